@@ -1,0 +1,153 @@
+"""The exceptions of jupyter-slurm, and nothing else: no I/O, no imports of ours but `wire`.
+
+JupyterSlurmError
+├── ConfigError            a profile, setting or missing program on this machine
+├── RequestError           what was asked for cannot be: unknown option, malformed time, bad name
+│   └── VariableError      a variable that is not there or cannot travel
+├── NotFoundError          no such job, cluster or file
+├── TransportError         the way to the cluster's machine failed
+├── CommandError           a program on the cluster refused; holds its argv, exit code and own words
+│   └── ControllerError    slurmctld did not answer: nothing is known, trying again may help
+├── SubmitError            sbatch refused the job; there is none
+├── JobLostError           nobody knows what became of the job
+├── SignatureError         what came back is not what the job wrote
+├── LocalClusterError      the private Slurm of `jupyter slurm up`
+├── AgentError             the agent cannot be reached, started, or is of another version
+└── CellFailed             the job ended, and not well (the remote traceback, or what Slurm did)
+
+Every class has a stable `code` (for programs), an HTTP `status` (for the agent and the server),
+and says with `transient` whether the same call may succeed later. An instance has a sentence
+(`message`), what to do next (`hint`) and the tool's own words (`detail`).
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from jupyter_slurm.wire import Problem
+
+
+class JupyterSlurmError(Exception):
+    """Base of all: `str()` is the sentence, followed by the hint on a line of its own."""
+
+    code: ClassVar[str] = "error"
+    status: ClassVar[int] = 500
+    transient: ClassVar[bool] = False
+
+    def __init__(self, message: str, *, hint: str | None = None, detail: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+        self.detail = detail
+
+    def __str__(self) -> str:
+        parts = [self.message, self.detail and self.detail.strip(), self.hint]
+        return "\n".join(part for part in parts if part)
+
+    def problem(self) -> Problem:
+        """The same, as it goes over the wire."""
+        return Problem(
+            code=self.code,
+            message=self.message,
+            hint=self.hint,
+            detail=self.detail,
+            transient=self.transient,
+        )
+
+    def _render_traceback_(self) -> list[str]:
+        """What IPython shows: the sentence, not the way through our code."""
+        return [f"{type(self).__name__}: {self}"]
+
+
+class ConfigError(JupyterSlurmError):
+    code = "config"
+    status = 400
+
+
+class RequestError(JupyterSlurmError):
+    code = "request"
+    status = 400
+
+
+class VariableError(RequestError):
+    code = "variable"
+
+
+class NotFoundError(JupyterSlurmError):
+    code = "not-found"
+    status = 404
+
+
+class TransportError(JupyterSlurmError):
+    code = "transport"
+    status = 502
+    transient = True
+
+
+class CommandError(JupyterSlurmError):
+    code = "command"
+    status = 502
+
+
+class ControllerError(CommandError):
+    code = "controller"
+    status = 503
+    transient = True
+
+
+class SubmitError(JupyterSlurmError):
+    code = "submit"
+    status = 422
+
+
+class JobLostError(JupyterSlurmError):
+    code = "job-lost"
+    status = 410
+
+
+class SignatureError(JupyterSlurmError):
+    code = "signature"
+    status = 502
+
+
+class LocalClusterError(JupyterSlurmError):
+    code = "local-cluster"
+
+
+class AgentError(JupyterSlurmError):
+    code = "agent"
+    status = 503
+
+
+class CellFailed(JupyterSlurmError):
+    """A cell's job did not end well. `traceback` is the remote one, one string a line, or []."""
+
+    code = "cell-failed"
+    status = 422
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        hint: str | None = None,
+        detail: str | None = None,
+        traceback: tuple[str, ...] = (),
+        job_id: str | None = None,
+    ) -> None:
+        super().__init__(message, hint=hint, detail=detail)
+        self.traceback = traceback
+        self.job_id = job_id
+
+    def _render_traceback_(self) -> list[str]:
+        return [*self.traceback, *([""] if self.traceback else []), *super()._render_traceback_()]
+
+
+def from_problem(problem: Problem) -> JupyterSlurmError:
+    """The exception that a `Problem` was made of; an unknown code gives the base class."""
+    classes = {cls.code: cls for cls in _tree(JupyterSlurmError)}
+    cls = classes.get(problem.code, JupyterSlurmError)
+    return cls(problem.message, hint=problem.hint, detail=problem.detail)
+
+
+def _tree(cls: type[JupyterSlurmError]) -> list[type[JupyterSlurmError]]:
+    return [cls] + [leaf for child in cls.__subclasses__() for leaf in _tree(child)]

@@ -1,0 +1,73 @@
+"""Where things of ours lie on this machine: folders and their rights, and nothing else.
+
+Data and runtime folders have the host's name in them, since homes are often shared between hosts
+and an agent is one per host. Everything is made 0700, and refused when it belongs to somebody else.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import socket
+import stat
+import tempfile
+from pathlib import Path
+
+from jupyter_core import paths
+
+from jupyter_slurm.errors import ConfigError
+
+_SOCKET_PATH_BYTES = 100
+"""sun_path holds 108 bytes on Linux, 104 on macOS, the closing NUL included (unix(7))."""
+
+
+def private_dir(path: Path) -> Path:
+    """Makes `path` (0700) where needed and gives it back; ConfigError when it is not ours alone."""
+    path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    info = path.stat()
+    if info.st_uid != os.getuid():
+        raise ConfigError(
+            f"{path} belongs to another user (uid {info.st_uid}).",
+            hint="Remove it, or point JUPYTER_DATA_DIR and JUPYTER_RUNTIME_DIR to folders of yours.",
+        )
+    if stat.S_IMODE(info.st_mode) & 0o077:
+        path.chmod(0o700)
+    return path
+
+
+def host() -> str:
+    return socket.gethostname().split(".")[0] or "localhost"
+
+
+def data_dir() -> Path:
+    """What must outlive the agent: job records, keys, the log."""
+    return private_dir(Path(paths.jupyter_data_dir()) / "jupyter-slurm" / host())
+
+
+def spool_dir() -> Path:
+    """Variables on their way into a job; on the same file system as the records."""
+    return private_dir(data_dir() / "spool")
+
+
+def runtime_dir() -> Path:
+    """The agent's socket and lock. Short: a socket's path must fit `sun_path`."""
+    base = os.environ.get("JUPYTER_RUNTIME_DIR") or os.environ.get("XDG_RUNTIME_DIR")
+    path = Path(base or paths.jupyter_runtime_dir()) / f"jupyter-slurm-{host()}"
+    if len(os.fsencode(path / "agent.sock")) > _SOCKET_PATH_BYTES:
+        digest = hashlib.sha256(os.fsencode(path)).hexdigest()[:12]
+        path = Path(tempfile.gettempdir()) / f"jslurm-{os.getuid()}-{digest}"
+    return private_dir(path)
+
+
+def config_dirs() -> list[Path]:
+    """Folders that may hold `clusters.toml` and `clusters.d/*.toml`: the system's first, the
+    user's last (a later file wins)."""
+    user = paths.jupyter_config_dir()
+    # In a virtual environment Jupyter itself puts the environment's folder before the user's.
+    others = [folder for folder in reversed(paths.jupyter_config_path()) if folder != user]
+    return [Path(folder) / "jupyter-slurm" for folder in (*others, user)]
+
+
+def user_config_dir() -> Path:
+    """Where `clusters add` and `up` write."""
+    return private_dir(Path(paths.jupyter_config_dir()) / "jupyter-slurm")
