@@ -1,0 +1,278 @@
+"""`up`, `down` and `status`: the order in which a private cluster comes and goes."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import random
+import secrets
+import shutil
+import socket
+import subprocess
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+import msgspec
+
+from jupyter_slurm.errors import ConfigError, LocalClusterError
+from jupyter_slurm.local_cluster import accounting, conf, packages, processes, profile, software
+from jupyter_slurm.local_cluster.conf import Ports
+from jupyter_slurm.local_cluster.daemons import Daemons, slurmd
+from jupyter_slurm.local_cluster.places import (
+    Places,
+    folder,
+    host_name,
+    locked,
+    remove_empty,
+    write_private,
+)
+from jupyter_slurm.local_cluster.software import Software
+from jupyter_slurm.local_cluster.spec import LocalSpec, LocalStatus
+
+Say = Callable[[str], None]
+
+_PORTS = range(20_000, 32_000)  # below Linux's range for outgoing connections
+_CANCEL_S = 10.0
+
+
+class _Record(msgspec.Struct, frozen=True):
+    """What a cluster remembers in cluster.json."""
+
+    spec: LocalSpec
+    ports: Ports
+    software: Software
+
+
+def _silent(_: str) -> None:
+    """Say nothing."""
+
+
+def up(spec: LocalSpec, say: Say = _silent) -> LocalStatus:
+    """Start the private cluster, or what of it does not run, and register it as a cluster.
+
+    What was queued when it was stopped is queued again. Jobs that ran then have failed as on a
+    machine that lost its power: Slurm puts them back into the queue (JobRequeue=1), or ends those
+    that forbid it as NODE_FAIL. Returns when every node answers.
+
+    ConfigError: Slurm is not installed. LocalClusterError: the cluster is up with another shape,
+    a daemon does not start, or the name belongs to a cluster that is not ours.
+    """
+    place = folder(spec.name)
+    profile.check(spec.name)
+    with locked(place):
+        places = Places.of(place)
+        known = _load(places)
+        if known is not None:
+            _refuse_another_shape(known, spec)
+        programs = _software(spec, place, say)
+        ports = _ports(known, spec)
+        daemons = Daemons(spec, places, ports, programs)
+        _write(daemons)
+        try:
+            _start(daemons, say)
+        except BaseException:
+            _stop(daemons)
+            raise
+        profile.register(spec, places, _profile_environment(daemons))
+        return _status(daemons)
+
+
+def down(name: str = "local", purge: bool = False, say: Say = _silent) -> None:  # noqa: FBT001, FBT002
+    """Stop the private cluster; nothing happens when there is none.
+
+    Its queue and its profile stay for the next `up`. Running jobs are killed with their node's
+    daemons: Slurm finds them gone at the next `up` and requeues them, or ends those that forbid it
+    as NODE_FAIL. With `purge` every job is cancelled first, and no process, no file and no profile
+    is left.
+    """
+    place = folder(name)
+    if not place.exists():
+        return
+    with locked(place):
+        places = Places.of(place)
+        known = _load(places)
+        if known is not None:
+            daemons = Daemons(known.spec, places, known.ports, known.software)
+            say(f"Stopping {name} ...")
+            if purge:
+                _cancel_all(daemons)
+            _stop(daemons)
+        if purge:
+            profile.unregister(name)
+            places.unlink()
+            shutil.rmtree(place)
+            remove_empty(place.parent, parents=2)
+
+
+def status(name: str = "local") -> LocalStatus | None:
+    """What there is of the private cluster; None when it was never made, or was purged."""
+    daemons = load(folder(name))
+    return None if daemons is None else _status(daemons)
+
+
+def load(place: Path) -> Daemons | None:
+    """The cluster in the folder `place`; None when there is none."""
+    places = Places.of(place)
+    known = _load(places)
+    return known and Daemons(known.spec, places, known.ports, known.software)
+
+
+def _load(places: Places) -> _Record | None:
+    path = places.folder / places.record.name
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=_Record, dec_hook=_path)
+    except FileNotFoundError:
+        return None
+    except msgspec.DecodeError as error:
+        raise LocalClusterError(
+            f"{path} cannot be read.", hint="Remove its folder.", detail=str(error)
+        ) from error
+
+
+def _path(_: type, text: str) -> Path:
+    return Path(text)
+
+
+def _status(daemons: Daemons) -> LocalStatus:
+    places = daemons.places
+    return LocalStatus(
+        spec=daemons.spec,
+        folder=places.folder,
+        conf=places.conf,
+        version=daemons.software.version_text,
+        daemons=daemons.status(),
+    )
+
+
+def _refuse_another_shape(known: _Record, spec: LocalSpec) -> None:
+    if known.spec == spec:
+        return
+    daemons = Daemons(known.spec, Places.of(folder(spec.name)), known.ports, known.software)
+    if not _status(daemons).stopped:
+        was = known.spec
+        raise LocalClusterError(
+            f"The private cluster {spec.name!r} is up with another shape: {was.nodes} node(s), "
+            f"each with {was.cpus} CPUs, {was.memory_mib} MiB and {was.gpus} {was.gpu_type} GPU(s), "
+            f"accounting {'on' if was.accounting else 'off'}.",
+            hint="Stop it first (jupyter slurm down), or give this one another name.",
+        )
+
+
+def _software(spec: LocalSpec, place: Path, say: Say) -> Software:
+    found = software.installed(accounting=spec.accounting)
+    if found is None and not spec.accounting:
+        found = packages.unpack(place / "software", say)
+    if found is None:
+        raise software.not_installed(accounting=spec.accounting)
+    return found
+
+
+def _ports(known: _Record | None, spec: LocalSpec) -> Ports:
+    """The ports of last time as far as they are free (or our own daemons'), new ones for others."""
+    if known is not None and known.spec.nodes == spec.nodes:
+        daemons = Daemons(known.spec, Places.of(folder(spec.name)), known.ports, known.software)
+        if not _status(daemons).stopped or all(map(_free, known.ports.all())):
+            return known.ports
+    candidates = (port for port in random.sample(_PORTS, len(_PORTS)) if _free(port))
+    controller, database, *nodes = (next(candidates) for _ in range(2 + spec.nodes))
+    return Ports(controller, database, tuple(nodes))
+
+
+def _free(port: int) -> bool:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as Slurm's daemons do
+        try:
+            probe.bind(("", port))
+        except OSError:
+            return False
+    return True
+
+
+def _user() -> str:
+    try:
+        return pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:
+        raise ConfigError(
+            f"The user id {os.getuid()} has no name on this machine, and Slurm wants one.",
+            hint="Run as a user that `id` knows by name.",
+        ) from None
+
+
+def _write(daemons: Daemons) -> None:
+    """Make the folders and write every file that the daemons read."""
+    spec, places, programs = daemons.spec, daemons.places, daemons.software
+    at = conf.Setting(
+        host=host_name(),
+        user=_user(),
+        places=places,
+        ports=daemons.ports,
+        version=programs.version,
+        plugins=str(programs.plugins) if programs.plugins else None,
+    )
+    places.make()
+    for node in spec.node_names():
+        places.spool(node).mkdir(mode=0o700, exist_ok=True)
+    for index in range(spec.gpus):
+        with suppress(FileExistsError):
+            places.gpu(index).symlink_to(os.devnull)
+    for name, program in programs.commands.items():
+        (places.bin / name).unlink(missing_ok=True)
+        (places.bin / name).symlink_to(program)
+    if not places.munge_key.exists():
+        write_private(places.munge_key, secrets.token_hex(512))
+    write_private(places.conf, conf.slurm_conf(spec, at))
+    write_private(places.base / "gres.conf", conf.gres_conf(spec, places))
+    write_private(places.base / "cgroup.conf", conf.cgroup_conf(at.version))
+    if spec.accounting:
+        write_private(places.dbd_conf, conf.slurmdbd_conf(at))
+    record = _Record(spec, daemons.ports, programs)
+    write_private(places.record, msgspec.json.encode(record, enc_hook=str).decode())
+
+
+def _start(daemons: Daemons, say: Say) -> None:
+    spec = daemons.spec
+    say(f"Starting {daemons.software.version_text}, {spec.nodes} node(s) ...")
+    daemons.start_munged()
+    if spec.accounting:
+        accounting.start(daemons, say)
+    daemons.start_slurmctld()
+    for node in spec.node_names():
+        daemons.start_slurmd(node)
+    daemons.wait("slurmctld", lambda: _nodes_answer(daemons))
+
+
+def _nodes_answer(daemons: Daemons) -> bool:
+    """Whether no node is unknown to slurmctld or silent ("idle*"); drained ones may stay so."""
+    told = daemons.run("sinfo", "-h", "-N", "-o", "%T")
+    states = told.stdout.split()
+    return bool(states) and not any(state.endswith("*") or state == "unknown" for state in states)
+
+
+def _stop(daemons: Daemons) -> None:
+    """slurmctld first: it saves its state before it could see a node fail."""
+    daemons.stop("slurmctld")
+    for node in daemons.spec.node_names():
+        daemons.stop(slurmd(node))
+    daemons.kill_jobs()
+    for name in ("slurmdbd", "mariadbd", "munged"):
+        daemons.stop(name)
+
+
+def _cancel_all(daemons: Daemons) -> None:
+    """Let every job end in its own way; those that do not are killed with their node."""
+    if daemons.find("slurmctld") is None:
+        return
+    with suppress(subprocess.TimeoutExpired):
+        daemons.run("scancel", "--user", _user(), limit_s=_CANCEL_S)
+        deadline = time.monotonic() + _CANCEL_S
+        while time.monotonic() < deadline and daemons.run("squeue", "-h", limit_s=2).stdout:
+            time.sleep(0.1)
+
+
+def _profile_environment(daemons: Daemons) -> dict[str, str]:
+    env = {"SLURM_CONF": str(daemons.places.conf)}
+    if daemons.software.libraries:
+        env["LD_LIBRARY_PATH"] = os.pathsep.join(map(str, daemons.software.libraries))
+    return env

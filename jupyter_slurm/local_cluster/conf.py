@@ -1,0 +1,164 @@
+"""Slurm's configuration files as text. Pure: no file is read or written here.
+
+Options are those of slurm.conf(5), gres.conf(5), cgroup.conf(5) and slurmdbd.conf(5), 20.11 to 24.11.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from jupyter_slurm.local_cluster.places import Places
+from jupyter_slurm.local_cluster.spec import LocalSpec
+
+
+@dataclass(frozen=True)
+class Ports:
+    """The TCP ports of a cluster, all on 127.0.0.1. `slurmd` has one per node."""
+
+    slurmctld: int
+    slurmdbd: int
+    slurmd: tuple[int, ...]
+
+    def all(self) -> tuple[int, ...]:
+        return (self.slurmctld, self.slurmdbd, *self.slurmd)
+
+
+@dataclass(frozen=True)
+class Setting:
+    """Where a configuration holds: the machine's host name, the user, the files, the ports."""
+
+    host: str
+    user: str
+    places: Places
+    ports: Ports
+    version: tuple[int, int]
+    plugins: str | None = None
+
+
+def slurm_conf(spec: LocalSpec, at: Setting) -> str:
+    """slurm.conf, made for jobs that start and end quickly."""
+    lines = [
+        *_control(spec, at),
+        *_scheduling(),
+        *_jobs(),
+        *_accounting(spec, at),
+        *_nodes(spec, at),
+        *_partitions(),
+        *spec.extra_conf,
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _control(spec: LocalSpec, at: Setting) -> list[str]:
+    places = at.places
+    return [
+        f"ClusterName={spec.name}",
+        f"SlurmctldHost={at.host}(127.0.0.1)",
+        f"SlurmctldPort={at.ports.slurmctld}",
+        "CommunicationParameters=NoCtldInAddrAny,NoInAddrAny",
+        f"SlurmUser={at.user}",
+        f"SlurmdUser={at.user}",
+        # cred_expire: a requeued job waits as long (default 120 s) before it may start again.
+        f"AuthInfo=socket={places.munge_socket},cred_expire=5",
+        f"StateSaveLocation={places.state}",
+        f"SlurmdSpoolDir={places.spool('%n')}",
+        f"SlurmctldPidFile={places.base}/run/slurmctld.pid",
+        f"SlurmdPidFile={places.base}/run/slurmd-%n.pid",
+        f"SlurmdLogFile={places.base}/log/slurmd-%n.log",
+        f"SlurmctldLogFile={places.log('slurmctld')}",
+        *([f"PluginDir={at.plugins}"] if at.plugins else []),
+    ]
+
+
+def _scheduling() -> list[str]:
+    return [
+        "SchedulerType=sched/backfill",
+        "SchedulerParameters=sched_interval=1,bf_interval=2,batch_sched_delay=0",
+        "SelectType=select/cons_tres",
+        "SelectTypeParameters=CR_Core_Memory",
+        "ReturnToService=2",
+        "SlurmdTimeout=60",
+        # Else a node that promises more than the machine has is drained ("Low CPUs").
+        "SlurmdParameters=config_overrides",
+    ]
+
+
+def _jobs() -> list[str]:
+    return [
+        "ProctrackType=proctrack/linuxproc",
+        "TaskPlugin=task/none",
+        "PropagateResourceLimits=NONE",
+        # Memory limits without cgroups: the gatherer looks every second and kills what is over.
+        "JobAcctGatherType=jobacct_gather/linux",
+        "JobAcctGatherFrequency=task=1",
+        "JobAcctGatherParams=OverMemoryKill",
+        "JobRequeue=1",
+        "MinJobAge=300",
+        "KillWait=5",
+        "GresTypes=gpu",
+    ]
+
+
+def _accounting(spec: LocalSpec, at: Setting) -> list[str]:
+    if not spec.accounting:
+        return ["AccountingStorageType=accounting_storage/none"]
+    return [
+        "AccountingStorageType=accounting_storage/slurmdbd",
+        "AccountingStorageHost=127.0.0.1",
+        f"AccountingStoragePort={at.ports.slurmdbd}",
+        "AccountingStorageTRES=gres/gpu",
+        "AccountingStoreFlags=job_comment",
+    ]
+
+
+def _nodes(spec: LocalSpec, at: Setting) -> list[str]:
+    gres = f" Gres=gpu:{spec.gpu_type}:{spec.gpus}" if spec.gpus else ""
+    return [
+        f"NodeName={name} NodeHostname={at.host} NodeAddr=127.0.0.1 Port={port} "
+        f"CPUs={spec.cpus} RealMemory={spec.memory_mib}{gres} State=UNKNOWN"
+        for name, port in zip(spec.node_names(), at.ports.slurmd, strict=True)
+    ] + [f"DefMemPerCPU={max(1, spec.memory_mib // spec.cpus)}"]
+
+
+def _partitions() -> list[str]:
+    return [
+        "PartitionName=debug Nodes=ALL Default=YES DefaultTime=01:00:00 MaxTime=1-00:00:00",
+        "PartitionName=long Nodes=ALL DefaultTime=01:00:00 MaxTime=7-00:00:00",
+        "PartitionName=short Nodes=ALL DefaultTime=00:05:00 MaxTime=00:05:00",
+    ]
+
+
+def gres_conf(spec: LocalSpec, places: Places) -> str:
+    """gres.conf: `File=` must be a character device, or CUDA_VISIBLE_DEVICES is not set."""
+    lines = ["AutoDetect=off"]
+    if spec.gpus:
+        nodes = ",".join(spec.node_names())
+        files = f"{places.gpu(0)}".removesuffix("0") + f"[0-{spec.gpus - 1}]"
+        lines.append(f"NodeName={nodes} Name=gpu Type={spec.gpu_type} File={files}")
+    return "\n".join(lines) + "\n"
+
+
+def cgroup_conf(version: tuple[int, int]) -> str:
+    """cgroup.conf: from 23.11 slurmd wants a cgroup of its own unless told otherwise."""
+    return "CgroupPlugin=disabled\n" if version >= (23, 11) else ""
+
+
+def slurmdbd_conf(at: Setting) -> str:
+    """slurmdbd.conf: the database is reached by a socket that only this user can open."""
+    return "\n".join(
+        [
+            f"DbdHost={at.host}",
+            "DbdAddr=127.0.0.1",
+            f"DbdPort={at.ports.slurmdbd}",
+            f"AuthInfo=socket={at.places.munge_socket}",
+            f"SlurmUser={at.user}",
+            f"PidFile={at.places.base}/run/slurmdbd.pid",
+            f"LogFile={at.places.log('slurmdbd')}",
+            "StorageType=accounting_storage/mysql",
+            "StorageHost=localhost",
+            "StorageLoc=slurm_acct_db",
+            f"StorageUser={at.user}",
+            *([f"PluginDir={at.plugins}"] if at.plugins else []),
+            "",
+        ]
+    )

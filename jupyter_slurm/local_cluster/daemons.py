@@ -1,0 +1,184 @@
+"""The daemons of one cluster: how each is started, found again and stopped.
+
+What they are started with comes from `conf`; in which order is `cluster`'s business.
+"""
+
+from __future__ import annotations
+
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from jupyter_slurm.errors import LocalClusterError
+from jupyter_slurm.local_cluster import processes
+from jupyter_slurm.local_cluster.conf import Ports
+from jupyter_slurm.local_cluster.places import Places, write_private
+from jupyter_slurm.local_cluster.processes import Process
+from jupyter_slurm.local_cluster.software import Software
+from jupyter_slurm.local_cluster.spec import DaemonStatus, LocalSpec
+
+_START_S = 30.0
+_STOP_S = 10.0
+_TICK_S = 0.02
+
+
+@dataclass(frozen=True)
+class Daemons:
+    """The daemons of the cluster whose files are at `places`."""
+
+    spec: LocalSpec
+    places: Places
+    ports: Ports
+    software: Software
+
+    def start_munged(self) -> None:
+        """The authentication daemon; `--force` lets it run as anyone, root too (munged(8))."""
+        places = self.places
+        self._start(
+            "munged",
+            "--foreground",
+            "--force",
+            f"--key-file={places.munge_key}",
+            f"--socket={places.munge_socket}",
+            f"--pid-file={places.base}/run/munged.pid",
+            f"--log-file={places.log('munged')}",
+            f"--seed-file={places.base}/run/munged.seed",
+        )
+        self.wait("munged", lambda: _listens_unix(places.munge_socket))
+
+    def start_slurmctld(self) -> None:
+        """The controller; it takes up the state that it saved when it was stopped."""
+        self._start("slurmctld", "-D", "-f", str(self.places.conf))
+        self.wait("slurmctld", lambda: listens(self.ports.slurmctld))
+
+    def start_slurmd(self, node: str) -> None:
+        """The daemon of one node."""
+        conf, name = self.places.conf, slurmd(node)
+        stepd = self.software.stepd
+        where = ["-d", str(stepd)] if stepd else []
+        self._start("slurmd", "-D", "-N", node, "-f", str(conf), *where, name=name)
+        port = self.ports.slurmd[self.spec.node_names().index(node)]
+        self.wait(name, lambda: listens(port))
+
+    def start_slurmdbd(self) -> None:
+        """The accounting daemon."""
+        extra = {"MYSQL_UNIX_PORT": str(self.places.database_socket)}
+        self._start("slurmdbd", "-D", extra=extra)
+        self.wait("slurmdbd", lambda: listens(self.ports.slurmdbd))
+
+    def start_mariadbd(self, *argv: str) -> None:
+        """The accounting daemon's database."""
+        self._start("mariadbd", *argv)
+        self.wait("mariadbd", lambda: _listens_unix(self.places.database_socket))
+
+    def find(self, name: str) -> Process | None:
+        """The running daemon of this name ("slurmctld", "slurmd-n1", ...), else None."""
+        try:
+            found = msgspec.json.decode(self.places.daemon(name).read_bytes(), type=Process)
+        except (FileNotFoundError, msgspec.DecodeError):
+            return None
+        return found if found.alive() else None
+
+    def stop(self, name: str) -> None:
+        """Ask the daemon to end, wait, and end it when it does not. A stopped one is woken."""
+        found = self.find(name)
+        if found is not None:
+            found.send(signal.SIGTERM)
+            found.send(signal.SIGCONT)
+            if not processes.wait_gone([found], _STOP_S):
+                processes.kill([found])
+        self.places.daemon(name).unlink(missing_ok=True)
+
+    def kill_jobs(self) -> None:
+        """Kill every slurmstepd of this cluster and what the jobs left running."""
+        while found := self._job_processes():
+            processes.kill(found)
+
+    def _job_processes(self) -> list[Process]:
+        steps = processes.with_open_file("slurmstepd", self.places.folder)
+        marks = {"SLURM_CONF": str(self.places.conf), "SLURM_JOB_ID": ""}
+        return [*steps, *processes.descendants(steps), *processes.with_environment(marks)]
+
+    def status(self) -> tuple[DaemonStatus, ...]:
+        """One entry for each daemon that this cluster should have."""
+        spec, ports = self.spec, self.ports
+        pids = {name: found.pid for name in self.names() if (found := self.find(name))}
+        told = [DaemonStatus("munged", None, pids.get("munged"), None)]
+        if spec.accounting:
+            told.append(DaemonStatus("mariadbd", None, pids.get("mariadbd"), None))
+            told.append(DaemonStatus("slurmdbd", None, pids.get("slurmdbd"), ports.slurmdbd))
+        told.append(DaemonStatus("slurmctld", None, pids.get("slurmctld"), ports.slurmctld))
+        for node, port in zip(spec.node_names(), ports.slurmd, strict=True):
+            told.append(DaemonStatus("slurmd", node, pids.get(slurmd(node)), port))
+        return tuple(told)
+
+    def names(self) -> tuple[str, ...]:
+        """Every daemon's name, in the order in which they start."""
+        database = ("mariadbd", "slurmdbd") if self.spec.accounting else ()
+        nodes = tuple(slurmd(node) for node in self.spec.node_names())
+        return ("munged", *database, "slurmctld", *nodes)
+
+    def run(self, command: str, *args: str, limit_s: float = 30) -> subprocess.CompletedProcess[str]:
+        """Run one of Slurm's commands on this cluster. subprocess.TimeoutExpired after `limit_s`."""
+        return subprocess.run(  # noqa: S603
+            [self.software.programs[command], *args],
+            env=self.software.environment(self.places.conf),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=limit_s,
+            check=False,
+        )
+
+    def wait(self, name: str, ready: Callable[[], bool]) -> None:
+        """Wait for a daemon to be `ready`; LocalClusterError with its last words when it is not."""
+        deadline = time.monotonic() + _START_S
+        while not ready():
+            if self.find(name) is None:
+                raise LocalClusterError(f"{name} did not start.", detail=self._last_words(name))
+            if time.monotonic() > deadline:
+                raise LocalClusterError(
+                    f"{name} is not ready after {_START_S:.0f} s.", detail=self._last_words(name)
+                )
+            time.sleep(_TICK_S)
+
+    def _start(
+        self, program: str, *args: str, name: str = "", extra: dict[str, str] | None = None
+    ) -> None:
+        name = name or program
+        if self.find(name) is not None:
+            return
+        argv = [str(self.software.programs[program]), *args]
+        env = self.software.environment(self.places.conf) | (extra or {})
+        found = processes.detach(argv, env, self._words(name))
+        write_private(self.places.daemon(name), msgspec.json.encode(found).decode())
+
+    def _words(self, name: str) -> Path:
+        return self.places.log(f"{name}.out")
+
+    def _last_words(self, name: str) -> str:
+        paths = [path for path in (self._words(name), self.places.log(name)) if path.exists()]
+        lines = [line for path in paths for line in path.read_text(errors="replace").splitlines()]
+        return "\n".join(lines[-12:])
+
+
+def slurmd(node: str) -> str:
+    """The name under which a node's slurmd is known."""
+    return f"slurmd-{node}"
+
+
+def listens(port: int) -> bool:
+    """Whether something accepts connections on 127.0.0.1:`port`."""
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+def _listens_unix(path: Path) -> bool:
+    with socket.socket(socket.AF_UNIX) as probe:
+        return probe.connect_ex(str(path)) == 0

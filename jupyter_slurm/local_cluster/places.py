@@ -1,0 +1,180 @@
+"""Where a private cluster keeps its files. Paths, folders and the lock; nothing of Slurm's words."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import re
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from jupyter_core.paths import jupyter_data_dir
+
+from jupyter_slurm.errors import LocalClusterError
+from jupyter_slurm.local_cluster.spec import check_name
+
+_PLAIN = re.compile(r"[A-Za-z0-9/_.@+-]+")
+_LONGEST_BASE = 80  # a socket's path has 107 bytes (unix(7)); slurmd adds names of its own to ours
+
+
+def host_name() -> str:
+    """This machine's short name, as Slurm's daemons see it (gethostname up to the first dot)."""
+    return socket.gethostname().split(".", 1)[0]
+
+
+def folder(name: str = "local") -> Path:
+    """The folder of the private cluster `name` on this machine; it need not exist.
+
+    The host is in the path because homes are shared between machines.
+    """
+    check_name(name)
+    return Path(jupyter_data_dir(), "jupyter-slurm", "local", host_name(), name)
+
+
+@dataclass(frozen=True)
+class Places:
+    """The files of one cluster.
+
+    `folder` is where they are. `base` is the same folder under a name that Slurm can read in its
+    configuration and that leaves room for a socket's name: the folder itself, or a short symbolic
+    link to it where the folder's own path is long or holds characters that slurm.conf would split.
+    """
+
+    folder: Path
+    base: Path
+
+    @classmethod
+    def of(cls, folder: Path) -> Places:
+        text = str(folder)
+        if _PLAIN.fullmatch(text) and len(text) <= _LONGEST_BASE:
+            return cls(folder, folder)
+        digest = hashlib.sha256(os.fsencode(text)).hexdigest()[:12]
+        return cls(folder, Path("/tmp", f"jslurm-{os.getuid()}-{digest}"))  # noqa: S108
+
+    @property
+    def conf(self) -> Path:
+        return self.base / "slurm.conf"
+
+    @property
+    def dbd_conf(self) -> Path:
+        return self.base / "slurmdbd.conf"
+
+    @property
+    def record(self) -> Path:
+        return self.base / "cluster.json"
+
+    @property
+    def bin(self) -> Path:
+        return self.base / "bin"
+
+    @property
+    def jobs(self) -> Path:
+        return self.base / "jobs"
+
+    @property
+    def munge_key(self) -> Path:
+        return self.base / "munge.key"
+
+    @property
+    def munge_socket(self) -> Path:
+        return self.base / "munge.sock"
+
+    @property
+    def database(self) -> Path:
+        return self.base / "database"
+
+    @property
+    def database_socket(self) -> Path:
+        return self.base / "database.sock"
+
+    @property
+    def state(self) -> Path:
+        return self.base / "state"
+
+    def spool(self, node: str) -> Path:
+        return self.base / "spool" / node
+
+    def gpu(self, index: int) -> Path:
+        return self.base / "gpu" / f"nvidia{index}"
+
+    def log(self, daemon: str) -> Path:
+        return self.base / "log" / f"{daemon}.log"
+
+    def daemon(self, daemon: str) -> Path:
+        """Who runs as `daemon`: written by `daemons`."""
+        return self.base / "run" / f"{daemon}.json"
+
+    def make(self) -> None:
+        """Make the folders (0700) and, where one is needed, the link."""
+        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self.folder.chmod(0o700)
+        self._link()
+        for name in ("bin", "gpu", "jobs", "log", "run", "spool", "state"):
+            (self.folder / name).mkdir(mode=0o700, exist_ok=True)
+
+    def _link(self) -> None:
+        if self.base == self.folder:
+            return
+        with suppress(FileExistsError):
+            self.base.symlink_to(self.folder)
+        if self.base.lstat().st_uid != os.getuid() or self.base.readlink() != self.folder:
+            raise LocalClusterError(
+                f"{self.base} is in the way: it is not this cluster's link to {self.folder}.",
+                hint="Remove it, or ask its owner to.",
+            )
+
+    def unlink(self) -> None:
+        """Remove the link that `make` made, if it made one."""
+        if self.base == self.folder:
+            return
+        with suppress(FileNotFoundError):
+            if self.base.is_symlink() and self.base.lstat().st_uid == os.getuid():
+                self.base.unlink()
+
+
+@contextmanager
+def locked(place: Path) -> Iterator[None]:
+    """Hold the folder `place` (made when missing) against other processes; waits for its turn."""
+    fd = _lock(place)
+    while fd is None:
+        fd = _lock(place)
+    try:
+        yield
+    finally:
+        os.close(fd)
+
+
+def _lock(place: Path) -> int | None:
+    """The open, locked file in `place`, or None where a purge removed it while we waited."""
+    place.mkdir(mode=0o700, parents=True, exist_ok=True)
+    path = place / "lock"
+    try:
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except FileNotFoundError:
+        return None
+    fcntl.flock(fd, fcntl.LOCK_EX)
+    with suppress(FileNotFoundError):
+        if os.path.samestat(path.stat(), os.fstat(fd)):
+            return fd
+    os.close(fd)
+    return None
+
+
+def write_private(path: Path, text: str) -> None:
+    """Write a file (0600) so that a reader sees the old or the new one, never half of it."""
+    part = path.with_name(f".{path.name}.{os.getpid()}")
+    fd = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(fd, "w", encoding="utf-8") as file:
+        file.write(text)
+    part.replace(path)
+
+
+def remove_empty(place: Path, *, parents: int) -> None:
+    """Remove `place` and up to `parents` folders above it as long as they are empty."""
+    with suppress(OSError):
+        for candidate in (place, *list(place.parents)[:parents]):
+            candidate.rmdir()

@@ -1,0 +1,97 @@
+"""Which Slurm is installed, and what is missing. Looks at the disk; starts no daemon."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+from jupyter_slurm.errors import ConfigError
+
+COMMANDS = (
+    "sacct sacctmgr salloc sattach sbatch sbcast scancel scontrol sdiag sinfo sprio squeue "
+    "sreport srun sshare sstat strigger"
+).split()
+_SBIN = ("/usr/sbin", "/usr/local/sbin", "/sbin", "/opt/slurm/sbin", "/usr/local/slurm/sbin")
+_PACKAGES = {  # Debian's and Ubuntu's names
+    "slurmctld": "slurm-wlm",
+    "slurmd": "slurm-wlm",
+    "scontrol": "slurm-wlm",
+    "munged": "munge",
+}
+_ACCOUNTING_PACKAGES = {"slurmdbd": "slurmdbd", "mariadbd": "mariadb-server"}
+
+
+@dataclass(frozen=True)
+class Software:
+    """The programs of one installation. `libraries` and `plugins` are () where the system knows."""
+
+    programs: dict[str, Path]
+    version_text: str
+    libraries: tuple[Path, ...] = ()
+    plugins: Path | None = None
+    stepd: Path | None = None
+
+    @property
+    def version(self) -> tuple[int, int]:
+        """(22, 5) of "slurm-wlm 22.05.8"."""
+        found = re.search(r"(\d+)\.(\d+)", self.version_text)
+        if found is None:
+            raise ConfigError(f"slurmctld -V said {self.version_text!r}, which is no version.")
+        return int(found[1]), int(found[2])
+
+    @property
+    def commands(self) -> dict[str, Path]:
+        """Slurm's commands for users, by name."""
+        return {name: self.programs[name] for name in COMMANDS if name in self.programs}
+
+    def environment(self, conf: Path) -> dict[str, str]:
+        """The environment for Slurm's programs: the caller's, less what is of another Slurm."""
+        env = {key: text for key, text in os.environ.items() if not key.startswith(("SLURM", "SB"))}
+        env["SLURM_CONF"] = str(conf)
+        if self.libraries:
+            env["LD_LIBRARY_PATH"] = os.pathsep.join(map(str, self.libraries))
+        return env
+
+
+def missing_packages(*, accounting: bool = False) -> tuple[str, ...]:
+    """The Debian packages that hold the programs which are not on this machine; () when all are."""
+    needed = _PACKAGES | (_ACCOUNTING_PACKAGES if accounting else {})
+    return tuple(dict.fromkeys(pkg for name, pkg in needed.items() if _which(name) is None))
+
+
+def installed(*, accounting: bool = False) -> Software | None:
+    """What the system has, or None where something is missing."""
+    if missing_packages(accounting=accounting):
+        return None
+    names = [*_PACKAGES, *_ACCOUNTING_PACKAGES, *COMMANDS, "mariadb-install-db", "munge"]
+    programs = {name: path for name in names if (path := _which(name)) is not None}
+    return Software(programs, version_of(programs["slurmctld"], {}))
+
+
+def not_installed(*, accounting: bool = False) -> ConfigError:
+    """The error that says what to install."""
+    missing = missing_packages(accounting=accounting)
+    return ConfigError(
+        f"A private Slurm needs programs that are not on this machine: {', '.join(missing)}.",
+        hint=f"Install them: sudo apt-get install --no-install-recommends {' '.join(missing)}",
+    )
+
+
+def version_of(slurmctld: Path, env: dict[str, str]) -> str:
+    """What `slurmctld -V` says ("slurm-wlm 22.05.8")."""
+    done = subprocess.run(  # noqa: S603
+        [slurmctld, "-V"], env=os.environ | env, capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        raise ConfigError(f"{slurmctld} does not run.", detail=done.stderr)
+    return done.stdout.strip()
+
+
+def _which(name: str) -> Path | None:
+    path = os.pathsep.join([os.environ.get("PATH", os.defpath), *_SBIN])
+    found = shutil.which(name, path=path)
+    return Path(found) if found else None

@@ -1,0 +1,114 @@
+"""The values of a private cluster: what is asked for and what is there. No I/O but `os.sysconf`."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from jupyter_slurm.errors import ConfigError
+
+_NAME = re.compile(r"[a-z][a-z0-9_-]{0,31}")
+_GPU_TYPE = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,31}")
+
+
+def machine_cpus() -> int:
+    """CPUs that a node pretends to have: this machine's, and never so few that nothing fits."""
+    return max(4, os.cpu_count() or 1)
+
+
+def machine_memory_mib() -> int:
+    """This machine's memory in MiB."""
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2**20
+
+
+@dataclass(frozen=True)
+class LocalSpec:
+    """The shape of a private cluster.
+
+    `cpus`, `memory_mib` and `gpus` are those of each node; all nodes live on this machine, and
+    nothing stops them from promising more than it has. GPUs are pretended: jobs get
+    CUDA_VISIBLE_DEVICES and no device. `accounting` adds slurmdbd on a private MariaDB.
+    `runtime` is the container tool that the cluster's profile names.
+    `extra_conf` are lines put at the end of slurm.conf, where they win over ours.
+    """
+
+    name: str = "local"
+    nodes: int = 1
+    gpus: int = 2
+    gpu_type: str = "a100"
+    cpus: int = field(default_factory=machine_cpus)
+    memory_mib: int = field(default_factory=machine_memory_mib)
+    accounting: bool = False
+    runtime: str = "charliecloud"
+    extra_conf: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        check_name(self.name)
+        if not _GPU_TYPE.fullmatch(self.gpu_type):
+            raise ConfigError(
+                f"{self.gpu_type!r} cannot be a GPU type.",
+                hint="A type is letters, digits, '_', '.' and '-', and starts with a letter.",
+            )
+        for what, number, least, most in (
+            ("nodes", self.nodes, 1, 64),
+            ("gpus", self.gpus, 0, 64),
+            ("cpus", self.cpus, 1, 4096),
+            ("memory_mib", self.memory_mib, 64, 2**30),
+        ):
+            if not least <= number <= most:
+                raise ConfigError(
+                    f"{what}={number} is not possible in a private cluster.",
+                    hint=f"Choose a number from {least} to {most}.",
+                )
+        if any("\n" in line for line in self.extra_conf):
+            raise ConfigError("A line of extra_conf holds a line break.", hint="Give two lines.")
+
+    def node_names(self) -> tuple[str, ...]:
+        return tuple(f"n{number}" for number in range(1, self.nodes + 1))
+
+
+def check_name(name: str) -> None:
+    """Raise ConfigError unless `name` can be a folder, a Slurm cluster and a file of ours."""
+    if not _NAME.fullmatch(name):
+        raise ConfigError(
+            f"{name!r} cannot be the name of a private cluster.",
+            hint="A name is small letters, digits, '_' and '-', starts with a letter, 32 at most.",
+        )
+
+
+@dataclass(frozen=True)
+class DaemonStatus:
+    """One daemon of a private cluster. `node` is None but for slurmd; `port` None without one."""
+
+    program: Literal["munged", "mariadbd", "slurmdbd", "slurmctld", "slurmd"]
+    node: str | None
+    pid: int | None
+    port: int | None
+
+    @property
+    def running(self) -> bool:
+        return self.pid is not None
+
+
+@dataclass(frozen=True)
+class LocalStatus:
+    """What there is of a private cluster: its shape, its files and its daemons."""
+
+    spec: LocalSpec
+    folder: Path
+    conf: Path
+    version: str
+    daemons: tuple[DaemonStatus, ...]
+
+    @property
+    def running(self) -> bool:
+        """True when every daemon runs."""
+        return all(daemon.running for daemon in self.daemons)
+
+    @property
+    def stopped(self) -> bool:
+        """True when no daemon runs."""
+        return not any(daemon.running for daemon in self.daemons)

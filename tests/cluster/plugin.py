@@ -1,0 +1,169 @@
+"""A real Slurm for tests: `slurm_cluster`, one for each pytest process, and `private_cluster`.
+
+Use `slurm_cluster` for everything that leaves the cluster as it was; several tests share it, so
+look only at your own jobs. Use `private_cluster(**spec)` to break one.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jupyter_slurm.local_cluster.cluster import load
+from jupyter_slurm.local_cluster.daemons import Daemons, slurmd
+from jupyter_slurm.local_cluster.processes import kill
+
+ROOT = Path(__file__).parents[2]
+KEEPER = Path(__file__).with_name("keeper.py")
+
+
+@dataclass(frozen=True)
+class SlurmCluster:
+    """A running private cluster. `env` is what a program needs to find it and its profile."""
+
+    name: str
+    folder: Path
+    profile_path: Path
+    env: dict[str, str]
+    daemons: Daemons
+
+    @property
+    def conf(self) -> Path:
+        return self.daemons.places.conf
+
+    def run(
+        self, *argv: str, check: bool = True, cwd: Path | None = None, stdin: str = ""
+    ) -> subprocess.CompletedProcess[str]:
+        """Run a program with the cluster's environment; fails the test on a non-zero status."""
+        done = subprocess.run(
+            argv,
+            env=self.env,
+            cwd=cwd or self.folder / "jobs",
+            input=stdin,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        if check and done.returncode:
+            pytest.fail(f"{argv} -> {done.returncode}\n{done.stdout}{done.stderr}")
+        return done
+
+    def slurmctld_pid(self) -> int | None:
+        return self._pid("slurmctld")
+
+    def slurmd_pid(self, node: str = "n1") -> int | None:
+        return self._pid(slurmd(node))
+
+    def stop_controller(self) -> None:
+        """SIGSTOP: connections are taken and nobody answers."""
+        self._signal("slurmctld", signal.SIGSTOP)
+
+    def cont_controller(self) -> None:
+        self._signal("slurmctld", signal.SIGCONT)
+
+    def kill_controller(self) -> None:
+        """SIGKILL: connections are refused; what was not saved is lost."""
+        self._kill("slurmctld")
+
+    def start_controller(self) -> None:
+        """Returns when it listens."""
+        self.daemons.start_slurmctld()
+
+    def kill_slurmd(self, node: str = "n1") -> None:
+        self._kill(slurmd(node))
+
+    def start_slurmd(self, node: str = "n1") -> None:
+        self.daemons.start_slurmd(node)
+
+    def kill_jobs(self) -> None:
+        """SIGKILL every slurmstepd and job process, as a crash of the nodes would."""
+        self.daemons.kill_jobs()
+
+    def _pid(self, name: str) -> int | None:
+        found = self.daemons.find(name)
+        return None if found is None else found.pid
+
+    def _signal(self, name: str, number: signal.Signals) -> None:
+        found = self.daemons.find(name)
+        assert found is not None, f"{name} does not run"
+        found.send(number)
+
+    def _kill(self, name: str) -> None:
+        found = self.daemons.find(name)
+        assert found is not None, f"{name} does not run"
+        kill([found])
+
+
+@contextmanager
+def running_cluster(home: Path, **spec: Any) -> Iterator[SlurmCluster]:
+    """A cluster whose every file is below `home`; gone at the end, also when pytest is killed."""
+    jupyter = {
+        "JUPYTER_DATA_DIR": str(home / "data"),
+        "JUPYTER_CONFIG_DIR": str(home / "config"),
+        "JUPYTER_RUNTIME_DIR": str(home / "runtime"),
+    }
+    env = {key: text for key, text in os.environ.items() if not key.startswith("SLURM")} | jupyter
+    keeper = subprocess.Popen(
+        [sys.executable, str(KEEPER)],
+        env=env | {"PYTHONPATH": str(ROOT)},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    with keeper:
+        assert keeper.stdin is not None
+        assert keeper.stdout is not None
+        print(json.dumps(spec), file=keeper.stdin, flush=True)
+        answer = json.loads(keeper.stdout.readline() or '{"error": "the keeper died"}')
+        assert "error" not in answer, answer["error"]
+        yield _cluster(spec.get("name", "local"), Path(answer["folder"]), env)
+    assert keeper.returncode == 0, "the private cluster was not purged"
+
+
+def _cluster(name: str, folder: Path, env: dict[str, str]) -> SlurmCluster:
+    daemons = load(folder)
+    assert daemons is not None
+    path = os.pathsep.join([str(folder / "bin"), env.get("PATH", os.defpath)])
+    return SlurmCluster(
+        name=name,
+        folder=folder,
+        profile_path=Path(
+            env["JUPYTER_CONFIG_DIR"], "jupyter-slurm", "clusters.d", f"{name}.toml"
+        ),
+        env=env | {"SLURM_CONF": str(daemons.places.conf), "PATH": path},
+        daemons=daemons,
+    )
+
+
+@pytest.fixture(scope="session")
+def slurm_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SlurmCluster]:
+    """The shared cluster: two nodes, n1 and n2, each with 8 CPUs, 4 GPUs and 16 GiB."""
+    home = tmp_path_factory.mktemp("cluster")
+    with running_cluster(home, nodes=2, gpus=4, cpus=8, memory_mib=16384) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def private_cluster(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[Callable[..., SlurmCluster]]:
+    """A factory of clusters of this test's own: `private_cluster(nodes=1, extra_conf=(...,))`."""
+    with ExitStack() as stack:
+
+        def make(**spec: Any) -> SlurmCluster:
+            home = tmp_path_factory.mktemp("cluster")
+            return stack.enter_context(running_cluster(home, **spec))
+
+        yield make
