@@ -1,0 +1,305 @@
+"""Clusters as their files describe them: `clusters.toml` and `clusters.d/*.toml` -> ClusterProfile.
+
+Reads and checks these files and chooses the default; nothing here talks to a cluster or writes.
+A folder's `clusters.toml` has one table per cluster (and, on top, `default = "name"`); each file in
+`clusters.d` is one cluster with its settings at top level, named after the file. Later files win:
+a cluster that is defined twice is what the last of them says, whole.
+"""
+
+from __future__ import annotations
+
+import datetime
+import difflib
+import os
+import re
+import shutil
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta, Struct, field
+
+from jupyter_slurm import places
+from jupyter_slurm.errors import ConfigError, NotFoundError
+from jupyter_slurm.toml_file import TomlFile
+
+UP_ORIGIN = "jupyter slurm up"
+"""`origin` of the profiles that the private cluster writes."""
+
+_CLUSTER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
+_SLURM_CONFS = ("/etc/slurm/slurm.conf", "/etc/slurm-llnl/slurm.conf")
+_WORDS = {
+    "str": "text",
+    "float": "a number",
+    "int": "a whole number",
+    "bool": "true or false",
+    "array": "a list",
+    "object": "a table",
+    "null": "nothing",
+}
+_NO_CLUSTER = "No cluster yet."
+_NO_CLUSTER_HINT = (
+    "`jupyter slurm up` starts one on this machine, for trying things out; on a machine where "
+    "`sbatch` works nothing needs to be set; other clusters are described in {file}."
+)
+
+Seconds = Annotated[float, Meta(gt=0)]
+
+
+class ClusterProfile(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One cluster: how to reach it, and what is used where a job says nothing."""
+
+    name: str
+    host: str | None = None
+    """None: this machine."""
+    runtime: str = "none"
+    """The container tool; "none": jobs run on the node itself."""
+    job_root: str = "~/.jupyter-slurm/jobs"
+    """Where job dirs are made; login machine and nodes must both see it."""
+    python: str = "python3"
+    """The interpreter on the node, for runtime "none"."""
+    path: tuple[str, ...] = ()
+    """Folders put in front of PATH for Slurm's commands."""
+    env: dict[str, str] = field(default_factory=dict)
+    """Environment of Slurm's commands, e.g. SLURM_CONF."""
+    images: dict[str, str] = field(default_factory=dict)
+    """Alias -> reference."""
+    image_dirs: tuple[str, ...] = ()
+    modules: tuple[str, ...] = ()
+    setup: str = ""
+    """Shell lines that the job script runs first, on the node."""
+    defaults: dict[str, str] = field(default_factory=dict)
+    """sbatch's long options, and ours (`image`, `runtime` …), for what a job does not say; a flag's
+    value is ""."""
+    job_env: dict[str, str] = field(default_factory=dict)
+    """Environment of the job's own program."""
+    poll_s: Seconds = 10.0
+    command_timeout_s: Seconds = 60.0
+    submit_timeout_s: Seconds = 180.0
+    """sbatch tries again by itself for two minutes (src/sbatch/sbatch.c)."""
+    lookup_gap_s: Annotated[float, Meta(ge=0)] = 15.0
+    """Between two look-ups that find nothing, before a submission is repeated."""
+    lost_after_s: Annotated[float, Meta(ge=0)] = 60.0
+    """How long a job may be absent from every listing."""
+    exit_grace_s: Annotated[float, Meta(ge=0)] = 90.0
+    """How late a job's files may be seen (NFS caches attributes for up to 60 s, nfs(5))."""
+    allow_commands: bool = True
+    """Whether `%squeue`, `%scontrol` … may be run as typed."""
+    hint: str = ""
+    """What to tell when the cluster cannot be reached, e.g. "Is the VPN on?"."""
+    origin: str = ""
+    """The file that defines it, or how it was found."""
+
+
+@dataclass(frozen=True)
+class Profiles:
+    """The clusters known now, by name. Iterating gives the profiles, the default one first."""
+
+    clusters: Mapping[str, ClusterProfile]
+    wanted: str | None = None
+    """The name that the environment or a file gives as the default."""
+    wanted_by: str = ""
+    """Who says so: for the message when there is no such cluster."""
+
+    def __len__(self) -> int:
+        return len(self.clusters)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.clusters
+
+    def __iter__(self) -> Iterator[ClusterProfile]:
+        first = self._default_name()
+        return iter(sorted(self.clusters.values(), key=lambda one: (one.name != first, one.name)))
+
+    @property
+    def default(self) -> ClusterProfile:
+        """The cluster of a job that names none; ConfigError when that is not clear."""
+        if self.wanted is not None and self.wanted not in self.clusters:
+            raise ConfigError(
+                f"{self.wanted_by}: the default cluster `{self.wanted}` is not defined"
+                f"{_did_you_mean(self.wanted, self.clusters)}",
+                hint=self._known(),
+            )
+        name = self._default_name()
+        if name is not None:
+            return self.clusters[name]
+        if not self.clusters:
+            raise ConfigError(_NO_CLUSTER, hint=self._known())
+        raise ConfigError(
+            f"There are several clusters and none is the default: {', '.join(self.clusters)}.",
+            hint='Say which with --cluster, or write `default = "NAME"` at the top of '
+            f"{_user_file()}.",
+        )
+
+    def get(self, name: str | None = None) -> ClusterProfile:
+        """The cluster of that name, the default for None; ConfigError, NotFoundError."""
+        if name is None:
+            return self.default
+        if name in self.clusters:
+            return self.clusters[name]
+        raise NotFoundError(
+            f"There is no cluster `{name}`{_did_you_mean(name, self.clusters)}",
+            hint=self._known(),
+        )
+
+    def _default_name(self) -> str | None:
+        if self.wanted is not None:
+            return self.wanted if self.wanted in self.clusters else None
+        others = [one.name for one in self.clusters.values() if one.origin != UP_ORIGIN]
+        for names in (list(self.clusters), others):
+            if len(names) == 1:
+                return names[0]
+        return None
+
+    def _known(self) -> str:
+        if not self.clusters:
+            return _NO_CLUSTER_HINT.format(file=_user_file())
+        return f"Known: {', '.join(sorted(self.clusters))}."
+
+
+class ProfileFiles:
+    """The files, read again when one of them has changed. Safe to use from several threads."""
+
+    def __init__(self) -> None:
+        self._cached: tuple[object, Profiles] | None = None
+
+    def load(self) -> Profiles:
+        """What the files say now; ConfigError naming file, line and key."""
+        files = _files()
+        environ = (os.environ.get("JUPYTER_SLURM_CLUSTER"), os.environ.get("SLURM_CONF"))
+        signature = (environ, tuple((path, _version(path)) for path, _ in files))
+        cached = self._cached
+        if cached and files and cached[0] == signature:
+            return cached[1]
+        profiles = _load(files)
+        self._cached = (signature, profiles)
+        return profiles
+
+
+def load_profiles() -> Profiles:
+    """Every cluster that this user's files describe, read anew; see `ProfileFiles.load`."""
+    return ProfileFiles().load()
+
+
+def _load(files: list[tuple[Path, bool]]) -> Profiles:
+    clusters: dict[str, ClusterProfile] = {}
+    wanted, wanted_by = None, ""
+    for path, is_single in files:
+        file = TomlFile.read(path)
+        if is_single:
+            clusters[path.stem] = _profile(file, path.stem, file.content, ())
+            continue
+        for name, value in file.content.items():
+            if isinstance(value, dict):
+                clusters[name] = _profile(file, name, value, (name,))
+            elif name == "default" and isinstance(value, str):
+                wanted, wanted_by = value, file.place(name)
+            elif name == "default":
+                file.fail((name,), "`default` must be the name of a cluster, in quotes.")
+            else:
+                file.fail((name,), f"`{name}` stands above the first [CLUSTER].")
+    if not clusters:
+        clusters = {one.name: one for one in _here()}
+    named = os.environ.get("JUPYTER_SLURM_CLUSTER")
+    if named:
+        wanted, wanted_by = named, "JUPYTER_SLURM_CLUSTER"
+    return Profiles(clusters, wanted, wanted_by)
+
+
+def _here() -> list[ClusterProfile]:
+    """The cluster of this machine, where Slurm is installed and configured."""
+    named = os.environ.get("SLURM_CONF")
+    conf = next((one for one in (named, *_SLURM_CONFS) if one and Path(one).is_file()), None)
+    sbatch = shutil.which("sbatch")
+    if not (conf and sbatch):
+        return []
+    env = {"SLURM_CONF": conf} if conf == named else {}
+    return [ClusterProfile(name="here", env=env, origin=f"this machine ({sbatch}, {conf})")]
+
+
+# --- one table --------------------------------------------------------------------------------
+
+
+def _profile(
+    file: TomlFile, name: str, table: dict[str, Any], where: tuple[str, ...]
+) -> ClusterProfile:
+    """The cluster that `table`, which stands at `where` in `file`, describes."""
+    if not _CLUSTER_NAME.fullmatch(name):
+        file.fail(
+            where, f"{name!r} cannot be a cluster's name.", "Letters, digits, `.`, `_` and `-` can."
+        )
+    label = "".join(f"[{key}] " for key in where)
+    fields = {one.name: one for one in msgspec.structs.fields(ClusterProfile) if one.name != "name"}
+    values: dict[str, Any] = {"origin": str(file.path)}
+    for key, value in table.items():
+        if key not in fields:
+            guess = _did_you_mean(key, fields)
+            hint = f"Settings: {', '.join(fields)}." if guess == "." else None
+            file.fail((*where, key), f"{label}`{key}` is not a setting{guess}", hint)
+        try:
+            values[key] = msgspec.convert(_as_text(key, value), fields[key].type)
+        except msgspec.ValidationError as exc:
+            file.fail((*where, key), f"{label}{_in_words(key, str(exc))}.")
+    return ClusterProfile(name=name, **values)
+
+
+def _as_text(key: str, value: Any) -> Any:
+    """Settings of TOML's other types as the text that Slurm and the shell take: `true` is a flag,
+    `false` says nothing, and an unquoted 01:30:00 is a time of day to TOML.
+    """
+    if key not in ("defaults", "env", "job_env") or not isinstance(value, dict):
+        return value
+    texts = {}
+    for name, one in value.items():
+        if one is False and key == "defaults":
+            continue
+        if one is True and key == "defaults":
+            texts[name] = ""
+        elif isinstance(one, int | float | datetime.time) and not isinstance(one, bool):
+            texts[name] = str(one)
+        else:
+            texts[name] = one
+    return texts
+
+
+def _in_words(key: str, error: str) -> str:
+    """The message of msgspec with the user's words for types, and no path into our structures."""
+    text, _, path = error.partition(" - at ")
+    text = re.sub(r"`(\w+)`", lambda found: _WORDS.get(found[1], found[0]), text)
+    text = text.removeprefix("Expected ").replace(", got ", ", not ")
+    text = text.replace(" >= ", " of at least ").replace(" > ", " above ")
+    return f"{f'each value in `{key}`' if '[' in path else f'`{key}`'} must be {text}"
+
+
+# --- where ------------------------------------------------------------------------------------
+
+
+def _files() -> list[tuple[Path, bool]]:
+    """The files that are there, in the order in which they count, and whether each is of one
+    cluster.
+    """
+    files: list[tuple[Path, bool]] = []
+    for folder in places.config_dirs():
+        if (folder / "clusters.toml").exists():
+            files.append((folder / "clusters.toml", False))
+        files += [(path, True) for path in sorted((folder / "clusters.d").glob("[!.]*.toml"))]
+    return files
+
+
+def _version(path: Path) -> tuple[int, int, int] | None:
+    try:
+        info = path.stat()
+    except OSError:
+        return None
+    return info.st_mtime_ns, info.st_size, info.st_ino
+
+
+def _user_file() -> Path:
+    return places.config_dirs()[-1] / "clusters.toml"
+
+
+def _did_you_mean(word: str, names: Mapping[str, Any]) -> str:
+    near = difflib.get_close_matches(word, list(names), n=1)
+    return f"; did you mean `{near[0]}`?" if near else "."

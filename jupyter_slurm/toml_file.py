@@ -1,0 +1,110 @@
+"""One TOML file of the user's: read, found trustworthy, and with the line of each key for messages.
+
+Knows nothing of clusters or settings; every refusal is a ConfigError that names the file.
+"""
+
+from __future__ import annotations
+
+import grp
+import os
+import pwd
+import stat
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NoReturn
+
+from jupyter_slurm.errors import ConfigError
+
+
+@dataclass(frozen=True)
+class TomlFile:
+    """A file's content, and where in it each table and key stands (lines from 1)."""
+
+    path: Path
+    content: dict[str, Any]
+    lines: dict[tuple[str, ...], int]
+
+    @classmethod
+    def read(cls, path: Path) -> TomlFile:
+        """The file at `path`; ConfigError when it is unreadable, malformed, or open to others."""
+        try:
+            _check_owner(path)
+            text = path.read_text(encoding="utf-8")
+            return cls(path, tomllib.loads(text), _key_lines(text))
+        except OSError as exc:
+            raise ConfigError(f"{path} cannot be read: {exc.strerror}.") from exc
+        except UnicodeDecodeError as exc:
+            raise ConfigError(f"{path} is not UTF-8 text (byte {exc.start}).") from exc
+        except tomllib.TOMLDecodeError as exc:
+            raise ConfigError(
+                f"{path} is not valid TOML: {exc}.",
+                hint="Text needs quotes, and a line is `key = value` or `[table]`.",
+            ) from exc
+
+    def place(self, *keys: str) -> str:
+        """`FILE, line N`, of the innermost of `keys` that has a line of its own."""
+        for size in range(len(keys), 0, -1):
+            if keys[:size] in self.lines:
+                return f"{self.path}, line {self.lines[keys[:size]]}"
+        return str(self.path)
+
+    def fail(self, keys: tuple[str, ...], message: str, hint: str | None = None) -> NoReturn:
+        """Raise ConfigError: `message`, after the place of `keys`."""
+        raise ConfigError(f"{self.place(*keys)}: {message}", hint=hint)
+
+
+def _key_lines(text: str) -> dict[tuple[str, ...], int]:
+    """The line (from 1) of each table and key.
+
+    Good enough for messages: tomllib has parsed the whole before but tells no positions, so its
+    answers for single lines are used.
+    """
+    found: dict[tuple[str, ...], int] = {}
+    table: tuple[str, ...] = ()
+    quotes = 0
+    for number, line in enumerate(text.splitlines(), start=1):
+        inside = quotes % 2 == 1
+        quotes += line.count('"""') + line.count("'''")
+        if inside:
+            continue
+        is_table = line.lstrip().startswith("[")
+        try:
+            parsed = tomllib.loads(line if is_table else line.split("=", 1)[0] + "= 0")
+        except tomllib.TOMLDecodeError:
+            continue
+        keys: tuple[str, ...] = ()
+        while isinstance(parsed, dict) and parsed:
+            key, parsed = next(iter(parsed.items()))
+            keys = (*keys, key)
+        table = keys if is_table else table
+        keys = keys if is_table else table + keys
+        for size in range(1, len(keys) + 1):
+            found.setdefault(keys[:size], number)
+    return found
+
+
+def _check_owner(path: Path) -> None:
+    """ConfigError when somebody else could have written the file: it says what programs are run."""
+    info = path.stat()
+    uid = os.getuid()
+    if info.st_uid not in (0, uid):
+        raise ConfigError(
+            f"{path} belongs to another user (uid {info.st_uid}) and is not trusted.",
+            hint="Make a copy that is yours, and remove this one.",
+        )
+    is_open = info.st_mode & stat.S_IWOTH
+    if info.st_mode & stat.S_IWGRP and not _is_private_group(info.st_gid, uid):
+        is_open = True
+    if is_open:
+        raise ConfigError(
+            f"{path} can be written by others and is not trusted.", hint=f"chmod go-w '{path}'"
+        )
+
+
+def _is_private_group(gid: int, uid: int) -> bool:
+    """A group that is its user's alone has that user's name (the custom of Linux distributions)."""
+    try:
+        return grp.getgrgid(gid).gr_name == pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return False
