@@ -37,7 +37,6 @@ _WORDS = {
     "bool": "true or false",
     "array": "a list",
     "object": "a table",
-    "null": "nothing",
 }
 _NO_CLUSTER = "No cluster yet."
 _NO_CLUSTER_HINT = (
@@ -267,7 +266,7 @@ def _as_text(key: str, value: Any) -> Any:
 def _in_words(key: str, error: str) -> str:
     """The message of msgspec with the user's words for types, and no path into our structures."""
     text, _, path = error.partition(" - at ")
-    text = re.sub(r"`(\w+)`", lambda found: _WORDS.get(found[1], found[0]), text)
+    text = re.sub(r"`(\w+)(?: \| null)?`", lambda found: _WORDS.get(found[1], found[0]), text)
     text = text.removeprefix("Expected ").replace(", got ", ", not ")
     text = text.replace(" >= ", " of at least ").replace(" > ", " above ")
     return f"{f'each value in `{key}`' if '[' in path else f'`{key}`'} must be {text}"

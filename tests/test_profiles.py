@@ -1,4 +1,4 @@
-"""Profiles: what files give, what is refused and in which words, and which cluster is the default."""
+"""Profiles: what files give, what is refused in which words, and which one is the default."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from jupyter_slurm.profiles import UP_ORIGIN, ProfileFiles, Profiles, load_profi
 def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The user's folder for our files; no other folder is looked at, and no Slurm is here."""
     monkeypatch.setenv("JUPYTER_CONFIG_DIR", str(tmp_path / "user"))
-    monkeypatch.setenv("JUPYTER_NO_CONFIG", "")
+    for name in ("JUPYTER_NO_CONFIG", "JUPYTER_CONFIG_PATH"):
+        monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr("jupyter_core.paths.SYSTEM_CONFIG_PATH", [str(tmp_path / "system")])
     monkeypatch.setattr("jupyter_core.paths.ENV_CONFIG_PATH", [str(tmp_path / "env")])
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
@@ -222,7 +223,7 @@ def test_a_default_that_is_not_defined_is_an_error_with_its_place(config: Path) 
 
 def test_an_unknown_cluster_is_not_found_and_the_nearest_is_named(config: Path) -> None:
     write(config / "clusters.toml", "[arandu]")
-    with pytest.raises(NotFoundError, match="no cluster `arandoo`; did you mean `arandu`?"):
+    with pytest.raises(NotFoundError, match="no cluster `arandoo`; did you mean `arandu`"):
         load_profiles().get("arandoo")
 
 
