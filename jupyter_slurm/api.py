@@ -60,17 +60,19 @@ class Api(Protocol):
         """Jobs that changed after `revision`; waits up to `wait_s` for the first."""
 
     def logs(
-        self, job_id: str, cursor: str = "", wait_s: float = 0.0, budget_bytes: int = 262_144
+        self,
+        job_id: str,
+        cursor: str = "",
+        wait_s: float = 0.0,
+        budget_bytes: int | None = 262_144,
     ) -> LogChunk:
         """Output after `cursor`; waits up to `wait_s` for output, a change of the job or its end.
 
-        At most about `budget_bytes` of stream text come back; what is older is skipped and
-        counted. Displays and errors are never skipped.
+        About `budget_bytes` of stream text come back, the newest; what is older is skipped and
+        counted. Displays and errors are never skipped. None: nothing is skipped, and what there
+        is comes in pages of about a megabyte: call again with the new cursor until `end`, or
+        until a page is empty.
         """
-
-    def read_log(self, job_id: str, offset: int = 0, limit: int = 1_048_576) -> str:
-        """The plain text (stdout and stderr, in order) of the whole log, from `offset` characters
-        on; "" at its end."""
 
     def result(self, job_id: str) -> Result:
         """How a job that has ended did so. JobLostError, SignatureError."""

@@ -179,6 +179,8 @@ class Job(Struct, frozen=True, kw_only=True):
     notebook: str | None = None
     fingerprint: str | None = None
     job_dir: str = ""
+    python: tuple[int, int, int] | None = None
+    """The Python that ran the cell, once it has said so."""
     names_out: tuple[str, ...] = ()
 
 

@@ -1,0 +1,63 @@
+"""Every path of a job's folder, there and here: names only, no I/O.
+
+`attempt` is Slurm's restart count: a requeued job starts from zero, and writes files of its own.
+Each file has one writer, and a file that is waited for is put in place by a rename:
+
+    job.sh cell.py task.json key env.sh inputs.vars runner.py …   by us, before sbatch
+    submit.lock submitted submit.err                              by the submission (jobs/submit.py)
+    slurm.out                 by Slurm: what happens around the script (login banners, slurmstepd)
+    claim.N/ started.N.json log.N beat.N exit.N.json              by job.sh
+    output.N.jsonl vars.N result.N.json                           by node/runner.py
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+
+
+@dataclass(frozen=True, slots=True)
+class JobDir:
+    path: PurePosixPath
+
+    @property
+    def slurm_out(self) -> PurePosixPath:
+        return self.path / "slurm.out"
+
+    @property
+    def submitted(self) -> PurePosixPath:
+        """What sbatch printed, once it has."""
+        return self.path / "submitted"
+
+    def started(self, attempt: int) -> PurePosixPath:
+        return self.path / f"started.{attempt}.json"
+
+    def log(self, attempt: int) -> PurePosixPath:
+        """What the script, the container tool and a program without our runner print."""
+        return self.path / f"log.{attempt}"
+
+    def beat(self, attempt: int) -> PurePosixPath:
+        """Touched every 30 s while the script lives."""
+        return self.path / f"beat.{attempt}"
+
+    def output(self, attempt: int) -> PurePosixPath:
+        return self.path / f"output.{attempt}.jsonl"
+
+    def variables(self, attempt: int) -> PurePosixPath:
+        return self.path / f"vars.{attempt}"
+
+    def result(self, attempt: int) -> PurePosixPath:
+        return self.path / f"result.{attempt}.json"
+
+    def exit(self, attempt: int) -> PurePosixPath:
+        return self.path / f"exit.{attempt}.json"
+
+
+SCRIPT = "job.sh"
+CELL = "cell.py"
+PROGRAM = "program"
+TASK = "task.json"
+KEY = "key"
+ENVIRONMENT = "env.sh"
+INPUTS = "inputs.vars"
+CLOUDPICKLE = "cloudpickle.zip"

@@ -1,0 +1,238 @@
+"""JobSpec and profile -> what is sent: the script, sbatch's command line, the folder's files. PURE.
+
+Everything that a cluster, a runtime or a kind of job makes different comes together here, so that
+what would be submitted is a value one can look at (`--dry-run`).
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from jupyter_slurm import containers
+from jupyter_slurm.errors import RequestError
+from jupyter_slurm.jobs import layout, payload
+from jupyter_slurm.jobs.layout import JobDir
+from jupyter_slurm.jobs.script import ScriptPlan, render_environment, render_script
+from jupyter_slurm.profiles import ClusterProfile
+from jupyter_slurm.slurm import options as sbatch_options
+from jupyter_slurm.slurm import sbatch
+from jupyter_slurm.wire import JobKind, JobSpec
+
+TOKEN = "jslurm:"
+"""Before our id in a job's comment, by which a job is found again whose id was never heard."""
+
+_ID = re.compile(r"[a-z2-7]{8}")
+_NAME = re.compile(r"[A-Za-z0-9._-]{1,64}")
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_MEMORY = ("mem", "mem-per-cpu", "mem-per-gpu")
+_INTERRUPTS = ("TERM", "INT", "USR1", "USR2")
+"""Signals that the runner turns into KeyboardInterrupt as they come."""
+
+
+@dataclass(frozen=True, slots=True)
+class Submission:
+    script: str
+    sbatch: tuple[str, ...]
+    files: dict[str, bytes | Path]
+    """Name in the job's folder -> content, or a local file to move there."""
+
+
+def comment_token(job_id: str) -> str:
+    return f"{TOKEN}{job_id}"
+
+
+def slurm_name(spec: JobSpec) -> str:
+    """The job's name in Slurm. `squeue` and `sacct` find jobs by name, so our id is part of it."""
+    return f"{spec.name}.{spec.id}"
+
+
+def prepare(spec: JobSpec, profile: ClusterProfile, job_dir: JobDir, key: bytes) -> Submission:
+    """RequestError: something in `spec` cannot be; it names the word."""
+    _check(spec)
+    options = merged_options(spec, profile)
+    if spec.kind is JobKind.SCRIPT:
+        return _batch_script(spec, options)
+    cwd = options.pop("chdir", None) or spec.cwd
+    signal = _signal(spec, options)
+    for name, value in _our_options(spec, job_dir, options).items():
+        options[name] = value
+    script = render_script(_plan(spec, profile, job_dir, signal, cwd))
+    files: dict[str, bytes | Path] = {layout.SCRIPT: script.encode()}
+    if _environment(spec, profile):
+        files[layout.ENVIRONMENT] = render_environment(_environment(spec, profile)).encode()
+    if spec.kind is JobKind.PROGRAM:
+        files[layout.PROGRAM] = spec.code.encode()
+    else:
+        files |= _cell_files(spec, profile, key, cwd)
+    argv = sbatch.argv(str(job_dir.path / layout.SCRIPT), options)
+    return Submission(script, tuple(argv), files)
+
+
+def merged_options(spec: JobSpec, profile: ClusterProfile) -> dict[str, str]:
+    """The profile's defaults under what the spec says, each checked by sbatch's own table."""
+    known = {
+        name: value for name, value in profile.defaults.items() if name in sbatch_options.OPTIONS
+    }
+    if any(name in spec.options for name in _MEMORY):
+        known = {name: value for name, value in known.items() if name not in _MEMORY}
+    try:
+        merged = {
+            name: sbatch_options.check_option(name, value)
+            for name, value in {**known, **spec.options}.items()
+        }
+        sbatch_options.check_together(merged)
+    except sbatch_options.OptionError as exc:
+        raise RequestError(str(exc)) from exc
+    return merged
+
+
+def _check(spec: JobSpec) -> None:
+    if not _ID.fullmatch(spec.id):
+        raise RequestError(f"{spec.id!r} is no job id: eight of a-z and 2-7.")
+    if not _NAME.fullmatch(spec.name):
+        raise RequestError(
+            f"{spec.name!r} is no name for a job.",
+            hint="Letters, digits, `.`, `_` and `-`, at most 64: `squeue --name` splits at others.",
+        )
+    for name, value in spec.env.items():
+        if not _VARIABLE.fullmatch(name):
+            raise RequestError(f"{name!r} is no name for an environment variable.")
+        if "\0" in value:
+            raise RequestError(f"The environment variable {name} holds a NUL; none can.")
+    for what, text in (("cell", spec.code), ("folder", spec.cwd or "")):
+        if "\0" in text and (what == "folder" or spec.kind is not JobKind.CELL):
+            raise RequestError(f"The {what} holds a NUL byte, which no program could read.")
+
+
+def _our_options(spec: JobSpec, job_dir: JobDir, options: dict[str, str]) -> dict[str, str]:
+    for name, instead in (
+        ("array", "An array is a batch script for now: use %%sbatch."),
+        ("output", "The output comes back into the cell, and `%slurm logs` shows all of it."),
+        ("error", "The output comes back into the cell, and `%slurm logs` shows all of it."),
+        ("export", "`--env NAME=VALUE` gives the job a variable."),
+        ("open-mode", "The output comes back into the cell."),
+    ):
+        if name in options:
+            raise RequestError(f"`--{name}` cannot be used with a cell.", hint=instead)
+    comment = " ".join(filter(None, (comment_token(spec.id), options.get("comment"))))
+    ours = {
+        "job-name": slurm_name(spec),
+        "comment": comment,
+        "chdir": str(job_dir.path),
+        # sbatch(1), FILENAME PATTERN: `%` begins a pattern, `%%` is the sign itself.
+        "output": str(job_dir.slurm_out).replace("%", "%%"),
+        "open-mode": "append",
+    }
+    if "requeue" not in options:
+        # A cell that appends to a file must not run twice unless its writer says that it may.
+        ours["no-requeue"] = ""
+    return ours
+
+
+def _signal(spec: JobSpec, options: dict[str, str]) -> tuple[str, str] | None:
+    """Rewrites `--signal` so that it reaches the batch script (`B:`), which hands it on: without
+    the `B:` only steps of srun get it (sbatch(1))."""
+    value = options.get("signal")
+    if not value:
+        return None
+    flags, _, rest = value.rpartition(":")
+    name, at, time = rest.partition("@")
+    if "B" not in flags:
+        options["signal"] = f"{'R' if 'R' in flags else ''}B:{name}{at}{time}"
+    name = name.removeprefix("SIG")
+    if spec.kind is JobKind.CELL and name not in _INTERRUPTS:
+        return name, "USR1"
+    return name, name
+
+
+def _plan(
+    spec: JobSpec,
+    profile: ClusterProfile,
+    job_dir: JobDir,
+    signal: tuple[str, str] | None,
+    cwd: str | None,
+) -> ScriptPlan:
+    launch = _launch(spec, profile, job_dir, cwd)
+    setup = [line for line in profile.setup.splitlines() if line.strip()]
+    return ScriptPlan(
+        title=f"{spec.name} ({spec.id})",
+        job_dir=str(job_dir.path),
+        command=launch.argv,
+        modules=(*profile.modules, *spec.modules),
+        setup=(*setup, *launch.setup),
+        has_environment=bool(_environment(spec, profile)),
+        signal=signal,
+        cwd=cwd if not _in_image(spec, profile) else None,
+    )
+
+
+def _in_image(spec: JobSpec, profile: ClusterProfile) -> bool:
+    return runtime_of(spec, profile) != "none"
+
+
+def image_of(spec: JobSpec, profile: ClusterProfile) -> str | None:
+    """The image as it was asked for, by the cell or by the profile's defaults."""
+    return spec.image or profile.defaults.get("image") or None
+
+
+def runtime_of(spec: JobSpec, profile: ClusterProfile) -> str:
+    """A job without an image runs on the node itself, whatever the cluster's container tool."""
+    if spec.runtime or profile.defaults.get("runtime"):
+        return spec.runtime or profile.defaults["runtime"]
+    return profile.runtime if image_of(spec, profile) else "none"
+
+
+def _environment(spec: JobSpec, profile: ClusterProfile) -> dict[str, str]:
+    return {**profile.job_env, **spec.env}
+
+
+def _cell_files(
+    spec: JobSpec, profile: ClusterProfile, key: bytes, cwd: str | None
+) -> dict[str, bytes | Path]:
+    files: dict[str, bytes | Path] = {
+        layout.CELL: spec.code.encode("utf-8", "surrogatepass"),
+        layout.TASK: payload.task_json(spec, _environment(spec, profile), cwd),
+        layout.KEY: key,
+        **payload.runner_files(),
+    }
+    if spec.names_in or spec.names_out:
+        files[layout.CLOUDPICKLE] = payload.cloudpickle_zip()
+    if spec.inputs is not None:
+        files[layout.INPUTS] = Path(spec.inputs)
+    return files
+
+
+def _launch(
+    spec: JobSpec, profile: ClusterProfile, job_dir: JobDir, cwd: str | None
+) -> containers.Launch:
+    raise AssertionError
+
+
+def _batch_script(spec: JobSpec, options: dict[str, str]) -> Submission:
+    text = spec.code
+    if not text.startswith("#!"):
+        raise RequestError(
+            "A batch script begins with `#!`, e.g. `#!/bin/bash`; Slurm refuses others."
+        )
+    given = options.get("comment") or _directive(text, "comment")
+    options["comment"] = " ".join(filter(None, (comment_token(spec.id), given)))
+    if not options.get("job-name") and not _directive(text, "job-name", "J"):
+        options["job-name"] = spec.name
+    if not options.get("chdir") and not _directive(text, "chdir", "D") and spec.cwd:
+        options["chdir"] = spec.cwd
+    return Submission(
+        text, tuple(sbatch.argv(layout.SCRIPT, options)), {layout.SCRIPT: text.encode()}
+    )
+
+
+def _directive(script: str, long: str, short: str | None = None) -> str | None:
+    """The value that `script` gives an option in an `#SBATCH` line, or None."""
+    names = rf"--{long}(?:=|\s+)" + (rf"|-{short}\s*" if short else "")
+    found = re.findall(rf"^#SBATCH\s.*?(?:{names})(\"[^\"]*\"|'[^']*'|\S+)", script, re.MULTILINE)
+    return found[-1].strip("\"'") if found else None
+
+
+def spool_of(path: str, spool: PurePosixPath) -> PurePosixPath:
+    raise AssertionError

@@ -1,0 +1,162 @@
+"""The batch script of a job, as text. PURE: no I/O.
+
+What it must do, whatever happens: claim its attempt (a job that was submitted twice runs once), say
+that it has started, hand signals on to the program, and leave its exit code in `exit.N.json` before
+it ends. bash 4.2 (2011) is what it assumes of a node, and no Python.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+DUPLICATE_EXIT = 0
+SETUP_EXIT = 66
+"""A module or the profile's set-up failed; EX_NOINPUT of sysexits.h, which programs hardly use."""
+NO_ROOM_EXIT = 74
+"""The job's folder cannot be written; EX_IOERR of sysexits.h."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScriptPlan:
+    """What differs between two scripts."""
+
+    title: str
+    job_dir: str
+    """As the node sees it, outside any container."""
+    command: Sequence[str]
+    """The whole command, container tool included; `{attempt}` in it is the attempt's number."""
+    modules: Sequence[str] = ()
+    setup: Sequence[str] = ()
+    """Shell lines of the profile and of the runtime."""
+    has_environment: bool = False
+    """Whether there is an `env.sh` to read."""
+    signal: tuple[str, str] | None = None
+    """The one that `--signal` asks for, and the one to hand on to the program in its place."""
+    cwd: str | None = None
+
+
+def render_script(plan: ScriptPlan) -> str:
+    """The script's text; ends with a newline."""
+    return _TEMPLATE.format(
+        title=" ".join(plan.title.split()),
+        job_dir=shlex.quote(plan.job_dir),
+        signals=_traps(plan.signal),
+        prepare=_prepare(plan),
+        command=_command(plan.command),
+        setup_exit=SETUP_EXIT,
+        no_room_exit=NO_ROOM_EXIT,
+        duplicate_exit=DUPLICATE_EXIT,
+    )
+
+
+def render_environment(env: Mapping[str, str]) -> str:
+    """The text of `env.sh`: values travel in a file of the owner's, never in a command line."""
+    return "".join(f"export {name}={shlex.quote(value)}\n" for name, value in env.items())
+
+
+def _command(argv: Sequence[str]) -> str:
+    return " ".join(
+        '"$attempt"' if word == "{attempt}" else shlex.quote(word) for word in argv
+    )
+
+
+def _traps(signal: tuple[str, str] | None) -> str:
+    lines = ["trap 'caught=TERM; hand_on TERM' TERM", "trap 'caught=INT; hand_on INT' INT"]
+    if signal and signal[0] not in ("TERM", "INT"):
+        lines.append(f"trap 'hand_on {signal[1]}' {signal[0]}")
+    return "\n".join(lines)
+
+
+def _prepare(plan: ScriptPlan) -> str:
+    lines: list[str] = []
+    if plan.has_environment:
+        lines.append('. "$job_dir/env.sh"')
+    if plan.modules:
+        lines.append(_MODULES.strip("\n"))
+        lines += [f"load_module {shlex.quote(module)}" for module in plan.modules]
+    lines += plan.setup
+    if plan.cwd is not None:
+        where = shlex.quote(plan.cwd)
+        complaint = shlex.quote(f"jupyter-slurm: there is no folder {plan.cwd} on this node")
+        lines.append(f"cd {where} || {{ echo {complaint} >&2; rc={SETUP_EXIT}; exit $rc; }}")
+    else:
+        lines.append('cd "$HOME" 2>/dev/null || cd "$job_dir"')
+    return "\n".join(lines)
+
+
+_MODULES = """
+if ! type module >/dev/null 2>&1; then
+  for init in "${LMOD_PKG:-/none}/init/bash" "${MODULESHOME:-/none}/init/bash" \\
+      /etc/profile.d/lmod.sh /etc/profile.d/modules.sh /etc/profile.d/z00_lmod.sh \\
+      /usr/share/lmod/lmod/init/bash /usr/share/modules/init/bash; do
+    [ -r "$init" ] && . "$init" && break
+  done
+fi
+load_module() {
+  if ! type module >/dev/null 2>&1; then
+    echo "jupyter-slurm: this node has no 'module' command, so '$1' cannot be loaded" >&2
+    rc=66; exit $rc
+  fi
+  # Environment Modules before 4 print ERROR and return 0: what is loaded afterwards decides.
+  if ! module load "$1" || ! module list 2>&1 | grep -qF -- "${1%%/*}"; then
+    echo "jupyter-slurm: the module '$1' cannot be loaded; 'module avail' lists what there is" >&2
+    rc=66; exit $rc
+  fi
+}
+"""
+
+_TEMPLATE = """\
+#!/bin/bash -l
+# {title}
+# Written by jupyter-slurm; everything of this job is in the folder below.
+job_dir={job_dir}
+attempt=${{SLURM_RESTART_COUNT:-0}}
+rc=255 caught='' child='' heart='' seconds=''
+
+# A submission whose answer was lost may be made again: the first of the two jobs to come here
+# takes the folder, which mkdir decides, on NFS too; the other one ends and has done nothing.
+if ! mkdir "$job_dir/claim.$attempt"; then
+  if [ -d "$job_dir/claim.$attempt" ]; then
+    echo "jupyter-slurm: another job runs this one already" >&2
+    exit {duplicate_exit}
+  fi
+  echo "jupyter-slurm: $job_dir cannot be written on $HOSTNAME" >&2
+  exit {no_room_exit}
+fi
+exec >>"$job_dir/log.$attempt" 2>&1 </dev/null || exit {no_room_exit}
+
+write() {{ # NAME TEXT: a file that is there is whole
+  printf '%s\\n' "$2" >"$job_dir/$1.partial" && mv "$job_dir/$1.partial" "$job_dir/$1"
+}}
+hand_on() {{ [ -n "$child" ] && kill -"$1" "$child" 2>/dev/null; }}
+finish() {{
+  trap - EXIT; trap '' TERM INT
+  [ -n "$heart" ] && kill "$heart" 2>/dev/null
+  printf -v seconds '%(%s)T' -1
+  write "exit.$attempt.json" \\
+    "{{\\"exit_code\\": $rc, \\"signal\\": \\"$caught\\", \\"time_s\\": $seconds}}" || rc={no_room_exit}
+  exit "$rc"
+}}
+trap finish EXIT
+{signals}
+
+printf -v seconds '%(%s)T' -1
+write "started.$attempt.json" "{{\\"slurm_id\\": \\"$SLURM_JOB_ID\\", \\
+\\"node\\": \\"${{SLURMD_NODENAME:-$HOSTNAME}}\\", \\"time_s\\": $seconds}}" || {{ rc={no_room_exit}; exit $rc; }}
+( trap 'kill $nap 2>/dev/null; exit' TERM
+  while :; do touch "$job_dir/beat.$attempt" || exit; sleep 30 & nap=$!; wait $nap; done
+) >/dev/null 2>&1 & heart=$!
+
+{prepare}
+
+{command} &
+child=$!
+# `wait` comes back early when a trapped signal arrives: only a child that is gone has ended.
+while :; do
+  wait "$child"; rc=$?
+  kill -0 "$child" 2>/dev/null || {{ wait "$child" 2>/dev/null; last=$?; [ $last = 127 ] || rc=$last; break; }}
+done
+exit "$rc"
+"""

@@ -1,0 +1,78 @@
+"""Job records on this machine: one JSON file a job, put in place by a rename, and the keys.
+
+Survives a killed agent at any instruction. Knows nothing of Slurm. The key with which a job signs
+its result is kept apart from the record, in a file of its own, and so is never shown or logged.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+from pathlib import Path
+
+import msgspec
+
+from jupyter_slurm.places import private_dir
+from jupyter_slurm.wire import Job, JobSpec
+
+_KEY_BYTES = 32
+
+
+class Record(msgspec.Struct, kw_only=True):
+    """What the agent must not forget of a job."""
+
+    job: Job
+    spec: JobSpec | None
+    """None once the submission is settled: code and environment then lie in the job's folder."""
+    sbatch_calls: int = 0
+    """How often sbatch may have been called for it."""
+    stdout_path: str | None = None
+    """Where a batch script of the user's writes, once Slurm has said so."""
+
+
+class Store:
+    def __init__(self, folder: Path) -> None:
+        self._records = private_dir(folder / "jobs")
+        self._keys = private_dir(folder / "keys")
+
+    def load(self) -> list[Record]:
+        """Every record; one that cannot be read is set aside under `.unreadable`, not lost."""
+        decode = msgspec.json.Decoder(Record).decode
+        records = []
+        for path in sorted(self._records.glob("*.json")):
+            try:
+                records.append(decode(path.read_bytes()))
+            except (msgspec.MsgspecError, OSError):
+                path.rename(path.with_suffix(".unreadable"))
+        return records
+
+    def save(self, record: Record) -> None:
+        """On disk when this returns, should the machine lose its power now."""
+        _replace(self._records / f"{record.job.id}.json", msgspec.json.encode(record))
+
+    def remove(self, job_id: str) -> None:
+        (self._records / f"{job_id}.json").unlink(missing_ok=True)
+        (self._keys / job_id).unlink(missing_ok=True)
+
+    def new_key(self, job_id: str) -> bytes:
+        """The key of a job, made at the first call."""
+        path = self._keys / job_id
+        if not path.exists():
+            _replace(path, secrets.token_hex(_KEY_BYTES).encode())
+        return path.read_bytes()
+
+    def key(self, job_id: str) -> bytes | None:
+        """None: there is none, as for a script that signs nothing."""
+        path = self._keys / job_id
+        return path.read_bytes() if path.exists() else None
+
+
+def _replace(path: Path, data: bytes) -> None:
+    partial = path.with_suffix(".partial")
+    descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    try:
+        os.write(descriptor, data)
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+    partial.replace(path)

@@ -1,0 +1,240 @@
+"""How a job ended, judged from what is known of it. PURE: no I/O.
+
+The order of belief (slurm.conf(5) MinJobAge, sacct(1); measured over Slurm 20.11 to 25.x): the exit
+code is the one that our own script wrote; Slurm names the cause; with neither, traces in the log
+are read and the verdict says so (`inferred`); with nothing at all the job is LOST. Absence is never
+success.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from jupyter_slurm.jobs.result import ExitFile, RunnerResult, StartedFile
+from jupyter_slurm.slurm import diagnosis
+from jupyter_slurm.wire import JobKind, JobState
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlurmVerdict:
+    """What one of Slurm's commands said of a job that has ended."""
+
+    state: JobState
+    exit_code: int | None = None
+    signal: int | None = None
+    ended_s: float | None = None
+    cancelled_by: str | None = None
+    """A user's name or uid."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evidence:
+    kind: JobKind
+    started: StartedFile | None = None
+    exit: ExitFile | None = None
+    result: RunnerResult | None = None
+    slurm: SlurmVerdict | None = None
+    """None: Slurm has forgotten the job, and there is no accounting."""
+    slurm_out: str = ""
+    """The end of slurm.out, where slurmstepd says what it did; a user's text hardly gets there."""
+    log_tail: str = ""
+    """The end of the job's own log."""
+    beat_age_s: float | None = None
+    """How long the script has given no sign of life; None: it never did."""
+    limit_passed: bool = False
+    """The time limit had gone by since the start."""
+    cancel_requested: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    state: JobState
+    why: str
+    advice: str | None = None
+    warning: str | None = None
+    exit_code: int | None = None
+    signal: int | None = None
+    inferred: bool = False
+
+
+_BEAT_LOST_S = 300.0
+_TRACES = {
+    JobState.TIMEOUT: re.compile(r"DUE TO TIME LIMIT"),
+    JobState.PREEMPTED: re.compile(r"DUE TO PREEMPTION"),
+    JobState.NODE_FAIL: re.compile(r"DUE TO NODE FAILURE"),
+    # `oom-kill` up to 22.05, `oom_kill` from 23.02; the second is JobAcctGather's own limit.
+    JobState.OUT_OF_MEMORY: re.compile(r"[Oo]om[-_ ]kill|xceeded (job |step )?memory limit"),
+    JobState.CANCELLED: re.compile(r"\*\*\* (JOB|STEP) \S+ .*CANCELLED AT"),
+}
+"""What slurmstepd writes into the job's output (src/slurmd/slurmstepd/req.c, mgr.c)."""
+_CAUSES = frozenset(
+    {
+        JobState.CANCELLED,
+        JobState.TIMEOUT,
+        JobState.DEADLINE,
+        JobState.NODE_FAIL,
+        JobState.BOOT_FAIL,
+        JobState.PREEMPTED,
+        JobState.OUT_OF_MEMORY,
+    }
+)
+"""States that say more than an exit code can."""
+
+
+def ended_by_itself(evidence: Evidence) -> Verdict | None:
+    """The verdict that needs no word from Slurm: the script ended of its own accord and said how.
+
+    None: a signal was involved, or something is missing; Slurm has to be asked for the cause.
+    """
+    exit_file, result = evidence.exit, evidence.result
+    if exit_file is None or exit_file.signal:
+        return None
+    if evidence.kind is JobKind.CELL:
+        if result is None or result.status not in ("ok", "error"):
+            return None
+        if (result.status == "ok") != (exit_file.exit_code == 0):
+            return None
+    elif exit_file.exit_code > 128:
+        return None
+    return _by_exit_code(evidence, exit_file.exit_code)
+
+
+def judge(evidence: Evidence) -> Verdict:
+    """The verdict, once everybody has been asked."""
+    by_itself = ended_by_itself(evidence)
+    slurm = evidence.slurm
+    if by_itself is not None and (slurm is None or slurm.state not in _CAUSES):
+        return by_itself
+    if by_itself is not None and by_itself.state is JobState.COMPLETED and slurm is not None:
+        return _completed_all_the_same(by_itself, slurm)
+    if slurm is not None and slurm.state in _CAUSES:
+        return _by_cause(evidence, slurm, slurm.state, inferred=False)
+    traced = _traced(evidence)
+    if traced is not None:
+        cause = slurm or SlurmVerdict(state=traced)
+        return _by_cause(evidence, cause, traced, inferred=slurm is None)
+    if evidence.exit is not None:
+        return _by_exit_code(evidence, evidence.exit.exit_code)
+    if slurm is not None:
+        return _by_slurm_alone(evidence, slurm)
+    return _nobody_knows(evidence)
+
+
+def _by_exit_code(evidence: Evidence, exit_code: int) -> Verdict:
+    if exit_code == 0:
+        result = evidence.result
+        warning = None
+        if result is not None and result.interrupted_by:
+            warning = f"It was interrupted ({result.interrupted_by}), and ended in good order."
+        return Verdict(
+            state=JobState.COMPLETED, why="It has ended well.", warning=warning, exit_code=0
+        )
+    result = evidence.result
+    if result is not None and result.status == "error" and result.ename:
+        why = f"The cell raised {result.ename}."
+        return Verdict(state=JobState.FAILED, why=why, exit_code=exit_code)
+    signal = result.signal if result is not None else None
+    found = diagnosis.diagnose("FAILED", exit_code, signal, evidence.slurm_out + evidence.log_tail)
+    return Verdict(
+        state=JobState.FAILED,
+        why=found.sentence if found else f"It ended with exit code {exit_code}.",
+        advice=found.advice if found else None,
+        exit_code=exit_code,
+        signal=signal,
+    )
+
+
+def _completed_all_the_same(verdict: Verdict, slurm: SlurmVerdict) -> Verdict:
+    """Done, its result written, and yet Slurm names a cause: of a child process, or afterwards."""
+    words = {
+        JobState.OUT_OF_MEMORY: "one of its processes ran out of memory on the way",
+        JobState.TIMEOUT: "its time limit came when it had just ended",
+        JobState.CANCELLED: "it was cancelled when it had just ended",
+    }
+    warning = f"It has ended well, though {words.get(slurm.state, f'Slurm says {slurm.state}')}."
+    return Verdict(state=JobState.COMPLETED, why=verdict.why, warning=warning, exit_code=0)
+
+
+def _by_cause(
+    evidence: Evidence, slurm: SlurmVerdict, state: JobState, *, inferred: bool
+) -> Verdict:
+    exit_code = evidence.exit.exit_code if evidence.exit is not None else slurm.exit_code
+    found = diagnosis.diagnose(state.value, exit_code, slurm.signal, evidence.slurm_out + evidence.log_tail)
+    why = found.sentence if found else f"Slurm ended it: {state}."
+    if state is JobState.CANCELLED:
+        why = _cancelled_by(evidence, slurm)
+    return Verdict(
+        state=state,
+        why=why,
+        advice=found.advice if found else None,
+        exit_code=exit_code,
+        signal=slurm.signal,
+        inferred=inferred,
+    )
+
+
+def _cancelled_by(evidence: Evidence, slurm: SlurmVerdict) -> str:
+    before = "" if evidence.started is not None else " before it had started"
+    if evidence.cancel_requested:
+        return f"You cancelled it{before}."
+    if slurm.cancelled_by:
+        return f"It was cancelled by {slurm.cancelled_by}{before}."
+    return f"It was cancelled with scancel, not from here{before}."
+
+
+def _traced(evidence: Evidence) -> JobState | None:
+    """The cause that the log, the clock or the heartbeat tells, or None."""
+    for state, pattern in _TRACES.items():
+        if pattern.search(evidence.slurm_out):
+            return state
+    if evidence.slurm is not None:
+        return None
+    if evidence.exit is None and evidence.started is not None:
+        if evidence.limit_passed:
+            return JobState.TIMEOUT
+        if evidence.beat_age_s is None or evidence.beat_age_s > _BEAT_LOST_S:
+            return JobState.NODE_FAIL
+    if evidence.cancel_requested:
+        return JobState.CANCELLED
+    return None
+
+
+def _by_slurm_alone(evidence: Evidence, slurm: SlurmVerdict) -> Verdict:
+    if slurm.state is JobState.COMPLETED and evidence.kind is not JobKind.SCRIPT:
+        # A claim lost to a twin, or an exit file that a full disk swallowed.
+        return Verdict(
+            state=JobState.LOST,
+            why="Slurm says that it completed, but it left no word of its own in its folder.",
+            advice="Is the job folder full, over quota, or not seen by the node?",
+            exit_code=slurm.exit_code,
+        )
+    if slurm.state is JobState.COMPLETED:
+        return Verdict(state=JobState.COMPLETED, why="It has ended well.", exit_code=0)
+    found = diagnosis.diagnose(
+        slurm.state.value, slurm.exit_code, slurm.signal, evidence.log_tail
+    )
+    return Verdict(
+        state=slurm.state,
+        why=found.sentence if found else f"Slurm says {slurm.state}.",
+        advice=found.advice if found else None,
+        exit_code=slurm.exit_code,
+        signal=slurm.signal,
+    )
+
+
+def _nobody_knows(evidence: Evidence) -> Verdict:
+    if evidence.started is None:
+        return Verdict(
+            state=JobState.LOST,
+            why="Slurm no longer knows it, and it had never started: it was cancelled, or removed "
+            "with the controller's memory.",
+            advice="Run it again; nothing of it has run.",
+            inferred=True,
+        )
+    return Verdict(
+        state=JobState.LOST,
+        why="Slurm no longer knows it, and it left no word of how it ended.",
+        advice="Its output so far is kept; ask the cluster's support with its Slurm id.",
+        inferred=True,
+    )

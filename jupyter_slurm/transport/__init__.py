@@ -1,0 +1,74 @@
+"""Bytes to and from the machine where Slurm's commands run: one Protocol, a few verbs.
+
+Knows processes and files, and nothing of Slurm, containers or jobs. Blocking and thread-safe.
+`local.py` is this machine. Every verb raises `TransportError` when the way there fails; what a
+program says of itself is in `Completed`.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+from pathlib import Path, PurePosixPath
+from typing import NamedTuple, Protocol
+
+
+class Completed(NamedTuple):
+    """A program that has ended: `returncode` is negative for a signal, as in `subprocess`."""
+
+    returncode: int
+    stdout: bytes
+    stderr: bytes
+
+
+class TimedOutError(Exception):
+    """A program did not end in time and was killed; what it had begun may have happened."""
+
+
+class Transport(Protocol):
+    def user(self) -> str:
+        """The login name there."""
+
+    def home(self) -> PurePosixPath:
+        """The home folder there."""
+
+    def run(
+        self,
+        argv: Sequence[str],
+        *,
+        env: Mapping[str, str] | None = None,
+        stdin: bytes = b"",
+        timeout_s: float = 60.0,
+    ) -> Completed:
+        """Runs `argv` with `env` added to a small clean environment. TimedOutError."""
+
+    def deliver(
+        self,
+        folder: PurePosixPath,
+        files: Mapping[str, bytes | Path],
+        argv: Sequence[str],
+        *,
+        env: Mapping[str, str] | None = None,
+        timeout_s: float = 60.0,
+    ) -> Completed:
+        """Makes `folder` (0700) with `files` in it (0600), then runs `argv` there: one round trip.
+
+        A `Path` is a local file, moved rather than copied where that can be; one that is gone
+        while its target is there was moved by an earlier call. TimedOutError.
+        """
+
+    def grown(
+        self, sizes: Mapping[PurePosixPath, int], *, wait_s: float, wake: threading.Event
+    ) -> dict[PurePosixPath, int]:
+        """The files that are now longer than `sizes` says (0: the file is not there), with their
+        sizes. Waits up to `wait_s` for the first; `wake` ends the wait early."""
+
+    def read(self, path: PurePosixPath, offset: int = 0, limit: int | None = None) -> bytes | None:
+        """Bytes from `offset` on; b"" at the end; None: there is no such file."""
+
+    def fetch(self, path: PurePosixPath) -> Path:
+        """A local path with the content of `path`, without a copy where that can be."""
+
+    def remove_tree(self, folder: PurePosixPath) -> None: ...
+
+    def close(self) -> None: ...

@@ -1,0 +1,171 @@
+"""This machine as a Transport: subprocesses and plain files, nothing of Slurm."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import shutil
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path, PurePosixPath
+
+from jupyter_slurm.errors import TransportError
+from jupyter_slurm.transport import Completed, TimedOutError
+
+_TICKS_PER_QUIET_TIME = 25
+"""A file is looked at 25 times in the time that has passed since something last happened: what
+happens is seen after at most 4 % of the time that one had to wait for it anyway."""
+_SHORTEST_TICK_S = 0.004
+_LONGEST_TICK_S = 0.25
+
+_KEPT = ("HOME", "USER", "LOGNAME", "SHELL", "TMPDIR", "KRB5CCNAME", "SSH_AUTH_SOCK", "TZ")
+"""What programs there need of our environment. Slurm's own variables, tokens and passwords must
+not reach them: sbatch would hand them to the job."""
+
+
+class LocalTransport:
+    """`path` is put in front of PATH; `env` is added to what every program gets."""
+
+    def __init__(self, path: Sequence[str] = (), env: Mapping[str, str] | None = None) -> None:
+        account = pwd.getpwuid(os.getuid())
+        self._user = account.pw_name
+        self._home = PurePosixPath(os.environ.get("HOME") or account.pw_dir)
+        inherited = os.environ.get("PATH", "/usr/local/bin:/usr/bin:/bin")
+        self._env = {
+            "USER": self._user,
+            "LOGNAME": self._user,
+            "HOME": str(self._home),
+            "SHELL": account.pw_shell or "/bin/sh",
+            "TERM": "dumb",
+            **{name: os.environ[name] for name in _KEPT if name in os.environ},
+            "PATH": os.pathsep.join([*path, inherited]),
+            **(env or {}),
+        }
+
+    def user(self) -> str:
+        return self._user
+
+    def home(self) -> PurePosixPath:
+        return self._home
+
+    def run(
+        self,
+        argv: Sequence[str],
+        *,
+        env: Mapping[str, str] | None = None,
+        stdin: bytes = b"",
+        timeout_s: float = 60.0,
+    ) -> Completed:
+        return self._run(argv, None, env, stdin, timeout_s)
+
+    def deliver(
+        self,
+        folder: PurePosixPath,
+        files: Mapping[str, bytes | Path],
+        argv: Sequence[str],
+        *,
+        env: Mapping[str, str] | None = None,
+        timeout_s: float = 60.0,
+    ) -> Completed:
+        target = Path(folder)
+        try:
+            target.mkdir(mode=0o700, parents=True, exist_ok=True)
+            for name, content in files.items():
+                _place(target / name, content)
+        except OSError as exc:
+            raise TransportError(
+                f"The job's files cannot be written to {target}: {exc.strerror or exc}.",
+                hint="Is the disk full, or over quota? `job_root` of the cluster says where jobs "
+                "live.",
+            ) from exc
+        return self._run(argv, target, env, b"", timeout_s)
+
+    def grown(
+        self, sizes: Mapping[PurePosixPath, int], *, wait_s: float, wake: threading.Event
+    ) -> dict[PurePosixPath, int]:
+        began = time.monotonic()
+        while True:
+            found = {
+                path: now for path, size in sizes.items() if (now := _size(path)) > size
+            }
+            quiet_s = time.monotonic() - began
+            if found or quiet_s >= wait_s:
+                return found
+            tick_s = min(max(quiet_s / _TICKS_PER_QUIET_TIME, _SHORTEST_TICK_S), _LONGEST_TICK_S)
+            if wake.wait(min(tick_s, wait_s - quiet_s)):
+                return {}
+
+    def read(self, path: PurePosixPath, offset: int = 0, limit: int | None = None) -> bytes | None:
+        try:
+            with open(path, "rb") as file:  # noqa: PTH123: a PurePosixPath cannot open itself
+                file.seek(offset)
+                return file.read(-1 if limit is None else limit)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except OSError as exc:
+            raise TransportError(f"{path} cannot be read: {exc.strerror or exc}.") from exc
+
+    def fetch(self, path: PurePosixPath) -> Path:
+        return Path(path)
+
+    def remove_tree(self, folder: PurePosixPath) -> None:
+        shutil.rmtree(folder, ignore_errors=True)
+
+    def close(self) -> None:
+        """Nothing is held open."""
+
+    def _run(
+        self,
+        argv: Sequence[str],
+        cwd: Path | None,
+        env: Mapping[str, str] | None,
+        stdin: bytes,
+        timeout_s: float,
+    ) -> Completed:
+        try:
+            process = subprocess.Popen(
+                list(argv),
+                cwd=cwd,
+                env={**self._env, **(env or {})},
+                stdin=subprocess.PIPE if stdin else subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                # A group of its own: Ctrl-C in a terminal is not for it, and a time-out can end
+                # what it has started too.
+                start_new_session=True,
+            )
+        except FileNotFoundError as exc:
+            raise TransportError(
+                f"There is no program `{argv[0]}` on this machine.",
+                hint="`path` of the cluster's profile names the folders of Slurm's commands.",
+            ) from exc
+        except OSError as exc:
+            raise TransportError(f"`{argv[0]}` cannot be run: {exc.strerror or exc}.") from exc
+        try:
+            stdout, stderr = process.communicate(stdin or None, timeout=timeout_s)
+        except subprocess.TimeoutExpired as exc:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.communicate()
+            raise TimedOutError(f"`{argv[0]}` did not end within {timeout_s:g} s") from exc
+        return Completed(process.returncode, stdout, stderr)
+
+
+def _place(target: Path, content: bytes | Path) -> None:
+    if isinstance(content, Path):
+        if content.exists() or not target.exists():
+            shutil.move(content, target)
+        return
+    partial = target.with_name(target.name + ".partial")
+    partial.write_bytes(content)
+    partial.chmod(0o600)
+    partial.replace(target)
+
+
+def _size(path: PurePosixPath) -> int:
+    try:
+        return os.stat(path).st_size  # noqa: PTH116: a PurePosixPath cannot stat itself
+    except OSError:
+        return 0
