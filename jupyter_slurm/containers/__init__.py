@@ -1,0 +1,40 @@
+"""Container tools, behind one Protocol: how a program is started inside an image. Pure.
+
+No I/O, no processes, nothing of Slurm; one file per tool.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from jupyter_slurm.containers.charliecloud import Charliecloud
+from jupyter_slurm.containers.none import NoContainer
+from jupyter_slurm.containers.runtime import Box, Explained, Launch, Mount, Runtime
+from jupyter_slurm.errors import RequestError
+
+__all__ = [
+    "RUNTIMES",
+    "Box",
+    "Explained",
+    "Launch",
+    "Mount",
+    "Runtime",
+    "runtime_named",
+]
+
+RUNTIMES: Mapping[str, Runtime] = MappingProxyType(
+    {runtime.name: runtime for runtime in (NoContainer(), Charliecloud())}
+)
+
+
+def runtime_named(name: str) -> Runtime:
+    """RequestError: there is none of that name; the hint names those there are."""
+    if name in RUNTIMES:
+        return RUNTIMES[name]
+    near = difflib.get_close_matches(name, RUNTIMES, n=1)
+    raise RequestError(
+        f"There is no runtime {name!r}.",
+        hint=(f"Did you mean {near[0]}? " if near else "") + f"Known: {', '.join(RUNTIMES)}.",
+    )

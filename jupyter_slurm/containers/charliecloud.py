@@ -1,0 +1,159 @@
+"""Runtime `charliecloud`: ch-run's flags and ways, 0.31 to 0.38, and nothing of Slurm.
+
+What had to be known, from ch-run(1) and by trying 0.31:
+- Images are mounted read-only and a bind's destination must exist in them. So a folder of the
+  job dir is bound over /mnt first: below it any destination can be made, whatever the image has.
+- `--bind SRC:DST` knows no escape for a colon and no read-only binds.
+- `--set-env` (the image's ENV) fails for images that have none, so /ch/environment is read inside.
+- A folder image: ch-run becomes the program. A SquashFS image: ch-run stays and serves the files,
+  and libfuse takes HUP, INT and TERM for the order to unmount; Slurm sends TERM to every process.
+  libfuse leaves a signal alone that is ignored, hence `trap ''`, undone inside. A program that a
+  signal kills in a SquashFS image gives exit code 1.
+- GPUs need nothing: /dev is the node's. The driver's libraries must be in the image
+  (`ch-fromhost --nvidia`, once).
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+import shlex
+from collections.abc import Sequence
+
+from jupyter_slurm.containers.runtime import Box, Explained, Launch, Mount, in_workdir, without_nul
+from jupyter_slurm.errors import RequestError
+
+_SQUASH = (".sqfs", ".squashfs", ".sqsh")
+_JOB_DIR = "/mnt/job"
+_PID_FILE = "program.pid"
+
+_OPTIONS = (
+    "--home",
+    "--env-no-expand",
+    # What the node's environment says about the node's own programs is wrong in the image.
+    *(f"--unset-env={glob}" for glob in ("LD_*", "PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV")),
+    "--unset-env=CONDA_*",
+    "--set-env=PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+    # The home is the node's: packages installed there with pip --user are for another Python.
+    "--set-env=PYTHONNOUSERSITE=1",
+)
+
+_USER = ': "${USER:=$(id -un)}"; export USER'
+"""ch-run needs it (0.31: "$USER not set"); a job submitted with --export=NONE may lack it."""
+
+_IMAGE_ENVIRONMENT = r"""if [ -r /ch/environment ]; then
+while IFS= read -r pair || [ -n "$pair" ]; do
+  name=${pair%%=*} value=${pair#*=}
+  case $name in "$pair" | '' | [0-9]* | *[!A-Za-z0-9_]*) continue ;; esac
+  case $value in \'*\') value=${value#\'} value=${value%\'} ;; esac
+  export "$name=$value"
+done </ch/environment
+fi
+"""
+
+_IGNORE_SIGNALS = "trap '' HUP INT TERM USR1 USR2; exec \"$@\""
+
+_WRITE_PID = f'printf "%s\\n" "$$" >{_JOB_DIR}/{_PID_FILE}\n'
+# env: coreutils >= 8.31. Without it the program still ignores these signals unless it sets them.
+_RESTORE_SIGNALS = """if env --default-signal true 2>/dev/null; then
+  folder=$1; shift; set -- "$folder" env --default-signal "$@"
+fi
+"""
+
+_ERROR = re.compile(r"^ch-run\[\d+\]: error: (.*?)(?: \(\S+\.c:\d+(?: \d+)?\))?$", re.MULTILINE)
+
+
+class Charliecloud:
+    name = "charliecloud"
+    takes_image = True
+    image_suffixes = ("", *_SQUASH)
+
+    def job_dir(self, box: Box) -> str:
+        return _JOB_DIR
+
+    def launch(self, argv: Sequence[str], box: Box) -> Launch:
+        if box.image is None:
+            raise RequestError(
+                "Charliecloud needs an image.",
+                hint="Say --image NAME, or --runtime none for the node's own Python.",
+            )
+        image = without_nul(box.image, "the image's path")
+        skeleton = f"{box.job_dir}/mnt"
+        binds = [_bind(skeleton, "/mnt"), _bind(box.job_dir, _JOB_DIR)]
+        setup = [_USER, f"mkdir -p -- {shlex.quote(skeleton + '/job')}"]
+        for mount in box.mounts:
+            dst = _destination(mount)
+            binds.append(_bind(mount.src, dst))
+            if dst.startswith("/mnt/"):
+                setup.append(_mount_point(mount.src, skeleton + dst.removeprefix("/mnt")))
+        run = ("ch-run", *_OPTIONS, *binds, image, "--")
+        if not image.endswith(_SQUASH):
+            return Launch((*run, *in_workdir(argv, box, _IMAGE_ENVIRONMENT)), tuple(setup))
+        before = _IMAGE_ENVIRONMENT + _WRITE_PID + _RESTORE_SIGNALS
+        return Launch(
+            ("/bin/sh", "-c", _IGNORE_SIGNALS, "sh", *run, *in_workdir(argv, box, before)),
+            tuple(setup),
+            pid_file=f"{box.job_dir}/{_PID_FILE}",
+        )
+
+    def check_argv(self) -> list[str]:
+        return ["ch-run", "--version"]
+
+    def explain(self, log_tail: str) -> Explained | None:
+        errors = _ERROR.findall(log_tail)
+        if not errors:
+            return None
+        return Explained(
+            f"Charliecloud could not run the container: {errors[-1]}.", _advice(errors[-1])
+        )
+
+
+def _bind(src: str, dst: str) -> str:
+    if ":" in src:
+        raise RequestError(
+            f"Charliecloud cannot mount {src}: its path has a colon.",
+            hint="Make a symbolic link without one and name that.",
+        )
+    if not posixpath.isabs(src):
+        raise RequestError(f"Charliecloud needs an absolute path to mount, not {src!r}.")
+    return f"--bind={without_nul(src, 'the path to mount')}:{without_nul(dst, 'the mount point')}"
+
+
+def _destination(mount: Mount) -> str:
+    dst = posixpath.normpath(mount.dst)
+    if mount.read_only:
+        raise RequestError(
+            f"Charliecloud cannot mount {mount.src} read-only.", hint="Leave `:ro` off."
+        )
+    if dst in {"/", "/mnt"} or (dst + "/").startswith(_JOB_DIR + "/"):
+        raise RequestError(
+            f"{mount.src} cannot be mounted at {mount.dst}.", hint="Say --mount SRC:/mnt/NAME."
+        )
+    return dst
+
+
+def _mount_point(src: str, path: str) -> str:
+    """A folder for a folder, an empty file for a file."""
+    point, parent = shlex.quote(path), shlex.quote(posixpath.dirname(path))
+    folder, file = f"mkdir -p -- {point}", f"mkdir -p -- {parent} && : >>{point}"
+    return f"if [ -d {shlex.quote(src)} ]; then {folder}; else {file}; fi"
+
+
+def _advice(error: str) -> str:
+    for pattern, advice in (
+        (r"can't stat", "Look whether the image is there: `jupyter slurm doctor`."),
+        (r"source not found", "What is to be mounted must exist on the node."),
+        (
+            r"destination not found|can't mkdir",
+            "The image has no such folder: mount below /mnt, as in --mount SRC:/mnt/NAME.",
+        ),
+        (r"can't execve", "The image has no such program: try another image."),
+        (
+            r"namespace|unshare",
+            "The node does not let users make containers: ask its administrators for "
+            "unprivileged user namespaces.",
+        ),
+    ):
+        if re.search(pattern, error):
+            return advice
+    return "The sentence is ch-run's own; `man ch-run` explains its options."

@@ -1,0 +1,37 @@
+"""What `--mount SRC[:DST[:ro]]` says. Pure; whether a runtime can do it is the runtime's matter."""
+
+from __future__ import annotations
+
+import posixpath
+
+from jupyter_slurm.containers.runtime import Mount, without_nul
+from jupyter_slurm.errors import RequestError
+
+_FORM = "Say --mount SRC, SRC:DST or SRC:DST:ro."
+
+
+def parse_mount(text: str, home: str) -> Mount:
+    """The mount; a leading `~` of SRC is `home`, the user's on the cluster. No DST: as SRC.
+
+    RequestError: not of that form, or a path is relative. There is no escape for a colon.
+    """
+    src, *rest = without_nul(text, "--mount").split(":")
+    dst = rest[0] if rest else None
+    mode = rest[1] if len(rest) > 1 else "rw"
+    if not src or dst == "" or mode not in {"ro", "rw"} or len(rest) > 2:
+        raise RequestError(f"--mount {text!r} is not understood.", hint=_FORM)
+    src = home_expanded(src, home)
+    for path in (src, dst or src):
+        if not posixpath.isabs(path):
+            raise RequestError(
+                f"--mount {text!r}: {path} is not an absolute path.",
+                hint=f"{_FORM} SRC may begin with ~/, your home on the cluster.",
+            )
+    return Mount(src, dst or src, read_only=mode == "ro")
+
+
+def home_expanded(path: str, home: str) -> str:
+    """`path` with a leading `~` or `~/` replaced; other users' homes (`~name`) are left alone."""
+    if path == "~" or path.startswith("~/"):
+        return home.rstrip("/") + path[1:]
+    return path

@@ -1,0 +1,36 @@
+"""Runtime `none`: the program runs on the node itself; modules and setup are the script's."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from jupyter_slurm.containers.runtime import Box, Explained, Launch, in_workdir
+from jupyter_slurm.errors import RequestError
+
+
+class NoContainer:
+    name = "none"
+    takes_image = False
+    image_suffixes: tuple[str, ...] = ()
+
+    def job_dir(self, box: Box) -> str:
+        return box.job_dir
+
+    def launch(self, argv: Sequence[str], box: Box) -> Launch:
+        if box.image is not None:
+            raise RequestError(
+                f"Runtime none runs on the node itself and cannot use the image {box.image}.",
+                hint="Leave --image off, or name a container tool: --runtime charliecloud.",
+            )
+        if box.mounts:
+            raise RequestError(
+                f"Runtime none sees the node's own files; {box.mounts[0].src} cannot be mounted.",
+                hint="Leave --mount off and use the path as it is.",
+            )
+        return Launch(argv=in_workdir(argv, box))
+
+    def check_argv(self) -> list[str]:
+        return ["true"]
+
+    def explain(self, log_tail: str) -> Explained | None:
+        return None

@@ -1,0 +1,124 @@
+"""The values that every container tool is spoken to with, and the Protocol that each one meets.
+
+No tool's flags are known here, and nothing is run or looked up: see `none.py`, `charliecloud.py`.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from jupyter_slurm.errors import RequestError
+
+_ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+_ENTER_FOLDER = 'case $1 in /*) ;; *) cd || exit ;; esac; cd -- "$1" && shift && exec "$@"'
+"""POSIX sh; `$1` is absolute, or starts with a dot and is meant from the home on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mount:
+    """A folder or file of the node that the container sees as `dst`; both paths are absolute."""
+
+    src: str
+    dst: str
+    read_only: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """What surrounds a program: everything a runtime needs to know of the job."""
+
+    job_dir: str
+    """Absolute, on the node."""
+    image: str | None = None
+    """Absolute path of a folder or image file there; None: no container."""
+    mounts: tuple[Mount, ...] = ()
+    env: Mapping[str, str] = field(default_factory=dict)
+    """Set last, inside. `ps` shows it on the node: nothing secret may be here."""
+    gpus: int = 0
+    workdir: str | None = None
+    """As seen inside; relative ones and `~/…` are meant from the home there. None: the home."""
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """How the batch script starts a program; each word of `argv` still wants quoting."""
+
+    argv: tuple[str, ...]
+    """Ends with the program's own words."""
+    setup: tuple[str, ...] = ()
+    """POSIX sh lines, quoted, to be run before; running them twice does no harm."""
+    srun_options: tuple[str, ...] = ()
+    """For runtimes that are options of srun."""
+    pid_file: str | None = None
+    """Path on the node of a file with the program's process id: signals go there. None: the
+    launched process becomes the program."""
+
+
+@dataclass(frozen=True, slots=True)
+class Explained:
+    """Why a container did not start, and what to do about it."""
+
+    sentence: str
+    advice: str
+
+
+class Runtime(Protocol):
+    """A container tool, or none."""
+
+    @property
+    def name(self) -> str:
+        """As `--runtime` and a profile's `runtime` say it."""
+
+    @property
+    def takes_image(self) -> bool:
+        """An image must be given; False: none can be."""
+
+    @property
+    def image_suffixes(self) -> tuple[str, ...]:
+        """What an image's file name may end in, best first; "" is a folder."""
+
+    def job_dir(self, box: Box) -> str:
+        """Where the program finds the job dir."""
+
+    def launch(self, argv: Sequence[str], box: Box) -> Launch:
+        """RequestError: this runtime cannot do what the box asks for."""
+
+    def check_argv(self) -> list[str]:
+        """Exits 0 where the runtime is installed; prints its version."""
+
+    def explain(self, log_tail: str) -> Explained | None:
+        """The tool's own failure, found in the end of a job's log; None: it was not the tool."""
+
+
+def in_workdir(argv: Sequence[str], box: Box, before: str = "") -> tuple[str, ...]:
+    """`argv`, run in the box's folder with its environment by a POSIX sh that becomes it.
+
+    `before`: sh text to run first. A folder that is not there ends the shell with its own message.
+    """
+    for name, value in box.env.items():
+        if not _ENV_NAME.fullmatch(name):
+            raise RequestError(f"`{name}` cannot be the name of an environment variable.")
+        without_nul(value, f"the value of {name}")
+    pairs = [f"{name}={value}" for name, value in box.env.items()]
+    command = ("env", *pairs, *argv) if pairs else tuple(argv)
+    return ("/bin/sh", "-c", before + _ENTER_FOLDER, "sh", _folder(box.workdir), *command)
+
+
+def without_nul(text: str, what: str) -> str:
+    """`text`; RequestError where it holds the one character that no program can be given."""
+    if "\0" in text:
+        raise RequestError(f"There is a NUL character in {what}.")
+    return text
+
+
+def _folder(workdir: str | None) -> str:
+    folder = without_nul(workdir or ".", "the working folder").removeprefix("~/")
+    if folder in {".", "~"}:
+        return "."
+    # With a dot in front `cd` does not look into $CDPATH, nor take `-` for an option.
+    return folder if posixpath.isabs(folder) else f"./{folder}"
