@@ -88,10 +88,19 @@ class Charliecloud:
                 setup.append(_mount_point(mount.src, skeleton + dst.removeprefix("/mnt")))
         run = ("ch-run", *_OPTIONS, *binds, image, "--")
         if not image.endswith(_SQUASH):
-            return Launch((*run, *in_workdir(argv, box, _IMAGE_ENVIRONMENT)), tuple(setup))
+            return Launch(
+                (*run, *in_workdir(argv, box, _JOB_DIR, _IMAGE_ENVIRONMENT)), tuple(setup)
+            )
         before = _IMAGE_ENVIRONMENT + _WRITE_PID + _RESTORE_SIGNALS
         return Launch(
-            ("/bin/sh", "-c", _IGNORE_SIGNALS, "sh", *run, *in_workdir(argv, box, before)),
+            (
+                "/bin/sh",
+                "-c",
+                _IGNORE_SIGNALS,
+                "sh",
+                *run,
+                *in_workdir(argv, box, _JOB_DIR, before),
+            ),
             tuple(setup),
             pid_file=f"{box.job_dir}/{_PID_FILE}",
         )

@@ -27,7 +27,7 @@ class NoContainer:
                 f"Runtime none sees the node's own files; {box.mounts[0].src} cannot be mounted.",
                 hint="Leave --mount off and use the path as it is.",
             )
-        return Launch(argv=in_workdir(argv, box))
+        return Launch(argv=in_workdir(argv, box, box.job_dir))
 
     def check_argv(self) -> list[str]:
         return ["true"]

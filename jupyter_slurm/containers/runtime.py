@@ -6,14 +6,12 @@ No tool's flags are known here, and nothing is run or looked up: see `none.py`, 
 from __future__ import annotations
 
 import posixpath
-import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 from jupyter_slurm.errors import RequestError
-
-_ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 _ENTER_FOLDER = 'case $1 in /*) ;; *) cd || exit ;; esac; cd -- "$1" && shift && exec "$@"'
 """POSIX sh; `$1` is absolute, or starts with a dot and is meant from the home on."""
@@ -37,8 +35,9 @@ class Box:
     image: str | None = None
     """Absolute path of a folder or image file there; None: no container."""
     mounts: tuple[Mount, ...] = ()
-    env: Mapping[str, str] = field(default_factory=dict)
-    """Set last, inside. `ps` shows it on the node: nothing secret may be here."""
+    env_file: str | None = None
+    """Name of a file in the job dir with `export NAME='value'` lines, read last, inside. Values
+    travel so and not as words of a command, which `ps` shows to everybody on the node."""
     gpus: int = 0
     workdir: str | None = None
     """As seen inside; relative ones and `~/…` are meant from the home there. None: the home."""
@@ -95,18 +94,15 @@ class Runtime(Protocol):
         """The tool's own failure, found in the end of a job's log; None: it was not the tool."""
 
 
-def in_workdir(argv: Sequence[str], box: Box, before: str = "") -> tuple[str, ...]:
+def in_workdir(argv: Sequence[str], box: Box, job_dir: str, before: str = "") -> tuple[str, ...]:
     """`argv`, run in the box's folder with its environment by a POSIX sh that becomes it.
 
-    `before`: sh text to run first. A folder that is not there ends the shell with its own message.
+    `job_dir` is where that shell finds it; `before` is sh text to run first. A folder that is not
+    there ends the shell with its own message.
     """
-    for name, value in box.env.items():
-        if not _ENV_NAME.fullmatch(name):
-            raise RequestError(f"`{name}` cannot be the name of an environment variable.")
-        without_nul(value, f"the value of {name}")
-    pairs = [f"{name}={value}" for name, value in box.env.items()]
-    command = ("env", *pairs, *argv) if pairs else tuple(argv)
-    return ("/bin/sh", "-c", before + _ENTER_FOLDER, "sh", _folder(box.workdir), *command)
+    if box.env_file is not None:
+        before += f". {shlex.quote(f'{job_dir}/{box.env_file}')}\n"
+    return ("/bin/sh", "-c", before + _ENTER_FOLDER, "sh", _folder(box.workdir), *argv)
 
 
 def without_nul(text: str, what: str) -> str:
