@@ -1,0 +1,322 @@
+"""Runs a cell in a process of its own and writes down all that comes of it: the supervisor.
+
+    python3 -u runner.py JOBDIR ATTEMPT
+
+Runs on the cluster, Python 3.6 and later, standard library only. This process imports nothing
+heavy and runs no code of the user's, so that it outlives whatever the cell does to itself. It reads
+the cell's stdout, stderr and events (`runner_cell.py` is the other end), appends a line of JSON for
+each piece to `output.N.jsonl`, and signs `result.N.json` when the cell's process has ended.
+Its exit code: 0 the cell ended well, 1 it did not, 128 + n signal n ended it, 74 disk full.
+"""
+
+import codecs
+import contextlib
+import fcntl
+import hashlib
+import hmac
+import json
+import os
+import select
+import signal
+import sys
+import time
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # typing costs milliseconds of every job
+    from typing import Any, Dict, List, Optional
+
+FORWARDED = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGUSR2)
+READ_BYTES = 65536 - 8
+EVENT_READ_BYTES = 1 << 20
+QUIET_MS = 5
+"""How long a piece of a line waits for the rest of it."""
+DRAIN_S = 2.0
+"""How long to read on after the cell's end, where a process that it left keeps writing."""
+PIPE_BYTES = 1 << 20
+F_SETPIPE_SZ = 1031
+NO_ROOM_EXIT = 74
+"""EX_IOERR of sysexits.h."""
+END = b'{"type": "end"'
+
+
+class Output:
+    """The file of records. A record that finds no room is lost whole, and the loss is told."""
+
+    def __init__(self, path: str) -> None:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+        self.descriptor = os.open(path, flags | os.O_CLOEXEC, 0o600)
+        self.size_bytes = os.fstat(self.descriptor).st_size
+        self.lost_bytes = 0
+
+    def write(self, line: bytes) -> None:
+        """Append a line that ends with a newline."""
+        if self.lost_bytes:
+            text = "[%d bytes of output were lost: no room on the disk]\n" % self.lost_bytes
+            line = to_line({"type": "stream", "name": "stderr", "text": text}) + line
+        try:
+            done = 0
+            while done < len(line):
+                done += os.write(self.descriptor, line[done:] if done else line)
+        except OSError as error:
+            if not self.lost_bytes:
+                complain("output cannot be written and is lost: %s" % error)
+            self.lost_bytes += len(line)
+            try:
+                os.ftruncate(self.descriptor, self.size_bytes)
+            except OSError:
+                self.size_bytes = os.fstat(self.descriptor).st_size
+        else:
+            self.size_bytes += len(line)
+            self.lost_bytes = 0
+
+
+class Stream:
+    """stdout or stderr on its way from bytes to records. `\\r` and what is no UTF-8 are kept."""
+
+    def __init__(self, name: str, output: Output) -> None:
+        self.name = name
+        self.output = output
+        self.decoder = codecs.getincrementaldecoder("utf-8")("surrogatepass_or_replace")
+        self.tail = b""
+        self.held = ""
+
+    def feed(self, data: bytes) -> None:
+        """Take bytes; whole lines are written at once, a piece of one is held for its rest."""
+        data = self.tail + data
+        self.tail = b""
+        if data[-2:-1] == b"\xed":  # a surrogate that is cut in two: the decoder would not wait
+            data, self.tail = data[:-2], data[-2:]
+        text = self.decoder.decode(data)
+        if len(self.held) + len(text) > READ_BYTES:
+            self.flush()
+        self.held += text
+        if text.endswith("\n"):
+            self.flush()
+
+    def flush(self) -> None:
+        if self.held:
+            text, self.held = self.held, ""
+            self.output.write(to_line({"type": "stream", "name": self.name, "text": text}))
+
+    def close(self) -> None:
+        self.held += self.decoder.decode(self.tail, True)
+        self.flush()
+
+
+class Supervisor:
+    """Reads what the cell's process writes until it has ended, and forwards signals to it."""
+
+    def __init__(self, child: int, pipes: "List[int]", wakeup: int, output: Output) -> None:
+        self.child = child
+        self.output = output
+        self.wakeup = wakeup
+        stdout, stderr, self.events = pipes
+        self.streams = {stdout: Stream("stdout", output), stderr: Stream("stderr", output)}
+        self.line = bytearray()
+        self.end = None  # type: Optional[Dict[str, Any]]
+        self.status = 0
+        self.usage = None  # type: Any
+        self.poll = select.poll()
+        for descriptor in pipes + [wakeup]:
+            os.set_blocking(descriptor, False)
+            self.poll.register(descriptor, select.POLLIN)
+
+    def run(self) -> None:
+        """Return when the cell's process has ended and all that it wrote is written down."""
+        while self.usage is None:
+            held = any(stream.held for stream in self.streams.values())
+            if not self._step(QUIET_MS if held else None):
+                self._flush()
+        deadline_s = time.monotonic() + DRAIN_S
+        while self._step(0) and time.monotonic() < deadline_s:
+            pass
+        for stream in self.streams.values():
+            stream.close()
+        if self.line:
+            complain("the last record of the cell was cut off")
+
+    def _step(self, timeout_ms: "Optional[int]") -> bool:
+        """Read once from each pipe that has something; False when none had."""
+        active = False
+        for descriptor, _ in self.poll.poll(timeout_ms):
+            if descriptor == self.wakeup:
+                self._signals(os.read(descriptor, 512))
+                active = True
+                continue
+            data = self._read(descriptor)
+            if not data:
+                continue
+            active = True
+            if descriptor == self.events:
+                self._events(data)
+            else:
+                self._flush(besides=descriptor)
+                self.streams[descriptor].feed(data)
+        return active
+
+    def _read(self, descriptor: int) -> bytes:
+        """What there is, or b"" at the end of the pipe."""
+        try:
+            size_bytes = EVENT_READ_BYTES if descriptor == self.events else READ_BYTES
+            data = os.read(descriptor, size_bytes)
+        except BlockingIOError:
+            return b""
+        if not data:
+            self.poll.unregister(descriptor)
+        return data
+
+    def _flush(self, besides: int = -1) -> None:
+        for descriptor, stream in self.streams.items():
+            if descriptor != besides:
+                stream.flush()
+
+    def _events(self, data: bytes) -> None:
+        self.line += data
+        if b"\n" not in data:
+            return
+        whole, _, rest = bytes(self.line).rpartition(b"\n")
+        self.line = bytearray(rest)
+        self._flush()
+        for line in whole.split(b"\n"):
+            if line.startswith(END):
+                self.end = json.loads(line.decode("ascii"))
+            else:
+                self.output.write(line + b"\n")
+
+    def _signals(self, numbers: bytes) -> None:
+        for number in sorted(set(numbers)):
+            if number == signal.SIGCHLD:
+                pid, status, usage = os.wait4(self.child, os.WNOHANG)
+                if pid:
+                    self.status, self.usage = status, usage
+            elif self.usage is None:
+                os.kill(self.child, number)
+
+
+def to_line(record: "Dict[str, Any]") -> bytes:
+    return json.dumps(record).encode("ascii") + b"\n"
+
+
+def complain(sentence: str) -> None:
+    """Say it where Slurm's own words go, for there is nowhere else left."""
+    with contextlib.suppress(OSError):
+        os.write(2, ("jupyter-slurm: %s\n" % sentence).encode("utf-8", "replace"))
+
+
+def outcome(end: "Optional[Dict[str, Any]]", status: int) -> "Dict[str, Any]":
+    """How the cell ended: its own word where it had the time for one, else the process's status."""
+    if end is not None:
+        del end["type"]
+        end["signal"] = None
+        caught = end["interrupted_by"]
+        end["exit_code"] = 0 if end["status"] == "ok" else 1
+        if end["status"] == "interrupted":
+            end["exit_code"] = 128 + getattr(signal, caught)
+        return end
+    number = os.WTERMSIG(status) if os.WIFSIGNALED(status) else None
+    if number is None:
+        code = os.WEXITSTATUS(status)
+        name = "ProcessEnded"
+        text = "the cell's process ended with exit code %d before the cell had (os._exit?)" % code
+    else:
+        code = 128 + number
+        name = signal.Signals(number).name if number in set(signal.Signals) else str(number)
+        text = "the cell's process was ended by signal %d (%s)" % (number, name)
+        if number == signal.SIGKILL:
+            text += ": most often there was not enough memory (--mem)"
+    return {
+        "status": "killed",
+        "ename": name,
+        "evalue": text,
+        "traceback": [],
+        "interrupted_by": None,
+        "exit_code": code or 1,
+        "signal": number,
+        "variables": None,
+        "python": list(sys.version_info[:3]),
+    }
+
+
+def write_result(path: str, key: bytes, result: "Dict[str, Any]") -> None:
+    """Put the signed result in place: the signature on the first line, JSON after it."""
+    body = to_line(result)
+    signature = hmac.new(key, body, hashlib.sha256).hexdigest().encode("ascii")
+    descriptor = os.open(path + ".partial", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(signature + b"\n" + body)
+    os.replace(path + ".partial", path)
+
+
+def supervise(job_dir: str, attempt: str, child: "List[int]", output: Output) -> int:
+    """Watch the cell's process to its end; gives the exit code of the job. `child`: pid, pipes."""
+    started_s = time.time()
+    wakeup, waker = os.pipe()
+    os.set_blocking(waker, False)
+    signal.set_wakeup_fd(waker)
+    for number in FORWARDED + (signal.SIGCHLD,):
+        signal.signal(number, lambda _number, _frame: None)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, FORWARDED + (signal.SIGCHLD,))
+    with open(os.path.join(job_dir, "key"), "rb") as file:
+        key = file.read().strip()
+    supervisor = Supervisor(child[0], child[1:], wakeup, output)
+    supervisor.run()
+    result = outcome(supervisor.end, supervisor.status)
+    if result["status"] == "killed":
+        error = {"type": "error", "ename": result["ename"], "evalue": result["evalue"]}
+        output.write(to_line(dict(error, traceback=["%(ename)s: %(evalue)s" % error])))
+    usage = supervisor.usage
+    result.update(
+        started_s=started_s,
+        ended_s=time.time(),
+        peak_rss_mib=round(usage.ru_maxrss / 1024.0, 1),
+        cpu_s=round(usage.ru_utime + usage.ru_stime, 3),
+    )
+    try:
+        write_result(os.path.join(job_dir, "result.%s.json" % attempt), key, result)
+    except OSError as error:
+        complain("the result cannot be written: %s" % error)
+        return NO_ROOM_EXIT
+    return int(result["exit_code"])
+
+
+def _surrogatepass_or_replace(error: UnicodeError) -> "Any":
+    try:
+        return codecs.lookup_error("surrogatepass")(error)
+    except UnicodeDecodeError as same:
+        return "\ufffd", same.end
+
+
+def start(job_dir: str, attempt: str) -> "List[int]":
+    """Fork the cell's process; gives its pid and the reading ends of stdout, stderr and events."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, FORWARDED + (signal.SIGCHLD,))
+    pipes = [os.pipe() for _ in range(3)]
+    for _, writing in pipes:
+        with contextlib.suppress(OSError):  # the user's pages for pipes are used up: 64 KiB do
+            fcntl.fcntl(writing, F_SETPIPE_SZ, PIPE_BYTES)
+    child = os.fork()
+    if child:
+        for _, writing in pipes:
+            os.close(writing)
+        return [child] + [reading for reading, _ in pipes]
+    for reading, _ in pipes:
+        os.close(reading)
+    sys.dont_write_bytecode, written = True, sys.dont_write_bytecode
+    import runner_cell  # noqa: PLC0415 - only the child needs it
+
+    sys.dont_write_bytecode = written
+    sys.exit(runner_cell.run(job_dir, attempt, [writing for _, writing in pipes]))
+
+
+def main(argv: "List[str]") -> int:
+    job_dir, attempt = os.path.abspath(argv[1]), argv[2]
+    codecs.register_error("surrogatepass_or_replace", _surrogatepass_or_replace)
+    try:
+        output = Output(os.path.join(job_dir, "output.%s.jsonl" % attempt))
+    except OSError as error:
+        complain("output cannot be written, so the cell was not run: %s" % error)
+        return NO_ROOM_EXIT
+    return supervise(job_dir, attempt, start(job_dir, attempt), output)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv))

@@ -1,0 +1,357 @@
+"""Runs the cell: the process that the supervisor (`runner.py`) forked, from its start to its end.
+
+Runs on the cluster, Python 3.6 and later, standard library only. A plain Python cell is run by
+`compile` and `exec` here; IPython is brought in (`runner_ipython.py`) when the cell is written in
+its language, when something imports it, and to format a traceback: it takes 0.3 s to import.
+What is shown goes through `runner_display.py`, variables through `runner_variables.py`.
+"""
+
+import ast
+import builtins
+import importlib.machinery
+import io
+import json
+import os
+import re
+import signal
+import socket
+import sys
+import time
+import types
+
+import runner_display
+import runner_process
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # typing costs milliseconds of every job
+    from typing import Any, Callable, Dict, List, Optional
+
+AWAIT = getattr(ast, "PyCF_ALLOW_TOP_LEVEL_AWAIT", 0)
+"""Python 3.8; without it a cell that awaits at its top level is a SyntaxError."""
+CO_COROUTINE = 0x80
+FUTURE_FLAGS = 0x1FF0000
+IPYTHON_LINE = re.compile(r"^\s*(?:[!%]|\w[\w., ]*=\s*[!%]|\?)|\?\s*$")
+
+
+class NoIPython(Exception):  # noqa: N818 - shown to people under this name
+    """The cell is written for IPython, which is not there."""
+
+
+class Finder:
+    """Finds the runner's own files, and notices when certain modules are first imported."""
+
+    def __init__(self, folder: str) -> None:
+        self.folder = folder
+        self.before = {}  # type: Dict[str, Callable[[], None]]
+        self.after = {}  # type: Dict[str, Callable[[], None]]
+
+    def find_spec(self, name: str, path: "Any" = None, target: "Any" = None) -> "Any":
+        if name.startswith("runner_"):
+            return importlib.machinery.PathFinder.find_spec(name, [self.folder])
+        if name not in self.before and name not in self.after:
+            return None
+        for finder in sys.meta_path:
+            spec = None if finder is self else finder.find_spec(name, path, target)
+            if spec is not None:
+                self._watch(name, spec.loader)
+                return spec
+        return None
+
+    def _watch(self, name: str, loader: "Any") -> None:
+        execute = getattr(loader, "exec_module", None)
+        if execute is None:
+            return
+
+        def exec_module(module: types.ModuleType) -> None:
+            self.before.pop(name, int)()
+            execute(module)
+            self.after.pop(name, int)()
+
+        loader.exec_module = exec_module
+
+
+# --- the cell -----------------------------------------------------------------------------------
+
+
+class Cell:
+    """A cell's code, its namespace (a real `__main__`), and how it is run."""
+
+    def __init__(self, source: str, name: str, publisher: runner_display.Publisher) -> None:
+        self.source = source
+        self.name = name
+        self.publisher = publisher
+        self.module = types.ModuleType("__main__")
+        self.namespace = self.module.__dict__
+        self.namespace["__builtins__"] = builtins
+        self.loop = None  # type: Any
+
+    def run(self) -> None:
+        """Run the cell and show the value of its last expression."""
+        if "IPython" in self.source or "get_ipython" in self.source:
+            import_ipython()
+        tree = self._parse()
+        last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
+        future = 0
+        if tree.body:
+            code = compile(tree, self.name, "exec", AWAIT, dont_inherit=True)
+            future = code.co_flags & FUTURE_FLAGS
+            self._evaluate(code)
+        if last is None:
+            return
+        expression = ast.Expression(last.value)  # type: ignore[attr-defined]
+        code = compile(expression, self.name, "eval", AWAIT | future, dont_inherit=True)
+        value = self._evaluate(code)
+        if value is not None and not self._quiet():
+            self.namespace["_"] = value
+            bundle = self.publisher.bundle(value)
+            if bundle[0]:
+                self.publisher.result(bundle)
+
+    def _parse(self) -> "Any":
+        """The syntax tree; what is no plain Python is IPython's to translate."""
+        try:
+            return ast.parse(self.source, self.name)
+        except SyntaxError:
+            shell = import_ipython() and self.publisher.shell
+            if not shell:
+                self._refuse()
+                raise
+        self.source = shell.transform_cell(self.source)
+        if len(self.source.splitlines()) == 1:  # `pip install …` without its %, as in a notebook
+            self.source = shell.prefilter_manager.prefilter_lines(self.source)
+        self.cache_lines()
+        return ast.parse(self.source, self.name)
+
+    def _refuse(self) -> None:
+        for number, line in enumerate(self.source.splitlines(), 1):
+            if IPYTHON_LINE.search(line):
+                raise NoIPython(
+                    "line %d (%s) is written for IPython, and this image's Python has none: "
+                    "write it in plain Python (subprocess.run for a command), or use an image "
+                    "with IPython" % (number, line.strip())
+                )
+
+    def _evaluate(self, code: types.CodeType) -> "Any":
+        value = eval(code, self.namespace)
+        if not code.co_flags & CO_COROUTINE:
+            return value
+        import asyncio  # noqa: PLC0415 - 40 ms, for cells that await
+
+        if self.loop is None:
+            self.loop = asyncio.new_event_loop()
+            asyncio.set_event_loop(self.loop)
+        return self.loop.run_until_complete(value)
+
+    def _quiet(self) -> bool:
+        """Whether the cell ends with a semicolon: then its value is not shown."""
+        if ";" not in self.source:
+            return False
+        import tokenize  # noqa: PLC0415 - 5 ms
+
+        skipped = (tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.ENDMARKER)
+        tokens = tokenize.generate_tokens(io.StringIO(self.source).readline)
+        return [token.string for token in tokens if token.type not in skipped][-1] == ";"
+
+    def cache_lines(self) -> None:
+        """Let tracebacks and `inspect.getsource` find the source under the cell's name."""
+        linecache = sys.modules.get("linecache")
+        if linecache is not None:
+            lines = [line + "\n" for line in self.source.splitlines()]
+            linecache.cache[self.name] = (len(self.source), None, lines, self.name)
+
+    def render(self, error: BaseException) -> "List[str]":
+        """The traceback as lines, from the cell's first frame on; IPython's where there is one."""
+        import linecache  # noqa: F401, PLC0415 - fills the cache, by way of the finder
+
+        trace = error.__traceback__
+        while trace is not None and trace.tb_frame.f_code.co_filename != self.name:
+            trace = trace.tb_next
+        if import_ipython() and self.publisher.shell is not None:
+            lines = self.publisher.shell.render(type(error), error, trace)
+            if lines:
+                return list(lines)
+        import traceback  # noqa: PLC0415 - for errors
+
+        text = "".join(traceback.format_exception(type(error), error, trace))
+        return text.rstrip("\n").split("\n")
+
+    def finish(self) -> None:
+        """What comes after the last line: figures that were not shown, the event loop's end."""
+        shell = self.publisher.shell
+        if shell is not None:
+            shell.events.trigger("post_execute")
+        if "runner_figures" in sys.modules:
+            sys.modules["runner_figures"].show()
+        if self.loop is not None:
+            self._close_loop()
+
+    def _close_loop(self) -> None:
+        import asyncio  # noqa: PLC0415 - it is there already
+
+        tasks = asyncio.all_tasks(self.loop)  # novermin: no loop before Python 3.8
+        for task in tasks:
+            task.cancel()
+        self.loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
+        self.loop.run_until_complete(self.loop.shutdown_asyncgens())
+        self.loop.close()
+
+
+def import_ipython() -> bool:
+    """Import IPython, by which the finder sets up a shell; False where there is none."""
+    try:
+        import IPython  # noqa: F401, PLC0415
+    except ImportError:
+        return False
+    return True
+
+
+def ipython_version() -> "Optional[str]":
+    """IPython's version, read from its release file: importing it would take 0.3 s."""
+    spec = importlib.machinery.PathFinder.find_spec("IPython")
+    try:
+        with open(os.path.join(spec.submodule_search_locations[0], "core", "release.py")) as file:  # type: ignore
+            found = dict(re.findall(r"^_version_(\w+) = (\d+)", file.read(), re.M))
+        return "%(major)s.%(minor)s.%(patch)s" % found
+    except (AttributeError, TypeError, IndexError, KeyError, OSError, ValueError):
+        return None
+
+
+def watch_imports(finder: Finder, cell: Cell) -> None:
+    """Bring in what goes with IPython, matplotlib and linecache when these are imported."""
+
+    def start_shell() -> None:
+        import runner_ipython  # noqa: PLC0415 - imports IPython
+
+        try:
+            cell.publisher.shell = runner_ipython.start(cell.publisher, cell.module, cell.name)
+        except Exception as error:
+            print("jupyter-slurm: IPython cannot be set up: %r" % error, file=sys.stderr)
+
+    def choose_backend() -> None:
+        parameters = sys.modules["matplotlib"].rcParams  # type: ignore[attr-defined]
+        chosen = dict.get(parameters, "backend")
+        inherited = os.environ.get("MPLBACKEND", "").lower()
+        # An image's Agg means that it has no screen, not that figures are not wanted.
+        if not isinstance(chosen, str) or chosen.lower() == inherited:
+            parameters["backend"] = "module://runner_figures"
+
+    finder.after["IPython"] = start_shell
+    finder.before["matplotlib.pyplot"] = choose_backend
+    finder.after["linecache"] = cell.cache_lines
+    sys.meta_path.insert(0, finder)
+    cell.cache_lines()
+
+
+def prepare(task: "Dict[str, Any]", job_dir: str, cell: Cell) -> None:
+    """Environment, folder and variables in."""
+    os.environ.update(task.get("env") or {})
+    sys.path[0:0] = [
+        part for part in (task.get("env") or {}).get("PYTHONPATH", "").split(":") if part
+    ]
+    if task.get("cwd"):
+        os.chdir(task["cwd"])
+    inputs = os.path.join(job_dir, "inputs.vars")
+    if os.path.exists(inputs):
+        import runner_variables  # noqa: PLC0415 - 5 ms
+
+        cell.namespace.update(runner_variables.load(inputs))
+
+
+def run_cell(
+    task: "Dict[str, Any]",
+    job_dir: str,
+    attempt: str,
+    cell: Cell,
+    interrupts: runner_process.Interrupts,
+) -> "Dict[str, Any]":
+    """Run it all; gives the `end` record, of which the supervisor makes the result."""
+    error = None  # type: Optional[BaseException]
+    lines = []  # type: List[str]
+    try:
+        try:
+            prepare(task, job_dir, cell)
+            cell.run()
+        finally:
+            interrupts.armed = False
+    except BaseException as caught:
+        if not isinstance(caught, SystemExit) or caught.code:
+            error, lines = caught, _report(cell, caught)
+    try:
+        cell.finish()
+    except Exception as caught:
+        if error is None:
+            error, lines = caught, _report(cell, caught)
+    end = {"type": "end", "status": "ok", "ename": None, "evalue": None, "variables": None}
+    if error is not None:
+        stopped = isinstance(error, KeyboardInterrupt) and interrupts.first is not None
+        end["status"] = "interrupted" if stopped else "error"
+        end["ename"], end["evalue"] = type(error).__name__, text_of(error)
+    elif task.get("names_out"):
+        end["variables"] = _store(task["names_out"], job_dir, attempt, cell.namespace)
+    caught_signal = interrupts.first and signal.Signals(interrupts.first).name
+    end.update(traceback=lines, interrupted_by=caught_signal, python=list(sys.version_info[:3]))
+    return end
+
+
+def _report(cell: Cell, error: BaseException) -> "List[str]":
+    """Show an error in the output; gives the lines of its traceback."""
+    if type(error).__module__.startswith("runner_"):  # ours: the sentence says it all
+        lines = ["%s: %s" % (type(error).__name__, error)]
+    else:
+        lines = cell.render(error)
+    cell.publisher.error(type(error).__name__, text_of(error), lines)
+    return lines
+
+
+def text_of(error: BaseException) -> str:
+    try:
+        return str(error)
+    except Exception:
+        return "<an exception whose str() fails>"
+
+
+def _store(
+    names: "List[str]", job_dir: str, attempt: str, namespace: "Dict[str, Any]"
+) -> "Dict[str, Any]":
+    import runner_variables  # noqa: PLC0415 - 5 ms
+
+    try:
+        return runner_variables.store(os.path.join(job_dir, "vars." + attempt), names, namespace)
+    except OSError as error:
+        reason = "it could not be written: %s" % error
+        return {
+            "file": None,
+            "bytes": 0,
+            "digest": None,
+            "names": [],
+            "failed": dict.fromkeys(names, reason),
+        }
+
+
+def run(job_dir: str, attempt: str, pipes: "List[int]") -> int:
+    """The life of the cell's process; `pipes` are the writing ends of stdout, stderr, events."""
+    interrupts = runner_process.Interrupts()
+    turns = runner_process.open_streams(pipes)
+    publisher = runner_display.Publisher(pipes[2], turns.wait, interrupts)
+    publisher.send(
+        {
+            "type": "hello",
+            "python": list(sys.version_info[:3]),
+            "ipython": ipython_version(),
+            "host": socket.gethostname(),
+            "pid": os.getpid(),
+            "time_s": time.time(),
+        }
+    )
+    with open(os.path.join(job_dir, "task.json"), encoding="utf-8") as file:
+        task = json.load(file)
+    with open(os.path.join(job_dir, "cell.py"), encoding="utf-8", newline="") as file:
+        cell = Cell(file.read(), task["cell_name"], publisher)
+    builtins.display = runner_display.make_display(publisher)  # type: ignore[attr-defined]
+    sys.path[0], sys.argv = "", [""]
+    sys.modules["__main__"] = cell.module
+    watch_imports(Finder(job_dir), cell)
+    interrupts.install()
+    publisher.send(run_cell(task, job_dir, attempt, cell, interrupts))
+    interrupts.restore()
+    return 0

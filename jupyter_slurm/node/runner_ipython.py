@@ -1,0 +1,124 @@
+"""An IPython shell without a kernel, for a cell that needs one; imported only after IPython.
+
+Runs on the cluster, with IPython 7 and later. It translates magics, formats values and tracebacks
+and takes what `IPython.display` shows; the cell itself is run by `runner_cell.py`.
+"""
+
+import atexit
+import shutil
+import tempfile
+
+from IPython.core.displayhook import DisplayHook
+from IPython.core.displaypub import DisplayPublisher
+from IPython.core.interactiveshell import InteractiveShell
+from IPython.core.profiledir import ProfileDir
+from traitlets import Type
+from traitlets.config import Config
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import types
+    from typing import Any, Dict, List, Optional
+
+    import runner_display
+
+
+class Publisher(DisplayPublisher):
+    """Where `IPython.display` sends what it shows."""
+
+    def publish(  # type: ignore[override,unused-ignore]
+        self,
+        data: "Dict[str, Any]",
+        metadata: "Optional[Dict[str, Any]]" = None,
+        source: "Any" = None,
+        transient: "Optional[Dict[str, Any]]" = None,
+        update: bool = False,
+        **_options: "Any",
+    ) -> None:
+        kind = "update_display_data" if update else "display_data"
+        display_id = (transient or {}).get("display_id")
+        self.shell.publisher.display((data, metadata or {}), display_id, kind)
+
+    def clear_output(self, wait: bool = False) -> None:
+        self.shell.publisher.clear(wait)
+
+
+class ResultHook(DisplayHook):
+    """Where the values of code that a magic runs (`%%time`) go."""
+
+    def write_output_prompt(self) -> None:
+        """There are no prompts."""
+
+    def write_format_data(
+        self, format_dict: "Dict[str, Any]", md_dict: "Optional[Dict[str, Any]]" = None
+    ) -> None:
+        self.shell.publisher.result((format_dict, md_dict or {}))
+
+    def finish_displayhook(self) -> None:
+        """Nothing is printed after a value."""
+
+
+class Shell(InteractiveShell):
+    """The shell; `publisher` and `cell_name` are set by `start`."""
+
+    display_pub_class = Type(Publisher)
+    displayhook_class = Type(ResultHook)
+
+    def init_virtualenv(self) -> None:
+        """The job's environment is as it was set up; sys.path is not the shell's to change."""
+
+    def enable_gui(self, gui: "Any" = None) -> None:
+        """There is no screen."""
+
+    def ask_exit(self) -> None:
+        raise SystemExit(0)
+
+    def _showtraceback(self, etype: "Any", evalue: "Any", stb: "List[str]") -> None:
+        if self.rendering is not None:
+            self.rendering[:] = stb
+        else:
+            self.publisher.error(etype.__name__, str(evalue), stb)
+
+    def render(self, etype: "Any", evalue: "Any", trace: "Any") -> "List[str]":
+        """The lines of a traceback, coloured; [] where IPython has shown the error itself."""
+        self.rendering = []
+        try:
+            self.showtraceback((etype, evalue, trace))
+            return self.rendering
+        finally:
+            self.rendering = None
+
+    rendering = None  # type: Optional[List[str]]
+    publisher = None  # type: runner_display.Publisher
+    cell_name = ""
+
+
+def start(
+    publisher: "runner_display.Publisher", module: "types.ModuleType", cell_name: str
+) -> Shell:
+    """Set up the shell of this process, bound to the cell's namespace."""
+    folder = tempfile.mkdtemp(prefix="ipython-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    config = Config()
+    config.HistoryManager.enabled = False
+    shell = Shell.instance(
+        config=config,
+        user_module=module,
+        ipython_dir=folder,
+        profile_dir=ProfileDir.create_profile_dir(folder),
+    )
+    shell.publisher, shell.cell_name = publisher, cell_name
+    label, _, name = cell_name.rpartition(" ")
+    shell.compile.format_code_name = lambda file: (label, name) if file == cell_name else None
+    for ours in ("exit", "quit"):  # the shell's own end a session; Python's raise SystemExit
+        module.__dict__.pop(ours, None)
+    shell.display_formatter.formatters["image/png"].for_type_by_name(
+        "matplotlib.figure", "Figure", _figure_png
+    )
+    return shell
+
+
+def _figure_png(figure: "Any") -> bytes:
+    import runner_figures  # noqa: PLC0415 - imports matplotlib
+
+    return runner_figures.png(figure)

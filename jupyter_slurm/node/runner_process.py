@@ -1,0 +1,162 @@
+"""What the cell's process stands on: its streams, kept in order, and signals as an interrupt.
+
+Runs on the cluster, Python 3.6 and later, standard library only. Knows nothing of cells.
+"""
+
+import fcntl
+import io
+import os
+import signal
+import sys
+import termios
+import threading
+import time
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # typing costs milliseconds of every job
+    from typing import Any, List
+
+SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGUSR2)
+TURN_S = 0.05
+"""How long to wait for the supervisor to read the other pipes; order is not worth more."""
+
+
+class Interrupts:
+    """Turns the signals of Slurm into one KeyboardInterrupt in the main thread.
+
+    `first` is the number of the signal that did it. Later ones are ignored: they would break the
+    `except KeyboardInterrupt:` in which the cell saves what it has. As a context manager it is a
+    shield: what arrives inside is raised at its end.
+    """
+
+    def __init__(self) -> None:
+        self.first = None  # type: Optional[int]
+        self.armed = True
+        self.shields = 0
+        self.pending = False
+
+    def install(self) -> None:
+        for number in SIGNALS:
+            signal.signal(number, self._handle)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS + (signal.SIGCHLD,))
+        # A process that the cell forks ends by SIGTERM as it always did (multiprocessing relies
+        # on that); Python 3.6 cannot say so.
+        register = getattr(os, "register_at_fork", None)
+        if register is not None:
+            register(after_in_child=self._forget)
+
+    def restore(self) -> None:
+        """Let signals end the process: the cell is done, and has said so."""
+        for number in SIGNALS:
+            if signal.getsignal(number) == self._handle:
+                signal.signal(number, signal.SIG_DFL)
+
+    def _forget(self) -> None:
+        for number in SIGNALS:
+            if signal.getsignal(number) == self._handle:
+                ours = number == signal.SIGINT
+                signal.signal(number, signal.default_int_handler if ours else signal.SIG_DFL)
+
+    def _handle(self, number: int, _frame: "Any") -> None:
+        if self.first is not None or not self.armed:
+            return
+        self.first = number
+        if self.shields:
+            self.pending = True
+        else:
+            raise KeyboardInterrupt
+
+    def __enter__(self) -> None:
+        if threading.current_thread() is threading.main_thread():
+            self.shields += 1
+
+    def __exit__(self, *_: "Any") -> None:
+        if threading.current_thread() is threading.main_thread():
+            self.shields -= 1
+            if self.pending and not self.shields:
+                self.pending = False
+                raise KeyboardInterrupt
+
+
+# --- streams ------------------------------------------------------------------------------------
+
+
+class Turns:
+    """Keeps stdout, stderr and events in the order in which they were written.
+
+    They are three pipes: before writing to one, wait until the supervisor has emptied the others.
+    """
+
+    def __init__(self, pipes: "List[int]") -> None:
+        self.pipes = pipes
+
+    def wait(self, descriptor: int = -1) -> None:
+        """Wait for the pipes besides `descriptor` (1 and 2 are those of stdout and stderr)."""
+        deadline_s = None  # type: Optional[float]
+        for at, pipe in enumerate(self.pipes):
+            while descriptor not in (at + 1, pipe) and self._filled(pipe):
+                now_s = time.monotonic()
+                deadline_s = deadline_s or now_s + TURN_S
+                if now_s > deadline_s:
+                    return
+                time.sleep(0.0001)
+
+    @staticmethod
+    def _filled(pipe: int) -> bool:
+        try:
+            return fcntl.ioctl(pipe, termios.FIONREAD, b"\0\0\0\0") != b"\0\0\0\0"
+        except OSError:
+            return False
+
+    def audit(self, event: str, _arguments: "Any") -> None:
+        """What another program writes comes after what was written before it was started."""
+        if event in ("subprocess.Popen", "os.system", "os.posix_spawn"):
+            self.wait()
+
+
+class Pipe(io.RawIOBase):
+    """The raw end of sys.stdout or sys.stderr: writes all, in its turn."""
+
+    def __init__(self, descriptor: int, turns: Turns) -> None:
+        super().__init__()
+        self.descriptor = descriptor
+        self.turns = turns
+
+    def fileno(self) -> int:
+        return self.descriptor
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: "Any") -> int:
+        view = memoryview(data).cast("B")
+        self.turns.wait(self.descriptor)
+        done = 0
+        while done < len(view):
+            done += os.write(self.descriptor, view[done:])
+        return done
+
+
+def open_streams(pipes: "List[int]") -> Turns:
+    """Make the pipes this process's stdout and stderr, for Python, C and subprocesses alike."""
+    turns = Turns(pipes)
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    for source, descriptor in ((nothing, 0), (pipes[0], 1), (pipes[1], 2)):
+        os.dup2(source, descriptor)
+    os.close(nothing)
+    sys.stdin = open(0, closefd=False)  # noqa: SIM115 - as long as the process
+    for name, descriptor in (("stdout", 1), ("stderr", 2)):
+        stream = io.TextIOWrapper(
+            Pipe(descriptor, turns),  # type: ignore[arg-type,unused-ignore]
+            encoding="utf-8",
+            errors="surrogatepass",
+            newline="\n",
+            write_through=True,
+        )
+        stream.mode = "w"  # type: ignore[misc,unused-ignore]
+        setattr(sys, name, stream)
+        setattr(sys, "__%s__" % name, stream)
+    add_hook = getattr(sys, "addaudithook", None)  # Python 3.8
+    if add_hook is not None:
+        add_hook(turns.audit)
+    return turns

@@ -1,0 +1,323 @@
+"""Variables to and from a file, on the node: the format JSLVARS1, and nothing about cells.
+
+Runs on the cluster, Python 3.6 and later, standard library only; `jobs/variables.py` is the other
+end. A file is the magic line, eight bytes (big-endian) of header length, the header (JSON: python,
+protocol, by_value, names, stream_bytes, buffers), the pickle of the list of values, and each
+out-of-band buffer at the next multiple of 64 bytes: an array is written straight from its memory,
+and read as a view of a private mapping of the file.
+"""
+
+import hashlib
+import io
+import json
+import mmap
+import os
+import pickle
+import struct
+import sys
+import types
+from collections import ChainMap
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # typing costs milliseconds of every job
+    from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple
+
+MAGIC = b"JSLVARS1\n"
+ALIGN_BYTES = 64
+CHUNK_BYTES = 16 << 20
+HASH_THREADS = 4
+SEARCHED_PARTS = 200
+
+
+class PythonMismatch(Exception):  # noqa: N818 - shown to people under this name
+    """What one Python wrote by value, another one cannot read."""
+
+
+class VariableError(Exception):
+    """A variable that cannot be read here."""
+
+
+# --- writing ----------------------------------------------------------------------------------
+
+
+def store(path: str, names: "Sequence[str]", namespace: "Dict[str, Any]") -> "Dict[str, Any]":
+    """Write those of `names` that can travel; gives file, bytes, digest, names and failed.
+
+    `failed` is {name: why not}: a name that does not exist, or a value that cannot be pickled.
+    """
+    failed = {name: "the cell did not set it" for name in names if name not in namespace}
+    present = [name for name in names if name in namespace]
+    try:
+        pickled = dump([namespace[name] for name in present])
+    except Exception:
+        for name in present:
+            try:
+                dump([namespace[name]])
+            except Exception as error:
+                failed[name] = explain(namespace[name], error)
+        present = [name for name in present if name not in failed]
+        pickled = dump([namespace[name] for name in present])
+    size_bytes, digest = write(path, present, pickled)
+    return {
+        "file": os.path.basename(path),
+        "bytes": size_bytes,
+        "digest": digest,
+        "names": present,
+        "failed": failed,
+    }
+
+
+class Pickled:
+    """A pickle: its stream, the buffers beside it, and whether the stream holds code by value."""
+
+    def __init__(self, stream: bytes, buffers: "List[memoryview]", by_value: bool) -> None:
+        self.stream = stream
+        self.buffers = buffers
+        self.by_value = by_value
+
+
+def dump(values: "List[Any]") -> Pickled:
+    """Pickle with the standard library where that does, else with cloudpickle.
+
+    A reference to `__main__` is only good in the process that made it, so a stream that has one is
+    made again by cloudpickle, which sends what it means by value.
+    """
+    protocol = min(5, pickle.HIGHEST_PROTOCOL)
+    try:
+        pickled = _dump(pickle.Pickler, values, protocol)
+    except Exception:
+        if cloudpickle() is None:
+            raise
+        pickled = None
+    if pickled is not None and b"__main__" not in pickled.stream:
+        return pickled
+    module = cloudpickle()
+    if module is None:
+        raise pickle.PicklingError(
+            "it was defined in the cell, and this image's Python %d.%d has no cloudpickle to send "
+            "such things" % sys.version_info[:2]
+        )
+    seen = []  # type: List[bool]
+    pickled = _dump(_noting_code(module.CloudPickler, seen), values, protocol)
+    pickled.by_value = bool(seen)
+    return pickled
+
+
+def _dump(pickler: "Callable[..., Any]", values: "List[Any]", protocol: int) -> Pickled:
+    stream = io.BytesIO()
+    buffers = []  # type: List[memoryview]
+    if protocol >= 5:
+        pickler(
+            stream, protocol=protocol, buffer_callback=lambda buffer: buffers.append(buffer.raw())
+        ).dump(values)
+    else:
+        pickler(stream, protocol=protocol).dump(values)
+    return Pickled(stream.getvalue(), buffers, False)
+
+
+def _noting_code(pickler: "Any", seen: "List[bool]") -> "Any":
+    """A pickler class that notes when it writes code, which ties the stream to one Python."""
+    reduce_code = pickler.dispatch_table[types.CodeType]
+
+    def noting(code: "Any") -> "Any":
+        seen.append(True)
+        return reduce_code(code)
+
+    table = ChainMap({types.CodeType: noting}, pickler.dispatch_table)
+    return type("Pickler", (pickler,), {"dispatch_table": table})
+
+
+def cloudpickle() -> "Optional[Any]":
+    """The cloudpickle module: the one in use, else the one sent along, else the image's, else None.
+
+    The one sent along is that of the other end, and cloudpickle reads its own streams only.
+    """
+    if "cloudpickle" not in sys.modules:
+        archive = os.path.join(os.path.dirname(os.path.abspath(__file__)), "cloudpickle.zip")
+        sent = sys.version_info >= (3, 8) and os.path.exists(archive)
+        if sent:
+            sys.path.insert(0, archive)
+        try:
+            import cloudpickle  # noqa: F401, PLC0415
+        except ImportError:
+            return None
+        finally:
+            if sent:
+                sys.path.remove(archive)
+    return sys.modules["cloudpickle"]
+
+
+def explain(value: "Any", error: Exception) -> str:
+    """Why a value cannot be pickled, down to the innermost part that is to blame."""
+    where = ""
+    for _ in range(8):
+        for label, part in _parts(value):
+            try:
+                dump([part])
+            except Exception as deeper:
+                where, value, error = where + label, part, deeper
+                break
+        else:
+            break
+    reason = str(error).strip() or type(error).__name__
+    return "it cannot be pickled: %s%s" % (where and "its %s: " % where, reason)
+
+
+def _parts(value: "Any") -> "Iterator[Tuple[str, Any]]":
+    if isinstance(value, dict):
+        parts = [("[%.40r]" % (key,), part) for key, part in list(value.items())[:SEARCHED_PARTS]]
+    elif isinstance(value, (list, tuple)):
+        parts = [("[%d]" % at, part) for at, part in enumerate(value[:SEARCHED_PARTS])]
+    elif isinstance(value, types.FunctionType):
+        parts = [
+            ("global variable " + name, value.__globals__[name])
+            for name in value.__code__.co_names
+            if name in value.__globals__
+        ]
+        cells = zip(value.__code__.co_freevars, value.__closure__ or ())  # noqa: B905 - 3.10
+        parts += [("variable " + name, cell.cell_contents) for name, cell in cells]
+    elif isinstance(value, (type, types.ModuleType)):
+        parts = []
+    else:
+        state = getattr(value, "__dict__", {})
+        parts = [("." + name, part) for name, part in list(state.items())[:SEARCHED_PARTS]]
+    return iter(parts)
+
+
+def write(path: str, names: "Sequence[str]", pickled: Pickled) -> "Tuple[int, str]":
+    """Write the file, put in place by a rename; gives its size in bytes and its digest."""
+    header = json.dumps(
+        {
+            "python": list(sys.version_info[:3]),
+            "protocol": min(5, pickle.HIGHEST_PROTOCOL),
+            "by_value": pickled.by_value,
+            "names": list(names),
+            "stream_bytes": len(pickled.stream),
+            "buffers": [buffer.nbytes for buffer in pickled.buffers],
+        }
+    ).encode("ascii")
+    partial = path + ".partial"
+    descriptor = os.open(partial, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    try:
+        digest = TreeDigest(descriptor)
+        start = MAGIC + struct.pack(">Q", len(header)) + header
+        at = _write_all(descriptor, memoryview(start), 0, digest)
+        at = _write_all(descriptor, memoryview(pickled.stream), at, digest)
+        for buffer in pickled.buffers:
+            padding = memoryview(bytes(-at % ALIGN_BYTES))
+            at = _write_all(descriptor, padding, at, digest)
+            at = _write_all(descriptor, buffer, at, digest)
+        found = digest.finish(at)
+        os.replace(partial, path)
+    except BaseException:
+        os.unlink(partial)
+        raise
+    finally:
+        os.close(descriptor)
+    return at, found
+
+
+def _write_all(descriptor: int, data: memoryview, at: int, digest: "TreeDigest") -> int:
+    done = 0
+    while done < data.nbytes:
+        done += os.write(descriptor, data[done : done + CHUNK_BYTES])
+        digest.advance(at + done)
+    return at + done
+
+
+class TreeDigest:
+    """SHA-256 over the SHA-256 digests of a file's 16 MiB chunks, in hexadecimal.
+
+    Chunks are hashed by threads as soon as they are written: hashlib lets go of the GIL.
+    """
+
+    def __init__(self, descriptor: int) -> None:
+        self.descriptor = descriptor
+        self.pool = None  # type: Any
+        self.chunks = []  # type: List[Any]
+
+    def advance(self, size_bytes: int) -> None:
+        """Say that the file is whole up to `size_bytes`."""
+        while (len(self.chunks) + 1) * CHUNK_BYTES <= size_bytes:
+            if self.pool is None:
+                from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415 - 15 ms
+
+                self.pool = ThreadPoolExecutor(HASH_THREADS)
+            self.chunks.append(self.pool.submit(self._hash, len(self.chunks)))
+
+    def finish(self, size_bytes: int) -> str:
+        self.advance(size_bytes)
+        digests = [chunk.result() for chunk in self.chunks]
+        if len(digests) * CHUNK_BYTES < size_bytes:
+            digests.append(self._hash(len(digests)))
+        if self.pool is not None:
+            self.pool.shutdown()
+        return hashlib.sha256(b"".join(digests)).hexdigest()
+
+    def _hash(self, chunk: int) -> bytes:
+        data = os.pread(self.descriptor, CHUNK_BYTES, chunk * CHUNK_BYTES)
+        return hashlib.sha256(data).digest()
+
+
+# --- reading ----------------------------------------------------------------------------------
+
+
+def load(path: str) -> "Dict[str, Any]":
+    """The variables of a file. Raises PythonMismatch or VariableError, with a sentence."""
+    with open(path, "rb") as file:
+        whole = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY))
+    (header_bytes,) = struct.unpack_from(">Q", whole, len(MAGIC))
+    at = len(MAGIC) + 8
+    header = json.loads(bytes(whole[at : at + header_bytes]).decode("ascii"))
+    _check_python(header)
+    at += header_bytes
+    stream = whole[at : at + header["stream_bytes"]]
+    at += header["stream_bytes"]
+    buffers = []
+    for size_bytes in header["buffers"]:
+        at += -at % ALIGN_BYTES
+        buffers.append(whole[at : at + size_bytes])
+        at += size_bytes
+    try:
+        values = _unpickle(bytes(stream), buffers)
+    except ImportError as error:
+        names = ", ".join(header["names"])
+        raise VariableError(
+            "the variables in (%s) cannot be read here: %s. What they are made of must be "
+            "installed in this image, in a version like the notebook's." % (names, error)
+        ) from error
+    return dict(zip(header["names"], values))  # noqa: B905 - 3.10
+
+
+def _check_python(header: "Dict[str, Any]") -> None:
+    theirs, ours = tuple(header["python"][:2]), tuple(sys.version_info[:2])
+    if header["protocol"] > pickle.HIGHEST_PROTOCOL:
+        raise PythonMismatch(
+            "the variables in were written by Python %d.%d in a form that this image's Python "
+            "%d.%d cannot read: use an image with Python 3.8 or later" % (theirs + ours)
+        )
+    if header["by_value"] and theirs != ours:
+        raise PythonMismatch(
+            "the variables in hold functions or classes that the notebook defines, as Python "
+            "%d.%d wrote them, and this image has Python %d.%d: define them in the cell, import "
+            "them from a module, or use an image with Python %d.%d" % (theirs + ours + theirs)
+        )
+
+
+class _Unpickler(pickle.Unpickler):
+    def find_class(self, module: str, name: str) -> "Any":
+        """As ever, but for numpy, whose inner modules have other names before and after 2.0."""
+        try:
+            return super().find_class(module, name)
+        except ImportError:
+            if module.split(".")[:2] != ["numpy", "_core"]:
+                raise
+            return super().find_class(module.replace("numpy._core", "numpy.core", 1), name)
+
+
+def _unpickle(stream: bytes, buffers: "List[memoryview]") -> "Any":
+    if b"cloudpickle" in stream:
+        cloudpickle()
+    if buffers:
+        return _Unpickler(io.BytesIO(stream), buffers=buffers).load()  # type: ignore[call-arg,unused-ignore]
+    return _Unpickler(io.BytesIO(stream)).load()
