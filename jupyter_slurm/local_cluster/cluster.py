@@ -236,7 +236,7 @@ def _start(daemons: Daemons, say: Say) -> None:
     say(f"Starting {daemons.software.version_text}, {spec.nodes} node(s) ...")
     daemons.start_munged()
     if spec.accounting:
-        accounting.start(daemons, say)
+        accounting.start(daemons, _user(), say)
     daemons.start_slurmctld()
     for node in spec.node_names():
         daemons.start_slurmd(node)
@@ -264,6 +264,7 @@ def _cancel_all(daemons: Daemons) -> None:
     """Let every job end in its own way; those that do not are killed with their node."""
     if daemons.find("slurmctld") is None:
         return
+    daemons.wake("slurmctld")
     with suppress(subprocess.TimeoutExpired):
         daemons.run("scancel", "--user", _user(), limit_s=_CANCEL_S)
         deadline = time.monotonic() + _CANCEL_S

@@ -95,6 +95,12 @@ class Daemons:
                 processes.kill([found])
         self.places.daemon(name).unlink(missing_ok=True)
 
+    def wake(self, name: str) -> None:
+        """Let the daemon go on if it was stopped (SIGSTOP)."""
+        found = self.find(name)
+        if found is not None:
+            found.send(signal.SIGCONT)
+
     def kill_jobs(self) -> None:
         """Kill every slurmstepd of this cluster and what the jobs left running."""
         while found := self._job_processes():
@@ -174,9 +180,11 @@ def slurmd(node: str) -> str:
 
 
 def listens(port: int) -> bool:
-    """Whether something accepts connections on 127.0.0.1:`port`."""
-    with socket.socket() as probe:
-        return probe.connect_ex(("127.0.0.1", port)) == 0
+    """Whether something listens (state 0A, proc(5)) on 127.0.0.1:`port`."""
+    # Not by connecting: Slurm's daemons complain in their logs of a caller who says nothing.
+    places = (f"0100007F:{port:04X}", f"00000000:{port:04X}")  # 127.0.0.1 or any address
+    lines = Path("/proc/net/tcp").read_text(encoding="ascii").splitlines()
+    return any(fields[1] in places and fields[3] == "0A" for fields in map(str.split, lines))
 
 
 def _listens_unix(path: Path) -> bool:
