@@ -1,0 +1,87 @@
+from collections.abc import Iterable, Mapping
+
+import pytest
+
+from jupyter_slurm.containers.images import find_image
+from jupyter_slurm.errors import NotFoundError, RequestError
+
+SUFFIXES = ("", ".sqfs")
+
+
+def find(
+    reference: str,
+    files: Mapping[str, Iterable[str]],
+    aliases: Mapping[str, str] | None = None,
+) -> str:
+    """`files`: folder -> names in it; every folder but /other is one for images."""
+    return find_image(
+        reference,
+        aliases=aliases or {},
+        image_dirs=[folder for folder in files if folder != "/other"],
+        suffixes=SUFFIXES,
+        home="/home/u",
+        exists=lambda path: any(path == f"{d}/{n}" for d, names in files.items() for n in names),
+        listing=lambda folder: files.get(folder, ()),
+    )
+
+
+@pytest.mark.parametrize(
+    ("reference", "name"),
+    [
+        ("pytorch:22.11", "pytorch+22.11"),
+        ("pytorch:22.11", "pytorch+22.11.sqfs"),
+        ("pytorch:22.11", "pytorch:22.11.sqfs"),
+        ("nvcr.io/nvidia/pytorch:22.11-py3", "nvcr.io%nvidia%pytorch+22.11-py3"),
+        ("own image", "own image.sqfs"),
+        ("pytorch+22.11.sqfs", "pytorch+22.11.sqfs"),
+    ],
+)
+def test_an_image_folder_is_searched_by_the_names_of_ch_image(reference: str, name: str) -> None:
+    assert find(reference, {"/none": [], "/images": [name]}) == f"/images/{name}"
+
+
+def test_an_earlier_folder_wins() -> None:
+    assert find("a:1", {"/x": ["a+1.sqfs"], "/y": ["a+1"]}) == "/x/a+1.sqfs"
+
+
+@pytest.mark.parametrize(
+    ("target", "path"),
+    [("/other/p", "/other/p"), ("a:1", "/images/a+1"), ("~/p", "/home/u/p")],
+)
+def test_an_alias_stands_for_a_path_or_another_name(target: str, path: str) -> None:
+    files = {"/images": ["a+1"], "/other": ["p"], "/home/u": ["p"]}
+    assert find("torch", files, {"torch": target}) == path
+
+
+def test_an_alias_comes_before_a_file_of_that_name() -> None:
+    assert find("a:1", {"/images": ["a+1"], "/other": ["p"]}, {"a:1": "/other/p"}) == "/other/p"
+
+
+def test_a_path_is_taken_as_it_is() -> None:
+    assert find("/other/x/../p q", {"/other": ["p q"]}) == "/other/p q"
+
+
+def test_what_is_not_there_is_named_with_what_is() -> None:
+    with pytest.raises(NotFoundError) as caught:
+        find("pytorch:22.1", {"/images": ["pytorch+22.11.sqfs", ".lock"]}, {"jax": "/x"})
+    assert caught.value.message == "There is no image 'pytorch:22.1' on this cluster."
+    assert "/images/pytorch+22.1.sqfs" in str(caught.value.detail)
+    assert caught.value.hint == "Did you mean pytorch:22.11? There are: jax, pytorch:22.11."
+
+
+def test_an_alias_whose_file_is_gone_names_the_file() -> None:
+    with pytest.raises(NotFoundError, match="'jax'") as caught:
+        find("jax", {}, {"jax": "/gone"})
+    assert "Looked for /gone" in str(caught.value.detail)
+
+
+def test_without_any_image_the_hint_says_how_to_add_some() -> None:
+    with pytest.raises(NotFoundError) as caught:
+        find("a", {})
+    assert "[images]" in str(caught.value.hint)
+
+
+@pytest.mark.parametrize("reference", ["", "./a", "../a", "a\0", "a\nb"])
+def test_names_that_cannot_be_images_are_refused(reference: str) -> None:
+    with pytest.raises(RequestError):
+        find(reference, {"/images": []})

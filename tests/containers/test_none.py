@@ -1,0 +1,84 @@
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from jupyter_slurm.containers import Box, Mount, runtime_named
+from jupyter_slurm.errors import RequestError
+
+NONE = runtime_named("none")
+
+
+def run(box: Box, *argv: str, **env: str) -> subprocess.CompletedProcess[str]:
+    launch = NONE.launch(argv, box)
+    assert launch.setup == ()
+    return subprocess.run(
+        launch.argv, capture_output=True, text=True, check=False, env={"PATH": "/usr/bin:/bin", **env}
+    )
+
+
+def test_the_job_dir_is_where_it_is() -> None:
+    assert NONE.job_dir(Box(job_dir="/a b/c")) == "/a b/c"
+
+
+def test_argv_ends_with_the_programs_own_words() -> None:
+    launch = NONE.launch(["python3", "-u", "a b", "$x"], Box(job_dir="/j"))
+    assert launch.argv[-4:] == ("python3", "-u", "a b", "$x")
+    assert launch.pid_file is None
+
+
+@pytest.mark.parametrize("folder", [None, "~", "."])
+def test_without_a_folder_it_runs_in_the_home(folder: str | None, tmp_path: Path) -> None:
+    done = run(Box(job_dir="/j", workdir=folder), "pwd", HOME=str(tmp_path))
+    assert done.stdout == f"{tmp_path}\n"
+
+
+@pytest.mark.parametrize("name", ["plain", "a b", "-n", "$(x)`y`", "quo'te\"", "new\nline", "é"])
+@pytest.mark.parametrize("start", ["{home}/", "~/", ""])
+def test_a_folder_is_found_whatever_it_is_called(start: str, name: str, tmp_path: Path) -> None:
+    (tmp_path / name).mkdir()
+    box = Box(job_dir="/j", workdir=start.format(home=tmp_path) + name)
+    done = run(box, "pwd", HOME=str(tmp_path), CDPATH="/:/tmp")
+    assert (done.stdout, done.stderr) == (f"{tmp_path / name}\n", "")
+
+
+def test_a_folder_that_is_not_there_is_an_error_that_names_it(tmp_path: Path) -> None:
+    done = run(Box(job_dir="/j", workdir="/nowhere/at all"), "pwd", HOME=str(tmp_path))
+    assert done.returncode != 0
+    assert "/nowhere/at all" in done.stderr
+
+
+def test_the_environment_is_read_from_a_file_of_the_job_dir(tmp_path: Path) -> None:
+    folder = tmp_path / "it's $HOME"
+    folder.mkdir()
+    (folder / "env.sh").write_text("export GREETING='a $b\nc'\n")
+    done = run(Box(job_dir=str(folder), env_file="env.sh"), "printenv", "GREETING", HOME="/")
+    assert done.stdout == "a $b\nc\n"
+
+
+def test_the_shell_becomes_the_program(tmp_path: Path) -> None:
+    launch = NONE.launch(["/bin/sh", "-c", "echo $$"], Box(job_dir="/j", workdir="/"))
+    with subprocess.Popen(launch.argv, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert int(process.stdout.read()) == process.pid
+
+
+def test_an_image_is_refused() -> None:
+    with pytest.raises(RequestError, match="cannot use the image /x") as caught:
+        NONE.launch(["true"], Box(job_dir="/j", image="/x"))
+    assert "--runtime charliecloud" in str(caught.value.hint)
+
+
+def test_a_mount_is_refused() -> None:
+    with pytest.raises(RequestError, match="/data cannot be mounted"):
+        NONE.launch(["true"], Box(job_dir="/j", mounts=(Mount("/data", "/data"),)))
+
+
+def test_a_nul_is_refused() -> None:
+    with pytest.raises(RequestError, match="NUL"):
+        NONE.launch(["true"], Box(job_dir="/j", workdir="a\0b"))
+
+
+def test_it_is_always_there_and_never_to_blame() -> None:
+    assert subprocess.run(NONE.check_argv(), check=False).returncode == 0
+    assert NONE.explain("ch-run[1]: error: x") is None
