@@ -10,12 +10,16 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePosixPath
 
+from jupyter_slurm import containers
+from jupyter_slurm.containers.images import find_image
 from jupyter_slurm.errors import CommandError, ConfigError, ControllerError
+from jupyter_slurm.jobs.prepare import Site, image_of, runtime_of
 from jupyter_slurm.profiles import ClusterProfile
 from jupyter_slurm.slurm.fields import SLURM_ENV
 from jupyter_slurm.slurm.rejections import explain_rejection
 from jupyter_slurm.transport import Completed, TimedOutError, Transport
 from jupyter_slurm.transport.local import LocalTransport
+from jupyter_slurm.wire import JobSpec
 
 
 def open_transport(profile: ClusterProfile) -> Transport:
@@ -46,6 +50,24 @@ class SlurmCluster:
         root = self.profile.job_root
         return home / root[2:] if root.startswith("~/") else PurePosixPath(root)
 
+    def site(self, spec: JobSpec) -> Site:
+        """What `prepare` needs to know of this cluster's machine. NotFoundError: no such image."""
+        home = str(self.transport.home())
+        runtime = containers.runtime_named(runtime_of(spec, self.profile))
+        image = image_of(spec, self.profile)
+        if image is None or not runtime.takes_image:
+            return Site(home)
+        path = find_image(
+            image,
+            aliases=self.profile.images,
+            image_dirs=self.profile.image_dirs,
+            suffixes=runtime.image_suffixes,
+            home=home,
+            exists=lambda path: self.transport.exists(PurePosixPath(path)),
+            listing=lambda folder: self.transport.listing(PurePosixPath(folder)),
+        )
+        return Site(home, path)
+
     def counts(self) -> dict[str, int]:
         with self._lock:
             return dict(self._counts)
@@ -56,6 +78,14 @@ class SlurmCluster:
         limit_s = timeout_s or self.profile.command_timeout_s
         try:
             return self.transport.run(argv, env=SLURM_ENV, timeout_s=limit_s)
+        except TimedOutError as exc:
+            raise _silent(self.name, argv, str(exc)) from exc
+
+    def run_as_written(self, argv: Sequence[str]) -> Completed:
+        """As `run`, but times are printed for people, as in a terminal."""
+        self._count(argv[0])
+        try:
+            return self.transport.run(argv, timeout_s=self.profile.command_timeout_s)
         except TimedOutError as exc:
             raise _silent(self.name, argv, str(exc)) from exc
 

@@ -6,7 +6,7 @@ Each file has one writer, and a file that is waited for is put in place by a ren
     job.sh cell.py task.json key env.sh inputs.vars runner.py …   by us, before sbatch
     submit.lock submitted submit.err                              by the submission (jobs/submit.py)
     slurm.out                 by Slurm: what happens around the script (login banners, slurmstepd)
-    claim.N/ started.N.json log.N beat.N exit.N.json              by job.sh
+    claim.N/ started.N.json log.N exit.N.json                     by job.sh
     output.N.jsonl vars.N result.N.json                           by node/runner.py
 """
 
@@ -35,10 +35,6 @@ class JobDir:
     def log(self, attempt: int) -> PurePosixPath:
         """What the script, the container tool and a program without our runner print."""
         return self.path / f"log.{attempt}"
-
-    def beat(self, attempt: int) -> PurePosixPath:
-        """Touched every 30 s while the script lives."""
-        return self.path / f"beat.{attempt}"
 
     def output(self, attempt: int) -> PurePosixPath:
         return self.path / f"output.{attempt}.jsonl"

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 from jupyter_slurm import containers
+from jupyter_slurm.containers.mounts import parse_mount
 from jupyter_slurm.errors import RequestError
 from jupyter_slurm.jobs import layout, payload
 from jupyter_slurm.jobs.layout import JobDir
@@ -39,6 +40,15 @@ class Submission:
     """Name in the job's folder -> content, or a local file to move there."""
 
 
+@dataclass(frozen=True, slots=True)
+class Site:
+    """What only the cluster's machine could tell."""
+
+    home: str
+    image_path: str | None = None
+    """None: no image was asked for."""
+
+
 def comment_token(job_id: str) -> str:
     return f"{TOKEN}{job_id}"
 
@@ -48,7 +58,9 @@ def slurm_name(spec: JobSpec) -> str:
     return f"{spec.name}.{spec.id}"
 
 
-def prepare(spec: JobSpec, profile: ClusterProfile, job_dir: JobDir, key: bytes) -> Submission:
+def prepare(
+    spec: JobSpec, profile: ClusterProfile, job_dir: JobDir, site: Site, key: bytes
+) -> Submission:
     """RequestError: something in `spec` cannot be; it names the word."""
     _check(spec)
     options = merged_options(spec, profile)
@@ -58,7 +70,7 @@ def prepare(spec: JobSpec, profile: ClusterProfile, job_dir: JobDir, key: bytes)
     signal = _signal(spec, options)
     for name, value in _our_options(spec, job_dir, options).items():
         options[name] = value
-    script = render_script(_plan(spec, profile, job_dir, signal, cwd))
+    script = render_script(_plan(spec, profile, job_dir, site, signal, cwd))
     files: dict[str, bytes | Path] = {layout.SCRIPT: script.encode()}
     if _environment(spec, profile):
         files[layout.ENVIRONMENT] = render_environment(_environment(spec, profile)).encode()
@@ -151,10 +163,11 @@ def _plan(
     spec: JobSpec,
     profile: ClusterProfile,
     job_dir: JobDir,
+    site: Site,
     signal: tuple[str, str] | None,
     cwd: str | None,
 ) -> ScriptPlan:
-    launch = _launch(spec, profile, job_dir, cwd)
+    launch = _launch(spec, profile, job_dir, site, cwd)
     setup = [line for line in profile.setup.splitlines() if line.strip()]
     return ScriptPlan(
         title=f"{spec.name} ({spec.id})",
@@ -205,9 +218,30 @@ def _cell_files(
 
 
 def _launch(
-    spec: JobSpec, profile: ClusterProfile, job_dir: JobDir, cwd: str | None
+    spec: JobSpec, profile: ClusterProfile, job_dir: JobDir, site: Site, cwd: str | None
 ) -> containers.Launch:
-    raise AssertionError
+    runtime = containers.runtime_named(runtime_of(spec, profile))
+    if runtime.takes_image and site.image_path is None:
+        raise RequestError(
+            f"The runtime {runtime.name} needs an image.", hint="Name one with --image."
+        )
+    if not runtime.takes_image and spec.image:
+        raise RequestError(
+            f"The runtime {runtime.name} takes no image, but {spec.image!r} was asked for.",
+            hint="Leave out --image, or name a container runtime with --runtime.",
+        )
+    box = containers.Box(
+        job_dir=str(job_dir.path),
+        image=site.image_path if runtime.takes_image else None,
+        mounts=tuple(parse_mount(mount, site.home) for mount in spec.mounts),
+        workdir=cwd,
+    )
+    inside = runtime.job_dir(box)
+    if spec.kind is JobKind.PROGRAM:
+        return runtime.launch([f"{inside}/{layout.PROGRAM}"], box)
+    python = "python3" if runtime.takes_image else profile.python
+    # -B: what was imported from the job's folder needs no __pycache__ there.
+    return runtime.launch([python, "-uB", f"{inside}/runner.py", inside, "{attempt}"], box)
 
 
 def _batch_script(spec: JobSpec, options: dict[str, str]) -> Submission:
@@ -234,5 +268,3 @@ def _directive(script: str, long: str, short: str | None = None) -> str | None:
     return found[-1].strip("\"'") if found else None
 
 
-def spool_of(path: str, spool: PurePosixPath) -> PurePosixPath:
-    raise AssertionError

@@ -113,7 +113,7 @@ _TEMPLATE = """\
 # Written by jupyter-slurm; everything of this job is in the folder below.
 job_dir={job_dir}
 attempt=${{SLURM_RESTART_COUNT:-0}}
-rc=255 caught='' child='' heart='' seconds=''
+rc=255 caught='' child='' seconds=''
 
 # A submission whose answer was lost may be made again: the first of the two jobs to come here
 # takes the folder, which mkdir decides, on NFS too; the other one ends and has done nothing.
@@ -133,7 +133,6 @@ write() {{ # NAME TEXT: a file that is there is whole
 hand_on() {{ [ -n "$child" ] && kill -"$1" "$child" 2>/dev/null; }}
 finish() {{
   trap - EXIT; trap '' TERM INT
-  [ -n "$heart" ] && kill "$heart" 2>/dev/null
   printf -v seconds '%(%s)T' -1
   write "exit.$attempt.json" \\
     "{{\\"exit_code\\": $rc, \\"signal\\": \\"$caught\\", \\"time_s\\": $seconds}}" || rc={no_room_exit}
@@ -145,9 +144,6 @@ trap finish EXIT
 printf -v seconds '%(%s)T' -1
 write "started.$attempt.json" "{{\\"slurm_id\\": \\"$SLURM_JOB_ID\\", \\
 \\"node\\": \\"${{SLURMD_NODENAME:-$HOSTNAME}}\\", \\"time_s\\": $seconds}}" || {{ rc={no_room_exit}; exit $rc; }}
-( trap 'kill $nap 2>/dev/null; exit' TERM
-  while :; do touch "$job_dir/beat.$attempt" || exit; sleep 30 & nap=$!; wait $nap; done
-) >/dev/null 2>&1 & heart=$!
 
 {prepare}
 

@@ -2,7 +2,7 @@
 
 The order of belief (slurm.conf(5) MinJobAge, sacct(1); measured over Slurm 20.11 to 25.x): the exit
 code is the one that our own script wrote; Slurm names the cause; with neither, traces in the log
-are read and the verdict says so (`inferred`); with nothing at all the job is LOST. Absence is never
+are read, and the verdict says so (`inferred`); with nothing at all the job is LOST. Absence is never
 success.
 """
 
@@ -40,8 +40,6 @@ class Evidence:
     """The end of slurm.out, where slurmstepd says what it did; a user's text hardly gets there."""
     log_tail: str = ""
     """The end of the job's own log."""
-    beat_age_s: float | None = None
-    """How long the script has given no sign of life; None: it never did."""
     limit_passed: bool = False
     """The time limit had gone by since the start."""
     cancel_requested: bool = False
@@ -58,7 +56,6 @@ class Verdict:
     inferred: bool = False
 
 
-_BEAT_LOST_S = 300.0
 _TRACES = {
     JobState.TIMEOUT: re.compile(r"DUE TO TIME LIMIT"),
     JobState.PREEMPTED: re.compile(r"DUE TO PREEMPTION"),
@@ -184,17 +181,14 @@ def _cancelled_by(evidence: Evidence, slurm: SlurmVerdict) -> str:
 
 
 def _traced(evidence: Evidence) -> JobState | None:
-    """The cause that the log, the clock or the heartbeat tells, or None."""
+    """The cause that the log or the clock tells, or None."""
     for state, pattern in _TRACES.items():
         if pattern.search(evidence.slurm_out):
             return state
     if evidence.slurm is not None:
         return None
-    if evidence.exit is None and evidence.started is not None:
-        if evidence.limit_passed:
-            return JobState.TIMEOUT
-        if evidence.beat_age_s is None or evidence.beat_age_s > _BEAT_LOST_S:
-            return JobState.NODE_FAIL
+    if evidence.exit is None and evidence.limit_passed:
+        return JobState.TIMEOUT
     if evidence.cancel_requested:
         return JobState.CANCELLED
     return None
@@ -234,7 +228,8 @@ def _nobody_knows(evidence: Evidence) -> Verdict:
         )
     return Verdict(
         state=JobState.LOST,
-        why="Slurm no longer knows it, and it left no word of how it ended.",
+        why="Slurm no longer knows it, and it left no word of how it ended: it was killed outright, "
+        "or its node failed.",
         advice="Its output so far is kept; ask the cluster's support with its Slurm id.",
         inferred=True,
     )

@@ -69,6 +69,11 @@ class Transport(Protocol):
     def fetch(self, path: PurePosixPath) -> Path:
         """A local path with the content of `path`, without a copy where that can be."""
 
+    def exists(self, path: PurePosixPath) -> bool: ...
+
+    def listing(self, folder: PurePosixPath) -> list[str]:
+        """Names in `folder`; [] where there is no such folder."""
+
     def remove_tree(self, folder: PurePosixPath) -> None: ...
 
     def close(self) -> None: ...

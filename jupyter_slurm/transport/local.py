@@ -111,6 +111,15 @@ class LocalTransport:
     def fetch(self, path: PurePosixPath) -> Path:
         return Path(path)
 
+    def exists(self, path: PurePosixPath) -> bool:
+        return Path(path).exists()
+
+    def listing(self, folder: PurePosixPath) -> list[str]:
+        try:
+            return sorted(entry.name for entry in Path(folder).iterdir())
+        except OSError:
+            return []
+
     def remove_tree(self, folder: PurePosixPath) -> None:
         shutil.rmtree(folder, ignore_errors=True)
 

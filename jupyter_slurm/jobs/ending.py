@@ -1,0 +1,247 @@
+"""Finding out how a job ended: gathers the evidence that `verdict.py` judges.
+
+Files first, which cost the controller nothing; Slurm is asked only for what they cannot tell.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from pathlib import PurePosixPath
+
+from jupyter_slurm.errors import CommandError, ControllerError, SignatureError, TransportError
+from jupyter_slurm.jobs.book import Book
+from jupyter_slurm.jobs.cluster import SlurmCluster
+from jupyter_slurm.jobs.layout import JobDir
+from jupyter_slurm.jobs.result import RunnerResult, parse_exit, parse_result, parse_started
+from jupyter_slurm.jobs.verdict import Evidence, SlurmVerdict, Verdict, ended_by_itself, judge
+from jupyter_slurm.slurm import sacct, scontrol, states
+from jupyter_slurm.slurm.squeue import QueueRow
+from jupyter_slurm.wire import Job, JobKind, JobState, Usage
+
+_TAIL_BYTES = 8192
+_PAUSES_S = (0.05, 0.1, 0.2, 0.4, 0.8, 1.5, 3.0)
+
+
+class Ending:
+    """Settles one job's end; `run()` in a thread of its own."""
+
+    def __init__(
+        self,
+        book: Book,
+        cluster: SlurmCluster,
+        job: Job,
+        row: QueueRow | None,
+        stop: threading.Event,
+    ) -> None:
+        self._book = book
+        self._cluster = cluster
+        self._job = job
+        self._row = row
+        self._stop = stop
+        self._dir = JobDir(PurePosixPath(job.job_dir))
+
+    def run(self) -> bool:
+        """Whether the job has ended; False: it goes on after all (it was put back in the queue)."""
+        evidence = self._files(slurm=None)
+        verdict = ended_by_itself(evidence)
+        if verdict is None:
+            self._book.change(self._job.id, state=JobState.FINISHING)
+            try:
+                slurm = self._slurm_verdict()
+            except _GoesOnError as exc:
+                self._book.change(self._job.id, state=JobState.REQUEUED, restarts=exc.restarts)
+                return False
+            except _StoppedError:
+                return False
+            verdict = judge(self._files(slurm=slurm))
+        self._record(verdict)
+        return True
+
+    # --- evidence ---
+
+    def _files(self, slurm: SlurmVerdict | None) -> Evidence:
+        job, read = self._job, self._cluster.transport.read
+        exit_bytes = read(self._dir.exit(job.restarts))
+        started_bytes = read(self._dir.started(job.restarts))
+        started = parse_started(started_bytes) if started_bytes else None
+        log = self._tail(self._dir.log(job.restarts))
+        return Evidence(
+            kind=job.kind,
+            started=started,
+            exit=parse_exit(exit_bytes) if exit_bytes else None,
+            result=self._result(),
+            slurm=slurm,
+            slurm_out=self._tail(self._dir.slurm_out),
+            log_tail=log,
+            limit_passed=bool(
+                started and job.limit_s and time.time() > started.time_s + job.limit_s
+            ),
+            cancel_requested=self._book.job(job.id).cancel_requested_s is not None,
+        )
+
+    def _result(self) -> RunnerResult | None:
+        data = self._cluster.transport.read(self._dir.result(self._job.restarts))
+        key = self._book.store.key(self._job.id)
+        if not data or key is None:
+            return None
+        try:
+            return parse_result(data, key)
+        except (SignatureError, ValueError):
+            return None  # judged without it; whoever asks for the result is told
+
+    def _tail(self, path: PurePosixPath) -> str:
+        try:
+            data = self._cluster.transport.read(path) or b""
+        except TransportError:
+            return ""
+        return data[-_TAIL_BYTES:].decode(errors="replace")
+
+    # --- Slurm's word ---
+
+    def _slurm_verdict(self) -> SlurmVerdict | None:
+        """What Slurm says, waited for while it is still cleaning up; None: it has forgotten."""
+        deadline_s = time.monotonic() + self._cluster.profile.exit_grace_s
+        pauses = iter(_PAUSES_S)
+        while True:
+            try:
+                answer = self._ask_controller()
+                if answer is not None:
+                    return answer
+                return self._ask_accounting()
+            except _NotYetError:
+                if time.monotonic() > deadline_s:
+                    return self._from_row()
+            except (ControllerError, TransportError) as exc:
+                self._trouble(exc)
+            if self._stop.wait(next(pauses, _PAUSES_S[-1])):
+                raise _StoppedError
+
+    def _ask_controller(self) -> SlurmVerdict | None:
+        """None: the controller has forgotten the job."""
+        if self._job.slurm_id is None:
+            return None
+        try:
+            output = self._cluster.ask(scontrol.job_argv(self._job.slurm_id))
+        except ControllerError:
+            raise
+        except CommandError as exc:
+            if scontrol.is_unknown_job(exc.detail or ""):
+                return self._from_row()
+            raise ControllerError(exc.message, hint=exc.hint, detail=exc.detail) from exc
+        self._clear_trouble()
+        rows = scontrol.parse_jobs(output)
+        if not rows:
+            return self._from_row()
+        self._note_stdout(rows[0].stdout)
+        unfinished = [row for row in rows if not states.is_terminal(row.state)]
+        if unfinished:
+            restarts = unfinished[0].requeues or 0
+            raise _GoesOnError(restarts) if restarts > self._job.restarts else _NotYetError
+        worst = max(rows, key=lambda row: row.state != "COMPLETED")
+        return SlurmVerdict(
+            state=JobState(worst.state),
+            exit_code=worst.exit_code,
+            signal=worst.exit_signal or None,
+            ended_s=worst.end_s,
+        )
+
+    def _note_stdout(self, path: str | None) -> None:
+        if self._job.kind is JobKind.SCRIPT and path:
+            self._book.note(self._job.id, stdout_path=path)
+
+    def _ask_accounting(self) -> SlurmVerdict | None:
+        """None: no accounting, or it does not know the job either."""
+        if self._job.slurm_id is None:
+            return None
+        try:
+            output = self._cluster.ask(sacct.argv([self._job.slurm_id]))
+        except CommandError:
+            return None
+        rows = [row for row in sacct.parse(output) if row.step is None]
+        if not rows:
+            return None
+        row = rows[-1]  # `-D`: the last of several records is the newest
+        if not states.is_terminal(row.state):
+            return None
+        return SlurmVerdict(
+            state=JobState(row.state),
+            exit_code=row.exit_code,
+            signal=row.exit_signal or None,
+            ended_s=row.end_s,
+            cancelled_by=str(row.cancelled_by) if row.cancelled_by is not None else None,
+        )
+
+    def _from_row(self) -> SlurmVerdict | None:
+        if self._row is None or not states.is_terminal(self._row.state):
+            return None
+        return SlurmVerdict(state=JobState(self._row.state), ended_s=self._row.end_s)
+
+    # --- what is kept ---
+
+    def _record(self, verdict: Verdict) -> None:
+        evidence = self._files(slurm=None)
+        job = self._book.job(self._job.id)
+        started_s = evidence.started.time_s if evidence.started else job.started_s
+        ended_s = evidence.exit.time_s if evidence.exit else None
+        if self._row is not None and ended_s is None:
+            ended_s = self._row.end_s
+        ended_s = ended_s or time.time()
+        self._book.change(
+            job.id,
+            state=verdict.state,
+            why=verdict.why,
+            advice=verdict.advice,
+            warning=verdict.warning or job.warning,
+            exit_code=verdict.exit_code,
+            signal=verdict.signal,
+            inferred=verdict.inferred,
+            reason=None,
+            problem=None,
+            problem_since_s=None,
+            start_estimate_s=None,
+            started_s=started_s,
+            ended_s=ended_s,
+            usage=_usage(job, evidence.result, started_s, ended_s),
+        )
+
+    def _trouble(self, error: ControllerError | TransportError) -> None:
+        since_s = self._book.job(self._job.id).problem_since_s or time.time()
+        self._book.change(self._job.id, problem=error.problem(), problem_since_s=since_s)
+
+    def _clear_trouble(self) -> None:
+        self._book.change(self._job.id, problem=None, problem_since_s=None)
+
+
+class _NotYetError(Exception):
+    """Slurm is still ending the job."""
+
+
+class _StoppedError(Exception):
+    """The agent ends; the next one finds out."""
+
+
+class _GoesOnError(Exception):
+    """It has not ended: Slurm has put it back into the queue, for the `restarts`th time."""
+
+    def __init__(self, restarts: int) -> None:
+        super().__init__(restarts)
+        self.restarts = restarts
+
+
+
+
+def _usage(
+    job: Job, result: RunnerResult | None, started_s: float | None, ended_s: float
+) -> Usage | None:
+    if started_s is None:
+        return None
+    known = job.usage or Usage()
+    return Usage(
+        elapsed_s=max(0.0, ended_s - started_s),
+        cpu_s=result.cpu_s if result else known.cpu_s,
+        peak_memory_mib=result.peak_rss_mib if result else known.peak_memory_mib,
+        cpus=known.cpus,
+        memory_mib=known.memory_mib,
+        gpus=known.gpus,
+    )

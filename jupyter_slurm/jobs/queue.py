@@ -1,0 +1,130 @@
+"""What a cluster's queue and nodes look like now: asked when a person looks, never by a timer."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Literal
+
+from jupyter_slurm.errors import CommandError, RequestError
+from jupyter_slurm.jobs.cluster import SlurmCluster
+from jupyter_slurm.slurm import reasons, scontrol, sinfo, squeue
+from jupyter_slurm.slurm.options import suggest
+from jupyter_slurm.slurm.units import gpus_in_tres
+from jupyter_slurm.wire import ClusterInfo, CommandOutput, Partition, QueueEntry
+
+Verb = Literal["hold", "release", "requeue"]
+
+INFO_KEPT_S = 300.0
+ASK_WAIT_S = 5.0
+_ASSOCIATIONS = ("sacctmgr", "--noheader", "--parsable2", "show", "assoc")
+_COMMANDS = (
+    "squeue sinfo sacct scancel scontrol sprio sreport sshare sacctmgr sdiag sstat sbatch".split()
+)
+
+
+def entries(cluster: SlurmCluster, ours: Mapping[str, str]) -> list[QueueEntry]:
+    """Everybody's jobs. `ours`: Slurm's id -> our id."""
+    rows = squeue.parse(cluster.ask(squeue.all_argv()))
+    return [_entry(row, ours) for row in rows]
+
+
+def _entry(row: squeue.QueueRow, ours: Mapping[str, str]) -> QueueEntry:
+    waits = row.state == "PENDING" and row.reason not in (None, "", "None")
+    return QueueEntry(
+        slurm_id=row.slurm_id,
+        state=row.state,
+        name=row.name or "",
+        user=row.user or "",
+        partition=row.partition or "",
+        reason=row.reason if waits else None,
+        why=reasons.explain(row.reason or "").sentence if waits else None,
+        nodes=row.nodelist,
+        gpus=gpus_in_tres(row.gres or "") * (row.node_count or 1),
+        submitted_s=row.submit_s,
+        started_s=row.start_s if not waits else None,
+        start_estimate_s=row.start_s if waits else None,
+        elapsed_s=row.elapsed_s,
+        limit_s=row.limit_s,
+        id=ours.get(row.slurm_id) or ours.get(row.array_job_id or ""),
+    )
+
+
+def cluster_info(cluster: SlurmCluster) -> ClusterInfo:
+    """Three short questions to the controller, and one to accounting where there is one."""
+    config = scontrol.parse_config(cluster.ask(scontrol.config_argv()))
+    partitions = sinfo.parse_partitions(cluster.ask(sinfo.partitions_argv()))
+    nodes = sinfo.parse_nodes(cluster.ask(sinfo.nodes_argv()))
+    accounting = config.get("AccountingStorageType", "").endswith("slurmdbd")
+    accounts, qos = _associations(cluster) if accounting else ((), ())
+    return ClusterInfo(
+        name=cluster.name,
+        slurm_version=config.get("SLURM_VERSION", ""),
+        partitions=tuple(_partition(row, nodes) for row in partitions),
+        accounting=accounting,
+        accounts=accounts,
+        qos=qos,
+        asked_s=time.time(),
+    )
+
+
+def _partition(row: sinfo.PartitionRow, nodes: list[sinfo.NodeRow]) -> Partition:
+    members = [node for node in nodes if node.partition == row.name]
+    types = {
+        word.split(":")[1]
+        for node in members
+        for word in (node.gres or "").split(",")
+        if word.startswith("gpu:") and word.count(":") >= 2
+    }
+    used = [node.gpus_used for node in members]
+    total = sum(node.gpus for node in members)
+    return Partition(
+        name=row.name,
+        default=row.is_default,
+        up=row.is_up,
+        limit_s=row.limit_s,
+        nodes=row.nodes,
+        idle_nodes=row.nodes_idle,
+        gpu_types=tuple(sorted(types)),
+        gpus=total,
+        free_gpus=None if None in used else total - sum(count or 0 for count in used),
+    )
+
+
+def _associations(cluster: SlurmCluster) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Accounts and QOS that this user may use; empty where the site keeps them to itself."""
+    user = cluster.transport.user()
+    try:
+        output = cluster.ask([*_ASSOCIATIONS, f"user={user}", "format=account,qos"])
+    except CommandError:
+        return (), ()
+    accounts: set[str] = set()
+    qos: set[str] = set()
+    for line in output.decode(errors="replace").splitlines():
+        account, _, names = line.partition("|")
+        accounts.add(account)
+        qos.update(name for name in names.split(",") if name)
+    return tuple(sorted(accounts)), tuple(sorted(qos))
+
+
+def command(cluster: SlurmCluster, argv: list[str]) -> CommandOutput:
+    """Runs a Slurm command as written. RequestError: it is none of Slurm's."""
+    if not argv or argv[0] not in _COMMANDS:
+        word = argv[0] if argv else ""
+        near = suggest(word, _COMMANDS)
+        raise RequestError(
+            f"{word!r} is not one of Slurm's commands that can be run from here.",
+            hint=f"Did you mean `{near}`?" if near else f"There are: {', '.join(_COMMANDS)}.",
+        )
+    if not cluster.profile.allow_commands:
+        raise RequestError(
+            f"The profile of {cluster.name} does not allow Slurm's own commands.",
+            hint=f"`allow_commands = true` in {cluster.profile.origin} does.",
+        )
+    done = cluster.run_as_written(argv)
+    return CommandOutput(
+        argv=tuple(argv),
+        returncode=done.returncode,
+        stdout=done.stdout.decode(errors="replace"),
+        stderr=done.stderr.decode(errors="replace"),
+    )

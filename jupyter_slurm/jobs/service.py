@@ -1,0 +1,422 @@
+"""The Api, done: puts profiles, clusters, submissions, watching and logs together.
+
+The only owner of threads and connections; lives in the agent. What a call means is in `api.py`.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from contextlib import suppress
+from pathlib import Path, PurePosixPath
+
+from jupyter_slurm import places
+from jupyter_slurm.errors import (
+    CommandError,
+    JobLostError,
+    JupyterSlurmError,
+    RequestError,
+    from_problem,
+)
+from jupyter_slurm.jobs import doctor, payload, queue
+from jupyter_slurm.jobs.book import Book
+from jupyter_slurm.jobs.cluster import SlurmCluster
+from jupyter_slurm.jobs.layout import JobDir
+from jupyter_slurm.jobs.logs import Chunk, Cursor, LogReader, parse_cursor
+from jupyter_slurm.jobs.prepare import image_of, prepare, runtime_of
+from jupyter_slurm.jobs.result import parse_result
+from jupyter_slurm.jobs.store import Record, Store
+from jupyter_slurm.jobs.submit import Pursuit
+from jupyter_slurm.jobs.watch import Watch
+from jupyter_slurm.profiles import ProfileFiles
+from jupyter_slurm.slurm import scancel, scontrol
+from jupyter_slurm.wire import (
+    AgentStatus,
+    Changes,
+    Check,
+    Cluster,
+    ClusterInfo,
+    CommandOutput,
+    Hello,
+    Job,
+    JobSpec,
+    JobState,
+    LogChunk,
+    Preview,
+    QueueEntry,
+    Result,
+)
+
+_SUBMIT_WAIT_S = 20.0
+"""How long a caller waits for sbatch before it gets a job that is SUBMITTING."""
+
+_log = logging.getLogger(__name__)
+
+
+class Service:
+    """`folder` is where the job records live; None: `places.data_dir()`."""
+
+    def __init__(self, folder: Path | None = None) -> None:
+        self._started_s = time.time()
+        self._profiles = ProfileFiles()
+        self._book = Book(Store(folder or places.data_dir()))
+        self._stop = threading.Event()
+        self._lock = threading.RLock()
+        self._clusters: dict[str, SlurmCluster] = {}
+        self._watches: dict[str, Watch] = {}
+        self._infos: dict[str, ClusterInfo] = {}
+        for record in self._book.live():
+            self._take_up(record)
+
+    def close(self) -> None:
+        """Ends every wait and thread; what is under way is taken up by the next Service."""
+        self._stop.set()
+        self._book.close()
+        for watch in self._watches.values():
+            watch.close()
+        for cluster in self._clusters.values():
+            cluster.transport.close()
+
+    def wake_waiters(self) -> None:
+        """Every call that waits returns now, and so does every later one."""
+        self._book.close()
+
+    def live_jobs(self) -> int:
+        return len(self._book.live())
+
+    # --- clusters ---
+
+    def clusters(self) -> list[Cluster]:
+        profiles = self._profiles.load()
+        try:
+            default = profiles.default.name
+        except JupyterSlurmError:
+            default = None
+        found = [
+            Cluster(
+                name=profile.name,
+                host=profile.host,
+                runtime=profile.runtime,
+                origin=profile.origin,
+                default=profile.name == default,
+                images=tuple(profile.images),
+            )
+            for profile in profiles
+        ]
+        return sorted(found, key=lambda cluster: (not cluster.default, cluster.name))
+
+    def cluster_info(self, cluster: str | None = None) -> ClusterInfo:
+        known = self._cluster(cluster)
+        info = self._infos.get(known.name)
+        if info is None or time.time() - info.asked_s > queue.INFO_KEPT_S:
+            info = self._infos[known.name] = queue.cluster_info(known)
+        return info
+
+    def doctor(self, cluster: str | None = None) -> list[Check]:
+        known = self._cluster(cluster)
+        return doctor.examine(known.profile, known.run)
+
+    # --- submission ---
+
+    def preview(self, spec: JobSpec) -> Preview:
+        cluster = self._cluster(spec.cluster)
+        folder = JobDir(cluster.job_root() / spec.id)
+        submission = prepare(spec, cluster.profile, folder, cluster.site(spec), key=b"")
+        return Preview(
+            cluster=cluster.name,
+            script=submission.script,
+            sbatch=submission.sbatch,
+            job_dir=str(folder.path),
+            files=tuple(submission.files),
+        )
+
+    def submit(self, spec: JobSpec) -> Job:
+        cluster = self._cluster(spec.cluster)
+        record = self._recorded(spec, cluster)
+        if record is not None:
+            self._pursue(spec.id, cluster)
+        self._book.wait(
+            lambda: self._book.job(spec.id).state is not JobState.SUBMITTING, _SUBMIT_WAIT_S
+        )
+        job = self._book.job(spec.id)
+        if job.state is JobState.REJECTED and job.problem is not None:
+            raise from_problem(job.problem)
+        return job
+
+    def _recorded(self, spec: JobSpec, cluster: SlurmCluster) -> Record | None:
+        """The record of a job that is new; None: this id was submitted before."""
+        with suppress(JupyterSlurmError):
+            self._book.record(spec.id)
+            return None
+        folder = JobDir(cluster.job_root() / spec.id)
+        # Refused here and now if it must be: the same is made again when it is sent.
+        prepare(spec, cluster.profile, folder, cluster.site(spec), key=b"")
+        self._check_python(spec, cluster)
+        now_s = time.time()
+        job = Job(
+            id=spec.id,
+            cluster=cluster.name,
+            name=spec.name,
+            kind=spec.kind,
+            state=JobState.SUBMITTING,
+            created_s=now_s,
+            state_since_s=now_s,
+            image=image_of(spec, cluster.profile),
+            runtime=runtime_of(spec, cluster.profile),
+            notebook=spec.notebook,
+            fingerprint=spec.fingerprint,
+            job_dir=str(folder.path),
+            names_out=spec.names_out,
+        )
+        record = Record(job=job, spec=spec)
+        return record if self._book.add(record) else None
+
+    def _check_python(self, spec: JobSpec, cluster: SlurmCluster) -> None:
+        """VariableError: this image's Python, as an earlier job saw it, cannot read the inputs."""
+        if spec.python is None or spec.modules:
+            return
+        kind = (
+            cluster.name,
+            runtime_of(spec, cluster.profile),
+            image_of(spec, cluster.profile),
+        )
+        for record in self._book.records():
+            job = record.job
+            if job.python is not None and (job.cluster, job.runtime, job.image) == kind:
+                payload.check_python(True, spec.python, job.python[:2])
+                return
+
+    def _pursue(self, job_id: str, cluster: SlurmCluster) -> None:
+        pursuit = Pursuit(self._book, cluster, job_id, self._stop)
+
+        def work() -> None:
+            try:
+                pursuit.run()
+            except Exception as exc:
+                _log.exception("the submission of %s stumbled", job_id)
+                pursuit.give_up(exc)
+            self._watch(cluster).look()
+
+        threading.Thread(target=work, name=f"submission of {job_id}", daemon=True).start()
+
+    def _take_up(self, record: Record) -> None:
+        """A job that an earlier agent left unfinished."""
+        try:
+            cluster = self._cluster(record.job.cluster)
+        except JupyterSlurmError as exc:
+            self._book.change(
+                record.job.id, problem=exc.problem(), problem_since_s=self._started_s
+            )
+            return
+        if record.job.slurm_id is None:
+            self._pursue(record.job.id, cluster)
+        else:
+            self._watch(cluster).look()
+
+    # --- jobs ---
+
+    def attachable(self, fingerprint: str) -> Job | None:
+        for record in self._book.records():
+            job = record.job
+            if job.fingerprint == fingerprint:
+                open_end = not job.state.final or not job.delivered
+                return job if open_end and job.state is not JobState.REJECTED else None
+        return None
+
+    def job(self, job_id: str) -> Job:
+        return self._book.job(job_id)
+
+    def jobs(self, cluster: str | None = None) -> list[Job]:
+        return [r.job for r in self._book.records() if cluster in (None, r.job.cluster)]
+
+    def changes(self, revision: int = 0, wait_s: float = 0.0) -> Changes:
+        self._book.wait(lambda: self._book.revision > revision, wait_s)
+        now = self._book.revision
+        changed = [r.job for r in self._book.records() if r.job.revision > revision]
+        return Changes(revision=now, jobs=tuple(changed))
+
+    def logs(
+        self,
+        job_id: str,
+        cursor: str = "",
+        wait_s: float = 0.0,
+        budget_bytes: int | None = 262_144,
+    ) -> LogChunk:
+        position = parse_cursor(cursor)
+        deadline_s = time.monotonic() + wait_s
+        while True:
+            stirs = self._book.stirs
+            job, chunk = self._read_log(job_id, position, budget_bytes)
+            news = chunk.outputs or chunk.skipped_bytes or job.revision != position.revision
+            left_s = deadline_s - time.monotonic()
+            if news or job.state.final or left_s <= 0 or self._stop.is_set():
+                break
+            if not self._book.wait(lambda seen=stirs: self._book.stirs != seen, left_s):
+                break
+        following = Cursor(
+            chunk.cursor.attempt, chunk.cursor.output, chunk.cursor.log, job.revision
+        )
+        return LogChunk(
+            job=job,
+            outputs=tuple(chunk.outputs),
+            cursor=str(following),
+            skipped_bytes=chunk.skipped_bytes,
+            end=job.state.final and chunk.complete,
+        )
+
+    def _read_log(
+        self, job_id: str, position: Cursor, budget_bytes: int | None
+    ) -> tuple[Job, Chunk]:
+        """The job is looked at before its files: what a job wrote before it was final is there."""
+        record = self._book.record(job_id)
+        job = record.job
+        transport = self._cluster(job.cluster).transport
+        folder = JobDir(PurePosixPath(job.job_dir))
+        reader = LogReader(transport, folder, job.kind, record.stdout_path)
+        chunk = reader.read(position, job.restarts + 1, budget_bytes)
+        for output in [o for o in chunk.outputs if isinstance(o, Hello)]:
+            chunk.outputs.remove(output)
+            job = self._book.change(job.id, python=output.python)
+        return job, chunk
+
+    def result(self, job_id: str) -> Result:
+        job = self._book.job(job_id)
+        if not job.state.final:
+            raise RequestError(f"Job {job.id} has not ended: it is {job.state}.")
+        if job.state is JobState.LOST:
+            raise JobLostError(job.why or "Nobody knows how it ended.", hint=job.advice)
+        folder = JobDir(PurePosixPath(job.job_dir))
+        transport = self._cluster(job.cluster).transport
+        data = transport.read(folder.result(job.restarts))
+        key = self._book.store.key(job.id)
+        if data is None or key is None:
+            return Result(job=job, status="none")
+        found = parse_result(data, key)
+        variables = found.variables
+        path = transport.fetch(folder.variables(job.restarts)) if variables else None
+        return Result(
+            job=job,
+            status=found.status,
+            ename=found.ename,
+            evalue=found.evalue,
+            traceback=tuple(found.traceback),
+            interrupted_by=found.interrupted_by,
+            variables=str(path) if path and variables and variables.names else None,
+            digest=variables.digest if variables else None,
+            names=tuple(variables.names) if variables else (),
+            failed=dict(variables.failed) if variables else {},
+        )
+
+    def delivered(self, job_id: str) -> Job:
+        return self._book.change(job_id, delivered=True)
+
+    def forget(self, job_id: str) -> None:
+        job = self._book.job(job_id)
+        if not job.state.final:
+            raise RequestError(
+                f"Job {job.id} has not ended: it is {job.state}.", hint="Cancel it first."
+            )
+        with suppress(JupyterSlurmError):
+            self._cluster(job.cluster).transport.remove_tree(PurePosixPath(job.job_dir))
+        self._book.remove(job.id)
+
+    # --- steering ---
+
+    def cancel(self, job_id: str) -> Job:
+        before = self._book.job(job_id)
+        if before.state.final:
+            return before
+        # Noted first: should the job be gone before scancel returns, this says why.
+        job = self._book.change(job_id, cancel_requested_s=time.time())
+        if job.slurm_id is None:
+            return job
+        try:
+            self._steer(job, scancel.cancel_argv([job.slurm_id]))
+        except CommandError as exc:
+            if not scancel.is_already_gone(exc.detail or ""):
+                self._book.change(job_id, cancel_requested_s=before.cancel_requested_s)
+                raise
+        return self._book.job(job_id)
+
+    def hold(self, job_id: str) -> Job:
+        return self._update(job_id, "hold")
+
+    def release(self, job_id: str) -> Job:
+        return self._update(job_id, "release")
+
+    def requeue(self, job_id: str) -> Job:
+        return self._update(job_id, "requeue")
+
+    def why(self, job_id: str) -> Job:
+        job = self._book.job(job_id)
+        if job.slurm_id is not None and not job.state.final:
+            stirs = self._book.stirs
+            self._watch(self._cluster(job.cluster)).ask_now()
+            self._book.wait(lambda: self._book.stirs != stirs, queue.ASK_WAIT_S)
+        return self._book.job(job_id)
+
+    def _update(self, job_id: str, verb: queue.Verb) -> Job:
+        job = self._book.job(job_id)
+        if job.state.final or job.slurm_id is None:
+            raise RequestError(f"Job {job.id} is {job.state}: there is nothing to {verb}.")
+        self._steer(job, scontrol.update_argv(verb, [job.slurm_id]))
+        return self.why(job_id)
+
+    def _steer(self, job: Job, argv: list[str]) -> None:
+        cluster = self._cluster(job.cluster)
+        cluster.ask(argv)
+        self._watch(cluster).ask_now()
+
+    # --- the queue ---
+
+    def queue(self, cluster: str | None = None) -> list[QueueEntry]:
+        known = self._cluster(cluster)
+        ours = {job.slurm_id: job.id for job in self.jobs(known.name) if job.slurm_id}
+        return queue.entries(known, ours)
+
+    def command(self, argv: list[str], cluster: str | None = None) -> CommandOutput:
+        return queue.command(self._cluster(cluster), argv)
+
+    def status(self) -> AgentStatus:
+        commands = {
+            f"{name} {program}": count
+            for name, cluster in self._clusters.items()
+            for program, count in cluster.counts().items()
+        }
+        return AgentStatus(
+            version="",
+            protocol=0,
+            pid=0,
+            host=places.host(),
+            socket="",
+            log="",
+            started_s=self._started_s,
+            memory_mib=0.0,
+            cpu_s=time.process_time(),
+            clients=0,
+            live_jobs=self.live_jobs(),
+            commands=commands,
+        )
+
+    # --- parts ---
+
+    def _cluster(self, name: str | None) -> SlurmCluster:
+        """The cluster of that name, opened anew when its profile has changed."""
+        profile = self._profiles.load().get(name)
+        with self._lock:
+            known = self._clusters.get(profile.name)
+            if known is None or known.profile != profile:
+                known = self._clusters[profile.name] = SlurmCluster(profile)
+                outdated = self._watches.pop(profile.name, None)
+                if outdated is not None:
+                    outdated.close()
+                    self._watch(known).look()
+            return known
+
+    def _watch(self, cluster: SlurmCluster) -> Watch:
+        with self._lock:
+            if cluster.name not in self._watches:
+                self._watches[cluster.name] = Watch(self._book, cluster)
+            return self._watches[cluster.name]
+

@@ -1,0 +1,216 @@
+"""The submission of one job: pursued until it is known what became of it.
+
+Law: a job is recorded, with its token, before sbatch is called; before sbatch is called again it is
+looked up, twice, with a pause between. An answer can be lost at any point (a controller that takes
+the job and answers after sbatch's time-out; this process killed while sbatch runs): then the id is
+in the folder's `submitted` file, or in the queue under the token, or in the file that the job writes
+when it starts.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+
+from jupyter_slurm.errors import (
+    CommandError,
+    ControllerError,
+    JupyterSlurmError,
+    NotFoundError,
+    RequestError,
+    SubmitError,
+    TransportError,
+)
+from jupyter_slurm.jobs.book import Book
+from jupyter_slurm.jobs.cluster import SlurmCluster
+from jupyter_slurm.jobs.layout import JobDir
+from jupyter_slurm.jobs.prepare import comment_token, prepare, slurm_name
+from jupyter_slurm.jobs.result import parse_started
+from jupyter_slurm.slurm import sacct, sbatch, squeue
+from jupyter_slurm.slurm.rejections import explain_rejection
+from jupyter_slurm.transport import Completed, TimedOutError
+from jupyter_slurm.wire import JobKind, JobState
+
+_FIRST_PAUSE_S = 2.0
+_LONGEST_PAUSE_S = 30.0
+
+# Runs in the job's folder, "$@" is sbatch's command line. The lock is held by sbatch itself too, so
+# that a second call waits for a first one whose caller has died; what sbatch said is kept.
+_SUBMIT_SH = """
+[ -s submitted ] && { cat submitted; exit 0; }
+exec 9>submit.lock
+if command -v flock >/dev/null 2>&1; then flock 9; fi
+[ -s submitted ] && { cat submitted; exit 0; }
+"$@" >submitted.partial 2>submit.err
+rc=$?
+cat submit.err >&2
+[ $rc = 0 ] && mv submitted.partial submitted && cat submitted
+exit $rc
+"""
+
+
+class Pursuit:
+    """One job's submission, run by `run()` in a thread of its own."""
+
+    def __init__(
+        self, book: Book, cluster: SlurmCluster, job_id: str, stop: threading.Event
+    ) -> None:
+        self._book = book
+        self._cluster = cluster
+        self._id = job_id
+        self._stop = stop
+        self._dir = JobDir(cluster.job_root() / job_id)
+        self._first_empty_s: float | None = None
+
+    def run(self) -> None:
+        """Returns when the submission is settled, or when `stop` is set."""
+        pause_s = _FIRST_PAUSE_S
+        while not self._stop.is_set():
+            try:
+                if self._step():
+                    return
+                pause_s = min(pause_s, self._cluster.profile.lookup_gap_s)
+                self._clear_problem()
+            except ControllerError as exc:
+                self._first_empty_s = None
+                self._trouble(exc)
+            except (TransportError, TimedOutError) as exc:
+                self._first_empty_s = None
+                self._trouble(TransportError(str(exc)))
+            self._stop.wait(pause_s)
+            pause_s = min(pause_s * 1.5, _LONGEST_PAUSE_S)
+
+    def give_up(self, error: Exception) -> None:
+        """A fault of ours: nothing more is tried until the next start of the agent."""
+        self._trouble(TransportError(f"The submission stumbled over a fault: {error!r}."))
+
+    def _step(self) -> bool:
+        """Whether the submission is settled now."""
+        record = self._book.record(self._id)
+        if record.sbatch_calls == 0:
+            return self._cancelled_meanwhile() or self._call_sbatch()
+        slurm_id = self._look_up()
+        if slurm_id is not None:
+            return self._settle(slurm_id)
+        now_s = time.monotonic()
+        if self._first_empty_s is None:
+            self._first_empty_s = now_s
+            return False
+        if now_s - self._first_empty_s < self._cluster.profile.lookup_gap_s:
+            return False
+        self._first_empty_s = None
+        return self._cancelled_meanwhile() or self._call_sbatch()
+
+    def _call_sbatch(self) -> bool:
+        record = self._book.record(self._id)
+        spec = record.spec
+        if spec is None:
+            return self._reject(SubmitError("The text of this job is no longer there to submit."))
+        key = self._book.store.new_key(self._id)
+        try:
+            site = self._cluster.site(spec)
+            submission = prepare(spec, self._cluster.profile, self._dir, site, key)
+        except (RequestError, NotFoundError) as exc:
+            return self._reject(exc)
+        self._book.note(self._id, sbatch_calls=record.sbatch_calls + 1)
+        argv = ["sh", "-c", _SUBMIT_SH, "submit", *submission.sbatch]
+        try:
+            done = self._cluster.deliver(self._dir.path, submission.files, argv)
+        except TransportError as exc:
+            # The files could not be put there, so sbatch was not called.
+            return self._reject(SubmitError(exc.message, hint=exc.hint, detail=exc.detail))
+        return self._judge(done)
+
+    def _judge(self, done: Completed) -> bool:
+        answer = sbatch.parse(done.stdout)
+        words = done.stderr.decode(errors="replace").strip()
+        if done.returncode == 0 and answer is not None:
+            return self._settle(answer[0], warning=words or None)
+        rejection = explain_rejection(words)
+        if done.returncode != 0 and (rejection is None or rejection.category == "definitive"):
+            sentence = rejection.sentence if rejection else "sbatch failed without a word."
+            hint = rejection.advice if rejection else None
+            return self._reject(SubmitError(sentence, hint=hint, detail=words or None))
+        raise ControllerError(
+            f"sbatch got no clear answer on {self._cluster.name}; whether the job was taken is "
+            "being found out.",
+            detail=words or None,
+        )
+
+    def _look_up(self) -> str | None:
+        """Slurm's id of this job, or None when everybody has answered and nobody knows it."""
+        said = self._cluster.transport.read(self._dir.submitted)
+        answer = sbatch.parse(said) if said else None
+        if answer is not None:
+            return answer[0]
+        started = self._cluster.transport.read(self._dir.started(0))
+        if started:
+            return parse_started(started).slurm_id
+        rows = squeue.parse(self._cluster.ask(squeue.mine_argv(self._cluster.transport.user())))
+        token = comment_token(self._id)
+        for row in rows:
+            if token in (row.comment or "").split() or (row.name or "").endswith(f".{self._id}"):
+                return row.array_job_id or row.slurm_id
+        return self._look_up_history()
+
+    def _look_up_history(self) -> str | None:
+        record = self._book.record(self._id)
+        if record.spec is None or record.spec.kind is JobKind.SCRIPT:
+            return None
+        since_s = record.job.created_s - 300
+        try:
+            output = self._cluster.ask(sacct.names_argv([slurm_name(record.spec)], since_s))
+        except CommandError as exc:
+            if isinstance(exc, ControllerError) and not sacct.is_disabled(exc.detail or ""):
+                raise
+            return None
+        rows = sacct.parse(output)
+        return rows[0].slurm_id if rows else None
+
+    def _settle(self, slurm_id: str, warning: str | None = None) -> bool:
+        self._book.note(self._id, spec=None)
+        job = self._book.job(self._id)
+        changes: dict[str, object] = {"slurm_id": slurm_id, "submitted_s": time.time()}
+        if not job.state.final:
+            # Its files may have told already that it runs, before sbatch had answered.
+            state = JobState.RUNNING if job.started_s is not None else JobState.PENDING
+            changes |= {"state": state, "problem": None, "problem_since_s": None}
+        if warning:
+            changes["warning"] = warning
+        self._book.change(self._id, **changes)
+        return True
+
+    def _reject(self, error: JupyterSlurmError) -> bool:
+        self._book.note(self._id, spec=None)
+        self._book.change(
+            self._id,
+            state=JobState.REJECTED,
+            ended_s=time.time(),
+            why=error.message,
+            advice=error.hint,
+            problem=error.problem(),
+        )
+        return True
+
+    def _cancelled_meanwhile(self) -> bool:
+        if self._book.job(self._id).cancel_requested_s is None:
+            return False
+        self._book.note(self._id, spec=None)
+        self._book.change(
+            self._id,
+            state=JobState.CANCELLED,
+            ended_s=time.time(),
+            why="You cancelled it before Slurm had taken it.",
+            problem=None,
+            problem_since_s=None,
+        )
+        return True
+
+    def _trouble(self, error: JupyterSlurmError) -> None:
+        since_s = self._book.job(self._id).problem_since_s or time.time()
+        self._book.change(self._id, problem=error.problem(), problem_since_s=since_s)
+
+    def _clear_problem(self) -> None:
+        self._book.change(self._id, problem=None, problem_since_s=None)
+
+

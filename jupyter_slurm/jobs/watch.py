@@ -1,0 +1,335 @@
+"""Watching one cluster's live jobs: two threads, whatever the number of jobs and of watchers.
+
+The files thread sees at once what jobs write: that they have started, output, that they have ended.
+The queue thread runs one `squeue` for all jobs per interval, for what only Slurm can tell: why they
+wait, and that one has ended which could not say so itself. No live job: neither does anything.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from pathlib import PurePosixPath
+
+from jupyter_slurm.errors import CommandError, JupyterSlurmError, TransportError
+from jupyter_slurm.jobs.allocation import ask_allocation
+from jupyter_slurm.jobs.book import Book
+from jupyter_slurm.jobs.cluster import SlurmCluster
+from jupyter_slurm.jobs.ending import Ending
+from jupyter_slurm.jobs.layout import JobDir
+from jupyter_slurm.jobs.result import parse_started
+from jupyter_slurm.slurm import reasons, squeue, states
+from jupyter_slurm.slurm.squeue import QueueRow
+from jupyter_slurm.slurm.units import gpus_in_tres, parse_nodelist
+from jupyter_slurm.wire import Job, JobKind, JobState
+
+_FILES_WAIT_S = 300.0
+_FIRST_LOOK_S = 1.0
+_YOUNG_S = 60.0
+_CALM_FACTOR = 3.0
+"""Jobs that nothing has happened to for a minute are asked after a third as often,"""
+_OLD_S = 3600.0
+_OLD_FACTOR = 10.0
+"""and after an hour a tenth as often."""
+_BACK_OFF_LONGEST_S = 300.0
+
+_log = logging.getLogger(__name__)
+
+
+class Watch:
+    """Starts its threads at the first `look()`."""
+
+    def __init__(self, book: Book, cluster: SlurmCluster) -> None:
+        self._book = book
+        self._cluster = cluster
+        self._stop = threading.Event()
+        self._files_wake = threading.Event()
+        self._queue_wake = threading.Event()
+        self._asked = threading.Event()
+        self._lock = threading.Lock()
+        self._threads: list[threading.Thread] = []
+        self._ending: set[str] = set()
+        self._absent_since_s: dict[str, float] = {}
+        self._stirred_s = time.monotonic()
+
+    def look(self) -> None:
+        """There is something new: a job, or a reason to ask Slurm now."""
+        with self._lock:
+            self._stirred_s = time.monotonic()
+            if not self._threads and not self._stop.is_set():
+                self._start(self._watch_files, "files")
+                self._start(self._watch_queue, "queue")
+        self._files_wake.set()
+        self._queue_wake.set()
+
+    def ask_now(self) -> None:
+        """The queue is asked within a fraction of a second: a user has asked, or has changed it."""
+        self._asked.set()
+        self.look()
+
+    def close(self) -> None:
+        self._stop.set()
+        self._asked.set()
+        self._files_wake.set()
+        self._queue_wake.set()
+        for thread in self._threads:
+            thread.join(timeout=5)
+
+    def _start(self, work: Callable[[], None], what: str) -> None:
+        name = f"{what} of {self._cluster.name}"
+        thread = threading.Thread(target=self._keep_at, args=(work,), name=name, daemon=True)
+        self._threads.append(thread)
+        thread.start()
+
+    def _keep_at(self, work: Callable[[], None]) -> None:
+        """A watcher that dies would leave jobs that never end: it is started again, and logged."""
+        while not self._stop.is_set():
+            try:
+                work()
+            except Exception:
+                _log.exception("the watcher of %s stumbled", self._cluster.name)
+                self._stop.wait(self._cluster.profile.poll_s)
+
+    # --- files ---
+
+    def _watch_files(self) -> None:
+        sizes: dict[PurePosixPath, int] = {}
+        while not self._stop.is_set():
+            wanted = self._files_wanted()
+            sizes = {path: sizes.get(path, 0) for path in wanted}
+            if not sizes:
+                self._files_wake.wait()
+                self._files_wake.clear()
+                continue
+            found = self._cluster.transport.grown(
+                sizes, wait_s=_FILES_WAIT_S, wake=self._files_wake
+            )
+            self._files_wake.clear()
+            sizes.update(found)
+            for path in found:
+                job_id, seen = wanted[path]
+                seen(job_id, path)
+            if found:
+                self._book.nudge()
+
+    def _files_wanted(self) -> dict[PurePosixPath, tuple[str, Callable[[str, PurePosixPath], None]]]:
+        wanted: dict[PurePosixPath, tuple[str, Callable[[str, PurePosixPath], None]]] = {}
+        for record in self._book.live(self._cluster.name):
+            job = record.job
+            if job.kind is JobKind.SCRIPT:
+                if record.stdout_path:
+                    wanted[PurePosixPath(record.stdout_path)] = (job.id, self._output_grew)
+                continue
+            folder = JobDir(PurePosixPath(job.job_dir))
+            wanted[folder.output(job.restarts)] = (job.id, self._output_grew)
+            wanted[folder.log(job.restarts)] = (job.id, self._output_grew)
+            wanted[folder.started(job.restarts)] = (job.id, self._started)
+            wanted[folder.started(job.restarts + 1)] = (job.id, self._started_again)
+            if job.id not in self._ending:
+                wanted[folder.exit(job.restarts)] = (job.id, self._exit_seen)
+        return wanted
+
+    def _output_grew(self, job_id: str, path: PurePosixPath) -> None:
+        """Waiters are nudged for every growth; there is nothing else to do."""
+
+    def _started_again(self, job_id: str, path: PurePosixPath) -> None:
+        self._book.change(job_id, restarts=self._book.job(job_id).restarts + 1)
+        self._started(job_id, path)
+
+    def _started(self, job_id: str, path: PurePosixPath) -> None:
+        data = self._cluster.transport.read(path)
+        job = self._book.job(job_id)
+        if not data or job.state.final:
+            return
+        started = parse_started(data)
+        changes: dict[str, object] = {
+            "started_s": started.time_s,
+            "nodes": (started.node,),
+            "reason": None,
+            "why": None,
+            "advice": None,
+            "start_estimate_s": None,
+        }
+        if job.slurm_id is not None and job.id not in self._ending:
+            changes["state"] = JobState.RUNNING
+        self._book.change(job_id, **changes)
+
+    def _exit_seen(self, job_id: str, path: PurePosixPath) -> None:
+        self._settle(self._book.job(job_id), None)
+
+    # --- the queue ---
+
+    def _watch_queue(self) -> None:
+        errors = 0
+        while not self._stop.is_set():
+            waiting = [r.job for r in self._book.live(self._cluster.name) if r.job.slurm_id]
+            if not waiting:
+                self._queue_wake.wait()
+                self._queue_wake.clear()
+                # A job that is over by then has cost the controller nothing but its sbatch.
+                self._stop.wait(min(self._cluster.profile.poll_s, _FIRST_LOOK_S))
+                continue
+            began_s = time.time()
+            try:
+                argv = squeue.mine_argv(self._cluster.transport.user())
+                rows = squeue.parse(self._cluster.ask(argv))
+            except (CommandError, TransportError) as exc:
+                errors += 1
+                self._silent(waiting, exc)
+            else:
+                errors = 0
+                self._compare(waiting, rows, began_s)
+            self._pause(errors)
+
+    def _pause(self, errors: int) -> None:
+        """Until the next squeue: as the profile says, longer when nothing happens."""
+        interval_s = self._cluster.profile.poll_s
+        quiet_s = time.monotonic() - self._stirred_s
+        if errors:
+            interval_s = min(interval_s * 2**errors, _BACK_OFF_LONGEST_S)
+        elif quiet_s > _OLD_S:
+            interval_s *= _OLD_FACTOR
+        elif quiet_s > _YOUNG_S:
+            interval_s *= _CALM_FACTOR
+        # However many jobs are submitted meanwhile: not sooner than the profile's interval, unless
+        # a person asks.
+        if not self._asked.wait(self._cluster.profile.poll_s):
+            self._queue_wake.wait(max(0.0, interval_s - self._cluster.profile.poll_s))
+        self._asked.clear()
+        self._queue_wake.clear()
+
+    def _silent(self, jobs: list[Job], error: JupyterSlurmError) -> None:
+        now_s = time.time()
+        for job in jobs:
+            since_s = job.problem_since_s or now_s
+            self._book.change(job.id, problem=error.problem(), problem_since_s=since_s)
+
+    def _compare(self, jobs: list[Job], rows: list[QueueRow], began_s: float) -> None:
+        by_id: dict[str, list[QueueRow]] = {}
+        for row in rows:
+            by_id.setdefault(row.array_job_id or row.slurm_id, []).append(row)
+        for old in jobs:
+            job = self._book.change(old.id, problem=None, problem_since_s=None)
+            found = by_id.get(job.slurm_id or "")
+            if found:
+                self._absent_since_s.pop(job.id, None)
+                self._row_seen(job, _leading(found), began_s)
+            elif job.submitted_s is not None and began_s > job.submitted_s:
+                self._row_missing(job)
+
+    def _row_missing(self, job: Job) -> None:
+        """Absent from a listing that worked. Once says little; for long enough, it has ended."""
+        now_s = time.monotonic()
+        since_s = self._absent_since_s.setdefault(job.id, now_s)
+        if now_s - since_s >= self._cluster.profile.lost_after_s:
+            self._absent_since_s.pop(job.id, None)
+            self._settle(job, None)
+
+    def _row_seen(self, job: Job, row: QueueRow, began_s: float) -> None:
+        if job.state.final or job.id in self._ending:
+            return
+        if states.is_terminal(row.state):
+            self._settle(job, row)
+            return
+        if job.state is JobState.RUNNING and row.state == "PENDING" and (
+            job.state_since_s > began_s
+        ):
+            return  # the listing is older than what the job's files said
+        state = _state(row.state)
+        if state is not job.state:
+            self._stirred_s = time.monotonic()
+        changes: dict[str, object] = {
+            "state": state,
+            "partition": row.partition,
+            "account": row.account,
+            "qos": row.qos,
+            "limit_s": row.limit_s,
+            "gpus": gpus_in_tres(row.gres or "") * (row.node_count or 1) or job.gpus,
+        }
+        if state is JobState.RUNNING:
+            changes |= self._running(job, row)
+        else:
+            changes |= _waiting(row)
+        self._book.change(job.id, **changes)
+
+    def _running(self, job: Job, row: QueueRow) -> dict[str, object]:
+        changes: dict[str, object] = {
+            "nodes": tuple(parse_nodelist(row.nodelist or "")),
+            "started_s": job.started_s or row.start_s,
+            "reason": None,
+            "why": None,
+            "advice": None,
+            "start_estimate_s": None,
+        }
+        if job.usage is None and job.slurm_id is not None:
+            given = ask_allocation(self._cluster, job.slurm_id)
+            if given is not None:
+                changes |= {"usage": given.usage, "gpus": given.gpus}
+                if job.kind is JobKind.SCRIPT:
+                    self._book.note(job.id, stdout_path=given.stdout)
+                    self._files_wake.set()
+        return changes
+
+    # --- the end ---
+
+    def _settle(self, job: Job, row: QueueRow | None) -> None:
+        """Finds out how `job` ended, in a thread of its own: it may take Slurm a while to say."""
+        with self._lock:
+            if job.id in self._ending or job.state.final:
+                return
+            self._ending.add(job.id)
+        thread = threading.Thread(
+            target=self._find_out, args=(job, row), name=f"end of {job.id}", daemon=True
+        )
+        thread.start()
+
+    def _find_out(self, job: Job, row: QueueRow | None) -> None:
+        try:
+            Ending(self._book, self._cluster, job, row, self._stop).run()
+        except Exception:
+            _log.exception("how %s ended could not be found out; it is tried again", job.id)
+            self._stop.wait(self._cluster.profile.poll_s)
+        finally:
+            self._ending.discard(job.id)
+            self.look()
+
+
+def _leading(rows: list[QueueRow]) -> QueueRow:
+    """Of an array's tasks the one that says most of the whole: one that runs, else one that
+    waits, else one that went wrong."""
+
+    def rank(row: QueueRow) -> int:
+        if states.is_terminal(row.state):
+            return 3 if row.state == "COMPLETED" else 2
+        return 0 if row.state != "PENDING" else 1
+
+    return min(rows, key=rank)
+
+
+def _state(name: str) -> JobState:
+    try:
+        return JobState(name)
+    except ValueError:
+        return JobState.UNKNOWN
+
+
+def _waiting(row: QueueRow) -> dict[str, object]:
+    reason = row.reason if row.reason and row.reason != "None" else None
+    if reason is None:
+        return {"reason": None, "why": None, "advice": None, "start_estimate_s": row.start_s}
+    said = reasons.explain(
+        reason,
+        job_id=row.slurm_id,
+        partition=row.partition,
+        qos=row.qos,
+        account=row.account,
+        dependency=row.dependency,
+    )
+    return {
+        "reason": reason,
+        "why": said.sentence,
+        "advice": said.advice,
+        "start_estimate_s": row.start_s,
+    }
