@@ -1,0 +1,201 @@
+"""The agent's life: it takes its seat, serves, and ends when nobody needs it; nothing of calls.
+
+It ends on SIGTERM, when a newer client asks it to (`retire`), when it was idle for long, and when
+its socket or lock was removed, so that no client could find it. Jobs go on without it: they are in
+the store, and the next agent takes them up.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import logging
+import math
+import os
+import resource
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+from time import monotonic
+from typing import Any, Protocol
+
+import msgspec
+from tornado.httpserver import HTTPServer
+from tornado.iostream import IOStream
+
+from jupyter_slurm import places
+from jupyter_slurm.agent.peers import peer_uid
+from jupyter_slurm.agent.protocol import MAX_BODY_BYTES, PROTOCOL, Hello, calls, version
+from jupyter_slurm.agent.routes import Desk, application
+from jupyter_slurm.agent.seat import Seat
+from jupyter_slurm.api import Api
+from jupyter_slurm.errors import ConfigError
+from jupyter_slurm.wire import AgentStatus
+
+IDLE_VARIABLE = "JUPYTER_SLURM_AGENT_IDLE_S"
+GRACE_S = 15.0
+"""What requests under way get when the agent ends; their clients repeat them with the next one."""
+
+_IDLE_S = 20 * 60.0
+_CHECK_S = 60.0
+_WAKE_S = 0.25
+
+_log = logging.getLogger(__name__)
+
+
+class AgentService(Api, Protocol):
+    """What the agent needs of the one that does the work, beside the calls."""
+
+    def live_jobs(self) -> int:
+        """How many jobs must be watched."""
+
+    def wake_waiters(self) -> None:
+        """Lets every waiting call return now."""
+
+    def close(self) -> None:
+        """Ends threads and connections; jobs go on."""
+
+
+class _OwnUserServer(HTTPServer):
+    """Hangs up on every process that is not of the agent's own user."""
+
+    def handle_stream(self, stream: IOStream, address: Any) -> None:
+        try:
+            uid = peer_uid(stream.socket)
+        except OSError:  # hung up already
+            stream.close()
+            return
+        if uid != os.getuid():
+            _log.warning("refused a connection of uid %d", uid)
+            stream.close()
+            return
+        super().handle_stream(stream, address)
+
+
+class Agent:
+    """One agent on its seat. `serve` runs it to its end."""
+
+    def __init__(self, service: AgentService, seat: Seat, log_path: Path) -> None:
+        self._service = service
+        self._seat = seat
+        self._log_path = log_path
+        self._idle_s = idle_s(os.environ.get(IDLE_VARIABLE))
+        self._started_s = time.time()
+        self._ending = asyncio.Event()
+        methods: dict[str, Callable[..., object]] = {
+            name: getattr(service, name) for name in calls()
+        }
+        self._desk = Desk(methods | {"status": self.status}, os.fspath(log_path))
+
+    async def serve(self, ready: Callable[[], None]) -> bool:
+        """Serves until it is time to end; `ready` is called once clients can connect.
+
+        False: a request or the service would not end in time, so the process should not wait.
+        """
+        server = _OwnUserServer(
+            application(self._desk, self._hello(), functools.partial(self._end, "retired")),
+            max_body_size=MAX_BODY_BYTES,
+        )
+        server.add_socket(self._seat.listen())
+        for number in (signal.SIGTERM, signal.SIGINT):
+            asyncio.get_running_loop().add_signal_handler(number, self._end, number.name)
+        _log.info("agent %s serves %s", version(), self._seat.path)
+        ready()
+        await self._until_end()
+        server.stop()
+        self._seat.leave()
+        orderly = await self._finish()
+        await server.close_all_connections()
+        _log.info("agent has ended%s", "" if orderly else "; something had to be cut off")
+        return orderly
+
+    def status(self) -> AgentStatus:
+        """The service's own status, with what only the process knows."""
+        return msgspec.structs.replace(
+            self._service.status(),
+            version=version(),
+            protocol=PROTOCOL,
+            pid=os.getpid(),
+            host=places.host(),
+            socket=os.fspath(self._seat.path),
+            log=os.fspath(self._log_path),
+            started_s=self._started_s,
+            memory_mib=memory_mib(),
+            cpu_s=time.process_time(),
+            clients=self._desk.in_flight,
+        )
+
+    def _hello(self) -> Hello:
+        path = os.fspath(self._seat.path)
+        return Hello(version=version(), protocol=PROTOCOL, pid=os.getpid(), socket=path)
+
+    def _end(self, reason: str) -> None:
+        if not self._ending.is_set():
+            _log.info("agent ends: %s", reason)
+        self._desk.closed = True
+        self._ending.set()
+
+    async def _until_end(self) -> None:
+        while not self._ending.is_set():
+            try:
+                async with asyncio.timeout(min(_CHECK_S, self._idle_s)):
+                    await self._ending.wait()
+            except TimeoutError:
+                await self._check()
+
+    async def _check(self) -> None:
+        if not self._seat.still_ours():
+            self._end("its socket or lock was removed")
+        elif self._is_idle() and not await self._has_live_jobs() and self._is_idle():
+            self._end(f"idle for {self._idle_s:.0f} s")
+
+    def _is_idle(self) -> bool:
+        quiet_s = monotonic() - self._desk.last_request_s
+        return not self._desk.in_flight and quiet_s >= self._idle_s
+
+    async def _has_live_jobs(self) -> bool:
+        try:
+            return await self._desk.in_thread(self._service.live_jobs) > 0
+        except Exception:  # noqa: BLE001 - not known: then there may be some
+            _log.exception("counting the live jobs failed")
+            return True
+
+    async def _finish(self) -> bool:
+        """Lets requests under way end, then the service; False when one of them would not."""
+        give_up_s = monotonic() + GRACE_S
+        quiet = await self._desk.quiet_within(0)
+        while not quiet and monotonic() < give_up_s:
+            # Again and again: a request may come to its wait after the first call.
+            self._service.wake_waiters()
+            quiet = await self._desk.quiet_within(_WAKE_S)
+        try:
+            async with asyncio.timeout(GRACE_S):
+                await self._desk.in_thread(self._service.close)
+        except Exception:  # noqa: BLE001 - TimeoutError or a bug: it ends in any case
+            _log.exception("closing the service failed")
+            return False
+        return quiet
+
+
+def idle_s(text: str | None) -> float:
+    """After how long without jobs and requests the agent ends. ConfigError."""
+    try:
+        value = float(text) if text else _IDLE_S
+    except ValueError:
+        value = math.nan
+    if not 0 < value < math.inf:
+        raise ConfigError(
+            f"{IDLE_VARIABLE} is {text!r}, which is not a number of seconds.",
+            hint="Give the seconds without a unit, e.g. 1200.",
+        )
+    return value
+
+
+def memory_mib() -> float:
+    """Memory of this process in RAM now; its peak where there is no /proc."""
+    try:
+        pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
+    except OSError:
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    return pages * resource.getpagesize() / 2**20

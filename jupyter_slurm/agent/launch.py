@@ -1,0 +1,102 @@
+"""Starts an agent, as a client does that finds none; the agent's own side of it is `detach.py`.
+
+Among clients that start at once one runs the starter, by a lock on `agent.starting`; the others
+look again. Were two to do so, the agent's own lock (`seat.py`) would still let only one sit.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from jupyter_slurm.agent.place import log_path
+from jupyter_slurm.errors import AgentError
+
+COMMAND = (sys.executable, "-m", "jupyter_slurm.agent")
+
+_LOG_TAIL_BYTES = 2000
+
+_KEPT = re.compile(
+    "HOME|USER|LOGNAME|SHELL|PATH|LANG|LANGUAGE|LC_.*|TZ|TMPDIR|XDG_.*|SSH_AUTH_SOCK|KRB5CCNAME|"
+    "LD_LIBRARY_PATH|VIRTUAL_ENV|CONDA_PREFIX|PYTHON.*|JUPYTER_.*"
+)
+_SECRET = re.compile("TOKEN|PASSWORD|SECRET|COOKIE")
+
+
+def start(command: Sequence[str], socket: Path, timeout_s: float) -> None:
+    """Returns when this call has started an agent, or at once when somebody else is at it.
+
+    AgentError: it did not start, with its own words.
+    """
+    with _starter(socket.with_name("agent.starting")) as mine:
+        if mine:
+            _run([*command, "--detach", "--socket", os.fspath(socket)], timeout_s)
+
+
+def environment(variables: Mapping[str, str]) -> dict[str, str]:
+    """What of a client's environment the agent gets: the same whichever client starts it, nothing
+    of one notebook, one job or one server, and no tokens.
+
+    >>> environment({"HOME": "/home/ada", "JPY_PARENT_PID": "7", "JUPYTERHUB_API_TOKEN": "x"})
+    {'HOME': '/home/ada'}
+    """
+    return {
+        name: value
+        for name, value in variables.items()
+        if _KEPT.fullmatch(name) and not _SECRET.search(name)
+    }
+
+
+@contextmanager
+def _starter(path: Path) -> Iterator[bool]:
+    """Yields whether this client is the one to start the agent."""
+    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        mine = True
+    except OSError:  # taken, or a file system without locks: then the agent says so
+        mine = False
+    try:
+        yield mine
+    finally:
+        os.close(fd)
+
+
+def _run(argv: list[str], timeout_s: float) -> None:
+    try:
+        done = subprocess.run(
+            argv,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            cwd="/",
+            env=environment(os.environ),
+            start_new_session=True,  # an interrupt of the notebook is none of the agent
+            timeout=timeout_s,
+            check=False,
+        )
+    except subprocess.TimeoutExpired as exc:
+        raise AgentError(
+            f"The agent did not start within {timeout_s:.0f} s.",
+            hint=f"Its log: {log_path()}",
+            detail=_log_tail(),
+        ) from exc
+    if done.returncode != 0:
+        raise AgentError(
+            "The agent could not be started.",
+            hint=f"Its log: {log_path()}",
+            detail=done.stderr.decode(errors="replace")[-_LOG_TAIL_BYTES:] or _log_tail(),
+        )
+
+
+def _log_tail() -> str | None:
+    try:
+        return log_path().read_bytes()[-_LOG_TAIL_BYTES:].decode(errors="replace")
+    except OSError:
+        return None

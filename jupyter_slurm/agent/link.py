@@ -1,0 +1,155 @@
+"""A client's link to its agent: connections kept open, an agent started, replaced, found again.
+
+Knows nothing of what is asked: requests and answers are bytes. No threads and no timers; a link
+may be used by many threads at once, and on both sides of a fork.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import deque
+from collections.abc import Sequence
+from pathlib import Path
+
+from jupyter_slurm.agent import launch
+from jupyter_slurm.agent.connection import GONE, Connection
+from jupyter_slurm.agent.place import log_path
+from jupyter_slurm.agent.protocol import PROTOCOL, Hello, release, version
+from jupyter_slurm.errors import AgentError
+
+_PAUSES_S = (0.0, 0.1, 1.0)
+"""Before each try of a call. All of Api may be repeated: `submit` goes by the spec's id."""
+_RECOVERY_S = 30.0
+"""How long a call goes on finding or starting an agent; longer than one may take to end."""
+_LOOK_S = 0.05
+_LONGEST_LOOK_S = 1.0
+_IDLE_CONNECTIONS = 8
+
+
+class Link:
+    """To the agent at `path`; `command` starts one there, None: none is started or replaced."""
+
+    def __init__(self, path: Path, command: Sequence[str] | None) -> None:
+        self._path = path
+        self._command = command
+        # A connection is in here while nobody uses it: taking one out needs no lock.
+        self._idle: deque[Connection] = deque(maxlen=_IDLE_CONNECTIONS)
+        self._pid = os.getpid()
+        self._replaces = command is not None
+
+    def check(self) -> None:
+        """Returns once an agent answers: started, or put in an older one's place, as needed."""
+        self._idle.append(self._take(time.monotonic() + _RECOVERY_S))
+
+    def reaches(self) -> bool:
+        """Whether an agent answers now. AgentError: one does that does not fit this version."""
+        try:
+            self._idle.append(self._greeted())
+        except GONE:
+            return False
+        return True
+
+    def ask(self, name: str, body: bytes, timeout_s: float) -> tuple[int, bytes]:
+        """The status and the body of the answer.
+
+        AgentError: no agent can be reached or started, it ended again and again, or it did not
+        answer within `timeout_s`.
+        """
+        deadline_s = None
+        for pause_s in _PAUSES_S:
+            time.sleep(pause_s)
+            try:
+                connection = self._take(deadline_s or time.monotonic() + _RECOVERY_S)
+                answer = _post(connection, name, body, timeout_s)
+            except GONE as exc:
+                gone = exc
+                self.close()  # the idle ones lead to the same agent
+                deadline_s = deadline_s or time.monotonic() + _RECOVERY_S
+            else:
+                self._idle.append(connection)
+                return answer
+        raise AgentError(
+            f"The agent ended {len(_PAUSES_S)} times while it was asked for {name}.",
+            hint=f"Its log: {log_path()}",
+            detail=repr(gone),
+        ) from gone
+
+    def close(self) -> None:
+        """Closes what is idle; the link can be used on."""
+        while self._idle:
+            self._idle.pop().close()
+
+    def _take(self, deadline_s: float) -> Connection:
+        if self._pid != os.getpid():  # the parent goes on using those of before the fork
+            self.close()
+            self._pid = os.getpid()
+        try:
+            return self._idle.pop()
+        except IndexError:
+            return self._obtain(deadline_s)
+
+    def _obtain(self, deadline_s: float) -> Connection:
+        """A new connection; an agent is started or replaced as needed."""
+        pause_s = 0.0
+        while True:
+            try:
+                return self._greeted()
+            except GONE as exc:
+                left_s = self._time_left(deadline_s, exc)
+            assert self._command is not None
+            launch.start(self._command, self._path, left_s)
+            time.sleep(pause_s)
+            pause_s = min(pause_s + _LOOK_S, _LONGEST_LOOK_S)
+
+    def _time_left(self, deadline_s: float, gone: Exception) -> float:
+        """AgentError when there is none, or when nothing is to be started."""
+        if self._command is None:
+            raise AgentError("No agent is running.", detail=str(gone)) from gone
+        left_s = deadline_s - time.monotonic()
+        if left_s <= 0:
+            raise AgentError(
+                f"No agent has answered at {self._path} for {_RECOVERY_S:.0f} s.",
+                hint=f"Its log: {log_path()}",
+                detail=str(gone),
+            ) from gone
+        return left_s
+
+    def _greeted(self) -> Connection:
+        """A connection to an agent that fits; an older agent is asked to end, and is GONE then."""
+        try:
+            connection = Connection(self._path)
+        except GONE:
+            raise
+        except OSError as exc:  # no rights, a path too long for a socket
+            raise AgentError(
+                f"The agent's socket {self._path} cannot be used: {exc}.",
+                hint="Set JUPYTER_RUNTIME_DIR to a folder of yours on a local disk.",
+            ) from exc
+        if self._replaces and is_older(connection.hello):
+            # Once: the version on disk may be older than the one this process has loaded.
+            self._replaces = False
+            connection.retire()
+            connection.close()
+            raise ConnectionResetError("an older agent was asked to end")
+        if connection.hello.protocol != PROTOCOL:
+            connection.close()
+            raise AgentError(
+                f"The agent (version {connection.hello.version}) and this process (version "
+                f"{version()}) do not understand each other.",
+                hint="Restart the kernel, so that it loads the version that is installed now.",
+            )
+        return connection
+
+
+def is_older(hello: Hello) -> bool:
+    """Whether the agent is of an older version than this process."""
+    return (hello.protocol, release(hello.version)) < (PROTOCOL, release(version()))
+
+
+def _post(connection: Connection, name: str, body: bytes, timeout_s: float) -> tuple[int, bytes]:
+    try:
+        return connection.post(name, body, timeout_s)
+    except BaseException:  # an interrupt too: its answer would be read as the next call's
+        connection.close()
+        raise

@@ -1,0 +1,92 @@
+"""The agent's log: one file, 0600, that keeps its size; nothing about what is logged.
+
+What is logged (by everything in the agent's process): starts and ends, refused peers, errors with
+their tracebacks. Never secrets, never the text or the output of a cell.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import time
+import traceback
+from io import TextIOWrapper
+from logging.handlers import RotatingFileHandler
+from pathlib import Path
+from typing import Any
+
+from jupyter_slurm.errors import JupyterSlurmError
+
+_MAX_BYTES = 2 * 1024 * 1024
+_OLD_FILES = 1
+
+
+class _Formatter(logging.Formatter):
+    """Times in UTC; tracebacks without the words of foreign errors, which may quote a cell."""
+
+    converter = time.gmtime
+
+    def __init__(self) -> None:
+        super().__init__(
+            "%(asctime)sZ %(levelname)s %(process)d %(name)s: %(message)s", "%Y-%m-%dT%H:%M:%S"
+        )
+
+    def formatException(self, ei: Any) -> str:  # noqa: N802 - logging's name
+        """The places and kinds of the error and of those that led to it, the first one first."""
+        error, parts = ei[1], []
+        while error is not None:
+            places = "".join(traceback.format_tb(error.__traceback__))
+            parts.append(f"Traceback (most recent call last):\n{places}{_kind(error)}")
+            error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+        return "\n\n".join(reversed(parts))
+
+
+class LogFile(RotatingFileHandler):
+    """Writes to `path`; a full file becomes `path`.1."""
+
+    def __init__(self, path: Path) -> None:
+        self._holds_stdio = False
+        super().__init__(path, maxBytes=_MAX_BYTES, backupCount=_OLD_FILES, encoding="utf-8")
+        self.setFormatter(_Formatter())
+
+    def hold_stdio(self) -> None:
+        """Sends stdout and stderr of this process here, so that a dying interpreter's words are
+        kept; they follow the file when it turns.
+        """
+        self._holds_stdio = True
+        self._point_stdio(self.stream)
+
+    def _open(self) -> TextIOWrapper:
+        stream = super()._open()
+        os.fchmod(stream.fileno(), 0o600)
+        if self._holds_stdio:
+            self._point_stdio(stream)
+        return stream
+
+    @staticmethod
+    def _point_stdio(stream: TextIOWrapper) -> None:
+        os.dup2(stream.fileno(), 1)
+        os.dup2(stream.fileno(), 2)
+
+
+def open_log(path: Path) -> LogFile:
+    """The file behind all logging of this process: ours from INFO, others' from WARNING on."""
+    log_file = LogFile(path)
+    logging.getLogger().addHandler(log_file)
+    logging.getLogger("jupyter_slurm").setLevel(logging.INFO)
+    threading.excepthook = _log_thread_end
+    return log_file
+
+
+def _kind(error: BaseException) -> str:
+    name = type(error).__name__
+    return f"{name}: {error}" if isinstance(error, OSError | JupyterSlurmError) else name
+
+
+def _log_thread_end(args: threading.ExceptHookArgs) -> None:
+    if args.exc_value is None or args.exc_type is SystemExit:
+        return
+    name = args.thread.name if args.thread else "?"
+    error = (args.exc_type, args.exc_value, args.exc_traceback)
+    logging.getLogger(__name__).error("thread %s ended", name, exc_info=error)

@@ -1,0 +1,150 @@
+"""What an agent and its clients agree on: the calls, their JSON, the version handshake.
+
+Both sides derive every call from the annotations of `api.Api`, so they cannot drift apart. No I/O
+and no sockets here, and no tornado: this module is imported by kernels.
+
+A call is `POST /v1/<name>` with a JSON object of the method's keyword arguments; the answer is the
+method's return value with status 200, or a `Problem` with the error's own status. Beside the calls
+there are `GET /v1/hello` and `POST /v1/retire`, which never change, so that agents and clients of
+any two versions understand each other that far.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, get_type_hints
+
+import msgspec
+
+from jupyter_slurm.api import Api
+from jupyter_slurm.errors import AgentError, JupyterSlurmError, RequestError, from_problem
+from jupyter_slurm.wire import Problem
+
+PROTOCOL = 1
+"""Raised whenever a client of the release before could misunderstand an answer."""
+
+PREFIX = "/v1/"
+MAX_BODY_BYTES = 64 * 1024 * 1024
+"""Largest request, that is about the largest cell: variables travel as files."""
+
+
+class Hello(msgspec.Struct, frozen=True, kw_only=True):
+    """Who answers at a socket."""
+
+    version: str
+    protocol: int
+    pid: int
+    socket: str
+
+
+@functools.cache
+def version() -> str:
+    """The version of this package; "0" in a checkout that is not installed."""
+    from importlib import metadata  # noqa: PLC0415 - slow, and needed when connecting only
+
+    try:
+        return metadata.version("jupyter-slurm")
+    except metadata.PackageNotFoundError:
+        return "0"
+
+
+def release(text: str) -> tuple[int, ...]:
+    """The numbers of a version, to compare by; pre-release and local parts do not count.
+
+    >>> release("0.12.1") > release("0.9.0.dev1")
+    True
+    """
+    match = re.match(r"\d+(\.\d+)*", text)
+    return tuple(int(number) for number in match[0].split(".")) if match else ()
+
+
+def retiring() -> Problem:
+    """What an agent that is about to end answers: ask again, another one will answer."""
+    return Problem(code=AgentError.code, message="The agent is about to end.", transient=True)
+
+
+@dataclass(frozen=True)
+class Call:
+    """One method of `Api` as it goes over the wire."""
+
+    name: str
+    arguments: type[msgspec.Struct]
+    """The parameters as fields, with their types and defaults."""
+    returns: Any
+    """The return annotation."""
+
+    def name_arguments(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+        """All of them by name, as the method itself would have got them."""
+        return dict(zip(self.arguments.__struct_fields__, args, strict=False)) | dict(kwargs)
+
+    def pack(self, named: Mapping[str, object]) -> bytes:
+        """The request's body. RequestError: something in it cannot travel."""
+        try:
+            body = msgspec.json.encode(named)
+        except (UnicodeEncodeError, TypeError, msgspec.MsgspecError) as exc:
+            raise RequestError(
+                f"The arguments of {self.name} cannot be sent: {exc}.",
+                hint="Text must be valid Unicode, without half surrogate pairs.",
+            ) from exc
+        if len(body) > MAX_BODY_BYTES:
+            raise RequestError(
+                f"{self.name} would send {len(body) / 2**20:.0f} MiB, and the agent takes "
+                f"{MAX_BODY_BYTES / 2**20:.0f} MiB at most.",
+                hint="Put large data into variables or files instead of the cell's text.",
+            )
+        return body
+
+    def unpack(self, body: bytes) -> dict[str, object]:
+        """The keyword arguments. RequestError: names the one that is wrong, missing or unknown."""
+        try:
+            given = msgspec.json.decode(body or b"{}", type=self.arguments)
+        except msgspec.MsgspecError as exc:
+            raise RequestError(f"{self.name}: {exc}.") from exc
+        return {name: getattr(given, name) for name in given.__struct_fields__}
+
+    def unpack_answer(self, status: int, answer: bytes) -> Any:
+        """What the method gave back, or raises what it raised.
+
+        AgentError: the answer is not one that this version understands.
+        """
+        try:
+            if status == 200:
+                return msgspec.json.decode(answer, type=self.returns)
+            problem = msgspec.json.decode(answer, type=Problem)
+        except msgspec.MsgspecError as exc:
+            raise AgentError(
+                f"The agent's answer to {self.name} (status {status}) is not understood: {exc}.",
+                hint="If jupyter-slurm was just installed anew, restart the kernel.",
+            ) from exc
+        raise from_problem(problem)
+
+
+@functools.cache
+def calls() -> Mapping[str, Call]:
+    """Every call of `Api` by its name."""
+    methods = inspect.getmembers(Api, inspect.isfunction)
+    return {name: _call(name, method) for name, method in methods if not name.startswith("_")}
+
+
+def _call(name: str, method: Any) -> Call:
+    hints = get_type_hints(method)
+    _, *parameters = inspect.signature(method).parameters.values()
+    fields = [
+        (each.name, hints[each.name])
+        if each.default is each.empty
+        else (each.name, hints[each.name], each.default)
+        for each in parameters
+    ]
+    arguments = msgspec.defstruct(
+        name, fields, frozen=True, kw_only=True, forbid_unknown_fields=True
+    )
+    return Call(name=name, arguments=arguments, returns=hints["return"])
+
+
+def body_of(error: JupyterSlurmError) -> bytes:
+    """An error as the body of an answer."""
+    return msgspec.json.encode(error.problem())

@@ -1,0 +1,162 @@
+"""The agent's HTTP surface, in one table; every call of `Api` is one line of `protocol.calls()`.
+
+Here blocking calls meet the event loop, in `Desk.answer` and nowhere else. Nothing here knows what
+a call does, or when the agent ends.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from time import monotonic
+from typing import NamedTuple, TypeVar
+
+import msgspec
+from tornado.web import Application, RequestHandler
+
+from jupyter_slurm.agent.protocol import PREFIX, Call, Hello, body_of, calls, retiring
+from jupyter_slurm.errors import AgentError, JupyterSlurmError
+from jupyter_slurm.wire import Problem
+
+_THREADS = 256
+"""Made on demand, one for each request being answered: most of them wait in long polls."""
+
+_log = logging.getLogger(__name__)
+_T = TypeVar("_T")
+
+
+class Answer(NamedTuple):
+    status: int
+    body: bytes
+
+
+class Desk:
+    """Answers requests, each in a thread of its own, and counts those under way."""
+
+    def __init__(self, methods: Mapping[str, Callable[..., object]], log_path: str) -> None:
+        self._methods = methods
+        self._log_path = log_path
+        self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="call")
+        self._quiet = asyncio.Event()
+        self._quiet.set()
+        self.in_flight = 0
+        self.last_request_s = monotonic()
+        """On the monotonic clock: when the last request came or was answered."""
+        self.closed = False
+
+    async def answer(self, name: str, body: bytes) -> Answer:
+        """The answer of the call `name`; never raises."""
+        self.last_request_s = monotonic()
+        if self.closed:
+            return Answer(503, msgspec.json.encode(retiring()))
+        call = calls().get(name)
+        if call is None:
+            return _unknown(name)
+        self.in_flight += 1
+        self._quiet.clear()
+        try:
+            return await self.in_thread(lambda: self._answer(call, body))
+        finally:
+            self.in_flight -= 1
+            self.last_request_s = monotonic()
+            if not self.in_flight:
+                self._quiet.set()
+
+    async def in_thread(self, work: Callable[[], _T]) -> _T:
+        """Runs blocking `work` beside the event loop."""
+        return await asyncio.get_running_loop().run_in_executor(self._threads, work)
+
+    async def quiet_within(self, timeout_s: float) -> bool:
+        """Waits until no request is under way; False when some still are."""
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self._quiet.wait()
+        except TimeoutError:
+            return False
+        return True
+
+    def _answer(self, call: Call, body: bytes) -> Answer:
+        try:
+            outcome = self._methods[call.name](**call.unpack(body))
+            return Answer(200, msgspec.json.encode(outcome))
+        except JupyterSlurmError as exc:
+            return Answer(exc.status, body_of(exc))
+        except Exception as exc:  # noqa: BLE001 - the caller must hear of it, the agent must live
+            _log.exception("%s failed", call.name)
+            return Answer(500, msgspec.json.encode(self._internal(call.name, exc)))
+
+    def _internal(self, name: str, exc: Exception) -> Problem:
+        return Problem(
+            code="internal",
+            message=f"{name} failed inside the agent, which is a bug: {type(exc).__name__}.",
+            hint=f"The agent goes on; its log says more: {self._log_path}",
+        )
+
+
+def _unknown(name: str) -> Answer:
+    error = AgentError(
+        f"The agent knows no call {name!r}.",
+        hint="If jupyter-slurm was just installed anew, restart the kernel.",
+    )
+    return Answer(404, body_of(error))
+
+
+class _Handler(RequestHandler):
+    """What all routes have in common."""
+
+    def initialize(self, desk: Desk, hello: Hello, retire: Callable[[], None]) -> None:
+        self.desk = desk
+        self.hello = hello
+        self.retire = retire
+        self.hung_up = False
+
+    def on_connection_close(self) -> None:
+        self.hung_up = True
+
+    def give(self, answer: Answer) -> None:
+        if self.hung_up:
+            return
+        self.set_status(answer.status)
+        self.set_header("Content-Type", "application/json")
+        if self.desk.closed:
+            self.set_header("Connection", "close")
+        self.finish(answer.body)
+
+    def write_error(self, status_code: int, **kwargs: object) -> None:
+        """Tornado's own refusals (no such path, wrong verb), in the form of ours."""
+        self.finish(body_of(AgentError(f"{self.request.method} {self.request.path}: refused.")))
+
+
+class _Hello(_Handler):
+    def get(self) -> None:
+        self.desk.last_request_s = monotonic()
+        if self.desk.closed:
+            self.give(Answer(503, msgspec.json.encode(retiring())))
+        else:
+            self.give(Answer(200, msgspec.json.encode(self.hello)))
+
+
+class _Retire(_Handler):
+    def post(self) -> None:
+        self.retire()
+        self.give(Answer(200, b"{}"))
+
+
+class _Call(_Handler):
+    async def post(self, name: str) -> None:
+        self.give(await self.desk.answer(name, self.request.body))
+
+
+def application(desk: Desk, hello: Hello, retire: Callable[[], None]) -> Application:
+    """The whole surface. `retire` is called when a newer client asks the agent to end."""
+    shared = {"desk": desk, "hello": hello, "retire": retire}
+    return Application(
+        [
+            (f"{PREFIX}hello", _Hello, shared),
+            (f"{PREFIX}retire", _Retire, shared),
+            (f"{PREFIX}([a-z_]+)", _Call, shared),
+        ],
+        log_function=lambda handler: None,  # a line per request would fill the log
+    )

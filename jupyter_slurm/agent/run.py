@@ -1,0 +1,63 @@
+"""Puts an agent together (seat, log, service, loop) and takes it apart; no life cycle of its own.
+
+The order matters: the seat first, since two services on one store must never be.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from jupyter_slurm.agent.app import GRACE_S, Agent, AgentService
+from jupyter_slurm.agent.log import LogFile, open_log
+from jupyter_slurm.agent.place import log_path, socket_path
+from jupyter_slurm.agent.seat import Seat, take
+from jupyter_slurm.errors import JupyterSlurmError
+
+_log = logging.getLogger(__name__)
+
+
+def run(
+    path: Path | None, make_service: Callable[[], AgentService], ready: Callable[[], None] | None
+) -> int:
+    """Serves the socket `path` (None: the user's) until the end; gives back the exit code.
+
+    With `ready` the process is detached: once clients can connect, it calls that, and its stdout
+    and stderr go to the log.
+    """
+    try:
+        seat = take(path or socket_path(), wait_s=GRACE_S + 5)
+        if seat is None:
+            return 0
+        log_file = open_log(log_path())
+        orderly = _serve(seat, make_service, _announcer(log_file, ready))
+    except JupyterSlurmError as exc:
+        print(exc, file=sys.stderr)  # noqa: T201 - the starter's client shows it to its user
+        return 1
+    except Exception:
+        _log.exception("the agent failed")
+        raise
+    if not orderly:
+        # Python would wait for the threads of calls that do not return, perhaps for ever.
+        logging.shutdown()
+        os._exit(0)
+    seat.release()
+    return 0
+
+
+def _serve(seat: Seat, make_service: Callable[[], AgentService], ready: Callable[[], None]) -> bool:
+    agent = Agent(make_service(), seat, log_path())
+    return asyncio.run(agent.serve(ready))
+
+
+def _announcer(log_file: LogFile, ready: Callable[[], None] | None) -> Callable[[], None]:
+    def announce() -> None:
+        if ready is not None:
+            log_file.hold_stdio()
+            ready()
+
+    return announce

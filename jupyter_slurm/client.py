@@ -1,0 +1,178 @@
+"""`connect()`: the Api, spoken to the agent of this user; the agent is started where none runs.
+
+Light to import and without threads, for it lives in kernels. What goes over the wire is
+`agent.protocol`'s matter, how it gets there `agent.link`'s.
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Concatenate, ParamSpec, TypeVar
+
+from jupyter_slurm.agent.place import socket_path
+from jupyter_slurm.agent.protocol import calls
+from jupyter_slurm.api import Api
+from jupyter_slurm.errors import AgentError
+from jupyter_slurm.wire import (
+    AgentStatus,
+    Changes,
+    Check,
+    Cluster,
+    ClusterInfo,
+    CommandOutput,
+    Job,
+    JobSpec,
+    LogChunk,
+    Preview,
+    QueueEntry,
+    Result,
+)
+
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+
+_ANSWER_S = 60.0
+_SLOW_ANSWER_S = 240.0
+"""How long an answer may take beyond the wait that was asked for. Calls that move files, or may ask
+the cluster several things, get the longer time."""
+_SLOW = frozenset({"submit", "doctor", "cluster_info", "command", "requeue", "forget"})
+
+
+def connect() -> AgentClient:
+    """The Api of this user's agent, which has answered already.
+
+    AgentError: it cannot be started (with its own words), or does not fit this version.
+    """
+    _check_platform()
+    from jupyter_slurm.agent.launch import COMMAND  # noqa: PLC0415 - not on Windows
+
+    client = AgentClient(socket_path(), COMMAND)
+    client.check()
+    return client
+
+
+def find() -> AgentClient | None:
+    """The same where an agent runs, else None; it starts no agent, now or later."""
+    _check_platform()
+    client = AgentClient(socket_path(), None)
+    return client if client.reaches() else None
+
+
+class AgentClient:
+    """Speaks Api to the agent at `path`; `command` starts one there, None: none is started.
+
+    May be used by many threads at once, and on both sides of a fork. An interrupted call leaves it
+    usable. Every call raises AgentError when no agent can be reached or started, or when it does
+    not answer in time.
+    """
+
+    def __init__(self, path: Path, command: Sequence[str] | None) -> None:
+        from jupyter_slurm.agent.link import Link  # noqa: PLC0415 - loads http.client
+
+        self._link = Link(path, command)
+
+    def check(self) -> None:
+        """Returns once an agent answers."""
+        self._link.check()
+
+    def reaches(self) -> bool:
+        """Whether an agent answers now. AgentError: one does that does not fit this version."""
+        return self._link.reaches()
+
+    def close(self) -> None:
+        """Closes the idle connections; the client can be used on."""
+        self._link.close()
+
+    # --- clusters ---
+    def clusters(self) -> list[Cluster]:
+        return self._call(Api.clusters)
+
+    def cluster_info(self, cluster: str | None = None) -> ClusterInfo:
+        return self._call(Api.cluster_info, cluster)
+
+    def doctor(self, cluster: str | None = None) -> list[Check]:
+        return self._call(Api.doctor, cluster)
+
+    # --- jobs ---
+    def submit(self, spec: JobSpec) -> Job:
+        return self._call(Api.submit, spec)
+
+    def preview(self, spec: JobSpec) -> Preview:
+        return self._call(Api.preview, spec)
+
+    def attachable(self, fingerprint: str) -> Job | None:
+        return self._call(Api.attachable, fingerprint)
+
+    def job(self, job_id: str) -> Job:
+        return self._call(Api.job, job_id)
+
+    def jobs(self, cluster: str | None = None) -> list[Job]:
+        return self._call(Api.jobs, cluster)
+
+    def changes(self, revision: int = 0, wait_s: float = 0.0) -> Changes:
+        return self._call(Api.changes, revision, wait_s)
+
+    def logs(
+        self,
+        job_id: str,
+        cursor: str = "",
+        wait_s: float = 0.0,
+        budget_bytes: int | None = 262_144,
+    ) -> LogChunk:
+        return self._call(Api.logs, job_id, cursor, wait_s, budget_bytes)
+
+    def result(self, job_id: str) -> Result:
+        return self._call(Api.result, job_id)
+
+    def delivered(self, job_id: str) -> Job:
+        return self._call(Api.delivered, job_id)
+
+    def cancel(self, job_id: str) -> Job:
+        return self._call(Api.cancel, job_id)
+
+    def hold(self, job_id: str) -> Job:
+        return self._call(Api.hold, job_id)
+
+    def release(self, job_id: str) -> Job:
+        return self._call(Api.release, job_id)
+
+    def requeue(self, job_id: str) -> Job:
+        return self._call(Api.requeue, job_id)
+
+    def why(self, job_id: str) -> Job:
+        return self._call(Api.why, job_id)
+
+    def forget(self, job_id: str) -> None:
+        self._call(Api.forget, job_id)
+
+    # --- the queue ---
+    def queue(self, cluster: str | None = None) -> list[QueueEntry]:
+        return self._call(Api.queue, cluster)
+
+    def command(self, argv: list[str], cluster: str | None = None) -> CommandOutput:
+        return self._call(Api.command, argv, cluster)
+
+    # --- the agent ---
+    def status(self) -> AgentStatus:
+        return self._call(Api.status)
+
+    def _call(
+        self, method: Callable[Concatenate[Any, _P], _R], *args: _P.args, **kwargs: _P.kwargs
+    ) -> _R:
+        """What the agent's `method` gives back or raises."""
+        call = calls()[method.__name__]
+        named = call.name_arguments(args, kwargs)
+        timeout_s = _SLOW_ANSWER_S if call.name in _SLOW else _ANSWER_S
+        timeout_s += float(named.get("wait_s", 0.0))
+        outcome: _R = call.unpack_answer(*self._link.ask(call.name, call.pack(named), timeout_s))
+        return outcome
+
+
+def _check_platform() -> None:
+    if not hasattr(socket, "AF_UNIX"):
+        raise AgentError(
+            "jupyter-slurm needs Unix sockets, which this Python does not offer.",
+            hint="On Windows, run Jupyter in WSL.",
+        )

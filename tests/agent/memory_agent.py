@@ -1,0 +1,223 @@
+"""An agent that any test can break: the real process around an Api that is kept in memory.
+
+Run as a program it is `python -m jupyter_slurm.agent` with that service. Some job ids make calls
+misbehave: see `MemoryService.job`.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+from pathlib import Path
+
+import msgspec
+
+from jupyter_slurm.agent.__main__ import main
+from jupyter_slurm.errors import ConfigError, NotFoundError, RequestError, SubmitError
+from jupyter_slurm.wire import (
+    AgentStatus,
+    Changes,
+    Check,
+    Cluster,
+    ClusterInfo,
+    CommandOutput,
+    Job,
+    JobSpec,
+    JobState,
+    LogChunk,
+    Preview,
+    QueueEntry,
+    Result,
+    Stream,
+)
+
+SCRIPT = Path(__file__)
+LIVE_VARIABLE = "JUPYTER_SLURM_TEST_LIVE"
+BROKEN_VARIABLE = "JUPYTER_SLURM_TEST_BROKEN"
+
+
+class MemoryService:
+    """Jobs that never leave this process: they run as soon as submitted, and print their code."""
+
+    def __init__(self) -> None:
+        if os.environ.get(BROKEN_VARIABLE):
+            raise ConfigError("clusters.toml, line 3: no.", hint="Mend it.")
+        self._live = int(os.environ.get(LIVE_VARIABLE, "0"))
+        self._changed = threading.Condition()
+        self._jobs: dict[str, Job] = {}
+        self._code: dict[str, str] = {}
+        self._woken = False
+
+    # --- what the agent needs beside Api ---
+    def live_jobs(self) -> int:
+        return self._live
+
+    def wake_waiters(self) -> None:
+        with self._changed:
+            self._woken = True
+            self._changed.notify_all()
+
+    def close(self) -> None:
+        self.wake_waiters()
+
+    # --- clusters ---
+    def clusters(self) -> list[Cluster]:
+        return [
+            Cluster(name="here", host=None, runtime="none", origin="memory", default=True),
+            Cluster(name="arandu", host="arandu", runtime="docker", origin="ü.toml", default=False),
+        ]
+
+    def cluster_info(self, cluster: str | None = None) -> ClusterInfo:
+        name = cluster or "here"
+        return ClusterInfo(
+            name=name, slurm_version="22.05", partitions=(), accounting=False, asked_s=0.0
+        )
+
+    def doctor(self, cluster: str | None = None) -> list[Check]:
+        return [Check(ok=None, sentence=f"{cluster} is in memory.")]
+
+    # --- jobs ---
+    def submit(self, spec: JobSpec) -> Job:
+        if spec.options.get("time") == "never":
+            raise SubmitError("sbatch refused the job.", hint="Give a time.", detail="sbatch: no")
+        if spec.options.get("time") == "late":
+            time.sleep(float(spec.options["seconds"]))
+        with self._changed:
+            if spec.id not in self._jobs:
+                self._code[spec.id] = spec.code
+                self._put(
+                    Job(
+                        id=spec.id,
+                        cluster=spec.cluster or "here",
+                        name=spec.name,
+                        kind=spec.kind,
+                        state=JobState.RUNNING,
+                        created_s=time.time(),
+                        state_since_s=time.time(),
+                        slurm_id=str(len(self._jobs) + 1),
+                        fingerprint=spec.fingerprint,
+                    )
+                )
+            return self._jobs[spec.id]
+
+    def preview(self, spec: JobSpec) -> Preview:
+        return Preview(
+            cluster="here", script=spec.code, sbatch=("sbatch",), job_dir="~/j", files=()
+        )
+
+    def attachable(self, fingerprint: str) -> Job | None:
+        same = [job for job in self._jobs.values() if job.fingerprint == fingerprint]
+        return same[-1] if same and not same[-1].delivered else None
+
+    def job(self, job_id: str) -> Job:
+        if job_id == "dies":
+            os._exit(9)
+        if job_id == "a bug":
+            raise ZeroDivisionError("the text of a secret cell")
+        if job_id not in self._jobs:
+            raise NotFoundError(f"There is no job {job_id!r} here.", hint="`%slurm jobs` lists.")
+        return self._jobs[job_id]
+
+    def jobs(self, cluster: str | None = None) -> list[Job]:
+        return [job for job in self._jobs.values() if cluster in {None, job.cluster}][::-1]
+
+    def changes(self, revision: int = 0, wait_s: float = 0.0) -> Changes:
+        with self._changed:
+            self._changed.wait_for(lambda: self._newer(revision) or self._woken, wait_s)
+            newer = self._newer(revision)
+            return Changes(
+                revision=max((job.revision for job in newer), default=revision), jobs=tuple(newer)
+            )
+
+    def logs(
+        self,
+        job_id: str,
+        cursor: str = "",
+        wait_s: float = 0.0,
+        budget_bytes: int | None = 262_144,
+    ) -> LogChunk:
+        job = self.job(job_id)
+        outputs = () if cursor else (Stream(name="stdout", text=self._code[job.id]),)
+        return LogChunk(job=job, outputs=outputs, cursor="1", end=job.state.final)
+
+    def result(self, job_id: str) -> Result:
+        job = self.job(job_id)
+        if not job.state.final:
+            raise RequestError(f"Job {job_id} has not ended.")
+        return Result(job=job, status="killed")
+
+    def delivered(self, job_id: str) -> Job:
+        return self._change(job_id, delivered=True)
+
+    def cancel(self, job_id: str) -> Job:
+        return self._change(job_id, state=JobState.CANCELLED)
+
+    def hold(self, job_id: str) -> Job:
+        return self._change(job_id, reason="JobHeldUser")
+
+    def release(self, job_id: str) -> Job:
+        return self._change(job_id, reason=None)
+
+    def requeue(self, job_id: str) -> Job:
+        return self._change(job_id, state=JobState.PENDING, restarts=1)
+
+    def why(self, job_id: str) -> Job:
+        return self._change(job_id, why="It runs.")
+
+    def forget(self, job_id: str) -> None:
+        if not self.job(job_id).state.final:
+            raise RequestError(f"Job {job_id} has not ended.", hint="Cancel it first.")
+        del self._jobs[job_id]
+
+    # --- the queue ---
+    def queue(self, cluster: str | None = None) -> list[QueueEntry]:
+        return [
+            QueueEntry(
+                slurm_id=str(job.slurm_id),
+                state=job.state,
+                name=job.name,
+                user="ada",
+                partition="all",
+                id=job.id,
+            )
+            for job in self.jobs(cluster)
+        ]
+
+    def command(self, argv: list[str], cluster: str | None = None) -> CommandOutput:
+        return CommandOutput(argv=tuple(argv), returncode=0, stdout="\t".join(argv), stderr="")
+
+    # --- the agent ---
+    def status(self) -> AgentStatus:
+        return AgentStatus(
+            version="",
+            protocol=0,
+            pid=0,
+            host="",
+            socket="",
+            log="",
+            started_s=0.0,
+            memory_mib=0.0,
+            cpu_s=0.0,
+            clients=0,
+            live_jobs=self._live,
+            commands={"here squeue": 3},
+        )
+
+    def _newer(self, revision: int) -> list[Job]:
+        return [job for job in self._jobs.values() if job.revision > revision]
+
+    def _change(self, job_id: str, **changes: object) -> Job:
+        with self._changed:
+            return self._put(msgspec.structs.replace(self.job(job_id), **changes))
+
+    def _put(self, job: Job) -> Job:
+        latest = max((other.revision for other in self._jobs.values()), default=0)
+        self._jobs[job.id] = msgspec.structs.replace(job, revision=latest + 1)
+        self._changed.notify_all()
+        return self._jobs[job.id]
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:], MemoryService))
