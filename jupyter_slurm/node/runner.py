@@ -12,8 +12,6 @@ Its exit code: 0 the cell ended well, 1 it did not, 128 + n signal n ended it, 7
 import codecs
 import contextlib
 import fcntl
-import hashlib
-import hmac
 import json
 import os
 import select
@@ -237,14 +235,25 @@ def outcome(end: "Optional[Dict[str, Any]]", status: int) -> "Dict[str, Any]":
     }
 
 
-def write_result(path: str, key: bytes, result: "Dict[str, Any]") -> None:
-    """Put the signed result in place: the signature on the first line, JSON after it."""
-    body = to_line(result)
-    signature = hmac.new(key, body, hashlib.sha256).hexdigest().encode("ascii")
-    descriptor = os.open(path + ".partial", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(signature + b"\n" + body)
-    os.replace(path + ".partial", path)
+class Signer:
+    """Signs with the job's key, which is read before the cell can touch it."""
+
+    def __init__(self, path: str) -> None:
+        with open(path, "rb") as file:
+            self.key = file.read().strip()
+        import hashlib  # noqa: PLC0415 - here the cell's process is running already
+        import hmac  # noqa: PLC0415
+
+        self.new, self.algorithm = hmac.new, hashlib.sha256
+
+    def write(self, path: str, result: "Dict[str, Any]") -> None:
+        """Put the signed result in place: the signature on the first line, JSON after it."""
+        body = to_line(result)
+        signature = self.new(self.key, body, self.algorithm).hexdigest()
+        descriptor = os.open(path + ".partial", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(signature.encode("ascii") + b"\n" + body)
+        os.replace(path + ".partial", path)
 
 
 def supervise(job_dir: str, attempt: str, child: "List[int]", output: Output) -> int:
@@ -256,8 +265,7 @@ def supervise(job_dir: str, attempt: str, child: "List[int]", output: Output) ->
     for number in FORWARDED + (signal.SIGCHLD,):
         signal.signal(number, lambda _number, _frame: None)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, FORWARDED + (signal.SIGCHLD,))
-    with open(os.path.join(job_dir, "key"), "rb") as file:
-        key = file.read().strip()
+    signer = Signer(os.path.join(job_dir, "key"))
     supervisor = Supervisor(child[0], child[1:], wakeup, output)
     supervisor.run()
     result = outcome(supervisor.end, supervisor.status)
@@ -272,7 +280,7 @@ def supervise(job_dir: str, attempt: str, child: "List[int]", output: Output) ->
         cpu_s=round(usage.ru_utime + usage.ru_stime, 3),
     )
     try:
-        write_result(os.path.join(job_dir, "result.%s.json" % attempt), key, result)
+        signer.write(os.path.join(job_dir, "result.%s.json" % attempt), result)
     except OSError as error:
         complain("the result cannot be written: %s" % error)
         return NO_ROOM_EXIT

@@ -14,7 +14,6 @@ import json
 import os
 import re
 import signal
-import socket
 import sys
 import time
 import types
@@ -24,7 +23,7 @@ import runner_process
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # typing costs milliseconds of every job
-    from typing import Any, Callable, Dict, List, Optional
+    from typing import Any, Callable, Dict, List, Optional  # noqa: F401 - in comments
 
 AWAIT = getattr(ast, "PyCF_ALLOW_TOP_LEVEL_AWAIT", 0)
 """Python 3.8; without it a cell that awaits at its top level is a SyntaxError."""
@@ -98,7 +97,7 @@ class Cell:
             self._evaluate(code)
         if last is None:
             return
-        expression = ast.Expression(last.value)  # type: ignore[attr-defined]
+        expression = ast.Expression(last.value)
         code = compile(expression, self.name, "eval", AWAIT | future, dont_inherit=True)
         value = self._evaluate(code)
         if value is not None and not self._quiet():
@@ -209,7 +208,7 @@ def ipython_version() -> "Optional[str]":
     """IPython's version, read from its release file: importing it would take 0.3 s."""
     spec = importlib.machinery.PathFinder.find_spec("IPython")
     try:
-        with open(os.path.join(spec.submodule_search_locations[0], "core", "release.py")) as file:  # type: ignore
+        with open(os.path.join(spec.submodule_search_locations[0], "core", "release.py")) as file:
             found = dict(re.findall(r"^_version_(\w+) = (\d+)", file.read(), re.M))
         return "%(major)s.%(minor)s.%(patch)s" % found
     except (AttributeError, TypeError, IndexError, KeyError, OSError, ValueError):
@@ -281,7 +280,8 @@ def run_cell(
     except Exception as caught:
         if error is None:
             error, lines = caught, _report(cell, caught)
-    end = {"type": "end", "status": "ok", "ename": None, "evalue": None, "variables": None}
+    end = {"type": "end", "status": "ok", "ename": None, "evalue": None}  # type: Dict[str, Any]
+    end["variables"] = None
     if error is not None:
         stopped = isinstance(error, KeyboardInterrupt) and interrupts.first is not None
         end["status"] = "interrupted" if stopped else "error"
@@ -338,7 +338,7 @@ def run(job_dir: str, attempt: str, pipes: "List[int]") -> int:
             "type": "hello",
             "python": list(sys.version_info[:3]),
             "ipython": ipython_version(),
-            "host": socket.gethostname(),
+            "host": os.uname().nodename,
             "pid": os.getpid(),
             "time_s": time.time(),
         }

@@ -69,9 +69,8 @@ class Publisher:
     ) -> None:
         """Send a bundle as `display_data` or `update_display_data`."""
         data, metadata = bundle
-        record = {"type": kind, "data": _sendable(data), "metadata": metadata}
-        record["display_id"] = display_id
-        self.send(record)
+        shown = _sendable(data)
+        self.send({"type": kind, "data": shown, "metadata": metadata, "display_id": display_id})
 
     def result(self, bundle: "Bundle") -> None:
         data, metadata = bundle

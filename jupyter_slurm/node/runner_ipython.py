@@ -37,10 +37,12 @@ class Publisher(DisplayPublisher):
     ) -> None:
         kind = "update_display_data" if update else "display_data"
         display_id = (transient or {}).get("display_id")
-        self.shell.publisher.display((data, metadata or {}), display_id, kind)
+        shell = self.shell  # type: Any
+        shell.publisher.display((data, metadata or {}), display_id, kind)
 
     def clear_output(self, wait: bool = False) -> None:
-        self.shell.publisher.clear(wait)
+        shell = self.shell  # type: Any
+        shell.publisher.clear(wait)
 
 
 class ResultHook(DisplayHook):
@@ -52,14 +54,15 @@ class ResultHook(DisplayHook):
     def write_format_data(
         self, format_dict: "Dict[str, Any]", md_dict: "Optional[Dict[str, Any]]" = None
     ) -> None:
-        self.shell.publisher.result((format_dict, md_dict or {}))
+        shell = self.shell  # type: Any
+        shell.publisher.result((format_dict, md_dict or {}))
 
     def finish_displayhook(self) -> None:
         """Nothing is printed after a value."""
 
 
 class Shell(InteractiveShell):
-    """The shell; `publisher` and `cell_name` are set by `start`."""
+    """The shell; `publisher` is set by `start`."""
 
     display_pub_class = Type(Publisher)
     displayhook_class = Type(ResultHook)
@@ -89,25 +92,25 @@ class Shell(InteractiveShell):
             self.rendering = None
 
     rendering = None  # type: Optional[List[str]]
-    publisher = None  # type: runner_display.Publisher
-    cell_name = ""
+    publisher = None  # type: Any
 
 
 def start(
     publisher: "runner_display.Publisher", module: "types.ModuleType", cell_name: str
-) -> Shell:
+) -> "Any":
     """Set up the shell of this process, bound to the cell's namespace."""
     folder = tempfile.mkdtemp(prefix="ipython-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     config = Config()
     config.HistoryManager.enabled = False
+    profiles = ProfileDir  # type: Any
     shell = Shell.instance(
         config=config,
         user_module=module,
         ipython_dir=folder,
-        profile_dir=ProfileDir.create_profile_dir(folder),
-    )
-    shell.publisher, shell.cell_name = publisher, cell_name
+        profile_dir=profiles.create_profile_dir(folder),
+    )  # type: Any
+    shell.publisher = publisher
     label, _, name = cell_name.rpartition(" ")
     shell.compile.format_code_name = lambda file: (label, name) if file == cell_name else None
     for ours in ("exit", "quit"):  # the shell's own end a session; Python's raise SystemExit

@@ -14,7 +14,7 @@ import time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # typing costs milliseconds of every job
-    from typing import Any, List
+    from typing import Any, List, Optional  # noqa: F401 - in comments
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGUSR2)
 TURN_S = 0.05
@@ -147,7 +147,7 @@ def open_streams(pipes: "List[int]") -> Turns:
     sys.stdin = open(0, closefd=False)  # noqa: SIM115 - as long as the process
     for name, descriptor in (("stdout", 1), ("stderr", 2)):
         stream = io.TextIOWrapper(
-            Pipe(descriptor, turns),  # type: ignore[arg-type,unused-ignore]
+            Pipe(descriptor, turns),  # type: ignore[type-var,unused-ignore]
             encoding="utf-8",
             errors="surrogatepass",
             newline="\n",

@@ -138,7 +138,7 @@ def cloudpickle() -> "Optional[Any]":
         if sent:
             sys.path.insert(0, archive)
         try:
-            import cloudpickle  # noqa: F401, PLC0415
+            __import__("cloudpickle")
         except ImportError:
             return None
         finally:

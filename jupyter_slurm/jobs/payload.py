@@ -1,0 +1,94 @@
+"""What travels with a cell: its task, the runner's files, cloudpickle. PURE but for reading itself.
+
+The names of the files are in `layout.py`; what becomes of them is `node/runner.py`'s business.
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib.metadata
+import io
+import keyword
+import zipfile
+from collections.abc import Iterable, Mapping
+from functools import cache
+from importlib import resources
+
+import msgspec
+
+from jupyter_slurm.errors import VariableError
+from jupyter_slurm.wire import JobSpec
+
+_ZIP_TIME = (1980, 1, 1, 0, 0, 0)
+"""The same zip from the same files, whenever it is made."""
+
+
+def task_json(spec: JobSpec, env: Mapping[str, str], cwd: str | None) -> bytes:
+    """`task.json`: what the runner has to know besides the cell's text."""
+    return msgspec.json.encode(
+        {
+            "id": spec.id,
+            "cell_name": f"slurm cell {spec.id}",
+            "names_in": spec.names_in,
+            "names_out": spec.names_out,
+            "env": dict(env),
+            "cwd": cwd,
+        }
+    )
+
+
+@cache
+def runner_files() -> Mapping[str, bytes]:
+    """The runner and its siblings: file name -> text, to lie side by side in the job's folder."""
+    folder = resources.files("jupyter_slurm") / "node"
+    return {
+        entry.name: entry.read_bytes()
+        for entry in sorted(folder.iterdir(), key=lambda entry: entry.name)
+        if entry.name.startswith("runner") and entry.name.endswith(".py")
+    }
+
+
+@cache
+def cloudpickle_zip() -> bytes:
+    """cloudpickle as installed here, licence included, as a zip that Python can import from."""
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive:
+        for file in sorted(importlib.metadata.files("cloudpickle") or (), key=str):
+            is_licence = "licen" in file.name.lower()
+            if file.suffix == ".py" or is_licence:
+                name = f"cloudpickle/{file.name}" if is_licence else str(file)
+                info = zipfile.ZipInfo(name, _ZIP_TIME)
+                info.external_attr = 0o644 << 16
+                archive.writestr(info, file.read_binary(), zipfile.ZIP_DEFLATED)
+    return stream.getvalue()
+
+
+def check_names(names: Iterable[str], namespace: Mapping[str, object]) -> None:
+    """Raises VariableError for what is no variable's name, or the name of none that exists."""
+    for name in names:
+        if not name.isidentifier() or keyword.iskeyword(name):
+            raise VariableError(
+                f"{name!r} is not the name of a variable.",
+                hint="Give names, separated by commas: --in data,labels",
+            )
+        if name not in namespace:
+            near = difflib.get_close_matches(name, [*namespace], n=1)
+            raise VariableError(
+                f"There is no variable {name!r} in this notebook.",
+                hint=f"Did you mean {near[0]!r}?" if near else "Run the cell that sets it first.",
+            )
+
+
+def check_python(by_value: bool, ours: tuple[int, int], theirs: tuple[int, int] | None) -> None:  # noqa: FBT001 - a fact of the file, as its header has it
+    """Raises VariableError where the variables hold code that the other Python cannot read.
+
+    `theirs` is None where it is not known yet; then the job itself finds out, and says so.
+    """
+    if by_value and theirs is not None and ours != theirs:
+        raise VariableError(
+            "The variables hold functions or classes that this notebook defines, as Python "
+            f"{ours[0]}.{ours[1]} writes them, and the image has Python {theirs[0]}.{theirs[1]}, "
+            "which cannot read them.",
+            hint="Define them in the cell, import them from a module, or use an image with Python "
+            f"{ours[0]}.{ours[1]}.",
+        )

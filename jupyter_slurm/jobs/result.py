@@ -1,0 +1,124 @@
+"""What a job's files say, from bytes to values. PURE: no I/O.
+
+Nothing here trusts the bytes: a result counts once its signature has been checked, a record that
+is none is shown as the text that it is.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+from typing import Any, Literal
+
+import msgspec
+
+from jupyter_slurm.errors import SignatureError
+from jupyter_slurm.wire import Output, Stream
+
+
+class RunnerVariables(msgspec.Struct, frozen=True, kw_only=True):
+    """The variables out of a cell."""
+
+    file: str | None
+    """Its name in the job's folder; None: it could not be written."""
+    bytes: int
+    digest: str | None
+    """For `variables.read_variables`."""
+    names: tuple[str, ...]
+    failed: dict[str, str]
+    """Those that could not be written, and why."""
+
+
+class RunnerResult(msgspec.Struct, frozen=True, kw_only=True):
+    """How a cell ended, as its runner wrote it and signed."""
+
+    status: Literal["ok", "error", "killed", "interrupted"]
+    exit_code: int
+    ename: str | None = None
+    evalue: str | None = None
+    traceback: tuple[str, ...] = ()
+    signal: int | None = None
+    """What ended the cell's process, where that was a signal."""
+    interrupted_by: str | None = None
+    """The signal that became a KeyboardInterrupt, `SIGTERM` …, whatever the cell made of it."""
+    variables: RunnerVariables | None = None
+    started_s: float
+    ended_s: float
+    peak_rss_mib: float
+    cpu_s: float
+    python: tuple[int, int, int]
+
+
+class ExitFile(msgspec.Struct, frozen=True, kw_only=True):
+    """The script's last word."""
+
+    exit_code: int
+    signal: str | None = None
+    """The signal that the script had caught, `TERM` …"""
+    time_s: float
+
+
+class StartedFile(msgspec.Struct, frozen=True, kw_only=True):
+    """The script's first word."""
+
+    slurm_id: str
+    node: str
+    time_s: float
+
+
+def parse_result(data: bytes, key: bytes) -> RunnerResult:
+    """The result in a `result.N.json`.
+
+    Raises SignatureError when it was not signed with `key`, ValueError when it is no whole file.
+    """
+    signature, newline, body = data.partition(b"\n")
+    if not newline or not body.endswith(b"\n"):
+        raise ValueError("the result is not whole")
+    expected = hmac.new(key.strip(), body, hashlib.sha256).hexdigest().encode("ascii")
+    if not hmac.compare_digest(signature, expected):
+        raise SignatureError(
+            "The result in the job's folder is not signed with the job's key, so it was not read.",
+            hint="Something else has written to that folder; the job's output is still there.",
+        )
+    return msgspec.convert(json.loads(body), RunnerResult)
+
+
+def parse_exit(data: bytes) -> ExitFile | None:
+    """The exit file; None where the bytes are no whole one."""
+    try:
+        found = msgspec.json.decode(data, type=ExitFile)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return None
+    return found if found.signal else msgspec.structs.replace(found, signal=None)
+
+
+def parse_started(data: bytes) -> StartedFile | None:
+    """The started file; None where the bytes are no whole one."""
+    try:
+        return msgspec.json.decode(data, type=StartedFile)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return None
+
+
+def parse_records(data: bytes) -> tuple[list[Output], int]:
+    """The records of the whole lines in `data`, and how many bytes these are.
+
+    A line that is no record becomes one of stderr with the line's text: nothing is lost, and
+    nothing that a job writes can raise here.
+    """
+    whole = data[: data.rfind(b"\n") + 1]
+    return [_record(line) for line in whole.split(b"\n")[:-1]], len(whole)
+
+
+def _record(line: bytes) -> Output:
+    try:
+        return msgspec.json.decode(line, type=Output)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        pass
+    try:
+        # msgspec takes no lone surrogate (a file name that is no UTF-8, printed); json does.
+        loaded: Any = json.loads(line)
+        return msgspec.convert(loaded, Output)
+    except (ValueError, RecursionError):  # of json, of UTF-8, of msgspec
+        return Stream(name="stderr", text=line.decode("utf-8", "replace") + "\n")

@@ -1,0 +1,319 @@
+"""Variables to and from a file, on this side: the format JSLVARS1, and nothing about jobs.
+
+`node/runner_variables.py` is the other end. A file is the magic line, eight bytes (big-endian) of
+header length, the header (JSON, `VariablesHeader`), the pickle of the list of values, and each
+out-of-band buffer at the next multiple of 64 bytes. So an array is written straight from its memory
+(one copy, the kernel's) and read as a view of a private mapping of the file (none); what is done to
+such an array afterwards stays in this process, and the file may be deleted at once.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import mmap
+import os
+import pickle
+import struct
+import sys
+import types
+from collections import ChainMap
+from collections.abc import Buffer, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NewType
+
+import cloudpickle
+import msgspec
+
+from jupyter_slurm.errors import SignatureError, VariableError
+
+Digest = NewType("Digest", str)
+"""SHA-256 over the SHA-256 digests of a file's 16 MiB chunks, in hexadecimal."""
+
+_MAGIC = b"JSLVARS1\n"
+_LENGTH = struct.Struct(">Q")
+_ALIGN_BYTES = 64
+_CHUNK_BYTES = 16 << 20
+_HASH_THREADS = 4
+_SEARCHED_PARTS = 200
+_SEARCHED_DEPTH = 8
+
+
+class VariablesHeader(msgspec.Struct, frozen=True, kw_only=True):
+    """What a file of variables says of itself."""
+
+    python: tuple[int, int, int]
+    protocol: int
+    by_value: bool
+    """The pickle holds code, which only the same (major, minor) of Python can read."""
+    names: tuple[str, ...]
+    stream_bytes: int
+    buffers: tuple[int, ...]
+    """The sizes in bytes of the out-of-band buffers."""
+
+
+@dataclass(slots=True)
+class _Pickled:
+    stream: bytes
+    buffers: list[memoryview]
+    by_value: bool
+
+
+# --- writing ----------------------------------------------------------------------------------
+
+
+def write_variables(
+    path: Path, names: Sequence[str], namespace: Mapping[str, object], *, protocol: int = 5
+) -> VariablesHeader:
+    """Write the variables `names`, all or none; the file is 0600 and put in place by a rename.
+
+    One pickle holds them all, so what they share stays shared. `protocol` 4 is for a Python before
+    3.8. Raises VariableError, which names each variable that cannot be pickled and why.
+    """
+    try:
+        pickled = _pickle([namespace[name] for name in names], protocol)
+    except Exception as exc:
+        raise _cannot_travel(names, namespace, protocol, exc) from exc
+    header = VariablesHeader(
+        python=sys.version_info[:3],
+        protocol=protocol,
+        by_value=pickled.by_value,
+        names=tuple(names),
+        stream_bytes=len(pickled.stream),
+        buffers=tuple(buffer.nbytes for buffer in pickled.buffers),
+    )
+    text = msgspec.json.encode(header)
+    partial = path.with_name(path.name + ".partial")
+    try:
+        descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with open(descriptor, "wb", buffering=0) as file:
+            at = _write_all(file, _MAGIC + _LENGTH.pack(len(text)) + text, 0)
+            at = _write_all(file, pickled.stream, at)
+            for buffer in pickled.buffers:
+                at = _write_all(file, bytes(-at % _ALIGN_BYTES), at)
+                at = _write_all(file, buffer, at)
+        partial.replace(path)
+    except BaseException:
+        partial.unlink(missing_ok=True)
+        raise
+    return header
+
+
+def _write_all(file: io.FileIO, data: Buffer, at: int) -> int:
+    """Write `data`, however long (one call takes 2 GiB at most); gives the offset behind it."""
+    view = memoryview(data)
+    while view.nbytes:
+        done = file.write(view)
+        at += done
+        view = view[done:]
+    return at
+
+
+def _pickle(values: list[object], protocol: int) -> _Pickled:
+    """By the standard library where that does, else by cloudpickle.
+
+    A reference to `__main__` is only good in this process, so a stream that has one is made again
+    by cloudpickle, which sends what it means by value.
+    """
+    with suppress(Exception):  # what cannot be pickled as it is, cloudpickle may be able to
+        pickled = _dump(pickle.Pickler, values, protocol)
+        if b"__main__" not in pickled.stream:
+            return pickled
+    seen: list[types.CodeType] = []
+    pickled = _dump(_noting_code(seen), values, protocol)
+    pickled.by_value = bool(seen)
+    return pickled
+
+
+def _dump(pickler: type[pickle.Pickler], values: list[object], protocol: int) -> _Pickled:
+    stream = io.BytesIO()
+    buffers: list[memoryview] = []
+
+    def keep(buffer: pickle.PickleBuffer) -> None:
+        buffers.append(buffer.raw())
+
+    pickler(stream, protocol, buffer_callback=keep if protocol >= 5 else None).dump(values)
+    return _Pickled(stream.getvalue(), buffers, by_value=False)
+
+
+def _noting_code(seen: list[types.CodeType]) -> type[pickle.Pickler]:
+    """A cloudpickle pickler that notes each code object: these tie a stream to one Python."""
+    base = cloudpickle.Pickler
+    reduce_code = base.dispatch_table[types.CodeType]
+
+    def noting(code: types.CodeType) -> Any:
+        seen.append(code)
+        return reduce_code(code)
+
+    class NotingPickler(base):  # type: ignore[misc, valid-type]
+        dispatch_table = ChainMap({types.CodeType: noting}, base.dispatch_table)
+
+    return NotingPickler
+
+
+def _cannot_travel(
+    names: Sequence[str], namespace: Mapping[str, object], protocol: int, error: Exception
+) -> VariableError:
+    reasons: list[str] = []
+    for name in names:
+        try:
+            _pickle([namespace[name]], protocol)
+        except Exception as exc:  # noqa: BLE001 - whatever a __reduce__ raises is the reason
+            reasons.append(
+                f"{name!r} cannot be sent: {_innermost(namespace[name], protocol, exc)}."
+            )
+    return VariableError(
+        " ".join(reasons) or f"The variables {', '.join(names)} cannot be sent together: {error}.",
+        hint="Send what it is made from (a path, an array, a dict) and build it in the cell.",
+    )
+
+
+def _innermost(value: object, protocol: int, error: Exception) -> str:
+    """The reason, down to the part that is to blame: `its .model[3]: cannot pickle 'x' object`."""
+    where = ""
+    for _ in range(_SEARCHED_DEPTH):
+        for label, part in _parts(value):
+            try:
+                _pickle([part], protocol)
+            except Exception as exc:  # noqa: BLE001 - as above
+                where, value, error = where + label, part, exc
+                break
+        else:
+            break
+    reason = str(error).strip() or type(error).__name__
+    return f"its {where}: {reason}" if where else reason
+
+
+def _parts(value: object) -> Iterator[tuple[str, object]]:
+    match value:
+        case dict():
+            parts = [(f"[{key!r:.40}]", part) for key, part in value.items()]
+        case list() | tuple():
+            parts = [(f"[{at}]", part) for at, part in enumerate(value[:_SEARCHED_PARTS])]
+        case types.FunctionType():
+            known = value.__globals__
+            names = [name for name in value.__code__.co_names if name in known]
+            parts = [(f"global variable {name}", known[name]) for name in names]
+            cells = zip(value.__code__.co_freevars, value.__closure__ or (), strict=True)
+            parts += [(f"variable {name}", cell.cell_contents) for name, cell in cells]
+        case type() | types.ModuleType():
+            parts = []
+        case _:
+            parts = [(f".{name}", part) for name, part in getattr(value, "__dict__", {}).items()]
+    return iter(parts[:_SEARCHED_PARTS])
+
+
+# --- reading ----------------------------------------------------------------------------------
+
+
+def digest_file(path: Path) -> Digest:
+    """The digest of a file, computed by a few threads: hashlib lets go of the GIL."""
+
+    def digest_chunk(chunk: int) -> bytes:
+        data = os.pread(file.fileno(), _CHUNK_BYTES, chunk * _CHUNK_BYTES)
+        return hashlib.sha256(data).digest()
+
+    with path.open("rb") as file:
+        chunks = range(-(-os.fstat(file.fileno()).st_size // _CHUNK_BYTES))
+        if len(chunks) <= 1:
+            digests = [digest_chunk(chunk) for chunk in chunks]
+        else:
+            with ThreadPoolExecutor(_HASH_THREADS) as pool:
+                digests = list(pool.map(digest_chunk, chunks))
+    return Digest(hashlib.sha256(b"".join(digests)).hexdigest())
+
+
+def read_variables(path: Path, expect: str | None) -> dict[str, object]:
+    """The variables of a file, arrays as views of a private mapping of it.
+
+    `expect` is the digest that the job has signed; None where the file is this side's own. Raises
+    SignatureError before anything is unpickled where the digest is another, and VariableError where
+    the file is cut off or made by a Python (or by packages) that this one cannot follow.
+    """
+    if expect is not None and digest_file(path) != expect:
+        raise SignatureError(
+            f"The variables in {path.name} are not what the job wrote, so they were not read.",
+            hint="The file was changed or cut off on its way: fetch the result again.",
+        )
+    with path.open("rb") as file:
+        if not os.fstat(file.fileno()).st_size:
+            raise _cut_off(path)
+        whole = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY))
+    header, at = _parse_header(whole, path)
+    _check_readable(header)
+    stream = bytes(whole[at : at + header.stream_bytes])
+    at += header.stream_bytes
+    buffers: list[memoryview] = []
+    for size_bytes in header.buffers:
+        at += -at % _ALIGN_BYTES
+        buffers.append(whole[at : at + size_bytes])
+        at += size_bytes
+    if at > whole.nbytes:
+        raise _cut_off(path)
+    try:
+        values = _Unpickler(io.BytesIO(stream), buffers=buffers).load()
+        return dict(zip(header.names, values, strict=True))
+    except Exception as exc:
+        raise VariableError(
+            f"The variables {', '.join(header.names)} came back, but cannot be read here: "
+            f"{type(exc).__name__}: {exc}.",
+            hint="The packages they are made of must be installed here, in versions like the "
+            "image's; or bring back plain values (numbers, dicts, NumPy arrays).",
+        ) from exc
+
+
+def read_header(path: Path) -> VariablesHeader:
+    """What a file says of itself. Raises VariableError."""
+    with path.open("rb") as file:
+        start = file.read(len(_MAGIC) + _LENGTH.size)
+        if start.startswith(_MAGIC) and len(start) == len(_MAGIC) + _LENGTH.size:
+            start += file.read(_LENGTH.unpack_from(start, len(_MAGIC))[0])
+    return _parse_header(memoryview(start), path)[0]
+
+
+def _parse_header(whole: memoryview, path: Path) -> tuple[VariablesHeader, int]:
+    """The header and the offset of the stream behind it."""
+    at = len(_MAGIC) + _LENGTH.size
+    if bytes(whole[: len(_MAGIC)]) != _MAGIC or whole.nbytes < at:
+        raise _cut_off(path)
+    (size_bytes,) = _LENGTH.unpack_from(whole, len(_MAGIC))
+    try:
+        header = msgspec.json.decode(whole[at : at + size_bytes], type=VariablesHeader)
+    except msgspec.MsgspecError as exc:
+        raise _cut_off(path) from exc
+    if header.stream_bytes < 0 or any(size < 0 for size in header.buffers):
+        raise _cut_off(path)
+    return header, at + size_bytes
+
+
+def _cut_off(path: Path) -> VariableError:
+    return VariableError(f"{path.name} is no whole file of variables.")
+
+
+def _check_readable(header: VariablesHeader) -> None:
+    theirs, ours = header.python[:2], sys.version_info[:2]
+    if header.by_value and theirs != ours:
+        raise VariableError(
+            f"The variables {', '.join(header.names)} hold functions or classes that the cell "
+            f"defines, as Python {theirs[0]}.{theirs[1]} wrote them; this is Python "
+            f"{ours[0]}.{ours[1]}, which cannot read them.",
+            hint="Bring back plain values (numbers, dicts, NumPy arrays), or use an image with "
+            f"Python {ours[0]}.{ours[1]}.",
+        )
+
+
+class _Unpickler(pickle.Unpickler):
+    def find_class(self, module: str, name: str) -> Any:
+        """As ever, but for numpy, whose inner modules have other names before and after 2.0."""
+        if module.startswith("numpy.core"):
+            with suppress(ImportError, AttributeError):
+                return super().find_class(module.replace("numpy.core", "numpy._core", 1), name)
+        try:
+            return super().find_class(module, name)
+        except ImportError:
+            if not module.startswith("numpy._core"):
+                raise
+            return super().find_class(module.replace("numpy._core", "numpy.core", 1), name)
