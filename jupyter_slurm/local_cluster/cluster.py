@@ -52,9 +52,8 @@ def _silent(_: str) -> None:
 def up(spec: LocalSpec, say: Say = _silent) -> LocalStatus:
     """Start the private cluster, or what of it does not run, and register it as a cluster.
 
-    What was queued when it was stopped is queued again. Jobs that ran then have failed as on a
-    machine that lost its power: Slurm puts them back into the queue (JobRequeue=1), or ends those
-    that forbid it as NODE_FAIL. Returns when every node answers.
+    What was queued when it was stopped is queued again, and so is what ran then (see `down`).
+    Returns when every node answers.
 
     ConfigError: Slurm is not installed. LocalClusterError: the cluster is up with another shape,
     a daemon does not start, or the name belongs to a cluster that is not ours.
@@ -82,10 +81,9 @@ def up(spec: LocalSpec, say: Say = _silent) -> LocalStatus:
 def down(name: str = "local", purge: bool = False, say: Say = _silent) -> None:  # noqa: FBT001, FBT002
     """Stop the private cluster; nothing happens when there is none.
 
-    Its queue and its profile stay for the next `up`. Running jobs are killed with their node's
-    daemons: Slurm finds them gone at the next `up` and requeues them, or ends those that forbid it
-    as NODE_FAIL. With `purge` every job is cancelled first, and no process, no file and no profile
-    is left.
+    Its queue and its profile stay for the next `up`. Running jobs lose their node: they are killed
+    and requeued, or end as NODE_FAIL where they were submitted with `--no-requeue`. With `purge`
+    every job is cancelled, and no process, no file and no profile is left.
     """
     place = folder(name)
     if not place.exists():
@@ -96,8 +94,10 @@ def down(name: str = "local", purge: bool = False, say: Say = _silent) -> None: 
         if known is not None:
             daemons = Daemons(known.spec, places, known.ports, known.software)
             say(f"Stopping {name} ...")
-            if purge:
-                _cancel_all(daemons)
+            if daemons.find("slurmctld") is not None:
+                daemons.wake("slurmctld")
+                with suppress(subprocess.TimeoutExpired):
+                    (_cancel_all if purge else _fail_nodes)(daemons)
             _stop(daemons)
         if purge:
             profile.unregister(name)
@@ -251,25 +251,30 @@ def _nodes_answer(daemons: Daemons) -> bool:
 
 
 def _stop(daemons: Daemons) -> None:
-    """slurmctld first: it saves its state before it could see a node fail."""
-    daemons.stop("slurmctld")
+    """Jobs first, then nodes, then slurmctld: each ends at once when it waits for no other."""
+    daemons.kill_jobs()
     for node in daemons.spec.node_names():
         daemons.stop(slurmd(node))
-    daemons.kill_jobs()
-    for name in ("slurmdbd", "mariadbd", "munged"):
+    daemons.kill_jobs()  # what a slurmd launched in between
+    for name in ("slurmctld", "slurmdbd", "mariadbd", "munged"):
         daemons.stop(name)
 
 
 def _cancel_all(daemons: Daemons) -> None:
     """Let every job end in its own way; those that do not are killed with their node."""
-    if daemons.find("slurmctld") is None:
-        return
-    daemons.wake("slurmctld")
-    with suppress(subprocess.TimeoutExpired):
-        daemons.run("scancel", "--user", _user(), limit_s=_CANCEL_S)
-        deadline = time.monotonic() + _CANCEL_S
-        while time.monotonic() < deadline and daemons.run("squeue", "-h", limit_s=2).stdout:
-            time.sleep(0.1)
+    daemons.run("scancel", "--user", _user(), limit_s=_CANCEL_S)
+    deadline = time.monotonic() + _CANCEL_S
+    while time.monotonic() < deadline and daemons.run("squeue", "-h", limit_s=2).stdout:
+        time.sleep(0.05)
+
+
+def _fail_nodes(daemons: Daemons) -> None:
+    """Have slurmctld give up the running jobs; it would find out by itself only minutes later.
+
+    A node that is DOWN returns by itself when its slurmd registers (ReturnToService=2).
+    """
+    reason = "reason=jupyter slurm down"
+    daemons.run("scontrol", "update", "NodeName=ALL", "State=DOWN", reason, limit_s=_CANCEL_S)
 
 
 def _profile_environment(daemons: Daemons) -> dict[str, str]:
