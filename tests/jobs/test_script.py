@@ -1,0 +1,175 @@
+"""The batch script, run by a real bash as slurmd would run it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from jupyter_slurm.jobs.script import ScriptPlan, render_environment, render_script
+
+HOSTILE = ["plain", "two words", "it's", 'say "hi"', "$HOME", "`id`", "$(id)", "a\nb", "ünï", "a\\b"]
+
+
+def run(
+    folder: Path, plan: ScriptPlan, *, attempt: str | None = None, env: dict[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    environment = {
+        "PATH": os.environ["PATH"],
+        "HOME": str(folder.parent),
+        "SLURM_JOB_ID": "4711",
+        "SLURMD_NODENAME": "n1",
+        **({"SLURM_RESTART_COUNT": attempt} if attempt else {}),
+        **(env or {}),
+    }
+    script = folder / "job.sh"
+    script.write_text(render_script(plan))
+    return subprocess.run(
+        ["/bin/bash", script], env=environment, text=True, capture_output=True, check=False
+    )
+
+
+@pytest.fixture(params=["job", "two words", "it's", 'a "b"', "$HOME", "ünï"])
+def folder(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
+    path = tmp_path / str(request.param)
+    path.mkdir()
+    return path
+
+
+def read(folder: Path, name: str) -> dict[str, object]:
+    found = json.loads((folder / name).read_text())
+    assert isinstance(found, dict)
+    return found
+
+
+def test_a_job_says_that_it_has_started_and_how_it_ended(folder: Path) -> None:
+    done = run(folder, ScriptPlan("t", str(folder), ["sh", "-c", "echo out; echo err >&2; exit 3"]))
+    assert done.returncode == 3
+    assert read(folder, "exit.0.json")["exit_code"] == 3
+    started = read(folder, "started.0.json")
+    assert (started["slurm_id"], started["node"]) == ("4711", "n1")
+    assert (folder / "log.0").read_text() == "out\nerr\n"
+    assert not done.stdout
+
+
+@pytest.mark.parametrize("word", HOSTILE)
+def test_words_of_the_command_arrive_unchanged(tmp_path: Path, word: str) -> None:
+    run(tmp_path, ScriptPlan("t", str(tmp_path), ["printf", "%s", word]))
+    assert (tmp_path / "log.0").read_text() == word
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=50))
+def test_environment_values_arrive_unchanged(tmp_path_factory: pytest.TempPathFactory, value: str) -> None:
+    folder = tmp_path_factory.mktemp("env")
+    (folder / "env.sh").write_text(render_environment({"VALUE": value}), encoding="utf-8", newline="")
+    plan = ScriptPlan("t", str(folder), ["sh", "-c", 'printf %s "$VALUE"'], has_environment=True)
+    run(folder, plan)
+    assert (folder / "log.0").read_bytes() == value.encode()
+
+
+def test_a_second_job_of_the_same_attempt_does_nothing_and_ends_well(tmp_path: Path) -> None:
+    plan = ScriptPlan("t", str(tmp_path), ["sh", "-c", "echo ran"])
+    run(tmp_path, plan)
+    twin = run(tmp_path, plan, env={"SLURM_JOB_ID": "4712"})
+    assert twin.returncode == 0
+    assert (tmp_path / "log.0").read_text() == "ran\n"
+    assert read(tmp_path, "started.0.json")["slurm_id"] == "4711"
+
+
+def test_a_requeued_job_runs_again_in_files_of_its_own(tmp_path: Path) -> None:
+    plan = ScriptPlan("t", str(tmp_path), ["echo", "{attempt}"])
+    run(tmp_path, plan)
+    run(tmp_path, plan, attempt="1")
+    assert (tmp_path / "log.0").read_text() == "0\n"
+    assert (tmp_path / "log.1").read_text() == "1\n"
+    assert read(tmp_path, "exit.1.json")["exit_code"] == 0
+
+
+def test_a_folder_that_is_gone_is_an_error_and_not_a_duplicate(tmp_path: Path) -> None:
+    done = run(tmp_path, ScriptPlan("t", str(tmp_path / "gone"), ["true"]))
+    assert done.returncode == 74
+    assert "cannot be written" in done.stderr
+
+
+def test_a_missing_program_gives_127(tmp_path: Path) -> None:
+    done = run(tmp_path, ScriptPlan("t", str(tmp_path), ["/no/such/program"]))
+    assert done.returncode == 127
+    assert read(tmp_path, "exit.0.json")["exit_code"] == 127
+
+
+def test_a_program_killed_by_a_signal_gives_128_and_the_signal(tmp_path: Path) -> None:
+    run(tmp_path, ScriptPlan("t", str(tmp_path), ["sh", "-c", "kill -SEGV $$"]))
+    assert read(tmp_path, "exit.0.json")["exit_code"] == 128 + signal.SIGSEGV
+
+
+def start(folder: Path, plan: ScriptPlan) -> subprocess.Popen[bytes]:
+    script = folder / "job.sh"
+    script.write_text(render_script(plan))
+    env = {"PATH": os.environ["PATH"], "HOME": str(folder), "SLURM_JOB_ID": "1"}
+    process = subprocess.Popen(["/bin/bash", script], env=env)
+    fifo = folder / "ready"
+    fifo.read_text()  # opens when the program does
+    return process
+
+
+SAVES = """
+trap 'echo saved; exit 7' {name}
+echo ready >"$1/ready"
+while :; do sleep 0.05; done
+"""
+
+
+@pytest.mark.parametrize(
+    ("sent", "asked", "seen"),
+    [
+        (signal.SIGTERM, None, "TERM"),
+        (signal.SIGUSR2, ("USR2", "USR2"), "USR2"),
+        (signal.SIGHUP, ("HUP", "USR1"), "USR1"),
+    ],
+)
+def test_signals_reach_the_program_and_its_exit_code_is_kept(
+    tmp_path: Path, sent: signal.Signals, asked: tuple[str, str] | None, seen: str
+) -> None:
+    os.mkfifo(tmp_path / "ready")
+    command = ["bash", "-c", SAVES.format(name=seen), "program", str(tmp_path)]
+    process = start(tmp_path, ScriptPlan("t", str(tmp_path), command, signal=asked))
+    process.send_signal(sent)
+    assert process.wait(timeout=10) == 7
+    assert (tmp_path / "log.0").read_text() == "saved\n"
+    exit_file = read(tmp_path, "exit.0.json")
+    assert exit_file["exit_code"] == 7
+    assert exit_file["signal"] == ("TERM" if sent is signal.SIGTERM else "")
+
+
+def test_a_module_that_cannot_be_loaded_is_named(tmp_path: Path) -> None:
+    done = run(tmp_path, ScriptPlan("t", str(tmp_path), ["true"], modules=["no/such module"]))
+    assert done.returncode == 66
+    assert "no/such module" in (tmp_path / "log.0").read_text()
+
+
+def test_a_working_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
+    done = run(tmp_path, ScriptPlan("t", str(tmp_path), ["true"], cwd="/no/such folder"))
+    assert done.returncode == 66
+    assert "/no/such folder" in (tmp_path / "log.0").read_text()
+
+
+def test_the_script_passes_shellcheck(tmp_path: Path) -> None:
+    script = tmp_path / "job.sh"
+    script.write_text(
+        render_script(ScriptPlan("t", "/a b", ["x", "{attempt}"], modules=["m"], cwd="/c d"))
+    )
+    # SC1090, SC1091: files of the site; SC2154, SC2034: set in traps.
+    done = subprocess.run(
+        ["shellcheck", "-S", "warning", "-e", "SC1090,SC1091,SC2154,SC2034", script],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout
