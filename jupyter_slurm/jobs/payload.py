@@ -50,7 +50,7 @@ def runner_files() -> Mapping[str, bytes]:
 
 @cache
 def cloudpickle_zip() -> bytes:
-    """cloudpickle as installed here, licence included, as a zip that Python can import from."""
+    """The cloudpickle installed here, licence included, as a zip that Python can import from."""
     stream = io.BytesIO()
     with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive:
         for file in sorted(importlib.metadata.files("cloudpickle") or (), key=str):
@@ -79,7 +79,7 @@ def check_names(names: Iterable[str], namespace: Mapping[str, object]) -> None:
             )
 
 
-def check_python(by_value: bool, ours: tuple[int, int], theirs: tuple[int, int] | None) -> None:  # noqa: FBT001 - a fact of the file, as its header has it
+def check_python(by_value: bool, ours: tuple[int, int], theirs: tuple[int, int] | None) -> None:
     """Raises VariableError where the variables hold code that the other Python cannot read.
 
     `theirs` is None where it is not known yet; then the job itself finds out, and says so.

@@ -9,12 +9,14 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
-from typing import Any, Literal
+from typing import Literal, cast
 
 import msgspec
 
 from jupyter_slurm.errors import SignatureError
 from jupyter_slurm.wire import Output, Stream
+
+_RECORD: msgspec.json.Decoder[Output] = msgspec.json.Decoder(Output)
 
 
 class RunnerVariables(msgspec.Struct, frozen=True, kw_only=True):
@@ -113,12 +115,11 @@ def parse_records(data: bytes) -> tuple[list[Output], int]:
 
 def _record(line: bytes) -> Output:
     try:
-        return msgspec.json.decode(line, type=Output)
+        return _RECORD.decode(line)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         pass
     try:
         # msgspec takes no lone surrogate (a file name that is no UTF-8, printed); json does.
-        loaded: Any = json.loads(line)
-        return msgspec.convert(loaded, Output)
+        return cast("Output", msgspec.convert(json.loads(line), Output))
     except (ValueError, RecursionError):  # of json, of UTF-8, of msgspec
         return Stream(name="stderr", text=line.decode("utf-8", "replace") + "\n")

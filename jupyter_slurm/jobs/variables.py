@@ -18,14 +18,14 @@ import struct
 import sys
 import types
 from collections import ChainMap
-from collections.abc import Buffer, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NewType
 
-import cloudpickle
+import cloudpickle  # type: ignore[import-untyped]
 import msgspec
 
 from jupyter_slurm.errors import SignatureError, VariableError
@@ -89,7 +89,7 @@ def write_variables(
     partial = path.with_name(path.name + ".partial")
     try:
         descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with open(descriptor, "wb", buffering=0) as file:
+        with os.fdopen(descriptor, "wb", buffering=0) as file:
             at = _write_all(file, _MAGIC + _LENGTH.pack(len(text)) + text, 0)
             at = _write_all(file, pickled.stream, at)
             for buffer in pickled.buffers:
@@ -102,7 +102,7 @@ def write_variables(
     return header
 
 
-def _write_all(file: io.FileIO, data: Buffer, at: int) -> int:
+def _write_all(file: io.FileIO, data: bytes | memoryview, at: int) -> int:
     """Write `data`, however long (one call takes 2 GiB at most); gives the offset behind it."""
     view = memoryview(data)
     while view.nbytes:
@@ -148,10 +148,8 @@ def _noting_code(seen: list[types.CodeType]) -> type[pickle.Pickler]:
         seen.append(code)
         return reduce_code(code)
 
-    class NotingPickler(base):  # type: ignore[misc, valid-type]
-        dispatch_table = ChainMap({types.CodeType: noting}, base.dispatch_table)
-
-    return NotingPickler
+    table = ChainMap({types.CodeType: noting}, base.dispatch_table)
+    return type("NotingPickler", (base,), {"dispatch_table": table})
 
 
 def _cannot_travel(
@@ -263,15 +261,6 @@ def read_variables(path: Path, expect: str | None) -> dict[str, object]:
             hint="The packages they are made of must be installed here, in versions like the "
             "image's; or bring back plain values (numbers, dicts, NumPy arrays).",
         ) from exc
-
-
-def read_header(path: Path) -> VariablesHeader:
-    """What a file says of itself. Raises VariableError."""
-    with path.open("rb") as file:
-        start = file.read(len(_MAGIC) + _LENGTH.size)
-        if start.startswith(_MAGIC) and len(start) == len(_MAGIC) + _LENGTH.size:
-            start += file.read(_LENGTH.unpack_from(start, len(_MAGIC))[0])
-    return _parse_header(memoryview(start), path)[0]
 
 
 def _parse_header(whole: memoryview, path: Path) -> tuple[VariablesHeader, int]:
