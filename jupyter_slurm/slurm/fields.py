@@ -1,0 +1,143 @@
+"""How Slurm's commands are called so that a program can read the answer, and the first cut of it.
+
+The environment of every call, the separators, and the splitting of text into records and fields.
+What a field means belongs to the module of its command.
+"""
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Final
+
+FIELD_END: Final = "\x1f"
+RECORD_END: Final = "\x1e"
+
+SLURM_ENV: Final[Mapping[str, str]] = MappingProxyType(
+    {"LC_ALL": "C.UTF-8", "SLURM_BITSTR_LEN": "0", "SLURM_TIME_FORMAT": "%s"}
+)
+"""Set for every call: UTF-8 as it is, array ranges in full (the default cuts them at 64 bytes),
+times as epoch seconds."""
+
+SLURM_ENV_UNSET: Final = (
+    "SQUEUE_ACCOUNT",
+    "SQUEUE_ALL",
+    "SQUEUE_ARRAY",
+    "SQUEUE_FEDERATION",
+    "SQUEUE_FORMAT",
+    "SQUEUE_FORMAT2",
+    "SQUEUE_LICENSES",
+    "SQUEUE_LOCAL",
+    "SQUEUE_NAMES",
+    "SQUEUE_PARTITION",
+    "SQUEUE_PRIORITY",
+    "SQUEUE_QOS",
+    "SQUEUE_SIBLING",
+    "SQUEUE_SORT",
+    "SQUEUE_STATES",
+    "SQUEUE_USERS",
+    "SACCT_FEDERATION",
+    "SACCT_FORMAT",
+    "SACCT_LOCAL",
+    "SCANCEL_ACCOUNT",
+    "SCANCEL_BATCH",
+    "SCANCEL_CTLD",
+    "SCANCEL_CRON",
+    "SCANCEL_FULL",
+    "SCANCEL_HURRY",
+    "SCANCEL_INTERACTIVE",
+    "SCANCEL_NAME",
+    "SCANCEL_PARTITION",
+    "SCANCEL_QOS",
+    "SCANCEL_STATE",
+    "SCANCEL_USER",
+    "SCANCEL_VERBOSE",
+    "SCANCEL_WCKEY",
+    "SCONTROL_ALL",
+    "SCONTROL_FUTURE",
+    "SINFO_ALL",
+    "SINFO_FEDERATION",
+    "SINFO_FORMAT",
+    "SINFO_LOCAL",
+    "SINFO_PARTITION",
+    "SINFO_SORT",
+    "SPRIO_FORMAT",
+    "SSHARE_FORMAT",
+    "SHOW_DETAIL",
+)
+"""Removed for every call: a person's own defaults (man pages, ENVIRONMENT VARIABLES) would change
+what is listed or how it looks."""
+
+_UNSET: Final = frozenset(
+    {"", "(null)", "(none)", "n/a", "none", "none assigned", "not_set", "unknown", "invalid"}
+)
+
+
+def decode(output: str | bytes) -> str:
+    """The text of a command's output; bytes that are not UTF-8 survive as surrogates."""
+    if isinstance(output, bytes):
+        return output.decode("utf-8", "surrogateescape")
+    return output
+
+
+def optional(text: str) -> str | None:
+    """The text of a field, or None for any of Slurm's ways to say that it is not set."""
+    text = text.strip()
+    return None if text.lower() in _UNSET else text
+
+
+def optional_text(text: str) -> str | None:
+    """A free text of the user (name, comment) as it is, blanks too; None only for `(null)`."""
+    return None if text in ("", "(null)") else text
+
+
+def optional_int(text: str) -> int | None:
+    """A whole number, or None where the field holds anything else."""
+    text = text.strip()
+    return int(text) if text.isascii() and text.isdigit() else None
+
+
+def optional_float(text: str) -> float | None:
+    """A plain decimal number, or None where the field holds anything else."""
+    try:
+        return float(text)
+    except ValueError:
+        return None
+
+
+def split_records(output: str | bytes, names: Sequence[str]) -> list[dict[str, str]]:
+    """Records that end in RECORD_END, each cut into the fields `names`.
+
+    The last field takes whatever is left. A piece with too few fields is the rest of a free text
+    that held RECORD_END itself, and goes back to the end of the record before it.
+    """
+    records: list[list[str]] = []
+    for piece in decode(output).split(RECORD_END):
+        values = piece.removeprefix("\n").split(FIELD_END, len(names) - 1)
+        if len(values) == len(names):
+            records.append(values)
+        elif records and piece.strip("\n"):
+            records[-1][-1] += RECORD_END + piece
+    return [dict(zip(names, values, strict=True)) for values in records]
+
+
+def split_lines(output: str | bytes, names: Sequence[str]) -> list[dict[str, str]]:
+    """Lines cut at FIELD_END into the fields `names`; the last field takes whatever is left.
+
+    A line with too few fields is the rest of a free text that held a newline (only sacct and its
+    kin end records with one), and goes back to the end of the record before it.
+    """
+    records: list[list[str]] = []
+    for line in decode(output).split("\n"):
+        values = line.split(FIELD_END, len(names) - 1)
+        if len(values) == len(names):
+            records.append(values)
+        elif records and line:
+            records[-1][-1] += "\n" + line
+    return [dict(zip(names, values, strict=True)) for values in records]
+
+
+def record_format(codes: Mapping[str, str]) -> str:
+    """The `-o` format of squeue and sinfo for a table of field name -> %-code.
+
+    No widths, so nothing is cut; the separators are plain suffixes (all releases).
+    """
+    return FIELD_END.join(codes.values()) + RECORD_END

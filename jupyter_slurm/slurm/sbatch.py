@@ -1,0 +1,67 @@
+"""sbatch: the argv of a submission and what it prints. The options' meaning is in `options`."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from .options import sbatch_args
+from .units import parse_epoch
+
+_ID = re.compile(r"([0-9]+)(?:;([A-Za-z0-9._-]+))?")
+_ESTIMATE = re.compile(
+    r"Job (?P<id>[0-9]+) to start at (?P<start>\S+)"
+    r"(?:\s+a)? using (?P<cpus>[0-9]+) processors"
+    r"(?: on nodes (?P<nodes>\S+))?(?: in partition (?P<partition>\S+))?"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """When and where a job would start if it were submitted now; its id is not a job's."""
+
+    slurm_id: str
+    start_s: float | None
+    cpus: int
+    nodelist: str | None
+    partition: str | None
+
+
+def argv(script: str, options: Mapping[str, str]) -> list[str]:
+    """Submit the script file with these options (long name -> value, "" for a flag)."""
+    return ["sbatch", "--parsable", *sbatch_args(options), "--", script]
+
+
+def test_only_argv(script: str, options: Mapping[str, str]) -> list[str]:
+    """Ask what would happen; nothing is submitted. Slow on a loaded cluster (the answer is a plan
+    of the backfill scheduler), so only when a person asks."""
+    return ["sbatch", "--test-only", *sbatch_args(options), "--", script]
+
+
+def parse(stdout: str | bytes) -> tuple[str, str | None] | None:
+    """The job's id and, with several clusters, the cluster's name; None: no id was printed.
+
+    Sites wrap sbatch and print banners; the id is on the last line that looks like one.
+
+    >>> parse("Welcome!\\n1234;alpha\\n"), parse("1234\\n"), parse("")
+    (('1234', 'alpha'), ('1234', None), None)
+    """
+    text = stdout.decode("utf-8", "replace") if isinstance(stdout, bytes) else stdout
+    for line in reversed(text.splitlines()):
+        if match := _ID.fullmatch(line.strip()):
+            return match[1], match[2]
+    return None
+
+
+def parse_test_only(stderr: str | bytes) -> Estimate | None:
+    """The estimate in what test_only_argv prints to its standard error; None: it was refused."""
+    text = stderr.decode("utf-8", "replace") if isinstance(stderr, bytes) else stderr
+    match = _ESTIMATE.search(text)
+    if match is None:
+        return None
+    return Estimate(
+        match["id"],
+        parse_epoch(match["start"]),
+        int(match["cpus"]),
+        match["nodes"],
+        match["partition"],
+    )

@@ -1,0 +1,43 @@
+"""scancel: ending jobs and sending them signals. A whole user's jobs are never named at once."""
+
+from collections.abc import Iterable
+from typing import Final
+
+_GONE: Final = (
+    "Invalid job id specified",
+    "Job/step already completing or completed",
+    "Job has already finished",
+)
+
+
+def cancel_argv(ids: Iterable[str]) -> list[str]:
+    """End jobs: SIGTERM, and SIGKILL after the site's KillWait. Takes `123`, `123_4`, `123_[1-4]`.
+
+    ValueError for no ids.
+    """
+    return ["scancel", *_checked(ids)]
+
+
+def signal_argv(ids: Iterable[str], signal: str) -> list[str]:
+    """A signal (`TERM`, `USR1`) for the batch script, its children and every step; ends nothing."""
+    return ["scancel", f"--signal={signal}", "--full", *_checked(ids)]
+
+
+def signal_batch_argv(ids: Iterable[str], signal: str) -> list[str]:
+    """A signal for the shell of the batch script alone."""
+    return ["scancel", f"--signal={signal}", "--batch", *_checked(ids)]
+
+
+def is_already_gone(stderr: str) -> bool:
+    """Whether scancel failed only because the job had ended, which is what was wanted."""
+    return any(text in stderr for text in _GONE)
+
+
+def _checked(ids: Iterable[str]) -> list[str]:
+    wanted = list(ids)
+    for slurm_id in wanted:
+        if not slurm_id[:1].isdigit():
+            raise ValueError(f"{slurm_id!r} is not a job id")
+    if not wanted:
+        raise ValueError("no job ids were given to scancel")
+    return wanted

@@ -1,0 +1,185 @@
+"""scontrol: one job in full, the controller's configuration, and the changes to a job.
+
+The text forms are used, not --json, which scontrol has only since 23.02.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final, Literal
+
+from .fields import decode, optional, optional_int, optional_text
+from .states import parse_state
+from .units import parse_duration_s, parse_epoch, parse_exit, parse_tres
+
+UpdateVerb = Literal["hold", "uhold", "release", "requeue", "requeuehold"]
+
+# A record is `Key=value Key=value`, unquoted, keys in the order of src/api/job_info.c. Values may
+# hold anything, so the record is cut in three: what comes up to the job's name, what Slurm itself
+# words, and from Command on the texts of the user again.
+_RECORD_START = re.compile(
+    r"^(?=JobId=[0-9]+ (?:ArrayJobId=|HetJobId=|JobName=|SLUID=))", re.MULTILINE
+)
+_NAME = re.compile(
+    r" ?JobName=(?P<name>.*?)(?: HetJobIdSet=(?P<HetJobIdSet>\S+))?"
+    r"(?= UserId=[^ ]*\([0-9]+\) GroupId=[^ ]*\([0-9]+\) )",
+    re.DOTALL,
+)
+_KEY = re.compile(r"(?:^| +)([A-Z][A-Za-z0-9/:_]*)=")
+_USER_TEXT = re.compile(
+    r" +(Command|SubmitLine|WorkDir|AdminComment|SystemComment|Comment|Extra"
+    r"|Container|ContainerID|StdErr|StdIn|StdOut|Switches|BurstBuffer|BurstBufferState|Power"
+    r"|GresEnforceBind|KillOInInvalidDependent|SpreadJob|CpusPerTres|MemPerTres|TresBind|TresFreq"
+    r"|TresPerJob|TresPerNode|TresPerSocket|TresPerTask|NtasksPerTRES|MailUser|MailType"
+    r"|SelinuxContext|StepMgrEnabled)[=:]"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ControlRow:
+    """One job as slurmctld knows it; `fields` has every key as printed, None is "not set".
+
+    `requeues` is Slurm's Restarts. `exit_code` and `exit_signal` are the batch script's and are
+    (0, 0) while it runs; `derived_exit_code` is the highest of the steps. `tres` has memory in MiB.
+    `stdout` is the path with Slurm's %-patterns filled in.
+    """
+
+    slurm_id: str
+    array_job_id: str | None
+    array_task_id: str | None
+    name: str
+    user: str
+    state: str
+    reason: str
+    dependency: str | None
+    requeues: int
+    exit_code: int | None
+    exit_signal: int | None
+    derived_exit_code: int | None
+    elapsed_s: float | None
+    limit_s: float | None
+    submit_s: float | None
+    start_s: float | None
+    end_s: float | None
+    partition: str
+    account: str | None
+    qos: str | None
+    nodelist: str | None
+    batch_host: str | None
+    node_count: int | None
+    cpus: int | None
+    tres: Mapping[str, float]
+    stdout: str | None
+    work_dir: str | None
+    comment: str | None
+    fields: Mapping[str, str]
+
+
+def job_argv(slurm_id: str) -> list[str]:
+    """One job (all the tasks, for an array's id), one line each."""
+    return ["scontrol", "show", "job", "-o", slurm_id]
+
+
+def config_argv() -> list[str]:
+    """The controller's configuration; ask once per session."""
+    return ["scontrol", "show", "config"]
+
+
+def update_argv(verb: UpdateVerb, ids: Iterable[str]) -> list[str]:
+    """Hold, release or requeue jobs. `uhold` is a hold that its owner can release."""
+    return ["scontrol", verb, ",".join(ids)]
+
+
+def is_unknown_job(stderr: str) -> bool:
+    """Whether scontrol or squeue says that the controller has forgotten (or never knew) the job.
+
+    Jobs are forgotten MinJobAge seconds after their end; this says nothing about how they ended.
+    """
+    return "Invalid job id specified" in stderr
+
+
+def parse_jobs(output: str | bytes) -> list[ControlRow]:
+    """The jobs of job_argv."""
+    pieces = (piece.rstrip("\n") for piece in _RECORD_START.split(decode(output)))
+    return [_row(_cut(piece)) for piece in pieces if piece.startswith("JobId=")]
+
+
+def parse_config(output: str | bytes) -> dict[str, str]:
+    """Key -> value; lists within a value stay as they are, `(null)` becomes "".
+
+    `SLURM_VERSION`, `MinJobAge` (`300 sec`), `KillWait`, `AccountingStorageType`, `ClusterName`
+    and `MaxArraySize` are in every release.
+    """
+    settings: dict[str, str] = {}
+    for line in decode(output).splitlines():
+        key, equals, value = line.partition("=")
+        if equals and key.strip() and " " not in key.strip():
+            text = value.strip()
+            settings.setdefault(key.strip(), "" if text in ("(null)", "(none)") else text)
+    return settings
+
+
+def _cut(record: str) -> dict[str, str]:
+    fields: dict[str, str] = {}
+    head, rest = record, ""
+    if match := _NAME.search(record):
+        head, rest = record[: match.start()], record[match.end() :]
+        fields["JobName"] = match["name"]
+    middle, tail = rest, ""
+    if match := re.search(r" +(?=Command=| WorkDir=)", rest):
+        middle, tail = rest[: match.start()], rest[match.start() :]
+    return _pairs(_KEY, head) | fields | _pairs(_KEY, middle) | _pairs(_USER_TEXT, tail)
+
+
+def _pairs(key: re.Pattern[str], text: str) -> dict[str, str]:
+    matches = list(key.finditer(text))
+    ends = [match.start() for match in matches[1:]] + [len(text)]
+    return {
+        match[1]: text[match.end() : end].rstrip(" ")
+        for match, end in zip(matches, ends, strict=True)
+    }
+
+
+def _row(fields: Mapping[str, str]) -> ControlRow:
+    def value(key: str) -> str | None:
+        return optional(fields.get(key, ""))
+
+    code, signal = parse_exit(fields.get("ExitCode", "")) or (None, None)
+    derived = parse_exit(fields.get("DerivedExitCode", ""))
+    return ControlRow(
+        slurm_id=fields["JobId"],
+        array_job_id=value("ArrayJobId"),
+        array_task_id=value("ArrayTaskId"),
+        name=fields.get("JobName", ""),
+        user=fields.get("UserId", "").partition("(")[0],
+        state=parse_state(fields.get("JobState", "")),
+        reason=fields.get("Reason", "None"),
+        dependency=value("Dependency"),
+        requeues=optional_int(fields.get("Restarts", "")) or 0,
+        exit_code=code,
+        exit_signal=signal,
+        derived_exit_code=derived[0] if derived else None,
+        elapsed_s=parse_duration_s(fields.get("RunTime", "")),
+        limit_s=parse_duration_s(fields.get("TimeLimit", "")),
+        submit_s=parse_epoch(fields.get("SubmitTime", "")),
+        start_s=parse_epoch(fields.get("StartTime", "")),
+        end_s=parse_epoch(fields.get("EndTime", "")),
+        partition=fields.get("Partition", ""),
+        account=value("Account"),
+        qos=value("QOS"),
+        nodelist=value("NodeList"),
+        batch_host=value("BatchHost"),
+        node_count=_first_int(fields.get("NumNodes", "")),
+        cpus=_first_int(fields.get("NumCPUs", "")),
+        tres=MappingProxyType(parse_tres(fields.get("AllocTRES") or fields.get("TRES", ""))),
+        stdout=value("StdOut"),
+        work_dir=value("WorkDir"),
+        comment=optional_text(fields.get("Comment", "")),
+        fields=MappingProxyType(dict(fields)),
+    )
+
+
+def _first_int(text: str) -> int | None:
+    """The number, or the lower end of a range (`2-4`), which a waiting job has."""
+    return optional_int(text.partition("-")[0])

@@ -1,0 +1,172 @@
+"""squeue: the argv of the queries and the rows they print, both from one table of fields.
+
+Formats are text, never --json (which ignores filters before 24.05), without widths (nothing is
+cut) and in one call for all of a user's jobs (a list of ids makes slurmctld send every job and
+squeue throw most away: _print_job() in src/squeue/squeue.c).
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final
+
+from .fields import (
+    optional,
+    optional_int,
+    optional_text,
+    record_format,
+    split_records,
+)
+from .states import parse_state
+from .units import parse_duration_s, parse_epoch
+
+# %C is left out: it makes squeue ask for every job's details. The texts that a person chose come
+# last, so that nothing in them can shift another field.
+_FIELDS: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "slurm_id": "%i",
+        "raw_id": "%A",
+        "array_job_id": "%F",
+        "array_task_id": "%K",
+        "state": "%T",
+        "reason": "%r",
+        "partition": "%P",
+        "qos": "%q",
+        "account": "%a",
+        "user": "%u",
+        "node_count": "%D",
+        "nodelist": "%N",
+        "batch_host": "%B",
+        "start": "%S",
+        "end": "%e",
+        "submit": "%V",
+        "elapsed": "%M",
+        "left": "%L",
+        "limit": "%l",
+        "priority": "%Q",
+        "dependency": "%E",
+        "gres": "%b",
+        "name": "%j",
+        "comment": "%k",
+    }
+)
+_START_FIELDS: Final[Mapping[str, str]] = MappingProxyType(
+    {"slurm_id": "%i", "start": "%S", "nodelist": "%Y"}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class QueueRow:
+    """One job or array task of the queue; None is "not set".
+
+    `slurm_id` is `123`, `123_4`, `123+0`, or `123_[5-8%2]` for the tasks of an array that still
+    wait (squeue without -r). `raw_id` is the number behind it. `limit_s` None is no limit.
+    `gres` is per node. `start_s` and `end_s` of a waiting job are the scheduler's estimate.
+    """
+
+    slurm_id: str
+    raw_id: str
+    array_job_id: str | None
+    array_task_id: str | None
+    state: str
+    reason: str
+    partition: str
+    qos: str | None
+    account: str | None
+    node_count: int | None
+    nodelist: str | None
+    batch_host: str | None
+    start_s: float | None
+    end_s: float | None
+    submit_s: float | None
+    elapsed_s: float | None
+    left_s: float | None
+    limit_s: float | None
+    priority: int | None
+    dependency: str | None
+    gres: str | None
+    user: str
+    name: str
+    comment: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class StartRow:
+    """When and where the backfill scheduler means to start a job; None: it has not said."""
+
+    slurm_id: str
+    start_s: float | None
+    nodelist: str | None
+
+
+def mine_argv(user: str) -> list[str]:
+    """All of a user's jobs, each array task by itself, the ended ones too until MinJobAge."""
+    return ["squeue", "-h", "-r", "-u", user, "-t", "all", "-o", record_format(_FIELDS)]
+
+
+def all_argv() -> list[str]:
+    """The whole queue as it may be seen: jobs that have not ended, waiting arrays in one row."""
+    return ["squeue", "-h", "-o", record_format(_FIELDS)]
+
+
+def names_argv(user: str, names: Iterable[str]) -> list[str]:
+    """A user's jobs of these names, ended ones too: was a submission taken after all?
+
+    ValueError for a name with a comma, which squeue would take for two.
+    """
+    wanted = list(names)
+    if any("," in name or not name for name in wanted):
+        raise ValueError("a job name to look up must not be empty or hold a comma")
+    return [*mine_argv(user), f"--name={','.join(wanted)}"]
+
+
+def start_argv(ids: Iterable[str]) -> list[str]:
+    """When the waiting jobs of these ids are to start."""
+    return ["squeue", "-h", "--start", "-j", ",".join(ids), "-o", record_format(_START_FIELDS)]
+
+
+def parse(output: str | bytes) -> list[QueueRow]:
+    """The rows of mine_argv, all_argv and names_argv."""
+    return [
+        _row(record)
+        for record in split_records(output, tuple(_FIELDS))
+        if record["slurm_id"][:1].isdigit()
+    ]
+
+
+def parse_start(output: str | bytes) -> list[StartRow]:
+    """The rows of start_argv."""
+    return [
+        StartRow(row["slurm_id"], parse_epoch(row["start"]), optional(row["nodelist"]))
+        for row in split_records(output, tuple(_START_FIELDS))
+    ]
+
+
+def _row(field: Mapping[str, str]) -> QueueRow:
+    is_array = optional(field["array_task_id"]) is not None
+    return QueueRow(
+        slurm_id=field["slurm_id"],
+        raw_id=field["raw_id"],
+        array_job_id=field["array_job_id"] if is_array else None,
+        array_task_id=optional(field["array_task_id"]),
+        state=parse_state(field["state"]),
+        reason=field["reason"],
+        partition=field["partition"],
+        qos=optional(field["qos"]),
+        account=optional(field["account"]),
+        node_count=optional_int(field["node_count"]),
+        nodelist=optional(field["nodelist"]),
+        batch_host=optional(field["batch_host"]),
+        start_s=parse_epoch(field["start"]),
+        end_s=parse_epoch(field["end"]),
+        submit_s=parse_epoch(field["submit"]),
+        elapsed_s=parse_duration_s(field["elapsed"]),
+        left_s=parse_duration_s(field["left"]),
+        limit_s=parse_duration_s(field["limit"]),
+        priority=optional_int(field["priority"]),
+        dependency=optional(field["dependency"]),
+        gres=optional(field["gres"]),
+        user=field["user"],
+        name=field["name"],
+        comment=optional_text(field["comment"]),
+    )

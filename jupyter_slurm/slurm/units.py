@@ -1,0 +1,290 @@
+"""Slurm's quantities and the text for them: times, memory, node lists, arrays, TRES, exit codes.
+
+`parse_time_s` and `parse_memory_mib` read what a person types and complain; `parse_duration_s`,
+`parse_epoch`, `parse_tres` and `parse_exit` read what Slurm prints, where None means "not set".
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import Final
+
+_UNLIMITED: Final = frozenset({"unlimited", "infinite", "-1"})
+_UNIT_S: Final = {"d": 86400, "h": 3600, "m": 60, "s": 1}
+_MIB: Final = {"K": 2**-10, "M": 1, "G": 2**10, "T": 2**20, "P": 2**30}
+
+_DAYS_FORM = re.compile(r"([0-9]+)-([0-9]+)(?::([0-9]+))?(?::([0-9]+))?")
+_COLON_FORM = re.compile(r"([0-9]+)(?::([0-9]+))?(?::([0-9]+))?")
+_UNIT_FORM = re.compile(r"(?:([0-9]+)d)?(?:([0-9]+)h)?(?:([0-9]+)m)?(?:([0-9]+)s)?", re.IGNORECASE)
+_PRINTED = re.compile(r"(?:([0-9]+)-)?(?:([0-9]+):)?([0-9]+):([0-9]+(?:\.[0-9]+)?)")
+_MEMORY = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([KMGTP]?)(?:i?B)?", re.IGNORECASE)
+
+
+def parse_time_s(text: str) -> int | None:
+    """A time limit as typed, in seconds; None for no limit.
+
+    Takes sbatch's forms (`30` is minutes, `30:00` is minutes and seconds; sbatch(1), --time) and
+    the unit forms `30m`, `2h`, `1d12h`, `90s`. ValueError for anything else.
+
+    >>> parse_time_s("1-12"), parse_time_s("30"), parse_time_s("1d12h"), parse_time_s("UNLIMITED")
+    (129600, 1800, 129600, None)
+    """
+    word = text.strip()
+    if word.lower() in _UNLIMITED:
+        return None
+    if match := _DAYS_FORM.fullmatch(word):
+        days, hours, minutes, seconds = (int(part or 0) for part in match.groups())
+        return days * 86400 + hours * 3600 + minutes * 60 + seconds
+    if match := _COLON_FORM.fullmatch(word):
+        parts = [int(part) for part in match.groups() if part is not None]
+        if len(parts) < 3:
+            return parts[0] * 60 + (parts[1] if len(parts) == 2 else 0)
+        return parts[0] * 3600 + parts[1] * 60 + parts[2]
+    if word and (match := _UNIT_FORM.fullmatch(word)):
+        pairs = zip(match.groups(), _UNIT_S.values(), strict=True)
+        return sum(int(count) * unit for count, unit in pairs if count)
+    raise ValueError(
+        f"{text!r} is not a time: write minutes (30), H:MM:SS (1:00:00), D-HH (1-12), "
+        "units (30m, 2h, 1d12h) or UNLIMITED"
+    )
+
+
+def format_time(seconds: float | None) -> str:
+    """Slurm's `[D-]HH:MM:SS`, parts of a second dropped; `UNLIMITED` for None.
+
+    >>> format_time(1800), format_time(129600), format_time(None)
+    ('00:30:00', '1-12:00:00', 'UNLIMITED')
+    """
+    if seconds is None:
+        return "UNLIMITED"
+    minutes, second = divmod(int(seconds), 60)
+    hours, minute = divmod(minutes, 60)
+    days, hour = divmod(hours, 24)
+    clock = f"{hour:02}:{minute:02}:{second:02}"
+    return f"{days}-{clock}" if days else clock
+
+
+def parse_duration_s(text: str) -> float | None:
+    """A duration as squeue and sacct print it, in seconds.
+
+    None for whatever is no number of seconds: UNLIMITED, INVALID, NOT_SET, Partition_Limit, N/A.
+
+    >>> parse_duration_s("1-02:03:04"), parse_duration_s("00:01.500"), parse_duration_s("N/A")
+    (93784.0, 1.5, None)
+    """
+    match = _PRINTED.fullmatch(text.strip())
+    if match is None:
+        return None
+    days, hours, minutes, seconds = (float(part or 0) for part in match.groups())
+    return days * 86400 + hours * 3600 + minutes * 60 + seconds
+
+
+def parse_memory_mib(text: str) -> int:
+    """A memory size as typed, in MiB, rounded up; without a unit it is MiB (sbatch(1), --mem).
+
+    0 is Slurm's "all of the node's memory". ValueError for anything else than a size.
+
+    >>> parse_memory_mib("64G"), parse_memory_mib("1500"), parse_memory_mib("1.5G")
+    (65536, 1500, 1536)
+    """
+    match = _MEMORY.fullmatch(text.strip())
+    if match is None:
+        raise ValueError(f"{text!r} is not a memory size: write 500M, 64G or 1T (no unit: MiB)")
+    number, unit = match.groups()
+    return -int(-(float(number) * _MIB[unit.upper() or "M"]) // 1)
+
+
+def format_memory(mib: int) -> str:
+    """The shortest exact text: `64G`, `1500M`, `0` for all of a node's memory."""
+    for unit in ("P", "T", "G"):
+        size = int(_MIB[unit])
+        if mib >= size and mib % size == 0:
+            return f"{mib // size}{unit}"
+    return f"{mib}M" if mib else "0"
+
+
+_RANGE = re.compile(r"([0-9]+)(?:-([0-9]+))?")
+_NUMBERED = re.compile(r"(.*?)([0-9]+)", re.DOTALL)
+_MAX_NODES: Final = 1_000_000
+
+
+def parse_nodelist(text: str) -> list[str]:
+    """The names in a node list, in its order.
+
+    An unset list (`(null)`, `None assigned`) has none. ValueError for a bracket that does not
+    close, a range that is none, or more than a million names.
+
+    >>> parse_nodelist("n[001-003,7],gpu1")
+    ['n001', 'n002', 'n003', 'n7', 'gpu1']
+    """
+    if text.strip() in ("", "(null)", "None assigned", "N/A", "None"):
+        return []
+    names: list[str] = []
+    for part in _split_outside_brackets(text.strip()):
+        names.extend(_expand(part))
+        if len(names) > _MAX_NODES:
+            raise ValueError(f"the node list holds more than {_MAX_NODES} names: {text[:60]!r}")
+    return names
+
+
+def _split_outside_brackets(text: str) -> list[str]:
+    parts, depth = [""], 0
+    for char in text:
+        depth += {"[": 1, "]": -1}.get(char, 0)
+        if depth not in (0, 1):
+            break
+        if char == "," and depth == 0:
+            parts.append("")
+        else:
+            parts[-1] += char
+    if depth:
+        raise ValueError(f"{text!r} is not a node list: its brackets do not match")
+    return [part for part in parts if part]
+
+
+def _expand(part: str) -> list[str]:
+    prefix, bracket, rest = part.partition("[")
+    if not bracket:
+        return [part]
+    inside, _, suffix = rest.partition("]")
+    names: list[str] = []
+    for item in inside.split(","):
+        match = _RANGE.fullmatch(item)
+        if match is None:
+            raise ValueError(f"{item!r} in {part!r} is not a range of node numbers")
+        low, high = match.group(1), match.group(2) or match.group(1)
+        if not 0 <= int(high) - int(low) < _MAX_NODES:
+            raise ValueError(f"{item!r} in {part!r} is not a range of node numbers")
+        numbers = range(int(low), int(high) + 1)
+        names.extend(f"{prefix}{number:0{len(low)}}" for number in numbers)
+    return [name + tail for name in names for tail in _expand(suffix)] if suffix else names
+
+
+def format_nodelist(names: Iterable[str]) -> str:
+    """The list with runs of neighbouring names folded, the order kept.
+
+    >>> format_nodelist(["n001", "n002", "n003", "n7", "gpu1"])
+    'n[001-003],n7,gpu1'
+    """
+    runs: list[list[str]] = []
+    for name in names:
+        if runs and _follows(runs[-1][-1], name):
+            runs[-1].append(name)
+        else:
+            runs.append([name])
+    return ",".join(_fold(run) for run in runs)
+
+
+def _follows(before: str, name: str) -> bool:
+    first, second = _NUMBERED.fullmatch(before), _NUMBERED.fullmatch(name)
+    if first is None or second is None:
+        return False
+    next_number = str(int(first[2]) + 1).zfill(len(first[2]))
+    return second.groups() == (first[1], next_number)
+
+
+def _fold(run: Sequence[str]) -> str:
+    first, last = _NUMBERED.fullmatch(run[0]), _NUMBERED.fullmatch(run[-1])
+    if len(run) == 1 or first is None or last is None:
+        return run[0]
+    return f"{first[1]}[{first[2]}-{last[2]}]"
+
+
+_ARRAY_ITEM = re.compile(r"([0-9]+)(?:-([0-9]+)(?::([1-9][0-9]*))?)?")
+_MAX_ARRAY: Final = 4_000_001
+"""slurm.conf(5), MaxArraySize: 4000001 is the largest a site can set."""
+
+
+def parse_array(text: str) -> tuple[tuple[int, ...], int | None]:
+    """The task ids of `--array` in rising order, and the throttle after `%` (None: none).
+
+    >>> parse_array("1-7:2,20%4")
+    ((1, 3, 5, 7, 20), 4)
+    """
+    complaint = ValueError(f"{text!r} is not an array: write 1-8, 0-15:4 or 1,3,7, then maybe %4")
+    items, percent, limit = text.strip().partition("%")
+    if percent and not (limit.isascii() and limit.isdigit() and int(limit) > 0):
+        raise complaint
+    tasks: set[int] = set()
+    for item in items.split(","):
+        match = _ARRAY_ITEM.fullmatch(item)
+        if match is None:
+            raise complaint
+        low, high = int(match[1]), int(match[2] or match[1])
+        if high < low or high >= _MAX_ARRAY:
+            raise complaint
+        tasks.update(range(low, high + 1, int(match[3] or 1)))
+    return tuple(sorted(tasks)), int(limit) if percent else None
+
+
+def parse_tres(text: str) -> dict[str, float]:
+    """Trackable resources, `cpu=4,mem=64G,gres/gpu:a100=2`: memory in MiB, the rest as numbers.
+
+    What is no number is left out; Slurm's `0` or a missing `mem` can mean all of a node's memory.
+
+    >>> parse_tres("cpu=4,mem=2.5G,node=1,billing=4,gres/gpu:a100=2")["mem"]
+    2560.0
+    """
+    amounts: dict[str, float] = {}
+    for item in text.split(","):
+        name, equals, amount = item.strip().rpartition("=")
+        match = _MEMORY.fullmatch(amount)
+        if not equals or match is None:
+            continue
+        number, unit = float(match[1]), match[2].upper()
+        if name in ("mem", "vmem") or name.startswith("bb/"):
+            amounts[name] = number * _MIB[unit or "M"]
+        else:
+            amounts[name] = number * _MIB[unit] * 2**20 if unit else number
+    return amounts
+
+
+_GRES_GPU = re.compile(r"(?:gres[:/])?gpu(?::([^:=,()]+?))?(?:[:=]([0-9]+))?(?:\(.*)?")
+
+
+def gpus_in_tres(text: str) -> int:
+    """How many GPUs a TRES text (`gres/gpu=2,gres/gpu:a100=2`) or a gres text (`gpu:a100:2`) has.
+
+    The total without a type counts where there is one; a bare `gpu` is one GPU (sbatch(1), --gres).
+
+    >>> gpus_in_tres("cpu=1,gres/gpu=2,gres/gpu:a100=2"), gpus_in_tres("gres:gpu:a100:4(S:0-1)")
+    (2, 4)
+    """
+    untyped, typed = 0, 0
+    for item in re.split(r",(?![^()]*\))", text.strip()):
+        match = _GRES_GPU.fullmatch(item.strip())
+        if match is None:
+            continue
+        kind, count = match.groups()
+        if kind is not None and count is None and kind.isdigit():
+            kind, count = None, kind
+        if kind is None:
+            untyped += int(count or 1)
+        else:
+            typed += int(count or 1)
+    return untyped or typed
+
+
+def parse_epoch(text: str) -> float | None:
+    """A point in time as Slurm prints it, in UTC epoch seconds; None for `N/A`, `Unknown`, `None`.
+
+    Takes epoch seconds (`SLURM_TIME_FORMAT=%s`) and the default ISO form, which is local time of
+    the machine that printed it.
+    """
+    word = text.strip()
+    if word.isascii() and word.isdigit():
+        return float(word) or None
+    try:
+        return datetime.fromisoformat(word).timestamp()
+    except ValueError:
+        return None
+
+
+def parse_exit(text: str) -> tuple[int, int] | None:
+    """`code:signal` of scontrol and sacct; None where there is none.
+
+    >>> parse_exit("1:0"), parse_exit("0:9"), parse_exit("")
+    ((1, 0), (0, 9), None)
+    """
+    match = re.fullmatch(r"([0-9]+):([0-9]+)", text.strip())
+    return (int(match[1]), int(match[2])) if match else None
