@@ -28,7 +28,7 @@ def private_dir(path: Path) -> Path:
     if info.st_uid != os.getuid():
         raise ConfigError(
             f"{path} belongs to another user (uid {info.st_uid}).",
-            hint="Remove it, or point JUPYTER_DATA_DIR and JUPYTER_RUNTIME_DIR to folders of yours.",
+            hint="Remove it, or point JUPYTER_DATA_DIR and JUPYTER_RUNTIME_DIR elsewhere.",
         )
     if stat.S_IMODE(info.st_mode) & 0o077:
         path.chmod(0o700)

@@ -1,1 +1,1 @@
-"""A job's life: from a JobSpec to files on the cluster, to Slurm, and back to outputs and values."""
+"""A job's life: from a JobSpec to files on the cluster, to Slurm, back to outputs and values."""

@@ -121,6 +121,6 @@ class SlurmCluster:
 def _silent(name: str, argv: Sequence[str], words: str) -> ControllerError:
     return ControllerError(
         f"Slurm's controller on {name} does not answer `{argv[0]}`.",
-        hint="Nothing is lost: it is asked again by itself. `scontrol ping` tells whether it is up.",
+        hint="Nothing is lost, it is asked again. `scontrol ping` tells whether it is up.",
         detail=words or None,
     )

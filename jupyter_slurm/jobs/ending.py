@@ -229,8 +229,6 @@ class _GoesOnError(Exception):
         self.restarts = restarts
 
 
-
-
 def _usage(
     job: Job, result: RunnerResult | None, started_s: float | None, ended_s: float
 ) -> Usage | None:

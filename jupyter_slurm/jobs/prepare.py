@@ -21,7 +21,7 @@ from jupyter_slurm.slurm import options as sbatch_options
 from jupyter_slurm.slurm import sbatch
 from jupyter_slurm.wire import JobKind, JobSpec
 
-TOKEN = "jslurm:"
+_TOKEN = "jslurm:"  # noqa: S105 (a label, no secret)
 """Before our id in a job's comment, by which a job is found again whose id was never heard."""
 
 _ID = re.compile(r"[a-z2-7]{8}")
@@ -50,7 +50,7 @@ class Site:
 
 
 def comment_token(job_id: str) -> str:
-    return f"{TOKEN}{job_id}"
+    return f"{_TOKEN}{job_id}"
 
 
 def slurm_name(spec: JobSpec) -> str:
@@ -266,5 +266,3 @@ def _directive(script: str, long: str, short: str | None = None) -> str | None:
     names = rf"--{long}(?:=|\s+)" + (rf"|-{short}\s*" if short else "")
     found = re.findall(rf"^#SBATCH\s.*?(?:{names})(\"[^\"]*\"|'[^']*'|\S+)", script, re.MULTILINE)
     return found[-1].strip("\"'") if found else None
-
-

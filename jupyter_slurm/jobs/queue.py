@@ -45,7 +45,7 @@ def _entry(row: squeue.QueueRow, ours: Mapping[str, str]) -> QueueEntry:
         started_s=row.start_s if not waits else None,
         start_estimate_s=row.start_s if waits else None,
         elapsed_s=row.elapsed_s,
-        limit_s=row.limit_s,
+        limit_s=int(row.limit_s) if row.limit_s is not None else None,
         id=ours.get(row.slurm_id) or ours.get(row.array_job_id or ""),
     )
 

@@ -57,9 +57,7 @@ def render_environment(env: Mapping[str, str]) -> str:
 
 
 def _command(argv: Sequence[str]) -> str:
-    return " ".join(
-        '"$attempt"' if word == "{attempt}" else shlex.quote(word) for word in argv
-    )
+    return " ".join('"$attempt"' if word == "{attempt}" else shlex.quote(word) for word in argv)
 
 
 def _traps(signal: tuple[str, str] | None) -> str:
@@ -134,16 +132,17 @@ hand_on() {{ [ -n "$child" ] && kill -"$1" "$child" 2>/dev/null; }}
 finish() {{
   trap - EXIT; trap '' TERM INT
   printf -v seconds '%(%s)T' -1
-  write "exit.$attempt.json" \\
-    "{{\\"exit_code\\": $rc, \\"signal\\": \\"$caught\\", \\"time_s\\": $seconds}}" || rc={no_room_exit}
+  printf -v ended '{{"exit_code": %d, "signal": "%s", "time_s": %d}}' "$rc" "$caught" "$seconds"
+  write "exit.$attempt.json" "$ended" || rc={no_room_exit}
   exit "$rc"
 }}
 trap finish EXIT
 {signals}
 
 printf -v seconds '%(%s)T' -1
-write "started.$attempt.json" "{{\\"slurm_id\\": \\"$SLURM_JOB_ID\\", \\
-\\"node\\": \\"${{SLURMD_NODENAME:-$HOSTNAME}}\\", \\"time_s\\": $seconds}}" || {{ rc={no_room_exit}; exit $rc; }}
+printf -v began '{{"slurm_id": "%s", "node": "%s", "time_s": %d}}' \\
+  "$SLURM_JOB_ID" "${{SLURMD_NODENAME:-$HOSTNAME}}" "$seconds"
+write "started.$attempt.json" "$began" || {{ rc={no_room_exit}; exit $rc; }}
 
 {prepare}
 
@@ -152,7 +151,10 @@ child=$!
 # `wait` comes back early when a trapped signal arrives: only a child that is gone has ended.
 while :; do
   wait "$child"; rc=$?
-  kill -0 "$child" 2>/dev/null || {{ wait "$child" 2>/dev/null; last=$?; [ $last = 127 ] || rc=$last; break; }}
+  kill -0 "$child" 2>/dev/null && continue
+  wait "$child" 2>/dev/null; last=$?
+  [ $last = 127 ] || rc=$last
+  break
 done
 exit "$rc"
 """

@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path, PurePosixPath
 
@@ -193,7 +194,7 @@ class Service:
         def work() -> None:
             try:
                 pursuit.run()
-            except Exception as exc:
+            except Exception as exc:  # noqa: BLE001 (a worker never dies silently)
                 _log.exception("the submission of %s stumbled", job_id)
                 pursuit.give_up(exc)
             self._watch(cluster).look()
@@ -205,9 +206,7 @@ class Service:
         try:
             cluster = self._cluster(record.job.cluster)
         except JupyterSlurmError as exc:
-            self._book.change(
-                record.job.id, problem=exc.problem(), problem_since_s=self._started_s
-            )
+            self._book.change(record.job.id, problem=exc.problem(), problem_since_s=self._started_s)
             return
         if record.job.slurm_id is None:
             self._pursue(record.job.id, cluster)
@@ -252,7 +251,7 @@ class Service:
             left_s = deadline_s - time.monotonic()
             if news or job.state.final or left_s <= 0 or self._stop.is_set():
                 break
-            if not self._book.wait(lambda seen=stirs: self._book.stirs != seen, left_s):
+            if not self._book.wait(self._stirred_since(stirs), left_s):
                 break
         following = Cursor(
             chunk.cursor.attempt, chunk.cursor.output, chunk.cursor.log, job.revision
@@ -353,7 +352,7 @@ class Service:
         if job.slurm_id is not None and not job.state.final:
             stirs = self._book.stirs
             self._watch(self._cluster(job.cluster)).ask_now()
-            self._book.wait(lambda: self._book.stirs != stirs, queue.ASK_WAIT_S)
+            self._book.wait(self._stirred_since(stirs), queue.ASK_WAIT_S)
         return self._book.job(job_id)
 
     def _update(self, job_id: str, verb: queue.Verb) -> Job:
@@ -401,6 +400,9 @@ class Service:
 
     # --- parts ---
 
+    def _stirred_since(self, stirs: int) -> Callable[[], bool]:
+        return lambda: self._book.stirs != stirs
+
     def _cluster(self, name: str | None) -> SlurmCluster:
         """The cluster of that name, opened anew when its profile has changed."""
         profile = self._profiles.load().get(name)
@@ -419,4 +421,3 @@ class Service:
             if cluster.name not in self._watches:
                 self._watches[cluster.name] = Watch(self._book, cluster)
             return self._watches[cluster.name]
-

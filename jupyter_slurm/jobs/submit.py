@@ -1,10 +1,10 @@
 """The submission of one job: pursued until it is known what became of it.
 
-Law: a job is recorded, with its token, before sbatch is called; before sbatch is called again it is
-looked up, twice, with a pause between. An answer can be lost at any point (a controller that takes
-the job and answers after sbatch's time-out; this process killed while sbatch runs): then the id is
-in the folder's `submitted` file, or in the queue under the token, or in the file that the job writes
-when it starts.
+Law: a job is recorded, with its token, before sbatch is called; before sbatch is called again it
+is looked up, twice, with a pause between. An answer can be lost at any point (a controller that
+takes the job and answers after sbatch's time-out; this process killed while sbatch runs): then the
+id is in the folder's `submitted` file, or in the queue under the token, or in the file that the job
+writes when it starts.
 """
 
 from __future__ import annotations
@@ -143,9 +143,9 @@ class Pursuit:
         answer = sbatch.parse(said) if said else None
         if answer is not None:
             return answer[0]
-        started = self._cluster.transport.read(self._dir.started(0))
-        if started:
-            return parse_started(started).slurm_id
+        started = parse_started(self._cluster.transport.read(self._dir.started(0)) or b"")
+        if started is not None:
+            return started.slurm_id
         rows = squeue.parse(self._cluster.ask(squeue.mine_argv(self._cluster.transport.user())))
         token = comment_token(self._id)
         for row in rows:
@@ -212,5 +212,3 @@ class Pursuit:
 
     def _clear_problem(self) -> None:
         self._book.change(self._id, problem=None, problem_since_s=None)
-
-

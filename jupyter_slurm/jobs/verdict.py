@@ -2,8 +2,8 @@
 
 The order of belief (slurm.conf(5) MinJobAge, sacct(1); measured over Slurm 20.11 to 25.x): the exit
 code is the one that our own script wrote; Slurm names the cause; with neither, traces in the log
-are read, and the verdict says so (`inferred`); with nothing at all the job is LOST. Absence is never
-success.
+are read, and the verdict says so (`inferred`); with nothing at all the job is LOST. Absence is
+never success.
 """
 
 from __future__ import annotations
@@ -157,7 +157,9 @@ def _by_cause(
     evidence: Evidence, slurm: SlurmVerdict, state: JobState, *, inferred: bool
 ) -> Verdict:
     exit_code = evidence.exit.exit_code if evidence.exit is not None else slurm.exit_code
-    found = diagnosis.diagnose(state.value, exit_code, slurm.signal, evidence.slurm_out + evidence.log_tail)
+    found = diagnosis.diagnose(
+        state.value, exit_code, slurm.signal, evidence.slurm_out + evidence.log_tail
+    )
     why = found.sentence if found else f"Slurm ended it: {state}."
     if state is JobState.CANCELLED:
         why = _cancelled_by(evidence, slurm)
@@ -205,9 +207,7 @@ def _by_slurm_alone(evidence: Evidence, slurm: SlurmVerdict) -> Verdict:
         )
     if slurm.state is JobState.COMPLETED:
         return Verdict(state=JobState.COMPLETED, why="It has ended well.", exit_code=0)
-    found = diagnosis.diagnose(
-        slurm.state.value, slurm.exit_code, slurm.signal, evidence.log_tail
-    )
+    found = diagnosis.diagnose(slurm.state.value, slurm.exit_code, slurm.signal, evidence.log_tail)
     return Verdict(
         state=slurm.state,
         why=found.sentence if found else f"Slurm says {slurm.state}.",
@@ -228,8 +228,8 @@ def _nobody_knows(evidence: Evidence) -> Verdict:
         )
     return Verdict(
         state=JobState.LOST,
-        why="Slurm no longer knows it, and it left no word of how it ended: it was killed outright, "
-        "or its node failed.",
+        why="Slurm no longer knows it, and it left no word of how it ended: it was killed "
+        "outright, or its node failed.",
         advice="Its output so far is kept; ask the cluster's support with its Slurm id.",
         inferred=True,
     )

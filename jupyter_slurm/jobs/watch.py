@@ -88,7 +88,7 @@ class Watch:
         while not self._stop.is_set():
             try:
                 work()
-            except Exception:
+            except Exception:  # noqa: BLE001 (see above)
                 _log.exception("the watcher of %s stumbled", self._cluster.name)
                 self._stop.wait(self._cluster.profile.poll_s)
 
@@ -114,7 +114,9 @@ class Watch:
             if found:
                 self._book.nudge()
 
-    def _files_wanted(self) -> dict[PurePosixPath, tuple[str, Callable[[str, PurePosixPath], None]]]:
+    def _files_wanted(
+        self,
+    ) -> dict[PurePosixPath, tuple[str, Callable[[str, PurePosixPath], None]]]:
         wanted: dict[PurePosixPath, tuple[str, Callable[[str, PurePosixPath], None]]] = {}
         for record in self._book.live(self._cluster.name):
             job = record.job
@@ -144,6 +146,8 @@ class Watch:
         if not data or job.state.final:
             return
         started = parse_started(data)
+        if started is None:
+            return
         changes: dict[str, object] = {
             "started_s": started.time_s,
             "nodes": (started.node,),
@@ -233,8 +237,10 @@ class Watch:
         if states.is_terminal(row.state):
             self._settle(job, row)
             return
-        if job.state is JobState.RUNNING and row.state == "PENDING" and (
-            job.state_since_s > began_s
+        if (
+            job.state is JobState.RUNNING
+            and row.state == "PENDING"
+            and (job.state_since_s > began_s)
         ):
             return  # the listing is older than what the job's files said
         state = _state(row.state)
@@ -288,7 +294,7 @@ class Watch:
     def _find_out(self, job: Job, row: QueueRow | None) -> None:
         try:
             Ending(self._book, self._cluster, job, row, self._stop).run()
-        except Exception:
+        except Exception:  # noqa: BLE001 (a worker never dies silently)
             _log.exception("how %s ended could not be found out; it is tried again", job.id)
             self._stop.wait(self._cluster.profile.poll_s)
         finally:

@@ -14,7 +14,18 @@ from hypothesis import strategies as st
 
 from jupyter_slurm.jobs.script import ScriptPlan, render_environment, render_script
 
-HOSTILE = ["plain", "two words", "it's", 'say "hi"', "$HOME", "`id`", "$(id)", "a\nb", "ünï", "a\\b"]
+HOSTILE = [
+    "plain",
+    "two words",
+    "it's",
+    'say "hi"',
+    "$HOME",
+    "`id`",
+    "$(id)",
+    "a\nb",
+    "ünï",
+    "a\\b",
+]
 
 
 def run(
@@ -66,9 +77,13 @@ def test_words_of_the_command_arrive_unchanged(tmp_path: Path, word: str) -> Non
 
 @settings(max_examples=25, deadline=None)
 @given(st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=50))
-def test_environment_values_arrive_unchanged(tmp_path_factory: pytest.TempPathFactory, value: str) -> None:
+def test_environment_values_arrive_unchanged(
+    tmp_path_factory: pytest.TempPathFactory, value: str
+) -> None:
     folder = tmp_path_factory.mktemp("env")
-    (folder / "env.sh").write_text(render_environment({"VALUE": value}), encoding="utf-8", newline="")
+    (folder / "env.sh").write_text(
+        render_environment({"VALUE": value}), encoding="utf-8", newline=""
+    )
     plan = ScriptPlan("t", str(folder), ["sh", "-c", 'printf %s "$VALUE"'], has_environment=True)
     run(folder, plan)
     assert (folder / "log.0").read_bytes() == value.encode()

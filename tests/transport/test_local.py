@@ -19,7 +19,7 @@ def transport() -> LocalTransport:
 
 
 def test_words_output_and_exit_code_come_through(transport: LocalTransport) -> None:
-    word = "it's \"a\" $HOME\n`x` ü"
+    word = 'it\'s "a" $HOME\n`x` ü'
     done = transport.run(["sh", "-c", 'printf %s "$1"; echo e >&2; exit 3', "sh", word])
     assert done == (3, word.encode(), b"e\n")
 
@@ -53,7 +53,7 @@ def test_a_folder_is_delivered_private_and_the_command_runs_in_it(
 ) -> None:
     big = tmp_path / "big"
     big.write_bytes(b"x" * 1000)
-    folder = PurePosixPath(tmp_path / "root" / "it's \"a\" job")
+    folder = PurePosixPath(tmp_path / "root" / 'it\'s "a" job')
     done = transport.deliver(folder, {"a": b"1", "big": big}, ["sh", "-c", "cat a; ls"])
     assert done.stdout.split() == [b"1a", b"big"]
     assert not big.exists()
