@@ -1,0 +1,53 @@
+"""`jupyter slurm …`: words on a terminal -> calls of the Api or of the local cluster.
+
+`main` reads the words, runs a command and turns errors into a sentence and an exit code. Inside:
+`parser` (the words), `local` (up, down, status, agent), `jobs` (what is there), `submit`, `follow`
+(a job's output as it comes), `terminal` (what goes to stdout and stderr), `table`.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+
+from jupyter_slurm.cli.command import Connect
+from jupyter_slurm.cli.parser import parse
+from jupyter_slurm.errors import JupyterSlurmError, RequestError
+
+_INTERRUPTED = 130
+"""128 + SIGINT, as a shell says it."""
+_CLOSED_PIPE = 141
+"""128 + SIGPIPE."""
+
+
+def main(argv: Sequence[str] | None = None, connect: Connect | None = None) -> int:
+    """Runs one command line; gives its exit code: 0, 1 for a failure, 2 for what was typed wrong.
+
+    `submit` and `attach` give the exit code of the job. `connect` is how the Api is reached.
+    """
+    words = sys.argv[1:] if argv is None else list(argv)
+    try:
+        command, args = parse(words)
+        code = command(args, connect or _connect())
+        sys.stdout.flush()
+    except JupyterSlurmError as exc:
+        if os.environ.get("JUPYTER_SLURM_DEBUG"):
+            raise
+        sys.stdout.flush()
+        sys.stderr.write(f"jupyter slurm: {exc}\n")
+        return 2 if isinstance(exc, RequestError) else 1
+    except KeyboardInterrupt:
+        sys.stderr.write("\n")
+        return _INTERRUPTED
+    except BrokenPipeError:
+        # Whoever read our output has gone (`| head`); Python must not try to write the rest.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return _CLOSED_PIPE
+    return code
+
+
+def _connect() -> Connect:
+    from jupyter_slurm.client import connect  # noqa: PLC0415 - not needed to print the help
+
+    return connect

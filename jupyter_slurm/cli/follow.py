@@ -1,0 +1,128 @@
+"""Follows a job from its first output to its end, on a terminal; exit codes for a shell.
+
+Knows no command's words: who calls has the job.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from pathlib import Path
+
+from jupyter_slurm import card, notebooks
+from jupyter_slurm.api import Api
+from jupyter_slurm.cli.terminal import Terminal
+from jupyter_slurm.notebooks import Executed
+from jupyter_slurm.outcome import failure
+from jupyter_slurm.wire import DisplayData, Job, JobState, LogChunk, Output, Stream
+
+_WAIT_S = 20.0
+_TICK_S = 2.0
+"""How often the clock of a job that waits moves on a terminal; only the agent is asked."""
+
+
+def follow(api: Api, job: Job) -> int:
+    """Shows all output of `job` until its end, then how it ended; Ctrl-C leaves the job alone.
+
+    Gives the job's exit code, 128 + the signal's number, or 1 where it failed without either.
+    """
+    terminal = Terminal(sys.stdout, sys.stderr)
+    try:
+        last = _Follower(api, terminal).run(job)
+    except KeyboardInterrupt:
+        terminal.close()
+        terminal.note(come_back(job))
+        raise
+    finally:
+        terminal.close()
+    result = api.result(last.id)
+    terminal.note(card.plain(result.job, time.time()))
+    failed = failure(result)
+    if failed is not None and result.job.state is JobState.COMPLETED:
+        terminal.note(str(failed))
+    api.delivered(last.id)
+    return 0 if failed is None else exit_code(result.job)
+
+
+def print_text(api: Api, job: Job) -> None:
+    """Prints what `job` has printed so far, stdout and stderr alike."""
+    chunk = _print_page(api, job, "", wait_s=0.0)
+    while chunk.outputs and not chunk.end:
+        chunk = _print_page(api, job, chunk.cursor, wait_s=0.0)
+
+
+def print_all_text(api: Api, job: Job) -> None:
+    """The same, and what it prints until its end."""
+    chunk = _print_page(api, job, "", wait_s=_WAIT_S)
+    while not chunk.end:
+        chunk = _print_page(api, job, chunk.cursor, wait_s=_WAIT_S)
+
+
+def _print_page(api: Api, job: Job, cursor: str, *, wait_s: float) -> LogChunk:
+    chunk = api.logs(job.id, cursor, wait_s=wait_s, budget_bytes=None)
+    text = "".join(output.text for output in chunk.outputs if isinstance(output, Stream))
+    sys.stdout.write(text.encode("utf-8", "replace").decode())
+    sys.stdout.flush()
+    return chunk
+
+
+def come_back(job: Job) -> str:
+    """The sentence for whoever leaves a job that goes on."""
+    return (
+        f"{card.title(job)} goes on: `jupyter slurm attach {job.id}` shows its output, "
+        f"`jupyter slurm cancel {job.id}` stops it."
+    )
+
+
+def exit_code(job: Job) -> int:
+    """What a shell should be told of a job that has failed: never 0."""
+    if job.signal:
+        return 128 + job.signal
+    return (job.exit_code or 0) & 0xFF or 1
+
+
+class _Follower:
+    def __init__(self, api: Api, terminal: Terminal) -> None:
+        self._api = api
+        self._terminal = terminal
+        self._executed = Executed()
+
+    def run(self, job: Job) -> Job:
+        cursor = ""
+        self._terminal.progress(job)
+        while True:
+            wait_s = _TICK_S if self._terminal.live and job.started_s is None else _WAIT_S
+            chunk = self._api.logs(job.id, cursor, wait_s=wait_s, budget_bytes=None)
+            cursor, job = chunk.cursor, chunk.job
+            for output in chunk.outputs:
+                self._show(output)
+            self._terminal.progress(job)
+            if chunk.end:
+                self._save(job)
+                return job
+
+    def _show(self, output: Output) -> None:
+        self._executed.add(output)
+        if not (isinstance(output, DisplayData) and notebooks.is_marker(output)):
+            self._terminal.output(output)
+            return
+        if (error := notebooks.allowed_error(output)) is not None:
+            self._terminal.output(error)
+        elif (position := notebooks.cell_begun(output)) is not None:
+            self._terminal.note(f"── cell {position + 1} of {self._executed.cells}")
+
+    def _save(self, job: Job) -> None:
+        text = self._executed.text()
+        if text is None or job.notebook is None:
+            return
+        path = Path(job.notebook)
+        path = path.with_name(f"{path.stem}.executed.ipynb")
+        part = path.with_name(f".{path.name}.{os.getpid()}")
+        try:
+            part.write_text(text, encoding="utf-8", errors="replace")
+            part.replace(path)
+        except OSError as exc:
+            self._terminal.note(f"{path} cannot be written: {exc.strerror}.")
+        else:
+            self._terminal.note(f"The executed notebook is {path}.")

@@ -1,0 +1,163 @@
+"""Commands that look at clusters and jobs, and those that end them.
+
+Each asks the agent and shows what it says; `submit.py` has those that wait for a job.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from argparse import Namespace
+from collections.abc import Callable, Sequence
+
+from jupyter_slurm import card
+from jupyter_slurm.api import Api
+from jupyter_slurm.cli import follow
+from jupyter_slurm.cli.command import Connect
+from jupyter_slurm.cli.table import as_json, table
+from jupyter_slurm.errors import JupyterSlurmError
+from jupyter_slurm.wire import Check, Job, QueueEntry
+
+
+def cluster_name(args: Namespace) -> str | None:
+    """The cluster that the words, or else this shell's environment, name. None: the default."""
+    return args.cluster or os.environ.get("JUPYTER_SLURM_CLUSTER") or None
+
+
+def clusters(args: Namespace, connect: Connect) -> int:
+    known = connect().clusters()
+    if args.json:
+        sys.stdout.write(as_json(known))
+        return 0
+    if not known:
+        sys.stdout.write("No cluster yet: `jupyter slurm up` starts one on this machine.\n")
+        return 0
+    rows = [
+        [
+            "*" if one.default else "",
+            one.name,
+            one.host or "this machine",
+            one.runtime,
+            ", ".join(one.images),
+            one.problem.message if one.problem else one.origin,
+        ]
+        for one in known
+    ]
+    sys.stdout.write(table(["", "NAME", "HOST", "RUNTIME", "IMAGES", "FROM"], rows))
+    return 0
+
+
+def doctor(args: Namespace, connect: Connect) -> int:
+    """Exit code 1 when something is wrong."""
+    checks = connect().doctor(cluster_name(args))
+    sys.stdout.write(as_json(checks) if args.json else "".join(map(_check_text, checks)))
+    return 1 if any(check.ok is False for check in checks) else 0
+
+
+def jobs(args: Namespace, connect: Connect) -> int:
+    known = connect().jobs(args.cluster)
+    if args.json:
+        sys.stdout.write(as_json(known))
+    elif known:
+        head = ["ID", "SLURM", "CLUSTER", "NAME", "STATE", "TIME", "NODES", "NOTE"]
+        sys.stdout.write(table(head, [_job_row(job) for job in known]))
+    else:
+        sys.stdout.write("You have no jobs here.\n")
+    return 0
+
+
+def queue(args: Namespace, connect: Connect) -> int:
+    entries = connect().queue(cluster_name(args))
+    if args.json:
+        sys.stdout.write(as_json(entries))
+    elif entries:
+        head = ["SLURM", "ID", "USER", "PARTITION", "NAME", "STATE", "TIME", "GPUS", "NODES", "WHY"]
+        sys.stdout.write(table(head, [_queue_row(entry) for entry in entries]))
+    else:
+        sys.stdout.write("The queue is empty.\n")
+    return 0
+
+
+def logs(args: Namespace, connect: Connect) -> int:
+    """What was printed, stdout and stderr in order; with `--follow` also what is still to come."""
+    api = connect()
+    job = api.job(args.id)
+    if args.follow:
+        follow.print_all_text(api, job)
+    else:
+        follow.print_text(api, job)
+    return 0
+
+
+def why(args: Namespace, connect: Connect) -> int:
+    job = connect().why(args.id)
+    sys.stdout.write(as_json(job) if args.json else card.plain(job, time.time()) + "\n")
+    return 0
+
+
+def cancel(args: Namespace, connect: Connect) -> int:
+    api = connect()
+
+    def one(job_id: str) -> str:
+        job = api.cancel(job_id)
+        return f"{card.title(job)}: {card.headline(job, time.time())}"
+
+    return _each(args.ids, one)
+
+
+def forget(args: Namespace, connect: Connect) -> int:
+    api: Api = connect()
+
+    def one(job_id: str) -> str:
+        api.forget(job_id)
+        return f"job {job_id} is forgotten"
+
+    return _each(args.ids, one)
+
+
+def _each(ids: Sequence[str], act: Callable[[str], str]) -> int:
+    """One that fails does not keep the others from being tried."""
+    failed = False
+    for job_id in ids:
+        try:
+            sys.stdout.write(act(job_id) + "\n")
+        except JupyterSlurmError as exc:
+            failed = True
+            sys.stderr.write(f"{job_id}: {exc}\n")
+    return 1 if failed else 0
+
+
+def _check_text(check: Check) -> str:
+    mark = {True: "✔", False: "✖", None: "·"}[check.ok]
+    return f"{mark} {check.sentence}\n" + (f"    {check.hint}\n" if check.hint else "")
+
+
+def _job_row(job: Job) -> list[str]:
+    begun_s = job.started_s or job.submitted_s or job.created_s
+    note = job.problem.message if job.problem else job.why
+    return [
+        job.id,
+        job.slurm_id or "",
+        job.cluster,
+        job.name,
+        job.state,
+        card.duration((job.ended_s or time.time()) - begun_s),
+        ",".join(job.nodes),
+        note or "",
+    ]
+
+
+def _queue_row(entry: QueueEntry) -> list[str]:
+    return [
+        entry.slurm_id,
+        entry.id or "",
+        entry.user,
+        entry.partition,
+        entry.name,
+        entry.state,
+        "" if entry.elapsed_s is None else card.duration(entry.elapsed_s),
+        str(entry.gpus or ""),
+        entry.nodes or "",
+        entry.why or entry.reason or "",
+    ]

@@ -1,0 +1,127 @@
+"""Commands about this machine: the private Slurm (`up`, `down`, `status`) and the agent."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import signal
+import sys
+import time
+from argparse import Namespace
+
+from jupyter_slurm import card, local_cluster, places
+from jupyter_slurm.cli.command import Connect
+from jupyter_slurm.cli.table import as_json
+from jupyter_slurm.errors import AgentError, RequestError
+from jupyter_slurm.local_cluster import LocalSpec, LocalStatus
+from jupyter_slurm.slurm.units import parse_memory_mib
+from jupyter_slurm.wire import AgentStatus
+
+_SHAPE = ("nodes", "cpus", "gpus", "gpu_type", "accounting", "runtime")
+
+
+def up(args: Namespace, connect: Connect) -> int:
+    """What is not asked for stays as it was when the cluster was last up."""
+    del connect
+    known = local_cluster.status(args.name)
+    base = known.spec if known else LocalSpec(name=args.name)
+    asked = {name: value for name in _SHAPE if (value := getattr(args, name)) is not None}
+    if args.memory is not None:
+        asked["memory_mib"] = _memory_mib(args.memory)
+    status = local_cluster.up(dataclasses.replace(base, **asked), _say)
+    sys.stdout.write(_sentence(status) + "\n")
+    sys.stdout.write(
+        "In a notebook: `%load_ext jupyter_slurm`, then cells that begin with `%%slurm`.\n"
+        f"Slurm's own commands: SLURM_CONF={status.conf} squeue\n"
+        f"To stop it: jupyter slurm down{_name_option(status)}\n"
+    )
+    return 0
+
+
+def down(args: Namespace, connect: Connect) -> int:
+    del connect
+    if local_cluster.status(args.name) is None:
+        sys.stdout.write(f"There is no private cluster `{args.name}`.\n")
+        return 0
+    local_cluster.down(args.name, purge=args.purge, say=_say)
+    if args.purge:
+        sys.stdout.write(f"`{args.name}` is gone, with all its files.\n")
+    else:
+        sys.stdout.write(f"`{args.name}` is stopped. `jupyter slurm up` brings its queue back.\n")
+    return 0
+
+
+def status(args: Namespace, connect: Connect) -> int:
+    """Starts nothing: an agent that does not run is said not to run."""
+    del connect
+    cluster = local_cluster.status(args.name)
+    found = _agent()
+    if args.json:
+        sys.stdout.write(as_json({"local": cluster, "agent": found}))
+        return 0
+    sys.stdout.write(
+        (_sentence(cluster) if cluster else f"There is no private cluster `{args.name}`.") + "\n"
+    )
+    for daemon in cluster.daemons if cluster else ():
+        name = f"{daemon.program} {daemon.node or ''}".rstrip()
+        sys.stdout.write(f"  {name}: {f'pid {daemon.pid}' if daemon.running else 'not running'}\n")
+    sys.stdout.write(_agent_text(found))
+    return 0
+
+
+def agent(args: Namespace, connect: Connect) -> int:
+    """`agent status` and `agent stop`; the jobs go on, and the next command starts it again."""
+    del connect
+    found = _agent()
+    if args.what == "stop" and found is not None:
+        if found.host != places.host():
+            raise AgentError(f"The agent runs on {found.host}; stop it there.")
+        os.kill(found.pid, signal.SIGTERM)
+        sys.stdout.write("The agent is told to end. Jobs go on.\n")
+    else:
+        sys.stdout.write(as_json(found) if args.json else _agent_text(found))
+    return 0
+
+
+def _agent() -> AgentStatus | None:
+    from jupyter_slurm.client import find  # noqa: PLC0415 - most commands here do without
+
+    client = find()
+    return client.status() if client else None
+
+
+def _agent_text(agent: AgentStatus | None) -> str:
+    if agent is None:
+        return "The agent does not run; the next command that needs it starts it.\n"
+    return (
+        f"The agent runs (pid {agent.pid}, version {agent.version}) for "
+        f"{card.duration(time.time() - agent.started_s)}: {agent.live_jobs} unfinished jobs, "
+        f"{agent.memory_mib:.0f} MiB, {agent.cpu_s:.1f} s of CPU. Its log: {agent.log}\n"
+    )
+
+
+def _sentence(cluster: LocalStatus) -> str:
+    spec = cluster.spec
+    state = "is up" if cluster.running else "is down" if cluster.stopped else "is not all up"
+    nodes = "1 node" if spec.nodes == 1 else f"{spec.nodes} nodes, each"
+    gpus = f" and {spec.gpus} pretended GPUs ({spec.gpu_type})" if spec.gpus else ""
+    return (
+        f"The cluster `{spec.name}` {state}: {cluster.version}, {nodes} with {spec.cpus} CPUs, "
+        f"{card.memory(spec.memory_mib)}{gpus}."
+    )
+
+
+def _name_option(status: LocalStatus) -> str:
+    return "" if status.spec.name == "local" else f" --name {status.spec.name}"
+
+
+def _memory_mib(text: str) -> int:
+    try:
+        return parse_memory_mib(text)
+    except ValueError as exc:
+        raise RequestError(f"--memory: {exc}") from exc
+
+
+def _say(text: str) -> None:
+    sys.stderr.write(text + "\n")
+    sys.stderr.flush()

@@ -1,0 +1,132 @@
+"""The words of the command line: the commands and what each takes. Runs none of them."""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import importlib.metadata
+from argparse import ArgumentParser, Namespace
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+from jupyter_slurm.cli import jobs, local, submit
+from jupyter_slurm.cli.command import Command
+from jupyter_slurm.errors import RequestError
+
+_DESCRIPTION = "Jobs on a Slurm cluster: the same ones in terminals and in notebooks."
+_EPILOG = (
+    "`jupyter slurm COMMAND --help` tells more of each. JUPYTER_SLURM_CLUSTER names the cluster "
+    "where --cluster does not."
+)
+
+
+def parse(words: Sequence[str]) -> tuple[Command, Namespace]:
+    """The command that `words` name, and its arguments.
+
+    SystemExit, the message printed, where they are not understood (2) or ask for help (0).
+    """
+    parser = _Parser("jupyter slurm", description=_DESCRIPTION, epilog=_EPILOG, allow_abbrev=False)
+    parser.add_argument("--version", action=_Version, nargs=0, help="print the version")
+    commands = _Commands(parser)
+    _local_commands(commands)
+    _job_commands(commands)
+    first = words[0] if words else "--help"
+    if not first.startswith("-") and first not in commands.names():
+        near = difflib.get_close_matches(first, commands.names(), n=1)
+        raise RequestError(
+            f"`{first}` is no command" + (f"; did you mean `{near[0]}`?" if near else "."),
+            hint=f"Commands: {', '.join(commands.names())}.",
+        )
+    args = parser.parse_args(words or ["--help"])
+    return args.command, args
+
+
+class _Parser(ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"{self.prog}: {message}\n`{self.prog} --help` tells what it takes.\n")
+
+
+class _Version(argparse.Action):
+    """Prints the version; it is looked up only when somebody asks."""
+
+    def __call__(self, parser: ArgumentParser, *_: Any) -> NoReturn:
+        version = importlib.metadata.version("jupyter-slurm")
+        parser.exit(message=f"jupyter-slurm {version}\n")
+
+
+class _Commands:
+    """Adds commands to a parser."""
+
+    def __init__(self, parser: ArgumentParser) -> None:
+        self._parsers = parser.add_subparsers(
+            metavar="COMMAND", required=True, parser_class=_Parser
+        )
+
+    def names(self) -> list[str]:
+        return list(self._parsers.choices)
+
+    def add(self, name: str, command: Command, about: str) -> ArgumentParser:
+        parser = self._parsers.add_parser(name, help=about, description=about, allow_abbrev=False)
+        parser.set_defaults(command=command)
+        return parser
+
+    def add_raw(self, name: str, command: Command, about: str) -> None:
+        """A command that reads its words itself: sbatch's options are not argparse's."""
+        parser = self._parsers.add_parser(name, help=about, add_help=False, prefix_chars="\0")
+        parser.add_argument("words", nargs=argparse.REMAINDER)
+        parser.set_defaults(command=command)
+
+
+def _local_commands(commands: _Commands) -> None:
+    up = commands.add("up", local.up, "start a private Slurm on this machine, for trying things")
+    up.add_argument("--name", default="local", help="the cluster's name (local)")
+    up.add_argument("--nodes", type=int, metavar="N", help="pretended nodes")
+    up.add_argument("--cpus", type=int, metavar="N", help="CPUs of each node")
+    up.add_argument("--memory", metavar="SIZE", help="memory of each node, as sbatch's --mem")
+    up.add_argument("--gpus", type=int, metavar="N", help="pretended GPUs of each node")
+    up.add_argument("--gpu-type", metavar="TYPE", help="what the GPUs are called (a100)")
+    up.add_argument("--accounting", action="store_true", default=None, help="with slurmdbd")
+    up.add_argument("--runtime", metavar="NAME", help="the container tool (charliecloud)")
+    down = commands.add("down", local.down, "stop the private Slurm; its queue stays")
+    down.add_argument("--name", default="local", help="the cluster's name (local)")
+    down.add_argument("--purge", action="store_true", help="cancel its jobs and remove its files")
+    status = commands.add("status", local.status, "the private Slurm and the agent")
+    status.add_argument("--name", default="local", help="the cluster's name (local)")
+    _json(status)
+    agent = commands.add("agent", local.agent, "the process that watches your jobs")
+    agent.add_argument("what", choices=["status", "stop"], help="jobs go on when it is stopped")
+    _json(agent)
+
+
+def _job_commands(commands: _Commands) -> None:
+    _json(commands.add("clusters", jobs.clusters, "the clusters that you have"))
+    doctor = commands.add("doctor", jobs.doctor, "what works on a cluster, and how to mend it")
+    doctor.add_argument("cluster", nargs="?", metavar="CLUSTER", help="if not the default")
+    _json(doctor)
+    commands.add_raw("submit", submit.submit, "run a Python file, a script or a notebook as a job")
+    attach = commands.add("attach", submit.attach, "show a job's output and wait for its end")
+    attach.add_argument("id", metavar="ID", help="a job's id, ours or Slurm's")
+    listing = commands.add("jobs", jobs.jobs, "your jobs, newest first")
+    _cluster(listing)
+    _json(listing)
+    queue = commands.add("queue", jobs.queue, "everybody's jobs on a cluster")
+    _cluster(queue)
+    _json(queue)
+    logs = commands.add("logs", jobs.logs, "what a job has printed")
+    logs.add_argument("id", metavar="ID", help="a job's id, ours or Slurm's")
+    logs.add_argument("-f", "--follow", action="store_true", help="go on until the job ends")
+    why = commands.add("why", jobs.why, "why a job waits, or how it ended")
+    why.add_argument("id", metavar="ID", help="a job's id, ours or Slurm's")
+    _json(why)
+    cancel = commands.add("cancel", jobs.cancel, "cancel jobs")
+    cancel.add_argument("ids", nargs="+", metavar="ID", help="a job's id, ours or Slurm's")
+    forget = commands.add("forget", jobs.forget, "remove what is kept of jobs that have ended")
+    forget.add_argument("ids", nargs="+", metavar="ID", help="a job's id, ours or Slurm's")
+
+
+def _cluster(parser: ArgumentParser) -> None:
+    parser.add_argument("--cluster", metavar="NAME", help="the cluster, if not the default")
+
+
+def _json(parser: ArgumentParser) -> None:
+    parser.add_argument("--json", action="store_true", help="as JSON, for programs")

@@ -1,0 +1,182 @@
+"""`submit` and `attach`: a file becomes a job, and its output appears on the terminal.
+
+The words after the file are those of `%%slurm`, understood by the same parser (`line.py`).
+"""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from argparse import Namespace
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from jupyter_slurm import line, notebooks
+from jupyter_slurm.api import Api
+from jupyter_slurm.cli import follow
+from jupyter_slurm.cli.command import Connect
+from jupyter_slurm.cli.jobs import cluster_name
+from jupyter_slurm.errors import NotFoundError, RequestError
+from jupyter_slurm.job import new_id
+from jupyter_slurm.wire import JobKind, JobSpec, Preview
+
+_USAGE = "jupyter slurm submit FILE [OPTIONS] [-- ARGUMENTS]"
+_NOT_HERE = ("in", "out", "attach", "fresh", "no-raise")
+"""Options of cells that mean nothing without a notebook."""
+
+
+def submit(args: Namespace, connect: Connect) -> int:
+    """Submits a file and, unless `--detach`, follows it; gives the job's exit code."""
+    words: list[str] = args.words
+    if not words or any(word in ("-h", "--help") for word in _before_dashes(words)):
+        sys.stdout.write(_help())
+        return 0 if words else 2
+    file, options, arguments = _split(words)
+    request = _request(options)
+    spec = _spec(file, request, arguments)
+    api = connect()
+    if request.dry_run:
+        sys.stdout.write(_preview_text(api.preview(spec)))
+        return 0
+    job = api.submit(spec)
+    if request.detach:
+        sys.stdout.write(f"{job.id}\n")
+        sys.stderr.write(follow.come_back(job) + "\n")
+        return 0
+    try:
+        return follow.follow(api, job)
+    except KeyboardInterrupt:
+        if request.on_interrupt == "cancel":
+            _cancel(api, job.id)
+        raise
+
+
+def attach(args: Namespace, connect: Connect) -> int:
+    """Shows all of a job's output, from its beginning, and waits for its end."""
+    api = connect()
+    return follow.follow(api, api.job(args.id))
+
+
+def _before_dashes(words: Sequence[str]) -> Sequence[str]:
+    return words[: words.index("--")] if "--" in words else words
+
+
+def _split(words: Sequence[str]) -> tuple[Path, list[str], list[str]]:
+    """The file, which is first or (as for sbatch) last; the options; the file's own arguments."""
+    options = list(_before_dashes(words))
+    arguments = list(words[len(options) + 1 :])
+    if not options:
+        raise RequestError("Which file?", hint=_USAGE)
+    file = Path(options.pop(-1 if options[0].startswith("-") else 0))
+    if not file.is_file():
+        raise NotFoundError(f"There is no file {file}.", hint=_USAGE)
+    return file, options, arguments
+
+
+def _request(options: Sequence[str]) -> line.Request:
+    for word in options:
+        name = word.partition("=")[0].removeprefix("--")
+        if word.startswith("--") and name in _NOT_HERE:
+            raise RequestError(f"--{name} belongs to cells of a notebook.")
+    return line.parse(options)
+
+
+def _spec(file: Path, request: line.Request, arguments: Sequence[str]) -> JobSpec:
+    text = _read(file)
+    path = str(file.resolve())
+    kind, code, notebook = JobKind.CELL, text, None
+    if file.suffix == ".ipynb":
+        _refuse_arguments(file, arguments)
+        code, notebook = notebooks.driver_code(text, file.name), path
+    elif text.startswith("#!") and file.suffix != ".py":
+        _refuse_arguments(file, arguments)
+        kind = JobKind.SCRIPT if _has_directives(text) else JobKind.PROGRAM
+    elif file.suffix == ".py":
+        code = _with_arguments(text, path, arguments)
+    else:
+        raise RequestError(
+            f"{file} is neither a notebook (.ipynb), nor Python (.py), nor a script.",
+            hint="A script begins with `#!`, e.g. `#!/bin/bash`.",
+        )
+    # What the name of a job may hold is known there, where it is made of a notebook's name.
+    named = line.spec(request, code, job_id=new_id(), kind=kind, notebook=str(file.with_suffix("")))
+    cluster = request.cluster or cluster_name(Namespace(cluster=None))
+    return msgspec.structs.replace(named, notebook=notebook, cluster=cluster, cwd=_cwd(request))
+
+
+def _read(file: Path) -> str:
+    try:
+        return file.read_text(encoding="utf-8")
+    except UnicodeDecodeError as exc:
+        raise RequestError(f"{file} is not UTF-8 text (byte {exc.start}).") from exc
+    except OSError as exc:
+        raise RequestError(f"{file} cannot be read: {exc.strerror}.") from exc
+
+
+def _refuse_arguments(file: Path, arguments: Sequence[str]) -> None:
+    if arguments:
+        raise RequestError(
+            f"{file} takes no arguments after `--`; only a Python file does.",
+            hint="`--env NAME=VALUE` gives it a variable.",
+        )
+
+
+def _has_directives(script: str) -> bool:
+    """Whether sbatch would find options in the script: then it is handed over as it is."""
+    return any(text.startswith("#SBATCH") for text in script.splitlines())
+
+
+def _with_arguments(code: str, path: str, arguments: Sequence[str]) -> str:
+    """The program as `python FILE ARGUMENTS` would see itself, its lines where they were."""
+    # A first statement of ours would come before `from __future__` imports: so it is compiled.
+    folder = str(Path(path).parent)
+    return (
+        f"import sys; sys.argv[:] = {[path, *arguments]!a}; sys.path.insert(0, {folder!a}); "
+        f"__file__ = {path!a}; import linecache; "
+        f"linecache.cache[__file__] = ({len(code)}, None, {code!a}.splitlines(True), __file__); "
+        f"exec(compile({code!a}, __file__, 'exec', dont_inherit=True), globals())\n"
+    )
+
+
+def _cwd(request: line.Request) -> str | None:
+    """Where the file is run: here, as sbatch does it.
+
+    In an image the home has a path of its own, and of all other folders nothing is seen.
+    """
+    here = Path.cwd()
+    if request.image is None:
+        return str(here)
+    home = Path.home()
+    return f"~/{here.relative_to(home)}" if here.is_relative_to(home) else None
+
+
+def _cancel(api: Api, job_id: str) -> None:
+    job = api.cancel(job_id)
+    sys.stderr.write(f"job {job.id} is cancelled.\n")
+
+
+def _preview_text(preview: Preview) -> str:
+    files = "".join(f"#   {name}\n" for name in preview.files)
+    return (
+        f"# on {preview.cluster}, in {preview.job_dir}:\n{files}"
+        f"# {shlex.join(preview.sbatch)}\n{preview.script}"
+    )
+
+
+def _help() -> str:
+    ours = "".join(
+        f"  {f'--{name} {option.metavar}'.rstrip():<28}  {option.help}\n"
+        for name, option in line.OURS.items()
+        if name not in _NOT_HERE
+    )
+    return (
+        f"usage: {_USAGE}\n\n"
+        "Runs FILE as a job and shows its output; the exit code is the job's. FILE is\n"
+        "  .py     Python: ARGUMENTS are its sys.argv\n"
+        "  .ipynb  a notebook: the executed copy is NAME.executed.ipynb beside it\n"
+        "  #!…     a program, run in the image; with #SBATCH lines: handed to sbatch as it is\n"
+        "Ctrl-C leaves the job alone: `jupyter slurm attach ID` comes back to it.\n\n"
+        f"Any option of sbatch, under its own name, and\n{ours}"
+    )

@@ -1,0 +1,41 @@
+"""Rows -> the text of a table, values -> JSON. PURE; what anybody typed is made harmless."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Columns as wide as their longest cell; empty columns are left out.
+
+    >>> print(table(["ID", "NOTE", "STATE"], [["a", "", "RUNNING"]]), end="")
+    ID  STATE
+    a   RUNNING
+    """
+    clean = [[printable(cell) for cell in row] for row in rows]
+    kept = [at for at in range(len(head)) if not rows or any(row[at] for row in clean)]
+    lines = [[line[at] for at in kept] for line in (list(head), *clean)]
+    widths = [max(len(line[at]) for line in lines) for at in range(len(kept))]
+    return "".join(
+        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
+        + "\n"
+        for line in lines
+    )
+
+
+def printable(text: str) -> str:
+    r"""One line without control characters: names of others' jobs must not steer a terminal.
+
+    >>> printable("a\x1b[31mb\nc")
+    'a?[31mb?c'
+    """
+    return "".join(char if char.isprintable() else "?" for char in text)
+
+
+def as_json(value: Any) -> str:
+    """The value as wire JSON, indented, with a newline at its end."""
+    raw = msgspec.json.encode(value, enc_hook=str)
+    return msgspec.json.format(raw, indent=2).decode() + "\n"

@@ -1,0 +1,111 @@
+"""What goes to the terminal: a job's output to stdout and stderr, news of the job to stderr.
+
+On a terminal the news is one line that changes; elsewhere each change is a line. Asks nobody.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import time
+from typing import Any, TextIO
+
+from jupyter_slurm import card
+from jupyter_slurm.cli.table import printable
+from jupyter_slurm.wire import (
+    DisplayData,
+    ErrorOutput,
+    ExecuteResult,
+    Job,
+    JobState,
+    Output,
+    Stream,
+)
+
+_ANSI = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
+_CLEAR_LINE = "\r\x1b[K"
+
+
+class Terminal:
+    """Writes to `stdout` and `stderr`; each is looked at on its own for being a terminal."""
+
+    def __init__(self, stdout: TextIO, stderr: TextIO) -> None:
+        self._stdout = stdout
+        self._stderr = stderr
+        self.live = stderr.isatty() and os.environ.get("TERM") != "dumb"
+        """Whether a line can change; the time in it does."""
+        self._colours = stderr.isatty() and not os.environ.get("NO_COLOR")
+        self._line = ""
+        self._said: tuple[JobState, str | None, str | None] | None = None
+        self._midline = False
+
+    def output(self, output: Output) -> None:
+        """One piece of what the job shows."""
+        match output:
+            case Stream():
+                self._write(self._stderr if output.name == "stderr" else self._stdout, output.text)
+            case DisplayData() | ExecuteResult():
+                self._write(self._stdout, _as_text(output.data) + "\n")
+            case ErrorOutput():
+                text = "\n".join(output.traceback) or f"{output.ename}: {output.evalue}"
+                self._write(self._stderr, (text if self._colours else _ANSI.sub("", text)) + "\n")
+
+    def progress(self, job: Job) -> None:
+        """Where the job is, unless that has been said."""
+        if job.state.final:
+            return
+        problem = job.problem.message if job.problem else None
+        news = (job.state, job.why, problem)
+        if self.live and job.started_s is None:
+            self._rewrite(_headline(job))
+        elif news != self._said:
+            self.note(_headline(job))
+        self._said = news
+
+    def note(self, text: str) -> None:
+        """A line of ours, on stderr, beginning a line of its own."""
+        self._write(self._stderr, ("\n" if self._midline else "") + text.rstrip("\n") + "\n")
+
+    def close(self) -> None:
+        """Leave nothing that changes."""
+        self._rewrite("")
+
+    def _write(self, stream: TextIO, text: str) -> None:
+        if not text:
+            return
+        self._rewrite("")
+        # A lone surrogate has no bytes in any encoding.
+        encoding = stream.encoding or "utf-8"
+        stream.write(text.encode(encoding, "replace").decode(encoding))
+        stream.flush()
+        self._midline = not text.endswith("\n")
+
+    def _rewrite(self, line: str) -> None:
+        if not self.live or line == self._line or self._midline:
+            return
+        width = shutil.get_terminal_size().columns - 1
+        self._stderr.write(_CLEAR_LINE + line[:width])
+        self._stderr.flush()
+        self._line = line
+
+
+def _headline(job: Job) -> str:
+    now_s = time.time()
+    parts = [f"{card.symbol(job.state)} {card.title(job)}: {card.headline(job, now_s)}"]
+    if job.why:
+        parts.append(job.why)
+    if job.start_estimate_s and job.started_s is None:
+        parts.append(f"starts about {card.moment(job.start_estimate_s, now_s)}")
+    if job.nodes:
+        parts.append(f"on {', '.join(job.nodes)}")
+    if job.problem:
+        parts.append(job.problem.message)
+    return printable(" · ".join(parts))
+
+
+def _as_text(data: dict[str, Any]) -> str:
+    text = data.get("text/plain")
+    if text is not None:
+        return str(text)
+    return f"[{', '.join(data)}: shown in a notebook]"

@@ -1,0 +1,343 @@
+"""What a cluster offers and what is wrong with it, in sentences: `jupyter slurm doctor`.
+
+Looks and judges; changes nothing, submits nothing. Its only way to the cluster is the `run` that it
+is given, which runs a command with the environment of the profile. A few commands are all it costs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from jupyter_slurm.errors import JupyterSlurmError
+from jupyter_slurm.profiles import ClusterProfile
+from jupyter_slurm.slurm import scontrol, sinfo, versions
+from jupyter_slurm.transport import Completed, TimedOutError
+from jupyter_slurm.wire import Check
+
+Run = Callable[[Sequence[str]], Completed]
+
+_NEEDED = ("sbatch", "squeue", "scontrol", "scancel", "sinfo")
+_WANTED = ("sacct", "srun")
+_RUNTIMES: Mapping[str, tuple[str, ...]] = {
+    "charliecloud": ("ch-run",),
+    "apptainer": ("apptainer", "singularity"),
+    "singularity": ("singularity", "apptainer"),
+    "docker": ("docker",),
+    "podman": ("podman",),
+    "enroot": ("enroot",),
+    "pyxis": ("--container-image",),
+}
+_SHARED = (
+    "nfs",
+    "lustre",
+    "gpfs",
+    "beegfs",
+    "ceph",
+    "afs",
+    "smb",
+    "cifs",
+    "panfs",
+    "fuse",
+    "wekafs",
+)
+_OLDEST = versions.SlurmVersion(20, 11, 0)
+_OLDEST_PYTHON = (3, 6)
+
+_PROBE = r"""
+home() { case $1 in '~'|'~/'*) printf '%s' "$HOME${1#\~}" ;; *) printf '%s' "$1" ;; esac; }
+say() { printf '%s\t%s\t%s\n' "$1" "$2" "$3"; }
+root=$(home "$1"); python=$2; programs=$3; shift 3
+for name in $programs; do say program "$name" "$(command -v "$name")"; done
+if srun --help 2>/dev/null | grep -q -e --container-image; then
+  say program --container-image "srun"
+fi
+at=$root
+while [ ! -e "$at" ] && [ "$at" != / ] && [ "$at" != . ]; do at=$(dirname "$at"); done
+[ -d "$at" ] && [ -w "$at" ] && say writable "$root" "$at"
+say filesystem "$root" "$(stat -f -c %T "$at" 2>/dev/null)"
+say free_kib "$root" "$(df -Pk "$at" 2>/dev/null | awk 'NR == 2 { print $4 }')"
+version='import sys; print("%d.%d" % sys.version_info[:2])'
+say python "$python" "$("$python" -c "$version" 2>/dev/null)"
+say module "" "$(bash -lc 'type module >/dev/null 2>&1 && echo yes' 2>/dev/null </dev/null)"
+say host "" "$(uname -n | cut -d. -f1)"
+for path in "$@"; do [ -e "$(home "$path")" ] && say path "$path" yes; done
+exit 0
+"""
+"""$1 job_root, $2 profile.python, $3 programs, the rest: paths. Prints KIND, NAME, VALUE."""
+
+
+@dataclass(frozen=True)
+class _Found:
+    """What the probe has seen on the machine where Slurm's commands run."""
+
+    facts: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+
+    def one(self, kind: str) -> str:
+        """The value of a kind that has one line; "" when there is none."""
+        return next(iter(self.facts.get(kind, {}).values()), "")
+
+    def programs(self, names: Iterable[str]) -> list[str]:
+        """Those of `names` that are there."""
+        return [name for name in names if self.facts.get("program", {}).get(name)]
+
+
+def examine(profile: ClusterProfile, run: Run) -> list[Check]:
+    """What works on this cluster and what does not, the basics first. Raises nothing of its own."""
+    try:
+        found = _probe(profile, run)
+    except (JupyterSlurmError, TimedOutError) as exc:
+        return [
+            Check(ok=False, sentence=f"The cluster cannot be reached: {exc}", hint=_hint(profile))
+        ]
+    checks = list(_commands(found))
+    alone = False
+    if all(check.ok is not False for check in checks):
+        controller = _controller(profile, run)
+        checks.append(controller)
+        if controller.ok:
+            alone = _is_alone(found, run)
+            checks += _configuration(profile, run)
+            checks += _nodes(run)
+    checks += _job_root(found, alone)
+    checks += _runtimes(profile, found, alone)
+    checks += _images(profile, found)
+    return checks
+
+
+# --- looking ----------------------------------------------------------------------------------
+
+
+def _probe(profile: ClusterProfile, run: Run) -> _Found:
+    runtimes = sorted({one for names in _RUNTIMES.values() for one in names if one[0] != "-"})
+    programs = " ".join([*_NEEDED, *_WANTED, *runtimes])
+    argv = ["sh", "-c", _PROBE, "sh", profile.job_root, profile.python, programs, *_paths(profile)]
+    facts: dict[str, dict[str, str]] = {}
+    for line in run(argv).stdout.decode("utf-8", "surrogateescape").splitlines():
+        kind, _, rest = line.partition("\t")
+        name, _, value = rest.rpartition("\t")
+        facts.setdefault(kind, {})[name] = value
+    return _Found(facts)
+
+
+def _ask(run: Run, argv: Sequence[str]) -> str | None:
+    """What the command printed, None when it failed."""
+    try:
+        done = run(argv)
+    except (JupyterSlurmError, TimedOutError):
+        return None
+    return None if done.returncode else done.stdout.decode("utf-8", "surrogateescape")
+
+
+def _is_alone(found: _Found, run: Run) -> bool:
+    """Whether every node of the cluster is the machine that was probed."""
+    hosts = (_ask(run, ["sinfo", "-h", "-N", "-o", "%n"]) or "").split()
+    return bool(hosts) and {host.split(".")[0] for host in hosts} <= {
+        found.one("host"),
+        "localhost",
+    }
+
+
+def _paths(profile: ClusterProfile) -> list[str]:
+    """The profile's images and image folders that are files, not names in a registry."""
+    return [
+        one for one in (*profile.image_dirs, *profile.images.values()) if one.startswith(("/", "~"))
+    ]
+
+
+# --- judging ----------------------------------------------------------------------------------
+
+
+def _commands(found: _Found) -> Iterator[Check]:
+    missing = [name for name in _NEEDED if not found.programs([name])]
+    if missing:
+        yield Check(
+            ok=False,
+            sentence=f"Slurm's commands are not found: {', '.join(missing)}.",
+            hint="Put their folder into `path` of the cluster's profile.",
+        )
+    else:
+        where = found.facts["program"]["sbatch"]
+        yield Check(ok=True, sentence=f"Slurm's commands are there ({where}).")
+
+
+def _controller(profile: ClusterProfile, run: Run) -> Check:
+    try:
+        done = run(["scontrol", "ping"])
+    except (JupyterSlurmError, TimedOutError) as exc:
+        return Check(ok=False, sentence=f"slurmctld does not answer: {exc}.", hint=_hint(profile))
+    text = (done.stdout + done.stderr).decode("utf-8", "replace")
+    if " is UP" in text:
+        return Check(ok=True, sentence="The controller (slurmctld) answers.")
+    words = " ".join(text.split())
+    return Check(ok=False, sentence=f"slurmctld does not answer: {words}", hint=_hint(profile))
+
+
+def _hint(profile: ClusterProfile) -> str:
+    conf = profile.env.get("SLURM_CONF")
+    return profile.hint or (
+        "On a private cluster: `jupyter slurm up`. Elsewhere wait, or ask the administrators"
+        + (f"; SLURM_CONF is {conf}." if conf else ".")
+    )
+
+
+def _configuration(profile: ClusterProfile, run: Run) -> Iterator[Check]:
+    text = _ask(run, scontrol.config_argv())
+    if text is None:
+        yield Check(ok=None, sentence="Slurm does not show its configuration to you.")
+        return
+    config = scontrol.parse_config(text)
+    yield _version(config.get("SLURM_VERSION", ""))
+    accounting = config.get("AccountingStorageType", "").endswith("slurmdbd")
+    if accounting:
+        yield Check(ok=True, sentence="Accounting is on: what jobs used is kept, and shown.")
+    else:
+        yield Check(
+            ok=None,
+            sentence="Accounting is off: the efficiency of jobs and who cancelled them are not "
+            "known; everything else works.",
+        )
+    yield from _memory_of_jobs(profile, config.get("MinJobAge", ""), accounting=accounting)
+
+
+def _version(text: str) -> Check:
+    version = versions.parse_version(text)
+    if version is None:
+        return Check(ok=None, sentence=f"Slurm's version is not known ({text or 'not said'}).")
+    if version < _OLDEST:
+        return Check(
+            ok=None,
+            sentence=f"Slurm is {text}, older than what this was tested with (20.11).",
+            hint="It may well work; newer options of sbatch do not.",
+        )
+    return Check(ok=True, sentence=f"Slurm is {text}.")
+
+
+def _memory_of_jobs(
+    profile: ClusterProfile, min_job_age: str, *, accounting: bool
+) -> Iterator[Check]:
+    """MinJobAge: for how long slurmctld remembers a job that has ended (slurm.conf(5))."""
+    words = min_job_age.split()
+    if not words or not words[0].isdigit():
+        return
+    seconds = int(words[0])
+    if seconds >= 2 * profile.poll_s or seconds == 0:
+        return
+    yield Check(
+        ok=True if accounting else None,
+        sentence=f"Slurm forgets a job {seconds} s after its end (MinJobAge), and is asked every "
+        f"{profile.poll_s:g} s: "
+        + ("accounting fills the gap." if accounting else "the job's own files fill the gap."),
+    )
+
+
+def _nodes(run: Run) -> Iterator[Check]:
+    text = _ask(run, sinfo.partitions_argv())
+    partitions = sinfo.parse_partitions(text) if text else []
+    up = [row.name + ("*" if row.is_default else "") for row in partitions if row.is_up]
+    if up:
+        yield Check(ok=True, sentence=f"Partitions: {', '.join(dict.fromkeys(up))} (*: default).")
+    else:
+        yield Check(ok=False, sentence="No partition is open to you.", hint="See `sinfo -a`.")
+    nodes = {row.name: row for row in sinfo.parse_nodes(_ask(run, sinfo.nodes_argv()) or "")}
+    out = [name for name, row in nodes.items() if row.state.lower().startswith(("down", "drain"))]
+    if out:
+        some = ", ".join(out[:5]) + (" …" if len(out) > 5 else "")
+        yield Check(
+            ok=None if len(out) < len(nodes) else False,
+            sentence=f"{len(out)} of {len(nodes)} nodes cannot be used now: {some}.",
+            hint="`sinfo -R` says why.",
+        )
+    gpus = sum(row.gpus or 0 for row in nodes.values())
+    yield Check(
+        ok=True if gpus else None,
+        sentence=f"{len(nodes)} nodes with {gpus} GPUs." if gpus else "No node has a GPU.",
+    )
+
+
+def _job_root(found: _Found, alone: bool) -> Iterator[Check]:
+    root = next(iter(found.facts.get("filesystem", {})), "")
+    kind = found.one("filesystem")
+    if not found.one("writable"):
+        yield Check(
+            ok=False,
+            sentence=f"Jobs live in {root}, which you cannot write.",
+            hint="Set `job_root` in the cluster's profile to a folder that you can write and that "
+            "every node sees.",
+        )
+        return
+    free = found.one("free_kib")
+    if free.isdigit() and int(free) < 1024 * 1024:
+        yield Check(
+            ok=False,
+            sentence=f"{root} has only {int(free) // 1024} MiB left.",
+            hint="Remove old files there, or set another `job_root`.",
+        )
+    if alone or kind.startswith(_SHARED):
+        yield Check(ok=True, sentence=f"Jobs live in {root}, which every node sees ({kind}).")
+    else:
+        yield Check(
+            ok=None,
+            sentence=f"Jobs live in {root}, on a file system ({kind or 'unknown'}) that other "
+            "machines may not see.",
+            hint="Unless the nodes mount it, set `job_root` to a shared folder.",
+        )
+
+
+def _runtimes(profile: ClusterProfile, found: _Found, alone: bool) -> Iterator[Check]:
+    there = [name for name, programs in _RUNTIMES.items() if found.programs(programs[:1])]
+    if found.one("module"):
+        there.append("environment modules")
+    yield Check(
+        ok=True if there else None,
+        sentence=f"Found here: {', '.join(there)}."
+        if there
+        else "No container tool is found here.",
+    )
+    if profile.runtime == "none":
+        yield _python(profile, found, alone)
+        return
+    programs = _RUNTIMES.get(profile.runtime)
+    if programs and not found.programs(programs):
+        yield Check(
+            ok=False if alone else None,
+            sentence=f"The runtime {profile.runtime} of this cluster is not found here "
+            f"({' or '.join(programs)}).",
+            hint=None if alone else "If the nodes have it, all is well.",
+        )
+    if profile.modules and not found.one("module"):
+        yield Check(ok=None, sentence="The profile loads modules, but there is no `module` here.")
+
+
+def _python(profile: ClusterProfile, found: _Found, alone: bool) -> Check:
+    text = found.one("python")
+    parts = text.split(".")
+    if len(parts) == 2 and all(part.isdigit() for part in parts):
+        old = (int(parts[0]), int(parts[1])) < _OLDEST_PYTHON
+        return Check(
+            ok=not old,
+            sentence=f"Cells without an image run in {profile.python} (Python {text} here)"
+            + (", which is too old: 3.6 is needed." if old else "."),
+            hint="Set `python` in the cluster's profile." if old else None,
+        )
+    return Check(
+        ok=False if alone else None,
+        sentence=f"`{profile.python}`, in which cells without an image run, does not run here.",
+        hint="Set `python` in the cluster's profile to an interpreter that the nodes have.",
+    )
+
+
+def _images(profile: ClusterProfile, found: _Found) -> Iterator[Check]:
+    there = found.facts.get("path", {})
+    for alias, reference in profile.images.items():
+        if reference in _paths(profile) and reference not in there:
+            yield Check(
+                ok=False,
+                sentence=f"The image `{alias}` is not where the profile says: {reference}.",
+                hint="Build or copy it there, or change `images` in the profile.",
+            )
+    for folder in profile.image_dirs:
+        if folder.startswith(("/", "~")) and folder not in there:
+            yield Check(ok=False, sentence=f"There is no image folder {folder}.")
+    if profile.images:
+        yield Check(ok=True, sentence=f"Images by name: {', '.join(sorted(profile.images))}.")

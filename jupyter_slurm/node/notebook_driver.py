@@ -1,0 +1,128 @@
+"""Runs a notebook's cells one after another, inside the one cell that a job runs.
+
+Runs on the cluster, Python 3.6 and later, standard library only, and is sent as text within the
+cell's code. Between the cells it displays markers, from which `notebooks.py` sorts the outputs into
+the executed notebook; what a cell shows, it shows as it happens.
+"""
+
+import ast
+import json
+import linecache
+import re
+import sys
+import traceback
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Callable, Dict
+
+MIME = "application/vnd.jupyter-slurm.notebook+json"
+CELL_NAME = "<notebook cell %d>"
+CO_COROUTINE = 0x80  # inspect.CO_COROUTINE; inspect itself takes milliseconds to import
+
+
+def run(text: str, display: "Callable[..., Any]", space: "Dict[str, Any]") -> None:
+    """Run the notebook `text` (JSON) in the namespace `space`; the first exception ends it.
+
+    A cell with the tag `raises-exception` may fail: its error is shown and the next cell runs.
+    """
+
+    def mark(content: "Dict[str, Any]") -> None:
+        display({MIME: content}, raw=True)
+
+    notebook = json.loads(text)
+    mark({"notebook": notebook})
+    shell = _shell()
+    for index, cell in enumerate(notebook["cells"]):
+        source = "".join(cell["source"])
+        if cell["cell_type"] != "code" or not source.strip():
+            continue
+        mark({"cell": index})
+        try:
+            _run_cell(source, CELL_NAME % (index + 1), display, space, shell)
+        except Exception as error:
+            if "raises-exception" not in cell.get("metadata", {}).get("tags", ()):
+                raise error.with_traceback(_inside(error))  # noqa: B904 - the same error
+            mark({"error": _described(error)})
+        finally:
+            _show_figures()
+
+
+def _shell() -> "Any":
+    """IPython's shell, None where the image has none."""
+    try:
+        from IPython import get_ipython  # noqa: PLC0415 - most images have none
+    except ImportError:
+        return None
+    return get_ipython()
+
+
+def _run_cell(
+    source: str,
+    name: str,
+    display: "Callable[..., Any]",
+    space: "Dict[str, Any]",
+    shell: "Any",
+) -> None:
+    source = shell.transform_cell(source) if shell else _without_ipython(source)
+    linecache.cache[name] = (len(source), None, source.splitlines(True), name)  # for tracebacks
+    tree = ast.parse(source, name)
+    last = None
+    if tree.body and isinstance(tree.body[-1], ast.Expr) and not source.rstrip().endswith(";"):
+        last = ast.Expression(tree.body.pop().value)  # type: ignore[attr-defined,unused-ignore]
+    _execute(tree, name, "exec", space)
+    if last is not None:
+        value = _execute(last, name, "eval", space)
+        if value is not None:
+            space["_"] = value
+            display(value)
+
+
+def _without_ipython(source: str) -> str:
+    """The cell as Python; SyntaxError where only IPython could read it."""
+    source = re.sub(r"(?m)^%matplotlib\b.*$", "", source)
+    found = re.search(r"(?m)^(?:%|!)\S*", source)
+    try:
+        ast.parse(source)
+    except SyntaxError:
+        if found:
+            raise SyntaxError(
+                "`%s` needs IPython, which this image does not have" % found.group()
+            ) from None
+        raise
+    return source
+
+
+def _execute(tree: "Any", name: str, mode: str, space: "Dict[str, Any]") -> "Any":
+    flags = getattr(ast, "PyCF_ALLOW_TOP_LEVEL_AWAIT", 0)  # Python 3.8
+    code = compile(tree, name, mode, flags, True)
+    value = eval(code, space)
+    if code.co_flags & CO_COROUTINE:
+        import asyncio  # noqa: PLC0415 - few cells wait
+
+        if "_notebook_loop" not in space:
+            space["_notebook_loop"] = asyncio.new_event_loop()
+            asyncio.set_event_loop(space["_notebook_loop"])
+        value = space["_notebook_loop"].run_until_complete(value)
+    return value
+
+
+def _inside(error: Exception) -> "Any":
+    """The error's traceback without the way to the notebook's cell, which is ours."""
+    trace = error.__traceback__
+    start = CELL_NAME.partition("%")[0]
+    while trace is not None and not trace.tb_frame.f_code.co_filename.startswith(start):
+        trace = trace.tb_next
+    return trace
+
+
+def _described(error: Exception) -> "Dict[str, Any]":
+    lines = traceback.format_exception(type(error), error, _inside(error))
+    text = "".join(lines).rstrip("\n").split("\n")
+    return {"ename": type(error).__name__, "evalue": str(error), "traceback": text}
+
+
+def _show_figures() -> None:
+    pyplot = sys.modules.get("matplotlib.pyplot")
+    if pyplot is not None:
+        pyplot.show()
