@@ -32,6 +32,14 @@ class Book:
         """How often anything has changed or grown: read it, look, then wait for it to differ."""
         return self._stirs
 
+    def stirred_since(self, stirs: int) -> Callable[[], bool]:
+        """For `wait`: whether anything has since `stirs` was read."""
+        return lambda: self._stirs != stirs
+
+    @property
+    def closed(self) -> bool:
+        return self._closed
+
     @property
     def revision(self) -> int:
         return self._revision

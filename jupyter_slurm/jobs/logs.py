@@ -95,8 +95,8 @@ class LogReader:
         if log is not None:
             text, size = self._text(log, cursor.log)
             if size:
-                name = "stderr" if self._kind is JobKind.CELL else "stdout"
-                stream = Stream(name=name, text=text)
+                is_cell = self._kind is JobKind.CELL
+                stream = Stream(name="stderr" if is_cell else "stdout", text=text)
                 return [stream], replace(cursor, log=cursor.log + size), size
         if self._kind is not JobKind.CELL:
             return [], cursor, 0

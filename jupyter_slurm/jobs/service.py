@@ -8,14 +8,12 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path, PurePosixPath
 
 from jupyter_slurm import places
 from jupyter_slurm.errors import (
     CommandError,
-    JobLostError,
     JupyterSlurmError,
     RequestError,
     from_problem,
@@ -23,14 +21,12 @@ from jupyter_slurm.errors import (
 from jupyter_slurm.jobs import doctor, payload, queue
 from jupyter_slurm.jobs.book import Book
 from jupyter_slurm.jobs.cluster import SlurmCluster
+from jupyter_slurm.jobs.clusters import Clusters
+from jupyter_slurm.jobs.delivery import Delivery
 from jupyter_slurm.jobs.layout import JobDir
-from jupyter_slurm.jobs.logs import Chunk, Cursor, LogReader, parse_cursor
 from jupyter_slurm.jobs.prepare import image_of, prepare, runtime_of
-from jupyter_slurm.jobs.result import parse_result
 from jupyter_slurm.jobs.store import Record, Store
 from jupyter_slurm.jobs.submit import Pursuit
-from jupyter_slurm.jobs.watch import Watch
-from jupyter_slurm.profiles import ProfileFiles
 from jupyter_slurm.slurm import scancel, scontrol
 from jupyter_slurm.wire import (
     AgentStatus,
@@ -39,7 +35,6 @@ from jupyter_slurm.wire import (
     Cluster,
     ClusterInfo,
     CommandOutput,
-    Hello,
     Job,
     JobSpec,
     JobState,
@@ -60,12 +55,10 @@ class Service:
 
     def __init__(self, folder: Path | None = None) -> None:
         self._started_s = time.time()
-        self._profiles = ProfileFiles()
         self._book = Book(Store(folder or places.data_dir()))
         self._stop = threading.Event()
-        self._lock = threading.RLock()
-        self._clusters: dict[str, SlurmCluster] = {}
-        self._watches: dict[str, Watch] = {}
+        self._clusters = Clusters(self._book)
+        self._delivery = Delivery(self._book, self._clusters)
         self._infos: dict[str, ClusterInfo] = {}
         for record in self._book.live():
             self._take_up(record)
@@ -74,10 +67,7 @@ class Service:
         """Ends every wait and thread; what is under way is taken up by the next Service."""
         self._stop.set()
         self._book.close()
-        for watch in self._watches.values():
-            watch.close()
-        for cluster in self._clusters.values():
-            cluster.transport.close()
+        self._clusters.close()
 
     def wake_waiters(self) -> None:
         """Every call that waits returns now, and so does every later one."""
@@ -89,39 +79,23 @@ class Service:
     # --- clusters ---
 
     def clusters(self) -> list[Cluster]:
-        profiles = self._profiles.load()
-        try:
-            default = profiles.default.name
-        except JupyterSlurmError:
-            default = None
-        found = [
-            Cluster(
-                name=profile.name,
-                host=profile.host,
-                runtime=profile.runtime,
-                origin=profile.origin,
-                default=profile.name == default,
-                images=tuple(profile.images),
-            )
-            for profile in profiles
-        ]
-        return sorted(found, key=lambda cluster: (not cluster.default, cluster.name))
+        return self._clusters.listed()
 
     def cluster_info(self, cluster: str | None = None) -> ClusterInfo:
-        known = self._cluster(cluster)
+        known = self._clusters.named(cluster)
         info = self._infos.get(known.name)
         if info is None or time.time() - info.asked_s > queue.INFO_KEPT_S:
             info = self._infos[known.name] = queue.cluster_info(known)
         return info
 
     def doctor(self, cluster: str | None = None) -> list[Check]:
-        known = self._cluster(cluster)
+        known = self._clusters.named(cluster)
         return doctor.examine(known.profile, known.run)
 
     # --- submission ---
 
     def preview(self, spec: JobSpec) -> Preview:
-        cluster = self._cluster(spec.cluster)
+        cluster = self._clusters.named(spec.cluster)
         folder = JobDir(cluster.job_root() / spec.id)
         submission = prepare(spec, cluster.profile, folder, cluster.site(spec), key=b"")
         return Preview(
@@ -133,7 +107,7 @@ class Service:
         )
 
     def submit(self, spec: JobSpec) -> Job:
-        cluster = self._cluster(spec.cluster)
+        cluster = self._clusters.named(spec.cluster)
         record = self._recorded(spec, cluster)
         if record is not None:
             self._pursue(spec.id, cluster)
@@ -197,21 +171,21 @@ class Service:
             except Exception as exc:  # noqa: BLE001 (a worker never dies silently)
                 _log.exception("the submission of %s stumbled", job_id)
                 pursuit.give_up(exc)
-            self._watch(cluster).look()
+            self._clusters.watch(cluster).look()
 
         threading.Thread(target=work, name=f"submission of {job_id}", daemon=True).start()
 
     def _take_up(self, record: Record) -> None:
         """A job that an earlier agent left unfinished."""
         try:
-            cluster = self._cluster(record.job.cluster)
+            cluster = self._clusters.named(record.job.cluster)
         except JupyterSlurmError as exc:
             self._book.change(record.job.id, problem=exc.problem(), problem_since_s=self._started_s)
             return
         if record.job.slurm_id is None:
             self._pursue(record.job.id, cluster)
         else:
-            self._watch(cluster).look()
+            self._clusters.watch(cluster).look()
 
     # --- jobs ---
 
@@ -242,70 +216,10 @@ class Service:
         wait_s: float = 0.0,
         budget_bytes: int | None = 262_144,
     ) -> LogChunk:
-        position = parse_cursor(cursor)
-        deadline_s = time.monotonic() + wait_s
-        while True:
-            stirs = self._book.stirs
-            job, chunk = self._read_log(job_id, position, budget_bytes)
-            news = chunk.outputs or chunk.skipped_bytes or job.revision != position.revision
-            left_s = deadline_s - time.monotonic()
-            if news or job.state.final or left_s <= 0 or self._stop.is_set():
-                break
-            if not self._book.wait(self._stirred_since(stirs), left_s):
-                break
-        following = Cursor(
-            chunk.cursor.attempt, chunk.cursor.output, chunk.cursor.log, job.revision
-        )
-        return LogChunk(
-            job=job,
-            outputs=tuple(chunk.outputs),
-            cursor=str(following),
-            skipped_bytes=chunk.skipped_bytes,
-            end=job.state.final and chunk.complete,
-        )
-
-    def _read_log(
-        self, job_id: str, position: Cursor, budget_bytes: int | None
-    ) -> tuple[Job, Chunk]:
-        """The job is looked at before its files: what a job wrote before it was final is there."""
-        record = self._book.record(job_id)
-        job = record.job
-        transport = self._cluster(job.cluster).transport
-        folder = JobDir(PurePosixPath(job.job_dir))
-        reader = LogReader(transport, folder, job.kind, record.stdout_path)
-        chunk = reader.read(position, job.restarts + 1, budget_bytes)
-        for output in [o for o in chunk.outputs if isinstance(o, Hello)]:
-            chunk.outputs.remove(output)
-            job = self._book.change(job.id, python=output.python)
-        return job, chunk
+        return self._delivery.logs(job_id, cursor, wait_s, budget_bytes)
 
     def result(self, job_id: str) -> Result:
-        job = self._book.job(job_id)
-        if not job.state.final:
-            raise RequestError(f"Job {job.id} has not ended: it is {job.state}.")
-        if job.state is JobState.LOST:
-            raise JobLostError(job.why or "Nobody knows how it ended.", hint=job.advice)
-        folder = JobDir(PurePosixPath(job.job_dir))
-        transport = self._cluster(job.cluster).transport
-        data = transport.read(folder.result(job.restarts))
-        key = self._book.store.key(job.id)
-        if data is None or key is None:
-            return Result(job=job, status="none")
-        found = parse_result(data, key)
-        variables = found.variables
-        path = transport.fetch(folder.variables(job.restarts)) if variables else None
-        return Result(
-            job=job,
-            status=found.status,
-            ename=found.ename,
-            evalue=found.evalue,
-            traceback=tuple(found.traceback),
-            interrupted_by=found.interrupted_by,
-            variables=str(path) if path and variables and variables.names else None,
-            digest=variables.digest if variables else None,
-            names=tuple(variables.names) if variables else (),
-            failed=dict(variables.failed) if variables else {},
-        )
+        return self._delivery.result(job_id)
 
     def delivered(self, job_id: str) -> Job:
         return self._book.change(job_id, delivered=True)
@@ -317,7 +231,7 @@ class Service:
                 f"Job {job.id} has not ended: it is {job.state}.", hint="Cancel it first."
             )
         with suppress(JupyterSlurmError):
-            self._cluster(job.cluster).transport.remove_tree(PurePosixPath(job.job_dir))
+            self._clusters.named(job.cluster).transport.remove_tree(PurePosixPath(job.job_dir))
         self._book.remove(job.id)
 
     # --- steering ---
@@ -351,8 +265,8 @@ class Service:
         job = self._book.job(job_id)
         if job.slurm_id is not None and not job.state.final:
             stirs = self._book.stirs
-            self._watch(self._cluster(job.cluster)).ask_now()
-            self._book.wait(self._stirred_since(stirs), queue.ASK_WAIT_S)
+            self._clusters.watch(self._clusters.named(job.cluster)).ask_now()
+            self._book.wait(self._book.stirred_since(stirs), queue.ASK_WAIT_S)
         return self._book.job(job_id)
 
     def _update(self, job_id: str, verb: queue.Verb) -> Job:
@@ -363,26 +277,21 @@ class Service:
         return self.why(job_id)
 
     def _steer(self, job: Job, argv: list[str]) -> None:
-        cluster = self._cluster(job.cluster)
+        cluster = self._clusters.named(job.cluster)
         cluster.ask(argv)
-        self._watch(cluster).ask_now()
+        self._clusters.watch(cluster).ask_now()
 
     # --- the queue ---
 
     def queue(self, cluster: str | None = None) -> list[QueueEntry]:
-        known = self._cluster(cluster)
+        known = self._clusters.named(cluster)
         ours = {job.slurm_id: job.id for job in self.jobs(known.name) if job.slurm_id}
         return queue.entries(known, ours)
 
     def command(self, argv: list[str], cluster: str | None = None) -> CommandOutput:
-        return queue.command(self._cluster(cluster), argv)
+        return queue.command(self._clusters.named(cluster), argv)
 
     def status(self) -> AgentStatus:
-        commands = {
-            f"{name} {program}": count
-            for name, cluster in self._clusters.items()
-            for program, count in cluster.counts().items()
-        }
         return AgentStatus(
             version="",
             protocol=0,
@@ -395,29 +304,5 @@ class Service:
             cpu_s=time.process_time(),
             clients=0,
             live_jobs=self.live_jobs(),
-            commands=commands,
+            commands=self._clusters.counts(),
         )
-
-    # --- parts ---
-
-    def _stirred_since(self, stirs: int) -> Callable[[], bool]:
-        return lambda: self._book.stirs != stirs
-
-    def _cluster(self, name: str | None) -> SlurmCluster:
-        """The cluster of that name, opened anew when its profile has changed."""
-        profile = self._profiles.load().get(name)
-        with self._lock:
-            known = self._clusters.get(profile.name)
-            if known is None or known.profile != profile:
-                known = self._clusters[profile.name] = SlurmCluster(profile)
-                outdated = self._watches.pop(profile.name, None)
-                if outdated is not None:
-                    outdated.close()
-                    self._watch(known).look()
-            return known
-
-    def _watch(self, cluster: SlurmCluster) -> Watch:
-        with self._lock:
-            if cluster.name not in self._watches:
-                self._watches[cluster.name] = Watch(self._book, cluster)
-            return self._watches[cluster.name]

@@ -1,0 +1,92 @@
+"""What a job gives back: its output from a cursor on, and in the end its result."""
+
+from __future__ import annotations
+
+import time
+from pathlib import PurePosixPath
+
+from jupyter_slurm.errors import JobLostError, RequestError
+from jupyter_slurm.jobs.book import Book
+from jupyter_slurm.jobs.clusters import Clusters
+from jupyter_slurm.jobs.layout import JobDir
+from jupyter_slurm.jobs.logs import Chunk, Cursor, LogReader, parse_cursor
+from jupyter_slurm.jobs.result import parse_result
+from jupyter_slurm.wire import Hello, Job, JobState, LogChunk, Result
+
+
+class Delivery:
+    def __init__(self, book: Book, clusters: Clusters) -> None:
+        self._book = book
+        self._clusters = clusters
+
+    def logs(
+        self,
+        job_id: str,
+        cursor: str = "",
+        wait_s: float = 0.0,
+        budget_bytes: int | None = 262_144,
+    ) -> LogChunk:
+        position = parse_cursor(cursor)
+        deadline_s = time.monotonic() + wait_s
+        while True:
+            stirs = self._book.stirs
+            job, chunk = self._read_log(job_id, position, budget_bytes)
+            news = chunk.outputs or chunk.skipped_bytes or job.revision != position.revision
+            left_s = deadline_s - time.monotonic()
+            if news or job.state.final or left_s <= 0 or self._book.closed:
+                break
+            if not self._book.wait(self._book.stirred_since(stirs), left_s):
+                break
+        following = Cursor(
+            chunk.cursor.attempt, chunk.cursor.output, chunk.cursor.log, job.revision
+        )
+        return LogChunk(
+            job=job,
+            outputs=tuple(chunk.outputs),
+            cursor=str(following),
+            skipped_bytes=chunk.skipped_bytes,
+            end=job.state.final and chunk.complete,
+        )
+
+    def _read_log(
+        self, job_id: str, position: Cursor, budget_bytes: int | None
+    ) -> tuple[Job, Chunk]:
+        """The job is looked at before its files: what a job wrote before it was final is there."""
+        record = self._book.record(job_id)
+        job = record.job
+        transport = self._clusters.named(job.cluster).transport
+        folder = JobDir(PurePosixPath(job.job_dir))
+        reader = LogReader(transport, folder, job.kind, record.stdout_path)
+        chunk = reader.read(position, job.restarts + 1, budget_bytes)
+        for output in [o for o in chunk.outputs if isinstance(o, Hello)]:
+            chunk.outputs.remove(output)
+            job = self._book.change(job.id, python=output.python)
+        return job, chunk
+
+    def result(self, job_id: str) -> Result:
+        job = self._book.job(job_id)
+        if not job.state.final:
+            raise RequestError(f"Job {job.id} has not ended: it is {job.state}.")
+        if job.state is JobState.LOST:
+            raise JobLostError(job.why or "Nobody knows how it ended.", hint=job.advice)
+        folder = JobDir(PurePosixPath(job.job_dir))
+        transport = self._clusters.named(job.cluster).transport
+        data = transport.read(folder.result(job.restarts))
+        key = self._book.store.key(job.id)
+        if data is None or key is None:
+            return Result(job=job, status="none")
+        found = parse_result(data, key)
+        variables = found.variables
+        path = transport.fetch(folder.variables(job.restarts)) if variables else None
+        return Result(
+            job=job,
+            status=found.status,
+            ename=found.ename,
+            evalue=found.evalue,
+            traceback=tuple(found.traceback),
+            interrupted_by=found.interrupted_by,
+            variables=str(path) if path and variables and variables.names else None,
+            digest=variables.digest if variables else None,
+            names=tuple(variables.names) if variables else (),
+            failed=dict(variables.failed) if variables else {},
+        )

@@ -1,0 +1,226 @@
+"""How a job ended, from every combination of what can be known of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jupyter_slurm.jobs.result import ExitFile, RunnerResult, StartedFile
+from jupyter_slurm.jobs.verdict import Evidence, SlurmVerdict, ended_by_itself, judge
+from jupyter_slurm.wire import JobKind, JobState
+
+STARTED = StartedFile(slurm_id="1", node="n1", time_s=10.0)
+OK_EXIT = ExitFile(exit_code=0, time_s=20.0)
+TERMINATED = ExitFile(exit_code=143, signal="TERM", time_s=20.0)
+OK = RunnerResult(
+    status="ok", exit_code=0, started_s=1, ended_s=2, peak_rss_mib=3, cpu_s=4, python=(3, 11, 2)
+)
+RAISED = RunnerResult(
+    status="error",
+    exit_code=1,
+    ename="ValueError",
+    evalue="x",
+    started_s=1,
+    ended_s=2,
+    peak_rss_mib=3,
+    cpu_s=4,
+    python=(3, 11, 2),
+)
+KILLED = RunnerResult(
+    status="killed",
+    exit_code=139,
+    signal=11,
+    started_s=1,
+    ended_s=2,
+    peak_rss_mib=3,
+    cpu_s=4,
+    python=(3, 11, 2),
+)
+
+
+def slurm(state: str, code: int | None = None, by: str | None = None) -> SlurmVerdict:
+    return SlurmVerdict(state=JobState(state), exit_code=code, cancelled_by=by)
+
+
+def cell(**known: object) -> Evidence:
+    return Evidence(kind=JobKind.CELL, started=STARTED, **known)  # type: ignore[arg-type]
+
+
+def script(**known: object) -> Evidence:
+    return Evidence(kind=JobKind.SCRIPT, **known)  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True)
+class Case:
+    name: str
+    evidence: Evidence
+    state: str
+    words: str = ""
+    inferred: bool = False
+    exit_code: int | None = None
+    warning: str | None = None
+
+
+NEVER_STARTED = Evidence(kind=JobKind.CELL)
+LIMIT_LINE = "slurmstepd: error: *** JOB 1 ON n1 CANCELLED AT 2026-01-01T00:00:00 DUE TO TIME LIMIT ***"
+CASES = [
+    Case("it ended well", cell(exit=OK_EXIT, result=OK), "COMPLETED", exit_code=0),
+    Case(
+        "it ended well and Slurm agrees",
+        cell(exit=OK_EXIT, result=OK, slurm=slurm("COMPLETED", 0)),
+        "COMPLETED",
+    ),
+    Case(
+        "the cell raised",
+        cell(exit=ExitFile(exit_code=1, time_s=1), result=RAISED),
+        "FAILED",
+        "ValueError",
+        exit_code=1,
+    ),
+    Case(
+        "the cell's process died of a signal",
+        cell(exit=ExitFile(exit_code=139, time_s=1), result=KILLED, slurm=slurm("FAILED", 11)),
+        "FAILED",
+        exit_code=139,
+    ),
+    Case(
+        "done, and a child ran out of memory",
+        cell(exit=OK_EXIT, result=OK, slurm=slurm("OUT_OF_MEMORY")),
+        "COMPLETED",
+        warning="memory",
+    ),
+    Case(
+        "time limit",
+        cell(exit=TERMINATED, slurm=slurm("TIMEOUT")),
+        "TIMEOUT",
+        "time limit",
+        exit_code=143,
+    ),
+    Case("out of memory, no exit file", cell(slurm=slurm("OUT_OF_MEMORY", 0)), "OUT_OF_MEMORY", "memory"),
+    Case("node failure", cell(slurm=slurm("NODE_FAIL")), "NODE_FAIL", "node"),
+    Case("preempted", cell(exit=TERMINATED, slurm=slurm("PREEMPTED")), "PREEMPTED"),
+    Case(
+        "cancelled by us",
+        cell(exit=TERMINATED, slurm=slurm("CANCELLED"), cancel_requested=True),
+        "CANCELLED",
+        "You cancelled it",
+    ),
+    Case(
+        "cancelled by somebody whom accounting names",
+        cell(exit=TERMINATED, slurm=slurm("CANCELLED", by="1000")),
+        "CANCELLED",
+        "by 1000",
+    ),
+    Case(
+        "cancelled from outside",
+        cell(exit=TERMINATED, slurm=slurm("CANCELLED")),
+        "CANCELLED",
+        "not from here",
+    ),
+    Case(
+        "cancelled while it waited",
+        replace(NEVER_STARTED, slurm=slurm("CANCELLED"), cancel_requested=True),
+        "CANCELLED",
+        "before it had started",
+    ),
+    Case(
+        "forgotten, and the log tells of the time limit",
+        cell(slurm_out=LIMIT_LINE),
+        "TIMEOUT",
+        inferred=True,
+    ),
+    Case(
+        "forgotten, and the log tells of memory",
+        cell(slurm_out="slurmstepd: error: Detected 1 oom-kill event(s) in StepId=1.batch"),
+        "OUT_OF_MEMORY",
+        inferred=True,
+    ),
+    Case(
+        "memory limit of the accounting plugin",
+        cell(
+            slurm=slurm("CANCELLED"),
+            slurm_out="slurmstepd: error: Step 1.batch exceeded memory limit (9 > 5), being killed",
+        ),
+        "OUT_OF_MEMORY",
+        "memory",
+    ),
+    Case("forgotten, past its limit", cell(limit_passed=True), "TIMEOUT", inferred=True),
+    Case("forgotten, and we had cancelled", cell(cancel_requested=True), "CANCELLED", inferred=True),
+    Case("forgotten before it started", NEVER_STARTED, "LOST", "never started", inferred=True),
+    Case("forgotten while it ran", cell(), "LOST", "no word", inferred=True),
+    Case(
+        "Slurm says completed, the job said nothing",
+        cell(slurm=slurm("COMPLETED", 0)),
+        "LOST",
+        "folder",
+    ),
+    Case("a script that Slurm completed", script(slurm=slurm("COMPLETED", 0)), "COMPLETED"),
+    Case("a script that failed", script(slurm=slurm("FAILED", 3)), "FAILED", "3", exit_code=3),
+    Case("a script that is forgotten", script(), "LOST", inferred=True),
+    Case(
+        "an exit code that contradicts the result",
+        cell(exit=ExitFile(exit_code=1, time_s=1), result=OK),
+        "FAILED",
+        exit_code=1,
+    ),
+]
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_the_verdict(case: Case) -> None:
+    verdict = judge(case.evidence)
+    assert verdict.state == case.state
+    assert case.words.lower() in verdict.why.lower()
+    assert verdict.why.endswith((".", "?", "!"))
+    assert verdict.inferred == case.inferred
+    if case.exit_code is not None:
+        assert verdict.exit_code == case.exit_code
+    assert (case.warning or "") in (verdict.warning or "")
+
+
+exits = st.one_of(
+    st.none(),
+    st.builds(
+        ExitFile,
+        exit_code=st.integers(0, 255),
+        signal=st.sampled_from([None, "TERM", "INT"]),
+        time_s=st.just(1.0),
+    ),
+)
+states = st.sampled_from([state for state in JobState if state.final and state != "REJECTED"])
+evidences = st.builds(
+    Evidence,
+    kind=st.sampled_from(list(JobKind)),
+    started=st.sampled_from([None, STARTED]),
+    exit=exits,
+    result=st.sampled_from([None, OK, RAISED, KILLED]),
+    slurm=st.one_of(st.none(), st.builds(SlurmVerdict, state=states)),
+    slurm_out=st.sampled_from(["", LIMIT_LINE, "oom_kill event", "nothing"]),
+    limit_passed=st.booleans(),
+    cancel_requested=st.booleans(),
+)
+
+
+@given(evidences)
+def test_every_evidence_has_a_final_verdict_with_a_sentence(evidence: Evidence) -> None:
+    verdict = judge(evidence)
+    assert verdict.state.final
+    assert verdict.why
+
+
+@given(evidences)
+def test_nothing_is_called_completed_that_nobody_saw_complete(evidence: Evidence) -> None:
+    if judge(evidence).state is JobState.COMPLETED:
+        said_so = evidence.exit is not None and evidence.exit.exit_code == 0
+        slurm_said_so = evidence.slurm is not None and evidence.slurm.state == "COMPLETED"
+        assert said_so or (evidence.kind is JobKind.SCRIPT and slurm_said_so)
+
+
+@given(evidences)
+def test_a_job_that_ended_by_itself_is_judged_alike_without_slurm(evidence: Evidence) -> None:
+    early = ended_by_itself(evidence)
+    if early is not None:
+        assert judge(replace(evidence, slurm=None)) == early
