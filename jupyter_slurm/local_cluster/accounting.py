@@ -49,7 +49,7 @@ def _make_database(daemons: Daemons, user: str) -> None:
     part = place.with_name("database.part")
     shutil.rmtree(part, ignore_errors=True)
     part.mkdir(mode=0o700)
-    done = subprocess.run(  # noqa: S603
+    done = subprocess.run(
         [
             daemons.software.programs["mariadb-install-db"],
             "--no-defaults",

@@ -17,19 +17,19 @@ from pathlib import Path
 import msgspec
 
 from jupyter_slurm.errors import ConfigError, LocalClusterError
-from jupyter_slurm.local_cluster import accounting, conf, packages, processes, profile, software
+from jupyter_slurm.local_cluster import accounting, conf, packages, profile, software
 from jupyter_slurm.local_cluster.conf import Ports
 from jupyter_slurm.local_cluster.daemons import Daemons, slurmd
 from jupyter_slurm.local_cluster.places import (
     Places,
     folder,
-    host_name,
     locked,
     remove_empty,
     write_private,
 )
 from jupyter_slurm.local_cluster.software import Software
 from jupyter_slurm.local_cluster.spec import LocalSpec, LocalStatus
+from jupyter_slurm.places import host
 
 Say = Callable[[str], None]
 
@@ -78,7 +78,7 @@ def up(spec: LocalSpec, say: Say = _silent) -> LocalStatus:
         return _status(daemons)
 
 
-def down(name: str = "local", purge: bool = False, say: Say = _silent) -> None:  # noqa: FBT001, FBT002
+def down(name: str = "local", purge: bool = False, say: Say = _silent) -> None:
     """Stop the private cluster; nothing happens when there is none.
 
     Its queue and its profile stay for the next `up`. Running jobs lose their node: they are killed
@@ -92,7 +92,7 @@ def down(name: str = "local", purge: bool = False, say: Say = _silent) -> None: 
         places = Places.of(place)
         known = _load(places)
         if known is not None:
-            daemons = Daemons(known.spec, places, known.ports, known.software)
+            daemons = _daemons(known, places)
             say(f"Stopping {name} ...")
             if daemons.find("slurmctld") is not None:
                 daemons.wake("slurmctld")
@@ -116,7 +116,11 @@ def load(place: Path) -> Daemons | None:
     """The cluster in the folder `place`; None when there is none."""
     places = Places.of(place)
     known = _load(places)
-    return known and Daemons(known.spec, places, known.ports, known.software)
+    return None if known is None else _daemons(known, places)
+
+
+def _daemons(known: _Record, places: Places) -> Daemons:
+    return Daemons(known.spec, places, known.ports, known.software)
 
 
 def _load(places: Places) -> _Record | None:
@@ -149,13 +153,13 @@ def _status(daemons: Daemons) -> LocalStatus:
 def _refuse_another_shape(known: _Record, spec: LocalSpec) -> None:
     if known.spec == spec:
         return
-    daemons = Daemons(known.spec, Places.of(folder(spec.name)), known.ports, known.software)
+    daemons = _daemons(known, Places.of(folder(spec.name)))
     if not _status(daemons).stopped:
         was = known.spec
         raise LocalClusterError(
             f"The private cluster {spec.name!r} is up with another shape: {was.nodes} node(s), "
-            f"each with {was.cpus} CPUs, {was.memory_mib} MiB and {was.gpus} {was.gpu_type} GPU(s), "
-            f"accounting {'on' if was.accounting else 'off'}.",
+            f"each with {was.cpus} CPUs, {was.memory_mib} MiB and {was.gpus} {was.gpu_type} "
+            f"GPU(s), accounting {'on' if was.accounting else 'off'}.",
             hint="Stop it first (jupyter slurm down), or give this one another name.",
         )
 
@@ -172,7 +176,7 @@ def _software(spec: LocalSpec, place: Path, say: Say) -> Software:
 def _ports(known: _Record | None, spec: LocalSpec) -> Ports:
     """The ports of last time as far as they are free (or our own daemons'), new ones for others."""
     if known is not None and known.spec.nodes == spec.nodes:
-        daemons = Daemons(known.spec, Places.of(folder(spec.name)), known.ports, known.software)
+        daemons = _daemons(known, Places.of(folder(spec.name)))
         if not _status(daemons).stopped or all(map(_free, known.ports.all())):
             return known.ports
     candidates = (port for port in random.sample(_PORTS, len(_PORTS)) if _free(port))
@@ -204,7 +208,7 @@ def _write(daemons: Daemons) -> None:
     """Make the folders and write every file that the daemons read."""
     spec, places, programs = daemons.spec, daemons.places, daemons.software
     at = conf.Setting(
-        host=host_name(),
+        host=host(),
         user=_user(),
         places=places,
         ports=daemons.ports,

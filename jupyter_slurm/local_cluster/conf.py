@@ -1,6 +1,6 @@
 """Slurm's configuration files as text. Pure: no file is read or written here.
 
-Options are those of slurm.conf(5), gres.conf(5), cgroup.conf(5) and slurmdbd.conf(5), 20.11 to 24.11.
+Options are those of slurm.conf(5), gres.conf(5), cgroup.conf(5), slurmdbd.conf(5), 20.11 to 24.11.
 """
 
 from __future__ import annotations

@@ -130,9 +130,11 @@ class Daemons:
         nodes = tuple(slurmd(node) for node in self.spec.node_names())
         return ("munged", *database, "slurmctld", *nodes)
 
-    def run(self, command: str, *args: str, limit_s: float = 30) -> subprocess.CompletedProcess[str]:
-        """Run one of Slurm's commands on this cluster. subprocess.TimeoutExpired after `limit_s`."""
-        return subprocess.run(  # noqa: S603
+    def run(
+        self, command: str, *args: str, limit_s: float = 30
+    ) -> subprocess.CompletedProcess[str]:
+        """Run one of Slurm's commands. subprocess.TimeoutExpired when it takes `limit_s`."""
+        return subprocess.run(
             [self.software.programs[command], *args],
             env=self.software.environment(self.places.conf),
             stdin=subprocess.DEVNULL,

@@ -1,4 +1,4 @@
-"""The distribution's packages of Slurm, fetched and unpacked into a private folder, without root."""
+"""The distribution's packages of Slurm, unpacked into a private folder, without root."""
 
 from __future__ import annotations
 

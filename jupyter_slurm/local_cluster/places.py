@@ -1,4 +1,4 @@
-"""Where a private cluster keeps its files. Paths, folders and the lock; nothing of Slurm's words."""
+"""Where a private cluster keeps its files: paths, folders and the lock. No words of Slurm's."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import fcntl
 import hashlib
 import os
 import re
-import socket
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -16,14 +15,10 @@ from jupyter_core.paths import jupyter_data_dir
 
 from jupyter_slurm.errors import LocalClusterError
 from jupyter_slurm.local_cluster.spec import check_name
+from jupyter_slurm.places import host
 
 _PLAIN = re.compile(r"[A-Za-z0-9/_.@+-]+")
 _LONGEST_BASE = 80  # a socket's path has 107 bytes (unix(7)); slurmd adds names of its own to ours
-
-
-def host_name() -> str:
-    """This machine's short name, as Slurm's daemons see it (gethostname up to the first dot)."""
-    return socket.gethostname().split(".", 1)[0]
 
 
 def folder(name: str = "local") -> Path:
@@ -32,7 +27,7 @@ def folder(name: str = "local") -> Path:
     The host is in the path because homes are shared between machines.
     """
     check_name(name)
-    return Path(jupyter_data_dir(), "jupyter-slurm", "local", host_name(), name)
+    return Path(jupyter_data_dir(), "jupyter-slurm", "local", host(), name)
 
 
 @dataclass(frozen=True)

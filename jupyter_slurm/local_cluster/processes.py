@@ -67,7 +67,7 @@ def detach(argv: Sequence[str], env: Mapping[str, str], log: Path) -> Process:
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
     pid = os.posix_spawn(
         argv[0],
-        argv,
+        list(argv),
         env,
         file_actions=[
             (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
@@ -135,9 +135,9 @@ def descendants(roots: Iterable[Process]) -> list[Process]:
 
 
 def _all() -> Iterator[tuple[int, _Stat]]:
-    for entry in os.listdir("/proc"):
-        if entry.isdigit() and (stat := _stat(int(entry))) is not None:
-            yield int(entry), stat
+    for entry in os.scandir("/proc"):
+        if entry.name.isdigit() and (stat := _stat(int(entry.name))) is not None:
+            yield int(entry.name), stat
 
 
 def _stat(pid: int) -> _Stat | None:
@@ -155,9 +155,9 @@ def _stat(pid: int) -> _Stat | None:
 
 def _open_files(pid: int) -> Iterator[str]:
     with suppress(OSError):
-        for entry in os.scandir(f"/proc/{pid}/fd"):
+        for link in Path(f"/proc/{pid}/fd").iterdir():
             with suppress(OSError):
-                yield os.readlink(entry.path)
+                yield str(link.readlink())
 
 
 def _has(pid: int, wanted: list[bytes]) -> bool:

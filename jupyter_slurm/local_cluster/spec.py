@@ -20,7 +20,7 @@ def machine_cpus() -> int:
 
 
 def machine_memory_mib() -> int:
-    """This machine's memory in MiB."""
+    """The machine's memory in MiB."""
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2**20
 
 

@@ -11,6 +11,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -59,6 +60,24 @@ class SlurmCluster:
             pytest.fail(f"{argv} -> {done.returncode}\n{done.stdout}{done.stderr}")
         return done
 
+    def submit(self, *argv: str, stdin: str = "") -> str:
+        """sbatch; the job's id."""
+        return self.run("sbatch", "--parsable", *argv, stdin=stdin).stdout.strip()
+
+    def job_state(self, job_id: str) -> str:
+        """The state in squeue's long words, "" for a job that slurmctld does not know."""
+        told = self.run("squeue", "-h", "-t", "all", "-o", "%T", "-j", job_id, check=False)
+        return told.stdout.strip()
+
+    def wait_for(self, job_id: str, *states: str, limit_s: float = 60) -> str:
+        """Wait until the job is in one of `states`; fails the test when it is not in time."""
+        deadline = time.monotonic() + limit_s
+        while (state := self.job_state(job_id)) not in states:
+            if time.monotonic() > deadline:
+                pytest.fail(f"job {job_id} is {state or 'unknown'}, not {' or '.join(states)}")
+            time.sleep(0.05)
+        return state
+
     def slurmctld_pid(self) -> int | None:
         return self._pid("slurmctld")
 
@@ -105,18 +124,24 @@ class SlurmCluster:
         kill([found])
 
 
-@contextmanager
-def running_cluster(home: Path, **spec: Any) -> Iterator[SlurmCluster]:
-    """A cluster whose every file is below `home`; gone at the end, also when pytest is killed."""
-    jupyter = {
+def jupyter_homes(home: Path) -> dict[str, str]:
+    """The variables that put all of Jupyter's folders below `home`."""
+    return {
         "JUPYTER_DATA_DIR": str(home / "data"),
         "JUPYTER_CONFIG_DIR": str(home / "config"),
         "JUPYTER_RUNTIME_DIR": str(home / "runtime"),
     }
-    env = {key: text for key, text in os.environ.items() if not key.startswith("SLURM")} | jupyter
+
+
+@contextmanager
+def kept(home: Path, spec: dict[str, Any] | None) -> Iterator[dict[str, str]]:
+    """Purges every private cluster below `home` at the end, also when pytest is killed.
+
+    With a `spec` one is started. Yields the keeper's answer.
+    """
     keeper = subprocess.Popen(
         [sys.executable, str(KEEPER)],
-        env=env | {"PYTHONPATH": str(ROOT)},
+        env=_environment(home) | {"PYTHONPATH": str(ROOT)},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
@@ -126,10 +151,21 @@ def running_cluster(home: Path, **spec: Any) -> Iterator[SlurmCluster]:
         assert keeper.stdin is not None
         assert keeper.stdout is not None
         print(json.dumps(spec), file=keeper.stdin, flush=True)
-        answer = json.loads(keeper.stdout.readline() or '{"error": "the keeper died"}')
+        yield json.loads(keeper.stdout.readline() or '{"error": "the keeper died"}')
+    assert keeper.returncode == 0, "a private cluster was not purged"
+
+
+@contextmanager
+def running_cluster(home: Path, **spec: Any) -> Iterator[SlurmCluster]:
+    """A cluster whose every file is below `home`; gone at the end, also when pytest is killed."""
+    with kept(home, spec) as answer:
         assert "error" not in answer, answer["error"]
-        yield _cluster(spec.get("name", "local"), Path(answer["folder"]), env)
-    assert keeper.returncode == 0, "the private cluster was not purged"
+        yield _cluster(spec.get("name", "local"), Path(answer["folder"]), _environment(home))
+
+
+def _environment(home: Path) -> dict[str, str]:
+    ours = {key: text for key, text in os.environ.items() if not key.startswith("SLURM")}
+    return ours | jupyter_homes(home)
 
 
 def _cluster(name: str, folder: Path, env: dict[str, str]) -> SlurmCluster:
@@ -139,9 +175,7 @@ def _cluster(name: str, folder: Path, env: dict[str, str]) -> SlurmCluster:
     return SlurmCluster(
         name=name,
         folder=folder,
-        profile_path=Path(
-            env["JUPYTER_CONFIG_DIR"], "jupyter-slurm", "clusters.d", f"{name}.toml"
-        ),
+        profile_path=Path(env["JUPYTER_CONFIG_DIR"], "jupyter-slurm", "clusters.d", f"{name}.toml"),
         env=env | {"SLURM_CONF": str(daemons.places.conf), "PATH": path},
         daemons=daemons,
     )

@@ -1,0 +1,417 @@
+"""The private cluster of `jupyter slurm up`: real daemons, real jobs."""
+
+from __future__ import annotations
+
+import json
+import os
+import pwd
+import shutil
+import signal
+import socket
+import stat
+import subprocess
+import sys
+import tempfile
+import time
+import tomllib
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from jupyter_slurm.errors import ConfigError, LocalClusterError
+from jupyter_slurm.local_cluster import (
+    LocalSpec,
+    LocalStatus,
+    conf,
+    down,
+    folder,
+    missing_packages,
+    processes,
+    profile_path,
+    software,
+    status,
+    up,
+)
+from jupyter_slurm.local_cluster.places import Places
+from tests.cluster.plugin import ROOT, SlurmCluster, jupyter_homes, kept
+
+SMALL = LocalSpec(nodes=1, gpus=2, cpus=4, memory_mib=2048)
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Folders of our own for `up`; what is in them is purged at the end."""
+    for name, place in jupyter_homes(tmp_path).items():
+        monkeypatch.setenv(name, place)
+    with kept(tmp_path, None):
+        yield tmp_path
+
+
+def slurm(where: LocalStatus, *argv: str) -> str:
+    """Run one of Slurm's commands on a cluster; what it printed."""
+    env = os.environ | {"SLURM_CONF": str(where.conf)}
+    place = where.folder / "jobs"
+    return subprocess.run(
+        argv, env=env, cwd=place, check=True, capture_output=True, text=True, timeout=60
+    ).stdout.strip()
+
+
+def wait_for_state(where: LocalStatus, job_id: str, wanted: str) -> None:
+    deadline = time.monotonic() + 60
+    while (state := slurm(where, "squeue", "-h", "-t", "all", "-o", "%T", "-j", job_id)) != wanted:
+        assert time.monotonic() < deadline, f"{state}, not {wanted}"
+        time.sleep(0.05)
+
+
+def pids(where: LocalStatus) -> list[int | None]:
+    return [daemon.pid for daemon in where.daemons]
+
+
+def test_up_gives_a_cluster_that_runs_jobs(home: Path) -> None:
+    said: list[str] = []
+    made = up(LocalSpec(nodes=2, gpus=8, cpus=4, memory_mib=2048), said.append)
+    assert made.running
+    assert [(one.program, one.node) for one in made.daemons] == [
+        ("munged", None),
+        ("slurmctld", None),
+        ("slurmd", "n1"),
+        ("slurmd", "n2"),
+    ]
+    assert said
+    told = slurm(made, "srun", "-N2", "printenv", "SLURMD_NODENAME")
+    assert sorted(told.split()) == ["n1", "n2"]
+
+
+def test_a_job_sees_as_many_gpus_as_it_asked_for(slurm_cluster: SlurmCluster) -> None:
+    told = slurm_cluster.run("srun", "--gpus=3", "printenv", "CUDA_VISIBLE_DEVICES").stdout
+    assert len(told.strip().split(",")) == 3
+    without = slurm_cluster.run("srun", "printenv", "CUDA_VISIBLE_DEVICES", check=False)
+    assert without.returncode == 1
+
+
+def test_a_cluster_without_gpus_has_none(home: Path) -> None:
+    made = up(LocalSpec(gpus=0))
+    assert slurm(made, "sinfo", "-h", "-o", "%G") == "(null)"
+
+
+def test_several_jobs_share_a_node(slurm_cluster: SlurmCluster) -> None:
+    jobs = [slurm_cluster.submit("-w", "n2", "--wrap", "sleep 100") for _ in range(3)]
+    for job in jobs:
+        slurm_cluster.wait_for(job, "RUNNING")
+    slurm_cluster.run("scancel", *jobs)
+
+
+def test_a_job_over_its_memory_limit_is_killed(slurm_cluster: SlurmCluster) -> None:
+    hungry = f"{sys.executable} -c 'import time; eaten = bytearray(300 << 20); time.sleep(100)'"
+    job = slurm_cluster.submit("--mem=50M", "-o", "hungry.out", "--wrap", hungry)
+    slurm_cluster.wait_for(job, "FAILED", "OUT_OF_MEMORY", "CANCELLED")
+    assert "exceeded memory limit" in slurm_cluster.run("cat", "hungry.out").stdout
+
+
+def test_up_twice_keeps_the_daemons(home: Path) -> None:
+    assert pids(up(SMALL)) == pids(up(SMALL))
+
+
+def test_up_starts_what_is_missing(home: Path) -> None:
+    before = up(SMALL)
+    controller = before.daemons[1]
+    assert controller.program == "slurmctld"
+    assert controller.pid is not None
+    os.kill(controller.pid, signal.SIGKILL)
+    after = up(SMALL)
+    assert after.running
+    assert after.daemons[1].pid != controller.pid
+    assert after.daemons[2].pid == before.daemons[2].pid
+
+
+def test_up_with_another_shape_is_refused_while_it_runs(home: Path) -> None:
+    up(SMALL)
+    with pytest.raises(LocalClusterError, match="another shape: 1 node"):
+        up(LocalSpec(nodes=2))
+    down()
+    assert up(LocalSpec(nodes=2)).running
+
+
+def test_two_ups_at_once_make_one_cluster(home: Path) -> None:
+    with ThreadPoolExecutor() as pool:
+        made = list(pool.map(up, [SMALL] * 3))
+    assert pids(made[0]) == pids(made[1]) == pids(made[2])
+
+
+def test_two_clusters_do_not_disturb_each_other(home: Path) -> None:
+    one, two = up(SMALL), up(LocalSpec(name="other", nodes=1))
+    slurm(one, "sbatch", "--hold", "--wrap", "true")
+    assert slurm(two, "squeue", "-h") == ""
+    down("other")
+    assert (current := status()) is not None
+    assert current.running
+    assert slurm(one, "squeue", "-h", "-o", "%T") == "PENDING"
+
+
+def test_the_queue_survives_down_and_up(home: Path) -> None:
+    first = up(SMALL)
+    held = slurm(first, "sbatch", "--parsable", "--hold", "--wrap", "true")
+    runs = slurm(first, "sbatch", "--parsable", "--wrap", "sleep 1000")
+    once = slurm(first, "sbatch", "--parsable", "--no-requeue", "--wrap", "sleep 1000")
+    wait_for_state(first, runs, "RUNNING")
+    wait_for_state(first, once, "RUNNING")
+    down()
+    assert (stopped := status()) is not None
+    assert stopped.stopped
+    second = up(SMALL)
+    assert [daemon.port for daemon in second.daemons] == [one.port for one in first.daemons]
+    wait_for_state(second, held, "PENDING")
+    wait_for_state(second, once, "NODE_FAIL")
+    wait_for_state(second, runs, "RUNNING")
+    assert "Restarts=1" in slurm(second, "scontrol", "show", "job", runs)
+
+
+def test_a_port_that_was_taken_meanwhile_is_replaced(home: Path) -> None:
+    first = up(SMALL)
+    down()
+    taken = first.daemons[1].port
+    assert taken is not None
+    with socket.create_server(("127.0.0.1", taken)):
+        second = up(SMALL)
+    assert second.running
+    assert second.daemons[1].port != taken
+
+
+def test_purge_leaves_no_process_and_no_file(home: Path) -> None:
+    made = up(SMALL)
+    stubborn = "trap '' TERM; (setsid sleep 1000 &); sleep 1000"
+    job = slurm(made, "sbatch", "--parsable", "-o", "/dev/null", "--wrap", stubborn)
+    wait_for_state(made, job, "RUNNING")
+    assert processes.with_environment({"SLURM_CONF": str(made.conf), "SLURM_JOB_ID": job})
+    down(purge=True)
+    assert processes.with_environment({"SLURM_CONF": str(made.conf)}) == []
+    assert [path for path in home.rglob("*") if not path.is_dir()] == []
+    assert not (home / "data" / "jupyter-slurm").exists()
+    assert status() is None
+
+
+def test_a_stopped_controller_answers_nobody_until_it_is_woken(
+    private_cluster: Callable[..., SlurmCluster],
+) -> None:
+    cluster = private_cluster()
+    cluster.stop_controller()
+    assert cluster.run("timeout", "0.5", "squeue", check=False).returncode == 124
+    cluster.cont_controller()
+    assert cluster.run("squeue", "-h").stdout == ""
+
+
+def test_a_killed_controller_comes_back_with_its_queue(
+    private_cluster: Callable[..., SlurmCluster],
+) -> None:
+    cluster = private_cluster(extra_conf=("MinJobAge=2", "SlurmdTimeout=5"))
+    job = cluster.submit("--hold", "--wrap", "true")
+    first = cluster.slurmctld_pid()
+    cluster.kill_controller()
+    assert cluster.run("squeue", check=False).returncode == 1
+    cluster.start_controller()
+    assert cluster.slurmctld_pid() != first
+    assert cluster.job_state(job) == "PENDING"
+    assert "MinJobAge               = 2 sec" in cluster.run("scontrol", "show", "config").stdout
+
+
+def test_a_job_whose_node_died_fails(private_cluster: Callable[..., SlurmCluster]) -> None:
+    cluster = private_cluster(extra_conf=("SlurmdTimeout=2",))
+    job = cluster.submit("--no-requeue", "--wrap", "sleep 1000")
+    cluster.wait_for(job, "RUNNING")
+    cluster.kill_slurmd()
+    cluster.kill_jobs()
+    assert cluster.wait_for(job, "NODE_FAIL") == "NODE_FAIL"
+    cluster.start_slurmd()
+
+
+def test_down_of_nothing_does_nothing(home: Path) -> None:
+    down()
+    down(purge=True)
+    assert status() is None
+
+
+def test_a_recycled_pid_is_not_taken_for_a_daemon(home: Path) -> None:
+    made = up(SMALL)
+    down()
+    with subprocess.Popen(["sleep", "1000"]) as stranger:
+        record = {"pid": stranger.pid, "start_ticks": 1, "boot_id": processes.boot()}
+        (made.folder / "run" / "slurmctld.json").write_text(json.dumps(record))
+        assert (known := status()) is not None
+        assert known.stopped
+        down(purge=True)
+        assert stranger.poll() is None
+        stranger.kill()
+
+
+def test_a_folder_with_a_long_name_and_odd_characters_works(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    odd = home / ("long " * 20) / "a%n#é,$=\"'"
+    monkeypatch.setenv("JUPYTER_DATA_DIR", str(odd))
+    made = up(SMALL)
+    assert folder().is_relative_to(odd)
+    assert slurm(made, "srun", "--gpus=1", "printenv", "CUDA_VISIBLE_DEVICES") == "0"
+    link = made.conf.parent
+    assert link.is_symlink()
+    down(purge=True)
+    assert not link.is_symlink()
+    assert not folder().exists()
+
+
+def test_a_foreign_link_is_refused(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JUPYTER_DATA_DIR", str(home / ("long" * 30)))
+    link = Places.of(folder()).base
+    link.symlink_to(home)
+    try:
+        with pytest.raises(LocalClusterError, match="in the way"):
+            up(SMALL)
+    finally:
+        link.unlink()
+
+
+def test_files_are_the_users_alone(home: Path) -> None:
+    made = up(SMALL)
+    assert stat.S_IMODE(made.folder.stat().st_mode) == 0o700
+    for path in (made.folder / "munge.key", made.conf, profile_path()):
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+def test_the_profile_says_how_to_reach_the_cluster(home: Path) -> None:
+    made = up(LocalSpec(runtime="apptainer"))
+    written = tomllib.loads(profile_path().read_text())
+    assert written["origin"] == "jupyter slurm up"
+    assert written["runtime"] == "apptainer"
+    assert written["job_root"] == str(made.folder / "jobs")
+    assert written["images"] == {}
+    path = os.pathsep.join([*written["path"], os.defpath])
+    env = {"PATH": path} | written["env"]
+    squeue = shutil.which("squeue", path=path)
+    assert squeue is not None
+    assert Path(squeue).is_relative_to(made.folder)
+    subprocess.run(["squeue"], env=env, check=True, capture_output=True)
+
+
+def test_images_added_to_the_profile_are_kept(home: Path) -> None:
+    up(SMALL)
+    with profile_path().open("a") as file:
+        file.write('"pytorch:22.11" = "/images/py torch"\n')
+    down()
+    up(SMALL)
+    assert tomllib.loads(profile_path().read_text())["images"] == {
+        "pytorch:22.11": "/images/py torch"
+    }
+
+
+def test_a_profile_of_somebody_else_is_never_touched(home: Path) -> None:
+    profile_path().parent.mkdir(parents=True)
+    profile_path().write_text('host = "real.example"\n')
+    with pytest.raises(LocalClusterError, match="configured already"):
+        up(SMALL)
+    down(purge=True)
+    assert profile_path().read_text() == 'host = "real.example"\n'
+
+
+def test_a_daemon_that_does_not_start_says_why_and_leaves_nothing_running(home: Path) -> None:
+    with pytest.raises(LocalClusterError, match=r"(?s)slurmctld did not start.*NoSuchOption"):
+        up(LocalSpec(extra_conf=("NoSuchOption=1",)))
+    assert (left := status()) is not None
+    assert left.stopped
+
+
+def test_missing_slurm_is_an_error_that_names_the_packages(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(home))
+    monkeypatch.setattr(software, "_SBIN", ())
+    assert missing_packages(accounting=True) == (
+        "slurm-wlm", "munge", "slurmdbd", "mariadb-server",
+    )  # fmt: skip
+    with pytest.raises(ConfigError, match=r"apt-get install .*slurm-wlm munge"):
+        up(SMALL)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        ({"name": "../x"}, "name of a private cluster"),
+        ({"nodes": 0}, "nodes=0"),
+        ({"gpus": -1}, "gpus=-1"),
+        ({"gpu_type": "a 100"}, "GPU type"),
+        ({"extra_conf": ("a=1\nb=2",)}, "line break"),
+    ],
+)
+def test_an_impossible_spec_is_refused(wrong: dict[str, object], words: str) -> None:
+    with pytest.raises(ConfigError, match=words):
+        LocalSpec(**wrong)  # type: ignore[arg-type]
+
+
+def test_a_newer_slurmd_is_told_to_leave_cgroups_alone() -> None:
+    assert conf.cgroup_conf((23, 11)) == "CgroupPlugin=disabled\n"
+    assert conf.cgroup_conf((22, 5)) == ""
+
+
+def test_accounting_tells_of_jobs_and_their_gpus(
+    private_cluster: Callable[..., SlurmCluster],
+) -> None:
+    cluster = private_cluster(accounting=True, cpus=4, memory_mib=2048)
+    user = pwd.getpwuid(os.getuid()).pw_name
+    fields = cluster.run("sacctmgr", "-nP", "show", "user", user, "format=user,adminlevel").stdout
+    assert fields.strip() == f"{user}|Administrator"
+    job = cluster.submit("--gpus=2", "--account=default", "--wait", "--wrap", "true")
+    told = ""
+    while not told.startswith("COMPLETED"):  # slurmctld tells slurmdbd when it has time
+        told = cluster.run("sacct", "-nPX", "-j", job, "-o", "State,Account,AllocTRES").stdout
+    assert "|default|" in told
+    assert "gres/gpu=2" in told
+
+
+def test_an_ordinary_user_needs_no_rights() -> None:
+    """As root this runs as `nobody`; as anyone else, as oneself."""
+    nobody = pwd.getpwnam("nobody")
+    as_root = os.getuid() == 0
+    who = (nobody.pw_uid, nobody.pw_gid) if as_root else (os.getuid(), os.getgid())
+    script = (
+        "from jupyter_slurm.local_cluster import *; import subprocess, os; made = up(LocalSpec());"
+        "env = os.environ | {'SLURM_CONF': str(made.conf)};"
+        "subprocess.run(['srun', 'id', '-u'], env=env, cwd='/', check=True); down(purge=True)"
+    )
+    with tempfile.TemporaryDirectory() as name:
+        os.chown(name, *who)
+        env = os.environ | jupyter_homes(Path(name)) | {"PYTHONPATH": str(ROOT), "HOME": name}
+        done = subprocess.run(
+            [sys.executable, "-B", "-c", script],
+            env=env,
+            cwd=name,
+            user=who[0] if as_root else None,
+            group=who[1] if as_root else None,
+            extra_groups=() if as_root else None,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
+        )
+    assert (done.returncode, done.stdout, done.stderr) == (0, f"{who[0]}\n", "")
+
+
+def test_a_killed_test_run_leaves_no_cluster(tmp_path: Path) -> None:
+    script = (
+        "import sys, os, signal, pathlib; from tests.cluster.plugin import running_cluster\n"
+        "with running_cluster(pathlib.Path(sys.argv[1])) as made:\n"
+        "    print(made.folder, made.slurmctld_pid(), flush=True); os.kill(0, signal.SIGKILL)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-B", "-c", script, str(tmp_path)],
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        start_new_session=True,
+        stdout=subprocess.PIPE,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == -signal.SIGKILL
+    place, pid = done.stdout.split()
+    deadline = time.monotonic() + 30
+    while Path(place).exists() or processes.process(int(pid)) is not None:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
