@@ -1,0 +1,63 @@
+"""jupyter-slurm: run notebook cells as containerised Slurm jobs, as if they ran here.
+
+Public names and the hooks of IPython; no logic, and nothing heavy is imported before it is used.
+
+    import jupyter_slurm as js
+    job = js.connect("arandu").submit(js.JobSpec(id=js.new_id(), name="hello", code="print(1)"))
+    job.result()
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from IPython.core.interactiveshell import InteractiveShell
+
+    from jupyter_slurm.errors import CellFailed, JobLostError, JupyterSlurmError
+    from jupyter_slurm.job import Connection, JobHandle, connect, new_id
+    from jupyter_slurm.wire import Job, JobKind, JobSpec, JobState
+
+__all__ = [
+    "CellFailed",
+    "Connection",
+    "Job",
+    "JobHandle",
+    "JobKind",
+    "JobLostError",
+    "JobSpec",
+    "JobState",
+    "JupyterSlurmError",
+    "connect",
+    "load_ipython_extension",
+    "new_id",
+    "unload_ipython_extension",
+]
+
+
+def __getattr__(name: str) -> object:
+    match name:
+        case "CellFailed" | "JobLostError" | "JupyterSlurmError":
+            module = "errors"
+        case "Job" | "JobKind" | "JobSpec" | "JobState":
+            module = "wire"
+        case "Connection" | "JobHandle" | "connect" | "new_id":
+            module = "job"
+        case _:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{module}"), name)
+
+
+def load_ipython_extension(shell: InteractiveShell) -> None:
+    """`%load_ext jupyter_slurm`"""
+    from jupyter_slurm.magics.extension import load  # noqa: PLC0415
+
+    load(shell)
+
+
+def unload_ipython_extension(shell: InteractiveShell) -> None:
+    """`%unload_ext jupyter_slurm`"""
+    from jupyter_slurm.magics.extension import unload  # noqa: PLC0415
+
+    unload(shell)

@@ -1,0 +1,241 @@
+"""PURE: a `Job` -> the card under its cell: a MIME bundle, the same facts as HTML and as text.
+
+No I/O, no clock, no IPython: who shows it says what time it is. The HTML is a plain table with
+inline styles, so that it still reads well where styles are stripped (GitHub), has no colours of
+its own but the state's, and carries no script. Everything that anybody typed is escaped.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from html import escape
+from typing import Any
+
+from jupyter_slurm.wire import Job, JobState, Usage
+
+MIME = "application/vnd.jupyter-slurm.job+json"
+
+_GREY, _BLUE, _GREEN, _ORANGE, _RED = "#767676", "#2878c8", "#2e8540", "#b56a00", "#d0342c"
+"""Each has a contrast of at least 3:1 on white and on JupyterLab's dark background."""
+
+_LONG_TEXT = 240
+"""Characters from which on a text is folded away."""
+
+
+def bundle(job: Job, now_s: float) -> dict[str, Any]:
+    """The three forms. The first only names the job: a live renderer asks the agent for the rest,
+    so a saved notebook cannot put words into its mouth."""
+    return {
+        MIME: {"v": 1, "cluster": job.cluster, "id": job.id},
+        "text/html": html(job, now_s),
+        "text/plain": plain(job, now_s),
+    }
+
+
+def plain(job: Job, now_s: float) -> str:
+    """One to three lines."""
+    lines = [f"{symbol(job.state)} {title(job)}: {headline(job, now_s)}"]
+    told = [text for text in (job.why, job.advice) if text]
+    if told and job.state is not JobState.COMPLETED:
+        lines.append("  " + " ".join(told))
+    place = [f"{row.label.lower()} {row.text}" for row in _rows(job, now_s) if row.brief]
+    if place:
+        lines.append("  " + ", ".join(place))
+    return "\n".join(lines)
+
+
+def html(job: Job, now_s: float) -> str:
+    """A table: the state and the job's name on top, a row for each thing that is known."""
+    colour = _colour(job.state)
+    head = (
+        f'<tr><td colspan="2" style="text-align:left;padding:4px 8px">'
+        f'<b style="color:{colour}">{symbol(job.state)} {escape(headline(job, now_s))}</b>'
+        f" · <b>{escape(job.name)}</b> · {escape(title(job))}</td></tr>"
+    )
+    body = "".join(
+        f'<tr><td style="text-align:left;vertical-align:top;padding:1px 8px;opacity:.75">'
+        f'{escape(row.label)}</td><td style="text-align:left;padding:1px 8px">{row.html()}</td></tr>'
+        for row in _rows(job, now_s)
+    )
+    return (
+        '<table style="border:1px solid currentColor;border-left:4px solid '
+        f'{colour};border-collapse:collapse;color:inherit;background:transparent;margin:4px 0">'
+        f"{head}{body}</table>"
+    )
+
+
+def title(job: Job) -> str:
+    """`job k3j9x2m1 (Slurm 123) on arandu`."""
+    slurm = f" (Slurm {job.slurm_id})" if job.slurm_id else ""
+    return f"job {job.id}{slurm} on {job.cluster}"
+
+
+def headline(job: Job, now_s: float) -> str:
+    """The state and since when: a span while it changes, a moment once it does not."""
+    if job.state.final:
+        return f"{job.state} {moment(job.ended_s or job.state_since_s, now_s)}"
+    return f"{job.state} for {duration(now_s - job.state_since_s)}"
+
+
+def symbol(state: JobState) -> str:
+    match state:
+        case JobState.COMPLETED:
+            return "✔"
+        case JobState.CANCELLED | JobState.REVOKED:
+            return "⊘"
+        case JobState.UNKNOWN | JobState.LOST:
+            return "?"
+        case JobState.RUNNING | JobState.COMPLETING | JobState.FINISHING | JobState.STAGE_OUT:
+            return "▶"
+        case JobState.SUSPENDED | JobState.STOPPED:
+            return "‖"
+        case _:
+            return "✖" if state.final else "◷"
+
+
+def duration(seconds: float) -> str:
+    """As people say it, two units at most.
+
+    >>> duration(7.4), duration(125), duration(3700), duration(200_000)
+    ('7 s', '2 min 5 s', '1 h 1 min', '2 d 7 h')
+    """
+    whole = max(0, int(seconds))
+    for size, unit, next_size, next_unit in (
+        (86_400, "d", 3_600, "h"),
+        (3_600, "h", 60, "min"),
+        (60, "min", 1, "s"),
+    ):
+        if whole >= size:
+            rest = whole % size // next_size
+            return f"{whole // size} {unit}" + (f" {rest} {next_unit}" if rest else "")
+    return f"{whole} s"
+
+
+def moment(at_s: float, now_s: float) -> str:
+    """Local time; with the date unless it is today's."""
+    at, now = time.localtime(at_s), time.localtime(now_s)
+    return time.strftime("%H:%M:%S" if at[:3] == now[:3] else "%Y-%m-%d %H:%M", at)
+
+
+def memory(mib: float) -> str:
+    """
+    >>> memory(512), memory(1536)
+    ('512 MiB', '1.5 GiB')
+    """
+    return f"{mib:.0f} MiB" if mib < 1024 else f"{mib / 1024:.1f} GiB"
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    label: str
+    text: str
+    brief: bool = False
+    """Also in the text form."""
+    fraction: float | None = None
+    """A bar of this length stands before the text."""
+
+    def html(self) -> str:
+        text = escape(self.text).replace("\n", "<br>")
+        if len(self.text) > _LONG_TEXT:
+            start = escape(self.text[:80])
+            return f"<details><summary>{start} …</summary>{text}</details>"
+        if self.fraction is None:
+            return text
+        width = round(100 * min(1.0, max(0.0, self.fraction)))
+        return (
+            '<span style="display:inline-block;width:8em;height:.6em;border:1px solid '
+            'currentColor;margin-right:.5em"><span style="display:block;height:100%;'
+            f'width:{width}%;background:currentColor;opacity:.6"></span></span>{text}'
+        )
+
+
+def _rows(job: Job, now_s: float) -> Iterator[_Row]:
+    yield from _news(job, now_s)
+    if job.nodes:
+        where = f"{', '.join(job.nodes)} ({job.partition})" if job.partition else job.nodes[0]
+        yield _Row("Node", where, brief=True)
+    elif job.partition:
+        yield _Row("Partition", job.partition, brief=True)
+    if job.gpus:
+        yield _Row("GPUs", str(job.gpus), brief=True)
+    if job.image:
+        yield _Row("Image", f"{job.image} ({job.runtime})")
+    yield from _time(job, now_s)
+    if job.state.final:
+        yield from _end(job)
+        if job.names_out and not job.delivered:
+            yield _Row("Variables", f"`%slurm attach {job.id}` brings {', '.join(job.names_out)}")
+
+
+def _news(job: Job, now_s: float) -> Iterator[_Row]:
+    """What a person should read first."""
+    told = "\n".join(text for text in (job.why, job.advice) if text)
+    if told:
+        yield _Row("What happened" if job.state.final else "Why", told)
+    if job.start_estimate_s is not None and job.started_s is None and not job.state.final:
+        left = duration(job.start_estimate_s - now_s)
+        at = moment(job.start_estimate_s, now_s)
+        yield _Row("Starts about", f"{at} (in {left})", brief=True)
+    if job.cancel_requested_s is not None and not job.state.final:
+        yield _Row("Cancelled", f"asked for at {moment(job.cancel_requested_s, now_s)}")
+    if job.warning:
+        yield _Row("Warning", job.warning)
+    if job.problem is not None:
+        since = f" since {moment(job.problem_since_s, now_s)}" if job.problem_since_s else ""
+        told = " ".join(text for text in (job.problem.message, job.problem.hint) if text)
+        yield _Row("No news" + since, told)
+
+
+def _time(job: Job, now_s: float) -> Iterator[_Row]:
+    if job.started_s is None:
+        if job.limit_s is not None and not job.state.final:
+            yield _Row("Time limit", duration(job.limit_s))
+        return
+    used_s = max(0.0, (job.ended_s or now_s) - job.started_s)
+    if job.limit_s is None:
+        yield _Row("Time", duration(used_s), brief=True)
+        return
+    left = "" if job.state.final else f", {duration(job.limit_s - used_s)} left"
+    text = f"{duration(used_s)} of {duration(job.limit_s)}{left}"
+    yield _Row("Time", text, brief=True, fraction=used_s / max(1, job.limit_s))
+
+
+def _end(job: Job) -> Iterator[_Row]:
+    if job.signal:
+        yield _Row("Exit", f"killed by signal {job.signal}", brief=True)
+    elif job.exit_code is not None:
+        yield _Row("Exit", str(job.exit_code), brief=job.exit_code != 0)
+    if job.inferred:
+        yield _Row("Note", "The end was concluded from traces: neither the job nor Slurm said it.")
+    if job.usage is not None:
+        yield from _usage(job.usage)
+
+
+def _usage(usage: Usage) -> Iterator[_Row]:
+    if usage.peak_memory_mib is not None:
+        if usage.memory_mib:
+            share = usage.peak_memory_mib / usage.memory_mib
+            asked = f" of {memory(usage.memory_mib)} asked for ({share:.0%})"
+            text = memory(usage.peak_memory_mib) + asked
+            yield _Row("Peak memory", text, brief=True, fraction=share)
+        else:
+            yield _Row("Peak memory", memory(usage.peak_memory_mib), brief=True)
+    if usage.cpu_efficiency is not None:
+        text = f"{usage.cpu_efficiency:.0%} of {usage.cpus} CPU{'s' if usage.cpus != 1 else ''}"
+        yield _Row("CPU", text, brief=True, fraction=usage.cpu_efficiency)
+
+
+def _colour(state: JobState) -> str:
+    match state:
+        case JobState.COMPLETED:
+            return _GREEN
+        case JobState.CANCELLED | JobState.REVOKED:
+            return _GREY
+        case JobState.RUNNING | JobState.COMPLETING | JobState.FINISHING | JobState.STAGE_OUT:
+            return _BLUE
+        case JobState.LOST | JobState.UNKNOWN:
+            return _ORANGE
+        case _:
+            return _RED if state.final else _ORANGE

@@ -1,0 +1,163 @@
+"""The handle of a job, for Python: `js.connect().submit(spec)` and what a detached cell gives.
+
+It speaks `Api` and works in any Python; only `attach` and its card need a notebook or IPython.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import secrets
+import time
+from collections.abc import Generator, Iterator
+from pathlib import Path
+from typing import Any
+
+from jupyter_slurm.api import Api
+from jupyter_slurm.card import plain
+from jupyter_slurm.outcome import failure
+from jupyter_slurm.wire import Job, JobSpec, JobState, Result
+
+_WAIT_S = 20.0
+_LOG_CHARACTERS = 1_048_576
+
+
+def new_id() -> str:
+    """An id for a `JobSpec`: eight of `a-z2-7`, 40 random bits."""
+    return "".join(secrets.choice("abcdefghijklmnopqrstuvwxyz234567") for _ in range(8))
+
+
+class JobHandle:
+    """One job: ask for its state, wait for it, have its output and variables, cancel it.
+
+    `await handle` is `handle.result()` without blocking the event loop.
+    """
+
+    def __init__(self, api: Api, job: Job) -> None:
+        self._api = api
+        self._job = job
+
+    @property
+    def id(self) -> str:
+        return self._job.id
+
+    @property
+    def slurm_id(self) -> str | None:
+        """Slurm's; None until sbatch has answered."""
+        return self.job.slurm_id
+
+    @property
+    def state(self) -> JobState:
+        return self.job.state
+
+    @property
+    def job(self) -> Job:
+        """The job as the agent knows it now."""
+        if not (self._job.state.final and self._job.delivered):
+            self._job = self._api.job(self.id)
+        return self._job
+
+    @property
+    def output(self) -> str:
+        """All text it has written so far, stdout and stderr in order."""
+        return "".join(read_whole_log(self._api, self.id))
+
+    def wait(self, timeout_s: float | None = None) -> Job:
+        """The job, once it has ended. TimeoutError: it had not within `timeout_s` (None: ever)."""
+        until_s = float("inf") if timeout_s is None else time.monotonic() + timeout_s
+        job = self.job
+        revision = job.revision
+        while not job.state.final:
+            left_s = until_s - time.monotonic()
+            if left_s <= 0:
+                raise TimeoutError(f"Job {self.id} is {job.state} after {timeout_s:g} s.")
+            changes = self._api.changes(revision, wait_s=min(_WAIT_S, left_s))
+            revision = changes.revision
+            job = next((one for one in changes.jobs if one.id == self.id), job)
+        self._job = job
+        return job
+
+    def result(self, timeout_s: float | None = None) -> dict[str, object]:
+        """The variables that came back, once the job has ended. CellFailed: it did not end well;
+        JobLostError, SignatureError; TimeoutError as `wait`."""
+        self.wait(timeout_s)
+        result = self._api.result(self.id)
+        variables = read_result_variables(result)
+        self._job = self._api.delivered(self.id)
+        if failed := failure(result):
+            raise failed
+        return variables
+
+    def cancel(self) -> Job:
+        self._job = self._api.cancel(self.id)
+        return self._job
+
+    def attach(self) -> None:
+        """Brings output, figures and variables into the running cell, as `%slurm attach` does."""
+        from jupyter_slurm.magics.cell import attach  # noqa: PLC0415
+        from jupyter_slurm.magics.session import current  # noqa: PLC0415
+
+        attach(current(), self.id)
+
+    def __await__(self) -> Generator[Any, None, dict[str, object]]:
+        loop = asyncio.get_running_loop()
+        context = contextvars.copy_context()
+        return loop.run_in_executor(None, context.run, self.result).__await__()
+
+    def __repr__(self) -> str:
+        return f"<{plain(self._job, time.time()).splitlines()[0]}>"
+
+    def _ipython_display_(self) -> None:
+        """A card that stays up to date."""
+        from jupyter_slurm.magics.session import current  # noqa: PLC0415
+
+        current().show_card(self._job)
+
+
+class Connection:
+    """The agent, seen from one cluster: what `connect` gives."""
+
+    def __init__(self, api: Api, cluster: str | None) -> None:
+        self.api = api
+        self.cluster = cluster
+
+    def submit(self, spec: JobSpec) -> JobHandle:
+        """SubmitError: sbatch refused; RequestError: it cannot be. The same spec is one job."""
+        import msgspec  # noqa: PLC0415
+
+        if spec.cluster is None:
+            spec = msgspec.structs.replace(spec, cluster=self.cluster)
+        return JobHandle(self.api, self.api.submit(spec))
+
+    def job(self, job_id: str) -> JobHandle:
+        """By our id or Slurm's. NotFoundError."""
+        return JobHandle(self.api, self.api.job(job_id))
+
+    def jobs(self) -> list[JobHandle]:
+        """Ours on this cluster, the newest first."""
+        return [JobHandle(self.api, job) for job in self.api.jobs(self.cluster)]
+
+
+def connect(cluster: str | None = None) -> Connection:
+    """The agent, started where none runs; `cluster` is where jobs go that name none (None: the
+    default cluster). AgentError."""
+    from jupyter_slurm import client  # noqa: PLC0415
+
+    return Connection(client.connect(), cluster)
+
+
+def read_whole_log(api: Api, job_id: str) -> Iterator[str]:
+    """The log of a job, part by part."""
+    offset = 0
+    while part := api.read_log(job_id, offset, _LOG_CHARACTERS):
+        yield part
+        offset += len(part)
+
+
+def read_result_variables(result: Result) -> dict[str, object]:
+    """The variables that came back, {} where none did. SignatureError."""
+    if result.variables is None:
+        return {}
+    from jupyter_slurm.jobs.variables import read_variables  # noqa: PLC0415
+
+    return read_variables(Path(result.variables), result.digest)

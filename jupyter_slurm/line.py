@@ -1,0 +1,304 @@
+"""PURE: the words after `%%slurm` (or `jupyter slurm submit`) -> a `Request` -> a `JobSpec`.
+
+Splitting, `{name}` and the options that are ours live here; sbatch's own options are
+`slurm.options`'s. No I/O, no IPython, no defaults of a session.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from types import MappingProxyType
+from typing import Literal
+
+from jupyter_slurm.errors import RequestError
+from jupyter_slurm.slurm import options as sbatch
+from jupyter_slurm.wire import JobKind, JobSpec
+
+
+class Reuse(StrEnum):
+    """What becomes of a job that the same cell has already started."""
+
+    AUTO = "auto"  # attach to it when there is one, else submit
+    ATTACH = "attach"  # attach to it, never submit
+    FRESH = "fresh"  # submit another
+
+
+@dataclass(frozen=True, slots=True)
+class OurOption:
+    """An option that sbatch does not know."""
+
+    metavar: str
+    """"" for a flag."""
+    help: str
+
+
+OURS: Mapping[str, OurOption] = MappingProxyType(
+    {
+        "cluster": OurOption("NAME", "the cluster to run on; see `%slurm clusters`"),
+        "image": OurOption("IMAGE", "the container image: an alias of the profile, or its name"),
+        "runtime": OurOption("NAME", "how the image is run: charliecloud, none …"),
+        "module": OurOption("NAMES", "environment modules to load first, separated by commas"),
+        "in": OurOption("NAMES", "variables of this notebook that the cell gets"),
+        "out": OurOption("NAMES", "variables that come back into this notebook"),
+        "env": OurOption("NAME=VALUE", "an environment variable for the cell; may be repeated"),
+        "mount": OurOption("SRC[:DST[:ro]]", "a folder to see in the image; may be repeated"),
+        "name": OurOption("NAME", "what the job is called"),
+        "detach": OurOption("", "give a job handle at once instead of waiting"),
+        "wait": OurOption("", "wait for the end, where the setting says to detach"),
+        "on-interrupt": OurOption("detach|cancel", "what interrupting the cell does to the job"),
+        "attach": OurOption("", "attach to this cell's job, never submit one"),
+        "fresh": OurOption("", "submit another job even if this cell's job still runs"),
+        "dry-run": OurOption("", "show what would be submitted, and submit nothing"),
+        "no-raise": OurOption("", "a job that fails does not fail the cell"),
+    }
+)
+
+_MANY = frozenset({"module", "in", "out", "env", "mount"})
+_JOB_NAME = re.compile(r"[A-Za-z0-9._-]{1,64}")
+_ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_BRACES = re.compile(r"\{\{([^\W\d]\w*)\}\}|\{([^\W\d]\w*)\}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """A line, understood: options of sbatch under their long names, and ours."""
+
+    options: Mapping[str, str]
+    cluster: str | None = None
+    name: str | None = None
+    image: str | None = None
+    runtime: str | None = None
+    modules: tuple[str, ...] = ()
+    env: Mapping[str, str] = field(default_factory=dict)
+    mounts: tuple[str, ...] = ()
+    names_in: tuple[str, ...] = ()
+    names_out: tuple[str, ...] = ()
+    detach: bool | None = None
+    """None: the line does not say."""
+    on_interrupt: Literal["detach", "cancel"] | None = None
+    reuse: Reuse = Reuse.AUTO
+    dry_run: bool = False
+    raise_on_failure: bool = True
+
+
+def split(line: str) -> list[str]:
+    """The words of a line, quoted as in a shell; nothing is expanded.
+
+    >>> split("--comment 'a b' --export X=$HOME")
+    ['--comment', 'a b', '--export', 'X=$HOME']
+    """
+    try:
+        return shlex.split(line)
+    except ValueError as exc:
+        raise RequestError(
+            f"This line cannot be split into words: {str(exc).lower()}.",
+            hint="Close every quote; write a backslash before a quote that is meant as itself.",
+        ) from exc
+
+
+def expand(words: Sequence[str], namespace: Mapping[str, object]) -> list[str]:
+    """Puts `str(value)` in place of each `{name}`; one word stays one word, whatever the value.
+
+    `{{name}}` is the text `{name}`; any other brace, and `$`, stays as it is.
+
+    >>> expand(["--time={minutes}", "{{a}}", "{1}"], {"minutes": 5})
+    ['--time=5', '{a}', '{1}']
+    """
+
+    def value(match: re.Match[str]) -> str:
+        literal, name = match.groups()
+        if literal is not None:
+            return f"{{{literal}}}"
+        if name not in namespace:
+            near = sbatch.suggest(name, tuple(namespace))
+            raise RequestError(
+                f"`{{{name}}}`: there is no variable `{name}` here.",
+                hint=(f"Did you mean `{near}`? " if near in namespace else "")
+                + f"Write `{{{{{name}}}}}` for these very characters.",
+            )
+        return str(namespace[name])
+
+    return [_BRACES.sub(value, word) for word in words]
+
+
+def parse(words: Sequence[str]) -> Request:
+    """Understands a line's words; the later of two equal options wins. RequestError names the word
+    that cannot be, and the nearest right one."""
+    ours, theirs = _take_ours(words)
+    try:
+        options = sbatch.parse_options(theirs)
+        sbatch.check_together(options)
+    except sbatch.OptionError as exc:
+        raise _unknown(exc) from exc
+    last = {name: values[-1] for name, values in ours.items() if values}
+    return Request(
+        options=options,
+        cluster=last.get("cluster"),
+        name=_job_name(last.get("name")),
+        image=last.get("image"),
+        runtime=last.get("runtime"),
+        modules=_names(ours.get("module", [])),
+        env=_environment(ours.get("env", [])),
+        mounts=tuple(ours.get("mount", [])),
+        names_in=_variables("in", ours.get("in", [])),
+        names_out=_variables("out", ours.get("out", [])),
+        detach=_detach(words),
+        on_interrupt=_on_interrupt(last.get("on-interrupt")),
+        reuse=_reuse(ours),
+        dry_run="dry-run" in ours,
+        raise_on_failure="no-raise" not in ours,
+    )
+
+
+def spec(
+    request: Request,
+    code: str,
+    *,
+    job_id: str,
+    kind: JobKind | None = None,
+    notebook: str | None = None,
+    fingerprint: str | None = None,
+) -> JobSpec:
+    """The job that `request` and the text of a cell ask for, its variables not yet written.
+
+    `kind` None: CELL, or PROGRAM when the text starts with `#!`.
+    """
+    if kind is None:
+        kind = JobKind.PROGRAM if code.startswith("#!") else JobKind.CELL
+    if kind is not JobKind.CELL and (request.names_in or request.names_out):
+        raise RequestError(
+            "Variables travel only to and from Python; this text starts with `#!`.",
+            hint="Leave out --in and --out, or pass text by `--env NAME={name}`.",
+        )
+    return JobSpec(
+        id=job_id,
+        name=request.name or _default_name(notebook),
+        code=code,
+        kind=kind,
+        cluster=request.cluster,
+        options=dict(request.options),
+        image=request.image,
+        runtime=request.runtime,
+        modules=request.modules,
+        env=dict(request.env),
+        mounts=request.mounts,
+        names_in=request.names_in,
+        names_out=request.names_out,
+        notebook=notebook,
+        fingerprint=fingerprint,
+    )
+
+
+def fingerprint(request: Request, code: str, notebook: str | None) -> str:
+    """Equal for the same cell of the same notebook; what only says how to wait is left out."""
+    parts = [
+        request.cluster,
+        sorted(request.options.items()),
+        [request.name, request.image, request.runtime, request.modules],
+        [sorted(request.env.items()), request.mounts, request.names_in, request.names_out],
+        code,
+        notebook or "",
+    ]
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+
+
+def _take_ours(words: Sequence[str]) -> tuple[dict[str, list[str]], list[str]]:
+    """Our options with their values, and the words that are left for sbatch's."""
+    ours: dict[str, list[str]] = {}
+    theirs: list[str] = []
+    rest = iter(words)
+    for word in rest:
+        name, equals, value = word[2:].partition("=")
+        option = OURS.get(name) if word.startswith("--") else None
+        if option is None:
+            theirs.append(word)
+            continue
+        values = ours.setdefault(name, [])
+        if option.metavar:
+            given = value if equals else next(rest, None)
+            if not given:
+                raise RequestError(f"--{name} needs a value: --{name} {option.metavar}.")
+            values.append(given)
+        elif equals:
+            raise RequestError(f"--{name} takes no value, not `{value}`.")
+    return ours, theirs
+
+
+def _unknown(exc: sbatch.OptionError) -> RequestError:
+    """sbatch's table does not know our names; what is nearest may be one of ours."""
+    near = exc.suggestion
+    if exc.word.startswith("--"):
+        near = sbatch.suggest(exc.word.partition("=")[0], tuple(OURS)) or near
+    elif not exc.word.startswith("-") and near is None:
+        return RequestError(exc.message, hint="The code goes below the line, not into it.")
+    return RequestError(exc.message, hint=f"Did you mean `{near}`?" if near else None)
+
+
+def _names(values: Sequence[str]) -> tuple[str, ...]:
+    """The parts of comma-separated lists, each once, in order."""
+    parts = (part.strip() for value in values for part in value.split(","))
+    return tuple(dict.fromkeys(part for part in parts if part))
+
+
+def _variables(option: str, values: Sequence[str]) -> tuple[str, ...]:
+    names = _names(values)
+    for name in names:
+        if not name.isidentifier():
+            raise RequestError(
+                f"--{option}: `{name}` is not the name of a variable.",
+                hint="Give names, separated by commas: `--in data,weights`.",
+            )
+    return names
+
+
+def _environment(values: Sequence[str]) -> dict[str, str]:
+    env: dict[str, str] = {}
+    for text in values:
+        name, equals, value = text.partition("=")
+        if not equals or not _ENV_NAME.fullmatch(name):
+            raise RequestError(
+                f"--env: `{text}` is not NAME=VALUE.",
+                hint="For a value with blanks quote the whole: --env 'GREETING=good day'.",
+            )
+        env[name] = value
+    return env
+
+
+def _job_name(name: str | None) -> str | None:
+    if name is not None and not _JOB_NAME.fullmatch(name):
+        raise RequestError(
+            f"--name: `{name}` cannot be a job's name.",
+            hint="Up to 64 letters, digits, `.`, `_` and `-`.",
+        )
+    return name
+
+
+def _default_name(notebook: str | None) -> str:
+    """The notebook's own name as far as a job may bear it, else `cell`."""
+    stem = (notebook or "").replace("\\", "/").rpartition("/")[2].removesuffix(".ipynb")
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", stem).strip("-.")[:48] or "cell"
+
+
+def _detach(words: Sequence[str]) -> bool | None:
+    said = [word for word in words if word in ("--detach", "--wait")]
+    return said[-1] == "--detach" if said else None
+
+
+def _on_interrupt(value: str | None) -> Literal["detach", "cancel"] | None:
+    match value:
+        case None | "detach" | "cancel":
+            return value
+        case _:
+            raise RequestError(f"--on-interrupt is `detach` or `cancel`, not `{value}`.")
+
+
+def _reuse(ours: Mapping[str, object]) -> Reuse:
+    if "attach" in ours and "fresh" in ours:
+        raise RequestError("--attach and --fresh are opposites: give one of them.")
+    return Reuse.ATTACH if "attach" in ours else Reuse.FRESH if "fresh" in ours else Reuse.AUTO

@@ -1,0 +1,6 @@
+"""`%%slurm`, `%slurm`, `%%sbatch`, `%squeue` …: what people type and see in a notebook.
+
+The modules, from the outside in: `extension` (names and settings), `commands` and `cell` (what a
+line does), `follow`, `replay`, `live` (waiting and showing), `session` and `frontend` (what the
+kernel knows), `table`, `manual`, `completion`. They speak to the cluster through `Api` alone.
+"""

@@ -1,0 +1,238 @@
+"""`%%slurm` and `%slurm attach`: from a cell to its job, and from the job back into the cell.
+
+Submit or find the job, follow it, bring its variables, say how it ended; what an interrupt does.
+How output is shown is `replay.py`'s, what the line means `line.py`'s.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+
+import msgspec
+
+from jupyter_slurm import line as cell_line
+from jupyter_slurm.errors import (
+    AgentError,
+    ConfigError,
+    JupyterSlurmError,
+    NotFoundError,
+    RequestError,
+    SubmitError,
+    VariableError,
+)
+from jupyter_slurm.job import JobHandle, new_id, read_result_variables
+from jupyter_slurm.line import Request, Reuse
+from jupyter_slurm.magics.follow import Following, Worker
+from jupyter_slurm.magics.frontend import say, warn
+from jupyter_slurm.magics.live import LiveCard
+from jupyter_slurm.magics.replay import Replay
+from jupyter_slurm.magics.session import Session
+from jupyter_slurm.outcome import failure
+from jupyter_slurm.wire import Job, JobKind, JobSpec, JobState, Preview, Result
+
+_CANCEL_WAIT_S = 5.0
+
+
+class Detached(KeyboardInterrupt):
+    """The cell was interrupted: it ends here, and Run All with it; the job does not."""
+
+    def _render_traceback_(self) -> list[str]:
+        return [f"KeyboardInterrupt: {self}"]
+
+
+def run(session: Session, line: str, code: str, kind: JobKind | None = None) -> JobHandle | None:
+    """Runs a cell's text as a job. The handle when it is to be left alone, None when it was waited
+    for. CellFailed, SubmitError, VariableError; RequestError for a line that cannot be."""
+    request = session.request(line)
+    notebook = session.notebook
+    mark = cell_line.fingerprint(request, code, notebook)
+    spec = cell_line.spec(
+        request, code, job_id=new_id(), kind=kind, notebook=notebook, fingerprint=mark
+    )
+    if request.dry_run:
+        _show_preview(session.api.preview(spec))
+        return None
+    with Worker() as worker:
+        job = _find(session, request, mark) or _submit(session, worker, request, spec)
+    detach = session.settings.detach if request.detach is None else request.detach
+    if detach or spec.kind is JobKind.SCRIPT:
+        return JobHandle(session.api, job)
+    on_interrupt = request.on_interrupt or session.settings.on_interrupt
+    return _bring(
+        session,
+        job,
+        cancel_on_interrupt=on_interrupt == "cancel",
+        raise_on_failure=request.raise_on_failure,
+    )
+
+
+def attach(session: Session, job_id: str | None) -> None:
+    """Brings output and outcome of a job into this cell; None: the newest whose outcome nobody has
+    had, of this notebook if it has one. NotFoundError."""
+    job = session.api.job(job_id) if job_id else _newest(session)
+    _bring(session, job, cancel_on_interrupt=False, raise_on_failure=True)
+
+
+def _newest(session: Session) -> Job:
+    jobs = [job for job in session.api.jobs() if not job.delivered]
+    here = [job for job in jobs if job.notebook and job.notebook == session.notebook]
+    if not jobs:
+        raise NotFoundError(
+            "No job runs or waits to be shown.",
+            hint="`%slurm jobs` lists all; `%slurm attach ID` shows any of them again.",
+        )
+    return (here or jobs)[0]
+
+
+def _find(session: Session, request: Request, mark: str) -> Job | None:
+    """The job that this very cell has already started, and that is worth attaching to."""
+    if request.reuse is Reuse.FRESH:
+        return None
+    job = session.api.attachable(mark)
+    # Who has cancelled a job and runs its cell again wants another.
+    if job is not None and job.cancel_requested_s is None and job.state is not JobState.REJECTED:
+        again = "" if request.reuse is Reuse.ATTACH else " (--fresh submits another)"
+        how = "has ended meanwhile" if job.state.final else f"is {job.state}"
+        say(f"This cell's job {job.id} {how}: attached to it{again}.")
+        return job
+    if request.reuse is Reuse.ATTACH:
+        raise NotFoundError(
+            "There is no job of this cell to attach to.",
+            hint="Leave out --attach to submit one; `%slurm jobs` lists the others.",
+        )
+    return None
+
+
+def _submit(session: Session, worker: Worker, request: Request, spec: JobSpec) -> Job:
+    spec = _with_inputs(session, spec)
+    try:
+        return worker(lambda: session.api.submit(spec))
+    except (SubmitError, RequestError, ConfigError):
+        if spec.inputs:
+            Path(spec.inputs).unlink(missing_ok=True)
+        raise
+    except KeyboardInterrupt:
+        on_interrupt = request.on_interrupt or session.settings.on_interrupt
+        if on_interrupt == "cancel":
+            worker.post(lambda: session.api.cancel(spec.id))
+            raise Detached(f"job {spec.id} is cancelled as soon as Slurm has it") from None
+        raise Detached(f"job {spec.id} is still being submitted; " + _ways(spec.id)) from None
+
+
+def _with_inputs(session: Session, spec: JobSpec) -> JobSpec:
+    """Writes the variables that go in where the agent takes them from. VariableError."""
+    if not spec.names_in:
+        return spec
+    from jupyter_slurm import places  # noqa: PLC0415
+    from jupyter_slurm.jobs.payload import check_names  # noqa: PLC0415
+    from jupyter_slurm.jobs.variables import write_variables  # noqa: PLC0415
+
+    check_names(spec.names_in, session.namespace)
+    path = places.spool_dir() / f"{spec.id}.vars"
+    try:
+        header = write_variables(path, spec.names_in, session.namespace)
+    except BaseException:
+        path.unlink(missing_ok=True)
+        raise
+    python = sys.version_info[:2] if header.by_value else None
+    return msgspec.structs.replace(spec, inputs=str(path), python=python)
+
+
+def _bring(
+    session: Session, job: Job, *, cancel_on_interrupt: bool, raise_on_failure: bool
+) -> None:
+    """Shows the job here until it has ended, and then what came of it."""
+    session.live.drop(job.id)
+    card = LiveCard(job)
+    card.show()
+    replay = Replay(job.id, session.output_limit_bytes, on_clear=card.show)
+    following = Following(session.api, card, replay)
+    with Worker() as worker:
+        try:
+            following.run(worker)
+            failed = _deliver(session, worker, card)
+        except KeyboardInterrupt:
+            if cancel_on_interrupt:
+                raise _cancelled(session, card, following) from None
+            raise _left(session, card) from None
+        except JupyterSlurmError as exc:
+            _give_up(session, card, exc)
+            raise
+    if not card.settled:
+        session.live.add(card)
+    if failed is not None and raise_on_failure:
+        raise failed
+
+
+def _deliver(session: Session, worker: Worker, card: LiveCard) -> JupyterSlurmError | None:
+    """Variables into the notebook, then the note that all has been given; what is to be raised."""
+    api, job_id = session.api, card.job.id
+    result = worker(lambda: api.result(job_id))
+    variables = worker(lambda: read_result_variables(result))
+    session.shell.push(variables)
+    _remark(result)
+    card.update(worker(lambda: api.delivered(job_id)))
+    return failure(result, session.namespace) or _missing(result)
+
+
+def _remark(result: Result) -> None:
+    if result.status == "ok" and result.interrupted_by:
+        warn(f"The cell was told to end by {result.interrupted_by} and ended in good order.")
+
+
+def _missing(result: Result) -> VariableError | None:
+    """Variables that did not come back fail the cell: those below it count on them."""
+    if not result.failed:
+        return None
+    names = ", ".join(f"`{name}`" for name in result.failed)
+    reasons = "\n".join(f"{name}: {reason}" for name, reason in result.failed.items())
+    return VariableError(
+        f"The cell ended well, but {names} did not come back.",
+        detail=reasons,
+        hint=f"The job's files are in {result.job.job_dir}." if result.job.job_dir else None,
+    )
+
+
+def _left(session: Session, card: LiveCard) -> Detached:
+    """The interrupt of a cell whose job goes on."""
+    session.live.add(card)
+    job = card.job
+    slurm = f" (Slurm {job.slurm_id})" if job.slurm_id else ""
+    goes = "has ended" if job.state.final else "goes on"
+    return Detached(f"job {job.id}{slurm} {goes}; {_ways(job.id)}")
+
+
+def _cancelled(session: Session, card: LiveCard, following: Following) -> Detached:
+    """The interrupt of a cell that was told to cancel; a second one stops the waiting."""
+    job_id = card.job.id
+    with Worker() as worker:
+        try:
+            card.update(worker(lambda: session.api.cancel(job_id)))
+            following.run(worker, until_s=time.monotonic() + _CANCEL_WAIT_S)
+        except KeyboardInterrupt:
+            return _left(session, card)
+    session.live.add(card)
+    return Detached(f"job {job_id} was asked to end and is {card.job.state}")
+
+
+def _give_up(session: Session, card: LiveCard, exc: JupyterSlurmError) -> None:
+    """The job is not lost with the way to it; an outcome that nobody can have counts as given,
+    so that the cell's next run is another job."""
+    if exc.code == AgentError.code or exc.transient or not card.job.state.final:
+        session.live.add(card)
+        warn(f"Job {card.job.id} is not affected; {_ways(card.job.id)}.")
+    else:
+        session.api.delivered(card.job.id)
+
+
+def _ways(job_id: str) -> str:
+    return f"`%slurm attach {job_id}` brings it back, `%slurm cancel {job_id}` stops it"
+
+
+def _show_preview(preview: Preview) -> None:
+    say(f"Cluster {preview.cluster}, job dir {preview.job_dir}")
+    say("Files: " + ", ".join(preview.files))
+    say("$ " + " ".join(preview.sbatch))
+    say(preview.script)

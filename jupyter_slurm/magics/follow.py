@@ -1,0 +1,100 @@
+"""Follows one job into the running cell: its card and its output, until it has ended.
+
+The one place where a cell waits. The waiting call runs in a thread, so that an interrupt arrives
+at once and leaves the client in peace. What an interrupt means is decided in `cell.py`.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future
+from functools import partial
+from queue import SimpleQueue
+from typing import TypeVar
+
+from jupyter_slurm.api import Api
+from jupyter_slurm.magics.live import LiveCard
+from jupyter_slurm.magics.replay import Replay
+from jupyter_slurm.wire import Job
+
+T = TypeVar("T")
+
+_WAIT_S = 20.0
+
+
+class Worker:
+    """A thread that makes one blocking call after another for the cell that waits.
+
+    Calling it gives the call's value or raises what it raised. KeyboardInterrupt in the waiting
+    cell abandons the call, which still runs to its end.
+    """
+
+    def __init__(self) -> None:
+        self._calls: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
+        context = contextvars.copy_context()
+        self._thread = threading.Thread(
+            target=context.run, args=(self._work,), name="jupyter-slurm call", daemon=True
+        )
+        self._thread.start()
+
+    def __enter__(self) -> Worker:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """It ends with the call it is at; nobody waits for that."""
+        self._calls.put(None)
+
+    def __call__(self, call: Callable[[], T]) -> T:
+        return self.post(call).result()
+
+    def post(self, call: Callable[[], T]) -> Future[T]:
+        """The same without waiting."""
+        future: Future[T] = Future()
+
+        def work() -> None:
+            try:
+                future.set_result(call())
+            except BaseException as exc:  # noqa: BLE001 - it is raised where it is waited for
+                future.set_exception(exc)
+
+        self._calls.put(work)
+        return future
+
+    def _work(self) -> None:
+        while (call := self._calls.get()) is not None:
+            call()
+
+
+class Following:
+    """One job's way into this cell. It can be left and taken up again: nothing is shown twice."""
+
+    def __init__(self, api: Api, card: LiveCard, replay: Replay) -> None:
+        self._api = api
+        self._card = card
+        self._replay = replay
+        self._cursor = ""
+
+    def run(self, worker: Worker, *, until_s: float = float("inf")) -> Job:
+        """The job once it is final and all its output has been shown, or as it was at `until_s`
+        (of `time.monotonic`)."""
+        while True:
+            wait_s = max(0.0, min(_WAIT_S, self._card.due_s(), until_s - time.monotonic()))
+            chunk = worker(
+                partial(
+                    self._api.logs,
+                    self._card.job.id,
+                    self._cursor,
+                    wait_s=wait_s,
+                    budget_bytes=self._replay.budget_bytes,
+                )
+            )
+            self._cursor = chunk.cursor
+            self._card.update(chunk.job)
+            self._replay.show(chunk)
+            if chunk.end or time.monotonic() >= until_s:
+                return chunk.job
+            if pause_s := self._replay.pause_s():
+                time.sleep(pause_s)

@@ -1,0 +1,156 @@
+"""Cards that stay up to date: one under a cell while it waits, and those of jobs left running.
+
+Where and when a card is shown lives here; what it says is `card.py`'s. One background thread per
+kernel serves every card that no cell waits for, by one long poll at the agent.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import threading
+import time
+from collections.abc import Callable
+
+import msgspec
+from IPython.display import publish_display_data
+
+from jupyter_slurm.api import Api
+from jupyter_slurm.card import bundle
+from jupyter_slurm.errors import JupyterSlurmError
+from jupyter_slurm.magics.frontend import in_place
+from jupyter_slurm.wire import Job, JobState, Problem
+
+_BETWEEN_CHANGES_S = 1.0
+_BETWEEN_CLOCKS_S = 15.0
+_SETTLED_AFTER_S = 20.0
+"""How long after the end a job's usage may still come (slurmdbd is told a little later)."""
+_LONGEST_WAIT_S = 20.0
+_RETRY_S = 10.0
+
+
+class LiveCard:
+    """One job's card in the cell that was running when it was made."""
+
+    def __init__(self, job: Job) -> None:
+        self.job = job
+        self._shown: tuple[JobState, int] | None = None
+        self._shown_s = 0.0
+        # Output of a plain thread goes to whatever cell runs then (ipykernel's parent header is
+        # a ContextVar); in a copy of this cell's context it comes here.
+        self._context = contextvars.copy_context()
+
+    def show(self) -> None:
+        """Shows it anew: for the first time, or after the cell was cleared."""
+        self._publish(update=False)
+
+    def update(self, job: Job) -> None:
+        """A new state is shown at once, another change within a second, a clock now and then."""
+        if job.revision < self.job.revision:
+            return
+        self.job = job
+        if self.due_s() <= 0:
+            self._publish(update=True)
+
+    def update_from_elsewhere(self, job: Job) -> None:
+        """The same from another thread, long after the cell has ended."""
+        self._context.run(self.update, job)
+
+    def no_news(self, problem: Problem) -> None:
+        """Says that nothing newer can be known, once; `update` takes it back."""
+        if self.job.problem is None:
+            self.job = msgspec.structs.replace(
+                self.job, problem=problem, problem_since_s=time.time()
+            )
+            self._context.run(self._publish, update=True)
+
+    def due_s(self) -> float:
+        """In how many seconds an update will be worth showing."""
+        if self._shown is None or self._shown[0] is not self.job.state:
+            return 0.0
+        past_s = time.monotonic() - self._shown_s
+        if self._shown[1] != self.job.revision:
+            return 0.0 if self.job.state.final else max(0.0, _BETWEEN_CHANGES_S - past_s)
+        if self.job.state.final:
+            return _LONGEST_WAIT_S
+        return max(0.0, _BETWEEN_CLOCKS_S - past_s)
+
+    @property
+    def settled(self) -> bool:
+        """Nothing more will be learnt about this job."""
+        job = self.job
+        ended_s = job.ended_s or job.state_since_s
+        old = time.time() - ended_s > _SETTLED_AFTER_S
+        return job.state.final and (job.usage is not None or old)
+
+    def _publish(self, *, update: bool) -> None:
+        state_is_new = self._shown is None or self._shown[0] is not self.job.state
+        self._shown, self._shown_s = (self.job.state, self.job.revision), time.monotonic()
+        if update and not in_place() and not state_is_new:
+            return  # a terminal would print it again
+        publish_display_data(
+            bundle(self.job, time.time()),
+            transient={"display_id": f"slurm-card-{self.job.id}"},
+            update=update,
+        )
+
+
+class LiveCards:
+    """Keeps cards up to date in the background until their jobs have ended."""
+
+    def __init__(self, api: Callable[[], Api]) -> None:
+        self._api = api
+        self._cards: dict[str, LiveCard] = {}
+        self._lock = threading.Lock()
+        self._thread: threading.Thread | None = None
+
+    def add(self, card: LiveCard) -> None:
+        with self._lock:
+            self._cards[card.job.id] = card
+            if self._thread is None:
+                self._thread = threading.Thread(
+                    target=self._keep, name="jupyter-slurm cards", daemon=True
+                )
+                self._thread.start()
+
+    def drop(self, job_id: str) -> None:
+        """A cell waits for this job now and shows it itself."""
+        with self._lock:
+            self._cards.pop(job_id, None)
+
+    def _keep(self) -> None:
+        revision = min((card.job.revision for card in self._now()), default=0)
+        while self._unsettled():
+            try:
+                changes = self._api().changes(revision, wait_s=self._wait_s())
+                revision = changes.revision
+                self._update({job.id: job for job in changes.jobs})
+            except JupyterSlurmError as exc:
+                self._say(exc)
+                revision = 0  # every job anew, so that the cards take it back
+                time.sleep(_RETRY_S)
+            except Exception as exc:  # noqa: BLE001 - nobody else would hear of it
+                self._say(JupyterSlurmError(f"This card is no longer kept up to date: {exc!r}"))
+                with self._lock:
+                    self._cards.clear()
+
+    def _now(self) -> list[LiveCard]:
+        with self._lock:
+            return list(self._cards.values())
+
+    def _unsettled(self) -> bool:
+        with self._lock:
+            self._cards = {key: card for key, card in self._cards.items() if not card.settled}
+            if not self._cards:
+                self._thread = None
+            return bool(self._cards)
+
+    def _wait_s(self) -> float:
+        return min([_LONGEST_WAIT_S, *(max(0.1, card.due_s()) for card in self._now())])
+
+    def _update(self, jobs: dict[str, Job]) -> None:
+        for card in self._now():
+            card.update_from_elsewhere(jobs.get(card.job.id, card.job))
+
+    def _say(self, exc: JupyterSlurmError) -> None:
+        for card in self._now():
+            card.no_news(exc.problem())

@@ -1,0 +1,113 @@
+"""The help texts of the magics, made of the tables that the parser itself uses; nothing else."""
+
+from __future__ import annotations
+
+import textwrap
+
+from jupyter_slurm.line import OURS
+from jupyter_slurm.slurm.options import OPTIONS
+
+_CELL = """\
+Run this cell as a Slurm job, as if it ran here.
+
+    %%slurm [options of sbatch] [options of ours]
+    ...ordinary Python, or a script that starts with #!
+
+The cell waits and shows what the job writes: text, plots, tables, errors. A job that fails, fails
+the cell. Interrupting (■) leaves the job running; `%slurm attach` brings it back. Running the same
+cell again while its job is there attaches to it. Nothing is lost by closing or restarting anything.
+
+Examples
+
+    %%slurm --gpus 1 --time 30m --image pytorch:22.11 --in data --out model,losses
+    %%slurm --detach --cpus-per-task 8 --mem 16G --name "fit-{seed}"
+    %%slurm --cluster arandu --partition gpu --module cuda/12.4 --env OMP_NUM_THREADS=4 --dry-run
+
+`{name}` stands for the value of a variable here, `{{name}}` for these very characters; `$` and all
+else is left as it is. With --detach: `job = _`, then `job.result()`, `await job`, `job.output`,
+`job.cancel()`.
+
+Options of ours
+"""
+
+_LINE = """\
+The cluster from this notebook.
+
+    %slurm                      the queue, live, with buttons
+    %slurm jobs                 your jobs, also of earlier kernels
+    %slurm attach [ID]          a job's output, figures and variables into this cell
+    %slurm cancel ID …          end jobs (also: hold, release, requeue)
+    %slurm why ID               why it waits, when it will start
+    %slurm logs ID [-n LINES] [--to FILE]
+                                what it has written
+    %slurm forget ID …          remove jobs that have ended, and their files
+
+    %slurm queue                everybody's jobs
+    %slurm info                 partitions and what is free
+    %slurm clusters             the clusters that are set up
+    %slurm connect [CLUSTER]    whether a cluster can be used, and what is wrong
+    %slurm use CLUSTER [OPTIONS]
+                                what cells go to from now on, and options for all of them
+    %slurm help                 this text
+
+`ID` is a job's id of eight characters, or Slurm's number. `%%slurm?` tells how a cell becomes a
+job; `%squeue`, `%sinfo`, `%sacct` … run Slurm's own commands; `%config SlurmMagics` has settings.
+"""
+
+_SCRIPT = """\
+Submit this cell as a batch script, as it is written.
+
+    %%sbatch [options of sbatch] [--cluster NAME] [--name NAME] [--dry-run]
+    #!/bin/bash
+    #SBATCH --time=10
+    srun hostname
+
+Gives a job handle and a card that stays up to date; it does not wait.
+`job = _`, then `job.wait()`, `job.output`, `job.cancel()`; `%slurm attach` waits and shows.
+"""
+
+
+def cell_help() -> str:
+    """`%%slurm?`"""
+    ours = "".join(_entry(f"--{name}", one.metavar, one.help) for name, one in OURS.items())
+    theirs = "".join(
+        _entry(
+            f"-{one.short}, --{name}" if one.short else f"--{name}",
+            "VALUE" if one.kind != "flag" else "",
+            one.help,
+        )
+        for name, one in sorted(OPTIONS.items())
+        if one.reserved is None
+    )
+    return f"{_CELL}\n{ours}\nOptions of sbatch, under Slurm's own names\n\n{theirs}"
+
+
+def line_help() -> str:
+    """`%slurm?`"""
+    return _LINE
+
+
+def script_help() -> str:
+    """`%%sbatch?`"""
+    return _SCRIPT
+
+
+def command_help(command: str) -> str:
+    return (
+        f"Run Slurm's own `{command}` on the current cluster, its arguments as written.\n\n"
+        f"    %{command} [arguments]\n\n"
+        "Gives its text; where that is a table for certain, also `.rows` (a list of dicts) and\n"
+        "`.to_pandas()`. `{name}` stands for the value of a variable here.\n"
+    )
+
+
+def _entry(option: str, metavar: str, text: str) -> str:
+    left = f"    {option} {metavar}".rstrip()
+    if len(left) > 33:
+        return left + "\n" + _wrapped(text, "")
+    return _wrapped(text, left)
+
+
+def _wrapped(text: str, left: str) -> str:
+    first = left.ljust(34)
+    return textwrap.fill(text, 100, initial_indent=first, subsequent_indent=" " * 34) + "\n"

@@ -1,0 +1,230 @@
+"""What a job wrote -> outputs of this cell, no more of them than a notebook can bear.
+
+The only place that publishes a job's outputs. It asks nobody for them (`follow.py` does) and knows
+no job but by its id. Limits, and why: the Jupyter server drops output above 1000 messages/s or
+1 MB/s, averaged over 3 s (ServerApp's iopub limits), and a notebook file holds all it has shown.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from itertools import groupby
+from typing import Any
+
+from IPython.display import clear_output, publish_display_data
+
+from jupyter_slurm.magics.frontend import in_place
+from jupyter_slurm.wire import (
+    ClearOutput,
+    DisplayData,
+    ErrorOutput,
+    ExecuteResult,
+    Hello,
+    LogChunk,
+    Output,
+    Stream,
+    UpdateDisplayData,
+)
+
+_MESSAGES_PER_S = 10.0
+_BURST_MESSAGES = 20.0
+_BYTES_PER_S = 300_000.0
+_BURST_BYTES = 1_000_000.0
+_MOST_BYTES = 1_000_000
+_TAIL_LINES = 40
+_TAIL_BYTES = 32_768
+_TAIL_COLUMNS = 300
+
+
+class Pace:
+    """How long to wait before more may be published: two buckets, of messages and of bytes."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._at_s = clock()
+        self._messages = _BURST_MESSAGES
+        self._bytes = _BURST_BYTES
+
+    def spend(self, size_bytes: int) -> None:
+        self._refill()
+        self._messages -= 1
+        self._bytes -= size_bytes
+
+    def pause_s(self) -> float:
+        self._refill()
+        return max(0.0, (1 - self._messages) / _MESSAGES_PER_S, -self._bytes / _BYTES_PER_S)
+
+    def _refill(self) -> None:
+        now_s = self._clock()
+        past_s, self._at_s = now_s - self._at_s, now_s
+        self._messages = min(_BURST_MESSAGES, self._messages + past_s * _MESSAGES_PER_S)
+        self._bytes = min(_BURST_BYTES, self._bytes + past_s * _BYTES_PER_S)
+
+
+class Replay:
+    """Shows chunks of one job's output; above `limit_bytes` of text only the last lines, in place.
+
+    `on_clear` is called when the job cleared the cell: it shows again what is not the job's.
+    `error` is the cell's exception once it was seen: it is raised, not printed, by who follows.
+    """
+
+    def __init__(self, job_id: str, limit_bytes: int, on_clear: Callable[[], None]) -> None:
+        self.job_id = job_id
+        self.error: ErrorOutput | None = None
+        self._limit_bytes = limit_bytes
+        self._on_clear = on_clear
+        self._clear_first = False
+        self._left_bytes = limit_bytes
+        self._pace = Pace()
+        self._tail: _Tail | None = None
+
+    @property
+    def budget_bytes(self) -> int:
+        """How much stream text is worth asking for next."""
+        return _TAIL_BYTES if self._tail else max(1, min(self._left_bytes, _MOST_BYTES))
+
+    def pause_s(self) -> float:
+        """How long to wait before the next chunk is shown; it gathers at the agent meanwhile."""
+        return 1.0 if self._tail else self._pace.pause_s()
+
+    def show(self, chunk: LogChunk) -> None:
+        if chunk.skipped_bytes:
+            self._tail = self._tail or _Tail(self.job_id)
+            self._tail.skip(chunk.skipped_bytes)
+        for output in condense(chunk.outputs):
+            match output:
+                case Stream():
+                    self._stream(output)
+                case ClearOutput():
+                    self._clear(output)
+                case ErrorOutput():
+                    self.error = output
+                case DisplayData() | UpdateDisplayData() | ExecuteResult():
+                    self._display(output)
+                case Hello():
+                    pass
+        _flush()
+        if self._tail and (chunk.end or in_place()):
+            self._tail.show()
+
+    def _clear(self, output: ClearOutput) -> None:
+        self._left_bytes, self._tail = self._limit_bytes, None
+        self._clear_first = True
+        if not output.wait:
+            self._clear_now(wait=False)
+
+    def _clear_now(self, *, wait: bool) -> None:
+        self._clear_first = False
+        _flush()
+        clear_output(wait=wait)
+        self._on_clear()
+
+    def _stream(self, output: Stream) -> None:
+        if self._clear_first:
+            self._clear_now(wait=True)
+        # A lone surrogate cannot be encoded on its way to the front end.
+        data = output.text.encode("utf-8", "replace")
+        if self._tail is None:
+            head = data[: self._left_bytes].decode("utf-8", "ignore")
+            self._pace.spend(len(head))
+            (sys.stderr if output.name == "stderr" else sys.stdout).write(head)
+            self._left_bytes -= len(head.encode())
+            data = data[len(head.encode()) :]
+            if not data:
+                return
+            self._tail = _Tail(self.job_id)
+        self._tail.add(data.decode())
+
+    def _display(self, output: DisplayData | UpdateDisplayData | ExecuteResult) -> None:
+        if self._clear_first:
+            self._clear_now(wait=True)
+        while pause_s := self._pace.pause_s():
+            time.sleep(pause_s)
+        size_bytes = sum(len(value) for value in output.data.values() if isinstance(value, str))
+        self._pace.spend(size_bytes)
+        _flush()
+        shown = None if isinstance(output, ExecuteResult) else output.display_id
+        publish_display_data(
+            output.data,
+            output.metadata,
+            transient={"display_id": f"slurm-{self.job_id}-{shown}"} if shown else {},
+            update=isinstance(output, UpdateDisplayData),
+        )
+
+
+class _Tail:
+    """The last lines of a log that is too long for a notebook, in one display that changes."""
+
+    def __init__(self, job_id: str) -> None:
+        self._job_id = job_id
+        self._lines: deque[str] = deque(maxlen=_TAIL_LINES)
+        self._partial = ""
+        self._more_bytes = 0
+        self._shown = False
+
+    def skip(self, skipped_bytes: int) -> None:
+        self._more_bytes += skipped_bytes
+        self._lines.clear()
+        self._partial = ""
+
+    def add(self, text: str) -> None:
+        self._more_bytes += len(text.encode("utf-8", "replace"))
+        *whole, partial = (self._partial + text[-_TAIL_BYTES:]).split("\n")
+        self._lines.extend(_last_of_overwritten(line) for line in whole)
+        self._partial = partial[-_TAIL_BYTES:]
+
+    def show(self) -> None:
+        head = (
+            f"… {self._more_bytes / 1e6:.1f} MB more; the last lines are here, "
+            f"the whole log: %slurm logs {self._job_id} --to FILE"
+        )
+        lines = [*self._lines, _last_of_overwritten(self._partial)]
+        text = "\n".join([head, *lines]).encode("utf-8", "replace").decode()
+        transient = {"display_id": f"slurm-tail-{self._job_id}"}
+        publish_display_data({"text/plain": text}, transient=transient, update=self._shown)
+        self._shown = True
+
+
+def _flush() -> None:
+    """Text that was written before a display must be shown before it."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+
+
+def _last_of_overwritten(line: str) -> str:
+    """What a terminal would show of a line with carriage returns in it."""
+    return line.rstrip("\r").rpartition("\r")[2][:_TAIL_COLUMNS]
+
+
+def condense(outputs: Iterable[Output]) -> list[Output]:
+    """The same picture in fewer messages: what is cleared at once is left out, text that follows
+    text of the same stream is joined, of several updates of one display the last is kept."""
+    kept: list[Output] = []
+    updates: dict[str, int] = {}
+    for output in _joined(outputs):
+        match output:
+            case ClearOutput():
+                kept, updates = [one for one in kept if isinstance(one, ErrorOutput)], {}
+            case UpdateDisplayData():
+                before = updates.setdefault(output.display_id, len(kept))
+                if before < len(kept):
+                    kept[before] = output
+                    continue
+            case DisplayData(display_id=str(shown_again)):
+                updates.pop(shown_again, None)
+            case _:
+                pass
+        kept.append(output)
+    return kept
+
+
+def _joined(outputs: Iterable[Output]) -> Iterator[Output]:
+    for name, group in groupby(outputs, lambda one: one.name if isinstance(one, Stream) else None):
+        if name is None:
+            yield from group
+        else:
+            text = "".join(one.text for one in group if isinstance(one, Stream))
+            yield Stream(name=name, text=text)

@@ -1,0 +1,104 @@
+"""What the magics of one kernel know between two cells: the agent, the cluster, the live cards.
+
+No parsing, no waiting. One object a shell, held by `SlurmMagics`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from IPython.core.getipython import get_ipython
+from IPython.core.interactiveshell import InteractiveShell
+
+from jupyter_slurm.api import Api
+from jupyter_slurm.errors import RequestError
+from jupyter_slurm.line import Request, expand, parse, split
+from jupyter_slurm.magics.frontend import in_place, notebook
+from jupyter_slurm.magics.live import LiveCard, LiveCards
+from jupyter_slurm.wire import Job
+
+_TERMINAL_LIMIT_BYTES = 1 << 30
+"""A terminal forgets by itself; nothing is saved there."""
+
+
+class Settings(Protocol):
+    """`%config SlurmMagics`: see `extension.py`."""
+
+    default_cluster: str
+    default_options: str
+    detach: bool
+    on_interrupt: str
+    output_limit_bytes: int
+
+
+class Session:
+    """Asks for the agent only when it is first needed."""
+
+    def __init__(self, shell: InteractiveShell, settings: Settings, api: Api | None = None) -> None:
+        self.shell = shell
+        self.settings = settings
+        self._api = api
+        self.used_cluster: str | None = None
+        """What `%slurm use` said."""
+        self.used_options: tuple[str, ...] = ()
+        self.live = LiveCards(lambda: self.api)
+
+    @property
+    def api(self) -> Api:
+        if self._api is None:
+            from jupyter_slurm.client import connect  # noqa: PLC0415
+
+            self._api = connect()
+        return self._api
+
+    @property
+    def cluster(self) -> str | None:
+        """Where a line that names no cluster goes; None: the profiles' default."""
+        return self.used_cluster or self.settings.default_cluster or None
+
+    @property
+    def namespace(self) -> dict[str, object]:
+        return self.shell.user_ns
+
+    @property
+    def notebook(self) -> str | None:
+        return notebook(self.namespace)
+
+    @property
+    def output_limit_bytes(self) -> int:
+        return self.settings.output_limit_bytes if in_place() else _TERMINAL_LIMIT_BYTES
+
+    def words(self, line: str) -> list[str]:
+        """A magic's line as words, `{name}` put in."""
+        return expand(split(line), self.namespace)
+
+    def request(self, line: str) -> Request:
+        """The line, after what `%slurm use` and the settings say for every cell."""
+        cluster = ("--cluster", self.cluster) if self.cluster else ()
+        defaults = self.used_options or tuple(split(self.settings.default_options))
+        return parse([*cluster, *defaults, *self.words(line)])
+
+    def use(self, cluster: str | None, options: Sequence[str]) -> None:
+        self.used_cluster, self.used_options = cluster, tuple(options)
+
+    def show_card(self, job: Job) -> LiveCard:
+        """A card that stays up to date by itself."""
+        card = LiveCard(job)
+        card.show()
+        if not card.settled:
+            self.live.add(card)
+        return card
+
+
+def current() -> Session:
+    """The session of the running shell. RequestError: no IPython, or the extension is not
+    loaded."""
+    shell = get_ipython()
+    magics = shell.magics_manager.registry.get("SlurmMagics") if shell is not None else None
+    session = getattr(magics, "session", None)
+    if not isinstance(session, Session):
+        raise RequestError(
+            "The magics of jupyter-slurm are not loaded here.", hint="%load_ext jupyter_slurm"
+        )
+    return session

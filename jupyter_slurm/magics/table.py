@@ -1,0 +1,149 @@
+"""Tables that read well in a notebook and in a terminal: `Table`, and what a Slurm command said.
+
+Pure: no Api, no IPython. Slurm's text becomes a table only where that needs no guessing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_NO_HEADER = re.compile(r"-[A-Za-z]*h.*|--no-?header")
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Table:
+    """Rows of text under named columns."""
+
+    columns: tuple[str, ...]
+    values: tuple[tuple[str, ...], ...]
+    caption: str = ""
+
+    @property
+    def rows(self) -> list[dict[str, str]]:
+        return [dict(zip(self.columns, row, strict=True)) for row in self.values]
+
+    @property
+    def text(self) -> str:
+        lines = [tuple(map(_visible, line)) for line in (self.columns, *self.values)]
+        widths = [max(len(line[column]) for line in lines) for column in range(len(self.columns))]
+        told = [
+            "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
+            for line in lines
+        ]
+        return "\n".join([*told, *([self.caption] if self.caption else [])])
+
+    def to_pandas(self) -> pd.DataFrame:
+        """A DataFrame of text. ImportError where pandas is not installed."""
+        import pandas as pd  # noqa: PLC0415
+
+        return pd.DataFrame(self.rows, columns=list(self.columns))
+
+    def __repr__(self) -> str:
+        return self.text
+
+    def _repr_html_(self) -> str:
+        style = "text-align:left;padding:2px 8px;white-space:pre"
+        head = "".join(f'<th style="{style}">{escape(name)}</th>' for name in self.columns)
+        body = "".join(
+            "<tr>" + "".join(f'<td style="{style}">{escape(cell)}</td>' for cell in row) + "</tr>"
+            for row in self.values
+        )
+        caption = f"<div>{escape(self.caption)}</div>" if self.caption else ""
+        return (
+            '<table style="border-collapse:collapse"><thead><tr style="border-bottom:1px solid '
+            f'currentColor">{head}</tr></thead><tbody>{body}</tbody></table>{caption}'
+        )
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class SlurmText:
+    """What a Slurm command printed: `text` as it was, `table` where it is one for certain."""
+
+    text: str
+    table: Table | None
+
+    @property
+    def rows(self) -> list[dict[str, str]]:
+        """[] where the text is no table."""
+        return self.table.rows if self.table else []
+
+    def to_pandas(self) -> pd.DataFrame:
+        """ValueError where the text is no table."""
+        if self.table is None:
+            raise ValueError(
+                "This output is no table for certain; ask for one with a separator, "
+                "e.g. `%sacct -P` or `%squeue -o '%i|%j|%T'`."
+            )
+        return self.table.to_pandas()
+
+    def __repr__(self) -> str:
+        return "\n".join(_visible(line) for line in self.text.rstrip("\n").split("\n"))
+
+    def _repr_html_(self) -> str:
+        if self.table is not None:
+            return self.table._repr_html_()
+        return f'<pre style="white-space:pre">{escape(self.text)}</pre>'
+
+
+def _visible(text: str) -> str:
+    """Without control characters: the names of others' jobs must not steer a terminal."""
+    return "".join(character if character.isprintable() else "�" for character in text)
+
+
+def read(argv: Sequence[str], text: str) -> SlurmText:
+    """Understands the output of `argv` as far as it can be without a guess."""
+    lines = [line for line in text.split("\n") if line.strip()]
+    if not lines or any(_NO_HEADER.fullmatch(word) for word in argv[1:]):
+        return SlurmText(text, None)
+    rows = _by_separator(lines) or _by_rule(lines) or _by_blanks(lines)
+    if rows is None or len(set(rows[0])) != len(rows[0]) or not all(rows[0]):
+        return SlurmText(text, None)
+    return SlurmText(text, Table(tuple(rows[0]), tuple(tuple(row) for row in rows[1:])))
+
+
+def _by_separator(lines: list[str]) -> list[list[str]] | None:
+    """`-P`, `--parsable2`, `-o '%i|%j'`: every line has as many `|` as the header."""
+    rows = [line.split("|") for line in lines]
+    if len(rows[0]) < 2 or any(len(row) != len(rows[0]) for row in rows):
+        return None
+    if all(row[-1] == "" for row in rows):  # --parsable ends each line with one
+        rows = [row[:-1] for row in rows]
+    return [[cell.strip() for cell in row] for row in rows]
+
+
+def _by_rule(lines: list[str]) -> list[list[str]] | None:
+    """sacct, sacctmgr, sshare: the second line rules off each column with dashes."""
+    if len(lines) < 2 or not re.fullmatch(r"-+( +-+)+ *", lines[1]):
+        return None
+    spans = [match.span() for match in re.finditer(r"-+", lines[1])]
+    return [_cut(line, spans) for line in (lines[0], *lines[2:])]
+
+
+def _by_blanks(lines: list[str]) -> list[list[str]] | None:
+    """squeue, sinfo, sprio: columns of fixed width with a blank between them.
+
+    The columns are the stretches between positions that are blank in every line. Blanks in a
+    value can only make more stretches than the header has words, and then this is no table.
+    """
+    names = lines[0].split()
+    if len(names) < 2 or lines[0] != lines[0].upper():
+        return None
+    width = max(map(len, lines))
+    padded = [line.ljust(width) for line in lines]
+    filled = "".join("x" if any(line[at] != " " for line in padded) else " " for at in range(width))
+    spans = [match.span() for match in re.finditer(r"x+", filled)]
+    header = _cut(padded[0], spans)
+    return [_cut(line, spans) for line in padded] if header == names else None
+
+
+def _cut(line: str, spans: Sequence[tuple[int, int]]) -> list[str]:
+    """The last column runs to the line's end, since its values may be longer than its rule."""
+    *most, (last, _) = spans
+    return [*(line[start:end].strip() for start, end in most), line[last:].strip()]
