@@ -25,12 +25,11 @@ _OLD_FILES = 1
 class _Formatter(logging.Formatter):
     """Times in UTC; tracebacks without the words of foreign errors, which may quote a cell."""
 
-    converter = time.gmtime
-
     def __init__(self) -> None:
         super().__init__(
             "%(asctime)sZ %(levelname)s %(process)d %(name)s: %(message)s", "%Y-%m-%dT%H:%M:%S"
         )
+        self.converter = time.gmtime
 
     def formatException(self, ei: Any) -> str:  # noqa: N802 - logging's name
         """The places and kinds of the error and of those that led to it, the first one first."""
@@ -55,7 +54,8 @@ class LogFile(RotatingFileHandler):
         kept; they follow the file when it turns.
         """
         self._holds_stdio = True
-        self._point_stdio(self.stream)
+        if self.stream is not None:
+            self._point_stdio(self.stream)
 
     def _open(self) -> TextIOWrapper:
         stream = super()._open()

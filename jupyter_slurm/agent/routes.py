@@ -125,8 +125,13 @@ class _Handler(RequestHandler):
         self.finish(answer.body)
 
     def write_error(self, status_code: int, **kwargs: object) -> None:
-        """Tornado's own refusals (no such path, wrong verb), in the form of ours."""
+        """Tornado's own refusals (wrong verb, malformed request), in the form of ours."""
         self.finish(body_of(AgentError(f"{self.request.method} {self.request.path}: refused.")))
+
+
+class _NoSuchPath(_Handler):
+    def prepare(self) -> None:
+        self.give(_unknown(self.request.path))
 
 
 class _Hello(_Handler):
@@ -158,5 +163,7 @@ def application(desk: Desk, hello: Hello, retire: Callable[[], None]) -> Applica
             (f"{PREFIX}retire", _Retire, shared),
             (f"{PREFIX}([a-z_]+)", _Call, shared),
         ],
+        default_handler_class=_NoSuchPath,
+        default_handler_args=shared,
         log_function=lambda handler: None,  # a line per request would fill the log
     )

@@ -1,7 +1,7 @@
 """An agent that any test can break: the real process around an Api that is kept in memory.
 
-Run as a program it is `python -m jupyter_slurm.agent` with that service. Some job ids make calls
-misbehave: see `MemoryService.job`.
+Run as a program it is `python -m jupyter_slurm.agent` with that service. Some job ids and
+options make calls misbehave: see `MemoryService.job` and `submit`.
 """
 
 from __future__ import annotations
@@ -82,8 +82,8 @@ class MemoryService:
     def submit(self, spec: JobSpec) -> Job:
         if spec.options.get("time") == "never":
             raise SubmitError("sbatch refused the job.", hint="Give a time.", detail="sbatch: no")
-        if spec.options.get("time") == "late":
-            time.sleep(float(spec.options["seconds"]))
+        if "gate" in spec.options:
+            _wait_at(Path(spec.options["gate"]))
         with self._changed:
             if spec.id not in self._jobs:
                 self._code[spec.id] = spec.code
@@ -115,7 +115,7 @@ class MemoryService:
         if job_id == "dies":
             os._exit(9)
         if job_id == "a bug":
-            raise ZeroDivisionError("the text of a secret cell")
+            raise ZeroDivisionError(f"while running {job_id}")
         if job_id not in self._jobs:
             raise NotFoundError(f"There is no job {job_id!r} here.", hint="`%slurm jobs` lists.")
         return self._jobs[job_id]
@@ -217,6 +217,13 @@ class MemoryService:
         self._jobs[job.id] = msgspec.structs.replace(job, revision=latest + 1)
         self._changed.notify_all()
         return self._jobs[job.id]
+
+
+def _wait_at(gate: Path) -> None:
+    """Says that a call has come to the `gate`, and waits until the file `gate`.open is there."""
+    gate.touch()
+    while not gate.with_suffix(".open").exists():
+        time.sleep(0.01)
 
 
 if __name__ == "__main__":

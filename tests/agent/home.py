@@ -1,0 +1,95 @@
+"""What a test can do with an agent in a home of its own; the fixture is in `plugin.py`."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from jupyter_slurm.client import AgentClient
+
+ROOT = Path(__file__).parents[2]
+PATIENCE_S = 30.0
+
+
+@dataclass(frozen=True)
+class AgentHome:
+    """Where an agent of this test lives; this process's environment points there."""
+
+    folder: Path
+    socket: Path
+    log: Path
+    command: tuple[str, ...]
+
+    @property
+    def lock(self) -> Path:
+        return self.socket.with_name("agent.lock")
+
+    def client(self) -> AgentClient:
+        """Starts the memory agent where none runs."""
+        return AgentClient(self.socket, self.command)
+
+    def agent_pid(self) -> int | None:
+        """Of the one that holds the lock."""
+        try:
+            with self.lock.open("r+") as lock:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except FileNotFoundError:
+            return None
+        except BlockingIOError:
+            return int(self.lock.read_text())
+        return None
+
+    def pid(self) -> int:
+        pid = self.agent_pid()
+        assert pid is not None, "no agent runs"
+        return pid
+
+    def kill(self, number: signal.Signals = signal.SIGKILL) -> int:
+        """Sends the agent a signal and waits for its end; its process id."""
+        pid = self.pid()
+        with ended(pid) as wait:
+            os.kill(pid, number)
+            assert wait(PATIENCE_S), f"agent {pid} goes on after {number.name}"
+        return pid
+
+    def python(self, code: str) -> subprocess.Popen[str]:
+        """A program that has `client`, an AgentClient of this home."""
+        setup = (
+            "import sys\nfrom pathlib import Path\nfrom jupyter_slurm.client import AgentClient\n"
+            f"client = AgentClient(Path({str(self.socket)!r}), {self.command!r})\n"
+        )
+        return subprocess.Popen(
+            [sys.executable, "-W", "error", "-c", setup + code],
+            cwd=ROOT,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+
+class ended:
+    """`with ended(pid) as wait: …; wait(timeout_s)` says whether that process has ended."""
+
+    def __init__(self, pid: int) -> None:
+        self._fd = os.pidfd_open(pid)
+
+    def __enter__(self) -> Callable[[float], bool]:
+        return lambda timeout_s: bool(select.select([self._fd], [], [], timeout_s)[0])
+
+    def __exit__(self, *error: object) -> None:
+        os.close(self._fd)
+
+
+def until(condition: Callable[[], object]) -> None:
+    """Returns once it holds; fails the test when it does not come to."""
+    give_up_s = time.monotonic() + PATIENCE_S
+    while not condition():
+        assert time.monotonic() < give_up_s, "it did not come to that"
+        time.sleep(0.01)

@@ -1,0 +1,80 @@
+"""Other users are kept out by the kernel's word, also where a folder's rights were loosened."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from jupyter_slurm.agent.peers import check_socket_file, peer_uid
+from jupyter_slurm.errors import AgentError
+from tests.agent.home import AgentHome
+
+pytest_plugins = ("tests.agent.plugin",)
+
+NOBODY = 65534
+as_root = pytest.mark.skipif(os.getuid() != 0, reason="only root can become another user")
+
+
+@contextmanager
+def nobody() -> Iterator[None]:
+    os.seteuid(NOBODY)
+    try:
+        yield
+    finally:
+        os.seteuid(0)
+
+
+def test_the_peer_of_an_own_socket_is_oneself() -> None:
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        assert peer_uid(ours) == os.getuid()
+
+
+@as_root
+def test_another_user_is_hung_up_on(agent_home: AgentHome) -> None:
+    agent_home.client().check()
+    for folder in (agent_home.folder, agent_home.socket.parent.parent, agent_home.socket.parent):
+        folder.chmod(0o711)
+    agent_home.socket.chmod(0o666)
+    with socket.socket(socket.AF_UNIX) as stranger:
+        with nobody():
+            stranger.connect(str(agent_home.socket))
+        try:
+            stranger.sendall(b"GET /v1/hello HTTP/1.1\r\nHost: agent\r\n\r\n")
+            answer = stranger.recv(1)
+        except ConnectionError:
+            answer = b""
+    assert answer == b""
+    assert f"refused a connection of uid {NOBODY}" in agent_home.log.read_text()
+    agent_home.socket.parent.chmod(0o700)
+    agent_home.client().check()
+
+
+@as_root
+def test_a_socket_that_another_user_put_there_is_refused(agent_home: AgentHome) -> None:
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(agent_home.socket))
+        os.chown(agent_home.socket, NOBODY, NOBODY)
+        with pytest.raises(AgentError, match=str(NOBODY)):
+            check_socket_file(agent_home.socket)
+
+
+@as_root
+def test_a_socket_that_another_user_serves_is_refused(agent_home: AgentHome) -> None:
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(agent_home.socket))
+        with nobody():
+            listener.listen()
+        with pytest.raises(AgentError, match=f"served by another user .uid {NOBODY}"):
+            agent_home.client().check()
+
+
+@as_root
+def test_a_folder_of_another_user_is_refused(agent_home: AgentHome) -> None:
+    os.chown(agent_home.socket.parent, NOBODY, NOBODY)
+    with pytest.raises(AgentError, match="not yours alone"):
+        agent_home.client().check()
