@@ -38,7 +38,6 @@ def main(argv: Sequence[str] | None = None, connect: Connect | None = None) -> i
         sys.stderr.write(f"jupyter slurm: {exc}\n")
         return 2 if isinstance(exc, RequestError) else 1
     except KeyboardInterrupt:
-        sys.stderr.write("\n")
         return _INTERRUPTED
     except BrokenPipeError:
         # Whoever read our output has gone (`| head`); Python must not try to write the rest.

@@ -23,17 +23,14 @@ _TICK_S = 2.0
 
 
 def follow(api: Api, job: Job) -> int:
-    """Shows all output of `job` until its end, then how it ended; Ctrl-C leaves the job alone.
+    """Shows all output of `job` until its end, then how it ended; says so to the agent.
 
     Gives the job's exit code, 128 + the signal's number, or 1 where it failed without either.
+    KeyboardInterrupt: Ctrl-C was typed; the job goes on.
     """
     terminal = Terminal(sys.stdout, sys.stderr)
     try:
         last = _Follower(api, terminal).run(job)
-    except KeyboardInterrupt:
-        terminal.close()
-        terminal.note(come_back(job))
-        raise
     finally:
         terminal.close()
     result = api.result(last.id)

@@ -8,19 +8,19 @@ from __future__ import annotations
 import shlex
 import sys
 from argparse import Namespace
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import msgspec
 
-from jupyter_slurm import line, notebooks
+from jupyter_slurm import card, line, notebooks
 from jupyter_slurm.api import Api
 from jupyter_slurm.cli import follow
 from jupyter_slurm.cli.command import Connect
 from jupyter_slurm.cli.jobs import cluster_name
 from jupyter_slurm.errors import NotFoundError, RequestError
 from jupyter_slurm.job import new_id
-from jupyter_slurm.wire import JobKind, JobSpec, Preview
+from jupyter_slurm.wire import Job, JobKind, JobSpec, Preview
 
 _USAGE = "jupyter slurm submit FILE [OPTIONS] [-- ARGUMENTS]"
 _NOT_HERE = ("in", "out", "attach", "fresh", "no-raise")
@@ -40,23 +40,43 @@ def submit(args: Namespace, connect: Connect) -> int:
     if request.dry_run:
         sys.stdout.write(_preview_text(api.preview(spec)))
         return 0
-    job = api.submit(spec)
+    job = _submit(api, spec)
     if request.detach:
         sys.stdout.write(f"{job.id}\n")
         sys.stderr.write(follow.come_back(job) + "\n")
         return 0
-    try:
-        return follow.follow(api, job)
-    except KeyboardInterrupt:
-        if request.on_interrupt == "cancel":
-            _cancel(api, job.id)
-        raise
+    return _follow(api, job, _cancel if request.on_interrupt == "cancel" else _leave)
 
 
 def attach(args: Namespace, connect: Connect) -> int:
     """Shows all of a job's output, from its beginning, and waits for its end."""
     api = connect()
-    return follow.follow(api, api.job(args.id))
+    return _follow(api, api.job(args.id), _leave)
+
+
+def _submit(api: Api, spec: JobSpec) -> Job:
+    try:
+        return api.submit(spec)
+    except KeyboardInterrupt:
+        sys.stderr.write(f"\nWhether job {spec.id} was submitted: `jupyter slurm why {spec.id}`\n")
+        raise
+
+
+def _follow(api: Api, job: Job, interrupted: Callable[[Api, Job], str]) -> int:
+    try:
+        return follow.follow(api, job)
+    except KeyboardInterrupt:
+        sys.stderr.write(f"\n{interrupted(api, job)}\n")
+        raise
+
+
+def _leave(_: Api, job: Job) -> str:
+    return follow.come_back(job)
+
+
+def _cancel(api: Api, job: Job) -> str:
+    api.cancel(job.id)
+    return f"{card.title(job)} is being cancelled."
 
 
 def _before_dashes(words: Sequence[str]) -> Sequence[str]:
@@ -150,11 +170,6 @@ def _cwd(request: line.Request) -> str | None:
         return str(here)
     home = Path.home()
     return f"~/{here.relative_to(home)}" if here.is_relative_to(home) else None
-
-
-def _cancel(api: Api, job_id: str) -> None:
-    job = api.cancel(job_id)
-    sys.stderr.write(f"job {job.id} is cancelled.\n")
 
 
 def _preview_text(preview: Preview) -> str:
