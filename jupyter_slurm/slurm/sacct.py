@@ -1,0 +1,259 @@
+"""sacct: what the accounting database keeps of jobs and steps, and what a job made of its share.
+
+Needs slurmdbd; a site may have none (`is_disabled`), and it may lag behind by minutes.
+"""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final
+
+from .fields import FIELD_END, optional, optional_int, split_lines
+from .states import cancelled_by, parse_state
+from .units import (
+    gpus_in_tres,
+    parse_duration_s,
+    parse_epoch,
+    parse_exit,
+    parse_memory_mib,
+    parse_tres,
+)
+from .versions import SlurmVersion, sacct_hides_high_exit_codes
+
+# JobName last: it is the user's, and may hold a newline.
+_FIELDS: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "id": "JobID",
+        "raw_id": "JobIDRaw",
+        "state": "State",
+        "exit": "ExitCode",
+        "derived_exit": "DerivedExitCode",
+        "submit": "Submit",
+        "eligible": "Eligible",
+        "start": "Start",
+        "end": "End",
+        "elapsed": "ElapsedRaw",
+        "limit_minutes": "TimelimitRaw",
+        "cpus": "AllocCPUS",
+        "nodes": "NNodes",
+        "tasks": "NTasks",
+        "cpu_time": "TotalCPU",
+        "max_rss": "MaxRSS",
+        "used_tres": "TRESUsageInTot",
+        "requested": "ReqMem",
+        "requested_tres": "ReqTRES",
+        "allocated_tres": "AllocTRES",
+        "partition": "Partition",
+        "qos": "QOS",
+        "account": "Account",
+        "user": "User",
+        "nodelist": "NodeList",
+        "name": "JobName",
+    }
+)
+_ONE_TIME: Final = ("sacct", "-n", "-P", "-D", "--units=K", f"--delimiter={FIELD_END}")
+_REQUESTED = re.compile(r"([0-9.]+[KMGTP]?)([cn]?)")
+
+
+@dataclass(frozen=True, slots=True)
+class AcctRow:
+    """A job (`step` None) or one of its steps (`batch`, `extern`, `0` …); None is "not kept".
+
+    `exit_code` is as sacct prints it; see `exit_candidates`. `limit_s` None is no limit.
+    `max_rss_mib` is the largest task's peak, `used_memory_mib` the sum of the tasks' peaks; short
+    peaks are missed (sampled every JobAcctGatherFrequency, 30 s by default). `requested_mib` is
+    for the whole job. TRES have memory in MiB.
+    """
+
+    slurm_id: str
+    raw_id: str
+    step: str | None
+    state: str
+    cancelled_by: int | None
+    exit_code: int | None
+    exit_signal: int | None
+    derived_exit_code: int | None
+    submit_s: float | None
+    eligible_s: float | None
+    start_s: float | None
+    end_s: float | None
+    elapsed_s: float | None
+    limit_s: float | None
+    alloc_cpus: int | None
+    node_count: int | None
+    tasks: int | None
+    cpu_time_s: float | None
+    max_rss_mib: float | None
+    used_memory_mib: float | None
+    requested_mib: float | None
+    requested_tres: Mapping[str, float]
+    allocated_tres: Mapping[str, float]
+    gpus: int
+    partition: str | None
+    qos: str | None
+    account: str | None
+    user: str | None
+    nodelist: str | None
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What a job used of what it held. `cpu_efficiency` is 0 to 1; None where nothing was sampled.
+
+    Work in a container that an engine runs outside the job (docker) is not in these numbers.
+    """
+
+    elapsed_s: float
+    wait_s: float | None
+    cpu_efficiency: float | None
+    peak_memory_mib: float | None
+    requested_memory_mib: float | None
+    cpus: int
+    gpus: int
+    nodes: int
+
+
+def argv(ids: Iterable[str]) -> list[str]:
+    """Jobs by id with their steps, every attempt of a requeued one."""
+    return [*_ONE_TIME, "-o", ",".join(_FIELDS.values()), "-j", ",".join(ids)]
+
+
+def names_argv(names: Iterable[str], since_s: float) -> list[str]:
+    """Jobs by name that were there since a point in time (UTC epoch seconds).
+
+    `uts` is epoch seconds (parse_time() in src/common/parse_time.c), so that it does not matter
+    what time zone the cluster is in. ValueError for a name with a comma.
+    """
+    wanted = list(names)
+    if any("," in name or not name for name in wanted):
+        raise ValueError("a job name to look up must not be empty or hold a comma")
+    return [*_since_argv(since_s), f"--name={','.join(wanted)}"]
+
+
+def mine_argv(user: str, since_s: float) -> list[str]:
+    """A user's jobs that were there since a point in time (UTC epoch seconds)."""
+    return [*_since_argv(since_s), "-u", user]
+
+
+def _since_argv(since_s: float) -> list[str]:
+    return [*_ONE_TIME, "-o", ",".join(_FIELDS.values()), "-S", f"uts{int(since_s)}"]
+
+
+def is_disabled(stderr: str) -> bool:
+    """Whether the site keeps no accounting (and will not next time either)."""
+    return "Slurm accounting storage is disabled" in stderr
+
+
+def parse(output: str | bytes) -> list[AcctRow]:
+    """The jobs and steps of argv, names_argv and mine_argv, each job before its steps."""
+    return [_row(field) for field in split_lines(output, tuple(_FIELDS))]
+
+
+def exit_candidates(row: AcctRow, version: SlurmVersion) -> tuple[int, ...]:
+    """The exit codes that the row can stand for.
+
+    Before 25.11 sacct prints 137 as `9:0`, which is also what 9 looks like: then there are two.
+    """
+    if row.exit_code is None:
+        return ()
+    hidden = sacct_hides_high_exit_codes(version) and not row.exit_signal
+    if hidden and row.exit_code < 128:
+        return (row.exit_code, row.exit_code + 128) if row.exit_code else (0,)
+    return (row.exit_code,)
+
+
+def summarise(rows: Sequence[AcctRow]) -> Usage | None:
+    """What one job used: `rows` are its own and its steps'. Of several attempts the last one.
+
+    None where there is no row of the job itself.
+    """
+    jobs = [index for index, row in enumerate(rows) if row.step is None]
+    if not jobs:
+        return None
+    job, steps = rows[jobs[-1]], rows[jobs[-1] + 1 :]
+    elapsed_s = job.elapsed_s or 0.0
+    return Usage(
+        elapsed_s=elapsed_s,
+        wait_s=_wait_s(job),
+        cpu_efficiency=_cpu_efficiency(job, steps),
+        peak_memory_mib=_peak_memory_mib(steps),
+        requested_memory_mib=job.allocated_tres.get("mem")
+        or job.requested_tres.get("mem")
+        or job.requested_mib,
+        cpus=job.alloc_cpus or 0,
+        gpus=job.gpus,
+        nodes=job.node_count or 0,
+    )
+
+
+def _wait_s(job: AcctRow) -> float | None:
+    waiting_since_s = job.eligible_s or job.submit_s
+    if job.start_s is None or waiting_since_s is None:
+        return None
+    return max(0.0, job.start_s - waiting_since_s)
+
+
+def _cpu_efficiency(job: AcctRow, steps: Sequence[AcctRow]) -> float | None:
+    held_s = (job.elapsed_s or 0.0) * (job.alloc_cpus or 0)
+    used = [row.cpu_time_s for row in steps if row.step != "extern" and row.cpu_time_s is not None]
+    if not held_s or not used:
+        return None
+    return min(1.0, sum(used) / held_s)
+
+
+def _peak_memory_mib(steps: Sequence[AcctRow]) -> float | None:
+    peaks = [
+        peak for row in steps for peak in (row.used_memory_mib, row.max_rss_mib) if peak is not None
+    ]
+    return max(peaks, default=None)
+
+
+def _row(field: Mapping[str, str]) -> AcctRow:
+    slurm_id, _, step = field["id"].partition(".")
+    code, signal = parse_exit(field["exit"]) or (None, None)
+    derived = parse_exit(field["derived_exit"])
+    cpus, nodes = optional_int(field["cpus"]), optional_int(field["nodes"])
+    minutes = optional_int(field["limit_minutes"])
+    return AcctRow(
+        slurm_id=slurm_id,
+        raw_id=field["raw_id"].partition(".")[0],
+        step=step or None,
+        state=parse_state(field["state"]),
+        cancelled_by=cancelled_by(field["state"]),
+        exit_code=code,
+        exit_signal=signal,
+        derived_exit_code=derived[0] if derived else None,
+        submit_s=parse_epoch(field["submit"]),
+        eligible_s=parse_epoch(field["eligible"]),
+        start_s=parse_epoch(field["start"]),
+        end_s=parse_epoch(field["end"]),
+        elapsed_s=optional_int(field["elapsed"]),
+        limit_s=None if minutes is None else minutes * 60.0,
+        alloc_cpus=cpus,
+        node_count=nodes,
+        tasks=optional_int(field["tasks"]),
+        cpu_time_s=parse_duration_s(field["cpu_time"]),
+        max_rss_mib=parse_tres(f"mem={field['max_rss']}").get("mem"),
+        used_memory_mib=parse_tres(field["used_tres"]).get("mem"),
+        requested_mib=_requested_mib(field["requested"], cpus or 1, nodes or 1),
+        requested_tres=MappingProxyType(parse_tres(field["requested_tres"])),
+        allocated_tres=MappingProxyType(parse_tres(field["allocated_tres"])),
+        gpus=gpus_in_tres(field["allocated_tres"]),
+        partition=optional(field["partition"]),
+        qos=optional(field["qos"]),
+        account=optional(field["account"]),
+        user=optional(field["user"]),
+        nodelist=optional(field["nodelist"]),
+        name=field["name"],
+    )
+
+
+def _requested_mib(text: str, cpus: int, nodes: int) -> float | None:
+    """ReqMem: the total since 21.08; before, `4Gc` is per CPU and `4Gn` per node."""
+    match = _REQUESTED.fullmatch(text.strip())
+    if match is None:
+        return None
+    amount = parse_memory_mib(match[1])
+    return float(amount * {"c": cpus, "n": nodes, "": 1}[match[2]])

@@ -1,0 +1,57 @@
+"""sstat: what the steps of a running job use now. Costs a request to each of the job's nodes."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final
+
+from .fields import decode, optional_int
+from .units import parse_duration_s, parse_tres
+
+_FIELDS: Final[Mapping[str, str]] = MappingProxyType(
+    {"step_id": "JobID", "tasks": "NTasks", "average_cpu": "AveCPU", "max_rss": "MaxRSS"}
+)
+_SEPARATOR: Final = "|"
+"""sstat has no --delimiter; none of these fields can hold a bar."""
+
+
+@dataclass(frozen=True, slots=True)
+class StepUsage:
+    """One running step (`123.batch`); None where nothing has been sampled yet."""
+
+    step_id: str
+    max_rss_mib: float | None
+    average_cpu_s: float | None
+    tasks: int | None
+
+
+def argv(slurm_id: str) -> list[str]:
+    """All steps of a job, the batch script's too. Empty for another user's job."""
+    return ["sstat", "-n", "-P", "-a", "--noconvert", "-o", ",".join(_FIELDS.values()), slurm_id]
+
+
+def parse(output: str | bytes) -> list[StepUsage]:
+    """The steps of argv."""
+    steps: list[StepUsage] = []
+    for line in decode(output).splitlines():
+        values = line.split(_SEPARATOR)
+        if len(values) != len(_FIELDS):
+            continue
+        field = dict(zip(_FIELDS, values, strict=True))
+        steps.append(
+            StepUsage(
+                step_id=field["step_id"],
+                max_rss_mib=_memory_mib(field["max_rss"]),
+                average_cpu_s=parse_duration_s(field["average_cpu"]),
+                tasks=optional_int(field["tasks"]),
+            )
+        )
+    return steps
+
+
+def _memory_mib(text: str) -> float | None:
+    """With --noconvert a plain number is bytes; a site's version may still add its unit."""
+    plain = optional_int(text)
+    if plain is not None:
+        return plain / 2**20
+    return parse_tres(f"mem={text}").get("mem")
