@@ -6,7 +6,7 @@ from __future__ import annotations
 import io
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -56,10 +56,12 @@ def job_of(spec: JobSpec, **changes: Any) -> Job:
 class MemoryApi:
     """An Api of one job: `pages` are what its log gives, one a call; `end` is how it ends."""
 
-    def __init__(self, *pages: list[Output | type[BaseException]], **end: Any) -> None:
+    def __init__(self, *pages: Sequence[Output | type[BaseException]], **end: Any) -> None:
         self.pages = pages
         self.end = {"state": JobState.COMPLETED, "exit_code": 0, "started_s": 2.0, **end}
         self.status = "ok"
+        self.ename: str | None = None
+        self.evalue: str | None = None
         self.specs: list[JobSpec] = []
         self.calls: list[tuple[str, str]] = []
 
@@ -103,7 +105,8 @@ class MemoryApi:
 
     def result(self, job_id: str) -> Result:
         job = msgspec.structs.replace(self.job(job_id), **self.end)
-        return Result(job=job, status=cast("Any", self.status))
+        status = cast("Any", self.status)
+        return Result(job=job, status=status, ename=self.ename, evalue=self.evalue)
 
     def delivered(self, job_id: str) -> Job:
         self.calls.append(("delivered", job_id))
@@ -348,6 +351,21 @@ def test_the_remote_traceback_is_on_stderr_without_colours_off_a_terminal(run: R
 
 
 @pytest.mark.parametrize(
+    ("evalue", "code", "said"), [("3", 3, ""), ("no data", 1, "no data\n"), ("400", 144, "")]
+)
+def test_sys_exit_ends_a_program_as_it_does_in_a_shell(
+    run: Run, evalue: str, code: int, said: str
+) -> None:
+    error = ErrorOutput(ename="SystemExit", evalue=evalue, traceback=("Traceback", evalue))
+    api = MemoryApi([error], state=JobState.FAILED, exit_code=1)
+    api.status, api.ename, api.evalue = "error", "SystemExit", evalue
+    found, _, err = submit(run, api)
+    assert found == code
+    assert "Traceback" not in err
+    assert said in err
+
+
+@pytest.mark.parametrize(
     ("end", "status", "code"),
     [
         ({"state": JobState.COMPLETED, "exit_code": 0}, "ok", 0),
@@ -519,15 +537,18 @@ def test_clusters_are_listed_with_the_default_marked(run: Run) -> None:
 
 def test_doctor_fails_when_something_is_wrong_and_only_then(run: Run) -> None:
     class Doctor(MemoryApi):
-        checks = (Check(ok=True, sentence="Good."), Check(ok=None, sentence="So so."))
+        def __init__(self, *checks: Check) -> None:
+            super().__init__()
+            self.checks = list(checks)
 
         def doctor(self, cluster: str | None = None) -> list[Check]:
             assert cluster == "c"
-            return list(self.checks)
+            return self.checks
 
-    assert run(Doctor(), "doctor", "c")[:2] == (0, "✔ Good.\n· So so.\n")
-    Doctor.checks = (Check(ok=False, sentence="Bad.", hint="Mend it."),)
-    assert run(Doctor(), "doctor", "c")[:2] == (1, "✖ Bad.\n    Mend it.\n")
+    well = Doctor(Check(ok=True, sentence="Good."), Check(ok=None, sentence="So so."))
+    assert run(well, "doctor", "c")[:2] == (0, "✔ Good.\n· So so.\n")
+    ill = Doctor(Check(ok=False, sentence="Bad.", hint="Mend it."))
+    assert run(ill, "doctor", "c")[:2] == (1, "✖ Bad.\n    Mend it.\n")
 
 
 def test_logs_prints_what_there_is_and_with_follow_all_of_it(run: Run) -> None:

@@ -15,7 +15,7 @@ from jupyter_slurm.api import Api
 from jupyter_slurm.cli.terminal import Terminal
 from jupyter_slurm.notebooks import Executed
 from jupyter_slurm.outcome import failure
-from jupyter_slurm.wire import DisplayData, Job, JobState, LogChunk, Output, Stream
+from jupyter_slurm.wire import DisplayData, Job, JobState, LogChunk, Output, Result, Stream
 
 _WAIT_S = 20.0
 _TICK_S = 2.0
@@ -39,7 +39,7 @@ def follow(api: Api, job: Job) -> int:
     if failed is not None and result.job.state is JobState.COMPLETED:
         terminal.note(str(failed))
     api.delivered(last.id)
-    return 0 if failed is None else exit_code(result.job)
+    return 0 if failed is None else exit_code(result)
 
 
 def print_text(api: Api, job: Job) -> None:
@@ -72,8 +72,11 @@ def come_back(job: Job) -> str:
     )
 
 
-def exit_code(job: Job) -> int:
+def exit_code(result: Result) -> int:
     """What a shell should be told of a job that has failed: never 0."""
+    job = result.job
+    if result.ename == "SystemExit" and (result.evalue or "").isdecimal():
+        return int(result.evalue or 1) & 0xFF or 1
     if job.signal:
         return 128 + job.signal
     return (job.exit_code or 0) & 0xFF or 1

@@ -47,6 +47,10 @@ class Terminal:
                 self._write(self._stderr if output.name == "stderr" else self._stdout, output.text)
             case DisplayData() | ExecuteResult():
                 self._write(self._stdout, _as_text(output.data) + "\n")
+            case ErrorOutput(ename="SystemExit"):
+                # As Python itself: `sys.exit(3)` says nothing, `sys.exit("why")` says why.
+                said = "" if output.evalue.isdecimal() else f"{output.evalue}\n"
+                self._write(self._stderr, said)
             case ErrorOutput():
                 text = "\n".join(output.traceback) or f"{output.ename}: {output.evalue}"
                 self._write(self._stderr, (text if self._colours else _ANSI.sub("", text)) + "\n")

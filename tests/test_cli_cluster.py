@@ -1,0 +1,239 @@
+"""The command line as people run it: `python -m jupyter_slurm …` with its agent on a real Slurm."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.cluster.plugin import ROOT, SlurmCluster, jupyter_homes, kept
+
+
+@dataclass(frozen=True)
+class Shell:
+    """A shell in an empty folder `cwd`, with an agent of its own."""
+
+    env: dict[str, str]
+    cwd: Path
+
+    def start(self, *words: str) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [sys.executable, "-m", "jupyter_slurm", *words],
+            env=self.env,
+            cwd=self.cwd,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def run(self, *words: str) -> tuple[int, str, str]:
+        process = self.start(*words)
+        out, err = process.communicate(timeout=120)
+        return process.returncode, out, err
+
+    def ok(self, *words: str) -> str:
+        """What a command prints that must succeed."""
+        code, out, err = self.run(*words)
+        assert code == 0, err
+        return out
+
+    def write(self, name: str, text: str) -> None:
+        (self.cwd / name).write_text(text, encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def home() -> Iterator[Path]:
+    # Not below pytest's own folder: a socket's path must be short.
+    folder = Path(tempfile.mkdtemp(prefix="cli-"))
+    yield folder
+    shutil.rmtree(folder)
+
+
+@pytest.fixture(scope="module")
+def environment(home: Path, slurm_cluster: SlurmCluster) -> Iterator[dict[str, str]]:
+    """One agent for all tests here: the profile is the cluster's, everything else our own."""
+    env = {
+        **slurm_cluster.env,
+        **jupyter_homes(home),
+        "JUPYTER_CONFIG_DIR": slurm_cluster.env["JUPYTER_CONFIG_DIR"],
+        "PYTHONPATH": str(ROOT),
+    }
+    env.pop("JUPYTER_SLURM_AGENT", None)
+    env.pop("SLURM_CONF", None)
+    yield env
+    Shell(env, home).ok("agent", "stop")
+
+
+@pytest.fixture
+def shell(environment: dict[str, str], tmp_path: Path) -> Shell:
+    return Shell(environment, tmp_path)
+
+
+def test_a_python_file_runs_here_with_its_arguments_and_its_streams_apart(shell: Shell) -> None:
+    shell.write("helper.py", "greeting = 'hé \"$HOME\"'\n")
+    shell.write(
+        "train.py",
+        "import os, sys, helper\n"
+        "print(helper.greeting, sys.argv[1:], os.getcwd())\n"
+        "print('warning', file=sys.stderr)\n",
+    )
+    code, out, err = shell.run("submit", "train.py", "--gpus", "1", "--", "a b", "'")
+    assert code == 0, err
+    assert out == f'hé "$HOME" [\'a b\', "\'"] {shell.cwd}\n'
+    assert "warning\n" in err
+    assert "COMPLETED" in err
+
+
+def test_a_python_error_shows_the_files_own_traceback_and_fails(shell: Shell) -> None:
+    shell.write("bad.py", "def f():\n    return 1 / 0\n\nf()\n")
+    code, out, err = shell.run("submit", "bad.py")
+    assert (code, out) == (1, "")
+    assert "ZeroDivisionError: division by zero" in err
+    assert "return 1 / 0" in err
+    assert "bad.py" in err
+
+
+def test_the_exit_code_of_a_python_file_is_that_of_sys_exit(shell: Shell) -> None:
+    shell.write("exit.py", "import sys\nsys.exit(5)\n")
+    code, _, err = shell.run("submit", "exit.py")
+    assert code == 5
+    assert "Traceback" not in err
+
+
+def test_the_exit_code_of_a_program_is_its_own(shell: Shell) -> None:
+    shell.write("run.sh", "#!/bin/sh\necho out; echo err >&2; exit 7\n")
+    code, out, _ = shell.run("submit", "run.sh")
+    assert code == 7
+    assert "out\n" in out
+
+
+def test_a_batch_script_is_handed_over_with_its_own_options(shell: Shell) -> None:
+    shell.write(
+        "batch.sh", "#!/bin/bash\n#SBATCH --job-name=own\n#SBATCH -n 2\necho $SLURM_NTASKS\n"
+    )
+    code, out, err = shell.run("submit", "batch.sh")
+    assert code == 0, err
+    assert out == "2\n"
+
+
+def test_a_notebook_comes_back_executed_up_to_its_error(shell: Shell) -> None:
+    cells = [
+        {"cell_type": "code", "metadata": {}, "source": source, "outputs": []}
+        for source in ("x = 6 * 7\nprint('first')", "x", "raise ValueError('stop')", "print(4)")
+    ]
+    content = {"nbformat": 4, "nbformat_minor": 4, "metadata": {}, "cells": cells}
+    shell.write("my book.ipynb", json.dumps(content))
+    code, out, err = shell.run("submit", "my book.ipynb")
+    assert code == 1
+    assert out == "first\n42\n"
+    assert "ValueError" in err
+    executed = json.loads((shell.cwd / "my book.executed.ipynb").read_text())
+    outputs = [cell["outputs"] for cell in executed["cells"]]
+    assert outputs[0][0]["text"] == "first\n"
+    assert outputs[1][0]["data"]["text/plain"] == "42"
+    assert outputs[2][0]["ename"] == "ValueError"
+    assert outputs[3] == []
+
+
+def test_a_job_that_was_detached_is_found_attached_to_and_forgotten(shell: Shell) -> None:
+    shell.write("slow.py", "print('hello from', __name__)\n")
+    job_id = shell.ok("submit", "slow.py", "--detach").strip()
+    assert shell.ok("attach", job_id) == "hello from __main__\n"
+    assert shell.ok("logs", job_id) == "hello from __main__\n"
+    assert shell.ok("logs", "-f", job_id) == "hello from __main__\n"
+    assert "COMPLETED" in shell.ok("why", job_id)
+    assert job_id in [job["id"] for job in json.loads(shell.ok("jobs", "--json"))]
+    assert job_id in shell.ok("jobs")
+    shell.ok("forget", job_id)
+    assert job_id not in shell.ok("jobs")
+    code, _, err = shell.run("why", job_id)
+    assert code == 1
+    assert job_id in err
+
+
+def test_ctrl_c_leaves_the_job_running_and_cancel_ends_it(shell: Shell) -> None:
+    shell.write("wait.py", "import time\nprint('begun', flush=True)\ntime.sleep(600)\n")
+    process = shell.start("submit", "wait.py")
+    assert process.stdout is not None
+    assert process.stdout.readline() == "begun\n"
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 130, err
+    job_id = err.rpartition("jupyter slurm cancel ")[2].partition("`")[0]
+    assert json.loads(shell.ok("why", job_id, "--json"))["state"] == "RUNNING"
+    assert job_id in shell.ok("queue")
+    shell.ok("cancel", job_id)
+    code, out, err = shell.run("attach", job_id)
+    assert code != 0
+    assert out == "begun\n"
+    assert "CANCELLED" in err
+
+
+def test_whoever_reads_no_further_ends_the_command_quietly(shell: Shell) -> None:
+    shell.write("much.py", "for i in range(20000): print('line', i)\n")
+    process = shell.start("submit", "much.py")
+    assert process.stdout is not None
+    assert process.stderr is not None
+    assert process.stdout.readline() == "line 0\n"
+    process.stdout.close()
+    err = process.stderr.read()
+    process.stderr.close()
+    assert process.wait(timeout=60) == 141
+    assert "Traceback" not in err
+
+
+def test_a_dry_run_sends_nothing(shell: Shell) -> None:
+    shell.write("a.py", "")
+    before = shell.ok("jobs", "--json")
+    assert "# sbatch " in shell.ok("submit", "a.py", "--dry-run", "--time", "30m")
+    assert shell.ok("jobs", "--json") == before
+
+
+def test_a_refusal_of_sbatch_is_an_error(shell: Shell) -> None:
+    shell.write("a.py", "")
+    code, _, err = shell.run("submit", "a.py", "--partition", "nowhere")
+    assert code == 1
+    assert "partition" in err
+
+
+def test_the_cluster_and_the_agent_are_described(shell: Shell) -> None:
+    assert "local" in shell.ok("clusters")
+    assert json.loads(shell.ok("clusters", "--json"))[0]["default"]
+    assert "The controller (slurmctld) answers." in shell.ok("doctor")
+    status = json.loads(shell.ok("status", "--json"))
+    assert status["local"] is None
+    assert status["agent"]["pid"] > 0
+    assert "The agent runs (pid" in shell.ok("agent", "status")
+
+
+def test_a_private_cluster_goes_up_runs_a_job_goes_down_and_is_purged(tmp_path: Path) -> None:
+    home = Path(tempfile.mkdtemp(prefix="up-"))
+    env = {**os.environ, **jupyter_homes(home), "PYTHONPATH": str(ROOT)}
+    for name in ("SLURM_CONF", "JUPYTER_SLURM_AGENT", "JUPYTER_SLURM_CLUSTER"):
+        env.pop(name, None)
+    shell = Shell(env, tmp_path)
+    with kept(home, None):
+        out = shell.ok("up", "--nodes", "2", "--gpus", "3", "--cpus", "4", "--memory", "2G")
+        assert "`local` is up" in out
+        assert "2 nodes, each with 4 CPUs, 2.0 GiB and 3 pretended GPUs (a100)" in out
+        shell.write("a.py", "print('ran')\n")
+        assert shell.ok("submit", "a.py") == "ran\n"
+        assert "slurmctld: pid" in shell.ok("status")
+        shell.ok("down")
+        assert "`local` is down" in shell.ok("status")
+        assert "2 nodes, each with 4 CPUs" in shell.ok("up")
+        shell.ok("down", "--purge")
+        assert "no private cluster `local`" in shell.ok("status")
+        assert "no private cluster `local`" in shell.ok("down")
+        shell.ok("agent", "stop")
+    shutil.rmtree(home)
