@@ -28,7 +28,7 @@ READ_BYTES = 65536 - 8
 EVENT_READ_BYTES = 1 << 20
 QUIET_MS = 5
 """How long a piece of a line waits for the rest of it."""
-DRAIN_S = 2.0
+DRAIN_S = 0.5
 """How long to read on after the cell's end, where a process that it left keeps writing."""
 PIPE_BYTES = 1 << 20
 F_SETPIPE_SZ = 1031
@@ -309,6 +309,7 @@ def start(job_dir: str, attempt: str) -> "List[int]":
     for reading, _ in pipes:
         os.close(reading)
     sys.dont_write_bytecode, written = True, sys.dont_write_bytecode
+    sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))  # `python -P` leaves it out
     import runner_cell  # noqa: PLC0415 - only the child needs it
 
     sys.dont_write_bytecode = written

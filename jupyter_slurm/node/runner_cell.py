@@ -82,7 +82,6 @@ class Cell:
         self.module = types.ModuleType("__main__")
         self.namespace = self.module.__dict__
         self.namespace["__builtins__"] = builtins
-        self.loop = None  # type: Any
 
     def run(self) -> None:
         """Run the cell and show the value of its last expression."""
@@ -90,16 +89,12 @@ class Cell:
             import_ipython()
         tree = self._parse()
         last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
-        future = 0
-        if tree.body:
-            code = compile(tree, self.name, "exec", AWAIT, dont_inherit=True)
-            future = code.co_flags & FUTURE_FLAGS
-            self._evaluate(code)
-        if last is None:
-            return
-        expression = ast.Expression(last.value)
-        code = compile(expression, self.name, "eval", AWAIT | future, dont_inherit=True)
-        value = self._evaluate(code)
+        codes = [compile(tree, self.name, "exec", AWAIT, dont_inherit=True)]
+        if last is not None:
+            flags = AWAIT | codes[0].co_flags & FUTURE_FLAGS
+            expression = ast.Expression(last.value)
+            codes.append(compile(expression, self.name, "eval", flags, dont_inherit=True))
+        value = self._evaluate(codes)
         if value is not None and not self._quiet():
             self.namespace["_"] = value
             bundle = self.publisher.bundle(value)
@@ -130,16 +125,24 @@ class Cell:
                     "with IPython" % (number, line.strip())
                 )
 
-    def _evaluate(self, code: types.CodeType) -> "Any":
-        value = eval(code, self.namespace)
-        if not code.co_flags & CO_COROUTINE:
-            return value
-        import asyncio  # noqa: PLC0415 - 40 ms, for cells that await
+    def _evaluate(self, codes: "List[types.CodeType]") -> "Any":
+        """Run them one after the other, all in one event loop where one awaits; the last value."""
+        if any(code.co_flags & CO_COROUTINE for code in codes):
+            import asyncio  # noqa: PLC0415 - 40 ms, for cells that await
 
-        if self.loop is None:
-            self.loop = asyncio.new_event_loop()
-            asyncio.set_event_loop(self.loop)
-        return self.loop.run_until_complete(value)
+            return asyncio.run(self._await(codes))  # novermin: AWAIT needs Python 3.8
+        value = None
+        for code in codes:
+            value = eval(code, self.namespace)
+        return value
+
+    async def _await(self, codes: "List[types.CodeType]") -> "Any":
+        value = None
+        for code in codes:
+            value = eval(code, self.namespace)
+            if code.co_flags & CO_COROUTINE:
+                value = await value
+        return value
 
     def _quiet(self) -> bool:
         """Whether the cell ends with a semicolon: then its value is not shown."""
@@ -175,24 +178,12 @@ class Cell:
         return text.rstrip("\n").split("\n")
 
     def finish(self) -> None:
-        """What comes after the last line: figures that were not shown, the event loop's end."""
+        """What comes after the last line: figures that were not shown."""
         shell = self.publisher.shell
         if shell is not None:
             shell.events.trigger("post_execute")
         if "runner_figures" in sys.modules:
             sys.modules["runner_figures"].show()
-        if self.loop is not None:
-            self._close_loop()
-
-    def _close_loop(self) -> None:
-        import asyncio  # noqa: PLC0415 - it is there already
-
-        tasks = asyncio.all_tasks(self.loop)  # novermin: no loop before Python 3.8
-        for task in tasks:
-            task.cancel()
-        self.loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
-        self.loop.run_until_complete(self.loop.shutdown_asyncgens())
-        self.loop.close()
 
 
 def import_ipython() -> bool:
@@ -348,9 +339,11 @@ def run(job_dir: str, attempt: str, pipes: "List[int]") -> int:
     with open(os.path.join(job_dir, "cell.py"), encoding="utf-8", newline="") as file:
         cell = Cell(file.read(), task["cell_name"], publisher)
     builtins.display = runner_display.make_display(publisher)  # type: ignore[attr-defined]
-    sys.path[0], sys.argv = "", [""]
+    folder = os.path.dirname(os.path.abspath(__file__))
+    sys.path[:] = [""] + [part for part in sys.path if part != folder]
+    sys.argv = [""]
     sys.modules["__main__"] = cell.module
-    watch_imports(Finder(job_dir), cell)
+    watch_imports(Finder(folder), cell)
     interrupts.install()
     publisher.send(run_cell(task, job_dir, attempt, cell, interrupts))
     interrupts.restore()

@@ -3,6 +3,7 @@
 Runs on the cluster, Python 3.6 and later, standard library only. Knows nothing of cells.
 """
 
+import faulthandler
 import fcntl
 import io
 import os
@@ -38,12 +39,17 @@ class Interrupts:
     def install(self) -> None:
         for number in SIGNALS:
             signal.signal(number, self._handle)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS + (signal.SIGCHLD,))
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGCHLD,))
+        self._unblock()
         # A process that the cell forks ends by SIGTERM as it always did (multiprocessing relies
-        # on that); Python 3.6 cannot say so.
+        # on that), also by one that comes at once; Python 3.6 cannot say so.
         register = getattr(os, "register_at_fork", None)
         if register is not None:
-            register(after_in_child=self._forget)
+            register(
+                before=lambda: signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS),
+                after_in_parent=self._unblock,
+                after_in_child=self._forget,
+            )
 
     def restore(self) -> None:
         """Let signals end the process: the cell is done, and has said so."""
@@ -51,11 +57,16 @@ class Interrupts:
             if signal.getsignal(number) == self._handle:
                 signal.signal(number, signal.SIG_DFL)
 
+    @staticmethod
+    def _unblock() -> None:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
+
     def _forget(self) -> None:
         for number in SIGNALS:
             if signal.getsignal(number) == self._handle:
                 ours = number == signal.SIGINT
                 signal.signal(number, signal.default_int_handler if ours else signal.SIG_DFL)
+        self._unblock()
 
     def _handle(self, number: int, _frame: "Any") -> None:
         if self.first is not None or not self.armed:
@@ -156,6 +167,7 @@ def open_streams(pipes: "List[int]") -> Turns:
         stream.mode = "w"  # type: ignore[misc,unused-ignore]
         setattr(sys, name, stream)
         setattr(sys, "__%s__" % name, stream)
+    faulthandler.enable(2, all_threads=True)  # where a crash happened is said on stderr
     add_hook = getattr(sys, "addaudithook", None)  # Python 3.8
     if add_hook is not None:
         add_hook(turns.audit)

@@ -1,0 +1,125 @@
+"""Runs cells as a job does: the runner's files in a folder, a process of their own."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from jupyter_slurm.jobs import layout, payload
+from jupyter_slurm.jobs.result import RunnerResult, parse_records, parse_result
+from jupyter_slurm.jobs.variables import read_variables, write_variables
+from jupyter_slurm.wire import DisplayData, ErrorOutput, ExecuteResult, JobSpec, Output, Stream
+
+# An interpreter of the same kind without what is installed beside it: no IPython, no cloudpickle.
+BARE = (sys.executable, "-I", "-S", "-u")
+FULL = (sys.executable, "-u")
+
+
+@dataclass
+class Run:
+    """What a cell left behind."""
+
+    exit_code: int
+    stderr: str
+    outputs: list[Output]
+    job_dir: Path
+    key: bytes
+    result: RunnerResult = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.result = parse_result((self.job_dir / "result.0.json").read_bytes(), self.key)
+
+    @property
+    def shown(self) -> list[Output]:
+        """All records but the first, which says hello; neighbours of one stream joined."""
+        joined: list[Output] = []
+        for output in self.outputs[1:]:
+            last = joined[-1] if joined else None
+            if isinstance(output, Stream) and isinstance(last, Stream) and last.name == output.name:
+                joined[-1] = Stream(name=last.name, text=last.text + output.text)
+            else:
+                joined.append(output)
+        return joined
+
+    def text(self, name: str = "stdout") -> str:
+        streams = (output for output in self.outputs if isinstance(output, Stream))
+        return "".join(output.text for output in streams if output.name == name)
+
+    @property
+    def displays(self) -> list[DisplayData]:
+        return [output for output in self.outputs if isinstance(output, DisplayData)]
+
+    @property
+    def value(self) -> dict[str, object]:
+        """The bundle of the last expression's value."""
+        [found] = [output for output in self.outputs if isinstance(output, ExecuteResult)]
+        return found.data
+
+    @property
+    def error(self) -> ErrorOutput:
+        [found] = [output for output in self.outputs if isinstance(output, ErrorOutput)]
+        return found
+
+    def variables(self) -> dict[str, object]:
+        """The variables out, read as the notebook reads them."""
+        assert self.result.variables is not None
+        assert self.result.variables.file is not None
+        path = self.job_dir / self.result.variables.file
+        return read_variables(path, self.result.variables.digest)
+
+
+class Runner:
+    """Prepares the folder of one job, and starts its cell."""
+
+    def __init__(self, job_dir: Path) -> None:
+        self.job_dir = job_dir
+        self.key = secrets.token_hex(32).encode()
+
+    def prepare(
+        self,
+        cell: str,
+        *,
+        names_in: Mapping[str, object] | None = None,
+        names_out: Sequence[str] = (),
+        env: Mapping[str, str] | None = None,
+        cwd: str | None = None,
+    ) -> None:
+        self.job_dir.mkdir(mode=0o700)
+        spec = JobSpec(id="k3j9x2m1", name="cell", code=cell, names_out=tuple(names_out))
+        files = {
+            layout.CELL: cell.encode("utf-8", "surrogatepass"),
+            layout.TASK: payload.task_json(spec, env or {}, cwd),
+            layout.KEY: self.key,
+            layout.CLOUDPICKLE: payload.cloudpickle_zip(),
+            **payload.runner_files(),
+        }
+        for name, data in files.items():
+            (self.job_dir / name).write_bytes(data)
+        if names_in:
+            write_variables(self.job_dir / layout.INPUTS, list(names_in), names_in)
+
+    def start(self, python: Sequence[str] = FULL) -> subprocess.Popen[str]:
+        environment = {"PATH": os.environ["PATH"], "HOME": str(self.job_dir), "LANG": "C.UTF-8"}
+        return subprocess.Popen(
+            [*python, str(self.job_dir / "runner.py"), str(self.job_dir), "0"],
+            cwd=self.job_dir.parent,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def finish(self, process: subprocess.Popen[str]) -> Run:
+        _, stderr = process.communicate(timeout=120)
+        outputs, _ = parse_records((self.job_dir / "output.0.jsonl").read_bytes())
+        return Run(process.returncode, stderr, outputs, self.job_dir, self.key)
+
+
+class RunCell(Protocol):
+    def __call__(self, cell: str, *, python: Sequence[str] = FULL, **options: object) -> Run: ...

@@ -1,0 +1,410 @@
+"""The supervisor: what a cell writes, in order and whole; how its process ends."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import stat
+import subprocess
+import sys
+from importlib.metadata import version
+
+import pytest
+
+from jupyter_slurm.errors import SignatureError
+from jupyter_slurm.jobs.result import parse_result
+from jupyter_slurm.wire import DisplayData, ErrorOutput, ExecuteResult, Hello, Stream
+from tests.node.cells import BARE, RunCell, Runner
+
+
+def out(text: str) -> Stream:
+    return Stream(name="stdout", text=text)
+
+
+def err(text: str) -> Stream:
+    return Stream(name="stderr", text=text)
+
+
+def test_first_record_says_who_runs_the_cell(run: RunCell) -> None:
+    hello = run("pass").outputs[0]
+    assert isinstance(hello, Hello)
+    assert hello.python == sys.version_info[:3]
+    assert hello.ipython == version("ipython")
+    assert hello.host == os.uname().nodename
+    assert hello.pid > 0
+    assert hello.time_s > 0
+
+
+def test_python_without_ipython_says_so(run: RunCell) -> None:
+    hello = run("pass", python=BARE).outputs[0]
+    assert isinstance(hello, Hello)
+    assert hello.ipython is None
+
+
+def test_result_of_a_good_cell_is_signed_and_measured(run: RunCell) -> None:
+    done = run("sum(i for i in range(100_000))")
+    assert done.exit_code == 0
+    assert done.stderr == ""
+    result = done.result
+    assert (result.status, result.exit_code, result.signal) == ("ok", 0, None)
+    assert result.started_s <= result.ended_s
+    assert result.peak_rss_mib > 1
+    assert result.cpu_s > 0
+    assert result.python == sys.version_info[:3]
+    with pytest.raises(SignatureError):
+        parse_result((done.job_dir / "result.0.json").read_bytes(), b"another key")
+
+
+def test_what_the_runner_writes_is_for_its_owner_alone(run: RunCell) -> None:
+    job_dir = run("x = 1", names_out=["x"]).job_dir
+    for name in ("output.0.jsonl", "result.0.json", "vars.0"):
+        assert stat.S_IMODE((job_dir / name).stat().st_mode) == 0o600
+
+
+def test_runner_leaves_nothing_but_its_files(run: RunCell) -> None:
+    before_and_after = {"output.0.jsonl", "result.0.json"}
+    done = run("x = 1")
+    names = {path.name for path in done.job_dir.iterdir()}
+    sent = {name for name in names if name.startswith("runner")}
+    rest = {"cell.py", "task.json", "key", "cloudpickle.zip"}
+    assert names == before_and_after | sent | rest
+
+
+# --- order --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("python", [BARE, (sys.executable,)], ids=["bare", "full"])
+def test_stdout_and_stderr_keep_their_order(run: RunCell, python: tuple[str, ...]) -> None:
+    done = run(
+        "import sys\n"
+        "for i in range(1000):\n"
+        "    print('out', i)\n"
+        "    print('err', i, file=sys.stderr)\n",
+        python=python,
+    )
+    expected = []
+    for i in range(1000):
+        expected += [out(f"out {i}\n"), err(f"err {i}\n")]
+    assert done.shown == expected
+
+
+def test_subprocesses_and_displays_keep_their_order(run: RunCell) -> None:
+    done = run(
+        "import os, subprocess, sys\n"
+        "for i in range(20):\n"
+        "    print('before', end=' ')\n"
+        "    os.system('echo system')\n"
+        "    print('then', file=sys.stderr)\n"
+        "    subprocess.run(['echo', 'run'])\n"
+        "    display(i)\n"
+        "    subprocess.run('echo error >&2', shell=True)\n"
+    )
+    expected: list[object] = []
+    for i in range(20):
+        expected += [out("before system\n"), err("then\n"), out("run\n")]
+        expected += [DisplayData(data={"text/plain": str(i)}), err("error\n")]
+    assert done.shown == expected
+
+
+def test_output_of_c_code_is_kept(run: RunCell) -> None:
+    done = run("import ctypes\nc = ctypes.CDLL(None)\nc.puts(b'from c'); c.fflush(None);")
+    assert done.text() == "from c\n"
+
+
+def test_a_piece_of_a_line_is_shown_before_the_line_ends(runner: Runner) -> None:
+    runner.prepare(
+        "import time, pathlib\n"
+        "print('epoch 1 ...', end='')\n"
+        "while not pathlib.Path('go').exists():\n"
+        "    time.sleep(0.01)\n"
+    )
+    process = runner.start()
+    output = runner.job_dir / "output.0.jsonl"
+    while b"epoch 1 ..." not in (output.read_bytes() if output.exists() else b""):
+        assert process.poll() is None
+    (runner.job_dir.parent / "go").touch()
+    assert runner.finish(process).text() == "epoch 1 ..."
+
+
+def test_progress_bar_keeps_its_carriage_returns(run: RunCell) -> None:
+    done = run("from tqdm import tqdm\nfor _ in tqdm(range(3), mininterval=0): pass")
+    text = done.text("stderr")
+    assert text.count("\r") >= 3
+    assert "3/3" in text
+
+
+# --- difficult text -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("python", [BARE, (sys.executable,)], ids=["bare", "full"])
+@pytest.mark.parametrize(
+    "text",
+    ["nul\0nul", "lone \udc80 surrogate \ud800", "\x1b[31mred\r\b", "日本語 🎉 é", "'\"\\$`\u2028"],
+)
+def test_difficult_text_survives(run: RunCell, text: str, python: tuple[str, ...]) -> None:
+    done = run(f"print({text!r}, end='')\n{text!r}", python=python)
+    assert done.text() == text
+    assert done.value == {"text/plain": repr(text)}
+
+
+def test_surrogate_that_is_cut_in_two_by_the_pipe_survives(run: RunCell) -> None:
+    text = "\udc80" * 100_000
+    assert run("print('x' + '\\udc80' * 100_000, end='')").text() == "x" + text
+
+
+def test_bytes_that_are_no_utf8_are_replaced(run: RunCell) -> None:
+    done = run(r"import sys; sys.stdout.buffer.write(b'a\xff\xfe\xc3'); print(end='')")
+    assert done.text() == "a\ufffd\ufffd\ufffd"
+
+
+def test_character_that_is_written_in_two_pieces_is_one(run: RunCell) -> None:
+    done = run("import os\nfor byte in '日é'.encode(): os.write(1, bytes([byte]))")
+    assert done.text() == "日é"
+
+
+def test_very_long_line_comes_in_pieces_of_at_most_64_kib(run: RunCell) -> None:
+    done = run("print('x' * 1_000_000)")
+    assert done.text() == "x" * 1_000_000 + "\n"
+    assert all(len(o.text) <= 65536 for o in done.outputs if isinstance(o, Stream))
+
+
+def test_output_of_100_mb_is_whole_and_passes_through_little_memory(runner: Runner) -> None:
+    runner.prepare("line = 'y' * 9_999\nfor _ in range(10_000): print(line)")
+    process = runner.start()
+    # VmHWM of the supervisor itself: it has to be read before it is gone.
+    peak_kib = 0
+    while process.poll() is None:
+        try:
+            with open(f"/proc/{process.pid}/status") as file:  # noqa: PTH123
+                found = [line.split()[1] for line in file if line.startswith("VmHWM")]
+        except OSError:
+            break
+        peak_kib = max([peak_kib, *map(int, found)])
+        os.sched_yield()
+    done = runner.finish(process)
+    assert done.exit_code == 0
+    assert 0 < peak_kib < 40_000
+    assert len(done.text()) == 100_000_000
+
+
+# --- ends ---------------------------------------------------------------------------------------
+
+
+def test_segfault_is_told_with_what_was_written_before(run: RunCell) -> None:
+    done = run("import ctypes\nprint('before')\nctypes.string_at(0)")
+    assert done.exit_code == 128 + signal.SIGSEGV
+    assert done.result.status == "killed"
+    assert done.result.signal == signal.SIGSEGV
+    assert done.result.ename == "SIGSEGV"
+    assert done.text() == "before\n"
+    assert "Segmentation fault" in done.text("stderr")
+    assert done.error.ename == "SIGSEGV"
+
+
+def test_os_exit_is_no_success(run: RunCell) -> None:
+    done = run("import os\nprint('before')\nos._exit(3)")
+    assert (done.exit_code, done.result.status, done.result.exit_code) == (3, "killed", 3)
+    assert done.result.signal is None
+    assert "exit code 3" in (done.result.evalue or "")
+    assert done.text() == "before\n"
+
+
+def test_os_exit_0_is_no_success_either(run: RunCell) -> None:
+    done = run("import os\nos._exit(0)")
+    assert (done.exit_code, done.result.status) == (1, "killed")
+
+
+def test_kill_names_memory_as_the_likely_cause(run: RunCell) -> None:
+    done = run("import os, signal\nos.kill(os.getpid(), signal.SIGKILL)")
+    assert done.exit_code == 128 + signal.SIGKILL
+    assert done.result.signal == signal.SIGKILL
+    assert "memory" in (done.result.evalue or "")
+
+
+def test_crash_after_the_cells_end_does_not_undo_it(run: RunCell) -> None:
+    done = run("import atexit, os\natexit.register(os.abort)\nx = 1", names_out=["x"])
+    assert (done.exit_code, done.result.status) == (0, "ok")
+    assert done.variables() == {"x": 1}
+
+
+def test_what_runs_at_exit_is_shown(run: RunCell) -> None:
+    done = run("import atexit\natexit.register(print, 'bye')")
+    assert done.text() == "bye\n"
+
+
+def test_background_process_does_not_hold_up_the_end(run: RunCell) -> None:
+    done = run("import subprocess\nchild = subprocess.Popen(['sleep', '100'])\nprint(child.pid)")
+    os.kill(int(done.text()), signal.SIGKILL)
+    assert done.result.status == "ok"
+
+
+def test_background_process_that_never_stops_writing_does_not_hold_up_the_end(
+    run: RunCell,
+) -> None:
+    done = run(
+        "import subprocess, sys\n"
+        "loop = ['sh', '-c', 'while :; do echo y; done']\n"
+        "print(subprocess.Popen(loop).pid, file=sys.stderr)"
+    )
+    with contextlib.suppress(ProcessLookupError):  # nobody reads the pipe any more: SIGPIPE
+        os.kill(int(done.text("stderr")), signal.SIGKILL)
+    assert done.result.status == "ok"
+
+
+def test_process_that_the_cell_forks_shares_its_streams(run: RunCell) -> None:
+    done = run(
+        "import os\n"
+        "if os.fork() == 0:\n"
+        "    print('child'); display('shown'); os._exit(0)\n"
+        "os.wait(); print('parent')"
+    )
+    assert done.shown == [out("child\n'shown'\nparent\n")]
+
+
+# --- signals ------------------------------------------------------------------------------------
+
+SAVES = """
+import signal, time
+print('ready')
+try:
+    time.sleep(100)
+except KeyboardInterrupt:
+    print('saving')
+    for again in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1):
+        signal.raise_signal(again)
+    saved = 'all'
+"""
+
+
+def interrupt(runner: Runner, *numbers: int) -> subprocess.Popen[str]:
+    """Start the cell, and send signals to the supervisor once it has printed."""
+    process = runner.start()
+    output = runner.job_dir / "output.0.jsonl"
+    while b"ready" not in (output.read_bytes() if output.exists() else b""):
+        assert process.poll() is None
+    for number in numbers:
+        process.send_signal(number)
+    return process
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGUSR2])
+def test_signal_that_the_cell_handles_lets_it_save_and_end_well(
+    runner: Runner, number: signal.Signals
+) -> None:
+    runner.prepare(SAVES, names_out=["saved"])
+    done = runner.finish(interrupt(runner, number))
+    assert (done.exit_code, done.result.status) == (0, "ok")
+    assert done.result.interrupted_by == number.name
+    assert done.text() == "ready\nsaving\n"
+    assert done.variables() == {"saved": "all"}
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_signal_that_nobody_handles_interrupts_the_cell(
+    runner: Runner, number: signal.Signals
+) -> None:
+    runner.prepare("import time\nprint('ready')\ntime.sleep(100)", names_out=["x"])
+    done = runner.finish(interrupt(runner, number, number, number))
+    assert done.exit_code == 128 + number
+    assert done.result.status == "interrupted"
+    assert done.result.interrupted_by == number.name
+    assert done.error.ename == done.result.ename == "KeyboardInterrupt"
+    assert done.result.variables is None
+
+
+def test_signal_to_every_process_of_the_job_is_one_interrupt(runner: Runner) -> None:
+    runner.prepare("import os\n" + SAVES.replace("'ready'", "'ready', os.getpid()"))
+    process = interrupt(runner)
+    text = (runner.job_dir / "output.0.jsonl").read_text()
+    pid = int(text.partition("ready ")[2].partition("\\n")[0])
+    for target in (pid, process.pid, pid, process.pid):
+        os.kill(target, signal.SIGTERM)
+    done = runner.finish(process)
+    assert (done.result.status, done.result.interrupted_by) == ("ok", "SIGTERM")
+
+
+def test_signal_after_the_cells_end_ends_what_lingers(runner: Runner) -> None:
+    runner.prepare(
+        "import atexit, time\ndef linger():\n    print('ready')\n    time.sleep(100)\n"
+        "atexit.register(linger)\nx = 1",
+        names_out=["x"],
+    )
+    done = runner.finish(interrupt(runner, signal.SIGTERM))
+    assert (done.exit_code, done.result.status) == (0, "ok")
+    assert done.result.interrupted_by is None
+
+
+def test_worker_processes_end_by_sigterm_as_ever(run: RunCell) -> None:
+    done = run(
+        "import multiprocessing, time\n"
+        "worker = multiprocessing.get_context('fork').Process(target=time.sleep, args=(100,))\n"
+        "worker.start(); worker.terminate(); worker.join()\n"
+        "worker.exitcode"
+    )
+    assert done.value == {"text/plain": "-15"}
+    assert done.text("stderr") == ""
+
+
+def test_error_after_an_interrupt_is_an_error(runner: Runner) -> None:
+    runner.prepare(
+        "import time\nprint('ready')\n"
+        "try:\n    time.sleep(100)\nexcept KeyboardInterrupt:\n    1 / 0"
+    )
+    done = runner.finish(interrupt(runner, signal.SIGTERM))
+    assert (done.exit_code, done.result.status) == (1, "error")
+    assert done.result.ename == "ZeroDivisionError"
+    assert done.result.interrupted_by == "SIGTERM"
+
+
+# --- no room ------------------------------------------------------------------------------------
+
+
+def limited(bytes_: int) -> tuple[str, ...]:
+    """A Python whose files may not grow beyond `bytes_`: writing more fails, as on a full disk."""
+    return ("prlimit", f"--fsize={bytes_}", sys.executable, "-u")
+
+
+def test_output_that_finds_no_room_does_not_stop_the_cell(run: RunCell) -> None:
+    done = run("for _ in range(200): print('z' * 999)\nx = 5", python=limited(20_000))
+    assert (done.exit_code, done.result.status) == (0, "ok")
+    assert "output cannot be written" in done.stderr
+    lines = (done.job_dir / "output.0.jsonl").read_bytes().splitlines()
+    assert all(json.loads(line) for line in lines)
+    assert 0 < len(done.text()) < 200_000
+
+
+def test_variables_that_find_no_room_are_named(run: RunCell) -> None:
+    done = run("x = 'x' * 100_000", names_out=["x"], python=limited(50_000))
+    assert done.result.status == "ok"
+    assert done.result.variables is not None
+    assert "File too large" in done.result.variables.failed["x"]
+    assert not list(done.job_dir.glob("vars*"))
+
+
+def test_result_that_finds_no_room_is_exit_code_74(runner: Runner) -> None:
+    runner.prepare("pass")
+    (runner.job_dir / "result.0.json.partial").mkdir()
+    process = runner.start()
+    _, stderr = process.communicate(timeout=60)
+    assert process.returncode == 74
+    assert "the result cannot be written" in stderr
+
+
+def test_folder_that_cannot_be_written_is_exit_code_74_and_the_cell_is_not_run(
+    runner: Runner,
+) -> None:
+    runner.prepare("open('was-run', 'w')")
+    (runner.job_dir / "output.0.jsonl").mkdir()
+    process = runner.start()
+    _, stderr = process.communicate(timeout=60)
+    assert process.returncode == 74
+    assert "the cell was not run" in stderr
+    assert not (runner.job_dir.parent / "was-run").exists()
+
+
+def test_value_after_much_output_comes_last(run: RunCell) -> None:
+    done = run("import sys\nprint('x' * 300_000)\nprint('y' * 300_000, file=sys.stderr)\n7")
+    assert [type(output) for output in done.shown] == [Stream, Stream, ExecuteResult]
+    assert not any(isinstance(output, ErrorOutput) for output in done.outputs)
