@@ -6,9 +6,9 @@ What had to be known, from ch-run(1) and by trying 0.31:
 - `--bind SRC:DST` knows no escape for a colon and no read-only binds.
 - `--set-env` (the image's ENV) fails for images that have none, so /ch/environment is read inside.
 - A folder image: ch-run becomes the program. A SquashFS image: ch-run stays and serves the files,
-  and libfuse takes HUP, INT and TERM for the order to unmount; Slurm sends TERM to every process.
-  libfuse leaves a signal alone that is ignored, hence `trap ''`, undone inside. A program that a
-  signal kills in a SquashFS image gives exit code 1.
+  and takes TERM for the order to take them away, while Slurm sends TERM to every process of a job.
+  So it is started with signals blocked (env of coreutils >= 8.31 can), and the program with none.
+  A program that a signal kills in a SquashFS image gives exit code 1.
 - GPUs need nothing: /dev is the node's. The driver's libraries must be in the image
   (`ch-fromhost --nvidia`, once).
 """
@@ -51,12 +51,22 @@ done </ch/environment
 fi
 """
 
-_IGNORE_SIGNALS = "trap '' HUP INT TERM USR1 USR2; exec \"$@\""
+_BLOCK_SIGNALS = """if env --block-signal true 2>/dev/null; then
+  set -- env --block-signal=HUP,INT,TERM,USR1,USR2 "$@"
+fi
+exec "$@"
+"""
 
-_WRITE_PID = f'printf "%s\\n" "$$" >{_JOB_DIR}/{_PID_FILE}\n'
-# env: coreutils >= 8.31. Without it the program still ignores these signals unless it sets them.
-_RESTORE_SIGNALS = """if env --default-signal true 2>/dev/null; then
-  folder=$1; shift; set -- "$folder" env --default-signal "$@"
+_UNBLOCK = (
+    "import os, signal as s, sys; s.signal(s.SIGPIPE, s.SIG_DFL); s.signal(s.SIGXFSZ, s.SIG_DFL); "
+    "s.pthread_sigmask(s.SIG_SETMASK, ()); os.execvp('env', ['env', '--', *sys.argv[1:]])"
+)
+"""Python ignores two signals, and what is ignored stays so in the program that it becomes; env says
+in one line that there is no such program."""
+
+_UNBLOCK_SIGNALS = f"""printf "%s\\n" "$$" >{_JOB_DIR}/{_PID_FILE}
+if command -v python3 >/dev/null; then
+  folder=$1; shift; set -- "$folder" python3 -IS -c {shlex.quote(_UNBLOCK)} "$@"
 fi
 """
 
@@ -91,12 +101,12 @@ class Charliecloud:
             return Launch(
                 (*run, *in_workdir(argv, box, _JOB_DIR, _IMAGE_ENVIRONMENT)), tuple(setup)
             )
-        before = _IMAGE_ENVIRONMENT + _WRITE_PID + _RESTORE_SIGNALS
+        before = _IMAGE_ENVIRONMENT + _UNBLOCK_SIGNALS
         return Launch(
             (
                 "/bin/sh",
                 "-c",
-                _IGNORE_SIGNALS,
+                _BLOCK_SIGNALS,
                 "sh",
                 *run,
                 *in_workdir(argv, box, _JOB_DIR, before),
@@ -106,7 +116,7 @@ class Charliecloud:
         )
 
     def check_argv(self) -> list[str]:
-        return ["ch-run", "--version"]
+        return ["/bin/sh", "-c", f"{_USER}; exec ch-run --version"]
 
     def explain(self, log_tail: str) -> Explained | None:
         errors = _ERROR.findall(log_tail)

@@ -13,7 +13,11 @@ def run(box: Box, *argv: str, **env: str) -> subprocess.CompletedProcess[str]:
     launch = NONE.launch(argv, box)
     assert launch.setup == ()
     return subprocess.run(
-        launch.argv, capture_output=True, text=True, check=False, env={"PATH": "/usr/bin:/bin", **env}
+        launch.argv,
+        capture_output=True,
+        text=True,
+        check=False,
+        env={"PATH": "/usr/bin:/bin", **env},
     )
 
 
