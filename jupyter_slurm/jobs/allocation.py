@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from jupyter_slurm.errors import CommandError, TransportError
 from jupyter_slurm.jobs.cluster import SlurmCluster
 from jupyter_slurm.slurm import scontrol
-from jupyter_slurm.slurm.units import gpus_in_tres
 from jupyter_slurm.wire import Usage
 
 
@@ -28,6 +27,6 @@ def ask_allocation(cluster: SlurmCluster, slurm_id: str) -> Allocation | None:
         return None
     if not rows:
         return None
-    gpus = gpus_in_tres(rows[0].tres)
+    gpus = int(rows[0].tres.get("gres/gpu", 0))
     usage = Usage(cpus=rows[0].cpus, memory_mib=rows[0].tres.get("mem") or None, gpus=gpus)
     return Allocation(usage, gpus, rows[0].stdout)

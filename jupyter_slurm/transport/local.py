@@ -167,7 +167,7 @@ def _place(target: Path, content: bytes | Path) -> None:
         return
     partial = target.with_name(target.name + ".partial")
     partial.write_bytes(content)
-    partial.chmod(0o600)
+    partial.chmod(0o700 if content.startswith(b"#!") else 0o600)
     partial.replace(target)
 
 

@@ -65,7 +65,9 @@ class Case:
 
 
 NEVER_STARTED = Evidence(kind=JobKind.CELL)
-LIMIT_LINE = "slurmstepd: error: *** JOB 1 ON n1 CANCELLED AT 2026-01-01T00:00:00 DUE TO TIME LIMIT ***"
+LIMIT_LINE = (
+    "slurmstepd: error: *** JOB 1 ON n1 CANCELLED AT 2026-01-01T00:00:00 DUE TO TIME LIMIT ***"
+)
 CASES = [
     Case("it ended well", cell(exit=OK_EXIT, result=OK), "COMPLETED", exit_code=0),
     Case(
@@ -99,7 +101,12 @@ CASES = [
         "time limit",
         exit_code=143,
     ),
-    Case("out of memory, no exit file", cell(slurm=slurm("OUT_OF_MEMORY", 0)), "OUT_OF_MEMORY", "memory"),
+    Case(
+        "out of memory, no exit file",
+        cell(slurm=slurm("OUT_OF_MEMORY", 0)),
+        "OUT_OF_MEMORY",
+        "memory",
+    ),
     Case("node failure", cell(slurm=slurm("NODE_FAIL")), "NODE_FAIL", "node"),
     Case("preempted", cell(exit=TERMINATED, slurm=slurm("PREEMPTED")), "PREEMPTED"),
     Case(
@@ -148,7 +155,9 @@ CASES = [
         "memory",
     ),
     Case("forgotten, past its limit", cell(limit_passed=True), "TIMEOUT", inferred=True),
-    Case("forgotten, and we had cancelled", cell(cancel_requested=True), "CANCELLED", inferred=True),
+    Case(
+        "forgotten, and we had cancelled", cell(cancel_requested=True), "CANCELLED", inferred=True
+    ),
     Case("forgotten before it started", NEVER_STARTED, "LOST", "never started", inferred=True),
     Case("forgotten while it ran", cell(), "LOST", "no word", inferred=True),
     Case(

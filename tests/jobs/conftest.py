@@ -1,0 +1,134 @@
+"""A Service on a real Slurm, in this process, and the words to describe a job to it."""
+
+from __future__ import annotations
+
+import secrets
+import time
+import tomllib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jupyter_slurm.jobs.service import Service
+from jupyter_slurm.wire import Job, JobSpec, JobState, Output, Stream
+from tests.cluster.plugin import SlurmCluster, jupyter_homes
+
+LETTERS = "abcdefghijklmnopqrstuvwxyz234567"
+QUICK = {
+    "lookup_gap_s": 1.0,
+    "lost_after_s": 2.0,
+    "exit_grace_s": 20.0,
+    "command_timeout_s": 3.0,
+    "submit_timeout_s": 3.0,
+    "poll_s": 0.3,
+}
+"""A profile's times, for tests that wait for what takes minutes in life."""
+
+
+def spec(code: str, **changes: Any) -> JobSpec:
+    """A cell for the node's own Python."""
+    job_id = "".join(secrets.choice(LETTERS) for _ in range(8))
+    return JobSpec(id=job_id, name=changes.pop("name", "test"), code=code, **changes)
+
+
+class Site:
+    """Services on one cluster, with one store: closing one and opening another is a restart."""
+
+    def __init__(
+        self, cluster: SlurmCluster, home: Path, monkeypatch: pytest.MonkeyPatch, **times: float
+    ) -> None:
+        self.cluster = cluster
+        for name, value in jupyter_homes(home).items():
+            monkeypatch.setenv(name, value)
+        profile = tomllib.loads(cluster.profile_path.read_text(encoding="utf-8"))
+        folder = home / "config" / "jupyter-slurm" / "clusters.d"
+        folder.mkdir(parents=True)
+        settings = {**profile, **QUICK, "job_root": str(home / "it's a root"), **times}
+        (folder / "local.toml").write_text(_toml(settings), encoding="utf-8")
+        self.service = Service()
+
+    def restart(self) -> Service:
+        self.service.close()
+        self.service = Service()
+        return self.service
+
+    def run(self, code: str, limit_s: float = 60, **changes: Any) -> Job:
+        """The job, ended."""
+        return self.wait(self.service.submit(spec(code, **changes)).id, limit_s=limit_s)
+
+    def wait(self, job_id: str, *wanted: JobState, limit_s: float = 60) -> Job:
+        """The job, once it is in one of these states; none: once it has ended."""
+
+        def there(job: Job) -> bool:
+            return job.state in wanted if wanted else job.state.final
+
+        deadline_s = time.monotonic() + limit_s
+        revision = 0
+        while not there(job := self.service.job(job_id)):
+            left_s = deadline_s - time.monotonic()
+            assert left_s > 0, f"{job.state} ({job.why}, {job.problem}), wanted {wanted}"
+            revision = self.service.changes(revision, left_s).revision
+        return job
+
+    def outputs(self, job_id: str) -> list[Output]:
+        found: list[Output] = []
+        cursor = ""
+        while True:
+            chunk = self.service.logs(job_id, cursor, wait_s=30, budget_bytes=None)
+            found += chunk.outputs
+            cursor = chunk.cursor
+            if chunk.end:
+                return found
+
+    def text(self, job_id: str, name: str = "stdout") -> str:
+        streams = [o for o in self.outputs(job_id) if isinstance(o, Stream) and o.name == name]
+        return "".join(stream.text for stream in streams)
+
+    def slurm_jobs(self) -> list[str]:
+        """Slurm's ids of this site's jobs, in any state."""
+        told = self.cluster.run("squeue", "-h", "-t", "all", "-o", "%A|%k").stdout
+        ours = {job.id for job in self.service.jobs()}
+        return [
+            line.split("|")[0]
+            for line in told.splitlines()
+            if line.partition("jslurm:")[2].split(" ")[0] in ours
+        ]
+
+
+def _toml(settings: dict[str, Any]) -> str:
+    import json
+
+    tables = {name: value for name, value in settings.items() if isinstance(value, dict)}
+    lines = [f"{k} = {json.dumps(v)}" for k, v in settings.items() if k not in tables]
+    for name, table in tables.items():
+        lines += [f"[{name}]", *(f"{k} = {json.dumps(v)}" for k, v in table.items())]
+    return "\n".join(lines) + "\n"
+
+
+@pytest.fixture
+def site(
+    slurm_cluster: SlurmCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Site]:
+    """On the cluster that tests share."""
+    site = Site(slurm_cluster, tmp_path, monkeypatch)
+    yield site
+    site.service.close()
+
+
+@pytest.fixture
+def private_site(
+    private_cluster: Callable[..., SlurmCluster], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Callable[..., Site]]:
+    """On a cluster of this test's own: `private_site(nodes=1, extra_conf=(...,))`."""
+    made: list[Site] = []
+
+    def make(**cluster_spec: Any) -> Site:
+        cluster = private_cluster(**cluster_spec)
+        made.append(Site(cluster, tmp_path / f"site{len(made)}", monkeypatch))
+        return made[-1]
+
+    yield make
+    for site in made:
+        site.service.close()

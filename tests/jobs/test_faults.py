@@ -1,0 +1,345 @@
+"""What can go wrong with a job or its cluster: each ends in the right state, with the right words."""
+
+from __future__ import annotations
+
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from jupyter_slurm.wire import JobKind, JobState
+from tests.jobs.conftest import Site, spec
+
+LONG = "import time\nprint('up', flush=True)\ntime.sleep(600)"
+SAVES = """
+import time
+print('up', flush=True)
+try:
+    time.sleep(600)
+except KeyboardInterrupt:
+    saved = 42
+    print('saved')
+"""
+
+MakeSite = Callable[..., Site]
+
+
+def running(site: Site, code: str = LONG, **changes: object) -> str:
+    """The id of a job whose cell has printed its first line."""
+    job = site.service.submit(spec(code, **changes))
+    site.wait(job.id, JobState.RUNNING)
+    cursor, text = "", ""
+    while "up" not in text:
+        chunk = site.service.logs(job.id, cursor, wait_s=30)
+        assert not chunk.end, (chunk.job, text)
+        cursor = chunk.cursor
+        text += "".join(getattr(output, "text", "") for output in chunk.outputs)
+    return job.id
+
+
+# --- the controller ---
+
+
+def test_a_controller_that_answers_late_still_gets_one_job(private_site: MakeSite) -> None:
+    site = private_site()
+    asked = spec("print('ran')")
+    site.cluster.stop_controller()
+    submitting = threading.Thread(target=site.service.submit, args=(asked,))
+    submitting.start()
+    # sbatch is killed at the profile's time-out with its request already in the controller's queue.
+    site.service.changes(0, 10)
+    _until(lambda: site.service.job(asked.id).problem is not None)
+    assert site.service.job(asked.id).state is JobState.SUBMITTING
+    site.cluster.cont_controller()
+    job = site.wait(asked.id)
+    submitting.join()
+    assert job.state is JobState.COMPLETED
+    assert site.text(asked.id) == "ran\n"
+    assert len(site.slurm_jobs()) == 1
+
+
+def test_a_controller_that_is_down_is_waited_for(private_site: MakeSite) -> None:
+    site = private_site()
+    site.cluster.kill_controller()
+    asked = spec("print('ran')")
+    submitting = threading.Thread(target=site.service.submit, args=(asked,))
+    submitting.start()
+    _until(lambda: bool(site.service.jobs()) and site.service.jobs()[0].problem is not None)
+    problem = site.service.job(asked.id).problem
+    assert problem is not None
+    assert problem.code == "controller"
+    assert problem.hint
+    site.cluster.start_controller()
+    assert site.wait(asked.id).state is JobState.COMPLETED
+    submitting.join()
+    assert len(site.slurm_jobs()) == 1
+
+
+def test_a_job_that_ends_while_the_controller_is_down_is_seen_to_end(
+    private_site: MakeSite,
+) -> None:
+    site = private_site()
+    job_id = running(site, "import time\nprint('up', flush=True)\ntime.sleep(1)\n6 * 7")
+    site.cluster.kill_controller()
+    assert site.wait(job_id).state is JobState.COMPLETED
+    site.cluster.start_controller()
+
+
+def test_a_controller_that_is_silent_is_a_problem_and_not_an_end(private_site: MakeSite) -> None:
+    site = private_site()
+    job_id = running(site)
+    site.cluster.kill_controller()
+    _until(lambda: site.service.job(job_id).problem is not None)
+    job = site.service.job(job_id)
+    assert job.state is JobState.RUNNING
+    assert job.problem_since_s is not None
+    site.cluster.start_controller()
+    _until(lambda: site.service.job(job_id).problem is None)
+    site.service.cancel(job_id)
+    assert site.wait(job_id).state is JobState.CANCELLED
+
+
+# --- the end comes from outside ---
+
+
+def test_cancelled_by_us(site: Site) -> None:
+    job_id = running(site)
+    site.service.cancel(job_id)
+    job = site.wait(job_id)
+    assert (job.state, job.why) == (JobState.CANCELLED, "You cancelled it.")
+
+
+def test_cancelled_by_scancel_from_outside(site: Site) -> None:
+    job_id = running(site)
+    site.cluster.run("scancel", site.service.job(job_id).slurm_id or "")
+    job = site.wait(job_id)
+    assert job.state is JobState.CANCELLED
+    assert "not from here" in (job.why or "")
+
+
+def test_cancelled_while_it_waits(site: Site) -> None:
+    job = site.service.submit(spec("1", options={"hold": ""}))
+    site.wait(job.id, JobState.PENDING)
+    site.service.cancel(job.id)
+    ended = site.wait(job.id)
+    assert (ended.state, ended.why) == (
+        JobState.CANCELLED,
+        "You cancelled it before it had started.",
+    )
+
+
+def test_a_cancelled_cell_can_save_and_what_it_saved_comes_back(site: Site) -> None:
+    job_id = running(site, SAVES, names_out=("saved",))
+    site.service.cancel(job_id)
+    site.wait(job_id)
+    assert "saved" in site.text(job_id)
+    assert site.service.result(job_id).names == ("saved",)
+
+
+def test_a_signal_before_the_end_interrupts_the_cell(site: Site) -> None:
+    job_id = running(site, SAVES, names_out=("saved",), options={"signal": "USR1@60"})
+    slurm_id = site.service.job(job_id).slurm_id or ""
+    site.cluster.run("scancel", "--batch", "--signal=USR1", slurm_id)
+    job = site.wait(job_id)
+    assert job.state is JobState.COMPLETED
+    assert "interrupted" in (job.warning or "")
+    assert "saved" in site.text(job_id)
+
+
+def test_the_time_limit(site: Site) -> None:
+    job_id = running(site, options={"time": "1"})
+    job = site.wait(job_id, limit_s=150)
+    assert job.state is JobState.TIMEOUT
+    assert "time limit" in (job.why or "").lower()
+    assert job.advice
+
+
+def test_out_of_memory(site: Site) -> None:
+    code = "import time\nprint('up', flush=True)\nhog = b'x' * (600 << 20)\ntime.sleep(60)"
+    job_id = running(site, code, options={"mem": "100M"})
+    job = site.wait(job_id)
+    assert job.state is JobState.OUT_OF_MEMORY
+    assert "memory" in (job.why or "")
+    assert "--mem" in (job.advice or "")
+
+
+def test_a_held_job_says_so_and_runs_when_released(site: Site) -> None:
+    job = site.service.submit(spec("print(1)", options={"hold": ""}))
+    _until(lambda: site.service.job(job.id).reason is not None)
+    held = site.service.job(job.id)
+    assert held.state is JobState.PENDING
+    assert held.reason == "JobHeldUser"
+    assert "held" in (held.why or "").lower()
+    site.service.release(job.id)
+    assert site.wait(job.id).state is JobState.COMPLETED
+
+
+def test_a_requeued_job_runs_again_and_its_output_says_so(private_site: MakeSite) -> None:
+    site = private_site()
+    code = (
+        "import os, time\n"
+        "attempt = os.environ.get('SLURM_RESTART_COUNT', '0')\n"
+        "print('up', attempt, flush=True)\n"
+        "if attempt == '0': time.sleep(600)\n"
+        "attempt"
+    )
+    job_id = running(site, code, options={"requeue": ""}, names_out=("attempt",))
+    slurm_id = site.service.job(job_id).slurm_id or ""
+    site.service.requeue(job_id)
+    site.wait(job_id, JobState.REQUEUED, JobState.PENDING)
+    # Slurm lets a requeued job wait two minutes; its start time can be brought forward.
+    site.cluster.run("scontrol", "update", f"JobId={slurm_id}", "StartTime=now")
+    job = site.wait(job_id, limit_s=180)
+    assert (job.state, job.restarts) == (JobState.COMPLETED, 1)
+    assert site.text(job_id) == "up 0\nup 1\n"
+    assert "attempt 2" in site.text(job_id, "stderr")
+
+
+# --- nodes and disks ---
+
+
+def test_a_node_that_dies(private_site: MakeSite) -> None:
+    site = private_site(extra_conf=("SlurmdTimeout=5",))
+    job_id = running(site)
+    site.cluster.kill_slurmd()
+    site.cluster.kill_jobs()
+    job = site.wait(job_id, limit_s=120)
+    assert job.state is JobState.NODE_FAIL
+    assert "node" in (job.why or "").lower()
+    assert site.text(job_id) == "up\n"
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 300 KiB."""
+    folder = tmp_path / "small"
+    folder.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=300k", "none", folder], check=True)
+    yield folder
+    subprocess.run(["umount", "-l", folder], check=True)
+
+
+def test_a_disk_that_is_full_when_a_job_is_submitted(
+    slurm_cluster: object, small_disk: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site = Site(slurm_cluster, tmp_path / "s", monkeypatch, job_root=str(small_disk / "jobs"))  # type: ignore[arg-type]
+    (small_disk / "filler").write_bytes(b"x" * (250 << 10))
+    asked = spec("'" + "x" * 100_000 + "'")
+    with pytest.raises(Exception, match="cannot be written"):
+        site.service.submit(asked)
+    assert site.slurm_jobs() == []
+    site.service.close()
+
+
+def test_a_disk_that_fills_up_while_a_job_runs(
+    slurm_cluster: object, small_disk: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site = Site(slurm_cluster, tmp_path / "s", monkeypatch, job_root=str(small_disk / "jobs"))  # type: ignore[arg-type]
+    job = site.run("print('up', flush=True)\nfor _ in range(100): print('x' * 10_000)")
+    assert job.state in (JobState.FAILED, JobState.LOST)
+    assert "disk" in f"{job.why} {job.advice}" or "full" in f"{job.why} {job.advice}"
+    assert site.text(job.id).startswith("up\n")
+    site.service.close()
+
+
+# --- nobody looked ---
+
+
+def test_a_job_that_slurm_forgot_before_anybody_looked(private_site: MakeSite) -> None:
+    site = private_site(extra_conf=("MinJobAge=2",))
+    good, bad = site.service.submit(spec("6 * 7")), site.service.submit(spec("1 / 0"))
+    site.service.close()
+    _until(lambda: not site.slurm_jobs(), limit_s=120)
+    site.restart()
+    assert site.wait(good.id).state is JobState.COMPLETED
+    assert site.wait(bad.id).state is JobState.FAILED
+    assert site.service.result(bad.id).ename == "ZeroDivisionError"
+
+
+def test_a_job_cancelled_and_forgotten_before_it_started_is_not_called_done(
+    private_site: MakeSite,
+) -> None:
+    site = private_site(extra_conf=("MinJobAge=2",))
+    job = site.service.submit(spec("1", options={"hold": ""}))
+    site.service.close()
+    site.cluster.run("scancel", job.slurm_id or "")
+    _until(lambda: not site.slurm_jobs(), limit_s=120)
+    site.restart()
+    ended = site.wait(job.id)
+    assert ended.state is JobState.LOST
+    assert ended.inferred
+    assert "never started" in (ended.why or "")
+
+
+def test_a_script_that_slurm_forgot_is_lost_without_accounting(private_site: MakeSite) -> None:
+    site = private_site(extra_conf=("MinJobAge=2",))
+    job = site.service.submit(spec("#!/bin/sh\ntrue", kind=JobKind.SCRIPT))
+    site.service.close()
+    _until(lambda: not site.slurm_jobs(), limit_s=120)
+    site.restart()
+    assert site.wait(job.id).state is JobState.LOST
+
+
+def test_accounting_remembers_what_the_controller_forgot(private_site: MakeSite) -> None:
+    site = private_site(accounting=True, extra_conf=("MinJobAge=2",))
+    script = site.service.submit(spec("#!/bin/sh\nexit 3", kind=JobKind.SCRIPT))
+    cancelled = site.service.submit(spec(LONG))
+    site.wait(cancelled.id, JobState.RUNNING)
+    site.service.close()
+    site.cluster.run("scancel", cancelled.slurm_id or "")
+    _until(lambda: not site.slurm_jobs(), limit_s=120)
+    site.restart()
+    failed = site.wait(script.id)
+    assert (failed.state, failed.exit_code) == (JobState.FAILED, 3)
+    ended = site.wait(cancelled.id)
+    assert ended.state is JobState.CANCELLED
+    assert "by" in (ended.why or "")
+
+
+# --- restarts of ours ---
+
+
+def test_a_service_that_starts_again_takes_up_every_job(private_site: MakeSite) -> None:
+    site = private_site()
+    job_id = running(site, "import time\nprint('up', flush=True)\ntime.sleep(2)\n6 * 7")
+    site.restart()
+    assert site.wait(job_id).state is JobState.COMPLETED
+    assert site.text(job_id) == "up\n"
+
+
+def test_a_submission_cut_off_before_sbatch_is_made_once(private_site: MakeSite) -> None:
+    site = private_site()
+    site.cluster.kill_controller()
+    asked = spec("print('ran')")
+    threading.Thread(target=site.service.submit, args=(asked,), daemon=True).start()
+    _until(lambda: bool(site.service.jobs()))
+    site.service.close()
+    site.cluster.start_controller()
+    site.restart()
+    assert site.wait(asked.id).state is JobState.COMPLETED
+    assert len(site.slurm_jobs()) == 1
+
+
+def test_one_squeue_serves_every_job(site: Site) -> None:
+    jobs = [site.service.submit(spec(LONG, options={"hold": ""})) for _ in range(8)]
+    before = _squeues(site)
+    began_s = time.monotonic()
+    time.sleep(3)
+    per_s = (_squeues(site) - before) / (time.monotonic() - began_s)
+    assert per_s <= 1 / 0.3 + 1
+    for job in jobs:
+        site.service.cancel(job.id)
+
+
+def _squeues(site: Site) -> int:
+    return site.service.status().commands.get("local squeue", 0)
+
+
+def _until(ready: Callable[[], bool], limit_s: float = 60) -> None:
+    deadline_s = time.monotonic() + limit_s
+    while not ready():
+        assert time.monotonic() < deadline_s, "waited in vain"
+        time.sleep(0.02)

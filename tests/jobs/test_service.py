@@ -1,0 +1,198 @@
+"""A job from its spec to its result, on a real Slurm."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+from jupyter_slurm import places
+from jupyter_slurm.errors import NotFoundError, RequestError, SignatureError, SubmitError
+from jupyter_slurm.jobs.variables import read_variables, write_variables
+from jupyter_slurm.wire import DisplayData, ExecuteResult, JobKind, JobState
+from tests.jobs.conftest import Site, spec
+
+
+def test_a_cell_runs_and_its_output_and_value_come_back(site: Site) -> None:
+    job = site.run("print('hello')\n6 * 7")
+    assert (job.state, job.exit_code) == (JobState.COMPLETED, 0)
+    assert job.why == "It has ended well."
+    assert site.text(job.id) == "hello\n"
+    results = [o for o in site.outputs(job.id) if isinstance(o, ExecuteResult)]
+    assert [result.data["text/plain"] for result in results] == ["42"]
+    assert site.service.result(job.id).status == "ok"
+    assert job.nodes
+    assert job.usage is not None
+    assert job.usage.peak_memory_mib
+
+
+def test_gpus_are_those_that_were_asked_for(site: Site) -> None:
+    code = "import os; print(os.environ['CUDA_VISIBLE_DEVICES'])"
+    job = site.run(code, options={"gres": "gpu:2"})
+    assert len(site.text(job.id).strip().split(",")) == 2
+
+
+def test_variables_go_in_and_come_back(site: Site) -> None:
+    asked = spec(
+        "total = sum(data)\nsquare = lambda x: x * x",
+        names_in=("data",),
+        names_out=("total", "square"),
+    )
+    inputs = places.spool_dir() / "in.vars"
+    write_variables(inputs, ["data"], {"data": [1, 2, 3]})
+    site.service.submit(_with(asked, inputs=str(inputs)))
+    site.wait(asked.id)
+    result = site.service.result(asked.id)
+    assert result.variables is not None
+    found = read_variables(Path(result.variables), result.digest)
+    assert found["total"] == 6
+    assert found["square"](7) == 49  # type: ignore[operator]
+    assert not inputs.exists()
+
+
+def test_an_error_comes_back_as_the_cells_error(site: Site) -> None:
+    job = site.run("x = 1\nraise ValueError('no')")
+    assert job.state is JobState.FAILED
+    assert "ValueError" in (job.why or "")
+    result = site.service.result(job.id)
+    assert (result.status, result.ename, result.evalue) == ("error", "ValueError", "no")
+    plain = re.sub(r"\x1b\[[0-9;]*m", "", "\n".join(result.traceback))
+    assert "raise ValueError('no')" in plain
+
+
+def test_a_program_that_starts_with_a_shebang_runs_as_it_is(site: Site) -> None:
+    job = site.run("#!/bin/sh\necho out\necho err >&2\nexit 3", kind=JobKind.PROGRAM)
+    assert (job.state, job.exit_code) == (JobState.FAILED, 3)
+    assert site.text(job.id) == "out\nerr\n"
+
+
+def test_a_batch_script_is_submitted_as_written(site: Site, tmp_path: Path) -> None:
+    code = "#!/bin/bash\n#SBATCH --comment='mine'\n#SBATCH -o written-%j.out\necho \"$PWD\"\n"
+    job = site.run(code, kind=JobKind.SCRIPT, cwd=str(tmp_path))
+    assert job.state is JobState.COMPLETED
+    assert (tmp_path / f"written-{job.slurm_id}.out").read_text() == f"{tmp_path}\n"
+    assert site.text(job.id) == f"{tmp_path}\n"
+
+
+def test_a_cell_runs_in_its_image(site: Site, demo_image: Path) -> None:
+    code = "import sys, os; print(sys.prefix, os.path.exists('/usr/sbin/slurmctld'))"
+    job = site.run(code, image=str(demo_image), runtime="charliecloud")
+    assert site.text(job.id) == "/usr False\n"
+    assert (job.image, job.runtime) == (str(demo_image), "charliecloud")
+
+
+def test_environment_variables_and_the_working_folder_arrive(site: Site, tmp_path: Path) -> None:
+    folder = tmp_path / "it's $HOME"
+    folder.mkdir()
+    value = "a b\n'\"$HOME`x`ü"
+    job = site.run(
+        "import os; print(repr(os.environ['V'])); print(os.getcwd())",
+        env={"V": value},
+        cwd=str(folder),
+    )
+    assert site.text(job.id) == f"{value!r}\n{folder}\n"
+
+
+def test_what_sbatch_refuses_is_an_error_with_its_words(site: Site) -> None:
+    with pytest.raises(SubmitError) as caught:
+        site.service.submit(spec("1", options={"partition": "nosuch"}))
+    assert "invalid partition" in str(caught.value).lower()
+    assert [job.state for job in site.service.jobs()] == [JobState.REJECTED]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"name": "two words"},
+        {"options": {"array": "1-3"}},
+        {"options": {"mem": "lots"}},
+        {"options": {"nosuch": "1"}},
+        {"env": {"A B": "1"}},
+        {"env": {"A": "\0"}},
+        {"mounts": ("relative",), "runtime": "charliecloud", "image": "/"},
+        {"runtime": "nosuch"},
+        {"image": "/", "runtime": "none"},
+        {"cluster": "nosuch"},
+    ],
+    ids=str,
+)
+def test_what_cannot_be_is_refused_before_anything_is_sent(
+    site: Site, changes: dict[str, object]
+) -> None:
+    with pytest.raises((RequestError, NotFoundError)):
+        site.service.submit(spec("1", **changes))
+    assert site.service.jobs() == []
+
+
+def test_the_same_id_submitted_twice_is_one_job(site: Site) -> None:
+    asked = spec("print(1)")
+    first, second = site.service.submit(asked), site.service.submit(asked)
+    assert first.slurm_id == second.slurm_id
+    assert site.slurm_jobs() == [first.slurm_id]
+
+
+def test_a_preview_sends_nothing(site: Site) -> None:
+    asked = spec("1", options={"gres": "gpu:1"})
+    preview = site.service.preview(asked)
+    assert "--gres=gpu:1" in preview.sbatch
+    assert preview.script.startswith("#!/bin/bash")
+    assert site.slurm_jobs() == []
+    assert not Path(preview.job_dir).exists()
+
+
+def test_a_result_that_was_tampered_with_is_not_read(site: Site) -> None:
+    job = site.run("x = 1", names_out=("x",))
+    path = Path(job.job_dir) / "result.0.json"
+    path.write_bytes(path.read_bytes().replace(b'"ok"', b'"ko"'))
+    with pytest.raises(SignatureError):
+        site.service.result(job.id)
+
+
+def test_attachable_is_a_job_whose_outcome_nobody_has_had(site: Site) -> None:
+    job = site.run("1", fingerprint="f")
+    assert (found := site.service.attachable("f")) is not None
+    assert found.id == job.id
+    site.service.delivered(job.id)
+    assert site.service.attachable("f") is None
+    assert site.service.attachable("other") is None
+
+
+def test_displays_come_back_in_their_order_with_the_text(site: Site) -> None:
+    code = "for i in range(3):\n    print(i)\n    display(i * 10)"
+    job = site.run(code)
+    kinds = [type(o).__name__ for o in site.outputs(job.id)]
+    assert kinds == ["Stream", "DisplayData"] * 3
+    shown = [o.data["text/plain"] for o in site.outputs(job.id) if isinstance(o, DisplayData)]
+    assert shown == ["0", "10", "20"]
+
+
+def test_a_budget_skips_old_text_and_counts_it(site: Site) -> None:
+    job = site.run("display('first')\nfor i in range(100_000): print(i)")
+    chunk = site.service.logs(job.id, budget_bytes=1000)
+    assert chunk.end
+    assert chunk.skipped_bytes > 500_000
+    assert any(isinstance(o, DisplayData) for o in chunk.outputs)
+    assert chunk.outputs[-1].text.endswith("99999\n")  # type: ignore[union-attr]
+
+
+def test_a_forgotten_job_leaves_nothing(site: Site) -> None:
+    job = site.run("1")
+    site.service.forget(job.id)
+    assert not Path(job.job_dir).exists()
+    with pytest.raises(NotFoundError):
+        site.service.job(job.id)
+
+
+def test_the_python_of_the_node_is_known_afterwards(site: Site) -> None:
+    job = site.run("1")
+    site.outputs(job.id)
+    assert site.service.job(job.id).python is not None
+    assert sys.version_info.major == site.service.job(job.id).python[0]  # type: ignore[index]
+
+
+def _with(asked: object, **changes: object) -> object:
+    import msgspec
+
+    return msgspec.structs.replace(asked, **changes)  # type: ignore[type-var]
