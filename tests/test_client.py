@@ -5,8 +5,10 @@ from __future__ import annotations
 import inspect
 import os
 import re
+import shutil
 import signal
 import socket
+import stat
 import subprocess
 import sys
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -101,6 +103,31 @@ def test_a_program_that_is_no_agent_gives_its_own_words(agent_home: AgentHome) -
     absent = AgentClient(agent_home.socket, (sys.executable, "-m", "no_such_module"))
     with pytest.raises(AgentError, match="No module named no_such_module"):
         absent.check()
+
+
+def test_a_program_that_is_not_there_is_named(agent_home: AgentHome) -> None:
+    with pytest.raises(AgentError, match="/no/such/python"):
+        AgentClient(agent_home.socket, ("/no/such/python",)).check()
+
+
+def test_a_folder_that_was_removed_is_made_again(agent_home: AgentHome, api: AgentClient) -> None:
+    api.check()
+    agent_home.kill()
+    shutil.rmtree(agent_home.socket.parent)
+    assert api.status().pid == agent_home.agent_pid()
+    assert stat.S_IMODE(agent_home.socket.parent.stat().st_mode) == 0o700
+
+
+def test_a_folder_that_cannot_be_made_is_named(agent_home: AgentHome) -> None:
+    (agent_home.folder / "file").touch()
+    with pytest.raises(AgentError, match="JUPYTER_RUNTIME_DIR"):
+        AgentClient(agent_home.folder / "file" / "agent.sock", agent_home.command).check()
+
+
+def test_a_path_too_long_for_a_socket_is_named(agent_home: AgentHome) -> None:
+    folder = agent_home.folder / ("x" * 120)
+    with pytest.raises(AgentError, match=r"cannot listen at .*x{120}.*too long"):
+        AgentClient(folder / "agent.sock", agent_home.command).check()
 
 
 def test_an_agent_that_always_dies_at_once_is_given_up(

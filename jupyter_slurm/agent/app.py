@@ -35,11 +35,14 @@ from jupyter_slurm.wire import AgentStatus
 
 IDLE_VARIABLE = "JUPYTER_SLURM_AGENT_IDLE_S"
 GRACE_S = 15.0
-"""What requests under way get when the agent ends; their clients repeat them with the next one."""
+"""What requests under way get when the agent ends; clients repeat those that take longer."""
+END_S = GRACE_S + 5.0
+"""After that long an agent that was asked to end is gone, whatever hangs in it."""
 
 _IDLE_S = 20 * 60.0
 _CHECK_S = 60.0
 _WAKE_S = 0.25
+_CLOSE_S = 4.0
 
 _log = logging.getLogger(__name__)
 
@@ -170,7 +173,7 @@ class Agent:
             self._service.wake_waiters()
             quiet = await self._desk.quiet_within(_WAKE_S)
         try:
-            async with asyncio.timeout(GRACE_S):
+            async with asyncio.timeout(_CLOSE_S):
                 await self._desk.in_thread(self._service.close)
         except Exception:  # noqa: BLE001 - TimeoutError or a bug: it ends in any case
             _log.exception("closing the service failed")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from contextlib import suppress
 
 
 def detach() -> Callable[[], None]:
@@ -26,7 +27,8 @@ def detach() -> Callable[[], None]:
     os.umask(0o077)
 
     def ready() -> None:
-        os.write(said, b"r")
+        with suppress(BrokenPipeError):  # the starter was interrupted; others will find us
+            os.write(said, b"r")
         os.close(said)
 
     return ready

@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from jupyter_slurm import places
 from jupyter_slurm.agent.place import log_path
 from jupyter_slurm.errors import AgentError
 
@@ -32,8 +33,16 @@ _SECRET = re.compile("TOKEN|PASSWORD|SECRET|COOKIE")
 def start(command: Sequence[str], socket: Path, timeout_s: float) -> None:
     """Returns when this call has started an agent, or at once when somebody else is at it.
 
-    AgentError: it did not start, with its own words.
+    The socket's folder is made where it has gone. AgentError: the agent did not start, with its
+    own words.
     """
+    try:
+        places.private_dir(socket.parent)
+    except OSError as exc:
+        raise AgentError(
+            f"The agent's folder {socket.parent} cannot be made: {exc.strerror}.",
+            hint="Set JUPYTER_RUNTIME_DIR to a folder of yours on a local disk.",
+        ) from exc
     with _starter(socket.with_name("agent.starting")) as mine:
         if mine:
             _run([*command, "--detach", "--socket", os.fspath(socket)], timeout_s)
@@ -81,6 +90,8 @@ def _run(argv: list[str], timeout_s: float) -> None:
             timeout=timeout_s,
             check=False,
         )
+    except OSError as exc:
+        raise AgentError(f"The agent's program {argv[0]} cannot be run: {exc.strerror}.") from exc
     except subprocess.TimeoutExpired as exc:
         raise AgentError(
             f"The agent did not start within {timeout_s:.0f} s.",

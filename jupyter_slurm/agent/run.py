@@ -1,6 +1,6 @@
 """Puts an agent together (seat, log, service, loop) and takes it apart; no life cycle of its own.
 
-The order matters: the seat first, since two services on one store must never be.
+The order matters: the seat before the service, since two services on one store must never be.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from jupyter_slurm.agent.app import GRACE_S, Agent, AgentService
+from jupyter_slurm.agent.app import END_S, Agent, AgentService
 from jupyter_slurm.agent.log import LogFile, open_log
 from jupyter_slurm.agent.place import log_path, socket_path
 from jupyter_slurm.agent.seat import Seat, take
@@ -30,12 +30,13 @@ def run(
     and stderr go to the log.
     """
     try:
-        seat = take(path or socket_path(), wait_s=GRACE_S + 5)
+        log_file = open_log(log_path())
+        seat = take(path or socket_path(), wait_s=END_S)
         if seat is None:
             return 0
-        log_file = open_log(log_path())
         orderly = _serve(seat, make_service, _announcer(log_file, ready))
     except JupyterSlurmError as exc:
+        _log.error("the agent could not start: %s", exc)
         print(exc, file=sys.stderr)  # noqa: T201 - the starter's client shows it to its user
         return 1
     except Exception:

@@ -31,8 +31,17 @@ class Seat:
         self._socket_id: tuple[int, int] | None = None
 
     def listen(self) -> socket.socket:
-        """The listening socket (0600), a dead agent's removed before."""
-        listener = bind_unix_socket(os.fspath(self.path), mode=0o600, backlog=_BACKLOG)
+        """The listening socket (0600), a dead agent's removed before.
+
+        AgentError: the path is too long, something else lies there, or there can be none.
+        """
+        try:
+            listener = bind_unix_socket(os.fspath(self.path), mode=0o600, backlog=_BACKLOG)
+        except (OSError, ValueError) as exc:
+            raise AgentError(
+                f"The agent cannot listen at {self.path}: {exc}.",
+                hint="Set JUPYTER_RUNTIME_DIR to a folder of yours on a local disk.",
+            ) from exc
         self._socket_id = _identity(self.path)
         return listener
 

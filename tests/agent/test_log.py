@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 import os
 import stat
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,6 +14,7 @@ import pytest
 
 from jupyter_slurm.agent.log import LogFile
 from jupyter_slurm.errors import TransportError
+from tests.agent.home import ROOT
 
 
 @pytest.fixture
@@ -34,6 +37,31 @@ def test_a_full_file_is_turned_once_and_stays_private(log_file: LogFile, tmp_pat
     assert [file.name for file in files] == ["agent.log", "agent.log.1"]
     assert {stat.S_IMODE(file.stat().st_mode) for file in files} == {0o600}
     assert max(file.stat().st_size for file in files) <= 1000
+
+
+def test_words_of_the_interpreter_follow_the_file_when_it_turns(tmp_path: Path) -> None:
+    path = tmp_path / "agent.log"
+    code = (
+        "import os, sys\nfrom pathlib import Path\nfrom jupyter_slurm.agent.log import LogFile\n"
+        f"log_file = LogFile(Path({str(path)!r}))\nlog_file.hold_stdio()\n"
+        "os.write(2, b'before')\nlog_file.doRollover()\nos.write(2, b'after')\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT)
+    assert (tmp_path / "agent.log.1").read_text() == "before"
+    assert path.read_text() == "after"
+
+
+def test_a_thread_that_dies_is_in_the_log(tmp_path: Path) -> None:
+    path = tmp_path / "agent.log"
+    code = (
+        "import threading\nfrom pathlib import Path\nfrom jupyter_slurm.agent.log import open_log\n"
+        f"open_log(Path({str(path)!r}))\n"
+        "threading.Thread(target=lambda: 1 / 0, name='watch of arandu').start()\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT)
+    log = path.read_text()
+    assert "thread watch of arandu ended" in log
+    assert log.endswith("ZeroDivisionError\n")
 
 
 def test_an_older_file_that_was_open_to_others_is_closed_to_them(tmp_path: Path) -> None:

@@ -71,6 +71,16 @@ def test_a_seat_is_lost_with_its_socket_or_lock(seat: Seat, harm: Callable[[], o
     assert not seat.still_ours()
 
 
+def test_something_else_in_the_sockets_place_is_named(path: Path) -> None:
+    path.write_text("notes")
+    taken = take(path, 0.0)
+    assert taken is not None
+    with pytest.raises(AgentError, match="not a socket"):
+        taken.listen()
+    taken.release()
+    assert path.read_text() == "notes"
+
+
 def test_leaving_removes_the_own_socket_only(seat: Seat, path: Path) -> None:
     path.unlink()
     path.write_text("another agent's")
