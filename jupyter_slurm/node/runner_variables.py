@@ -268,7 +268,7 @@ def load(path: str) -> "Dict[str, Any]":
         whole = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY))
     (header_bytes,) = struct.unpack_from(">Q", whole, len(MAGIC))
     at = len(MAGIC) + 8
-    header = json.loads(bytes(whole[at : at + header_bytes]).decode("ascii"))
+    header = json.loads(bytes(whole[at : at + header_bytes]).decode("utf-8"))
     _check_python(header)
     at += header_bytes
     stream = whole[at : at + header["stream_bytes"]]

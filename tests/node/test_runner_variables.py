@@ -1,0 +1,213 @@
+"""Variables into a cell and back: the two ends of the format, in two processes."""
+
+from __future__ import annotations
+
+import json
+import struct
+import threading
+from pathlib import Path
+from typing import Any
+
+import cloudpickle  # type: ignore[import-untyped]
+import numpy as np
+import pytest
+
+from jupyter_slurm.jobs import layout
+from jupyter_slurm.jobs.variables import digest_file
+from tests.node.cells import BARE, FULL, RunCell, Runner
+
+BOTH = pytest.mark.parametrize("python", [BARE, FULL], ids=["bare", "full"])
+
+
+@BOTH
+def test_values_go_in_and_come_back(run: RunCell, python: tuple[str, ...]) -> None:
+    values = {"n": 3, "text": "é\0\ud800", "nested": {"a": [1, (2.5, None)]}, "ä": b"\xff"}
+    cell = "n += 1; nested['b'] = text; out = ä * 2"
+    names = ["n", "nested", "out", "text"]
+    done = run(cell, names_in=values, names_out=names, python=python)
+    assert done.variables() == {
+        "n": 4,
+        "nested": {"a": [1, (2.5, None)], "b": "é\0\ud800"},
+        "out": b"\xff\xff",
+        "text": "é\0\ud800",
+    }
+    assert done.result.variables is not None
+    assert done.result.variables.names == ("n", "nested", "out", "text")
+    assert done.result.variables.failed == {}
+
+
+def test_arrays_go_in_and_come_back_and_may_be_written_to(run: RunCell) -> None:
+    array = np.arange(3_000_000, dtype=np.float64)
+    fortran = np.asfortranarray(np.ones((3, 4), dtype=np.int16))
+    done = run(
+        "array[0] = -1; array *= 2; fortran[0, 0] = 7; empty = array[:0]",
+        names_in={"array": array, "fortran": fortran},
+        names_out=["array", "fortran", "empty"],
+    )
+    back: dict[str, Any] = done.variables()
+    assert back["array"][0] == -2
+    assert np.array_equal(back["array"][1:], array[1:] * 2)
+    assert back["fortran"].flags.f_contiguous
+    assert back["fortran"][0, 0] == 7
+    assert back["empty"].shape == (0,)
+    back["array"][:] = 0
+    assert array[0] == 0  # what the notebook has is as it was
+
+
+def test_array_of_200_mb_is_in_the_file_once_and_read_without_a_copy(run: RunCell) -> None:
+    done = run(
+        "import numpy as np, resource\n"
+        "before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
+        "array = np.ones(25_000_000)",
+        names_out=["array"],
+    )
+    assert done.result.variables is not None
+    assert 200_000_000 < done.result.variables.bytes < 200_001_000
+    # The array itself, the interpreter with numpy, and chunks of 16 MiB on their way to a hash.
+    assert done.result.peak_rss_mib < 200_000_000 / 2**20 + 150
+    array: Any = done.variables()["array"]
+    assert not array.flags.owndata
+    assert array.flags.writeable
+    assert float(array.sum()) == 25_000_000
+    (done.job_dir / "vars.0").unlink()
+    array[0] = 5
+    assert array[0] == 5
+
+
+def test_digest_of_the_node_is_that_of_this_side(run: RunCell) -> None:
+    done = run("x = b'0123456789abcdef' * (5 << 20)", names_out=["x"], python=BARE)
+    assert done.result.variables is not None
+    assert done.result.variables.digest == digest_file(done.job_dir / "vars.0")
+    assert len(done.variables()["x"]) == 16 * (5 << 20)  # type: ignore[arg-type]
+
+
+def test_what_variables_share_stays_shared(run: RunCell) -> None:
+    shared = [1]
+    done = run(
+        "a.append(2); same = a is b['inside']",
+        names_in={"a": shared, "b": {"inside": shared}},
+        names_out=["a", "b", "same"],
+    )
+    back: dict[str, Any] = done.variables()
+    assert back["same"] is True
+    assert back["a"] is back["b"]["inside"]
+    assert back["a"] == [1, 2]
+
+
+@BOTH
+def test_functions_of_the_notebook_go_in_by_value(run: RunCell, python: tuple[str, ...]) -> None:
+    scope: dict[str, Any] = {"__name__": "__main__"}
+    exec("factor = 3\ndef triple(x):\n    return factor * x", scope)
+    done = run(
+        "y = triple(14)", names_in={"triple": scope["triple"]}, names_out=["y"], python=python
+    )
+    assert done.variables() == {"y": 42}
+
+
+@BOTH
+def test_functions_and_classes_of_the_cell_come_back_by_value(
+    run: RunCell, python: tuple[str, ...]
+) -> None:
+    done = run(
+        "class Model:\n"
+        "    def __init__(self): self.w = [1]\n"
+        "    def predict(self): return self.w * 2\n"
+        "model = Model()\nadd = lambda x: x + len(model.w)",
+        names_out=["model", "add", "Model"],
+        python=python,
+    )
+    back: dict[str, Any] = done.variables()
+    assert back["model"].predict() == [1, 1]
+    assert type(back["model"]) is back["Model"]
+    assert back["add"](1) == 2
+
+
+def test_cloudpickle_that_was_sent_is_only_imported_when_needed(run: RunCell) -> None:
+    done = run("import sys\n'cloudpickle' in sys.modules", names_in={"n": 1}, python=BARE)
+    assert done.value == {"text/plain": "False"}
+
+
+@BOTH
+def test_what_cannot_come_back_is_named_with_the_reason(
+    run: RunCell, python: tuple[str, ...]
+) -> None:
+    done = run(
+        "import threading\n"
+        "class Model: pass\n"
+        "model = Model(); model.parts = [1, {'lock': threading.Lock()}]\n"
+        "def uses():\n    return model.parts\n"
+        "fine = 1; gen = (x for x in [])\n",
+        names_out=["fine", "model", "gen", "absent", "uses"],
+        python=python,
+    )
+    assert done.result.status == "ok"
+    assert done.variables() == {"fine": 1}
+    assert done.result.variables is not None
+    failed = done.result.variables.failed
+    assert set(failed) == {"model", "gen", "absent", "uses"}
+    assert failed["absent"] == "the cell did not set it"
+    assert "its .parts[1]['lock']: cannot pickle '_thread.lock' object" in failed["model"]
+    assert "generator" in failed["gen"]
+    assert "its global variable model.parts[1]['lock']" in failed["uses"]
+
+
+def test_nothing_comes_back_from_a_cell_that_fails(run: RunCell) -> None:
+    done = run("x = 1\n1 / 0", names_out=["x"])
+    assert done.result.variables is None
+    assert not (done.job_dir / "vars.0").exists()
+
+
+def test_variable_whose_module_is_not_there_is_an_error_that_names_it(
+    run: RunCell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "only_here_k3j9.py").write_text("class Thing: pass")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    import only_here_k3j9  # type: ignore[import-not-found] # noqa: PLC0415
+
+    done = run(
+        "print('not reached')", names_in={"thing": only_here_k3j9.Thing()}, cwd="/", python=BARE
+    )
+    assert (done.exit_code, done.error.ename) == (1, "VariableError")
+    assert "(thing) cannot be read here" in done.error.evalue
+    assert "only_here_k3j9" in done.error.evalue
+    assert done.text() == ""
+
+
+def rewrite_header(path: Path, **changes: object) -> None:
+    """Write the file again as another Python would have."""
+    data = path.read_bytes()
+    (size,) = struct.unpack_from(">Q", data, 9)
+    header = {**json.loads(data[17 : 17 + size]), **changes}
+    text = json.dumps(header).encode()
+    path.write_bytes(data[:9] + struct.pack(">Q", len(text)) + text + data[17 + size :])
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"python": [3, 99, 0], "by_value": True}, ("Python 3.99", "define them in the cell")),
+        ({"protocol": 99}, ("cannot read", "use an image with Python 3.8 or later")),
+    ],
+)
+def test_variables_of_another_python_are_refused_with_both_versions(
+    runner: Runner, changes: dict[str, object], words: tuple[str, ...]
+) -> None:
+    runner.prepare("print('not reached')", names_in={"n": 1})
+    rewrite_header(runner.job_dir / layout.INPUTS, **changes)
+    done = runner.finish(runner.start())
+    assert (done.exit_code, done.result.status) == (1, "error")
+    assert done.result.ename == done.error.ename == "PythonMismatch"
+    for word in words:
+        assert word in done.error.evalue
+    assert done.text() == ""
+
+
+def test_plain_values_of_another_python_are_read(runner: Runner) -> None:
+    runner.prepare("print(n)", names_in={"n": 1})
+    rewrite_header(runner.job_dir / layout.INPUTS, python=[3, 99, 0])
+    assert runner.finish(runner.start()).text() == "1\n"
+
+
+def test_thread_lock_is_what_these_tests_take_it_for() -> None:
+    with pytest.raises(TypeError, match=r"cannot pickle '_thread\.lock' object"):
+        cloudpickle.dumps(threading.Lock())
