@@ -1,0 +1,58 @@
+"""execute.py NOTEBOOK OUTPUT: runs a notebook as Jupyter would, and tells what it shows meanwhile.
+
+OUTPUT is written also when a cell fails, which ends the program with 1.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import nbformat
+from nbclient import NotebookClient
+from nbclient.exceptions import CellExecutionError
+
+
+class Narrator(NotebookClient):
+    """Prints each code cell's first lines, and the text that it writes, as it comes."""
+
+    started_s = 0.0
+
+    def narrate(self, cell: Any, **_: object) -> None:
+        if cell.cell_type == "code":
+            self.started_s = time.monotonic()
+            head = cell.source.splitlines()[:2]
+            sys.stdout.write("\n" + "\n".join(f"  ┃ {line}" for line in head) + "\n")
+
+    def told(self, cell: Any, execute_reply: dict[str, Any], **_: object) -> None:
+        content = execute_reply["content"]
+        error = f", {content['ename']}" if content["status"] == "error" else ""
+        sys.stdout.write(f"  ┗ {time.monotonic() - self.started_s:.1f} s{error}\n")
+
+    def process_message(self, msg: Any, cell: Any, cell_index: int) -> Any:
+        if msg["msg_type"] == "stream":
+            sys.stdout.write(msg["content"]["text"])
+            sys.stdout.flush()
+        return super().process_message(msg, cell, cell_index)
+
+
+def main() -> int:
+    source, target = map(Path, sys.argv[1:])
+    notebook = nbformat.read(source, as_version=4)  # type: ignore[no-untyped-call]
+    client = Narrator(notebook, kernel_name="python3", resources={"metadata": {"path": "."}})
+    client.on_cell_start = client.narrate
+    client.on_cell_executed = client.told
+    try:
+        client.execute()
+    except CellExecutionError as error:
+        sys.stdout.write(f"\n{error}\n")
+        return 1
+    finally:
+        nbformat.write(notebook, target)  # type: ignore[no-untyped-call]
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
