@@ -13,8 +13,6 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-from tornado.netutil import bind_unix_socket
-
 from jupyter_slurm.errors import AgentError
 
 _BACKLOG = 1024  # the system caps it at net.core.somaxconn
@@ -35,9 +33,16 @@ class Seat:
 
         AgentError: the path is too long, something else lies there, or there can be none.
         """
+        listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
-            listener = bind_unix_socket(os.fspath(self.path), mode=0o600, backlog=_BACKLOG)
-        except (OSError, ValueError) as exc:
+            if self.path.is_socket():
+                self.path.unlink()
+            listener.setblocking(False)
+            listener.bind(os.fspath(self.path))
+            self.path.chmod(0o600)
+            listener.listen(_BACKLOG)
+        except OSError as exc:
+            listener.close()
             raise AgentError(
                 f"The agent cannot listen at {self.path}: {exc}.",
                 hint="Set JUPYTER_RUNTIME_DIR to a folder of yours on a local disk.",
