@@ -107,11 +107,16 @@ class SlurmCluster:
     def deliver(
         self, folder: PurePosixPath, files: Mapping[str, bytes | Path], argv: Sequence[str]
     ) -> Completed:
-        """Puts a job's folder in place and runs `argv`, which calls sbatch, in it."""
+        """Puts a job's folder in place and runs `argv`, which calls sbatch, in it.
+
+        ControllerError: sbatch did not end in time; the job may have been taken.
+        """
         self._count("sbatch")
-        return self.transport.deliver(
-            folder, files, argv, env=SLURM_ENV, timeout_s=self.profile.submit_timeout_s
-        )
+        limit_s = self.profile.submit_timeout_s
+        try:
+            return self.transport.deliver(folder, files, argv, env=SLURM_ENV, timeout_s=limit_s)
+        except TimedOutError as exc:
+            raise _silent(self.name, ["sbatch"], str(exc)) from exc
 
     def _count(self, program: str) -> None:
         with self._lock:

@@ -47,8 +47,13 @@ class Store:
         return records
 
     def save(self, record: Record) -> None:
-        """On disk when this returns, should the machine lose its power now."""
-        _replace(self._records / f"{record.job.id}.json", msgspec.json.encode(record))
+        """On disk when this returns, should the machine lose its power now.
+
+        msgspec.ValidationError: a field is of the wrong type, and could not be read again.
+        """
+        data = msgspec.json.encode(record)
+        msgspec.json.decode(data, type=Record)
+        _replace(self._records / f"{record.job.id}.json", data)
 
     def remove(self, job_id: str) -> None:
         (self._records / f"{job_id}.json").unlink(missing_ok=True)

@@ -28,7 +28,7 @@ from jupyter_slurm.jobs.prepare import comment_token, prepare, slurm_name
 from jupyter_slurm.jobs.result import parse_started
 from jupyter_slurm.slurm import sacct, sbatch, squeue
 from jupyter_slurm.slurm.rejections import explain_rejection
-from jupyter_slurm.transport import Completed, TimedOutError
+from jupyter_slurm.transport import Completed
 from jupyter_slurm.wire import JobKind, JobState
 
 _FIRST_PAUSE_S = 2.0
@@ -74,9 +74,9 @@ class Pursuit:
             except ControllerError as exc:
                 self._first_empty_s = None
                 self._trouble(exc)
-            except (TransportError, TimedOutError) as exc:
+            except TransportError as exc:
                 self._first_empty_s = None
-                self._trouble(TransportError(str(exc)))
+                self._trouble(exc)
             self._stop.wait(pause_s)
             pause_s = min(pause_s * 1.5, _LONGEST_PAUSE_S)
 

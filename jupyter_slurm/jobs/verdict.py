@@ -105,12 +105,14 @@ def judge(evidence: Evidence) -> Verdict:
         return by_itself
     if by_itself is not None and by_itself.state is JobState.COMPLETED and slurm is not None:
         return _completed_all_the_same(by_itself, slurm)
-    if slurm is not None and slurm.state in _CAUSES:
+    if slurm is not None and slurm.state in _CAUSES - {JobState.CANCELLED}:
         return _by_cause(evidence, slurm, slurm.state, inferred=False)
     traced = _traced(evidence)
     if traced is not None:
         cause = slurm or SlurmVerdict(state=traced)
         return _by_cause(evidence, cause, traced, inferred=slurm is None)
+    if slurm is not None and slurm.state in _CAUSES:
+        return _by_cause(evidence, slurm, slurm.state, inferred=False)
     if evidence.exit is not None:
         return _by_exit_code(evidence, evidence.exit.exit_code)
     if slurm is not None:
@@ -208,9 +210,10 @@ def _by_slurm_alone(evidence: Evidence, slurm: SlurmVerdict) -> Verdict:
     if slurm.state is JobState.COMPLETED:
         return Verdict(state=JobState.COMPLETED, why="It has ended well.", exit_code=0)
     found = diagnosis.diagnose(slurm.state.value, slurm.exit_code, slurm.signal, evidence.log_tail)
+    said = f"Slurm says {slurm.state}, with exit code {slurm.exit_code}."
     return Verdict(
         state=slurm.state,
-        why=found.sentence if found else f"Slurm says {slurm.state}.",
+        why=found.sentence if found else said,
         advice=found.advice if found else None,
         exit_code=slurm.exit_code,
         signal=slurm.signal,

@@ -251,7 +251,7 @@ class Watch:
             "partition": row.partition,
             "account": row.account,
             "qos": row.qos,
-            "limit_s": row.limit_s,
+            "limit_s": int(row.limit_s) if row.limit_s is not None else None,
             "gpus": gpus_in_tres(row.gres or "") * (row.node_count or 1) or job.gpus,
         }
         if state is JobState.RUNNING:
