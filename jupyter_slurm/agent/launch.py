@@ -67,14 +67,19 @@ def _starter(path: Path) -> Iterator[bool]:
     """Yields whether this client is the one to start the agent."""
     fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        mine = True
-    except OSError:  # taken, or a file system without locks: then the agent says so
-        mine = False
-    try:
-        yield mine
+        yield _lock(fd)
     finally:
         os.close(fd)
+
+
+def _lock(fd: int) -> bool:
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:  # a file system without locks: the agent will say so
+        return True
+    return True
 
 
 def _run(argv: list[str], timeout_s: float) -> None:
@@ -85,7 +90,7 @@ def _run(argv: list[str], timeout_s: float) -> None:
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
             cwd="/",
-            env=environment(os.environ),
+            env=environment(os.environ) | _python_path(),
             start_new_session=True,  # an interrupt of the notebook is none of the agent
             timeout=timeout_s,
             check=False,
@@ -104,6 +109,15 @@ def _run(argv: list[str], timeout_s: float) -> None:
             hint=f"Its log: {log_path()}",
             detail=done.stderr.decode(errors="replace")[-_LOG_TAIL_BYTES:] or _log_tail(),
         )
+
+
+def _python_path() -> dict[str, str]:
+    """What lets the agent import this very package where it is not installed (a checkout)."""
+    root = Path(__file__).parents[2]
+    if root.name in {"site-packages", "dist-packages"}:
+        return {}
+    others = os.environ.get("PYTHONPATH")
+    return {"PYTHONPATH": f"{root}{os.pathsep}{others}" if others else str(root)}
 
 
 def _log_tail() -> str | None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from jupyter_slurm import places
-from tests.agent.home import ROOT, AgentHome
+from tests.agent.home import AgentHome
 from tests.agent.memory_agent import SCRIPT
 
 
@@ -23,7 +23,7 @@ def agent_home(monkeypatch: pytest.MonkeyPatch) -> Iterator[AgentHome]:
     for name in ("DATA", "RUNTIME", "CONFIG"):
         monkeypatch.setenv(f"JUPYTER_{name}_DIR", str(folder / name.lower()))
     monkeypatch.delenv("JUPYTER_SLURM_AGENT", raising=False)
-    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    monkeypatch.delenv("PYTHONPATH", raising=False)
     home = AgentHome(
         folder=folder,
         socket=places.runtime_dir() / "agent.sock",
