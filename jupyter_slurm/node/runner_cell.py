@@ -198,11 +198,13 @@ def import_ipython() -> bool:
 def ipython_version() -> "Optional[str]":
     """IPython's version, read from its release file: importing it would take 0.3 s."""
     spec = importlib.machinery.PathFinder.find_spec("IPython")
+    if spec is None or not spec.origin:
+        return None
     try:
-        with open(os.path.join(spec.submodule_search_locations[0], "core", "release.py")) as file:
+        with open(os.path.join(os.path.dirname(spec.origin), "core", "release.py")) as file:
             found = dict(re.findall(r"^_version_(\w+) = (\d+)", file.read(), re.M))
         return "%(major)s.%(minor)s.%(patch)s" % found
-    except (AttributeError, TypeError, IndexError, KeyError, OSError, ValueError):
+    except (OSError, ValueError, KeyError):
         return None
 
 
@@ -218,7 +220,7 @@ def watch_imports(finder: Finder, cell: Cell) -> None:
             print("jupyter-slurm: IPython cannot be set up: %r" % error, file=sys.stderr)
 
     def choose_backend() -> None:
-        parameters = sys.modules["matplotlib"].rcParams  # type: ignore[attr-defined]
+        parameters = sys.modules["matplotlib"].rcParams
         chosen = dict.get(parameters, "backend")
         inherited = os.environ.get("MPLBACKEND", "").lower()
         # An image's Agg means that it has no screen, not that figures are not wanted.

@@ -82,11 +82,15 @@ class Shell(InteractiveShell):
         else:
             self.publisher.error(etype.__name__, str(evalue), stb)
 
+    def show_usage_error(self, exc: "Any") -> None:
+        """A magic that is not there, or not used so: the sentence says it all."""
+        self._showtraceback(type(exc), exc, ["UsageError: %s" % exc])
+
     def render(self, etype: "Any", evalue: "Any", trace: "Any") -> "List[str]":
         """The lines of a traceback, coloured; [] where IPython has shown the error itself."""
         self.rendering = []
         try:
-            self.showtraceback((etype, evalue, trace))
+            self.showtraceback((etype, evalue, trace), tb_offset=0)
             return self.rendering
         finally:
             self.rendering = None

@@ -355,7 +355,9 @@ def test_exit_function_works_under_ipython_too(run: RunCell) -> None:
 def test_usage_error_of_a_magic_is_an_error(run: RunCell) -> None:
     done = run("%no_such_magic")
     assert done.result.status == "error"
+    assert done.error.traceback[0].startswith("UsageError: ")
     assert "no_such_magic" in done.error.evalue
+    assert done.text("stderr") == ""
 
 
 # --- surroundings -------------------------------------------------------------------------------
