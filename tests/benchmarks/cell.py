@@ -1,0 +1,224 @@
+"""A cell against the bare floor and submitit; variables; loading; the load on the controller.
+
+    scripts/bench cell [--rounds 9] [--gigabytes 1] [--window 60]
+
+On a private cluster, through the real magics in an IPython shell and the real agent.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from statistics import median
+
+import numpy as np
+import psutil
+from IPython.core.interactiveshell import InteractiveShell
+
+from jupyter_slurm.client import AgentClient, connect
+from jupyter_slurm.wire import AgentStatus
+from tests.benchmarks.table import HEAD, Row, show, spread
+from tests.cluster.plugin import SlurmCluster, running_cluster
+
+HELD = Path(__file__).with_name("held_cells.py")
+_POLL_S = 0.005
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--gigabytes", type=float, default=1.0)
+    parser.add_argument("--window", type=float, default=60.0, help="seconds of counting")
+    args = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="bench") as folder, ground(Path(folder)) as cluster:
+        shell = shell_with_magics()
+        rows, lines = against_others(shell, cluster, Path(folder), args.rounds)
+        rows.append(variables(shell, Path(folder), args.gigabytes, rows[0].value))
+        rows.append(loading(args.rounds))
+        show("Medians, alternating", lines)
+        show("Ratios", [HEAD, *(row.cells() for row in rows)])
+        show("The controller and the agent", load(connect(), Path(folder), args.window))
+    return 0 if all(row.ratio <= row.target for row in rows) else 1
+
+
+@contextmanager
+def ground(folder: Path) -> Iterator[SlurmCluster]:
+    """A cluster whose node runs this very Python, in this process's environment."""
+    with running_cluster(folder / "home", nodes=1, gpus=2, cpus=64) as cluster:
+        text = cluster.profile_path.read_text(encoding="utf-8")
+        cluster.profile_path.write_text(f"python = '{sys.executable}'\n{text}", encoding="utf-8")
+        os.environ.update(cluster.env)
+        try:
+            yield cluster
+        finally:
+            agent = psutil.Process(connect().status().pid)
+            agent.terminate()
+            agent.wait(30)
+
+
+def shell_with_magics() -> InteractiveShell:
+    shell = InteractiveShell.instance()
+    shell.run_line_magic("load_ext", "jupyter_slurm")
+    return shell
+
+
+def run_cell(shell: InteractiveShell, text: str) -> float:
+    """Seconds; a cell that fails ends the benchmark."""
+    began_s = time.perf_counter()
+    shell.run_cell(text).raise_error()  # type: ignore[no-untyped-call]
+    return time.perf_counter() - began_s
+
+
+# --- a trivial cell ---------------------------------------------------------------------------
+
+
+def against_others(
+    shell: InteractiveShell, cluster: SlurmCluster, folder: Path, rounds: int
+) -> tuple[list[Row], list[tuple[str, str]]]:
+    ways: dict[str, Callable[[], float]] = {
+        "%%slurm": lambda: run_cell(shell, "%%slurm --fresh --runtime none\n1 + 1"),
+        "bare sbatch": lambda: bare_sbatch(cluster, folder),
+        "submitit": lambda: with_submitit(folder / "submitit"),
+    }
+    for once in ways.values():
+        once()
+    taken: dict[str, list[float]] = {name: [] for name in ways}
+    for _ in range(rounds):
+        for name, way in ways.items():
+            taken[name].append(way())
+    ours, floor, theirs = (median(values) for values in taken.values())
+    rows = [
+        Row("cell -> result", ours, "bare sbatch, file poll at 5 ms", floor, 1.25),
+        Row("cell -> result", ours, "submitit", theirs, 0.7),
+    ]
+    return rows, [(name, f"{spread(values)} s") for name, values in taken.items()]
+
+
+def bare_sbatch(cluster: SlurmCluster, folder: Path) -> float:
+    """The same work by hand: the interpreter starts, and writes its result into a file."""
+    result = folder / "floor"
+    result.unlink(missing_ok=True)
+    code = f"open({str(result)!r}, 'w').write(str(1 + 1))"
+    script = f'#!/bin/bash -l\n{sys.executable} -c "{code}"\n'
+    began_s = time.perf_counter()
+    cluster.run("sbatch", "--output=/dev/null", stdin=script)
+    while not (result.exists() and result.read_text()):
+        time.sleep(_POLL_S)
+    return time.perf_counter() - began_s
+
+
+def with_submitit(folder: Path) -> float:
+    import submitit  # noqa: PLC0415 - asks for Slurm when it is imported
+
+    executor = submitit.AutoExecutor(folder=folder, cluster="slurm")
+    executor.update_parameters(timeout_min=5, slurm_python=sys.executable)
+    began_s = time.perf_counter()
+    assert executor.submit(sum, [1, 1]).result() == 2
+    return time.perf_counter() - began_s
+
+
+# --- variables, and loading -------------------------------------------------------------------
+
+
+def variables(shell: InteractiveShell, folder: Path, gigabytes: float, trivial_s: float) -> Row:
+    """What an array adds to a cell that takes it along and brings it back."""
+    array = np.random.default_rng(1).random(int(gigabytes * 1e9 / 8))
+    file = folder / "array.npy"
+    began_s = time.perf_counter()
+    np.save(file, array)
+    assert np.load(file).nbytes == array.nbytes
+    floor_s = time.perf_counter() - began_s
+    file.unlink()
+    shell.user_ns["array"] = array
+    cell = "%%slurm --fresh --runtime none --in array --out back --mem 8G\nback = array"
+    taken_s = min(run_cell(shell, cell) for _ in range(2)) - trivial_s
+    assert np.array_equal(shell.user_ns.pop("back"), array)
+    del shell.user_ns["array"]
+    return Row(
+        f"{gigabytes:g} GB in and out, above a trivial cell",
+        taken_s,
+        "np.save and np.load of it, once",
+        floor_s,
+        2.0,
+    )
+
+
+def loading(rounds: int) -> Row:
+    """A fresh process each time; target: 100 ms more than IPython alone."""
+    start = "from IPython.core.interactiveshell import InteractiveShell as S; s = S.instance()"
+    with_us = f"{start}; s.run_line_magic('load_ext', 'jupyter_slurm')"
+    bare: list[float] = []
+    ours: list[float] = []
+    for _ in range(rounds):
+        for code, times in ((start, bare), (with_us, ours)):
+            began_s = time.perf_counter()
+            subprocess.run([sys.executable, "-c", code], check=True)
+            times.append(time.perf_counter() - began_s)
+    added_ms = (median(ours) - median(bare)) * 1000
+    return Row("%load_ext, above bare IPython", added_ms, "what it may take", 100.0, 1.0, "ms")
+
+
+# --- the load -----------------------------------------------------------------------------------
+
+
+def load(api: AgentClient, folder: Path, window_s: float) -> list[tuple[str, str]]:
+    one = waiting(api, folder, 1, 1, window_s)
+    twenty = waiting(api, folder, 5, 4, window_s)
+    before = api.status()
+    time.sleep(window_s)
+    after = api.status()
+    return [
+        ("squeue a minute, 1 cell waiting", f"{one:.1f}"),
+        ("squeue a minute, 20 cells waiting in 5 kernels", f"{twenty:.1f}"),
+        ("agent, nothing to do: squeue a minute", f"{rate(before, after, window_s):.1f}"),
+        ("agent, nothing to do: CPU", f"{(after.cpu_s - before.cpu_s) / window_s:.2%}"),
+        ("agent: memory", f"{after.memory_mib:.0f} MiB"),
+    ]
+
+
+def waiting(api: AgentClient, folder: Path, kernels: int, cells: int, window_s: float) -> float:
+    """squeue calls a minute while `kernels` processes show `cells` held jobs each."""
+    commands = [[sys.executable, str(HELD), str(cells)] for _ in range(kernels)]
+    pipe = subprocess.PIPE
+    processes = [
+        subprocess.Popen(one, stdin=pipe, stdout=pipe, text=True, cwd=folder) for one in commands
+    ]
+    try:
+        for process in processes:
+            assert process.stdout is not None
+            while "all submitted" not in (line := process.stdout.readline()):
+                assert line, "a kernel died"
+        before = api.status()
+        time.sleep(window_s)
+        after = api.status()
+    finally:
+        for process in processes:
+            process.kill()
+            process.communicate()
+    for job in api.jobs():
+        if not job.state.final:
+            api.cancel(job.id)
+    until_s = time.monotonic() + 60
+    while api.status().live_jobs:
+        assert time.monotonic() < until_s, "jobs do not end"
+        time.sleep(0.5)
+    return rate(before, after, window_s)
+
+
+def rate(before: AgentStatus, after: AgentStatus, window_s: float) -> float:
+    return (squeues(after) - squeues(before)) / window_s * 60
+
+
+def squeues(status: AgentStatus) -> int:
+    return sum(n for name, n in status.commands.items() if name.endswith(" squeue"))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

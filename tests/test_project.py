@@ -1,0 +1,116 @@
+"""What holds for the project as a whole: its map, its scripts, its notebook, its packaging."""
+
+import ast
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import nbformat
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PACKAGE = ROOT / "jupyter_slurm"
+MODULES = sorted(
+    str(path.relative_to(PACKAGE).with_suffix(""))
+    for path in PACKAGE.rglob("*.py")
+    if path.name not in {"__init__.py", "__main__.py"}
+)
+SCRIPTS = ["bench", "check", "demo", "dev", "image", "packages", "test"]
+
+
+def names_in_map() -> set[str]:
+    """Words of ARCHITECTURE.md that look like files: `jobs/store.py` and, in lists, `store`."""
+    text = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    return set(re.findall(r"[A-Za-z_][A-Za-z0-9_/]*", text))
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_the_map_names_every_module(module: str) -> None:
+    """By its path, or by its own name beside its folder's."""
+    names = names_in_map()
+    folder, _, name = module.rpartition("/")
+    assert module in names or ({folder or "jupyter_slurm", name} <= names)
+
+
+def test_the_map_names_no_file_that_is_not_there() -> None:
+    text = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    named = set(re.findall(r"[A-Za-z0-9_/.-]+\.(?:py|toml|ts)\b", text))
+    files = [str(path.relative_to(ROOT)) for path in ROOT.rglob("*") if ".venv" not in path.parts]
+    gone = {name for name in named if not any(f"/{file}".endswith(f"/{name}") for file in files)}
+    assert not gone
+
+
+@pytest.mark.parametrize("path", sorted((PACKAGE / "node").glob("*.py")), ids=lambda p: p.name)
+def test_what_runs_on_the_node_needs_nothing_but_the_standard_library(path: Path) -> None:
+    siblings = {one.stem for one in path.parent.glob("*.py")}
+    where_there = {"IPython", "cloudpickle", "matplotlib", "matplotlib_inline", "numpy"}
+    for name in imported(path):
+        assert name.split(".")[0] in siblings | set(sys.stdlib_module_names) | where_there
+
+
+def imported(path: Path) -> set[str]:
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    names: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            names.add(node.module or ".")
+    return names
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_nothing_of_ours_imports_what_runs_on_the_node(module: str) -> None:
+    names = imported(PACKAGE / f"{module}.py")
+    assert not any(name.startswith("jupyter_slurm.node") for name in names)
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_a_module_says_first_what_lives_there(module: str) -> None:
+    tree = ast.parse((PACKAGE / f"{module}.py").read_text(encoding="utf-8"))
+    assert ast.get_docstring(tree)
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_a_module_fits_on_a_few_screens(module: str) -> None:
+    lines = (PACKAGE / f"{module}.py").read_text(encoding="utf-8").count("\n")
+    assert lines <= 400
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_scripts_can_be_run_and_say_what_they_do(name: str) -> None:
+    path = ROOT / "scripts" / name
+    first, second = path.read_text(encoding="utf-8").splitlines()[:2]
+    assert first == "#!/bin/sh"
+    assert second.startswith(f"# scripts/{name}")
+    assert path.stat().st_mode & 0o111
+
+
+def test_the_notebook_is_stored_without_outputs() -> None:
+    notebook = nbformat.read(ROOT / "examples" / "quickstart.ipynb", as_version=4)  # type: ignore[no-untyped-call]
+    cells = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    assert cells
+    assert all(cell.outputs == [] and cell.execution_count is None for cell in cells)
+
+
+def test_links_of_the_documents_lead_somewhere() -> None:
+    for document in ROOT.glob("*.md"):
+        text = document.read_text(encoding="utf-8")
+        for target in re.findall(r"\]\(([^)#]+)", text):
+            assert target.startswith("https://") or (ROOT / target).exists(), (document, target)
+
+
+def test_the_changelog_knows_the_version_or_is_unreleased() -> None:
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    text = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    assert f"## [{version}]" in text or "## [Unreleased]" in text
+
+
+def test_importing_the_package_imports_nothing_heavy() -> None:
+    code = "import sys, jupyter_slurm; print(*sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert {"IPython", "msgspec", "tornado", "asyncio"}.isdisjoint(done.stdout.split())
