@@ -1,4 +1,4 @@
-"""held_cells.py N: submits N held cells and keeps their cards live: a kernel's part of `cell.py`."""
+"""held_cells.py N: submits N held cells, and keeps their cards live; a kernel's part of `cell.py`."""
 
 from __future__ import annotations
 
