@@ -65,7 +65,8 @@ def up(spec: LocalSpec, say: Say = _silent) -> LocalStatus:
         known = _load(places)
         if known is not None:
             _refuse_another_shape(known, spec)
-        programs = _software(spec, place, say)
+        places.make()
+        programs = _software(spec, places, say)
         ports = _ports(known, spec)
         daemons = Daemons(spec, places, ports, programs)
         _write(daemons)
@@ -164,13 +165,14 @@ def _refuse_another_shape(known: _Record, spec: LocalSpec) -> None:
         )
 
 
-def _software(spec: LocalSpec, place: Path, say: Say) -> Software:
+def _software(spec: LocalSpec, places: Places, say: Say) -> Software:
+    """The system's Slurm; where there is none and no root to install it, a private one."""
     found = software.installed(accounting=spec.accounting)
-    if found is None and not spec.accounting:
-        found = packages.unpack(place / "software", say)
-    if found is None:
+    if found is not None:
+        return found
+    if spec.accounting or os.geteuid() == 0 or not packages.available():
         raise software.not_installed(accounting=spec.accounting)
-    return found
+    return packages.unpacked(places.base / "software", say)
 
 
 def _ports(known: _Record | None, spec: LocalSpec) -> Ports:
@@ -215,7 +217,6 @@ def _write(daemons: Daemons) -> None:
         version=programs.version,
         plugins=str(programs.plugins) if programs.plugins else None,
     )
-    places.make()
     for node in spec.node_names():
         places.spool(node).mkdir(mode=0o700, exist_ok=True)
     for index in range(spec.gpus):
@@ -260,6 +261,9 @@ def _stop(daemons: Daemons) -> None:
     for node in daemons.spec.node_names():
         daemons.stop(slurmd(node))
     daemons.kill_jobs()  # what a slurmd launched in between
+    for node in daemons.spec.node_names():  # else a requeued job finds its script there, and fails
+        for left in daemons.places.spool(node).glob("job*"):
+            shutil.rmtree(left)
     for name in ("slurmctld", "slurmdbd", "mariadbd", "munged"):
         daemons.stop(name)
 

@@ -38,11 +38,16 @@ _PACKAGES = {  # Debian's and Ubuntu's names
     "munged": "munge",
 }
 _ACCOUNTING_PACKAGES = {"slurmdbd": "slurmdbd", "mariadbd": "mariadb-server"}
+_FURTHER = ("slurmstepd", "mariadb-install-db")
 
 
 @dataclass(frozen=True)
 class Software:
-    """The programs of one installation. `libraries` and `plugins` are () where the system knows."""
+    """The programs of one installation, by name.
+
+    Where they are not in the system's places: `libraries` are the folders of their libraries,
+    `plugins` that of Slurm's plugins, and `stepd` is the slurmstepd that slurmd is to use.
+    """
 
     programs: dict[str, Path]
     version_text: str
@@ -75,16 +80,26 @@ class Software:
 def missing_packages(*, accounting: bool = False) -> tuple[str, ...]:
     """The Debian packages that hold the programs which are not on this machine; () when all are."""
     needed = _PACKAGES | (_ACCOUNTING_PACKAGES if accounting else {})
-    return tuple(dict.fromkeys(pkg for name, pkg in needed.items() if _which(name) is None))
+    there = programs()
+    return tuple(dict.fromkeys(pkg for name, pkg in needed.items() if name not in there))
 
 
 def installed(*, accounting: bool = False) -> Software | None:
     """What the system has, or None where something is missing."""
     if missing_packages(accounting=accounting):
         return None
-    names = [*_PACKAGES, *_ACCOUNTING_PACKAGES, *COMMANDS, "mariadb-install-db", "munge"]
-    programs = {name: path for name in names if (path := _which(name)) is not None}
-    return Software(programs, version_of(programs["slurmctld"], {}))
+    found = programs()
+    return Software(found, version_of(found["slurmctld"], {}))
+
+
+def programs(*first: Path) -> dict[str, Path]:
+    """The programs that are there, by name: those in the folders `first`, else the system's."""
+    path = os.pathsep.join([*map(str, first), os.environ.get("PATH", os.defpath), *_SBIN])
+    found = {
+        name: shutil.which(name, path=path)
+        for name in (*_PACKAGES, *_ACCOUNTING_PACKAGES, *COMMANDS, *_FURTHER)
+    }
+    return {name: Path(text) for name, text in found.items() if text}
 
 
 def not_installed(*, accounting: bool = False) -> ConfigError:
@@ -104,9 +119,3 @@ def version_of(slurmctld: Path, env: dict[str, str]) -> str:
     if done.returncode:
         raise ConfigError(f"{slurmctld} does not run.", detail=done.stderr)
     return done.stdout.strip()
-
-
-def _which(name: str) -> Path | None:
-    path = os.pathsep.join([os.environ.get("PATH", os.defpath), *_SBIN])
-    found = shutil.which(name, path=path)
-    return Path(found) if found else None
