@@ -1,0 +1,48 @@
+"""`python -m jupyter_slurm.agent` as it is, with the real service on a real Slurm."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from jupyter_slurm.agent.launch import COMMAND
+from jupyter_slurm.client import AgentClient, connect
+from jupyter_slurm.wire import JobKind, JobSpec, JobState
+from tests.agent.home import AgentHome, until
+from tests.cluster.plugin import SlurmCluster
+
+pytest_plugins = ("tests.agent.plugin",)
+
+
+@pytest.fixture
+def api(
+    agent_home: AgentHome, slurm_cluster: SlurmCluster, monkeypatch: pytest.MonkeyPatch
+) -> AgentClient:
+    monkeypatch.setenv("JUPYTER_CONFIG_DIR", slurm_cluster.env["JUPYTER_CONFIG_DIR"])
+    return AgentClient(agent_home.socket, COMMAND)
+
+
+def test_connect_starts_it(agent_home: AgentHome, api: AgentClient) -> None:
+    assert connect().status().pid == agent_home.agent_pid() == api.status().pid
+
+
+def test_a_job_outlives_its_agent(agent_home: AgentHome, api: AgentClient) -> None:
+    spec = JobSpec(id="outlives", name="t", code="#!/bin/sh\nexec sleep 600", kind=JobKind.PROGRAM)
+    slurm_id = api.submit(spec).slurm_id
+    agent_home.kill()
+    assert api.job(spec.id).slurm_id == slurm_id
+    assert api.status().live_jobs == 1
+    until(lambda: api.job(spec.id).state is JobState.RUNNING)
+    agent_home.kill()
+    assert api.submit(spec).slurm_id == slurm_id, "it was submitted twice"
+    api.cancel(spec.id)
+    until(lambda: api.job(spec.id).state.final)
+
+
+def test_nothing_is_loaded_that_only_notebooks_need(api: AgentClient) -> None:
+    status = api.status()
+    mapped = Path(f"/proc/{status.pid}/maps").read_text()
+    for library in ("numpy", "zmq", "matplotlib"):
+        assert library not in mapped
+    assert status.memory_mib < 64
