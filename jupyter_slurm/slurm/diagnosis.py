@@ -57,7 +57,7 @@ _GPU_MEMORY: Final = _sign(
 _SHARED_MEMORY: Final = _sign(
     r"Bus error|unable to mmap .*torch_|unable to open shared memory object",
     "shared-memory",
-    "/dev/shm was too small for what its processes share.",
+    "Its shared memory (/dev/shm) was too small for what its processes share.",
     "Give the container more (`--shm-size` or `--ipc=host`), or use no DataLoader workers.",
 )
 _OUTPUT_FILE: Final = Explanation(
@@ -259,4 +259,3 @@ def _by_number(exit_code: int | None, signal: int | None) -> Explanation | None:
         return Explanation("signal", f"It was ended by signal {number}.", _LOOK)
     sentence = _SIGNALS.get(known, "It was ended by a signal.")
     return Explanation("signal", f"{sentence[:-1]} ({known.name}).", _LOOK)
-

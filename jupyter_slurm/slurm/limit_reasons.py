@@ -1,4 +1,4 @@
-"""The reasons that name a limit (`QOSMaxGRESPerUser`): read by their grammar, not listed one by one.
+"""The reasons that name a limit (`QOSMaxGRESPerUser`), read by their grammar.
 
 Three in four of Slurm's reason codes are of this form: owner, scope, resource, unit.
 """

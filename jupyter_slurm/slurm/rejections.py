@@ -34,50 +34,59 @@ class _Case(NamedTuple):
     advice: str
 
 
+def _no(text: str, sentence: str, advice: str) -> _Case:
+    return _Case(text, "definitive", sentence, advice)
+
+
 _ASSOC: Final = "`sacctmgr show assoc user=$USER` lists what you may use."
+_UNREACHABLE: Final = (
+    "The controller of the cluster cannot be reached.",
+    "Try again in a while; `scontrol ping` shows whether it is up.",
+)
+_SENT: Final = "; the job may have been submitted all the same."
+_LOOK_FIRST: Final = "Look for the job before submitting it again."
+_LATER: Final = "Try again in a while."
 _CASES: Final = (
     # The request had left: slurmctld may have taken the job (slurm_send_recv_controller_msg()).
     _Case(
         "Socket timed out on send/recv",
         "ambiguous",
-        "The controller did not answer in time; the job may have been submitted all the same.",
-        "Look for the job before submitting it again.",
+        f"The controller did not answer in time{_SENT}",
+        _LOOK_FIRST,
     ),
     _Case(
         "Zero Bytes were transmitted or received",
         "ambiguous",
-        "The connection to the controller broke; the job may have been submitted all the same.",
-        "Look for the job before submitting it again.",
+        f"The connection to the controller broke{_SENT}",
+        _LOOK_FIRST,
     ),
     _Case(
         "Unable to contact slurm controller (receive failure)",
         "ambiguous",
-        "The controller's answer was lost; the job may have been submitted all the same.",
-        "Look for the job before submitting it again.",
+        f"The controller's answer was lost{_SENT}",
+        _LOOK_FIRST,
     ),
     _Case(
         "Message receive failure",
         "ambiguous",
-        "The controller's answer was lost; the job may have been submitted all the same.",
-        "Look for the job before submitting it again.",
+        f"The controller's answer was lost{_SENT}",
+        _LOOK_FIRST,
     ),
     _Case(
         "Connection timed out reading",
         "ambiguous",
-        "The controller did not answer in time; the job may have been submitted all the same.",
-        "Look for the job before submitting it again.",
+        f"The controller did not answer in time{_SENT}",
+        _LOOK_FIRST,
     ),
     _Case(
         "Unable to contact slurm controller",
         "transient",
-        "The controller of the cluster cannot be reached.",
-        "Try again in a while; `scontrol ping` shows whether it is up.",
+        *_UNREACHABLE,
     ),
     _Case(
         "Communication connection failure",
         "transient",
-        "The controller of the cluster cannot be reached.",
-        "Try again in a while; `scontrol ping` shows whether it is up.",
+        *_UNREACHABLE,
     ),
     _Case(
         "Connection refused",
@@ -89,7 +98,7 @@ _CASES: Final = (
         "Unable to connect to database",
         "transient",
         "The accounting database does not answer.",
-        "Try again in a while.",
+        _LATER,
     ),
     _Case(
         "Protocol authentication error",
@@ -107,7 +116,7 @@ _CASES: Final = (
         "standby mode",
         "transient",
         "The backup controller answered and is not in charge.",
-        "Try again in a while.",
+        _LATER,
     ),
     _Case(
         "Rate limit exceeded",
@@ -119,13 +128,13 @@ _CASES: Final = (
         "MaxJobCount limit reached",
         "transient",
         "The cluster's queue is full.",
-        "Try again in a while.",
+        _LATER,
     ),
     _Case(
         "temporarily unable to accept job",
         "transient",
         "The controller takes no jobs at the moment.",
-        "Try again in a while.",
+        _LATER,
     ),
     _Case(
         "I/O error writing script/environment to file",
@@ -145,165 +154,138 @@ _CASES: Final = (
         "Slurm's configuration is not found on this machine.",
         "Is this the cluster's login node? Set SLURM_CONF if the site says so.",
     ),
-    _Case(
+    _no(
         "Invalid account or account/partition combination",
-        "definitive",
         "The account does not exist, is not yours, or may not use this partition.",
         f"Give another --account or --partition. {_ASSOC}",
     ),
-    _Case(
+    _no(
         "Invalid qos specification",
-        "definitive",
         "The QOS does not exist, is not yours, or may not be used in this partition.",
         f"Give another --qos. {_ASSOC}",
     ),
-    _Case(
+    _no(
         "Invalid partition name specified",
-        "definitive",
         "There is no such partition.",
         "Give another --partition; `sinfo` lists them.",
     ),
-    _Case(
+    _no(
         "No partition specified or system default partition",
-        "definitive",
         "The cluster has no default partition.",
         "Give a --partition; `sinfo` lists them.",
     ),
-    _Case(
+    _no(
         "User's group not permitted to use this partition",
-        "definitive",
         "This partition is not open to you.",
         "Give another --partition.",
     ),
-    _Case(
+    _no(
         "Required partition not available",
-        "definitive",
         "The partition takes no jobs now.",
         "Give another --partition.",
     ),
-    _Case(
+    _no(
         "Requested node configuration is not available",
-        "definitive",
         "No node of the partition has this many GPUs, this GPU type or this much memory.",
         "Ask for less per node, or another GPU type; `sinfo -o '%P %c %m %G'`.",
     ),
-    _Case(
+    _no(
         "Requested partition configuration not available now",
-        "definitive",
         "The partition cannot give this size or this time.",
         "Ask for less, a shorter --time, or another --partition.",
     ),
-    _Case(
+    _no(
         "Invalid generic resource (gres) specification",
-        "definitive",
         "The cluster does not know this --gres (or GPU type).",
         "Write it as `gpu:2` or `gpu:TYPE:2`; `sinfo -o '%P %G'` lists them.",
     ),
-    _Case(
+    _no(
         "Job violates accounting/QOS policy",
-        "definitive",
         "It exceeds a limit of your account or QOS (number of jobs, size or time).",
         "Ask for less or a shorter --time, wait for your other jobs, or use another --qos.",
     ),
-    _Case(
+    _no(
         "Requested time limit is invalid",
-        "definitive",
         "The time limit is missing, or longer than the partition allows.",
         "Give a --time within the limit; `sinfo -o '%P %l'`.",
     ),
-    _Case(
+    _no(
         "Time limit specification required, but not provided",
-        "definitive",
         "This site demands a time limit.",
         "Give a --time.",
     ),
-    _Case(
+    _no(
         "Memory required by task is not available",
-        "definitive",
         "No node has as much memory as is asked for.",
         "Ask for less --mem.",
     ),
-    _Case(
+    _no(
         "Node count specification invalid",
-        "definitive",
         "The partition cannot give this number of nodes.",
         "Change --nodes.",
     ),
-    _Case(
+    _no(
         "CPU count specification invalid",
-        "definitive",
         "No node can give this number of CPUs.",
         "Change --cpus-per-task or --ntasks.",
     ),
-    _Case(
+    _no(
         "More processors requested than permitted",
-        "definitive",
         "It asks for more CPUs than the partition has.",
         "Change --cpus-per-task or --ntasks.",
     ),
-    _Case(
+    _no(
         "Requested nodes not in this partition",
-        "definitive",
         "A node of --nodelist is not in the partition.",
         "Change --nodelist or --partition.",
     ),
-    _Case(
+    _no(
         "Invalid node name specified",
-        "definitive",
         "There is no such node.",
         "Change --nodelist; `sinfo -N` lists the nodes.",
     ),
-    _Case(
+    _no(
         "Invalid feature specification",
-        "definitive",
         "No node has such a feature.",
         "Change --constraint; `sinfo -o '%P %f'` lists them.",
     ),
-    _Case(
+    _no(
         "Invalid license specification",
-        "definitive",
         "The cluster does not know this licence, or has not so many.",
         "Change --licenses; `scontrol show licenses` lists them.",
     ),
-    _Case(
+    _no(
         "Requested reservation is invalid",
-        "definitive",
         "There is no such reservation.",
         "Change --reservation; `scontrol show reservation` lists them.",
     ),
-    _Case(
+    _no(
         "Access denied to requested reservation",
-        "definitive",
         "This reservation is not for you.",
         "Leave --reservation out.",
     ),
-    _Case(
+    _no(
         "Invalid job array specification",
-        "definitive",
         "The array is malformed or larger than the site allows.",
         "Change --array; `scontrol show config | grep MaxArraySize`.",
     ),
-    _Case(
+    _no(
         "Job dependency problem",
-        "definitive",
         "The job named in --dependency does not exist (any more).",
         "Change --dependency.",
     ),
-    _Case(
+    _no(
         "Invalid job id specified",
-        "definitive",
         "The controller does not know this job (any more).",
         "Jobs that have ended are forgotten after some minutes.",
     ),
-    _Case(
+    _no(
         "Access/permission denied",
-        "definitive",
         "You may not do this.",
         "Only a job's owner or an administrator may.",
     ),
-    _Case(
+    _no(
         "are mutually exclusive",
-        "definitive",
         "Two options exclude each other.",
         "Leave one of them out; the site or an environment variable SBATCH_* may have set it.",
     ),

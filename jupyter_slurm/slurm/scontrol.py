@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Final, Literal
+from typing import Literal
 
 from .fields import decode, optional, optional_int, optional_text
 from .states import parse_state

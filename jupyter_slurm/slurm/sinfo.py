@@ -167,7 +167,7 @@ def _node(record: Mapping[str, str]) -> NodeRow:
         gres=gres,
         gres_used=gres_used,
         gpus=gpus_in_tres(gres or ""),
-        gpus_used=gpus_in_tres(gres_used) if gres_used or not gres else None,
+        gpus_used=None if gres and not gres_used else gpus_in_tres(gres_used or ""),
         reason=optional(field["reason"]),
     )
 

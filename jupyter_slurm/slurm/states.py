@@ -47,7 +47,7 @@ _TABLE: Final = (
     _flag("REQUEUED", "RQ", "queued again", "was put back into the queue and starts from scratch"),
     _flag("REQUEUE_FED", "RF", "queued again", "was put back into the queue of the federation"),
     _flag("REQUEUE_HOLD", "RH", "held", "was put back into the queue and is held until released"),
-    _flag("SPECIAL_EXIT", "SE", "held", "ended with an exit code that makes Slurm requeue and hold"),
+    _flag("SPECIAL_EXIT", "SE", "held", "ended with an exit code for which Slurm holds jobs"),
     _flag("STOPPED", "ST", "paused", "was stopped by a signal and keeps its nodes"),
     _flag("REVOKED", "RV", "elsewhere", "was started by another cluster of the federation"),
     _flag("RESV_DEL_HOLD", "RD", "held", "is held because its reservation was deleted"),

@@ -1,0 +1,315 @@
+"""The table of sbatch's options, 20.11 to 26.05: name, short form, kind of value, one line of help.
+
+Only data; how each kind is checked is in `option_values`, how lines are read in `options`.
+Source: src/common/slurm_opt.c at the last tag of each release (`since` is the first that has the
+option, `until` the first that no longer has it) and sbatch(1).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final
+
+from .versions import SlurmVersion
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One option. `kind` is `flag` (no value) or the name of a check in `option_values`.
+
+    `value_optional`: `--name` alone is right too. `reserved`: why a person may not give it here,
+    None for all others. `handled`: the job layer has a use of its own for it. `choices` are the
+    words that `choice` and `choices` know.
+    """
+
+    name: str
+    short: str | None
+    kind: str
+    help: str
+    since: SlurmVersion | None = None
+    until: SlurmVersion | None = None
+    reserved: str | None = None
+    handled: bool = False
+    choices: tuple[str, ...] = ()
+    value_optional: bool = False
+
+
+ALIASES: Final[Mapping[str, str]] = MappingProxyType(
+    {"tasks-per-node": "ntasks-per-node", "cluster": "clusters"}
+)
+"""Other long names of the same option."""
+
+_21_08: Final = SlurmVersion(21, 8, 0)
+_22_05: Final = SlurmVersion(22, 5, 0)
+_23_02: Final = SlurmVersion(23, 2, 0)
+_23_11: Final = SlurmVersion(23, 11, 0)
+_24_05: Final = SlurmVersion(24, 5, 0)
+_24_11: Final = SlurmVersion(24, 11, 0)
+_25_05: Final = SlurmVersion(25, 5, 0)
+_25_11: Final = SlurmVersion(25, 11, 0)
+_26_05: Final = SlurmVersion(26, 5, 0)
+
+_ANSWER: Final = "sbatch's answer is read here, so its form cannot be changed."
+_NO_JOB: Final = "it makes sbatch print something instead of submitting a job."
+
+_GRES_FLAGS: Final = tuple(
+    "disable-binding enforce-binding one-task-per-sharing multiple-tasks-per-sharing"
+    " allow-task-sharing".split()
+)
+_MAIL: Final = tuple(
+    "NONE BEGIN END FAIL REQUEUE ALL INVALID_DEPEND STAGE_OUT TIME_LIMIT TIME_LIMIT_90"
+    " TIME_LIMIT_80 TIME_LIMIT_50 ARRAY_TASKS".split()
+)
+_LIMITS: Final = tuple("ALL NONE AS CORE CPU DATA FSIZE MEMLOCK NOFILE NPROC RSS STACK".split())
+
+_TABLE: Final = (
+    Option("account", "A", "text", "account that pays for the job"),
+    Option("acctg-freq", None, "text", "how often its use is sampled, in seconds (task=10)"),
+    Option("array", "a", "array", "run once for each index: 0-15, 1,3,7, 1-8%4 (four at a time)"),
+    Option("autocomplete", None, "text", "complete an option", _23_02, reserved=_NO_JOB),
+    Option("batch", None, "text", "features of the node that runs the batch script"),
+    Option("bb", None, "text", "burst buffer wanted"),
+    Option("bbf", None, "path", "file that describes the burst buffer wanted"),
+    Option("begin", "b", "begin", "start not before: 16:00, now+1hour, 2026-01-20T12:34"),
+    Option("chdir", "D", "path", "working folder on the node", handled=True),
+    Option("cluster-constraint", None, "text", "features of the federation's clusters"),
+    Option(
+        "clusters",
+        "M",
+        "text",
+        "clusters to submit to",
+        reserved="the job would go to a cluster that is not the chosen profile's.",
+    ),
+    Option("comment", None, "text", "free text kept with the job", handled=True),
+    Option("consolidate-segments", None, "flag", "put segments side by side", _25_11),
+    Option("constraint", "C", "text", "features that its nodes must have: a100&nvlink"),
+    Option("container", None, "path", "OCI bundle in which it runs", _21_08),
+    Option("container-id", None, "text", "name of that container", _23_02),
+    Option("container-type", None, "text", "runtime of that container", _26_05),
+    Option("context", None, "text", "SELinux context", _21_08),
+    Option("contiguous", None, "flag", "nodes that are next to each other"),
+    Option("core-spec", "S", "number", "cores left to the system on each node"),
+    Option("cores-per-socket", None, "range", "cores that each socket must have"),
+    Option("cpu-freq", None, "text", "processor speed: low, high, performance, kHz"),
+    Option("cpus-per-gpu", None, "count", "CPUs for each GPU"),
+    Option("cpus-per-task", "c", "count", "CPUs for each task"),
+    Option("deadline", None, "begin", "give up if it cannot end by then"),
+    Option("delay-boot", None, "time", "how long it waits for nodes that need no reboot"),
+    Option("dependency", "d", "dependency", "wait for other jobs: afterok:123, singleton"),
+    Option("distribution", "m", "text", "how tasks are laid out on nodes, sockets, cores"),
+    Option("error", "e", "path", "file for its standard error", handled=True),
+    Option("exclude", "x", "nodelist", "nodes that it must not get"),
+    Option(
+        "exclusive",
+        None,
+        "choice",
+        "share its nodes with no other job",
+        choices=("user", "mcs", "topo", "exclusive"),
+        value_optional=True,
+    ),
+    Option("export", None, "text", "environment variables that it gets", handled=True),
+    Option(
+        "export-file",
+        None,
+        "path",
+        "file of environment variables",
+        reserved="variables are handed to the job in a file of its own; give them one by one.",
+    ),
+    Option(
+        "external",
+        None,
+        "flag",
+        "a job without a script",
+        _25_05,
+        reserved="a job without a script runs nothing.",
+    ),
+    Option("extra", None, "text", "free text for the site's own scheduling", _23_02),
+    Option("extra-node-info", "B", "geometry", "sockets[:cores[:threads]] of its nodes"),
+    Option(
+        "get-user-env",
+        None,
+        "text",
+        "run a login shell for the environment",
+        value_optional=True,
+        reserved="only an administrator may; the script's shell is a login shell already.",
+    ),
+    Option(
+        "gid",
+        None,
+        "text",
+        "run as another group",
+        reserved="only an administrator may run a job as another group.",
+    ),
+    Option("gpu-bind", None, "text", "which tasks get which GPUs: single:1, none"),
+    Option("gpu-freq", None, "text", "GPU speed: low, high, memory=high"),
+    Option("gpus", "G", "gpus", "GPUs for the job: 2, a100:2"),
+    Option("gpus-per-node", None, "gpus", "GPUs on each node: 2, a100:2"),
+    Option("gpus-per-socket", None, "gpus", "GPUs for each socket"),
+    Option("gpus-per-task", None, "gpus", "GPUs for each task"),
+    Option("gres", None, "gres", "generic resources on each node: gpu:2, gpu:a100:2"),
+    Option("gres-flags", None, "choices", "how those are bound to CPUs", choices=_GRES_FLAGS),
+    Option("help", "h", "flag", "print sbatch's help", reserved=_NO_JOB),
+    Option(
+        "hint",
+        None,
+        "choice",
+        "what limits the program",
+        choices=("compute_bound", "memory_bound", "multithread", "nomultithread"),
+    ),
+    Option("hold", "H", "flag", "submit it held; `scontrol release` starts it"),
+    Option("ignore-pbs", None, "flag", "ignore #PBS lines"),
+    Option("input", "i", "path", "file for its standard input"),
+    Option("job-name", "J", "text", "name of the job", handled=True),
+    Option(
+        "kill-on-invalid-dep",
+        None,
+        "choice",
+        "cancel it when its dependency can never be met",
+        choices=("yes", "no"),
+    ),
+    Option("licenses", "L", "text", "software licences: matlab:1"),
+    Option("mail-type", None, "choices", "when to send mail: END,FAIL", choices=_MAIL),
+    Option("mail-user", None, "text", "address for that mail"),
+    Option("mcs-label", None, "text", "label of the multi-category security plugin"),
+    Option("mem", None, "memory", "memory on each node: 64G (0: all of it)"),
+    Option("mem-bind", None, "text", "how tasks are bound to memory"),
+    Option("mem-per-cpu", None, "memory", "memory for each CPU: 4G"),
+    Option("mem-per-gpu", None, "memory", "memory for each GPU: 60G"),
+    Option("mem-update", None, "text", "give back unused memory: PERCENT@TIME", _26_05),
+    Option("mincpus", None, "count", "CPUs that each node must have"),
+    Option("network", None, "text", "how the network is used"),
+    Option("nice", None, "signed", "lower its priority by so much", value_optional=True),
+    Option(
+        "no-kill",
+        "k",
+        "choice",
+        "go on when a node of it fails",
+        choices=("off", "no"),
+        value_optional=True,
+    ),
+    Option("no-requeue", None, "flag", "never put it back into the queue"),
+    Option("nodefile", "F", "path", "file with the names of the nodes wanted"),
+    Option("nodelist", "w", "nodelist", "nodes that it must get"),
+    Option("nodes", "N", "nodes", "number of nodes: 2, 2-4"),
+    Option("ntasks", "n", "count", "number of tasks"),
+    Option("ntasks-per-core", None, "count", "tasks on each core, at most"),
+    Option("ntasks-per-gpu", None, "count", "tasks for each GPU"),
+    Option("ntasks-per-node", None, "count", "tasks on each node"),
+    Option("ntasks-per-socket", None, "count", "tasks on each socket, at most"),
+    Option("ntasks-per-tres", None, "text", "old name of --ntasks-per-gpu"),
+    Option(
+        "oom-kill-step",
+        None,
+        "choice",
+        "end the whole step when one process runs out of memory",
+        _24_11,
+        choices=("0", "1"),
+        value_optional=True,
+    ),
+    Option(
+        "open-mode",
+        None,
+        "choice",
+        "append to the output file or start it anew",
+        choices=("append", "truncate"),
+        handled=True,
+    ),
+    Option("output", "o", "path", "file for its output", handled=True),
+    Option("overcommit", "O", "flag", "let tasks share CPUs"),
+    Option("oversubscribe", "s", "flag", "let it share its nodes with other jobs"),
+    Option("parsable", None, "flag", "print the job's id only", reserved=_ANSWER),
+    Option("partition", "p", "text", "partition, or several with commas"),
+    Option("power", None, "text", "power management (level)", until=_24_05),
+    Option("prefer", None, "text", "features that its nodes should have", _22_05),
+    Option("priority", None, "priority", "priority; only an administrator may raise it"),
+    Option(
+        "profile",
+        None,
+        "choices",
+        "what its use is recorded in detail of",
+        choices=("all", "none", "energy", "task", "lustre", "network", "filesystem"),
+    ),
+    Option(
+        "propagate",
+        None,
+        "choices",
+        "limits of this shell that it gets too",
+        choices=_LIMITS,
+        value_optional=True,
+    ),
+    Option("qos", "q", "text", "quality of service"),
+    Option("quiet", "Q", "flag", "print less", reserved=_ANSWER),
+    Option("reboot", None, "flag", "boot its nodes first"),
+    Option(
+        "requeue",
+        None,
+        "choice",
+        "put it back into the queue when a node fails or it is preempted",
+        choices=("expedite",),
+        value_optional=True,
+    ),
+    Option("reservation", None, "text", "reservation that it uses"),
+    Option("resources", None, "text", "site-wide resources wanted", _25_11),
+    Option("resv-ports", None, "count", "network ports kept for it", _24_05, value_optional=True),
+    Option("segment", None, "count", "nodes that must be close to each other", _24_05),
+    Option("signal", None, "signal", "warn it before its end: USR1@120, B:TERM@60"),
+    Option("sockets-per-node", None, "range", "sockets that its nodes must have"),
+    Option("spread-job", None, "flag", "spread it over as many nodes as possible"),
+    Option("spread-segments", None, "flag", "spread its segments over blocks", _25_11),
+    Option("stepmgr", None, "flag", "let its first node manage its steps", _24_05),
+    Option("switches", None, "switches", "leaf switches at most, and how long to wait: 1@30m"),
+    Option("test-only", None, "flag", "say when it would start", reserved=_NO_JOB),
+    Option("thread-spec", None, "number", "threads left to the system on each node"),
+    Option("threads-per-core", None, "range", "threads of each core that it may use"),
+    Option("time", "t", "time", "time limit: 30m, 2h, 1-12:00:00"),
+    Option("time-min", None, "time", "shortest time limit that would do"),
+    Option("tmp", None, "memory", "disk space for temporary files on each node"),
+    Option("tres-bind", None, "text", "which tasks get which resources", _23_11),
+    Option("tres-per-task", None, "text", "resources for each task: cpu=2,gres/gpu=1", _23_02),
+    Option(
+        "uid",
+        None,
+        "text",
+        "run as another user",
+        reserved="only an administrator may run a job as another user.",
+    ),
+    Option("usage", None, "flag", "print sbatch's usage", reserved=_NO_JOB),
+    Option("use-min-nodes", None, "flag", "of a range of nodes prefer the fewest"),
+    Option("verbose", "v", "flag", "print more", reserved=_ANSWER),
+    Option("version", "V", "flag", "print Slurm's version", reserved=_NO_JOB),
+    Option(
+        "wait",
+        "W",
+        "flag",
+        "wait for the job's end",
+        reserved="jobs are watched here, all of a cluster with one query.",
+    ),
+    Option(
+        "wait-all-nodes", None, "choice", "start only when all nodes are ready", choices=("0", "1")
+    ),
+    Option("wckey", None, "text", "key for the site's workload accounting"),
+    Option(
+        "wrap",
+        None,
+        "text",
+        "command line to run as the script",
+        reserved="the script is written here; put the command into the cell.",
+    ),
+)
+
+OPTIONS: Final[Mapping[str, Option]] = MappingProxyType({option.name: option for option in _TABLE})
+"""Long name -> option."""
+
+EXCLUSIVE: Final = (
+    ("mem", "mem-per-cpu", "mem-per-gpu"),
+    ("exclusive", "oversubscribe"),
+    ("requeue", "no-requeue"),
+    ("core-spec", "thread-spec"),
+    ("cpus-per-task", "cpus-per-gpu"),
+    ("ntasks-per-gpu", "gpus-per-task"),
+    ("ntasks-per-gpu", "gpus-per-socket"),
+    ("ntasks-per-gpu", "ntasks-per-node"),
+    ("ntasks-per-gpu", "tres-per-task"),
+    ("nodelist", "nodefile"),
+)
+"""Of each group one option at most (validate_options_*() in src/common/slurm_opt.c)."""

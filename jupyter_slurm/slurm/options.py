@@ -1,0 +1,215 @@
+"""Options of sbatch as people give them: read, checked, and written out for sbatch.
+
+The options themselves are in `option_table`, the checks of their values in `option_values`.
+"""
+
+import difflib
+import re
+from collections.abc import Iterator, Mapping, Sequence
+
+from .option_table import ALIASES, EXCLUSIVE, OPTIONS, Option
+from .option_values import CHECKS
+
+__all__ = [
+    "OPTIONS",
+    "Option",
+    "OptionError",
+    "check_option",
+    "check_together",
+    "parse_options",
+    "render_directives",
+    "sbatch_args",
+    "suggest",
+]
+
+_PLAIN = re.compile(r"[A-Za-z0-9_.,:;/@%+*?&|()!=\[\]-]+")
+
+
+class OptionError(ValueError):
+    """A word that sbatch would not take. `word` is it, `suggestion` the nearest right one."""
+
+    def __init__(self, word: str, message: str, suggestion: str | None = None) -> None:
+        super().__init__(message)
+        self.word = word
+        self.message = message
+        self.suggestion = suggestion
+
+
+def parse_options(words: Sequence[str]) -> dict[str, str]:
+    """Long name -> checked value ("" for a flag) of `--name value`, `--name=value`, `-n4`, `-n 4`.
+
+    Of an option given twice the last counts, as with sbatch. OptionError for an unknown option, a
+    missing or malformed value, or a word that belongs to no option. Names are not completed.
+
+    >>> parse_options(["-n4", "--time=30m", "--gres", "gpu:1", "--hold"])
+    {'ntasks': '4', 'time': '00:30:00', 'gres': 'gpu:1', 'hold': ''}
+    """
+    options: dict[str, str] = {}
+    rest = iter(words)
+    for word in rest:
+        if word.startswith("--") and len(word) > 2:
+            found = [_long(word, rest)]
+        elif word.startswith("-") and len(word) > 1:
+            found = list(_short(word, rest))
+        else:
+            raise OptionError(word, f"`{word}` belongs to no option of sbatch.")
+        for name, value in found:
+            options[name] = check_option(name, value)
+    return options
+
+
+def _long(word: str, rest: Iterator[str]) -> tuple[str, str]:
+    given, equals, value = word[2:].partition("=")
+    option = _option(f"--{given}", ALIASES.get(given, given))
+    if option.kind == "flag":
+        if equals:
+            raise OptionError(word, f"--{given} takes no value, not `{value}`.")
+        return option.name, ""
+    if equals:
+        if not value and option.value_optional:
+            raise OptionError(word, f"--{given}= has no value: write one, or --{given} alone.")
+        return option.name, value
+    if option.value_optional:  # as getopt(3) has it, the next word is never its value
+        return option.name, ""
+    return option.name, _next(word, rest)
+
+
+def _short(word: str, rest: Iterator[str]) -> Iterator[tuple[str, str]]:
+    """The options of one word: flags may stand together (`-HO`), a value may follow at once."""
+    letters = word[1:]
+    while letters:
+        letter, letters = letters[0], letters[1:]
+        name = next((option.name for option in OPTIONS.values() if option.short == letter), None)
+        if name is None:
+            raise OptionError(word, f"sbatch has no option `-{letter}`.", suggest(word))
+        option = OPTIONS[name]
+        if option.kind == "flag":
+            yield name, ""
+            continue
+        if letters or option.value_optional:
+            yield name, letters
+        else:
+            yield name, _next(word, rest)
+        return
+
+
+def _next(word: str, rest: Iterator[str]) -> str:
+    value = next(rest, None)
+    if value is None:
+        raise OptionError(word, f"`{word}` needs a value.")
+    return value
+
+
+def _option(word: str, name: str) -> Option:
+    option = OPTIONS.get(name)
+    if option is None:
+        raise OptionError(word, f"sbatch has no option `{word}`.", suggest(word))
+    return option
+
+
+def check_option(name: str, value: str) -> str:
+    """The value as sbatch is to get it (`30m` -> `00:30:00`); "" for a flag.
+
+    `name` is the long name. OptionError for an unknown or reserved option, and for a value that is
+    not of its kind; the message says what would be.
+    """
+    option = _option(f"--{name}", name)
+    word = f"--{name}={value}" if value else f"--{name}"
+    if option.reserved is not None:
+        raise OptionError(word, f"--{name} cannot be used here: {option.reserved}")
+    if "\0" in value:
+        raise OptionError(word, f"--{name}: a value cannot hold a NUL character.")
+    try:
+        return _checked(option, value)
+    except ValueError as exc:
+        raise OptionError(word, f"--{name}={value}: {exc}.") from exc
+
+
+def _checked(option: Option, value: str) -> str:
+    if option.kind == "flag":
+        if value:
+            raise ValueError("this option takes no value")
+        return ""
+    if not value and option.value_optional:
+        return ""
+    if option.kind == "choice":
+        return _choice(option, value)
+    if option.kind == "choices":
+        return ",".join(_choice(option, part) for part in value.split(","))
+    return CHECKS[option.kind](value)
+
+
+def _choice(option: Option, value: str) -> str:
+    for choice in option.choices:
+        if choice.lower() == value.strip().lower():
+            return choice
+    raise ValueError(f"write one of {', '.join(option.choices)}")
+
+
+def check_together(options: Mapping[str, str]) -> None:
+    """OptionError for options that exclude each other (--mem and --mem-per-cpu)."""
+    for group in EXCLUSIVE:
+        given = [f"--{name}" for name in group if name in options]
+        if len(given) > 1:
+            raise OptionError(
+                given[-1], f"{' and '.join(given)} exclude each other: leave all but one out."
+            )
+    gpus_by_gres = any(part.startswith("gpu") for part in options.get("gres", "").split(","))
+    if gpus_by_gres and "gpus-per-node" in options:
+        raise OptionError(
+            "--gpus-per-node", "--gres=gpu and --gpus-per-node exclude each other: leave one out."
+        )
+
+
+def suggest(word: str, extra: Sequence[str] = ()) -> str | None:
+    """The nearest right word; None when nothing is near.
+
+    A word with dashes is compared with the long names of options and with `extra`, and comes back
+    with dashes. A bare word is compared with `extra`, or with the options' bare names without it.
+
+    >>> suggest("--partitoin"), suggest("squeu", ["squeue", "sinfo"]), suggest("--zzz")
+    ('--partition', 'squeue', None)
+    """
+    bare = word.lstrip("-").partition("=")[0]
+    if not bare:
+        return None
+    names = [name for name, option in OPTIONS.items() if option.reserved is None]
+    dashes = "--" if word.startswith("-") else ""
+    candidates = [*extra, *names] if dashes or not extra else list(extra)
+    starts = [name for name in candidates if name.startswith(bare)]
+    near = starts[:1] if len(starts) == 1 else difflib.get_close_matches(bare, candidates, n=1)
+    return f"{dashes}{near[0].lstrip('-')}" if near and dashes else next(iter(near), None)
+
+
+def sbatch_args(options: Mapping[str, str]) -> list[str]:
+    """The options as words of an argv, one each; values need no quoting there."""
+    return [f"--{name}={value}" if value else f"--{name}" for name, value in options.items()]
+
+
+def render_directives(options: Mapping[str, str]) -> list[str]:
+    """The options as `#SBATCH` lines, each value quoted so that sbatch reads it back unchanged.
+
+    OptionError for a newline or NUL, which no such line can hold.
+
+    >>> render_directives({"container-image": "nvcr.io#nvidia/x", "job-name": "a b", "hold": ""})[1]
+    '#SBATCH --job-name="a b"'
+    """
+    return [f"#SBATCH {_directive(name, value)}" for name, value in options.items()]
+
+
+def _directive(name: str, value: str) -> str:
+    """One option for get_argument() of src/sbatch/opt.c, which is no shell.
+
+    It splits at blanks, takes quotes away, drops what follows a bare `#`, and heeds a backslash
+    everywhere, in single quotes too; before 24.05 a backslash does not protect a blank, so quotes
+    must. 20.11 also wipes `hetjob` and `packjob` out of any line, hence the backslash in them.
+    """
+    if any(char in value for char in "\n\r\0"):
+        raise OptionError(
+            f"--{name}", f"--{name}: a line of #SBATCH cannot hold a newline or NUL character."
+        )
+    if not value:
+        return f"--{name}"
+    escaped = re.sub(r'(["#\\])', r"\\\1", value)
+    escaped = re.sub(r"(het|pack)(job)", r"\1\\\2", escaped, flags=re.IGNORECASE)
+    return f"--{name}={value}" if _PLAIN.fullmatch(escaped) else f'--{name}="{escaped}"'
