@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import nbformat
+from jupyter_client.manager import AsyncKernelManager
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError
 
@@ -41,7 +42,9 @@ class Narrator(NotebookClient):
 def main() -> int:
     source, target = map(Path, sys.argv[1:])
     notebook = nbformat.read(source, as_version=4)  # type: ignore[no-untyped-call]
-    client = Narrator(notebook, kernel_name="python3", resources={"metadata": {"path": "."}})
+    # Talks to the kernel through files of this user's, not through ports of this machine.
+    kernel = AsyncKernelManager(kernel_name="python3", transport="ipc")
+    client = Narrator(notebook, km=kernel, resources={"metadata": {"path": "."}})
     client.on_cell_start = client.narrate
     client.on_cell_executed = client.told
     try:

@@ -1,4 +1,4 @@
-"""held_cells.py N: submits N held cells, and keeps their cards live; a kernel's part of `cell.py`."""
+"""held_cells.py N: a part of `cell.py`: submits N held cells and keeps their cards live."""
 
 from __future__ import annotations
 
