@@ -51,8 +51,12 @@ def run(
 
 
 def _serve(seat: Seat, make_service: Callable[[], AgentService], ready: Callable[[], None]) -> bool:
-    agent = Agent(make_service(), seat, log_path())
-    return asyncio.run(agent.serve(ready))
+    service = make_service()
+    try:
+        return asyncio.run(Agent(service, seat, log_path()).serve(ready))
+    except BaseException:
+        service.close()  # its threads would keep the process
+        raise
 
 
 def _announcer(log_file: LogFile, ready: Callable[[], None] | None) -> Callable[[], None]:

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from jupyter_slurm.agent.app import IDLE_VARIABLE, idle_s, memory_mib
-from jupyter_slurm.errors import ConfigError
+from jupyter_slurm.errors import AgentError, ConfigError
 from jupyter_slurm.wire import JobSpec
 from tests.agent.home import PATIENCE_S, AgentHome, ended, until
 from tests.agent.memory_agent import LIVE_VARIABLE
@@ -128,6 +128,15 @@ def test_idle_time_is_given_in_seconds(text: str | None, seconds: float) -> None
 def test_an_idle_time_that_is_none_is_refused_by_name(text: str) -> None:
     with pytest.raises(ConfigError, match=IDLE_VARIABLE):
         idle_s(text)
+
+
+def test_an_agent_that_fails_at_the_last_moment_leaves_no_process(
+    agent_home: AgentHome, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(IDLE_VARIABLE, "soon")
+    with pytest.raises(AgentError, match=f"{IDLE_VARIABLE} is 'soon'"):
+        agent_home.client().check()
+    assert agent_home.agent_pid() is None
 
 
 def test_memory_is_that_of_this_process() -> None:
