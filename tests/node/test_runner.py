@@ -9,6 +9,7 @@ import signal
 import stat
 import subprocess
 import sys
+import time
 from importlib.metadata import version
 
 import pytest
@@ -25,6 +26,14 @@ def out(text: str) -> Stream:
 
 def err(text: str) -> Stream:
     return Stream(name="stderr", text=text)
+
+
+def wait_for(runner: Runner, process: subprocess.Popen[str], text: bytes) -> None:
+    """Return when the cell's output holds `text`."""
+    output = runner.job_dir / "output.0.jsonl"
+    while text not in (output.read_bytes() if output.exists() else b""):
+        assert process.poll() is None
+        time.sleep(0.005)
 
 
 def test_first_record_says_who_runs_the_cell(run: RunCell) -> None:
@@ -121,9 +130,7 @@ def test_a_piece_of_a_line_is_shown_before_the_line_ends(runner: Runner) -> None
         "    time.sleep(0.01)\n"
     )
     process = runner.start()
-    output = runner.job_dir / "output.0.jsonl"
-    while b"epoch 1 ..." not in (output.read_bytes() if output.exists() else b""):
-        assert process.poll() is None
+    wait_for(runner, process, b"epoch 1 ...")
     (runner.job_dir.parent / "go").touch()
     assert runner.finish(process).text() == "epoch 1 ..."
 
@@ -182,7 +189,7 @@ def test_output_of_100_mb_is_whole_and_passes_through_little_memory(runner: Runn
         except OSError:
             break
         peak_kib = max([peak_kib, *map(int, found)])
-        os.sched_yield()
+        time.sleep(0.005)
     done = runner.finish(process)
     assert done.exit_code == 0
     assert 0 < peak_kib < 40_000
@@ -281,9 +288,7 @@ except KeyboardInterrupt:
 def interrupt(runner: Runner, *numbers: int) -> subprocess.Popen[str]:
     """Start the cell, and send signals to the supervisor once it has printed."""
     process = runner.start()
-    output = runner.job_dir / "output.0.jsonl"
-    while b"ready" not in (output.read_bytes() if output.exists() else b""):
-        assert process.poll() is None
+    wait_for(runner, process, b"ready")
     for number in numbers:
         process.send_signal(number)
     return process
@@ -312,6 +317,25 @@ def test_signal_that_nobody_handles_interrupts_the_cell(
     assert done.result.interrupted_by == number.name
     assert done.error.ename == done.result.ename == "KeyboardInterrupt"
     assert done.result.variables is None
+
+
+@pytest.mark.parametrize(
+    "wait",
+    [
+        "import asyncio\nprint('ready')\nawait asyncio.sleep(100)",
+        "import subprocess\nprint('ready')\nsubprocess.run(['sleep', '100'])",
+        "import threading\nprint('ready')\nthreading.Event().wait()",
+        "print('ready')\nwhile True: display('x' * 10_000)",
+    ],
+    ids=["await", "subprocess", "event", "display"],
+)
+def test_cell_is_interrupted_whatever_it_waits_for(runner: Runner, wait: str) -> None:
+    runner.prepare(wait)
+    done = runner.finish(interrupt(runner, signal.SIGTERM))
+    assert (done.exit_code, done.result.status) == (143, "interrupted")
+    assert done.error.ename == "KeyboardInterrupt"
+    shown = [o for o in done.outputs if isinstance(o, Stream) and o.name == "stderr"]
+    assert shown == []
 
 
 def test_signal_to_every_process_of_the_job_is_one_interrupt(runner: Runner) -> None:
