@@ -43,7 +43,17 @@ def plain(job: Job, now_s: float) -> str:
     place = [f"{row.label.lower()} {row.text}" for row in _rows(job, now_s) if row.brief]
     if place:
         lines.append("  " + ", ".join(place))
-    return "\n".join(lines)
+    return "\n".join(map(visible, lines))
+
+
+def visible(line: str) -> str:
+    """One line without control characters: what others typed must not steer a terminal.
+
+    >>> visible("a\\x1b[31m\\nb")
+    'a�[31m b'
+    """
+    shown = (one if one.isprintable() else " " if one.isspace() else "�" for one in line)
+    return "".join(shown)
 
 
 def html(job: Job, now_s: float) -> str:
@@ -54,9 +64,9 @@ def html(job: Job, now_s: float) -> str:
         f'<b style="color:{colour}">{symbol(job.state)} {escape(headline(job, now_s))}</b>'
         f" · <b>{escape(job.name)}</b> · {escape(title(job))}</td></tr>"
     )
+    cell = '<td style="text-align:left;vertical-align:top;padding:1px 8px">'
     body = "".join(
-        f'<tr><td style="text-align:left;vertical-align:top;padding:1px 8px;opacity:.75">'
-        f'{escape(row.label)}</td><td style="text-align:left;padding:1px 8px">{row.html()}</td></tr>'
+        f"<tr>{cell}{escape(row.label)}</td>{cell}{row.html()}</td></tr>"
         for row in _rows(job, now_s)
     )
     return (
@@ -120,7 +130,8 @@ def moment(at_s: float, now_s: float) -> str:
 
 
 def memory(mib: float) -> str:
-    """
+    """In the unit that people would use.
+
     >>> memory(512), memory(1536)
     ('512 MiB', '1.5 GiB')
     """

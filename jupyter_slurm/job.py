@@ -16,10 +16,9 @@ from typing import Any
 from jupyter_slurm.api import Api
 from jupyter_slurm.card import plain
 from jupyter_slurm.outcome import failure
-from jupyter_slurm.wire import Job, JobSpec, JobState, Result
+from jupyter_slurm.wire import Job, JobSpec, JobState, Result, Stream
 
 _WAIT_S = 20.0
-_LOG_CHARACTERS = 1_048_576
 
 
 def new_id() -> str:
@@ -147,11 +146,14 @@ def connect(cluster: str | None = None) -> Connection:
 
 
 def read_whole_log(api: Api, job_id: str) -> Iterator[str]:
-    """The log of a job, part by part."""
-    offset = 0
-    while part := api.read_log(job_id, offset, _LOG_CHARACTERS):
-        yield part
-        offset += len(part)
+    """All text that a job has written so far, stdout and stderr in order, page by page."""
+    cursor = ""
+    while True:
+        chunk = api.logs(job_id, cursor, budget_bytes=None)
+        yield "".join(output.text for output in chunk.outputs if isinstance(output, Stream))
+        if chunk.end or not chunk.outputs:
+            return
+        cursor = chunk.cursor
 
 
 def read_result_variables(result: Result) -> dict[str, object]:

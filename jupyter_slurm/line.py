@@ -231,12 +231,13 @@ def _take_ours(words: Sequence[str]) -> tuple[dict[str, list[str]], list[str]]:
 
 
 def _unknown(exc: sbatch.OptionError) -> RequestError:
-    """sbatch's table does not know our names; what is nearest may be one of ours."""
+    """The same with the nearest of all options: sbatch's table does not know ours."""
+    word = exc.word.partition("=")[0]
+    if not word.startswith("-"):
+        return RequestError(exc.message, hint="Code goes below the line; options begin with `--`.")
     near = exc.suggestion
-    if exc.word.startswith("--"):
-        near = sbatch.suggest(exc.word.partition("=")[0], tuple(OURS)) or near
-    elif not exc.word.startswith("-") and near is None:
-        return RequestError(exc.message, hint="The code goes below the line, not into it.")
+    if word.startswith("--") and word[2:] not in sbatch.OPTIONS:
+        near = sbatch.suggest(word, tuple(OURS))
     return RequestError(exc.message, hint=f"Did you mean `{near}`?" if near else None)
 
 

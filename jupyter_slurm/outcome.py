@@ -43,9 +43,7 @@ def failure(result: Result, known: Container[str] = ()) -> CellFailed | None:
 def _slurm_did(job: Job) -> CellFailed:
     """Out of memory, time limit, node failure, cancelled …: the agent has found the words."""
     why = job.why or _exit(job)
-    return CellFailed(
-        f"{_where(job)} ended as {job.state}: {why}", hint=job.advice, job_id=job.id
-    )
+    return CellFailed(f"{_where(job)} ended as {job.state}: {why}", hint=job.advice, job_id=job.id)
 
 
 def _exit(job: Job) -> str:

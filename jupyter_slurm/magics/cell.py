@@ -60,12 +60,13 @@ def run(session: Session, line: str, code: str, kind: JobKind | None = None) -> 
     if detach or spec.kind is JobKind.SCRIPT:
         return JobHandle(session.api, job)
     on_interrupt = request.on_interrupt or session.settings.on_interrupt
-    return _bring(
+    _bring(
         session,
         job,
         cancel_on_interrupt=on_interrupt == "cancel",
         raise_on_failure=request.raise_on_failure,
     )
+    return None
 
 
 def attach(session: Session, job_id: str | None) -> None:
@@ -171,7 +172,7 @@ def _deliver(session: Session, worker: Worker, card: LiveCard) -> JupyterSlurmEr
     api, job_id = session.api, card.job.id
     result = worker(lambda: api.result(job_id))
     variables = worker(lambda: read_result_variables(result))
-    session.shell.push(variables)
+    session.namespace.update(variables)
     _remark(result)
     card.update(worker(lambda: api.delivered(job_id)))
     return failure(result, session.namespace) or _missing(result)

@@ -1,6 +1,6 @@
-"""What the front end of this shell can do, which notebook it shows, and a line of text for it.
+"""What the front end of this shell can do, which notebook it shows, and how to show it something.
 
-The only module that guesses at front ends. Nothing here knows a job.
+The only module that guesses at front ends or publishes to one. Nothing here knows a job.
 """
 
 from __future__ import annotations
@@ -8,8 +8,10 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping
+from typing import Any
 
 from IPython.core.getipython import get_ipython
+from IPython.display import clear_output, publish_display_data
 
 
 def in_place() -> bool:
@@ -34,3 +36,28 @@ def say(text: str) -> None:
 def warn(text: str) -> None:
     """A line in the cell's error output."""
     sys.stderr.write(text + "\n")
+
+
+def show(
+    data: Mapping[str, Any], metadata: Mapping[str, Any], *, display_id: str | None = None
+) -> None:
+    """A display; with an id it may be changed by `change`."""
+    transient = {"display_id": display_id} if display_id else {}
+    publish_display_data(dict(data), dict(metadata), transient=transient)  # type: ignore[no-untyped-call]
+
+
+def change(data: Mapping[str, Any], metadata: Mapping[str, Any], *, display_id: str) -> None:
+    """Every display with this id, wherever it was shown."""
+    transient = {"display_id": display_id}
+    publish_display_data(dict(data), dict(metadata), transient=transient, update=True)  # type: ignore[no-untyped-call]
+
+
+def flush() -> None:
+    """Text that was written before a display is seen before it."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+
+
+def clear(*, wait: bool) -> None:
+    """Empties the cell's output; `wait`: when the next output comes."""
+    clear_output(wait=wait)  # type: ignore[no-untyped-call]

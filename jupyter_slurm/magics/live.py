@@ -12,12 +12,11 @@ import time
 from collections.abc import Callable
 
 import msgspec
-from IPython.display import publish_display_data
 
 from jupyter_slurm.api import Api
 from jupyter_slurm.card import bundle
 from jupyter_slurm.errors import JupyterSlurmError
-from jupyter_slurm.magics.frontend import in_place
+from jupyter_slurm.magics.frontend import change, in_place, show
 from jupyter_slurm.wire import Job, JobState, Problem
 
 _BETWEEN_CHANGES_S = 1.0
@@ -87,11 +86,8 @@ class LiveCard:
         self._shown, self._shown_s = (self.job.state, self.job.revision), time.monotonic()
         if update and not in_place() and not state_is_new:
             return  # a terminal would print it again
-        publish_display_data(
-            bundle(self.job, time.time()),
-            transient={"display_id": f"slurm-card-{self.job.id}"},
-            update=update,
-        )
+        publish = change if update else show
+        publish(bundle(self.job, time.time()), {}, display_id=f"slurm-card-{self.job.id}")
 
 
 class LiveCards:

@@ -12,11 +12,8 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from itertools import groupby
-from typing import Any
 
-from IPython.display import clear_output, publish_display_data
-
-from jupyter_slurm.magics.frontend import in_place
+from jupyter_slurm.magics.frontend import change, clear, flush, in_place, show
 from jupyter_slurm.wire import (
     ClearOutput,
     DisplayData,
@@ -106,7 +103,7 @@ class Replay:
                     self._display(output)
                 case Hello():
                     pass
-        _flush()
+        flush()
         if self._tail and (chunk.end or in_place()):
             self._tail.show()
 
@@ -118,8 +115,8 @@ class Replay:
 
     def _clear_now(self, *, wait: bool) -> None:
         self._clear_first = False
-        _flush()
-        clear_output(wait=wait)
+        flush()
+        clear(wait=wait)
         self._on_clear()
 
     def _stream(self, output: Stream) -> None:
@@ -145,14 +142,18 @@ class Replay:
             time.sleep(pause_s)
         size_bytes = sum(len(value) for value in output.data.values() if isinstance(value, str))
         self._pace.spend(size_bytes)
-        _flush()
-        shown = None if isinstance(output, ExecuteResult) else output.display_id
-        publish_display_data(
-            output.data,
-            output.metadata,
-            transient={"display_id": f"slurm-{self.job_id}-{shown}"} if shown else {},
-            update=isinstance(output, UpdateDisplayData),
-        )
+        flush()
+        match output:
+            case UpdateDisplayData():
+                change(output.data, output.metadata, display_id=self._id(output.display_id))
+            case DisplayData(display_id=str(display_id)):
+                show(output.data, output.metadata, display_id=self._id(display_id))
+            case _:
+                show(output.data, output.metadata)
+
+    def _id(self, display_id: str) -> str:
+        """Two jobs, or a job and this kernel, may use the same id."""
+        return f"slurm-{self.job_id}-{display_id}"
 
 
 class _Tail:
@@ -183,15 +184,9 @@ class _Tail:
         )
         lines = [*self._lines, _last_of_overwritten(self._partial)]
         text = "\n".join([head, *lines]).encode("utf-8", "replace").decode()
-        transient = {"display_id": f"slurm-tail-{self._job_id}"}
-        publish_display_data({"text/plain": text}, transient=transient, update=self._shown)
+        data = {"text/plain": text}
+        (change if self._shown else show)(data, {}, display_id=f"slurm-tail-{self._job_id}")
         self._shown = True
-
-
-def _flush() -> None:
-    """Text that was written before a display must be shown before it."""
-    sys.stdout.flush()
-    sys.stderr.flush()
 
 
 def _last_of_overwritten(line: str) -> str:

@@ -6,6 +6,7 @@ No parsing, no waiting. One object a shell, held by `SlurmMagics`.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Protocol
 
 from IPython.core.getipython import get_ipython
@@ -35,22 +36,19 @@ class Settings(Protocol):
 class Session:
     """Asks for the agent only when it is first needed."""
 
-    def __init__(self, shell: InteractiveShell, settings: Settings, api: Api | None = None) -> None:
+    def __init__(self, shell: InteractiveShell, settings: Settings) -> None:
         self.shell = shell
         self.settings = settings
-        self._api = api
         self.used_cluster: str | None = None
         """What `%slurm use` said."""
         self.used_options: tuple[str, ...] = ()
         self.live = LiveCards(lambda: self.api)
 
-    @property
+    @cached_property
     def api(self) -> Api:
-        if self._api is None:
-            from jupyter_slurm.client import connect  # noqa: PLC0415
+        from jupyter_slurm.client import connect  # noqa: PLC0415
 
-            self._api = connect()
-        return self._api
+        return connect()
 
     @property
     def cluster(self) -> str | None:
@@ -59,7 +57,8 @@ class Session:
 
     @property
     def namespace(self) -> dict[str, object]:
-        return self.shell.user_ns
+        namespace: dict[str, object] = self.shell.user_ns
+        return namespace
 
     @property
     def notebook(self) -> str | None:

@@ -9,10 +9,9 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
-from typing import TYPE_CHECKING
+from typing import Any
 
-if TYPE_CHECKING:
-    import pandas as pd
+from jupyter_slurm.card import visible
 
 _NO_HEADER = re.compile(r"-[A-Za-z]*h.*|--no-?header")
 
@@ -31,7 +30,7 @@ class Table:
 
     @property
     def text(self) -> str:
-        lines = [tuple(map(_visible, line)) for line in (self.columns, *self.values)]
+        lines = [tuple(map(visible, line)) for line in (self.columns, *self.values)]
         widths = [max(len(line[column]) for line in lines) for column in range(len(self.columns))]
         told = [
             "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
@@ -39,9 +38,9 @@ class Table:
         ]
         return "\n".join([*told, *([self.caption] if self.caption else [])])
 
-    def to_pandas(self) -> pd.DataFrame:
+    def to_pandas(self) -> Any:
         """A DataFrame of text. ImportError where pandas is not installed."""
-        import pandas as pd  # noqa: PLC0415
+        import pandas as pd  # type: ignore[import-untyped]  # noqa: PLC0415
 
         return pd.DataFrame(self.rows, columns=list(self.columns))
 
@@ -74,8 +73,8 @@ class SlurmText:
         """[] where the text is no table."""
         return self.table.rows if self.table else []
 
-    def to_pandas(self) -> pd.DataFrame:
-        """ValueError where the text is no table."""
+    def to_pandas(self) -> Any:
+        """A DataFrame of text. ValueError where this is no table."""
         if self.table is None:
             raise ValueError(
                 "This output is no table for certain; ask for one with a separator, "
@@ -84,17 +83,12 @@ class SlurmText:
         return self.table.to_pandas()
 
     def __repr__(self) -> str:
-        return "\n".join(_visible(line) for line in self.text.rstrip("\n").split("\n"))
+        return "\n".join(visible(line) for line in self.text.rstrip("\n").split("\n"))
 
     def _repr_html_(self) -> str:
         if self.table is not None:
             return self.table._repr_html_()
         return f'<pre style="white-space:pre">{escape(self.text)}</pre>'
-
-
-def _visible(text: str) -> str:
-    """Without control characters: the names of others' jobs must not steer a terminal."""
-    return "".join(character if character.isprintable() else "�" for character in text)
 
 
 def read(argv: Sequence[str], text: str) -> SlurmText:

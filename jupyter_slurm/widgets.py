@@ -1,0 +1,180 @@
+"""The queue as a widget: `%slurm`. Python's half; the browser's is `queue_widget.js`.
+
+It shows and steers through `Api` alone. A thread keeps it up to date, only while a browser says
+that it shows it. Callbacks may come in any thread (subshells of ipykernel 7) and print nothing:
+what they have to say goes into the widget.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import anywidget
+from traitlets import Bool, List, Unicode
+
+from jupyter_slurm.api import Api
+from jupyter_slurm.card import duration, headline, moment, symbol
+from jupyter_slurm.errors import JupyterSlurmError
+from jupyter_slurm.magics.table import Table
+from jupyter_slurm.wire import Job, JobState, QueueEntry, Stream
+
+_EVERYONE_EVERY_S = 10.0
+_MINE_EVERY_S = 15.0
+_SHOWN_FOR_S = 75.0
+"""A browser says every 30 s that it shows the widget; a closed tab says nothing."""
+_LOG_BYTES = 16_384
+_RETRY_S = 10.0
+
+Row = dict[str, str | bool]
+
+
+class QueueWidget(anywidget.AnyWidget):
+    """My jobs, or everybody's, with buttons: cancel, hold, release, logs."""
+
+    _esm = Path(__file__).with_name("queue_widget.js")
+
+    rows: List[Row] = List().tag(sync=True)
+    everyone = Bool(False).tag(sync=True)
+    message = Unicode("").tag(sync=True)
+    log = Unicode("").tag(sync=True)
+    log_of = Unicode("").tag(sync=True)
+
+    def __init__(self, api: Api, cluster: str | None) -> None:
+        super().__init__()
+        self._api = api
+        self._cluster = cluster
+        self._shown_s = float("-inf")
+        self._wake = threading.Event()
+        self._lock = threading.Lock()
+        self._thread: threading.Thread | None = None
+        self.on_msg(self._on_message)
+        self.observe(lambda _: self._wake.set(), names="everyone")
+        # ipykernel 7.4 sends a reply to the shell that last sent: a click waits for a busy cell.
+        # In its default subshell it is answered at once (ipykernel/comm/comm.py).
+        if hasattr(self.comm, "_reply_subshell_for"):
+            self.comm._reply_subshell_for = lambda _data, default: default
+        self._refresh()
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> Any:
+        """The widget, and the same rows for who has no widgets."""
+        found = super()._repr_mimebundle_(**kwargs)
+        data, metadata = found if isinstance(found, tuple) else (found or {}, {})
+        table = self.table()
+        return {**data, "text/html": table._repr_html_(), "text/plain": table.text}, metadata
+
+    def table(self) -> Table:
+        """What it shows now."""
+        columns = ("id", "name", "user", "partition", "state", "where", "note")
+        values = tuple(tuple(str(row[column]) for column in columns) for row in self.rows)
+        return Table(tuple(map(str.capitalize, columns)), values, caption=self.message)
+
+    def _on_message(self, _widget: object, content: dict[str, Any], _buffers: object) -> None:
+        match content:
+            case {"do": "shown"}:
+                self._shown()
+            case {"do": "hidden"}:
+                self._shown_s = float("-inf")
+            case {"do": ("cancel" | "hold" | "release") as verb, "id": str(job_id)}:
+                self._try(lambda: self._steer(verb, job_id))
+            case {"do": "log", "id": str(job_id)}:
+                self._try(lambda: self._show_log(job_id))
+            case _:
+                pass
+
+    def _shown(self) -> None:
+        self._shown_s = time.monotonic()
+        with self._lock:
+            if self._thread is None:
+                self._thread = threading.Thread(
+                    target=self._keep, name="jupyter-slurm queue", daemon=True
+                )
+                self._thread.start()
+
+    def _keep(self) -> None:
+        while self._is_shown():
+            ok = self._refresh()
+            self._wake.wait(_RETRY_S if not ok else self._interval_s())
+            self._wake.clear()
+
+    def _is_shown(self) -> bool:
+        with self._lock:
+            shown = time.monotonic() - self._shown_s < _SHOWN_FOR_S
+            if not shown:
+                self._thread = None
+            return shown
+
+    def _interval_s(self) -> float:
+        return _EVERYONE_EVERY_S if self.everyone else _MINE_EVERY_S
+
+    def _refresh(self) -> bool:
+        def read() -> None:
+            now_s = time.time()
+            if self.everyone:
+                entries = self._api.queue(self._cluster)
+                self.rows = [_row_of_entry(entry, now_s) for entry in entries]
+            else:
+                self.rows = [_row_of_job(job, now_s) for job in self._api.jobs(self._cluster)]
+            self.message = f"as of {moment(now_s, now_s)}" if self.rows else "No jobs."
+
+        return self._try(read)
+
+    def _steer(self, verb: str, job_id: str) -> None:
+        call: Callable[[str], Job] = getattr(self._api, verb)
+        job = call(job_id)
+        self._refresh()
+        self.message = f"{verb}: {job.id} is {job.state}"
+
+    def _show_log(self, job_id: str) -> None:
+        """The end of it; the whole comes into a cell by `%slurm attach`."""
+        chunk = self._api.logs(job_id, budget_bytes=_LOG_BYTES)
+        self.log = "".join(one.text for one in chunk.outputs if isinstance(one, Stream))
+        self.log_of = f"{job_id} ({chunk.job.state}); into a cell: %slurm attach {job_id}"
+
+    def _try(self, call: Callable[[], None]) -> bool:
+        try:
+            call()
+        except JupyterSlurmError as exc:
+            self.message = str(exc)
+            return False
+        except Exception as exc:  # noqa: BLE001 - in a thread nobody else would hear of it
+            self.message = f"Unexpected: {exc!r}"
+            return False
+        return True
+
+
+def _row_of_job(job: Job, now_s: float) -> Row:
+    return {
+        "id": job.id,
+        "name": job.name,
+        "user": "",
+        "partition": job.partition or "",
+        "state": f"{symbol(job.state)} {headline(job, now_s)}",
+        "where": ", ".join(job.nodes),
+        "note": job.why or "",
+        "live": not job.state.final,
+        "held": job.state is JobState.PENDING and "Held" in (job.reason or ""),
+        "ours": True,
+    }
+
+
+def _row_of_entry(entry: QueueEntry, now_s: float) -> Row:
+    waits = entry.why or entry.reason or ""
+    if entry.start_estimate_s is not None:
+        waits += f" Starts about {moment(entry.start_estimate_s, now_s)}."
+    lasted = f" for {duration(entry.elapsed_s)}" if entry.elapsed_s else ""
+    return {
+        "id": entry.id or entry.slurm_id,
+        "name": entry.name,
+        "user": entry.user,
+        "partition": entry.partition,
+        "state": entry.state + lasted,
+        "where": entry.nodes or "",
+        "note": waits if not entry.nodes else "",
+        "live": True,
+        "held": "Held" in (entry.reason or ""),
+        "ours": entry.id is not None,
+    }

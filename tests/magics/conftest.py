@@ -1,0 +1,42 @@
+"""Shells with the magics loaded, over an Api in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.magics.fake import FakeApi
+from tests.magics.shell import Shell, make_shell
+
+
+@pytest.fixture
+def jupyter_dirs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Nothing of the person who runs the tests is read or written."""
+    for name in ("DATA", "CONFIG", "RUNTIME"):
+        monkeypatch.setenv(f"JUPYTER_{name}_DIR", str(tmp_path / name.lower()))
+    monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
+    monkeypatch.delenv("JPY_SESSION_NAME", raising=False)
+    return tmp_path
+
+
+@pytest.fixture
+def api(jupyter_dirs: Path) -> FakeApi:
+    return FakeApi(jupyter_dirs)
+
+
+@pytest.fixture
+def shell(api: FakeApi, monkeypatch: pytest.MonkeyPatch) -> Iterator[Shell]:
+    """As in a notebook."""
+    for made in make_shell(monkeypatch, notebook=True):
+        made.session.api = api
+        yield made
+
+
+@pytest.fixture
+def terminal(api: FakeApi, monkeypatch: pytest.MonkeyPatch) -> Iterator[Shell]:
+    """As in a terminal."""
+    for made in make_shell(monkeypatch, notebook=False):
+        made.session.api = api
+        yield made

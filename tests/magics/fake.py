@@ -1,0 +1,341 @@
+"""A small Api in memory, for tests of the front end alone; it says so: its cluster is `fake`.
+
+Cells are run in a thread of this process: `print`, `display(data, display_id)`, `update`, `clear`
+write records, `linger()` waits until the job is cancelled or told to `finish`. Variables go through
+real files. What only a cluster can show is tested on a real one (test_real.py).
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from jupyter_slurm.errors import NotFoundError, RequestError, SubmitError
+from jupyter_slurm.jobs.variables import digest_file, read_variables, write_variables
+from jupyter_slurm.wire import (
+    Changes,
+    Check,
+    ClearOutput,
+    Cluster,
+    ClusterInfo,
+    CommandOutput,
+    DisplayData,
+    ErrorOutput,
+    ExecuteResult,
+    Job,
+    JobSpec,
+    JobState,
+    LogChunk,
+    Output,
+    Partition,
+    Preview,
+    QueueEntry,
+    Result,
+    Stream,
+    UpdateDisplayData,
+)
+
+
+class FakeApi:
+    """Satisfies `Api` as far as front ends use it; `calls` says what was called, in order."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.calls: list[str] = []
+        self.specs: dict[str, JobSpec] = {}
+        self.refuse: str | None = None
+        self.command_output = CommandOutput(argv=(), returncode=0, stdout="", stderr="")
+        self._jobs: dict[str, Job] = {}
+        self._outputs: dict[str, list[Output]] = {}
+        self._results: dict[str, Result] = {}
+        self._lingering: dict[str, threading.Event] = {}
+        self._revision = 0
+        self._changed = threading.Condition()
+
+    # --- what a test does to it ---
+
+    def emit(self, job_id: str, output: Output) -> None:
+        with self._changed:
+            self._outputs[job_id].append(output)
+            self._changed.notify_all()
+
+    def change(self, job_id: str, **fields: Any) -> Job:
+        with self._changed:
+            self._revision += 1
+            changed = msgspec.structs.replace(self._jobs[job_id], revision=self._revision, **fields)
+            self._jobs[job_id] = changed
+            self._changed.notify_all()
+            return changed
+
+    def finish(self, job_id: str) -> None:
+        self._lingering[job_id].set()
+
+    def until(self, what: Callable[[FakeApi], bool], timeout_s: float = 10.0) -> None:
+        with self._changed:
+            assert self._changed.wait_for(lambda: what(self), timeout_s)
+
+    def kill(self, job_id: str, state: JobState, why: str, advice: str | None = None) -> None:
+        """Slurm ends it: no result of its own."""
+        self._results[job_id] = Result(job=self._jobs[job_id], status="none")
+        now_s = time.time()
+        self.change(job_id, state=state, why=why, advice=advice, ended_s=now_s)
+
+    # --- Api ---
+
+    def clusters(self) -> list[Cluster]:
+        return [
+            Cluster(
+                name="fake",
+                host=None,
+                runtime="none",
+                origin="tests",
+                default=True,
+                images=("python:3.11",),
+            ),
+            Cluster(name="other", host="far", runtime="none", origin="tests", default=False),
+        ]
+
+    def cluster_info(self, cluster: str | None = None) -> ClusterInfo:
+        partition = Partition(
+            name="gpu", default=True, up=True, limit_s=3600, nodes=2, idle_nodes=1, gpus=8
+        )
+        return ClusterInfo(
+            name=cluster or "fake",
+            slurm_version="22.05.8",
+            partitions=(partition,),
+            accounting=True,
+            accounts=("physics",),
+            qos=("normal",),
+            asked_s=time.time(),
+        )
+
+    def doctor(self, cluster: str | None = None) -> list[Check]:
+        return [
+            Check(ok=True, sentence=f"{cluster or 'fake'} answers."),
+            Check(ok=False, sentence="No GPUs.", hint="Ask for some."),
+        ]
+
+    def submit(self, spec: JobSpec) -> Job:
+        self.calls.append("submit")
+        if self.refuse:
+            raise SubmitError(self.refuse)
+        self.specs[spec.id] = spec
+        self._revision += 1
+        now_s = time.time()
+        job = Job(
+            id=spec.id,
+            cluster=spec.cluster or "fake",
+            name=spec.name,
+            kind=spec.kind,
+            state=JobState.RUNNING,
+            revision=self._revision,
+            slurm_id=str(100 + len(self.specs)),
+            created_s=now_s,
+            state_since_s=now_s,
+            started_s=now_s,
+            nodes=("n1",),
+            fingerprint=spec.fingerprint,
+            notebook=spec.notebook,
+            names_out=spec.names_out,
+        )
+        with self._changed:
+            self._jobs[spec.id] = job
+            self._outputs[spec.id] = []
+            self._lingering[spec.id] = threading.Event()
+            self._changed.notify_all()
+        inputs = read_variables(Path(spec.inputs), None) if spec.inputs else {}
+        threading.Thread(target=self._run, args=(spec, inputs), daemon=True).start()
+        return job
+
+    def preview(self, spec: JobSpec) -> Preview:
+        return Preview(
+            cluster="fake",
+            script=f"#!/bin/sh\n# {spec.name}",
+            sbatch=("sbatch", *(f"--{key}={value}" for key, value in spec.options.items())),
+            job_dir="/jobs/x",
+            files=("cell.py",),
+        )
+
+    def attachable(self, fingerprint: str) -> Job | None:
+        for job in reversed(self._jobs.values()):
+            if job.fingerprint == fingerprint:
+                return None if job.state.final and job.delivered else job
+        return None
+
+    def job(self, job_id: str) -> Job:
+        for job in self._jobs.values():
+            if job_id in (job.id, job.slurm_id):
+                return job
+        raise NotFoundError(f"There is no job {job_id}.")
+
+    def jobs(self, cluster: str | None = None) -> list[Job]:
+        return [job for job in reversed(self._jobs.values()) if cluster in (None, job.cluster)]
+
+    def changes(self, revision: int = 0, wait_s: float = 0.0) -> Changes:
+        with self._changed:
+            self._changed.wait_for(lambda: self._revision > revision, wait_s)
+            changed = tuple(job for job in self._jobs.values() if job.revision > revision)
+            return Changes(revision=self._revision, jobs=changed)
+
+    def logs(
+        self,
+        job_id: str,
+        cursor: str = "",
+        wait_s: float = 0.0,
+        budget_bytes: int | None = 262_144,
+    ) -> LogChunk:
+        at, revision = map(int, cursor.split(".")) if cursor else (0, 0)
+        with self._changed:
+            self._changed.wait_for(
+                lambda: (
+                    len(self._outputs[job_id]) > at
+                    or self._jobs[job_id].revision > revision
+                    or self._jobs[job_id].state.final
+                ),
+                wait_s,
+            )
+            job, outputs = self._jobs[job_id], list(self._outputs[job_id][at:])
+        kept, skipped_bytes = within(outputs, budget_bytes)
+        return LogChunk(
+            job=job,
+            outputs=tuple(kept),
+            cursor=f"{at + len(outputs)}.{job.revision}",
+            skipped_bytes=skipped_bytes,
+            end=job.state.final,
+        )
+
+    def result(self, job_id: str) -> Result:
+        self.calls.append("result")
+        result = self._results[job_id]
+        return msgspec.structs.replace(result, job=self._jobs[job_id])
+
+    def delivered(self, job_id: str) -> Job:
+        self.calls.append("delivered")
+        return self.change(job_id, delivered=True)
+
+    def cancel(self, job_id: str) -> Job:
+        self.calls.append("cancel")
+        job = self.job(job_id)
+        self.change(job.id, cancel_requested_s=time.time())
+        self.kill(job.id, JobState.CANCELLED, "It was cancelled by you.")
+        return self.job(job.id)
+
+    def hold(self, job_id: str) -> Job:
+        return self.change(job_id, reason="JobHeldUser")
+
+    def release(self, job_id: str) -> Job:
+        return self.change(job_id, reason=None)
+
+    def requeue(self, job_id: str) -> Job:
+        raise RequestError(f"Job {job_id} cannot be requeued.")
+
+    def why(self, job_id: str) -> Job:
+        return self.change(self.job(job_id).id, why="It waits for a node.")
+
+    def forget(self, job_id: str) -> None:
+        del self._jobs[self.job(job_id).id]
+
+    def queue(self, cluster: str | None = None) -> list[QueueEntry]:
+        return [
+            QueueEntry(
+                slurm_id="900",
+                state="PENDING",
+                name="<b>their job</b>\x1b[31m",
+                user="ana",
+                partition="gpu",
+                reason="Resources",
+                why="It waits for free nodes.",
+            )
+        ]
+
+    def command(self, argv: list[str], cluster: str | None = None) -> CommandOutput:
+        self.calls.append(" ".join(argv))
+        return msgspec.structs.replace(self.command_output, argv=tuple(argv))
+
+    def status(self) -> Any:
+        raise NotImplementedError
+
+    # --- the job ---
+
+    def _run(self, spec: JobSpec, inputs: dict[str, object]) -> None:
+        space = {"__name__": "__main__", **self._tools(spec.id), **inputs}
+        try:
+            exec(compile(spec.code, f"slurm cell {spec.id}", "exec"), space)
+        except BaseException as exc:
+            lines = tuple(traceback.format_exc().splitlines())
+            error = ErrorOutput(ename=type(exc).__name__, evalue=str(exc), traceback=lines)
+            self.emit(spec.id, error)
+            self._end(spec, JobState.FAILED, 1, error=error)
+            return
+        self._end(spec, JobState.COMPLETED, 0, space=space)
+
+    def _end(
+        self,
+        spec: JobSpec,
+        state: JobState,
+        exit_code: int,
+        *,
+        space: dict[str, Any] | None = None,
+        error: ErrorOutput | None = None,
+    ) -> None:
+        if self._jobs[spec.id].state.final:
+            return
+        there = [name for name in spec.names_out if space and name in space]
+        path = self.folder / f"{spec.id}.out"
+        if there and space is not None:
+            write_variables(path, there, space)
+        self._results[spec.id] = Result(
+            job=self._jobs[spec.id],
+            status="error" if error else "ok",
+            ename=error.ename if error else None,
+            evalue=error.evalue if error else None,
+            traceback=error.traceback if error else (),
+            variables=str(path) if there else None,
+            digest=digest_file(path) if there else None,
+            names=tuple(there),
+            failed={}
+            if error
+            else {name: "the cell did not set it" for name in spec.names_out if name not in there},
+        )
+        self.change(spec.id, state=state, exit_code=exit_code, ended_s=time.time())
+
+    def _tools(self, job_id: str) -> dict[str, Any]:
+        def show(data: dict[str, Any], display_id: str | None = None) -> None:
+            self.emit(job_id, DisplayData(data=data, display_id=display_id))
+
+        def update(data: dict[str, Any], display_id: str) -> None:
+            self.emit(job_id, UpdateDisplayData(data=data, display_id=display_id))
+
+        def write(*words: object, end: str = "\n", name: Any = "stdout") -> None:
+            text = " ".join(map(str, words)) + end
+            self.emit(job_id, Stream(name=name, text=text))
+
+        return {
+            "print": write,
+            "display": show,
+            "update": update,
+            "clear": lambda wait=False: self.emit(job_id, ClearOutput(wait=wait)),
+            "value": lambda text: self.emit(job_id, ExecuteResult(data={"text/plain": text})),
+            "linger": lambda: self._lingering[job_id].wait(60),
+        }
+
+
+def within(outputs: list[Output], budget_bytes: int | None) -> tuple[list[Output], int]:
+    """The newest stream text that fits, all else; and how much was left out."""
+    left = float("inf") if budget_bytes is None else budget_bytes
+    kept: list[Output] = []
+    skipped_bytes = 0
+    for output in reversed(outputs):
+        if isinstance(output, Stream):
+            left -= len(output.text)
+            if left < 0:
+                skipped_bytes += len(output.text)
+                continue
+        kept.append(output)
+    return kept[::-1], skipped_bytes

@@ -1,0 +1,101 @@
+"""A real IPython shell for tests, without a kernel: what it printed and showed is kept.
+
+Own shells, not IPython's singleton: `get_ipython` of the front end is pointed at it for a test.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import io
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from IPython.core.displaypub import DisplayPublisher
+from IPython.core.interactiveshell import ExecutionResult, InteractiveShell
+from traitlets.config import Config
+
+from jupyter_slurm.magics import extension
+from jupyter_slurm.magics.session import Session
+
+
+@dataclass
+class Shown:
+    """One display, or one change of a display."""
+
+    data: dict[str, Any]
+    display_id: str | None
+    update: bool
+
+
+class KeepingPublisher(DisplayPublisher):
+    """Keeps what is published instead of printing it."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.shown: list[Shown] = []
+        self.cleared: list[bool] = []
+
+    def publish(self, data, metadata=None, source=None, *, transient=None, update=False, **_):  # type: ignore[no-untyped-def]
+        self.shown.append(Shown(data, (transient or {}).get("display_id"), update))
+
+    def clear_output(self, wait: bool = False) -> None:
+        self.cleared.append(wait)
+
+
+@dataclass
+class Ran:
+    """What a cell gave."""
+
+    outcome: ExecutionResult
+    out: str
+    err: str
+    shown: list[Shown] = field(default_factory=list)
+
+    @property
+    def error(self) -> BaseException | None:
+        raised = self.outcome.error_before_exec or self.outcome.error_in_exec
+        assert raised is None or isinstance(raised, BaseException)
+        return raised
+
+    def last(self, display_id: str) -> Shown:
+        return [one for one in self.shown if one.display_id == display_id][-1]
+
+
+class Shell:
+    """Runs cells; `session` is the magics' own."""
+
+    def __init__(self, ip: InteractiveShell) -> None:
+        self.ip = ip
+
+    @property
+    def session(self) -> Session:
+        session = self.ip.magics_manager.registry["SlurmMagics"].session
+        assert isinstance(session, Session)
+        return session
+
+    def run(self, cell: str) -> Ran:
+        publisher = self.ip.display_pub
+        assert isinstance(publisher, KeepingPublisher)
+        publisher.shown = []
+        out, err = io.StringIO(), io.StringIO()
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            outcome = self.ip.run_cell(cell)
+        return Ran(outcome, out.getvalue(), err.getvalue(), publisher.shown)
+
+
+def make_shell(monkeypatch: pytest.MonkeyPatch, *, notebook: bool) -> Iterator[Shell]:
+    """`notebook`: it passes for one whose displays can be changed."""
+    ip = InteractiveShell(config=Config({"HistoryManager": {"enabled": False}}))
+    ip.display_pub = KeepingPublisher(shell=ip)
+    ip.colors = "nocolor"
+    if notebook:
+        ip.kernel = object()
+    monkeypatch.setattr(InteractiveShell, "_instance", ip)
+    extension.load(ip)
+    yield Shell(ip)
+    extension.unload(ip)
+    atexit.unregister(ip.atexit_operations)
+    ip.atexit_operations()

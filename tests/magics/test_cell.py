@@ -1,0 +1,240 @@
+"""`%%slurm`: from the cell to its job and back."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+
+import pytest
+from IPython.core.error import UsageError
+
+from jupyter_slurm.errors import CellFailed, NotFoundError, SubmitError, VariableError
+from jupyter_slurm.job import JobHandle
+from jupyter_slurm.magics.cell import Detached
+from jupyter_slurm.places import spool_dir
+from jupyter_slurm.wire import JobKind, JobState
+from tests.magics.fake import FakeApi
+from tests.magics.shell import Shell
+
+
+def only_job(api: FakeApi) -> str:
+    (job,) = api.jobs()
+    return job.id
+
+
+def test_a_variable_goes_in_and_another_comes_back(shell: Shell, api: FakeApi) -> None:
+    shell.ip.user_ns["data"] = [1, 2, 3]
+    ran = shell.run("%%slurm --in data --out total\ntotal = sum(data)")
+    assert ran.error is None
+    assert shell.ip.user_ns["total"] == 6
+    assert api.calls == ["submit", "result", "delivered"]
+
+
+def test_the_card_is_one_display_that_ends_with_the_final_state(shell: Shell, api: FakeApi) -> None:
+    ran = shell.run("%%slurm\n1")
+    cards = [one for one in ran.shown if one.display_id == f"slurm-card-{only_job(api)}"]
+    assert [card.update for card in cards] == [False] + [True] * (len(cards) - 1)
+    assert "COMPLETED" in cards[-1].data["text/html"]
+
+
+def test_a_failed_cell_raises_with_the_remote_traceback(shell: Shell) -> None:
+    ran = shell.run("%%slurm\ndef f():\n    return 1 / 0\nf()")
+    assert isinstance(ran.error, CellFailed)
+    assert "ZeroDivisionError" in str(ran.error)
+    assert any("return 1 / 0" in line or "line 2" in line for line in ran.error.traceback)
+    assert "magics/cell.py" not in ran.out  # not the way through this package
+
+
+def test_no_raise_lets_the_notebook_go_on(shell: Shell) -> None:
+    assert shell.run("%%slurm --no-raise\n1 / 0").error is None
+
+
+def test_a_name_that_was_not_sent_is_hinted_at(shell: Shell) -> None:
+    shell.ip.user_ns["data"] = 1
+    assert "--in data" in str(shell.run("%%slurm\ndata + 1").error)
+
+
+def test_a_variable_that_did_not_come_back_fails_the_cell(shell: Shell) -> None:
+    ran = shell.run("%%slurm --out good,missing\ngood = 1")
+    assert isinstance(ran.error, VariableError)
+    assert "missing" in str(ran.error)
+    assert shell.ip.user_ns["good"] == 1
+
+
+def test_what_slurm_did_is_the_error(shell: Shell, api: FakeApi) -> None:
+    killed = threading.Thread(target=_kill_first, args=(api,))
+    killed.start()
+    ran = shell.run("%%slurm\nlinger()")
+    killed.join()
+    assert isinstance(ran.error, CellFailed)
+    assert "It used more memory than it had." in str(ran.error)
+    assert "Ask for more" in str(ran.error)
+
+
+def _kill_first(api: FakeApi) -> None:
+    api.until(lambda a: bool(a.jobs()))
+    api.kill(
+        only_job(api),
+        JobState.OUT_OF_MEMORY,
+        "It used more memory than it had.",
+        "Ask for more with --mem.",
+    )
+
+
+def test_a_line_that_cannot_be_is_one_line_and_nothing_is_submitted(
+    shell: Shell, api: FakeApi
+) -> None:
+    ran = shell.run("%%slurm --tiem 30m\n1")
+    assert isinstance(ran.error, UsageError)
+    assert "--time" in str(ran.error)
+    assert "\n" not in str(ran.error)
+    assert api.calls == []
+
+
+def test_a_refused_job_leaves_no_variables_behind(shell: Shell, api: FakeApi) -> None:
+    api.refuse = "sbatch: error: Invalid account"
+    shell.ip.user_ns["data"] = 1
+    assert isinstance(shell.run("%%slurm --in data\n1").error, SubmitError)
+    assert list(spool_dir().iterdir()) == []
+
+
+def test_a_variable_that_does_not_exist_is_named_before_anything_is_sent(
+    shell: Shell, api: FakeApi
+) -> None:
+    shell.ip.user_ns["data"] = 1
+    ran = shell.run("%%slurm --in dta\n1")
+    assert isinstance(ran.error, VariableError)
+    assert "data" in str(ran.error)
+    assert api.calls == []
+
+
+def test_braces_are_values_of_this_notebook_and_dollars_are_not(shell: Shell, api: FakeApi) -> None:
+    shell.ip.user_ns.update(text="it's 5 $HOME", HOME="no", x=2)
+    ran = shell.run("%%slurm --comment {text} --env 'A=$HOME' --env B={{x}} --name n{x}\n1")
+    assert ran.error is None
+    (spec,) = api.specs.values()
+    assert spec.options["comment"] == "it's 5 $HOME"
+    assert spec.env == {"A": "$HOME", "B": "{x}"}
+    assert spec.name == "n2"
+
+
+def test_the_cells_text_arrives_unchanged(shell: Shell, api: FakeApi) -> None:
+    code = "s = '{x} $HOME `id` \\\\ é'\n\n\n# end  \n"
+    shell.run(f"%%slurm\n{code}")
+    (spec,) = api.specs.values()
+    assert spec.code == code
+
+
+def test_dry_run_shows_and_submits_nothing(shell: Shell, api: FakeApi) -> None:
+    ran = shell.run("%%slurm --dry-run --gpus 1\n1")
+    assert "sbatch --gpus=1" in ran.out
+    assert api.calls == []
+
+
+def test_detach_gives_a_handle_and_a_card_at_once(shell: Shell, api: FakeApi) -> None:
+    ran = shell.run("%%slurm --detach --out x\nlinger()\nx = 5")
+    handle = ran.outcome.result
+    assert isinstance(handle, JobHandle)
+    assert handle.state is JobState.RUNNING
+    assert ran.last(f"slurm-card-{handle.id}").update is False
+    with pytest.raises(TimeoutError):
+        handle.wait(timeout_s=0.01)
+    api.finish(handle.id)
+    assert handle.result() == {"x": 5}
+    assert "delivered" in api.calls
+
+
+def test_a_handle_can_be_awaited_in_a_running_loop(shell: Shell, api: FakeApi) -> None:
+    shell.run("%%slurm --detach --out x\nx = 5")
+    handle = JobHandle(api, api.jobs()[0])
+
+    async def wait() -> dict[str, object]:
+        return await handle
+
+    assert asyncio.run(wait()) == {"x": 5}
+
+
+def test_a_cell_runs_inside_a_running_event_loop(shell: Shell) -> None:
+    async def run() -> str:
+        return shell.run("%%slurm\nprint('there')").out
+
+    assert asyncio.run(run()) == "there\n"
+
+
+def test_a_handle_has_the_output_and_the_error(shell: Shell, api: FakeApi) -> None:
+    shell.run("%%slurm --detach\nprint('before')\n1 / 0")
+    handle = JobHandle(api, api.jobs()[0])
+    with pytest.raises(CellFailed):
+        handle.result()
+    assert handle.output == "before\n"
+
+
+def test_the_same_cell_again_attaches_to_its_job_and_says_so(shell: Shell, api: FakeApi) -> None:
+    cell = "%%slurm --out x\nprint('hello')\nlinger()\nx = 1"
+    shell.run(cell.replace("--out x", "--out x --detach"))
+    api.finish(only_job(api))
+    ran = shell.run(cell)
+    assert "attached" in ran.out
+    assert "hello" in ran.out
+    assert shell.ip.user_ns["x"] == 1
+    assert api.calls.count("submit") == 1
+
+
+def test_fresh_submits_another(shell: Shell, api: FakeApi) -> None:
+    shell.run("%%slurm --detach\nlinger()")
+    shell.run("%%slurm --detach --fresh\nlinger()")
+    assert api.calls.count("submit") == 2
+
+
+def test_a_cell_that_was_shown_to_its_end_runs_anew(shell: Shell, api: FakeApi) -> None:
+    shell.run("%%slurm\n1")
+    shell.run("%%slurm\n1")
+    assert api.calls.count("submit") == 2
+
+
+def test_a_cancelled_job_is_not_attached_to(shell: Shell, api: FakeApi) -> None:
+    shell.run("%%slurm --detach\nlinger()")
+    shell.run(f"%slurm cancel {only_job(api)}")
+    shell.run("%%slurm --detach\nlinger()")
+    assert api.calls.count("submit") == 2
+
+
+def test_attach_without_a_job_submits_nothing(shell: Shell, api: FakeApi) -> None:
+    assert isinstance(shell.run("%%slurm --attach\n1").error, NotFoundError)
+    assert api.calls == []
+
+
+def test_attach_brings_output_variables_and_error_of_a_job_that_ended(
+    shell: Shell, api: FakeApi
+) -> None:
+    shell.run("%%slurm --detach --out x\nprint('hello')\ndisplay({'image/png': 'AA'}, 'p')\nx = 1")
+    JobHandle(api, api.jobs()[0]).wait()
+    ran = shell.run("%slurm attach")
+    assert ran.out == "hello\n"
+    assert ran.last(f"slurm-{only_job(api)}-p").data == {"image/png": "AA"}
+    assert shell.ip.user_ns["x"] == 1
+
+
+def test_sbatch_submits_the_text_as_written_and_does_not_wait(shell: Shell, api: FakeApi) -> None:
+    ran = shell.run("%%sbatch --gpus 1\n#!/bin/bash\n#SBATCH --time=1\nhostname\n")
+    assert isinstance(ran.outcome.result, JobHandle)
+    (spec,) = api.specs.values()
+    assert spec.kind is JobKind.SCRIPT
+    assert spec.code == "#!/bin/bash\n#SBATCH --time=1\nhostname\n"
+    assert spec.options == {"gpus": "1"}
+
+
+def test_settings_and_use_come_before_the_line(shell: Shell, api: FakeApi) -> None:
+    shell.run("%config SlurmMagics.default_options = '--gpus 1 --time 1h'")
+    shell.run("%%slurm --time 2h --detach\n1")
+    shell.run("%slurm use other --partition gpu")
+    shell.run("%%slurm --detach\n2")
+    first, second = api.specs.values()
+    assert first.options == {"gpus": "1", "time": "02:00:00"}
+    assert (second.cluster, second.options) == ("other", {"partition": "gpu"})
+
+
+def test_detached_looks_like_an_interrupt_and_says_how_to_come_back() -> None:
+    told = Detached("job x goes on")
+    assert isinstance(told, KeyboardInterrupt)
+    assert told._render_traceback_() == ["KeyboardInterrupt: job x goes on"]

@@ -1,0 +1,132 @@
+"""Output in the cell: its order, its size, its pace."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jupyter_slurm.magics.replay import Pace, condense
+from jupyter_slurm.wire import (
+    ClearOutput,
+    DisplayData,
+    ErrorOutput,
+    Output,
+    Stream,
+    UpdateDisplayData,
+)
+from tests.magics.shell import Shell
+
+
+def text(value: str) -> dict[str, Any]:
+    return {"text/plain": value}
+
+
+def out(value: str) -> Stream:
+    return Stream(name="stdout", text=value)
+
+
+def test_text_of_one_stream_is_joined_and_order_between_streams_is_kept() -> None:
+    err = Stream(name="stderr", text="x")
+    assert condense([out("a"), out("b"), err, out("c")]) == [out("ab"), err, out("c")]
+
+
+def test_of_several_updates_of_a_display_the_last_is_kept() -> None:
+    updates: list[Output] = [UpdateDisplayData(data=text(str(n)), display_id="p") for n in range(9)]
+    shown = DisplayData(data=text("0"), display_id="p")
+    assert condense([shown, *updates]) == [shown, updates[-1]]
+
+
+def test_an_update_between_two_showings_of_a_display_is_kept() -> None:
+    shown = DisplayData(data=text("0"), display_id="p")
+    first = UpdateDisplayData(data=text("1"), display_id="p")
+    second = UpdateDisplayData(data=text("2"), display_id="p")
+    assert condense([shown, first, shown, second]) == [shown, first, shown, second]
+
+
+def test_what_is_cleared_at_once_is_left_out_but_never_an_error() -> None:
+    error = ErrorOutput(ename="E", evalue="")
+    clear = ClearOutput(wait=True)
+    assert condense([out("a"), error, clear, out("b")]) == [error, clear, out("b")]
+
+
+@given(st.lists(st.sampled_from(["a", "b\n", "\r", "é"]), max_size=50))
+def test_no_text_is_lost_in_joining(parts: list[str]) -> None:
+    joined = condense([out(part) for part in parts])
+    assert "".join(one.text for one in joined if isinstance(one, Stream)) == "".join(parts)
+
+
+def test_the_pace_lets_a_burst_through_and_then_ten_messages_a_second() -> None:
+    now_s = 0.0
+    pace = Pace(clock=lambda: now_s)
+    sent = 0
+    while now_s < 10:
+        if pause_s := pace.pause_s():
+            now_s += pause_s + 1e-9
+        else:
+            pace.spend(10)
+            sent += 1
+    assert 100 <= sent <= 125
+
+
+def test_the_pace_of_bytes_stays_far_below_what_the_server_drops() -> None:
+    now_s = 0.0
+    pace = Pace(clock=lambda: now_s)
+    sent: list[tuple[float, int]] = []
+    while now_s < 30:
+        if pause_s := pace.pause_s():
+            now_s += pause_s + 1e-9
+        else:
+            pace.spend(100_000)
+            sent.append((now_s, 100_000))
+    for start_s, _ in sent:
+        in_window = sum(size for at_s, size in sent if start_s <= at_s < start_s + 3)
+        assert in_window < 3 * 1_000_000
+
+
+def test_streams_displays_and_values_appear_in_order(shell: Shell) -> None:
+    ran = shell.run(
+        "%%slurm\n"
+        "print('one')\n"
+        "print('two', name='stderr')\n"
+        "display({'text/plain': 'figure'}, 'f')\n"
+        "update({'text/plain': 'better'}, 'f')\n"
+        "value('42')\n"
+        "print('50%\\r100%')\n"
+    )
+    assert ran.error is None
+    assert ran.out == "one\n50%\r100%\n"
+    assert ran.err == "two\n"
+    displays = [one for one in ran.shown if not (one.display_id or "").startswith("slurm-card")]
+    job_id = shell.session.api.jobs()[0].id
+    assert [(one.data["text/plain"], one.display_id, one.update) for one in displays] == [
+        ("figure", f"slurm-{job_id}-f", False),
+        ("better", f"slurm-{job_id}-f", True),
+        ("42", None, False),
+    ]
+
+
+def test_too_much_text_becomes_its_last_lines_in_one_display(shell: Shell) -> None:
+    shell.session.settings.output_limit_bytes = 10_000
+    ran = shell.run("%%slurm\nfor n in range(5000):\n    print(f'line {n}')\n")
+    job_id = shell.session.api.jobs()[0].id
+    assert len(ran.out) <= 10_000
+    tail = ran.last(f"slurm-tail-{job_id}").data["text/plain"].split("\n")
+    assert "MB more" in tail[0]
+    assert tail[-2] == "line 4999"
+    assert len(tail) <= 43
+
+
+def test_a_job_that_clears_its_output_keeps_its_card_and_its_allowance(shell: Shell) -> None:
+    shell.session.settings.output_limit_bytes = 1000
+    ran = shell.run("%%slurm\nfor n in range(50):\n    clear(True)\n    print('x' * 99)\n")
+    job_id = shell.session.api.jobs()[0].id
+    cards = [one for one in ran.shown if one.display_id == f"slurm-card-{job_id}"]
+    assert sum(not card.update for card in cards) >= 2
+    assert not [one for one in ran.shown if (one.display_id or "").startswith("slurm-tail")]
+
+
+def test_text_that_cannot_be_encoded_is_still_shown(shell: Shell) -> None:
+    ran = shell.run("%%slurm\nprint('a\\ud800b\\0é')\n")
+    assert ran.out == "a?b\0é\n"

@@ -1,0 +1,173 @@
+"""The card: what is known is told, in three forms, and nothing that was typed is markup."""
+
+from __future__ import annotations
+
+import re
+from html.parser import HTMLParser
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jupyter_slurm.card import MIME, bundle, duration, html, plain, symbol
+from jupyter_slurm.wire import Job, JobKind, JobState, Problem, Usage
+
+NOW_S = 1_790_000_000.0
+
+
+def job(**fields: Any) -> Job:
+    known: dict[str, Any] = {
+        "id": "k3j9x2m1",
+        "cluster": "arandu",
+        "name": "fit",
+        "kind": JobKind.CELL,
+        "state": JobState.RUNNING,
+        "slurm_id": "123",
+        "created_s": NOW_S - 200,
+        "state_since_s": NOW_S - 125,
+    }
+    return Job(**{**known, **fields})
+
+
+class Text(HTMLParser):
+    """The words of a page, its tags counted."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.words: list[str] = []
+        self.depth = 0
+        self.tags: set[str] = set()
+        self.feed(page)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.add(tag)
+        self.depth += tag != "br"
+
+    def handle_endtag(self, tag: str) -> None:
+        self.depth -= 1
+
+    def handle_data(self, data: str) -> None:
+        self.words.append(data)
+
+    @property
+    def text(self) -> str:
+        return " ".join(self.words)
+
+
+def test_the_first_form_only_names_the_job() -> None:
+    assert bundle(job(), NOW_S)[MIME] == {"v": 1, "cluster": "arandu", "id": "k3j9x2m1"}
+
+
+def test_a_running_job_tells_where_since_when_and_how_long_it_may() -> None:
+    running = job(started_s=NOW_S - 125, limit_s=600, nodes=("n1",), partition="gpu", gpus=2)
+    for told in (Text(html(running, NOW_S)).text, plain(running, NOW_S)):
+        for part in ("RUNNING for 2 min 5 s", "k3j9x2m1", "123", "n1 (gpu)", "7 min 55 s left"):
+            assert part in told
+
+
+def test_a_waiting_job_tells_why_and_when_it_may_start() -> None:
+    waiting = job(
+        state=JobState.PENDING,
+        why="It waits for free GPUs.",
+        advice="Ask for fewer.",
+        start_estimate_s=NOW_S + 3600,
+    )
+    for told in (Text(html(waiting, NOW_S)).text, plain(waiting, NOW_S)):
+        for part in ("It waits for free GPUs.", "Ask for fewer.", "(in 1 h)"):
+            assert part in told
+
+
+def test_an_ended_job_tells_its_exit_memory_and_efficiency() -> None:
+    ended = job(
+        state=JobState.FAILED,
+        started_s=NOW_S - 100,
+        ended_s=NOW_S,
+        exit_code=3,
+        usage=Usage(
+            elapsed_s=100, cpu_s=150, cpus=2, peak_memory_mib=1536, memory_mib=2048, gpus=0
+        ),
+        names_out=("model",),
+    )
+    told = Text(html(ended, NOW_S)).text
+    for part in ("Exit 3", "1.5 GiB of 2.0 GiB asked for (75%)", "75% of 2 CPUs", "attach"):
+        assert part in told
+    assert "attach" not in html(msgspec.structs.replace(ended, delivered=True), NOW_S)
+
+
+def test_silence_of_the_cluster_is_told_with_its_reason() -> None:
+    unknown = job(
+        state=JobState.UNKNOWN,
+        problem=Problem(code="controller", message="slurmctld does not answer."),
+        problem_since_s=NOW_S - 60,
+    )
+    assert "slurmctld does not answer." in Text(html(unknown, NOW_S)).text
+
+
+def test_what_anybody_typed_is_text() -> None:
+    evil = "<script>alert(1)</script>&\"'"
+    nasty = job(
+        name=evil,
+        cluster=evil,
+        why=evil,
+        advice=evil * 20,
+        warning=evil,
+        nodes=(evil,),
+        partition=evil,
+        image=evil,
+        runtime=evil,
+        slurm_id=evil,
+    )
+    page = Text(html(nasty, NOW_S))
+    assert "script" not in page.tags
+    assert page.text.count(evil) >= 8
+
+
+@given(
+    state=st.sampled_from(list(JobState)),
+    texts=st.lists(st.none() | st.text(max_size=300), min_size=4, max_size=4),
+    times=st.lists(st.none() | st.floats(0, 4e9), min_size=4, max_size=4),
+    limit_s=st.none() | st.integers(0, 10**7),
+)
+def test_any_job_makes_a_whole_page_and_few_lines(
+    state: JobState, texts: list[str | None], times: list[float | None], limit_s: int | None
+) -> None:
+    any_job = job(
+        state=state,
+        why=texts[0],
+        advice=texts[1],
+        warning=texts[2],
+        partition=texts[3],
+        started_s=times[0],
+        ended_s=times[1],
+        start_estimate_s=times[2],
+        problem_since_s=times[3],
+        limit_s=limit_s,
+    )
+    page = Text(html(any_job, NOW_S))
+    assert page.depth == 0
+    assert page.tags <= {"table", "tr", "td", "b", "br", "span", "details", "summary"}
+    assert 1 <= len(plain(any_job, NOW_S).split("\n")) <= 3
+
+
+def test_text_form_cannot_steer_a_terminal() -> None:
+    assert "\x1b" not in plain(job(name="x", why="\x1b[31mred"), NOW_S)
+
+
+def test_colours_are_of_the_state_only_and_nothing_has_a_background_of_its_own() -> None:
+    page = html(job(limit_s=60, started_s=NOW_S - 30), NOW_S)
+    assert len(set(re.findall(r"#[0-9a-f]{6}", page))) == 1
+    assert set(re.findall(r"background:(\w+)", page)) == {"transparent", "currentColor"}
+
+
+@pytest.mark.parametrize("state", list(JobState))
+def test_every_state_has_a_symbol_and_its_word(state: JobState) -> None:
+    told = plain(job(state=state), NOW_S)
+    assert told.startswith(symbol(state))
+    assert state.value in told
+
+
+def test_durations_never_are_negative() -> None:
+    assert duration(-5) == "0 s"

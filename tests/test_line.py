@@ -1,0 +1,149 @@
+"""The words after `%%slurm`: what they mean, and what is refused."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jupyter_slurm.errors import RequestError
+from jupyter_slurm.line import OURS, Request, Reuse, expand, fingerprint, parse, spec, split
+from jupyter_slurm.slurm.options import OPTIONS
+from jupyter_slurm.wire import JobKind
+
+
+def test_options_of_sbatch_and_ours_mix_in_any_order() -> None:
+    request = parse(
+        split("--gpus 1 --image pytorch:22.11 --time=30m --in data --out model,losses -p gpu")
+    )
+    assert request.options == {"gpus": "1", "time": "00:30:00", "partition": "gpu"}
+    assert request.image == "pytorch:22.11"
+    assert request.names_in == ("data",)
+    assert request.names_out == ("model", "losses")
+
+
+def test_everything_of_ours_is_understood() -> None:
+    line = (
+        "--cluster c --image i --runtime none --module a/1,b --module c --in x,y --in x --out z "
+        "--detach --on-interrupt cancel --env 'A=b c' --env B= --mount /d:/data:ro --fresh "
+        "--dry-run --name my.job --no-raise"
+    )
+    assert parse(split(line)) == Request(
+        options={},
+        cluster="c",
+        image="i",
+        runtime="none",
+        modules=("a/1", "b", "c"),
+        names_in=("x", "y"),
+        names_out=("z",),
+        detach=True,
+        on_interrupt="cancel",
+        env={"A": "b c", "B": ""},
+        mounts=("/d:/data:ro",),
+        reuse=Reuse.FRESH,
+        dry_run=True,
+        name="my.job",
+        raise_on_failure=False,
+    )
+
+
+def test_none_of_our_options_hides_one_that_sbatch_lets_through() -> None:
+    clash = {name for name in OURS if name in OPTIONS and OPTIONS[name].reserved is None}
+    assert clash <= {"wait"}  # means the same there
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("--imgae x", "--image"),
+        ("--partitoin x", "--partition"),
+        ("--time soon", "--time"),
+        ("--image", "--image needs a value"),
+        ("--detach=1", "takes no value"),
+        ("print(1)", "Code goes below the line"),
+        ("--name 'a b'", "a b"),
+        ("--env novalue", "NAME=VALUE"),
+        ("--in 'a b'", "`a b` is not the name"),
+        ("--on-interrupt stop", "`detach` or `cancel`"),
+        ("--attach --fresh", "opposites"),
+        ("--comment 'open", "quot"),
+    ],
+)
+def test_a_line_that_cannot_be_names_the_word_and_the_remedy(line: str, told: str) -> None:
+    with pytest.raises(RequestError) as raised:
+        parse(split(line))
+    assert told in str(raised.value)
+
+
+def test_a_bad_value_is_not_answered_with_another_option() -> None:
+    with pytest.raises(RequestError) as raised:
+        parse(["--time=soon"])
+    assert "Did you mean" not in str(raised.value)
+
+
+def test_a_name_in_braces_becomes_its_value_and_stays_one_word() -> None:
+    words = split("--comment={text} --name fit-{seed}")
+    assert expand(words, {"text": "a 'b' $c\nd", "seed": 7}) == [
+        "--comment=a 'b' $c\nd",
+        "--name",
+        "fit-7",
+    ]
+
+
+def test_dollars_and_other_braces_stay_as_they_are() -> None:
+    words = ["--export=HOME=$HOME", "A={'a'}", '{"x":{"y":1}}', "{{x}}", "{}", "{1,2}"]
+    assert expand(words, {"x": 1}) == [*words[:3], "{x}", "{}", "{1,2}"]
+
+
+def test_an_unknown_name_in_braces_is_an_error_with_the_nearest_one() -> None:
+    with pytest.raises(RequestError) as raised:
+        expand(["{sede}"], {"seed": 7})
+    assert "Did you mean `seed`" in str(raised.value)
+    assert "{{sede}}" in str(raised.value)
+
+
+@given(st.text())
+def test_any_text_is_expanded_or_refused_and_never_changed_otherwise(text: str) -> None:
+    try:
+        (word,) = expand([text], {})
+    except RequestError:
+        return
+    assert word == text or "{{" in text
+
+
+@given(st.text())
+def test_any_line_is_parsed_or_refused(text: str) -> None:
+    with suppress(RequestError):
+        parse(split(text))
+
+
+def test_the_kind_follows_the_first_characters() -> None:
+    request = parse([])
+    assert spec(request, "1+1", job_id="aaaaaaaa").kind is JobKind.CELL
+    assert spec(request, "#!/bin/sh\n", job_id="aaaaaaaa").kind is JobKind.PROGRAM
+    script = spec(request, "#!/bin/sh\n", job_id="aaaaaaaa", kind=JobKind.SCRIPT)
+    assert script.kind is JobKind.SCRIPT
+
+
+def test_variables_are_refused_for_what_is_not_python() -> None:
+    with pytest.raises(RequestError, match="#!"):
+        spec(parse(["--in", "x"]), "#!/bin/sh", job_id="aaaaaaaa")
+
+
+@pytest.mark.parametrize(
+    ("notebook", "name"),
+    [(None, "cell"), ("/a/b/My Study (2).ipynb", "My-Study-2"), ("/a/§§.ipynb", "cell")],
+)
+def test_a_job_is_called_after_its_notebook(notebook: str | None, name: str) -> None:
+    assert spec(parse([]), "1", job_id="aaaaaaaa", notebook=notebook).name == name
+
+
+def test_the_fingerprint_is_the_cells_not_the_way_of_waiting() -> None:
+    def mark(line: str, code: str = "1", notebook: str | None = "n") -> str:
+        return fingerprint(parse(split(line)), code, notebook)
+
+    assert mark("--gpus 1 --time 30m") == mark("--time=00:30:00 --gpus=1 --detach --fresh")
+    others = [mark("--gpus 2"), mark("--gpus 1", "2"), mark("--gpus 1", notebook="m")]
+    assert len({mark("--gpus 1"), *others}) == 4
