@@ -58,11 +58,16 @@ def slurm(where: LocalStatus, *argv: str) -> str:
     ).stdout.strip()
 
 
-def wait_for_state(where: LocalStatus, job_id: str, wanted: str) -> None:
+def wait_until(happened: Callable[[], object]) -> None:
     deadline = time.monotonic() + 60
-    while (state := slurm(where, "squeue", "-h", "-t", "all", "-o", "%T", "-j", job_id)) != wanted:
-        assert time.monotonic() < deadline, f"{state}, not {wanted}"
+    while not happened():
+        assert time.monotonic() < deadline
         time.sleep(0.05)
+
+
+def wait_for_state(where: LocalStatus, job_id: str, wanted: str) -> None:
+    ask = ("squeue", "-h", "-t", "all", "-o", "%T", "-j", job_id)
+    wait_until(lambda: slurm(where, *ask) == wanted)
 
 
 def pids(where: LocalStatus) -> list[int | None]:
@@ -183,8 +188,8 @@ def test_purge_leaves_no_process_and_no_file(home: Path) -> None:
     made = up(SMALL)
     stubborn = "trap '' TERM; (setsid sleep 1000 &); sleep 1000"
     job = slurm(made, "sbatch", "--parsable", "-o", "/dev/null", "--wrap", stubborn)
-    wait_for_state(made, job, "RUNNING")
-    assert processes.with_environment({"SLURM_CONF": str(made.conf), "SLURM_JOB_ID": job})
+    marks = {"SLURM_CONF": str(made.conf), "SLURM_JOB_ID": job}
+    wait_until(lambda: len(processes.with_environment(marks)) == 3)  # script and both sleeps
     down(purge=True)
     assert processes.with_environment({"SLURM_CONF": str(made.conf)}) == []
     assert [path for path in home.rglob("*") if not path.is_dir()] == []
@@ -206,7 +211,9 @@ def test_a_killed_controller_comes_back_with_its_queue(
     private_cluster: Callable[..., SlurmCluster],
 ) -> None:
     cluster = private_cluster(extra_conf=("MinJobAge=2", "SlurmdTimeout=5"))
-    job = cluster.submit("--hold", "--wrap", "true")
+    job = cluster.submit("--hold", "--job-name=on-disk", "--wrap", "true")
+    saved = cluster.folder / "state" / "job_state"
+    wait_until(lambda: saved.exists() and b"on-disk" in saved.read_bytes())
     first = cluster.slurmctld_pid()
     cluster.kill_controller()
     assert cluster.run("squeue", check=False).returncode == 1
@@ -347,9 +354,10 @@ def test_an_impossible_spec_is_refused(wrong: dict[str, object], words: str) -> 
         LocalSpec(**wrong)  # type: ignore[arg-type]
 
 
-def test_a_newer_slurmd_is_told_to_leave_cgroups_alone() -> None:
-    assert conf.cgroup_conf((23, 11)) == "CgroupPlugin=disabled\n"
-    assert conf.cgroup_conf((22, 5)) == ""
+def test_slurmd_is_told_to_leave_cgroups_alone_in_the_words_of_its_version() -> None:
+    assert conf.cgroup_conf((24, 5)) == "CgroupPlugin=disabled\n"
+    assert conf.cgroup_conf((23, 11)) == "CgroupPlugin=cgroup/v1\n"
+    assert conf.cgroup_conf((20, 11)) == ""
 
 
 def test_accounting_tells_of_jobs_and_their_gpus(
@@ -360,39 +368,100 @@ def test_accounting_tells_of_jobs_and_their_gpus(
     fields = cluster.run("sacctmgr", "-nP", "show", "user", user, "format=user,adminlevel").stdout
     assert fields.strip() == f"{user}|Administrator"
     job = cluster.submit("--gpus=2", "--account=default", "--wait", "--wrap", "true")
-    told = ""
-    while not told.startswith("COMPLETED"):  # slurmctld tells slurmdbd when it has time
-        told = cluster.run("sacct", "-nPX", "-j", job, "-o", "State,Account,AllocTRES").stdout
-    assert "|default|" in told
-    assert "gres/gpu=2" in told
+    ask = ("sacct", "-nPX", "-j", job, "-o", "State,Account,AllocTRES")
+    wait_until(lambda: cluster.run(*ask).stdout.startswith("COMPLETED|default|"))  # told later
+    assert "gres/gpu=2" in cluster.run(*ask).stdout
 
 
-def test_an_ordinary_user_needs_no_rights() -> None:
-    """As root this runs as `nobody`; as anyone else, as oneself."""
-    nobody = pwd.getpwnam("nobody")
-    as_root = os.getuid() == 0
-    who = (nobody.pw_uid, nobody.pw_gid) if as_root else (os.getuid(), os.getgid())
-    script = (
-        "from jupyter_slurm.local_cluster import *; import subprocess, os; made = up(LocalSpec());"
-        "env = os.environ | {'SLURM_CONF': str(made.conf)};"
-        "subprocess.run(['srun', 'id', '-u'], env=env, cwd='/', check=True); down(purge=True)"
-    )
+@pytest.fixture
+def ordinary_home() -> Iterator[Path]:
+    """A home for `nobody` when the tests run as root, else for oneself."""
     with tempfile.TemporaryDirectory() as name:
-        os.chown(name, *who)
-        env = os.environ | jupyter_homes(Path(name)) | {"PYTHONPATH": str(ROOT), "HOME": name}
-        done = subprocess.run(
-            [sys.executable, "-B", "-c", script],
-            env=env,
-            cwd=name,
-            user=who[0] if as_root else None,
-            group=who[1] if as_root else None,
-            extra_groups=() if as_root else None,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=60,
-        )
-    assert (done.returncode, done.stdout, done.stderr) == (0, f"{who[0]}\n", "")
+        os.chown(name, *ordinary_ids())
+        yield Path(name)
+
+
+def ordinary_ids() -> tuple[int, int]:
+    nobody = pwd.getpwnam("nobody")
+    return (nobody.pw_uid, nobody.pw_gid) if os.getuid() == 0 else (os.getuid(), os.getgid())
+
+
+def run_as_ordinary_user(script: str, home: Path, **env: str) -> subprocess.CompletedProcess[str]:
+    """Run Python code as the owner of `ordinary_home`."""
+    as_root = os.getuid() == 0
+    user, group = ordinary_ids()
+    return subprocess.run(
+        [sys.executable, "-B", "-c", script],
+        env=os.environ | jupyter_homes(home) | {"PYTHONPATH": str(ROOT), "HOME": str(home)} | env,
+        cwd=home,
+        user=user if as_root else None,
+        group=group if as_root else None,
+        extra_groups=() if as_root else None,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+
+
+RUN_ONE_JOB = """
+from jupyter_slurm.local_cluster import *
+import os, subprocess, tomllib
+up(LocalSpec())
+try:
+    profile = tomllib.loads(profile_path().read_text())
+    env = os.environ | profile["env"]
+    srun = [profile["path"][0] + "/srun", "--gpus=1", "/bin/sh", "-c"]
+    subprocess.run([*srun, 'id -u; echo "$CUDA_VISIBLE_DEVICES"'], env=env, cwd="/", check=True)
+finally:
+    down(purge=True)
+"""
+
+
+def test_an_ordinary_user_needs_no_rights(ordinary_home: Path) -> None:
+    done = run_as_ordinary_user(RUN_ONE_JOB, ordinary_home)
+    user, _ = ordinary_ids()
+    assert (done.returncode, done.stdout, done.stderr) == (0, f"{user}\n0\n", "")
+
+
+APT_GET = """#!/bin/sh
+case "$*" in
+*--print-uris*) echo "'http://mirror.example/slurm.deb' slurm-wlm_1_all.deb 1 MD5:0" ;;
+*download\\ slurm-wlm) cp "$PACKAGES"/*.deb . ;;
+esac
+"""
+
+
+def test_slurm_is_unpacked_privately_where_it_is_not_installed(
+    ordinary_home: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """apt-get is ours, for want of a network; the package holds this machine's own Slurm."""
+    tree = tmp_path_factory.mktemp("package") / "tree"
+    parts = ["slurmctld", "slurmd", "slurm-client", "slurm-wlm-basic-plugins", "munge"]
+    listed = subprocess.run(["dpkg", "-L", *parts], check=True, capture_output=True, text=True)
+    files = [path for path in map(Path, listed.stdout.split()) if path.is_file()]
+    for path in files:
+        target = tree / path.relative_to("/")
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(path, target, follow_symlinks=False)
+    (tree / "DEBIAN").mkdir()
+    fields = "Package: slurm-wlm\nVersion: 1\nArchitecture: all\nMaintainer: n\nDescription: n\n"
+    (tree / "DEBIAN" / "control").write_text(fields)
+    tools = ordinary_home / "tools"
+    tools.mkdir()
+    subprocess.run(
+        ["dpkg-deb", "-Znone", "--build", str(tree), str(ordinary_home)],
+        check=True,
+        capture_output=True,
+    )
+    for tool in ("sh", "cp", "id", "tar", "dpkg-deb"):
+        (tools / tool).symlink_to(str(shutil.which(tool)))
+    (tools / "apt-get").write_text(APT_GET)
+    (tools / "apt-get").chmod(0o755)
+    script = f"from jupyter_slurm.local_cluster import software; software._SBIN = ()\n{RUN_ONE_JOB}"
+    done = run_as_ordinary_user(script, ordinary_home, PATH=str(tools), PACKAGES=str(ordinary_home))
+    user, _ = ordinary_ids()
+    assert (done.returncode, done.stdout, done.stderr) == (0, f"{user}\n0\n", "")
 
 
 def test_a_killed_test_run_leaves_no_cluster(tmp_path: Path) -> None:
@@ -411,7 +480,4 @@ def test_a_killed_test_run_leaves_no_cluster(tmp_path: Path) -> None:
     )
     assert done.returncode == -signal.SIGKILL
     place, pid = done.stdout.split()
-    deadline = time.monotonic() + 30
-    while Path(place).exists() or processes.process(int(pid)) is not None:
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    wait_until(lambda: not Path(place).exists() and processes.process(int(pid)) is None)

@@ -145,8 +145,14 @@ def gres_conf(spec: LocalSpec, places: Places) -> str:
 
 
 def cgroup_conf(version: tuple[int, int]) -> str:
-    """cgroup.conf: from 23.11 slurmd wants a cgroup of its own unless told otherwise."""
-    return "CgroupPlugin=disabled\n" if version >= (23, 11) else ""
+    """cgroup.conf that keeps Slurm away from cgroups, which an ordinary user may not make.
+
+    "disabled" is there from 24.05. Before, slurmd loads a plugin in any case: that for version 1
+    does nothing as it starts, while the one for version 2 wants a cgroup. 20.11 knows no choice.
+    """
+    if version >= (24, 5):
+        return "CgroupPlugin=disabled\n"
+    return "CgroupPlugin=cgroup/v1\n" if version >= (21, 8) else ""
 
 
 def slurmdbd_conf(at: Setting) -> str:
