@@ -45,6 +45,7 @@ def main() -> int:
     # Talks to the kernel through files of this user's, not through ports of this machine.
     kernel = AsyncKernelManager(kernel_name="python3", transport="ipc")
     client = Narrator(notebook, km=kernel, resources={"metadata": {"path": "."}})
+    client.owns_km = True  # to be shut down with it
     client.on_cell_start = client.narrate
     client.on_cell_executed = client.told
     try:
