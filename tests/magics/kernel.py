@@ -1,0 +1,116 @@
+"""A real ipykernel for tests, spoken to as a front end does."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from jupyter_client.blocking.client import BlockingKernelClient
+from jupyter_client.manager import KernelManager
+
+ROOT = Path(__file__).parents[2]
+PATIENCE_S = 60.0
+
+LOAD = """
+%load_ext jupyter_slurm
+"""
+
+LOAD_FAKE = """
+from pathlib import Path
+from tests.magics.fake import FakeApi
+%load_ext jupyter_slurm
+api = FakeApi(Path({folder!r}))
+get_ipython().magics_manager.registry["SlurmMagics"].session.api = api
+"""
+
+
+@dataclass
+class Reply:
+    """What a cell gave: its reply, and the messages of which it is the parent."""
+
+    content: dict[str, Any]
+    messages: list[dict[str, Any]] = field(default_factory=list)
+
+    @property
+    def text(self) -> str:
+        return "".join(
+            message["content"]["text"]
+            for message in self.messages
+            if message["msg_type"] == "stream"
+        )
+
+    def displays(self) -> list[dict[str, Any]]:
+        return [message for message in self.messages if "display_data" in message["msg_type"]]
+
+
+class Kernel:
+    """Cells by their request's id; every message that came on iopub is kept."""
+
+    def __init__(self, manager: KernelManager, client: BlockingKernelClient) -> None:
+        self.manager = manager
+        self.client = client
+        self.messages: list[dict[str, Any]] = []
+
+    def run(self, code: str) -> Reply:
+        return self.reply(self.start(code))
+
+    def start(self, code: str) -> str:
+        return self.client.execute(code)
+
+    def reply(self, request: str) -> Reply:
+        """Waits until the cell has ended and everything it published was heard."""
+        self.until(lambda message: _is_idle(message) and _parent(message) == request)
+        while True:
+            reply = self.client.get_shell_msg(timeout=PATIENCE_S)
+            if _parent(reply) == request:
+                return Reply(reply["content"], [m for m in self.messages if _parent(m) == request])
+
+    def until(self, what: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
+        """The first message, heard already or yet to come, that is `what`."""
+        for message in self.messages:
+            if what(message):
+                return message
+        deadline = time.monotonic() + PATIENCE_S
+        while time.monotonic() < deadline:
+            message = self.client.get_iopub_msg(timeout=PATIENCE_S)
+            self.messages.append(message)
+            if what(message):
+                return message
+        raise AssertionError("the message did not come")
+
+    def until_card(self, state: str, request: str) -> dict[str, Any]:
+        """The card of cell `request`, once it tells `state`."""
+        return self.until(
+            lambda m: (
+                _parent(m) == request and state in m["content"].get("data", {}).get("text/html", "")
+            )
+        )
+
+
+def _parent(message: dict[str, Any]) -> str | None:
+    parent: str | None = message["parent_header"].get("msg_id")
+    return parent
+
+
+def _is_idle(message: dict[str, Any]) -> bool:
+    idle: bool = message["msg_type"] == "status" and message["content"]["execution_state"] == "idle"
+    return idle
+
+
+@contextmanager
+def running_kernel(env: dict[str, str], folder: Path) -> Iterator[Kernel]:
+    manager = KernelManager(kernel_name="python3")
+    manager.start_kernel(env={**env, "PYTHONPATH": str(ROOT)}, cwd=str(folder))
+    client = manager.blocking_client()
+    client.start_channels()
+    try:
+        client.wait_for_ready(timeout=PATIENCE_S)
+        yield Kernel(manager, client)
+    finally:
+        client.stop_channels()
+        manager.shutdown_kernel(now=True)
+        manager.cleanup_resources()

@@ -1,0 +1,147 @@
+"""The traps of the platform, each in a real ipykernel, the jobs in memory."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import nbformat
+import pytest
+from nbclient import NotebookClient
+from nbclient.exceptions import CellExecutionError
+from nbformat import NotebookNode
+from nbformat.v4 import new_code_cell, new_notebook
+
+from tests.magics.kernel import LOAD_FAKE, ROOT, Kernel, running_kernel
+
+
+@pytest.fixture
+def kernel(jupyter_dirs: Path) -> Iterator[Kernel]:
+    with running_kernel(dict(os.environ), jupyter_dirs) as started:
+        assert started.run(LOAD_FAKE.format(folder=str(jupyter_dirs)))
+        yield started
+
+
+def test_a_detached_jobs_card_is_updated_in_the_cell_that_started_it(kernel: Kernel) -> None:
+    request = kernel.start("%%slurm --detach\nlinger()")
+    kernel.reply(request)
+    kernel.run("api.finish(api.jobs()[0].id)")
+    card = kernel.until_card("COMPLETED", request)
+    assert card["msg_type"] == "update_display_data"
+
+
+def test_interrupting_a_cell_leaves_its_job_and_says_how_to_come_back(kernel: Kernel) -> None:
+    request = kernel.start("%%slurm\nprint('before')\nlinger()")
+    kernel.until(lambda message: "before" in message["content"].get("text", ""))
+    kernel.manager.interrupt_kernel()
+    reply = kernel.reply(request)
+    assert (reply.content["status"], reply.content["ename"]) == ("error", "Detached")
+    assert "%slurm attach" in reply.content["evalue"]
+    assert len(reply.content["traceback"]) == 1
+    kernel.run("api.finish(api.jobs()[0].id)")
+    kernel.until_card("COMPLETED", request)
+    back = kernel.run("%slurm attach")
+    assert (back.content["status"], back.text) == ("ok", "before\n")
+
+
+def test_interrupting_cancels_where_the_line_says_so(kernel: Kernel) -> None:
+    request = kernel.start("%%slurm --on-interrupt cancel\nprint('before')\nlinger()")
+    kernel.until(lambda message: "before" in message["content"].get("text", ""))
+    kernel.manager.interrupt_kernel()
+    reply = kernel.reply(request)
+    assert "CANCELLED" in reply.content["evalue"]
+    assert reply.text == "before\n"
+    assert "cancel" in kernel.run("print(api.calls)").text
+
+
+def test_a_click_in_the_queue_is_heard_while_a_cell_waits(kernel: Kernel) -> None:
+    kernel.run("%slurm")
+    comm = kernel.until(
+        lambda m: m["msg_type"] == "comm_open" and "_esm" in m["content"]["data"]["state"]
+    )
+    session = kernel.client.session
+    kernel.client.control_channel.send(session.msg("create_subshell_request"))
+    subshell = kernel.client.get_control_msg(timeout=30)["content"]["subshell_id"]
+    request = kernel.start("%%slurm\nprint('before')\nlinger()")
+    kernel.until(lambda message: "before" in message["content"].get("text", ""))
+    job_id = kernel.until(lambda m: _names_a_job(m, request))["content"]["data"][MIME]["id"]
+    content = {"do": "cancel", "id": job_id}
+    click = session.msg(
+        "comm_msg",
+        {
+            "comm_id": comm["content"]["comm_id"],
+            "data": {"method": "custom", "content": content},
+        },
+    )
+    click["header"]["subshell_id"] = subshell
+    kernel.client.shell_channel.send(click)
+    reply = kernel.reply(request)
+    assert reply.content["ename"] == "CellFailed"
+    assert "cancelled by you" in reply.content["evalue"]
+
+
+MIME = "application/vnd.jupyter-slurm.job+json"
+
+
+def _names_a_job(message: dict[str, object], request: str) -> bool:
+    content, parent = message["content"], message["parent_header"]
+    assert isinstance(content, dict)
+    assert isinstance(parent, dict)
+    return parent.get("msg_id") == request and MIME in content.get("data", {})
+
+
+def test_a_job_is_awaited_in_the_kernels_own_loop(kernel: Kernel) -> None:
+    kernel.run("%%slurm --detach --out x\nx = 7")
+    assert kernel.run("print((await _)['x'])").text == "7\n"
+
+
+def test_braces_of_a_kernels_variable_reach_the_line(kernel: Kernel) -> None:
+    kernel.run("seed = 5")
+    kernel.run("%%slurm --name fit-{seed} --comment '$seed'\n1")
+    told = kernel.run("print([(s.name, s.options['comment']) for s in api.specs.values()])")
+    assert told.text == "[('fit-5', '$seed')]\n"
+
+
+def execute(cells: list[str], folder: Path) -> tuple[NotebookNode, CellExecutionError | None]:
+    """Runs a notebook as `jupyter execute` does, and saves it; the error that stopped it."""
+    setup = new_code_cell(LOAD_FAKE.format(folder=str(folder)))
+    notebook = new_notebook(cells=[setup, *map(new_code_cell, cells)])
+    client = NotebookClient(notebook, timeout=60, resources={"metadata": {"path": str(folder)}})
+    error: CellExecutionError | None = None
+    try:
+        client.execute(env={**os.environ, "PYTHONPATH": str(ROOT)})
+    except CellExecutionError as exc:
+        error = exc
+    path = folder / "run.ipynb"
+    nbformat.write(notebook, path)
+    return nbformat.read(path, as_version=4), error
+
+
+def test_a_notebook_is_saved_with_its_outputs_and_the_final_card(jupyter_dirs: Path) -> None:
+    notebook, error = execute(
+        ["%%slurm --out x\nprint('hello')\ndisplay({'text/plain': 'figure'})\nx = 1", "x + 1"],
+        jupyter_dirs,
+    )
+    assert error is None
+    card, *_ = outputs = notebook.cells[1].outputs
+    assert "COMPLETED" in card.data["text/html"]
+    assert "COMPLETED" in card.data["text/plain"]
+    assert set(card.data[MIME]) == {"v", "cluster", "id"}
+    assert [one.text for one in outputs if one.output_type == "stream"] == ["hello\n"]
+    assert notebook.cells[2].outputs[0].data["text/plain"] == "2"
+
+
+def test_run_all_stops_at_a_cell_whose_job_failed(jupyter_dirs: Path) -> None:
+    notebook, error = execute(["%%slurm\n1 / 0", "print('not reached')"], jupyter_dirs)
+    assert error is not None
+    assert error.ename == "CellFailed"
+    assert notebook.cells[2].outputs == []
+    failed = notebook.cells[1].outputs[-1]
+    assert any("ZeroDivisionError" in line for line in failed.traceback)
+
+
+def test_run_all_stops_at_a_line_that_cannot_be(jupyter_dirs: Path) -> None:
+    notebook, error = execute(["%%slurm --tiem 1\n1", "print('not reached')"], jupyter_dirs)
+    assert error is not None
+    assert notebook.cells[2].outputs == []
