@@ -49,6 +49,8 @@ class RunnerResult(msgspec.Struct, frozen=True, kw_only=True):
     ended_s: float
     peak_rss_mib: float
     cpu_s: float
+    lost_output_bytes: int = 0
+    """Output that could not be written, since the disk was full."""
     python: tuple[int, int, int]
 
 

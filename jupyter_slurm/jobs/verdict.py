@@ -12,6 +12,7 @@ import re
 from dataclasses import dataclass
 
 from jupyter_slurm.jobs.result import ExitFile, RunnerResult, StartedFile
+from jupyter_slurm.jobs.script import NO_ROOM_EXIT, SETUP_EXIT
 from jupyter_slurm.slurm import diagnosis
 from jupyter_slurm.wire import JobKind, JobState
 
@@ -56,6 +57,18 @@ class Verdict:
     inferred: bool = False
 
 
+_OURS = {
+    NO_ROOM_EXIT: (
+        "It could not write into its folder.",
+        "Is the disk full, or over quota? Does the node see the folder? `job_root` of the "
+        "cluster's profile says where jobs live.",
+    ),
+    SETUP_EXIT: (
+        "It could not be set up on the node, so its program never started.",
+        "Its output says what was missing: a module, a folder, or the profile's own set-up.",
+    ),
+}
+"""Exit codes that mean something since our own script chose them."""
 _TRACES = {
     JobState.TIMEOUT: re.compile(r"DUE TO TIME LIMIT"),
     JobState.PREEMPTED: re.compile(r"DUE TO PREEMPTION"),
@@ -122,17 +135,19 @@ def judge(evidence: Evidence) -> Verdict:
 
 def _by_exit_code(evidence: Evidence, exit_code: int) -> Verdict:
     if exit_code == 0:
-        result = evidence.result
-        warning = None
-        if result is not None and result.interrupted_by:
-            warning = f"It was interrupted ({result.interrupted_by}), and ended in good order."
+        warning = _warning(evidence.result)
         return Verdict(
             state=JobState.COMPLETED, why="It has ended well.", warning=warning, exit_code=0
         )
     result = evidence.result
     if result is not None and result.status == "error" and result.ename:
         why = f"The cell raised {result.ename}."
-        return Verdict(state=JobState.FAILED, why=why, exit_code=exit_code)
+        return Verdict(
+            state=JobState.FAILED, why=why, warning=_warning(result), exit_code=exit_code
+        )
+    if exit_code in _OURS:
+        why, advice = _OURS[exit_code]
+        return Verdict(state=JobState.FAILED, why=why, advice=advice, exit_code=exit_code)
     signal = result.signal if result is not None else None
     found = diagnosis.diagnose("FAILED", exit_code, signal, evidence.slurm_out + evidence.log_tail)
     return Verdict(
@@ -142,6 +157,17 @@ def _by_exit_code(evidence: Evidence, exit_code: int) -> Verdict:
         exit_code=exit_code,
         signal=signal,
     )
+
+
+def _warning(result: RunnerResult | None) -> str | None:
+    if result is not None and result.lost_output_bytes:
+        return (
+            f"{result.lost_output_bytes} bytes of its output are lost: there was no room for them "
+            "in the job's folder. Is the disk full, or over quota?"
+        )
+    if result is not None and result.interrupted_by:
+        return f"It was interrupted ({result.interrupted_by}), and ended in good order."
+    return None
 
 
 def _completed_all_the_same(verdict: Verdict, slurm: SlurmVerdict) -> Verdict:
@@ -209,6 +235,9 @@ def _by_slurm_alone(evidence: Evidence, slurm: SlurmVerdict) -> Verdict:
         )
     if slurm.state is JobState.COMPLETED:
         return Verdict(state=JobState.COMPLETED, why="It has ended well.", exit_code=0)
+    if slurm.exit_code in _OURS:
+        why, advice = _OURS[slurm.exit_code]
+        return Verdict(state=slurm.state, why=why, advice=advice, exit_code=slurm.exit_code)
     found = diagnosis.diagnose(slurm.state.value, slurm.exit_code, slurm.signal, evidence.log_tail)
     said = f"Slurm says {slurm.state}, with exit code {slurm.exit_code}."
     return Verdict(

@@ -70,7 +70,8 @@ class Watch:
         self.look()
 
     def close(self) -> None:
-        self._stop.set()
+        with self._lock:
+            self._stop.set()
         self._asked.set()
         self._files_wake.set()
         self._queue_wake.set()

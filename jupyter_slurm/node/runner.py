@@ -45,6 +45,8 @@ class Output:
         self.descriptor = os.open(path, flags | os.O_CLOEXEC, 0o600)
         self.size_bytes = os.fstat(self.descriptor).st_size
         self.lost_bytes = 0
+        """Since the last record that found room."""
+        self.all_lost_bytes = 0
 
     def write(self, line: bytes) -> None:
         """Append a line that ends with a newline."""
@@ -59,6 +61,7 @@ class Output:
             if not self.lost_bytes:
                 complain("output cannot be written and is lost: %s" % error)
             self.lost_bytes += len(line)
+            self.all_lost_bytes += len(line)
             try:
                 os.ftruncate(self.descriptor, self.size_bytes)
             except OSError:
@@ -278,6 +281,7 @@ def supervise(job_dir: str, attempt: str, child: "List[int]", output: Output) ->
         ended_s=time.time(),
         peak_rss_mib=round(usage.ru_maxrss / 1024.0, 1),
         cpu_s=round(usage.ru_utime + usage.ru_stime, 3),
+        lost_output_bytes=output.all_lost_bytes,
     )
     try:
         signer.write(os.path.join(job_dir, "result.%s.json" % attempt), result)
