@@ -5,6 +5,7 @@ What they are started with comes from `conf`; in which order is `cluster`'s busi
 
 from __future__ import annotations
 
+import os
 import signal
 import socket
 import subprocess
@@ -26,6 +27,7 @@ from jupyter_slurm.local_cluster.spec import DaemonStatus, LocalSpec
 _START_S = 30.0
 _STOP_S = 10.0
 _TICK_S = 0.02
+_KILL_ROUNDS = 4
 
 
 @dataclass(frozen=True)
@@ -102,14 +104,23 @@ class Daemons:
             found.send(signal.SIGCONT)
 
     def kill_jobs(self) -> None:
-        """Kill every slurmstepd of this cluster and what the jobs left running."""
-        while found := self._job_processes():
+        """Kill every slurmstepd of this cluster and what the jobs left running.
+
+        LocalClusterError when some do not end: the kernel keeps them, as on a dead file system.
+        """
+        for _ in range(_KILL_ROUNDS):  # the first may have had children meanwhile
+            found = self._job_processes()
+            if not found:
+                return
             processes.kill(found)
+        pids = ", ".join(str(one.pid) for one in found)
+        raise LocalClusterError(f"Processes of jobs cannot be killed: {pids}.")
 
     def _job_processes(self) -> list[Process]:
         steps = processes.with_open_file("slurmstepd", self.places.folder)
         marks = {"SLURM_CONF": str(self.places.conf), "SLURM_JOB_ID": ""}
-        return [*steps, *processes.descendants(steps), *processes.with_environment(marks)]
+        found = [*steps, *processes.descendants(steps), *processes.with_environment(marks)]
+        return [one for one in found if one.pid != os.getpid()]  # `down` may be called by a job
 
     def status(self) -> tuple[DaemonStatus, ...]:
         """One entry for each daemon that this cluster should have."""
