@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import secrets
 import time
 import tomllib
@@ -98,8 +99,6 @@ class Site:
 
 
 def _toml(settings: dict[str, Any]) -> str:
-    import json
-
     tables = {name: value for name, value in settings.items() if isinstance(value, dict)}
     lines = [f"{k} = {json.dumps(v)}" for k, v in settings.items() if k not in tables]
     for name, table in tables.items():

@@ -1,4 +1,4 @@
-"""What can go wrong with a job or its cluster: each ends in the right state, with the right words."""
+"""What can go wrong with a job or its cluster: each ends in the right state, in the right words."""
 
 from __future__ import annotations
 

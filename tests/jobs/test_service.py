@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from jupyter_slurm import places
 from jupyter_slurm.errors import NotFoundError, RequestError, SignatureError, SubmitError
@@ -42,7 +43,7 @@ def test_variables_go_in_and_come_back(site: Site) -> None:
     )
     inputs = places.spool_dir() / "in.vars"
     write_variables(inputs, ["data"], {"data": [1, 2, 3]})
-    site.service.submit(_with(asked, inputs=str(inputs)))
+    site.service.submit(replace(asked, inputs=str(inputs)))
     site.wait(asked.id)
     result = site.service.result(asked.id)
     assert result.variables is not None
@@ -190,9 +191,3 @@ def test_the_python_of_the_node_is_known_afterwards(site: Site) -> None:
     site.outputs(job.id)
     assert site.service.job(job.id).python is not None
     assert sys.version_info.major == site.service.job(job.id).python[0]  # type: ignore[index]
-
-
-def _with(asked: object, **changes: object) -> object:
-    import msgspec
-
-    return msgspec.structs.replace(asked, **changes)  # type: ignore[type-var]
