@@ -46,7 +46,6 @@ def run(
         # Python would wait for the threads of calls that do not return, perhaps for ever.
         logging.shutdown()
         os._exit(0)
-    seat.release()
     return 0
 
 

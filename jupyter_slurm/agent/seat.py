@@ -25,7 +25,9 @@ class Seat:
     def __init__(self, path: Path, lock_fd: int) -> None:
         self.path = path
         """The socket."""
-        self._lock_fd = lock_fd
+        self.lock_fd = lock_fd
+        """Not closed by the agent: its threads may write to the store until the process is gone,
+        and the system lets go of the lock then."""
         self._socket_id: tuple[int, int] | None = None
 
     def listen(self) -> socket.socket:
@@ -53,7 +55,7 @@ class Seat:
     def still_ours(self) -> bool:
         """False once the socket or the lock was removed or replaced: nobody can find us."""
         return self._socket_is_ours() and _identity(_lock_path(self.path)) == _fd_identity(
-            self._lock_fd
+            self.lock_fd
         )
 
     def leave(self) -> None:
@@ -61,10 +63,6 @@ class Seat:
         if self._socket_is_ours():
             self.path.unlink(missing_ok=True)
         self._socket_id = None
-
-    def release(self) -> None:
-        """Lets the next agent sit."""
-        os.close(self._lock_fd)
 
     def _socket_is_ours(self) -> bool:
         return self._socket_id is not None and _identity(self.path) == self._socket_id

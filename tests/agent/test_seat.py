@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import stat
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -24,7 +25,7 @@ def seat(path: Path) -> Iterator[Seat]:
     assert taken is not None
     with taken.listen():
         yield taken
-    taken.release()
+    os.close(taken.lock_fd)
 
 
 def test_a_seat_whose_agent_answers_is_left_to_it(seat: Seat, path: Path) -> None:
@@ -37,7 +38,7 @@ def test_a_seat_whose_agent_does_not_answer_names_its_process(path: Path) -> Non
     pid = Path("agent.lock").read_text().strip()
     with pytest.raises(AgentError, match=f"kill {pid}"):
         take(path, 0.0)
-    taken.release()
+    os.close(taken.lock_fd)
 
 
 def test_a_released_seat_can_be_taken_again(path: Path) -> None:
@@ -46,7 +47,7 @@ def test_a_released_seat_can_be_taken_again(path: Path) -> None:
         assert taken is not None
         with taken.listen():
             assert taken.still_ours()
-        taken.release()
+        os.close(taken.lock_fd)
 
 
 def test_socket_and_lock_are_for_their_owner_alone(seat: Seat, path: Path) -> None:
@@ -77,7 +78,7 @@ def test_something_else_in_the_sockets_place_is_named(path: Path) -> None:
     assert taken is not None
     with pytest.raises(AgentError, match=r"cannot listen at agent\.sock"):
         taken.listen()
-    taken.release()
+    os.close(taken.lock_fd)
     assert path.read_text() == "notes"
 
 
