@@ -1,14 +1,13 @@
-"""PURE: a notebook -> the code of a job that runs it; the job's outputs -> the executed notebook.
+"""PURE: a notebook before it is run by a job, and the job's outputs -> the executed notebook.
 
-The other half is `node/notebook_driver.py`, which runs on the node and marks in the output where a
-cell begins. Nothing here reads or writes files, and nothing of the outputs is trusted or executed.
+Between the two is `node/driver.py`, which runs on the node and marks in the output where a cell
+begins. Nothing here reads or writes files, and nothing of the outputs is executed.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from importlib import resources
 from typing import Any
 
 from jupyter_slurm.errors import RequestError
@@ -25,27 +24,17 @@ from jupyter_slurm.wire import (
 MIME = "application/vnd.jupyter-slurm.notebook+json"
 """Of the driver's markers, which are no outputs of the notebook."""
 
-_CODE = """\
-import types
-driver = types.ModuleType("notebook_driver")
-exec(compile({driver}, "notebook_driver.py", "exec"), driver.__dict__)
-run = driver.run
-del types, driver
-globals().pop("run")({notebook}, display, globals())
-"""
 
+def prepared(text: str, name: str) -> str:
+    """The notebook `text` (a file's content) without outputs, as JSON for the driver.
 
-def driver_code(text: str, name: str) -> str:
-    """The code that runs the notebook `text` (a file's content). RequestError says what is wrong.
-
-    `name` is what the notebook is called in messages.
+    `name` is what the notebook is called in messages. RequestError: it cannot be run.
     """
     notebook = _checked(text, name)
     for cell in notebook["cells"]:
         if cell["cell_type"] == "code":
             cell |= {"outputs": [], "execution_count": None}
-    driver = resources.files("jupyter_slurm").joinpath("node", "notebook_driver.py").read_text()
-    return _CODE.format(driver=ascii(driver), notebook=ascii(json.dumps(notebook)))
+    return json.dumps(notebook)
 
 
 def _checked(text: str, name: str) -> dict[str, Any]:

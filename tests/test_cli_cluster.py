@@ -101,6 +101,7 @@ def test_a_python_error_shows_the_files_own_traceback_and_fails(shell: Shell) ->
     assert "ZeroDivisionError: division by zero" in err
     assert "return 1 / 0" in err
     assert "bad.py" in err
+    assert "ModuleType" not in err
 
 
 def test_the_exit_code_of_a_python_file_is_that_of_sys_exit(shell: Shell) -> None:

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 
 from jupyter_slurm.cli.command import Connect
 from jupyter_slurm.cli.parser import parse
+from jupyter_slurm.cli.table import in_words_of_a_terminal
 from jupyter_slurm.errors import JupyterSlurmError, RequestError
 
 _INTERRUPTED = 130
@@ -35,7 +36,7 @@ def main(argv: Sequence[str] | None = None, connect: Connect | None = None) -> i
         if os.environ.get("JUPYTER_SLURM_DEBUG"):
             raise
         sys.stdout.flush()
-        sys.stderr.write(f"jupyter slurm: {exc}\n")
+        sys.stderr.write(in_words_of_a_terminal(f"jupyter slurm: {exc}\n"))
         return 2 if isinstance(exc, RequestError) else 1
     except KeyboardInterrupt:
         return _INTERRUPTED

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from jupyter_slurm import card, notebooks
 from jupyter_slurm.api import Api
+from jupyter_slurm.cli.table import in_words_of_a_terminal
 from jupyter_slurm.cli.terminal import Terminal
 from jupyter_slurm.notebooks import Executed
 from jupyter_slurm.outcome import failure
@@ -34,7 +35,7 @@ def follow(api: Api, job: Job) -> int:
     finally:
         terminal.close()
     result = api.result(last.id)
-    terminal.note(card.plain(result.job, time.time()))
+    terminal.note(in_words_of_a_terminal(card.plain(result.job, time.time())))
     failed = failure(result)
     if failed is not None and result.job.state is JobState.COMPLETED:
         terminal.note(str(failed))

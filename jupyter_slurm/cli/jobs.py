@@ -15,7 +15,7 @@ from jupyter_slurm import card
 from jupyter_slurm.api import Api
 from jupyter_slurm.cli import follow
 from jupyter_slurm.cli.command import Connect
-from jupyter_slurm.cli.table import as_json, table
+from jupyter_slurm.cli.table import as_json, in_words_of_a_terminal, table
 from jupyter_slurm.errors import JupyterSlurmError
 from jupyter_slurm.wire import Check, Job, QueueEntry
 
@@ -92,7 +92,9 @@ def logs(args: Namespace, connect: Connect) -> int:
 
 def why(args: Namespace, connect: Connect) -> int:
     job = connect().why(args.id)
-    sys.stdout.write(as_json(job) if args.json else card.plain(job, time.time()) + "\n")
+    sys.stdout.write(
+        as_json(job) if args.json else in_words_of_a_terminal(card.plain(job, time.time())) + "\n"
+    )
     return 0
 
 
@@ -156,7 +158,7 @@ def _queue_row(entry: QueueEntry) -> list[str]:
         entry.partition,
         entry.name,
         entry.state,
-        "" if entry.elapsed_s is None else card.duration(entry.elapsed_s),
+        card.duration(entry.elapsed_s) if entry.elapsed_s else "",
         str(entry.gpus or ""),
         entry.nodes or "",
         entry.why or entry.reason or "",

@@ -13,11 +13,12 @@ from pathlib import Path
 
 import msgspec
 
-from jupyter_slurm import card, line, notebooks
+from jupyter_slurm import card, driver_code, line
 from jupyter_slurm.api import Api
 from jupyter_slurm.cli import follow
 from jupyter_slurm.cli.command import Connect
 from jupyter_slurm.cli.jobs import cluster_name
+from jupyter_slurm.cli.table import in_words_of_a_terminal
 from jupyter_slurm.errors import NotFoundError, RequestError
 from jupyter_slurm.job import new_id
 from jupyter_slurm.wire import Job, JobKind, JobSpec, Preview
@@ -109,12 +110,12 @@ def _spec(file: Path, request: line.Request, arguments: Sequence[str]) -> JobSpe
     kind, code, notebook = JobKind.CELL, text, None
     if file.suffix == ".ipynb":
         _refuse_arguments(file, arguments)
-        code, notebook = notebooks.driver_code(text, file.name), path
+        code, notebook = driver_code.of_notebook(text, file.name), path
     elif text.startswith("#!") and file.suffix != ".py":
         _refuse_arguments(file, arguments)
         kind = JobKind.SCRIPT if _has_directives(text) else JobKind.PROGRAM
     elif file.suffix == ".py":
-        code = _with_arguments(text, path, arguments)
+        code = driver_code.of_python(text, path, arguments)
     else:
         raise RequestError(
             f"{file} is neither a notebook (.ipynb), nor Python (.py), nor a script.",
@@ -148,18 +149,6 @@ def _has_directives(script: str) -> bool:
     return any(text.startswith("#SBATCH") for text in script.splitlines())
 
 
-def _with_arguments(code: str, path: str, arguments: Sequence[str]) -> str:
-    """The program as `python FILE ARGUMENTS` would see itself, its lines where they were."""
-    # A first statement of ours would come before `from __future__` imports: so it is compiled.
-    folder = str(Path(path).parent)
-    return (
-        f"import sys; sys.argv[:] = {[path, *arguments]!a}; sys.path.insert(0, {folder!a}); "
-        f"__file__ = {path!a}; import linecache; "
-        f"linecache.cache[__file__] = ({len(code)}, None, {code!a}.splitlines(True), __file__); "
-        f"exec(compile({code!a}, __file__, 'exec', dont_inherit=True), globals())\n"
-    )
-
-
 def _cwd(request: line.Request) -> str | None:
     """Where the file is run: here, as sbatch does it.
 
@@ -182,7 +171,7 @@ def _preview_text(preview: Preview) -> str:
 
 def _help() -> str:
     ours = "".join(
-        f"  {f'--{name} {option.metavar}'.rstrip():<28}  {option.help}\n"
+        in_words_of_a_terminal(f"  {f'--{name} {option.metavar}'.rstrip():<28}  {option.help}\n")
         for name, option in line.OURS.items()
         if name not in _NOT_HERE
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -33,6 +34,15 @@ def printable(text: str) -> str:
     'a?[31mb?c'
     """
     return "".join(char if char.isprintable() else "?" for char in text)
+
+
+def in_words_of_a_terminal(text: str) -> str:
+    """What notebooks are told to type, as it is typed here.
+
+    >>> in_words_of_a_terminal("`%slurm jobs` lists them; %%slurm")
+    '`jupyter slurm jobs` lists them; %%slurm'
+    """
+    return re.sub(r"(?<!%)%slurm ", "jupyter slurm ", text)
 
 
 def as_json(value: Any) -> str:

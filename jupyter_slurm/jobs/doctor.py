@@ -194,8 +194,8 @@ def _configuration(profile: ClusterProfile, run: Run) -> Iterator[Check]:
     else:
         yield Check(
             ok=None,
-            sentence="Accounting is off: the efficiency of jobs and who cancelled them are not "
-            "known; everything else works.",
+            sentence="Accounting is off: what scripts and programs used, and who cancelled a job, is "
+            "not known; everything else works.",
         )
     yield from _memory_of_jobs(profile, config.get("MinJobAge", ""), accounting=accounting)
 
@@ -251,7 +251,7 @@ def _nodes(run: Run) -> Iterator[Check]:
     gpus = sum(row.gpus or 0 for row in nodes.values())
     yield Check(
         ok=True if gpus else None,
-        sentence=f"{len(nodes)} nodes with {gpus} GPUs." if gpus else "No node has a GPU.",
+        sentence=f"GPUs on {len(nodes)} node(s): {gpus}." if gpus else "No node has a GPU.",
     )
 
 
@@ -294,9 +294,7 @@ def _runtimes(profile: ClusterProfile, found: _Found, alone: bool) -> Iterator[C
         if there
         else "No container tool is found here.",
     )
-    if profile.runtime == "none":
-        yield _python(profile, found, alone)
-        return
+    yield _python(profile, found, alone)
     programs = _RUNTIMES.get(profile.runtime)
     if programs and not found.programs(programs):
         yield Check(

@@ -74,7 +74,7 @@ def test_a_healthy_cluster_has_nothing_wrong(look: Examine) -> None:
     assert only(checks, "Slurm is ").ok
     assert only(checks, "Accounting is off").ok is None
     assert "debug*" in only(checks, "Partitions: ").sentence
-    assert only(checks, "2 nodes with 8 GPUs").ok
+    assert only(checks, "GPUs on 2 node(s): 8.").ok
     assert only(checks, "which every node sees").ok
     assert only(checks, "Cells without an image run in python3 (Python 3.").ok
 

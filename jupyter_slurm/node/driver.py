@@ -1,51 +1,97 @@
-"""Runs a notebook's cells one after another, inside the one cell that a job runs.
+"""Runs what the command line submits, inside the one cell of a job: a Python file, or a notebook.
 
 Runs on the cluster, Python 3.6 and later, standard library only, and is sent as text within the
-cell's code. Between the cells it displays markers, from which `notebooks.py` sorts the outputs into
-the executed notebook; what a cell shows, it shows as it happens.
+cell's code. Between a notebook's cells it displays markers, from which `notebooks.py` sorts the
+outputs into the executed notebook; what a cell shows, it shows as it happens.
 """
 
 import ast
 import json
 import linecache
+import os
 import re
 import sys
 import traceback
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Callable, Dict
+    from typing import Any, Callable, Dict, List
+
+    Space = Dict[str, Any]
 
 MIME = "application/vnd.jupyter-slurm.notebook+json"
 CELL_NAME = "<notebook cell %d>"
 CO_COROUTINE = 0x80  # inspect.CO_COROUTINE; inspect itself takes milliseconds to import
+CALL = "run()"
+"""The last line of the job's own cell, and all that tracebacks show of it."""
 
 
-def run(text: str, display: "Callable[..., Any]", space: "Dict[str, Any]") -> None:
-    """Run the notebook `text` (JSON) in the namespace `space`; the first exception ends it.
+def file_runner(
+    text: str, path: str, arguments: "List[str]", space: "Space"
+) -> "Callable[[], None]":
+    """What runs the Python file `text` in the namespace `space`, as `python PATH ARGUMENTS` does."""
+    _show_only_call()
+
+    def run() -> None:
+        __tracebackhide__ = True  # noqa: F841 - for IPython
+        space.pop("run", None)
+        sys.argv[:] = [path] + arguments
+        sys.path.insert(0, os.path.dirname(path))
+        space["__file__"] = path
+        _keep_lines(text, path)
+        exec(compile(text, path, "exec", dont_inherit=True), space)
+
+    return run
+
+
+def notebook_runner(
+    text: str, display: "Callable[..., Any]", space: "Space"
+) -> "Callable[[], None]":
+    """What runs the notebook `text` (JSON) in the namespace `space`; the first exception ends it.
 
     A cell with the tag `raises-exception` may fail: its error is shown and the next cell runs.
     """
+    _show_only_call()
 
     def mark(content: "Dict[str, Any]") -> None:
         display({MIME: content}, raw=True)
 
-    notebook = json.loads(text)
-    mark({"notebook": notebook})
-    shell = _shell()
-    for index, cell in enumerate(notebook["cells"]):
-        source = "".join(cell["source"])
-        if cell["cell_type"] != "code" or not source.strip():
-            continue
-        mark({"cell": index})
-        try:
-            _run_cell(source, CELL_NAME % (index + 1), display, space, shell)
-        except Exception as error:
-            if "raises-exception" not in cell.get("metadata", {}).get("tags", ()):
-                raise error.with_traceback(_inside(error))  # noqa: B904 - the same error
-            mark({"error": _described(error)})
-        finally:
-            _show_figures()
+    def run() -> None:
+        __tracebackhide__ = True  # noqa: F841 - for IPython
+        space.pop("run", None)
+        notebook = json.loads(text)
+        mark({"notebook": notebook})
+        shell = _shell()
+        for index, cell in enumerate(notebook["cells"]):
+            source = "".join(cell["source"])
+            if cell["cell_type"] != "code" or not source.strip():
+                continue
+            mark({"cell": index})
+            try:
+                _run_cell(source, CELL_NAME % (index + 1), display, space, shell)
+            except Exception as error:
+                if "raises-exception" not in cell.get("metadata", {}).get("tags", ()):
+                    raise error.with_traceback(_inside(error))  # noqa: B904 - the same error
+                mark({"error": _described(error)})
+            finally:
+                _show_figures()
+
+    return run
+
+
+def _show_only_call() -> None:
+    """Hide the text of the job's own cell, in which all of this is, from tracebacks."""
+    frame = sys._getframe(2)
+    name = frame.f_code.co_filename
+    source = "\n" * frame.f_lineno + CALL + "\n"  # the call comes on the next line
+    _keep_lines(source, name)
+
+
+def _keep_lines(source: str, name: str) -> None:
+    linecache.cache[name] = (len(source), None, source.splitlines(True), name)
+
+
+# --- a notebook's cell --------------------------------------------------------------------------
 
 
 def _shell() -> "Any":
@@ -58,14 +104,10 @@ def _shell() -> "Any":
 
 
 def _run_cell(
-    source: str,
-    name: str,
-    display: "Callable[..., Any]",
-    space: "Dict[str, Any]",
-    shell: "Any",
+    source: str, name: str, display: "Callable[..., Any]", space: "Space", shell: "Any"
 ) -> None:
     source = shell.transform_cell(source) if shell else _without_ipython(source)
-    linecache.cache[name] = (len(source), None, source.splitlines(True), name)  # for tracebacks
+    _keep_lines(source, name)
     tree = ast.parse(source, name)
     last = None
     if tree.body and isinstance(tree.body[-1], ast.Expr) and not source.rstrip().endswith(";"):
@@ -93,7 +135,7 @@ def _without_ipython(source: str) -> str:
     return source
 
 
-def _execute(tree: "Any", name: str, mode: str, space: "Dict[str, Any]") -> "Any":
+def _execute(tree: "Any", name: str, mode: str, space: "Space") -> "Any":
     flags = getattr(ast, "PyCF_ALLOW_TOP_LEVEL_AWAIT", 0)  # Python 3.8
     code = compile(tree, name, mode, flags, True)
     value = eval(code, space)
