@@ -6,19 +6,16 @@ is given, which runs a command with the environment of the profile. A few comman
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
 
 from jupyter_slurm.errors import JupyterSlurmError
+from jupyter_slurm.jobs.probe import Found, Run, file_paths, probe
 from jupyter_slurm.profiles import ClusterProfile
 from jupyter_slurm.slurm import scontrol, sinfo, versions
-from jupyter_slurm.transport import Completed, TimedOutError
+from jupyter_slurm.transport import TimedOutError
 from jupyter_slurm.wire import Check
 
-Run = Callable[[Sequence[str]], Completed]
-
 _NEEDED = ("sbatch", "squeue", "scontrol", "scancel", "sinfo")
-_WANTED = ("sacct", "srun")
 _RUNTIMES: Mapping[str, tuple[str, ...]] = {
     "charliecloud": ("ch-run",),
     "apptainer": ("apptainer", "singularity"),
@@ -28,6 +25,10 @@ _RUNTIMES: Mapping[str, tuple[str, ...]] = {
     "enroot": ("enroot",),
     "pyxis": ("--container-image",),
 }
+_PROGRAMS = (
+    *_NEEDED,
+    *sorted({one for names in _RUNTIMES.values() for one in names if one[0] != "-"}),
+)
 _SHARED = (
     "nfs",
     "lustre",
@@ -44,48 +45,11 @@ _SHARED = (
 _OLDEST = versions.SlurmVersion(20, 11, 0)
 _OLDEST_PYTHON = (3, 6)
 
-_PROBE = r"""
-home() { case $1 in '~'|'~/'*) printf '%s' "$HOME${1#\~}" ;; *) printf '%s' "$1" ;; esac; }
-say() { printf '%s\t%s\t%s\n' "$1" "$2" "$3"; }
-root=$(home "$1"); python=$2; programs=$3; shift 3
-for name in $programs; do say program "$name" "$(command -v "$name")"; done
-if srun --help 2>/dev/null | grep -q -e --container-image; then
-  say program --container-image "srun"
-fi
-at=$root
-while [ ! -e "$at" ] && [ "$at" != / ] && [ "$at" != . ]; do at=$(dirname "$at"); done
-[ -d "$at" ] && [ -w "$at" ] && say writable "$root" "$at"
-say filesystem "$root" "$(stat -f -c %T "$at" 2>/dev/null)"
-say free_kib "$root" "$(df -Pk "$at" 2>/dev/null | awk 'NR == 2 { print $4 }')"
-version='import sys; print("%d.%d" % sys.version_info[:2])'
-say python "$python" "$("$python" -c "$version" 2>/dev/null)"
-say module "" "$(bash -lc 'type module >/dev/null 2>&1 && echo yes' 2>/dev/null </dev/null)"
-say host "" "$(uname -n | cut -d. -f1)"
-for path in "$@"; do [ -e "$(home "$path")" ] && say path "$path" yes; done
-exit 0
-"""
-"""$1 job_root, $2 profile.python, $3 programs, the rest: paths. Prints KIND, NAME, VALUE."""
-
-
-@dataclass(frozen=True)
-class _Found:
-    """What the probe has seen on the machine where Slurm's commands run."""
-
-    facts: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-
-    def one(self, kind: str) -> str:
-        """The value of a kind that has one line; "" when there is none."""
-        return next(iter(self.facts.get(kind, {}).values()), "")
-
-    def programs(self, names: Iterable[str]) -> list[str]:
-        """Those of `names` that are there."""
-        return [name for name in names if self.facts.get("program", {}).get(name)]
-
 
 def examine(profile: ClusterProfile, run: Run) -> list[Check]:
     """What works on this cluster and what does not, the basics first. Raises nothing of its own."""
     try:
-        found = _probe(profile, run)
+        found = probe(profile, _PROGRAMS, run)
     except (JupyterSlurmError, TimedOutError) as exc:
         return [
             Check(ok=False, sentence=f"The cluster cannot be reached: {exc}", hint=_hint(profile))
@@ -108,28 +72,16 @@ def examine(profile: ClusterProfile, run: Run) -> list[Check]:
 # --- looking ----------------------------------------------------------------------------------
 
 
-def _probe(profile: ClusterProfile, run: Run) -> _Found:
-    runtimes = sorted({one for names in _RUNTIMES.values() for one in names if one[0] != "-"})
-    programs = " ".join([*_NEEDED, *_WANTED, *runtimes])
-    argv = ["sh", "-c", _PROBE, "sh", profile.job_root, profile.python, programs, *_paths(profile)]
-    facts: dict[str, dict[str, str]] = {}
-    for line in run(argv).stdout.decode("utf-8", "surrogateescape").splitlines():
-        kind, _, rest = line.partition("\t")
-        name, _, value = rest.rpartition("\t")
-        facts.setdefault(kind, {})[name] = value
-    return _Found(facts)
-
-
 def _ask(run: Run, argv: Sequence[str]) -> str | None:
     """What the command printed, None when it failed."""
     try:
         done = run(argv)
     except (JupyterSlurmError, TimedOutError):
         return None
-    return None if done.returncode else done.stdout.decode("utf-8", "surrogateescape")
+    return None if done.returncode else done.stdout.decode("utf-8", "replace")
 
 
-def _is_alone(found: _Found, run: Run) -> bool:
+def _is_alone(found: Found, run: Run) -> bool:
     """Whether every node of the cluster is the machine that was probed."""
     hosts = (_ask(run, ["sinfo", "-h", "-N", "-o", "%n"]) or "").split()
     return bool(hosts) and {host.split(".")[0] for host in hosts} <= {
@@ -138,17 +90,10 @@ def _is_alone(found: _Found, run: Run) -> bool:
     }
 
 
-def _paths(profile: ClusterProfile) -> list[str]:
-    """The profile's images and image folders that are files, not names in a registry."""
-    return [
-        one for one in (*profile.image_dirs, *profile.images.values()) if one.startswith(("/", "~"))
-    ]
-
-
 # --- judging ----------------------------------------------------------------------------------
 
 
-def _commands(found: _Found) -> Iterator[Check]:
+def _commands(found: Found) -> Iterator[Check]:
     missing = [name for name in _NEEDED if not found.programs([name])]
     if missing:
         yield Check(
@@ -194,8 +139,8 @@ def _configuration(profile: ClusterProfile, run: Run) -> Iterator[Check]:
     else:
         yield Check(
             ok=None,
-            sentence="Accounting is off: what scripts and programs used, and who cancelled a job, is "
-            "not known; everything else works.",
+            sentence="Accounting is off: what scripts and programs used, and who cancelled jobs, "
+            "is not known; everything else works.",
         )
     yield from _memory_of_jobs(profile, config.get("MinJobAge", ""), accounting=accounting)
 
@@ -255,7 +200,7 @@ def _nodes(run: Run) -> Iterator[Check]:
     )
 
 
-def _job_root(found: _Found, alone: bool) -> Iterator[Check]:
+def _job_root(found: Found, alone: bool) -> Iterator[Check]:
     root = next(iter(found.facts.get("filesystem", {})), "")
     kind = found.one("filesystem")
     if not found.one("writable"):
@@ -284,7 +229,7 @@ def _job_root(found: _Found, alone: bool) -> Iterator[Check]:
         )
 
 
-def _runtimes(profile: ClusterProfile, found: _Found, alone: bool) -> Iterator[Check]:
+def _runtimes(profile: ClusterProfile, found: Found, alone: bool) -> Iterator[Check]:
     there = [name for name, programs in _RUNTIMES.items() if found.programs(programs[:1])]
     if found.one("module"):
         there.append("environment modules")
@@ -307,7 +252,7 @@ def _runtimes(profile: ClusterProfile, found: _Found, alone: bool) -> Iterator[C
         yield Check(ok=None, sentence="The profile loads modules, but there is no `module` here.")
 
 
-def _python(profile: ClusterProfile, found: _Found, alone: bool) -> Check:
+def _python(profile: ClusterProfile, found: Found, alone: bool) -> Check:
     text = found.one("python")
     parts = text.split(".")
     if len(parts) == 2 and all(part.isdigit() for part in parts):
@@ -325,10 +270,10 @@ def _python(profile: ClusterProfile, found: _Found, alone: bool) -> Check:
     )
 
 
-def _images(profile: ClusterProfile, found: _Found) -> Iterator[Check]:
+def _images(profile: ClusterProfile, found: Found) -> Iterator[Check]:
     there = found.facts.get("path", {})
     for alias, reference in profile.images.items():
-        if reference in _paths(profile) and reference not in there:
+        if reference in file_paths(profile) and reference not in there:
             yield Check(
                 ok=False,
                 sentence=f"The image `{alias}` is not where the profile says: {reference}.",

@@ -29,7 +29,7 @@ CALL = "run()"
 def file_runner(
     text: str, path: str, arguments: "List[str]", space: "Space"
 ) -> "Callable[[], None]":
-    """What runs the Python file `text` in the namespace `space`, as `python PATH ARGUMENTS` does."""
+    """What runs the Python file `text` in the namespace `space`, as `python PATH …` does."""
     _show_only_call()
 
     def run() -> None:

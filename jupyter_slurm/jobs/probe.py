@@ -1,0 +1,71 @@
+"""What there is on the machine where Slurm's commands run: looked at once, by one command.
+
+Programs, folders, versions; no judgement (`doctor.py`), and nothing is asked of Slurm.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from jupyter_slurm.profiles import ClusterProfile
+from jupyter_slurm.transport import Completed
+
+Run = Callable[[Sequence[str]], Completed]
+"""Runs a command there, with the environment of the profile."""
+
+_PROBE = r"""
+home() { case $1 in '~'|'~/'*) printf '%s' "$HOME${1#\~}" ;; *) printf '%s' "$1" ;; esac; }
+say() { printf '%s\t%s\t%s\n' "$1" "$2" "$3"; }
+root=$(home "$1"); python=$2; programs=$3; shift 3
+for name in $programs; do say program "$name" "$(command -v "$name")"; done
+if srun --help 2>/dev/null | grep -q -e --container-image; then
+  say program --container-image "srun"
+fi
+at=$root
+while [ ! -e "$at" ] && [ "$at" != / ] && [ "$at" != . ]; do at=$(dirname "$at"); done
+[ -d "$at" ] && [ -w "$at" ] && say writable "$root" "$at"
+say filesystem "$root" "$(stat -f -c %T "$at" 2>/dev/null)"
+say free_kib "$root" "$(df -Pk "$at" 2>/dev/null | awk 'NR == 2 { print $4 }')"
+version='import sys; print("%d.%d" % sys.version_info[:2])'
+say python "$python" "$("$python" -c "$version" 2>/dev/null)"
+say module "" "$(bash -lc 'type module >/dev/null 2>&1 && echo yes' 2>/dev/null </dev/null)"
+say host "" "$(uname -n | cut -d. -f1)"
+for path in "$@"; do [ -e "$(home "$path")" ] && say path "$path" yes; done
+exit 0
+"""
+"""$1 job_root, $2 profile.python, $3 programs, the rest: paths. Prints KIND, NAME, VALUE."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """What the probe has seen on the machine where Slurm's commands run."""
+
+    facts: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+
+    def one(self, kind: str) -> str:
+        """The value of a kind that has one line; "" when there is none."""
+        return next(iter(self.facts.get(kind, {}).values()), "")
+
+    def programs(self, names: Iterable[str]) -> list[str]:
+        """Those of `names` that are there."""
+        return [name for name in names if self.facts.get("program", {}).get(name)]
+
+
+def probe(profile: ClusterProfile, programs: Iterable[str], run: Run) -> Found:
+    """Looks for `programs`, and for what the profile names. Raises what `run` raises."""
+    words = [profile.job_root, profile.python, " ".join(programs), *file_paths(profile)]
+    argv = ["sh", "-c", _PROBE, "sh", *words]
+    facts: dict[str, dict[str, str]] = {}
+    for line in run(argv).stdout.decode("utf-8", "replace").splitlines():
+        kind, _, rest = line.partition("\t")
+        name, _, value = rest.rpartition("\t")
+        facts.setdefault(kind, {})[name] = value
+    return Found(facts)
+
+
+def file_paths(profile: ClusterProfile) -> list[str]:
+    """The profile's images and image folders that are files, not names in a registry."""
+    return [
+        one for one in (*profile.image_dirs, *profile.images.values()) if one.startswith(("/", "~"))
+    ]
