@@ -3,7 +3,7 @@
 Both answer only where the site uses the multifactor priority plugin; sshare needs accounting too.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
@@ -66,9 +66,13 @@ class ShareRow:
     fairshare: float | None
 
 
-def sprio_argv(ids: Iterable[str]) -> list[str]:
-    """The priorities of these jobs; those that do not wait are left out."""
-    return ["sprio", "-h", "-j", ",".join(ids), "-o", record_format(_SPRIO_FIELDS)]
+def sprio_argv(slurm_id: str) -> list[str]:
+    """A job's priority in each of its partitions; nothing for one that does not wait.
+
+    One job at a time: sprio of 24.11 refuses every list of two (_build_job_list() in
+    src/sprio/opts.c reads the whole list as one id).
+    """
+    return ["sprio", "-h", "-j", slurm_id, "-o", record_format(_SPRIO_FIELDS)]
 
 
 def sshare_argv() -> list[str]:

@@ -67,6 +67,7 @@ REASONS: Final[Mapping[str, Entry]] = {
         "Find out why it does not start (its output, the node), then submit it again.",
         never_starts=True,
     ),
+    # Up to 22.05 also the reason of a job that was ended by a signal (later RaisedSignal).
     "JobLaunchFailure": _LAUNCH,
     "launch failed requeued held": _LAUNCH,
     "launch failure limit exceeded requeued held": _LAUNCH,

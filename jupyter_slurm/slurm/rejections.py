@@ -38,119 +38,73 @@ def _no(text: str, sentence: str, advice: str) -> _Case:
     return _Case(text, "definitive", sentence, advice)
 
 
+def _maybe(text: str, what: str) -> _Case:
+    sentence = f"{what}; the job may have been submitted all the same."
+    return _Case(text, "ambiguous", sentence, "Look for the job before submitting it again.")
+
+
+def _later(text: str, sentence: str, advice: str = "Try again in a while.") -> _Case:
+    return _Case(text, "transient", sentence, advice)
+
+
 _ASSOC: Final = "`sacctmgr show assoc user=$USER` lists what you may use."
-_UNREACHABLE: Final = (
-    "The controller of the cluster cannot be reached.",
-    "Try again in a while; `scontrol ping` shows whether it is up.",
-)
-_SENT: Final = "; the job may have been submitted all the same."
-_LOOK_FIRST: Final = "Look for the job before submitting it again."
-_LATER: Final = "Try again in a while."
+_PING: Final = "Try again in a while; `scontrol ping` shows whether it is up."
+_NO_ANSWER: Final = "The controller did not answer in time"
+_LOST: Final = "The controller's answer was lost"
 _CASES: Final = (
     # The request had left: slurmctld may have taken the job (slurm_send_recv_controller_msg()).
-    _Case(
-        "Socket timed out on send/recv",
-        "ambiguous",
-        f"The controller did not answer in time{_SENT}",
-        _LOOK_FIRST,
-    ),
-    _Case(
-        "Zero Bytes were transmitted or received",
-        "ambiguous",
-        f"The connection to the controller broke{_SENT}",
-        _LOOK_FIRST,
-    ),
-    _Case(
-        "Unable to contact slurm controller (receive failure)",
-        "ambiguous",
-        f"The controller's answer was lost{_SENT}",
-        _LOOK_FIRST,
-    ),
-    _Case(
-        "Message receive failure",
-        "ambiguous",
-        f"The controller's answer was lost{_SENT}",
-        _LOOK_FIRST,
-    ),
-    _Case(
-        "Connection timed out reading",
-        "ambiguous",
-        f"The controller did not answer in time{_SENT}",
-        _LOOK_FIRST,
-    ),
-    _Case(
-        "Unable to contact slurm controller",
-        "transient",
-        *_UNREACHABLE,
-    ),
-    _Case(
-        "Communication connection failure",
-        "transient",
-        *_UNREACHABLE,
-    ),
-    _Case(
-        "Connection refused",
-        "transient",
-        "The controller of the cluster (or its database) does not answer.",
-        "Try again in a while; `scontrol ping` shows whether it is up.",
-    ),
-    _Case(
+    _maybe("Socket timed out on send/recv", _NO_ANSWER),
+    _maybe("Connection timed out reading", _NO_ANSWER),
+    _maybe("Zero Bytes were transmitted or received", "The connection to the controller broke"),
+    _maybe("Unable to contact slurm controller (receive failure)", _LOST),
+    _maybe("Message receive failure", _LOST),
+    _maybe("Unable to contact slurm controller (send failure)", _LOST),
+    _later("Unable to contact slurm controller", "The controller cannot be reached.", _PING),
+    _later("Communication connection failure", "The controller cannot be reached.", _PING),
+    _later("Connection refused", "The controller (or its database) does not answer.", _PING),
+    _later(
         "Unable to connect to database",
-        "transient",
         "The accounting database does not answer.",
-        _LATER,
     ),
-    _Case(
+    _later(
         "Protocol authentication error",
-        "transient",
         "The controller does not accept this machine's credentials (munge, or the clocks differ).",
         "If it does not pass by itself, tell the cluster's support.",
     ),
-    _Case(
+    _later(
         "Munge encode failed",
-        "transient",
         "The authentication service (munge) of this machine does not answer.",
         "If it does not pass by itself, tell the cluster's support.",
     ),
-    _Case(
+    _later(
         "standby mode",
-        "transient",
         "The backup controller answered and is not in charge.",
-        _LATER,
     ),
-    _Case(
+    _later(
         "Rate limit exceeded",
-        "transient",
         "The controller is asked too often by you.",
         "Try again in a while, and watch fewer things at a time.",
     ),
-    _Case(
+    _later(
         "MaxJobCount limit reached",
-        "transient",
         "The cluster's queue is full.",
-        _LATER,
     ),
-    _Case(
+    _later(
         "temporarily unable to accept job",
-        "transient",
         "The controller takes no jobs at the moment.",
-        _LATER,
     ),
-    _Case(
+    _later(
         "I/O error writing script/environment to file",
-        "transient",
         "The controller could not keep the script; its disk may be full.",
         "Try again in a while, or tell the cluster's support.",
     ),
-    _Case(
+    _later(
         "System submissions disabled",
-        "transient",
         "The administrators have closed the queue for now.",
         "Try again later.",
     ),
-    _Case(
+    _later(
         "Could not establish a configuration source",
-        "transient",
         "Slurm's configuration is not found on this machine.",
         "Is this the cluster's login node? Set SLURM_CONF if the site says so.",
     ),
@@ -183,6 +137,11 @@ _CASES: Final = (
         "Required partition not available",
         "The partition takes no jobs now.",
         "Give another --partition.",
+    ),
+    _no(
+        "Memory specification can not be satisfied",
+        "No node of the partition has as much memory as is asked for.",
+        "Ask for less --mem; `sinfo -o '%P %m'`.",
     ),
     _no(
         "Requested node configuration is not available",
