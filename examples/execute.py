@@ -41,7 +41,7 @@ class Narrator(NotebookClient):
 
 def main() -> int:
     source, target = map(Path, sys.argv[1:])
-    notebook = nbformat.read(source, as_version=4)  # type: ignore[no-untyped-call]
+    notebook = nbformat.read(source, as_version=4)
     # Talks to the kernel through files of this user's, not through ports of this machine.
     kernel = AsyncKernelManager(kernel_name="python3", transport="ipc")
     client = Narrator(notebook, km=kernel, resources={"metadata": {"path": "."}})
@@ -54,7 +54,7 @@ def main() -> int:
         sys.stdout.write(f"\n{error}\n")
         return 1
     finally:
-        nbformat.write(notebook, target)  # type: ignore[no-untyped-call]
+        nbformat.write(notebook, target)
     return 0
 
 

@@ -89,7 +89,7 @@ def test_scripts_can_be_run_and_say_what_they_do(name: str) -> None:
 
 
 def test_the_notebook_is_stored_without_outputs() -> None:
-    notebook = nbformat.read(ROOT / "examples" / "quickstart.ipynb", as_version=4)  # type: ignore[no-untyped-call]
+    notebook = nbformat.read(ROOT / "examples" / "quickstart.ipynb", as_version=4)
     cells = [cell for cell in notebook.cells if cell.cell_type == "code"]
     assert cells
     assert all(cell.outputs == [] and cell.execution_count is None for cell in cells)

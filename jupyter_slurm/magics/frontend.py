@@ -43,13 +43,13 @@ def show(
 ) -> None:
     """A display; with an id it may be changed by `change`."""
     transient = {"display_id": display_id} if display_id else {}
-    publish_display_data(dict(data), dict(metadata), transient=transient)  # type: ignore[no-untyped-call]
+    publish_display_data(dict(data), dict(metadata), transient=transient)
 
 
 def change(data: Mapping[str, Any], metadata: Mapping[str, Any], *, display_id: str) -> None:
     """Every display with this id, wherever it was shown."""
     transient = {"display_id": display_id}
-    publish_display_data(dict(data), dict(metadata), transient=transient, update=True)  # type: ignore[no-untyped-call]
+    publish_display_data(dict(data), dict(metadata), transient=transient, update=True)
 
 
 def flush() -> None:
@@ -60,4 +60,4 @@ def flush() -> None:
 
 def clear(*, wait: bool) -> None:
     """Empties the cell's output; `wait`: when the next output comes."""
-    clear_output(wait=wait)  # type: ignore[no-untyped-call]
+    clear_output(wait=wait)

@@ -77,7 +77,7 @@ def run_cell(shell: InteractiveShell, text: str) -> float:
     """Seconds; a cell that fails ends the benchmark."""
     began_s = time.perf_counter()
     with redirect_stdout(StringIO()):
-        outcome = shell.run_cell(text)  # type: ignore[no-untyped-call]
+        outcome = shell.run_cell(text)
     outcome.raise_error()
     return time.perf_counter() - began_s
 

@@ -12,7 +12,7 @@ def main() -> None:
     shell.run_line_magic("load_ext", "jupyter_slurm")
     for number in range(int(sys.argv[1])):
         cell = f"%%slurm --fresh --runtime none --hold --detach\nprint({number})"
-        shell.run_cell(cell).raise_error()  # type: ignore[no-untyped-call]
+        shell.run_cell(cell).raise_error()
     sys.stdout.write("\nall submitted\n")
     sys.stdout.flush()
     sys.stdin.read()
