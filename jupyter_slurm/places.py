@@ -50,9 +50,12 @@ def spool_dir() -> Path:
 
 
 def runtime_dir() -> Path:
-    """The agent's socket and lock. Short: a socket's path must fit `sun_path`."""
-    base = os.environ.get("JUPYTER_RUNTIME_DIR") or os.environ.get("XDG_RUNTIME_DIR")
-    path = Path(base or paths.jupyter_runtime_dir()) / f"jupyter-slurm-{host()}"
+    """The agent's socket and lock. Short: a socket's path must fit `sun_path`.
+
+    Not in XDG_RUNTIME_DIR, which one session of a user has and another has not: that would make
+    two agents on one store.
+    """
+    path = Path(paths.jupyter_runtime_dir()) / f"jupyter-slurm-{host()}"
     if len(os.fsencode(path / "agent.sock")) > _SOCKET_PATH_BYTES:
         digest = hashlib.sha256(os.fsencode(path)).hexdigest()[:12]
         path = Path(tempfile.gettempdir()) / f"jslurm-{os.getuid()}-{digest}"

@@ -1,3 +1,3 @@
 """What every test may use."""
 
-pytest_plugins = ("tests.cluster.plugin", "tests.cluster.image")
+pytest_plugins = ("tests.cluster.plugin", "tests.cluster.image", "tests.agent.plugin")

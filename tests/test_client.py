@@ -25,8 +25,6 @@ from jupyter_slurm.wire import Changes, Job, JobSpec
 from tests.agent.home import ROOT, AgentHome, ended, until
 from tests.agent.memory_agent import BROKEN_VARIABLE
 
-pytest_plugins = ("tests.agent.plugin",)
-
 
 def spec(**changes: object) -> JobSpec:
     fields: dict[str, object] = {"id": "abcdefgh", "name": "cell", "code": "1 + 1"}

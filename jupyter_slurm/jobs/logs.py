@@ -140,14 +140,17 @@ def _text_bytes(output: Output) -> int:
 
 
 def _drop_oldest(outputs: deque[Output], surplus: int) -> int:
-    """Takes stream text of at least `surplus` characters from the front; gives back how much."""
+    """Takes `surplus` characters of stream text from the front; gives back how many it took."""
     dropped = 0
     kept: deque[Output] = deque()
     while outputs and dropped < surplus:
         output = outputs.popleft()
-        if isinstance(output, Stream):
-            dropped += len(output.text)
-        else:
+        if not isinstance(output, Stream):
             kept.append(output)
+            continue
+        rest = output.text[surplus - dropped :]
+        dropped += len(output.text) - len(rest)
+        if rest:
+            kept.append(Stream(name=output.name, text=rest))
     outputs.extendleft(reversed(kept))
     return dropped

@@ -46,6 +46,7 @@ from jupyter_slurm.wire import (
 
 _SUBMIT_WAIT_S = 20.0
 """How long a caller waits for sbatch before it gets a job that is SUBMITTING."""
+_JOIN_S = 5.0
 
 _log = logging.getLogger(__name__)
 
@@ -60,6 +61,7 @@ class Service:
         self._clusters = Clusters(self._book)
         self._delivery = Delivery(self._book, self._clusters)
         self._infos: dict[str, ClusterInfo] = {}
+        self._pursuits: list[threading.Thread] = []
         for record in self._book.live():
             self._take_up(record)
 
@@ -67,6 +69,8 @@ class Service:
         """Ends every wait and thread; what is under way is taken up by the next Service."""
         self._stop.set()
         self._book.close()
+        for thread in self._pursuits:
+            thread.join(timeout=_JOIN_S)
         self._clusters.close()
 
     def wake_waiters(self) -> None:
@@ -173,7 +177,9 @@ class Service:
                 pursuit.give_up(exc)
             self._clusters.watch(cluster).look()
 
-        threading.Thread(target=work, name=f"submission of {job_id}", daemon=True).start()
+        thread = threading.Thread(target=work, name=f"submission of {job_id}", daemon=True)
+        thread.start()
+        self._pursuits = [*(known for known in self._pursuits if known.is_alive()), thread]
 
     def _take_up(self, record: Record) -> None:
         """A job that an earlier agent left unfinished."""

@@ -27,6 +27,7 @@ from jupyter_slurm.wire import Job, JobKind, JobState
 
 _FILES_WAIT_S = 300.0
 _FIRST_LOOK_S = 1.0
+_JOIN_S = 5.0
 _YOUNG_S = 60.0
 _CALM_FACTOR = 3.0
 """Jobs that nothing has happened to for a minute are asked after a third as often,"""
@@ -59,8 +60,8 @@ class Watch:
         with self._lock:
             self._stirred_s = time.monotonic()
             if not self._threads and not self._stop.is_set():
-                self._start(self._watch_files, "files")
-                self._start(self._watch_queue, "queue")
+                self._start(lambda: self._keep_at(self._watch_files), "files")
+                self._start(lambda: self._keep_at(self._watch_queue), "queue")
         self._files_wake.set()
         self._queue_wake.set()
 
@@ -76,13 +77,13 @@ class Watch:
         self._files_wake.set()
         self._queue_wake.set()
         for thread in self._threads:
-            thread.join(timeout=5)
+            thread.join(timeout=_JOIN_S)
 
     def _start(self, work: Callable[[], None], what: str) -> None:
-        name = f"{what} of {self._cluster.name}"
-        thread = threading.Thread(target=self._keep_at, args=(work,), name=name, daemon=True)
-        self._threads.append(thread)
+        name = f"{self._cluster.name}: {what}"
+        thread = threading.Thread(target=work, name=name, daemon=True)
         thread.start()
+        self._threads = [*(known for known in self._threads if known.is_alive()), thread]
 
     def _keep_at(self, work: Callable[[], None]) -> None:
         """A watcher that dies would leave jobs that never end: it is started again, and logged."""
@@ -284,13 +285,10 @@ class Watch:
     def _settle(self, job: Job, row: QueueRow | None) -> None:
         """Finds out how `job` ended, in a thread of its own: it may take Slurm a while to say."""
         with self._lock:
-            if job.id in self._ending or job.state.final:
+            if job.id in self._ending or job.state.final or self._stop.is_set():
                 return
             self._ending.add(job.id)
-        thread = threading.Thread(
-            target=self._find_out, args=(job, row), name=f"end of {job.id}", daemon=True
-        )
-        thread.start()
+            self._start(lambda: self._find_out(job, row), f"end of {job.id}")
 
     def _find_out(self, job: Job, row: QueueRow | None) -> None:
         try:

@@ -18,8 +18,6 @@ from jupyter_slurm.wire import JobSpec
 from tests.agent.home import PATIENCE_S, AgentHome, ended, until
 from tests.agent.memory_agent import LIVE_VARIABLE
 
-pytest_plugins = ("tests.agent.plugin",)
-
 
 def test_an_idle_agent_ends_and_leaves_no_socket(
     agent_home: AgentHome, monkeypatch: pytest.MonkeyPatch

@@ -13,8 +13,6 @@ from jupyter_slurm.agent.peers import check_socket_file, peer_uid
 from jupyter_slurm.errors import AgentError
 from tests.agent.home import AgentHome
 
-pytest_plugins = ("tests.agent.plugin",)
-
 NOBODY = 65534
 as_root = pytest.mark.skipif(os.getuid() != 0, reason="only root can become another user")
 

@@ -12,8 +12,6 @@ from jupyter_slurm.wire import JobKind, JobSpec, JobState
 from tests.agent.home import AgentHome, until
 from tests.cluster.plugin import SlurmCluster
 
-pytest_plugins = ("tests.agent.plugin",)
-
 
 @pytest.fixture
 def api(

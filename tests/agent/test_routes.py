@@ -17,8 +17,6 @@ from jupyter_slurm.errors import AgentError, RequestError
 from jupyter_slurm.wire import Job, JobSpec
 from tests.agent.home import AgentHome, until
 
-pytest_plugins = ("tests.agent.plugin",)
-
 Http = http.client.HTTPConnection
 
 

@@ -20,8 +20,6 @@ from jupyter_slurm.wire import ExecuteResult, Job, JobKind, JobSpec, JobState, O
 from tests.agent.home import AgentHome
 from tests.cluster.plugin import SlurmCluster
 
-pytest_plugins = ("tests.agent.plugin",)
-
 LETTERS = "abcdefghijklmnopqrstuvwxyz234567"
 PATIENCE_S = 60.0
 
