@@ -22,8 +22,10 @@ def jupyter_dirs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def api(jupyter_dirs: Path) -> FakeApi:
-    return FakeApi(jupyter_dirs)
+def api(jupyter_dirs: Path) -> Iterator[FakeApi]:
+    made = FakeApi(jupyter_dirs)
+    yield made
+    made.close()
 
 
 @pytest.fixture
@@ -32,6 +34,7 @@ def shell(api: FakeApi, monkeypatch: pytest.MonkeyPatch) -> Iterator[Shell]:
     for made in make_shell(monkeypatch, notebook=True):
         made.session.api = api
         yield made
+        quiet(made)
 
 
 @pytest.fixture
@@ -40,3 +43,10 @@ def terminal(api: FakeApi, monkeypatch: pytest.MonkeyPatch) -> Iterator[Shell]:
     for made in make_shell(monkeypatch, notebook=False):
         made.session.api = api
         yield made
+        quiet(made)
+
+
+def quiet(shell: Shell) -> None:
+    """No card of this test is kept up to date in the next one."""
+    for job in shell.session.api.jobs():
+        shell.session.live.drop(job.id)

@@ -55,10 +55,18 @@ class FakeApi:
         self._outputs: dict[str, list[Output]] = {}
         self._results: dict[str, Result] = {}
         self._lingering: dict[str, threading.Event] = {}
+        self._threads: list[threading.Thread] = []
         self._revision = 0
         self._changed = threading.Condition()
 
     # --- what a test does to it ---
+
+    def close(self) -> None:
+        """Every job ends."""
+        for lingering in self._lingering.values():
+            lingering.set()
+        for thread in self._threads:
+            thread.join()
 
     def emit(self, job_id: str, output: Output) -> None:
         with self._changed:
@@ -150,7 +158,9 @@ class FakeApi:
             self._lingering[spec.id] = threading.Event()
             self._changed.notify_all()
         inputs = read_variables(Path(spec.inputs), None) if spec.inputs else {}
-        threading.Thread(target=self._run, args=(spec, inputs), daemon=True).start()
+        thread = threading.Thread(target=self._run, args=(spec, inputs), daemon=True)
+        self._threads.append(thread)
+        thread.start()
         return job
 
     def preview(self, spec: JobSpec) -> Preview:
@@ -239,7 +249,10 @@ class FakeApi:
         return self.change(self.job(job_id).id, why="It waits for a node.")
 
     def forget(self, job_id: str) -> None:
-        del self._jobs[self.job(job_id).id]
+        job = self.job(job_id)
+        self.finish(job.id)
+        self.change(job.id, state=JobState.CANCELLED, ended_s=time.time())
+        del self._jobs[job.id]
 
     def queue(self, cluster: str | None = None) -> list[QueueEntry]:
         return [
@@ -284,7 +297,7 @@ class FakeApi:
         space: dict[str, Any] | None = None,
         error: ErrorOutput | None = None,
     ) -> None:
-        if self._jobs[spec.id].state.final:
+        if spec.id not in self._jobs or self._jobs[spec.id].state.final:
             return
         there = [name for name in spec.names_out if space and name in space]
         path = self.folder / f"{spec.id}.out"

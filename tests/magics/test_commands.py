@@ -1,0 +1,172 @@
+"""`%slurm …` and Slurm's own commands."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from IPython.core.error import UsageError
+
+from jupyter_slurm.errors import CommandError, NotFoundError
+from jupyter_slurm.magics.commands import COMMANDS
+from jupyter_slurm.magics.extension import SLURM_COMMANDS
+from jupyter_slurm.magics.table import SlurmText, Table
+from jupyter_slurm.wire import CommandOutput
+from tests.magics.fake import FakeApi
+from tests.magics.shell import Shell
+
+
+def start(shell: Shell, api: FakeApi, code: str = "linger()") -> str:
+    shell.run(f"%%slurm --detach --fresh\n{code}")
+    return api.jobs()[0].id
+
+
+def table(shell: Shell, line: str) -> Table:
+    shown = shell.run(line).outcome.result
+    assert isinstance(shown, Table)
+    return shown
+
+
+def test_jobs_lists_ours_with_what_to_do_about_those_that_ended(shell: Shell, api: FakeApi) -> None:
+    job_id = start(shell, api, "1")
+    api.until(lambda a: a.job(job_id).state.final)
+    (row,) = table(shell, "%slurm jobs").rows
+    assert row["ID"] == job_id
+    assert "COMPLETED" in row["State"]
+    assert f"attach {job_id}" in row["Note"]
+
+
+def test_a_wrong_word_gets_the_nearest_right_one(shell: Shell) -> None:
+    error = shell.run("%slurm cancle x").error
+    assert isinstance(error, UsageError)
+    assert "`%slurm cancel`" in str(error)
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["cancel", "why", "logs", "use", "jobs x", "attach a b", "logs a -n x", "logs a b", "use nope"],
+)
+def test_words_that_cannot_be_are_one_line(shell: Shell, line: str) -> None:
+    error = shell.run(f"%slurm {line}").error
+    assert isinstance(error, UsageError)
+    assert "\n" not in str(error)
+
+
+def test_cancel_takes_several_and_one_that_fails_keeps_none(shell: Shell, api: FakeApi) -> None:
+    first, second = start(shell, api), start(shell, api, "linger() # other")
+    ran = shell.run(f"%slurm cancel {first} nope {second}")
+    assert isinstance(ran.error, NotFoundError)
+    assert all(api.job(one).cancel_requested_s for one in (first, second))
+
+
+def test_hold_release_and_forget_reach_the_job(shell: Shell, api: FakeApi) -> None:
+    job_id = start(shell, api)
+    shell.run(f"%slurm hold {job_id}")
+    assert api.job(job_id).reason == "JobHeldUser"
+    shell.run(f"%slurm release {job_id}")
+    assert api.job(job_id).reason is None
+    shell.run(f"%slurm forget {job_id}")
+    assert api.jobs() == []
+
+
+def test_why_shows_the_card_with_the_reason(shell: Shell, api: FakeApi) -> None:
+    job_id = start(shell, api)
+    ran = shell.run(f"%slurm why {job_id}")
+    assert "It waits for a node." in ran.last(f"slurm-card-{job_id}").data["text/plain"]
+
+
+def test_logs_shows_the_last_lines_or_writes_the_whole(
+    shell: Shell, api: FakeApi, tmp_path: Path
+) -> None:
+    job_id = start(shell, api, "for n in range(100):\n    print('line', n)")
+    api.until(lambda a: a.job(job_id).state.final)
+    assert shell.run(f"%slurm logs {job_id} -n 2").out == "line 98\nline 99\n"
+    path = tmp_path / "a log.txt"
+    shell.run(f"%slurm logs {job_id} --to '{path}'")
+    assert len(path.read_text().splitlines()) == 100
+
+
+def test_logs_never_floods_the_notebook(shell: Shell, api: FakeApi) -> None:
+    shell.session.settings.output_limit_bytes = 1000
+    job_id = start(shell, api, "for n in range(1000):\n    print('line', n)")
+    api.until(lambda a: a.job(job_id).state.final)
+    ran = shell.run(f"%slurm logs {job_id}")
+    assert len(ran.out) <= 1001
+    assert ran.out.endswith("line 999\n")
+    assert "--to FILE" in ran.err
+
+
+def test_logs_takes_slurms_number(shell: Shell, api: FakeApi) -> None:
+    start(shell, api, "print('hello')")
+    api.until(lambda a: a.jobs()[0].state.final)
+    assert shell.run(f"%slurm logs {api.jobs()[0].slurm_id}").out == "hello\n"
+
+
+def test_queue_info_clusters_and_connect_tell_what_the_cluster_says(shell: Shell) -> None:
+    assert table(shell, "%slurm queue").rows[0]["Node or reason"] == "It waits for free nodes."
+    assert table(shell, "%slurm info").rows[0]["Partition"] == "gpu (default)"
+    assert table(shell, "%slurm clusters").rows[0]["Cluster"] == "fake (default)"
+    assert shell.run("%slurm connect").out == "✔ fake answers.\n✖ No GPUs.\n  Ask for some.\n"
+
+
+def test_use_is_for_every_later_line(shell: Shell, api: FakeApi) -> None:
+    shell.run("%slurm use other --gpus 2")
+    start(shell, api)
+    (spec,) = api.specs.values()
+    assert (spec.cluster, spec.options) == ("other", {"gpus": "2"})
+
+
+def test_in_a_terminal_slurm_alone_is_the_table_of_jobs(terminal: Shell, api: FakeApi) -> None:
+    terminal.run("%%slurm\n1")
+    assert isinstance(terminal.run("%slurm").outcome.result, Table)
+
+
+def test_in_a_terminal_the_card_is_printed_at_new_states_only(
+    terminal: Shell, api: FakeApi
+) -> None:
+    ran = terminal.run("%%slurm\nfor n in range(5):\n    print(n)")
+    assert ran.out == "0\n1\n2\n3\n4\n"
+    assert 1 <= len(ran.shown) <= 2
+
+
+def test_a_slurm_command_runs_as_written_and_gives_a_table(shell: Shell, api: FakeApi) -> None:
+    api.command_output = CommandOutput(argv=(), returncode=0, stdout="A|B\n1|2\n", stderr="")
+    ran = shell.run("%squeue -o '%i|%j %T' --me")
+    assert api.calls == ["squeue -o %i|%j %T --me"]
+    assert isinstance(ran.outcome.result, SlurmText)
+    assert ran.outcome.result.rows == [{"A": "1", "B": "2"}]
+
+
+def test_a_slurm_command_that_fails_raises_with_slurms_words(shell: Shell, api: FakeApi) -> None:
+    api.command_output = CommandOutput(
+        argv=(), returncode=1, stdout="", stderr="scontrol: error: Invalid job id specified\n"
+    )
+    error = shell.run("%scontrol show job 1").error
+    assert isinstance(error, CommandError)
+    assert "Invalid job id specified" in str(error)
+
+
+def test_what_a_command_says_beside_its_output_is_shown(shell: Shell, api: FakeApi) -> None:
+    api.command_output = CommandOutput(argv=(), returncode=0, stdout="", stderr="warned\n")
+    ran = shell.run("%scancel 5")
+    assert ran.err == "warned\n"
+    assert ran.outcome.result is None
+
+
+def test_help_names_every_word_and_every_option(shell: Shell) -> None:
+    told = shell.run("%slurm help").out
+    assert [word for word in COMMANDS if word not in told] == []
+    cell_help = shell.ip.find_cell_magic("slurm").__doc__
+    for part in ("--image", "--in NAMES", "-p, --partition", "Examples", "{name}"):
+        assert part in cell_help
+    assert cell_help.count("    %%slurm") >= 4
+    for command in SLURM_COMMANDS:
+        assert f"%{command}" in shell.ip.find_line_magic(command).__doc__
+
+
+def test_loading_twice_keeps_the_session_and_unloading_takes_all_away(shell: Shell) -> None:
+    before = shell.session
+    shell.run("%load_ext jupyter_slurm")
+    shell.run("%reload_ext jupyter_slurm")
+    assert shell.ip.find_cell_magic("slurm") is not None
+    assert type(shell.session) is type(before)

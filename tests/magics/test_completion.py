@@ -1,0 +1,117 @@
+"""Tab."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+from IPython.core.completer import CompletionContext, provisionalcompleter
+
+from jupyter_slurm.magics.completion import Completions
+from tests.magics.fake import FakeApi
+from tests.magics.shell import Shell
+
+
+def complete(completions: Completions, text: str) -> list[str]:
+    """What stands in the list at the end of `text`."""
+    lines = text.split("\n")
+    context = CompletionContext(
+        token=text.rsplit(maxsplit=1)[-1] if text.strip() else "",
+        full_text=text,
+        cursor_position=len(lines[-1]),
+        cursor_line=len(lines) - 1,
+        limit=500,
+    )
+    return [one.text for one in completions.matcher(context)["completions"]]
+
+
+@pytest.fixture
+def completions(shell: Shell) -> Completions:
+    shell.ip.user_ns.update(data=1, dataset=2)
+    return Completions(shell.session)
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("%%slurm --ima", ["--image"]),
+        ("%%slurm --gpus 1 --partit", ["--partition"]),
+        ("%%sbatch --partit", ["--partition"]),
+        ("%%slurm --partition ", ["gpu"]),
+        ("%%slurm -p ", ["gpu"]),
+        ("%%slurm --partition=g", ["gpu"]),
+        ("%%slurm --account ", ["physics"]),
+        ("%%slurm --qos n", ["normal"]),
+        ("%%slurm --cluster ", ["fake", "other"]),
+        ("%%slurm --image py", ["python:3.11"]),
+        ("%%slurm --in data", ["data", "dataset"]),
+        ("%%slurm --out x,datas", ["dataset"]),
+        ("%%slurm --on-interrupt ", ["detach", "cancel"]),
+        ("%slurm att", ["attach"]),
+        ("%slurm use ", ["fake", "other"]),
+        ("%slurm use other --ima", ["--image"]),
+        ("x = 1\n%slurm jo", ["jobs"]),
+    ],
+)
+def test_tab_offers(completions: Completions, text: str, found: list[str]) -> None:
+    assert complete(completions, text) == found
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "--ima",
+        "%%slurm\n--ima",
+        "x = '%slurm a",
+        "%slurm",
+        "",
+        "%%time --ima",
+        "%%slurm --detach x",
+    ],
+)
+def test_tab_leaves_other_text_alone(completions: Completions, text: str) -> None:
+    assert complete(completions, text) == []
+
+
+def test_tab_offers_the_ids_of_jobs(shell: Shell, api: FakeApi, completions: Completions) -> None:
+    shell.run("%%slurm\n1")
+    job_id = api.jobs()[0].id
+    for word in ("attach", "cancel", "logs", "why"):
+        assert complete(completions, f"%slurm {word} {job_id[:3]}") == [job_id]
+
+
+def test_a_cluster_that_does_not_answer_does_not_hold_up_a_tab(
+    api: FakeApi, completions: Completions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers = threading.Event()
+    asked: list[object] = []
+    info = api.cluster_info()
+
+    def slow(cluster: str | None = None) -> object:
+        asked.append(cluster)
+        answers.wait(30)
+        return info
+
+    monkeypatch.setattr(api, "cluster_info", slow)
+    assert complete(completions, "%%slurm -p ") == []
+    assert complete(completions, "%%slurm -p ") == []
+    assert len(asked) == 1
+    answers.set()
+    assert complete(completions, "%%slurm -p ") == ["gpu"]
+
+
+def test_a_tab_that_cannot_be_answered_is_silent(
+    api: FakeApi, completions: Completions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken() -> object:
+        raise RuntimeError("no agent")
+
+    monkeypatch.setattr(api, "clusters", broken)
+    assert complete(completions, "%%slurm --cluster ") == []
+
+
+def test_the_shells_own_completer_asks_ours(shell: Shell) -> None:
+    text = "%%slurm --image py"
+    with provisionalcompleter():
+        matches = [one.text for one in shell.ip.Completer.completions(text, len(text))]
+    assert matches == ["python:3.11"]

@@ -1,0 +1,216 @@
+"""The magics end to end: a real kernel, the real agent, a real Slurm."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from datetime import datetime
+from pathlib import Path
+
+import pytest
+
+from tests.cluster.plugin import ROOT, SlurmCluster, jupyter_homes
+from tests.magics.kernel import LOAD, Kernel, Reply, running_kernel
+
+MIB = 1 << 20
+
+
+@pytest.fixture(scope="module")
+def environment(slurm_cluster: SlurmCluster) -> Iterator[dict[str, str]]:
+    """One agent for all tests here: the profile is the cluster's, everything else our own."""
+    # Not pytest's own folder: a socket's path must be short.
+    home = Path(tempfile.mkdtemp(prefix="magics-"))
+    env = {
+        **slurm_cluster.env,
+        **jupyter_homes(home),
+        "JUPYTER_CONFIG_DIR": slurm_cluster.env["JUPYTER_CONFIG_DIR"],
+        "IPYTHONDIR": str(home / "ipython"),
+        "PYTHONPATH": str(ROOT),
+    }
+    for name in ("JUPYTER_SLURM_AGENT", "SLURM_CONF", "JPY_SESSION_NAME"):
+        env.pop(name, None)
+    yield env
+    stop = [sys.executable, "-m", "jupyter_slurm", "agent", "stop"]
+    subprocess.run(stop, env=env, check=True, timeout=60, capture_output=True)
+    shutil.rmtree(home)
+
+
+@pytest.fixture
+def kernel(environment: dict[str, str], tmp_path: Path) -> Iterator[Kernel]:
+    """In a notebook of its own, so that equal cells of two tests are not the same cell."""
+    with running_kernel({**environment, "JPY_SESSION_NAME": f"{tmp_path}/n.ipynb"}, tmp_path) as it:
+        assert it.run(LOAD).content["status"] == "ok"
+        yield it
+
+
+def ok(reply: Reply) -> Reply:
+    assert reply.content["status"] == "ok", reply.content
+    return reply
+
+
+def test_variables_figure_value_and_output_of_a_job_on_a_gpu(kernel: Kernel) -> None:
+    kernel.run("data = list(range(10))")
+    reply = ok(
+        kernel.run(
+            "%%slurm --gpus 1 --time 5m --in data --out total\n"
+            "import os, sys\n"
+            "class Figure:\n"
+            "    def _repr_png_(self):\n"
+            "        return b'\\x89PNG'\n"
+            "print(os.environ['SLURM_JOB_ID'], os.environ['CUDA_VISIBLE_DEVICES'])\n"
+            "print('to stderr', file=sys.stderr)\n"
+            "display(Figure())\n"
+            "total = sum(data)\n"
+            "total"
+        )
+    )
+    assert "to stderr" in reply.text
+    shown = [message["content"]["data"] for message in reply.displays()]
+    assert any(data.get("text/plain") == "45" for data in shown)
+    assert any("image/png" in data for data in shown)
+    assert "COMPLETED" in reply.displays()[-1]["content"]["data"]["text/plain"]
+    assert kernel.run("print(total)").text == "45\n"
+
+
+def test_an_error_is_the_cells_with_its_own_lines(kernel: Kernel) -> None:
+    reply = kernel.run("%%slurm\ndef f():\n    return 1 / 0\nf()")
+    assert reply.content["ename"] == "CellFailed"
+    told = "\n".join(reply.content["traceback"])
+    assert "ZeroDivisionError" in told
+    assert "runner" not in told
+
+
+def test_a_killed_kernels_cell_run_again_attaches_to_its_one_job(
+    environment: dict[str, str], slurm_cluster: SlurmCluster, tmp_path: Path
+) -> None:
+    env = {**environment, "JPY_SESSION_NAME": f"{tmp_path}/killed.ipynb"}
+    gate = tmp_path / "gate"
+    cell = (
+        "%%slurm --name killed --out x\n"
+        "import os, time\n"
+        "print('started', flush=True)\n"
+        f"while not os.path.exists({str(gate)!r}):\n"
+        "    time.sleep(0.05)\n"
+        "print('ended')\n"
+        "x = 1"
+    )
+    with running_kernel(env, tmp_path) as first:
+        first.run(LOAD)
+        first.start(cell)
+        first.until(lambda message: "started" in message["content"].get("text", ""))
+        # A context manager would say good-bye; this is kill -9.
+        first.manager.shutdown_kernel(now=True)
+        gate.touch()
+        with running_kernel(env, tmp_path) as second:
+            second.run(LOAD)
+            assert "killed" in json.dumps(ok(second.run("%slurm jobs")).messages, default=str)
+            reply = ok(second.run(cell))
+            assert "attached" in reply.text
+            assert "started\nended\n" in reply.text
+            assert second.run("print(x)").text == "1\n"
+    jobs = slurm_cluster.run("squeue", "-h", "-t", "all", "-o", "%k %j").stdout.splitlines()
+    assert sum("killed" in job for job in jobs) == 1
+
+
+def test_an_interrupted_job_goes_on_and_attach_brings_it_back(
+    kernel: Kernel, tmp_path: Path
+) -> None:
+    gate = tmp_path / "gate"
+    request = kernel.start(
+        "%%slurm --out x\n"
+        "import os, time\n"
+        "print('started', flush=True)\n"
+        f"while not os.path.exists({str(gate)!r}):\n"
+        "    time.sleep(0.05)\n"
+        "x = 'done'"
+    )
+    kernel.until(lambda message: "started" in message["content"].get("text", ""))
+    kernel.manager.interrupt_kernel()
+    assert kernel.reply(request).content["ename"] == "Detached"
+    gate.touch()
+    kernel.until_card("COMPLETED", request)
+    assert ok(kernel.run("%slurm attach")).text == "started\n"
+    assert kernel.run("print(x)").text == "done\n"
+
+
+def test_a_job_cancelled_from_outside_fails_the_cell_and_says_so(
+    kernel: Kernel, slurm_cluster: SlurmCluster
+) -> None:
+    request = kernel.start(
+        "%%slurm\nimport os, time\nprint(os.environ['SLURM_JOB_ID'], flush=True)\ntime.sleep(600)"
+    )
+    heard = kernel.until(
+        lambda m: m["msg_type"] == "stream" and m["parent_header"]["msg_id"] == request
+    )
+    slurm_cluster.run("scancel", heard["content"]["text"].strip())
+    reply = kernel.reply(request)
+    assert reply.content["ename"] == "CellFailed"
+    assert "CANCELLED" in reply.content["evalue"]
+
+
+def test_a_hundred_megabytes_of_output_leave_the_notebook_and_the_kernel_small(
+    kernel: Kernel, tmp_path: Path
+) -> None:
+    rss = "import resource; print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)"
+    ok(kernel.run("%%slurm\n1"))
+    before_mib = int(kernel.run(rss).text)
+    reply = ok(
+        kernel.run("%%slurm --name flood\nfor n in range(1000):\n    print(n, 'x' * 100_000)")
+    )
+    after_mib = int(kernel.run(rss).text)
+    assert after_mib - before_mib < 64
+
+    sizes = [(_second(m), len(json.dumps(m["content"]))) for m in reply.messages]
+    for start_s, _ in sizes:
+        window = [size for at_s, size in sizes if start_s <= at_s < start_s + 3]
+        assert sum(window) < 3_000_000  # what jupyter_server lets through (iopub_data_rate_limit)
+        assert len(window) < 3_000
+    saved_bytes = len(reply.text) + sum(
+        len(str(message["content"]["data"])) for message in reply.displays()[-3:]
+    )
+    assert saved_bytes < 2 * MIB
+    assert "MB more" in str(reply.displays()[-2:])
+
+    log = tmp_path / "whole.log"
+    job_id = kernel.run("print(get_ipython().run_line_magic('slurm', 'jobs').rows[0]['ID'])").text
+    ok(kernel.run(f"%slurm logs {job_id.strip()} --to {log}"))
+    lines = log.read_text().splitlines()
+    assert [line.split()[0] for line in lines] == [str(n) for n in range(1000)]
+    assert {len(line) - len(str(n)) for n, line in enumerate(lines)} == {100_001}
+
+
+def _second(message: dict[str, dict[str, datetime]]) -> float:
+    return message["header"]["date"].timestamp()
+
+
+def test_slurms_own_commands_give_tables_and_their_own_errors(kernel: Kernel) -> None:
+    assert "PARTITION" in kernel.run("t = %sinfo\nprint(t.rows[0])").text
+    assert (
+        "debug" in kernel.run("t = %squeue -o '%i|%P'\nt = %sinfo -o '%P|%a'\nprint(t.rows)").text
+    )
+    reply = kernel.run("%scontrol show job 999999999")
+    assert reply.content["ename"] == "CommandError"
+    assert "Invalid job id" in reply.content["evalue"]
+
+
+def test_a_batch_script_gives_a_handle(kernel: Kernel) -> None:
+    ok(kernel.run("%%sbatch --job-name=mine\n#!/bin/bash\n#SBATCH --time=1\necho from the script"))
+    ok(kernel.run("job = _"))
+    assert kernel.run("print(job.wait().state, repr(job.output))").text == (
+        "COMPLETED 'from the script\\n'\n"
+    )
+
+
+def test_the_widget_and_the_tables_show_the_job(kernel: Kernel) -> None:
+    ok(kernel.run("%%slurm --name seen\n1"))
+    for word in ("", "jobs"):
+        reply = ok(kernel.run(f"%slurm {word}"))
+        assert "seen" in json.dumps([message["content"] for message in reply.messages])
+    assert "debug" in json.dumps(ok(kernel.run("%slurm info")).messages, default=str)
+    ok(kernel.run("%slurm queue"))
+    ok(kernel.run("%slurm clusters"))
+    assert "✔" in ok(kernel.run("%slurm connect")).text

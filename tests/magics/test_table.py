@@ -1,0 +1,94 @@
+"""Slurm's text as a table, where that is one for certain."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jupyter_slurm.magics.table import Table, read
+
+SQUEUE = """\
+             JOBID PARTITION     NAME     USER ST       TIME  NODES NODELIST(REASON)
+                12     debug   my job    alice PD       0:00      1 (Resources)
+                11     debug     wrap      bob  R       1:02      2 n[1-2]
+"""
+SACCT = """\
+JobID           JobName  Partition    Account  AllocCPUS      State ExitCode
+------------ ---------- ---------- ---------- ---------- ---------- --------
+12               my job      debug                     1    PENDING      0:0
+12.batch          batch                                1  COMPLETED      0:0
+"""
+
+
+def test_squeues_columns_survive_a_blank_in_a_name() -> None:
+    rows = read(["squeue"], SQUEUE).rows
+    assert rows[0]["NAME"] == "my job"
+    assert rows[0]["NODELIST(REASON)"] == "(Resources)"
+    assert rows[1]["USER"] == "bob"
+
+
+def test_saccts_columns_are_those_that_it_rules_off() -> None:
+    rows = read(["sacct"], SACCT).rows
+    assert rows[0] == {
+        "JobID": "12",
+        "JobName": "my job",
+        "Partition": "debug",
+        "Account": "",
+        "AllocCPUS": "1",
+        "State": "PENDING",
+        "ExitCode": "0:0",
+    }
+
+
+def test_separated_values_are_a_table_and_pandas_gets_it() -> None:
+    text = read(["sacct", "-P"], "JobID|JobName\n12|my job\n")
+    assert text.rows == [{"JobID": "12", "JobName": "my job"}]
+    assert list(text.to_pandas()["JobName"]) == ["my job"]
+    assert read(["sacct", "-p"], "JobID|JobName|\n12|a|\n").rows == [
+        {"JobID": "12", "JobName": "a"}
+    ]
+
+
+@pytest.mark.parametrize(
+    ("argv", "text"),
+    [
+        (["squeue", "-h"], "12 DEBUG X\n13 DEBUG Y\n"),
+        (["squeue", "--noheader"], "A B\nC D\n"),
+        (["squeue", "-o", "%i|%j"], "JOBID|NAME\n12|a|b\n"),
+        (["squeue", "-O", "JobID:6,Name:6"], "JOBID NAME  \n123456a b   \n"),
+        (["scontrol", "show", "job"], "JobId=1 JobName=x\n   UserId=root(0)\n"),
+        (["sinfo", "-l"], "Sat Nov 21 10:00:00 2026\nPARTITION AVAIL\ndebug up\n"),
+        (["squeue"], ""),
+    ],
+)
+def test_what_would_need_a_guess_stays_text(argv: list[str], text: str) -> None:
+    result = read(argv, text)
+    assert result.rows == []
+    assert result.text == text
+    with pytest.raises(ValueError, match="-P"):
+        result.to_pandas()
+
+
+@given(
+    st.lists(
+        st.tuples(*[st.text("ab c", max_size=8)] * 3),
+        min_size=1,
+        max_size=6,
+    )
+)
+def test_a_table_of_blanks_and_names_is_right_or_none(rows: list[tuple[str, str, str]]) -> None:
+    names = ("JOBID", "NAME", "USER")
+    lines = [" ".join(f"{cell[:8]:>8}" for cell in row) for row in (names, *rows)]
+    read_rows = read(["squeue"], "\n".join(lines) + "\n").rows
+    whole = [row for row, line in zip(rows, lines[1:], strict=True) if line.strip()]
+    if read_rows:
+        assert [tuple(row.values()) for row in read_rows] == [
+            tuple(cell.strip() for cell in row) for row in whole
+        ]
+
+
+def test_cells_are_text_in_html_and_cannot_steer_a_terminal() -> None:
+    table = Table(("Name",), (("<b>x</b>\x1b[31m",),))
+    assert "<b>x" not in table._repr_html_()
+    assert "\x1b" not in repr(table)

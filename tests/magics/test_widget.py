@@ -1,0 +1,103 @@
+"""The queue as a widget: Python's half of it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from jupyter_slurm.widgets import QueueWidget
+from tests.magics.fake import FakeApi
+from tests.magics.shell import Shell
+
+
+@pytest.fixture
+def widget(shell: Shell, api: FakeApi) -> Iterator[QueueWidget]:
+    shell.run("%%slurm --detach --name mine\nprint('hello')\nlinger()")
+    made = QueueWidget(api, None)
+    yield made
+    click(made, "hidden")
+    made.close()
+
+
+def click(widget: QueueWidget, do: str, job_id: str = "") -> None:
+    """What the browser sends."""
+    widget._handle_custom_msg({"do": do, "id": job_id}, [])
+
+
+def changed(widget: QueueWidget, name: str) -> threading.Event:
+    """Set once the trait changes."""
+    seen = threading.Event()
+    widget.observe(lambda _: seen.set(), names=name)
+    return seen
+
+
+def test_it_shows_my_jobs_and_says_which_buttons_they_have(widget: QueueWidget) -> None:
+    (row,) = widget.rows
+    assert (row["name"], row["live"], row["held"], row["ours"]) == ("mine", True, False, True)
+
+
+def test_everybodys_jobs_come_with_the_switch(widget: QueueWidget) -> None:
+    seen = changed(widget, "rows")
+    click(widget, "shown")
+    widget.everyone = True
+    assert seen.wait(30)
+    (row,) = widget.rows
+    assert (row["user"], row["ours"]) == ("ana", False)
+
+
+def test_buttons_reach_the_job_and_tell_what_became_of_it(
+    widget: QueueWidget, api: FakeApi
+) -> None:
+    job_id = api.jobs()[0].id
+    click(widget, "hold", job_id)
+    assert api.job(job_id).reason == "JobHeldUser"
+    click(widget, "release", job_id)
+    assert api.job(job_id).reason is None
+    click(widget, "cancel", job_id)
+    assert "CANCELLED" in widget.message
+    assert widget.rows[0]["live"] is False
+
+
+def test_the_log_button_shows_the_end_of_the_log(widget: QueueWidget, api: FakeApi) -> None:
+    job_id = api.jobs()[0].id
+    api.until(lambda a: bool(a.logs(job_id).outputs))
+    click(widget, "log", job_id)
+    assert widget.log == "hello\n"
+    assert f"%slurm attach {job_id}" in widget.log_of
+
+
+def test_a_click_that_fails_is_told_in_the_widget(widget: QueueWidget) -> None:
+    click(widget, "cancel", "gone")
+    assert "There is no job gone." in widget.message
+
+
+def test_a_message_that_is_none_of_ours_is_ignored(widget: QueueWidget, api: FakeApi) -> None:
+    before = list(api.calls)
+    for content in ({"do": "forget", "id": "x"}, {"do": "cancel", "id": 5}, {}):
+        widget._handle_custom_msg(content, [])
+    assert api.calls == before
+
+
+def test_a_change_of_a_job_is_shown_without_a_click(widget: QueueWidget, api: FakeApi) -> None:
+    click(widget, "shown")
+    seen = changed(widget, "rows")
+    api.change(api.jobs()[0].id, name="renamed")
+    assert seen.wait(30)
+
+
+def test_who_has_no_widgets_sees_the_same_rows(widget: QueueWidget) -> None:
+    data, _ = widget._repr_mimebundle_()
+    assert "mine" in data["text/html"]
+    assert "mine" in data["text/plain"]
+    assert "application/vnd.jupyter.widget-view+json" in data
+
+
+def test_names_of_others_are_text_in_the_page(widget: QueueWidget) -> None:
+    widget.everyone = True
+    click(widget, "hold", "gone")  # any message refreshes nothing; the fallback is what counts
+    widget._refresh()
+    data, _ = widget._repr_mimebundle_()
+    assert "<b>their" not in data["text/html"]
+    assert "\x1b" not in data["text/plain"]
