@@ -67,6 +67,9 @@ class ClusterProfile(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """Alias -> reference."""
     image_dirs: tuple[str, ...] = ()
     modules: tuple[str, ...] = ()
+    login_shell: bool = True
+    """Whether the job script begins by reading the user's login profile, which is where sites set
+    up `module` and PATH."""
     setup: str = ""
     """Shell lines that the job script runs first, on the node."""
     defaults: dict[str, str] = field(default_factory=dict)

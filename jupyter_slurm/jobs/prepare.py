@@ -178,6 +178,7 @@ def _plan(
         has_environment=bool(_environment(spec, profile)),
         signal=signal,
         cwd=cwd if not _in_image(spec, profile) else None,
+        login_shell=profile.login_shell,
     )
 
 

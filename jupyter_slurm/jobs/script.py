@@ -35,11 +35,13 @@ class ScriptPlan:
     signal: tuple[str, str] | None = None
     """The one that `--signal` asks for, and the one to hand on to the program in its place."""
     cwd: str | None = None
+    login_shell: bool = True
 
 
 def render_script(plan: ScriptPlan) -> str:
     """The script's text; ends with a newline."""
     return _TEMPLATE.format(
+        shell="/bin/bash -l" if plan.login_shell else "/bin/bash",
         title=" ".join(plan.title.split()),
         job_dir=shlex.quote(plan.job_dir),
         signals=_traps(plan.signal),
@@ -106,7 +108,7 @@ load_module() {
 """
 
 _TEMPLATE = """\
-#!/bin/bash -l
+#!{shell}
 # {title}
 # Written by jupyter-slurm; everything of this job is in the folder below.
 job_dir={job_dir}

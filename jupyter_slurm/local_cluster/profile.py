@@ -53,6 +53,7 @@ def _ours(spec: LocalSpec, places: Places, env: dict[str, str]) -> str:
         f"runtime = {_quoted(spec.runtime)}",
         f"job_root = {_quoted(places.folder / 'jobs')}",
         "poll_s = 1.0",
+        "login_shell = false",
         # The nodes are this machine, so a job without an image finds what the notebook has.
         f"python = {_quoted(sys.executable)}",
         f"path = [{_quoted(places.folder / 'bin')}]",
