@@ -176,8 +176,9 @@ def _rows(job: Job, now_s: float) -> Iterator[_Row]:
     yield from _time(job, now_s)
     if job.state.final:
         yield from _end(job)
-        if job.names_out and not job.delivered:
-            yield _Row("Variables", f"`%slurm attach {job.id}` brings {', '.join(job.names_out)}")
+        if not job.delivered:
+            brings = ", ".join(["its output", *job.names_out])
+            yield _Row("Not seen yet", f"`%slurm attach {job.id}` brings {brings}")
 
 
 def _news(job: Job, now_s: float) -> Iterator[_Row]:

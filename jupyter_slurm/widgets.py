@@ -24,9 +24,11 @@ from jupyter_slurm.wire import Job, JobState, QueueEntry, Stream
 
 _EVERYONE_EVERY_S = 10.0
 _MINE_EVERY_S = 15.0
+"""A change is shown at once; this long without one, the times in the rows are made true again."""
 _SHOWN_FOR_S = 75.0
 """A browser says every 30 s that it shows the widget; a closed tab says nothing."""
 _LOG_BYTES = 16_384
+_MOST_ROWS = 500
 _RETRY_S = 10.0
 
 Row = dict[str, str | bool]
@@ -48,11 +50,11 @@ class QueueWidget(anywidget.AnyWidget):
         self._api = api
         self._cluster = cluster
         self._shown_s = float("-inf")
-        self._wake = threading.Event()
+        self._switched = threading.Event()
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
         self.on_msg(self._on_message)
-        self.observe(lambda _: self._wake.set(), names="everyone")
+        self.observe(self._on_switch, names="everyone")
         # ipykernel 7.4 sends a reply to the shell that last sent: a click waits for a busy cell.
         # In its default subshell it is answered at once (ipykernel/comm/comm.py).
         if hasattr(self.comm, "_reply_subshell_for"):
@@ -85,6 +87,10 @@ class QueueWidget(anywidget.AnyWidget):
             case _:
                 pass
 
+    def _on_switch(self, _change: object) -> None:
+        self._switched.set()
+        self._refresh()
+
     def _shown(self) -> None:
         self._shown_s = time.monotonic()
         with self._lock:
@@ -95,10 +101,19 @@ class QueueWidget(anywidget.AnyWidget):
                 self._thread.start()
 
     def _keep(self) -> None:
+        revision = 0
+
+        def wait() -> None:
+            nonlocal revision
+            if self.everyone:
+                self._switched.wait(_EVERYONE_EVERY_S)
+                self._switched.clear()
+            else:
+                revision = self._api.changes(revision, wait_s=_MINE_EVERY_S).revision
+
         while self._is_shown():
-            ok = self._refresh()
-            self._wake.wait(_RETRY_S if not ok else self._interval_s())
-            self._wake.clear()
+            if not (self._try(wait) and self._refresh()):
+                time.sleep(_RETRY_S)
 
     def _is_shown(self) -> bool:
         with self._lock:
@@ -107,18 +122,21 @@ class QueueWidget(anywidget.AnyWidget):
                 self._thread = None
             return shown
 
-    def _interval_s(self) -> float:
-        return _EVERYONE_EVERY_S if self.everyone else _MINE_EVERY_S
-
     def _refresh(self) -> bool:
         def read() -> None:
             now_s = time.time()
             if self.everyone:
                 entries = self._api.queue(self._cluster)
-                self.rows = [_row_of_entry(entry, now_s) for entry in entries]
+                self.rows = [_row_of_entry(entry, now_s) for entry in entries[:_MOST_ROWS]]
+                more = len(entries) - len(self.rows)
             else:
-                self.rows = [_row_of_job(job, now_s) for job in self._api.jobs(self._cluster)]
-            self.message = f"as of {moment(now_s, now_s)}" if self.rows else "No jobs."
+                jobs = self._api.jobs(self._cluster)
+                self.rows = [_row_of_job(job, now_s) for job in jobs[:_MOST_ROWS]]
+                more = len(jobs) - len(self.rows)
+            at = f"as of {moment(now_s, now_s)}" if self.rows else "No jobs."
+            self.message = at + (
+                f", and {more} more: `%slurm queue`, `%slurm jobs`" if more else ""
+            )
 
         return self._try(read)
 

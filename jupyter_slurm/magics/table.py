@@ -56,8 +56,9 @@ class Table:
         )
         caption = f"<div>{escape(self.caption)}</div>" if self.caption else ""
         return (
-            '<table style="border-collapse:collapse"><thead><tr style="border-bottom:1px solid '
-            f'currentColor">{head}</tr></thead><tbody>{body}</tbody></table>{caption}'
+            '<table style="border-collapse:collapse;color:inherit"><thead>'
+            f'<tr style="border-bottom:1px solid currentColor">{head}</tr></thead>'
+            f"<tbody>{body}</tbody></table>{caption}"
         )
 
 

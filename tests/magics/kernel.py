@@ -59,7 +59,8 @@ class Kernel:
         return self.reply(self.start(code))
 
     def start(self, code: str) -> str:
-        return self.client.execute(code)
+        request: str = self.client.execute(code)
+        return request
 
     def reply(self, request: str) -> Reply:
         """Waits until the cell has ended and everything it published was heard."""

@@ -34,7 +34,7 @@ class KeepingPublisher(DisplayPublisher):
     """Keeps what is published instead of printing it."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
+        super().__init__(*args, **kwargs)  # type: ignore[no-untyped-call]
         self.shown: list[Shown] = []
         self.cleared: list[bool] = []
 
@@ -92,7 +92,7 @@ def make_shell(monkeypatch: pytest.MonkeyPatch, *, notebook: bool) -> Iterator[S
     ip.display_pub = KeepingPublisher(shell=ip)
     ip.colors = "nocolor"
     if notebook:
-        ip.kernel = object()
+        ip.kernel = object()  # type: ignore[attr-defined]
     monkeypatch.setattr(InteractiveShell, "_instance", ip)
     extension.load(ip)
     yield Shell(ip)
