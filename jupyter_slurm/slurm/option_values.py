@@ -28,12 +28,13 @@ _SIGNALS: Final = frozenset(
 )
 _COUNT = re.compile(r"[1-9][0-9]*")
 _NODES = re.compile(r"[1-9][0-9]*[km]?(?:-[1-9][0-9]*[km]?)?", re.IGNORECASE)
-_NODE_SIZES = re.compile(r"[0-9]+(?:-[0-9]+(?::[0-9]+)?)?(?:,[0-9]+(?:-[0-9]+(?::[0-9]+)?)?)*")
+_NODE_SIZE = r"[1-9][0-9]*(?:-[1-9][0-9]*(?::[1-9][0-9]*)?)?"
+_NODE_SIZES = re.compile(rf"{_NODE_SIZE}(?:,{_NODE_SIZE})*")
 _RANGE = re.compile(r"\*|[1-9][0-9]*(?:-(?:\*|[1-9][0-9]*))?")
 _GEOMETRY = re.compile(r"(?:\*|[1-9][0-9]*)(?::(?:\*|[1-9][0-9]*)){0,2}")
 _GPUS = re.compile(r"(?:[A-Za-z][^\s:,=]*[:=])?[0-9]+(?:,[A-Za-z][^\s:,=]*[:=][0-9]+)*")
 _GRES_ITEM = re.compile(
-    r"(?:gres[:/])?[A-Za-z_][\w.-]*(?:[:=](?:[0-9]+[kmgtp]?|[^\s:,=]*[^\s:,=0-9][^\s:,=]*"
+    r"(?:gres[:/])?[A-Za-z_][A-Za-z0-9_.-]*(?:[:=](?:[0-9]+[kmgtp]?|[^\s:,=]*[^\s:,=0-9][^\s:,=]*"
     r"(?:[:=][0-9]+[kmgtp]?)?))?",
     re.IGNORECASE,
 )

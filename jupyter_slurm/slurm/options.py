@@ -49,7 +49,7 @@ def parse_options(words: Sequence[str]) -> dict[str, str]:
     for word in rest:
         if word.startswith("--") and len(word) > 2:
             found = [_long(word, rest)]
-        elif word.startswith("-") and len(word) > 1:
+        elif word.startswith("-") and len(word) > 1 and word != "--":
             found = list(_short(word, rest))
         else:
             raise OptionError(word, f"`{word}` belongs to no option of sbatch.")

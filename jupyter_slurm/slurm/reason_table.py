@@ -37,6 +37,7 @@ _NODE_NOT_THERE: Final = Entry(
     "A node that it needs is down, drained or reserved.",
     "Wait, or submit it again without --nodelist.",
 )
+_NOT_EVEN_SLURM: Final = Entry("Slurm gives no reason that it knows itself.", _WAIT)
 
 REASONS: Final[Mapping[str, Entry]] = {
     "None": Entry("Slurm has not looked at it yet.", "Wait a minute; this is usual at first."),
@@ -200,7 +201,8 @@ REASONS: Final[Mapping[str, Entry]] = {
     "RaisedSignal": Entry("It was ended by a signal.", "Look at the end of its output."),
     "NodeDown": Entry("A node of it went down.", "Submit it again."),
     "SystemFailure": Entry("Slurm or a node of it failed.", _SUPPORT),
-    "InvalidReason": Entry("Slurm gives no reason that it knows itself.", _WAIT),
+    "InvalidReason": _NOT_EVEN_SLURM,
+    "InvaildReason": _NOT_EVEN_SLURM,  # as some releases spell it
 }
 """Code, or the whole of a free text -> what it means; 20.11 to 26.05."""
 

@@ -77,8 +77,11 @@ class ControlRow:
 
 
 def job_argv(slurm_id: str) -> list[str]:
-    """One job (all the tasks, for an array's id), one line each."""
-    return ["scontrol", "show", "job", "-o", slurm_id]
+    """One job (all the tasks, for an array's id), one line each.
+
+    `-d` is what prints DerivedExitCode, and which GPUs of which nodes it has (src/api/job_info.c).
+    """
+    return ["scontrol", "show", "job", "-d", "-o", slurm_id]
 
 
 def config_argv() -> list[str]:

@@ -1,0 +1,296 @@
+import re
+import string
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jupyter_slurm.slurm.option_table import ALIASES, EXCLUSIVE
+from jupyter_slurm.slurm.option_values import CHECKS
+from jupyter_slurm.slurm.options import (
+    OPTIONS,
+    OptionError,
+    check_option,
+    check_together,
+    parse_options,
+    render_directives,
+    sbatch_args,
+    suggest,
+)
+
+USABLE = [name for name, option in OPTIONS.items() if option.reserved is None]
+RESERVED = [name for name, option in OPTIONS.items() if option.reserved is not None]
+
+
+def test_every_option_can_be_checked_and_explains_itself() -> None:
+    for name, option in OPTIONS.items():
+        assert option.name == name
+        assert option.kind in {"flag", "choice", "choices", *CHECKS}
+        assert bool(option.choices) == (option.kind in {"choice", "choices"})
+        assert option.help
+    shorts = [option.short for option in OPTIONS.values() if option.short]
+    assert len(shorts) == len(set(shorts))
+    named = {*ALIASES.values(), *(name for group in EXCLUSIVE for name in group)}
+    assert named <= set(OPTIONS)
+
+
+def test_options_are_read_in_every_form() -> None:
+    words = "-n4 -c 2 --time=30m --mem 64g -J name --gres gpu:1 -H --nice --exclusive=user".split()
+    assert parse_options(words) == {
+        "ntasks": "4",
+        "cpus-per-task": "2",
+        "time": "00:30:00",
+        "mem": "64G",
+        "job-name": "name",
+        "gres": "gpu:1",
+        "hold": "",
+        "nice": "",
+        "exclusive": "user",
+    }
+
+
+def test_flags_may_stand_together_and_end_in_an_option_with_a_value() -> None:
+    assert parse_options(["-HOn4"]) == {"hold": "", "overcommit": "", "ntasks": "4"}
+
+
+def test_an_optional_value_is_never_the_next_word() -> None:
+    with pytest.raises(OptionError, match="`user` belongs to no option") as caught:
+        parse_options(["--exclusive", "user"])
+    assert caught.value.word == "user"
+    assert caught.value.suggestion is None
+    assert parse_options(["-koff"]) == {"no-kill": "off"}
+    assert parse_options(["-k"]) == {"no-kill": ""}
+
+
+def test_another_name_of_an_option_is_the_option() -> None:
+    assert parse_options(["--tasks-per-node=4"]) == {"ntasks-per-node": "4"}
+
+
+def test_the_last_of_two_counts() -> None:
+    assert parse_options(["-n4", "--ntasks=8"]) == {"ntasks": "8"}
+
+
+def test_values_may_hold_anything() -> None:
+    text = "a b $HOME 'q' \"d\" # ü\n--hold"
+    assert parse_options(["--comment", text, f"--job-name={text}"]) == {
+        "comment": text,
+        "job-name": text,
+    }
+
+
+@pytest.mark.parametrize(
+    ("words", "word", "suggestion", "message"),
+    [
+        (["--partiton=gpu"], "--partiton", "--partition", "no option `--partiton`"),
+        (["--gpu=1"], "--gpu", "--gpus", "no option `--gpu`"),
+        (["--part=gpu"], "--part", "--partition", "no option"),
+        (["--xyzzy"], "--xyzzy", None, "no option"),
+        (["-Z"], "-Z", None, "no option `-Z`"),
+        (["--time"], "--time", None, "needs a value"),
+        (["-n"], "-n", None, "needs a value"),
+        (["--time=soon"], "--time=soon", None, "is not a time: write minutes"),
+        (["--mem", "lots"], "--mem=lots", None, "is not a memory size"),
+        (["-n", "-4"], "--ntasks=-4", None, "whole number from 1"),
+        (["--hold=yes"], "--hold=yes", None, "takes no value"),
+        (["--nice="], "--nice=", None, "no value"),
+        (["--"], "--", None, "belongs to no option"),
+        (["-"], "-", None, "belongs to no option"),
+        (["--help"], "--help", None, "cannot be used here"),
+        (["--wrap", "ls"], "--wrap=ls", None, "cannot be used here"),
+    ],
+)
+def test_a_wrong_word_is_named_with_what_would_be_right(
+    words: list[str], word: str, suggestion: str | None, message: str
+) -> None:
+    with pytest.raises(OptionError, match=re.escape(message)) as caught:
+        parse_options(words)
+    assert (caught.value.word, caught.value.suggestion) == (word, suggestion)
+    assert message in str(caught.value)
+
+
+@pytest.mark.parametrize("name", RESERVED)
+def test_a_reserved_option_says_why(name: str) -> None:
+    with pytest.raises(OptionError, match=r"cannot be used here: .{20}"):
+        check_option(name, "")
+
+
+GOOD = {
+    "time": [("30m", "00:30:00"), ("1-12", "1-12:00:00"), ("UNLIMITED", "UNLIMITED")],
+    "mem": [("64g", "64G"), ("1500", "1500M"), ("0", "0"), ("1.5G", "1536M")],
+    "cpus-per-task": [("8", "8")],
+    "core-spec": [("0", "0")],
+    "nice": [("-5", "-5"), ("", "")],
+    "priority": [("TOP", "TOP"), ("7", "7")],
+    "nodes": [("2", "2"), ("2-4", "2-4"), ("1k", "1k"), ("1,5,9", "1,5,9"), ("1-15:4", "1-15:4")],
+    "array": [("1-8%4", "1-8%4")],
+    "nodelist": [("n[1-2],m", "n[1-2],m"), ("./hosts", "./hosts")],
+    "gpus": [("2", "2"), ("a100:2", "a100:2"), ("a100:1,v100:1", "a100:1,v100:1")],
+    "gres": [("gpu:2", "gpu:2"), ("gpu:a100:2,tmp:10G", "gpu:a100:2,tmp:10G"), ("none", "none"),
+             ("gpu", "gpu"), ("gpu:a100", "gpu:a100"), ("gpu:3g.20gb:1", "gpu:3g.20gb:1"),
+             ("gres/gpu:1", "gres/gpu:1")],
+    "signal": [("USR1@120", "USR1@120"), ("b:sigterm", "B:TERM"), ("10", "10")],
+    "dependency": [("afterok:1:2,afterany:3_4", "afterok:1:2,afterany:3_4"),
+                   ("singleton", "singleton"), ("afterok:1?afterany:2", "afterok:1?afterany:2"),
+                   ("after:1+5", "after:1+5"), ("aftercorr:7_*", "aftercorr:7_*"), ("12", "12")],
+    "begin": [(text, text) for text in ("16:00", "now", "now+1hour", "now+60", "tomorrow",
+                                        "teatime", "2026-01-20", "2026-01-20T12:34:00", "noon",
+                                        "01/20/26", "12:30 PM", "today16:00")],
+    "mail-type": [("end,fail", "END,FAIL")],
+    "open-mode": [("Append", "append")],
+    "switches": [("1@30m", "1@00:30:00"), ("2", "2")],
+    "threads-per-core": [("1", "1"), ("1-2", "1-2")],
+    "extra-node-info": [("2:16:1", "2:16:1"), ("*", "*")],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("name", "typed", "value"),
+    [(name, typed, value) for name, pairs in GOOD.items() for typed, value in pairs],
+)
+def test_a_right_value_is_normalised(name: str, typed: str, value: str) -> None:
+    assert check_option(name, typed) == value
+    assert check_option(name, value) == value
+
+
+BAD = {
+    "time": ["", "soon"],
+    "mem": ["", "x"],
+    "cpus-per-task": ["", "0", "-1", "1.5", "two"],
+    "core-spec": ["-1", ""],
+    "nice": ["low"],
+    "priority": ["high"],
+    "nodes": ["", "4-2", "two", "0"],
+    "array": ["", "1-8%0"],
+    "nodelist": ["", "n[1"],
+    "gpus": ["", "a100", "a100:two"],
+    "gres": ["", "gpu:a100:2:3", "gpu:a100:two", "gpu 2", "gpu:,x"],
+    "signal": ["", "NOSUCH", "USR1@99999", "X:USR1"],
+    "dependency": ["", "afterok", "afterok:x", "afterok:1,afterany:2?after:3", "later:1"],
+    "begin": ["", "soon", "now+", "25", "16"],
+    "mail-type": ["", "always"],
+    "open-mode": ["", "w"],
+    "output": [""],
+    "job-name": ["x" * 1025, "nul\0"],
+    "comment": ["é" * 600],
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "typed"), [(name, typed) for name, texts in BAD.items() for typed in texts]
+)
+def test_a_wrong_value_is_refused_and_named(name: str, typed: str) -> None:
+    with pytest.raises(OptionError) as caught:
+        check_option(name, typed)
+    assert f"--{name}" in caught.value.message
+    assert caught.value.word.startswith(f"--{name}")
+
+
+@pytest.mark.parametrize("name", USABLE)
+@given(value=st.text(max_size=20))
+def test_any_value_is_either_taken_for_good_or_refused(name: str, value: str) -> None:
+    try:
+        checked = check_option(name, value)
+    except OptionError:
+        return
+    assert check_option(name, checked) == checked
+
+
+@pytest.mark.parametrize("group", EXCLUSIVE)
+def test_options_that_exclude_each_other_are_refused_together(group: tuple[str, ...]) -> None:
+    for name in group:
+        check_together({name: "1"})
+    with pytest.raises(OptionError, match="exclude each other"):
+        check_together(dict.fromkeys(group[:2], "1"))
+
+
+def test_gpus_are_asked_for_in_one_way_only() -> None:
+    with pytest.raises(OptionError, match="exclude each other"):
+        check_together({"gres": "tmp:1,gpu:2", "gpus-per-node": "2"})
+    check_together({"gres": "tmp:1", "gpus-per-node": "2"})
+
+
+@pytest.mark.parametrize(
+    ("word", "extra", "near"),
+    [
+        ("--partitoin", (), "--partition"),
+        ("--imag", ("image", "runtime"), "--image"),
+        ("--time-limit=3", (), "--time-min"),
+        ("squeu", ("squeue", "sinfo"), "squeue"),
+        ("tiem", (), "time"),
+        ("--wrapp", (), None),
+        ("zzzz", ("squeue",), None),
+        ("--", (), None),
+        ("", ("a",), None),
+    ],
+)
+def test_the_nearest_right_word_is_found(
+    word: str, extra: tuple[str, ...], near: str | None
+) -> None:
+    assert suggest(word, extra) == near
+
+
+def test_argv_has_one_word_an_option() -> None:
+    assert sbatch_args({"job-name": "a b", "hold": "", "comment": "-x"}) == [
+        "--job-name=a b",
+        "--hold",
+        "--comment=-x",
+    ]
+
+
+def test_argv_reads_back_as_the_same_options() -> None:
+    options = {"ntasks": "4", "comment": "-- $x\n'", "nice": "", "hold": "", "exclusive": "user"}
+    assert parse_options(sbatch_args(options)) == options
+
+
+def test_plain_directives_stay_plain() -> None:
+    assert render_directives({"gres": "gpu:a100:2", "hold": ""}) == [
+        "#SBATCH --gres=gpu:a100:2",
+        "#SBATCH --hold",
+    ]
+
+
+@pytest.mark.parametrize("char", ["\n", "\r", "\0"])
+def test_a_directive_cannot_hold_a_line_end(char: str) -> None:
+    with pytest.raises(OptionError, match="cannot hold a newline"):
+        render_directives({"comment": f"a{char}b"})
+
+
+def _as_sbatch_reads(line: str) -> list[str]:
+    """What every release makes of a directive that no release may misread.
+
+    Outside quotes a backslash before a blank is read in two ways (24.05), so it must not occur.
+    """
+    words: list[str] = []
+    word, quote, escaped = "", "", False
+    for char in line + " ":
+        if escaped:
+            assert quote or char not in string.whitespace
+            word, escaped = word + char, False
+        elif char == "\\":
+            escaped = True
+        elif quote:
+            word, quote = (word, "") if char == quote else (word + char, quote)
+        elif char in "\"'":
+            quote = char
+        elif char in string.whitespace:
+            words += [word] if word else []
+            word = ""
+        elif char == "#":
+            break
+        else:
+            word += char
+    assert not quote
+    return words
+
+
+@given(st.text(st.characters(exclude_characters="\n\r\0"), min_size=1))
+def test_a_directive_is_read_back_unchanged(value: str) -> None:
+    [line] = render_directives({"comment": value})
+    assert _as_sbatch_reads(line.removeprefix("#SBATCH ")) == [f"--comment={value}"]
+
+
+@pytest.mark.parametrize("value", ["my hetjob", "PackJob-1", "a\\ b", "x # y", "\"q\" 's'"])
+def test_words_that_a_release_would_change_are_protected(value: str) -> None:
+    [line] = render_directives({"comment": value})
+    assert not re.search("hetjob|packjob", line, re.IGNORECASE)
+    assert _as_sbatch_reads(line.removeprefix("#SBATCH ")) == [f"--comment={value}"]

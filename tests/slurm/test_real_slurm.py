@@ -1,0 +1,116 @@
+"""The argv and the parsers against the Slurm that is installed."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from jupyter_slurm.slurm import sbatch, scontrol, sinfo, squeue, versions
+from jupyter_slurm.slurm.fields import SLURM_ENV
+from jupyter_slurm.slurm.options import OPTIONS, render_directives
+from jupyter_slurm.slurm.rejections import explain_rejection
+from tests.cluster.plugin import SlurmCluster
+
+HOSTILE = "a  b | $HOME 'q' \"d\" \\ \\\\ #x é✓ JobId=7 UserId=root(0)"
+
+
+def ask(cluster: SlurmCluster, argv: list[str]) -> str:
+    settings = [f"{name}={value}" for name, value in SLURM_ENV.items()]
+    return cluster.run("env", *settings, *argv).stdout
+
+
+def test_every_option_that_sbatch_helps_with_is_in_the_table(slurm_cluster: SlurmCluster) -> None:
+    said = slurm_cluster.run("sbatch", "--help").stdout
+    words = re.findall(r"^ *(?:-(\w), )? *--([a-z-]+)", said, re.MULTILINE)
+    assert len(words) > 60
+    plugins = {"container-image", "container-mounts"}
+    unknown = {long for _, long in words if long not in OPTIONS} - plugins
+    assert not unknown
+    for short, long in words:
+        if short:
+            assert OPTIONS[long].short == short
+
+
+def test_values_that_pass_here_pass_there(slurm_cluster: SlurmCluster, tmp_path: Path) -> None:
+    script = tmp_path / "job.sh"
+    script.write_text("#!/bin/sh\n")
+    options = {
+        "time": "00:30:00",
+        "mem": "64M",
+        "ntasks": "1",
+        "cpus-per-task": "1",
+        "array": "1-3%2",
+        "begin": "now+1hour",
+        "signal": "B:USR1@120",
+        "nice": "",
+        "mail-type": "END,FAIL",
+        "requeue": "",
+        "open-mode": "append",
+        "kill-on-invalid-dep": "yes",
+        "dependency": "singleton",
+        "comment": "x",
+        "wait-all-nodes": "0",
+        "exclusive": "user",
+        "no-kill": "off",
+    }
+    ask(slurm_cluster, sbatch.test_only_argv(str(script), options))
+
+
+def test_a_job_with_a_hostile_name_goes_round(slurm_cluster: SlurmCluster, tmp_path: Path) -> None:
+    script = tmp_path / "-job $x.sh"
+    options = {"job-name": HOSTILE, "comment": f"my hetjob {HOSTILE}", "hold": ""}
+    script.write_text("\n".join(["#!/bin/sh", *render_directives(options), "true", ""]))
+    answer = sbatch.parse(ask(slurm_cluster, sbatch.argv(str(script), {"output": "/dev/null"})))
+    assert answer is not None
+    slurm_id = answer[0]
+    try:
+        user = slurm_cluster.run("id", "-un").stdout.strip()
+        rows = {
+            row.slurm_id: row for row in squeue.parse(ask(slurm_cluster, squeue.mine_argv(user)))
+        }
+        [job] = scontrol.parse_jobs(ask(slurm_cluster, scontrol.job_argv(slurm_id)))
+    finally:
+        slurm_cluster.run("scancel", slurm_id)
+    row = rows[slurm_id]
+    assert (row.name, row.comment) == (HOSTILE, f"my hetjob {HOSTILE}")
+    assert (row.state, row.reason, row.user) == ("PENDING", "JobHeldUser", user)
+    assert (job.name, job.comment, job.user) == (row.name, row.comment, user)
+    assert job.stdout == "/dev/null"
+
+
+def test_options_on_the_command_line_go_round(slurm_cluster: SlurmCluster, tmp_path: Path) -> None:
+    script = tmp_path / "job.sh"
+    script.write_text("#!/bin/sh\n")
+    name = f"{HOSTILE}\nline"
+    options = {"job-name": name, "hold": "", "time": "00:07:00", "output": "/dev/null"}
+    answer = sbatch.parse(ask(slurm_cluster, sbatch.argv(str(script), options)))
+    assert answer is not None
+    try:
+        [job] = scontrol.parse_jobs(ask(slurm_cluster, scontrol.job_argv(answer[0])))
+    finally:
+        slurm_cluster.run("scancel", answer[0])
+    assert (job.name, job.limit_s) == (name, 420)
+
+
+def test_nodes_partitions_and_configuration_are_understood(slurm_cluster: SlurmCluster) -> None:
+    nodes = sinfo.parse_nodes(ask(slurm_cluster, sinfo.nodes_argv()))
+    partitions = sinfo.parse_partitions(ask(slurm_cluster, sinfo.partitions_argv()))
+    config = scontrol.parse_config(ask(slurm_cluster, scontrol.config_argv()))
+    assert nodes
+    assert all(node.cpus > 0 for node in nodes)
+    assert {node.partition for node in nodes} == {row.name for row in partitions}
+    assert any(row.is_default for row in partitions)
+    assert versions.parse_version(config["SLURM_VERSION"]) is not None
+
+
+@pytest.mark.parametrize("options", [{"partition": "nosuch"}, {"constraint": "nosuch"}])
+def test_a_refusal_is_understood(
+    slurm_cluster: SlurmCluster, tmp_path: Path, options: dict[str, str]
+) -> None:
+    script = tmp_path / "job.sh"
+    script.write_text("#!/bin/sh\n")
+    done = slurm_cluster.run(*sbatch.argv(str(script), options), check=False)
+    said = explain_rejection(done.stderr)
+    assert done.returncode != 0
+    assert said is not None
+    assert (said.known, said.category) == (True, "definitive")

@@ -1,0 +1,93 @@
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jupyter_slurm.slurm.reasons import explain
+
+CODES = (Path(__file__).parents[1] / "recorded" / "reasons.txt").read_text().split()
+"""Every code of 20.11 to 26.05."""
+
+
+@pytest.mark.parametrize("code", CODES)
+def test_every_code_has_a_sentence_and_advice(code: str) -> None:
+    said = explain(code)
+    assert said.known
+    assert said.code == code
+    for text in (said.sentence, said.advice):
+        assert text.endswith((".", ")"))
+        assert text[:1].isupper() or text.startswith("`")
+        assert "{" not in text
+
+
+NEVER = (
+    "DependencyNeverSatisfied PartitionTimeLimit BadConstraints InvalidAccount InvalidQOS"
+    " AccountNotAllowed QOSNotAllowed DeadLine ReservationDeleted QOSMaxWallDurationPerJobLimit"
+    " AssocMaxWallDurationPerJobLimit QOSMaxCpuPerJobLimit QOSMaxGRESPerJob AssocMaxMemPerNode"
+    " AssocGrpCPUMinutesLimit QOSGrpGRESMinutes QOSTimeLimit MaxMemPerLimit QOSMinGRES"
+).split()
+WAITS = (
+    "None Priority Resources Dependency BeginTime Licenses QOSMaxGRESPerUser QOSGrpCpuLimit"
+    " QOSMaxJobsPerUserLimit AssocMaxSubmitJobLimit JobArrayTaskLimit ReqNodeNotAvail"
+    " AssocGrpCPURunMinutesLimit MaxCpuRunMinsPerUser MaxGRESPerAccount PartitionDown JobHeldUser"
+).split()
+
+
+@pytest.mark.parametrize(
+    ("code", "never"), [*((code, True) for code in NEVER), *((code, False) for code in WAITS)]
+)
+def test_what_never_starts_is_told_from_what_waits(code: str, never: bool) -> None:
+    assert explain(code).never_starts is never
+
+
+@pytest.mark.parametrize(
+    ("text", "part"),
+    [
+        ("ReqNodeNotAvail, UnavailableNodes:n1", "down, drained or reserved"),
+        ("ReqNodeNotAvail, May be reserved for other job", "down, drained or reserved"),
+        ("ReqNodeNotAvail, Reserved for maintenance", "maintenance"),
+        (
+            "Nodes required for job are DOWN, DRAINED or reserved for jobs in higher priority "
+            "partitions",
+            "down, drained or reserved",
+        ),
+        ("Reservation week42 was deleted", "reservation was deleted"),
+        ("launch failed requeued held", "could not start"),
+        ("job requeued in special exit state", "requeues and holds"),
+        ("RaisedSignal:53(Real-time signal 19)", "could not open its output file"),
+        ("RaisedSignal:9(Killed)", "signal 9"),
+        ("(Priority)", "ahead of it"),
+        ("Priority,Resources", "ahead of it"),
+        ("", "not looked at it"),
+    ],
+)
+def test_free_texts_are_understood(text: str, part: str) -> None:
+    said = explain(text)
+    assert said.known
+    assert part in said.sentence
+
+
+def test_what_is_known_of_the_job_makes_the_sentence_concrete() -> None:
+    said = explain("PartitionTimeLimit", partition="gpu", time_limit="2-0", partition_limit="1-0")
+    assert said.sentence == (
+        "Its time limit of 2-0 is longer than the partition gpu allows of 1-0."
+    )
+    assert "the QOS short" in explain("QOSMaxGRESPerUser", qos="short").sentence
+    assert "the account physics" in explain("MaxGRESPerAccount", account="physics").sentence
+    assert "`scontrol release 12_3`" in explain("JobHeldUser", job_id="12_3").advice
+
+
+def test_braces_in_what_is_filled_in_stay_as_they_are() -> None:
+    assert "{x}" in explain("Dependency", dependency="{x}").sentence
+
+
+@given(st.text())
+def test_any_text_gets_a_sentence(text: str) -> None:
+    assert explain(text).sentence
+
+
+def test_an_unknown_reason_comes_back_as_it_is() -> None:
+    said = explain("FluxCapacitor {0}")
+    assert not said.known
+    assert "FluxCapacitor {0}" in said.sentence

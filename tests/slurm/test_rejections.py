@@ -1,0 +1,76 @@
+import pytest
+
+from jupyter_slurm.slurm.rejections import explain_rejection
+from tests.slurm.recorded import RELEASES, refusals, stderr
+
+
+@pytest.mark.parametrize(
+    ("release", "name"), [(release, name) for release in RELEASES for name in refusals(release)]
+)
+def test_every_recorded_refusal_is_known_and_definitive(release: str, name: str) -> None:
+    said = explain_rejection(stderr(release, name))
+    assert said is not None
+    assert (said.known, said.category) == (True, "definitive")
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_too_much_memory_is_not_told_as_a_wrong_gpu(release: str) -> None:
+    said = explain_rejection(stderr(release, "sbatch_too_much_memory"))
+    assert said is not None
+    assert "memory" in said.sentence
+    assert "GPU" not in said.sentence
+
+
+FAILED = "sbatch: error: Batch job submission failed: "
+
+
+@pytest.mark.parametrize(
+    ("text", "category"),
+    [
+        (f"{FAILED}Socket timed out on send/recv operation", "ambiguous"),
+        (f"{FAILED}Zero Bytes were transmitted or received", "ambiguous"),
+        (f"{FAILED}Unable to contact slurm controller (receive failure)", "ambiguous"),
+        (f"{FAILED}Unable to contact slurm controller (connect failure)", "transient"),
+        (f"{FAILED}Protocol authentication error", "transient"),
+        (f"{FAILED}Rate limit exceeded, please retry momentarily", "transient"),
+        (f"{FAILED}Invalid qos specification", "definitive"),
+        (
+            f"{FAILED}Job violates accounting/QOS policy (job submit limit, user's size and/or "
+            "time limits)",
+            "definitive",
+        ),
+        ("sacct: error: Problem talking to the database: Connection refused", "transient"),
+        ("sbatch: error: Please give --account, see wiki", "definitive"),
+    ],
+)
+def test_the_category_says_whether_the_job_may_exist(text: str, category: str) -> None:
+    said = explain_rejection(text)
+    assert said is not None
+    assert said.category == category
+
+
+def test_a_text_that_may_have_submitted_outweighs_every_other() -> None:
+    text = f"{FAILED}Invalid qos specification\n{FAILED}Socket timed out on send/recv operation"
+    said = explain_rejection(text)
+    assert said is not None
+    assert said.category == "ambiguous"
+
+
+def test_a_last_word_outweighs_a_passing_trouble() -> None:
+    text = f"sbatch: error: Connection refused\n{FAILED}Invalid qos specification"
+    said = explain_rejection(text)
+    assert said is not None
+    assert said.category == "definitive"
+
+
+def test_a_sites_own_text_is_shown_as_it_is() -> None:
+    text = "sbatch: error: Jobs on gpu need --account.\nsbatch: error: See https://wiki/é"
+    said = explain_rejection(text)
+    assert said is not None
+    assert not said.known
+    assert said.sentence == "Jobs on gpu need --account. See https://wiki/é"
+    assert said.text == text
+
+
+def test_silence_is_no_rejection() -> None:
+    assert explain_rejection(" \n") is None

@@ -1,0 +1,64 @@
+import pytest
+
+from jupyter_slurm.slurm import sbatch, scancel
+from tests.slurm.recorded import RELEASES, job_id, stderr
+
+
+@pytest.mark.parametrize(
+    ("printed", "answer"),
+    [
+        ("123\n", ("123", None)),
+        (b"123;alpha\n", ("123", "alpha")),
+        ("Welcome to alpha\nYou used 40 % of 100\n123\n\n", ("123", None)),
+        ("7\n123;a-b.c\nbye\n", ("123", "a-b.c")),
+        ("Submitted batch job 12\n", None),
+        ("", None),
+        (b"\xff\xfe\n", None),
+    ],
+)
+def test_the_id_is_the_last_line_that_looks_like_one(
+    printed: str | bytes, answer: tuple[str, str | None] | None
+) -> None:
+    assert sbatch.parse(printed) == answer
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_the_estimate_is_read_from_the_standard_error(release: str) -> None:
+    estimate = sbatch.parse_test_only(stderr(release, "sbatch_test_only"))
+    assert estimate is not None
+    assert (estimate.cpus, estimate.nodelist, estimate.partition) == (1, "node1", "batch")
+    assert estimate.start_s is not None
+    assert int(estimate.slurm_id) > int(job_id(release, "memeff"))
+
+
+def test_no_estimate_where_it_was_refused() -> None:
+    assert sbatch.parse_test_only(b"allocation failure: Invalid qos specification") is None
+
+
+def test_a_script_whose_name_begins_with_a_dash_is_no_option() -> None:
+    assert sbatch.argv("-x.sh", {"ntasks": "2"}) == [
+        "sbatch",
+        "--parsable",
+        "--ntasks=2",
+        "--",
+        "-x.sh",
+    ]
+    assert "--test-only" in sbatch.test_only_argv("x.sh", {})
+
+
+def test_only_ids_are_cancelled() -> None:
+    assert scancel.cancel_argv(["1", "2_3", "4_[1-2]"]) == ["scancel", "1", "2_3", "4_[1-2]"]
+    assert scancel.signal_argv(["1"], "TERM") == ["scancel", "--signal=TERM", "--full", "1"]
+    assert scancel.signal_batch_argv(["1"], "USR1") == ["scancel", "--signal=USR1", "--batch", "1"]
+    with pytest.raises(ValueError, match="'--user=alice' is not a job id"):
+        scancel.cancel_argv(["--user=alice"])
+    with pytest.raises(ValueError, match="no job ids"):
+        scancel.cancel_argv([])
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_a_job_that_has_ended_already_is_gone(release: str) -> None:
+    assert scancel.is_already_gone(stderr(release, "scontrol_hold_gone"))
+    assert scancel.is_already_gone("scancel: error: Kill job error on job id 9: Invalid job id "
+                                   "specified")  # fmt: skip
+    assert not scancel.is_already_gone("Access/permission denied")

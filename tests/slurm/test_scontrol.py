@@ -1,0 +1,107 @@
+import pytest
+
+from jupyter_slurm.slurm import scontrol
+from tests.slurm.recorded import RELEASES, job_id, output, stderr
+
+
+def job(release: str, case: str) -> scontrol.ControlRow:
+    [row] = scontrol.parse_jobs(output(release, f"scontrol_{case}"))
+    assert row.slurm_id == job_id(release, case)
+    return row
+
+
+each_release = pytest.mark.parametrize("release", RELEASES)
+
+
+@each_release
+def test_a_name_full_of_slurms_own_keys_harms_nothing(release: str) -> None:
+    row = job(release, "blank")
+    assert row.name == "blank | pipe\nnewline = x  é✓ JobId=7 Reason=none"
+    assert row.comment == "c1\nUserId=root(0) é"
+    assert (row.user, row.state, row.reason) == ("alice", "COMPLETED", "None")
+    assert row.work_dir == "/home/alice/work"
+    assert row.stdout == f"/home/alice/work/out-{row.slurm_id}.txt"
+    assert row.fields["Command"].startswith("/home/alice/work/exit.sh")
+
+
+@each_release
+def test_a_running_job_with_gpus(release: str) -> None:
+    row = job(release, "gpu")
+    assert (row.state, row.partition, row.qos, row.account) == (
+        "RUNNING", "gpu", "normal", "physics",
+    )  # fmt: skip
+    assert (row.node_count, row.cpus, row.nodelist, row.batch_host) == (1, 2, "node2", "node2")
+    assert (row.limit_s, row.exit_code, row.requeues) == (3600, 0, 0)
+    assert (row.tres["gres/gpu"], row.tres["mem"]) == (2, 500)
+    assert row.start_s is not None
+    assert row.end_s == row.start_s + 3600
+
+
+@pytest.mark.parametrize(
+    ("case", "state", "code", "signal"),
+    [
+        ("done", "COMPLETED", 0, 0),
+        ("exit137", "FAILED", 137, 0),
+        ("kill9", "FAILED", 0, 9),
+        ("cancelled", "CANCELLED", 0, 15),
+        ("timeout", "TIMEOUT", 0, 15),
+        ("steps", "COMPLETED", 0, 0),
+    ],
+)
+@each_release
+def test_how_a_job_ended(release: str, case: str, state: str, code: int, signal: int) -> None:
+    row = job(release, case)
+    assert (row.state, row.exit_code, row.exit_signal) == (state, code, signal)
+    assert row.end_s is not None
+
+
+@each_release
+def test_the_highest_exit_code_of_the_steps(release: str) -> None:
+    assert job(release, "steps").derived_exit_code == 5
+
+
+@each_release
+def test_a_requeue_is_counted(release: str) -> None:
+    assert job(release, "requeue").requeues == 1
+
+
+@each_release
+def test_what_a_waiting_job_has_not_got(release: str) -> None:
+    row = job(release, "held")
+    assert (row.state, row.reason) == ("PENDING", "JobHeldUser")
+    assert (row.nodelist, row.batch_host, row.start_s, row.comment) == (None, None, None, None)
+    assert job(release, "dep").dependency is not None
+
+
+@each_release
+def test_an_array_has_a_record_for_each_started_task_and_one_for_the_rest(release: str) -> None:
+    rows = scontrol.parse_jobs(output(release, "scontrol_array"))
+    array = job_id(release, "array")
+    assert {row.array_job_id for row in rows} == {array}
+    assert {row.array_task_id for row in rows} == {"1", "2", "3-8%2"}
+    assert len({row.slurm_id for row in rows}) == 3
+
+
+@each_release
+def test_the_configuration(release: str) -> None:
+    config = scontrol.parse_config(output(release, "scontrol_config"))
+    assert config["SLURM_VERSION"].startswith(release[:5])
+    assert config["AccountingStorageType"] == "accounting_storage/slurmdbd"
+    assert config["MinJobAge"] == "3000 sec"
+    assert config["ClusterName"] == "alpha"
+    assert {"KillWait", "MaxArraySize", "JobRequeue"} <= set(config)
+
+
+@each_release
+def test_a_forgotten_job_is_told_from_a_failure(release: str) -> None:
+    assert scontrol.is_unknown_job(stderr(release, "scontrol_unknown"))
+    assert not scontrol.is_unknown_job("Unable to contact slurm controller (connect failure)")
+
+
+def test_nothing_has_no_jobs() -> None:
+    assert scontrol.parse_jobs(b"") == []
+    assert scontrol.parse_jobs("No jobs in the system\n") == []
+
+
+def test_changes_name_their_jobs_in_one_call() -> None:
+    assert scontrol.update_argv("hold", ["1", "2_3"]) == ["scontrol", "hold", "1,2_3"]

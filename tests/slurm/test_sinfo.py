@@ -1,0 +1,92 @@
+import pytest
+
+from jupyter_slurm.slurm import sinfo
+from jupyter_slurm.slurm.fields import FIELD_END, RECORD_END
+from tests.slurm.recorded import RELEASES, output
+
+each_release = pytest.mark.parametrize("release", RELEASES)
+
+
+@each_release
+def test_every_node_has_a_row_for_each_of_its_partitions(release: str) -> None:
+    nodes = sinfo.parse_nodes(output(release, "sinfo_nodes"))
+    assert [(node.name, node.partition) for node in nodes] == [
+        ("node1", "batch"),
+        ("node1", "closed"),
+        ("node2", "batch"),
+        ("node2", "gpu"),
+    ]
+
+
+@each_release
+def test_what_a_node_has_and_what_is_in_use(release: str) -> None:
+    mixed, _, full, _ = sinfo.parse_nodes(output(release, "sinfo_nodes"))
+    assert (mixed.state, mixed.state_flags) == ("mixed", ())
+    assert (mixed.cpus, mixed.cpus_allocated) == (8, 5)
+    assert (full.state, full.cpus_allocated) == ("allocated", 8)
+    assert (full.memory_mib, full.features) == (32000, ("avx2", "fast"))
+    assert (full.gpus, full.gpus_used, mixed.gpus_used) == (4, 2, 0)
+    assert full.memory_free_mib is not None
+    assert full.cpu_load is not None
+    assert full.reason is None
+
+
+@each_release
+def test_partitions(release: str) -> None:
+    batch, gpu, closed = sinfo.parse_partitions(output(release, "sinfo_partitions"))
+    assert (batch.name, batch.is_default, batch.is_up) == ("batch", True, True)
+    assert (batch.limit_s, batch.default_time_s) == (7200, 600)
+    assert (batch.nodes, batch.nodes_allocated, batch.nodes_idle) == (2, 2, 0)
+    assert (batch.cpus_total, batch.cpus_allocated, batch.cpus_idle) == (16, 13, 3)
+    assert (batch.cpus_per_node, batch.memory_per_node_mib) == (8, 32000)
+    assert batch.nodelist == "node[1-2]"
+    assert (gpu.name, gpu.is_default, gpu.limit_s) == ("gpu", False, None)
+    assert gpu.gres == "gpu:a100:4"
+    assert (closed.name, closed.is_up) == ("closed", False)
+
+
+def node_line(state: str = "idle", gres: str = "(null)", used: str = "(null)") -> str:
+    values = ["n1", "p", state, "0/0/4/4", "100", "N/A", "N/A", "(null)", gres, used, "bad disk é"]
+    return FIELD_END.join(value.ljust(24) for value in values) + RECORD_END + "\n"
+
+
+@pytest.mark.parametrize(
+    ("printed", "state", "flags"),
+    [
+        ("down*", "down", ("not responding",)),
+        ("IDLE~", "idle", ("powered down",)),
+        ("drained$", "drained", ("in maintenance",)),
+        ("mixed-", "mixed", ("planned",)),
+        ("idle^*", "idle", ("rebooting", "not responding")),
+    ],
+)
+def test_marks_of_a_state_are_told_in_words(
+    printed: str, state: str, flags: tuple[str, ...]
+) -> None:
+    [node] = sinfo.parse_nodes(node_line(printed))
+    assert (node.state, node.state_flags) == (state, flags)
+    assert (node.reason, node.cpu_load, node.memory_free_mib) == ("bad disk é", None, None)
+
+
+def test_gpus_in_use_are_unknown_where_the_site_does_not_say() -> None:
+    [silent] = sinfo.parse_nodes(node_line(gres="gpu:2"))
+    assert (silent.gpus, silent.gpus_used) == (2, None)
+    [without] = sinfo.parse_nodes(node_line())
+    assert (without.gpus, without.gpus_used) == (0, 0)
+
+
+def test_a_partition_of_several_lines_is_one_row() -> None:
+    def line(cpus: str, gres: str, nodes: str) -> str:
+        values = ["p*", "up", "1:00:00", "n/a", "1/1/0/2", "4/4/0/8", cpus, "1000+", gres, nodes]
+        return FIELD_END.join(values) + RECORD_END + "\n"
+
+    [row] = sinfo.parse_partitions(line("8+", "gpu:2", "a[1-2]") + line("4", "(null)", "b[1-2]"))
+    assert (row.nodes, row.nodes_idle, row.cpus_total, row.cpus_allocated) == (4, 2, 16, 8)
+    assert (row.cpus_per_node, row.memory_per_node_mib) == (4, 1000)
+    assert (row.gres, row.nodelist) == ("gpu:2", "a[1-2],b[1-2]")
+
+
+def test_nodes_are_asked_for_with_widths_and_separators() -> None:
+    form = sinfo.nodes_argv()[-1]
+    assert f"GresUsed:160{FIELD_END}," in form
+    assert form.endswith(f"Reason:160{RECORD_END}")

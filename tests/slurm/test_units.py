@@ -1,0 +1,229 @@
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jupyter_slurm.slurm.units import (
+    format_memory,
+    format_nodelist,
+    format_time,
+    gpus_in_tres,
+    parse_array,
+    parse_duration_s,
+    parse_epoch,
+    parse_exit,
+    parse_memory_mib,
+    parse_nodelist,
+    parse_time_s,
+    parse_tres,
+)
+
+MINUTE, HOUR, DAY = 60, 3600, 86400
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("30", 30 * MINUTE),
+        ("30:00", 30 * MINUTE),
+        ("1:30", 90),
+        ("1:00:00", HOUR),
+        ("1-0", DAY),
+        ("1-12", DAY + 12 * HOUR),
+        ("1-12:30", DAY + 12 * HOUR + 30 * MINUTE),
+        ("1-02:03:04", DAY + 2 * HOUR + 3 * MINUTE + 4),
+        ("30m", 30 * MINUTE),
+        ("2h", 2 * HOUR),
+        ("1d12h", DAY + 12 * HOUR),
+        ("90s", 90),
+        (" 2H ", 2 * HOUR),
+        ("0", 0),
+    ],
+)
+def test_a_time_limit_is_read_in_every_form(text: str, seconds: int) -> None:
+    assert parse_time_s(text) == seconds
+
+
+@pytest.mark.parametrize("text", ["UNLIMITED", "INFINITE", "infinite", "-1"])
+def test_no_time_limit_is_none(text: str) -> None:
+    assert parse_time_s(text) is None
+
+
+@pytest.mark.parametrize(
+    "text", ["", " ", "abc", "1:2:3:4", "1-", "-5", "1.5h", "2h30", "1h1d", "٣", "1-2-3", "30 m"]
+)
+def test_what_is_no_time_is_refused_with_the_forms_that_are(text: str) -> None:
+    with pytest.raises(ValueError, match="is not a time: write minutes"):
+        parse_time_s(text)
+
+
+@given(st.integers(min_value=0, max_value=400 * DAY))
+def test_a_formatted_time_reads_back(seconds: int) -> None:
+    assert parse_time_s(format_time(seconds)) == seconds
+    assert parse_duration_s(format_time(seconds)) == seconds
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("0:07", 7),
+        ("00:01.041", 1.041),
+        ("54:45", 54 * MINUTE + 45),
+        ("2:00:00", 2 * HOUR),
+        ("3-01:00:00", 3 * DAY + HOUR),
+        *[
+            (word, None)
+            for word in "UNLIMITED INVALID NOT_SET Partition_Limit N/A Unknown infinite n/a".split()
+        ],
+        ("", None),
+    ],
+)
+def test_a_printed_duration_is_read_or_none(text: str, seconds: float | None) -> None:
+    assert parse_duration_s(text) == seconds
+
+
+@pytest.mark.parametrize(
+    ("text", "mib"),
+    [
+        ("1500", 1500),
+        ("64G", 65536),
+        ("1.5G", 1536),
+        ("4gb", 4096),
+        ("2GiB", 2048),
+        ("1T", 1048576),
+        ("1024K", 1),
+        ("1K", 1),
+        ("0", 0),
+    ],
+)
+def test_a_memory_size_is_read_in_mib_rounded_up(text: str, mib: int) -> None:
+    assert parse_memory_mib(text) == mib
+
+
+@pytest.mark.parametrize("text", ["", "G", "64X", "-1G", "1,5G", "64 G B", "1e3"])
+def test_what_is_no_memory_size_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="is not a memory size"):
+        parse_memory_mib(text)
+
+
+@given(st.integers(min_value=0, max_value=2**40))
+def test_a_formatted_memory_size_reads_back(mib: int) -> None:
+    assert parse_memory_mib(format_memory(mib)) == mib
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("n1", ["n1"]),
+        ("n[1-3]", ["n1", "n2", "n3"]),
+        ("n[001-003,7],gpu1", ["n001", "n002", "n003", "n7", "gpu1"]),
+        ("n[08-11]", ["n08", "n09", "n10", "n11"]),
+        ("r[1-2]n[1-2]", ["r1n1", "r1n2", "r2n1", "r2n2"]),
+        ("r[1-2]-gpu", ["r1-gpu", "r2-gpu"]),
+        ("(null)", []),
+        ("None assigned", []),
+        ("", []),
+    ],
+)
+def test_a_node_list_is_expanded_in_order(text: str, names: list[str]) -> None:
+    assert parse_nodelist(text) == names
+
+
+@pytest.mark.parametrize(
+    "text", ["n[1-", "n1]", "n[[1]]", "n[a-b]", "n[3-1]", "n[1-9999999]", "[]"]
+)
+def test_a_node_list_that_is_none_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="node"):
+        parse_nodelist(text)
+
+
+NODE_NAMES = st.from_regex(r"[a-z][a-z-]{0,3}[0-9]{0,4}", fullmatch=True)
+
+
+@given(st.lists(NODE_NAMES))
+def test_a_folded_node_list_unfolds_to_the_same_names(names: list[str]) -> None:
+    assert parse_nodelist(format_nodelist(names)) == names
+
+
+@given(
+    st.lists(
+        st.text(st.characters(exclude_characters="[],", exclude_categories=["Z", "C"]), min_size=1)
+    )
+)
+def test_names_of_any_letters_survive_folding(names: list[str]) -> None:
+    unset = {"(null)", "N/A", "None"}
+    kept = [name for name in names if name not in unset]
+    assert parse_nodelist(format_nodelist(kept)) == kept
+
+
+def test_a_run_of_nodes_is_folded() -> None:
+    assert format_nodelist(f"n{number:03}" for number in range(98, 102)) == "n[098-101]"
+    assert format_nodelist(["n9", "n10", "m11"]) == "n[9-10],m11"
+
+
+@pytest.mark.parametrize(
+    ("text", "indices", "throttle"),
+    [
+        ("1-4", (1, 2, 3, 4), None),
+        ("0-15:4", (0, 4, 8, 12), None),
+        ("1,3,7%2", (1, 3, 7), 2),
+        ("5", (5,), None),
+        ("3,1,1-2", (1, 2, 3), None),
+    ],
+)
+def test_an_array_is_read(text: str, indices: tuple[int, ...], throttle: int | None) -> None:
+    assert parse_array(text) == (indices, throttle)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "a", "4-1", "1-", "1-4%0", "1-4%", "1-4:0", "1--4", "1-99999999"]
+)
+def test_what_is_no_array_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="is not an array"):
+        parse_array(text)
+
+
+def test_tres_have_memory_in_mib_and_the_rest_as_numbers() -> None:
+    text = "billing=4,cpu=4,gres/gpu:a100=2,gres/gpu=2,mem=2.5G,node=1,fs/disk=1270.36K,energy="
+    tres = parse_tres(text)
+    assert tres["mem"] == 2560
+    assert (tres["cpu"], tres["gres/gpu"], tres["gres/gpu:a100"]) == (4, 2, 2)
+    assert math.isclose(tres["fs/disk"], 1270.36 * 1024)
+    assert "energy" not in tres
+
+
+@pytest.mark.parametrize(
+    ("text", "gpus"),
+    [
+        ("gpu:a100:4(S:0-1)", 4),
+        ("gpu:a100:2(IDX:0-1)", 2),
+        ("gpu:a100:0(IDX:N/A)", 0),
+        ("gpu:a100:2(IDX:0,3),gpu:v100:1(IDX:5)", 3),
+        ("gres:gpu:2", 2),
+        ("gres/gpu:a100:2", 2),
+        ("gres:gpu:a100:4", 4),
+        ("gpu", 1),
+        ("gpu:3g.20gb:2", 2),
+        ("cpu=1,gres/gpu=2,gres/gpu:a100=2", 2),
+        ("cpu=1,gres/gpu:a100=2,gres/gpu:v100=1", 3),
+        ("gres/gpumem=4G,gres/gpuutil=90", 0),
+        ("craynetwork:4,tmp:10G", 0),
+        ("", 0),
+    ],
+)
+def test_gpus_are_counted_once(text: str, gpus: int) -> None:
+    assert gpus_in_tres(text) == gpus
+
+
+def test_points_in_time_are_epochs_or_none() -> None:
+    assert parse_epoch("1795257735") == 1795257735.0
+    assert parse_epoch("2026-11-21T10:00:00") is not None
+    for word in ("N/A", "Unknown", "None", "NONE", "", "0"):
+        assert parse_epoch(word) is None
+
+
+def test_an_exit_is_code_and_signal() -> None:
+    assert parse_exit("137:0") == (137, 0)
+    assert parse_exit("0:9") == (0, 9)
+    assert parse_exit("") is None
