@@ -51,7 +51,7 @@ class Book:
                 return False
             self._revision += 1
             record.job = msgspec.structs.replace(record.job, revision=self._revision)
-            self.store.save(record)
+            self.store.save_synced(record)
             self._records[record.job.id] = record
             self._notify()
             return True
@@ -100,12 +100,12 @@ class Book:
             return record.job
 
     def note(self, job_id: str, **changes: Any) -> None:
-        """Changes fields of the record that nobody else sees, and saves it."""
+        """Changes fields of the record that nobody else sees, and saves it, synced."""
         with self._changed:
             record = self.record(job_id)
             for name, value in changes.items():
                 setattr(record, name, value)
-            self.store.save(record)
+            self.store.save_synced(record)
 
     def remove(self, job_id: str) -> None:
         with self._changed:

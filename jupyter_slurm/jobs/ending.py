@@ -54,8 +54,9 @@ class Ending:
                 return False
             except _StoppedError:
                 return False
-            verdict = judge(self._files(slurm=slurm))
-        self._record(verdict)
+            evidence = self._files(slurm=slurm)
+            verdict = judge(evidence)
+        self._record(verdict, evidence)
         return True
 
     # --- evidence ---
@@ -179,8 +180,7 @@ class Ending:
 
     # --- what is kept ---
 
-    def _record(self, verdict: Verdict) -> None:
-        evidence = self._files(slurm=None)
+    def _record(self, verdict: Verdict, evidence: Evidence) -> None:
         job = self._book.job(self._job.id)
         started_s = evidence.started.time_s if evidence.started else job.started_s
         ended_s = evidence.exit.time_s if evidence.exit else None

@@ -47,13 +47,19 @@ class Store:
         return records
 
     def save(self, record: Record) -> None:
-        """On disk when this returns, should the machine lose its power now.
+        """Survives the end of this process; what a loss of power takes is found out again.
 
         msgspec.ValidationError: a field is of the wrong type, and could not be read again.
         """
-        data = msgspec.json.encode(record)
-        msgspec.json.decode(data, type=Record)
-        _replace(self._records / f"{record.job.id}.json", data)
+        path = self._records / f"{record.job.id}.json"
+        partial = path.with_suffix(".partial")
+        with os.fdopen(_create(partial), "wb") as file:
+            file.write(_encode(record))
+        partial.replace(path)
+
+    def save_synced(self, record: Record) -> None:
+        """As `save`, and survives a loss of power: for what is true before sbatch is called."""
+        _replace_synced(self._records / f"{record.job.id}.json", _encode(record))
 
     def remove(self, job_id: str) -> None:
         (self._records / f"{job_id}.json").unlink(missing_ok=True)
@@ -63,7 +69,7 @@ class Store:
         """The key of a job, made at the first call."""
         path = self._keys / job_id
         if not path.exists():
-            _replace(path, secrets.token_hex(_KEY_BYTES).encode())
+            _replace_synced(path, secrets.token_hex(_KEY_BYTES).encode())
         return path.read_bytes()
 
     def key(self, job_id: str) -> bytes | None:
@@ -72,12 +78,20 @@ class Store:
         return path.read_bytes() if path.exists() else None
 
 
-def _replace(path: Path, data: bytes) -> None:
+def _encode(record: Record) -> bytes:
+    data = msgspec.json.encode(record)
+    msgspec.json.decode(data, type=Record)
+    return data
+
+
+def _create(path: Path) -> int:
+    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+
+
+def _replace_synced(path: Path, data: bytes) -> None:
     partial = path.with_suffix(".partial")
-    descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    try:
-        os.write(descriptor, data)
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    with os.fdopen(_create(partial), "wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
     partial.replace(path)

@@ -168,7 +168,7 @@ class Pursuit:
         return rows[0].slurm_id if rows else None
 
     def _settle(self, slurm_id: str, warning: str | None = None) -> bool:
-        self._book.note(self._id, spec=None)
+        self._book.record(self._id).spec = None
         job = self._book.job(self._id)
         changes: dict[str, object] = {"slurm_id": slurm_id, "submitted_s": time.time()}
         if not job.state.final:
