@@ -1,5 +1,7 @@
+import json
 import re
 import string
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -17,6 +19,7 @@ from jupyter_slurm.slurm.options import (
     sbatch_args,
     suggest,
 )
+from jupyter_slurm.slurm.versions import parse_version
 
 USABLE = [name for name, option in OPTIONS.items() if option.reserved is None]
 RESERVED = [name for name, option in OPTIONS.items() if option.reserved is not None]
@@ -294,3 +297,33 @@ def test_words_that_a_release_would_change_are_protected(value: str) -> None:
     [line] = render_directives({"comment": value})
     assert not re.search("hetjob|packjob", line, re.IGNORECASE)
     assert _as_sbatch_reads(line.removeprefix("#SBATCH ")) == [f"--comment={value}"]
+
+
+BY_RELEASE: dict[str, dict[str, tuple[str, str]]] = json.loads(
+    (Path(__file__).parents[1] / "recorded" / "sbatch_options.json").read_text()
+)
+"""Release -> long name -> (whether it takes a value, short name), of Slurm's own tables."""
+
+
+@pytest.mark.parametrize("release", BY_RELEASE)
+def test_the_table_is_slurms_own(release: str) -> None:
+    version = parse_version(release)
+    assert version is not None
+    there = {
+        name
+        for name, option in OPTIONS.items()
+        if (option.since is None or option.since <= version)
+        and (option.until is None or version < option.until)
+    }
+    theirs = BY_RELEASE[release]
+    if release == "23.11":  # this one release has no --export-file
+        there.remove("export-file")
+    assert there | set(ALIASES) == set(theirs)
+    for name in there:
+        value, short = theirs[name]
+        assert (OPTIONS[name].short or "") == short
+        if value == "none":
+            assert OPTIONS[name].kind == "flag" or OPTIONS[name].value_optional
+        else:
+            assert OPTIONS[name].kind != "flag"
+            assert OPTIONS[name].value_optional or value == "required"
