@@ -22,7 +22,7 @@ _RECORD_START = re.compile(
     r"^(?=JobId=[0-9]+ (?:ArrayJobId=|HetJobId=|JobName=|SLUID=))", re.MULTILINE
 )
 _NAME = re.compile(
-    r" ?JobName=(?P<name>.*?)(?: HetJobIdSet=(?P<HetJobIdSet>\S+))?"
+    r" ?JobName=(?P<name>.*?)(?P<ids>(?: (?:HetJobIdSet|SLUID)=\S+)*)"
     r"(?= UserId=[^ ]*\([0-9]+\) GroupId=[^ ]*\([0-9]+\) )",
     re.DOTALL,
 )
@@ -128,7 +128,7 @@ def _cut(record: str) -> dict[str, str]:
     head, rest = record, ""
     if match := _NAME.search(record):
         head, rest = record[: match.start()], record[match.end() :]
-        fields["JobName"] = match["name"]
+        fields |= _pairs(_KEY, match["ids"]) | {"JobName": match["name"]}
     middle, tail = rest, ""
     if match := re.search(r" +(?=Command=| WorkDir=)", rest):
         middle, tail = rest[: match.start()], rest[match.start() :]
@@ -137,10 +137,10 @@ def _cut(record: str) -> dict[str, str]:
 
 def _pairs(key: re.Pattern[str], text: str) -> dict[str, str]:
     matches = list(key.finditer(text))
-    ends = [match.start() for match in matches[1:]] + [len(text)]
+    ends = [*(match.start() for match in matches[1:]), len(text)]
     return {
         match[1]: text[match.end() : end].rstrip(" ")
-        for match, end in zip(matches, ends, strict=True)
+        for match, end in zip(matches, ends, strict=False)  # no match: an end without a key
     }
 
 

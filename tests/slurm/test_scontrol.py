@@ -98,6 +98,17 @@ def test_a_forgotten_job_is_told_from_a_failure(release: str) -> None:
     assert not scontrol.is_unknown_job("Unable to contact slurm controller (connect failure)")
 
 
+def test_a_record_that_is_cut_short_gives_what_it_has() -> None:
+    [row] = scontrol.parse_jobs("JobId=7 JobName=x UserId=alice(1) GroupId=alice(1) MCS_label=N/A")
+    assert (row.slurm_id, row.name, row.user) == ("7", "x", "alice")
+    assert (row.state, row.exit_code, row.stdout) == ("UNKNOWN", None, None)
+
+
+@each_release
+def test_which_gpus_it_has(release: str) -> None:
+    assert "IDX:0-1" in job(release, "gpu").fields["GRES"]
+
+
 def test_nothing_has_no_jobs() -> None:
     assert scontrol.parse_jobs(b"") == []
     assert scontrol.parse_jobs("No jobs in the system\n") == []
