@@ -124,7 +124,7 @@ def _spec(file: Path, request: line.Request, arguments: Sequence[str]) -> JobSpe
     # What the name of a job may hold is known there, where it is made of a notebook's name.
     named = line.spec(request, code, job_id=new_id(), kind=kind, notebook=str(file.with_suffix("")))
     cluster = request.cluster or cluster_name(Namespace(cluster=None))
-    return msgspec.structs.replace(named, notebook=notebook, cluster=cluster, cwd=_cwd(request))
+    return msgspec.structs.replace(named, notebook=notebook, cluster=cluster, cwd=str(Path.cwd()))
 
 
 def _read(file: Path) -> str:
@@ -147,18 +147,6 @@ def _refuse_arguments(file: Path, arguments: Sequence[str]) -> None:
 def _has_directives(script: str) -> bool:
     """Whether sbatch would find options in the script: then it is handed over as it is."""
     return any(text.startswith("#SBATCH") for text in script.splitlines())
-
-
-def _cwd(request: line.Request) -> str | None:
-    """Where the file is run: here, as sbatch does it.
-
-    In an image the home has a path of its own, and of all other folders nothing is seen.
-    """
-    here = Path.cwd()
-    if request.image is None:
-        return str(here)
-    home = Path.home()
-    return f"~/{here.relative_to(home)}" if here.is_relative_to(home) else None
 
 
 def _preview_text(preview: Preview) -> str:

@@ -69,6 +69,7 @@ class Ending:
         log = self._tail(self._dir.log(job.restarts))
         return Evidence(
             kind=job.kind,
+            runtime=job.runtime,
             started=started,
             exit=parse_exit(exit_bytes) if exit_bytes else None,
             result=self._result(),

@@ -23,7 +23,7 @@ _ZIP_TIME = (1980, 1, 1, 0, 0, 0)
 """The same zip from the same files, whenever it is made."""
 
 
-def task_json(spec: JobSpec, env: Mapping[str, str], cwd: str | None) -> bytes:
+def task_json(spec: JobSpec) -> bytes:
     """`task.json`: what the runner has to know besides the cell's text."""
     return msgspec.json.encode(
         {
@@ -31,8 +31,6 @@ def task_json(spec: JobSpec, env: Mapping[str, str], cwd: str | None) -> bytes:
             "cell_name": f"slurm cell {spec.id}",
             "names_in": spec.names_in,
             "names_out": spec.names_out,
-            "env": dict(env),
-            "cwd": cwd,
         }
     )
 

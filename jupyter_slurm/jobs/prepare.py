@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from jupyter_slurm import containers
 from jupyter_slurm.containers.mounts import parse_mount
@@ -66,18 +66,19 @@ def prepare(
     options = merged_options(spec, profile)
     if spec.kind is JobKind.SCRIPT:
         return _batch_script(spec, options)
-    cwd = options.pop("chdir", None) or spec.cwd
+    workdir = _workdir(spec, profile, site, options.pop("chdir", None))
     signal = _signal(spec, options)
     for name, value in _our_options(spec, job_dir, options).items():
         options[name] = value
-    script = render_script(_plan(spec, profile, job_dir, site, signal, cwd))
+    launch = _launch(spec, profile, job_dir, site, workdir)
+    script = render_script(_plan(spec, profile, job_dir, launch, signal))
     files: dict[str, bytes | Path] = {layout.SCRIPT: script.encode()}
     if _environment(spec, profile):
         files[layout.ENVIRONMENT] = render_environment(_environment(spec, profile)).encode()
     if spec.kind is JobKind.PROGRAM:
         files[layout.PROGRAM] = spec.code.encode()
     else:
-        files |= _cell_files(spec, profile, key, cwd)
+        files |= _cell_files(spec, key)
     argv = sbatch.argv(str(job_dir.path / layout.SCRIPT), options)
     return Submission(script, tuple(argv), files)
 
@@ -163,27 +164,32 @@ def _plan(
     spec: JobSpec,
     profile: ClusterProfile,
     job_dir: JobDir,
-    site: Site,
+    launch: containers.Launch,
     signal: tuple[str, str] | None,
-    cwd: str | None,
 ) -> ScriptPlan:
-    launch = _launch(spec, profile, job_dir, site, cwd)
-    setup = [line for line in profile.setup.splitlines() if line.strip()]
     return ScriptPlan(
         title=f"{spec.name} ({spec.id})",
         job_dir=str(job_dir.path),
         command=launch.argv,
         modules=(*profile.modules, *spec.modules),
-        setup=(*setup, *launch.setup),
-        has_environment=bool(_environment(spec, profile)),
+        setup=profile.setup,
+        runtime_setup=launch.setup,
+        pid_file=launch.pid_file,
         signal=signal,
-        cwd=cwd if not _in_image(spec, profile) else None,
         login_shell=profile.login_shell,
     )
 
 
-def _in_image(spec: JobSpec, profile: ClusterProfile) -> bool:
-    return runtime_of(spec, profile) != "none"
+def _workdir(spec: JobSpec, profile: ClusterProfile, site: Site, chdir: str | None) -> str | None:
+    """Where the code runs, as the program sees it. None: the home.
+
+    `--chdir` is taken as it is. The folder that the job was asked for in is one of this machine: in
+    an image the home has a path of its own, and of all other folders nothing is seen.
+    """
+    if chdir is not None or spec.cwd is None or runtime_of(spec, profile) == "none":
+        return chdir or spec.cwd
+    here = PurePosixPath(spec.cwd)
+    return f"~/{here.relative_to(site.home)}" if here.is_relative_to(site.home) else None
 
 
 def image_of(spec: JobSpec, profile: ClusterProfile) -> str | None:
@@ -202,12 +208,10 @@ def _environment(spec: JobSpec, profile: ClusterProfile) -> dict[str, str]:
     return {**profile.job_env, **spec.env}
 
 
-def _cell_files(
-    spec: JobSpec, profile: ClusterProfile, key: bytes, cwd: str | None
-) -> dict[str, bytes | Path]:
+def _cell_files(spec: JobSpec, key: bytes) -> dict[str, bytes | Path]:
     files: dict[str, bytes | Path] = {
         layout.CELL: spec.code.encode("utf-8", "surrogatepass"),
-        layout.TASK: payload.task_json(spec, _environment(spec, profile), cwd),
+        layout.TASK: payload.task_json(spec),
         layout.KEY: key,
         **payload.runner_files(),
     }
@@ -219,7 +223,7 @@ def _cell_files(
 
 
 def _launch(
-    spec: JobSpec, profile: ClusterProfile, job_dir: JobDir, site: Site, cwd: str | None
+    spec: JobSpec, profile: ClusterProfile, job_dir: JobDir, site: Site, workdir: str | None
 ) -> containers.Launch:
     runtime = containers.runtime_named(runtime_of(spec, profile))
     if runtime.takes_image and site.image_path is None:
@@ -235,7 +239,8 @@ def _launch(
         job_dir=str(job_dir.path),
         image=site.image_path if runtime.takes_image else None,
         mounts=tuple(parse_mount(mount, site.home) for mount in spec.mounts),
-        workdir=cwd,
+        workdir=workdir,
+        env_file=layout.ENVIRONMENT if _environment(spec, profile) else None,
     )
     inside = runtime.job_dir(box)
     if spec.kind is JobKind.PROGRAM:

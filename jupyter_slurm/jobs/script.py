@@ -28,13 +28,14 @@ class ScriptPlan:
     command: Sequence[str]
     """The whole command, container tool included; `{attempt}` in it is the attempt's number."""
     modules: Sequence[str] = ()
-    setup: Sequence[str] = ()
-    """Shell lines of the profile and of the runtime."""
-    has_environment: bool = False
-    """Whether there is an `env.sh` to read."""
+    setup: str = ""
+    """Shell text of the profile's."""
+    runtime_setup: Sequence[str] = ()
+    """Shell lines of the runtime's, each of which must do."""
+    pid_file: str | None = None
+    """Where the program's process id will be; None: the command becomes the program."""
     signal: tuple[str, str] | None = None
     """The one that `--signal` asks for, and the one to hand on to the program in its place."""
-    cwd: str | None = None
     login_shell: bool = True
 
 
@@ -44,6 +45,7 @@ def render_script(plan: ScriptPlan) -> str:
         shell="/bin/bash -l" if plan.login_shell else "/bin/bash",
         title=" ".join(plan.title.split()),
         job_dir=shlex.quote(plan.job_dir),
+        target=_target(plan.pid_file),
         signals=_traps(plan.signal),
         prepare=_prepare(plan),
         command=_command(plan.command),
@@ -62,6 +64,11 @@ def _command(argv: Sequence[str]) -> str:
     return " ".join('"$attempt"' if word == "{attempt}" else shlex.quote(word) for word in argv)
 
 
+def _target(pid_file: str | None) -> str:
+    """Shell text that gives the process that signals are for, or nothing while there is none."""
+    return "$child" if pid_file is None else f"$(cat {shlex.quote(pid_file)} 2>/dev/null)"
+
+
 def _traps(signal: tuple[str, str] | None) -> str:
     lines = ["trap 'caught=TERM; hand_on TERM' TERM", "trap 'caught=INT; hand_on INT' INT"]
     if signal and signal[0] not in ("TERM", "INT"):
@@ -71,18 +78,12 @@ def _traps(signal: tuple[str, str] | None) -> str:
 
 def _prepare(plan: ScriptPlan) -> str:
     lines: list[str] = []
-    if plan.has_environment:
-        lines.append('. "$job_dir/env.sh"')
     if plan.modules:
         lines.append(_MODULES.strip("\n"))
         lines += [f"load_module {shlex.quote(module)}" for module in plan.modules]
-    lines += plan.setup
-    if plan.cwd is not None:
-        where = shlex.quote(plan.cwd)
-        complaint = shlex.quote(f"jupyter-slurm: there is no folder {plan.cwd} on this node")
-        lines.append(f"cd {where} || {{ echo {complaint} >&2; rc={SETUP_EXIT}; exit $rc; }}")
-    else:
-        lines.append('cd "$HOME" 2>/dev/null || cd "$job_dir"')
+    if plan.setup.strip():
+        lines.append(plan.setup.rstrip("\n"))
+    lines += [f"{{ {line}; }} || {{ rc={SETUP_EXIT}; exit $rc; }}" for line in plan.runtime_setup]
     return "\n".join(lines)
 
 
@@ -130,7 +131,7 @@ exec >>"$job_dir/log.$attempt" 2>&1 </dev/null || exit {no_room_exit}
 write() {{ # NAME TEXT: a file that is there is whole
   printf '%s\\n' "$2" >"$job_dir/$1.partial" && mv "$job_dir/$1.partial" "$job_dir/$1"
 }}
-hand_on() {{ [ -n "$child" ] && kill -"$1" "$child" 2>/dev/null; }}
+hand_on() {{ [ -n "{target}" ] && kill -"$1" "{target}" 2>/dev/null; }}
 finish() {{
   trap - EXIT; trap '' TERM INT
   printf -v seconds '%(%s)T' -1

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from jupyter_slurm.containers import runtime_named
 from jupyter_slurm.jobs.result import ExitFile, RunnerResult, StartedFile
 from jupyter_slurm.jobs.script import NO_ROOM_EXIT, SETUP_EXIT
 from jupyter_slurm.slurm import diagnosis
@@ -32,6 +33,7 @@ class SlurmVerdict:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
     kind: JobKind
+    runtime: str = "none"
     started: StartedFile | None = None
     exit: ExitFile | None = None
     result: RunnerResult | None = None
@@ -148,6 +150,15 @@ def _by_exit_code(evidence: Evidence, exit_code: int) -> Verdict:
     if exit_code in _OURS:
         why, advice = _OURS[exit_code]
         return Verdict(state=JobState.FAILED, why=why, advice=advice, exit_code=exit_code)
+    if result is None and evidence.runtime != "none":
+        container = runtime_named(evidence.runtime).explain(evidence.log_tail)
+        if container is not None:
+            return Verdict(
+                state=JobState.FAILED,
+                why=container.sentence,
+                advice=container.advice,
+                exit_code=exit_code,
+            )
     signal = result.signal if result is not None else None
     found = diagnosis.diagnose("FAILED", exit_code, signal, evidence.slurm_out + evidence.log_tail)
     return Verdict(

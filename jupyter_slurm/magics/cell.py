@@ -48,8 +48,11 @@ def run(session: Session, line: str, code: str, kind: JobKind | None = None) -> 
     request = session.request(line)
     notebook = session.notebook
     mark = cell_line.fingerprint(request, code, notebook)
-    spec = cell_line.spec(
-        request, code, job_id=new_id(), kind=kind, notebook=notebook, fingerprint=mark
+    spec = msgspec.structs.replace(
+        cell_line.spec(
+            request, code, job_id=new_id(), kind=kind, notebook=notebook, fingerprint=mark
+        ),
+        cwd=str(Path.cwd()),
     )
     if request.dry_run:
         _show_preview(session.api.preview(spec))

@@ -234,14 +234,8 @@ def watch_imports(finder: Finder, cell: Cell) -> None:
     cell.cache_lines()
 
 
-def prepare(task: "Dict[str, Any]", job_dir: str, cell: Cell) -> None:
-    """Environment, folder and variables in."""
-    os.environ.update(task.get("env") or {})
-    sys.path[0:0] = [
-        part for part in (task.get("env") or {}).get("PYTHONPATH", "").split(":") if part
-    ]
-    if task.get("cwd"):
-        os.chdir(task["cwd"])
+def load_inputs(job_dir: str, cell: Cell) -> None:
+    """Variables in."""
     inputs = os.path.join(job_dir, "inputs.vars")
     if os.path.exists(inputs):
         import runner_variables  # noqa: PLC0415 - 5 ms
@@ -261,7 +255,7 @@ def run_cell(
     lines = []  # type: List[str]
     try:
         try:
-            prepare(task, job_dir, cell)
+            load_inputs(job_dir, cell)
             cell.run()
         finally:
             interrupts.armed = False

@@ -51,8 +51,9 @@ class Transport(Protocol):
         env: Mapping[str, str] | None = None,
         timeout_s: float = 60.0,
     ) -> Completed:
-        """Makes `folder` (0700) with `files` in it (0600; 0700 for what begins with `#!`), then runs `argv` there: one round trip.
+        """Makes `folder` (0700) with `files` in it, then runs `argv` there: one round trip.
 
+        Files are 0600, those that begin with `#!` 0700.
         A `Path` is a local file, moved rather than copied where that can be; one that is gone
         while its target is there was moved by an earlier call. TimedOutError.
         """

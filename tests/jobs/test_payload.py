@@ -17,13 +17,11 @@ from jupyter_slurm.wire import JobSpec
 
 def test_task_says_what_the_runner_needs() -> None:
     spec = JobSpec(id="k3j9x2m1", name="n", code="", names_in=("a",), names_out=("b", "é"))
-    assert json.loads(payload.task_json(spec, {"A": "x'\n$"}, "/a b")) == {
+    assert json.loads(payload.task_json(spec)) == {
         "id": "k3j9x2m1",
         "cell_name": "slurm cell k3j9x2m1",
         "names_in": ["a"],
         "names_out": ["b", "é"],
-        "env": {"A": "x'\n$"},
-        "cwd": "/a b",
     }
 
 

@@ -77,16 +77,10 @@ def test_words_of_the_command_arrive_unchanged(tmp_path: Path, word: str) -> Non
 
 @settings(max_examples=25, deadline=None)
 @given(st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=50))
-def test_environment_values_arrive_unchanged(
-    tmp_path_factory: pytest.TempPathFactory, value: str
-) -> None:
-    folder = tmp_path_factory.mktemp("env")
-    (folder / "env.sh").write_text(
-        render_environment({"VALUE": value}), encoding="utf-8", newline=""
-    )
-    plan = ScriptPlan("t", str(folder), ["sh", "-c", 'printf %s "$VALUE"'], has_environment=True)
-    run(folder, plan)
-    assert (folder / "log.0").read_bytes() == value.encode()
+def test_environment_values_arrive_unchanged(value: str) -> None:
+    text = render_environment({"VALUE": value}) + 'printf %s "$VALUE"'
+    done = subprocess.run(["sh"], input=text.encode(), capture_output=True, check=True)
+    assert done.stdout == value.encode()
 
 
 def test_a_second_job_of_the_same_attempt_does_nothing_and_ends_well(tmp_path: Path) -> None:
@@ -169,17 +163,16 @@ def test_a_module_that_cannot_be_loaded_is_named(tmp_path: Path) -> None:
     assert "no/such module" in (tmp_path / "log.0").read_text()
 
 
-def test_a_working_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
-    done = run(tmp_path, ScriptPlan("t", str(tmp_path), ["true"], cwd="/no/such folder"))
-    assert done.returncode == 66
-    assert "/no/such folder" in (tmp_path / "log.0").read_text()
+def test_a_set_up_that_fails_ends_the_job_before_its_program(tmp_path: Path) -> None:
+    plan = ScriptPlan("t", str(tmp_path), ["echo", "ran"], runtime_setup=["echo no >&2; false"])
+    assert run(tmp_path, plan).returncode == 66
+    assert (tmp_path / "log.0").read_text() == "no\n"
+    assert read(tmp_path, "exit.0.json")["exit_code"] == 66
 
 
 def test_the_script_passes_shellcheck(tmp_path: Path) -> None:
     script = tmp_path / "job.sh"
-    script.write_text(
-        render_script(ScriptPlan("t", "/a b", ["x", "{attempt}"], modules=["m"], cwd="/c d"))
-    )
+    script.write_text(render_script(ScriptPlan("t", "/a b", ["x", "{attempt}"], modules=["m"])))
     # SC1090, SC1091: files of the site; SC2154, SC2034: set in traps.
     done = subprocess.run(
         ["shellcheck", "-S", "warning", "-e", "SC1090,SC1091,SC2154,SC2034", script],

@@ -79,6 +79,8 @@ class Runner:
 
     def __init__(self, job_dir: Path) -> None:
         self.job_dir = job_dir
+        self.env: dict[str, str] = {}
+        self.cwd: str | None = None
         self.key = secrets.token_hex(32).encode()
 
     def prepare(
@@ -90,11 +92,13 @@ class Runner:
         env: Mapping[str, str] | None = None,
         cwd: str | None = None,
     ) -> None:
+        """`env` and `cwd` are those of the process, which the batch script gives it."""
+        self.env, self.cwd = dict(env or {}), cwd
         self.job_dir.mkdir(mode=0o700)
         spec = JobSpec(id="k3j9x2m1", name="cell", code=cell, names_out=tuple(names_out))
         files = {
             layout.CELL: cell.encode("utf-8", "surrogatepass"),
-            layout.TASK: payload.task_json(spec, env or {}, cwd),
+            layout.TASK: payload.task_json(spec),
             layout.KEY: self.key,
             layout.CLOUDPICKLE: payload.cloudpickle_zip(),
             **payload.runner_files(),
@@ -106,9 +110,10 @@ class Runner:
 
     def start(self, python: Sequence[str] = FULL) -> subprocess.Popen[str]:
         environment = {"PATH": os.environ["PATH"], "HOME": str(self.job_dir), "LANG": "C.UTF-8"}
+        environment |= self.env
         return subprocess.Popen(
             [*python, str(self.job_dir / "runner.py"), str(self.job_dir), "0"],
-            cwd=self.job_dir.parent,
+            cwd=self.cwd or self.job_dir.parent,
             env=environment,
             stdin=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
