@@ -1,4 +1,4 @@
-"""Runtime `charliecloud`: ch-run's flags and ways, 0.31 to 0.38, and nothing of Slurm.
+"""Runtime `charliecloud`: the flags and ways of ch-run (0.31, tried), and nothing of Slurm.
 
 What had to be known, from ch-run(1) and by trying 0.31:
 - Images are mounted read-only and a bind's destination must exist in them. So a folder of the
