@@ -38,7 +38,6 @@ class Box:
     env_file: str | None = None
     """Name of a file in the job dir with `export NAME='value'` lines, read last, inside. Values
     travel so and not as words of a command, which `ps` shows to everybody on the node."""
-    gpus: int = 0
     workdir: str | None = None
     """As seen inside; relative ones and `~/…` are meant from the home there. None: the home."""
 
@@ -51,8 +50,6 @@ class Launch:
     """Ends with the program's own words."""
     setup: tuple[str, ...] = ()
     """POSIX sh lines, quoted, to be run before; running them twice does no harm."""
-    srun_options: tuple[str, ...] = ()
-    """For runtimes that are options of srun."""
     pid_file: str | None = None
     """Path on the node of a file with the program's process id: signals go there. None: the
     launched process becomes the program."""
