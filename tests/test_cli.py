@@ -251,16 +251,11 @@ def test_the_environment_names_the_cluster_where_no_option_does(
     assert [spec.cluster for spec in api.specs] == ["arandu", "other"]
 
 
-def test_in_an_image_the_folder_is_named_from_home_and_others_are_not_there(
-    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_runs_where_it_was_submitted(run: Run, tmp_path: Path) -> None:
     (tmp_path / "a.py").write_text("")
     api = MemoryApi([])
-    monkeypatch.setenv("HOME", str(tmp_path.parent))
-    run(api, "submit", "a.py", "--image", "i")
-    monkeypatch.setenv("HOME", "/nowhere")
-    run(api, "submit", "a.py", "--image", "i")
-    assert [spec.cwd for spec in api.specs] == [f"~/{tmp_path.name}", None]
+    run(api, "submit", "a.py")
+    assert [spec.cwd for spec in api.specs] == [str(tmp_path)]
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,158 @@
+"""What is sent for a job: options, script and files, out of a spec and a profile."""
+
+from __future__ import annotations
+
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import pytest
+
+from jupyter_slurm.errors import RequestError
+from jupyter_slurm.jobs.layout import JobDir
+from jupyter_slurm.jobs.prepare import Site, Submission, prepare
+from jupyter_slurm.profiles import ClusterProfile
+from jupyter_slurm.wire import JobKind, JobSpec
+
+FOLDER = JobDir(PurePosixPath("/jobs/50% off/abcdefgh"))
+IMAGE = Site("/home/alice", "/images/pytorch")
+
+
+def prepared(
+    *, profile: dict[str, Any] | None = None, site: Site | None = None, **changes: Any
+) -> Submission:
+    spec = JobSpec(**{"id": "abcdefgh", "name": "fit", "code": "1", **changes})
+    known = ClusterProfile(name="c", origin="test", **(profile or {}))
+    return prepare(spec, known, FOLDER, site or Site("/home/alice"), key=b"k")
+
+
+def options(submission: Submission) -> dict[str, str]:
+    """sbatch's long options as it is given them."""
+    words = [word for word in submission.sbatch if word.startswith("--") and word != "--"]
+    return {name.removeprefix("--"): value for name, _, value in (w.partition("=") for w in words)}
+
+
+def test_the_id_is_in_the_name_and_in_the_comment() -> None:
+    found = options(prepared(options={"comment": "mine"}))
+    assert found["job-name"] == "fit.abcdefgh"
+    assert found["comment"] == "jslurm:abcdefgh mine"
+
+
+def test_slurms_own_output_lies_in_the_jobs_folder() -> None:
+    found = options(prepared())
+    assert (found["chdir"], found["output"]) == ("/jobs/50% off/abcdefgh", "slurm.out")
+
+
+def test_a_job_is_requeued_only_where_its_writer_says_so() -> None:
+    assert "no-requeue" in options(prepared())
+    found = options(prepared(options={"requeue": ""}))
+    assert "requeue" in found
+    assert "no-requeue" not in found
+
+
+def test_what_the_cell_says_wins_over_the_profile() -> None:
+    profile = {"defaults": {"partition": "long", "time": "1h", "image": "x"}}
+    found = options(prepared(profile=profile, options={"time": "30m"}, runtime="none"))
+    assert (found["partition"], found["time"]) == ("long", "00:30:00")
+    assert "image" not in found
+
+
+def test_one_way_to_ask_for_memory_replaces_the_profiles_other_one() -> None:
+    found = options(prepared(profile={"defaults": {"mem": "8G"}}, options={"mem-per-cpu": "1G"}))
+    assert "mem" not in found
+    assert found["mem-per-cpu"] == "1G"
+
+
+@pytest.mark.parametrize(
+    ("asked", "sent", "trap"),
+    [
+        ("USR1@60", "B:USR1@60", "trap 'hand_on USR1' USR1"),
+        ("B:USR2@60", "B:USR2@60", "trap 'hand_on USR2' USR2"),
+        ("HUP@30", "B:HUP@30", "trap 'hand_on USR1' HUP"),
+        ("R:USR1@60", "RB:USR1@60", "trap 'hand_on USR1' USR1"),
+    ],
+)
+def test_a_signal_is_for_the_script_which_hands_it_on(asked: str, sent: str, trap: str) -> None:
+    submission = prepared(options={"signal": asked})
+    assert options(submission)["signal"] == sent
+    assert trap in submission.script
+
+
+def test_a_programs_signal_is_handed_on_as_it_is() -> None:
+    submission = prepared(kind=JobKind.PROGRAM, code="#!/bin/sh", options={"signal": "HUP@30"})
+    assert "trap 'hand_on HUP' HUP" in submission.script
+
+
+@pytest.mark.parametrize(
+    ("cwd", "chdir", "site", "seen"),
+    [
+        ("/home/alice/a b", None, Site("/home/alice"), "'/home/alice/a b'"),
+        ("/home/alice/a b", None, IMAGE, "'./a b'"),
+        ("/data/x", None, IMAGE, " sh . "),
+        ("/home/alice", "/inside", IMAGE, " sh /inside "),
+        (None, None, Site("/home/alice"), " sh . "),
+    ],
+)
+def test_the_folder_as_the_program_sees_it(
+    cwd: str | None, chdir: str | None, site: Site, seen: str
+) -> None:
+    image = {"image": "pytorch", "runtime": "charliecloud"} if site is IMAGE else {}
+    asked = {"chdir": chdir} if chdir else {}
+    assert seen in prepared(cwd=cwd, site=site, options=asked, **image).script
+
+
+def test_environment_values_are_in_a_file_and_nowhere_else() -> None:
+    submission = prepared(env={"TOKEN": "s3cret"}, profile={"job_env": {"A": "b"}})
+    assert submission.files["env.sh"] == b"export A=b\nexport TOKEN=s3cret\n"
+    assert "s3cret" not in submission.script + " ".join(submission.sbatch)
+
+
+def test_a_cell_takes_its_inputs_and_what_reads_them() -> None:
+    submission = prepared(names_in=("x",), inputs="/spool/x.vars")
+    assert submission.files["inputs.vars"] == Path("/spool/x.vars")
+    assert {"cloudpickle.zip", "runner.py", "cell.py", "task.json", "key"} <= set(submission.files)
+
+
+def test_a_program_takes_nothing_that_it_does_not_need() -> None:
+    submission = prepared(kind=JobKind.PROGRAM, code="#!/bin/sh\ntrue")
+    assert set(submission.files) == {"job.sh", "program"}
+
+
+@pytest.mark.parametrize(
+    ("script", "comment"),
+    [
+        ("#!/bin/sh\n", "jslurm:abcdefgh"),
+        ("#!/bin/sh\n#SBATCH --comment='it is mine'\n", "jslurm:abcdefgh it is mine"),
+        ("#!/bin/sh\n#SBATCH -J x --comment mine\n", "jslurm:abcdefgh mine"),
+    ],
+)
+def test_a_scripts_own_comment_is_kept_beside_ours(script: str, comment: str) -> None:
+    submission = prepared(kind=JobKind.SCRIPT, code=script)
+    assert options(submission)["comment"] == comment
+    assert submission.files == {"job.sh": script.encode()}
+
+
+@pytest.mark.parametrize("directive", ["#SBATCH -J mine", "#SBATCH --job-name=mine", ""])
+def test_a_script_that_names_its_job_keeps_the_name(directive: str) -> None:
+    found = options(prepared(kind=JobKind.SCRIPT, code=f"#!/bin/sh\n{directive}\n"))
+    assert ("job-name" in found) == (not directive)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"id": "short"},
+        {"name": "two words"},
+        {"kind": JobKind.SCRIPT, "code": "echo"},
+        {"kind": JobKind.PROGRAM, "code": "#!/bin/sh\0"},
+        {"options": {"output": "x"}},
+        {"options": {"export": "NONE"}},
+        {"options": {"mem": "1G", "mem-per-cpu": "1G"}},
+        {"env": {"1A": "x"}},
+        {"runtime": "charliecloud"},
+        {"cwd": "a\0b"},
+    ],
+    ids=str,
+)
+def test_what_cannot_be_sent_is_refused(changes: dict[str, Any]) -> None:
+    with pytest.raises(RequestError):
+        prepared(**changes)
