@@ -191,3 +191,18 @@ def test_the_python_of_the_node_is_known_afterwards(site: Site) -> None:
     site.outputs(job.id)
     assert site.service.job(job.id).python is not None
     assert sys.version_info.major == site.service.job(job.id).python[0]  # type: ignore[index]
+
+
+def test_modules_are_loaded_before_the_cell_runs(site: Site, tmp_path: Path) -> None:
+    module = tmp_path / "greeting"
+    module.write_text("#%Module\nsetenv GREETING hello\n")
+    job = site.run("import os; print(os.environ['GREETING'])", modules=(str(module),))
+    assert site.text(job.id) == "hello\n"
+
+
+def test_a_module_that_is_not_there_is_named_and_the_cell_does_not_run(site: Site) -> None:
+    job = site.run("print('ran')", modules=("no/such-module",))
+    assert (job.state, job.exit_code) == (JobState.FAILED, 66)
+    assert "set up" in (job.why or "")
+    assert "no/such-module" in site.text(job.id, "stderr")
+    assert site.text(job.id) == ""
