@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import pwd
@@ -387,12 +388,23 @@ def ordinary_ids() -> tuple[int, int]:
 
 
 def run_as_ordinary_user(script: str, home: Path, **env: str) -> subprocess.CompletedProcess[str]:
-    """Run Python code as the owner of `ordinary_home`."""
+    """Run Python code as the owner of `ordinary_home`.
+
+    By the Python below the virtual environment and with copies of the packages: the checkout may
+    lie where only its owner can look, below /root for one.
+    """
     as_root = os.getuid() == 0
     user, group = ordinary_ids()
+    packages = home / "packages"
+    for name in ("jupyter_slurm", "jupyter_core", "platformdirs", "traitlets", "msgspec"):
+        found = importlib.util.find_spec(name)
+        assert found is not None
+        assert found.origin is not None
+        shutil.copytree(Path(found.origin).parent, packages / name)
+    places = {"PYTHONPATH": str(packages), "HOME": str(home)}
     return subprocess.run(
-        [sys.executable, "-B", "-c", script],
-        env=os.environ | jupyter_homes(home) | {"PYTHONPATH": str(ROOT), "HOME": str(home)} | env,
+        [os.path.realpath(sys.executable), "-B", "-c", script],
+        env=os.environ | jupyter_homes(home) | places | env,
         cwd=home,
         user=user if as_root else None,
         group=group if as_root else None,
