@@ -14,6 +14,7 @@ from jupyter_slurm import containers
 from jupyter_slurm.containers.mounts import parse_mount
 from jupyter_slurm.errors import RequestError
 from jupyter_slurm.jobs import layout, payload
+from jupyter_slurm.jobs.checks import check_environment, check_spec
 from jupyter_slurm.jobs.layout import JobDir
 from jupyter_slurm.jobs.script import ScriptPlan, render_environment, render_script
 from jupyter_slurm.profiles import ClusterProfile
@@ -24,9 +25,6 @@ from jupyter_slurm.wire import JobKind, JobSpec
 _TOKEN = "jslurm:"  # noqa: S105 (a label, no secret)
 """Before our id in a job's comment, by which a job is found again whose id was never heard."""
 
-_ID = re.compile(r"[a-z2-7]{8}")
-_NAME = re.compile(r"[A-Za-z0-9._-]{1,64}")
-_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _MEMORY = ("mem", "mem-per-cpu", "mem-per-gpu")
 _INTERRUPTS = ("TERM", "INT", "USR1", "USR2")
 """Signals that the runner turns into KeyboardInterrupt as they come."""
@@ -62,7 +60,8 @@ def prepare(
     spec: JobSpec, profile: ClusterProfile, job_dir: JobDir, site: Site, key: bytes
 ) -> Submission:
     """RequestError: something in `spec` cannot be; it names the word."""
-    _check(spec)
+    check_spec(spec)
+    check_environment(_environment(spec, profile))
     options = merged_options(spec, profile)
     if spec.kind is JobKind.SCRIPT:
         return _batch_script(spec, options)
@@ -101,24 +100,6 @@ def merged_options(spec: JobSpec, profile: ClusterProfile) -> dict[str, str]:
     return merged
 
 
-def _check(spec: JobSpec) -> None:
-    if not _ID.fullmatch(spec.id):
-        raise RequestError(f"{spec.id!r} is no job id: eight of a-z and 2-7.")
-    if not _NAME.fullmatch(spec.name):
-        raise RequestError(
-            f"{spec.name!r} is no name for a job.",
-            hint="Letters, digits, `.`, `_` and `-`, at most 64: `squeue --name` splits at others.",
-        )
-    for name, value in spec.env.items():
-        if not _VARIABLE.fullmatch(name):
-            raise RequestError(f"{name!r} is no name for an environment variable.")
-        if "\0" in value:
-            raise RequestError(f"The environment variable {name} holds a NUL; none can.")
-    for what, text in (("cell", spec.code), ("folder", spec.cwd or "")):
-        if "\0" in text and (what == "folder" or spec.kind is not JobKind.CELL):
-            raise RequestError(f"The {what} holds a NUL byte, which no program could read.")
-
-
 def _our_options(spec: JobSpec, job_dir: JobDir, options: dict[str, str]) -> dict[str, str]:
     for name, instead in (
         ("array", "An array is a batch script for now: use %%sbatch."),
@@ -129,19 +110,26 @@ def _our_options(spec: JobSpec, job_dir: JobDir, options: dict[str, str]) -> dic
     ):
         if name in options:
             raise RequestError(f"`--{name}` cannot be used with a cell.", hint=instead)
-    comment = " ".join(filter(None, (comment_token(spec.id), options.get("comment"))))
     ours = {
         "job-name": slurm_name(spec),
-        "comment": comment,
+        "comment": _comment(spec, options.get("comment")),
         "chdir": str(job_dir.path),
-        # sbatch(1), FILENAME PATTERN: `%` begins a pattern, `%%` is the sign itself.
-        "output": str(job_dir.slurm_out).replace("%", "%%"),
+        "output": sbatch.literal_path(str(job_dir.slurm_out)),
         "open-mode": "append",
     }
     if "requeue" not in options:
         # A cell that appends to a file must not run twice unless its writer says that it may.
         ours["no-requeue"] = ""
     return ours
+
+
+def _comment(spec: JobSpec, given: str | None) -> str:
+    """The user's comment behind our token, which is a word by itself."""
+    comment = " ".join(filter(None, (comment_token(spec.id), given)))
+    try:
+        return sbatch_options.check_option("comment", comment)
+    except sbatch_options.OptionError as exc:
+        raise RequestError("The comment is too long.", hint=str(exc)) from exc
 
 
 def _signal(spec: JobSpec, options: dict[str, str]) -> tuple[str, str] | None:
@@ -252,12 +240,8 @@ def _launch(
 
 def _batch_script(spec: JobSpec, options: dict[str, str]) -> Submission:
     text = spec.code
-    if not text.startswith("#!"):
-        raise RequestError(
-            "A batch script begins with `#!`, e.g. `#!/bin/bash`; Slurm refuses others."
-        )
     given = options.get("comment") or _directive(text, "comment")
-    options["comment"] = " ".join(filter(None, (comment_token(spec.id), given)))
+    options["comment"] = _comment(spec, given)
     if not options.get("job-name") and not _directive(text, "job-name", "J"):
         options["job-name"] = spec.name
     if not options.get("chdir") and not _directive(text, "chdir", "D") and spec.cwd:

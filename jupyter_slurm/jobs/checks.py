@@ -1,0 +1,120 @@
+"""What a JobSpec cannot hold, since no job could be given it unchanged. PURE: no I/O.
+
+What only the cluster's profile, a runtime or sbatch's tables can tell is refused in `prepare.py`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from jupyter_slurm.errors import RequestError
+from jupyter_slurm.wire import JobKind, JobSpec
+
+_ID = re.compile(r"[a-z2-7]{8}")
+_NAME = re.compile(r"[A-Za-z0-9._-]{1,64}")
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_SHELLS = re.compile(
+    r"_|PWD|OLDPWD|OPTIND|E?UID|PPID|GROUPS|S?RANDOM|SECONDS|EPOCH(SECONDS|REALTIME)|LINENO|SHLVL"
+    r"|FUNCNAME|DIRSTACK|HISTCMD|SHELLOPTS|BASH(?!_ENV$).*"
+)
+"""Variables that dash or bash set themselves, refuse to set, or compute with."""
+_LONGEST_VALUE_BYTES = 128 * 1024
+"""MAX_ARG_STRLEN of Linux, for `NAME=value` and the NUL behind it (execve(2))."""
+_LARGEST_ENVIRONMENT_BYTES = 1024 * 1024
+"""Half of what execve(2) takes with the usual stack of 8 MiB: the node has variables of its own."""
+
+
+def check_spec(spec: JobSpec) -> None:
+    """RequestError: names what cannot be, and the remedy."""
+    for what, text in _texts(msgspec.structs.asdict(spec), ""):
+        _check_text(what, text, spec.kind)
+    if not _ID.fullmatch(spec.id):
+        raise RequestError(f"{spec.id!r} is no job id: eight of a-z and 2-7.")
+    if not _NAME.fullmatch(spec.name):
+        raise RequestError(
+            f"{spec.name!r} is no name for a job.",
+            hint="Letters, digits, `.`, `_` and `-`, at most 64: `squeue --name` splits at others.",
+        )
+    if spec.kind is JobKind.SCRIPT:
+        _check_script(spec)
+    elif spec.kind is JobKind.PROGRAM and not spec.code.startswith("#!"):
+        raise RequestError("A program begins with `#!` and its interpreter, e.g. `#!/bin/sh`.")
+
+
+def check_environment(env: Mapping[str, str]) -> None:
+    """RequestError: a variable that a program on the node would not get as it is here."""
+    total_bytes = 0
+    for name, value in env.items():
+        if not _VARIABLE.fullmatch(name):
+            raise RequestError(f"{name!r} is no name for an environment variable.")
+        if _SHELLS.fullmatch(name):
+            raise RequestError(
+                f"The environment variable {name} cannot be set: the node's shell has its own.",
+                hint="Take another name.",
+            )
+        size_bytes = len(f"{name}={value}".encode()) + 1
+        total_bytes += size_bytes
+        if size_bytes > _LONGEST_VALUE_BYTES or total_bytes > _LARGEST_ENVIRONMENT_BYTES:
+            raise RequestError(
+                f"The environment variable {name} makes the environment too large: Linux takes "
+                "128 KiB for one variable, and 1 MiB are taken here for all.",
+                hint="Pass large values as variables (--in) or in a file.",
+            )
+
+
+def _texts(value: Any, what: str) -> Iterator[tuple[str, str]]:
+    """Every text in a value, and where it is: `code`, `env A`."""
+    match value:
+        case str():
+            yield what, value
+        case dict():
+            for name, part in value.items():
+                yield f"name in {what}", str(name)
+                yield from _texts(part, f"{what} {name!r}" if what else name)
+        case tuple():
+            for part in value:
+                yield from _texts(part, what)
+        case _:
+            pass
+
+
+def _check_text(what: str, text: str, kind: JobKind) -> None:
+    where = {"code": "The cell", "cwd": "The folder"}.get(what, f"Its {what}")
+    if "\0" in text and (what != "code" or kind is not JobKind.CELL):
+        raise RequestError(f"{where} holds a NUL byte, which no program could read.")
+    try:
+        text.encode()
+    except UnicodeEncodeError as exc:
+        raise RequestError(
+            f"{where} holds half a character ({text[exc.start]!a}, at {exc.start}), which cannot "
+            "be sent.",
+            hint="Text must be valid Unicode; names of files that are not UTF-8 cannot be used.",
+        ) from exc
+
+
+def _check_script(spec: JobSpec) -> None:
+    if not spec.code.startswith("#!"):
+        raise RequestError(
+            "A batch script begins with `#!`, e.g. `#!/bin/bash`; Slurm refuses others."
+        )
+    if "\r\n" in spec.code:
+        raise RequestError(
+            "The batch script has lines that end as in DOS (\\r\\n), which sbatch refuses.",
+            hint="Write it with plain newlines (\\n).",
+        )
+    for option, given in (
+        ("env", spec.env),
+        ("module", spec.modules),
+        ("mount", spec.mounts),
+        ("image", spec.image),
+        ("runtime", spec.runtime),
+    ):
+        if given:
+            raise RequestError(
+                f"A batch script is handed to sbatch as it is, without --{option}.",
+                hint="Do it in the script itself, or run a cell (%%slurm) that begins with `#!`.",
+            )

@@ -1,0 +1,308 @@
+"""Hostile inputs: each arrives byte for byte, or is refused before sbatch is called.
+
+They are generated from a fixed seed. What a job got is said by the job itself.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import random
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from jupyter_slurm import places
+from jupyter_slurm.errors import NotFoundError, RequestError
+from jupyter_slurm.jobs.variables import read_variables, write_variables
+from jupyter_slurm.wire import Job, JobKind, JobSpec, JobState
+from tests.cluster.plugin import SlurmCluster
+from tests.jobs.conftest import Site, spec
+
+MIB = 1 << 20
+PIECES = (
+    *"'\"`$\\#;|&*?!~%{}[]()<>^=-, \t\n\r\f\v\x01\x07\x08\x1b\x1c\x1d\x1e\x1f\x7f\x85\0",
+    *"é ß 漢字 e\u0301 \u202e \u2066 \u200f \ufeff \U0001f600 \U0001f468\u200d \U0010ffff".split(),
+    *"${HOME} $HOME $((1+1)) '\"'\"' \\n \\' %j %% %s {x} {{x}} {attempt} && || -- ..".split(),
+    *"--wrap=id ~root jslurm:aaaaaaaa \x1b[31m <b> &lt; a Z \uffff \ue000".split(),
+    *("$(touch pwned)", "`touch pwned`", "EOF\n", "\r\n", "\n\n", "#SBATCH ", "\u00a0", "\u2028"),
+)
+
+
+def hostile(count: int, seed: str, without: str = "\0", most_bytes: int = 200) -> list[str]:
+    """So many distinct texts without any of these characters."""
+    generator = random.Random(seed)
+    found: dict[str, None] = {}
+    while len(found) < count:
+        pieces = generator.choices(PIECES, k=generator.randint(1, 24))
+        text = "".join(c for c in "".join(pieces) if c not in without)
+        if text and len(text.encode()) <= most_bytes:
+            found[text] = None
+    return list(found)
+
+
+def folders(count: int, seed: str, parent: Path, without: str = "") -> list[Path]:
+    """Folders that are there."""
+    made = []
+    for name in hostile(count, seed, without="\0/" + without):
+        folder = parent / f".{name}"
+        folder.mkdir(exist_ok=True)
+        made.append(folder)
+    return made
+
+
+def literal(text: str) -> str:
+    """Python for `text`, every character as itself where Python's own reading keeps it."""
+    for raw, escaped in (("\\", "\\\\"), ("'", "\\'"), ("\r", "\\r"), ("\0", "\\0")):
+        text = text.replace(raw, escaped)
+    return f"'''{text}'''"
+
+
+def digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def sbatch_calls(site: Site) -> int:
+    return site.service.status().commands.get("sbatch", 0)
+
+
+def ended(site: Site, specs: Iterable[JobSpec]) -> Iterator[Job]:
+    """All submitted at once; each must end well."""
+    with ThreadPoolExecutor(8) as pool:
+        submitted = list(pool.map(site.service.submit, specs))
+    for job in submitted:
+        done = site.wait(job.id, limit_s=120)
+        assert done.state is JobState.COMPLETED, (done.why, site.text(job.id, "stderr"))
+        yield done
+
+
+# --- cells ---
+TELL = """\
+import hashlib, json, os, sys
+with open(os.path.dirname(sys.modules["runner_cell"].__file__) + "/cell.py", "rb") as file:
+    text = file.read()
+told = {
+    "text": hashlib.sha256(text).hexdigest(),
+    "folder": os.getcwd(),
+    "env": os.environ["HOSTILE"],
+    "literal": hostile,
+}
+print(json.dumps(told))
+"""
+
+
+def test_text_folder_environment_and_comment_of_a_cell_arrive(site: Site, tmp_path: Path) -> None:
+    count = 40
+    texts = hostile(count, "text", without="")
+    where = folders(count, "folder", tmp_path)
+    values = hostile(count, "env")
+    comments = hostile(count, "comment")
+    specs = [
+        spec(
+            f"# {text.translate(_NO_LINE_ENDS)}\nhostile = {literal(text)}\n{TELL}",
+            cwd=str(folder),
+            env={"HOSTILE": value},
+            options={"comment": comment},
+        )
+        for text, folder, value, comment in zip(texts, where, values, comments, strict=True)
+    ]
+    told = {job.id: json.loads(site.text(job.id)) for job in ended(site, specs)}
+    seen = site.service.command(["squeue", "-h", "-t", "all", "-o", "%k\x1d\x1e\x1d"]).stdout
+    for asked, text in zip(specs, texts, strict=True):
+        assert told[asked.id] == {
+            "text": digest(asked.code),
+            "folder": asked.cwd,
+            "env": asked.env["HOSTILE"],
+            "literal": text,
+        }
+        assert f"jslurm:{asked.id} {asked.options['comment']}\x1d\x1e\x1d\n" in seen
+    assert not list(tmp_path.rglob("pwned"))
+
+
+_NO_LINE_ENDS = dict.fromkeys(map(ord, "\n\r\0"), " ")
+
+
+def test_a_cell_of_lines_of_a_megabyte_arrives(site: Site) -> None:
+    texts = ["x" * MIB, "\U0001f600" * (MIB // 4), "\\'\"" * (MIB // 3), "\u202e\f" * (MIB // 4)]
+    specs = [
+        spec(f"hostile = {literal(text)}\n{TELL}", env={"HOSTILE": "x" * 100_000}) for text in texts
+    ]
+    for job, asked, text in zip(ended(site, specs), specs, texts, strict=True):
+        told = json.loads(site.text(job.id))
+        assert (told["text"], told["literal"]) == (digest(asked.code), text)
+        assert told["env"] == "x" * 100_000
+
+
+def test_a_cell_that_python_cannot_read_arrives_and_python_says_so(site: Site) -> None:
+    texts = ["a\0b", "\ufeff1", "'", "\x01", "\u202e = 1", "\f  1\n 2"]
+    for text in texts:
+        job = site.run(text)
+        assert job.state is JobState.FAILED
+        assert (Path(job.job_dir) / "cell.py").read_bytes() == text.encode()
+        error = site.service.result(job.id).ename
+        assert error in {"SyntaxError", "IndentationError", "ValueError"}
+
+
+# --- the environment ---
+def test_values_of_environment_variables_arrive(site: Site) -> None:
+    env = {f"V{n}": value for n, value in enumerate(hostile(60, "environment"))}
+    env |= {"EMPTY": "", "_lower": " ", "LONG": "é" * 60_000, "IFS": "x", "CDPATH": "/", "ENV": "~"}
+    job = site.run("import json, os; print(json.dumps(dict(os.environ)))", env=env)
+    told = json.loads(site.text(job.id))
+    assert {name: told.get(name) for name in env} == env
+
+
+# --- variables ---
+def test_texts_in_variables_arrive_and_come_back(site: Site) -> None:
+    texts = [*hostile(60, "variables", without=""), "\udce9", "\ud83d", "\0", "x\n" * MIB]
+    data = {text: [text.encode("utf-8", "surrogatepass"), text[::-1]] for text in texts}
+    asked = spec(
+        "back = {key[::-1]: [value.decode('utf-8', 'surrogatepass'), other]"
+        " for key, (value, other) in data.items()}",
+        names_in=("data",),
+        names_out=("back",),
+    )
+    inputs = places.spool_dir() / f"{asked.id}.vars"
+    write_variables(inputs, ["data"], {"data": data})
+    for job in ended(site, [replace(asked, inputs=str(inputs))]):
+        result = site.service.result(job.id)
+        assert result.variables is not None
+        found = read_variables(Path(result.variables), result.digest)
+        assert found["back"] == {text[::-1]: [text, text[::-1]] for text in texts}
+
+
+# --- programs and scripts ---
+PROGRAM = """\
+#!/usr/bin/env python3
+# {comment}
+import hashlib, json, os, sys
+text = open(sys.argv[0], "rb").read()
+print(json.dumps([hashlib.sha256(text).hexdigest(), os.getcwd(), os.environ["HOSTILE"]]))
+"""
+
+
+def test_programs_arrive(site: Site, tmp_path: Path) -> None:
+    count = 16
+    specs = [
+        spec(
+            PROGRAM.format(comment=text),
+            kind=JobKind.PROGRAM,
+            cwd=str(folder),
+            env={"HOSTILE": value},
+        )
+        for text, folder, value in zip(
+            hostile(count, "program", without="\0\n\r\f\v"),
+            folders(count, "program", tmp_path),
+            hostile(count, "program's"),
+            strict=True,
+        )
+    ]
+    for job, asked in zip(ended(site, specs), specs, strict=True):
+        told = json.loads(site.text(job.id))
+        assert told == [digest(asked.code), asked.cwd, asked.env["HOSTILE"]]
+
+
+def test_batch_scripts_arrive(site: Site, tmp_path: Path) -> None:
+    count = 16
+    specs = [
+        spec(
+            f'#!/bin/bash\n: <<\\END\n{text}\nEND\npwd\nsha256sum <"$0"\n# {"x" * MIB}\n',
+            kind=JobKind.SCRIPT,
+            cwd=str(folder),
+        )
+        for text, folder in zip(
+            hostile(count, "script", without="\0\r"),
+            folders(count, "script", tmp_path),
+            strict=True,
+        )
+    ]
+    for job, asked in zip(ended(site, specs), specs, strict=True):
+        assert site.text(job.id) == f"{asked.cwd}\n{digest(asked.code)}  -\n"
+
+
+# --- folders ---
+def test_jobs_live_in_a_folder_of_any_name(
+    slurm_cluster: SlurmCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, demo_image: Path
+) -> None:
+    names = hostile(5, "root", without="\0/:")
+    for number, name in enumerate([*names, "a\\b", "100%j", "\n'\n"]):
+        home = tmp_path / str(number)
+        site = Site(slurm_cluster, home, monkeypatch, job_root=str(home / f".{name}"))  # type: ignore[arg-type]
+        try:
+            asked = [
+                spec("import os; print('x'); os.getcwd()"),
+                spec("#!/bin/sh\necho x", kind=JobKind.PROGRAM),
+                spec("print('x')", image=str(demo_image), runtime="charliecloud"),
+            ]
+            for job in ended(site, asked):
+                assert site.text(job.id) == "x\n"
+                assert (Path(job.job_dir) / "slurm.out").is_file(), name
+        finally:
+            site.service.close()
+
+
+def test_folders_of_any_name_are_mounted(site: Site, tmp_path: Path, demo_image: Path) -> None:
+    sources = folders(12, "mount", tmp_path, without=":")
+    points = [f"/mnt/.{name}" for name in hostile(12, "point", without="\0/:")]
+    for number, folder in enumerate(sources):
+        (folder / "which").write_text(str(number))
+    job = site.run(
+        f"print([open(point + '/which').read() for point in {points!r}])",
+        mounts=tuple(f"{src}:{dst}" for src, dst in zip(sources, points, strict=True)),
+        image=str(demo_image),
+        runtime="charliecloud",
+    )
+    assert site.text(job.id) == f"{[str(n) for n in range(12)]}\n"
+
+
+# --- what is refused ---
+def refused() -> Iterator[tuple[str, JobSpec]]:
+    """What is wrong, and a job with it."""
+    for text in hostile(40, "name", without=""):
+        yield "name", spec("1", name=text)
+    for text in hostile(10, "variable's name", without=""):
+        yield "env name", spec("1", env={text: "1"})
+    for kind in JobKind:
+        yield "surrogate", spec("#!/bin/sh\n# \udce9", kind=kind)
+    for part in ("notebook", "cwd", "image", "runtime", "cluster", "fingerprint"):
+        yield part, spec("1", **{part: "/a\udce9"})
+    for part in ("cwd", "image", "runtime", "cluster"):
+        yield part, spec("1", **{part: "/a\0"})
+    for text in ("\0", "\udce9"):
+        yield "env", spec("1", env={"A": text})
+        yield "option", spec("1", options={"comment": text})
+        yield "option's name", spec("1", options={text: "1"})
+        yield "module", spec("1", modules=(text,))
+        yield "mount", spec("1", mounts=(f"/{text}:/mnt/x",), runtime="charliecloud", image="/")
+        yield "program", spec(f"#!/bin/sh\n{text}", kind=JobKind.PROGRAM)
+        yield "script", spec(f"#!/bin/sh\n{text}", kind=JobKind.SCRIPT)
+        yield "names_out", spec("1", names_out=(text,))
+    yield "id", replace(spec("1"), id="a$(id)/..")
+    yield "no program", spec("echo 1", kind=JobKind.PROGRAM)
+    yield "no script", spec("echo 1", kind=JobKind.SCRIPT)
+    yield "DOS script", spec("#!/bin/sh\r\necho 1\r\n", kind=JobKind.SCRIPT)
+    yield "long comment", spec("1", options={"comment": "x" * 1020})
+    yield (
+        "long comment of a script",
+        spec("#!/bin/sh\n", kind=JobKind.SCRIPT, options={"comment": "x" * 1020}),
+    )
+    yield "long value", spec("1", env={"A": "x" * MIB})
+    yield "long values", spec("1", env={f"A{n}": "x" * 100_000 for n in range(30)})
+    for name in ("PWD", "OLDPWD", "_", "OPTIND", "UID", "PPID", "SHELLOPTS", "RANDOM", "SHLVL"):
+        yield "shell's", spec("1", env={name: "x"})
+    script = spec("#!/bin/sh\n", kind=JobKind.SCRIPT)
+    yield "script env", replace(script, env={"A": "1"})
+    yield "script modules", replace(script, modules=("gcc",))
+    yield "script mounts", replace(script, mounts=("/tmp",))
+    yield "script image", replace(script, image="/")
+
+
+def test_what_cannot_arrive_is_refused_before_sbatch_is_called(site: Site) -> None:
+    for _, asked in refused():
+        with pytest.raises((RequestError, NotFoundError)):
+            site.service.submit(asked)
+    assert sbatch_calls(site) == 0
+    assert site.service.jobs() == []
