@@ -44,7 +44,7 @@ def render_script(plan: ScriptPlan) -> str:
     return _TEMPLATE.format(
         shell="/bin/bash -l" if plan.login_shell else "/bin/bash",
         title=" ".join(plan.title.split()),
-        job_dir=shlex.quote(plan.job_dir),
+        job_dir=_quote(plan.job_dir),
         target=_target(plan.pid_file),
         signals=_traps(plan.signal),
         prepare=_prepare(plan),
@@ -60,13 +60,24 @@ def render_environment(env: Mapping[str, str]) -> str:
     return "".join(f"export {name}={shlex.quote(value)}\n" for name, value in env.items())
 
 
+def _quote(text: str) -> str:
+    """One word of bash."""
+    return _without_dos(shlex.quote(text))
+
+
+def _without_dos(quoted: str) -> str:
+    """The same for bash without CR LF, which always stand in single quotes: sbatch refuses a
+    script that has them anywhere (src/sbatch/opt.c)."""
+    return quoted.replace("\r\n", "\r'$'\\n''")
+
+
 def _command(argv: Sequence[str]) -> str:
-    return " ".join('"$attempt"' if word == "{attempt}" else shlex.quote(word) for word in argv)
+    return " ".join('"$attempt"' if word == "{attempt}" else _quote(word) for word in argv)
 
 
 def _target(pid_file: str | None) -> str:
     """Shell text that gives the process that signals are for, or nothing while there is none."""
-    return "$child" if pid_file is None else f"$(cat {shlex.quote(pid_file)} 2>/dev/null)"
+    return "$child" if pid_file is None else f"$(cat {_quote(pid_file)} 2>/dev/null)"
 
 
 def _traps(signal: tuple[str, str] | None) -> str:
@@ -80,10 +91,11 @@ def _prepare(plan: ScriptPlan) -> str:
     lines: list[str] = []
     if plan.modules:
         lines.append(_MODULES.strip("\n"))
-        lines += [f"load_module {shlex.quote(module)}" for module in plan.modules]
+        lines += [f"load_module {_quote(module)}" for module in plan.modules]
     if plan.setup.strip():
-        lines.append(plan.setup.rstrip("\n"))
-    lines += [f"{{ {line}; }} || {{ rc={SETUP_EXIT}; exit $rc; }}" for line in plan.runtime_setup]
+        lines.append(plan.setup.replace("\r\n", "\n").rstrip("\n"))
+    setup = map(_without_dos, plan.runtime_setup)
+    lines += [f"{{ {line}; }} || {{ rc={SETUP_EXIT}; exit $rc; }}" for line in setup]
     return "\n".join(lines)
 
 

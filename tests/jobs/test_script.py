@@ -181,3 +181,19 @@ def test_the_script_passes_shellcheck(tmp_path: Path) -> None:
         check=False,
     )
     assert done.returncode == 0, done.stdout
+
+
+def test_no_script_has_line_ends_of_dos_which_sbatch_refuses() -> None:
+    plan = ScriptPlan(
+        title="t",
+        job_dir="/a\r\nb",
+        command=["c\r\nd", "{attempt}"],
+        modules=["e\r\nf"],
+        setup="export G=1\r\nexport H=2\r\n",
+        runtime_setup=["mkdir -p -- 'i\r\nj'"],
+        pid_file="/k\r\nl",
+    )
+    script = render_script(plan)
+    assert "\r\n" not in script
+    checked = subprocess.run(["/bin/bash", "-n"], input=script.encode(), check=False)
+    assert checked.returncode == 0
