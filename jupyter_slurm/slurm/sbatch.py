@@ -37,6 +37,18 @@ def test_only_argv(script: str, options: Mapping[str, str]) -> list[str]:
     return ["sbatch", "--test-only", *sbatch_args(options), "--", script]
 
 
+def literal_path(path: str) -> str:
+    """`path` as a value of --output that means just this file, whatever characters it has.
+
+    sbatch(1), FILENAME PATTERN: `%%` is a `%`. One backslash anywhere turns patterns off, and each
+    then protects the next character (src/slurmd/slurmstepd/fname.c).
+
+    >>> literal_path("/a%j/o"), literal_path("/a\\\\%j/o")
+    ('/a%%j/o', '/a\\\\\\\\%j/o')
+    """
+    return path.replace("\\", "\\\\") if "\\" in path else path.replace("%", "%%")
+
+
 def parse(stdout: str | bytes) -> tuple[str, str | None] | None:
     """The job's id and, with several clusters, the cluster's name; None: no id was printed.
 
