@@ -1,4 +1,4 @@
-"""What Slurm gave a job: asked once, when it is first seen to run."""
+"""What Slurm gave a job, asked when it is first seen to run; and, with accounting, what it used."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from jupyter_slurm.errors import CommandError, TransportError
 from jupyter_slurm.jobs.cluster import SlurmCluster
-from jupyter_slurm.slurm import scontrol
+from jupyter_slurm.slurm import sacct, scontrol
 from jupyter_slurm.wire import Usage
 
 
@@ -30,3 +30,22 @@ def ask_allocation(cluster: SlurmCluster, slurm_id: str) -> Allocation | None:
     gpus = int(rows[0].tres.get("gres/gpu", 0))
     usage = Usage(cpus=rows[0].cpus, memory_mib=rows[0].tres.get("mem") or None, gpus=gpus)
     return Allocation(usage, gpus, rows[0].stdout)
+
+
+def ask_usage(cluster: SlurmCluster, slurm_id: str) -> Usage | None:
+    """What accounting knows of a job that has ended; None: nothing yet.
+
+    CommandError: there is no accounting, or it does not answer.
+    """
+    used = sacct.summarise(sacct.parse(cluster.ask(sacct.argv([slurm_id]))))
+    if used is None or used.peak_memory_mib is None:
+        return None
+    held_s = used.elapsed_s * used.cpus
+    return Usage(
+        elapsed_s=used.elapsed_s,
+        cpu_s=used.cpu_efficiency * held_s if used.cpu_efficiency is not None else None,
+        cpus=used.cpus,
+        peak_memory_mib=used.peak_memory_mib,
+        memory_mib=used.requested_memory_mib,
+        gpus=used.gpus,
+    )

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import PurePosixPath
 
 from jupyter_slurm.errors import CommandError, JupyterSlurmError, TransportError
-from jupyter_slurm.jobs.allocation import ask_allocation
+from jupyter_slurm.jobs.allocation import ask_allocation, ask_usage
 from jupyter_slurm.jobs.book import Book
 from jupyter_slurm.jobs.cluster import SlurmCluster
 from jupyter_slurm.jobs.ending import Ending
@@ -28,6 +28,8 @@ from jupyter_slurm.wire import Job, JobKind, JobState
 _FILES_WAIT_S = 300.0
 _FIRST_LOOK_S = 1.0
 _JOIN_S = 5.0
+_ACCOUNTING_PAUSES_S = (1.0, 4.0, 10.0)
+"""slurmdbd is told of a job's end some seconds later."""
 _YOUNG_S = 60.0
 _CALM_FACTOR = 3.0
 """Jobs that nothing has happened to for a minute are asked after a third as often,"""
@@ -290,9 +292,25 @@ class Watch:
             self._ending.add(job.id)
             self._start(lambda: self._find_out(job, row), f"end of {job.id}")
 
+    def _complete_usage(self, job: Job) -> None:
+        """A cell's runner has measured it; of other programs only accounting, if any, can tell."""
+        if job.kind is JobKind.CELL or job.slurm_id is None or job.started_s is None:
+            return
+        for pause_s in _ACCOUNTING_PAUSES_S:
+            if self._stop.wait(pause_s):
+                return
+            try:
+                usage = ask_usage(self._cluster, job.slurm_id)
+            except (CommandError, TransportError):
+                return
+            if usage is not None:
+                self._book.change(job.id, usage=usage)
+                return
+
     def _find_out(self, job: Job, row: QueueRow | None) -> None:
         try:
-            Ending(self._book, self._cluster, job, row, self._stop).run()
+            if Ending(self._book, self._cluster, job, row, self._stop).run():
+                self._complete_usage(self._book.job(job.id))
         except Exception:  # noqa: BLE001 (a worker never dies silently)
             _log.exception("how %s ended could not be found out; it is tried again", job.id)
             self._stop.wait(self._cluster.profile.poll_s)

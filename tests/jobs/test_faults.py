@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from jupyter_slurm.wire import JobKind, JobState
+from jupyter_slurm.wire import JobKind, JobState, Usage
 from tests.jobs.conftest import Site, spec
 
 LONG = "import time\nprint('up', flush=True)\ntime.sleep(600)"
@@ -298,6 +298,18 @@ def test_accounting_remembers_what_the_controller_forgot(private_site: MakeSite)
     ended = site.wait(cancelled.id)
     assert ended.state is JobState.CANCELLED
     assert "by" in (ended.why or "")
+
+
+def test_accounting_tells_what_a_script_used(private_site: MakeSite) -> None:
+    site = private_site(accounting=True)
+    code = "#!/bin/sh\npython3 -c 'x = bytearray(200 << 20); import time; time.sleep(3)'"
+    job = site.service.submit(spec(code, kind=JobKind.SCRIPT, options={"mem": "1G"}))
+    assert site.wait(job.id).state is JobState.COMPLETED
+    _until(lambda: (site.service.job(job.id).usage or Usage()).peak_memory_mib is not None)
+    usage = site.service.job(job.id).usage
+    assert usage is not None
+    assert usage.memory_mib == 1024
+    assert 200 <= (usage.peak_memory_mib or 0) < 1024
 
 
 # --- restarts of ours ---
