@@ -93,10 +93,9 @@ class JobHandle:
 
     def attach(self) -> None:
         """Brings output, figures and variables into the running cell, as `%slurm attach` does."""
-        from jupyter_slurm.magics.cell import attach  # noqa: PLC0415
         from jupyter_slurm.magics.session import current  # noqa: PLC0415
 
-        attach(current(), self.id)
+        current().shell.run_line_magic("slurm", f"attach {self.id}")
 
     def __await__(self) -> Generator[Any, None, dict[str, object]]:
         loop = asyncio.get_running_loop()

@@ -5,6 +5,7 @@ No parsing, no waiting. One object a shell, held by `SlurmMagics`.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from functools import cached_property
 from typing import Protocol
@@ -53,7 +54,8 @@ class Session:
     @property
     def cluster(self) -> str | None:
         """Where a line that names no cluster goes; None: the profiles' default."""
-        return self.used_cluster or self.settings.default_cluster or None
+        named = os.environ.get("JUPYTER_SLURM_CLUSTER")  # the agent's own may be another
+        return self.used_cluster or self.settings.default_cluster or named or None
 
     @property
     def namespace(self) -> dict[str, object]:

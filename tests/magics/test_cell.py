@@ -169,6 +169,22 @@ def test_a_handle_has_the_output_and_the_error(shell: Shell, api: FakeApi) -> No
     assert handle.output == "before\n"
 
 
+def test_a_handle_brings_its_job_into_the_cell(shell: Shell, api: FakeApi) -> None:
+    shell.ip.user_ns["handle"] = None
+    shell.run("handle = get_ipython().run_cell_magic('slurm', '--detach --out x', 'x = 5')")
+    api.finish(only_job(api))
+    shell.run("handle.attach()")
+    assert shell.ip.user_ns["x"] == 5
+
+
+def test_the_cluster_of_this_kernels_environment_is_used(
+    shell: Shell, api: FakeApi, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("JUPYTER_SLURM_CLUSTER", "arandu")
+    shell.run("%%slurm --detach\n1")
+    assert api.jobs()[0].cluster == "arandu"
+
+
 def test_the_same_cell_again_attaches_to_its_job_and_says_so(shell: Shell, api: FakeApi) -> None:
     cell = "%%slurm --out x\nprint('hello')\nlinger()\nx = 1"
     shell.run(cell.replace("--out x", "--out x --detach"))

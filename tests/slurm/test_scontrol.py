@@ -19,9 +19,9 @@ def test_a_name_full_of_slurms_own_keys_harms_nothing(release: str) -> None:
     assert row.name == "blank | pipe\nnewline = x  é✓ JobId=7 Reason=none"
     assert row.comment == "c1\nUserId=root(0) é"
     assert (row.user, row.state, row.reason) == ("alice", "COMPLETED", "None")
-    assert row.work_dir == "/home/alice/work"
-    assert row.stdout == f"/home/alice/work/out-{row.slurm_id}.txt"
-    assert row.fields["Command"].startswith("/home/alice/work/exit.sh")
+    assert row.work_dir == "/home/alice/jobs"
+    assert row.stdout == f"/home/alice/jobs/out-{row.slurm_id}.txt"
+    assert row.fields["Command"].startswith("/home/alice/jobs/exit.sh")
 
 
 @each_release
