@@ -92,7 +92,8 @@ class Api(Protocol):
         """The job, Slurm asked anew for its reason and expected start."""
 
     def forget(self, job_id: str) -> None:
-        """Removes a job that has ended: its record here and its job dir there."""
+        """Removes a job that has ended, or whose cluster is no more: its record here and its job
+        dir there."""
 
     # --- the queue ---
     def queue(self, cluster: str | None = None) -> list[QueueEntry]:

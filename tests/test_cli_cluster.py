@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.agent.home import ended
 from tests.cluster.plugin import ROOT, SlurmCluster, jupyter_homes, kept
 
 
@@ -233,8 +234,14 @@ def test_a_private_cluster_goes_up_runs_a_job_goes_down_and_is_purged(tmp_path: 
         shell.ok("down")
         assert "`local` is down" in shell.ok("status")
         assert "2 nodes, each with 4 CPUs" in shell.ok("up")
-        shell.ok("down", "--purge")
+        shell.write("wait.py", "import time\ntime.sleep(600)\n")
+        shell.ok("submit", "wait.py", "--detach")
+        agent = json.loads(shell.ok("status", "--json"))["agent"]
+        with ended(agent["pid"]) as wait:
+            shell.ok("down", "--purge")
+            assert wait(30), "the agent stays, without a job or a cluster"
+        left = [path for path in home.rglob("*") if path.is_file()]
+        assert {path.name for path in left} <= {"agent.log", "agent.lock", "agent.starting"}
         assert "no private cluster `local`" in shell.ok("status")
         assert "no private cluster `local`" in shell.ok("down")
-        shell.ok("agent", "stop")
     shutil.rmtree(home)

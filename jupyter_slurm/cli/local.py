@@ -39,16 +39,26 @@ def up(args: Namespace, connect: Connect) -> int:
 
 
 def down(args: Namespace, connect: Connect) -> int:
-    del connect
     if local_cluster.status(args.name) is None:
         sys.stdout.write(f"There is no private cluster `{args.name}`.\n")
         return 0
     local_cluster.down(args.name, purge=args.purge, say=_say)
     if args.purge:
+        _forget_jobs(args.name, connect)
         sys.stdout.write(f"`{args.name}` is gone, with all its files.\n")
     else:
         sys.stdout.write(f"`{args.name}` is stopped. `jupyter slurm up` brings its queue back.\n")
     return 0
+
+
+def _forget_jobs(cluster: str, connect: Connect) -> None:
+    """What the agent knows of a cluster that is no more; an agent left without jobs ends too."""
+    api = connect()
+    for job in api.jobs(cluster):
+        api.forget(job.id)
+    found = api.status()
+    if not found.live_jobs and found.host == places.host():
+        os.kill(found.pid, signal.SIGTERM)
 
 
 def status(args: Namespace, connect: Connect) -> int:

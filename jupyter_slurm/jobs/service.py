@@ -15,6 +15,7 @@ from jupyter_slurm import places
 from jupyter_slurm.errors import (
     CommandError,
     JupyterSlurmError,
+    NotFoundError,
     RequestError,
     from_problem,
 )
@@ -232,12 +233,16 @@ class Service:
 
     def forget(self, job_id: str) -> None:
         job = self._book.job(job_id)
+        try:
+            cluster = self._clusters.named(job.cluster)
+        except NotFoundError:  # with the cluster went its jobs and their folders
+            self._book.remove(job.id)
+            return
         if not job.state.final:
             raise RequestError(
                 f"Job {job.id} has not ended: it is {job.state}.", hint="Cancel it first."
             )
-        with suppress(JupyterSlurmError):
-            self._clusters.named(job.cluster).transport.remove_tree(PurePosixPath(job.job_dir))
+        cluster.transport.remove_tree(PurePosixPath(job.job_dir))
         self._book.remove(job.id)
 
     # --- steering ---
