@@ -186,6 +186,7 @@ class Job(Struct, frozen=True, kw_only=True):
 
 # --- output -----------------------------------------------------------------------------------
 # One struct per line of `output.N.jsonl`, which node/runner.py writes; the tag is the key "type".
+# Text is valid Unicode: half a surrogate pair, which a job may print, is the text `\udce9` here.
 
 
 class Hello(Struct, frozen=True, kw_only=True, tag_field="type", tag="hello"):

@@ -198,7 +198,7 @@ def _environment(spec: JobSpec, profile: ClusterProfile) -> dict[str, str]:
 
 def _cell_files(spec: JobSpec, key: bytes) -> dict[str, bytes | Path]:
     files: dict[str, bytes | Path] = {
-        layout.CELL: spec.code.encode("utf-8", "surrogatepass"),
+        layout.CELL: spec.code.encode(),
         layout.TASK: payload.task_json(spec),
         layout.KEY: key,
         **payload.runner_files(),

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
-from typing import Literal, cast
+from typing import Any, Literal, cast
 
 import msgspec
 
@@ -85,7 +85,7 @@ def parse_result(data: bytes, key: bytes) -> RunnerResult:
             "The result in the job's folder is not signed with the job's key, so it was not read.",
             hint="Something else has written to that folder; the job's output is still there.",
         )
-    return msgspec.convert(json.loads(body), RunnerResult)
+    return msgspec.convert(_valid(json.loads(body)), RunnerResult)
 
 
 def parse_exit(data: bytes) -> ExitFile | None:
@@ -122,6 +122,20 @@ def _record(line: bytes) -> Output:
         pass
     try:
         # msgspec takes no lone surrogate (a file name that is no UTF-8, printed); json does.
-        return cast("Output", msgspec.convert(json.loads(line), Output))
+        return cast("Output", msgspec.convert(_valid(json.loads(line)), Output))
     except (ValueError, RecursionError):  # of json, of UTF-8, of msgspec
         return Stream(name="stderr", text=line.decode("utf-8", "replace") + "\n")
+
+
+def _valid(value: Any) -> Any:
+    """A value of JSON, each lone surrogate in it as the six characters `\\udce9`: neither a record
+    nor an answer of the agent can hold one."""
+    match value:
+        case str():
+            return value.encode("utf-8", "backslashreplace").decode()
+        case list():
+            return [_valid(part) for part in value]
+        case dict():
+            return {_valid(name): _valid(part) for name, part in value.items()}
+        case _:
+            return value

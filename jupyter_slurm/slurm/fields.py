@@ -72,9 +72,9 @@ _UNSET: Final = frozenset(
 
 
 def decode(output: str | bytes) -> str:
-    """The text of a command's output; bytes that are not UTF-8 survive as surrogates."""
+    """The text of a command's output; a byte that is not UTF-8 becomes the text `\\xff`."""
     if isinstance(output, bytes):
-        return output.decode("utf-8", "surrogateescape")
+        return output.decode("utf-8", "backslashreplace")
     return output
 
 

@@ -56,7 +56,7 @@ def signed(result: object, key: bytes = KEY) -> bytes:
 
 def test_signed_result_is_read() -> None:
     result = parse_result(signed(RESULT), KEY + b"\n")
-    assert (result.status, result.exit_code, result.evalue) == ("error", 1, "why: \ud800")
+    assert (result.status, result.exit_code, result.evalue) == ("error", 1, r"why: \ud800")
     assert result.traceback == ("line",)
     assert result.variables == RunnerVariables(
         file="vars.0", bytes=9, digest="ab", names=("x",), failed={}
@@ -110,7 +110,7 @@ RECORDS = [
         {"type": "stream", "name": "stdout", "text": "a\0\u2028\r"},
         Stream(name="stdout", text="a\0\u2028\r"),
     ),
-    ({"type": "stream", "name": "stderr", "text": "\udc80"}, Stream(name="stderr", text="\udc80")),
+    ({"type": "stream", "name": "stderr", "text": "\udc80"}, Stream(name="stderr", text=r"\udc80")),
     (
         {"type": "display_data", "data": {"a/b": {"x": [1]}}, "metadata": {}, "display_id": None},
         DisplayData(data={"a/b": {"x": [1]}}),

@@ -152,12 +152,13 @@ def test_progress_bar_keeps_its_carriage_returns(run: RunCell) -> None:
 )
 def test_difficult_text_survives(run: RunCell, text: str, python: tuple[str, ...]) -> None:
     done = run(f"print({text!r}, end='')\n{text!r}", python=python)
-    assert done.text() == text
+    # Half a pair is told as text where it is read (jobs/result.py).
+    assert done.text() == text.encode("utf-8", "backslashreplace").decode()
     assert done.value == {"text/plain": repr(text)}
 
 
 def test_surrogate_that_is_cut_in_two_by_the_pipe_survives(run: RunCell) -> None:
-    text = "\udc80" * 100_000
+    text = r"\udc80" * 100_000
     assert run("print('x' + '\\udc80' * 100_000, end='')").text() == "x" + text
 
 
