@@ -10,9 +10,11 @@ import hashlib
 import json
 import re
 import shlex
+import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from itertools import islice
 from types import MappingProxyType
 from typing import Literal
 
@@ -115,6 +117,7 @@ def expand(words: Sequence[str], namespace: Mapping[str, object]) -> list[str]:
         literal, name = match.groups()
         if literal is not None:
             return f"{{{literal}}}"
+        name = unicodedata.normalize("NFKC", name)
         if name not in namespace:
             near = sbatch.suggest(name, tuple(namespace))
             raise RequestError(
@@ -148,7 +151,7 @@ def parse(words: Sequence[str]) -> Request:
         mounts=tuple(ours.get("mount", [])),
         names_in=_variables("in", ours.get("in", [])),
         names_out=_variables("out", ours.get("out", [])),
-        detach=_detach(words),
+        detach=_detach(ours),
         on_interrupt=_on_interrupt(last.get("on-interrupt")),
         reuse=_reuse(ours),
         dry_run="dry-run" in ours,
@@ -209,7 +212,7 @@ def fingerprint(request: Request, code: str, notebook: str | None) -> str:
 
 
 def _take_ours(words: Sequence[str]) -> tuple[dict[str, list[str]], list[str]]:
-    """Our options with their values, and the words that are left for sbatch's."""
+    """Our options with their values, the last given last, and the words that are sbatch's."""
     ours: dict[str, list[str]] = {}
     theirs: list[str] = []
     rest = iter(words)
@@ -218,8 +221,10 @@ def _take_ours(words: Sequence[str]) -> tuple[dict[str, list[str]], list[str]]:
         option = OURS.get(name) if word.startswith("--") else None
         if option is None:
             theirs.append(word)
+            if sbatch.takes_next(word):
+                theirs += islice(rest, 1)  # a value, also where it looks like an option of ours
             continue
-        values = ours.setdefault(name, [])
+        values = ours[name] = ours.pop(name, [])
         if option.metavar:
             given = value if equals else next(rest, None)
             if not given:
@@ -248,7 +253,8 @@ def _names(values: Sequence[str]) -> tuple[str, ...]:
 
 
 def _variables(option: str, values: Sequence[str]) -> tuple[str, ...]:
-    names = _names(values)
+    """The names as Python itself keeps them: the `µ` of a keyboard is the Greek letter there."""
+    names = _names([unicodedata.normalize("NFKC", value) for value in values])
     for name in names:
         if not name.isidentifier():
             raise RequestError(
@@ -286,9 +292,9 @@ def _default_name(notebook: str | None) -> str:
     return re.sub(r"[^A-Za-z0-9._-]+", "-", stem).strip("-.")[:48] or "cell"
 
 
-def _detach(words: Sequence[str]) -> bool | None:
-    said = [word for word in words if word in ("--detach", "--wait")]
-    return said[-1] == "--detach" if said else None
+def _detach(ours: Mapping[str, object]) -> bool | None:
+    said = [name for name in ours if name in ("detach", "wait")]
+    return said[-1] == "detach" if said else None
 
 
 def _on_interrupt(value: str | None) -> Literal["detach", "cancel"] | None:

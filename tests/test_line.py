@@ -147,3 +147,27 @@ def test_the_fingerprint_is_the_cells_not_the_way_of_waiting() -> None:
     assert mark("--gpus 1 --time 30m") == mark("--time=00:30:00 --gpus=1 --detach --fresh")
     others = [mark("--gpus 2"), mark("--gpus 1", "2"), mark("--gpus 1", notebook="m")]
     assert len({mark("--gpus 1"), *others}) == 4
+
+
+@pytest.mark.parametrize("words", [["--comment", "{x}"], ["-J", "{x}"], ["-HJ", "{x}"]])
+@pytest.mark.parametrize("value", ["--detach", "--wait", "--fresh", "--image=evil", "--in", "-x"])
+def test_the_value_of_an_option_is_its_value_even_if_it_looks_like_another(
+    words: list[str], value: str
+) -> None:
+    request = parse([*expand(words, {"x": value}), "--time=1"])
+    assert value in request.options.values()
+    assert (request.detach, request.reuse, request.image) == (None, Reuse.AUTO, None)
+
+
+def test_of_detach_and_wait_the_later_counts() -> None:
+    assert parse(split("--detach --wait")).detach is False
+    assert parse(split("--detach --wait --detach")).detach is True
+    assert parse(split("--comment --detach --wait --in --detach")[:3]).detach is False
+
+
+def test_names_of_variables_are_those_that_python_makes_of_them() -> None:
+    namespace: dict[str, object] = {}
+    exec("\u00b5 = 5", namespace)
+    [name] = parse(["--in", "\u00b5"]).names_in
+    assert namespace[name] == 5
+    assert expand(["{\u00b5}"], namespace) == ["5"]
