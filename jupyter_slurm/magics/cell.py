@@ -45,7 +45,8 @@ class Detached(KeyboardInterrupt):
 def run(session: Session, line: str, code: str, kind: JobKind | None = None) -> JobHandle | None:
     """Runs a cell's text as a job. The handle when it is to be left alone, None when it was waited
     for. CellFailed, SubmitError, VariableError; RequestError for a line that cannot be."""
-    request = session.request(line)
+    is_script = kind is JobKind.SCRIPT
+    request = session.script_request(line) if is_script else session.request(line)
     notebook = session.notebook
     mark = cell_line.fingerprint(request, code, notebook)
     spec = msgspec.structs.replace(

@@ -18,6 +18,7 @@ from jupyter_slurm.errors import RequestError
 from jupyter_slurm.line import Request, expand, parse, split
 from jupyter_slurm.magics.frontend import in_place, notebook
 from jupyter_slurm.magics.live import LiveCard, LiveCards
+from jupyter_slurm.slurm.options import sbatch_args
 from jupyter_slurm.wire import Job
 
 _TERMINAL_LIMIT_BYTES = 1 << 30
@@ -76,9 +77,18 @@ class Session:
 
     def request(self, line: str) -> Request:
         """The line, after what `%slurm use` and the settings say for every cell."""
-        cluster = ("--cluster", self.cluster) if self.cluster else ()
-        defaults = self.used_options or tuple(split(self.settings.default_options))
-        return parse([*cluster, *defaults, *self.words(line)])
+        return parse([*self._to_cluster(), *self._defaults(), *self.words(line)])
+
+    def script_request(self, line: str) -> Request:
+        """The same for a batch script, to which only sbatch's options mean anything."""
+        defaults = sbatch_args(parse(self._defaults()).options)
+        return parse([*self._to_cluster(), *defaults, *self.words(line)])
+
+    def _to_cluster(self) -> tuple[str, ...]:
+        return ("--cluster", self.cluster) if self.cluster else ()
+
+    def _defaults(self) -> tuple[str, ...]:
+        return self.used_options or tuple(split(self.settings.default_options))
 
     def use(self, cluster: str | None, options: Sequence[str]) -> None:
         self.used_cluster, self.used_options = cluster, tuple(options)

@@ -254,3 +254,11 @@ def test_detached_looks_like_an_interrupt_and_says_how_to_come_back() -> None:
     told = Detached("job x goes on")
     assert isinstance(told, KeyboardInterrupt)
     assert told._render_traceback_() == ["KeyboardInterrupt: job x goes on"]
+
+
+def test_a_batch_script_gets_of_the_defaults_what_sbatch_knows(shell: Shell, api: FakeApi) -> None:
+    shell.run("%config SlurmMagics.default_options = '--time 1h --image i --env A=1 --in x'")
+    shell.run("%%sbatch\n#!/bin/bash\n")
+    (spec,) = api.specs.values()
+    assert spec.options == {"time": "01:00:00"}
+    assert (spec.image, spec.env, spec.names_in) == (None, {}, ())
