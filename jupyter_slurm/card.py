@@ -2,11 +2,14 @@
 
 No I/O, no clock, no IPython: who shows it says what time it is. The HTML is a plain table with
 inline styles, so that it still reads well where styles are stripped (GitHub), has no colours of
-its own but the state's, and carries no script. Everything that anybody typed is escaped.
+its own but the state's and a translucent grey, and carries no script. The styles are of the kind
+that JupyterLab leaves in a notebook that it does not trust. Everything that anybody typed is
+escaped.
 """
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -22,6 +25,19 @@ _GREY, _BLUE, _GREEN, _ORANGE, _RED = "#767676", "#2878c8", "#2e8540", "#b56a00"
 
 _LONG_TEXT = 240
 """Characters from which on a text is folded away."""
+_FOLDED_TEXT = 72
+
+# A page's own stripes and rules for tables (JupyterLab, nbconvert) would cut the card to pieces.
+_TABLE = "border:none;border-collapse:collapse;background:transparent;color:inherit;margin:4px 0"
+_ROW = '<tr style="background:transparent">'
+_CELL = "border:none;text-align:left;vertical-align:top;line-height:1.5;overflow-wrap:anywhere"
+_LABEL = f"{_CELL};font-weight:normal;opacity:.75;padding:0 12px;white-space:nowrap"
+_VALUE = f"{_CELL};padding:0 12px 0 0"
+_TRACK = (
+    "display:inline-block;width:8em;height:.6em;border-radius:.3em;margin-right:.7em;"
+    "overflow:hidden;background-color:rgba(128,128,128,.3)"
+)
+_CODE = re.compile(r"`([^`\n]+)`")
 
 
 def bundle(job: Job, now_s: float) -> dict[str, Any]:
@@ -58,22 +74,19 @@ def visible(line: str) -> str:
 
 def html(job: Job, now_s: float) -> str:
     """A table: the state and the job's name on top, a row for each thing that is known."""
-    colour = _colour(job.state)
+    ours = colour(job.state)
     head = (
-        f'<tr><td colspan="2" style="text-align:left;padding:4px 8px">'
-        f'<b style="color:{colour}">{symbol(job.state)} {escape(headline(job, now_s))}</b>'
-        f" · <b>{escape(job.name)}</b> · {escape(title(job))}</td></tr>"
+        f'{_ROW}<td colspan="2" style="{_CELL};padding:1px 12px 3px">'
+        f'<b style="{_ink(ours)}">{symbol(job.state)} {escape(headline(job, now_s))}</b>'
+        f" · <b>{escape(job.name)}</b> · "
+        f'<span style="opacity:.75">{escape(title(job))}</span></td></tr>'
     )
-    cell = '<td style="text-align:left;vertical-align:top;padding:1px 8px">'
     body = "".join(
-        f"<tr>{cell}{escape(row.label)}</td>{cell}{row.html()}</td></tr>"
+        f'{_ROW}<th scope="row" style="{_LABEL}">{escape(row.label)}</th>'
+        f'<td style="{_VALUE}">{row.html(ours)}</td></tr>'
         for row in _rows(job, now_s)
     )
-    return (
-        '<table style="border:1px solid currentColor;border-left:4px solid '
-        f'{colour};border-collapse:collapse;color:inherit;background:transparent;margin:4px 0">'
-        f"{head}{body}</table>"
-    )
+    return f'<table style="{_TABLE};border-left:4px solid {ours}">{head}{body}</table>'
 
 
 def title(job: Job) -> str:
@@ -103,6 +116,26 @@ def symbol(state: JobState) -> str:
             return "‖"
         case _:
             return "✖" if state.final else "◷"
+
+
+def colour(state: JobState) -> str:
+    """As `#rrggbb`; the state's word stands beside it always."""
+    match state:
+        case JobState.COMPLETED:
+            return _GREEN
+        case JobState.CANCELLED | JobState.REVOKED:
+            return _GREY
+        case JobState.RUNNING | JobState.COMPLETING | JobState.FINISHING | JobState.STAGE_OUT:
+            return _BLUE
+        case JobState.LOST | JobState.UNKNOWN:
+            return _ORANGE
+        case _:
+            return _RED if state.final else _ORANGE
+
+
+def _ink(shade: str) -> str:
+    """For text: drawn towards the page's own colour, so that it reads on white and on black."""
+    return f"color:{shade};color:color-mix(in srgb,{shade} 70%,currentColor)"
 
 
 def duration(seconds: float) -> str:
@@ -147,19 +180,25 @@ class _Row:
     fraction: float | None = None
     """A bar of this length stands before the text."""
 
-    def html(self) -> str:
-        text = escape(self.text).replace("\n", "<br>")
+    def html(self, bar: str) -> str:
+        """`bar`: its colour."""
         if len(self.text) > _LONG_TEXT:
-            start = escape(self.text[:80])
-            return f"<details><summary>{start} …</summary>{text}</details>"
+            start, rest = self.text[:_FOLDED_TEXT], self.text[_FOLDED_TEXT:]
+            shown, folded = f"{_marked_up(start)} …", f"… {_marked_up(rest)}"
+            return f"<details><summary>{shown}</summary>{folded}</details>"
         if self.fraction is None:
-            return text
+            return _marked_up(self.text)
         width = round(100 * min(1.0, max(0.0, self.fraction)))
         return (
-            '<span style="display:inline-block;width:8em;height:.6em;border:1px solid '
-            'currentColor;margin-right:.5em"><span style="display:block;height:100%;'
-            f'width:{width}%;background:currentColor;opacity:.6"></span></span>{text}'
+            f'<span style="{_TRACK}"><span style="display:block;height:100%;width:{width}%;'
+            f'background-color:{bar}"></span></span>'
+            f'<span style="display:inline-block">{_marked_up(self.text)}</span>'
         )
+
+
+def _marked_up(text: str) -> str:
+    """Escaped; what stands in backticks as code, since it is there to be copied."""
+    return _CODE.sub(r"<code>\1</code>", escape(text)).replace("\n", "<br>")
 
 
 def _rows(job: Job, now_s: float) -> Iterator[_Row]:
@@ -176,7 +215,7 @@ def _rows(job: Job, now_s: float) -> Iterator[_Row]:
     yield from _time(job, now_s)
     if job.state.final:
         yield from _end(job)
-        if not job.delivered:
+        if not job.delivered and job.state is not JobState.REJECTED:
             brings = ", ".join(["its output", *job.names_out])
             yield _Row("Not seen yet", f"`%slurm attach {job.id}` brings {brings}")
 
@@ -184,7 +223,7 @@ def _rows(job: Job, now_s: float) -> Iterator[_Row]:
 def _news(job: Job, now_s: float) -> Iterator[_Row]:
     """What a person should read first."""
     told = "\n".join(text for text in (job.why, job.advice) if text)
-    if told:
+    if told and job.state is not JobState.COMPLETED:
         yield _Row("What happened" if job.state.final else "Why", told)
     if job.start_estimate_s is not None and job.started_s is None and not job.state.final:
         left = duration(job.start_estimate_s - now_s)
@@ -195,9 +234,9 @@ def _news(job: Job, now_s: float) -> Iterator[_Row]:
     if job.warning:
         yield _Row("Warning", job.warning)
     if job.problem is not None:
-        since = f" since {moment(job.problem_since_s, now_s)}" if job.problem_since_s else ""
-        told = " ".join(text for text in (job.problem.message, job.problem.hint) if text)
-        yield _Row("No news" + since, told)
+        since = f"Since {moment(job.problem_since_s, now_s)}." if job.problem_since_s else ""
+        told = " ".join(text for text in (since, job.problem.message, job.problem.hint) if text)
+        yield _Row("No news", told)
 
 
 def _time(job: Job, now_s: float) -> Iterator[_Row]:
@@ -217,8 +256,8 @@ def _time(job: Job, now_s: float) -> Iterator[_Row]:
 def _end(job: Job) -> Iterator[_Row]:
     if job.signal:
         yield _Row("Exit", f"killed by signal {job.signal}", brief=True)
-    elif job.exit_code is not None:
-        yield _Row("Exit", str(job.exit_code), brief=job.exit_code != 0)
+    elif job.exit_code:
+        yield _Row("Exit code", str(job.exit_code), brief=True)
     if job.inferred:
         yield _Row("Note", "The end was concluded from traces: neither the job nor Slurm said it.")
     if job.usage is not None:
@@ -237,17 +276,3 @@ def _usage(usage: Usage) -> Iterator[_Row]:
     if usage.cpu_efficiency is not None:
         text = f"{usage.cpu_efficiency:.0%} of {usage.cpus} CPU{'s' if usage.cpus != 1 else ''}"
         yield _Row("CPU", text, brief=True, fraction=usage.cpu_efficiency)
-
-
-def _colour(state: JobState) -> str:
-    match state:
-        case JobState.COMPLETED:
-            return _GREEN
-        case JobState.CANCELLED | JobState.REVOKED:
-            return _GREY
-        case JobState.RUNNING | JobState.COMPLETING | JobState.FINISHING | JobState.STAGE_OUT:
-            return _BLUE
-        case JobState.LOST | JobState.UNKNOWN:
-            return _ORANGE
-        case _:
-            return _RED if state.final else _ORANGE

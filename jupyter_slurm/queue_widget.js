@@ -1,67 +1,114 @@
 // The queue's widget in the browser: draws what Python's half (widgets.py) says, sends clicks back.
 // Text is only ever set as text, never as HTML: names in the queue are other people's.
+// How it looks is queue_widget.css's.
 
-const COLUMNS = ["id", "name", "user", "partition", "state", "where", "note"];
 const SAY_SHOWN_MS = 30000;
 
-function element(tag, text, style) {
+function element(tag, className, ...children) {
   const made = document.createElement(tag);
-  if (text) made.textContent = text;
-  Object.assign(made.style, style ?? {});
+  if (className) made.className = className;
+  made.append(...children.filter(Boolean));
   return made;
 }
 
-function button(label, title, act) {
-  const made = element("button", label, { marginRight: "4px" });
-  made.title = title;
+function button(label, name, key, act) {
+  const made = element("button", "", label);
+  made.type = "button";
+  made.title = name;
+  made.setAttribute("aria-label", name);
+  made.dataset.key = key;
   made.addEventListener("click", act);
   return made;
 }
 
-function actions(row, send) {
-  const cell = element("td", "", { whiteSpace: "nowrap" });
-  if (!row.ours) return cell;
-  const add = (verb, label, title) =>
-    cell.append(button(label, title, () => send({ do: verb, id: row.id })));
-  add("log", "Log", "Show the end of its log");
-  if (row.live && row.held) add("release", "Release", "Let it start");
-  if (row.live && !row.held && !row.where) add("hold", "Hold", "Keep it from starting");
-  if (row.live) {
-    cell.append(
-      button("Cancel", "End this job", () => {
-        if (window.confirm(`Cancel job ${row.id} (${row.name})?`)) send({ do: "cancel", id: row.id });
-      })
-    );
+// Of one widget's view: which job's Cancel was clicked and not yet confirmed.
+class Asking {
+  constructor(redraw) {
+    this.id = null;
+    this.redraw = redraw;
   }
-  return cell;
+
+  set(id, focused) {
+    this.id = id;
+    this.redraw(focused);
+  }
 }
 
-function draw(body, rows, send) {
-  body.replaceChildren(
-    ...rows.map((row) => {
-      const line = element("tr");
-      for (const column of COLUMNS) {
-        line.append(element("td", row[column], { textAlign: "left", padding: "2px 8px" }));
-      }
-      line.append(actions(row, send));
-      return line;
-    })
+function question(row, send, asking) {
+  const job = `job ${row.name} (${row.id})`;
+  const keep = () => asking.set(null, `cancel ${row.id}`);
+  const cancel = () => {
+    send({ do: "cancel", id: row.id });
+    asking.set(null, `log ${row.id}`);
+  };
+  const asked = element(
+    "div", "",
+    button("Cancel it", `Cancel it: end ${job}`, `yes ${row.id}`, cancel),
+    button("Keep", `Keep ${job}`, `no ${row.id}`, keep)
   );
+  asked.firstChild.classList.add("ends");
+  asked.addEventListener("keydown", (event) => {
+    if (event.key !== "Escape") return;
+    event.stopPropagation();
+    keep();
+  });
+  return asked;
 }
 
-function head() {
-  const line = element("tr");
-  for (const column of [...COLUMNS, "actions"]) {
-    const name = column[0].toUpperCase() + column.slice(1);
-    line.append(element("th", name, { textAlign: "left", padding: "2px 8px" }));
+function actions(row, send, asking) {
+  if (!row.ours) return null;
+  if (row.live && asking.id === row.id) return question(row, send, asking);
+  const job = `job ${row.name} (${row.id})`;
+  const made = element("div", "");
+  const add = (verb, label, rest) => made.append(
+    button(label, `${label} ${rest}`, `${verb} ${row.id}`, () => send({ do: verb, id: row.id }))
+  );
+  add("log", "Log", `of ${job}`);
+  if (row.live && row.held) add("release", "Release", `${job}: let it start`);
+  if (row.live && !row.held && !row.where) add("hold", "Hold", `${job}: keep it from starting`);
+  if (row.live) {
+    const ask = () => asking.set(row.id, `no ${row.id}`);
+    made.append(button("Cancel", `Cancel ${job}`, `cancel ${row.id}`, ask));
   }
-  const made = element("thead");
-  made.append(line);
   return made;
 }
 
+function line(row, send, asking) {
+  const state = element("b", "", row.state);
+  if (row.colour) state.style.setProperty("--state", row.colour);
+  const muted = (text) => text && element("div", "muted", text);
+  return element(
+    "tr", "",
+    element("td", "", element("b", "", row.name), muted([row.id, row.user].filter(Boolean).join(" · "))),
+    element("td", "state", state, muted(row.note)),
+    element("td", "", row.where, muted(row.partition)),
+    element("td", "actions", actions(row, send, asking))
+  );
+}
+
+// Who works by keyboard stays where they were, or on the same row's first button.
+function draw(body, rows, send, asking, focused) {
+  const active = body.getRootNode().activeElement;
+  const key = focused ?? (body.contains(active) ? active.dataset.key : null);
+  body.replaceChildren(...rows.map((row) => line(row, send, asking)));
+  if (!key) return;
+  const buttons = [...body.querySelectorAll("button")];
+  const id = key.split(" ")[1];
+  const next = buttons.find((one) => one.dataset.key === key) ??
+    buttons.find((one) => one.dataset.key.endsWith(` ${id}`));
+  next?.focus();
+}
+
+function head() {
+  const cells = ["Job", "State", "Where", "Actions"].map((name) => {
+    const cell = element("th", "", name);
+    cell.scope = "col";
+    return cell;
+  });
+  return element("thead", "", element("tr", "", ...cells));
+}
+
 function everyoneSwitch(model) {
-  const label = element("label", "", { marginRight: "1em" });
   const box = element("input");
   box.type = "checkbox";
   box.checked = model.get("everyone");
@@ -69,39 +116,60 @@ function everyoneSwitch(model) {
     model.set("everyone", box.checked);
     model.save_changes();
   });
-  label.append(box, " everybody's jobs");
-  return label;
+  return element("label", "", box, "Everybody's jobs");
+}
+
+function logPanel(model, close) {
+  const title = element("span");
+  const text = element("pre");
+  text.tabIndex = 0;
+  text.setAttribute("aria-label", "End of the log");
+  const bar = element("div", "bar", title, button("Close", "Close the log", "close", close));
+  const made = element("section", "log", bar, text);
+  made.setAttribute("aria-label", "Log");
+  const fill = () => {
+    made.hidden = !model.get("log_of");
+    title.textContent = `Log of ${model.get("log_of")}`;
+    text.textContent = model.get("log");
+    text.scrollTop = text.scrollHeight;
+  };
+  return [made, fill];
 }
 
 function render({ model, el }) {
   const send = (message) => model.send(message);
-  const bar = element("div", "", { marginBottom: "4px" });
-  const message = element("span");
+  const asOf = element("span", "muted");
+  const message = element("div", "message");
   message.setAttribute("role", "status");
-  bar.append(everyoneSwitch(model), message);
-  const table = element("table", "", { borderCollapse: "collapse" });
   const body = element("tbody");
-  table.append(head(), body);
-  const log = element("details", "", { display: "none" });
-  const logOf = element("summary");
-  const logText = element("pre", "", { maxHeight: "20em", overflow: "auto" });
-  log.append(logOf, logText);
-  el.append(bar, table, log);
+  const table = element("div", "rows", element("table", "", head(), body));
+  table.tabIndex = 0;
+  table.setAttribute("role", "region");
+  table.setAttribute("aria-label", "Jobs");
+  const [log, fillLog] = logPanel(model, () => {
+    model.set({ log: "", log_of: "" });
+    model.save_changes();
+  });
+  el.classList.add("jupyter-slurm-queue");
+  el.append(element("div", "bar", everyoneSwitch(model), asOf), table, message, log);
 
-  const on = (name, act) => {
-    model.on(`change:${name}`, act);
+  const redraw = (focused) => {
+    const rows = model.get("rows");
+    table.hidden = !rows.length;
+    draw(body, rows, send, asking, focused);
+  };
+  const asking = new Asking(redraw);
+  const on = (names, act) => {
+    const events = names.map((name) => `change:${name}`).join(" ");
+    model.on(events, act);
     act();
-    return () => model.off(`change:${name}`, act);
+    return () => model.off(events, act);
   };
   const offs = [
-    on("rows", () => draw(body, model.get("rows"), send)),
-    on("message", () => { message.textContent = model.get("message"); }),
-    on("log", () => { logText.textContent = model.get("log"); }),
-    on("log_of", () => {
-      logOf.textContent = `Log of ${model.get("log_of")}`;
-      log.style.display = model.get("log_of") ? "" : "none";
-      log.open = true;
-    }),
+    on(["rows"], () => redraw()),
+    on(["as_of"], () => { asOf.textContent = model.get("as_of"); }),
+    on(["message"], () => { message.textContent = model.get("message"); }),
+    on(["log", "log_of"], fillLog),
   ];
   const sayShown = () => { if (!document.hidden) send({ do: "shown" }); };
   sayShown();

@@ -1,4 +1,4 @@
-"""The queue as a widget: `%slurm`. Python's half; the browser's is `queue_widget.js`.
+"""The queue as a widget: `%slurm`. Python's half; the browser's is `queue_widget.js` and `.css`.
 
 It shows and steers through `Api` alone. A thread keeps it up to date, only while a browser says
 that it shows it. Callbacks may come in any thread (subshells of ipykernel 7) and print nothing:
@@ -7,9 +7,10 @@ what they have to say goes into the widget.
 
 from __future__ import annotations
 
+import re
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +18,10 @@ import anywidget
 from traitlets import Bool, List, Unicode
 
 from jupyter_slurm.api import Api
-from jupyter_slurm.card import duration, headline, moment, symbol
+from jupyter_slurm.card import colour, duration, headline, moment, symbol
 from jupyter_slurm.errors import JupyterSlurmError
 from jupyter_slurm.magics.table import Table
-from jupyter_slurm.wire import Job, JobState, QueueEntry, Stream
+from jupyter_slurm.wire import ErrorOutput, Job, JobState, Output, QueueEntry, Stream
 
 _EVERYONE_EVERY_S = 10.0
 _MINE_EVERY_S = 15.0
@@ -30,6 +31,8 @@ _SHOWN_FOR_S = 75.0
 _LOG_BYTES = 16_384
 _MOST_ROWS = 500
 _RETRY_S = 10.0
+_ESCAPES = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
+"""What colours a text in a terminal (ECMA-48, control sequences)."""
 
 Row = dict[str, str | bool]
 
@@ -38,10 +41,14 @@ class QueueWidget(anywidget.AnyWidget):
     """My jobs, or everybody's, with buttons: cancel, hold, release, logs."""
 
     _esm = Path(__file__).with_name("queue_widget.js")
+    _css = Path(__file__).with_name("queue_widget.css")
 
     rows: List[Row] = List().tag(sync=True)
     everyone = Bool(False).tag(sync=True)
+    as_of = Unicode("").tag(sync=True)
+    """How true the rows are: since when, or why not."""
     message = Unicode("").tag(sync=True)
+    """What became of the last click; read out by screen readers, so nothing else goes here."""
     log = Unicode("").tag(sync=True)
     log_of = Unicode("").tag(sync=True)
 
@@ -72,7 +79,7 @@ class QueueWidget(anywidget.AnyWidget):
         """What it shows now."""
         columns = ("id", "name", "user", "partition", "state", "where", "note")
         values = tuple(tuple(str(row[column]) for column in columns) for row in self.rows)
-        return Table(tuple(map(str.capitalize, columns)), values, caption=self.message)
+        return Table(tuple(map(str.capitalize, columns)), values, caption=self.as_of)
 
     def _on_message(self, _widget: object, content: dict[str, Any], _buffers: object) -> None:
         match content:
@@ -81,9 +88,9 @@ class QueueWidget(anywidget.AnyWidget):
             case {"do": "hidden"}:
                 self._shown_s = float("-inf")
             case {"do": ("cancel" | "hold" | "release") as verb, "id": str(job_id)}:
-                self._try(lambda: self._steer(verb, job_id))
+                self._try(lambda: self._steer(verb, job_id), "message")
             case {"do": "log", "id": str(job_id)}:
-                self._try(lambda: self._show_log(job_id))
+                self._try(lambda: self._show_log(job_id), "message")
             case _:
                 pass
 
@@ -112,7 +119,7 @@ class QueueWidget(anywidget.AnyWidget):
                 revision = self._api.changes(revision, wait_s=_MINE_EVERY_S).revision
 
         while self._is_shown():
-            if not (self._try(wait) and self._refresh()):
+            if not (self._try(wait, "as_of") and self._refresh()):
                 time.sleep(_RETRY_S)
 
     def _is_shown(self) -> bool:
@@ -133,35 +140,55 @@ class QueueWidget(anywidget.AnyWidget):
                 jobs = self._api.jobs(self._cluster)
                 self.rows = [_row_of_job(job, now_s) for job in jobs[:_MOST_ROWS]]
                 more = len(jobs) - len(self.rows)
-            at = f"as of {moment(now_s, now_s)}" if self.rows else "No jobs."
-            self.message = at + (
-                f", and {more} more: `%slurm queue`, `%slurm jobs`" if more else ""
-            )
+            at = f"as of {moment(now_s, now_s)}"
+            if more:
+                at += f", and {more} more: %slurm queue, %slurm jobs"
+            self.as_of = at if self.rows else f"No jobs, {at}"
 
-        return self._try(read)
+        return self._try(read, "as_of")
 
     def _steer(self, verb: str, job_id: str) -> None:
         call: Callable[[str], Job] = getattr(self._api, verb)
         job = call(job_id)
         self._refresh()
-        self.message = f"{verb}: {job.id} is {job.state}"
+        asked = " and asked to end" if verb == "cancel" and not job.state.final else ""
+        self.message = f"Job {job.name} ({job.id}) is {job.state}{asked}."
 
     def _show_log(self, job_id: str) -> None:
         """The end of it; the whole comes into a cell by `%slurm attach`."""
         chunk = self._api.logs(job_id, budget_bytes=_LOG_BYTES)
-        self.log = "".join(one.text for one in chunk.outputs if isinstance(one, Stream))
-        self.log_of = f"{job_id} ({chunk.job.state}); into a cell: %slurm attach {job_id}"
+        job = chunk.job
+        with self.hold_sync():
+            self.log = _text(chunk.outputs) or "It has written nothing yet."
+            self.log_of = f"{job.name} ({job.state}); into a cell: %slurm attach {job_id}"
+            self.message = ""
 
-    def _try(self, call: Callable[[], None]) -> bool:
+    def _try(self, call: Callable[[], None], told: str) -> bool:
+        """False, with the reason in the trait `told`, where it did not work."""
         try:
             call()
         except JupyterSlurmError as exc:
-            self.message = str(exc)
+            self.set_trait(told, str(exc))
             return False
         except Exception as exc:  # noqa: BLE001 - in a thread nobody else would hear of it
-            self.message = f"Unexpected: {exc!r}"
+            self.set_trait(told, f"Unexpected: {exc!r}")
             return False
         return True
+
+
+def _text(outputs: Iterable[Output]) -> str:
+    """What they would look like in a terminal, without its colours."""
+    told = ""
+    for output in outputs:
+        match output:
+            case Stream():
+                told += output.text
+            case ErrorOutput():
+                told += "\n".join(output.traceback) + "\n"
+            case _:
+                pass
+    lines = _ESCAPES.sub("", told).split("\n")
+    return "\n".join(line.rstrip("\r").rpartition("\r")[2] for line in lines)
 
 
 def _row_of_job(job: Job, now_s: float) -> Row:
@@ -172,7 +199,8 @@ def _row_of_job(job: Job, now_s: float) -> Row:
         "partition": job.partition or "",
         "state": f"{symbol(job.state)} {headline(job, now_s)}",
         "where": ", ".join(job.nodes),
-        "note": job.why or "",
+        "note": "" if job.state is JobState.COMPLETED else job.why or "",
+        "colour": colour(job.state),
         "live": not job.state.final,
         "held": job.state is JobState.PENDING and "Held" in (job.reason or ""),
         "ours": True,
@@ -184,14 +212,17 @@ def _row_of_entry(entry: QueueEntry, now_s: float) -> Row:
     if entry.start_estimate_s is not None:
         waits += f" Starts about {moment(entry.start_estimate_s, now_s)}."
     lasted = f" for {duration(entry.elapsed_s)}" if entry.elapsed_s else ""
+    state = JobState.__members__.get(entry.state)
+    sign = f"{symbol(state)} " if state else ""
     return {
         "id": entry.id or entry.slurm_id,
-        "name": entry.name,
+        "name": entry.name.removesuffix(f".{entry.id}"),
         "user": entry.user,
         "partition": entry.partition,
-        "state": entry.state + lasted,
+        "state": sign + entry.state + lasted,
         "where": entry.nodes or "",
-        "note": waits if not entry.nodes else "",
+        "note": waits.strip() if not entry.nodes else "",
+        "colour": colour(state) if state else "",
         "live": True,
         "held": "Held" in (entry.reason or ""),
         "ours": entry.id is not None,

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jupyter_slurm.card import MIME, bundle, duration, html, plain, symbol
+from jupyter_slurm.card import MIME, bundle, colour, duration, html, plain, symbol
 from jupyter_slurm.wire import Job, JobKind, JobState, Problem, Usage
 
 NOW_S = 1_790_000_000.0
@@ -92,7 +92,7 @@ def test_an_ended_job_tells_its_exit_memory_and_efficiency() -> None:
         names_out=("model",),
     )
     told = Text(html(ended, NOW_S)).text
-    for part in ("Exit 3", "1.5 GiB of 2.0 GiB asked for (75%)", "75% of 2 CPUs", "attach"):
+    for part in ("Exit code 3", "1.5 GiB of 2.0 GiB asked for (75%)", "75% of 2 CPUs", "attach"):
         assert part in told
     assert "attach" not in html(msgspec.structs.replace(ended, delivered=True), NOW_S)
 
@@ -148,7 +148,8 @@ def test_any_job_makes_a_whole_page_and_few_lines(
     )
     page = Text(html(any_job, NOW_S))
     assert page.depth == 0
-    assert page.tags <= {"table", "tr", "td", "b", "br", "span", "details", "summary"}
+    known = {"table", "tr", "th", "td", "b", "br", "code", "span", "details", "summary"}
+    assert page.tags <= known
     assert 1 <= len(plain(any_job, NOW_S).split("\n")) <= 3
 
 
@@ -158,8 +159,49 @@ def test_text_form_cannot_steer_a_terminal() -> None:
 
 def test_colours_are_of_the_state_only_and_nothing_has_a_background_of_its_own() -> None:
     page = html(job(limit_s=60, started_s=NOW_S - 30), NOW_S)
-    assert len(set(re.findall(r"#[0-9a-f]{6}", page))) == 1
-    assert set(re.findall(r"background:(\w+)", page)) == {"transparent", "currentColor"}
+    assert set(re.findall(r"#[0-9a-f]{6}", page)) == {colour(JobState.RUNNING)}
+    assert set(re.findall(r"background:(\w+)", page)) == {"transparent"}
+
+
+@pytest.mark.parametrize("state", list(JobState))
+@pytest.mark.parametrize(("paper", "ink"), [(255, 0), (17, 255)], ids=["light", "dark"])
+def test_the_states_word_reads_well_on_light_and_on_dark_pages(
+    state: JobState, paper: int, ink: int
+) -> None:
+    hue = [int(colour(state)[at : at + 2], 16) for at in (1, 3, 5)]
+    assert contrast(hue, [paper] * 3) >= 3  # bars and rules, and browsers without color-mix
+    assert contrast([0.7 * one + 0.3 * ink for one in hue], [paper] * 3) >= 4.5
+    assert "color-mix(in srgb,#" in html(job(state=state), NOW_S)
+
+
+def contrast(one: list[float], other: list[float]) -> float:
+    """WCAG 2.2."""
+
+    def luminance(colour: list[float]) -> float:
+        shares = (part / 255 for part in colour)
+        linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in shares]
+        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+    low, high = sorted((luminance(one), luminance(other)))
+    return (high + 0.05) / (low + 0.05)
+
+
+def test_what_is_there_to_be_copied_is_code() -> None:
+    page = html(job(state=JobState.PENDING, why="a < b", advice="Try `--mem 4G`."), NOW_S)
+    assert "a &lt; b<br>Try <code>--mem 4G</code>." in page
+
+
+def test_a_long_text_is_folded_and_whole() -> None:
+    long = "/".join(map(str, range(200)))
+    page = Text(html(job(warning=long), NOW_S))
+    assert "details" in page.tags
+    assert long in re.sub("[ …]", "", page.text)
+
+
+def test_a_good_end_needs_no_words() -> None:
+    page = html(job(state=JobState.COMPLETED, why="It has ended well.", exit_code=0), NOW_S)
+    assert "ended well" not in page
+    assert "Exit" not in page
 
 
 @pytest.mark.parametrize("state", list(JobState))

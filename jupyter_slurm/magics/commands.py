@@ -22,7 +22,7 @@ from jupyter_slurm.magics.manual import line_help
 from jupyter_slurm.magics.session import Session
 from jupyter_slurm.magics.table import Table
 from jupyter_slurm.slurm.options import suggest
-from jupyter_slurm.wire import Job, Partition, QueueEntry
+from jupyter_slurm.wire import Job, JobState, Partition, QueueEntry
 
 Command = Callable[[Session, Sequence[str]], object]
 
@@ -76,7 +76,9 @@ def _jobs(session: Session, words: Sequence[str]) -> Table:
 def _note(job: Job) -> str:
     if not job.state.final:
         return job.why or ""
-    return (job.why or "") if job.delivered else f"%slurm attach {job.id} brings its outcome"
+    if job.delivered:
+        return "" if job.state is JobState.COMPLETED else job.why or ""
+    return f"%slurm attach {job.id} brings its outcome"
 
 
 def _queue(session: Session, words: Sequence[str]) -> Table:
@@ -97,7 +99,7 @@ def _queue_row(entry: QueueEntry, now_s: float) -> tuple[str, ...]:
     return (
         entry.slurm_id,
         entry.user,
-        entry.name,
+        entry.name.removesuffix(f".{entry.id}"),
         entry.partition,
         entry.state,
         duration(entry.elapsed_s) if entry.elapsed_s else "",

@@ -13,6 +13,9 @@ from typing import Any
 
 from jupyter_slurm.card import visible
 
+_CELL = "text-align:left;vertical-align:top;padding:2px 8px"
+_SENTENCE = 32
+"""Characters from which on a cell may wrap."""
 _NO_HEADER = re.compile(r"-[A-Za-z]*h.*|--no-?header")
 
 
@@ -48,18 +51,21 @@ class Table:
         return self.text
 
     def _repr_html_(self) -> str:
-        style = "text-align:left;padding:2px 8px;white-space:pre"
+        style = f"{_CELL};white-space:pre"
         head = "".join(f'<th style="{style}">{escape(name)}</th>' for name in self.columns)
-        body = "".join(
-            "<tr>" + "".join(f'<td style="{style}">{escape(cell)}</td>' for cell in row) + "</tr>"
-            for row in self.values
-        )
+        body = "".join("<tr>" + "".join(map(_html, row)) + "</tr>" for row in self.values)
         caption = f"<div>{escape(self.caption)}</div>" if self.caption else ""
         return (
             '<table style="border-collapse:collapse;color:inherit"><thead>'
             f'<tr style="border-bottom:1px solid currentColor">{head}</tr></thead>'
             f"<tbody>{body}</tbody></table>{caption}"
         )
+
+
+def _html(cell: str) -> str:
+    """Sentences may wrap; ids, names and numbers keep their blanks and stay in one line."""
+    wrap = "pre-wrap;min-width:16em" if len(cell) > _SENTENCE else "pre"
+    return f'<td style="{_CELL};white-space:{wrap}">{escape(cell)}</td>'
 
 
 @dataclass(frozen=True, slots=True, repr=False)

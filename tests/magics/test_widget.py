@@ -58,6 +58,7 @@ def test_buttons_reach_the_job_and_tell_what_became_of_it(
     click(widget, "cancel", job_id)
     assert "CANCELLED" in widget.message
     assert widget.rows[0]["live"] is False
+    assert widget.as_of.startswith("as of")
 
 
 def test_the_log_button_shows_the_end_of_the_log(widget: QueueWidget, api: FakeApi) -> None:
@@ -66,6 +67,19 @@ def test_the_log_button_shows_the_end_of_the_log(widget: QueueWidget, api: FakeA
     click(widget, "log", job_id)
     assert widget.log == "hello\n"
     assert f"%slurm attach {job_id}" in widget.log_of
+
+
+def test_a_log_is_shown_as_a_terminal_would_without_its_colours(
+    widget: QueueWidget, api: FakeApi, shell: Shell
+) -> None:
+    shell.run("%%slurm --detach\nprint('50%\\r\\x1b[32m100%\\x1b[0m')\n1 / 0")
+    job_id = api.jobs()[0].id
+    api.until(lambda a: a.job(job_id).state.final)
+    click(widget, "log", job_id)
+    shown = widget.log.splitlines()
+    assert shown[0] == "100%"
+    assert shown[-1].startswith("ZeroDivisionError")
+    assert "\x1b" not in widget.log
 
 
 def test_a_click_that_fails_is_told_in_the_widget(widget: QueueWidget) -> None:
@@ -94,7 +108,7 @@ def test_a_long_queue_is_cut_and_says_so(
     monkeypatch.setattr(api, "queue", lambda _cluster: [entry] * 20_000)
     widget.everyone = True
     assert len(widget.rows) == 500
-    assert "19500 more" in widget.message
+    assert "19500 more" in widget.as_of
 
 
 def test_who_has_no_widgets_sees_the_same_rows(widget: QueueWidget) -> None:
