@@ -16,9 +16,12 @@ import pytest
 from msgspec.structs import replace
 
 from jupyter_slurm import places
+from jupyter_slurm.agent.launch import COMMAND
+from jupyter_slurm.client import AgentClient
 from jupyter_slurm.errors import NotFoundError, RequestError
 from jupyter_slurm.jobs.variables import read_variables, write_variables
-from jupyter_slurm.wire import Job, JobKind, JobSpec, JobState
+from jupyter_slurm.wire import Job, JobKind, JobSpec, JobState, Stream
+from tests.agent.home import AgentHome
 from tests.cluster.plugin import SlurmCluster
 from tests.jobs.conftest import Site, spec
 
@@ -256,6 +259,76 @@ def test_folders_of_any_name_are_mounted(site: Site, tmp_path: Path, demo_image:
         runtime="charliecloud",
     )
     assert site.text(job.id) == f"{[str(n) for n in range(12)]}\n"
+
+
+# --- output ---
+FLOOD = """\
+import hashlib, sys
+digest = hashlib.sha256()
+def say(text):
+    digest.update(text.encode("utf-8", "backslashreplace"))
+    sys.stdout.write(text)
+for n in range(300_000):
+    say(f"{n} " + "x" * 93 + "\\n")
+say("one line of 40 MB " * 2_222_222)
+for n in range(100):
+    say("\\U0001f600\\r\\0\\udce9\\u2028" * 25_000)
+digest = digest.hexdigest()
+"""
+AGENT_GROWS_MIB = 64
+"""By more than that the agent may not grow, whatever jobs print: a page is a megabyte of the file,
+and its text exists some dozen times on its way."""
+
+
+def test_a_hundred_megabytes_of_output_arrive_and_the_agent_stays_small(
+    agent_home: AgentHome, slurm_cluster: SlurmCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("JUPYTER_CONFIG_DIR", slurm_cluster.env["JUPYTER_CONFIG_DIR"])
+    api = AgentClient(agent_home.socket, COMMAND)
+    before_mib = peak_mib(api.status().pid)
+    asked = spec(FLOOD, names_out=("digest",))
+    api.submit(asked)
+    # A notebook asks for a little, now and then, and skips the rest.
+    cursor, end = "", False
+    while not end:
+        chunk = api.logs(asked.id, cursor, wait_s=10, budget_bytes=100_000)
+        cursor, end = chunk.cursor, chunk.end
+        shown = "".join(output.text for output in chunk.outputs if isinstance(output, Stream))
+        assert len(shown) <= 100_000
+    told, printed_bytes, cursor, end = hashlib.sha256(), 0, "", False
+    while not end:
+        chunk = api.logs(asked.id, cursor, wait_s=10, budget_bytes=None)
+        cursor, end = chunk.cursor, chunk.end
+        text = "".join(output.text for output in chunk.outputs if isinstance(output, Stream))
+        assert len(text) < 2 * MIB
+        told.update(text.encode())
+        printed_bytes += len(text.encode())
+    result = api.result(asked.id)
+    assert result.status == "ok"
+    assert result.variables is not None
+    assert printed_bytes > 100_000_000
+    found = read_variables(Path(result.variables), result.digest)
+    assert found["digest"] == told.hexdigest()
+    assert peak_mib(api.status().pid) - before_mib < AGENT_GROWS_MIB
+    api.close()
+
+
+def test_output_of_a_program_arrives_however_it_is_cut(site: Site) -> None:
+    code = (
+        "#!/usr/bin/env python3\nprint('a' + '\\U0001f600' * 1_000_000 + '\\r\\0\\x1b', end='')\n"
+    )
+    for job in ended(site, [spec(code, kind=JobKind.PROGRAM)]):
+        assert site.text(job.id) == "a" + "\U0001f600" * 1_000_000 + "\r\0\x1b"
+
+
+def peak_mib(pid: int) -> float:
+    """The most memory that a process has held."""
+    [line] = [
+        line
+        for line in Path(f"/proc/{pid}/status").read_text().splitlines()
+        if line.startswith("VmHWM:")
+    ]
+    return int(line.split()[1]) / 1024
 
 
 # --- what is refused ---

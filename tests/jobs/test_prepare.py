@@ -39,7 +39,8 @@ def test_the_id_is_in_the_name_and_in_the_comment() -> None:
 
 def test_slurms_own_output_lies_in_the_jobs_folder() -> None:
     found = options(prepared())
-    assert (found["chdir"], found["output"]) == ("/jobs/50% off/abcdefgh", "slurm.out")
+    assert found["chdir"] == "/jobs/50% off/abcdefgh"
+    assert found["output"] == "/jobs/50%% off/abcdefgh/slurm.out"
 
 
 def test_a_job_is_requeued_only_where_its_writer_says_so() -> None:
