@@ -6,7 +6,6 @@ what would be submitted is a value one can look at (`--dry-run`).
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
@@ -20,12 +19,13 @@ from jupyter_slurm.jobs.script import ScriptPlan, render_environment, render_scr
 from jupyter_slurm.profiles import ClusterProfile
 from jupyter_slurm.slurm import options as sbatch_options
 from jupyter_slurm.slurm import sbatch
+from jupyter_slurm.slurm.directives import read_directives
 from jupyter_slurm.wire import JobKind, JobSpec
 
 _TOKEN = "jslurm:"  # noqa: S105 (a label, no secret)
 """Before our id in a job's comment, by which a job is found again whose id was never heard."""
 
-_MEMORY = ("mem", "mem-per-cpu", "mem-per-gpu")
+_MEMORY = frozenset({"mem", "mem-per-cpu", "mem-per-gpu"})
 _INTERRUPTS = ("TERM", "INT", "USR1", "USR2")
 """Signals that the runner turns into KeyboardInterrupt as they come."""
 
@@ -83,12 +83,19 @@ def prepare(
 
 
 def merged_options(spec: JobSpec, profile: ClusterProfile) -> dict[str, str]:
-    """The profile's defaults under what the spec says, each checked by sbatch's own table."""
+    """The profile's defaults under what the spec says, each checked by sbatch's own table.
+
+    What a batch script says itself is no default's to change: sbatch puts its line above both.
+    """
+    own = read_directives(spec.code) if spec.kind is JobKind.SCRIPT else {}
+    asked = {*own, *spec.options}
+    if not asked.isdisjoint(_MEMORY):
+        asked |= _MEMORY
     known = {
-        name: value for name, value in profile.defaults.items() if name in sbatch_options.OPTIONS
+        name: value
+        for name, value in profile.defaults.items()
+        if name in sbatch_options.OPTIONS and name not in asked
     }
-    if any(name in spec.options for name in _MEMORY):
-        known = {name: value for name, value in known.items() if name not in _MEMORY}
     try:
         merged = {
             name: sbatch_options.check_option(name, value)
@@ -240,19 +247,12 @@ def _launch(
 
 def _batch_script(spec: JobSpec, options: dict[str, str]) -> Submission:
     text = spec.code
-    given = options.get("comment") or _directive(text, "comment")
-    options["comment"] = _comment(spec, given)
-    if not options.get("job-name") and not _directive(text, "job-name", "J"):
+    own = read_directives(text)
+    options["comment"] = _comment(spec, options.get("comment") or own.get("comment"))
+    if not options.get("job-name") and not own.get("job-name"):
         options["job-name"] = spec.name
-    if not options.get("chdir") and not _directive(text, "chdir", "D") and spec.cwd:
+    if not options.get("chdir") and not own.get("chdir") and spec.cwd:
         options["chdir"] = spec.cwd
     return Submission(
         text, tuple(sbatch.argv(layout.SCRIPT, options)), {layout.SCRIPT: text.encode()}
     )
-
-
-def _directive(script: str, long: str, short: str | None = None) -> str | None:
-    """The value that `script` gives an option in an `#SBATCH` line, or None."""
-    names = rf"--{long}(?:=|\s+)" + (rf"|-{short}\s*" if short else "")
-    found = re.findall(rf"^#SBATCH\s.*?(?:{names})(\"[^\"]*\"|'[^']*'|\S+)", script, re.MULTILINE)
-    return found[-1].strip("\"'") if found else None

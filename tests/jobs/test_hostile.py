@@ -20,6 +20,7 @@ from jupyter_slurm.agent.launch import COMMAND
 from jupyter_slurm.client import AgentClient
 from jupyter_slurm.errors import NotFoundError, RequestError
 from jupyter_slurm.jobs.variables import read_variables, write_variables
+from jupyter_slurm.slurm.options import render_directives
 from jupyter_slurm.wire import Job, JobKind, JobSpec, JobState, Stream
 from tests.agent.home import AgentHome
 from tests.cluster.plugin import SlurmCluster
@@ -82,6 +83,12 @@ def ended(site: Site, specs: Iterable[JobSpec]) -> Iterator[Job]:
         yield done
 
 
+def comments_in_queue(site: Site) -> list[str]:
+    end = "\x1d\x1e\x1d"
+    told = site.service.command(["squeue", "-h", "-t", "all", "-o", f"%k{end}"])
+    return told.stdout.split(f"{end}\n")
+
+
 # --- cells ---
 TELL = """\
 import hashlib, json, os, sys
@@ -113,7 +120,7 @@ def test_text_folder_environment_and_comment_of_a_cell_arrive(site: Site, tmp_pa
         for text, folder, value, comment in zip(texts, where, values, comments, strict=True)
     ]
     told = {job.id: json.loads(site.text(job.id)) for job in ended(site, specs)}
-    seen = site.service.command(["squeue", "-h", "-t", "all", "-o", "%k\x1d\x1e\x1d"]).stdout
+    seen = comments_in_queue(site)
     for asked, text in zip(specs, texts, strict=True):
         assert told[asked.id] == {
             "text": digest(asked.code),
@@ -121,7 +128,7 @@ def test_text_folder_environment_and_comment_of_a_cell_arrive(site: Site, tmp_pa
             "env": asked.env["HOSTILE"],
             "literal": text,
         }
-        assert f"jslurm:{asked.id} {asked.options['comment']}\x1d\x1e\x1d\n" in seen
+        assert f"jslurm:{asked.id} {asked.options['comment']}" in seen
     assert not list(tmp_path.rglob("pwned"))
 
 
@@ -208,22 +215,25 @@ def test_programs_arrive(site: Site, tmp_path: Path) -> None:
         assert told == [digest(asked.code), asked.cwd, asked.env["HOSTILE"]]
 
 
-def test_batch_scripts_arrive(site: Site, tmp_path: Path) -> None:
+def test_batch_scripts_and_their_own_comments_arrive(site: Site, tmp_path: Path) -> None:
     count = 16
+    texts = hostile(count, "script", without="\0\r")
+    comments = hostile(count, "directive", without="\0\n\r")
+    where = folders(count, "script", tmp_path)
     specs = [
         spec(
-            f'#!/bin/bash\n: <<\\END\n{text}\nEND\npwd\nsha256sum <"$0"\n# {"x" * MIB}\n',
+            f"#!/bin/bash\n{render_directives({'comment': comment})[0]}\n: <<\\END\n{text}\nEND\n"
+            f'pwd\nsha256sum <"$0"\n# {"x" * MIB}\n',
             kind=JobKind.SCRIPT,
             cwd=str(folder),
         )
-        for text, folder in zip(
-            hostile(count, "script", without="\0\r"),
-            folders(count, "script", tmp_path),
-            strict=True,
-        )
+        for text, comment, folder in zip(texts, comments, where, strict=True)
     ]
     for job, asked in zip(ended(site, specs), specs, strict=True):
         assert site.text(job.id) == f"{asked.cwd}\n{digest(asked.code)}  -\n"
+    seen = comments_in_queue(site)
+    for asked, comment in zip(specs, comments, strict=True):
+        assert f"jslurm:{asked.id} {comment}" in seen
 
 
 # --- folders ---

@@ -96,7 +96,7 @@ def test_a_programs_signal_is_handed_on_as_it_is() -> None:
 def test_the_folder_as_the_program_sees_it(
     cwd: str | None, chdir: str | None, site: Site, seen: str
 ) -> None:
-    image = {"image": "pytorch", "runtime": "charliecloud"} if site is IMAGE else {}
+    image: dict[str, Any] = {"image": "pytorch", "runtime": "charliecloud"} if site is IMAGE else {}
     asked = {"chdir": chdir} if chdir else {}
     assert seen in prepared(cwd=cwd, site=site, options=asked, **image).script
 
@@ -130,6 +130,15 @@ def test_a_scripts_own_comment_is_kept_beside_ours(script: str, comment: str) ->
     submission = prepared(kind=JobKind.SCRIPT, code=script)
     assert options(submission)["comment"] == comment
     assert submission.files == {"job.sh": script.encode()}
+
+
+def test_a_profiles_defaults_do_not_change_what_a_script_says_itself() -> None:
+    defaults = {"time": "1h", "mem": "8G", "partition": "debug"}
+    script = "#!/bin/sh\n#SBATCH -p gpu\n#SBATCH --mem-per-cpu=1G\ntrue\n#SBATCH --time=5\n"
+    found = options(
+        prepared(kind=JobKind.SCRIPT, code=script, profile={"defaults": defaults}),
+    )
+    assert set(found) & {"time", "mem", "mem-per-cpu", "partition"} == {"time"}
 
 
 @pytest.mark.parametrize("directive", ["#SBATCH -J mine", "#SBATCH --job-name=mine", ""])

@@ -1,0 +1,50 @@
+"""The `#SBATCH` lines of a batch script, as sbatch reads them (src/sbatch/opt.c, all releases)."""
+
+import string
+from collections.abc import Iterator
+from contextlib import suppress
+
+from .options import OptionError, parse_options
+
+
+def read_directives(script: str) -> dict[str, str]:
+    """Long name -> value of the options that the script gives itself, the later of two equal ones.
+
+    What is no option that we know is left out: sbatch gets the script as it is, and will say so.
+
+    >>> read_directives("#!/bin/sh\\n#SBATCH -J 'a b' --time=1 # why\\ntrue\\n#SBATCH --hold\\n")
+    {'job-name': 'a b', 'time': '00:01:00'}
+    """
+    found: dict[str, str] = {}
+    for line in script.split("\n"):
+        if line.startswith("#SBATCH"):
+            with suppress(OptionError):
+                found |= parse_options(list(_words(line.removeprefix("#SBATCH"))))
+        elif line.strip() and not line.lstrip().startswith("#"):
+            break  # the first command; what follows is not read
+    return found
+
+
+def _words(line: str) -> Iterator[str]:
+    """The words of get_argument(), which is no shell: a backslash counts within quotes too, and a
+    bare `#` anywhere ends the line. (Before 24.05 it does not protect a blank outside of them.)"""
+    word, quote, escaped = "", "", False
+    for char in line + " ":
+        if escaped:
+            word, escaped = word + char, False
+        elif char == "\\":
+            escaped = True
+        elif quote:
+            word, quote = (word, "") if char == quote else (word + char, quote)
+        elif char in "\"'":
+            quote = char
+        elif char in string.whitespace:
+            if word:
+                yield word
+            word = ""
+        elif char == "#":
+            break
+        else:
+            word += char
+    if word:
+        yield word

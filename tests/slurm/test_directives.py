@@ -1,0 +1,42 @@
+"""What a batch script says of itself in its `#SBATCH` lines."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jupyter_slurm.slurm.directives import read_directives
+from jupyter_slurm.slurm.options import render_directives
+
+
+@given(st.text(st.characters(exclude_characters="\n\r\0", codec="utf-8"), min_size=1))
+def test_a_text_is_read_as_it_was_written(text: str) -> None:
+    [line] = render_directives({"comment": text})
+    assert read_directives(f"#!/bin/sh\n{line}\n") == {"comment": text}
+
+
+@pytest.mark.parametrize(
+    ("line", "options"),
+    [
+        ("#SBATCH -Jx -n4 --hold", {"job-name": "x", "ntasks": "4", "hold": ""}),
+        ("#SBATCH --comment 'it is' # mine", {"comment": "it is"}),
+        ('#SBATCH --comment="a \\" b"', {"comment": 'a " b'}),
+        ("#SBATCH --comment=a' 'b", {"comment": "a b"}),
+        ("#SBATCH --nosuch=1", {}),
+        ("# SBATCH --hold", {}),
+        ("  #SBATCH --hold", {}),
+    ],
+)
+def test_words_are_split_as_sbatch_splits_them(line: str, options: dict[str, str]) -> None:
+    assert read_directives(f"#!/bin/sh\n{line}\n") == options
+
+
+def test_nothing_is_read_below_the_first_command() -> None:
+    script = "#!/bin/sh\n\n # why\n#SBATCH --hold\ncat <<END\n#SBATCH --comment=no\nEND\n"
+    assert read_directives(script) == {"hold": ""}
+
+
+def test_the_later_of_two_counts() -> None:
+    script = "#!/bin/sh\n#SBATCH -J a\n#SBATCH --job-name=b\n"
+    assert read_directives(script) == {"job-name": "b"}
