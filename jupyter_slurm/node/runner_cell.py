@@ -158,7 +158,8 @@ class Cell:
         """Let tracebacks and `inspect.getsource` find the source under the cell's name."""
         linecache = sys.modules.get("linecache")
         if linecache is not None:
-            lines = [line + "\n" for line in self.source.splitlines()]
+            # As Python counts lines: not at form feeds and the like, where splitlines() cuts too.
+            lines = io.StringIO(self.source, None).readlines()
             linecache.cache[self.name] = (len(self.source), None, lines, self.name)
 
     def render(self, error: BaseException) -> "List[str]":

@@ -276,6 +276,11 @@ def test_traceback_shows_the_cell_in_colour_and_nothing_of_the_runner(run: RunCe
     assert "runner" not in text
 
 
+def test_traceback_without_ipython_counts_lines_as_python_does(run: RunCell) -> None:
+    done = run("x = '\u2028\x85\x1c'\n\f\n1 / 0  # here\n", python=BARE)
+    assert "    1 / 0  # here" in done.error.traceback
+
+
 def test_traceback_without_ipython_shows_the_same(run: RunCell) -> None:
     done = run(FAILING, python=BARE)
     lines = done.error.traceback
@@ -290,7 +295,7 @@ def test_traceback_without_ipython_shows_the_same(run: RunCell) -> None:
 def test_output_before_an_error_comes_before_it(run: RunCell, python: tuple[str, ...]) -> None:
     done = run("print('first')\nraise ValueError('no: \\ud800')", python=python)
     assert [type(output).__name__ for output in done.shown] == ["Stream", "ErrorOutput"]
-    assert done.error.evalue == "no: \ud800"
+    assert done.error.evalue == r"no: \ud800"
 
 
 @BOTH
