@@ -73,7 +73,7 @@ class Transport(Protocol):
     def exists(self, path: PurePosixPath) -> bool: ...
 
     def listing(self, folder: PurePosixPath) -> list[str]:
-        """Names in `folder`; [] where there is no such folder."""
+        """Names in `folder` that are UTF-8; [] where there is no such folder."""
 
     def remove_tree(self, folder: PurePosixPath) -> None: ...
 

@@ -114,7 +114,7 @@ class LocalTransport:
 
     def listing(self, folder: PurePosixPath) -> list[str]:
         try:
-            return sorted(entry.name for entry in Path(folder).iterdir())
+            return sorted(entry.name for entry in Path(folder).iterdir() if _is_text(entry.name))
         except OSError:
             return []
 
@@ -169,6 +169,15 @@ def _place(target: Path, content: bytes | Path) -> None:
     partial.write_bytes(content)
     partial.chmod(0o700 if content.startswith(b"#!") else 0o600)
     partial.replace(target)
+
+
+def _is_text(name: str) -> bool:
+    """A name that is no UTF-8 (surrogates stand for its bytes) cannot be told or asked for."""
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _size(path: PurePosixPath) -> int:

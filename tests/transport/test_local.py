@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import stat
 import threading
 from pathlib import Path, PurePosixPath
@@ -99,3 +100,9 @@ def test_reading_from_an_offset_and_past_the_end(transport: LocalTransport, tmp_
     Path(path).write_bytes(b"0123")
     assert transport.read(path, 1, 2) == b"12"
     assert transport.read(path, 4) == b""
+
+
+def test_names_that_are_no_utf8_are_not_listed(transport: LocalTransport, tmp_path: Path) -> None:
+    for name in (b"a", b"\xff", "\u00e9".encode()):
+        (tmp_path / os.fsdecode(name)).touch()
+    assert transport.listing(PurePosixPath(tmp_path)) == ["a", "\u00e9"]
