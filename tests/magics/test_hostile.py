@@ -50,6 +50,10 @@ LINE_ENDS = "\0\n\r\v\f\x1c\x1d\x1e\x85\u2028"
 """Where IPython takes a magic's line to end (str.splitlines)."""
 
 
+KERNEL_GROWS_MIB = 64
+"""By more than that the kernel may not grow, however much a job prints."""
+
+
 def ok(reply: Reply) -> Reply:
     assert reply.content["status"] == "ok", reply.content
     return reply
@@ -102,6 +106,29 @@ def test_what_a_cell_prints_is_shown_whatever_it_is(kernel: Kernel) -> None:
     )
     assert reply.text.startswith("caf\\udce9 \\ud83d\n\ufffd\ufffd|\0")
     assert "h\\udce9" in [shown["content"]["data"]["text/plain"] for shown in reply.displays()]
+
+
+def test_one_line_of_a_hundred_megabytes_leaves_notebook_and_kernel_small(
+    kernel: Kernel, tmp_path: Path
+) -> None:
+    peak = "__import__('resource').getrusage(__import__('resource').RUSAGE_SELF).ru_maxrss"
+    ok(kernel.run("%%slurm\n1"))
+    before_kib = given_back(kernel, peak)
+    reply = ok(
+        kernel.run(
+            "%%slurm --name flood\nfor n in range(500):\n"
+            "    print('\\r\\x1b[2K\\u202e\\U0001f600' * 2_000 + 'x' * 180_000, end='')"
+        )
+    )
+    after_kib = given_back(kernel, peak)
+    assert isinstance(before_kib, int)
+    assert isinstance(after_kib, int)
+    assert (after_kib - before_kib) / 1024 < KERNEL_GROWS_MIB
+    assert sum(len(json.dumps(message["content"])) for message in reply.messages) < 12 * MIB
+    job_id = given_back(kernel, "get_ipython().run_line_magic('slurm', 'jobs').rows[0]['ID']")
+    ok(kernel.run(f"%slurm logs {job_id} --to {shlex.quote(str(tmp_path / 'log'))}"))
+    part = "\r\x1b[2K\u202e\U0001f600" * 2_000 + "x" * 180_000
+    assert (tmp_path / "log").read_bytes().decode() == part * 500
 
 
 def test_an_error_of_half_characters_and_markup_is_told(kernel: Kernel) -> None:
