@@ -73,13 +73,15 @@ def sbatch_calls(site: Site) -> int:
     return site.service.status().commands.get("sbatch", 0)
 
 
-def ended(site: Site, specs: Iterable[JobSpec]) -> Iterator[Job]:
-    """All submitted at once; each must end well."""
+def ended(
+    site: Site, specs: Iterable[JobSpec], state: JobState = JobState.COMPLETED
+) -> Iterator[Job]:
+    """All submitted at once; each must come to this end."""
     with ThreadPoolExecutor(8) as pool:
         submitted = list(pool.map(site.service.submit, specs))
     for job in submitted:
         done = site.wait(job.id, limit_s=120)
-        assert done.state is JobState.COMPLETED, (done.why, site.text(job.id, "stderr"))
+        assert done.state is state, (done.why, site.text(job.id, "stderr"))
         yield done
 
 
@@ -148,9 +150,8 @@ def test_a_cell_of_lines_of_a_megabyte_arrives(site: Site) -> None:
 
 def test_a_cell_that_python_cannot_read_arrives_and_python_says_so(site: Site) -> None:
     texts = ["a\0b", "\ufeff1", "'", "\x01", "\u202e = 1", "\f  1\n 2"]
-    for text in texts:
-        job = site.run(text)
-        assert job.state is JobState.FAILED
+    specs = [spec(text) for text in texts]
+    for job, text in zip(ended(site, specs, JobState.FAILED), texts, strict=True):
         assert (Path(job.job_dir) / "cell.py").read_bytes() == text.encode()
         error = site.service.result(job.id).ename
         assert error in {"SyntaxError", "IndentationError", "ValueError"}
