@@ -77,6 +77,7 @@ class Replay:
         self._left_bytes = limit_bytes
         self._pace = Pace()
         self._tail: _Tail | None = None
+        self._stream_name: str | None = None
 
     @property
     def budget_bytes(self) -> int:
@@ -124,6 +125,9 @@ class Replay:
             self._clear_now(wait=True)
         # A lone surrogate cannot be encoded on its way to the front end.
         data = output.text.encode("utf-8", "replace")
+        if output.name != self._stream_name:
+            flush()  # each of the two streams gathers text of its own: this one comes after that
+            self._stream_name = output.name
         if self._tail is None:
             head = data[: self._left_bytes].decode("utf-8", "ignore")
             self._pace.spend(len(head))

@@ -145,3 +145,20 @@ def test_run_all_stops_at_a_line_that_cannot_be(jupyter_dirs: Path) -> None:
     notebook, error = execute(["%%slurm --tiem 1\n1", "print('not reached')"], jupyter_dirs)
     assert error is not None
     assert notebook.cells[2].outputs == []
+
+
+SHOW_BOTH = """
+from jupyter_slurm.magics.replay import Replay
+from jupyter_slurm.wire import Job, JobKind, JobState, LogChunk, Stream
+texts = [("stderr", "a"), ("stdout", "b"), ("stderr", "c"), ("stdout", "d")]
+job = Job(id="i", cluster="c", name="n", kind=JobKind.CELL, state=JobState.RUNNING,
+          created_s=0, state_since_s=0)
+outputs = tuple(Stream(name=name, text=text) for name, text in texts)
+Replay("i", 1000, lambda: None).show(LogChunk(job=job, outputs=outputs, cursor=""))
+"""
+
+
+def test_what_goes_to_both_streams_keeps_its_order(kernel: Kernel) -> None:
+    messages = kernel.run(SHOW_BOTH).messages
+    shown = [m["content"]["text"] for m in messages if m["msg_type"] == "stream"]
+    assert shown == ["a", "b", "c", "d"]
