@@ -34,7 +34,7 @@ def shell(api: FakeApi, monkeypatch: pytest.MonkeyPatch) -> Iterator[Shell]:
     for made in make_shell(monkeypatch, notebook=True):
         made.session.api = api
         yield made
-        quiet(made)
+        quiet(made, api)
 
 
 @pytest.fixture
@@ -43,10 +43,10 @@ def terminal(api: FakeApi, monkeypatch: pytest.MonkeyPatch) -> Iterator[Shell]:
     for made in make_shell(monkeypatch, notebook=False):
         made.session.api = api
         yield made
-        quiet(made)
+        quiet(made, api)
 
 
-def quiet(shell: Shell) -> None:
+def quiet(shell: Shell, api: FakeApi) -> None:
     """No card of this test is kept up to date in the next one."""
-    for job in shell.session.api.jobs():
+    for job in api.jobs():
         shell.session.live.drop(job.id)
