@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from html.parser import HTMLParser
 from typing import Any
 
@@ -174,10 +175,10 @@ def test_the_states_word_reads_well_on_light_and_on_dark_pages(
     assert "color-mix(in srgb,#" in html(job(state=state), NOW_S)
 
 
-def contrast(one: list[float], other: list[float]) -> float:
+def contrast(one: Sequence[float], other: Sequence[float]) -> float:
     """WCAG 2.2."""
 
-    def luminance(colour: list[float]) -> float:
+    def luminance(colour: Sequence[float]) -> float:
         shares = (part / 255 for part in colour)
         linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in shares]
         return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]

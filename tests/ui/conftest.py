@@ -1,0 +1,81 @@
+"""JupyterLab in a real browser, on a real Slurm of its own."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page, expect, sync_playwright
+
+from tests.cluster.plugin import ROOT, SlurmCluster, jupyter_homes, running_cluster
+from tests.ui.lab import PATIENCE_S, Lab, Notebook, running_lab
+
+OPTIONS = """
+    --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking
+    --disable-component-update --disable-sync
+""".split()
+# The module's, not the session's: its event loop would be in the way of other tests' own loops.
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory, demo_image: Path) -> Iterator[SlurmCluster]:
+    """One node with two GPUs; `python:3.11` is the demo's image."""
+    home = tmp_path_factory.mktemp("cluster")
+    with running_cluster(home, nodes=1, gpus=2, cpus=8, memory_mib=16384) as started:
+        alias = [sys.executable, str(ROOT / "examples" / "alias.py"), "local", str(demo_image)]
+        started.run(*alias, cwd=ROOT)
+        yield started
+
+
+@pytest.fixture(scope="module")
+def lab(cluster: SlurmCluster) -> Iterator[Lab]:
+    # Not pytest's own folder: a socket's path must be short.
+    home = Path(tempfile.mkdtemp(prefix="ui-"))
+    env = {
+        **cluster.env,
+        **jupyter_homes(home),
+        "JUPYTER_CONFIG_DIR": cluster.env["JUPYTER_CONFIG_DIR"],
+        "IPYTHONDIR": str(home / "ipython"),
+        "PYTHONPATH": str(ROOT),
+    }
+    for name in ("JUPYTER_SLURM_AGENT", "SLURM_CONF", "JPY_SESSION_NAME"):
+        env.pop(name, None)
+    with running_lab(env, home) as started:
+        yield started
+    stop = [sys.executable, "-m", "jupyter_slurm", "agent", "stop"]
+    subprocess.run(stop, env=env, check=True, timeout=60, capture_output=True)
+    shutil.rmtree(home)
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with sync_playwright() as playwright:
+        started = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=OPTIONS)
+        yield started
+        started.close()
+
+
+@pytest.fixture
+def page(browser: Browser) -> Iterator[Page]:
+    expect.set_options(timeout=PATIENCE_S * 1000)
+    context = browser.new_context(viewport={"width": 1100, "height": 1200})
+    context.set_default_timeout(PATIENCE_S * 1000)
+    yield context.new_page()
+    context.close()
+
+
+@pytest.fixture
+def opened(lab: Lab, page: Page, request: pytest.FixtureRequest) -> Callable[..., Notebook]:
+    """`opened([source, …])`: a new notebook of these cells, loaded extension first."""
+
+    def make(sources: Sequence[str]) -> Notebook:
+        name = f"{request.node.name}.ipynb"
+        lab.write(name, ["%load_ext jupyter_slurm", *sources])
+        return Notebook(page, lab, name)
+
+    return make

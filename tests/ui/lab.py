@@ -1,0 +1,155 @@
+"""A real JupyterLab with token, and a notebook in it as a person has it: seen by role and name."""
+
+from __future__ import annotations
+
+import json
+import re
+import secrets
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import nbformat
+from nbformat import NotebookNode
+from nbformat.v4 import new_code_cell, new_notebook
+from playwright.sync_api import Locator, Page, expect
+
+PATIENCE_S = 30.0
+_CONFIRM = re.compile("^(Restart|Confirm .*)$")
+SETTINGS = {
+    "@jupyterlab/apputils-extension/themes": {"adaptive-theme": True},
+    "@jupyterlab/apputils-extension/notification": {"fetchNews": "false"},
+    "@jupyterlab/notebook-extension/tracker": {"windowingMode": "none"},
+    "@jupyterlab/docmanager-extension/plugin": {"autosave": False},
+}
+
+
+@dataclass(frozen=True)
+class Lab:
+    """A running server; its notebooks are in `folder`."""
+
+    url: str
+    token: str
+    folder: Path
+
+    def address(self, name: str) -> str:
+        return f"{self.url}lab/tree/{name}?token={self.token}&reset"
+
+    def write(self, name: str, sources: Sequence[str]) -> Path:
+        """A notebook of these code cells."""
+        path = self.folder / name
+        kernel = {"name": "python3", "display_name": "Python 3"}
+        cells = [new_code_cell(one) for one in sources]
+        nbformat.write(new_notebook(cells=cells, metadata={"kernelspec": kernel}), path)
+        return path
+
+
+@contextmanager
+def running_lab(env: dict[str, str], home: Path) -> Iterator[Lab]:
+    """Everything it writes is below `home`; at the end it shuts its kernels down."""
+    folder = home / "notebooks"
+    folder.mkdir(parents=True)
+    for plugin, values in SETTINGS.items():
+        path = home / "settings" / f"{plugin}.jupyterlab-settings"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(values))
+    token = secrets.token_urlsafe()
+    ours = ["--no-browser", "--allow-root", f"--ServerApp.root_dir={folder}"]
+    address = ["--ServerApp.ip=127.0.0.1", "--ServerApp.port=0"]
+    with (home / "lab.log").open("wb") as log:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "jupyterlab", *ours, *address],
+            env=env
+            | {
+                "JUPYTER_TOKEN": token,
+                "JUPYTERLAB_SETTINGS_DIR": str(home / "settings"),
+                "JUPYTERLAB_WORKSPACES_DIR": str(home / "workspaces"),
+            },
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+        )
+    try:
+        yield Lab(_url(process, Path(env["JUPYTER_RUNTIME_DIR"])), token, folder)
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.wait(PATIENCE_S)
+
+
+def _url(process: subprocess.Popen[bytes], runtime: Path) -> str:
+    told = runtime / f"jpserver-{process.pid}.json"
+    deadline = time.monotonic() + PATIENCE_S
+    while time.monotonic() < deadline:
+        assert process.poll() is None, "JupyterLab has ended"
+        if told.exists() and (text := told.read_text()):
+            url: str = json.loads(text)["url"]
+            return url
+        time.sleep(0.05)
+    raise AssertionError("JupyterLab did not start")
+
+
+class Notebook:
+    """A notebook open in JupyterLab; cells are counted from 0."""
+
+    def __init__(self, page: Page, lab: Lab, name: str) -> None:
+        self.page = page
+        self.path = lab.folder / name
+        page.goto(lab.address(name))
+        self.shown()
+
+    def shown(self) -> None:
+        """Returns once the page shows it and its kernel can be used."""
+        expect(self.page.locator("#jupyterlab-splash")).to_have_count(0)
+        expect(self.cell(0)).to_be_visible()
+        expect(self.page.get_by_role("button", name="| Idle")).to_be_visible()
+
+    def cell(self, at: int) -> Locator:
+        return self.page.locator(".jp-Notebook .jp-CodeCell").nth(at)
+
+    def output(self, at: int) -> Locator:
+        return self.cell(at).locator(".jp-Cell-outputArea")
+
+    def card(self, at: int) -> Locator:
+        return self.output(at).get_by_role("table").first
+
+    def run(self, *ats: int) -> None:
+        """Starts them, in this order."""
+        for at in ats:
+            self.cell(at).locator(".cm-content").click()
+            self.page.keyboard.press("Shift+Enter")
+
+    def run_all(self) -> None:
+        menus = self.page.get_by_role("menubar")
+        menus.get_by_role("menuitem", name="Run", exact=True).click()
+        self.page.get_by_role("menuitem", name="Run All Cells", exact=True).click()
+
+    def ended(self, at: int) -> None:
+        """Returns once the cell has its number."""
+        expect(self.cell(at).locator(".jp-InputPrompt")).to_have_text(re.compile(r"\[\d+\]:"))
+
+    def never_ran(self, at: int) -> None:
+        expect(self.cell(at).locator(".jp-InputPrompt")).to_have_text("[ ]:")
+
+    def interrupt(self) -> None:
+        self.page.get_by_role("button", name="Interrupt the kernel").click()
+
+    def restart(self) -> None:
+        self.page.get_by_role("button", name="Restart the kernel", exact=True).click()
+        self.page.get_by_role("dialog").get_by_role("button", name=_CONFIRM).click()
+        self.shown()
+
+    def saved(self) -> NotebookNode:
+        """Saves it as a person would, and reads the file."""
+        with self.page.expect_response(lambda r: r.request.method == "PUT" and r.ok):
+            self.page.get_by_role("button", name="Save and create checkpoint").click()
+        notebook: NotebookNode = nbformat.read(self.path, as_version=4)
+        return notebook
+
+    def reload(self) -> None:
+        self.page.reload()
+        self.shown()

@@ -1,0 +1,165 @@
+"""What a person sees and does in JupyterLab. Screenshots of it are left in `screenshots/`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Literal
+
+from playwright.sync_api import Locator, Page, expect
+
+from tests.cluster.plugin import SlurmCluster
+from tests.ui.lab import Notebook
+
+SCREENSHOTS = Path(__file__).with_name("screenshots")
+Open = Callable[[Sequence[str]], Notebook]
+
+FIT = """%%slurm --gpus 1 --image python:3.11 --in data --out total --name fit
+import matplotlib.pyplot as plt
+from tqdm import tqdm
+
+for _ in tqdm(range(100)):
+    pass
+plt.plot(data)
+total = sum(data)
+print("sum", total)"""
+
+
+def waits(name: str, gate: Path, line: str = "") -> str:
+    """A cell that says that it has started, and ends when the gate is there."""
+    return (
+        f"%%slurm --name {name} --out x {line}\n"
+        "import os, time\n"
+        "print('has started', flush=True)\n"
+        f"while not os.path.exists({str(gate)!r}):\n"
+        "    time.sleep(0.05)\n"
+        "print('has ended')\n"
+        "x = 'is back'"
+    )
+
+
+def look(page: Page, name: str, *shown: Locator) -> None:
+    """Screenshots in both themes, and in a window as narrow as one beside another, where what is
+    shown must fit."""
+    SCREENSHOTS.mkdir(exist_ok=True)
+    size = page.viewport_size
+    assert size is not None
+    themes: tuple[Literal["dark", "light"], ...] = ("dark", "light")
+    for theme in themes:
+        page.emulate_media(color_scheme=theme)
+        light = str(theme == "light").lower()
+        expect(page.locator("body")).to_have_attribute("data-jp-theme-light", light)
+        expect(page.locator("#jupyterlab-splash")).to_have_count(0)
+        page.screenshot(path=SCREENSHOTS / f"{name}-{theme}.png")
+    page.set_viewport_size({"width": 640, "height": size["height"]})
+    page.screenshot(path=SCREENSHOTS / f"{name}-narrow.png")
+    for one in shown:
+        assert one.evaluate("e => e.scrollWidth <= e.parentElement.clientWidth")
+    page.set_viewport_size(size)
+
+
+def test_a_cell_runs_as_a_job_and_its_outputs_stay_in_the_notebook(opened: Open) -> None:
+    notebook = opened(["data = [1, 4, 9]", FIT, "total + 1"])
+    notebook.run_all()
+    output, card = notebook.output(2), notebook.card(2)
+    expect(card).to_contain_text(re.compile("SUBMITTING|PENDING|RUNNING"))
+    notebook.ended(3)
+
+    def all_is_there() -> None:
+        expect(card).to_contain_text("COMPLETED")
+        expect(card.get_by_role("row", name="Node")).to_contain_text("n1")
+        expect(card.get_by_role("row", name="Image")).to_contain_text("python:3.11")
+        expect(output).to_contain_text("100/100")
+        expect(output).to_contain_text("sum 14")
+        expect(output.get_by_role("img")).to_be_visible()
+        expect(notebook.output(3)).to_contain_text("15")
+
+    all_is_there()
+    look(notebook.page, "fit", card)
+    kinds = [one.output_type for one in notebook.saved().cells[2].outputs]
+    assert kinds == ["display_data", "stream", "stream", "display_data"]
+    notebook.reload()
+    all_is_there()
+
+
+def test_an_error_shows_the_cells_own_lines_and_stops_run_all(opened: Open) -> None:
+    code = "%%slurm --name ratio\ndef ratio(a, b):\n    return a / b\n\nratio(1, 0)"
+    notebook = opened([code, "print('never')"])
+    notebook.run_all()
+    output, card = notebook.output(1), notebook.card(1)
+    expect(card).to_contain_text("FAILED")
+    for told in ("line 4", "return a / b", "ZeroDivisionError: division by zero"):
+        expect(output).to_contain_text(told)
+    notebook.ended(1)
+    notebook.never_ran(2)
+    look(notebook.page, "error", card)
+
+
+def test_an_interrupted_cell_leaves_its_job_and_its_card_alive(
+    opened: Open, tmp_path: Path
+) -> None:
+    notebook = opened([waits("left", tmp_path / "gate"), "%slurm attach", "x"])
+    notebook.run(0, 1)
+    output, card = notebook.output(1), notebook.card(1)
+    expect(output).to_contain_text("has started")
+    notebook.interrupt()
+    expect(output).to_contain_text("KeyboardInterrupt: job")
+    expect(card).to_contain_text("RUNNING")
+    look(notebook.page, "interrupted", card)
+    (tmp_path / "gate").touch()
+    expect(card).to_contain_text("COMPLETED")
+    notebook.run(2, 3)
+    expect(notebook.output(2)).to_contain_text("has ended")
+    expect(notebook.output(3)).to_contain_text("is back")
+
+
+def test_a_cell_run_again_after_a_restart_gets_the_same_job(
+    opened: Open, cluster: SlurmCluster, tmp_path: Path
+) -> None:
+    notebook = opened([waits("again", tmp_path / "gate"), "x"])
+    notebook.run(0, 1)
+    output = notebook.output(1)
+    expect(output).to_contain_text("has started")
+    notebook.restart()
+    notebook.never_ran(1)
+    notebook.run(0, 1, 2)
+    expect(output).to_contain_text("attached to it")
+    (tmp_path / "gate").touch()
+    expect(notebook.card(1)).to_contain_text("COMPLETED")
+    expect(output).to_contain_text(re.compile("has started\\s*has ended"))
+    expect(notebook.output(2)).to_contain_text("is back")
+    names = cluster.run("squeue", "-h", "-t", "all", "-o", "%j").stdout.split()
+    assert [name.partition(".")[0] for name in names].count("again") == 1
+
+
+def test_the_queue_is_live_and_cancels_by_keyboard(opened: Open, tmp_path: Path) -> None:
+    gate = tmp_path / "gate"
+    notebook = opened(["%slurm", waits("idle", gate, "--detach"), waits("busy", gate)])
+    page, queue = notebook.page, notebook.output(1)
+    notebook.run(0, 1, 2)
+    row = queue.get_by_role("row").filter(has_text="idle")
+    expect(row).to_contain_text("RUNNING")
+    row.get_by_role("button", name="Log of job idle").click()
+    expect(queue.get_by_role("region", name="Log")).to_contain_text("has started")
+    row.get_by_role("button", name="Cancel job idle").focus()
+    page.keyboard.press("Enter")
+    expect(row.get_by_role("button", name="Keep job idle")).to_be_focused()
+    look(page, "queue", queue.get_by_role("region", name="Jobs"))
+    page.keyboard.press("Escape")
+    expect(row.get_by_role("button", name="Cancel job idle")).to_be_focused()
+    page.keyboard.press("Enter")
+    page.keyboard.press("Shift+Tab")
+    page.keyboard.press("Enter")
+    expect(row).to_contain_text("CANCELLED")
+    expect(queue.get_by_role("status")).to_contain_text("job idle", ignore_case=True)
+    expect(notebook.card(2)).to_contain_text("CANCELLED")
+
+    notebook.run(3)
+    expect(notebook.output(3)).to_contain_text("has started")
+    row = queue.get_by_role("row").filter(has_text="busy")
+    row.get_by_role("button", name="Cancel job busy").click()
+    row.get_by_role("button", name="Cancel it: end job busy").click()
+    expect(row).to_contain_text("CANCELLED")
+    notebook.ended(3)
+    expect(notebook.output(3)).to_contain_text("CellFailed")
