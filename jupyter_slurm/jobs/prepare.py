@@ -6,6 +6,8 @@ what would be submitted is a value one can look at (`--dry-run`).
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
@@ -20,6 +22,7 @@ from jupyter_slurm.profiles import ClusterProfile
 from jupyter_slurm.slurm import options as sbatch_options
 from jupyter_slurm.slurm import sbatch
 from jupyter_slurm.slurm.directives import read_directives
+from jupyter_slurm.slurm.units import gpus_in_tres
 from jupyter_slurm.wire import JobKind, JobSpec
 
 _TOKEN = "jslurm:"  # noqa: S105 (a label, no secret)
@@ -185,6 +188,22 @@ def _workdir(spec: JobSpec, profile: ClusterProfile, site: Site, chdir: str | No
         return chdir or spec.cwd
     here = PurePosixPath(spec.cwd)
     return f"~/{here.relative_to(site.home)}" if here.is_relative_to(site.home) else None
+
+
+def gpus_asked(options: Mapping[str, str]) -> int:
+    """GPUs in all that sbatch's options ask for; what Slurm has given it says later."""
+    if "gpus" in options:
+        return _gpus(options["gpus"])
+    digits = re.match(r"[0-9]+", options.get("nodes", ""))
+    nodes = int(digits[0]) if digits else 1
+    if "gpus-per-node" in options:
+        return nodes * _gpus(options["gpus-per-node"])
+    return nodes * gpus_in_tres(options.get("gres", ""))
+
+
+def _gpus(value: str) -> int:
+    """Of `2`, `a100:2`, `a100:1,v100:1`."""
+    return sum(gpus_in_tres(f"gpu:{part}") for part in value.split(","))
 
 
 def image_of(spec: JobSpec, profile: ClusterProfile) -> str | None:

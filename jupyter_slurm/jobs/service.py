@@ -25,7 +25,13 @@ from jupyter_slurm.jobs.cluster import SlurmCluster
 from jupyter_slurm.jobs.clusters import Clusters
 from jupyter_slurm.jobs.delivery import Delivery
 from jupyter_slurm.jobs.layout import JobDir
-from jupyter_slurm.jobs.prepare import image_of, prepare, runtime_of
+from jupyter_slurm.jobs.prepare import (
+    gpus_asked,
+    image_of,
+    merged_options,
+    prepare,
+    runtime_of,
+)
 from jupyter_slurm.jobs.store import Record, Store
 from jupyter_slurm.jobs.submit import Pursuit
 from jupyter_slurm.slurm import scancel, scontrol
@@ -142,6 +148,7 @@ class Service:
             state=JobState.SUBMITTING,
             created_s=now_s,
             state_since_s=now_s,
+            gpus=gpus_asked(merged_options(spec, cluster.profile)),
             image=image_of(spec, cluster.profile),
             runtime=runtime_of(spec, cluster.profile),
             notebook=spec.notebook,

@@ -9,7 +9,7 @@ import pytest
 
 from jupyter_slurm.errors import RequestError
 from jupyter_slurm.jobs.layout import JobDir
-from jupyter_slurm.jobs.prepare import Site, Submission, prepare
+from jupyter_slurm.jobs.prepare import Site, Submission, gpus_asked, prepare
 from jupyter_slurm.profiles import ClusterProfile
 from jupyter_slurm.wire import JobKind, JobSpec
 
@@ -166,3 +166,18 @@ def test_a_script_that_names_its_job_keeps_the_name(directive: str) -> None:
 def test_what_cannot_be_sent_is_refused(changes: dict[str, Any]) -> None:
     with pytest.raises(RequestError):
         prepared(**changes)
+
+
+@pytest.mark.parametrize(
+    ("asked", "gpus"),
+    [
+        ({}, 0),
+        ({"gpus": "2"}, 2),
+        ({"gpus": "a100:1,v100:2"}, 3),
+        ({"gres": "gpu:a100:2", "nodes": "3-5"}, 6),
+        ({"gpus-per-node": "4", "nodes": "2"}, 8),
+        ({"gres": "shard:4"}, 0),
+    ],
+)
+def test_how_many_gpus_were_asked_for(asked: dict[str, str], gpus: int) -> None:
+    assert gpus_asked(asked) == gpus
