@@ -7,12 +7,14 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Literal
 
+from axe_playwright_python.sync_playwright import Axe  # type: ignore[import-untyped]
 from playwright.sync_api import Locator, Page, expect
 
 from tests.cluster.plugin import SlurmCluster
 from tests.ui.lab import Notebook
 
 SCREENSHOTS = Path(__file__).with_name("screenshots")
+OURS = ".jp-RenderedHTMLCommon, .jupyter-slurm-queue"
 Open = Callable[[Sequence[str]], Notebook]
 
 FIT = """%%slurm --gpus 1 --image python:3.11 --in data --out total --name fit
@@ -40,8 +42,8 @@ def waits(name: str, gate: Path, line: str = "") -> str:
 
 
 def look(page: Page, name: str, *shown: Locator) -> None:
-    """Screenshots in both themes, and in a window as narrow as one beside another, where what is
-    shown must fit."""
+    """Screenshots in both themes, in each of which axe has nothing to say, and in a window as
+    narrow as one beside another, where what is shown must fit."""
     SCREENSHOTS.mkdir(exist_ok=True)
     size = page.viewport_size
     assert size is not None
@@ -52,6 +54,8 @@ def look(page: Page, name: str, *shown: Locator) -> None:
         expect(page.locator("body")).to_have_attribute("data-jp-theme-light", light)
         expect(page.locator("#jupyterlab-splash")).to_have_count(0)
         page.screenshot(path=SCREENSHOTS / f"{name}-{theme}.png")
+        found = Axe().run(page, context=OURS)
+        assert found.violations_count == 0, found.generate_report()
     page.set_viewport_size({"width": 640, "height": size["height"]})
     page.screenshot(path=SCREENSHOTS / f"{name}-narrow.png")
     for one in shown:
