@@ -31,7 +31,7 @@ _FOLDED_TEXT = 72
 _TABLE = "border:none;border-collapse:collapse;background:transparent;color:inherit;margin:4px 0"
 _ROW = '<tr style="background:transparent">'
 _CELL = "border:none;text-align:left;vertical-align:top;line-height:1.5;overflow-wrap:anywhere"
-_LABEL = f"{_CELL};font-weight:normal;opacity:.75;padding:0 12px;white-space:nowrap"
+_LABEL = f"{_CELL};font-weight:normal;opacity:.75;padding:0 12px;white-space:nowrap;width:1%"
 _VALUE = f"{_CELL};padding:0 12px 0 0"
 _TRACK = (
     "display:inline-block;width:8em;height:.6em;border-radius:.3em;margin-right:.7em;"
