@@ -7,12 +7,16 @@ from __future__ import annotations
 
 import difflib
 import importlib.metadata
+import importlib.util
 import io
 import keyword
+import py_compile
+import tempfile
 import zipfile
 from collections.abc import Iterable, Mapping
 from functools import cache
 from importlib import resources
+from pathlib import Path
 
 import msgspec
 
@@ -44,6 +48,30 @@ def runner_files() -> Mapping[str, bytes]:
         for entry in sorted(folder.iterdir(), key=lambda entry: entry.name)
         if entry.name.startswith("runner") and entry.name.endswith(".py")
     }
+
+
+@cache
+def compiled_runner() -> Mapping[str, bytes]:
+    """What a node whose Python is of this one's release need not compile at every job: path in the
+    job's folder -> bytecode. Any other Python passes it over and reads the text.
+
+    Unchecked (PEP 552): the text beside it has the time of its arrival, not that of its writing.
+    """
+    found: dict[str, bytes] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        for name, text in runner_files().items():
+            source = Path(folder, name)
+            source.write_bytes(text)
+            target = importlib.util.cache_from_source(name)
+            py_compile.compile(
+                str(source),
+                cfile=str(Path(folder, target)),
+                dfile=name,
+                doraise=True,
+                invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH,
+            )
+            found[target] = Path(folder, target).read_bytes()
+    return found
 
 
 @cache

@@ -228,6 +228,7 @@ def _cell_files(spec: JobSpec, key: bytes) -> dict[str, bytes | Path]:
         layout.TASK: payload.task_json(spec),
         layout.KEY: key,
         **payload.runner_files(),
+        **payload.compiled_runner(),
     }
     if spec.names_in or spec.names_out:
         files[layout.CLOUDPICKLE] = payload.cloudpickle_zip()

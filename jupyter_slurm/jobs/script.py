@@ -157,7 +157,8 @@ trap finish EXIT
 printf -v seconds '%(%s)T' -1
 printf -v began '{{"slurm_id": "%s", "node": "%s", "time_s": %d}}' \\
   "$SLURM_JOB_ID" "${{SLURMD_NODENAME:-$HOSTNAME}}" "$seconds"
-write "started.$attempt.json" "$began" || {{ rc={no_room_exit}; exit $rc; }}
+# Short enough to arrive in one piece, and so without the rename that a longer file would need.
+printf '%s\\n' "$began" >"$job_dir/started.$attempt.json" || {{ rc={no_room_exit}; exit $rc; }}
 
 {prepare}
 

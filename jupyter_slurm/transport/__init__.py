@@ -53,7 +53,7 @@ class Transport(Protocol):
     ) -> Completed:
         """Makes `folder` (0700) with `files` in it, then runs `argv` there: one round trip.
 
-        Files are 0600, those that begin with `#!` 0700.
+        Names may have one folder in them. Files are 0600, those that begin with `#!` 0700.
         A `Path` is a local file, moved rather than copied where that can be; one that is gone
         while its target is there was moved by an earlier call. TimedOutError.
         """

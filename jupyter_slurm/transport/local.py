@@ -18,7 +18,7 @@ from jupyter_slurm.transport import Completed, TimedOutError
 _TICKS_PER_QUIET_TIME = 25
 """A file is looked at 25 times in the time that has passed since something last happened: what
 happens is seen after at most 4 % of the time that one had to wait for it anyway."""
-_SHORTEST_TICK_S = 0.002
+_SHORTEST_TICK_S = 0.001
 _LONGEST_TICK_S = 0.25
 
 _KEPT = ("HOME", "USER", "LOGNAME", "SHELL", "TMPDIR", "KRB5CCNAME", "SSH_AUTH_SOCK", "TZ")
@@ -74,6 +74,7 @@ class LocalTransport:
         try:
             target.mkdir(mode=0o700, parents=True, exist_ok=True)
             for name, content in files.items():
+                (target / name).parent.mkdir(mode=0o700, exist_ok=True)
                 _place(target / name, content)
         except OSError as exc:
             raise TransportError(

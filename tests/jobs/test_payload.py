@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import importlib.util
 import io
 import json
 import sys
@@ -87,3 +88,12 @@ def test_code_is_refused_where_the_other_python_is_known_to_differ() -> None:
 )
 def test_other_variables_may_travel(by_value: bool, theirs: tuple[int, int] | None) -> None:
     payload.check_python(by_value, (3, 11), theirs)
+
+
+def test_this_releases_python_finds_the_runner_compiled() -> None:
+    for path, data in payload.compiled_runner().items():
+        stem = path.removeprefix("__pycache__/").partition(".")[0]
+        assert f"{stem}.py" in payload.runner_files()
+        assert path == importlib.util.cache_from_source(f"{stem}.py")
+        # PEP 552: hash-based, and never checked against a text whose time is that of its arrival.
+        assert data[:8] == importlib.util.MAGIC_NUMBER + b"\x01\0\0\0"

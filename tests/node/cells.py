@@ -102,8 +102,10 @@ class Runner:
             layout.KEY: self.key,
             layout.CLOUDPICKLE: payload.cloudpickle_zip(),
             **payload.runner_files(),
+            **payload.compiled_runner(),
         }
         for name, data in files.items():
+            (self.job_dir / name).parent.mkdir(exist_ok=True)
             (self.job_dir / name).write_bytes(data)
         if names_in:
             write_variables(self.job_dir / layout.INPUTS, list(names_in), names_in)

@@ -15,6 +15,7 @@ from importlib.metadata import version
 import pytest
 
 from jupyter_slurm.errors import SignatureError
+from jupyter_slurm.jobs import payload
 from jupyter_slurm.jobs.result import parse_result
 from jupyter_slurm.wire import DisplayData, ErrorOutput, ExecuteResult, Hello, Stream
 from tests.node.cells import BARE, RunCell, Runner
@@ -77,8 +78,10 @@ def test_runner_leaves_nothing_but_its_files(run: RunCell) -> None:
     done = run("x = 1")
     names = {path.name for path in done.job_dir.iterdir()}
     sent = {name for name in names if name.startswith("runner")}
-    rest = {"cell.py", "task.json", "key", "cloudpickle.zip"}
+    rest = {"cell.py", "task.json", "key", "cloudpickle.zip", "__pycache__"}
     assert names == before_and_after | sent | rest
+    compiled = {f"__pycache__/{path.name}" for path in (done.job_dir / "__pycache__").iterdir()}
+    assert compiled == set(payload.compiled_runner())
 
 
 # --- order --------------------------------------------------------------------------------------
