@@ -1,4 +1,5 @@
-"""What travels with a cell: its task, the runner's files, cloudpickle. PURE but for reading itself.
+"""What travels with a cell: its task, the runner's files, cloudpickle. PURE but for reading (and
+compiling) itself.
 
 The names of the files are in `layout.py`; what becomes of them is `node/runner.py`'s business.
 """
