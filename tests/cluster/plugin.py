@@ -53,6 +53,7 @@ class SlurmCluster:
             input=stdin,
             capture_output=True,
             text=True,
+            errors="backslashreplace",  # names of other tests' jobs may be no UTF-8
             timeout=60,
             check=False,
         )
