@@ -226,8 +226,10 @@ def test_a_killed_controller_comes_back_with_its_queue(
 
 def test_a_job_whose_node_died_fails(private_cluster: Callable[..., SlurmCluster]) -> None:
     cluster = private_cluster(extra_conf=("SlurmdTimeout=2",))
-    job = cluster.submit("--no-requeue", "--wrap", "sleep 1000")
-    cluster.wait_for(job, "RUNNING")
+    started = cluster.folder / "jobs" / "started"
+    job = cluster.submit("--no-requeue", "--wrap", "touch started; sleep 1000")
+    # RUNNING is said before slurmd has been told; killed then, the job is launched again elsewhere.
+    wait_until(started.exists)
     cluster.kill_slurmd()
     cluster.kill_jobs()
     assert cluster.wait_for(job, "NODE_FAIL") == "NODE_FAIL"
