@@ -196,7 +196,8 @@ class Service:
         except JupyterSlurmError as exc:
             self._book.change(record.job.id, problem=exc.problem(), problem_since_s=self._started_s)
             return
-        if record.job.slurm_id is None:
+        # A cancellation may have been asked for and not yet been passed on.
+        if record.job.slurm_id is None or record.job.cancel_requested_s is not None:
             self._pursue(record.job.id, cluster)
         else:
             self._clusters.watch(cluster).look()
@@ -310,6 +311,7 @@ class Service:
         return queue.command(self._clusters.named(cluster), argv)
 
     def status(self) -> AgentStatus:
+        """Of the jobs and clusters; version, process and socket are the agent's to fill in."""
         return AgentStatus(
             version="",
             protocol=0,

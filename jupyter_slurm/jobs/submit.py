@@ -26,7 +26,7 @@ from jupyter_slurm.jobs.cluster import SlurmCluster
 from jupyter_slurm.jobs.layout import JobDir
 from jupyter_slurm.jobs.prepare import comment_token, prepare, slurm_name
 from jupyter_slurm.jobs.result import parse_started
-from jupyter_slurm.slurm import sacct, sbatch, squeue
+from jupyter_slurm.slurm import sacct, sbatch, scancel, squeue
 from jupyter_slurm.slurm.rejections import explain_rejection
 from jupyter_slurm.transport import Completed
 from jupyter_slurm.wire import JobKind, JobState
@@ -177,8 +177,19 @@ class Pursuit:
             changes |= {"state": state, "problem": None, "problem_since_s": None}
         if warning:
             changes["warning"] = warning
-        self._book.change(self._id, **changes)
+        job = self._book.change(self._id, **changes)
+        if job.cancel_requested_s is not None and not job.state.final:
+            self._cancel(slurm_id)
         return True
+
+    def _cancel(self, slurm_id: str) -> None:
+        """Asked for while there was no id to cancel. ControllerError: it is tried again, for the
+        next look-up finds the same id."""
+        try:
+            self._cluster.ask(scancel.cancel_argv([slurm_id]))
+        except CommandError as exc:
+            if isinstance(exc, ControllerError) or not scancel.is_already_gone(exc.detail or ""):
+                raise
 
     def _reject(self, error: JupyterSlurmError) -> bool:
         self._book.note(self._id, spec=None)

@@ -61,6 +61,24 @@ def test_a_controller_that_answers_late_still_gets_one_job(private_site: MakeSit
     assert len(site.slurm_jobs()) == 1
 
 
+def test_a_job_cancelled_before_the_controller_has_answered_is_cancelled_then(
+    private_site: MakeSite,
+) -> None:
+    site = private_site()
+    asked = spec(LONG)
+    site.cluster.stop_controller()
+    submitting = threading.Thread(target=site.service.submit, args=(asked,))
+    submitting.start()
+    _until(lambda: bool(site.service.jobs()) and site.service.jobs()[0].problem is not None)
+    assert site.service.cancel(asked.id).state is JobState.SUBMITTING
+    site.cluster.cont_controller()
+    job = site.wait(asked.id)
+    submitting.join()
+    assert job.state is JobState.CANCELLED
+    assert (job.why or "").startswith("You cancelled it")
+    assert len(site.slurm_jobs()) == 1
+
+
 def test_a_controller_that_is_down_is_waited_for(private_site: MakeSite) -> None:
     site = private_site()
     site.cluster.kill_controller()
