@@ -3,6 +3,8 @@
 `jobs.service.Service` is the one that does the work; `client.AgentClient` speaks the same to the
 agent, which holds a Service. Magics, widgets and the command line know nothing but this.
 Every call may raise a `JupyterSlurmError` (errors.py); each docstring names the particular ones.
+No call waits for a person: one that needs a login that only a person can do raises
+LoginNeededError and has done nothing. `connect` and `answer` are the way to log in.
 """
 
 from __future__ import annotations
@@ -16,12 +18,15 @@ from jupyter_slurm.wire import (
     Cluster,
     ClusterInfo,
     CommandOutput,
+    Connection,
     Job,
     JobSpec,
     LogChunk,
     Preview,
     QueueEntry,
     Result,
+    Transfer,
+    Tunnel,
 )
 
 
@@ -35,6 +40,78 @@ class Api(Protocol):
 
     def doctor(self, cluster: str | None = None) -> list[Check]:
         """What works on this cluster and what does not, in sentences."""
+
+    # --- connections ---
+    def connect(
+        self, cluster: str | None = None, caller: str = "", wait_s: float = 0.0
+    ) -> Connection:
+        """Logs in where that is needed. Waits up to `wait_s` until the connection is open or there
+        is a question for this caller. LoginError, HostKeyError, TransportError: it failed.
+
+        One login serves everybody. Its questions go to the `caller` (any text of its own) that
+        began it; others get them too when they have lain unanswered for half a minute.
+        """
+
+    def answer(self, question_id: str, text: str | None, wait_s: float = 0.0) -> Connection:
+        """The answer to a question; None ends the login. Waits as `connect` does.
+
+        An answer to a question that is no longer open changes nothing.
+        """
+
+    def disconnect(self, cluster: str | None = None) -> Connection:
+        """Closes it; jobs run on. It opens again when somebody needs it."""
+
+    def connections(self) -> list[Connection]:
+        """One for each cluster."""
+
+    # --- tunnels ---
+    def forward(
+        self,
+        host: str,
+        port: int,
+        cluster: str | None = None,
+        job_id: str | None = None,
+        local_port: int = 0,
+    ) -> Tunnel:
+        """A port on 127.0.0.1 that leads to `host:port` as the login node sees it, or, with a
+        running job, as its node sees it. 0: any free port. ForwardError.
+
+        The same target gives the same tunnel. It stays, on the same port, until `close_tunnel`.
+        """
+
+    def tunnels(self) -> list[Tunnel]: ...
+
+    def close_tunnel(self, tunnel_id: str) -> None: ...
+
+    # --- files ---
+    def push(
+        self,
+        local: str,
+        remote: str,
+        cluster: str | None = None,
+        exclude: tuple[str, ...] = (),
+    ) -> Transfer:
+        """Begins to make the folder (or file) `remote` like `local`; files that only `remote` has
+        stay. `exclude`: patterns as in .gitignore, beside those of the folder's own .gitignore.
+        """
+
+    def pull(
+        self,
+        remote: str,
+        local: str,
+        cluster: str | None = None,
+        exclude: tuple[str, ...] = (),
+    ) -> Transfer:
+        """The same the other way round."""
+
+    def fetch(self, job_id: str) -> Transfer:
+        """Begins to bring the files that the job was told to give back (`JobSpec.fetch`)."""
+
+    def transfer(self, transfer_id: str, wait_s: float = 0.0) -> Transfer:
+        """How far it is; waits up to `wait_s` for it to get further."""
+
+    def stop_transfer(self, transfer_id: str) -> Transfer:
+        """Ends it; what has arrived stays, and the next one goes on from there."""
 
     # --- jobs ---
     def submit(self, spec: JobSpec) -> Job:

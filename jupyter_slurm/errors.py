@@ -6,6 +6,11 @@ JupyterSlurmError
 │   └── VariableError      a variable that is not there or cannot travel
 ├── NotFoundError          no such job, cluster or file
 ├── TransportError         the way to the cluster's machine failed
+│   ├── ConnectionLostError  it broke in the middle: what was asked for may have happened
+│   ├── LoginNeededError   a person has to log in first; nothing was done
+│   ├── LoginError         a host refused the login (wrong code, locked account), or nobody answered
+│   ├── HostKeyError       a host is not who it was, or nobody has vouched for it
+│   └── ForwardError       a port over there cannot be reached
 ├── CommandError           a program on the cluster refused; holds its argv, exit code and own words
 │   └── ControllerError    slurmctld did not answer: nothing is known, trying again may help
 ├── SubmitError            sbatch refused the job; there is none
@@ -82,6 +87,30 @@ class TransportError(JupyterSlurmError):
     code = "transport"
     status = 502
     transient = True
+
+
+class ConnectionLostError(TransportError):
+    code = "connection-lost"
+
+
+class LoginNeededError(TransportError):
+    code = "login-needed"
+    status = 401
+
+
+class LoginError(TransportError):
+    code = "login"
+    status = 401
+    transient = False
+
+
+class HostKeyError(TransportError):
+    code = "host-key"
+    transient = False
+
+
+class ForwardError(TransportError):
+    code = "forward"
 
 
 class CommandError(JupyterSlurmError):

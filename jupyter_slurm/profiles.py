@@ -52,7 +52,12 @@ class ClusterProfile(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     name: str
     host: str | None = None
-    """None: this machine."""
+    """A name of DNS or of `~/.ssh/config`. None: this machine."""
+    user: str | None = None
+    port: Annotated[int, Meta(ge=1, le=65535)] | None = None
+    jump: tuple[str, ...] = ()
+    """Hosts to pass through, `[user@]host[:port]`, the outermost first. These three: empty means
+    what `~/.ssh/config` says."""
     runtime: str = "none"
     """The container tool; "none": jobs run on the node itself."""
     job_root: str = "~/.jupyter-slurm/jobs"

@@ -155,6 +155,8 @@ class Service:
             fingerprint=spec.fingerprint,
             job_dir=str(folder.path),
             names_out=spec.names_out,
+            fetch=spec.fetch,
+            fetch_to=spec.fetch_to,
         )
         record = Record(job=job, spec=spec)
         return record if self._book.add(record) else None

@@ -1,16 +1,18 @@
 """Bytes to and from the machine where Slurm's commands run: one Protocol, a few verbs.
 
 Knows processes and files, and nothing of Slurm, containers or jobs. Blocking and thread-safe.
-`local.py` is this machine. Every verb raises `TransportError` when the way there fails; what a
-program says of itself is in `Completed`.
+`local.py` is this machine, `ssh.py` one over SSH. Every verb raises `TransportError` when the way
+there fails: `LoginNeededError` when it was not even begun, `ConnectionLostError` when it broke off
+and what was asked for may have happened. What a program says of itself is in `Completed`.
 """
 
 from __future__ import annotations
 
+import socket
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path, PurePosixPath
-from typing import NamedTuple, Protocol
+from typing import BinaryIO, NamedTuple, Protocol
 
 
 class Completed(NamedTuple):
@@ -74,6 +76,28 @@ class Transport(Protocol):
 
     def listing(self, folder: PurePosixPath) -> list[str]:
         """Names in `folder` that are UTF-8; [] where there is no such folder."""
+
+    def send(
+        self,
+        argv: Sequence[str],
+        source: Iterable[bytes | memoryview] | BinaryIO,
+        *,
+        stop: threading.Event | None = None,
+    ) -> Completed:
+        """Runs `argv` with a stream as its standard input, as long as that takes: a real file is
+        read from where it stands to its end. Several may run at once. `stop` ends it early, as a
+        ConnectionLostError.
+        """
+
+    def receive(
+        self, argv: Sequence[str], sink: BinaryIO, *, stop: threading.Event | None = None
+    ) -> Completed:
+        """Runs `argv` with its standard output going to `sink`, a real file; `stdout` is b""."""
+
+    def carry(self, sock: socket.socket, host: str, port: int) -> None:
+        """Connects `sock`, which it takes over, with `host:port` as that machine sees it. Returns
+        when the connection stands; bytes then flow both ways, each with its own end. ForwardError.
+        """
 
     def remove_tree(self, folder: PurePosixPath) -> None: ...
 
