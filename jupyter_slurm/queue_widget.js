@@ -128,10 +128,12 @@ function logPanel(model, close) {
   const made = element("section", "log", bar, text);
   made.setAttribute("aria-label", "Log");
   const fill = () => {
+    // Who has scrolled up to read stays there while the job writes on.
+    const atEnd = made.hidden || text.scrollHeight - text.scrollTop - text.clientHeight < 8;
     made.hidden = !model.get("log_of");
     title.textContent = `Log of ${model.get("log_of")}`;
     text.textContent = model.get("log");
-    text.scrollTop = text.scrollHeight;
+    if (atEnd) text.scrollTop = text.scrollHeight;
   };
   return [made, fill];
 }

@@ -7,10 +7,9 @@ what they have to say goes into the widget.
 
 from __future__ import annotations
 
-import re
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -21,18 +20,16 @@ from jupyter_slurm.api import Api
 from jupyter_slurm.card import colour, duration, headline, moment, symbol
 from jupyter_slurm.errors import JupyterSlurmError
 from jupyter_slurm.magics.table import Table
-from jupyter_slurm.wire import ErrorOutput, Job, JobState, Output, QueueEntry, Stream
+from jupyter_slurm.open_log import OpenLog
+from jupyter_slurm.wire import Job, JobState, QueueEntry
 
 _EVERYONE_EVERY_S = 10.0
 _MINE_EVERY_S = 15.0
 """A change is shown at once; this long without one, the times in the rows are made true again."""
 _SHOWN_FOR_S = 75.0
 """A browser says every 30 s that it shows the widget; a closed tab says nothing."""
-_LOG_BYTES = 16_384
 _MOST_ROWS = 500
 _RETRY_S = 10.0
-_ESCAPES = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
-"""What colours a text in a terminal (ECMA-48, control sequences)."""
 
 Row = dict[str, str | bool]
 
@@ -60,8 +57,11 @@ class QueueWidget(anywidget.AnyWidget):
         self._switched = threading.Event()
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
+        self._log: OpenLog | None = None
+        self._log_lock = threading.RLock()
         self.on_msg(self._on_message)
         self.observe(self._on_switch, names="everyone")
+        self.observe(self._on_log_of, names="log_of")
         # ipykernel 7.4 sends a reply to the shell that last sent: a click waits for a busy cell.
         # In its default subshell it is answered at once (ipykernel/comm/comm.py).
         if hasattr(self.comm, "_reply_subshell_for"):
@@ -90,7 +90,7 @@ class QueueWidget(anywidget.AnyWidget):
             case {"do": ("cancel" | "hold" | "release") as verb, "id": str(job_id)}:
                 self._try(lambda: self._steer(verb, job_id), "message")
             case {"do": "log", "id": str(job_id)}:
-                self._try(lambda: self._show_log(job_id), "message")
+                self._try(lambda: self._open_log(job_id), "message")
             case _:
                 pass
 
@@ -106,6 +106,8 @@ class QueueWidget(anywidget.AnyWidget):
                     target=self._keep, name="jupyter-slurm queue", daemon=True
                 )
                 self._thread.start()
+        if self._log is not None:
+            self._log.follow()
 
     def _keep(self) -> None:
         revision = 0
@@ -124,10 +126,13 @@ class QueueWidget(anywidget.AnyWidget):
 
     def _is_shown(self) -> bool:
         with self._lock:
-            shown = time.monotonic() - self._shown_s < _SHOWN_FOR_S
+            shown = self._is_watched()
             if not shown:
                 self._thread = None
             return shown
+
+    def _is_watched(self) -> bool:
+        return time.monotonic() - self._shown_s < _SHOWN_FOR_S
 
     def _refresh(self) -> bool:
         def read() -> None:
@@ -154,14 +159,30 @@ class QueueWidget(anywidget.AnyWidget):
         asked = " and asked to end" if verb == "cancel" and not job.state.final else ""
         self.message = f"Job {job.name} ({job.id}) is {job.state}{asked}."
 
-    def _show_log(self, job_id: str) -> None:
+    def _open_log(self, job_id: str) -> None:
         """The end of it; the whole comes into a cell by `%slurm attach`."""
-        chunk = self._api.logs(job_id, budget_bytes=_LOG_BYTES)
-        job = chunk.job
-        with self.hold_sync():
-            self.log = _text(chunk.outputs) or "It has written nothing yet."
-            self.log_of = f"{job.name} ({job.state}); into a cell: %slurm attach {job_id}"
-            self.message = ""
+        self._close_log()
+        self._log = OpenLog(self._api, job_id, self._show_log, self._is_watched)
+        self.message = ""
+        if self._is_watched():
+            self._log.follow()
+
+    def _show_log(self, log: OpenLog) -> None:
+        with self._log_lock:
+            if log.closed:
+                return
+            with self.hold_sync():
+                self.log, self.log_of = log.text, log.title
+
+    def _on_log_of(self, _change: object) -> None:
+        """The browser closes the panel by emptying its title."""
+        if not self.log_of:
+            self._close_log()
+
+    def _close_log(self) -> None:
+        with self._log_lock:
+            if self._log is not None:
+                self._log.close()
 
     def _try(self, call: Callable[[], None], told: str) -> bool:
         """False, with the reason in the trait `told`, where it did not work."""
@@ -174,21 +195,6 @@ class QueueWidget(anywidget.AnyWidget):
             self.set_trait(told, f"Unexpected: {exc!r}")
             return False
         return True
-
-
-def _text(outputs: Iterable[Output]) -> str:
-    """What they would look like in a terminal, without its colours."""
-    told = ""
-    for output in outputs:
-        match output:
-            case Stream():
-                told += output.text
-            case ErrorOutput():
-                told += "\n".join(output.traceback) + "\n"
-            case _:
-                pass
-    lines = _ESCAPES.sub("", told).split("\n")
-    return "\n".join(line.rstrip("\r").rpartition("\r")[2] for line in lines)
 
 
 def _row_of_job(job: Job, now_s: float) -> Row:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
 from jupyter_slurm.widgets import QueueWidget
+from jupyter_slurm.wire import Stream
 from tests.magics.fake import FakeApi
 from tests.magics.shell import Shell
 
@@ -26,10 +28,15 @@ def click(widget: QueueWidget, do: str, job_id: str = "") -> None:
     widget._handle_custom_msg({"do": do, "id": job_id}, [])
 
 
-def changed(widget: QueueWidget, name: str) -> threading.Event:
-    """Set once the trait changes."""
+def changed(widget: QueueWidget, name: str, text: str = "") -> threading.Event:
+    """Set once the trait changes to something with `text` in it."""
     seen = threading.Event()
-    widget.observe(lambda _: seen.set(), names=name)
+
+    def look(change: Any) -> None:
+        if not text or text in change["new"]:
+            seen.set()
+
+    widget.observe(look, names=name)
     return seen
 
 
@@ -80,6 +87,82 @@ def test_a_log_is_shown_as_a_terminal_would_without_its_colours(
     assert shown[0] == "100%"
     assert shown[-1].startswith("ZeroDivisionError")
     assert "\x1b" not in widget.log
+
+
+def test_an_open_log_goes_on_as_the_job_writes(widget: QueueWidget, api: FakeApi) -> None:
+    job_id = api.jobs()[0].id
+    click(widget, "shown")
+    click(widget, "log", job_id)
+    seen = changed(widget, "log", "more")
+    api.emit(job_id, Stream(name="stdout", text="and more\n"))
+    assert seen.wait(30)
+    assert widget.log.endswith("and more\n")
+    assert widget.log.startswith("hello\n")
+
+
+def test_a_log_that_was_opened_before_anything_was_written_fills(
+    widget: QueueWidget, api: FakeApi, shell: Shell
+) -> None:
+    shell.run("%%slurm --detach --name quiet\nlinger()\nprint('at last')")
+    job_id = api.jobs()[0].id
+    click(widget, "shown")
+    click(widget, "log", job_id)
+    assert widget.log == "It has written nothing yet."
+    filled, ended = changed(widget, "log", "at last"), changed(widget, "log_of", "COMPLETED")
+    api.finish(job_id)
+    assert filled.wait(30)
+    assert ended.wait(30)
+    assert widget.log == "at last\n"
+
+
+def test_a_log_ends_when_it_is_closed_or_another_is_opened(
+    widget: QueueWidget, api: FakeApi, shell: Shell
+) -> None:
+    mine = api.jobs()[0].id
+    shell.run("%%slurm --detach --name other\nprint('of the other')\nlinger()")
+    other = api.jobs()[0].id
+    api.until(lambda a: bool(a.logs(other).outputs))
+    click(widget, "shown")
+    click(widget, "log", mine)
+    click(widget, "log", other)
+    seen = changed(widget, "log", "news")
+    api.emit(mine, Stream(name="stdout", text="of mine\n"))
+    api.emit(other, Stream(name="stdout", text="news of the other\n"))
+    assert seen.wait(30)
+    assert widget.log == "of the other\nnews of the other\n"
+    assert widget._log is not None
+    thread = widget._log.thread
+    assert thread is not None
+    widget.set_state({"log": "", "log_of": ""})
+    api.emit(other, Stream(name="stdout", text="unseen\n"))
+    thread.join(30)
+    assert not thread.is_alive()
+    assert (widget.log, widget.log_of) == ("", "")
+
+
+def test_an_open_log_is_not_followed_while_no_browser_shows_it(
+    widget: QueueWidget, api: FakeApi
+) -> None:
+    job_id = api.jobs()[0].id
+    click(widget, "log", job_id)
+    assert widget._log is not None
+    assert widget._log.thread is None
+    api.emit(job_id, Stream(name="stdout", text="meanwhile\n"))
+    seen = changed(widget, "log", "meanwhile")
+    click(widget, "shown")
+    assert seen.wait(30)
+
+
+def test_an_open_log_keeps_the_end_of_a_chatty_job(widget: QueueWidget, api: FakeApi) -> None:
+    job_id = api.jobs()[0].id
+    click(widget, "shown")
+    click(widget, "log", job_id)
+    seen = changed(widget, "log", "the last")
+    for _ in range(40):
+        api.emit(job_id, Stream(name="stdout", text="x" * 999 + "\n"))
+    api.emit(job_id, Stream(name="stdout", text="the last\n"))
+    assert seen.wait(30)
+    assert len(widget.log) <= 16_384
 
 
 def test_a_click_that_fails_is_told_in_the_widget(widget: QueueWidget) -> None:

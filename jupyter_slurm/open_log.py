@@ -1,0 +1,114 @@
+"""The end of one job's log, kept up to date while somebody looks at it: the queue's log panel.
+
+Knows the Api and text, and no widget: what is to be shown, and whether anybody looks, are calls.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Callable, Iterable
+
+from jupyter_slurm.api import Api
+from jupyter_slurm.errors import JupyterSlurmError, NotFoundError
+from jupyter_slurm.wire import ErrorOutput, Job, Output, Stream
+
+_LOG_BYTES = 16_384
+_WAIT_S = 15.0
+_BETWEEN_CHANGES_S = 0.5
+_RETRY_S = 10.0
+_ESCAPES = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
+"""What colours a text in a terminal (ECMA-48, control sequences)."""
+
+
+class OpenLog:
+    """`show` is called with what there is to see, in the thread of who opens it and then in the
+    log's own; `watched` says whether anybody looks."""
+
+    def __init__(
+        self,
+        api: Api,
+        job_id: str,
+        show: Callable[[OpenLog], None],
+        watched: Callable[[], bool],
+    ) -> None:
+        self.thread: threading.Thread | None = None
+        """While it is followed."""
+        self._api = api
+        self._job_id = job_id
+        self._show = show
+        self._watched = watched
+        self._lock = threading.Lock()
+        self._closed = threading.Event()
+        self._written = ""
+        self._cursor = ""
+        self._ended = False
+        self._job: Job | None = None
+        self._read(0.0)
+
+    @property
+    def text(self) -> str:
+        """What it would look like in a terminal, without its colours."""
+        lines = _ESCAPES.sub("", self._written).split("\n")
+        text = "\n".join(line.rstrip("\r").rpartition("\r")[2] for line in lines)
+        return text or "It has written nothing yet."
+
+    @property
+    def title(self) -> str:
+        job = self._job
+        return f"{job.name} ({job.state}); into a cell: %slurm attach {job.id}" if job else ""
+
+    @property
+    def closed(self) -> bool:
+        return self._closed.is_set()
+
+    def close(self) -> None:
+        """Nothing is shown any more; the thread ends with the call it is at."""
+        self._closed.set()
+
+    def follow(self) -> None:
+        """Goes on in a thread until the job ends, the log is closed or nobody looks."""
+        with self._lock:
+            if self.thread is None and not self._ended and not self.closed:
+                self.thread = threading.Thread(
+                    target=self._keep, name=f"jupyter-slurm log {self._job_id}", daemon=True
+                )
+                self.thread.start()
+
+    def _keep(self) -> None:
+        while self._goes_on():
+            try:
+                self._read(_WAIT_S)
+            except NotFoundError:  # forgotten meanwhile
+                self._ended = True
+            except JupyterSlurmError:  # the rows say that nothing newer is known, and why
+                self._closed.wait(_RETRY_S)
+            else:
+                self._closed.wait(_BETWEEN_CHANGES_S)
+
+    def _goes_on(self) -> bool:
+        with self._lock:
+            goes_on = self._watched() and not self._ended and not self.closed
+            if not goes_on:
+                self.thread = None
+            return goes_on
+
+    def _read(self, wait_s: float) -> None:
+        chunk = self._api.logs(self._job_id, self._cursor, wait_s, _LOG_BYTES)
+        self._written = (self._written + _text(chunk.outputs))[-_LOG_BYTES:]
+        self._cursor, self._job, self._ended = chunk.cursor, chunk.job, chunk.end
+        if not self.closed:
+            self._show(self)
+
+
+def _text(outputs: Iterable[Output]) -> str:
+    told = ""
+    for output in outputs:
+        match output:
+            case Stream():
+                told += output.text
+            case ErrorOutput():
+                told += "\n".join(output.traceback) + "\n"
+            case _:
+                pass
+    return told
