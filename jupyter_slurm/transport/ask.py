@@ -1,0 +1,34 @@
+"""What a login asks of a person, and nothing about how the question reaches them.
+
+Whoever opens a connection passes an `Ask`; secrets go through it and are kept nowhere.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Protocol
+
+from jupyter_slurm.errors import LoginNeededError
+from jupyter_slurm.wire import QuestionKind
+
+
+class Prompt(NamedTuple):
+    kind: QuestionKind
+    host: str
+    """`user@host` of the hop that asks."""
+    text: str
+    """The host's own words, made fit to be shown."""
+    instruction: str = ""
+
+
+class Ask(Protocol):
+    def __call__(self, prompt: Prompt) -> str:
+        """The person's answer. LoginNeededError: nobody is there to answer; LoginError: they
+        would rather not, or took too long."""
+
+
+def nobody(prompt: Prompt) -> str:
+    """For what happens by itself, e.g. coming back after a lost connection."""
+    raise LoginNeededError(
+        f"{prompt.host} asks for an answer that only you can give.",
+        hint="Log in: %slurm connect in a notebook, `jupyter slurm login` in a terminal.",
+    )
