@@ -50,8 +50,9 @@ _log = logging.getLogger(__name__)
 class AgentService(Api, Protocol):
     """What the agent needs of the one that does the work, beside the calls."""
 
-    def live_jobs(self) -> int:
-        """How many jobs must be watched."""
+    def needed(self, quiet_s: float) -> bool:
+        """Whether something would be lost if the agent, of which nobody has asked anything for
+        `quiet_s`, ended now."""
 
     def wake_waiters(self) -> None:
         """Lets every waiting call return now."""
@@ -150,18 +151,19 @@ class Agent:
     async def _check(self) -> None:
         if not self._seat.still_ours():
             self._end("its socket or lock was removed")
-        elif self._is_idle() and not await self._has_live_jobs() and self._is_idle():
+        elif self._is_idle() and not await self._is_needed() and self._is_idle():
             self._end(f"idle for {self._idle_s:.0f} s")
 
     def _is_idle(self) -> bool:
         quiet_s = monotonic() - self._desk.last_request_s
         return not self._desk.in_flight and quiet_s >= self._idle_s
 
-    async def _has_live_jobs(self) -> bool:
+    async def _is_needed(self) -> bool:
+        quiet_s = monotonic() - self._desk.last_request_s
         try:
-            return await self._desk.in_thread(self._service.live_jobs) > 0
-        except Exception:  # noqa: BLE001 - not known: then there may be some
-            _log.exception("counting the live jobs failed")
+            return await self._desk.in_thread(lambda: self._service.needed(quiet_s))
+        except Exception:  # noqa: BLE001 - not known: then it may be
+            _log.exception("whether there is anything left to do could not be found out")
             return True
 
     async def _finish(self) -> bool:

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 from jupyter_slurm import containers
 from jupyter_slurm.containers.images import find_image
-from jupyter_slurm.errors import CommandError, ConfigError, ControllerError
+from jupyter_slurm.errors import CommandError, ControllerError
 from jupyter_slurm.jobs.prepare import Site, image_of, runtime_of
 from jupyter_slurm.profiles import ClusterProfile
 from jupyter_slurm.slurm.fields import SLURM_ENV
@@ -21,23 +22,52 @@ from jupyter_slurm.transport import Completed, TimedOutError, Transport
 from jupyter_slurm.transport.local import LocalTransport
 from jupyter_slurm.wire import JobSpec
 
+if TYPE_CHECKING:
+    from jupyter_slurm.transport.connection import Connection
 
-def open_transport(profile: ClusterProfile) -> Transport:
-    if profile.host is not None:
-        raise ConfigError(
-            f"The cluster {profile.name!r} is on another machine ({profile.host}), and this "
-            "version reaches only the Slurm of this machine.",
-            hint="Use jupyter-slurm where `sbatch` works, e.g. on the login node.",
+
+class Way(NamedTuple):
+    """How a cluster's machine is reached."""
+
+    transport: Transport
+    connection: Connection | None = None
+    """None: it is this machine."""
+
+    @classmethod
+    def to(cls, profile: ClusterProfile, on_change: Callable[[], None]) -> Self:
+        """Nothing is opened yet. `on_change` is called, in any thread, whenever the connection is
+        opened, lost or closed. ConfigError: the ssh configuration."""
+        if profile.host is None:
+            return cls(LocalTransport(path=profile.path, env=profile.env))
+        # paramiko takes 0.15 s to import, which who has no remote cluster need not pay.
+        from jupyter_slurm.transport.connection import Connection  # noqa: PLC0415
+        from jupyter_slurm.transport.ssh import SshTransport  # noqa: PLC0415
+        from jupyter_slurm.transport.ssh_config import route  # noqa: PLC0415
+
+        hops = route(profile.host, user=profile.user, port=profile.port, jump=profile.jump)
+        connection = Connection(hops, name=profile.name, hint=profile.hint, on_change=on_change)
+        return cls(SshTransport(connection, path=profile.path, env=profile.env), connection)
+
+    def leads_to(self, old: ClusterProfile, new: ClusterProfile) -> bool:
+        """Whether this way, made for `old`, does for `new` as well."""
+        return all(
+            getattr(old, name) == getattr(new, name)
+            for name in ("host", "user", "port", "jump", "hint", "path", "env")
         )
-    return LocalTransport(path=profile.path, env=profile.env)
+
+    def close(self) -> None:
+        self.transport.close()
+        if self.connection is not None:
+            self.connection.close()
 
 
 class SlurmCluster:
     """A profile, the way to its machine, and how often each command was run there."""
 
-    def __init__(self, profile: ClusterProfile) -> None:
+    def __init__(self, profile: ClusterProfile, way: Way) -> None:
         self.profile = profile
-        self.transport = open_transport(profile)
+        self.way = way
+        self.transport = way.transport
         self._counts: Counter[str] = Counter()
         self._lock = threading.Lock()
 

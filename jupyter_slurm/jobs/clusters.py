@@ -1,15 +1,20 @@
-"""The clusters that are open: one SlurmCluster and one Watch each, opened when first needed."""
+"""The clusters that are open: one SlurmCluster and one Watch each, opened when first needed.
+
+"Open" is said of our values; the connection to a cluster's machine is opened by who first uses it.
+"""
 
 from __future__ import annotations
 
 import threading
+import time
 
-from jupyter_slurm.errors import JupyterSlurmError
+from jupyter_slurm.errors import ConfigError, JupyterSlurmError
 from jupyter_slurm.jobs.book import Book
-from jupyter_slurm.jobs.cluster import SlurmCluster
+from jupyter_slurm.jobs.cluster import SlurmCluster, Way
+from jupyter_slurm.jobs.logins import Login, Logins
 from jupyter_slurm.jobs.watch import Watch
 from jupyter_slurm.profiles import ProfileFiles
-from jupyter_slurm.wire import Cluster
+from jupyter_slurm.wire import Cluster, Connection, ConnectionState
 
 
 class Clusters:
@@ -19,6 +24,8 @@ class Clusters:
         self._lock = threading.RLock()
         self._open: dict[str, SlurmCluster] = {}
         self._watches: dict[str, Watch] = {}
+        self._began_s = time.time()
+        self.logins = Logins()
 
     def named(self, name: str | None) -> SlurmCluster:
         """None: the default. Opened anew when its profile has changed. NotFoundError,
@@ -26,13 +33,57 @@ class Clusters:
         profile = self._profiles.load().get(name)
         with self._lock:
             known = self._open.get(profile.name)
-            if known is None or known.profile != profile:
-                known = self._open[profile.name] = SlurmCluster(profile)
-                outdated = self._watches.pop(profile.name, None)
-                if outdated is not None:
-                    outdated.close()
-                    self.watch(known).look()
+            if known is not None and known.profile == profile:
+                return known
+            if known is not None and known.way.leads_to(known.profile, profile):
+                way = known.way  # with its login
+            else:
+                way = Way.to(profile, on_change=lambda: self._way_changed(profile.name))
+                if known is not None:
+                    known.way.close()
+            known = self._open[profile.name] = SlurmCluster(profile, way)
+            outdated = self._watches.pop(profile.name, None)
+            if outdated is not None:
+                outdated.close()
+                self.watch(known).look()
             return known
+
+    def _way_changed(self, name: str) -> None:
+        """Called in any thread, whatever it holds: takes no lock of ours but the logins' own."""
+        cluster, watch = self._open.get(name), self._watches.get(name)
+        way = cluster.way.connection if cluster is not None else None
+        if watch is not None and way is not None and way.state is ConnectionState.OPEN:
+            watch.way_opened()
+        self.logins.notify()
+
+    def connection(self, cluster: SlurmCluster, caller: str = "") -> Connection:
+        """As `caller` sees it: with the question, if it is theirs to answer."""
+        login = self.login(cluster)
+        if login is not None:
+            return login.seen_by(caller)
+        return Connection(cluster=cluster.name, state=ConnectionState.LOCAL, since_s=self._began_s)
+
+    def login(self, cluster: SlurmCluster) -> Login | None:
+        """None: the cluster is this machine."""
+        way = cluster.way.connection
+        return None if way is None else self.logins.of(cluster.name, way)
+
+    def connections(self) -> list[Connection]:
+        """Of every cluster; one whose files or ssh configuration are wrong says so."""
+        found = []
+        for profile in self._profiles.load():
+            try:
+                found.append(self.connection(self.named(profile.name)))
+            except ConfigError as exc:
+                found.append(
+                    Connection(
+                        cluster=profile.name,
+                        state=ConnectionState.CLOSED,
+                        since_s=self._began_s,
+                        problem=exc.problem(),
+                    )
+                )
+        return found
 
     def watch(self, cluster: SlurmCluster) -> Watch:
         with self._lock:
@@ -69,7 +120,8 @@ class Clusters:
         }
 
     def close(self) -> None:
-        for watch in self._watches.values():
+        self.logins.close()
+        for watch in list(self._watches.values()):
             watch.close()
         for cluster in self._open.values():
-            cluster.transport.close()
+            cluster.way.close()

@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import time
+from collections import deque
 from pathlib import PurePosixPath
 
-from jupyter_slurm.errors import JobLostError, RequestError
+from jupyter_slurm.errors import (
+    JobLostError,
+    LoginNeededError,
+    RequestError,
+    TransportError,
+)
 from jupyter_slurm.jobs.book import Book
 from jupyter_slurm.jobs.clusters import Clusters
 from jupyter_slurm.jobs.layout import JobDir
@@ -30,7 +36,13 @@ class Delivery:
         deadline_s = time.monotonic() + wait_s
         while True:
             stirs = self._book.stirs
-            job, chunk = self._read_log(job_id, position, budget_bytes)
+            try:
+                job, chunk = self._read_log(job_id, position, budget_bytes)
+            except LoginNeededError:
+                raise  # nothing comes before a person has logged in
+            except TransportError:
+                # The way there is lost for now, which the job's `problem` says: no news.
+                job, chunk = self._book.job(job_id), Chunk(deque(), position, complete=False)
             news = chunk.outputs or chunk.skipped_bytes or job.revision != position.revision
             left_s = deadline_s - time.monotonic()
             if news or job.state.final or left_s <= 0 or self._book.closed:

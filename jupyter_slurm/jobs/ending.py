@@ -9,7 +9,13 @@ import threading
 import time
 from pathlib import PurePosixPath
 
-from jupyter_slurm.errors import CommandError, ControllerError, SignatureError, TransportError
+from jupyter_slurm.errors import (
+    CommandError,
+    ControllerError,
+    FileAccessError,
+    SignatureError,
+    TransportError,
+)
 from jupyter_slurm.jobs.book import Book
 from jupyter_slurm.jobs.cluster import SlurmCluster
 from jupyter_slurm.jobs.layout import JobDir
@@ -95,7 +101,7 @@ class Ending:
     def _tail(self, path: PurePosixPath) -> str:
         try:
             data = self._cluster.transport.read(path) or b""
-        except TransportError:
+        except FileAccessError:
             return ""
         return data[-_TAIL_BYTES:].decode(errors="replace")
 

@@ -42,6 +42,7 @@ from jupyter_slurm.wire import (
     Cluster,
     ClusterInfo,
     CommandOutput,
+    Connection,
     Job,
     JobSpec,
     JobState,
@@ -54,6 +55,8 @@ from jupyter_slurm.wire import (
 _SUBMIT_WAIT_S = 20.0
 """How long a caller waits for sbatch before it gets a job that is SUBMITTING."""
 _JOIN_S = 5.0
+_LOGIN_KEPT_S = 12 * 3600.0
+"""A connection that a person had to answer for is not given up over lunch, nor kept for ever."""
 
 _log = logging.getLogger(__name__)
 
@@ -87,6 +90,12 @@ class Service:
     def live_jobs(self) -> int:
         return len(self._book.live())
 
+    def needed(self, quiet_s: float) -> bool:
+        """Whether something would be lost if this ended now, after `quiet_s` without a call."""
+        if self._clusters.logins.answered_by_a_person() and quiet_s < _LOGIN_KEPT_S:
+            return True
+        return self.live_jobs() > 0
+
     # --- clusters ---
 
     def clusters(self) -> list[Cluster]:
@@ -102,6 +111,34 @@ class Service:
     def doctor(self, cluster: str | None = None) -> list[Check]:
         known = self._clusters.named(cluster)
         return doctor.examine(known.profile, known.run)
+
+    # --- connections ---
+
+    def connect(
+        self, cluster: str | None = None, caller: str = "", wait_s: float = 0.0
+    ) -> Connection:
+        known = self._clusters.named(cluster)
+        login = self._clusters.login(known)
+        if login is None:
+            return self._clusters.connection(known)
+        return login.connect(caller, wait_s)
+
+    def answer(self, question_id: str, text: str | None, wait_s: float = 0.0) -> Connection:
+        login = self._clusters.logins.asking(question_id)
+        if login is None:
+            raise RequestError(
+                "That question is no longer open.", hint="Log in again if a login is still needed."
+            )
+        return login.answer(question_id, text, wait_s)
+
+    def disconnect(self, cluster: str | None = None) -> Connection:
+        known = self._clusters.named(cluster)
+        if known.way.connection is not None:
+            known.way.connection.disconnect()
+        return self._clusters.connection(known)
+
+    def connections(self) -> list[Connection]:
+        return self._clusters.connections()
 
     # --- submission ---
 

@@ -14,7 +14,9 @@ import time
 
 from jupyter_slurm.errors import (
     CommandError,
+    ConnectionLostError,
     ControllerError,
+    FileAccessError,
     JupyterSlurmError,
     NotFoundError,
     RequestError,
@@ -71,10 +73,7 @@ class Pursuit:
                     return
                 pause_s = min(pause_s, self._cluster.profile.lookup_gap_s)
                 self._clear_problem()
-            except ControllerError as exc:
-                self._first_empty_s = None
-                self._trouble(exc)
-            except TransportError as exc:
+            except (ControllerError, TransportError) as exc:
                 self._first_empty_s = None
                 self._trouble(exc)
             self._stop.wait(pause_s)
@@ -112,13 +111,18 @@ class Pursuit:
             submission = prepare(spec, self._cluster.profile, self._dir, site, key)
         except (RequestError, NotFoundError) as exc:
             return self._reject(exc)
-        self._book.note(self._id, sbatch_calls=record.sbatch_calls + 1)
+        calls = record.sbatch_calls
+        self._book.note(self._id, sbatch_calls=calls + 1)
         argv = ["sh", "-c", _SUBMIT_SH, "submit", *submission.sbatch]
         try:
             done = self._cluster.deliver(self._dir.path, submission.files, argv)
-        except TransportError as exc:
-            # The files could not be put there, so sbatch was not called.
+        except FileAccessError as exc:  # sbatch was not called
             return self._reject(SubmitError(exc.message, hint=exc.hint, detail=exc.detail))
+        except ConnectionLostError:  # it may have been
+            raise
+        except TransportError:  # nothing was begun
+            self._book.note(self._id, sbatch_calls=calls)
+            raise
         return self._judge(done)
 
     def _judge(self, done: Completed) -> bool:

@@ -72,6 +72,12 @@ class Watch:
         self._asked.set()
         self.look()
 
+    def way_opened(self) -> None:
+        """The connection is there again: what was waited for may have happened meanwhile."""
+        self._asked.set()
+        self._files_wake.set()
+        self._queue_wake.set()
+
     def close(self) -> None:
         with self._lock:
             self._stop.set()
@@ -100,6 +106,7 @@ class Watch:
 
     def _watch_files(self) -> None:
         sizes: dict[PurePosixPath, int] = {}
+        errors = 0
         while not self._stop.is_set():
             wanted = self._files_wanted()
             sizes = {path: sizes.get(path, 0) for path in wanted}
@@ -107,14 +114,21 @@ class Watch:
                 self._files_wake.wait()
                 self._files_wake.clear()
                 continue
-            found = self._cluster.transport.grown(
-                sizes, wait_s=_FILES_WAIT_S, wake=self._files_wake
-            )
-            self._files_wake.clear()
-            sizes.update(found)
-            for path in found:
-                job_id, seen = wanted[path]
-                seen(job_id, path)
+            try:
+                found = self._cluster.transport.grown(
+                    sizes, wait_s=_FILES_WAIT_S, wake=self._files_wake
+                )
+                self._files_wake.clear()
+                for path, size in found.items():
+                    job_id, seen = wanted[path]
+                    seen(job_id, path)
+                    sizes[path] = size
+            except TransportError as exc:
+                errors += 1
+                self._silent([r.job for r in self._book.live(self._cluster.name)], exc)
+                self._files_wake.wait(self._backed_off_s(errors))
+                continue
+            errors = 0
             if found:
                 self._book.nudge()
 
@@ -196,7 +210,7 @@ class Watch:
         interval_s = self._cluster.profile.poll_s
         quiet_s = time.monotonic() - self._stirred_s
         if errors:
-            interval_s = min(interval_s * 2**errors, _BACK_OFF_LONGEST_S)
+            interval_s = self._backed_off_s(errors)
         elif quiet_s > _OLD_S:
             interval_s *= _OLD_FACTOR
         elif quiet_s > _YOUNG_S:
@@ -207,6 +221,9 @@ class Watch:
             self._queue_wake.wait(max(0.0, interval_s - self._cluster.profile.poll_s))
         self._asked.clear()
         self._queue_wake.clear()
+
+    def _backed_off_s(self, errors: int) -> float:
+        return min(self._cluster.profile.poll_s * 2.0**errors, _BACK_OFF_LONGEST_S)
 
     def _silent(self, jobs: list[Job], error: JupyterSlurmError) -> None:
         now_s = time.time()
@@ -311,6 +328,9 @@ class Watch:
         try:
             if Ending(self._book, self._cluster, job, row, self._stop).run():
                 self._complete_usage(self._book.job(job.id))
+        except TransportError as exc:  # the way there broke off; the end stays to be found out
+            self._silent([job], exc)
+            self._stop.wait(self._cluster.profile.poll_s)
         except Exception:  # noqa: BLE001 (a worker never dies silently)
             _log.exception("how %s ended could not be found out; it is tried again", job.id)
             self._stop.wait(self._cluster.profile.poll_s)

@@ -51,8 +51,8 @@ class MemoryService:
         self._woken = False
 
     # --- what the agent needs beside Api ---
-    def live_jobs(self) -> int:
-        return self._live
+    def needed(self, quiet_s: float) -> bool:
+        return self._live > 0
 
     def wake_waiters(self) -> None:
         with self._changed:

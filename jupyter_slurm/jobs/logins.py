@@ -1,0 +1,275 @@
+"""One login for everybody: whom its questions go to, and what became of it.
+
+Knows who asks and who answers; how a login is done is in `transport/`. A login runs in a thread of
+its own, so that no call waits for a person; answers are handed to it and kept nowhere.
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+import threading
+import time
+from typing import Protocol
+
+from jupyter_slurm.errors import JupyterSlurmError, LoginError, TransportError
+from jupyter_slurm.transport.ask import Ask, Prompt
+from jupyter_slurm.wire import Connection, ConnectionState, Problem, Question
+
+_OFFERED_TO_OTHERS_S = 30.0
+_LONGEST_THOUGHT_S = 600.0
+"""A question nobody has answered by then ends the login. The host's own patience is shorter as a
+rule (LoginGraceTime, 120 s, sshd_config(5))."""
+_JOIN_S = 5.0
+
+_log = logging.getLogger(__name__)
+
+
+class Way(Protocol):
+    """What a Login needs of a `transport.connection.Connection`."""
+
+    @property
+    def state(self) -> ConnectionState: ...
+
+    @property
+    def since_s(self) -> float: ...
+
+    @property
+    def problem(self) -> Problem | None: ...
+
+    @property
+    def hosts(self) -> tuple[str, ...]: ...
+
+    @property
+    def round_trip_s(self) -> float | None: ...
+
+    @property
+    def via_openssh(self) -> bool: ...
+
+    def open(self, ask: Ask) -> None: ...
+
+
+class _Attempt:
+    """One try to log in. Its fields change under the lock of its Login."""
+
+    def __init__(self, caller: str) -> None:
+        self.began_s = time.time()
+        self.asked = caller
+        """Who gets the questions."""
+        self.callers = {caller}
+        """Who is yet to hear how it ended."""
+        self.question: Question | None = None
+        self.question_since_s = 0.0
+        self.answer: str | None = None
+        self.ended = False
+        self.error: JupyterSlurmError | None = None
+
+
+class Login:
+    """The login of one cluster. `answered` says whether a person had to answer for it."""
+
+    def __init__(self, cluster: str, way: Way) -> None:
+        self._cluster = cluster
+        self._way = way
+        self._changed = threading.Condition()
+        self._attempt: _Attempt | None = None
+        self._thread: threading.Thread | None = None
+        self._closed = False
+        self.answered = False
+
+    def connect(self, caller: str, wait_s: float) -> Connection:
+        """As `Api.connect`."""
+        with self._changed:
+            attempt = self._joined(caller)
+            if attempt is None:
+                return self._seen_by(caller)
+        return self._follow(attempt, caller, wait_s)
+
+    def answer(self, question_id: str, text: str | None, wait_s: float) -> Connection:
+        """As `Api.answer`. Who answers gets the next question too, whoever was asked first."""
+        with self._changed:
+            attempt = self._attempt
+            question = attempt.question if attempt else None
+            if attempt is None or question is None or question.id != question_id:
+                return self._seen_by(attempt.asked if attempt else "")
+            attempt.answer, attempt.question = text, None
+            self._changed.notify_all()
+        return self._follow(attempt, attempt.asked, wait_s)
+
+    def asks(self, question_id: str) -> bool:
+        with self._changed:
+            question = self._attempt.question if self._attempt else None
+            return question is not None and question.id == question_id
+
+    def seen_by(self, caller: str) -> Connection:
+        with self._changed:
+            return self._seen_by(caller)
+
+    def notify(self) -> None:
+        """The way has changed: who waits looks again."""
+        with self._changed:
+            self._changed.notify_all()
+
+    def close(self) -> None:
+        """Ends a login that is under way, as if the person had declined."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+        if self._thread is not None:
+            self._thread.join(timeout=_JOIN_S)
+
+    # --- the caller's side; the lock is held where no `with` is seen ---
+
+    def _joined(self, caller: str) -> _Attempt | None:
+        """The login under way, the one whose end this caller has not heard of, or a new one; None:
+        there is no need."""
+        attempt = self._attempt
+        if attempt is not None and (not attempt.ended or caller in attempt.callers):
+            attempt.callers.add(caller)
+            return attempt
+        if self._way.state is ConnectionState.OPEN:
+            return None
+        attempt = self._attempt = _Attempt(caller)
+        self._thread = threading.Thread(
+            target=self._run, args=(attempt,), name=f"login on {self._cluster}", daemon=True
+        )
+        self._thread.start()
+        return attempt
+
+    def _follow(self, attempt: _Attempt, caller: str, wait_s: float) -> Connection:
+        deadline_s = time.monotonic() + wait_s
+        with self._changed:
+            while not attempt.ended and self._question_for(caller) is None and not self._closed:
+                left_s = deadline_s - time.monotonic()
+                if left_s <= 0:
+                    break
+                # A question becomes this caller's when it has lain for long: nobody notifies then.
+                self._changed.wait(min(left_s, 1.0))
+            if attempt.ended:
+                attempt.callers.discard(caller)
+                if attempt.error is not None:
+                    raise attempt.error
+            return self._seen_by(caller)
+
+    def _question_for(self, caller: str) -> Question | None:
+        attempt = self._attempt
+        if attempt is None or attempt.question is None:
+            return None
+        lain_s = time.monotonic() - attempt.question_since_s
+        mine = attempt.asked == caller or lain_s > _OFFERED_TO_OTHERS_S
+        return attempt.question if mine else None
+
+    def _seen_by(self, caller: str) -> Connection:
+        attempt, way = self._attempt, self._way
+        state, since_s = way.state, way.since_s
+        if attempt is not None and not attempt.ended and state is not ConnectionState.OPEN:
+            asking = attempt.question is not None
+            state = ConnectionState.ASKING if asking else ConnectionState.CONNECTING
+            since_s = attempt.began_s
+        return Connection(
+            cluster=self._cluster,
+            state=state,
+            since_s=since_s,
+            hosts=way.hosts,
+            question=self._question_for(caller),
+            problem=way.problem,
+            round_trip_s=way.round_trip_s,
+            via_openssh=way.via_openssh,
+        )
+
+    # --- the login's own thread ---
+
+    def _run(self, attempt: _Attempt) -> None:
+        answered = False
+
+        def ask(prompt: Prompt) -> str:
+            nonlocal answered
+            answer = self._ask(attempt, prompt)
+            answered = True
+            return answer
+
+        error: JupyterSlurmError | None = None
+        try:
+            self._way.open(ask)
+        except JupyterSlurmError as exc:
+            error = exc
+        except Exception as exc:  # noqa: BLE001 (a worker never dies silently)
+            _log.exception("the login on %s stumbled", self._cluster)
+            error = TransportError(f"The login stumbled over a fault of ours: {exc!r}.")
+        with self._changed:
+            attempt.ended, attempt.error, attempt.question = True, error, None
+            if error is None and answered:
+                self.answered = True
+            self._changed.notify_all()
+
+    def _ask(self, attempt: _Attempt, prompt: Prompt) -> str:
+        deadline_s = time.monotonic() + _LONGEST_THOUGHT_S
+        with self._changed:
+            attempt.answer = None
+            question = attempt.question = Question(
+                id=secrets.token_hex(8),
+                cluster=self._cluster,
+                host=prompt.host,
+                kind=prompt.kind,
+                prompt=prompt.text,
+                instruction=prompt.instruction,
+            )
+            attempt.question_since_s = time.monotonic()
+            self._changed.notify_all()
+            self._changed.wait_for(
+                lambda: attempt.question is not question or self._closed,
+                deadline_s - time.monotonic(),
+            )
+            unanswered = attempt.question is question
+            attempt.question = None
+            answer, attempt.answer = attempt.answer, None
+        if unanswered:
+            raise LoginError(f"Nobody has answered {prompt.host}.", hint="Log in again.")
+        if answer is None:
+            raise LoginError(
+                f"The login on {prompt.host} was broken off.", hint="Nothing was done."
+            )
+        return answer
+
+
+class Logins:
+    """The logins of all clusters that are reached over a connection."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._logins: dict[str, tuple[Way, Login]] = {}
+
+    def of(self, cluster: str, way: Way) -> Login:
+        """The one of this way; a new way (the profile has changed) has a login of its own."""
+        with self._lock:
+            known = self._logins.get(cluster)
+            if known is not None and known[0] is way:
+                return known[1]
+            login = Login(cluster, way)
+            self._logins[cluster] = (way, login)
+        if known is not None:
+            known[1].close()
+        return login
+
+    def asking(self, question_id: str) -> Login | None:
+        with self._lock:
+            logins = [login for _, login in self._logins.values()]
+        return next((login for login in logins if login.asks(question_id)), None)
+
+    def notify(self) -> None:
+        with self._lock:
+            logins = [login for _, login in self._logins.values()]
+        for login in logins:
+            login.notify()
+
+    def answered_by_a_person(self) -> bool:
+        """Whether an open connection would need a person if it were lost."""
+        with self._lock:
+            known = list(self._logins.values())
+        return any(login.answered and way.state is ConnectionState.OPEN for way, login in known)
+
+    def close(self) -> None:
+        with self._lock:
+            logins = [login for _, login in self._logins.values()]
+        for login in logins:
+            login.close()
