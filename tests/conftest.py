@@ -2,7 +2,12 @@
 
 import signal
 
-pytest_plugins = ("tests.cluster.plugin", "tests.cluster.image", "tests.agent.plugin")
+pytest_plugins = (
+    "tests.cluster.plugin",
+    "tests.cluster.image",
+    "tests.agent.plugin",
+    "tests.ssh.plugin",
+)
 
 # Started in the background, a shell's children ignore Ctrl-C, and what is ignored is inherited by
 # every program that a test starts to interrupt it.

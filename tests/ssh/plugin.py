@@ -1,0 +1,101 @@
+"""Real sshds for tests: `sshd`, one for each pytest process, `make_sshd`, and slow lines to them.
+
+Use `sshd` for everything that leaves it as it was. As root it serves a user made for it, whose home
+may be changed; else it serves, as an sshd without root must, whoever runs the tests.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Protocol
+
+import pytest
+
+from tests.ssh.accounts import Account, make_account, make_folder, oneself
+from tests.ssh.kept import Keeper, keeping
+from tests.ssh.slow_line import SlowLine, lay
+from tests.ssh.sshd import Sshd
+
+
+class MakeSshd(Protocol):
+    def __call__(
+        self, *lines: str, shell: str | None = None, account: Account | None = None
+    ) -> Sshd:
+        """A running sshd of the test's own with `lines` in its sshd_config(5); as root for a new
+        user with the login shell `shell`, or for the user `account`."""
+
+
+class Delayed(Protocol):
+    def __call__(self, port: int, one_way_s: float, bytes_per_s: float | None = None) -> SlowLine:
+        """A slow line to `port` of this machine."""
+
+
+@pytest.fixture(scope="session")
+def ssh_keeper() -> Iterator[Keeper]:
+    with keeping() as keeper:
+        yield keeper
+
+
+@pytest.fixture(scope="session")
+def ssh_folder(ssh_keeper: Keeper) -> Path:
+    """Below it is everything of this pytest process that has to do with SSH."""
+    return make_folder(ssh_keeper, "ssh-")
+
+
+@pytest.fixture(scope="session")
+def sshd(ssh_keeper: Keeper, ssh_folder: Path) -> Sshd:
+    """The sshd that tests share."""
+    account = make_account(ssh_keeper, ssh_folder) if os.geteuid() == 0 else oneself()
+    return _running(ssh_keeper, ssh_folder / "shared", account, ())
+
+
+@pytest.fixture
+def make_sshd(
+    ssh_keeper: Keeper, ssh_folder: Path, request: pytest.FixtureRequest
+) -> Iterator[MakeSshd]:
+    made: list[Sshd] = []
+
+    def make(*lines: str, shell: str | None = None, account: Account | None = None) -> Sshd:
+        if account is None:
+            account = _account(ssh_keeper, ssh_folder, request, shell)
+        folder = ssh_folder / f"sshd-{next(_NUMBERS)}"
+        made.append(_running(ssh_keeper, folder, account, lines))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.stop()
+
+
+@pytest.fixture
+def delayed(ssh_keeper: Keeper, ssh_folder: Path) -> Delayed:
+    def make(port: int, one_way_s: float, bytes_per_s: float | None = None) -> SlowLine:
+        return lay(ssh_keeper, ssh_folder, port, one_way_s, bytes_per_s)
+
+    return make
+
+
+_NUMBERS = itertools.count(1)
+
+
+def _running(keeper: Keeper, folder: Path, account: Account, lines: tuple[str, ...]) -> Sshd:
+    folder.mkdir(mode=0o711)
+    sshd = Sshd(keeper, folder, account, lines)
+    sshd.start()
+    return sshd
+
+
+def _account(
+    keeper: Keeper, folder: Path, request: pytest.FixtureRequest, shell: str | None
+) -> Account:
+    if os.geteuid() == 0:
+        if shell is not None:
+            return make_account(keeper, folder, shell)
+        shared: Sshd = request.getfixturevalue("sshd")
+        return shared.account
+    if shell is not None:
+        pytest.skip("Only root can make users with other login shells.")
+    return oneself()

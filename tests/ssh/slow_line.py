@@ -1,0 +1,53 @@
+"""`delay.py` as a process that tests steer."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.ssh.kept import Keeper
+
+PROGRAM = Path(__file__).with_name("delay.py")
+
+
+@dataclass(frozen=True)
+class SlowLine:
+    """A line to a port of 127.0.0.1 by way of `port`, which is on 127.0.0.1 too."""
+
+    port: int
+    pid: int
+
+    def freeze(self) -> None:
+        """Nothing passes and nobody is told, as when a cable is pulled out."""
+        os.kill(self.pid, signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        """All that was held passes."""
+        os.kill(self.pid, signal.SIGCONT)
+
+    def cut(self) -> None:
+        """Resets every connection; new ones may come."""
+        os.kill(self.pid, signal.SIGUSR1)
+
+
+def lay(
+    keeper: Keeper,
+    folder: Path,
+    port: int,
+    one_way_s: float,
+    bytes_per_s: float | None = None,
+    host: str = "127.0.0.1",
+) -> SlowLine:
+    log = folder / f"line-{time.monotonic_ns()}.log"
+    argv = [sys.executable, str(PROGRAM), "0", host, str(port), str(one_way_s)]
+    pid = keeper.start(argv + ([] if bytes_per_s is None else [str(bytes_per_s)]), log)
+    deadline_s = time.monotonic() + 20
+    while not (said := log.read_text() if log.exists() else "").endswith("\n"):
+        assert time.monotonic() < deadline_s, "the line is not there"
+        time.sleep(0.01)
+    assert said.strip().isdigit(), said
+    return SlowLine(int(said), pid)

@@ -1,0 +1,282 @@
+"""A real sshd on this machine, and what a client needs to reach it."""
+
+from __future__ import annotations
+
+import os
+import random
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import psutil
+
+from tests.ssh.accounts import Account
+from tests.ssh.kept import Keeper
+
+if TYPE_CHECKING:
+    from jupyter_slurm.transport.ssh_config import Hop
+
+_PORTS = range(10_000, 20_000)  # below Linux's range for outgoing connections
+_PATIENCE_S = 20.0
+PROGRAM = shutil.which("sshd", path="/usr/sbin:/usr/local/sbin:/sbin:/usr/bin") or "/usr/sbin/sshd"
+
+
+@dataclass(frozen=True)
+class Client:
+    """A home for clients: their key and their `.ssh`. `folder` is what they see as HOME."""
+
+    folder: Path
+
+    @classmethod
+    def make(cls, folder: Path) -> Client:
+        (folder / ".ssh").mkdir(mode=0o700, parents=True)
+        client = cls(folder)
+        make_key(client.key)
+        client.known_hosts.touch(mode=0o600)
+        client.config.touch(mode=0o600)
+        return client
+
+    @property
+    def key(self) -> Path:
+        return self.folder / ".ssh" / "id_ed25519"
+
+    @property
+    def known_hosts(self) -> Path:
+        return self.folder / ".ssh" / "known_hosts"
+
+    @property
+    def config(self) -> Path:
+        return self.folder / ".ssh" / "config"
+
+    @property
+    def env(self) -> dict[str, str]:
+        """The environment of a program that shall take this for the user's home."""
+        ours = {key: text for key, text in os.environ.items() if not key.startswith("SSH_")}
+        return ours | {"HOME": str(self.folder)}
+
+
+@dataclass
+class Sshd:
+    """An sshd and a client of its own. Made stopped: see `start`.
+
+    `lines` go before everything else in sshd_config(5), where the first value wins; from the first
+    `Match` on they go to its end. `prefix` is put before sshd's own command line.
+    """
+
+    keeper: Keeper
+    folder: Path
+    account: Account
+    lines: Sequence[str] = ()
+    host: str = "127.0.0.1"
+    port: int = 0
+    prefix: tuple[str, ...] = ()
+    program: str = PROGRAM
+    client: Client = field(init=False)
+    pid: int = field(default=0, init=False)
+
+    def __post_init__(self) -> None:
+        self.client = Client.make(self.folder / "client")
+        for kind in ("ed25519", "ecdsa"):
+            make_key(self.folder / f"host_{kind}", kind)
+        shutil.copy(self.client.key.with_suffix(".pub"), self.folder / "authorized_keys")
+        (self.folder / "authorized_keys").chmod(0o644)  # sshd reads it as the user who logs in
+
+    @property
+    def user(self) -> str:
+        return self.account.name
+
+    @property
+    def key(self) -> Path:
+        return self.client.key
+
+    @property
+    def known_hosts(self) -> Path:
+        return self.client.known_hosts
+
+    @property
+    def config(self) -> Path:
+        """For `ssh -F`; any host's name leads here, `alias` says it best."""
+        return self.client.config
+
+    @property
+    def env(self) -> dict[str, str]:
+        return self.client.env
+
+    @property
+    def alias(self) -> str:
+        return f"sshd-{self.port}"
+
+    def host_keys(self) -> list[str]:
+        """As in known_hosts(5), without names."""
+        files = sorted(self.folder.glob("host_*.pub"))
+        return [" ".join(file.read_text().split()[:2]) for file in files]
+
+    def stanza(self, alias: str, *lines: str) -> str:
+        """What ssh_config(5) says of this host, for one with others in it."""
+        settings = (
+            f"HostName {self.host}",
+            f"Port {self.port}",
+            f"User {self.user}",
+            f"IdentityFile {self.key}",
+            "IdentitiesOnly yes",
+            "IdentityAgent none",
+            f"UserKnownHostsFile {self.known_hosts}",
+            "GlobalKnownHostsFile /dev/null",
+            "StrictHostKeyChecking yes",
+        )
+        return "\n  ".join((f"Host {alias}", *lines, *settings)) + "\n"
+
+    def hop(self, **changes: Any) -> Hop:
+        """The way here, as `ssh_config.route` would give it."""
+        from jupyter_slurm.transport.ssh_config import Hop  # noqa: PLC0415
+
+        hop = Hop(
+            alias=self.alias,
+            host=self.host,
+            port=self.port,
+            user=self.user,
+            identity_files=(self.key,),
+            certificate_files=(),
+            identities_only=True,
+            identity_agent=None,
+            known_hosts=(self.known_hosts,),
+            host_key_alias=None,
+            strict="yes",
+            hash_known_hosts=False,
+            proxy_command=None,
+            control_path=None,
+            connect_timeout_s=20.0,
+            alive_interval_s=15.0,
+            alive_count=3,
+            remarks=(),
+        )
+        return replace(hop, **changes)
+
+    # --- its life ---
+
+    def start(self) -> None:
+        """Returns when it listens, the first time on a port of its own choice."""
+        while not self._start(self.port or free_port(self.host)):
+            assert not self.port, f"port {self.port} is taken\n{self.log()}"
+        self.known_hosts.write_text(
+            "".join(f"[{self.host}]:{self.port} {key}\n" for key in self.host_keys())
+        )
+        self.config.write_text(self.stanza("*"))
+
+    def stop(self) -> None:
+        """The listener and every session end, as when the machine is switched off."""
+        sessions = self.processes()
+        self.stop_listening()
+        _end(sessions)
+
+    def stop_listening(self) -> None:
+        """New connections are refused; those that stand go on."""
+        if self.pid:
+            _end([psutil.Process(self.pid)])
+            self.pid = 0
+
+    def restart(self) -> None:
+        self.stop()
+        self.start()
+
+    def kill_sessions(self) -> None:
+        """Connections break off, and new ones may come."""
+        _end(self.processes())
+
+    def log(self) -> str:
+        """Everything it has said, at LogLevel VERBOSE."""
+        path = self.folder / "sshd.log"
+        return path.read_text(errors="replace") if path.exists() else ""
+
+    def logins(self) -> int:
+        """How often somebody has logged in."""
+        return len(re.findall(r"^Accepted \S+ for ", self.log(), re.MULTILINE))
+
+    def pids(self) -> list[int]:
+        """One process for each connection."""
+        return [one.pid for one in psutil.Process(self.pid).children()] if self.pid else []
+
+    def processes(self) -> list[psutil.Process]:
+        """The connections' processes with all that they run (less what has detached itself)."""
+        return psutil.Process(self.pid).children(recursive=True) if self.pid else []
+
+    # --- how ---
+
+    def _start(self, port: int) -> bool:
+        """False: the port is taken."""
+        conf = self.folder / "sshd_config"
+        conf.write_text(self._conf(port))
+        before = len(self.log())
+        if os.geteuid() == 0:
+            Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)  # of the package's service
+        argv = [*self.prefix, self.program, "-D", "-e", "-f", str(conf)]
+        self.pid = self.keeper.start(argv, self.folder / "sshd.log")
+        deadline_s = time.monotonic() + _PATIENCE_S
+        while f"Server listening on {self.host} port {port}" not in (said := self.log()[before:]):
+            if "Cannot bind any address" in said:
+                self.pid = 0
+                return False
+            ended = not psutil.pid_exists(self.pid)
+            assert not ended, f"sshd ended\n{said}"
+            assert time.monotonic() < deadline_s, f"sshd does not listen\n{said}"
+            time.sleep(0.01)
+        self.port = port
+        return True
+
+    def _conf(self, port: int) -> str:
+        lines = list(self.lines)
+        match = next((i for i, line in enumerate(lines) if line.startswith("Match")), len(lines))
+        base = [
+            f"ListenAddress {self.host}",
+            f"Port {port}",
+            *(f"HostKey {self.folder / name}" for name in ("host_ed25519", "host_ecdsa")),
+            f"AuthorizedKeysFile {self.folder}/authorized_keys",
+            "PidFile none",
+            "LogLevel VERBOSE",
+            "StrictModes no",
+            "UsePAM no",
+            "UseDNS no",
+            "PasswordAuthentication no",
+            "KbdInteractiveAuthentication no",
+            "PermitRootLogin yes",
+            "PrintLastLog no",
+            "PrintMotd no",
+            "MaxStartups 300",
+            "Subsystem sftp internal-sftp",
+        ]
+        return "\n".join([*lines[:match], *base, *lines[match:]]) + "\n"
+
+
+def make_key(path: Path, kind: str = "ed25519", passphrase: str = "") -> Path:
+    argv = ["ssh-keygen", "-q", "-t", kind, "-N", passphrase, "-C", "test", "-f", str(path)]
+    subprocess.run(argv, check=True, stdin=subprocess.DEVNULL)
+    return path
+
+
+def free_port(host: str = "127.0.0.1") -> int:
+    """One that nobody listens on now."""
+    while True:
+        port = random.choice(_PORTS)
+        with socket.socket() as probe:
+            try:
+                probe.bind((host, port))
+            except OSError:
+                continue
+            return port
+
+
+def _end(processes: list[psutil.Process]) -> None:
+    for one in processes:
+        try:
+            one.send_signal(signal.SIGKILL)
+        except psutil.NoSuchProcess:
+            continue
+    _, alive = psutil.wait_procs(processes, timeout=_PATIENCE_S)
+    assert not alive, f"do not end: {alive}"
