@@ -22,12 +22,15 @@ from jupyter_slurm.wire import (
     Cluster,
     ClusterInfo,
     CommandOutput,
+    Connection,
     Job,
     JobSpec,
     LogChunk,
     Preview,
     QueueEntry,
     Result,
+    Transfer,
+    Tunnel,
 )
 
 _P = ParamSpec("_P")
@@ -35,9 +38,12 @@ _R = TypeVar("_R")
 
 _ANSWER_S = 60.0
 _SLOW_ANSWER_S = 240.0
-"""How long an answer may take beyond the wait that was asked for. Calls that move files, or may ask
-the cluster several things, get the longer time."""
-_SLOW = frozenset({"submit", "doctor", "cluster_info", "command", "requeue", "forget"})
+"""How long an answer may take beyond the wait that was asked for. Calls that move files, open a way
+there, or may ask the cluster several things, get the longer time."""
+_SLOW = frozenset(
+    "submit doctor cluster_info command requeue forget connect answer disconnect forward "
+    "close_tunnel push pull fetch".split()
+)
 
 
 def connect() -> AgentClient:
@@ -94,6 +100,66 @@ class AgentClient:
 
     def doctor(self, cluster: str | None = None) -> list[Check]:
         return self._call(Api.doctor, cluster)
+
+    # --- connections ---
+    def connect(
+        self, cluster: str | None = None, caller: str = "", wait_s: float = 0.0
+    ) -> Connection:
+        return self._call(Api.connect, cluster, caller, wait_s)
+
+    def answer(self, question_id: str, text: str | None, wait_s: float = 0.0) -> Connection:
+        return self._call(Api.answer, question_id, text, wait_s)
+
+    def disconnect(self, cluster: str | None = None) -> Connection:
+        return self._call(Api.disconnect, cluster)
+
+    def connections(self) -> list[Connection]:
+        return self._call(Api.connections)
+
+    # --- tunnels ---
+    def forward(
+        self,
+        host: str,
+        port: int,
+        cluster: str | None = None,
+        job_id: str | None = None,
+        local_port: int = 0,
+    ) -> Tunnel:
+        return self._call(Api.forward, host, port, cluster, job_id, local_port)
+
+    def tunnels(self) -> list[Tunnel]:
+        return self._call(Api.tunnels)
+
+    def close_tunnel(self, tunnel_id: str) -> None:
+        self._call(Api.close_tunnel, tunnel_id)
+
+    # --- files ---
+    def push(
+        self,
+        local: str,
+        remote: str,
+        cluster: str | None = None,
+        exclude: tuple[str, ...] = (),
+    ) -> Transfer:
+        return self._call(Api.push, local, remote, cluster, exclude)
+
+    def pull(
+        self,
+        remote: str,
+        local: str,
+        cluster: str | None = None,
+        exclude: tuple[str, ...] = (),
+    ) -> Transfer:
+        return self._call(Api.pull, remote, local, cluster, exclude)
+
+    def fetch(self, job_id: str) -> Transfer:
+        return self._call(Api.fetch, job_id)
+
+    def transfer(self, transfer_id: str, wait_s: float = 0.0) -> Transfer:
+        return self._call(Api.transfer, transfer_id, wait_s)
+
+    def stop_transfer(self, transfer_id: str) -> Transfer:
+        return self._call(Api.stop_transfer, transfer_id)
 
     # --- jobs ---
     def submit(self, spec: JobSpec) -> Job:

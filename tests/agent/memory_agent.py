@@ -11,11 +11,18 @@ import sys
 import threading
 import time
 from pathlib import Path
+from typing import Literal
 
 import msgspec
 
 from jupyter_slurm.agent.__main__ import main
-from jupyter_slurm.errors import ConfigError, NotFoundError, RequestError, SubmitError
+from jupyter_slurm.errors import (
+    ConfigError,
+    ForwardError,
+    NotFoundError,
+    RequestError,
+    SubmitError,
+)
 from jupyter_slurm.wire import (
     AgentStatus,
     Changes,
@@ -23,6 +30,8 @@ from jupyter_slurm.wire import (
     Cluster,
     ClusterInfo,
     CommandOutput,
+    Connection,
+    ConnectionState,
     Job,
     JobSpec,
     JobState,
@@ -31,6 +40,9 @@ from jupyter_slurm.wire import (
     QueueEntry,
     Result,
     Stream,
+    Transfer,
+    TransferState,
+    Tunnel,
 )
 
 SCRIPT = Path(__file__)
@@ -77,6 +89,66 @@ class MemoryService:
 
     def doctor(self, cluster: str | None = None) -> list[Check]:
         return [Check(ok=None, sentence=f"{cluster} is in memory.")]
+
+    # --- connections: the cluster is this process ---
+    def connect(
+        self, cluster: str | None = None, caller: str = "", wait_s: float = 0.0
+    ) -> Connection:
+        return Connection(cluster=cluster or "here", state=ConnectionState.LOCAL, since_s=0.0)
+
+    def answer(self, question_id: str, text: str | None, wait_s: float = 0.0) -> Connection:
+        return self.connect()
+
+    def disconnect(self, cluster: str | None = None) -> Connection:
+        return self.connect(cluster)
+
+    def connections(self) -> list[Connection]:
+        return [self.connect()]
+
+    # --- tunnels ---
+    def forward(
+        self,
+        host: str,
+        port: int,
+        cluster: str | None = None,
+        job_id: str | None = None,
+        local_port: int = 0,
+    ) -> Tunnel:
+        raise ForwardError(f"{host}:{port} cannot be reached from memory.")
+
+    def tunnels(self) -> list[Tunnel]:
+        return []
+
+    def close_tunnel(self, tunnel_id: str) -> None:
+        raise NotFoundError(f"There is no tunnel {tunnel_id}.")
+
+    # --- files: nothing is ever to be sent ---
+    def push(
+        self,
+        local: str,
+        remote: str,
+        cluster: str | None = None,
+        exclude: tuple[str, ...] = (),
+    ) -> Transfer:
+        return _sent("push", local, remote)
+
+    def pull(
+        self,
+        remote: str,
+        local: str,
+        cluster: str | None = None,
+        exclude: tuple[str, ...] = (),
+    ) -> Transfer:
+        return _sent("pull", local, remote)
+
+    def fetch(self, job_id: str) -> Transfer:
+        return _sent("pull", "/", f"/{self.job(job_id).id}")
+
+    def transfer(self, transfer_id: str, wait_s: float = 0.0) -> Transfer:
+        return _sent("push", "/", "/")
+
+    def stop_transfer(self, transfer_id: str) -> Transfer:
+        return _sent("push", "/", "/")
 
     # --- jobs ---
     def submit(self, spec: JobSpec) -> Job:
@@ -217,6 +289,19 @@ class MemoryService:
         self._jobs[job.id] = msgspec.structs.replace(job, revision=latest + 1)
         self._changed.notify_all()
         return self._jobs[job.id]
+
+
+def _sent(direction: Literal["push", "pull"], local: str, remote: str) -> Transfer:
+    return Transfer(
+        id="sent",
+        cluster="here",
+        direction=direction,
+        local=local,
+        remote=remote,
+        state=TransferState.DONE,
+        began_s=0.0,
+        ended_s=0.0,
+    )
 
 
 def _wait_at(gate: Path) -> None:

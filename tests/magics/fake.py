@@ -40,12 +40,14 @@ from jupyter_slurm.wire import (
     Stream,
     UpdateDisplayData,
 )
+from tests.far import FarSide
 
 
-class FakeApi:
+class FakeApi(FarSide):
     """Satisfies `Api` as far as front ends use it; `calls` says what was called, in order."""
 
     def __init__(self, folder: Path) -> None:
+        super().__init__()
         self.folder = folder
         self.calls: list[str] = []
         self.specs: dict[str, JobSpec] = {}
@@ -110,6 +112,7 @@ class FakeApi:
         ]
 
     def cluster_info(self, cluster: str | None = None) -> ClusterInfo:
+        self.far()
         partition = Partition(
             name="gpu", default=True, up=True, limit_s=3600, nodes=2, idle_nodes=1, gpus=8
         )
@@ -124,12 +127,14 @@ class FakeApi:
         )
 
     def doctor(self, cluster: str | None = None) -> list[Check]:
+        self.far()
         return [
             Check(ok=True, sentence=f"{cluster or 'fake'} answers."),
             Check(ok=False, sentence="No GPUs.", hint="Ask for some."),
         ]
 
     def submit(self, spec: JobSpec) -> Job:
+        self.far()
         self.calls.append("submit")
         if self.refuse:
             raise SubmitError(self.refuse)
@@ -151,6 +156,8 @@ class FakeApi:
             fingerprint=spec.fingerprint,
             notebook=spec.notebook,
             names_out=spec.names_out,
+            fetch=spec.fetch,
+            fetch_to=spec.fetch_to,
         )
         with self._changed:
             self._jobs[spec.id] = job
@@ -221,6 +228,7 @@ class FakeApi:
         )
 
     def result(self, job_id: str) -> Result:
+        self.far()
         self.calls.append("result")
         result = self._results[job_id]
         return msgspec.structs.replace(result, job=self._jobs[job_id])
@@ -230,6 +238,7 @@ class FakeApi:
         return self.change(job_id, delivered=True)
 
     def cancel(self, job_id: str) -> Job:
+        self.far()
         self.calls.append("cancel")
         job = self.job(job_id)
         self.change(job.id, cancel_requested_s=time.time())
@@ -255,6 +264,7 @@ class FakeApi:
         del self._jobs[job.id]
 
     def queue(self, cluster: str | None = None) -> list[QueueEntry]:
+        self.far()
         return [
             QueueEntry(
                 slurm_id="900",
@@ -268,6 +278,7 @@ class FakeApi:
         ]
 
     def command(self, argv: list[str], cluster: str | None = None) -> CommandOutput:
+        self.far()
         self.calls.append(" ".join(argv))
         return msgspec.structs.replace(self.command_output, argv=tuple(argv))
 

@@ -1,0 +1,230 @@
+"""The far half of an Api in memory: a login with scripted questions, tunnels, transfers.
+
+A front end's test says what the hosts ask (`ask`) and what is right; nothing here is remote.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from jupyter_slurm.errors import ForwardError, LoginError, LoginNeededError, NotFoundError
+from jupyter_slurm.wire import (
+    Connection,
+    ConnectionState,
+    Question,
+    QuestionKind,
+    Transfer,
+    TransferState,
+    Tunnel,
+)
+
+HOST = "alice@gateway.example.org"
+
+
+@dataclass
+class Asked:
+    """One question of a login; asked again, up to three times, until `right` is given."""
+
+    kind: QuestionKind
+    prompt: str
+    right: str
+    host: str = HOST
+    instruction: str = ""
+
+
+class FarSide:
+    """`needed`: calls that go to the cluster raise LoginNeededError until somebody logs in."""
+
+    def __init__(self) -> None:
+        self.script: list[Asked] = []
+        self.needed = False
+        self.given: list[str | None] = []
+        """Every answer, in order."""
+        self.callers: list[str] = []
+        """Who called `connect`, in order."""
+        self.steps: list[dict[str, Any]] = []
+        """What each look at a transfer changes about it."""
+        self.targets: list[tuple[object, ...]] = []
+        """The arguments of each `forward`, `push`, `pull` and `fetch`."""
+        self.answered_elsewhere: Callable[[], None] | None = None
+        """What happens while a caller waits for another window's answer."""
+        self._owner: str | None = None
+        self._at = self._tries = 0
+        self._transfers: dict[str, Transfer] = {}
+        self._tunnels: dict[str, Tunnel] = {}
+        self._far_lock = threading.Lock()
+
+    def need_login(self, *script: Asked) -> None:
+        self.script, self.needed = list(script), True
+
+    def far(self) -> None:
+        """What each call that goes to the cluster begins with."""
+        if self.needed:
+            raise LoginNeededError("The connection to fake needs a login.", hint="%slurm connect")
+
+    # --- Api ---
+
+    def connect(
+        self, cluster: str | None = None, caller: str = "", wait_s: float = 0.0
+    ) -> Connection:
+        self.callers.append(caller)
+        if not self.needed:
+            return self._seen(cluster, ConnectionState.OPEN)
+        if not self.script:
+            self.needed = False
+            return self._seen(cluster, ConnectionState.OPEN)
+        if self._owner not in (None, caller):
+            if self.answered_elsewhere is not None:
+                self.answered_elsewhere()
+            return self._seen(cluster, ConnectionState.ASKING)
+        self._owner = caller
+        return self._asking(cluster)
+
+    def other_window_asks(self) -> None:
+        """Somebody else has begun the login."""
+        self._owner = "another window"
+
+    def other_window_is_done(self) -> None:
+        self._owner, self.needed = None, False
+
+    def answer(self, question_id: str, text: str | None, wait_s: float = 0.0) -> Connection:
+        self.given.append(text)
+        if text is None:
+            self._reset()
+            raise LoginError(f"The login on {HOST} was broken off.", hint="Nothing was done.")
+        asked = self.script[self._at]
+        self._tries += 1
+        if text == asked.right:
+            self._at, self._tries = self._at + 1, 0
+        elif self._tries == 3:
+            self._reset()
+            raise LoginError(f"{asked.host} refuses the login.", detail="Permission denied")
+        if self._at == len(self.script):
+            self._reset()
+            self.needed = False
+            return self._seen(None, ConnectionState.OPEN)
+        return self._asking(None)
+
+    def disconnect(self, cluster: str | None = None) -> Connection:
+        self.needed = True
+        return self._seen(cluster, ConnectionState.CLOSED)
+
+    def connections(self) -> list[Connection]:
+        state = ConnectionState.LOGIN_NEEDED if self.needed else ConnectionState.OPEN
+        here = Connection(cluster="here", state=ConnectionState.LOCAL, since_s=time.time())
+        return [self._seen(None, state), here]
+
+    def forward(
+        self,
+        host: str,
+        port: int,
+        cluster: str | None = None,
+        job_id: str | None = None,
+        local_port: int = 0,
+    ) -> Tunnel:
+        self.far()
+        self.targets.append((host, port, cluster, job_id, local_port))
+        if host == "nowhere":
+            raise ForwardError(f"{host}:{port} cannot be reached.")
+        tunnel = Tunnel(
+            id=f"t{len(self._tunnels) + 1}",
+            cluster=cluster or "fake",
+            host=host,
+            port=port,
+            local_port=local_port or 40_000 + len(self._tunnels),
+            route="relay" if job_id else "direct",
+            job_id=job_id,
+            opened_s=time.time(),
+        )
+        self._tunnels[tunnel.id] = tunnel
+        return tunnel
+
+    def tunnels(self) -> list[Tunnel]:
+        return list(self._tunnels.values())
+
+    def close_tunnel(self, tunnel_id: str) -> None:
+        if self._tunnels.pop(tunnel_id, None) is None:
+            raise NotFoundError(f"There is no tunnel {tunnel_id}.")
+
+    def push(
+        self, local: str, remote: str, cluster: str | None = None, exclude: tuple[str, ...] = ()
+    ) -> Transfer:
+        self.far()
+        self.targets.append(("push", local, remote, cluster, exclude))
+        return self._began("push", local, remote, cluster)
+
+    def pull(
+        self, remote: str, local: str, cluster: str | None = None, exclude: tuple[str, ...] = ()
+    ) -> Transfer:
+        self.far()
+        self.targets.append(("pull", remote, local, cluster, exclude))
+        return self._began("pull", local, remote, cluster)
+
+    def fetch(self, job_id: str) -> Transfer:
+        self.far()
+        self.targets.append(("fetch", job_id))
+        return self._began("pull", "/here/results", f"/jobs/{job_id}", None)
+
+    def transfer(self, transfer_id: str, wait_s: float = 0.0) -> Transfer:
+        with self._far_lock:
+            before = self._transfers[transfer_id]
+            change = {"state": TransferState.DONE, "ended_s": time.time()}
+            if before.state is TransferState.RUNNING:
+                change = self.steps.pop(0) if self.steps else change
+                self._transfers[transfer_id] = msgspec.structs.replace(before, **change)
+            return self._transfers[transfer_id]
+
+    def stop_transfer(self, transfer_id: str) -> Transfer:
+        with self._far_lock:
+            stopped = msgspec.structs.replace(
+                self._transfers[transfer_id], state=TransferState.STOPPED, ended_s=time.time()
+            )
+            self._transfers[transfer_id] = stopped
+            return stopped
+
+    # --- inside ---
+
+    def _began(self, direction: Any, local: str, remote: str, cluster: str | None) -> Transfer:
+        transfer = Transfer(
+            id=f"x{len(self._transfers) + 1}",
+            cluster=cluster or "fake",
+            direction=direction,
+            local=local,
+            remote=remote,
+            state=TransferState.RUNNING,
+            began_s=time.time(),
+        )
+        self._transfers[transfer.id] = transfer
+        return transfer
+
+    def _asking(self, cluster: str | None) -> Connection:
+        asked = self.script[self._at]
+        question = Question(
+            id=f"q{self._at}.{self._tries}",
+            cluster=cluster or "fake",
+            host=asked.host,
+            kind=asked.kind,
+            prompt=asked.prompt,
+            instruction=asked.instruction,
+        )
+        return msgspec.structs.replace(
+            self._seen(cluster, ConnectionState.ASKING), question=question
+        )
+
+    def _seen(self, cluster: str | None, state: ConnectionState) -> Connection:
+        return Connection(
+            cluster=cluster or "fake",
+            state=state,
+            since_s=time.time(),
+            hosts=(HOST, "alice@login1"),
+            round_trip_s=0.0123,
+        )
+
+    def _reset(self) -> None:
+        self._owner, self._at, self._tries = None, 0, 0
