@@ -1,0 +1,228 @@
+"""The front end's half of a login: the questions of `Api.connect`, put to the person who is there.
+
+`attended` is the one place where a call that needs a login gets one. Who is asked, and where, is
+an `Answerer`: a terminal here, a notebook in `magics`. Answers are passed on and kept nowhere.
+"""
+
+from __future__ import annotations
+
+import functools
+import getpass
+import secrets
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Protocol, TypeVar, cast
+
+from jupyter_slurm.agent.protocol import calls
+from jupyter_slurm.api import Api
+from jupyter_slurm.card import visible
+from jupyter_slurm.errors import (
+    JupyterSlurmError,
+    LoginError,
+    LoginNeededError,
+    from_problem,
+)
+from jupyter_slurm.wire import Connection, ConnectionState, Question, QuestionKind
+
+_R = TypeVar("_R")
+
+_WAIT_S = 20.0
+
+
+class Answerer(Protocol):
+    """A person, reached in some way."""
+
+    def say(self, text: str) -> None:
+        """A line for them to read."""
+
+    def secret(self, prompt: str) -> str:
+        """What they typed, unseen. KeyboardInterrupt, EOFError: they would rather not;
+        LoginNeededError: nobody can be asked here."""
+
+    def text(self, prompt: str) -> str:
+        """The same for what is no secret."""
+
+
+class LoginDeclined(KeyboardInterrupt):
+    """The person would rather not: what they had begun ends, and Run All with it."""
+
+    def _render_traceback_(self) -> list[str]:
+        return [f"KeyboardInterrupt: {self}"]
+
+
+class Attended:
+    """An Api with a person at hand: what needs a login asks them for it, and goes on.
+
+    Only in the main thread, which is where a person waits for something: in any other one the
+    LoginNeededError comes through, for `repeating` or for somebody to read.
+    """
+
+    def __init__(self, api: Api, answerer: Answerer) -> None:
+        self._api = api
+        self._answerer = answerer
+        self._caller = secrets.token_hex(8)
+
+    def __getattr__(self, name: str) -> Any:
+        method = getattr(self._api, name)
+        call = calls().get(name)
+        if call is None:
+            return method
+
+        @functools.wraps(method)
+        def attended_call(*args: Any, **kwargs: Any) -> Any:
+            named = call.name_arguments(args, kwargs)
+            return self.repeating(lambda: method(*args, **kwargs), lambda: self._cluster_of(named))
+
+        return attended_call
+
+    def repeating(self, act: Callable[[], _R], cluster: Callable[[], str | None]) -> _R:
+        """What `act` gives; where it needs a login on `cluster`, once more after that."""
+        try:
+            return act()
+        except LoginNeededError as exc:
+            if threading.current_thread() is not threading.main_thread():
+                raise
+            self._answerer.say(exc.message)
+        self.log_in(cluster())
+        return act()
+
+    def log_in(self, cluster: str | None) -> Connection:
+        """As `log_in`; every login of this object is one caller's."""
+        return log_in(self._api, cluster, self._answerer, self._caller)
+
+    def _cluster_of(self, named: dict[str, Any]) -> str | None:
+        """Where the call with these arguments goes; None: to the default."""
+        if named.get("job_id") is not None:
+            return self._api.job(named["job_id"]).cluster
+        if "spec" in named:
+            return cast("str | None", named["spec"].cluster)
+        return cast("str | None", named.get("cluster"))
+
+
+def attended(api: Api, answerer: Answerer) -> Api:
+    """The same Api; a call that needs a login gets one from the person at hand."""
+    return cast("Api", Attended(api, answerer))
+
+
+def log_in(api: Api, cluster: str | None, answerer: Answerer, caller: str) -> Connection:
+    """The connection, once it is open. LoginError, HostKeyError, TransportError: it is not.
+
+    LoginDeclined: the person would rather not. LoginNeededError: nobody can be asked here.
+    """
+    try:
+        return _Conversation(api, cluster, answerer, caller).run()
+    except (KeyboardInterrupt, EOFError):
+        there = f" on {cluster}" if cluster else ""
+        raise LoginDeclined(f"the login{there} was broken off; nothing else was done") from None
+
+
+class _Conversation:
+    """One login, from its first question to its end."""
+
+    def __init__(self, api: Api, cluster: str | None, answerer: Answerer, caller: str) -> None:
+        self._api = api
+        self._cluster = cluster
+        self._answerer = answerer
+        self._caller = caller
+        self._asked: set[tuple[str, str]] = set()
+        self._is_anothers = False
+        """Somebody else was asked first, and may still answer."""
+
+    def run(self) -> Connection:
+        connection = self._connect()
+        while connection.state not in (ConnectionState.OPEN, ConnectionState.LOCAL):
+            if connection.question is not None:
+                connection = self._answer(connection.question)
+                continue
+            if connection.state is ConnectionState.ASKING:
+                self._wait_for_another(connection)
+            elif connection.state is not ConnectionState.CONNECTING:
+                raise _not_open(connection)
+            connection = self._connect()
+        return connection
+
+    def _connect(self) -> Connection:
+        return self._api.connect(self._cluster, self._caller, wait_s=_WAIT_S)
+
+    def _wait_for_another(self, connection: Connection) -> None:
+        if not self._is_anothers:
+            self._is_anothers = True
+            self._answerer.say(
+                f"Waiting for the login on {connection.cluster} in another window: answer there. "
+                "■ or Ctrl-C stops waiting."
+            )
+
+    def _answer(self, question: Question) -> Connection:
+        if (question.host, question.prompt) in self._asked:
+            self._answerer.say(f"{question.host} has not taken that answer, and asks again.")
+        self._asked.add((question.host, question.prompt))
+        try:
+            answer = _ask(question, self._answerer)
+        except (KeyboardInterrupt, EOFError):
+            self._decline(question)
+            raise
+        except LoginNeededError:
+            if not self._is_anothers:
+                self._decline(question)
+            raise
+        return self._api.answer(question.id, answer, wait_s=_WAIT_S)
+
+    def _decline(self, question: Question) -> None:
+        """Ends the login for everybody, so that no host and no window waits."""
+        with suppress(JupyterSlurmError):  # it says what is known here
+            self._api.answer(question.id, None)
+
+
+def _not_open(connection: Connection) -> JupyterSlurmError:
+    if connection.problem is not None:
+        return from_problem(connection.problem)
+    return LoginError(f"The login on {connection.cluster} came to nothing.", hint="Log in again.")
+
+
+def _ask(question: Question, answerer: Answerer) -> str:
+    for line in question.instruction.splitlines():
+        answerer.say(visible(line))
+    prompt = visible(question.prompt).strip()
+    match question.kind:
+        case QuestionKind.HOST_KEY:
+            answer = answerer.text(f"{prompt} (yes/no) ").strip().lower()
+            return "yes" if answer in ("y", "yes") else "no"
+        case QuestionKind.TEXT:
+            return answerer.text(f"{question.host}: {prompt} ")
+        case QuestionKind.SECRET:
+            return answerer.secret(f"{question.host}: {prompt} ")
+
+
+class TerminalAnswerer:
+    """The person at this process's terminal, whatever stdin and stdout are."""
+
+    def __init__(self, tty: Path = Path("/dev/tty")) -> None:
+        self._tty = tty
+
+    def say(self, text: str) -> None:
+        with suppress(LoginNeededError):
+            self._write(text + "\n")
+
+    def secret(self, prompt: str) -> str:
+        self._write("")  # without a terminal getpass would read stdin
+        return getpass.getpass(prompt)
+
+    def text(self, prompt: str) -> str:
+        self._write(prompt)
+        with self._tty.open(encoding="utf-8", errors="replace") as terminal:
+            line = terminal.readline()
+        if not line:
+            raise EOFError
+        return line.rstrip("\n")
+
+    def _write(self, text: str) -> None:
+        try:
+            with self._tty.open("rb+", buffering=0) as terminal:
+                terminal.write(text.encode("utf-8", "replace"))
+        except OSError as exc:
+            raise LoginNeededError(
+                "A login needs answers, and there is no terminal to ask for them.",
+                hint="Log in first: `jupyter slurm login` in a terminal.",
+            ) from exc
