@@ -1,0 +1,149 @@
+"""One hop after the other: a stream, the host's key, the login, until the last one stands.
+
+What becomes of the chain afterwards (keeping it alive, coming back) is in `connection.py`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import paramiko
+
+from jupyter_slurm.errors import ConnectionLostError, TransportError
+from jupyter_slurm.transport import hostkeys, reach
+from jupyter_slurm.transport.ask import Ask
+from jupyter_slurm.transport.identities import UnlockedKeys
+from jupyter_slurm.transport.login import log_in
+from jupyter_slurm.transport.refusals import Report
+from jupyter_slurm.transport.server_text import shown
+from jupyter_slurm.transport.ssh_config import Hop
+from jupyter_slurm.transport.ssh_transport import SharedTransport
+
+_GREETING_TIMEOUT_S = 10.0
+_END_TIMEOUT_S = 5.0
+_MOST_WORDS_BYTES = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """A hop that has let us in."""
+
+    hop: Hop
+    transport: SharedTransport
+    needs_person: bool
+    """Somebody had to answer for it, and will have to again."""
+    sessions: bool
+    """It lets commands run; else it is good for what passes through it."""
+    stream: reach.Stream | None
+    """None: OpenSSH's own."""
+
+    @property
+    def alive(self) -> bool:
+        return bool(self.transport.is_active())
+
+    def close(self) -> None:
+        _end(self.transport, self.stream)
+
+
+def link(
+    hop: Hop,
+    previous: Link | None,
+    ask: Ask,
+    unlocked: UnlockedKeys,
+    begun: Callable[[SharedTransport], None],
+) -> Link:
+    """Logs in to `hop` by way of `previous`, or from here. `begun` learns of its transport early:
+    closing that ends the attempt. LoginError, LoginNeededError, HostKeyError, TransportError."""
+    stream = (
+        reach.from_here(hop)
+        if previous is None
+        else reach.through(previous.transport, hop, previous.hop.label)
+    )
+    transport = SharedTransport(stream.sock)
+    try:
+        begun(transport)
+        _agree(transport, hop, stream)
+        hostkeys.check(hop, transport.get_remote_server_key(), ask)
+        needs_person = log_in(transport, hop, ask, unlocked)
+        sessions = _greet(transport, hop)
+    except BaseException:
+        _end(transport, stream)
+        raise
+    return Link(hop, transport, needs_person, sessions, stream)
+
+
+def _agree(transport: SharedTransport, hop: Hop, stream: reach.Stream) -> None:
+    """The exchange of keys, up to the host's own, which is not yet trusted."""
+    options = transport.get_security_options()
+    known = hostkeys.known_algorithms(hop)
+    options.key_types = tuple(dict.fromkeys([*known, *options.key_types]))
+    transport.banner_timeout = transport.handshake_timeout = hop.connect_timeout_s
+    try:
+        transport.start_client(timeout=hop.connect_timeout_s)
+    except paramiko.ssh_exception.IncompatiblePeer as exc:
+        raise TransportError(
+            f"{hop.label} and this program have no way of encrypting in common.",
+            hint=Report(hop).master_hint(),
+            detail=shown(str(exc)),
+        ) from exc
+    except (paramiko.SSHException, EOFError, OSError) as exc:
+        raise _no_ssh(hop, stream, shown(str(exc))) from exc
+    if transport.host_key is None:  # paramiko returns when the time is over
+        raise _no_ssh(hop, stream, f"no answer within {hop.connect_timeout_s:g} s")
+
+
+def _no_ssh(hop: Hop, stream: reach.Stream, detail: str) -> TransportError:
+    if hop.proxy_command:
+        return TransportError(
+            f"The ProxyCommand of {hop.label} leads to no SSH server: `{hop.proxy_command}`.",
+            hint="Does the command work in a terminal?",
+            detail=stream.words() or detail,
+        )
+    return TransportError(
+        f"{hop.label} ended the connection before the login began, or does not speak SSH.",
+        hint="After many connections or failed logins a host refuses more for some minutes; "
+        "a firewall in between may do it too.",
+        detail=detail,
+    )
+
+
+def _greet(transport: SharedTransport, hop: Hop) -> bool:
+    """Runs `true`. Before its first command, sshd's side of a connection sends small messages up to
+    40 ms late (it sets TCP_NODELAY then, OpenSSH 9.2). False: commands are forbidden there.
+
+    LoginError: the password has to be changed before anything else can be done.
+    """
+    try:
+        channel = transport.open_session(timeout=_GREETING_TIMEOUT_S)
+    except paramiko.ChannelException:
+        return False
+    except (paramiko.SSHException, EOFError, OSError) as exc:
+        raise ConnectionLostError(f"{hop.label} ended the connection after the login.") from exc
+    try:
+        channel.set_combine_stderr(True)
+        channel.settimeout(_GREETING_TIMEOUT_S)
+        channel.exec_command("true")
+        words = b""
+        deadline = time.monotonic() + _GREETING_TIMEOUT_S
+        while (more := channel.recv(_MOST_WORDS_BYTES)) and time.monotonic() < deadline:
+            words = (words + more)[:_MOST_WORDS_BYTES]
+    except (paramiko.SSHException, EOFError, OSError):
+        # A gateway that runs no commands, or a menu that waits for a choice: not our concern.
+        return bool(transport.is_active())
+    finally:
+        channel.close()
+    report = Report(hop)
+    if b"assword" in words and report.hears_of_expiry(shown(words)):
+        raise report.password_expired()
+    return True
+
+
+def _end(transport: SharedTransport, stream: reach.Stream | None) -> None:
+    transport.close()
+    if transport.is_alive():
+        transport.join(_END_TIMEOUT_S)
+    if stream is not None:
+        stream.close()
+

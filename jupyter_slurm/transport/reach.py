@@ -1,0 +1,216 @@
+"""A byte stream to a hop: TCP from this machine, a ProxyCommand, or through the hop before it.
+
+What runs over the stream is not known here. Every failure is a TransportError with a sentence
+that names the hop.
+"""
+
+from __future__ import annotations
+
+import errno
+import selectors
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import IO, Any
+
+import paramiko
+
+from jupyter_slurm.errors import TransportError
+from jupyter_slurm.transport.server_text import shown
+from jupyter_slurm.transport.ssh_config import Hop
+from jupyter_slurm.transport.ssh_transport import SharedTransport
+
+_NEXT_ADDRESS_S = 0.25
+"""A host's next address is tried after this time, beside the first (RFC 8305)."""
+_KEEPALIVE = (
+    ("TCP_KEEPIDLE", 30),
+    ("TCP_KEEPINTVL", 10),
+    ("TCP_KEEPCNT", 6),
+)
+_END_TIMEOUT_S = 2.0
+_FORBIDDEN = 1
+"""SSH_OPEN_ADMINISTRATIVELY_PROHIBITED (RFC 4254, 5.1)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """A socket to a hop, and the ProxyCommand that stands behind it, if any."""
+
+    sock: socket.socket
+    process: subprocess.Popen[bytes] | None = None
+    errors: IO[bytes] | None = None
+
+    def words(self) -> str:
+        """What the ProxyCommand has said of what went wrong."""
+        if self.errors is None:
+            return ""
+        self.errors.seek(0)
+        return shown(self.errors.read(1 << 16))
+
+    def close(self) -> None:
+        self.sock.close()
+        if self.process is not None:
+            _end(self.process)
+        if self.errors is not None:
+            self.errors.close()
+
+
+def from_here(hop: Hop) -> Stream:
+    """The way to the first hop."""
+    return _by_command(hop, hop.proxy_command) if hop.proxy_command else Stream(_by_tcp(hop))
+
+
+def through(previous: SharedTransport, hop: Hop, gateway: str) -> Stream:
+    """The way to `hop` from the hop before it, whose label is `gateway`."""
+    ours, theirs = socket.socketpair()
+    try:
+        previous.carry(theirs, hop.host, hop.port, hop.connect_timeout_s)
+    except paramiko.ChannelException as exc:
+        ours.close()
+        if exc.code == _FORBIDDEN:
+            raise TransportError(
+                f"{gateway} does not let connections through to {_place(hop)}.",
+                hint="Its administrators forbid it (AllowTcpForwarding, PermitOpen), or another "
+                "host is the one to jump from.",
+                detail=exc.text,
+            ) from exc
+        raise TransportError(
+            f"{gateway} cannot reach {_place(hop)}.",
+            hint="Is the name right, as that host knows it, and is the machine up?",
+            detail=exc.text,
+        ) from exc
+    except (paramiko.SSHException, OSError, EOFError) as exc:
+        ours.close()
+        raise TransportError(
+            f"The connection to {gateway} broke off on the way to {_place(hop)}."
+        ) from exc
+    return Stream(ours)
+
+
+# --- TCP ---
+
+
+def _by_tcp(hop: Hop) -> socket.socket:
+    try:
+        found = socket.getaddrinfo(hop.host, hop.port, type=socket.SOCK_STREAM)
+    except (socket.gaierror, UnicodeError) as exc:
+        raise TransportError(
+            f"There is no host {hop.host!r}: its name cannot be resolved.",
+            hint="Is the name right, and is this machine online?",
+            detail=str(exc),
+        ) from exc
+    sock = _first(_interleaved(found), hop)
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in _KEEPALIVE:
+        if hasattr(socket, name):
+            sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+    return sock
+
+
+_Address = tuple[socket.AddressFamily, socket.SocketKind, int, str, Any]
+"""What getaddrinfo(3) gives; the last is the family's own form of a place."""
+
+
+def _interleaved(found: Sequence[_Address]) -> list[_Address]:
+    """Families in turn: when all of one lead nowhere, the other is not last."""
+    first = [address for address in found if address[0] == found[0][0]]
+    rest = [address for address in found if address[0] != found[0][0]]
+    mixed: list[_Address] = []
+    while first or rest:
+        mixed += first[:1] + rest[:1]
+        first, rest = first[1:], rest[1:]
+    return mixed
+
+
+def _first(addresses: list[_Address], hop: Hop) -> socket.socket:
+    """The first connection that stands; the others are dropped."""
+    deadline = time.monotonic() + hop.connect_timeout_s
+    failure = errno.ETIMEDOUT
+    trying: set[socket.socket] = set()
+    with selectors.DefaultSelector() as selector:
+        try:
+            while (addresses or trying) and (left_s := deadline - time.monotonic()) > 0:
+                if addresses:
+                    family, kind, protocol, _, place = addresses.pop(0)
+                    sock = socket.socket(family, kind, protocol)
+                    sock.setblocking(False)
+                    trying.add(sock)
+                    selector.register(sock, selectors.EVENT_WRITE)
+                    sock.connect_ex(place)
+                wait_s = min(left_s, _NEXT_ADDRESS_S) if addresses else left_s
+                for key, _ in selector.select(wait_s):
+                    assert isinstance(key.fileobj, socket.socket)
+                    sock = key.fileobj
+                    trying.discard(sock)
+                    selector.unregister(sock)
+                    problem = sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+                    if not problem:
+                        sock.setblocking(True)
+                        return sock
+                    failure = problem
+                    sock.close()
+        finally:
+            for sock in trying:
+                sock.close()
+    raise _unreachable(hop, failure)
+
+
+def _unreachable(hop: Hop, failure: int) -> TransportError:
+    place = _place(hop)
+    sentence, remedy = {
+        errno.ECONNREFUSED: (
+            f"{place} refuses connections: nothing listens on that port.",
+            "Is the port right, and is its SSH server running?",
+        ),
+        errno.ETIMEDOUT: (
+            f"{place} did not answer within {hop.connect_timeout_s:g} s.",
+            "Is a VPN needed from here, or does a firewall drop it?",
+        ),
+        errno.EHOSTUNREACH: (f"There is no route to {place}.", "Is this machine in the network?"),
+        errno.ENETUNREACH: (f"There is no route to {place}.", "Is this machine in the network?"),
+    }.get(failure, (f"{place} cannot be reached.", "Is this machine online?"))
+    return TransportError(sentence, hint=remedy, detail=errno.errorcode.get(failure))
+
+
+def _place(hop: Hop) -> str:
+    alias = f" ({hop.alias})" if hop.alias != hop.host else ""
+    return f"{hop.host}{alias}" + ("" if hop.port == 22 else f", port {hop.port},")
+
+
+# --- ProxyCommand ---
+
+
+def _by_command(hop: Hop, command: str) -> Stream:
+    ours, theirs = socket.socketpair()
+    errors = tempfile.TemporaryFile()  # noqa: SIM115 (closed with the stream)
+    try:
+        process = subprocess.Popen(
+            ["/bin/sh", "-c", f"exec {command}"],
+            stdin=theirs.fileno(),
+            stdout=theirs.fileno(),
+            stderr=errors,
+            # Ctrl-C in a terminal is not for it.
+            start_new_session=True,
+        )
+    except OSError as exc:
+        ours.close()
+        errors.close()
+        raise TransportError(
+            f"The ProxyCommand of {hop.alias} cannot be run: {exc.strerror or exc}."
+        ) from exc
+    finally:
+        theirs.close()
+    return Stream(ours, process, errors)
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    process.terminate()
+    try:
+        process.wait(_END_TIMEOUT_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
