@@ -23,6 +23,7 @@ from jupyter_slurm.jobs.result import RunnerResult, parse_exit, parse_result, pa
 from jupyter_slurm.jobs.verdict import Evidence, SlurmVerdict, Verdict, ended_by_itself, judge
 from jupyter_slurm.slurm import sacct, scontrol, states
 from jupyter_slurm.slurm.squeue import QueueRow
+from jupyter_slurm.transport import Span
 from jupyter_slurm.wire import Job, JobKind, JobState, Usage
 
 _TAIL_BYTES = 8192
@@ -68,28 +69,36 @@ class Ending:
     # --- evidence ---
 
     def _files(self, slurm: SlurmVerdict | None) -> Evidence:
-        job, read = self._job, self._cluster.transport.read
-        exit_bytes = read(self._dir.exit(job.restarts))
-        started_bytes = read(self._dir.started(job.restarts))
+        job, folder = self._job, self._dir
+        facts = [
+            Span(folder.exit(job.restarts)),
+            Span(folder.started(job.restarts)),
+            Span(folder.result(job.restarts)),
+        ]
+        tails = [Span(path, -_TAIL_BYTES) for path in (folder.log(job.restarts), folder.slurm_out)]
+        read = self._cluster.transport.read_many
+        try:
+            found = read([*facts, *tails])
+        except FileAccessError:  # what can only hint at the cause may be missing
+            found = [*read(facts), None, None]
+        exit_bytes, started_bytes, result_bytes, log, slurm_out = found
         started = parse_started(started_bytes) if started_bytes else None
-        log = self._tail(self._dir.log(job.restarts))
         return Evidence(
             kind=job.kind,
             runtime=job.runtime,
             started=started,
             exit=parse_exit(exit_bytes) if exit_bytes else None,
-            result=self._result(),
+            result=self._result(result_bytes),
             slurm=slurm,
-            slurm_out=self._tail(self._dir.slurm_out),
-            log_tail=log,
+            slurm_out=_text(slurm_out),
+            log_tail=_text(log),
             limit_passed=bool(
                 started and job.limit_s and time.time() > started.time_s + job.limit_s
             ),
             cancel_requested=self._book.job(job.id).cancel_requested_s is not None,
         )
 
-    def _result(self) -> RunnerResult | None:
-        data = self._cluster.transport.read(self._dir.result(self._job.restarts))
+    def _result(self, data: bytes | None) -> RunnerResult | None:
         key = self._book.store.key(self._job.id)
         if not data or key is None:
             return None
@@ -97,13 +106,6 @@ class Ending:
             return parse_result(data, key)
         except (SignatureError, ValueError):
             return None  # judged without it; whoever asks for the result is told
-
-    def _tail(self, path: PurePosixPath) -> str:
-        try:
-            data = self._cluster.transport.read(path) or b""
-        except FileAccessError:
-            return ""
-        return data[-_TAIL_BYTES:].decode(errors="replace")
 
     # --- Slurm's word ---
 
@@ -218,6 +220,10 @@ class Ending:
 
     def _clear_trouble(self) -> None:
         self._book.change(self._job.id, problem=None, problem_since_s=None)
+
+
+def _text(data: bytes | None) -> str:
+    return (data or b"").decode(errors="replace")
 
 
 class _NotYetError(Exception):

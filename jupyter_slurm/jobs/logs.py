@@ -14,7 +14,7 @@ from pathlib import PurePosixPath
 from jupyter_slurm.errors import RequestError
 from jupyter_slurm.jobs.layout import JobDir
 from jupyter_slurm.jobs.result import parse_records
-from jupyter_slurm.transport import Transport
+from jupyter_slurm.transport import Span, Transport
 from jupyter_slurm.wire import JobKind, Output, Stream
 
 _PIECE_BYTES = 1 << 20
@@ -54,6 +54,17 @@ class Chunk:
     """Nothing more was there to read when it was read."""
 
 
+@dataclass(slots=True)
+class _Piece:
+    outputs: list[Output]
+    cursor: Cursor
+    """Behind them."""
+    size: int
+    """Bytes they were read from."""
+    last: bool
+    """Nothing more was there in this attempt's files."""
+
+
 class LogReader:
     """`attempts`: how many there have been, the one that runs included."""
 
@@ -72,61 +83,75 @@ class LogReader:
         text_bytes = 0
         read_bytes = 0
         while True:
-            outputs, following, size = self._piece(chunk.cursor)
-            if size == 0:
-                if chunk.cursor.attempt + 1 >= attempts:
-                    return chunk
-                outputs, following = [_again(chunk.cursor)], Cursor(chunk.cursor.attempt + 1)
-            chunk.cursor = following
+            piece = self._piece(chunk.cursor)
+            outputs, chunk.cursor = piece.outputs, piece.cursor
+            if piece.last and chunk.cursor.attempt + 1 < attempts:
+                outputs.append(_again(chunk.cursor))
+                chunk.cursor = Cursor(chunk.cursor.attempt + 1)
+                piece.last = False
             chunk.outputs.extend(outputs)
             text_bytes += sum(_text_bytes(output) for output in outputs)
-            read_bytes += size
+            read_bytes += piece.size
             if budget_bytes is not None and text_bytes > budget_bytes:
                 dropped = _drop_oldest(chunk.outputs, text_bytes - budget_bytes)
                 chunk.skipped_bytes += dropped
                 text_bytes -= dropped
+            if piece.last:
+                return chunk
             if read_bytes >= (_PIECE_BYTES if budget_bytes is None else _MOST_BYTES):
                 chunk.complete = False
                 return chunk
 
-    def _piece(self, cursor: Cursor) -> tuple[list[Output], Cursor, int]:
-        """Outputs, the cursor behind them, and how many bytes they were read from."""
-        log = self._log_path(cursor.attempt)
-        if log is not None:
-            text, size = self._text(log, cursor.log)
-            if size:
-                is_cell = self._kind is JobKind.CELL
-                stream = Stream(name="stderr" if is_cell else "stdout", text=text)
-                return [stream], replace(cursor, log=cursor.log + size), size
-        if self._kind is not JobKind.CELL:
-            return [], cursor, 0
-        path = self._dir.output(cursor.attempt)
-        outputs, consumed = self._records(path, cursor.output)
-        return outputs, replace(cursor, output=cursor.output + consumed), consumed
+    def _piece(self, cursor: Cursor) -> _Piece:
+        """What comes next in both files, read in one round trip."""
+        log, output = self._log_path(cursor.attempt), self._output_path(cursor.attempt)
+        spans = [
+            Span(path, offset, _PIECE_BYTES)
+            for path, offset in ((log, cursor.log), (output, cursor.output))
+            if path is not None
+        ]
+        found = self._transport.read_many(spans)
+        read = {span.path: data for span, data in zip(spans, found, strict=True)}
+        log_data, data = (read.get(path) or b"" if path else b"" for path in (log, output))
+        text, taken = _text(log_data)
+        piece = _Piece([], cursor, taken, last=len(log_data) < _PIECE_BYTES)
+        if taken:
+            is_cell = self._kind is JobKind.CELL
+            piece.outputs.append(Stream(name="stderr" if is_cell else "stdout", text=text))
+        records, consumed, whole = self._records(output, cursor.output, data)
+        piece.outputs += records
+        piece.size += consumed
+        piece.last = piece.last and whole
+        piece.cursor = replace(cursor, log=cursor.log + taken, output=cursor.output + consumed)
+        return piece
 
-    def _records(self, path: PurePosixPath, offset: int) -> tuple[list[Output], int]:
+    def _records(
+        self, path: PurePosixPath | None, offset: int, data: bytes
+    ) -> tuple[list[Output], int, bool]:
+        """The records in `data`, their length, and whether nothing more was there."""
         limit = _PIECE_BYTES
         while True:
-            data = self._transport.read(path, offset, limit)
-            if not data:
-                return [], 0
-            outputs, consumed = parse_records(data)
-            if consumed or len(data) < limit:
-                return outputs, consumed
+            outputs, consumed = parse_records(data) if data else ([], 0)
+            whole = len(data) < limit
+            if consumed or whole or path is None:
+                return outputs, consumed, whole
             limit *= 4  # one record longer than a piece: a picture, say
+            data = self._transport.read(path, offset, limit) or b""
 
-    def _text(self, path: PurePosixPath, offset: int) -> tuple[str, int]:
-        data = self._transport.read(path, offset, _PIECE_BYTES)
-        if not data:
-            return "", 0
-        # A character may be cut at the end of what is there; it is read with what follows it.
-        decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
-        return decoder.decode(data), len(data) - len(decoder.getstate()[0])
+    def _output_path(self, attempt: int) -> PurePosixPath | None:
+        return self._dir.output(attempt) if self._kind is JobKind.CELL else None
 
     def _log_path(self, attempt: int) -> PurePosixPath | None:
         if self._kind is JobKind.SCRIPT:
             return PurePosixPath(self._script_log) if self._script_log and not attempt else None
         return self._dir.log(attempt)
+
+
+def _text(data: bytes) -> tuple[str, int]:
+    """As text, and how many bytes that took: a character may be cut at the end of what is there;
+    it is read with what follows it."""
+    decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
+    return decoder.decode(data), len(data) - len(decoder.getstate()[0])
 
 
 def _again(cursor: Cursor) -> Stream:

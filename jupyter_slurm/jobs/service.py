@@ -50,6 +50,8 @@ from jupyter_slurm.wire import (
     Preview,
     QueueEntry,
     Result,
+    Transfer,
+    Tunnel,
 )
 
 _SUBMIT_WAIT_S = 20.0
@@ -139,6 +141,53 @@ class Service:
 
     def connections(self) -> list[Connection]:
         return self._clusters.connections()
+
+    # --- tunnels ---
+
+    def forward(
+        self,
+        host: str,
+        port: int,
+        cluster: str | None = None,
+        job_id: str | None = None,
+        local_port: int = 0,
+    ) -> Tunnel:
+        raise RequestError("INTERIM")
+
+    def tunnels(self) -> list[Tunnel]:
+        raise RequestError("INTERIM")
+
+    def close_tunnel(self, tunnel_id: str) -> None:
+        raise RequestError("INTERIM")
+
+    # --- files ---
+
+    def push(
+        self,
+        local: str,
+        remote: str,
+        cluster: str | None = None,
+        exclude: tuple[str, ...] = (),
+    ) -> Transfer:
+        raise RequestError("INTERIM")
+
+    def pull(
+        self,
+        remote: str,
+        local: str,
+        cluster: str | None = None,
+        exclude: tuple[str, ...] = (),
+    ) -> Transfer:
+        raise RequestError("INTERIM")
+
+    def fetch(self, job_id: str) -> Transfer:
+        raise RequestError("INTERIM")
+
+    def transfer(self, transfer_id: str, wait_s: float = 0.0) -> Transfer:
+        raise RequestError("INTERIM")
+
+    def stop_transfer(self, transfer_id: str) -> Transfer:
+        raise RequestError("INTERIM")
 
     # --- submission ---
 

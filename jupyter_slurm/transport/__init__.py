@@ -23,6 +23,14 @@ class Completed(NamedTuple):
     stderr: bytes
 
 
+class Span(NamedTuple):
+    """A stretch of a file; `limit` None: to its end. An `offset` below 0 counts from the end."""
+
+    path: PurePosixPath
+    offset: int = 0
+    limit: int | None = None
+
+
 class TimedOutError(Exception):
     """A program did not end in time and was killed; what it had begun may have happened."""
 
@@ -57,7 +65,8 @@ class Transport(Protocol):
 
         Names may have one folder in them. Files are 0600, those that begin with `#!` 0700.
         A `Path` is a local file, moved rather than copied where that can be; one that is gone
-        while its target is there was moved by an earlier call. TimedOutError.
+        while its target is there was moved by an earlier call. TimedOutError. FileAccessError: the
+        files cannot be written (full disk, quota, permissions), and `argv` was not run.
         """
 
     def grown(
@@ -67,7 +76,11 @@ class Transport(Protocol):
         sizes. Waits up to `wait_s` for the first; `wake` ends the wait early."""
 
     def read(self, path: PurePosixPath, offset: int = 0, limit: int | None = None) -> bytes | None:
-        """Bytes from `offset` on; b"" at the end; None: there is no such file."""
+        """Bytes from `offset` on, as in `Span`; b"" at the end; None: there is no such file.
+        FileAccessError: it is there and cannot be read."""
+
+    def read_many(self, spans: Sequence[Span]) -> list[bytes | None]:
+        """As `read`, of several files in one round trip."""
 
     def fetch(self, path: PurePosixPath) -> Path:
         """A local path with the content of `path`, without a copy where that can be."""

@@ -12,8 +12,8 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePosixPath
 
-from jupyter_slurm.errors import TransportError
-from jupyter_slurm.transport import Completed, TimedOutError
+from jupyter_slurm.errors import FileAccessError, TransportError
+from jupyter_slurm.transport import Completed, Span, TimedOutError
 
 _TICKS_PER_QUIET_TIME = 25
 """A file is looked at 25 times in the time that has passed since something last happened: what
@@ -77,7 +77,7 @@ class LocalTransport:
                 (target / name).parent.mkdir(mode=0o700, exist_ok=True)
                 _place(target / name, content)
         except OSError as exc:
-            raise TransportError(
+            raise FileAccessError(
                 f"The job's files cannot be written to {target}: {exc.strerror or exc}.",
                 hint="Is the disk full, or over quota? `job_root` of the cluster says where jobs "
                 "live.",
@@ -100,12 +100,17 @@ class LocalTransport:
     def read(self, path: PurePosixPath, offset: int = 0, limit: int | None = None) -> bytes | None:
         try:
             with Path(path).open("rb") as file:
-                file.seek(offset)
+                # Further back than the beginning: from the beginning.
+                end = file.seek(0, os.SEEK_END) if offset < 0 else 0
+                file.seek(max(0, end + offset) if offset < 0 else offset)
                 return file.read(-1 if limit is None else limit)
         except (FileNotFoundError, NotADirectoryError):
             return None
         except OSError as exc:
-            raise TransportError(f"{path} cannot be read: {exc.strerror or exc}.") from exc
+            raise FileAccessError(f"{path} cannot be read: {exc.strerror or exc}.") from exc
+
+    def read_many(self, spans: Sequence[Span]) -> list[bytes | None]:
+        return [self.read(*span) for span in spans]
 
     def fetch(self, path: PurePosixPath) -> Path:
         return Path(path)
