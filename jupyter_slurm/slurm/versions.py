@@ -71,6 +71,11 @@ def sacct_hides_high_exit_codes(version: SlurmVersion) -> bool:
     return version < (25, 11, 0)
 
 
+def has_overlap(version: SlurmVersion) -> bool:
+    """Whether srun has `--overlap`; before, a job's steps share its CPUs anyway (RELEASE_NOTES)."""
+    return version >= (20, 11, 0)
+
+
 def overlap_shares_gpus(version: SlurmVersion) -> bool:
     """Whether `srun --overlap` shares memory and GPUs too; 20.11 and 21.08 share only CPUs."""
     return version >= (22, 5, 0)

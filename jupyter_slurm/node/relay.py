@@ -1,0 +1,291 @@
+"""The far end of the relay: TCP connections from inside a job, over standard input and output.
+
+Runs on the node, Python 3.6 and later, standard library only, read from standard input by a line
+of Python (the near end, transport/relay.py, has it) and written nowhere. Connects only to what its
+standard input asks for; ends with it, or when it has said nothing for SILENCE_S.
+
+A frame is its kind (a letter), the number of a connection and a size, then as many bytes, except
+that a CREDIT has none. The near end makes the numbers and uses none twice. A side may send WINDOW
+bytes of a connection, and as many more as CREDIT frames have allowed it since; so a slow reader
+holds up its own connection and nobody else's.
+"""
+
+import collections
+import os
+import selectors
+import socket
+import struct
+import sys
+import threading
+import time
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # typing is not imported on the node
+    from typing import Deque, Dict, Optional, Tuple, Union  # noqa: F401 - in comments
+
+FRAME = struct.Struct(">cII")
+OPEN = b"O"  # near to far: "port host", in UTF-8
+OPENED = b"K"
+REFUSED = b"R"  # why, in UTF-8
+DATA = b"D"
+CREDIT = b"C"  # the size is the number of bytes
+EOF = b"E"  # this direction has ended
+ABORT = b"A"  # both have, badly
+ALIVE = b"B"  # near to far, from time to time
+
+WINDOW = 512 * 1024
+CHUNK = 32 * 1024
+OUTBOX_MOST = 256 * 1024
+"""Connections are read only while less than this waits for the near end."""
+CONNECT_S = 15.0
+SILENCE_S = 600.0
+
+
+class Stream(object):
+    """A connection, from the moment in which it stands."""
+
+    def __init__(self, number, sock):
+        # type: (int, socket.socket) -> None
+        self.number = number
+        self.sock = sock
+        self.credit = WINDOW
+        self.pending = bytearray()
+        self.written = 0  # since credit was last given
+        self.sent_eof = False
+        self.got_eof = False
+        self.shut = False
+        self.mask = 0
+
+
+class Relay(object):
+    """All of them in one thread; only connecting, which may ask a name server, has its own."""
+
+    def __init__(self, source, sink):
+        # type: (int, int) -> None
+        self.source = source
+        self.sink = sink
+        self.inbox = bytearray()
+        self.outbox = bytearray()
+        self.streams = {}  # type: Dict[int, Optional[Stream]]
+        self.answers = collections.deque()  # type: Deque[Tuple[int, Union[socket.socket, str]]]
+        self.wake_in, self.wake_out = os.pipe()
+        self.heard = time.monotonic()
+        self.selector = selectors.DefaultSelector()
+        self.selector.register(source, selectors.EVENT_READ)
+        self.selector.register(self.wake_in, selectors.EVENT_READ)
+        self.sink_waits = False
+        os.set_blocking(sink, False)
+        os.set_blocking(self.wake_out, False)
+
+    def run(self):
+        # type: () -> None
+        """Returns when the near end has gone."""
+        while time.monotonic() - self.heard < SILENCE_S:
+            for key, events in self.selector.select(SILENCE_S / 10):
+                if key.fd == self.source:
+                    data = os.read(self.source, 1 << 18)
+                    if not data:
+                        return
+                    self.heard = time.monotonic()
+                    self.inbox += data
+                    self.take_frames()
+                elif key.fd == self.wake_in:
+                    os.read(self.wake_in, 4096)
+                elif isinstance(key.data, Stream) and key.data.mask:
+                    self.serve(key.data, events)
+            self.take_answers()
+            self.flush()
+
+    def take_frames(self):
+        # type: () -> None
+        while len(self.inbox) >= FRAME.size:
+            kind, number, size = FRAME.unpack_from(self.inbox)
+            end = FRAME.size + (0 if kind == CREDIT else size)
+            if len(self.inbox) < end:
+                return
+            body = bytes(self.inbox[FRAME.size : end])
+            del self.inbox[:end]
+            self.take_frame(kind, number, size, body)
+
+    def take_frame(self, kind, number, size, body):
+        # type: (bytes, int, int, bytes) -> None
+        if kind == OPEN:
+            self.streams[number] = None
+            thread = threading.Thread(target=self.connect, args=(number, body.decode()))
+            thread.daemon = True
+            thread.start()
+            return
+        stream = self.streams.get(number)
+        if kind == ABORT:
+            self.streams.pop(number, None)
+        if stream is None:
+            return
+        if kind == DATA:
+            stream.pending += body
+            self.write(stream)
+        elif kind == CREDIT:
+            stream.credit += size
+        elif kind == EOF:
+            stream.got_eof = True
+            self.write(stream)
+        elif kind == ABORT:
+            self.drop(stream)
+        self.settle(stream)
+
+    def connect(self, number, target):
+        # type: (int, str) -> None
+        port, _, host = target.partition(" ")
+        try:
+            sock = socket.create_connection((host, int(port)), CONNECT_S)
+            sock.setblocking(False)
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            self.answers.append((number, sock))
+        except (OSError, UnicodeError, OverflowError) as exc:
+            self.answers.append((number, getattr(exc, "strerror", None) or str(exc)))
+        try:
+            os.write(self.wake_out, b"!")
+        except BlockingIOError:
+            pass  # it has enough to wake up for
+
+    def take_answers(self):
+        # type: () -> None
+        while self.answers:
+            number, answer = self.answers.popleft()
+            if isinstance(answer, str):
+                self.streams.pop(number, None)
+                self.send(REFUSED, number, answer.encode("utf-8", "replace"))
+            elif number not in self.streams:  # aborted meanwhile
+                answer.close()
+            else:
+                stream = self.streams[number] = Stream(number, answer)
+                self.send(OPENED, number)
+                self.settle(stream)
+
+    def serve(self, stream, events):
+        # type: (Stream, int) -> None
+        if events & selectors.EVENT_WRITE:
+            self.write(stream)
+        if events & selectors.EVENT_READ and self.streams.get(stream.number) is stream:
+            self.read(stream)
+        self.settle(stream)
+
+    def read(self, stream):
+        # type: (Stream) -> None
+        try:
+            data = stream.sock.recv(min(CHUNK, stream.credit))
+        except BlockingIOError:
+            return
+        except OSError:
+            self.fail(stream)
+            return
+        if data:
+            stream.credit -= len(data)
+            self.send(DATA, stream.number, data)
+        else:
+            stream.sent_eof = True
+            self.send(EOF, stream.number)
+
+    def write(self, stream):
+        # type: (Stream) -> None
+        try:
+            while stream.pending:
+                count = stream.sock.send(stream.pending[: 1 << 17])
+                del stream.pending[:count]
+                stream.written += count
+            if stream.got_eof and not stream.shut:
+                stream.shut = True
+                stream.sock.shutdown(socket.SHUT_WR)
+        except BlockingIOError:
+            pass
+        except OSError:
+            self.fail(stream)
+            return
+        if stream.written >= WINDOW // 4 and not stream.got_eof:
+            self.send(CREDIT, stream.number, size=stream.written)
+            stream.written = 0
+
+    def fail(self, stream):
+        # type: (Stream) -> None
+        if self.streams.pop(stream.number, None) is stream:
+            self.send(ABORT, stream.number)
+            self.drop(stream)
+
+    def drop(self, stream):
+        # type: (Stream) -> None
+        """Ends the connection as a crash would: what waits is lost, and the peer is told."""
+        try:
+            stream.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        except OSError:
+            pass
+        self.watch(stream, 0)
+        stream.sock.close()
+
+    def settle(self, stream):
+        # type: (Stream) -> None
+        """Waits for what can happen next, or lets go of a connection that has had both ends."""
+        if self.streams.get(stream.number) is not stream:
+            return
+        if stream.sent_eof and stream.shut:
+            del self.streams[stream.number]
+            self.watch(stream, 0)
+            stream.sock.close()
+            return
+        mask = 0
+        if not stream.sent_eof and stream.credit and len(self.outbox) < OUTBOX_MOST:
+            mask |= selectors.EVENT_READ
+        if stream.pending:
+            mask |= selectors.EVENT_WRITE
+        self.watch(stream, mask)
+
+    def watch(self, stream, mask):
+        # type: (Stream, int) -> None
+        if mask == stream.mask:
+            return
+        if not mask:
+            self.selector.unregister(stream.sock)
+        elif not stream.mask:
+            self.selector.register(stream.sock, mask, stream)
+        else:
+            self.selector.modify(stream.sock, mask, stream)
+        stream.mask = mask
+
+    def send(self, kind, number, body=b"", size=0):
+        # type: (bytes, int, bytes, int) -> None
+        self.outbox += FRAME.pack(kind, number, size or len(body))
+        self.outbox += body
+
+    def flush(self):
+        # type: () -> None
+        was_full = len(self.outbox) >= OUTBOX_MOST
+        try:
+            while self.outbox:
+                del self.outbox[: os.write(self.sink, self.outbox[: 1 << 16])]
+        except BlockingIOError:
+            pass
+        if bool(self.outbox) != self.sink_waits:
+            self.sink_waits = bool(self.outbox)
+            if self.sink_waits:
+                self.selector.register(self.sink, selectors.EVENT_WRITE)
+            else:
+                self.selector.unregister(self.sink)
+        if was_full and len(self.outbox) < OUTBOX_MOST:
+            for stream in list(self.streams.values()):
+                if stream is not None:
+                    self.settle(stream)
+
+
+def main():
+    # type: () -> None
+    if os.isatty(1):  # `srun --unbuffered` gives a terminal, which would change what is written
+        import tty
+
+        tty.setraw(1)
+    os.write(1, sys.argv[1].encode())
+    try:
+        Relay(0, 1).run()
+    except OSError:
+        pass  # the near end has gone; a step that fails would show in the job's accounting
+
+
+if __name__ == "__main__":
+    main()

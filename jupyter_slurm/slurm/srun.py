@@ -1,0 +1,41 @@
+"""srun: the argv of a step inside a job that runs, for a program that needs next to nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from .versions import SlurmVersion, has_overlap
+
+_WAIT_S: Final = 20
+"""How long srun tries to get its step. Without a limit it would ask for ever."""
+
+
+def beside_argv(
+    slurm_id: str, argv: Sequence[str], *, node: str | None, version: SlurmVersion | None
+) -> list[str]:
+    """Run `argv` once in the allocation of a job, beside what runs there, on `node` (None: any).
+
+    `--unbuffered` hands on every byte at once; the program's standard output is a terminal then,
+    which it has to set raw (srun(1)). No memory of its own and none of the job's generic resources
+    are asked for, which are the job's other steps' (before 22.05 `--overlap` shares only CPUs).
+    `version` None: not known, taken to be a recent one. ValueError: that is no job's id.
+    """
+    if not slurm_id[:1].isdigit():
+        raise ValueError(f"{slurm_id!r} is not a job id")
+    return [
+        "srun",
+        f"--jobid={slurm_id}",
+        *(["--overlap"] if version is None or has_overlap(version) else []),
+        "--ntasks=1",
+        "--nodes=1",
+        *([f"--nodelist={node}"] if node else []),
+        "--mem=0",
+        "--gres=none",
+        "--mpi=none",
+        f"--immediate={_WAIT_S}",
+        "--quiet",
+        "--unbuffered",
+        "--export=ALL",
+        *argv,
+    ]
