@@ -1,0 +1,140 @@
+"""PURE: files on their way -> what people see: a line, and the same with a bar as HTML.
+
+No asking, no clock of its own. Paths are what somebody typed, so they are escaped.
+"""
+
+from __future__ import annotations
+
+from html import escape
+from typing import Any
+
+from jupyter_slurm.card import duration, visible
+from jupyter_slurm.wire import Transfer, TransferState
+
+_BAR = (
+    "display:inline-block;width:12em;height:.6em;border-radius:.3em;margin-right:.7em;"
+    "overflow:hidden;background-color:rgba(128,128,128,.3)"
+)
+_COLOURS = {
+    TransferState.RUNNING: "#2878c8",
+    TransferState.DONE: "#2e8540",
+    TransferState.FAILED: "#d0342c",
+    TransferState.STOPPED: "#767676",
+}
+"""As the card's: a contrast of at least 3:1 on white and on JupyterLab's dark background."""
+_RATE_AFTER_S = 1.0
+"""A rate of less than this long is a guess."""
+
+
+def bundle(transfer: Transfer, now_s: float) -> dict[str, Any]:
+    return {"text/html": html(transfer, now_s), "text/plain": plain(transfer, now_s)}
+
+
+def plain(transfer: Transfer, now_s: float) -> str:
+    """One line: which way, and how far or how it ended."""
+    return visible(f"{_symbol(transfer)} {_way(transfer)}: {told(transfer, now_s)}")
+
+
+def html(transfer: Transfer, now_s: float) -> str:
+    colour = _COLOURS[transfer.state]
+    bar = ""
+    fraction = done_fraction(transfer)
+    if transfer.state is TransferState.RUNNING and fraction is not None:
+        percent = round(100 * fraction)
+        bar = (
+            f'<span role="progressbar" aria-valuemin="0" aria-valuemax="100" '
+            f'aria-valuenow="{percent}" aria-label="{escape(_way(transfer), quote=True)}" '
+            f'style="{_BAR}"><span style="display:block;height:100%;width:{percent}%;'
+            f'background-color:{colour}"></span></span>'
+        )
+    return (
+        f'<div style="border-left:4px solid {colour};padding:1px 12px;line-height:1.5">'
+        f"<b>{_symbol(transfer)} {escape(visible(_way(transfer)))}</b><br>"
+        f"{bar}{escape(visible(told(transfer, now_s)))}</div>"
+    )
+
+
+def told(transfer: Transfer, now_s: float) -> str:
+    """How far it is, or how it ended."""
+    match transfer.state:
+        case TransferState.DONE:
+            return _all(transfer)
+        case TransferState.FAILED:
+            why = transfer.problem.message if transfer.problem else "nobody knows why."
+            return f"failed after {_so_far(transfer)}: {why}"
+        case TransferState.STOPPED:
+            return f"stopped after {_so_far(transfer)}; the next goes on from there"
+        case TransferState.RUNNING:
+            return _running(transfer, now_s)
+
+
+def done_fraction(transfer: Transfer) -> float | None:
+    """0 to 1 of the bytes; None: how much there is is not known yet."""
+    if transfer.files is None or transfer.bytes is None:
+        return None
+    return min(1.0, transfer.bytes_done / transfer.bytes) if transfer.bytes else 1.0
+
+
+def size(size_bytes: float) -> str:
+    """As disks are sold: powers of ten.
+
+    >>> size(999), size(1_500), size(33_000_000)
+    ('999 B', '1.5 kB', '33.0 MB')
+    """
+    if size_bytes < 1000:
+        return f"{size_bytes:.0f} B"
+    for unit in ("kB", "MB", "GB"):
+        size_bytes /= 1000
+        if size_bytes < 1000:
+            return f"{size_bytes:.1f} {unit}"
+    return f"{size_bytes / 1000:.1f} TB"
+
+
+def _running(transfer: Transfer, now_s: float) -> str:
+    fraction = done_fraction(transfer)
+    if fraction is None:
+        return "comparing both sides"
+    past_s = now_s - transfer.began_s
+    of = f"{transfer.files_done:,} of {_files(transfer.files or 0)}"
+    parts = [f"{fraction:.0%}, {of}, {size(transfer.bytes_done)} of {size(transfer.bytes or 0)}"]
+    if past_s >= _RATE_AFTER_S and transfer.bytes_done:
+        rate = transfer.bytes_done / past_s
+        left_s = ((transfer.bytes or 0) - transfer.bytes_done) / rate
+        parts.append(f"{size(rate)}/s, {duration(left_s + 0.5)} left")
+    return ", ".join(parts)
+
+
+def _all(transfer: Transfer) -> str:
+    same = f"{_files(transfer.files_same)} the same already" if transfer.files_same else ""
+    if not transfer.files_done:
+        return f"nothing to do, {same}" if same else "there are no files"
+    lasted_s = (transfer.ended_s or transfer.began_s) - transfer.began_s
+    sent = f"{_so_far(transfer)} in {duration(lasted_s) if lasted_s >= 1 else 'under a second'}"
+    return f"{sent}, {same}" if same else sent
+
+
+def _so_far(transfer: Transfer) -> str:
+    return f"{_files(transfer.files_done)} ({size(transfer.bytes_done)})"
+
+
+def _files(count: int) -> str:
+    return "1 file" if count == 1 else f"{count:,} files"
+
+
+def _way(transfer: Transfer) -> str:
+    there = f"{transfer.cluster}:{transfer.remote}"
+    if transfer.direction == "push":
+        return f"{transfer.local} → {there}"
+    return f"{there} → {transfer.local}"
+
+
+def _symbol(transfer: Transfer) -> str:
+    match transfer.state:
+        case TransferState.RUNNING:
+            return "▲" if transfer.direction == "push" else "▼"
+        case TransferState.DONE:
+            return "✔"
+        case TransferState.FAILED:
+            return "✖"
+        case TransferState.STOPPED:
+            return "⊘"
