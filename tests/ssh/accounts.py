@@ -9,12 +9,11 @@ import secrets
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from tests.ssh.kept import Keeper
-
-_LOCK = Path(tempfile.gettempdir(), "jupyter-slurm-tests-passwd.lock")
 
 # --system: no entries in subuid(5), no ageing.
 _FLAGS = ("--system", "--user-group", "--no-create-home", "--no-log-init")
@@ -52,18 +51,21 @@ def make_account(
     """A new user whose home is `home` in `folder`; `password` is what passwd(5) holds."""
     name = f"jst{secrets.token_hex(5)}"
     place = folder / f"{home}-{name}"
-    # Two at once, and one of them finds passwd(5) locked.
-    keeper.at_end("flock", str(_LOCK), "userdel", "--force", name)
-    with _LOCK.open("a") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        subprocess.run(
-            ["useradd", *_FLAGS, "-d", str(place), "-s", shell, "-p", password, name],
-            check=True,
-            capture_output=True,
-        )
+    keeper.at_end("flock", "/etc", "userdel", "--force", name)
+    change_passwd(["useradd", *_FLAGS, "-d", str(place), "-s", shell, "-p", password, name])
     place.mkdir(mode=0o700)
     shutil.chown(place, name, name)
     return Account(name, place)
+
+
+def change_passwd(argv: Sequence[str], stdin: str = "") -> None:
+    """Runs a tool that changes passwd(5) or shadow(5); these do not wait long for each other."""
+    etc = os.open("/etc", os.O_RDONLY)
+    try:
+        fcntl.flock(etc, fcntl.LOCK_EX)
+        subprocess.run(argv, input=stdin, text=True, check=True, capture_output=True)
+    finally:
+        os.close(etc)
 
 
 def make_folder(keeper: Keeper, prefix: str) -> Path:

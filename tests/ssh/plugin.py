@@ -10,12 +10,13 @@ import itertools
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Protocol
+from typing import Literal, Protocol
 
 import pytest
 
 from tests.ssh.accounts import Account, make_account, make_folder, oneself
 from tests.ssh.kept import Keeper, keeping
+from tests.ssh.odd_users import KINDS, Person, make_gateway, make_odd_user
 from tests.ssh.slow_line import SlowLine, lay
 from tests.ssh.sshd import Sshd
 
@@ -31,6 +32,18 @@ class MakeSshd(Protocol):
 class Delayed(Protocol):
     def __call__(self, port: int, one_way_s: float, bytes_per_s: float | None = None) -> SlowLine:
         """A slow line to `port` of this machine."""
+
+
+class MakeGateway(Protocol):
+    def __call__(
+        self,
+        *stages: Literal["password", "code", "menu"],
+        methods: str = "keyboard-interactive",
+    ) -> Sshd:
+        """A running sshd that asks `person` these questions by PAM; none given: password and code.
+
+        `methods` is AuthenticationMethods of sshd_config(5). Wants the one-time-code packages.
+        """
 
 
 @pytest.fixture(scope="session")
@@ -78,6 +91,40 @@ def delayed(ssh_keeper: Keeper, ssh_folder: Path) -> Delayed:
     return make
 
 
+@pytest.fixture(scope="session", params=KINDS)
+def odd_sshd(request: pytest.FixtureRequest, ssh_keeper: Keeper, ssh_folder: Path) -> Sshd:
+    """An sshd for each kind of odd user; every test that asks for it runs with them all."""
+    _only_as_root()
+    account = make_odd_user(ssh_keeper, ssh_folder, request.param)
+    return _running(ssh_keeper, ssh_folder / f"odd-{next(_NUMBERS)}", account, ())
+
+
+@pytest.fixture
+def person(ssh_keeper: Keeper, ssh_folder: Path) -> Person:
+    """A user with a password and one-time codes, of this test's own."""
+    _only_as_root()
+    return Person.make(ssh_keeper, ssh_folder)
+
+
+@pytest.fixture
+def gateway(ssh_keeper: Keeper, ssh_folder: Path, person: Person) -> Iterator[MakeGateway]:
+    """A factory of sshds that ask for more than a key."""
+    made: list[Sshd] = []
+
+    def make(
+        *stages: Literal["password", "code", "menu"], methods: str = "keyboard-interactive"
+    ) -> Sshd:
+        folder = ssh_folder / f"gateway-{next(_NUMBERS)}"
+        asked = stages or ("password", "code")
+        made.append(make_gateway(ssh_keeper, folder, person, asked, methods))
+        made[-1].start()
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.stop()
+
+
 _NUMBERS = itertools.count(1)
 
 
@@ -97,5 +144,10 @@ def _account(
         shared: Sshd = request.getfixturevalue("sshd")
         return shared.account
     if shell is not None:
-        pytest.skip("Only root can make users with other login shells.")
+        _only_as_root()
     return oneself()
+
+
+def _only_as_root() -> None:
+    if os.geteuid() != 0:
+        pytest.skip("Only root can make users and sshds that log in others.")

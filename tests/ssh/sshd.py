@@ -196,7 +196,7 @@ class Sshd:
         return path.read_text(errors="replace") if path.exists() else ""
 
     def logins(self) -> int:
-        """How often somebody has logged in."""
+        """How often somebody has logged in; its log is a moment behind the client."""
         return len(re.findall(r"^Accepted \S+ for ", self.log(), re.MULTILINE))
 
     def pids(self) -> list[int]:

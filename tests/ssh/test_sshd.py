@@ -7,7 +7,6 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import paramiko
@@ -16,6 +15,7 @@ import pytest
 
 from tests.ssh.plugin import Delayed, MakeSshd
 from tests.ssh.sshd import Sshd
+from tests.ssh.waiting import wait_until
 
 
 def ssh(
@@ -59,7 +59,7 @@ def test_stopped_it_refuses_and_drops_and_starts_again_on_its_port(make_sshd: Ma
     one = make_sshd()
     transport = connected(one)
     assert len(one.pids()) == 1
-    assert one.logins() == 1
+    wait_until(lambda: one.logins() == 1)
     one.stop()
     transport.join(20)
     assert not transport.is_alive()
@@ -67,7 +67,7 @@ def test_stopped_it_refuses_and_drops_and_starts_again_on_its_port(make_sshd: Ma
     assert ssh(one, "true").returncode == 255
     one.start()
     assert ssh(one, "true").returncode == 0
-    assert one.logins() == 2
+    wait_until(lambda: one.logins() == 2)
 
 
 def test_sessions_outlive_a_listener_that_has_stopped(make_sshd: MakeSshd) -> None:
@@ -176,10 +176,3 @@ def test_what_was_kept_is_gone_when_its_owner_is_killed(tmp_path: Path) -> None:
         owner.kill()
     wait_until(mark.exists)
     assert not any(map(psutil.pid_exists, pids))
-
-
-def wait_until(true: Callable[[], bool], limit_s: float = 30) -> None:
-    deadline_s = time.monotonic() + limit_s
-    while not true():
-        assert time.monotonic() < deadline_s
-        time.sleep(0.02)
