@@ -2,16 +2,44 @@
 
 from __future__ import annotations
 
+import logging
+import shutil
 import socket
+import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import paramiko
+import pytest
 
+from jupyter_slurm.errors import LoginError, LoginNeededError
 from jupyter_slurm.transport.ask import Ask, Prompt, nobody
+from jupyter_slurm.transport.identities import UnlockedKeys
 from jupyter_slurm.transport.login import log_in
-from tests.ssh.sshd import Sshd
+from jupyter_slurm.wire import QuestionKind
+from tests.ssh.kept import Keeper
+from tests.ssh.plugin import MakeSshd
+from tests.ssh.sshd import Sshd, make_key
+
+PASSPHRASE = "correct horse battery"
+
+
+class Person:
+    """Gives `answers` in turn, and remembers what it was asked."""
+
+    def __init__(self, *answers: str) -> None:
+        self.answers = list(answers)
+        self.prompts: list[Prompt] = []
+
+    def __call__(self, prompt: Prompt) -> str:
+        self.prompts.append(prompt)
+        return self.answers.pop(0)
+
+    @property
+    def texts(self) -> list[str]:
+        return [prompt.text for prompt in self.prompts]
 
 
 @contextmanager
@@ -26,9 +54,12 @@ def reached(sshd: Sshd) -> Iterator[paramiko.Transport]:
         transport.join(20)
 
 
-def logged_in(sshd: Sshd, ask: Ask = nobody, **changes: Any) -> bool:
+def logged_in(
+    sshd: Sshd, ask: Ask = nobody, unlocked: UnlockedKeys | None = None, **changes: Any
+) -> bool:
+    """What `log_in` gives; a command has run afterwards."""
     with reached(sshd) as transport:
-        asked = log_in(transport, sshd.hop(**changes), ask)
+        asked = log_in(transport, sshd.hop(**changes), ask, unlocked)
         assert transport.is_authenticated()
         channel = transport.open_session()
         channel.exec_command("echo in")
@@ -36,5 +67,248 @@ def logged_in(sshd: Sshd, ask: Ask = nobody, **changes: Any) -> bool:
         return asked
 
 
-def test_a_key_logs_in_without_a_question(sshd: Sshd) -> None:
-    assert logged_in(sshd) is False
+def refused(sshd: Sshd, ask: Ask = nobody, **changes: Any) -> LoginError:
+    with reached(sshd) as transport, pytest.raises(LoginError) as caught:
+        log_in(transport, sshd.hop(**changes), ask)
+    return caught.value
+
+
+def allow(sshd: Sshd, *keys: Path) -> None:
+    lines = [key.with_name(key.name + ".pub").read_text() for key in keys]
+    (sshd.folder / "authorized_keys").write_text("".join(lines))
+
+
+# --- keys ---
+
+
+@pytest.mark.parametrize("kind", ["ed25519", "ecdsa", "rsa"])
+def test_a_key_logs_in_without_a_question(make_sshd: MakeSshd, tmp_path: Path, kind: str) -> None:
+    sshd = make_sshd()
+    key = make_key(tmp_path / "key", kind)
+    allow(sshd, key)
+    assert logged_in(sshd, identity_files=(key,)) is False
+
+
+@pytest.mark.parametrize("form", ["PEM", "PKCS8"])
+@pytest.mark.parametrize("passphrase", ["", PASSPHRASE])
+def test_keys_in_older_files_log_in(
+    make_sshd: MakeSshd, tmp_path: Path, form: str, passphrase: str
+) -> None:
+    sshd = make_sshd()
+    key = make_key(tmp_path / "key", "rsa", passphrase)
+    argv = ["ssh-keygen", "-q", "-p", "-m", form, "-P", passphrase, "-N", passphrase]
+    subprocess.run([*argv, "-f", str(key)], check=True, stdout=subprocess.DEVNULL)
+    allow(sshd, key)
+    key.with_suffix(".pub").unlink()
+    assert logged_in(sshd, Person(PASSPHRASE), identity_files=(key,)) is False
+
+
+def test_a_passphrase_is_asked_for_with_the_keys_name_and_then_never_again(
+    make_sshd: MakeSshd, tmp_path: Path
+) -> None:
+    sshd = make_sshd()
+    key = make_key(tmp_path / "my key", passphrase=PASSPHRASE)
+    allow(sshd, key)
+    person, unlocked = Person("wrong", PASSPHRASE), UnlockedKeys()
+    logged_in(sshd, person, unlocked, identity_files=(key,))
+    assert [prompt.kind for prompt in person.prompts] == [QuestionKind.SECRET] * 2
+    assert str(key) in person.texts[0]
+    assert person.prompts[0].host == sshd.hop().label
+    logged_in(sshd, nobody, unlocked, identity_files=(key,))
+
+
+def test_no_passphrase_is_asked_for_a_key_that_the_host_does_not_want(
+    make_sshd: MakeSshd, tmp_path: Path
+) -> None:
+    sshd = make_sshd()
+    locked = make_key(tmp_path / "locked", passphrase=PASSPHRASE)
+    assert logged_in(sshd, Person(), identity_files=(locked, sshd.key)) is False
+
+
+def test_a_passphrase_wrong_three_times_leaves_the_other_keys(
+    make_sshd: MakeSshd, tmp_path: Path
+) -> None:
+    sshd = make_sshd()
+    locked = make_key(tmp_path / "locked", passphrase=PASSPHRASE)
+    allow(sshd, locked, sshd.key)
+    person = Person("a", "b", "c")
+    assert logged_in(sshd, person, identity_files=(locked, sshd.key)) is False
+    assert person.answers == []
+
+
+def test_without_a_person_an_encrypted_key_needs_a_login(
+    make_sshd: MakeSshd, tmp_path: Path
+) -> None:
+    sshd = make_sshd()
+    locked = make_key(tmp_path / "locked", passphrase=PASSPHRASE)
+    allow(sshd, locked)
+    with reached(sshd) as transport, pytest.raises(LoginNeededError):
+        log_in(transport, sshd.hop(identity_files=(locked,)), nobody)
+
+
+def test_a_user_certificate_logs_in_beside_its_key_or_named(
+    make_sshd: MakeSshd, tmp_path: Path
+) -> None:
+    ca = make_key(tmp_path / "ca")
+    sshd = make_sshd(f"TrustedUserCAKeys {ca}.pub")
+    tmp_path.chmod(0o755)
+    for kind in ("ed25519", "ecdsa", "rsa"):
+        key = make_key(tmp_path / kind, kind)
+        argv = ["ssh-keygen", "-q", "-s", str(ca), "-I", "test", "-n", sshd.user]
+        subprocess.run([*argv, f"{key}.pub"], check=True)
+        beside = tmp_path / f"{kind}-cert.pub"
+        assert logged_in(sshd, identity_files=(key,)) is False
+        elsewhere = beside.rename(tmp_path / f"{kind}-elsewhere")
+        assert "no key was accepted" in refused(sshd, identity_files=(key,)).message
+        assert logged_in(sshd, identity_files=(key,), certificate_files=(elsewhere,)) is False
+
+
+class SshAgent:
+    """A real ssh-agent in a folder of its own."""
+
+    def __init__(self, keeper: Keeper, folder: Path) -> None:
+        self.path = str(folder / "agent")
+        self._keeper = keeper
+        self._folder = folder
+        self.start()
+
+    def start(self) -> None:
+        Path(self.path).unlink(missing_ok=True)
+        argv = ["ssh-agent", "-D", "-a", self.path]
+        self.pid = self._keeper.start(argv, self._folder / "agent.log")
+        while self._add("-l").returncode == 2:  # not there yet
+            pass
+
+    def add(self, *keys: Path) -> None:
+        for key in keys:
+            done = self._add(str(key))
+            assert done.returncode == 0, done.stderr
+
+    def _add(self, word: str) -> subprocess.CompletedProcess[bytes]:
+        env = {"SSH_AUTH_SOCK": self.path, "PATH": "/usr/bin:/bin"}
+        return subprocess.run(["ssh-add", word], env=env, capture_output=True, check=False)
+
+
+@pytest.fixture
+def agent(ssh_keeper: Keeper, tmp_path: Path) -> SshAgent:
+    folder = tmp_path / "agent"
+    folder.mkdir()
+    return SshAgent(ssh_keeper, folder)
+
+
+def test_the_agents_keys_log_in(make_sshd: MakeSshd, tmp_path: Path, agent: SshAgent) -> None:
+    sshd = make_sshd()
+    keys = [make_key(tmp_path / kind, kind) for kind in ("ed25519", "ecdsa", "rsa")]
+    for key in keys:
+        allow(sshd, key)
+        agent.add(key)
+        changes = {"identity_files": (), "identities_only": False, "identity_agent": agent.path}
+        assert logged_in(sshd, **changes) is False
+
+
+def test_an_agent_that_was_restarted_is_asked_anew(
+    make_sshd: MakeSshd, tmp_path: Path, agent: SshAgent
+) -> None:
+    sshd = make_sshd()
+    changes = {"identity_files": (), "identities_only": False, "identity_agent": agent.path}
+    assert "there was none to try" in refused(sshd, **changes).message
+    agent.start()
+    agent.add(sshd.key)
+    assert logged_in(sshd, **changes) is False
+
+
+def test_with_identities_only_the_agent_offers_what_is_named(
+    make_sshd: MakeSshd, tmp_path: Path, agent: SshAgent
+) -> None:
+    """Also by its public half alone, which is how people pick one of an agent's keys."""
+    sshd = make_sshd()
+    others = [make_key(tmp_path / f"other{i}") for i in range(8)]
+    agent.add(*others, sshd.key)
+    public = tmp_path / "named.pub"
+    shutil.copy(f"{sshd.key}.pub", public)
+    assert logged_in(sshd, identity_agent=agent.path, identity_files=(public,)) is False
+    assert sshd.log().count("Failed publickey") == 0
+
+
+def test_keys_that_are_named_go_before_the_agents_others(
+    make_sshd: MakeSshd, tmp_path: Path, agent: SshAgent
+) -> None:
+    sshd = make_sshd()
+    agent.add(*[make_key(tmp_path / f"other{i}") for i in range(8)], sshd.key)
+    assert logged_in(sshd, identity_agent=agent.path, identities_only=False) is False
+
+
+def test_the_tries_stay_below_what_sshd_allows(
+    make_sshd: MakeSshd, tmp_path: Path, agent: SshAgent
+) -> None:
+    sshd = make_sshd()
+    agent.add(*[make_key(tmp_path / f"other{i}") for i in range(8)])
+    error = refused(sshd, identity_files=(), identities_only=False, identity_agent=agent.path)
+    assert "takes keys only; no key was accepted" in error.message
+    assert "no further ones were tried" in error.message
+    assert "Too many authentication failures" not in sshd.log()
+
+
+def test_an_agents_key_signs_for_a_certificate_in_a_file(
+    make_sshd: MakeSshd, tmp_path: Path, agent: SshAgent
+) -> None:
+    ca = make_key(tmp_path / "ca")
+    sshd = make_sshd(f"TrustedUserCAKeys {ca}.pub")
+    tmp_path.chmod(0o755)
+    key = make_key(tmp_path / "key", "rsa")
+    argv = ["ssh-keygen", "-q", "-s", str(ca), "-I", "test", "-n", sshd.user]
+    subprocess.run([*argv, f"{key}.pub"], check=True)
+    certificate = (tmp_path / "key-cert.pub").rename(tmp_path / "certificate")
+    agent.add(key)
+    key.unlink()
+    changes = {"certificate_files": (certificate,), "identity_agent": agent.path}
+    assert logged_in(sshd, identity_files=(tmp_path / "key.pub",), **changes) is False
+
+
+# --- refusals ---
+
+
+def test_a_host_that_takes_keys_only_says_which_were_tried(
+    make_sshd: MakeSshd, tmp_path: Path
+) -> None:
+    sshd = make_sshd()
+    stranger = make_key(tmp_path / "stranger")
+    error = refused(sshd, identity_files=(stranger, tmp_path / "missing"))
+    assert error.message == (
+        f"{sshd.hop().label} takes keys only; no key was accepted: {stranger}."
+    )
+    assert "authorized_keys" in str(error.hint)
+
+
+def test_what_only_openssh_can_do_is_named_with_the_way_round(make_sshd: MakeSshd) -> None:
+    sshd = make_sshd("PubkeyAuthentication no", "HostbasedAuthentication yes")
+    error = refused(sshd, control_path="/run/master-%C")
+    assert "takes hostbased only" in error.message
+    assert "ssh -fNM -o ControlPath=/run/master-%C" in str(error.hint)
+
+
+def test_a_remark_of_the_configuration_explains_the_refusal(
+    make_sshd: MakeSshd, tmp_path: Path
+) -> None:
+    sshd = make_sshd()
+    remark = "PKCS11Provider is not supported."
+    error = refused(sshd, identity_files=(), remarks=(remark,))
+    assert str(error.hint).startswith(remark)
+    assert "ssh -fNM" in str(error.hint)
+
+
+def test_a_host_that_hangs_up_is_an_error_with_its_words(make_sshd: MakeSshd) -> None:
+    sshd = make_sshd("MaxAuthTries 1")
+    error = refused(sshd, identity_files=(sshd.folder / "host_ed25519",))
+    assert "takes no further tries" in error.message
+    assert "Too many authentication failures" in str(error.detail)
+
+
+def test_logs_tell_nothing_of_a_login(
+    make_sshd: MakeSshd, caplog: pytest.LogCaptureFixture
+) -> None:
+    sshd = make_sshd("Banner /etc/hostname")
+    with caplog.at_level(logging.NOTSET):
+        logged_in(sshd)
+        refused(sshd, identity_files=())
+    assert caplog.text == ""
