@@ -7,6 +7,7 @@ from collections import deque
 from pathlib import PurePosixPath
 
 from jupyter_slurm.errors import (
+    FileAccessError,
     JobLostError,
     LoginNeededError,
     RequestError,
@@ -18,6 +19,9 @@ from jupyter_slurm.jobs.layout import JobDir
 from jupyter_slurm.jobs.logs import Chunk, Cursor, LogReader, parse_cursor
 from jupyter_slurm.jobs.result import parse_result
 from jupyter_slurm.wire import Hello, Job, JobState, LogChunk, Result
+
+_RESULT_PATIENCE_S = 20.0
+_RESULT_PAUSE_S = 1.0
 
 
 class Delivery:
@@ -81,6 +85,19 @@ class Delivery:
             raise RequestError(f"Job {job.id} has not ended: it is {job.state}.")
         if job.state is JobState.LOST:
             raise JobLostError(job.why or "Nobody knows how it ended.", hint=job.advice)
+        deadline_s = time.monotonic() + _RESULT_PATIENCE_S
+        while True:
+            try:
+                return self._read_result(job)
+            except (LoginNeededError, FileAccessError):
+                raise
+            except TransportError:
+                # The job is over and nothing is lost: the way there may be back in a moment.
+                left_s = deadline_s - time.monotonic()
+                if left_s <= 0 or self._book.wait(lambda: False, min(left_s, _RESULT_PAUSE_S)):
+                    raise
+
+    def _read_result(self, job: Job) -> Result:
         folder = JobDir(PurePosixPath(job.job_dir))
         transport = self._clusters.named(job.cluster).transport
         data = transport.read(folder.result(job.restarts))
