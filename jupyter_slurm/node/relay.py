@@ -11,6 +11,7 @@ holds up its own connection and nobody else's.
 """
 
 import collections
+import contextlib
 import os
 import selectors
 import socket
@@ -18,6 +19,7 @@ import struct
 import sys
 import threading
 import time
+import tty
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # typing is not imported on the node
@@ -142,10 +144,8 @@ class Relay(object):
             self.answers.append((number, sock))
         except (OSError, UnicodeError, OverflowError) as exc:
             self.answers.append((number, getattr(exc, "strerror", None) or str(exc)))
-        try:
+        with contextlib.suppress(BlockingIOError):  # it has enough to wake up for
             os.write(self.wake_out, b"!")
-        except BlockingIOError:
-            pass  # it has enough to wake up for
 
     def take_answers(self):
         # type: () -> None
@@ -213,10 +213,8 @@ class Relay(object):
     def drop(self, stream):
         # type: (Stream) -> None
         """Ends the connection as a crash would: what waits is lost, and the peer is told."""
-        try:
+        with contextlib.suppress(OSError):
             stream.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-        except OSError:
-            pass
         self.watch(stream, 0)
         stream.sock.close()
 
@@ -277,14 +275,11 @@ class Relay(object):
 def main():
     # type: () -> None
     if os.isatty(1):  # `srun --unbuffered` gives a terminal, which would change what is written
-        import tty
-
         tty.setraw(1)
     os.write(1, sys.argv[1].encode())
-    try:
+    # The near end may go at any moment; a step that fails would show in the job's accounting.
+    with contextlib.suppress(OSError):
         Relay(0, 1).run()
-    except OSError:
-        pass  # the near end has gone; a step that fails would show in the job's accounting
 
 
 if __name__ == "__main__":

@@ -112,6 +112,11 @@ class Transport(Protocol):
         when the connection stands; bytes then flow both ways, each with its own end. ForwardError.
         """
 
+    def converse(self, argv: Sequence[str]) -> socket.socket:
+        """Runs `argv`, its standard input and output being the other end of the socket that is
+        given back; what it says on the third stream is lost. Closing the socket ends its input;
+        what does not end then within a few seconds is killed where that can be."""
+
     def remove_tree(self, folder: PurePosixPath) -> None: ...
 
     def close(self) -> None: ...

@@ -6,6 +6,7 @@ import os
 import pwd
 import shutil
 import signal
+import socket
 import subprocess
 import threading
 import time
@@ -20,6 +21,9 @@ _TICKS_PER_QUIET_TIME = 25
 happens is seen after at most 4 % of the time that one had to wait for it anyway."""
 _SHORTEST_TICK_S = 0.001
 _LONGEST_TICK_S = 0.25
+
+_END_S = 5.0
+"""What a program whose input has ended is given to end by itself."""
 
 _KEPT = ("HOME", "USER", "LOGNAME", "SHELL", "TMPDIR", "KRB5CCNAME", "SSH_AUTH_SOCK", "TZ")
 """What programs there need of our environment. Slurm's own variables, tokens and passwords must
@@ -124,6 +128,12 @@ class LocalTransport:
         except OSError:
             return []
 
+    def converse(self, argv: Sequence[str]) -> socket.socket:
+        near, far = socket.socketpair()
+        with near, far:
+            process = self._start(argv, None, None, stdin=far.fileno(), stdout=far.fileno())
+            return _Conversation(process, near)
+
     def remove_tree(self, folder: PurePosixPath) -> None:
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -138,14 +148,40 @@ class LocalTransport:
         stdin: bytes,
         timeout_s: float,
     ) -> Completed:
+        process = self._start(
+            argv,
+            cwd,
+            env,
+            stdin=subprocess.PIPE if stdin else subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
         try:
-            process = subprocess.Popen(
+            stdout, stderr = process.communicate(stdin or None, timeout=timeout_s)
+        except subprocess.TimeoutExpired as exc:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.communicate()
+            raise TimedOutError(f"`{argv[0]}` did not end within {timeout_s:g} s") from exc
+        return Completed(process.returncode, stdout, stderr)
+
+    def _start(
+        self,
+        argv: Sequence[str],
+        cwd: Path | None,
+        env: Mapping[str, str] | None,
+        *,
+        stdin: int,
+        stdout: int,
+        stderr: int = subprocess.DEVNULL,
+    ) -> subprocess.Popen[bytes]:
+        try:
+            return subprocess.Popen(
                 list(argv),
                 cwd=cwd,
                 env={**self._env, **(env or {})},
-                stdin=subprocess.PIPE if stdin else subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
+                stdin=stdin,
+                stdout=stdout,
+                stderr=stderr,
                 # A group of its own: Ctrl-C in a terminal is not for it, and a time-out can end
                 # what it has started too.
                 start_new_session=True,
@@ -157,13 +193,29 @@ class LocalTransport:
             ) from exc
         except OSError as exc:
             raise TransportError(f"`{argv[0]}` cannot be run: {exc.strerror or exc}.") from exc
-        try:
-            stdout, stderr = process.communicate(stdin or None, timeout=timeout_s)
-        except subprocess.TimeoutExpired as exc:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.communicate()
-            raise TimedOutError(f"`{argv[0]}` did not end within {timeout_s:g} s") from exc
-        return Completed(process.returncode, stdout, stderr)
+
+
+class _Conversation(socket.socket):
+    """One end of a program's standard streams; when it is closed, the program ends."""
+
+    def __init__(self, process: subprocess.Popen[bytes], near: socket.socket) -> None:
+        super().__init__(fileno=near.detach())
+        self._process: subprocess.Popen[bytes] | None = process
+
+    def close(self) -> None:
+        super().close()
+        process, self._process = self._process, None
+        if process is not None:
+            name = f"end of {process.pid}"
+            threading.Thread(target=_see_off, args=[process], name=name, daemon=True).start()
+
+
+def _see_off(process: subprocess.Popen[bytes]) -> None:
+    try:
+        process.wait(_END_S)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
 
 
 def _place(target: Path, content: bytes | Path) -> None:

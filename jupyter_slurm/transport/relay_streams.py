@@ -1,0 +1,320 @@
+"""TCP connections as frames over one socket: what the relay's near end does once it stands.
+
+One thread serves all of them. What a frame is, and who may send when, is told in node/relay.py;
+the two say the same in the Python of their own place, since nothing of ours is there on the node.
+"""
+
+from __future__ import annotations
+
+import itertools
+import selectors
+import socket
+import struct
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeoutError
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+from jupyter_slurm.errors import ForwardError
+
+_FRAME = struct.Struct(">cII")
+_KINDS = b"KRDCEA"
+"""What the far end may send. The newline that its program's last words begin with is none."""
+_WINDOW = 512 * 1024
+_CHUNK = 32 * 1024
+_OUTBOX_MOST = 256 * 1024
+_MOST_STREAMS = 256
+"""With the window this bounds what either end keeps: 128 MiB when nobody reads at all."""
+_OPEN_S = 20.0
+"""For one connection; the far end gives up sooner."""
+_ALIVE_S = 120.0
+"""How often the far end hears that it is still wanted, as long as a connection is open."""
+_JOIN_S = 5.0
+
+
+class ConversationEndedError(Exception):
+    """The far end has gone, before or while a connection was asked for."""
+
+
+@dataclass(eq=False, slots=True)
+class _Stream:
+    number: int
+    sock: socket.socket
+    opened: Future[None] = field(default_factory=Future)
+    credit: int = _WINDOW
+    pending: bytearray = field(default_factory=bytearray)
+    written: int = 0
+    """Bytes handed on since credit was last given."""
+    sent_eof: bool = False
+    got_eof: bool = False
+    shut: bool = False
+    mask: int = 0
+
+
+class Streams:
+    """`channel` leads to a far end that has said its first word; `inbox` came right after it."""
+
+    def __init__(self, channel: socket.socket, inbox: bytes = b"") -> None:
+        self._channel = channel
+        self._inbox = bytearray(inbox)
+        self._outbox = bytearray()
+        self._streams: dict[int, _Stream] = {}
+        self._numbers = itertools.count(1)
+        self._posted: deque[Callable[[], None]] = deque()
+        self._wake_in, self._wake_out = socket.socketpair()
+        self._wake_out.setblocking(False)
+        self._lock = threading.Lock()
+        self._ended = False
+        self._closing = False
+        self._said_s = time.monotonic()
+        self._selector = selectors.DefaultSelector()
+        self._channel_mask = selectors.EVENT_READ
+        channel.setblocking(False)
+        self._selector.register(channel, self._channel_mask)
+        self._selector.register(self._wake_in, selectors.EVENT_READ)
+        self._thread = threading.Thread(target=self._run, name="relay", daemon=True)
+        self._thread.start()
+
+    @property
+    def alive(self) -> bool:
+        return not self._ended
+
+    def open(self, sock: socket.socket, host: str, port: int) -> None:
+        """Returns when `sock` is connected, and no longer the caller's. ForwardError,
+        ConversationEndedError: it still is."""
+        stream = _Stream(next(self._numbers), sock)
+        self._post(lambda: self._begin(stream, f"{port} {host}".encode()))
+        try:
+            stream.opened.result(_OPEN_S)
+        except FutureTimeoutError:
+            if not stream.opened.cancel():  # it was answered in the last moment
+                return stream.opened.result()
+            self._post(lambda: self._give_up(stream))
+            raise ForwardError(f"there was no answer within {_OPEN_S:g} s") from None
+
+    def close(self) -> None:
+        """Breaks off every connection and lets the far end go."""
+        with suppress(ConversationEndedError):
+            self._post(self._stop)
+        self._thread.join(_JOIN_S)
+
+    def _post(self, call: Callable[[], None]) -> None:
+        with self._lock:
+            if self._ended:
+                raise ConversationEndedError
+            self._posted.append(call)
+            with suppress(BlockingIOError):
+                self._wake_out.send(b"!")
+
+    # --- in the thread ---
+
+    def _run(self) -> None:
+        try:
+            while not self._closing:
+                for key, events in self._selector.select(_ALIVE_S if self._streams else None):
+                    if key.fileobj is self._channel:
+                        if events & selectors.EVENT_READ and not self._receive():
+                            return
+                    elif isinstance(key.data, _Stream):
+                        self._serve(key.data, events)
+                    else:
+                        self._wake_in.recv(4096)
+                while self._posted:
+                    self._posted.popleft()()
+                self._keep_alive()
+                self._flush()
+        except OSError:
+            return  # the way to the far end has broken
+        finally:
+            self._end()
+
+    def _stop(self) -> None:
+        self._closing = True
+
+    def _end(self) -> None:
+        with self._lock:
+            self._ended = True
+        while self._posted:
+            self._posted.popleft()()
+        for stream in list(self._streams.values()):
+            self._streams.pop(stream.number)
+            if stream.opened.done() and not stream.opened.cancelled():
+                self._drop(stream)
+            else:
+                _answer(stream, ConversationEndedError())
+        self._selector.close()
+        for sock in (self._channel, self._wake_in, self._wake_out):
+            sock.close()
+
+    def _begin(self, stream: _Stream, target: bytes) -> None:
+        if len(self._streams) >= _MOST_STREAMS:
+            _answer(stream, ForwardError(f"{_MOST_STREAMS} connections are open already"))
+            return
+        self._streams[stream.number] = stream
+        self._send(b"O", stream.number, target)
+
+    def _give_up(self, stream: _Stream) -> None:
+        if self._streams.pop(stream.number, None) is stream:
+            self._send(b"A", stream.number)
+
+    def _receive(self) -> bool:
+        """False: the far end has gone, or its program is about to say its last words."""
+        with suppress(BlockingIOError):
+            data = self._channel.recv(1 << 18)
+            if not data:
+                return False
+            self._inbox += data
+        while self._inbox:
+            if self._inbox[0] not in _KINDS:
+                return False
+            if len(self._inbox) < _FRAME.size:
+                break
+            kind, number, size = _FRAME.unpack_from(self._inbox)
+            end = _FRAME.size + (0 if kind == b"C" else size)
+            if len(self._inbox) < end:
+                break
+            body = bytes(self._inbox[_FRAME.size : end])
+            del self._inbox[:end]
+            stream = self._streams.get(number)
+            if stream is not None:
+                self._take(stream, kind, size, body)
+        return True
+
+    def _take(self, stream: _Stream, kind: bytes, size: int, body: bytes) -> None:
+        match kind:
+            case b"K":
+                if not _answer(stream, None):
+                    return
+            case b"R":
+                del self._streams[stream.number]
+                _answer(stream, ForwardError(body.decode(errors="replace")))
+            case b"D":
+                stream.pending += body
+                self._write(stream)
+            case b"C":
+                stream.credit += size
+            case b"E":
+                stream.got_eof = True
+                self._write(stream)
+            case b"A":
+                del self._streams[stream.number]
+                self._drop(stream)
+        self._settle(stream)
+
+    def _serve(self, stream: _Stream, events: int) -> None:
+        if events & selectors.EVENT_WRITE:
+            self._write(stream)
+        if events & selectors.EVENT_READ and stream.number in self._streams and stream.mask:
+            self._read(stream)
+        self._settle(stream)
+
+    def _read(self, stream: _Stream) -> None:
+        try:
+            data = stream.sock.recv(min(_CHUNK, stream.credit))
+        except BlockingIOError:
+            return
+        except OSError:
+            self._fail(stream)
+            return
+        stream.credit -= len(data)
+        stream.sent_eof = not data
+        self._send(b"D" if data else b"E", stream.number, data)
+
+    def _write(self, stream: _Stream) -> None:
+        try:
+            while stream.pending:
+                count = stream.sock.send(stream.pending[: 1 << 17])
+                del stream.pending[:count]
+                stream.written += count
+            if stream.got_eof and not stream.shut:
+                stream.shut = True
+                stream.sock.shutdown(socket.SHUT_WR)
+        except BlockingIOError:
+            pass
+        except OSError:
+            self._fail(stream)
+            return
+        if stream.written >= _WINDOW // 4 and not stream.got_eof:
+            self._send(b"C", stream.number, size=stream.written)
+            stream.written = 0
+
+    def _fail(self, stream: _Stream) -> None:
+        if self._streams.pop(stream.number, None) is stream:
+            self._send(b"A", stream.number)
+            self._drop(stream)
+
+    def _drop(self, stream: _Stream) -> None:
+        self._watch(stream, 0)
+        break_off(stream.sock)
+
+    def _settle(self, stream: _Stream) -> None:
+        """Waits for what can happen next, or lets go of a connection that has had both ends."""
+        if stream.number not in self._streams:
+            return
+        if stream.sent_eof and stream.shut:
+            del self._streams[stream.number]
+            self._watch(stream, 0)
+            stream.sock.close()
+            return
+        mask = selectors.EVENT_WRITE if stream.pending else 0
+        if not stream.sent_eof and stream.credit and len(self._outbox) < _OUTBOX_MOST:
+            mask |= selectors.EVENT_READ
+        self._watch(stream, mask)
+
+    def _watch(self, stream: _Stream, mask: int) -> None:
+        if mask == stream.mask:
+            return
+        if not mask:
+            self._selector.unregister(stream.sock)
+        elif not stream.mask:
+            self._selector.register(stream.sock, mask, stream)
+        else:
+            self._selector.modify(stream.sock, mask, stream)
+        stream.mask = mask
+
+    def _send(self, kind: bytes, number: int, body: bytes = b"", size: int = 0) -> None:
+        self._outbox += _FRAME.pack(kind, number, size or len(body))
+        self._outbox += body
+
+    def _keep_alive(self) -> None:
+        if self._outbox:
+            self._said_s = time.monotonic()
+        elif self._streams and time.monotonic() - self._said_s >= _ALIVE_S:
+            self._send(b"B", 0)
+
+    def _flush(self) -> None:
+        was_full = len(self._outbox) >= _OUTBOX_MOST
+        with suppress(BlockingIOError):
+            while self._outbox:
+                del self._outbox[: self._channel.send(self._outbox[: 1 << 16])]
+        mask = selectors.EVENT_READ | (selectors.EVENT_WRITE if self._outbox else 0)
+        if mask != self._channel_mask:
+            self._channel_mask = mask
+            self._selector.modify(self._channel, mask)
+        if was_full and len(self._outbox) < _OUTBOX_MOST:
+            for stream in list(self._streams.values()):
+                if stream.opened.done():
+                    self._settle(stream)
+
+
+def _answer(stream: _Stream, error: Exception | None) -> bool:
+    """Tells who waits for the connection; False: nobody does any more."""
+    if not stream.opened.set_running_or_notify_cancel():
+        return False
+    if error is not None:
+        stream.opened.set_exception(error)
+    else:
+        stream.sock.setblocking(False)
+        stream.opened.set_result(None)
+    return True
+
+
+def break_off(sock: socket.socket) -> None:
+    """Closes it as a crash would: whoever is at the other end sees a reset, not an end."""
+    with suppress(OSError):
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    sock.close()
