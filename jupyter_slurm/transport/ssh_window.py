@@ -1,0 +1,104 @@
+"""How much the peer may send on a channel before it has to wait for us: arithmetic, no I/O.
+
+A small window makes a long line slow; a large one fills the queues of a narrow line, and all else
+on the connection waits behind it. So windows follow what is measured: goodput, and round trips.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+FIRST_BYTES = 1 << 20
+_LEAST_BYTES = 1 << 17
+_MOST_BYTES = 1 << 24
+_QUEUE_S = 0.04
+"""The time that data of one channel may stand in the line's queues."""
+_INFLATED_S = 0.025
+_ROOM = 2.5
+"""A window may be this many times what is under way in the shortest round trip, so that it doubles
+with each until the line is full."""
+_SAMPLE_S = 0.1
+_FORGET_S = 30.0
+
+
+class Window:
+    """The credit of one channel. `size_bytes` is what the peer may have sent and nobody taken."""
+
+    def __init__(self, size_bytes: int = FIRST_BYTES) -> None:
+        self.size_bytes = size_bytes
+        self.least_bytes = min(size_bytes, _LEAST_BYTES)
+        self.first_bytes = size_bytes
+        self.taken_bytes = 0
+        self._open_bytes = size_bytes
+        self._seen_bytes = 0
+
+    def take(self, n: int) -> int:
+        """`n` bytes have reached their reader: how many more to allow the peer now."""
+        self.taken_bytes += n
+        self._open_bytes -= n
+        due = self.size_bytes - self._open_bytes
+        if due <= self.size_bytes >> 3:
+            return 0
+        self._open_bytes += due
+        return due
+
+    def taken_since(self) -> int:
+        """Bytes taken since this was last asked."""
+        since = self.taken_bytes - self._seen_bytes
+        self._seen_bytes = self.taken_bytes
+        return since
+
+
+class Pace:
+    """Sizes the windows of one connection by its round trips.
+
+    The shortest round trip is what the line itself takes. It is measured anew from time to time,
+    with the windows small for a few round trips, so that the queues that they fill are empty.
+    """
+
+    def __init__(self) -> None:
+        self._line_s = math.inf
+        self._measured_s = -math.inf
+        self._draining = 0
+        self._sampled_s = -math.inf
+        self._asked = False
+
+    def wants_sample(self, now_s: float) -> bool:
+        """Whether to measure a round trip now; `sampled` is called with it."""
+        if self._asked or now_s - self._sampled_s < _SAMPLE_S:
+            return False
+        self._asked = True
+        return True
+
+    def sampled(self, round_trip_s: float, now_s: float, windows: Iterable[Window]) -> None:
+        self._asked = False
+        since_s = now_s - self._sampled_s
+        self._sampled_s = now_s
+        self._measure_line(round_trip_s, now_s)
+        for window in windows:
+            taken = window.taken_since()
+            # After a pause nothing is known of how fast it could be.
+            if taken and since_s < 1 + 4 * round_trip_s:
+                self._resize(window, taken / since_s, round_trip_s)
+
+    def _measure_line(self, round_trip_s: float, now_s: float) -> None:
+        if round_trip_s <= self._line_s:
+            self._line_s = round_trip_s
+            self._measured_s = now_s
+        elif self._draining:
+            self._draining -= 1
+            self._line_s = round_trip_s if self._draining == 0 else self._line_s
+        elif now_s - self._measured_s > _FORGET_S:
+            self._draining = 4
+            self._measured_s = now_s
+
+    def _resize(self, window: Window, goodput: float, round_trip_s: float) -> None:
+        if self._draining:
+            window.size_bytes = max(window.least_bytes, int(goodput * self._line_s / 2))
+            return
+        queued = int(goodput * (self._line_s + _QUEUE_S))
+        wanted = min(queued, max(window.first_bytes, int(_ROOM * goodput * self._line_s)))
+        if round_trip_s - self._line_s <= _INFLATED_S:
+            wanted = max(wanted, window.size_bytes)
+        window.size_bytes = min(max(wanted, window.least_bytes), _MOST_BYTES)
