@@ -8,15 +8,28 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import secrets
+import sys
 import time
 from collections.abc import Generator, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from jupyter_slurm.api import Api
 from jupyter_slurm.card import plain
+from jupyter_slurm.errors import JupyterSlurmError, from_problem
 from jupyter_slurm.outcome import failure
-from jupyter_slurm.wire import Job, JobSpec, JobState, Result, Stream
+from jupyter_slurm.wire import (
+    Job,
+    JobSpec,
+    JobState,
+    Result,
+    Stream,
+    Transfer,
+    TransferState,
+)
+
+if TYPE_CHECKING:
+    from jupyter_slurm.login import Answerer
 
 _WAIT_S = 20.0
 
@@ -77,11 +90,14 @@ class JobHandle:
         return job
 
     def result(self, timeout_s: float | None = None) -> dict[str, object]:
-        """The variables that came back, once the job has ended. CellFailed: it did not end well;
-        JobLostError, SignatureError; TimeoutError as `wait`."""
+        """The variables that came back, once the job has ended; the files that it was told to give
+        back have come too. CellFailed: it did not end well; JobLostError, SignatureError;
+        TimeoutError as `wait`; what kept the files from coming."""
         self.wait(timeout_s)
         result = self._api.result(self.id)
         variables = read_result_variables(result)
+        if result.job.fetch:
+            wait_for_transfer(self._api, self._api.fetch(self.id))
         self._job = self._api.delivered(self.id)
         if failed := failure(result):
             raise failed
@@ -138,10 +154,21 @@ class Connection:
 
 def connect(cluster: str | None = None) -> Connection:
     """The agent, started where none runs; `cluster` is where jobs go that name none (None: the
-    default cluster). AgentError."""
+    default cluster). A call that needs a login asks who is there for it. AgentError."""
     from jupyter_slurm import client  # noqa: PLC0415
+    from jupyter_slurm.login import attended  # noqa: PLC0415
 
-    return Connection(client.connect(), cluster)
+    return Connection(attended(client.connect(), _answerer()), cluster)
+
+
+def _answerer() -> Answerer:
+    if "IPython" in sys.modules:
+        from jupyter_slurm.magics.frontend import answerer  # noqa: PLC0415
+
+        return answerer()
+    from jupyter_slurm.login import TerminalAnswerer  # noqa: PLC0415
+
+    return TerminalAnswerer()
 
 
 def read_whole_log(api: Api, job_id: str) -> Iterator[str]:
@@ -153,6 +180,22 @@ def read_whole_log(api: Api, job_id: str) -> Iterator[str]:
         if chunk.end or not chunk.outputs:
             return
         cursor = chunk.cursor
+
+
+def wait_for_transfer(api: Api, transfer: Transfer) -> Transfer:
+    """Once it has ended. What made it fail is raised."""
+    while transfer.state is TransferState.RUNNING:
+        transfer = api.transfer(transfer.id, wait_s=_WAIT_S)
+    return check_transfer(transfer)
+
+
+def check_transfer(transfer: Transfer) -> Transfer:
+    """The same; what made it fail is raised."""
+    if transfer.state is TransferState.FAILED:
+        if transfer.problem is None:
+            raise JupyterSlurmError("The transfer failed, and nobody knows why.")
+        raise from_problem(transfer.problem)
+    return transfer
 
 
 def read_result_variables(result: Result) -> dict[str, object]:

@@ -50,6 +50,8 @@ OURS: Mapping[str, OurOption] = MappingProxyType(
         "out": OurOption("NAMES", "variables that come back into this notebook"),
         "env": OurOption("NAME=VALUE", "an environment variable for the cell; may be repeated"),
         "mount": OurOption("SRC[:DST[:ro]]", "a folder to see in the image; may be repeated"),
+        "push": OurOption("DIR", "a folder of this machine: the job runs in a copy of it"),
+        "fetch": OurOption("GLOBS", "files to bring back when the job has ended; may be repeated"),
         "name": OurOption("NAME", "what the job is called"),
         "detach": OurOption("", "give a job handle at once instead of waiting"),
         "wait": OurOption("", "wait for the end, where the setting says to detach"),
@@ -81,6 +83,8 @@ class Request:
     mounts: tuple[str, ...] = ()
     names_in: tuple[str, ...] = ()
     names_out: tuple[str, ...] = ()
+    push: str | None = None
+    fetch: tuple[str, ...] = ()
     detach: bool | None = None
     """None: the line does not say."""
     on_interrupt: Literal["detach", "cancel"] | None = None
@@ -151,6 +155,8 @@ def parse(words: Sequence[str]) -> Request:
         mounts=tuple(ours.get("mount", [])),
         names_in=_variables("in", ours.get("in", [])),
         names_out=_variables("out", ours.get("out", [])),
+        push=last.get("push"),
+        fetch=_patterns(ours.get("fetch", [])),
         detach=_detach(ours),
         on_interrupt=_on_interrupt(last.get("on-interrupt")),
         reuse=_reuse(ours),
@@ -193,6 +199,8 @@ def spec(
         mounts=request.mounts,
         names_in=request.names_in,
         names_out=request.names_out,
+        push=request.push,
+        fetch=request.fetch,
         notebook=notebook,
         fingerprint=fingerprint,
     )
@@ -205,6 +213,7 @@ def fingerprint(request: Request, code: str, notebook: str | None) -> str:
         sorted(request.options.items()),
         [request.name, request.image, request.runtime, request.modules],
         [sorted(request.env.items()), request.mounts, request.names_in, request.names_out],
+        [request.push, request.fetch],
         code,
         notebook or "",
     ]
@@ -250,6 +259,19 @@ def _names(values: Sequence[str]) -> tuple[str, ...]:
     """The parts of comma-separated lists, each once, in order."""
     parts = (part.strip() for value in values for part in value.split(","))
     return tuple(dict.fromkeys(part for part in parts if part))
+
+
+def _patterns(values: Sequence[str]) -> tuple[str, ...]:
+    """Relative to where the job runs, and not out of there."""
+    patterns = _names(values)
+    for pattern in patterns:
+        if pattern.startswith(("/", "~")) or ".." in pattern.split("/"):
+            raise RequestError(
+                f"--fetch: `{pattern}` is outside of the folder where the job runs.",
+                hint="Give patterns relative to it, e.g. `--fetch 'out/*.csv'`; `%slurm pull` "
+                "brings files from anywhere.",
+            )
+    return patterns
 
 
 def _variables(option: str, values: Sequence[str]) -> tuple[str, ...]:

@@ -41,8 +41,11 @@ class Answerer(Protocol):
         """What they typed, unseen. KeyboardInterrupt, EOFError: they would rather not;
         LoginNeededError: nobody can be asked here."""
 
-    def text(self, prompt: str) -> str:
-        """The same for what is no secret."""
+    def choice(self, prompt: str) -> str:
+        """The same for what may be seen while it is typed, e.g. the number of a menu's line."""
+
+    def confirm(self, prompt: str) -> str:
+        """The same for a yes or no."""
 
 
 class LoginDeclined(KeyboardInterrupt):
@@ -187,10 +190,10 @@ def _ask(question: Question, answerer: Answerer) -> str:
     prompt = visible(question.prompt).strip()
     match question.kind:
         case QuestionKind.HOST_KEY:
-            answer = answerer.text(f"{prompt} (yes/no) ").strip().lower()
+            answer = answerer.confirm(f"{prompt} (yes/no) ").strip().lower()
             return "yes" if answer in ("y", "yes") else "no"
         case QuestionKind.TEXT:
-            return answerer.text(f"{question.host}: {prompt} ")
+            return answerer.choice(f"{question.host}: {prompt} ")
         case QuestionKind.SECRET:
             return answerer.secret(f"{question.host}: {prompt} ")
 
@@ -209,7 +212,10 @@ class TerminalAnswerer:
         self._write("")  # without a terminal getpass would read stdin
         return getpass.getpass(prompt)
 
-    def text(self, prompt: str) -> str:
+    def choice(self, prompt: str) -> str:
+        return self.confirm(prompt)
+
+    def confirm(self, prompt: str) -> str:
         self._write(prompt)
         with self._tty.open(encoding="utf-8", errors="replace") as terminal:
             line = terminal.readline()

@@ -5,7 +5,9 @@ No asking, no clock of its own. Paths are what somebody typed, so they are escap
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from html import escape
+from types import MappingProxyType
 from typing import Any
 
 from jupyter_slurm.card import duration, visible
@@ -15,12 +17,14 @@ _BAR = (
     "display:inline-block;width:12em;height:.6em;border-radius:.3em;margin-right:.7em;"
     "overflow:hidden;background-color:rgba(128,128,128,.3)"
 )
-_COLOURS = {
-    TransferState.RUNNING: "#2878c8",
-    TransferState.DONE: "#2e8540",
-    TransferState.FAILED: "#d0342c",
-    TransferState.STOPPED: "#767676",
-}
+_COLOURS: Mapping[TransferState, str] = MappingProxyType(
+    {
+        TransferState.RUNNING: "#2878c8",
+        TransferState.DONE: "#2e8540",
+        TransferState.FAILED: "#d0342c",
+        TransferState.STOPPED: "#767676",
+    }
+)
 """As the card's: a contrast of at least 3:1 on white and on JupyterLab's dark background."""
 _RATE_AFTER_S = 1.0
 """A rate of less than this long is a guess."""

@@ -45,7 +45,11 @@ class Person:
         self.secrets.append(prompt)
         return self._next()
 
-    def text(self, prompt: str) -> str:
+    def choice(self, prompt: str) -> str:
+        self.texts.append(prompt)
+        return self._next()
+
+    def confirm(self, prompt: str) -> str:
         self.texts.append(prompt)
         return self._next()
 
@@ -223,7 +227,7 @@ def lines_of(master: int) -> Iterable[str]:
 def test_a_terminal_that_is_not_there_cannot_be_asked(tmp_path: Path, api: FakeApi) -> None:
     nowhere = TerminalAnswerer(tmp_path / "no tty")
     nowhere.say("read by nobody")
-    for ask in (nowhere.secret, nowhere.text):
+    for ask in (nowhere.secret, nowhere.choice):
         with pytest.raises(LoginNeededError, match="no terminal"):
             ask("Password: ")
 
@@ -234,9 +238,9 @@ def test_a_terminal_is_asked_for_text() -> None:
         answerer = TerminalAnswerer(Path(os.ttyname(terminal)))
         os.write(master, b"2\n\x04")
         answerer.say("choose")
-        assert answerer.text("1) phone 2) mail: ") == "2"
+        assert answerer.choice("1) phone 2) mail: ") == "2"
         with pytest.raises(EOFError):
-            answerer.text("again: ")
+            answerer.choice("again: ")
     finally:
         os.close(master)
         os.close(terminal)

@@ -17,6 +17,8 @@ from jupyter_slurm.errors import (
     AgentError,
     ConfigError,
     JupyterSlurmError,
+    LoginError,
+    LoginNeededError,
     NotFoundError,
     RequestError,
     SubmitError,
@@ -24,11 +26,13 @@ from jupyter_slurm.errors import (
 )
 from jupyter_slurm.job import JobHandle, new_id, read_result_variables
 from jupyter_slurm.line import Request, Reuse
+from jupyter_slurm.login import LoginDeclined
 from jupyter_slurm.magics.follow import Following, Worker
 from jupyter_slurm.magics.frontend import say, warn
 from jupyter_slurm.magics.live import LiveCard
 from jupyter_slurm.magics.replay import Replay
 from jupyter_slurm.magics.session import Session
+from jupyter_slurm.magics.transfer import follow_transfer
 from jupyter_slurm.outcome import failure
 from jupyter_slurm.wire import Job, JobKind, JobSpec, JobState, Preview, Result
 
@@ -54,11 +58,13 @@ def run(session: Session, line: str, code: str, kind: JobKind | None = None) -> 
             request, code, job_id=new_id(), kind=kind, notebook=notebook, fingerprint=mark
         ),
         cwd=str(Path.cwd()),
+        push=_folder_here(request.push),
+        fetch_to=str(Path.cwd()) if request.fetch else None,
     )
     if request.dry_run:
         _show_preview(session.api.preview(spec))
         return None
-    with Worker() as worker:
+    with Worker(session.person, spec.cluster) as worker:
         job = _find(session, request, mark) or _submit(session, worker, request, spec)
     detach = session.settings.detach if request.detach is None else request.detach
     if detach or spec.kind is JobKind.SCRIPT:
@@ -71,6 +77,16 @@ def run(session: Session, line: str, code: str, kind: JobKind | None = None) -> 
         raise_on_failure=request.raise_on_failure,
     )
     return None
+
+
+def _folder_here(folder: str | None) -> str | None:
+    """The agent's own folder is another: what it is told is absolute. NotFoundError."""
+    if folder is None:
+        return None
+    path = Path(folder).expanduser().absolute()
+    if not path.is_dir():
+        raise NotFoundError(f"--push: there is no folder {path}.")
+    return str(path)
 
 
 def attach(session: Session, job_id: str | None) -> None:
@@ -114,7 +130,7 @@ def _submit(session: Session, worker: Worker, request: Request, spec: JobSpec) -
     spec = _with_inputs(session, spec)
     try:
         return worker(lambda: session.api.submit(spec))
-    except (SubmitError, RequestError, ConfigError):
+    except (SubmitError, RequestError, ConfigError, LoginNeededError, LoginError, LoginDeclined):
         if spec.inputs:
             Path(spec.inputs).unlink(missing_ok=True)
         raise
@@ -154,10 +170,12 @@ def _bring(
     card.show()
     replay = Replay(job.id, session.output_limit_bytes, on_clear=card.show)
     following = Following(session.api, card, replay)
-    with Worker() as worker:
+    with Worker(session.person, job.cluster) as worker:
         try:
             following.run(worker)
             failed = _deliver(session, worker, card)
+        except LoginDeclined:
+            raise _left(session, card) from None
         except KeyboardInterrupt:
             if cancel_on_interrupt:
                 raise _cancelled(session, card, following) from None
@@ -178,6 +196,8 @@ def _deliver(session: Session, worker: Worker, card: LiveCard) -> JupyterSlurmEr
     variables = worker(lambda: read_result_variables(result))
     session.namespace.update(variables)
     _remark(result)
+    if result.job.fetch:
+        follow_transfer(session.api, worker, worker(lambda: api.fetch(job_id)))
     card.update(worker(lambda: api.delivered(job_id)))
     return failure(result, session.namespace) or _missing(result)
 
@@ -212,7 +232,7 @@ def _left(session: Session, card: LiveCard) -> Detached:
 def _cancelled(session: Session, card: LiveCard, following: Following) -> Detached:
     """The interrupt of a cell that was told to cancel; a second one stops the waiting."""
     job_id = card.job.id
-    with Worker() as worker:
+    with Worker(session.person, card.job.cluster) as worker:
         try:
             card.update(worker(lambda: session.api.cancel(job_id)))
             following.run(worker, until_s=time.monotonic() + _CANCEL_WAIT_S)

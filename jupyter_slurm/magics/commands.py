@@ -16,6 +16,7 @@ from jupyter_slurm.card import duration, headline, moment, symbol
 from jupyter_slurm.errors import JupyterSlurmError, RequestError
 from jupyter_slurm.job import read_whole_log
 from jupyter_slurm.line import parse
+from jupyter_slurm.magics import remote
 from jupyter_slurm.magics.cell import attach
 from jupyter_slurm.magics.frontend import in_place, say, warn
 from jupyter_slurm.magics.manual import line_help
@@ -48,7 +49,7 @@ def show_queue(session: Session) -> object:
         return _jobs(session, ())
     from jupyter_slurm.widgets import QueueWidget  # noqa: PLC0415 - loads ipywidgets
 
-    return QueueWidget(session.api, session.cluster)
+    return QueueWidget(session.agent, session.cluster)
 
 
 def _jobs(session: Session, words: Sequence[str]) -> Table:
@@ -150,9 +151,9 @@ def _clusters(session: Session, words: Sequence[str]) -> Table:
     )
 
 
-def _connect(session: Session, words: Sequence[str]) -> None:
+def _doctor(session: Session, words: Sequence[str]) -> None:
     """Says what works there; sentences, the good and the bad."""
-    cluster = _at_most_one(words, "connect") or session.cluster
+    cluster = _at_most_one(words, "doctor") or session.cluster
     for check in session.api.doctor(cluster):
         mark = {True: "✔", False: "✖", None: "·"}[check.ok]
         say(f"{mark} {check.sentence}")
@@ -293,7 +294,14 @@ COMMANDS: Mapping[str, Command] = MappingProxyType(
         "queue": _queue,
         "info": _info,
         "clusters": _clusters,
-        "connect": _connect,
+        "doctor": _doctor,
+        "connect": remote.connect,
+        "disconnect": remote.disconnect,
+        "connections": remote.connections,
+        "push": remote.push,
+        "pull": remote.pull,
+        "tunnel": remote.tunnel,
+        "tunnels": remote.tunnels,
         "use": _use,
         "help": _help,
     }

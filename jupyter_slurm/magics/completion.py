@@ -10,6 +10,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 from typing import Generic, TypeVar
 
 from IPython.core.completer import (
@@ -32,6 +33,7 @@ _T = TypeVar("_T")
 _PATIENCE_S = 0.25
 _KEPT_S = 30.0
 _TAKES_JOBS = frozenset({"attach", "cancel", "hold", "release", "requeue", "why", "logs", "forget"})
+_TAKES_CLUSTER = frozenset({"use", "connect", "disconnect", "doctor", "info"})
 _FIXED = {"on-interrupt": ("detach", "cancel")}
 
 
@@ -40,8 +42,8 @@ class Completions:
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self._clusters: _Recent[list[Cluster]] = _Recent(lambda: list(session.api.clusters()))
-        self._jobs: _Recent[list[Job]] = _Recent(lambda: list(session.api.jobs()))
+        self._clusters: _Recent[list[Cluster]] = _Recent(lambda: list(session.agent.clusters()))
+        self._jobs: _Recent[list[Job]] = _Recent(lambda: list(session.agent.jobs()))
         self._infos: dict[str | None, _Recent[ClusterInfo]] = {}
 
     @context_matcher()  # type: ignore[untyped-decorator]
@@ -70,6 +72,8 @@ class Completions:
 
     def _cell(self, before: Sequence[str], last: str) -> Iterable[tuple[str, str]]:
         option = _option_of_value(before, last)
+        if option == "push":
+            return _paths(last.removeprefix("--push="), folders_only=True)
         if option is not None:
             return ((text, "value") for text in self._values(option))
         return self._options()
@@ -78,8 +82,10 @@ class Completions:
         if not before:
             return ((word, "command") for word in COMMANDS)
         match before[0]:
-            case "use" | "connect" | "info" if len(before) == 1:
+            case word if word in _TAKES_CLUSTER and len(before) == 1:
                 return ((name, "cluster") for name in self._values("cluster"))
+            case "push" if len(before) == 1:
+                return _paths(last, folders_only=False)
             case "use":
                 return self._cell(before[2:], last)
             case word if word in _TAKES_JOBS:
@@ -118,7 +124,7 @@ class Completions:
     def _of_cluster(self, option: str) -> Sequence[str]:
         cluster = self._session.cluster
         info = self._infos.setdefault(
-            cluster, _Recent(lambda: self._session.api.cluster_info(cluster))
+            cluster, _Recent(lambda: self._session.agent.cluster_info(cluster))
         ).get()
         if info is None:
             return ()
@@ -165,6 +171,23 @@ class _Recent(Generic[_T]):
             with self._lock:
                 self._asking = None
             done.set()
+
+
+def _paths(start: str, *, folders_only: bool) -> Iterable[tuple[str, str]]:
+    """Of this machine; names with blanks in them would need quotes and are left out."""
+    parent, slash, name = start.rpartition("/")
+    try:
+        found = sorted(Path(parent + slash or ".").expanduser().iterdir())
+    except (OSError, RuntimeError):  # RuntimeError: a `~user` that is nobody
+        return
+    for path in found:
+        text = f"{parent}{slash}{path.name}"
+        if path.name.split() != [path.name] or path.name.startswith(".") > name.startswith("."):
+            continue
+        if path.is_dir():
+            yield f"{text}/", "folder"
+        elif not folders_only:
+            yield text, "file"
 
 
 def _ours(line: str, *, first_line: bool) -> list[str] | None:

@@ -16,6 +16,7 @@ from queue import SimpleQueue
 from typing import TypeVar
 
 from jupyter_slurm.api import Api
+from jupyter_slurm.login import Attended
 from jupyter_slurm.magics.live import LiveCard
 from jupyter_slurm.magics.replay import Replay
 from jupyter_slurm.wire import Job
@@ -28,11 +29,14 @@ _WAIT_S = 20.0
 class Worker:
     """A thread that makes one blocking call after another for the cell that waits.
 
-    Calling it gives the call's value or raises what it raised. KeyboardInterrupt in the waiting
-    cell abandons the call, which still runs to its end.
+    Calling it gives the call's value or raises what it raised; one that needs a login on `cluster`
+    gets it from the `person`, in the cell's own thread, and is made again. KeyboardInterrupt in
+    the waiting cell abandons the call, which still runs to its end.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, person: Attended, cluster: str | None) -> None:
+        self._person = person
+        self._cluster = cluster
         self._calls: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         context = contextvars.copy_context()
         self._thread = threading.Thread(
@@ -48,7 +52,7 @@ class Worker:
         self._calls.put(None)
 
     def __call__(self, call: Callable[[], T]) -> T:
-        return self.post(call).result()
+        return self._person.repeating(lambda: self.post(call).result(), lambda: self._cluster)
 
     def post(self, call: Callable[[], T]) -> Future[T]:
         """The same without waiting."""

@@ -5,13 +5,18 @@ The only module that guesses at front ends or publishes to one. Nothing here kno
 
 from __future__ import annotations
 
+import getpass
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
+from IPython.core.error import StdinNotImplementedError
 from IPython.core.getipython import get_ipython
 from IPython.display import clear_output, publish_display_data
+
+from jupyter_slurm.errors import LoginNeededError
+from jupyter_slurm.login import Answerer, TerminalAnswerer
 
 
 def in_place() -> bool:
@@ -26,6 +31,41 @@ def notebook(namespace: Mapping[str, object]) -> str | None:
     """
     path = os.environ.get("JPY_SESSION_NAME") or namespace.get("__vsc_ipynb_file__")
     return path if isinstance(path, str) and path else None
+
+
+def answerer() -> Answerer:
+    """Who sits at this shell."""
+    return NotebookAnswerer() if in_place() else TerminalAnswerer()
+
+
+class NotebookAnswerer:
+    """The person in front of the notebook, asked under the running cell.
+
+    A front end puts what is typed in the clear into the cell's output, which is saved: so all but
+    a yes or no is masked, also where the host would show it.
+    """
+
+    def say(self, text: str) -> None:
+        say(text)
+
+    def secret(self, prompt: str) -> str:
+        return self._ask(getpass.getpass, prompt)  # ipykernel has put its own there
+
+    def choice(self, prompt: str) -> str:
+        return self._ask(getpass.getpass, prompt)
+
+    def confirm(self, prompt: str) -> str:
+        return self._ask(input, prompt)
+
+    def _ask(self, read: Callable[[str], str], prompt: str) -> str:
+        try:
+            return read(prompt)
+        except StdinNotImplementedError as exc:
+            raise LoginNeededError(
+                "A login needs answers, and this front end cannot ask for them.",
+                hint="Log in first, with `jupyter slurm login` in a terminal or `%slurm connect` "
+                "in a notebook that is open; then run this again.",
+            ) from exc
 
 
 def say(text: str) -> None:

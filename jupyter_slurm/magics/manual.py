@@ -21,6 +21,7 @@ Examples
 
     %%slurm --gpus 1 --time 30m --image pytorch:22.11 --in data --out model,losses
     %%slurm --detach --cpus-per-task 8 --mem 16G --name "fit-{seed}"
+    %%slurm --push . --fetch 'out/*.csv,model.pt' --gpus 1
     %%slurm --cluster arandu --partition gpu --module cuda/12.4 --env OMP_NUM_THREADS=4 --dry-run
 
 `{name}` stands for the value of a variable here, `{{name}}` for these very characters; `$` and all
@@ -45,9 +46,20 @@ The cluster from this notebook.
     %slurm queue                everybody's jobs
     %slurm info                 partitions and what is free
     %slurm clusters             the clusters that are set up
-    %slurm connect [CLUSTER]    whether a cluster can be used, and what is wrong
+    %slurm doctor [CLUSTER]     whether a cluster can be used, and what is wrong
     %slurm use CLUSTER [OPTIONS]
                                 what cells go to from now on, and options for all of them
+
+    %slurm connect [CLUSTER]    log in; one login serves every notebook and terminal
+    %slurm disconnect [CLUSTER] close the connection; jobs go on
+    %slurm connections          how each cluster is reached, and whether it is
+    %slurm push LOCAL [REMOTE] [--exclude PATTERN]
+                                make a folder or file there like the one here
+    %slurm pull REMOTE [LOCAL] [--exclude PATTERN]
+                                the same the other way; both send only what differs
+    %slurm tunnel [JOB|HOST:]PORT [--local-port N]
+                                a port here that leads there; `--close ID` closes it
+    %slurm tunnels              those that are open
     %slurm help                 this text
 
 `ID` is a job's id of eight characters, or Slurm's number. `%%slurm?` tells how a cell becomes a

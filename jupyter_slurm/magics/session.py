@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Protocol
+from typing import Protocol, cast
 
 from IPython.core.getipython import get_ipython
 from IPython.core.interactiveshell import InteractiveShell
@@ -16,7 +16,8 @@ from IPython.core.interactiveshell import InteractiveShell
 from jupyter_slurm.api import Api
 from jupyter_slurm.errors import RequestError
 from jupyter_slurm.line import Request, expand, parse, split
-from jupyter_slurm.magics.frontend import in_place, notebook
+from jupyter_slurm.login import Attended
+from jupyter_slurm.magics.frontend import answerer, in_place, notebook
 from jupyter_slurm.magics.live import LiveCard, LiveCards
 from jupyter_slurm.slurm.options import sbatch_args
 from jupyter_slurm.wire import Job
@@ -44,13 +45,24 @@ class Session:
         self.used_cluster: str | None = None
         """What `%slurm use` said."""
         self.used_options: tuple[str, ...] = ()
-        self.live = LiveCards(lambda: self.api)
+        self.live = LiveCards(lambda: self.agent)
 
     @cached_property
-    def api(self) -> Api:
+    def agent(self) -> Api:
+        """For what goes on by itself: a call that needs a login raises LoginNeededError."""
         from jupyter_slurm.client import connect  # noqa: PLC0415
 
         return connect()
+
+    @cached_property
+    def person(self) -> Attended:
+        """Who sits at this shell, and can be asked for a login while a cell runs."""
+        return Attended(self.agent, answerer())
+
+    @property
+    def api(self) -> Api:
+        """For what a cell does: a call that needs a login asks for it and goes on."""
+        return cast("Api", self.person)
 
     @property
     def cluster(self) -> str | None:

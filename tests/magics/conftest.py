@@ -32,7 +32,7 @@ def api(jupyter_dirs: Path) -> Iterator[FakeApi]:
 def shell(api: FakeApi, monkeypatch: pytest.MonkeyPatch) -> Iterator[Shell]:
     """As in a notebook."""
     for made in make_shell(monkeypatch, notebook=True):
-        made.session.api = api
+        made.session.agent = api
         yield made
         quiet(made, api)
 
@@ -41,7 +41,7 @@ def shell(api: FakeApi, monkeypatch: pytest.MonkeyPatch) -> Iterator[Shell]:
 def terminal(api: FakeApi, monkeypatch: pytest.MonkeyPatch) -> Iterator[Shell]:
     """As in a terminal."""
     for made in make_shell(monkeypatch, notebook=False):
-        made.session.api = api
+        made.session.agent = api
         yield made
         quiet(made, api)
 

@@ -102,11 +102,11 @@ def test_logs_takes_slurms_number(shell: Shell, api: FakeApi) -> None:
     assert shell.run(f"%slurm logs {api.jobs()[0].slurm_id}").out == "hello\n"
 
 
-def test_queue_info_clusters_and_connect_tell_what_the_cluster_says(shell: Shell) -> None:
+def test_queue_info_clusters_and_doctor_tell_what_the_cluster_says(shell: Shell) -> None:
     assert table(shell, "%slurm queue").rows[0]["Node or reason"] == "It waits for free nodes."
     assert table(shell, "%slurm info").rows[0]["Partition"] == "gpu (default)"
     assert table(shell, "%slurm clusters").rows[0]["Cluster"] == "fake (default)"
-    assert shell.run("%slurm connect").out == "✔ fake answers.\n✖ No GPUs.\n  Ask for some.\n"
+    assert shell.run("%slurm doctor").out == "✔ fake answers.\n✖ No GPUs.\n  Ask for some.\n"
 
 
 def test_use_is_for_every_later_line(shell: Shell, api: FakeApi) -> None:

@@ -1,0 +1,60 @@
+"""Files on their way, followed in the running cell: a bar that moves, and what an interrupt does.
+
+What is shown is `transfer_card.py`'s. The one place of the magics that waits for files.
+"""
+
+from __future__ import annotations
+
+import time
+from functools import partial
+
+from jupyter_slurm.api import Api
+from jupyter_slurm.job import check_transfer
+from jupyter_slurm.magics.follow import Worker
+from jupyter_slurm.magics.frontend import change, in_place, show
+from jupyter_slurm.transfer_card import bundle, told
+from jupyter_slurm.wire import Transfer, TransferState
+
+_WAIT_S = 1.0
+_BETWEEN_LOOKS_S = 0.2
+
+
+class Stopped(KeyboardInterrupt):
+    """The cell was interrupted, and its transfer ended with it."""
+
+    def _render_traceback_(self) -> list[str]:
+        return [f"KeyboardInterrupt: {self}"]
+
+
+def follow_transfer(api: Api, worker: Worker, transfer: Transfer) -> Transfer:
+    """Shows it until it has ended. Raises what made it fail; Stopped for an interrupt, which ends
+    it."""
+    view = _View(transfer)
+    look = partial(api.transfer, transfer.id, wait_s=_WAIT_S)
+    try:
+        while transfer.state is TransferState.RUNNING:
+            transfer = worker(look)
+            view.update(transfer)
+            if transfer.state is TransferState.RUNNING:
+                time.sleep(_BETWEEN_LOOKS_S)
+    except KeyboardInterrupt:
+        stopped = api.stop_transfer(transfer.id)
+        view.update(stopped)
+        raise Stopped(told(stopped, time.time())) from None
+    return check_transfer(transfer)
+
+
+class _View:
+    """Under the cell where a display can change; in a terminal the end alone is printed."""
+
+    def __init__(self, transfer: Transfer) -> None:
+        self._display_id = f"slurm-transfer-{transfer.id}"
+        self._shown = False
+        self.update(transfer)
+
+    def update(self, transfer: Transfer) -> None:
+        if not in_place() and transfer.state is TransferState.RUNNING:
+            return
+        publish = change if self._shown and in_place() else show
+        publish(bundle(transfer, time.time()), {}, display_id=self._display_id)
+        self._shown = True

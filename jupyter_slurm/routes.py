@@ -1,0 +1,67 @@
+"""What front ends say of connections and tunnels, and how a tunnel's aim is understood.
+
+Sentences and words only; shared by the magics and the command line.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from jupyter_slurm.api import Api
+from jupyter_slurm.errors import NotFoundError, RequestError
+from jupyter_slurm.wire import Connection, ConnectionState, Tunnel
+
+
+class Target(NamedTuple):
+    """Where a tunnel is to lead, and from which port here (0: any)."""
+
+    host: str
+    port: int
+    job_id: str | None
+    local_port: int
+
+
+def connected(connection: Connection) -> str:
+    """The sentence after a login."""
+    if connection.state is ConnectionState.LOCAL:
+        return f"{connection.cluster} is on this machine: no login is needed."
+    how = [ways(connection)] if connection.hosts else []
+    if connection.round_trip_s is not None:
+        how.append(f"{connection.round_trip_s * 1000:.0f} ms there and back")
+    return f"Connected to {connection.cluster}" + (f": {', '.join(how)}." if how else ".")
+
+
+def ways(connection: Connection) -> str:
+    """Through which hosts it goes."""
+    hops = " → ".join(connection.hosts)
+    return f"{hops} (by the system's ssh)" if connection.via_openssh else hops
+
+
+def target(api: Api, aim: str, local_port: str) -> Target:
+    """`PORT`, `JOB:PORT` or `HOST:PORT`. A job is one that is known here. RequestError."""
+    where, _, port = aim.rpartition(":")
+    job_id = _job_id(api, where) if where else None
+    host = "localhost" if job_id or not where else where.removeprefix("[").removesuffix("]")
+    return Target(host, _port(port), job_id, _port(local_port) if local_port != "0" else 0)
+
+
+def reach(tunnel: Tunnel) -> str:
+    """The sentence for a tunnel that is open."""
+    aim = f"{tunnel.host}:{tunnel.port}"
+    if tunnel.job_id:
+        aim = f"port {tunnel.port} of job {tunnel.job_id}"
+    told = f"127.0.0.1:{tunnel.local_port} leads to {aim} on {tunnel.cluster} (tunnel {tunnel.id})."
+    return f"{told} {tunnel.problem.message}" if tunnel.problem else told
+
+
+def _job_id(api: Api, word: str) -> str | None:
+    try:
+        return api.job(word).id
+    except NotFoundError:
+        return None
+
+
+def _port(text: str) -> int:
+    if not (text.isascii() and text.isdecimal() and 1 <= int(text) <= 65_535):
+        raise RequestError(f"`{text}` is not a port: a number from 1 to 65535.")
+    return int(text)

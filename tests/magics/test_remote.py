@@ -1,0 +1,345 @@
+"""Logins, files and tunnels in a notebook."""
+
+from __future__ import annotations
+
+import getpass
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from IPython.core.error import StdinNotImplementedError, UsageError
+
+from jupyter_slurm.errors import (
+    CellFailed,
+    ForwardError,
+    LoginNeededError,
+    NotFoundError,
+    TransportError,
+)
+from jupyter_slurm.job import JobHandle
+from jupyter_slurm.login import LoginDeclined
+from jupyter_slurm.magics.cell import Detached
+from jupyter_slurm.magics.table import Table
+from jupyter_slurm.magics.transfer import Stopped
+from jupyter_slurm.widgets import QueueWidget
+from jupyter_slurm.wire import Problem, QuestionKind, TransferState
+from tests.far import HOST, Asked
+from tests.magics.fake import FakeApi
+from tests.magics.shell import Shell
+
+PASSWORD = Asked(QuestionKind.SECRET, "Password:", "s3cret")
+Types = Callable[..., list[str]]
+
+
+@pytest.fixture
+def types(monkeypatch: pytest.MonkeyPatch) -> Types:
+    """What is typed at masked prompts, an exception for a key; gives the prompts as they come."""
+
+    def types(*answers: str | BaseException) -> list[str]:
+        left, prompts = list(answers), []
+
+        def read(prompt: str) -> str:
+            prompts.append(prompt)
+            answer = left.pop(0)
+            if isinstance(answer, BaseException):
+                raise answer
+            return answer
+
+        monkeypatch.setattr(getpass, "getpass", read)
+        return prompts
+
+    return types
+
+
+def table(shell: Shell, line: str) -> Table:
+    shown = shell.run(line).outcome.result
+    assert isinstance(shown, Table)
+    return shown
+
+
+# --- logins -----------------------------------------------------------------------------------
+
+
+def test_a_cell_that_needs_a_login_asks_for_it_and_runs(
+    shell: Shell, api: FakeApi, types: Types
+) -> None:
+    api.need_login(PASSWORD)
+    prompts = types("s3cret")
+    ran = shell.run("%%slurm --out x\nprint('there')\nx = 5")
+    assert ran.error is None
+    assert prompts == [f"{HOST}: Password: "]
+    assert ran.out.endswith("there\n")
+    assert "s3cret" not in ran.out + ran.err + json.dumps([one.data for one in ran.shown])
+    assert shell.ip.user_ns["x"] == 5
+
+
+def test_a_login_lost_while_a_cell_waits_is_asked_for_in_that_cell(
+    shell: Shell, api: FakeApi, types: Types, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prompts = types("s3cret")
+    logs = api.logs
+
+    def cut_once(*args: Any, **kwargs: Any) -> object:
+        if not prompts and not api.needed:
+            api.need_login(PASSWORD)
+        if api.needed:
+            raise LoginNeededError("The connection to fake is lost.")
+        return logs(*args, **kwargs)
+
+    monkeypatch.setattr(api, "logs", cut_once)
+    ran = shell.run("%%slurm\nprint('there')")
+    assert ran.error is None
+    assert len(prompts) == 1
+    assert ran.out == "The connection to fake is lost.\nthere\n"
+
+
+def test_interrupting_the_question_of_a_cell_submits_nothing(
+    shell: Shell, api: FakeApi, types: Types, jupyter_dirs: Path
+) -> None:
+    api.need_login(PASSWORD)
+    types(KeyboardInterrupt())
+    shell.ip.user_ns["data"] = 1
+    ran = shell.run("%%slurm --in data\n1")
+    assert isinstance(ran.error, LoginDeclined)
+    assert api.specs == {}
+    assert list(jupyter_dirs.rglob("*.vars")) == []
+
+
+def test_who_declines_the_login_of_a_cell_that_waits_leaves_its_job(
+    shell: Shell, api: FakeApi, types: Types, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    types(KeyboardInterrupt())
+
+    def cut(*_: object, **__: object) -> object:
+        api.need_login(PASSWORD)
+        raise LoginNeededError("The connection to fake is lost.")
+
+    monkeypatch.setattr(api, "logs", cut)
+    ran = shell.run("%%slurm --on-interrupt cancel\nlinger()")
+    assert isinstance(ran.error, Detached)
+    assert "cancel" not in api.calls
+
+
+def test_a_front_end_that_cannot_ask_says_what_to_do(
+    shell: Shell, api: FakeApi, types: Types
+) -> None:
+    api.need_login(PASSWORD)
+    types(StdinNotImplementedError("no stdin"))
+    error = shell.run("%%slurm\n1").error
+    assert isinstance(error, LoginNeededError)
+    assert "`jupyter slurm login`" in str(error)
+
+
+def test_connect_logs_in_and_says_how_the_cluster_is_reached(
+    shell: Shell, api: FakeApi, types: Types
+) -> None:
+    api.need_login(PASSWORD)
+    types("s3cret")
+    ran = shell.run("%slurm connect")
+    assert ran.out == f"Connected to fake: {HOST} → alice@login1, 12 ms there and back.\n"
+    assert "jobs go on" in shell.run("%slurm disconnect").out.lower()
+    far, here = table(shell, "%slurm connections").rows
+    assert (far["State"], far["Way"]) == ("login-needed", f"{HOST} → alice@login1")
+    assert here["State"] == "local"
+
+
+def test_a_host_key_is_confirmed_in_the_clear(
+    shell: Shell, api: FakeApi, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    api.need_login(
+        Asked(QuestionKind.HOST_KEY, "Is this it?", "yes", instruction="SHA256:abc of login1")
+    )
+    monkeypatch.setattr("builtins.input", lambda prompt: "yes" if "(yes/no)" in prompt else "")
+    ran = shell.run("%slurm connect")
+    assert "SHA256:abc of login1" in ran.out
+    assert "Connected" in ran.out
+
+
+def test_the_widget_never_asks_and_says_how_to_log_in(
+    shell: Shell, api: FakeApi, types: Types
+) -> None:
+    prompts = types("s3cret")
+    widget = shell.run("%slurm").outcome.result
+    assert isinstance(widget, QueueWidget)
+    api.need_login(PASSWORD)
+    widget.everyone = True
+    assert "%slurm connect" in widget.as_of
+    assert prompts == []
+    widget.close()
+
+
+# --- files ------------------------------------------------------------------------------------
+
+
+def test_push_shows_how_far_it_is_in_one_display(
+    shell: Shell, api: FakeApi, tmp_path: Path
+) -> None:
+    (tmp_path / "my code").mkdir()
+    api.steps = [
+        {"files": 4, "bytes": 1000, "bytes_done": 500, "files_done": 2},
+        {"state": TransferState.DONE, "ended_s": 0.0, "files_done": 4, "bytes_done": 1000},
+    ]
+    ran = shell.run(f"%slurm push '{tmp_path}/my code' --exclude '*.pt' --exclude=data")
+    assert ran.error is None
+    assert api.targets == [
+        ("push", str(tmp_path / "my code"), "my code", None, ("*.pt", "data")),
+    ]
+    first, *changes = ran.shown
+    assert not first.update
+    assert all(one.update and one.display_id == first.display_id for one in changes)
+    assert 'aria-valuenow="50"' in changes[0].data["text/html"]
+    assert "4 files (1.0 kB)" in changes[-1].data["text/plain"]
+
+
+def test_pull_comes_to_this_folder_or_where_it_is_told(
+    shell: Shell, api: FakeApi, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    shell.run("%slurm pull /scratch/me/results")
+    shell.run("%slurm pull '~/a b' there --cluster other")
+    assert api.targets == [
+        ("pull", "/scratch/me/results", str(tmp_path / "results"), None, ()),
+        ("pull", "~/a b", str(tmp_path / "there"), "other", ()),
+    ]
+
+
+def test_interrupting_a_transfer_stops_it_and_says_that_the_next_goes_on(
+    shell: Shell, api: FakeApi, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    api.steps = [{"files_done": 1}]
+
+    def interrupt(_s: float) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("jupyter_slurm.magics.transfer.time.sleep", interrupt)
+    ran = shell.run(f"%slurm push {tmp_path} x")
+    assert isinstance(ran.error, Stopped)
+    assert "the next goes on from there" in str(ran.error)
+    assert ran.error._render_traceback_() == [f"KeyboardInterrupt: {ran.error}"]
+    assert "⊘" in ran.shown[-1].data["text/plain"]
+
+
+def test_a_transfer_that_fails_raises_what_made_it_fail(
+    shell: Shell, api: FakeApi, tmp_path: Path
+) -> None:
+    problem = Problem(code="transport", message="The disk is full.")
+    api.steps = [{"state": TransferState.FAILED, "problem": problem}]
+    error = shell.run(f"%slurm push {tmp_path} x").error
+    assert isinstance(error, TransportError)
+    assert str(error) == "The disk is full."
+
+
+def test_what_is_not_here_is_not_pushed(shell: Shell, api: FakeApi) -> None:
+    assert isinstance(shell.run("%slurm push /no/such x").error, NotFoundError)
+    assert api.targets == []
+
+
+def test_in_a_terminal_a_transfer_is_printed_at_its_end(
+    terminal: Shell, api: FakeApi, tmp_path: Path
+) -> None:
+    api.steps = [{"files_done": 1}]
+    ran = terminal.run(f"%slurm push {tmp_path} x")
+    assert len(ran.shown) == 1
+    assert "✔" in ran.shown[0].data["text/plain"]
+
+
+def test_a_cells_files_go_with_it_and_come_back(
+    shell: Shell, api: FakeApi, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "src").mkdir()
+    ran = shell.run("%%slurm --push src --fetch '*.csv,out/' --fetch model.pt\n1")
+    assert ran.error is None
+    (spec,) = api.specs.values()
+    assert (spec.push, spec.fetch_to) == (str(tmp_path / "src"), str(tmp_path))
+    assert spec.fetch == ("*.csv", "out/", "model.pt")
+    assert api.targets == [("fetch", spec.id)]
+    assert api.job(spec.id).delivered
+
+
+def test_files_of_a_job_that_failed_come_back_too(shell: Shell, api: FakeApi) -> None:
+    ran = shell.run("%%slurm --fetch '*.csv'\n1 / 0")
+    assert isinstance(ran.error, CellFailed)
+    assert [target[0] for target in api.targets] == ["fetch"]
+
+
+def test_attach_and_the_handle_bring_the_files(shell: Shell, api: FakeApi) -> None:
+    shell.run("%%slurm --detach --fetch '*.csv'\n1")
+    handle = JobHandle(api, api.jobs()[0])
+    handle.wait()
+    shell.run("%slurm attach")
+    handle.result()
+    assert api.targets == [("fetch", handle.id)] * 2
+
+
+def test_files_that_do_not_come_fail_the_handle(shell: Shell, api: FakeApi) -> None:
+    shell.run("%%slurm --detach --fetch '*.csv'\n1")
+    problem = Problem(code="transport", message="The disk is full.")
+    api.steps = [{"state": TransferState.FAILED, "problem": problem}]
+    with pytest.raises(TransportError, match="disk is full"):
+        JobHandle(api, api.jobs()[0]).result()
+    assert not api.jobs()[0].delivered
+
+
+def test_a_folder_to_push_that_is_not_there_is_said_before_anything_is_sent(
+    shell: Shell, api: FakeApi
+) -> None:
+    assert isinstance(shell.run("%%slurm --push /no/such\n1").error, NotFoundError)
+    assert api.calls == []
+
+
+# --- tunnels ----------------------------------------------------------------------------------
+
+
+def test_a_tunnel_leads_to_the_login_node_a_host_or_a_jobs_node(shell: Shell, api: FakeApi) -> None:
+    shell.run("%%slurm --detach\nlinger()")
+    job = api.jobs()[0]
+    ran = shell.run("%slurm tunnel 8888 --local-port 9999")
+    assert ran.out == "127.0.0.1:9999 leads to localhost:8888 on fake (tunnel t1).\n"
+    shell.run("%slurm tunnel gpu7:8888 --cluster other")
+    shell.run("%slurm tunnel [::1]:80")
+    ran = shell.run(f"%slurm tunnel {job.slurm_id}:8888")
+    assert f"port 8888 of job {job.id}" in ran.out
+    assert api.targets == [
+        ("localhost", 8888, None, None, 9999),
+        ("gpu7", 8888, "other", None, 0),
+        ("::1", 80, None, None, 0),
+        ("localhost", 8888, None, job.id, 0),
+    ]
+    rows = table(shell, "%slurm tunnels").rows
+    assert [row["ID"] for row in rows] == ["t1", "t2", "t3", "t4"]
+    assert shell.run("%slurm tunnel --close t1").out == "Tunnel t1 is closed.\n"
+    assert len(api.tunnels()) == 3
+
+
+def test_a_port_over_there_that_cannot_be_reached_is_an_error(shell: Shell) -> None:
+    assert isinstance(shell.run("%slurm tunnel nowhere:1").error, ForwardError)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "tunnel",
+        "tunnel x",
+        "tunnel 0",
+        "tunnel 70000",
+        "tunnel 80 --local-port x",
+        "tunnel 80 90",
+        "tunnel --close",
+        "tunnels x",
+        "push",
+        "push a b c",
+        "push a --exlude b",
+        "pull",
+        "pull ~",
+        "pull /",
+        "connect a b",
+        "connections x",
+    ],
+)
+def test_words_that_cannot_be_are_one_line(shell: Shell, line: str) -> None:
+    error = shell.run(f"%slurm {line}").error
+    assert isinstance(error, UsageError)
+    assert "\n" not in str(error)
