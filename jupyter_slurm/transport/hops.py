@@ -22,6 +22,7 @@ from jupyter_slurm.transport.ssh_config import Hop
 from jupyter_slurm.transport.ssh_transport import SharedTransport
 
 _GREETING_TIMEOUT_S = 10.0
+_PING_TIMEOUT_S = 3.0
 _END_TIMEOUT_S = 5.0
 _MOST_WORDS_BYTES = 4096
 
@@ -42,6 +43,10 @@ class Link:
     @property
     def alive(self) -> bool:
         return bool(self.transport.is_active())
+
+    def ping(self) -> float | None:
+        """Round trip in seconds; None: it has ended, or nothing at all came back in time."""
+        return self.transport.ping(_PING_TIMEOUT_S) if self.alive else None
 
     def close(self) -> None:
         _end(self.transport, self.stream)
@@ -76,9 +81,7 @@ def link(
 
 def _agree(transport: SharedTransport, hop: Hop, stream: reach.Stream) -> None:
     """The exchange of keys, up to the host's own, which is not yet trusted."""
-    options = transport.get_security_options()
-    known = hostkeys.known_algorithms(hop)
-    options.key_types = tuple(dict.fromkeys([*known, *options.key_types]))
+    transport.prefer_host_keys(hostkeys.known_algorithms(hop))
     transport.banner_timeout = transport.handshake_timeout = hop.connect_timeout_s
     try:
         transport.start_client(timeout=hop.connect_timeout_s)
@@ -116,10 +119,10 @@ def _greet(transport: SharedTransport, hop: Hop) -> bool:
     LoginError: the password has to be changed before anything else can be done.
     """
     try:
-        channel = transport.open_session(timeout=_GREETING_TIMEOUT_S)
+        channel = transport.open_stream(timeout_s=_GREETING_TIMEOUT_S)
     except paramiko.ChannelException:
         return False
-    except (paramiko.SSHException, EOFError, OSError) as exc:
+    except (ConnectionLostError, TimeoutError) as exc:
         raise ConnectionLostError(f"{hop.label} ended the connection after the login.") from exc
     try:
         channel.set_combine_stderr(True)
@@ -146,4 +149,3 @@ def _end(transport: SharedTransport, stream: reach.Stream | None) -> None:
         transport.join(_END_TIMEOUT_S)
     if stream is not None:
         stream.close()
-

@@ -137,7 +137,7 @@ class _Login:
         return outcome
 
     def _passphrase(self, path: Path) -> str:
-        prompt = f"Passphrase of the key {path}: "
+        prompt = f"Passphrase of the key {path}:"
         return self._ask(Prompt(QuestionKind.SECRET, self._hop.label, prompt))
 
     # --- questions ---
@@ -168,7 +168,7 @@ class _Login:
         return answers
 
     def _password(self) -> Outcome | None:
-        text = f"{self._hop.label}'s password: "
+        text = f"{self._hop.label}'s password:"
         answer = self._put(QuestionKind.SECRET, text, self._fresh_banner())
         try:
             outcome = self._auth.password(answer)

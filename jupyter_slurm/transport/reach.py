@@ -18,7 +18,7 @@ from typing import IO, Any
 
 import paramiko
 
-from jupyter_slurm.errors import TransportError
+from jupyter_slurm.errors import ConnectionLostError, TransportError
 from jupyter_slurm.transport.server_text import shown
 from jupyter_slurm.transport.ssh_config import Hop
 from jupyter_slurm.transport.ssh_transport import SharedTransport
@@ -82,7 +82,13 @@ def through(previous: SharedTransport, hop: Hop, gateway: str) -> Stream:
             hint="Is the name right, as that host knows it, and is the machine up?",
             detail=exc.text,
         ) from exc
-    except (paramiko.SSHException, OSError, EOFError) as exc:
+    except TimeoutError as exc:
+        ours.close()
+        raise TransportError(
+            f"{gateway} could not reach {_place(hop)} within {hop.connect_timeout_s:g} s.",
+            hint="Is the machine up, and is it the right name as that host knows it?",
+        ) from exc
+    except ConnectionLostError as exc:
         ours.close()
         raise TransportError(
             f"The connection to {gateway} broke off on the way to {_place(hop)}."

@@ -66,7 +66,8 @@ class Report:
         return self._error(
             f"{self.hop.label} refused the answers{times}: a wrong password or code.",
             "A code is good for one login only: wait for the next one. Is the clock of the device "
-            f"that makes them right?{keys}",
+            "that makes them right? The account may be locked, too: many hosts do that for a while "
+            f"after several wrong answers.{keys}",
         )
 
     def nothing_left(self, methods: tuple[str, ...]) -> LoginError:

@@ -20,13 +20,15 @@ from jupyter_slurm.transport.identities import UnlockedKeys
 from jupyter_slurm.transport.login import log_in
 from jupyter_slurm.wire import QuestionKind
 from tests.ssh.kept import Keeper
-from tests.ssh.plugin import MakeSshd
+from tests.ssh.odd_users import Person
+from tests.ssh.plugin import MakeGateway, MakeSshd
 from tests.ssh.sshd import Sshd, make_key
+from tests.ssh.waiting import wait_until
 
 PASSPHRASE = "correct horse battery"
 
 
-class Person:
+class Answers:
     """Gives `answers` in turn, and remembers what it was asked."""
 
     def __init__(self, *answers: str) -> None:
@@ -100,7 +102,7 @@ def test_keys_in_older_files_log_in(
     subprocess.run([*argv, "-f", str(key)], check=True, stdout=subprocess.DEVNULL)
     allow(sshd, key)
     key.with_suffix(".pub").unlink()
-    assert logged_in(sshd, Person(PASSPHRASE), identity_files=(key,)) is False
+    assert logged_in(sshd, Answers(PASSPHRASE), identity_files=(key,)) is False
 
 
 def test_a_passphrase_is_asked_for_with_the_keys_name_and_then_never_again(
@@ -109,7 +111,7 @@ def test_a_passphrase_is_asked_for_with_the_keys_name_and_then_never_again(
     sshd = make_sshd()
     key = make_key(tmp_path / "my key", passphrase=PASSPHRASE)
     allow(sshd, key)
-    person, unlocked = Person("wrong", PASSPHRASE), UnlockedKeys()
+    person, unlocked = Answers("wrong", PASSPHRASE), UnlockedKeys()
     logged_in(sshd, person, unlocked, identity_files=(key,))
     assert [prompt.kind for prompt in person.prompts] == [QuestionKind.SECRET] * 2
     assert str(key) in person.texts[0]
@@ -122,7 +124,7 @@ def test_no_passphrase_is_asked_for_a_key_that_the_host_does_not_want(
 ) -> None:
     sshd = make_sshd()
     locked = make_key(tmp_path / "locked", passphrase=PASSPHRASE)
-    assert logged_in(sshd, Person(), identity_files=(locked, sshd.key)) is False
+    assert logged_in(sshd, Answers(), identity_files=(locked, sshd.key)) is False
 
 
 def test_a_passphrase_wrong_three_times_leaves_the_other_keys(
@@ -131,7 +133,7 @@ def test_a_passphrase_wrong_three_times_leaves_the_other_keys(
     sshd = make_sshd()
     locked = make_key(tmp_path / "locked", passphrase=PASSPHRASE)
     allow(sshd, locked, sshd.key)
-    person = Person("a", "b", "c")
+    person = Answers("a", "b", "c")
     assert logged_in(sshd, person, identity_files=(locked, sshd.key)) is False
     assert person.answers == []
 
@@ -176,8 +178,7 @@ class SshAgent:
         Path(self.path).unlink(missing_ok=True)
         argv = ["ssh-agent", "-D", "-a", self.path]
         self.pid = self._keeper.start(argv, self._folder / "agent.log")
-        while self._add("-l").returncode == 2:  # not there yet
-            pass
+        wait_until(lambda: self._add("-l").returncode != 2)
 
     def add(self, *keys: Path) -> None:
         for key in keys:
@@ -265,7 +266,132 @@ def test_an_agents_key_signs_for_a_certificate_in_a_file(
     assert logged_in(sshd, identity_files=(tmp_path / "key.pub",), **changes) is False
 
 
+# --- questions ---
+
+
+def test_password_and_code_are_asked_for_in_turn_and_hidden(
+    gateway: MakeGateway, person: Person
+) -> None:
+    asked = Answers(person.password, person.code())
+    assert logged_in(gateway(), asked, identity_files=()) is True
+    assert asked.texts == ["Password:", "Verification code:"]
+    assert {prompt.kind for prompt in asked.prompts} == {QuestionKind.SECRET}
+
+
+def test_a_menu_is_shown_and_its_text_is_the_instruction(
+    gateway: MakeGateway, person: Person
+) -> None:
+    asked = Answers("1", person.password, person.code())
+    logged_in(gateway("menu", "password", "code"), asked, identity_files=())
+    assert asked.texts[0] == "Your choice (1-2):"
+    assert "2. the other cluster" in asked.prompts[0].instruction
+
+
+def test_a_key_and_then_a_code(gateway: MakeGateway, person: Person) -> None:
+    sshd = gateway("code", methods="publickey,keyboard-interactive")
+    asked = Answers(person.code())
+    assert logged_in(sshd, asked) is True
+    assert asked.texts == ["Verification code:"]
+    with reached(sshd) as transport, pytest.raises(LoginNeededError):
+        log_in(transport, sshd.hop(), nobody)
+    stranger = refused(sshd, identity_files=(sshd.folder / "host_ed25519",))
+    assert "takes keys only; no key was accepted" in stranger.message
+
+
+def test_a_password_by_its_own_method(make_sshd: MakeSshd, person: Person) -> None:
+    lines = ("PasswordAuthentication yes", "AuthenticationMethods password")
+    sshd = make_sshd(*lines, account=person.account)
+    asked = Answers("wrong", person.password)
+    assert logged_in(sshd, asked, identity_files=()) is True
+    assert asked.texts == [f"{sshd.hop().label}'s password:"] * 2
+
+
+def test_an_expired_password_is_changed_in_the_dialogue(
+    gateway: MakeGateway, person: Person
+) -> None:
+    person.expire_password()
+    new = "a quite different one 42"
+    asked = Answers(person.password, person.code(), person.password, new, new)
+    logged_in(gateway(), asked, identity_files=())
+    assert [text.split()[0] for text in asked.texts[2:]] == ["Current", "New", "Retype"]
+    assert "password" in asked.prompts[2].instruction.lower()
+
+
+def test_a_banner_is_shown_with_the_first_question_only_and_made_harmless(
+    make_sshd: MakeSshd, person: Person, tmp_path: Path
+) -> None:
+    tmp_path.chmod(0o755)
+    banner = tmp_path / "banner"
+    banner.write_text("\x1b[2J\x1b]0;title\x07Authorised \u202eusers\x08 only.\r\n" + "x" * 9999)
+    lines = ("PasswordAuthentication yes", f"Banner {banner}")
+    sshd = make_sshd(*lines, account=person.account)
+    asked = Answers("wrong", person.password)
+    logged_in(sshd, asked, identity_files=())
+    first, second = asked.prompts
+    assert first.instruction.startswith("Authorised users only.\nxxx")
+    assert len(first.instruction) == 2000
+    assert second.instruction == ""
+
+
+def test_without_a_person_a_question_needs_a_login(gateway: MakeGateway) -> None:
+    sshd = gateway()
+    with reached(sshd) as transport, pytest.raises(LoginNeededError) as caught:
+        log_in(transport, sshd.hop(), nobody)
+    assert sshd.hop().label in caught.value.message
+
+
 # --- refusals ---
+
+
+def test_a_code_wrong_three_times(gateway: MakeGateway, person: Person) -> None:
+    asked = Answers(*[person.password, person.wrong_code()] * 3)
+    error = refused(gateway(), asked, identity_files=())
+    assert "refused the answers three times: a wrong password or code" in error.message
+    assert asked.answers == []
+    assert person.password not in f"{error}{error.detail}"
+
+
+def test_after_many_keys_one_question_is_left(
+    gateway: MakeGateway, person: Person, tmp_path: Path
+) -> None:
+    sshd = gateway("code", methods="publickey keyboard-interactive")
+    keys = tuple(make_key(tmp_path / f"key{i}") for i in range(6))
+    assert logged_in(sshd, Answers(person.code()), identity_files=keys) is True
+    error = refused(sshd, Answers(person.wrong_code()), identity_files=keys)
+    assert "IdentitiesOnly yes" in str(error.hint)
+
+
+def test_a_locked_account_is_refused_and_may_be_the_reason(
+    gateway: MakeGateway, person: Person
+) -> None:
+    sshd = gateway()
+    person.lock()
+    asked = Answers(*[person.password, person.code()] * 3)
+    error = refused(sshd, asked, identity_files=())
+    assert "refused the answers" in error.message
+    assert "locked" in str(error.hint)
+
+
+def test_an_account_that_has_expired_is_told_from_a_wrong_code(
+    gateway: MakeGateway, person: Person
+) -> None:
+    sshd = gateway()
+    person.expire_account()
+    error = refused(sshd, Answers(person.password, person.code()), identity_files=())
+    assert error.message == f"The account {sshd.hop().label} has expired."
+    assert "expired" in str(error.detail)
+
+
+def test_a_host_that_waits_no_longer_for_an_answer(make_sshd: MakeSshd, person: Person) -> None:
+    sshd = make_sshd("PasswordAuthentication yes", "LoginGraceTime 1", account=person.account)
+
+    def slow(prompt: Prompt) -> str:
+        wait_until(lambda: sshd.pids() == [])
+        return person.password
+
+    error = refused(sshd, slow, identity_files=())
+    assert "ended the connection during the login" in error.message
+    assert "two minutes" in str(error.hint)
 
 
 def test_a_host_that_takes_keys_only_says_which_were_tried(

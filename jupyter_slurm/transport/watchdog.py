@@ -1,0 +1,193 @@
+"""Looks after an open connection: is it still answered, and if not, what then.
+
+One thread a connection, which mostly sleeps until the connection's own thread ends. Knows times;
+what is done about a loss is in `connection.py`.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from typing import TYPE_CHECKING
+
+from jupyter_slurm.errors import JupyterSlurmError
+from jupyter_slurm.wire import ConnectionState, Problem
+
+if TYPE_CHECKING:
+    from jupyter_slurm.transport.connection import Connection
+
+_INTERVAL_S = 15.0
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 1.0, 60.0
+_SLEPT_S = 2.0
+"""Time that passed for the world but not for this process, from which on it is called sleep."""
+_PATIENCE_S = 180.0
+"""A connection that does not answer is not given up so long, where coming back takes a person:
+most networks are back sooner, and TCP then goes on."""
+_SILENT_INTERVAL_S = 2.0
+_END_TIMEOUT_S = 5.0
+
+
+class Watchdog:
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._wake = threading.Condition()
+        self._looking = threading.Lock()
+        self._thread: threading.Thread | None = None
+        self._stopped = False
+        self._silent_since: float | None = None
+        self._skew = _skew_s()
+
+    @property
+    def silent(self) -> bool:
+        """It does not answer, and is not given up yet."""
+        return self._silent_since is not None
+
+    def start(self) -> None:
+        """After each login."""
+        with self._wake:
+            self._stopped = False
+            self._silent_since = None
+            self._skew = _skew_s()
+            if self._thread is None:
+                self._thread = threading.Thread(
+                    target=self._watch, name=f"ssh-watch-{self._connection.name}", daemon=True
+                )
+                self._thread.start()
+            self._wake.notify_all()
+
+    def stop(self) -> None:
+        """Returns when its thread has ended."""
+        with self._wake:
+            self._stopped = True
+            self._silent_since = None
+            thread = self._thread
+            self._wake.notify_all()
+        if thread is not None and thread is not threading.current_thread():
+            thread.join(_END_TIMEOUT_S)
+
+    def after_sleep(self) -> None:
+        """Looks at the connection when the machine has slept since it was last looked at."""
+        if self._has_slept() and not self.silent:
+            with self._looking:
+                if self._has_slept():
+                    self._look()
+
+    def look(self) -> None:
+        """Pings the hops, and gives up those that do not answer. One thread at a time; others wait
+        for what it finds."""
+        with self._looking:
+            self._look()
+
+    def _look(self) -> None:
+        self._skew = _skew_s()
+        links = self._connection.links
+        if not links or not self._watched():
+            return
+        round_trip_s = links[-1].ping()
+        if round_trip_s is not None:
+            self._silent_since = None
+            self._connection.answers_again(round_trip_s)
+            return
+        outer = enumerate(links[:-1])
+        self._judge(next((i for i, one in outer if one.ping() is None), len(links) - 1))
+
+    def _watched(self) -> bool:
+        return self._connection.state is ConnectionState.OPEN or self.silent
+
+    def _has_slept(self) -> bool:
+        return _skew_s() - self._skew > _SLEPT_S
+
+    def _judge(self, dead: int) -> None:
+        """The link `dead` does not answer, or has ended."""
+        links = self._connection.links
+        if dead >= len(links):
+            return
+        label = links[dead].hop.label
+        ended = not links[dead].alive
+        now = time.monotonic()
+        if not ended and any(one.needs_person for one in links[dead:]):
+            self._silent_since = self._silent_since or now
+            if now - self._silent_since < _PATIENCE_S:
+                self._connection.fall_silent(_problem(f"{label} does not answer at the moment."))
+                return
+        self._silent_since = None
+        sentence = (
+            f"The connection to {label} was lost."
+            if ended
+            else f"The connection to {label} was given up: it no longer answers."
+        )
+        self._connection.lose(dead, _problem(sentence))
+
+    # --- its thread ---
+
+    def _watch(self) -> None:
+        pause_s = _FIRST_PAUSE_S
+        while not self._ends():
+            if self._watched() and self._connection.links:
+                self._sleep()
+                pause_s = _FIRST_PAUSE_S
+            elif self._connection.state is ConnectionState.LOST:
+                self._pause(pause_s * random.uniform(0.8, 1.2))  # noqa: S311 (no secret)
+                pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+                self._come_back()
+            else:
+                self._pause(_INTERVAL_S)
+
+    def _ends(self) -> bool:
+        with self._wake:
+            ends = self._stopped or self._connection.state in {
+                ConnectionState.CLOSED,
+                ConnectionState.LOGIN_NEEDED,
+            }
+            if ends:
+                self._thread = None
+            return ends
+
+    def _sleep(self) -> None:
+        """Until it is time to look, or the connection has ended; then looks."""
+        links = self._connection.links
+        if not links:
+            return
+        transport = links[-1].transport
+        hop = self._connection.hops[-1]
+        interval_s = min(hop.alive_interval_s, _INTERVAL_S) if hop.alive_interval_s else _INTERVAL_S
+        if self.silent:
+            interval_s = _SILENT_INTERVAL_S
+        before = time.monotonic()
+        transport.join(max(0.1, interval_s - (0.0 if self.silent else transport.idle_s)))
+        late = time.monotonic() - before > interval_s + _SLEPT_S
+        if self._stopped:
+            return
+        if (
+            late
+            or self._has_slept()
+            or self.silent
+            or not transport.is_active()
+            or transport.idle_s >= interval_s
+        ):
+            self.look()
+
+    def _pause(self, pause_s: float) -> None:
+        with self._wake:
+            if not self._stopped:
+                self._wake.wait(pause_s)
+
+    def _come_back(self) -> None:
+        if self._stopped or self._connection.state is not ConnectionState.LOST:
+            return
+        try:
+            self._connection.open()
+        except JupyterSlurmError:
+            return  # it is the connection's `problem` now
+
+
+def _skew_s() -> float:
+    """How long this machine has slept since it was started (Linux; 0 where nobody counts it)."""
+    if not hasattr(time, "CLOCK_BOOTTIME"):
+        return 0.0
+    return time.clock_gettime(time.CLOCK_BOOTTIME) - time.monotonic()
+
+
+def _problem(sentence: str) -> Problem:
+    return Problem(code="connection-lost", message=sentence, transient=True)
