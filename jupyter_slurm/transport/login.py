@@ -157,14 +157,15 @@ class _Login:
 
     def _answers(self, asked: Round) -> list[str]:
         said = [shown_line(asked.name), shown(asked.instruction)]
-        self._report.hear("\n".join(line for line in said if line))
+        self._report.hear(_joined(said))
         answers = []
         for number, (text, echo) in enumerate(asked.prompts):
-            self._report.hear(shown_line(text))
-            parts = [self._fresh_banner(), *said] if number == 0 else []
+            # sshd puts what PAM says before a question in front of the question.
+            *before, question = shown(text).rsplit("\n", 1)
+            self._report.hear(_joined([*before, question]))
+            told = [self._fresh_banner(), *said] if number == 0 else []
             kind = QuestionKind.TEXT if echo else QuestionKind.SECRET
-            instruction = "\n".join(part for part in parts if part)
-            answers.append(self._put(kind, shown(text, 500), instruction))
+            answers.append(self._put(kind, shown_line(question), _joined([*told, *before])))
         return answers
 
     def _password(self) -> Outcome | None:
@@ -201,6 +202,10 @@ class _Login:
         after = self._auth.banner.removeprefix(self._greeting)
         self._report.hear(shown(after))
         self._report.hear(shown(self._auth.farewell))
+
+
+def _joined(parts: list[str]) -> str:
+    return "\n".join(part for part in parts if part)
 
 
 def _accepted_algorithms(transport: paramiko.Transport) -> list[str]:

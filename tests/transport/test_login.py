@@ -203,7 +203,11 @@ def test_the_agents_keys_log_in(make_sshd: MakeSshd, tmp_path: Path, agent: SshA
     for key in keys:
         allow(sshd, key)
         agent.add(key)
-        changes = {"identity_files": (), "identities_only": False, "identity_agent": agent.path}
+        changes: dict[str, Any] = {
+            "identity_files": (),
+            "identities_only": False,
+            "identity_agent": agent.path,
+        }
         assert logged_in(sshd, **changes) is False
 
 
@@ -211,7 +215,11 @@ def test_an_agent_that_was_restarted_is_asked_anew(
     make_sshd: MakeSshd, tmp_path: Path, agent: SshAgent
 ) -> None:
     sshd = make_sshd()
-    changes = {"identity_files": (), "identities_only": False, "identity_agent": agent.path}
+    changes: dict[str, Any] = {
+        "identity_files": (),
+        "identities_only": False,
+        "identity_agent": agent.path,
+    }
     assert "there was none to try" in refused(sshd, **changes).message
     agent.start()
     agent.add(sshd.key)
@@ -262,7 +270,7 @@ def test_an_agents_key_signs_for_a_certificate_in_a_file(
     certificate = (tmp_path / "key-cert.pub").rename(tmp_path / "certificate")
     agent.add(key)
     key.unlink()
-    changes = {"certificate_files": (certificate,), "identity_agent": agent.path}
+    changes: dict[str, Any] = {"certificate_files": (certificate,), "identity_agent": agent.path}
     assert logged_in(sshd, identity_files=(tmp_path / "key.pub",), **changes) is False
 
 
