@@ -1,0 +1,336 @@
+"""Folders and files made alike on two machines, over any Transport: `push` and `pull`.
+
+One round trip lists the far side; what differs in size or time goes over (`upload.py`,
+`download.py`), what only the receiving side has stays. Nothing of jobs or clusters is known here.
+"""
+
+from __future__ import annotations
+
+import os
+import posixpath
+import threading
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+
+from jupyter_slurm.errors import FileAccessError, NotFoundError, RequestError
+from jupyter_slurm.transport import Completed, TimedOutError, Transport
+from jupyter_slurm.transport.download import Download, Target, is_safe_name, stays_inside
+from jupyter_slurm.transport.ignore import STATE, Exclusion, Patterns
+from jupyter_slurm.transport.loads import (
+    CHANGED,
+    PASSES,
+    Outcome,
+    Progress,
+    Unwatched,
+    absolute,
+    check_stop,
+    shown,
+    succeeded,
+)
+from jupyter_slurm.transport.manifest import (
+    Entry,
+    Listing,
+    entry_of,
+    listing_argv,
+    parse_listing,
+    same,
+    scan,
+)
+from jupyter_slurm.transport.upload import Difference, Upload
+
+__all__ = ["Outcome", "Progress", "pull", "push"]
+
+_TIMEOUT_S = 600.0
+_NAMED = 200
+"""So many names in a folder are asked for by name, so that what only the far side has (a million
+results, say) need not be listed."""
+_NAMED_BYTES = 48 * 1024
+
+_LOCKED_SH = """
+lock=$1; shift
+if [ -n "$lock" ] && command -v flock >/dev/null 2>&1; then exec 9>"$lock" && flock 9; fi
+"$@"
+"""
+
+
+def push(
+    transport: Transport,
+    local: Path,
+    remote: str,
+    *,
+    exclude: Sequence[str] = (),
+    progress: Progress | None = None,
+    stop: threading.Event | None = None,
+    lock: str = "",
+    then: Sequence[str] = (),
+) -> Outcome:
+    """Makes the folder or file `remote` like `local`. A file pushed to a folder goes into it.
+
+    `exclude`: patterns beside those of .gitignore. `then`: a command to run there when all has
+    arrived, in the same round trip where that can be; `lock`: a file there (flock(1), where there
+    is one) that is held while files are put in place and while `then` runs.
+    NotFoundError, FileAccessError, RequestError; ConnectionLostError, also when stopped: what has
+    arrived stays, and the next push goes on from there.
+    """
+    watcher = progress or Unwatched()
+    outcome = Outcome()
+    again: set[bytes] = set()
+    done = False
+    for _ in range(PASSES):
+        check_stop(stop)
+        sides = _sides_of_push(transport, local, remote, exclude)
+        what = _difference(sides.wanted.entries, sides.there, outcome)
+        for name, why in sides.wanted.unread.items():
+            outcome.failed[name] = f"It cannot be read: {why}."
+        _plan(watcher, [*what.files, *what.links], outcome)
+        upload = Upload(transport, sides.sources, sides.root, outcome, watcher, stop)
+        done = upload.send(what, lock, () if outcome.failed else then)
+        again = upload.again
+        if not again:
+            break
+    outcome.failed |= dict.fromkeys(again, CHANGED)
+    if then and not done and not outcome.failed:
+        ran = _run(transport, ["sh", "-c", _LOCKED_SH, "then", lock, *then])
+        succeeded(ran, f"The files in {remote} cannot be copied")
+    return outcome
+
+
+def pull(
+    transport: Transport,
+    remote: str,
+    local: Path,
+    *,
+    exclude: Sequence[str] = (),
+    include: Sequence[str] = (),
+    since: str = "",
+    progress: Progress | None = None,
+    stop: threading.Event | None = None,
+) -> Outcome:
+    """Makes the folder or file `local` like `remote`. A file pulled to a folder goes into it.
+
+    `include`: only files that match one of these patterns; `since`: only what has changed after
+    this file over there was written. A .gitignore leaves nothing out here: what it names is often
+    just what one wants back. Errors as in `push`.
+    """
+    watcher = progress or Unwatched()
+    outcome = Outcome()
+    again: set[bytes] = set()
+    try:
+        for _ in range(PASSES):
+            check_stop(stop)
+            sides = _sides_of_pull(transport, remote, local, since)
+            entries = _chosen(sides.there, exclude, include, outcome)
+            again = _bring(transport, sides, entries, outcome, watcher, stop)
+            if not again:
+                break
+    except OSError as exc:
+        raise FileAccessError(
+            f"The files cannot be written to {local}: {exc.strerror or exc}.",
+            hint="Is the disk full, or over quota? May you write there?",
+        ) from exc
+    outcome.failed |= dict.fromkeys(again, CHANGED)
+    return outcome
+
+
+@dataclass(frozen=True, slots=True)
+class _Sides:
+    root: str
+    """The folder there."""
+    there: dict[bytes, Entry]
+    wanted: Listing = field(default_factory=lambda: Listing("folder"))
+    sources: dict[bytes, bytes] | bytes = b""
+    """The folder here, or the path here of a single file."""
+
+
+# --- push -------------------------------------------------------------------------------------
+
+
+def _sides_of_push(
+    transport: Transport, local: Path, remote: str, exclude: Sequence[str]
+) -> _Sides:
+    path = absolute(transport, remote)
+    here = os.fsencode(local.expanduser())
+    if os.path.isdir(here):  # noqa: PTH112 (bytes)
+        wanted = scan(here, Exclusion(exclude))
+        there = _list(transport, path, _few([name for name in wanted.entries if b"/" not in name]))
+        if there.top not in (None, "folder"):
+            raise RequestError(f"{remote} is a file there, and {local} is a folder.")
+        return _Sides(path, there.entries, wanted, here)
+    if not os.path.exists(here):  # noqa: PTH110 (bytes)
+        raise NotFoundError(f"There is no {local} on this machine.")
+    name = here.rpartition(b"/")[2]
+    there = _list(transport, path, [name])
+    entries = there.entries
+    if there.top != "folder" and not remote.endswith("/"):
+        path, last = posixpath.split(path)
+        name = os.fsencode(last)
+        entries = {name: there.entries[b""]} if there.top else {}
+    info = os.stat(here)  # noqa: PTH116 (bytes)
+    wanted = Listing("file", {name: entry_of(info, here)})
+    return _Sides(path, entries, wanted, {name: os.path.realpath(here)})
+
+
+def _few(names: Sequence[bytes]) -> Sequence[bytes]:
+    """The names, where they are few enough to be told; else none, which stands for all."""
+    return names if len(names) <= _NAMED and sum(map(len, names)) <= _NAMED_BYTES else ()
+
+
+def _difference(
+    wanted: dict[bytes, Entry], there: dict[bytes, Entry], outcome: Outcome
+) -> Difference:
+    """What has to be sent; what cannot be goes into `outcome`."""
+    what = Difference()
+    blocked: set[bytes] = set()
+    equal = 0
+    for name, entry in wanted.items():
+        other = there.get(name)
+        if name.rpartition(b"/")[0] in blocked or _is_conflict(name, entry, other, outcome):
+            blocked.add(name)
+        elif entry.kind == "folder":
+            if other is None:
+                what.folders[name] = entry
+        elif not _travels(name, entry, outcome):
+            continue
+        elif other is not None and same(entry, other):
+            equal += 1
+        else:
+            (what.links if entry.kind == "link" else what.files).append((name, entry))
+    outcome.same = equal - outcome.files
+    return what
+
+
+def _is_conflict(name: bytes, entry: Entry, other: Entry | None, outcome: Outcome) -> bool:
+    if other is None or entry.kind == other.kind or "folder" not in (entry.kind, other.kind):
+        return False
+    outcome.failed[name] = (
+        f"It is a {entry.kind} on one side and a {other.kind} on the other: remove one of them."
+    )
+    return True
+
+
+def _travels(name: bytes, entry: Entry, outcome: Outcome) -> bool:
+    if entry.kind == "other":
+        outcome.left_out[name] = "It is neither a file nor a folder."
+    elif entry.kind == "link" and not stays_inside(name, entry.link):
+        outcome.left_out[name] = f"It is a link that leads outside, to {shown(entry.link)}."
+    else:
+        return True
+    return False
+
+
+def _plan(progress: Progress, files: Iterable[tuple[bytes, Entry]], outcome: Outcome) -> None:
+    sizes = [entry.size_bytes for _, entry in files if entry.kind == "file"]
+    count = sum(1 for _ in files)
+    progress.planned(outcome.files + count, outcome.size_bytes + sum(sizes), outcome.same)
+
+
+# --- pull -------------------------------------------------------------------------------------
+
+
+def _sides_of_pull(transport: Transport, remote: str, local: Path, since: str) -> _Sides:
+    """`sources` is the folder here, or what a single file is called here."""
+    path = absolute(transport, remote)
+    listing = _list(transport, path, (), since)
+    here = os.fsencode(local.expanduser())
+    is_folder = os.path.isdir(here)  # noqa: PTH112 (bytes)
+    if listing.top is None:
+        raise NotFoundError(f"There is no {remote} on the cluster.")
+    if listing.top == "folder":
+        if not is_folder and os.path.exists(here):  # noqa: PTH110 (bytes)
+            raise RequestError(f"{local} is a file, and {remote} is a folder.")
+        return _Sides(path, listing.entries, listing, here)
+    path, last = posixpath.split(path)
+    name = os.fsencode(last)
+    target = here + b"/" + name if is_folder else here
+    return _Sides(path, {name: listing.entries[b""]}, listing, {name: os.path.normpath(target)})
+
+
+def _chosen(
+    there: dict[bytes, Entry], exclude: Sequence[str], include: Sequence[str], outcome: Outcome
+) -> dict[bytes, Entry]:
+    """What is asked for, of names that may be used."""
+    exclusion = Exclusion(exclude)
+    patterns = Patterns(include) if include else None
+    behind: set[bytes] = set()
+    chosen: dict[bytes, Entry] = {}
+    for name, entry in there.items():
+        is_folder = entry.kind == "folder"
+        if not is_safe_name(name) or name.partition(b"/")[0] == STATE:
+            outcome.failed[name] = "Its name leads out of the folder."
+        elif name.rpartition(b"/")[0] in behind or exclusion.leaves_out(name, folder=is_folder):
+            behind.add(name)
+        elif patterns is None or (not is_folder and patterns.match(name, folder=False)):
+            chosen[name] = entry
+    return chosen
+
+
+def _bring(
+    transport: Transport,
+    sides: _Sides,
+    entries: dict[bytes, Entry],
+    outcome: Outcome,
+    progress: Progress,
+    stop: threading.Event | None,
+) -> set[bytes]:
+    """One pass; what changed meanwhile."""
+    if isinstance(sides.sources, bytes):
+        root, names = sides.sources, {}
+    else:
+        [(name, path)] = sides.sources.items()
+        root, names = path.rpartition(b"/")[0] or b"/", {name: path.rpartition(b"/")[2]}
+    here = {
+        name: found
+        for name in entries
+        if (found := _look(root + b"/" + names.get(name, name))) is not None
+    }
+    what = _difference(entries, here, outcome)
+    for name, why in sides.wanted.unread.items():
+        outcome.failed[name] = f"It cannot be read there: {why}."
+    _plan(progress, [*what.files, *what.links], outcome)
+    if not (what.files or what.links or what.folders):
+        return set()
+    os.makedirs(root, exist_ok=True)  # noqa: PTH103 (bytes)
+    target = Target(root)
+    download = Download(
+        transport, sides.root, target, lambda name: names.get(name, name), outcome, progress, stop
+    )
+    try:
+        for name in what.folders:
+            download.put(name, partial(target.folder, name))
+        for name, entry in what.links:
+            if download.put(name, partial(target.link, name, entry.link)):
+                outcome.files += 1
+                progress.moved(1, 0)
+        download.bring(what.files)
+    finally:
+        target.close()
+    return download.again
+
+
+def _look(path: bytes) -> Entry | None:
+    try:
+        return entry_of(os.lstat(path), path)
+    except OSError:
+        return None
+
+
+# --- the far side -----------------------------------------------------------------------------
+
+
+def _list(transport: Transport, path: str, names: Sequence[bytes] = (), since: str = "") -> Listing:
+    done = _run(transport, listing_argv(path, names, since))
+    succeeded(done, f"{path} cannot be read there")
+    try:
+        return parse_listing(done.stdout, done.stderr)
+    except ValueError as exc:
+        words = done.stderr.decode(errors="backslashreplace")
+        raise FileAccessError(f"{path} cannot be listed there: {exc}.", detail=words) from exc
+
+
+def _run(transport: Transport, argv: Sequence[str]) -> Completed:
+    try:
+        return transport.run(argv, timeout_s=_TIMEOUT_S)
+    except TimedOutError as exc:
+        raise FileAccessError(f"The files there do not answer: {exc}.") from exc

@@ -1,0 +1,74 @@
+"""Which files go along: patterns as in .gitignore. Knows names, and of files only .gitignore's own.
+
+The patterns' meaning is git's (gitignore(5)), by pathspec. Names are bytes, relative to the folder;
+those that are no UTF-8 are matched as Python shows them (`\\udcXX`).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+
+from pathspec import GitIgnoreSpec
+
+from jupyter_slurm.errors import RequestError
+
+STATE = b".jupyter-slurm"
+"""Our own folder in the top of one that is pushed or pulled: what is on its way."""
+ALWAYS = frozenset({b".git", b"__pycache__", b".ipynb_checkpoints"})
+"""Folders left out unless a pattern such as `!.git/` takes them back."""
+
+_FILE = b".gitignore"
+
+
+class Patterns:
+    """An ordered list of patterns; of those that match, the last one decides."""
+
+    def __init__(self, lines: Iterable[str], where: str = "") -> None:
+        """`where` names their file in a complaint. RequestError: one is no pattern."""
+        self._spec = GitIgnoreSpec.from_lines([])
+        for line in lines:
+            try:
+                self._spec += GitIgnoreSpec.from_lines([line])
+            except ValueError as exc:
+                raise RequestError(
+                    f"{line!r} is no pattern{where and f' ({where})'}: {exc}.",
+                    hint="Patterns are those of .gitignore, e.g. `*.pyc`, `data/`, `!data/keep`.",
+                ) from exc
+
+    def match(self, name: bytes, *, folder: bool) -> bool | None:
+        """Whether `name` is matched; None: no pattern says anything of it."""
+        text = os.fsdecode(name)
+        return self._spec.check_file(f"{text}/" if folder else text).include
+
+
+class Exclusion:
+    """What stays behind: what was asked for decides, then each folder's .gitignore, then `ALWAYS`.
+
+    As with git, nothing below a folder that stays behind goes along: whoever walks does not enter.
+    """
+
+    def __init__(self, asked: Sequence[str] = ()) -> None:
+        self._asked = Patterns(asked) if asked else None
+        self._of_folders: list[tuple[bytes, Patterns]] = []
+
+    def enter(self, folder: bytes, path: bytes) -> None:
+        """Reads the .gitignore of `folder` (b"": the top), which lies at `path`."""
+        file = path + b"/" + _FILE
+        try:
+            with open(file, encoding="utf-8", errors="surrogateescape") as lines:  # noqa: PTH123
+                patterns = Patterns(lines.read().splitlines(), os.fsdecode(file))
+        except OSError:
+            return
+        self._of_folders.append((folder + b"/" if folder else b"", patterns))
+
+    def leaves_out(self, name: bytes, *, folder: bool) -> bool:
+        found = self._asked.match(name, folder=folder) if self._asked else None
+        if found is not None:
+            return found
+        for prefix, patterns in reversed(self._of_folders):
+            if name.startswith(prefix):
+                found = patterns.match(name[len(prefix) :], folder=folder)
+                if found is not None:
+                    return found
+        return folder and name.rpartition(b"/")[2] in ALWAYS
