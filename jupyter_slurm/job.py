@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from jupyter_slurm.api import Api
 from jupyter_slurm.card import plain
-from jupyter_slurm.errors import JupyterSlurmError, from_problem
+from jupyter_slurm.errors import JupyterSlurmError, NotFoundError, from_problem
 from jupyter_slurm.outcome import failure
 from jupyter_slurm.wire import (
     Job,
@@ -37,6 +37,22 @@ _WAIT_S = 20.0
 def new_id() -> str:
     """An id for a `JobSpec`: eight of `a-z2-7`, 40 random bits."""
     return "".join(secrets.choice("abcdefghijklmnopqrstuvwxyz234567") for _ in range(8))
+
+
+def placed(spec: JobSpec) -> JobSpec:
+    """With this process's folder in it, which is not the agent's: where the code runs, what is
+    pushed and where fetched files come to are absolute. NotFoundError: no such folder to push."""
+    import msgspec  # noqa: PLC0415
+
+    here = Path.cwd()
+    push = None
+    if spec.push is not None:
+        folder = Path(spec.push).expanduser().absolute()
+        if not folder.is_dir():
+            raise NotFoundError(f"--push: there is no folder {folder}.")
+        push = str(folder)
+    fetch_to = str(here) if spec.fetch else None
+    return msgspec.structs.replace(spec, cwd=str(here), push=push, fetch_to=fetch_to)
 
 
 class JobHandle:

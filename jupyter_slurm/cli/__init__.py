@@ -2,7 +2,8 @@
 
 `main` reads the words, runs a command and turns errors into a sentence and an exit code. Inside:
 `parser` (the words), `local` (up, down, status, agent), `jobs` (what is there), `submit`, `follow`
-(a job's output as it comes), `terminal` (what goes to stdout and stderr), `table`.
+(a job's output as it comes), `remote` (logins, tunnels), `files`, `clusters` and `new_cluster`
+(profiles), `terminal` (what goes to stdout and stderr), `table`.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import os
 import sys
 from collections.abc import Sequence
 
+from jupyter_slurm.api import Api
 from jupyter_slurm.cli.command import Connect
 from jupyter_slurm.cli.parser import parse
 from jupyter_slurm.cli.table import in_words_of_a_terminal
@@ -30,7 +32,7 @@ def main(argv: Sequence[str] | None = None, connect: Connect | None = None) -> i
     words = sys.argv[1:] if argv is None else list(argv)
     try:
         command, args = parse(words)
-        code = command(args, connect or _connect())
+        code = command(args, lambda: _with_logins((connect or _connect)()))
         sys.stdout.flush()
     except JupyterSlurmError as exc:
         if os.environ.get("JUPYTER_SLURM_DEBUG"):
@@ -38,7 +40,9 @@ def main(argv: Sequence[str] | None = None, connect: Connect | None = None) -> i
         sys.stdout.flush()
         sys.stderr.write(in_words_of_a_terminal(f"jupyter slurm: {exc}\n"))
         return 2 if isinstance(exc, RequestError) else 1
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as exc:
+        if str(exc):
+            sys.stderr.write(f"jupyter slurm: {exc}\n")
         return _INTERRUPTED
     except BrokenPipeError:
         # Whoever read our output has gone (`| head`); Python must not try to write the rest.
@@ -47,7 +51,14 @@ def main(argv: Sequence[str] | None = None, connect: Connect | None = None) -> i
     return code
 
 
-def _connect() -> Connect:
+def _connect() -> Api:
     from jupyter_slurm.client import connect  # noqa: PLC0415 - not needed to print the help
 
-    return connect
+    return connect()
+
+
+def _with_logins(api: Api) -> Api:
+    """Commands that need a login ask for it on the terminal, and go on."""
+    from jupyter_slurm.login import TerminalAnswerer, attended  # noqa: PLC0415
+
+    return attended(api, TerminalAnswerer())

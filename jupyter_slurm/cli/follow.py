@@ -12,6 +12,7 @@ from pathlib import Path
 
 from jupyter_slurm import card, notebooks
 from jupyter_slurm.api import Api
+from jupyter_slurm.cli.progress import follow_transfer
 from jupyter_slurm.cli.table import in_words_of_a_terminal
 from jupyter_slurm.cli.terminal import Terminal
 from jupyter_slurm.notebooks import Executed
@@ -39,6 +40,8 @@ def follow(api: Api, job: Job) -> int:
     failed = failure(result)
     if failed is not None and result.job.state is JobState.COMPLETED:
         terminal.note(str(failed))
+    if result.job.fetch:
+        follow_transfer(api, api.fetch(last.id))
     api.delivered(last.id)
     return 0 if failed is None else exit_code(result)
 

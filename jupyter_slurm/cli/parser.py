@@ -9,7 +9,7 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
-from jupyter_slurm.cli import jobs, local, submit
+from jupyter_slurm.cli import files, jobs, local, remote, submit
 from jupyter_slurm.cli.command import Command
 from jupyter_slurm.errors import RequestError
 
@@ -30,6 +30,7 @@ def parse(words: Sequence[str]) -> tuple[Command, Namespace]:
     commands = _Commands(parser)
     _local_commands(commands)
     _job_commands(commands)
+    _remote_commands(commands)
     first = words[0] if words else "--help"
     if not first.startswith("-") and first not in commands.names():
         near = difflib.get_close_matches(first, commands.names(), n=1)
@@ -122,6 +123,41 @@ def _job_commands(commands: _Commands) -> None:
     cancel.add_argument("ids", nargs="+", metavar="ID", help="a job's id, ours or Slurm's")
     forget = commands.add("forget", jobs.forget, "remove what is kept of jobs that have ended")
     forget.add_argument("ids", nargs="+", metavar="ID", help="a job's id, ours or Slurm's")
+
+
+def _remote_commands(commands: _Commands) -> None:
+    login = commands.add("login", remote.login, "log in to a cluster, for everybody who uses it")
+    logout = commands.add("logout", remote.logout, "close the connection; jobs go on")
+    for parser in (login, logout):
+        parser.add_argument("cluster", nargs="?", metavar="CLUSTER", help="if not the default")
+    _json(login)
+    _json(commands.add("connections", remote.connections, "how each cluster is reached"))
+    push = commands.add("push", files.push, "make a folder or file there like the one here")
+    push.add_argument("local", metavar="LOCAL", help="a folder or file of this machine")
+    push.add_argument("remote", nargs="?", metavar="REMOTE", help="its place there (same name)")
+    pull = commands.add("pull", files.pull, "make a folder or file here like the one there")
+    pull.add_argument("remote", metavar="REMOTE", help="a folder or file of the cluster")
+    pull.add_argument("local", nargs="?", metavar="LOCAL", help="its place here (same name)")
+    for parser in (push, pull):
+        parser.add_argument(
+            "--exclude",
+            action="append",
+            default=[],
+            metavar="PATTERN",
+            help="leave out, as in .gitignore; may be repeated",
+        )
+        _cluster(parser)
+    tunnel = commands.add("tunnel", remote.tunnel, "ports here that lead to ports of a cluster")
+    tunnel.add_argument(
+        "target",
+        nargs="?",
+        metavar="[JOB|HOST:]PORT",
+        help="where to, as the login node or the job's node sees it; none: list the tunnels",
+    )
+    tunnel.add_argument("--local-port", default="0", metavar="N", help="the port here (any)")
+    tunnel.add_argument("--close", action="append", default=[], metavar="ID", help="close one")
+    _cluster(tunnel)
+    _json(tunnel)
 
 
 def _cluster(parser: ArgumentParser) -> None:

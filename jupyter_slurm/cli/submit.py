@@ -20,7 +20,8 @@ from jupyter_slurm.cli.command import Connect
 from jupyter_slurm.cli.jobs import cluster_name
 from jupyter_slurm.cli.table import in_words_of_a_terminal
 from jupyter_slurm.errors import NotFoundError, RequestError
-from jupyter_slurm.job import new_id
+from jupyter_slurm.job import new_id, placed
+from jupyter_slurm.login import LoginDeclined
 from jupyter_slurm.wire import Job, JobKind, JobSpec, Preview
 
 _USAGE = "jupyter slurm submit FILE [OPTIONS] [-- ARGUMENTS]"
@@ -58,6 +59,8 @@ def attach(args: Namespace, connect: Connect) -> int:
 def _submit(api: Api, spec: JobSpec) -> Job:
     try:
         return api.submit(spec)
+    except LoginDeclined:
+        raise
     except KeyboardInterrupt:
         sys.stderr.write(f"\nWhether job {spec.id} was submitted: `jupyter slurm why {spec.id}`\n")
         raise
@@ -66,6 +69,9 @@ def _submit(api: Api, spec: JobSpec) -> Job:
 def _follow(api: Api, job: Job, interrupted: Callable[[Api, Job], str]) -> int:
     try:
         return follow.follow(api, job)
+    except LoginDeclined:
+        sys.stderr.write(f"{_leave(api, job)}\n")
+        raise
     except KeyboardInterrupt:
         sys.stderr.write(f"\n{interrupted(api, job)}\n")
         raise
@@ -124,7 +130,7 @@ def _spec(file: Path, request: line.Request, arguments: Sequence[str]) -> JobSpe
     # What the name of a job may hold is known there, where it is made of a notebook's name.
     named = line.spec(request, code, job_id=new_id(), kind=kind, notebook=str(file.with_suffix("")))
     cluster = request.cluster or cluster_name(Namespace(cluster=None))
-    return msgspec.structs.replace(named, notebook=notebook, cluster=cluster, cwd=str(Path.cwd()))
+    return placed(msgspec.structs.replace(named, notebook=notebook, cluster=cluster))
 
 
 def _read(file: Path) -> str:

@@ -67,6 +67,10 @@ class Terminal:
             self.note(_headline(job))
         self._said = news
 
+    def status(self, text: str) -> None:
+        """One line that changes, where a line can; the next thing written takes its place."""
+        self._rewrite(printable(text))
+
     def note(self, text: str) -> None:
         """A line of ours, on stderr, beginning a line of its own."""
         self._write(self._stderr, ("\n" if self._midline else "") + text.rstrip("\n") + "\n")

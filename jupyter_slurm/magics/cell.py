@@ -24,7 +24,7 @@ from jupyter_slurm.errors import (
     SubmitError,
     VariableError,
 )
-from jupyter_slurm.job import JobHandle, new_id, read_result_variables
+from jupyter_slurm.job import JobHandle, new_id, placed, read_result_variables
 from jupyter_slurm.line import Request, Reuse
 from jupyter_slurm.login import LoginDeclined
 from jupyter_slurm.magics.follow import Following, Worker
@@ -53,13 +53,10 @@ def run(session: Session, line: str, code: str, kind: JobKind | None = None) -> 
     request = session.script_request(line) if is_script else session.request(line)
     notebook = session.notebook
     mark = cell_line.fingerprint(request, code, notebook)
-    spec = msgspec.structs.replace(
+    spec = placed(
         cell_line.spec(
             request, code, job_id=new_id(), kind=kind, notebook=notebook, fingerprint=mark
-        ),
-        cwd=str(Path.cwd()),
-        push=_folder_here(request.push),
-        fetch_to=str(Path.cwd()) if request.fetch else None,
+        )
     )
     if request.dry_run:
         _show_preview(session.api.preview(spec))
@@ -77,16 +74,6 @@ def run(session: Session, line: str, code: str, kind: JobKind | None = None) -> 
         raise_on_failure=request.raise_on_failure,
     )
     return None
-
-
-def _folder_here(folder: str | None) -> str | None:
-    """The agent's own folder is another: what it is told is absolute. NotFoundError."""
-    if folder is None:
-        return None
-    path = Path(folder).expanduser().absolute()
-    if not path.is_dir():
-        raise NotFoundError(f"--push: there is no folder {path}.")
-    return str(path)
 
 
 def attach(session: Session, job_id: str | None) -> None:

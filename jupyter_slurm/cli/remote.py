@@ -1,0 +1,87 @@
+"""`login`, `logout`, `connections`, `tunnel`: the way to a cluster."""
+
+from __future__ import annotations
+
+import secrets
+import sys
+import time
+from argparse import Namespace
+
+from jupyter_slurm import card
+from jupyter_slurm.cli.command import Connect
+from jupyter_slurm.cli.jobs import cluster_name
+from jupyter_slurm.cli.table import as_json, table
+from jupyter_slurm.login import TerminalAnswerer, log_in
+from jupyter_slurm.routes import connected, reach, target, ways
+
+
+def login(args: Namespace, connect: Connect) -> int:
+    """One login serves every terminal and notebook."""
+    cluster = cluster_name(args)
+    connection = log_in(connect(), cluster, TerminalAnswerer(), secrets.token_hex(8))
+    sys.stdout.write(as_json(connection) if args.json else connected(connection) + "\n")
+    return 0
+
+
+def logout(args: Namespace, connect: Connect) -> int:
+    connection = connect().disconnect(cluster_name(args))
+    sys.stdout.write(f"The connection to {connection.cluster} is {connection.state}. Jobs go on.\n")
+    return 0
+
+
+def connections(args: Namespace, connect: Connect) -> int:
+    found = connect().connections()
+    if args.json:
+        sys.stdout.write(as_json(found))
+        return 0
+    now_s = time.time()
+    rows = [
+        [
+            one.cluster,
+            one.state,
+            card.duration(now_s - one.since_s),
+            ways(one),
+            f"{one.round_trip_s * 1000:.0f} ms" if one.round_trip_s is not None else "",
+            one.problem.message if one.problem else "",
+        ]
+        for one in found
+    ]
+    sys.stdout.write(table(["CLUSTER", "STATE", "FOR", "WAY", "ROUND TRIP", "NOTE"], rows))
+    return 0
+
+
+def tunnel(args: Namespace, connect: Connect) -> int:
+    """Opens one, closes some, or lists them. It stays open when this command has ended."""
+    api = connect()
+    for tunnel_id in args.close:
+        api.close_tunnel(tunnel_id)
+        sys.stdout.write(f"Tunnel {tunnel_id} is closed.\n")
+    if args.target is not None:
+        goal = target(api, args.target, args.local_port)
+        opened = api.forward(goal.host, goal.port, cluster_name(args), goal.job_id, goal.local_port)
+        sys.stdout.write(as_json(opened) if args.json else reach(opened) + "\n")
+    elif not args.close:
+        _list(args, connect)
+    return 0
+
+
+def _list(args: Namespace, connect: Connect) -> None:
+    found = connect().tunnels()
+    if args.json:
+        sys.stdout.write(as_json(found))
+        return
+    rows = [
+        [
+            one.id,
+            f"127.0.0.1:{one.local_port}",
+            f"{one.host}:{one.port}",
+            one.cluster,
+            one.job_id or "",
+            one.route,
+            str(one.connections),
+            one.problem.message if one.problem else "",
+        ]
+        for one in found
+    ]
+    head = ["ID", "HERE", "THERE", "CLUSTER", "JOB", "ROUTE", "OPEN", "NOTE"]
+    sys.stdout.write(table(head, rows) if found else "No tunnel is open.\n")
