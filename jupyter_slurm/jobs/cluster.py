@@ -5,6 +5,7 @@ The only place where a Slurm command is run. What the commands mean is in `slurm
 
 from __future__ import annotations
 
+import socket
 import threading
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -147,6 +148,11 @@ class SlurmCluster:
             return self.transport.deliver(folder, files, argv, env=SLURM_ENV, timeout_s=limit_s)
         except TimedOutError as exc:
             raise _silent(self.name, ["sbatch"], str(exc)) from exc
+
+    def converse(self, program: str, argv: Sequence[str]) -> socket.socket:
+        """As `Transport.converse`; `program` is the Slurm command that `argv` comes down to."""
+        self._count(program)
+        return self.transport.converse(argv)
 
     def _count(self, program: str) -> None:
         with self._lock:

@@ -26,8 +26,9 @@ from jupyter_slurm.errors import (
 from jupyter_slurm.transport.relay_streams import break_off
 from jupyter_slurm.wire import Problem
 
-Carry = Callable[[socket.socket], None]
-"""Connects a socket with what the port leads to, and takes it over; see `Transport.carry`."""
+Carry = Callable[[socket.socket], socket.socket]
+"""Connects a copy of a socket with what the port leads to (`hand_over`), and gives back the copy:
+whoever carries that closes it when it has ended. Where it raises, the socket is as it was."""
 
 _PATIENCE_S = 20.0
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.1, 1.0
@@ -152,27 +153,36 @@ class Forward:
         give_up_s = time.monotonic() + self._patience_s
         pause_s = _FIRST_PAUSE_S
         while True:
-            # A try that fails may close what it was given.
-            given = sock.dup()
             try:
-                self._carry(given)
+                carried = self._carry(sock)
+                break
             except _FINAL:
-                given.close()
                 raise
             except TransportError as exc:
-                given.close()
                 self._fail(exc)
                 if time.monotonic() >= give_up_s or self._closed.wait(pause_s):
                     raise
                 pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
-            else:
-                break
         sock.close()
         self.problem = None
         with self._lock:
-            self._standing().append(given)
+            self._standing().append(carried)
             if self._closed.is_set():
-                _end(given)
+                _end(carried)
+
+
+def hand_over(
+    carry: Callable[[socket.socket, str, int], None], sock: socket.socket, host: str, port: int
+) -> socket.socket:
+    """A copy of `sock`, carried by one of the verbs of that name; such a verb may close what it was
+    given when it fails, and then there may be another to try."""
+    copy = sock.dup()
+    try:
+        carry(copy, host, port)
+    except BaseException:
+        copy.close()
+        raise
+    return copy
 
 
 def _listener(local_port: int) -> socket.socket:

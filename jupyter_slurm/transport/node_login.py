@@ -1,0 +1,93 @@
+"""A login one hop beyond a cluster's own, onto a node, for the connections that go through it.
+
+Nobody is ever asked anything for it: where the node wants more than a key that is at hand, or
+nobody has vouched for its host key, there is no such login. What it is for is known above.
+"""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import replace
+
+import paramiko
+
+from jupyter_slurm.errors import ConnectionLostError, ForwardError, TransportError
+from jupyter_slurm.transport.ask import nobody
+from jupyter_slurm.transport.hops import Link, link
+from jupyter_slurm.transport.identities import UnlockedKeys
+
+_CONNECT_S = 8.0
+_OPEN_S = 20.0
+_REFUSED_FOR_S = 600.0
+"""A node that has refused is not asked again so soon: hosts count failed logins."""
+
+
+class NodeLogin:
+    """`previous`: the cluster's own login as it is now; None: it is not over SSH, or is lost."""
+
+    def __init__(self, node: str, previous: Callable[[], Link | None]) -> None:
+        self._node = node
+        self._previous = previous
+        self._lock = threading.Lock()
+        self._link: Link | None = None
+        self._refused: TransportError | None = None
+        self._refused_at_s = 0.0
+
+    def carry(self, sock: socket.socket, host: str, port: int) -> None:
+        """As `Transport.carry`, seen from the node. ForwardError: also for want of a login."""
+        try:
+            self._standing().transport.carry(sock, host, port, _OPEN_S)
+        except (paramiko.ChannelException, TimeoutError) as exc:
+            raise ForwardError(
+                f"{host}:{port} cannot be reached from {self._node}.",
+                detail=str(exc) or None,
+            ) from exc
+        except ConnectionLostError as exc:
+            raise ForwardError(f"The login on {self._node} has ended.") from exc
+
+    def close(self) -> None:
+        with self._lock:
+            standing, self._link = self._link, None
+        if standing is not None:
+            standing.close()
+
+    def _standing(self) -> Link:
+        with self._lock:
+            if self._link is not None and self._link.alive:
+                return self._link
+            if self._link is not None:
+                self._link.close()
+                self._link = None
+            refused_s = time.monotonic() - self._refused_at_s
+            if self._refused is not None and refused_s < _REFUSED_FOR_S:
+                raise _unusable(self._node, self._refused)
+            previous = self._previous()
+            if previous is None:
+                raise ForwardError("The cluster's own login is not one over SSH, or is lost.")
+            try:
+                self._link = self._log_in(previous)
+            except TransportError as exc:
+                if previous.alive:
+                    self._refused, self._refused_at_s = exc, time.monotonic()
+                raise _unusable(self._node, exc) from exc
+            return self._link
+
+    def _log_in(self, previous: Link) -> Link:
+        hop = replace(
+            previous.hop,
+            alias=self._node,
+            host=self._node,
+            port=22,
+            host_key_alias=None,
+            proxy_command=None,
+            control_path=None,
+            connect_timeout_s=min(_CONNECT_S, previous.hop.connect_timeout_s),
+        )
+        return link(hop, previous, nobody, UnlockedKeys(), lambda transport: None)
+
+
+def _unusable(node: str, error: TransportError) -> ForwardError:
+    return ForwardError(f"There is no login on {node} without a question.", detail=error.message)
