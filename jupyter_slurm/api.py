@@ -19,6 +19,7 @@ from jupyter_slurm.wire import (
     ClusterInfo,
     CommandOutput,
     Connection,
+    Description,
     Job,
     JobSpec,
     LogChunk,
@@ -40,6 +41,9 @@ class Api(Protocol):
 
     def doctor(self, cluster: str | None = None) -> list[Check]:
         """What works on this cluster and what does not, in sentences."""
+
+    def describe(self, cluster: str | None = None) -> Description:
+        """What a profile of this cluster could name: tools, Python, folders; asked anew."""
 
     # --- connections ---
     def connect(

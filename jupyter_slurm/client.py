@@ -23,6 +23,7 @@ from jupyter_slurm.wire import (
     ClusterInfo,
     CommandOutput,
     Connection,
+    Description,
     Job,
     JobSpec,
     LogChunk,
@@ -41,8 +42,8 @@ _SLOW_ANSWER_S = 240.0
 """How long an answer may take beyond the wait that was asked for. Calls that move files, open a way
 there, or may ask the cluster several things, get the longer time."""
 _SLOW = frozenset(
-    "submit doctor cluster_info command requeue forget connect answer disconnect forward "
-    "close_tunnel push pull fetch".split()
+    "submit doctor describe cluster_info command requeue forget connect answer disconnect "
+    "forward close_tunnel push pull fetch".split()
 )
 
 
@@ -100,6 +101,9 @@ class AgentClient:
 
     def doctor(self, cluster: str | None = None) -> list[Check]:
         return self._call(Api.doctor, cluster)
+
+    def describe(self, cluster: str | None = None) -> Description:
+        return self._call(Api.describe, cluster)
 
     # --- connections ---
     def connect(

@@ -338,6 +338,34 @@ class ClusterInfo(Struct, frozen=True, kw_only=True):
     asked_s: float
 
 
+class Folder(Struct, frozen=True, kw_only=True):
+    """A folder of the cluster that somebody may want to use."""
+
+    name: str
+    """How people there call it: `$SCRATCH`, `/work/$USER`."""
+    path: str
+    writable: bool
+    file_system: str
+    """As `stat -f` names it: nfs, lustre, ext2/ext3 …"""
+    free_mib: int | None
+    shared: bool | None
+    """Whether every node sees it; None: that cannot be told from outside of a job."""
+
+
+class Description(Struct, frozen=True, kw_only=True):
+    """What a cluster has that a profile could name, as seen on its login machine."""
+
+    name: str
+    sbatch: str | None
+    """Where it is; None: it is not found."""
+    runtimes: tuple[str, ...]
+    """Container tools, under our names for them."""
+    modules: bool
+    python: str | None
+    """Of the profile's interpreter, e.g. "3.11"; None: it does not run there."""
+    folders: tuple[Folder, ...]
+
+
 class QueueEntry(Struct, frozen=True, kw_only=True):
     """A row of the cluster's queue; `id` is ours where the job is one of ours."""
 

@@ -6,50 +6,40 @@ is given, which runs a command with the environment of the profile. A few comman
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 
-from jupyter_slurm.errors import JupyterSlurmError
-from jupyter_slurm.jobs.probe import Found, Run, file_paths, probe
+from jupyter_slurm.errors import JupyterSlurmError, LoginNeededError
+from jupyter_slurm.jobs.probe import (
+    RUNTIMES,
+    SHARED,
+    Found,
+    Run,
+    ask,
+    file_paths,
+    is_alone,
+    probe,
+)
 from jupyter_slurm.profiles import ClusterProfile
 from jupyter_slurm.slurm import scontrol, sinfo, versions
 from jupyter_slurm.transport import TimedOutError
-from jupyter_slurm.wire import Check
+from jupyter_slurm.wire import Check, Connection, ConnectionState
 
 _NEEDED = ("sbatch", "squeue", "scontrol", "scancel", "sinfo")
-_RUNTIMES: Mapping[str, tuple[str, ...]] = {
-    "charliecloud": ("ch-run",),
-    "apptainer": ("apptainer", "singularity"),
-    "singularity": ("singularity", "apptainer"),
-    "docker": ("docker",),
-    "podman": ("podman",),
-    "enroot": ("enroot",),
-    "pyxis": ("--container-image",),
-}
 _PROGRAMS = (
     *_NEEDED,
-    *sorted({one for names in _RUNTIMES.values() for one in names if one[0] != "-"}),
-)
-_SHARED = (
-    "nfs",
-    "lustre",
-    "gpfs",
-    "beegfs",
-    "ceph",
-    "afs",
-    "smb",
-    "cifs",
-    "panfs",
-    "fuse",
-    "wekafs",
+    *sorted({one for names in RUNTIMES.values() for one in names if one[0] != "-"}),
 )
 _OLDEST = versions.SlurmVersion(20, 11, 0)
 _OLDEST_PYTHON = (3, 6)
+_FEW_SESSIONS = 4
 
 
 def examine(profile: ClusterProfile, run: Run) -> list[Check]:
-    """What works on this cluster and what does not, the basics first. Raises nothing of its own."""
+    """What works on this cluster and what does not, the basics first. LoginNeededError."""
     try:
         found = probe(profile, _PROGRAMS, run)
+    except LoginNeededError:
+        raise
     except (JupyterSlurmError, TimedOutError) as exc:
         return [
             Check(ok=False, sentence=f"The cluster cannot be reached: {exc}", hint=_hint(profile))
@@ -60,7 +50,7 @@ def examine(profile: ClusterProfile, run: Run) -> list[Check]:
         controller = _controller(profile, run)
         checks.append(controller)
         if controller.ok:
-            alone = _is_alone(found, run)
+            alone = is_alone(found, run)
             checks += _configuration(profile, run)
             checks += _nodes(run)
     checks += _job_root(found, alone)
@@ -69,25 +59,26 @@ def examine(profile: ClusterProfile, run: Run) -> list[Check]:
     return checks
 
 
-# --- looking ----------------------------------------------------------------------------------
-
-
-def _ask(run: Run, argv: Sequence[str]) -> str | None:
-    """What the command printed, None when it failed."""
-    try:
-        done = run(argv)
-    except (JupyterSlurmError, TimedOutError):
-        return None
-    return None if done.returncode else done.stdout.decode("utf-8", "replace")
-
-
-def _is_alone(found: Found, run: Run) -> bool:
-    """Whether every node of the cluster is the machine that was probed."""
-    hosts = (_ask(run, ["sinfo", "-h", "-N", "-o", "%n"]) or "").split()
-    return bool(hosts) and {host.split(".")[0] for host in hosts} <= {
-        found.one("host"),
-        "localhost",
-    }
+def examine_way(connection: Connection, sessions: int | None) -> Iterator[Check]:
+    """How the cluster is reached; `sessions`: how many at a time its sshd was found to allow."""
+    if connection.state is ConnectionState.LOCAL:
+        return
+    hops = " → ".join(connection.hosts)
+    trip = connection.round_trip_s
+    there = f", {trip * 1000:.0f} ms there and back" if trip is not None else ""
+    master = ", over the connection that the system's ssh holds" if connection.via_openssh else ""
+    yield Check(
+        ok=connection.state is ConnectionState.OPEN,
+        sentence=f"The connection is {connection.state}: {hops}{there}{master}.",
+        hint=connection.problem.message if connection.problem else None,
+    )
+    if sessions is not None and sessions < _FEW_SESSIONS:
+        yield Check(
+            ok=None,
+            sentence=f"Its sshd allows {sessions} session{'s' if sessions > 1 else ''} at a time "
+            "on a connection (MaxSessions): what needs more waits its turn.",
+            hint="Everything works, large transfers and many logs at once are slower.",
+        )
 
 
 # --- judging ----------------------------------------------------------------------------------
@@ -127,7 +118,7 @@ def _hint(profile: ClusterProfile) -> str:
 
 
 def _configuration(profile: ClusterProfile, run: Run) -> Iterator[Check]:
-    text = _ask(run, scontrol.config_argv())
+    text = ask(run, scontrol.config_argv())
     if text is None:
         yield Check(ok=None, sentence="Slurm does not show its configuration to you.")
         return
@@ -177,14 +168,14 @@ def _memory_of_jobs(
 
 
 def _nodes(run: Run) -> Iterator[Check]:
-    text = _ask(run, sinfo.partitions_argv())
+    text = ask(run, sinfo.partitions_argv())
     partitions = sinfo.parse_partitions(text) if text else []
     up = [row.name + ("*" if row.is_default else "") for row in partitions if row.is_up]
     if up:
         yield Check(ok=True, sentence=f"Partitions: {', '.join(dict.fromkeys(up))} (*: default).")
     else:
         yield Check(ok=False, sentence="No partition is open to you.", hint="See `sinfo -a`.")
-    nodes = {row.name: row for row in sinfo.parse_nodes(_ask(run, sinfo.nodes_argv()) or "")}
+    nodes = {row.name: row for row in sinfo.parse_nodes(ask(run, sinfo.nodes_argv()) or "")}
     out = [name for name, row in nodes.items() if row.state.lower().startswith(("down", "drain"))]
     if out:
         some = ", ".join(out[:5]) + (" …" if len(out) > 5 else "")
@@ -218,7 +209,7 @@ def _job_root(found: Found, alone: bool) -> Iterator[Check]:
             sentence=f"{root} has only {int(free) // 1024} MiB left.",
             hint="Remove old files there, or set another `job_root`.",
         )
-    if alone or kind.startswith(_SHARED):
+    if alone or kind.startswith(SHARED):
         yield Check(ok=True, sentence=f"Jobs live in {root}, which every node sees ({kind}).")
     else:
         yield Check(
@@ -230,7 +221,7 @@ def _job_root(found: Found, alone: bool) -> Iterator[Check]:
 
 
 def _runtimes(profile: ClusterProfile, found: Found, alone: bool) -> Iterator[Check]:
-    there = [name for name, programs in _RUNTIMES.items() if found.programs(programs[:1])]
+    there = [name for name, programs in RUNTIMES.items() if found.programs(programs[:1])]
     if found.one("module"):
         there.append("environment modules")
     yield Check(
@@ -240,7 +231,7 @@ def _runtimes(profile: ClusterProfile, found: Found, alone: bool) -> Iterator[Ch
         else "No container tool is found here.",
     )
     yield _python(profile, found, alone)
-    programs = _RUNTIMES.get(profile.runtime)
+    programs = RUNTIMES.get(profile.runtime)
     if programs and not found.programs(programs):
         yield Check(
             ok=False if alone else None,

@@ -1,6 +1,6 @@
 """What there is on the machine where Slurm's commands run: looked at once, by one command.
 
-Programs, folders, versions; no judgement (`doctor.py`), and nothing is asked of Slurm.
+Programs, folders, versions; no judgement (`doctor.py`). Of Slurm only the nodes' names are asked.
 """
 
 from __future__ import annotations
@@ -8,11 +8,37 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from jupyter_slurm.errors import JupyterSlurmError
 from jupyter_slurm.profiles import ClusterProfile
-from jupyter_slurm.transport import Completed
+from jupyter_slurm.transport import Completed, TimedOutError
 
 Run = Callable[[Sequence[str]], Completed]
 """Runs a command there, with the environment of the profile."""
+
+RUNTIMES: Mapping[str, tuple[str, ...]] = {
+    "charliecloud": ("ch-run",),
+    "apptainer": ("apptainer", "singularity"),
+    "singularity": ("singularity", "apptainer"),
+    "docker": ("docker",),
+    "podman": ("podman",),
+    "enroot": ("enroot",),
+    "pyxis": ("--container-image",),
+}
+"""Runtimes, and the programs by which each is known; an option is one of srun's."""
+SHARED = (
+    "nfs",
+    "lustre",
+    "gpfs",
+    "beegfs",
+    "ceph",
+    "afs",
+    "smb",
+    "cifs",
+    "panfs",
+    "fuse",
+    "wekafs",
+)
+"""File systems, as `stat -f` names them, that several machines see as a rule."""
 
 _PROBE = r"""
 home() { case $1 in '~'|'~/'*) printf '%s' "$HOME${1#\~}" ;; *) printf '%s' "$1" ;; esac; }
@@ -69,3 +95,21 @@ def file_paths(profile: ClusterProfile) -> list[str]:
     return [
         one for one in (*profile.image_dirs, *profile.images.values()) if one.startswith(("/", "~"))
     ]
+
+
+def ask(run: Run, argv: Sequence[str]) -> str | None:
+    """What the command printed, None when it failed."""
+    try:
+        done = run(argv)
+    except (JupyterSlurmError, TimedOutError):
+        return None
+    return None if done.returncode else done.stdout.decode("utf-8", "replace")
+
+
+def is_alone(found: Found, run: Run) -> bool:
+    """Whether every node of the cluster is the machine that was probed."""
+    hosts = (ask(run, ["sinfo", "-h", "-N", "-o", "%n"]) or "").split()
+    return bool(hosts) and {host.split(".")[0] for host in hosts} <= {
+        found.one("host"),
+        "localhost",
+    }

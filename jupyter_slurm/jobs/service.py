@@ -19,7 +19,7 @@ from jupyter_slurm.errors import (
     RequestError,
     from_problem,
 )
-from jupyter_slurm.jobs import doctor, payload, queue
+from jupyter_slurm.jobs import describe, doctor, payload, queue
 from jupyter_slurm.jobs.book import Book
 from jupyter_slurm.jobs.cluster import SlurmCluster
 from jupyter_slurm.jobs.clusters import Clusters
@@ -43,6 +43,7 @@ from jupyter_slurm.wire import (
     ClusterInfo,
     CommandOutput,
     Connection,
+    Description,
     Job,
     JobSpec,
     JobState,
@@ -112,7 +113,14 @@ class Service:
 
     def doctor(self, cluster: str | None = None) -> list[Check]:
         known = self._clusters.named(cluster)
-        return doctor.examine(known.profile, known.run)
+        checks = doctor.examine(known.profile, known.run)
+        way = known.way.connection
+        sessions = None if way is None else way.sessions_limit
+        return [*doctor.examine_way(self._clusters.connection(known), sessions), *checks]
+
+    def describe(self, cluster: str | None = None) -> Description:
+        known = self._clusters.named(cluster)
+        return describe.describe(known.profile, known.run)
 
     # --- connections ---
 

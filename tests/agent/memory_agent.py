@@ -32,6 +32,7 @@ from jupyter_slurm.wire import (
     CommandOutput,
     Connection,
     ConnectionState,
+    Description,
     Job,
     JobSpec,
     JobState,
@@ -89,6 +90,11 @@ class MemoryService:
 
     def doctor(self, cluster: str | None = None) -> list[Check]:
         return [Check(ok=None, sentence=f"{cluster} is in memory.")]
+
+    def describe(self, cluster: str | None = None) -> Description:
+        return Description(
+            name=cluster or "here", sbatch=None, runtimes=(), modules=False, python=None, folders=()
+        )
 
     # --- connections: the cluster is this process ---
     def connect(

@@ -9,12 +9,12 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from jupyter_slurm.errors import TransportError
-from jupyter_slurm.jobs.doctor import examine
+from jupyter_slurm.errors import LoginNeededError, TransportError
+from jupyter_slurm.jobs.doctor import examine, examine_way
 from jupyter_slurm.profiles import ClusterProfile
 from jupyter_slurm.slurm import sinfo
 from jupyter_slurm.transport import Completed, TimedOutError
-from jupyter_slurm.wire import Check
+from jupyter_slurm.wire import Check, Connection, ConnectionState, Problem
 from tests.cluster.plugin import SlurmCluster
 
 Answer = Completed | Exception
@@ -214,3 +214,47 @@ def test_nodes_that_are_out_are_counted(look: Examine, slurm_cluster: SlurmClust
         check = only(look(ill={" ".join(argv): Completed(0, answer, b"")}), "cannot be used now")
         assert (check.ok, check.hint) == (ok, "`sinfo -R` says why.")
     assert check.sentence == "1 of 3 nodes cannot be used now: n3."
+
+
+# --- the way there ----------------------------------------------------------------------------
+
+
+def test_a_login_that_is_needed_is_asked_for_and_not_judged(look: Examine) -> None:
+    with pytest.raises(LoginNeededError):
+        look(ill={"sh": LoginNeededError("Log in.")})
+
+
+def way(**changes: object) -> Connection:
+    opened = Connection(
+        cluster="arandu",
+        state=ConnectionState.OPEN,
+        since_s=1.0,
+        hosts=("alice@gateway", "alice@login1"),
+        round_trip_s=0.0204,
+    )
+    return msgspec.structs.replace(opened, **changes)
+
+
+def test_the_way_there_is_told_with_its_hops_and_its_round_trip() -> None:
+    (check,) = examine_way(way(), 8)
+    assert check.ok
+    assert check.sentence == (
+        "The connection is open: alice@gateway → alice@login1, 20 ms there and back."
+    )
+    (check,) = examine_way(way(via_openssh=True, round_trip_s=None), None)
+    assert "the system's ssh" in check.sentence
+
+
+def test_a_way_that_is_lost_says_why() -> None:
+    problem = Problem(code="transport", message="The gateway does not answer.")
+    (check,) = examine_way(way(state=ConnectionState.LOST, problem=problem), 8)
+    assert (check.ok, check.hint) == (False, "The gateway does not answer.")
+
+
+def test_few_sessions_are_told_and_are_no_fault() -> None:
+    assert [check.ok for check in examine_way(way(), 1)] == [True, None]
+    assert "allows 1 session at a time" in list(examine_way(way(), 1))[1].sentence
+
+
+def test_this_machine_needs_no_way() -> None:
+    assert list(examine_way(way(state=ConnectionState.LOCAL), None)) == []

@@ -25,9 +25,11 @@ from jupyter_slurm.wire import (
     Cluster,
     ClusterInfo,
     CommandOutput,
+    Description,
     DisplayData,
     ErrorOutput,
     ExecuteResult,
+    Folder,
     Job,
     JobSpec,
     JobState,
@@ -53,6 +55,31 @@ class FakeApi(FarSide):
         self.specs: dict[str, JobSpec] = {}
         self.refuse: str | None = None
         self.command_output = CommandOutput(argv=(), returncode=0, stdout="", stderr="")
+        self.description = Description(
+            name="fake",
+            sbatch="/usr/bin/sbatch",
+            runtimes=("charliecloud", "docker"),
+            modules=True,
+            python="3.9",
+            folders=(
+                Folder(
+                    name="$HOME",
+                    path="/home/alice",
+                    writable=True,
+                    file_system="nfs",
+                    free_mib=2048,
+                    shared=True,
+                ),
+                Folder(
+                    name="$SCRATCH",
+                    path="/scratch/my data",
+                    writable=True,
+                    file_system="lustre",
+                    free_mib=900_000,
+                    shared=True,
+                ),
+            ),
+        )
         self._jobs: dict[str, Job] = {}
         self._outputs: dict[str, list[Output]] = {}
         self._results: dict[str, Result] = {}
@@ -132,6 +159,10 @@ class FakeApi(FarSide):
             Check(ok=True, sentence=f"{cluster or 'fake'} answers."),
             Check(ok=False, sentence="No GPUs.", hint="Ask for some."),
         ]
+
+    def describe(self, cluster: str | None = None) -> Description:
+        self.far()
+        return self.description
 
     def submit(self, spec: JobSpec) -> Job:
         self.far()
