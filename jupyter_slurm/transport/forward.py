@@ -78,6 +78,8 @@ class Forward:
 
     def close(self) -> None:
         """Breaks off every connection. The port is free when this returns."""
+        if self._closed.is_set():
+            return
         self._closed.set()
         self._wake_out.send(b"!")
         self._acceptor.join()

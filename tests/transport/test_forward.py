@@ -1,0 +1,284 @@
+"""A port of this machine that leads elsewhere."""
+
+from __future__ import annotations
+
+import hashlib
+import random
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from jupyter_slurm.errors import ForwardError, LoginNeededError
+from jupyter_slurm.transport.forward import Forward, hand_over
+from tests.transport.carrier import Carrier, echo, everything, sent, service, unused_port
+
+MEGABYTE = random.Random(1).randbytes(1 << 20)
+
+Open = Callable[..., Forward]
+
+
+@pytest.fixture
+def carrier() -> Carrier:
+    return Carrier()
+
+
+def open_files() -> int:
+    return len([*Path("/proc/self/fd").iterdir()])
+
+
+@pytest.fixture
+def nothing_left() -> Iterator[None]:
+    """No thread and no open file more than before."""
+    threads, files = set(threading.enumerate()), open_files()
+    yield
+    for thread in set(threading.enumerate()) - threads:
+        thread.join(10)
+        assert not thread.is_alive(), thread.name
+    assert open_files() == files
+
+
+@pytest.fixture
+def opened(nothing_left: None, carrier: Carrier) -> Iterator[Open]:
+    """`opened(port)`: a Forward to that port of this machine."""
+    with ExitStack() as stack:
+
+        def make(port: int, local_port: int = 0, patience_s: float = 20.0) -> Forward:
+            carry = partial(hand_over, carrier.carry, host="127.0.0.1", port=port)
+            forward = Forward(lambda sock: carry(sock=sock), local_port, patience_s=patience_s)
+            stack.callback(forward.close)
+            return forward
+
+        yield make
+
+
+def connected(forward: Forward) -> socket.socket:
+    return socket.create_connection(("127.0.0.1", forward.local_port), 30)
+
+
+def was_reset(sock: socket.socket) -> bool:
+    try:
+        sock.recv(1)
+    except ConnectionResetError:
+        return True
+    return False
+
+
+def test_bytes_get_there_and_back(opened: Open) -> None:
+    with service(echo) as port, connected(opened(port)) as sock, sent(sock, MEGABYTE):
+        assert everything(sock) == MEGABYTE
+
+
+def test_it_listens_for_this_machine_alone(opened: Open) -> None:
+    forward = opened(unused_port())
+    text = Path("/proc/net/tcp").read_text() + Path("/proc/net/tcp6").read_text()
+    listening = [line.split()[1] for line in text.splitlines() if line.split()[3] == "0A"]
+    ours = [place for place in listening if place.endswith(f":{forward.local_port:04X}")]
+    assert ours == [f"0100007F:{forward.local_port:04X}"]
+
+
+def test_port_that_is_wanted_is_the_one_that_is_got(opened: Open) -> None:
+    wanted = unused_port()
+    assert opened(unused_port(), wanted).local_port == wanted
+
+
+def test_port_that_is_taken_is_an_error_that_names_it(opened: Open) -> None:
+    taken = opened(unused_port()).local_port
+    with pytest.raises(ForwardError, match=f"Port {taken} of this machine cannot be used: Address"):
+        opened(unused_port(), taken)
+
+
+def test_one_direction_may_end_before_the_other(opened: Open) -> None:
+    def answer_at_the_end(sock: socket.socket) -> None:
+        sock.sendall(hashlib.sha256(everything(sock)).digest())
+
+    with service(answer_at_the_end) as port, connected(opened(port)) as sock, sent(sock, MEGABYTE):
+        assert everything(sock) == hashlib.sha256(MEGABYTE).digest()
+
+
+def test_end_from_the_other_side_leaves_this_one_open(opened: Open) -> None:
+    heard = []
+
+    def first_say_goodbye(sock: socket.socket) -> None:
+        sock.sendall(b"bye")
+        sock.shutdown(socket.SHUT_WR)
+        heard.append(everything(sock))
+
+    with service(first_say_goodbye) as port, connected(opened(port)) as sock:
+        assert everything(sock) == b"bye"
+        sock.sendall(b"so long")
+    assert heard == [b"so long"]
+
+
+def test_target_that_refuses_breaks_the_connection_and_is_told(opened: Open) -> None:
+    forward = opened(unused_port())
+    with connected(forward) as sock:
+        assert was_reset(sock)
+    assert forward.problem is not None
+    assert forward.problem.code == "forward"
+    assert "refuses: Connection refused" in forward.problem.message
+    assert forward.connections == 0
+
+
+def test_problem_is_over_with_the_next_connection_that_stands(opened: Open) -> None:
+    target = unused_port()
+    forward = opened(target)
+    with connected(forward) as sock:
+        assert was_reset(sock)
+    with socket.create_server(("127.0.0.1", target)) as server, connected(forward) as sock:
+        there, _ = server.accept()
+        with there:
+            there.sendall(b"x")
+            assert sock.recv(1) == b"x"
+            assert forward.problem is None
+            assert forward.connections == 1
+
+
+def test_connection_waits_for_a_way_that_is_lost_and_then_stands(
+    opened: Open, carrier: Carrier
+) -> None:
+    with service(echo) as port:
+        forward = opened(port)
+        carrier.lost.set()
+        with connected(forward) as sock:
+            sock.sendall(b"hello")
+            with carrier.tried:
+                assert carrier.tried.wait_for(lambda: carrier.tries > 1, 20)
+            assert forward.problem is not None
+            assert forward.problem.code == "connection-lost"
+            carrier.lost.clear()
+            assert sock.recv(5) == b"hello"
+        assert forward.problem is None
+
+
+def test_way_that_stays_lost_ends_the_wait_and_the_same_port_works_again_later(
+    opened: Open, carrier: Carrier
+) -> None:
+    with service(echo) as port:
+        forward = opened(port, patience_s=0.05)
+        carrier.lost.set()
+        with connected(forward) as sock:
+            assert was_reset(sock)
+        assert forward.problem is not None
+        assert forward.problem.message == "The connection to the cluster is lost."
+        carrier.lost.clear()
+        with connected(forward) as sock:
+            sock.sendall(b"again")
+            assert sock.recv(5) == b"again"
+
+
+def test_nobody_waits_for_a_login_that_only_a_person_can_do(nothing_left: None) -> None:
+    def carry(sock: socket.socket) -> socket.socket:
+        raise LoginNeededError("A code is needed.")
+
+    forward = Forward(carry, patience_s=3600)
+    with connected(forward) as sock:
+        assert was_reset(sock)
+    assert forward.problem is not None
+    assert forward.problem.code == "login-needed"
+    forward.close()
+
+
+def test_failure_that_nobody_foresaw_is_told_and_the_port_goes_on(nothing_left: None) -> None:
+    failures = [ValueError("odd"), ForwardError("Refused.")]
+
+    def carry(sock: socket.socket) -> socket.socket:
+        raise failures.pop(0)
+
+    forward = Forward(carry)
+    with connected(forward) as sock:
+        assert was_reset(sock)
+    assert forward.problem is not None
+    assert forward.problem.message == "The connection failed: odd."
+    with connected(forward) as sock:
+        assert was_reset(sock)
+    assert forward.problem.message == "Refused."
+    forward.close()
+
+
+def test_connection_that_is_slow_to_stand_holds_up_no_other(nothing_left: None) -> None:
+    begun, go = threading.Event(), threading.Event()
+    standing: list[socket.socket] = []
+
+    def carry(sock: socket.socket) -> socket.socket:
+        if not begun.is_set():
+            begun.set()
+            go.wait(60)
+            raise ForwardError("Too late.")
+        copy = sock.dup()
+        standing.append(copy)
+        copy.sendall(b"here")
+        return copy
+
+    forward = Forward(carry)
+    with connected(forward) as first:
+        assert begun.wait(20)
+        with connected(forward) as second:
+            assert second.recv(4) == b"here"
+        go.set()
+        assert was_reset(first)
+    for sock in standing:
+        sock.close()
+    forward.close()
+
+
+def test_hundred_connections_at_once(opened: Open) -> None:
+    results: list[bool] = []
+
+    def talk(forward: Forward, number: int) -> None:
+        data = random.Random(number).randbytes(65_536)
+        with connected(forward) as sock, sent(sock, data):
+            results.append(everything(sock) == data)
+
+    with service(echo) as port:
+        forward = opened(port)
+        threads = [threading.Thread(target=talk, args=(forward, n)) for n in range(100)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert results == [True] * 100
+
+
+def test_closing_it_ends_its_connections_and_frees_the_port(opened: Open) -> None:
+    with service(echo) as port:
+        forward = opened(port)
+        with connected(forward) as sock:
+            sock.sendall(b"x")
+            assert sock.recv(1) == b"x"
+            assert forward.connections == 1
+            forward.close()
+            assert not sock.recv(1)
+        socket.create_server(("127.0.0.1", forward.local_port)).close()
+
+
+def test_closing_it_sends_away_who_waits_for_the_way_to_come_back(
+    opened: Open, carrier: Carrier
+) -> None:
+    forward = opened(unused_port(), patience_s=3600)
+    carrier.lost.set()
+    with connected(forward) as sock:
+        with carrier.tried:
+            assert carrier.tried.wait_for(lambda: carrier.tries > 0, 20)
+        forward.close()
+        assert was_reset(sock)
+
+
+def test_connections_that_have_ended_are_not_counted(opened: Open) -> None:
+    with service(echo) as port:
+        forward = opened(port)
+        with connected(forward) as sock, sent(sock, b"x"):
+            assert everything(sock) == b"x"
+        assert wait_until(lambda: forward.connections == 0)
+
+
+def wait_until(true: Callable[[], bool]) -> bool:
+    for _ in range(2000):
+        if true():
+            return True
+        threading.Event().wait(0.01)
+    return False
