@@ -16,7 +16,9 @@ import pytest
 
 from tests.ssh.accounts import Account, make_account, make_folder, oneself
 from tests.ssh.kept import Keeper, keeping
+from tests.ssh.network import possible
 from tests.ssh.odd_users import KINDS, Person, make_gateway, make_odd_user
+from tests.ssh.site import Site, make_site
 from tests.ssh.slow_line import SlowLine, lay
 from tests.ssh.sshd import Sshd
 
@@ -123,6 +125,14 @@ def gateway(ssh_keeper: Keeper, ssh_folder: Path, person: Person) -> Iterator[Ma
     yield make
     for one in made:
         one.stop()
+
+
+@pytest.fixture(scope="session")
+def ssh_site(ssh_keeper: Keeper, ssh_folder: Path) -> Site:
+    """The whole site, which tests share: undo what you do to it, and use a `home()` of your own."""
+    if not possible():
+        pytest.skip("Making network namespaces wants root, and a machine that lets it.")
+    return make_site(ssh_keeper, ssh_folder / "site")
 
 
 _NUMBERS = itertools.count(1)

@@ -13,15 +13,13 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import psutil
 
+from jupyter_slurm.transport.ssh_config import CONFIG_VARIABLE, Hop
 from tests.ssh.accounts import Account
 from tests.ssh.kept import Keeper
-
-if TYPE_CHECKING:
-    from jupyter_slurm.transport.ssh_config import Hop
 
 _PORTS = range(10_000, 20_000)  # below Linux's range for outgoing connections
 _PATIENCE_S = 20.0
@@ -59,7 +57,7 @@ class Client:
     def env(self) -> dict[str, str]:
         """The environment of a program that shall take this for the user's home."""
         ours = {key: text for key, text in os.environ.items() if not key.startswith("SSH_")}
-        return ours | {"HOME": str(self.folder)}
+        return ours | {"HOME": str(self.folder), CONFIG_VARIABLE: str(self.config)}
 
 
 @dataclass
@@ -113,10 +111,10 @@ class Sshd:
     def alias(self) -> str:
         return f"sshd-{self.port}"
 
-    def host_keys(self) -> list[str]:
-        """As in known_hosts(5), without names."""
-        files = sorted(self.folder.glob("host_*.pub"))
-        return [" ".join(file.read_text().split()[:2]) for file in files]
+    def known_hosts_lines(self) -> str:
+        name = self.host if self.port == 22 else f"[{self.host}]:{self.port}"
+        keys = [file.read_text().split() for file in sorted(self.folder.glob("host_*.pub"))]
+        return "".join(f"{name} {kind} {key}\n" for kind, key, _ in keys)
 
     def stanza(self, alias: str, *lines: str) -> str:
         """What ssh_config(5) says of this host, for one with others in it."""
@@ -135,8 +133,6 @@ class Sshd:
 
     def hop(self, **changes: Any) -> Hop:
         """The way here, as `ssh_config.route` would give it."""
-        from jupyter_slurm.transport.ssh_config import Hop  # noqa: PLC0415
-
         hop = Hop(
             alias=self.alias,
             host=self.host,
@@ -165,9 +161,7 @@ class Sshd:
         """Returns when it listens, the first time on a port of its own choice."""
         while not self._start(self.port or free_port(self.host)):
             assert not self.port, f"port {self.port} is taken\n{self.log()}"
-        self.known_hosts.write_text(
-            "".join(f"[{self.host}]:{self.port} {key}\n" for key in self.host_keys())
-        )
+        self.known_hosts.write_text(self.known_hosts_lines())
         self.config.write_text(self.stanza("*"))
 
     def stop(self) -> None:

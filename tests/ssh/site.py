@@ -1,0 +1,222 @@
+"""A whole site on one machine: laptop -> gateway -> login node -> compute nodes c1 and c2.
+
+The laptop reaches the gateway alone, which asks for a password and a one-time code by PAM. Behind
+it lie the login node, which takes the laptop's key, and the nodes, of which c1 takes it too, while
+c2 has no sshd. All three run a real Slurm of the person who logs in.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import re
+import shutil
+import subprocess
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from tests.cluster.plugin import jupyter_homes
+from tests.ssh import network, site_slurm
+from tests.ssh.kept import Keeper
+from tests.ssh.network import Machine
+from tests.ssh.odd_users import Person, make_gateway
+from tests.ssh.sshd import Client, Sshd
+
+_ADDRESSES = {"login": "10.77.2.2", "c1": "10.77.2.11", "c2": "10.77.2.12"}
+_GATEWAY = "10.77.1.1"
+
+
+@dataclass(frozen=True)
+class Home:
+    """Somebody's home on the laptop, with keys, a configuration and known hosts for the site.
+
+    In its ssh_config(5), `gateway`, `login`, `c1` and `c2` are the site's machines, each by way of
+    the one before.
+    """
+
+    folder: Path
+
+    @property
+    def client(self) -> Client:
+        return Client(self.folder)
+
+    @property
+    def env(self) -> dict[str, str]:
+        """With Jupyter's folders below this home."""
+        return self.client.env | jupyter_homes(self.folder)
+
+    def write_profile(self, name: str = "site", **changes: Any) -> Path:
+        """A profile of the cluster; `changes` win, and None takes a setting out."""
+        settings = {"host": "login", "poll_s": 1.0} | changes
+        return write_profile(self.folder / "config", name, settings)
+
+
+@dataclass
+class Site:
+    keeper: Keeper
+    folder: Path
+    person: Person
+    laptop_machine: Machine
+    gateway_machine: Machine
+    machines: dict[str, Machine]
+    """`login`, `c1`, `c2`."""
+    gateway: Sshd
+    login: Sshd
+    node: Sshd
+    """That of c1."""
+    _homes: itertools.count[int] = field(default_factory=lambda: itertools.count(1))
+
+    # --- the laptop ---
+
+    def home(self) -> Home:
+        """A new one on the laptop, where nobody has logged in from yet."""
+        home = Home(self.folder / "laptop" / str(next(self._homes)))
+        (home.folder / ".ssh").mkdir(mode=0o700, parents=True)
+        shutil.copy(self.gateway.key, home.client.key)
+        hosts = (self.gateway, self.login, self.node)
+        home.client.known_hosts.write_text("".join(one.known_hosts_lines() for one in hosts))
+        ways = (
+            "Host gateway\n  HostName {gateway}\n",
+            "Host login\n  HostName {login}\n  ProxyJump gateway\n",
+            "Host c1\n  HostName {c1}\n  ProxyJump login\n",
+            "Host c2\n  HostName {c2}\n  ProxyJump login\n",
+            "Host *\n  User {user}\n  IdentityFile {key}\n  IdentitiesOnly yes\n",
+            "  IdentityAgent none\n  UserKnownHostsFile {known}\n",
+            "  GlobalKnownHostsFile /dev/null\n",
+        )
+        home.client.config.write_text(
+            "".join(ways).format(
+                **_ADDRESSES,
+                gateway=_GATEWAY,
+                user=self.person.account.name,
+                key=home.client.key,
+                known=home.client.known_hosts,
+            )
+        )
+        return home
+
+    def laptop(self, argv: list[str], home: Home, **settings: Any) -> subprocess.Popen[Any]:
+        """Starts a program there; `settings` are those of Popen. It cannot see the site's files."""
+        env = home.env | settings.pop("env", {})
+        return subprocess.Popen(
+            self.laptop_machine.argv(*argv), env=env, **{"cwd": home.folder} | settings
+        )
+
+    def cut(self) -> None:
+        """What the laptop sends is lost, and nobody tells it."""
+        self.gateway_machine.ip("link", "set", "to-laptop", "down")
+
+    def heal(self) -> None:
+        self.gateway_machine.ip("link", "set", "to-laptop", "up")
+
+    # --- the site ---
+
+    def restart_gateway(self) -> None:
+        """Every connection breaks off."""
+        self.gateway.restart()
+
+    def logins(self) -> int:
+        """How often somebody has passed the gateway; its log is a moment behind."""
+        return self.gateway.logins()
+
+    def run(self, *argv: str, check: bool = True) -> subprocess.CompletedProcess[str]:
+        """Runs a program on the login node, as the person, at home."""
+        account = self.person.account
+        env = {"HOME": str(account.home), "USER": account.name, "PATH": "/usr/bin:/bin"}
+        return self.machines["login"].run(
+            *argv, user=account.name, check=check, env=env | _TOOLS, cwd=account.home
+        )
+
+    def processes(self, machine: str = "login") -> list[psutil.Process]:
+        """What the person runs there, without Slurm's daemons and sshd's own."""
+        found = self.machines[machine].processes(self.person.account.uid)
+        return [one for one in found if _name(one) not in _DAEMONS]
+
+    def rpcs(self) -> dict[str, int]:
+        """How often the controller was asked for what, since it started or `forget_rpcs`."""
+        told = self.run("sdiag").stdout.partition("by message type")[2].partition("\n\n")[0]
+        counts = re.findall(r"^\s*(\w+)\s*\(\s*\d+\)\s*count:(\d+)", told, re.MULTILINE)
+        return {name: int(count) for name, count in counts}
+
+    def forget_rpcs(self) -> None:
+        self.run("sdiag", "--reset")
+
+
+_TOOLS = {"LC_ALL": "C.UTF-8"}
+_DAEMONS = {"munged", "slurmctld", "slurmd", "slurmscriptd", "sshd"}
+
+
+def make_site(keeper: Keeper, folder: Path) -> Site:
+    """Everything runs when this returns. `folder`: new."""
+    folder.mkdir(mode=0o711)
+    (folder / "laptop").mkdir()
+    far = folder / "far"
+    far.mkdir(mode=0o711)
+    person = Person.make(keeper, far)
+    account = person.account
+    controller = f"login({_ADDRESSES['login']})"
+    nodes = {name: _ADDRESSES[name] for name in ("c1", "c2")}
+    etc = site_slurm.write_conf(far / "slurm", account, controller, nodes)
+    hosts = far / "hosts"
+    hosts.write_text(
+        "127.0.0.1 localhost\n" + "".join(f"{to} {name}\n" for name, to in _ADDRESSES.items())
+    )
+    seen = {hosts: Path("/etc/hosts"), etc: Path("/etc/slurm")}
+    laptop = Machine.make(keeper, "laptop", hidden=(far,))
+    gateway = Machine.make(keeper, "gateway")
+    inside = {name: Machine.make(keeper, name, seen) for name in _ADDRESSES}
+    network.join(laptop, "10.77.1.2/24", gateway, f"{_GATEWAY}/24")
+    addresses = {f"{_ADDRESSES[name]}/24": machine for name, machine in inside.items()}
+    network.switch(keeper, {"10.77.2.1/24": gateway} | addresses)
+    site_slurm.start(
+        keeper, far / "slurm", account.name, inside["login"], [inside["c1"], inside["c2"]]
+    )
+    way_in = make_gateway(
+        keeper, folder / "gateway", person, host=_GATEWAY, port=22, prefix=tuple(gateway.argv())
+    )
+    site = Site(
+        keeper,
+        folder,
+        person,
+        laptop,
+        gateway,
+        inside,
+        way_in,
+        _sshd(keeper, folder, person, inside["login"]),
+        _sshd(keeper, folder, person, inside["c1"]),
+    )
+    key = site.gateway.key.with_suffix(".pub").read_text()  # one for all, where a key is enough
+    for one in (site.gateway, site.login, site.node):
+        (one.folder / "authorized_keys").write_text(key)
+        one.start()
+    return site
+
+
+def _sshd(keeper: Keeper, folder: Path, person: Person, machine: Machine) -> Sshd:
+    place = folder / f"sshd-{machine.name}"
+    place.mkdir(mode=0o711)
+    address = _ADDRESSES[machine.name]
+    return Sshd(keeper, place, person.account, host=address, port=22, prefix=tuple(machine.argv()))
+
+
+def write_profile(config: Path, name: str, settings: dict[str, Any]) -> Path:
+    """The file of a cluster below Jupyter's configuration folder `config`; None: not set."""
+    path = config / "jupyter-slurm" / "clusters.d" / f"{name}.toml"
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    told = {key: value for key, value in settings.items() if value is not None}
+    tables = {key: value for key, value in told.items() if isinstance(value, dict)}
+    lines = [f"{key} = {json.dumps(value)}" for key, value in told.items() if key not in tables]
+    for table, content in tables.items():
+        lines += [f"[{table}]", *(f"{key} = {json.dumps(text)}" for key, text in content.items())]
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return path
+
+
+def _name(process: psutil.Process) -> str:
+    try:
+        return process.name()
+    except psutil.Error:
+        return ""

@@ -1,0 +1,94 @@
+"""The Slurm of `site.py`: its files, and its daemons, each on a machine of its own."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+from jupyter_slurm.local_cluster import conf, software
+from jupyter_slurm.local_cluster.conf import Ports, Setting
+from jupyter_slurm.local_cluster.places import Places
+from jupyter_slurm.local_cluster.spec import LocalSpec
+from tests.ssh.accounts import Account
+from tests.ssh.kept import Keeper
+from tests.ssh.network import Machine
+from tests.ssh.waiting import wait_until
+
+_GPUS = 2
+_OURS = ("SlurmctldHost", "CommunicationParameters", "NodeName", "DefMemPerCPU")
+
+
+def write_conf(folder: Path, account: Account, controller: str, nodes: Mapping[str, str]) -> Path:
+    """Makes Slurm's files in `folder`, which must not be there yet; the folder that is to be seen
+    as /etc/slurm. `controller` and `nodes`: name -> address, the controller's as "name(address)".
+    """
+    folder.mkdir(mode=0o711)
+    places = Places.of(folder)
+    assert places.base == folder, "the path is too long for Slurm"
+    for name in ("gpu", "log", "run", "spool", "state"):
+        (folder / name).mkdir()
+        shutil.chown(folder / name, account.name)
+    for node in nodes:
+        places.spool(node).mkdir()
+        shutil.chown(places.spool(node), account.name)
+    for index in range(_GPUS):
+        places.gpu(index).symlink_to(os.devnull)
+    places.munge_key.write_text(secrets.token_hex(512))
+    places.munge_key.chmod(0o400)
+    shutil.chown(places.munge_key, account.name)
+    shutil.chown(folder, account.name)  # munged makes its socket there
+    spec = LocalSpec(name="site", gpus=_GPUS, cpus=8, memory_mib=16384)
+    found = software.installed()
+    assert found is not None
+    at = Setting(controller, account.name, places, Ports(6817, 6819, (6818,)), found.version)
+    lines = [line for line in conf.slurm_conf(spec, at).splitlines() if not line.startswith(_OURS)]
+    machines = [
+        f"NodeName={node} NodeAddr={address} Port=6818 CPUs={spec.cpus} "
+        f"RealMemory={spec.memory_mib} Gres=gpu:{spec.gpu_type}:{spec.gpus} State=UNKNOWN"
+        for node, address in nodes.items()
+    ]
+    etc = folder / "etc"
+    etc.mkdir(mode=0o755)
+    lines = [f"SlurmctldHost={controller}", *machines, "DefMemPerCPU=1024", *lines]
+    (etc / "slurm.conf").write_text("\n".join(lines) + "\n")
+    gres = conf.gres_conf(spec, places).replace("NodeName=n1 ", f"NodeName={','.join(nodes)} ")
+    (etc / "gres.conf").write_text(gres)
+    (etc / "cgroup.conf").write_text(conf.cgroup_conf(found.version))
+    return etc
+
+
+def start(keeper: Keeper, folder: Path, user: str, login: Machine, nodes: list[Machine]) -> None:
+    """Returns when every node answers."""
+    log = folder / "log" / "words"
+    places = Places.of(folder)
+    programs = software.programs()
+    munged = (
+        *(str(programs["munged"]), "--foreground", "--force"),
+        f"--key-file={places.munge_key}",
+        f"--socket={places.munge_socket}",
+        f"--pid-file={folder}/run/munged.pid",
+        f"--log-file={places.log('munged')}",
+        f"--seed-file={folder}/run/munged.seed",
+    )
+    keeper.start(login.argv(*munged, user=user), log)
+    wait_until(places.munge_socket.exists)
+    keeper.start(login.argv(str(programs["slurmctld"]), "-D", user=user), log)
+    for node in nodes:
+        keeper.start(node.argv(str(programs["slurmd"]), "-D", user=user), log)
+    deadline_s = time.monotonic() + 60
+    while set(_states(login, user)) != {"idle"}:
+        assert time.monotonic() < deadline_s, f"Slurm does not start\n{_last_words(folder)}"
+        time.sleep(0.1)
+
+
+def _states(login: Machine, user: str) -> list[str]:
+    return login.run("sinfo", "-h", "-N", "-o", "%T", user=user, check=False).stdout.split()
+
+
+def _last_words(folder: Path) -> str:
+    files = sorted((folder / "log").iterdir())
+    return "\n".join(f"{file.name}:\n{file.read_text()[-2000:]}" for file in files)
