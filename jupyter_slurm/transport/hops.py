@@ -82,6 +82,7 @@ def link(
 def _agree(transport: SharedTransport, hop: Hop, stream: reach.Stream) -> None:
     """The exchange of keys, up to the host's own, which is not yet trusted."""
     transport.prefer_host_keys(hostkeys.known_algorithms(hop))
+    said = _overhear(transport)
     transport.banner_timeout = transport.handshake_timeout = hop.connect_timeout_s
     try:
         transport.start_client(timeout=hop.connect_timeout_s)
@@ -92,9 +93,25 @@ def _agree(transport: SharedTransport, hop: Hop, stream: reach.Stream) -> None:
             detail=shown(str(exc)),
         ) from exc
     except (paramiko.SSHException, EOFError, OSError) as exc:
-        raise _no_ssh(hop, stream, shown(str(exc))) from exc
+        raise _no_ssh(hop, stream, shown("\n".join(said)) or shown(str(exc))) from exc
     if transport.host_key is None:  # paramiko returns when the time is over
         raise _no_ssh(hop, stream, f"no answer within {hop.connect_timeout_s:g} s")
+
+
+def _overhear(transport: SharedTransport) -> list[str]:
+    """Fills with the lines that come before the SSH protocol begins, where a host says why it will
+    not talk ("Exceeded MaxStartups"); paramiko drops them."""
+    said: list[str] = []
+    read = transport.packetizer.readline
+
+    def readline(timeout: float) -> str:
+        line = read(timeout)
+        if not line.startswith("SSH-"):
+            said.append(line)
+        return line
+
+    transport.packetizer.readline = readline  # type: ignore[method-assign]
+    return said
 
 
 def _no_ssh(hop: Hop, stream: reach.Stream, detail: str) -> TransportError:
