@@ -47,6 +47,27 @@ _NO_CLUSTER_HINT = (
 Seconds = Annotated[float, Meta(gt=0)]
 
 
+class Storage(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Where files have to be for a job, as the cluster's own guide would tell its users."""
+
+    scratch: str = ""
+    """A folder of the nodes' own, or a fast one that they share, e.g. "/output/{user}"; `$NAME` is
+    a variable of the node's."""
+    stage: bool = False
+    """Jobs that have a folder of their own run in a copy of it in `scratch`: made when they start;
+    what has changed is brought back when they end, and the copy removed."""
+    reserve_s: Annotated[int, Meta(ge=0, le=65535)] = 60
+    """How long before its time limit such a job is ended for that. 0: within Slurm's KillWait."""
+    hidden: tuple[str, ...] = ()
+    """Folders of the login machine that the nodes do not see, e.g. "/prj"."""
+
+    def __post_init__(self) -> None:
+        if self.stage and not self.scratch.startswith(("/", "$")):
+            raise ValueError("`stage` needs a folder in `scratch`, from / on or from a $NAME")
+        if not all(folder.startswith("/") for folder in self.hidden):
+            raise ValueError("`hidden` takes folders from / on")
+
+
 class ClusterProfile(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One cluster: how to reach it, and what is used where a job says nothing."""
 
@@ -62,6 +83,7 @@ class ClusterProfile(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """The container tool; "none": jobs run on the node itself."""
     job_root: str = "~/.jupyter-slurm/jobs"
     """Where job dirs are made; login machine and nodes must both see it."""
+    storage: Storage = Storage()
     python: str = "python3"
     """The interpreter on the node, for runtime "none"."""
     path: tuple[str, ...] = ()
@@ -274,6 +296,12 @@ def _as_text(key: str, value: Any) -> Any:
 def _in_words(key: str, error: str) -> str:
     """The message of msgspec with the user's words for types, and no path into our structures."""
     text, _, path = error.partition(" - at ")
+    if text.startswith("`"):  # one of our own sentences
+        return f"`{key}`: {text}"
+    if unknown := re.fullmatch(r"Object contains unknown field (`.*`)", text):
+        return f"`{key}` has no setting {unknown[1]}"
+    if path.startswith("`$.") and "[" not in path:
+        key = f"{key}.{path[3:-1]}"
     text = re.sub(r"`(\w+)(?: \| null)?`", lambda found: _WORDS.get(found[1], found[0]), text)
     text = text.removeprefix("Expected ").replace(", got ", ", not ")
     text = text.replace(" >= ", " of at least ").replace(" > ", " above ")

@@ -39,10 +39,29 @@ def check_spec(spec: JobSpec) -> None:
             f"{spec.name!r} is no name for a job.",
             hint="Letters, digits, `.`, `_` and `-`, at most 64: `squeue --name` splits at others.",
         )
+    _check_files(spec)
     if spec.kind is JobKind.SCRIPT:
         _check_script(spec)
     elif spec.kind is JobKind.PROGRAM and not spec.code.startswith("#!"):
         raise RequestError("A program begins with `#!` and its interpreter, e.g. `#!/bin/sh`.")
+
+
+def _check_files(spec: JobSpec) -> None:
+    if spec.push is not None and not spec.push.startswith("/"):
+        raise RequestError(f"--push {spec.push!r} is not the full path of a folder here.")
+    if spec.fetch and (spec.fetch_to is None or not spec.fetch_to.startswith("/")):
+        raise RequestError("--fetch needs the full path of a folder here to bring the files to.")
+    for pattern in spec.fetch:
+        if not pattern.strip() or ".." in pattern.split("/"):
+            raise RequestError(
+                f"--fetch {pattern!r} names nothing in the folder that the job runs in.",
+                hint="Patterns are those of .gitignore: results/**, *.png, /model.pt.",
+            )
+    if spec.kind is JobKind.SCRIPT and spec.fetch and spec.push is None:
+        raise RequestError(
+            "A batch script that was pushed no folder has none to bring files from.",
+            hint="Push one (--push DIR), or bring them yourself: %slurm pull.",
+        )
 
 
 def check_environment(env: Mapping[str, str]) -> None:

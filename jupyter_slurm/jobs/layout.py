@@ -5,6 +5,8 @@ Each file has one writer, and a file that is waited for is put in place by a ren
 
     job.sh cell.py task.json key env.sh inputs.vars runner.py …   by us, before sbatch
     submit.lock submitted submit.err                              by the submission (jobs/submit.py)
+    work/                     by the submission, where a folder was pushed; the job runs there
+    stage                     by job.sh: a link to the node's copy of work/ (jobs/staging.py)
     slurm.out                 by Slurm: what happens around the script (login banners, slurmstepd)
     claim.N/ started.N.json log.N exit.N.json                     by job.sh
     output.N.jsonl vars.N result.N.json                           by node/runner.py
@@ -19,6 +21,16 @@ from pathlib import PurePosixPath
 @dataclass(frozen=True, slots=True)
 class JobDir:
     path: PurePosixPath
+
+    @property
+    def work(self) -> PurePosixPath:
+        """The folder that the job runs in, where it has one of its own."""
+        return self.path / "work"
+
+    @property
+    def stage(self) -> PurePosixPath:
+        """Leads to the copy of `work` on the node, while the job runs."""
+        return self.path / "stage"
 
     @property
     def slurm_out(self) -> PurePosixPath:

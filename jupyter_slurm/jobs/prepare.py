@@ -8,16 +8,22 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 
 from jupyter_slurm import containers
 from jupyter_slurm.containers.mounts import parse_mount
 from jupyter_slurm.errors import RequestError
-from jupyter_slurm.jobs import layout, payload
+from jupyter_slurm.jobs import layout, payload, staging
 from jupyter_slurm.jobs.checks import check_environment, check_spec
 from jupyter_slurm.jobs.layout import JobDir
-from jupyter_slurm.jobs.script import ScriptPlan, render_environment, render_script
+from jupyter_slurm.jobs.script import (
+    NO_ROOM_EXIT,
+    SETUP_EXIT,
+    ScriptPlan,
+    render_environment,
+    render_script,
+)
 from jupyter_slurm.profiles import ClusterProfile
 from jupyter_slurm.slurm import options as sbatch_options
 from jupyter_slurm.slurm import sbatch
@@ -67,13 +73,17 @@ def prepare(
     check_environment(_environment(spec, profile))
     options = merged_options(spec, profile)
     if spec.kind is JobKind.SCRIPT:
-        return _batch_script(spec, options)
-    workdir = _workdir(spec, profile, site, options.pop("chdir", None))
+        return _batch_script(spec, profile, job_dir, site, options)
+    chdir = options.pop("chdir", None)
+    _check_places(spec, profile, job_dir, site, chdir)
+    reserve_s = staging.reserve_s(spec, profile, options)
     signal = _signal(spec, options)
+    if reserve_s:
+        options["signal"] = f"B:USR2@{reserve_s}"
     for name, value in _our_options(spec, job_dir, options).items():
         options[name] = value
-    launch = _launch(spec, profile, job_dir, site, workdir)
-    script = render_script(_plan(spec, profile, job_dir, launch, signal))
+    launch = _launch(spec, profile, job_dir, site, chdir)
+    script = render_script(_plan(spec, profile, job_dir, launch, signal, reserve_s))
     files: dict[str, bytes | Path] = {layout.SCRIPT: script.encode()}
     if _environment(spec, profile):
         files[layout.ENVIRONMENT] = render_environment(_environment(spec, profile)).encode()
@@ -164,6 +174,7 @@ def _plan(
     job_dir: JobDir,
     launch: containers.Launch,
     signal: tuple[str, str] | None,
+    reserve_s: int,
 ) -> ScriptPlan:
     return ScriptPlan(
         title=f"{spec.name} ({spec.id})",
@@ -171,23 +182,49 @@ def _plan(
         command=launch.argv,
         modules=(*profile.modules, *spec.modules),
         setup=profile.setup,
+        before=staging.before_text(
+            spec, profile, reserve_s, setup_exit=SETUP_EXIT, no_room_exit=NO_ROOM_EXIT
+        ),
         runtime_setup=launch.setup,
+        after=staging.after_text(spec, profile, reserve_s, no_room_exit=NO_ROOM_EXIT),
         pid_file=launch.pid_file,
         signal=signal,
         login_shell=profile.login_shell,
     )
 
 
-def _workdir(spec: JobSpec, profile: ClusterProfile, site: Site, chdir: str | None) -> str | None:
+def _workdir(
+    spec: JobSpec, profile: ClusterProfile, site: Site, chdir: str | None, own: str
+) -> str | None:
     """Where the code runs, as the program sees it. None: the home.
 
-    `--chdir` is taken as it is. The folder that the job was asked for in is one of this machine: in
-    an image the home has a path of its own, and of all other folders nothing is seen.
+    `--chdir` is taken as it is; `own` is the job's own folder. The folder that the job was asked
+    for in is one of this machine: in an image the home has a path of its own, and of all other
+    folders nothing is seen.
     """
+    if chdir is None and staging.runs_in_work(spec, profile):
+        return own
     if chdir is not None or spec.cwd is None or runtime_of(spec, profile) == "none":
         return chdir or spec.cwd
     here = PurePosixPath(spec.cwd)
     return f"~/{here.relative_to(site.home)}" if here.is_relative_to(site.home) else None
+
+
+def _check_places(
+    spec: JobSpec, profile: ClusterProfile, job_dir: JobDir, site: Site, chdir: str | None
+) -> None:
+    own = staging.runs_in_work(spec, profile)
+    mounts = [("A mount", parse_mount(mount, site.home).src) for mount in spec.mounts]
+    staging.check_seen(
+        profile,
+        [
+            ("The job's folder", str(job_dir.path)),
+            ("The folder of --chdir", chdir),
+            ("The folder of the notebook", None if own or chdir else spec.cwd),
+            ("The image", site.image_path),
+            *mounts,
+        ],
+    )
 
 
 def gpus_asked(options: Mapping[str, str]) -> int:
@@ -238,7 +275,7 @@ def _cell_files(spec: JobSpec, key: bytes) -> dict[str, bytes | Path]:
 
 
 def _launch(
-    spec: JobSpec, profile: ClusterProfile, job_dir: JobDir, site: Site, workdir: str | None
+    spec: JobSpec, profile: ClusterProfile, job_dir: JobDir, site: Site, chdir: str | None
 ) -> containers.Launch:
     runtime = containers.runtime_named(runtime_of(spec, profile))
     if runtime.takes_image and site.image_path is None:
@@ -254,10 +291,16 @@ def _launch(
         job_dir=str(job_dir.path),
         image=site.image_path if runtime.takes_image else None,
         mounts=tuple(parse_mount(mount, site.home) for mount in spec.mounts),
-        workdir=workdir,
         env_file=layout.ENVIRONMENT if _environment(spec, profile) else None,
     )
     inside = runtime.job_dir(box)
+    own = f"{inside}/{job_dir.work.name}"
+    if staging.is_staged(spec, profile):
+        own = str(job_dir.stage)
+        if runtime.takes_image:
+            own = staging.INSIDE
+            box = replace(box, mounts=(*box.mounts, containers.Mount(str(job_dir.stage), own)))
+    box = replace(box, workdir=_workdir(spec, profile, site, chdir, own))
     if spec.kind is JobKind.PROGRAM:
         return runtime.launch([f"{inside}/{layout.PROGRAM}"], box)
     python = "python3" if runtime.takes_image else profile.python
@@ -265,14 +308,25 @@ def _launch(
     return runtime.launch([python, "-uB", f"{inside}/runner.py", inside, "{attempt}"], box)
 
 
-def _batch_script(spec: JobSpec, options: dict[str, str]) -> Submission:
+def _batch_script(
+    spec: JobSpec,
+    profile: ClusterProfile,
+    job_dir: JobDir,
+    site: Site,
+    options: dict[str, str],
+) -> Submission:
+    """A script runs where it says, else in what was pushed, else where sbatch would run it: in the
+    folder that it was written in, and on another machine in the home."""
     text = spec.code
     own = read_directives(text)
     options["comment"] = _comment(spec, options.get("comment") or own.get("comment"))
     if not options.get("job-name") and not own.get("job-name"):
         options["job-name"] = spec.name
-    if not options.get("chdir") and not own.get("chdir") and spec.cwd:
-        options["chdir"] = spec.cwd
+    if not options.get("chdir") and not own.get("chdir"):
+        here = site.home if profile.host is not None else spec.cwd
+        folder = str(job_dir.work) if spec.push is not None else here
+        if folder:
+            options["chdir"] = folder
     return Submission(
         text, tuple(sbatch.argv(layout.SCRIPT, options)), {layout.SCRIPT: text.encode()}
     )

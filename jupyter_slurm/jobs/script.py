@@ -30,8 +30,12 @@ class ScriptPlan:
     modules: Sequence[str] = ()
     setup: str = ""
     """Shell text of the profile's."""
+    before: str = ""
+    """Shell text that puts the job's files where the program expects them."""
     runtime_setup: Sequence[str] = ()
     """Shell lines of the runtime's, each of which must do."""
+    after: str = ""
+    """Shell text that brings them back, also when a signal has ended the job."""
     pid_file: str | None = None
     """Where the program's process id will be; None: the command becomes the program."""
     signal: tuple[str, str] | None = None
@@ -49,6 +53,7 @@ def render_script(plan: ScriptPlan) -> str:
         signals=_traps(plan.signal),
         prepare=_prepare(plan),
         command=_command(plan.command),
+        after=_without_dos(plan.after),
         setup_exit=SETUP_EXIT,
         no_room_exit=NO_ROOM_EXIT,
         duplicate_exit=DUPLICATE_EXIT,
@@ -94,6 +99,8 @@ def _prepare(plan: ScriptPlan) -> str:
         lines += [f"load_module {_quote(module)}" for module in plan.modules]
     if plan.setup.strip():
         lines.append(plan.setup.replace("\r\n", "\n").rstrip("\n"))
+    if plan.before:
+        lines.append(_without_dos(plan.before.strip("\n")))
     setup = map(_without_dos, plan.runtime_setup)
     lines += [f"{{ {line}; }} || {{ rc={SETUP_EXIT}; exit $rc; }}" for line in setup]
     return "\n".join(lines)
@@ -126,7 +133,7 @@ _TEMPLATE = """\
 # Written by jupyter-slurm; everything of this job is in the folder below.
 job_dir={job_dir}
 attempt=${{SLURM_RESTART_COUNT:-0}}
-rc=255 caught='' child='' seconds=''
+rc=255 caught='' child='' seconds='' stage='' out_of_time=''
 
 # A submission whose answer was lost may be made again: the first of the two jobs to come here
 # takes the folder, which mkdir decides, on NFS too; the other one ends and has done nothing.
@@ -146,6 +153,7 @@ write() {{ # NAME TEXT: a file that is there is whole
 hand_on() {{ [ -n "{target}" ] && kill -"$1" "{target}" 2>/dev/null; }}
 finish() {{
   trap - EXIT; trap '' TERM INT
+{after}
   printf -v seconds '%(%s)T' -1
   printf -v ended '{{"exit_code": %d, "signal": "%s", "time_s": %d}}' "$rc" "$caught" "$seconds"
   write "exit.$attempt.json" "$ended" || rc={no_room_exit}
@@ -162,7 +170,7 @@ printf '%s\\n' "$began" >"$job_dir/started.$attempt.json" || {{ rc={no_room_exit
 
 {prepare}
 
-{command} &
+{command} 8>&- &
 child=$!
 # `wait` comes back early when a trapped signal arrives: only a child that is gone has ended.
 while :; do

@@ -56,16 +56,6 @@ def is_safe_name(name: bytes) -> bool:
     return all(part not in (b"", b".", b"..") for part in name.split(b"/")) and b"\0" not in name
 
 
-def stays_inside(name: bytes, target: bytes) -> bool:
-    """Whether a link at `name` leads to somewhere in the folder, whatever other such links are
-    there: `..` may only stand first, where it starts from a real folder."""
-    if not target or target.startswith(b"/"):
-        return False
-    parts = [part for part in target.split(b"/") if part not in (b"", b".")]
-    ups = next((i for i, part in enumerate(parts) if part != b".."), len(parts))
-    return ups <= name.count(b"/") and b".." not in parts[ups:]
-
-
 class Target:
     """The folder here, written to without ever following a link below it."""
 

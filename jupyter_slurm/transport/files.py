@@ -9,14 +9,15 @@ from __future__ import annotations
 import os
 import posixpath
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
 from jupyter_slurm.errors import FileAccessError, NotFoundError, RequestError
 from jupyter_slurm.transport import Completed, TimedOutError, Transport
-from jupyter_slurm.transport.download import Download, Target, is_safe_name, stays_inside
+from jupyter_slurm.transport.difference import Difference, difference, surplus
+from jupyter_slurm.transport.download import Download, Target, is_safe_name
 from jupyter_slurm.transport.ignore import STATE, Exclusion, Patterns
 from jupyter_slurm.transport.loads import (
     CHANGED,
@@ -26,7 +27,6 @@ from jupyter_slurm.transport.loads import (
     Unwatched,
     absolute,
     check_stop,
-    shown,
     succeeded,
 )
 from jupyter_slurm.transport.manifest import (
@@ -35,12 +35,11 @@ from jupyter_slurm.transport.manifest import (
     entry_of,
     listing_argv,
     parse_listing,
-    same,
     scan,
 )
-from jupyter_slurm.transport.upload import Difference, Upload
+from jupyter_slurm.transport.upload import Upload
 
-__all__ = ["Outcome", "Progress", "pull", "push"]
+__all__ = ["Outcome", "Progress", "mirror", "pull", "push"]
 
 _TIMEOUT_S = 600.0
 _NAMED = 200
@@ -63,35 +62,65 @@ def push(
     exclude: Sequence[str] = (),
     progress: Progress | None = None,
     stop: threading.Event | None = None,
-    lock: str = "",
-    then: Sequence[str] = (),
 ) -> Outcome:
     """Makes the folder or file `remote` like `local`. A file pushed to a folder goes into it.
 
-    `exclude`: patterns beside those of .gitignore. `then`: a command to run there when all has
-    arrived, in the same round trip where that can be; `lock`: a file there (flock(1), where there
-    is one) that is held while files are put in place and while `then` runs.
-    NotFoundError, FileAccessError, RequestError; ConnectionLostError, also when stopped: what has
-    arrived stays, and the next push goes on from there.
+    `exclude`: patterns beside those of .gitignore. NotFoundError, FileAccessError, RequestError;
+    ConnectionLostError, also when stopped: what has arrived stays, and the next push goes on from
+    there.
     """
     watcher = progress or Unwatched()
+    outcome = Outcome()
+    again: set[bytes] = set()
+    for _ in range(PASSES):
+        check_stop(stop)
+        sides = _sides_of_push(transport, local, remote, exclude)
+        what = difference(sides.wanted, sides.there, outcome)
+        _plan(watcher, what, outcome)
+        upload = Upload(transport, sides.sources, sides.root, outcome, watcher, stop)
+        upload.send(what)
+        again = upload.again
+        if not again:
+            break
+    outcome.failed |= dict.fromkeys(again, CHANGED)
+    return outcome
+
+
+def mirror(
+    transport: Transport,
+    local: Path,
+    remote: str,
+    *,
+    lock: str,
+    then: Sequence[str],
+    exclude: Sequence[str] = (),
+    stop: threading.Event | None = None,
+) -> Outcome:
+    """As `push` of a folder, after which `remote` holds nothing else; then runs `then` there, in
+    the same round trip where that can be, unless something failed.
+
+    `lock` is a file there that is held (flock(1), where there is one) while files are put in place
+    and while `then` runs.
+    """
     outcome = Outcome()
     again: set[bytes] = set()
     done = False
     for _ in range(PASSES):
         check_stop(stop)
-        sides = _sides_of_push(transport, local, remote, exclude)
-        what = _difference(sides.wanted.entries, sides.there, outcome)
-        for name, why in sides.wanted.unread.items():
-            outcome.failed[name] = f"It cannot be read: {why}."
-        _plan(watcher, [*what.files, *what.links], outcome)
-        upload = Upload(transport, sides.sources, sides.root, outcome, watcher, stop)
+        path = absolute(transport, remote)
+        here = os.fsencode(local)
+        wanted = scan(here, Exclusion(exclude))
+        there = _list(transport, path).entries
+        gone = surplus(wanted.entries, there)
+        what = difference(wanted, there, outcome)
+        what.gone.extend(gone)
+        upload = Upload(transport, here, path, outcome, Unwatched(), stop)
         done = upload.send(what, lock, () if outcome.failed else then)
         again = upload.again
         if not again:
             break
     outcome.failed |= dict.fromkeys(again, CHANGED)
-    if then and not done and not outcome.failed:
+    if not done and not outcome.failed:
         ran = _run(transport, ["sh", "-c", _LOCKED_SH, "then", lock, *then])
         succeeded(ran, f"The files in {remote} cannot be copied")
     return outcome
@@ -177,53 +206,10 @@ def _few(names: Sequence[bytes]) -> Sequence[bytes]:
     return names if len(names) <= _NAMED and sum(map(len, names)) <= _NAMED_BYTES else ()
 
 
-def _difference(
-    wanted: dict[bytes, Entry], there: dict[bytes, Entry], outcome: Outcome
-) -> Difference:
-    """What has to be sent; what cannot be goes into `outcome`."""
-    what = Difference()
-    blocked: set[bytes] = set()
-    equal = 0
-    for name, entry in wanted.items():
-        other = there.get(name)
-        if name.rpartition(b"/")[0] in blocked or _is_conflict(name, entry, other, outcome):
-            blocked.add(name)
-        elif entry.kind == "folder":
-            if other is None:
-                what.folders[name] = entry
-        elif not _travels(name, entry, outcome):
-            continue
-        elif other is not None and same(entry, other):
-            equal += 1
-        else:
-            (what.links if entry.kind == "link" else what.files).append((name, entry))
-    outcome.same = equal - outcome.files
-    return what
-
-
-def _is_conflict(name: bytes, entry: Entry, other: Entry | None, outcome: Outcome) -> bool:
-    if other is None or entry.kind == other.kind or "folder" not in (entry.kind, other.kind):
-        return False
-    outcome.failed[name] = (
-        f"It is a {entry.kind} on one side and a {other.kind} on the other: remove one of them."
-    )
-    return True
-
-
-def _travels(name: bytes, entry: Entry, outcome: Outcome) -> bool:
-    if entry.kind == "other":
-        outcome.left_out[name] = "It is neither a file nor a folder."
-    elif entry.kind == "link" and not stays_inside(name, entry.link):
-        outcome.left_out[name] = f"It is a link that leads outside, to {shown(entry.link)}."
-    else:
-        return True
-    return False
-
-
-def _plan(progress: Progress, files: Iterable[tuple[bytes, Entry]], outcome: Outcome) -> None:
-    sizes = [entry.size_bytes for _, entry in files if entry.kind == "file"]
-    count = sum(1 for _ in files)
-    progress.planned(outcome.files + count, outcome.size_bytes + sum(sizes), outcome.same)
+def _plan(progress: Progress, what: Difference, outcome: Outcome) -> None:
+    size_bytes = sum(entry.size_bytes for _, entry in what.files)
+    count = len(what.files) + len(what.links)
+    progress.planned(outcome.files + count, outcome.size_bytes + size_bytes, outcome.same)
 
 
 # --- pull -------------------------------------------------------------------------------------
@@ -285,10 +271,8 @@ def _bring(
         for name in entries
         if (found := _look(root + b"/" + names.get(name, name))) is not None
     }
-    what = _difference(entries, here, outcome)
-    for name, why in sides.wanted.unread.items():
-        outcome.failed[name] = f"It cannot be read there: {why}."
-    _plan(progress, [*what.files, *what.links], outcome)
+    what = difference(Listing("folder", entries, sides.wanted.unread), here, outcome)
+    _plan(progress, what, outcome)
     if not (what.files or what.links or what.folders):
         return set()
     os.makedirs(root, exist_ok=True)  # noqa: PTH103 (bytes)

@@ -107,13 +107,13 @@ def batches(
         yield lot
 
 
-def carry_out(loads: Sequence[Callable[[], None]], tick: Callable[[], None]) -> None:
+def carry_out(loads: Sequence[Callable[[], object]], tick: Callable[[], None]) -> None:
     """Runs them, several at once, and `tick` now and then. The first failure is raised once those
     that run have ended; no further one is begun then."""
     if not loads:
         return
     with ThreadPoolExecutor(min(AT_ONCE, len(loads)), thread_name_prefix="files") as pool:
-        waiting: set[Future[None]] = {pool.submit(load) for load in loads}
+        waiting: set[Future[object]] = {pool.submit(load) for load in loads}
         try:
             while waiting:
                 done, waiting = wait(waiting, _TICK_S, FIRST_EXCEPTION)

@@ -11,13 +11,12 @@ from __future__ import annotations
 import os
 import secrets
 import threading
-import time
-from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
 from functools import partial
 
 from jupyter_slurm.transport import Transport, ustar
+from jupyter_slurm.transport.archive import Archive, Batch, is_still, member
+from jupyter_slurm.transport.difference import Difference
 from jupyter_slurm.transport.loads import (
     BIG_BYTES,
     MIB,
@@ -36,12 +35,6 @@ from jupyter_slurm.transport.loads import (
 from jupyter_slurm.transport.manifest import Entry
 
 _NAMES_BYTES = 4 * MIB
-_MV_BYTES = 64 * 1024
-"""Of names for one mv; a command may have 128 KiB at the least (POSIX says 4 KiB, Linux gives
-2 MiB)."""
-_YOUNG_NS = 2_000_000_000
-"""A file that is older than this when it is read cannot change any more within the second that its
-header names; a younger one gets all digits of its time."""
 
 # $1 the folder, $2 the archive's name, $3 a file to lock or "", the rest: what to run at last.
 _SEND_SH = r"""
@@ -83,16 +76,6 @@ esac
 """
 
 
-@dataclass(slots=True)
-class Difference:
-    """What is to be sent."""
-
-    folders: dict[bytes, Entry] = field(default_factory=dict)
-    """That are not there yet, outer ones first."""
-    links: list[tuple[bytes, Entry]] = field(default_factory=list)
-    files: list[tuple[bytes, Entry]] = field(default_factory=list)
-
-
 class Upload:
     """One pass: what differs is sent. `again` are files that changed meanwhile."""
 
@@ -115,19 +98,18 @@ class Upload:
         self._lock = threading.Lock()
         self.again: set[bytes] = set()
 
-    def send(self, what: Difference, lock: str, then: Sequence[str]) -> bool:
+    def send(self, what: Difference, lock: str = "", then: Sequence[str] = ()) -> bool:
         """Whether `then` was run there, which is so only when all of it arrived in one archive."""
         small = [one for one in what.files if one[1].size_bytes < BIG_BYTES]
         large = [one for one in what.files if one[1].size_bytes >= BIG_BYTES]
         lots = list(batches([*what.links, *small], _NAMES_BYTES))
+        first = Batch(what.gone, what.folders, lots[0] if len(lots) == 1 and not large else [])
         if len(lots) <= 1 and not large:
-            if not lots and not what.folders:
-                return False
-            return self._send_archive(what.folders, lots[0] if lots else [], lock, then)
-        if what.folders:
-            self._send_archive(what.folders, [], lock)
+            return not first.is_empty and self._send_archive(first, lock, then)
+        if not first.is_empty:
+            self._send_archive(first, lock)
         parts = self._missing_parts(large)
-        loads = [partial(self._send_archive, {}, lot, lock) for lot in lots]
+        loads = [partial(self._send_archive, Batch(files=lot), lock) for lot in lots]
         carry_out([*loads, *(partial(self._send_part, part) for part in parts)], _nothing)
         self._finish(large, lock)
         return False
@@ -140,15 +122,9 @@ class Upload:
 
     # --- archives ---
 
-    def _send_archive(
-        self,
-        folders: Mapping[bytes, Entry],
-        files: Sequence[tuple[bytes, Entry]],
-        lock: str,
-        then: Sequence[str] = (),
-    ) -> bool:
+    def _send_archive(self, batch: Batch, lock: str, then: Sequence[str] = ()) -> bool:
         check_stop(self._stop)
-        archive = _Archive(self, folders, files, self._progress)
+        archive = Archive(batch, self.path, self._progress)
         name = secrets.token_hex(8)
         argv = ["sh", "-c", _SEND_SH, "push", self._root, name, lock, *then]
         done = self._transport.send(argv, archive.stream(), stop=self._stop)
@@ -204,7 +180,7 @@ class Upload:
             at, end = part.offset, part.offset + part.size_bytes
             while at < end:
                 chunk = os.pread(file, min(MIB, end - at), at)
-                if not chunk or not _is_still(os.fstat(file), part.entry):
+                if not chunk or not is_still(os.fstat(file), part.entry):
                     self.again.add(part.name)
                     return
                 at += len(chunk)
@@ -237,7 +213,7 @@ class Upload:
                 )
             )
         place = b"".join(lines)
-        archive = b"".join([*stamps, *_member(b"place.sh", place), ustar.END])
+        archive = b"".join([*stamps, *member(b"place.sh", place), ustar.END])
         argv = ["sh", "-c", _SEND_SH, "push", self._root, secrets.token_hex(8), lock]
         done = self._transport.send(argv, [archive], stop=self._stop)
         succeeded(done, f"The files cannot be put in place in {self._root}")
@@ -250,150 +226,12 @@ class Upload:
 
     def _unchanged(self, name: bytes, entry: Entry) -> bool:
         try:
-            still = _is_still(os.stat(self.path(name)), entry)  # noqa: PTH116 (bytes)
+            still = is_still(os.stat(self.path(name)), entry)  # noqa: PTH116 (bytes)
         except OSError:
             still = False
         if not still:
             self.again.add(name)
         return still
-
-
-class _Archive:
-    """A batch as a tar stream; what became of each file is known when the stream has ended."""
-
-    def __init__(
-        self,
-        upload: Upload,
-        folders: Mapping[bytes, Entry],
-        files: Sequence[tuple[bytes, Entry]],
-        progress: Progress,
-    ) -> None:
-        self._upload = upload
-        self._folders = folders
-        self._files = files
-        self._progress = progress
-        self._young_ns = time.time_ns() - _YOUNG_NS
-        self._spoilt: set[bytes] = set()
-        self.sent: set[bytes] = set()
-        self.size_bytes = 0
-        self.changed: set[bytes] = set()
-        self.failed: dict[bytes, str] = {}
-
-    def stream(self) -> Iterator[bytes]:
-        chunks = [_header(b"files", Entry("folder", 0o755, 0, 0))]
-        for name, entry in self._folders.items():
-            ours = entry._replace(mode=entry.mode | 0o700)  # else nothing could be put in it
-            chunks.append(_header(b"files/" + name, ours))
-        size = files = content = 0
-        for name, entry in self._files:
-            for chunk in self._member(name, entry):
-                chunks.append(chunk)
-                size += len(chunk)
-                if size >= MIB:
-                    yield b"".join(chunks)
-                    self._progress.moved(len(self.sent) - files, self.size_bytes - content)
-                    chunks, size, files, content = [], 0, len(self.sent), self.size_bytes
-        yield b"".join([*chunks, *_member(b"place.sh", self._place_sh()), ustar.END])
-        self._progress.moved(len(self.sent) - files, self.size_bytes - content)
-
-    def _member(self, name: bytes, entry: Entry) -> Iterator[bytes]:
-        """Nothing for a file that has changed, is gone or cannot be read."""
-        if entry.kind == "link":
-            self.sent.add(name)
-            yield _header(b"files/" + name, entry)
-            return
-        try:
-            file = os.open(self._upload.path(name), os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-        except FileNotFoundError:
-            self.changed.add(name)
-            return
-        except OSError as exc:
-            self.failed[name] = f"It cannot be read: {exc.strerror or exc}."
-            return
-        try:
-            yield from self._content(name, entry, file)
-        except OSError as exc:
-            self._spoilt.add(name)
-            self.failed[name] = f"It cannot be read: {exc.strerror or exc}."
-        finally:
-            os.close(file)
-
-    def _content(self, name: bytes, entry: Entry, file: int) -> Iterator[bytes]:
-        size = entry.size_bytes
-        first = os.read(file, min(size + 1, MIB)) if size else b""
-        if size <= len(first) and not (len(first) == size and _is_still(os.fstat(file), entry)):
-            self.changed.add(name)
-            return
-        if entry.mtime_ns > self._young_ns:
-            yield ustar.exact_time(entry.mtime_ns)
-        yield _header(b"files/" + name, entry)
-        yield first
-        left = size - len(first)
-        while left and (chunk := os.read(file, min(left, MIB))):
-            left -= len(chunk)
-            yield chunk
-        yield bytes(left) + ustar.padding(size)
-        if left or (size > len(first) and not _is_still(os.fstat(file), entry)):
-            self.changed.add(name)
-            self._spoilt.add(name)
-            return
-        self.sent.add(name)
-        self.size_bytes += size
-
-    def _place_sh(self) -> bytes:
-        new = set(self._folders)
-        moves: dict[bytes, list[bytes]] = defaultdict(list)
-        for name in [*self._folders, *(name for name, _ in self._files if name in self.sent)]:
-            folder, _, last = name.rpartition(b"/")
-            if folder not in new:  # else it goes with its folder, in one rename
-                moves[folder].append(last)
-        lines = [b"rm -f -- %b\n" % quoted(b"files/" + name) for name in self._spoilt]
-        for folder, names in moves.items():
-            below = b"/" + quoted(folder) if folder else b""
-            for some in _in_lots(names):
-                words = b" ".join(quoted(b"./" + one) for one in some)
-                lines.append(
-                    b'cd "$tmp"/files%b && mv -f -- %b "$root"%b/ || bad=1\n'
-                    % (below, words, below)
-                )
-        if self.changed or self.failed:
-            lines.append(b"bad=1\n")
-        return b"".join(lines)
-
-
-def _in_lots(names: Sequence[bytes]) -> Iterator[list[bytes]]:
-    lot: list[bytes] = []
-    size = 0
-    for name in names:
-        if lot and size + len(name) > _MV_BYTES:
-            yield lot
-            lot, size = [], 0
-        lot.append(name)
-        size += len(name) + 8
-    if lot:
-        yield lot
-
-
-_KINDS = {"file": ustar.FILE, "folder": ustar.FOLDER, "link": ustar.SYMLINK}
-
-
-def _header(name: bytes, entry: Entry) -> bytes:
-    return ustar.header(
-        name,
-        size_bytes=entry.size_bytes if entry.kind == "file" else 0,
-        mode=entry.mode,
-        mtime_ns=entry.mtime_ns,
-        kind=_KINDS[entry.kind],
-        link=entry.link,
-    )
-
-
-def _member(name: bytes, content: bytes) -> tuple[bytes, bytes]:
-    return ustar.header(name, size_bytes=len(content)), ustar.padded(content)
-
-
-def _is_still(info: os.stat_result, entry: Entry) -> bool:
-    return info.st_size == entry.size_bytes and info.st_mtime_ns == entry.mtime_ns
 
 
 def _nothing() -> None: ...

@@ -1,0 +1,336 @@
+"""Transfers that run: their threads, how far they are, how they end. Moves no byte itself.
+
+`transport/files.py` does the work. Here also is what a job needs: the snapshot of a folder before
+it is submitted, and the files that it gives back.
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path, PurePosixPath
+from typing import Literal
+
+from jupyter_slurm import places
+from jupyter_slurm.errors import (
+    ConnectionLostError,
+    FileAccessError,
+    JupyterSlurmError,
+    NotFoundError,
+    RequestError,
+)
+from jupyter_slurm.jobs.layout import SCRIPT, JobDir
+from jupyter_slurm.jobs.staging import mirror_of, snapshot_argv
+from jupyter_slurm.transport import Transport, files
+from jupyter_slurm.transport.loads import shown
+from jupyter_slurm.wire import Job, Problem, Transfer, TransferState
+
+_KEPT = 100
+"""Transfers that have ended and can still be asked for."""
+_JOIN_S = 5.0
+_SHORTEST_WAIT_S = 0.1
+"""A waiting caller hears of progress at most so often."""
+_NAMED = 10
+"""So many files are named in a complaint, the rest counted."""
+
+_log = logging.getLogger(__name__)
+
+
+class Transfers:
+    def __init__(self) -> None:
+        self._running: dict[str, _Running] = {}
+        self._targets: dict[tuple[str, str], threading.Lock] = {}
+        self._lock = threading.Lock()
+
+    def push(
+        self,
+        cluster: str,
+        transport: Transport,
+        local: str,
+        remote: str,
+        exclude: Sequence[str] = (),
+    ) -> Transfer:
+        """Begins it. RequestError: `local` is no absolute path."""
+
+        def work(one: _Running) -> files.Outcome:
+            with self._alone(cluster, remote, one.stop):
+                return files.push(
+                    transport, Path(local), remote, exclude=exclude, progress=one, stop=one.stop
+                )
+
+        return self._begin(_Running(cluster, "push", _absolute(local), remote), work)
+
+    def pull(
+        self,
+        cluster: str,
+        transport: Transport,
+        remote: str,
+        local: str,
+        exclude: Sequence[str] = (),
+    ) -> Transfer:
+        """Begins it. RequestError: `local` is no absolute path."""
+
+        def work(one: _Running) -> files.Outcome:
+            with self._alone("", local, one.stop):
+                return files.pull(
+                    transport, remote, Path(local), exclude=exclude, progress=one, stop=one.stop
+                )
+
+        return self._begin(_Running(cluster, "pull", _absolute(local), remote), work)
+
+    def fetch(self, transport: Transport, job: Job) -> Transfer:
+        """Begins to bring what the job has written of the files it was told to give back.
+
+        RequestError: it was told of none. A job that had no folder of its own gives back none:
+        its files are where it ran.
+        """
+        if not job.fetch or job.fetch_to is None:
+            raise RequestError(
+                f"Job {job.id} was not told which files to give back.",
+                hint="Say it when it is submitted, --fetch 'results/**', or use pull.",
+            )
+        folder, local = JobDir(PurePosixPath(job.job_dir)), job.fetch_to
+
+        def work(one: _Running) -> files.Outcome:
+            with self._alone("", local, one.stop):
+                try:
+                    # Later than job.sh: not what was pushed, which may be older than what is here.
+                    return files.pull(
+                        transport,
+                        str(folder.work),
+                        Path(local),
+                        include=job.fetch,
+                        since=str(folder.path / SCRIPT),
+                        progress=one,
+                        stop=one.stop,
+                    )
+                except NotFoundError:
+                    return files.Outcome()
+
+        return self._begin(_Running(job.cluster, "pull", _absolute(local), str(folder.work)), work)
+
+    def snapshot(
+        self,
+        transport: Transport,
+        local: str,
+        job_dir: JobDir,
+        exclude: Sequence[str] = (),
+        stop: threading.Event | None = None,
+    ) -> str | None:
+        """Puts a copy of the folder `local`, as it is now, into the job's folder; blocks.
+
+        Doing it again for the same job changes nothing. Gives back a warning, or None.
+        NotFoundError, RequestError, FileAccessError, which names the files that cannot be read;
+        TransportError as of every use of the transport, after which it can be called again.
+        """
+        folder = Path(_absolute(local))
+        if not folder.is_dir():
+            raise NotFoundError(f"There is no folder {local} on this machine, to run the job in.")
+        if folder in (Path.home(), Path("/")):
+            raise RequestError(
+                f"{local} as a whole cannot be pushed with a job.",
+                hint="Put what the job needs into a folder of its own, and name that: --push DIR.",
+            )
+        target = mirror_of(job_dir, places.host(), folder)
+        with self._alone("", str(target), stop):
+            outcome = files.mirror(
+                transport,
+                folder,
+                str(target),
+                exclude=exclude,
+                stop=stop,
+                lock=f"{target}.lock",
+                then=snapshot_argv(target, job_dir),
+            )
+        if outcome.failed:
+            raise FileAccessError(
+                f"The folder {local} cannot be pushed as it is.", detail=_named(outcome.failed)
+            )
+        return f"Not pushed: {_named(outcome.left_out)}" if outcome.left_out else None
+
+    def transfer(self, transfer_id: str, wait_s: float = 0.0) -> Transfer:
+        """How far it is; waits up to `wait_s` for it to get further. NotFoundError."""
+        return self._find(transfer_id).wait(wait_s)
+
+    def stop(self, transfer_id: str) -> Transfer:
+        """Ends it, and waits a moment until it has."""
+        one = self._find(transfer_id)
+        one.stop.set()
+        if one.thread is not None:
+            one.thread.join(_JOIN_S)
+        return one.value()
+
+    def close(self) -> None:
+        """Stops them all."""
+        with self._lock:
+            running = list(self._running.values())
+        for one in running:
+            one.stop.set()
+        for one in running:
+            if one.thread is not None:
+                one.thread.join(_JOIN_S)
+
+    def _find(self, transfer_id: str) -> _Running:
+        with self._lock:
+            one = self._running.get(transfer_id)
+        if one is None:
+            raise NotFoundError(f"There is no transfer {transfer_id!r}.")
+        return one
+
+    def _begin(self, one: _Running, work: Callable[[_Running], files.Outcome]) -> Transfer:
+        with self._lock:
+            ended = [key for key, known in self._running.items() if known.has_ended]
+            for key in ended[: max(0, len(ended) - _KEPT)]:
+                del self._running[key]
+            self._running[one.id] = one
+        name = f"{one.direction} {one.id}"
+        one.thread = threading.Thread(target=one.run, args=(work,), name=name, daemon=True)
+        one.thread.start()
+        return one.value()
+
+    @contextmanager
+    def _alone(self, where: str, target: str, stop: threading.Event | None) -> Iterator[None]:
+        """One at a time into the same folder: two would take each other's folders away."""
+        with self._lock:
+            lock = self._targets.setdefault((where, target), threading.Lock())
+        while not lock.acquire(timeout=_SHORTEST_WAIT_S):
+            if stop is not None and stop.is_set():
+                raise ConnectionLostError("The transfer was stopped.")
+        try:
+            yield
+        finally:
+            lock.release()
+
+
+class _Running:
+    """One transfer; a `files.Progress`."""
+
+    def __init__(
+        self, cluster: str, direction: Literal["push", "pull"], local: str, remote: str
+    ) -> None:
+        self.id = secrets.token_hex(4)
+        self.cluster = cluster
+        self.direction: Literal["push", "pull"] = direction
+        self.stop = threading.Event()
+        self.thread: threading.Thread | None = None
+        self._local = local
+        self._remote = remote
+        self._began_s = time.time()
+        self._ended_s: float | None = None
+        self._state = TransferState.RUNNING
+        self._problem: Problem | None = None
+        self._planned: tuple[int, int, int] | None = None
+        self._files = self._bytes = 0
+        self._news = threading.Condition()
+        self._revision = 0
+
+    @property
+    def has_ended(self) -> bool:
+        return self._state is not TransferState.RUNNING
+
+    def planned(self, files: int, size_bytes: int, same: int) -> None:
+        with self._news:
+            self._planned = (files, size_bytes, same)
+            self._tell()
+
+    def moved(self, files: int, size_bytes: int) -> None:
+        with self._news:
+            self._files += files
+            self._bytes += size_bytes
+            self._tell()
+
+    def run(self, work: Callable[[_Running], files.Outcome]) -> None:
+        try:
+            outcome = work(self)
+            self._end(_problem_of(outcome), bool(outcome.failed), outcome)
+        except JupyterSlurmError as exc:
+            self._end(exc.problem(), True, None)
+        except Exception as exc:  # noqa: BLE001 (a worker never dies silently)
+            _log.exception("the transfer %s stumbled", self.id)
+            self._end(Problem(code="error", message=f"A fault of ours: {exc!r}."), True, None)
+
+    def _end(self, problem: Problem | None, failed: bool, outcome: files.Outcome | None) -> None:
+        with self._news:
+            if outcome is not None:
+                self._planned = (
+                    outcome.files + len(outcome.failed), outcome.size_bytes, outcome.same
+                )  # fmt: skip
+                self._files, self._bytes = outcome.files, outcome.size_bytes
+            stopped = outcome is None and self.stop.is_set()
+            self._problem = None if stopped else problem
+            self._ended_s = time.time()
+            if stopped:
+                self._state = TransferState.STOPPED
+            else:
+                self._state = TransferState.FAILED if failed else TransferState.DONE
+            self._tell()
+
+    def _tell(self) -> None:
+        self._revision += 1
+        self._news.notify_all()
+
+    def wait(self, wait_s: float) -> Transfer:
+        deadline_s = time.monotonic() + wait_s
+        with self._news:
+            seen = self._revision
+            if not self.has_ended:
+                self._news.wait_for(lambda: self._revision > seen, wait_s)
+                # What comes at once is told together.
+                left_s = min(deadline_s - time.monotonic(), _SHORTEST_WAIT_S)
+                self._news.wait_for(lambda: self.has_ended, max(0.0, left_s))
+        return self.value()
+
+    def value(self) -> Transfer:
+        with self._news:
+            count, size_bytes, same = self._planned or (None, None, 0)
+            return Transfer(
+                id=self.id,
+                cluster=self.cluster,
+                direction=self.direction,
+                local=self._local,
+                remote=self._remote,
+                state=self._state,
+                files=count,
+                bytes=size_bytes,
+                files_done=self._files,
+                bytes_done=self._bytes,
+                files_same=same,
+                began_s=self._began_s,
+                ended_s=self._ended_s,
+                problem=self._problem,
+            )
+
+
+def _problem_of(outcome: files.Outcome) -> Problem | None:
+    if outcome.failed:
+        count = len(outcome.failed)
+        return Problem(
+            code="file-access",
+            message=f"{count} file{'s' if count > 1 else ''} did not arrive.",
+            detail=_named(outcome.failed),
+        )
+    if outcome.left_out:
+        return Problem(
+            code="left-out",
+            message="Everything arrived but what leads elsewhere.",
+            detail=_named(outcome.left_out),
+        )
+    return None
+
+
+def _named(reasons: Mapping[bytes, str]) -> str:
+    lines = [f"{shown(name)}: {why}" for name, why in sorted(reasons.items())]
+    more = len(lines) - _NAMED
+    return "\n".join([*lines[:_NAMED], *([f"and {more} more"] if more > 0 else [])])
+
+
+def _absolute(local: str) -> str:
+    if not Path(local).is_absolute():
+        raise RequestError(
+            f"{local!r} is a relative path.", hint="Say where it is on this machine, from / on."
+        )
+    return local
