@@ -8,6 +8,7 @@ import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from tests.ssh.accounts import Account, change_passwd, make_account
 from tests.ssh.kept import Keeper
@@ -112,7 +113,7 @@ def make_gateway(
     person: Person,
     stages: Sequence[str] = ("password", "code"),
     methods: str = "keyboard-interactive",
-    **settings: str | tuple[str, ...],
+    **settings: Any,
 ) -> Sshd:
     """An sshd, not started, that asks by PAM what `stages` says, in this order.
 

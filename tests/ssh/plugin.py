@@ -14,10 +14,12 @@ from typing import Literal, Protocol
 
 import pytest
 
+from tests.cluster.plugin import SlurmCluster
 from tests.ssh.accounts import Account, make_account, make_folder, oneself
 from tests.ssh.kept import Keeper, keeping
 from tests.ssh.network import possible
 from tests.ssh.odd_users import KINDS, Person, make_gateway, make_odd_user
+from tests.ssh.profile import SshSlurm
 from tests.ssh.site import Site, make_site
 from tests.ssh.slow_line import SlowLine, lay
 from tests.ssh.sshd import Sshd
@@ -125,6 +127,12 @@ def gateway(ssh_keeper: Keeper, ssh_folder: Path, person: Person) -> Iterator[Ma
     yield make
     for one in made:
         one.stop()
+
+
+@pytest.fixture(scope="session")
+def ssh_slurm(ssh_keeper: Keeper, ssh_folder: Path, slurm_cluster: SlurmCluster) -> SshSlurm:
+    """The private cluster that tests share, over SSH: its jobs are those of who runs the tests."""
+    return SshSlurm(slurm_cluster, _running(ssh_keeper, ssh_folder / "slurm", oneself(), ()))
 
 
 @pytest.fixture(scope="session")

@@ -8,7 +8,6 @@ c2 has no sshd. All three run a real Slurm of the person who logs in.
 from __future__ import annotations
 
 import itertools
-import json
 import re
 import shutil
 import subprocess
@@ -23,6 +22,7 @@ from tests.ssh import network, site_slurm
 from tests.ssh.kept import Keeper
 from tests.ssh.network import Machine
 from tests.ssh.odd_users import Person, make_gateway
+from tests.ssh.profile import write_profile
 from tests.ssh.sshd import Client, Sshd
 
 _ADDRESSES = {"login": "10.77.2.2", "c1": "10.77.2.11", "c2": "10.77.2.12"}
@@ -200,19 +200,6 @@ def _sshd(keeper: Keeper, folder: Path, person: Person, machine: Machine) -> Ssh
     place.mkdir(mode=0o711)
     address = _ADDRESSES[machine.name]
     return Sshd(keeper, place, person.account, host=address, port=22, prefix=tuple(machine.argv()))
-
-
-def write_profile(config: Path, name: str, settings: dict[str, Any]) -> Path:
-    """The file of a cluster below Jupyter's configuration folder `config`; None: not set."""
-    path = config / "jupyter-slurm" / "clusters.d" / f"{name}.toml"
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    told = {key: value for key, value in settings.items() if value is not None}
-    tables = {key: value for key, value in told.items() if isinstance(value, dict)}
-    lines = [f"{key} = {json.dumps(value)}" for key, value in told.items() if key not in tables]
-    for table, content in tables.items():
-        lines += [f"[{table}]", *(f"{key} = {json.dumps(text)}" for key, text in content.items())]
-    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    return path
 
 
 def _name(process: psutil.Process) -> str:

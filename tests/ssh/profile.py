@@ -1,0 +1,48 @@
+"""Profiles of clusters over SSH, as files; and the tests' private cluster reached that way."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from jupyter_slurm.transport.ssh_config import CONFIG_VARIABLE
+from tests.cluster.plugin import SlurmCluster
+from tests.ssh.sshd import Sshd
+
+
+@dataclass(frozen=True)
+class SshSlurm:
+    """The private cluster `cluster`, which is on this machine, by way of `sshd`."""
+
+    cluster: SlurmCluster
+    sshd: Sshd
+
+    @property
+    def env(self) -> dict[str, str]:
+        """To be set for whoever is to find the way: a key and known hosts."""
+        return {CONFIG_VARIABLE: str(self.sshd.config)}
+
+    def write_profile(self, config: Path, **changes: Any) -> Path:
+        """The cluster's profile, of its own name and with all its settings, but reached over SSH.
+
+        Below Jupyter's configuration folder `config`; of `changes`, None takes a setting out.
+        """
+        settings = tomllib.loads(self.cluster.profile_path.read_text(encoding="utf-8"))
+        way = {"host": self.sshd.host, "port": self.sshd.port, "user": self.sshd.user}
+        return write_profile(config, self.cluster.name, settings | {"origin": None} | way | changes)
+
+
+def write_profile(config: Path, name: str, settings: dict[str, Any]) -> Path:
+    """The file of a cluster below Jupyter's configuration folder `config`; None: not set."""
+    path = config / "jupyter-slurm" / "clusters.d" / f"{name}.toml"
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    told = {key: value for key, value in settings.items() if value is not None}
+    tables = {key: value for key, value in told.items() if isinstance(value, dict)}
+    lines = [f"{key} = {json.dumps(value)}" for key, value in told.items() if key not in tables]
+    for table, content in tables.items():
+        lines += [f"[{table}]", *(f"{key} = {json.dumps(text)}" for key, text in content.items())]
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return path
