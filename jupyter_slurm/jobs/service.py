@@ -34,6 +34,8 @@ from jupyter_slurm.jobs.prepare import (
 )
 from jupyter_slurm.jobs.store import Record, Store
 from jupyter_slurm.jobs.submit import Pursuit
+from jupyter_slurm.jobs.transfers import Transfers
+from jupyter_slurm.jobs.tunnels import Tunnels
 from jupyter_slurm.slurm import scancel, scontrol
 from jupyter_slurm.wire import (
     AgentStatus,
@@ -72,6 +74,8 @@ class Service:
         self._book = Book(Store(folder or places.data_dir()))
         self._stop = threading.Event()
         self._clusters = Clusters(self._book)
+        self._tunnels = Tunnels(self._book, self._clusters)
+        self._transfers = Transfers()
         self._delivery = Delivery(self._book, self._clusters)
         self._infos: dict[str, ClusterInfo] = {}
         self._pursuits: list[threading.Thread] = []
@@ -82,6 +86,8 @@ class Service:
         """Ends every wait and thread; what is under way is taken up by the next Service."""
         self._stop.set()
         self._book.close()
+        self._transfers.close()
+        self._tunnels.close()
         for thread in self._pursuits:
             thread.join(timeout=_JOIN_S)
         self._clusters.close()
@@ -97,7 +103,7 @@ class Service:
         """Whether something would be lost if this ended now, after `quiet_s` without a call."""
         if self._clusters.logins.answered_by_a_person() and quiet_s < _LOGIN_KEPT_S:
             return True
-        return self.live_jobs() > 0
+        return bool(self.live_jobs() or self.tunnels() or self._transfers.running)
 
     # --- clusters ---
 
@@ -160,13 +166,13 @@ class Service:
         job_id: str | None = None,
         local_port: int = 0,
     ) -> Tunnel:
-        raise RequestError("INTERIM")
+        return self._tunnels.forward(host, port, cluster, job_id, local_port)
 
     def tunnels(self) -> list[Tunnel]:
-        raise RequestError("INTERIM")
+        return self._tunnels.tunnels()
 
     def close_tunnel(self, tunnel_id: str) -> None:
-        raise RequestError("INTERIM")
+        self._tunnels.close_tunnel(tunnel_id)
 
     # --- files ---
 
@@ -177,7 +183,8 @@ class Service:
         cluster: str | None = None,
         exclude: tuple[str, ...] = (),
     ) -> Transfer:
-        raise RequestError("INTERIM")
+        known = self._clusters.named(cluster)
+        return self._transfers.push(known.name, known.transport, local, remote, exclude)
 
     def pull(
         self,
@@ -186,16 +193,18 @@ class Service:
         cluster: str | None = None,
         exclude: tuple[str, ...] = (),
     ) -> Transfer:
-        raise RequestError("INTERIM")
+        known = self._clusters.named(cluster)
+        return self._transfers.pull(known.name, known.transport, remote, local, exclude)
 
     def fetch(self, job_id: str) -> Transfer:
-        raise RequestError("INTERIM")
+        job = self._book.job(job_id)
+        return self._transfers.fetch(self._clusters.named(job.cluster).transport, job)
 
     def transfer(self, transfer_id: str, wait_s: float = 0.0) -> Transfer:
-        raise RequestError("INTERIM")
+        return self._transfers.transfer(transfer_id, wait_s)
 
     def stop_transfer(self, transfer_id: str) -> Transfer:
-        raise RequestError("INTERIM")
+        return self._transfers.stop(transfer_id)
 
     # --- submission ---
 
@@ -271,7 +280,7 @@ class Service:
                 return
 
     def _pursue(self, job_id: str, cluster: SlurmCluster) -> None:
-        pursuit = Pursuit(self._book, cluster, job_id, self._stop)
+        pursuit = Pursuit(self._book, cluster, self._transfers, job_id, self._stop)
 
         def work() -> None:
             try:

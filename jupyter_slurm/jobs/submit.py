@@ -28,6 +28,7 @@ from jupyter_slurm.jobs.cluster import SlurmCluster
 from jupyter_slurm.jobs.layout import JobDir
 from jupyter_slurm.jobs.prepare import comment_token, prepare, slurm_name
 from jupyter_slurm.jobs.result import parse_started
+from jupyter_slurm.jobs.transfers import Transfers
 from jupyter_slurm.slurm import sacct, sbatch, scancel, squeue
 from jupyter_slurm.slurm.rejections import explain_rejection
 from jupyter_slurm.transport import Completed
@@ -55,10 +56,16 @@ class Pursuit:
     """One job's submission, run by `run()` in a thread of its own."""
 
     def __init__(
-        self, book: Book, cluster: SlurmCluster, job_id: str, stop: threading.Event
+        self,
+        book: Book,
+        cluster: SlurmCluster,
+        transfers: Transfers,
+        job_id: str,
+        stop: threading.Event,
     ) -> None:
         self._book = book
         self._cluster = cluster
+        self._transfers = transfers
         self._id = job_id
         self._stop = stop
         self._dir = JobDir(cluster.job_root() / job_id)
@@ -109,7 +116,9 @@ class Pursuit:
         try:
             site = self._cluster.site(spec)
             submission = prepare(spec, self._cluster.profile, self._dir, site, key)
-        except (RequestError, NotFoundError) as exc:
+            if spec.push is not None:
+                self._snapshot(spec.push)
+        except (RequestError, NotFoundError, FileAccessError) as exc:
             return self._reject(exc)
         calls = record.sbatch_calls
         self._book.note(self._id, sbatch_calls=calls + 1)
@@ -124,6 +133,14 @@ class Pursuit:
             self._book.note(self._id, sbatch_calls=calls)
             raise
         return self._judge(done)
+
+    def _snapshot(self, folder: str) -> None:
+        """Once for a job: what is edited while it waits changes nothing."""
+        left_out = self._transfers.snapshot(
+            self._cluster.transport, folder, self._dir, stop=self._stop
+        )
+        if left_out is not None:
+            self._book.change(self._id, warning=left_out)
 
     def _judge(self, done: Completed) -> bool:
         answer = sbatch.parse(done.stdout)
@@ -180,7 +197,7 @@ class Pursuit:
             state = JobState.RUNNING if job.started_s is not None else JobState.PENDING
             changes |= {"state": state, "problem": None, "problem_since_s": None}
         if warning:
-            changes["warning"] = warning
+            changes["warning"] = "\n".join(filter(None, (job.warning, warning)))
         job = self._book.change(self._id, **changes)
         if job.cancel_requested_s is not None and not job.state.final:
             self._cancel(slurm_id)

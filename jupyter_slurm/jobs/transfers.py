@@ -164,6 +164,12 @@ class Transfers:
             one.thread.join(_JOIN_S)
         return one.value()
 
+    @property
+    def running(self) -> bool:
+        """Whether one has not ended."""
+        with self._lock:
+            return any(not one.has_ended for one in self._running.values())
+
     def close(self) -> None:
         """Stops them all."""
         with self._lock:

@@ -12,8 +12,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TypeVar
 
-import paramiko
-
 from jupyter_slurm.errors import (
     ConnectionLostError,
     HostKeyError,
@@ -26,7 +24,7 @@ from jupyter_slurm.transport import openssh
 from jupyter_slurm.transport.ask import Ask, Prompt, nobody
 from jupyter_slurm.transport.hops import Link, link
 from jupyter_slurm.transport.identities import UnlockedKeys
-from jupyter_slurm.transport.slots import Slots
+from jupyter_slurm.transport.sessions import Sessions
 from jupyter_slurm.transport.ssh_config import Hop
 from jupyter_slurm.transport.ssh_stream import SharedChannel
 from jupyter_slurm.transport.ssh_transport import SharedTransport
@@ -35,7 +33,6 @@ from jupyter_slurm.wire import ConnectionState, Problem
 
 _AGAIN_AFTER_S, _LONGEST_AGAIN_AFTER_S = 1.0, 10.0
 """Within this time after a failure, which doubles with each, it is told again, not tried again."""
-_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.02, 1.0
 
 _Error = TypeVar("_Error", bound=JupyterSlurmError)
 
@@ -81,7 +78,7 @@ class Connection:
         self._attempt: _Attempt | None = None
         self._failed_at = float("-inf")
         self._again_after_s = _AGAIN_AFTER_S
-        self._slots = Slots()
+        self._sessions = Sessions(name, self.suspect)
         self._unlocked = UnlockedKeys()
         self._watchdog = Watchdog(self)
 
@@ -91,9 +88,14 @@ class Connection:
         return bool(self._links) and self._links[0].stream is None
 
     @property
+    def hosts(self) -> tuple[str, ...]:
+        """`user@host` of each hop, the cluster's own last."""
+        return tuple(hop.label for hop in self.hops)
+
+    @property
     def sessions_limit(self) -> int:
         """As many sessions as are open at once at most."""
-        return self._slots.limit
+        return self._sessions.limit
 
     @property
     def links(self) -> tuple[Link, ...]:
@@ -151,7 +153,7 @@ class Connection:
             return
         if self.state is ConnectionState.LOGIN_NEEDED:
             raise LoginNeededError(
-                f"The connection to {self.name} needs you to log in again.",
+                f"The connection to {self.name} is closed until you log in again.",
                 hint="%slurm connect in a notebook, `jupyter slurm login` in a terminal.",
                 detail=self.problem.message if self.problem else None,
             )
@@ -186,7 +188,7 @@ class Connection:
             self._become(ConnectionState.CLOSED)
         elif error is None:
             self.generation += 1
-            self._slots.renew()
+            self._sessions.renew()
             self._again_after_s = _AGAIN_AFTER_S
             self._become(ConnectionState.OPEN)
             self._watchdog.start()
@@ -258,65 +260,12 @@ class Connection:
         """A session channel of the last hop; waits up to `timeout_s` until the host allows one
         more, and closes it at the end. LoginNeededError, TransportError; ConnectionLostError when
         the connection breaks while it is used."""
-        last = self._last()
-        if not last.sessions:
-            raise self._no_sessions()
-        channel = self._opened(last.transport, window_bytes, timeout_s)
-        try:
+        with self._sessions.session(self._last(), window_bytes, timeout_s) as channel:
             yield channel
-        except (paramiko.SSHException, EOFError, OSError) as exc:
-            if last.alive:
-                raise
-            raise self._broken() from exc
-        finally:
-            channel.close()
-            self._slots.give_back()
-
-    def _opened(
-        self, transport: SharedTransport, window_bytes: int | None, timeout_s: float
-    ) -> SharedChannel:
-        """In a slot, which is then taken. A refusal is tried again: sshd counts a session until
-        its command has ended, which may be after its channel was closed."""
-        deadline = time.monotonic() + timeout_s
-        pause_s = _FIRST_PAUSE_S
-        while (left_s := deadline - time.monotonic()) > 0 and self._slots.take(left_s):
-            try:
-                return transport.open_stream(window_bytes=window_bytes, timeout_s=left_s)
-            except paramiko.ChannelException:
-                self._slots.give_back_refused()
-            except (ConnectionLostError, TimeoutError) as exc:
-                self._slots.give_back()
-                self.suspect()
-                raise self._broken() from exc
-            time.sleep(pause_s)
-            pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
-        raise self._no_slot(transport)
 
     def suspect(self) -> None:
         """Somebody saw it hang: it is looked at now, which takes 3 s a hop at most."""
         self._watchdog.look()
-
-    def _broken(self) -> ConnectionLostError:
-        return ConnectionLostError(
-            f"The connection to {self.name} broke while it was used.",
-            detail=self.problem.message if self.problem else None,
-        )
-
-    def _no_sessions(self) -> TransportError:
-        return TransportError(
-            f"{self.hops[-1].label} lets nobody run commands over SSH.",
-            hint="Is it a gateway only? Its administrators allow sessions (MaxSessions), or name "
-            "the host that is meant for logins.",
-        )
-
-    def _no_slot(self, transport: SharedTransport) -> TransportError:
-        if not transport.is_active():
-            return self._broken()
-        return TransportError(
-            f"{self.hops[-1].label} allows {self.sessions_limit} commands at a time over one "
-            "connection, and none of them has ended in time.",
-            hint="Commands that hang there keep their places. %slurm disconnect ends them.",
-        )
 
     # --- what the watchdog does ---
 
@@ -336,6 +285,11 @@ class Connection:
             self._become(ConnectionState.OPEN)
 
     # --- ending ---
+
+    def disconnect(self) -> None:
+        """As `close`, for a person who wants it closed: nothing opens it again by itself."""
+        self.close()
+        self._become(ConnectionState.LOGIN_NEEDED)
 
     def close(self) -> None:
         """No thread and no socket is left; `open` opens it again."""
@@ -357,7 +311,7 @@ class Connection:
         for one in reversed(gone):
             one.close()
         if gone:
-            self._slots.send_away()
+            self._sessions.send_away()
 
     def _become(self, state: ConnectionState, problem: Problem | None = None) -> None:
         with self._changed:
