@@ -60,45 +60,48 @@ class HostCertificate(NamedTuple):
         return None
 
     def _is_signed(self) -> bool:
-        kind = Message(self.authority).get_binary().decode("ascii", "replace")
-        if kind not in _AUTHORITIES:
-            return False
         try:
-            key = _AUTHORITIES[kind](self.authority)
-            return key.verify_ssh_sig(self.signed, Message(self.signature))
-        except (paramiko.SSHException, ValueError, UnicodeDecodeError):
+            authority_kind = _Reader(self.authority).text()
+            signature = _Reader(self.signature)
+            kind, proof = signature.string(), signature.string()
+            signature.end()
+            key = _AUTHORITIES[authority_kind](self.authority)
+            message = Message()
+            message.add_string(kind)
+            message.add_string(proof)
+            return key.verify_ssh_sig(self.signed, Message(message.asbytes()))
+        except (KeyError, ValueError, paramiko.SSHException):
             return False
 
 
 def parse(blob: bytes) -> HostCertificate | None:
     """The certificate in `blob`, a public key as it came in the key exchange; None: no certificate
     of a known kind, or a damaged one."""
-    message = Message(blob)
-    kind = message.get_binary().decode("ascii", "replace")
-    plain = kind.removesuffix(SUFFIX)
-    if plain == kind or plain not in _FIELDS_OF_KEY:
+    try:
+        return _parse(_Reader(blob))
+    except (KeyError, ValueError):
         return None
-    for _ in range(1 + _FIELDS_OF_KEY[plain]):  # nonce, public key
-        message.get_binary()
-    message.get_int64()  # serial
-    certificate_kind, key_id = message.get_int(), message.get_binary()
-    principals = Message(message.get_binary())
-    names = []
-    while principals.get_remainder():
-        names.append(principals.get_binary().decode("utf-8", "replace"))
-    valid_after, valid_before = message.get_int64(), message.get_int64()
-    critical_options = message.get_binary()
-    message.get_binary()  # extensions
-    message.get_binary()  # reserved
-    authority = message.get_binary()
-    signed = message.get_so_far()
-    signature = message.get_binary()
-    if message.get_remainder() or not signature:
-        return None
+
+
+def _parse(reader: _Reader) -> HostCertificate:
+    plain, suffix, _ = reader.text().partition(SUFFIX)
+    for _ in range(1 + _FIELDS_OF_KEY[plain if suffix else ""]):  # nonce, public key
+        reader.string()
+    reader.number(8)  # serial
+    kind, key_id = reader.number(4), reader.text()
+    principals = _Reader(reader.string()).texts()
+    valid_after, valid_before = reader.number(8), reader.number(8)
+    critical_options = reader.string()
+    reader.string()  # extensions
+    reader.string()  # reserved
+    authority = reader.string()
+    signed = reader.so_far()
+    signature = reader.string()
+    reader.end()
     return HostCertificate(
-        kind=certificate_kind,
-        key_id=key_id.decode("utf-8", "replace"),
-        principals=tuple(names),
+        kind=kind,
+        key_id=key_id,
+        principals=principals,
         valid_after=valid_after,
         valid_before=valid_before,
         critical_options=critical_options,
@@ -106,3 +109,41 @@ def parse(blob: bytes) -> HostCertificate | None:
         signed=signed,
         signature=signature,
     )
+
+
+class _Reader:
+    """Numbers and strings of RFC 4251, 5. ValueError where there are fewer bytes than said:
+    paramiko's Message makes up what is missing."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self._at = 0
+
+    def number(self, size: int) -> int:
+        return int.from_bytes(self._take(size), "big")
+
+    def string(self) -> bytes:
+        return self._take(self.number(4))
+
+    def text(self) -> str:
+        return self.string().decode("utf-8")
+
+    def texts(self) -> tuple[str, ...]:
+        """All that is left."""
+        found = []
+        while self._at < len(self._data):
+            found.append(self.text())
+        return tuple(found)
+
+    def so_far(self) -> bytes:
+        return self._data[: self._at]
+
+    def end(self) -> None:
+        if self._at != len(self._data):
+            raise ValueError("there is more than there should be")
+
+    def _take(self, size: int) -> bytes:
+        if self._at + size > len(self._data):
+            raise ValueError("it has been cut off")
+        self._at += size
+        return self._data[self._at - size : self._at]

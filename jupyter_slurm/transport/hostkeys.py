@@ -41,7 +41,7 @@ def known_algorithms(hop: Hop) -> tuple[str, ...]:
 
     Without this a host with several keys would show one that is not in the file.
     """
-    entries = [entry for name in _names(hop) for entry in _lines_for(hop, name)]
+    entries = _lines_that_count(hop)
     types = {entry.key_type for entry in entries if not entry.marker}
     plain = [a for kind, names in _ALGORITHMS.items() if kind in types for a in names]
     certified = [a + host_certificate.SUFFIX for names in _ALGORITHMS.values() for a in names]
@@ -57,13 +57,11 @@ def check(hop: Hop, key: paramiko.PKey, ask: Ask) -> None:
     wants only known ones. What `ask` raises goes through.
     """
     shown = _Shown.of(key)
-    names = _names(hop)
-    lines = {name: _lines_for(hop, name) for name in names}
-    for name in names:
-        _refuse_revoked(hop, shown, lines[name])
-    if any(_is_trusted(hop, shown, lines[name]) for name in names):
+    for name in _names(hop):
+        _refuse_revoked(hop, shown, _lines_for(hop, name))
+    if _is_trusted(hop, shown, _lines_that_count(hop)):
         return
-    others = [entry for entry in lines[names[0]] if not entry.marker]
+    others = [entry for entry in _lines_for(hop, _names(hop)[0]) if not entry.marker]
     # All keys in the file were offered first. One that could have been used and was not is gone.
     gone = [entry for entry in others if entry.key_type in _ALGORITHMS]
     if gone:
@@ -95,11 +93,20 @@ class _Shown(NamedTuple):
 
 
 def _names(hop: Hop) -> tuple[str, ...]:
-    """Names in the file, the one to write first. OpenSSH, too, takes what is known of a host
-    without a port to hold for its other ports."""
+    """Names in the file, the one to write first."""
     if hop.host_key_alias:
         return (hop.host_key_alias,)
     return (hop.host,) if hop.port == 22 else (f"[{hop.host}]:{hop.port}", hop.host)
+
+
+def _lines_that_count(hop: Hop) -> list[Entry]:
+    """As in OpenSSH, what is known of a host without the port holds for its other ports as long as
+    no key is known with the port."""
+    name, *without_port = _names(hop)
+    lines = _lines_for(hop, name)
+    if any(not entry.marker for entry in lines):
+        return lines
+    return lines + [entry for other in without_port for entry in _lines_for(hop, other)]
 
 
 def _lines_for(hop: Hop, name: str) -> list[Entry]:

@@ -104,39 +104,50 @@ def route(
     """From this machine to `host`, the last hop last.
 
     `user`, `port` and `jump` (`[user@]host[:port]`, the outermost first) win over the
-    configuration; `jump=("none",)` goes there directly. `config` is read in place of
+    configuration; `jump=("none",)` means no jump hosts. `config` is read in place of
     JUPYTER_SLURM_SSH_CONFIG, that in place of the user's and the system's files. ConfigError.
     """
     if config is None and os.environ.get(CONFIG_VARIABLE):
         config = Path(os.environ[CONFIG_VARIABLE])
     jumps = tuple(jump) if tuple(jump) == ("none",) else tuple(str(destination(j)) for j in jump)
-    return _chain(checked(Destination(host, user, port)), jumps, config, ())
+    hops = _chain(checked(Destination(host, user, port)), jumps, config, ())
+    _refuse_circle(hops)
+    return hops
 
 
 def _chain(
-    where: Destination, jump: tuple[str, ...], config: Path | None, seen: tuple[str, ...]
+    where: Destination, jump: tuple[str, ...], config: Path | None, behind: tuple[Hop, ...]
 ) -> tuple[Hop, ...]:
+    """The hops to `where`; `behind` are those for whose sake it is reached."""
+    hop, jumps = _resolved(where, jump, config)
+    _refuse_circle((hop, *behind))
+    if not jumps:
+        return (hop,)
+    hops = _chain(jumps[0], (), config, (hop, *behind))
+    # Only the first one's own ProxyJump counts: ssh, too, reaches the others by `ssh -J`.
+    for passed, other in enumerate(jumps[1:], 1):
+        hops += (_resolved(other, tuple(map(str, jumps[:passed])), config)[0],)
+    return (*hops, hop)
+
+
+def _resolved(
+    where: Destination, jump: tuple[str, ...], config: Path | None
+) -> tuple[Hop, tuple[Destination, ...]]:
+    """What the configuration says of one host, and through which others it is reached."""
     me = this_user()
     options = _read(where, ",".join(jump), config, me)
     tokens = _tokens(where, options, me)
-    name = str(Destination(where.host, tokens["r"], int(tokens["p"])))
-    if name in seen:
+    jumps = tuple(destination(part) for part in tokens["j"].split(",") if tokens["j"])
+    return _hop(where, options, tokens, me), jumps
+
+
+def _refuse_circle(hops: Sequence[Hop]) -> None:
+    names = [str(Destination(hop.alias, hop.user, hop.port)) for hop in hops]
+    if len(set(names)) < len(names):
         raise ConfigError(
-            f"The way to {seen[0]} leads in a circle: {' ← '.join((*seen, name))}.",
+            f"The way to {names[-1]} leads in a circle: {' → '.join(names)}.",
             hint="Give the jump host `ProxyJump none` in ~/.ssh/config.",
         )
-    hop = _hop(where, options, tokens, me)
-    if not tokens["j"]:
-        return (hop,)
-    first, *others = (destination(part) for part in tokens["j"].split(","))
-    hops = _chain(first, (), config, (*seen, name))
-    passed = [str(first)]
-    # Only the first one's own ProxyJump counts: ssh reaches the others by `ssh -J` as well.
-    for other in others:
-        others_options = _read(other, ",".join(passed), config, me)
-        hops += (_hop(other, others_options, _tokens(other, others_options, me), me),)
-        passed.append(str(other))
-    return (*hops, hop)
 
 
 def _read(where: Destination, jump: str, config: Path | None, me: ThisUser) -> Options:

@@ -157,6 +157,9 @@ class _Evaluation:
                     Path(name), active=active, depth=depth + 1, must_exist=False, private=True
                 )
 
+    def _jumps(self) -> bool:
+        return self.found.get("proxyjump", ("none",))[0].lower() != "none"
+
     def _host_fits(self, line: _Line) -> bool:
         host = self._host() if self._final else self._original
         fits = False
@@ -209,9 +212,10 @@ class _Evaluation:
             )
         if not argument:
             raise line.error(f"Match {name} needs a pattern.")
-        # Names of hosts are compared in lower case: the pattern is folded, not the name.
-        patterns = argument.lower() if name.endswith("host") else argument
-        return matches_any(subjects[name], patterns.split(","))
+        if name.endswith("host"):
+            # Here, unlike in Host, capitals are as good as small letters.
+            return matches_any(subjects[name].lower(), argument.lower().split(","))
+        return matches_any(subjects[name], argument.split(","))
 
     def _take(self, line: _Line) -> None:
         """Keeps what the line says, where nothing was said before."""
@@ -219,10 +223,12 @@ class _Evaluation:
         key, known = line.keyword, self.found.get(line.keyword, ())
         if key in _REPEATED:
             self.found[key] = known + tuple(v for v in values if v not in known)
-        elif key in ("proxycommand", "proxyjump"):
-            # Whichever of the two is said first holds, also where it says `none`.
-            if not {"proxycommand", "proxyjump"} & self.found.keys():
-                self.found[key] = values
+        elif key == "connecttimeout" and values[0].lower() == "none":
+            return  # in ssh as if it had not been said
+        elif key == "proxyjump" and "proxycommand" in self.found:
+            return  # the first of the two holds, also where it is `ProxyCommand none`
+        elif key == "proxycommand" and self._jumps():
+            return
         elif not known:
             self.found[key] = values
 

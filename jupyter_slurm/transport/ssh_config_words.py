@@ -20,7 +20,7 @@ from jupyter_slurm.errors import ConfigError
 _TOKEN = re.compile(r"%(?P<token>.?)|\$\{(?P<name>[^}]*)(?P<end>\}?)", re.DOTALL)
 _TIME = re.compile(r"(\d+)([smhdw]?)", re.IGNORECASE)
 _SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
-_NOT_IN_A_HOST = re.compile(r"[\s\x00-\x1f\x7f'`\"$\\;&<>|(){}*?#,]")
+_NOT_IN_A_HOST = re.compile(r"[\s\x00-\x1f\x7f'`\"$\\;&<>|(){}\[\]*?#,/]")
 _NOT_IN_A_USER = re.compile(r"[\x00-\x1f\x7f'`\";&<>|(){}]|\s-|\\\Z")
 
 
