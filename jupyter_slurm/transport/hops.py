@@ -5,6 +5,7 @@ What becomes of the chain afterwards (keeping it alive, coming back) is in `conn
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -141,6 +142,9 @@ def _greet(transport: SharedTransport, hop: Hop) -> bool:
         return False
     except (ConnectionLostError, TimeoutError) as exc:
         raise ConnectionLostError(f"{hop.label} ended the connection after the login.") from exc
+    # `exec_command` has no time-out of its own.
+    too_long = threading.Timer(2 * _GREETING_TIMEOUT_S, transport.close)
+    too_long.start()
     try:
         channel.set_combine_stderr(True)
         channel.settimeout(_GREETING_TIMEOUT_S)
@@ -153,6 +157,8 @@ def _greet(transport: SharedTransport, hop: Hop) -> bool:
         # A gateway that runs no commands, or a menu that waits for a choice: not our concern.
         return bool(transport.is_active())
     finally:
+        too_long.cancel()
+        too_long.join()
         channel.close()
     report = Report(hop)
     if b"assword" in words and report.hears_of_expiry(shown(words)):

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from jupyter_slurm.transport.connection import Connection
 
 _INTERVAL_S = 15.0
+_STEP_S = 1.0
+"""It looks up that often whether the machine has slept, or somebody found the line silent."""
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 1.0, 60.0
 _SLEPT_S = 2.0
 """Time that passed for the world but not for this process, from which on it is called sleep."""
@@ -150,23 +152,22 @@ class Watchdog:
         if not links:
             return
         transport = links[-1].transport
-        hop = self._connection.hops[-1]
-        interval_s = min(hop.alive_interval_s, _INTERVAL_S) if hop.alive_interval_s else _INTERVAL_S
-        if self.silent:
-            interval_s = _SILENT_INTERVAL_S
-        before = time.monotonic()
-        transport.join(max(0.1, interval_s - (0.0 if self.silent else transport.idle_s)))
-        late = time.monotonic() - before > interval_s + _SLEPT_S
-        if self._stopped:
-            return
-        if (
-            late
-            or self._has_slept()
-            or self.silent
-            or not transport.is_active()
-            or transport.idle_s >= interval_s
-        ):
+        while not self._stopped and transport.is_active():
+            left_s = self._interval_s() - transport.idle_s
+            if self.silent:
+                transport.join(_SILENT_INTERVAL_S)
+                break
+            if left_s <= 0:
+                break
+            before = time.monotonic()
+            transport.join(min(left_s, _STEP_S))
+            if self._has_slept() or time.monotonic() - before > _STEP_S + _SLEPT_S:
+                break
+        if not self._stopped:
             self.look()
+
+    def _interval_s(self) -> float:
+        return min(self._connection.hops[-1].alive_interval_s or _INTERVAL_S, _INTERVAL_S)
 
     def _pause(self, pause_s: float) -> None:
         with self._wake:
