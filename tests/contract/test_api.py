@@ -1,4 +1,4 @@
-"""What `Api` promises, of every Api: the Service itself, and the Service through the agent."""
+"""What `Api` promises, of every Api: the Service itself, through the agent, and over SSH."""
 
 from __future__ import annotations
 
@@ -19,27 +19,35 @@ from jupyter_slurm.jobs.service import Service
 from jupyter_slurm.wire import ExecuteResult, Job, JobKind, JobSpec, JobState, Output, Stream
 from tests.agent.home import AgentHome
 from tests.cluster.plugin import SlurmCluster
+from tests.ssh.profile import SshSlurm
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz234567"
 PATIENCE_S = 60.0
 
 
-@pytest.fixture(params=["in process", "through the agent"])
+@pytest.fixture(params=["in process", "through the agent", "over ssh, through the agent"])
 def api(
     request: pytest.FixtureRequest,
     slurm_cluster: SlurmCluster,
     agent_home: AgentHome,
+    tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[Api]:
     monkeypatch.setenv("JUPYTER_CONFIG_DIR", slurm_cluster.env["JUPYTER_CONFIG_DIR"])
-    if request.param == "through the agent":
-        client = AgentClient(agent_home.socket, COMMAND)
-        yield client
-        client.close()
-    else:
+    if "ssh" in request.param:
+        far: SshSlurm = request.getfixturevalue("ssh_slurm")
+        far.write_profile(tmp_path / "config")
+        monkeypatch.setenv("JUPYTER_CONFIG_DIR", str(tmp_path / "config"))
+        for name, value in far.env.items():
+            monkeypatch.setenv(name, value)
+    if request.param == "in process":
         service = Service()
         yield service
         service.close()
+    else:
+        client = AgentClient(agent_home.socket, COMMAND)
+        yield client
+        client.close()
 
 
 def spec(code: str, **changes: Any) -> JobSpec:
