@@ -25,33 +25,10 @@ def cluster_name(args: Namespace) -> str | None:
     return args.cluster or os.environ.get("JUPYTER_SLURM_CLUSTER") or None
 
 
-def clusters(args: Namespace, connect: Connect) -> int:
-    known = connect().clusters()
-    if args.json:
-        sys.stdout.write(as_json(known))
-        return 0
-    if not known:
-        sys.stdout.write("No cluster yet: `jupyter slurm up` starts one on this machine.\n")
-        return 0
-    rows = [
-        [
-            "*" if one.default else "",
-            one.name,
-            one.host or "this machine",
-            one.runtime,
-            ", ".join(one.images),
-            one.problem.message if one.problem else one.origin,
-        ]
-        for one in known
-    ]
-    sys.stdout.write(table(["", "NAME", "HOST", "RUNTIME", "IMAGES", "FROM"], rows))
-    return 0
-
-
 def doctor(args: Namespace, connect: Connect) -> int:
     """Exit code 1 when something is wrong."""
     checks = connect().doctor(cluster_name(args))
-    sys.stdout.write(as_json(checks) if args.json else "".join(map(_check_text, checks)))
+    sys.stdout.write(as_json(checks) if args.json else "".join(map(check_text, checks)))
     return 1 if any(check.ok is False for check in checks) else 0
 
 
@@ -130,7 +107,8 @@ def _each(ids: Sequence[str], act: Callable[[str], str]) -> int:
     return 1 if failed else 0
 
 
-def _check_text(check: Check) -> str:
+def check_text(check: Check) -> str:
+    """A line, and one for the hint."""
     mark = {True: "✔", False: "✖", None: "·"}[check.ok]
     return f"{mark} {check.sentence}\n" + (f"    {check.hint}\n" if check.hint else "")
 

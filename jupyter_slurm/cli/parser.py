@@ -9,7 +9,7 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
-from jupyter_slurm.cli import files, jobs, local, remote, submit
+from jupyter_slurm.cli import clusters, files, jobs, local, new_cluster, remote, submit
 from jupyter_slurm.cli.command import Command
 from jupyter_slurm.errors import RequestError
 
@@ -29,6 +29,7 @@ def parse(words: Sequence[str]) -> tuple[Command, Namespace]:
     parser.add_argument("--version", action=_Version, nargs=0, help="print the version")
     commands = _Commands(parser)
     _local_commands(commands)
+    _cluster_commands(commands)
     _job_commands(commands)
     _remote_commands(commands)
     first = words[0] if words else "--help"
@@ -58,9 +59,9 @@ class _Version(argparse.Action):
 class _Commands:
     """Adds commands to a parser."""
 
-    def __init__(self, parser: ArgumentParser) -> None:
+    def __init__(self, parser: ArgumentParser, *, required: bool = True) -> None:
         self._parsers = parser.add_subparsers(
-            metavar="COMMAND", required=True, parser_class=_Parser
+            metavar="COMMAND", required=required, parser_class=_Parser
         )
 
     def names(self) -> list[str]:
@@ -99,8 +100,35 @@ def _local_commands(commands: _Commands) -> None:
     _json(agent)
 
 
+def _cluster_commands(commands: _Commands) -> None:
+    parser = commands.add("clusters", clusters.listed, "the clusters that you have; add another")
+    _json(parser)
+    more = _Commands(parser, required=False)
+    _json(more.add("list", clusters.listed, "those that you have"))
+    add = more.add("add", new_cluster.add, "set up a cluster in one dialogue")
+    add.add_argument("name", metavar="NAME", help="what you will call it")
+    add.add_argument("--host", help="its login node: [user@]host[:port], or of ~/.ssh/config")
+    add.add_argument("--user", help="your name there")
+    add.add_argument("--port", type=int, help="of its sshd")
+    for option, metavar, about in (
+        ("--jump", "HOST", "a host to pass through, [user@]host[:port]; outermost first"),
+        ("--path", "DIR", "where Slurm's commands are, if not on PATH"),
+    ):
+        add.add_argument(option, action="append", default=[], metavar=metavar, help=about)
+    add.add_argument("--runtime", metavar="NAME", help="the container tool")
+    add.add_argument("--job-root", metavar="DIR", help="where jobs live there")
+    add.add_argument("--partition", metavar="NAME", help="for jobs that name none")
+    add.add_argument("--account", metavar="NAME", help="for jobs that name none")
+    add.add_argument("--yes", action="store_true", help="ask nothing: take what is proposed")
+    test = more.add("test", clusters.test, "look at it, and run a tiny job from end to end")
+    test.add_argument("--partition", metavar="NAME", help="where to run it")
+    remove = more.add("remove", clusters.remove, "forget a cluster; its jobs go on")
+    default = more.add("default", clusters.default, "where jobs go that name no cluster")
+    for one in (test, remove, default):
+        one.add_argument("name", metavar="NAME", help="the cluster")
+
+
 def _job_commands(commands: _Commands) -> None:
-    _json(commands.add("clusters", jobs.clusters, "the clusters that you have"))
     doctor = commands.add("doctor", jobs.doctor, "what works on a cluster, and how to mend it")
     doctor.add_argument("cluster", nargs="?", metavar="CLUSTER", help="if not the default")
     _json(doctor)

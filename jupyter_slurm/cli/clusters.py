@@ -1,0 +1,81 @@
+"""`clusters list|test|remove|default`: the clusters that you have. `new_cluster.py` adds one."""
+
+from __future__ import annotations
+
+import sys
+from argparse import Namespace
+
+from jupyter_slurm import profile_file
+from jupyter_slurm.cli import follow
+from jupyter_slurm.cli.command import Connect
+from jupyter_slurm.cli.jobs import check_text
+from jupyter_slurm.cli.table import as_json, table
+from jupyter_slurm.job import new_id
+from jupyter_slurm.wire import JobSpec
+
+_HELLO = (
+    "import platform, sys\n"
+    "print(f'A job on {platform.node()} says hello from Python {sys.version.split()[0]}.')\n"
+)
+
+
+def listed(args: Namespace, connect: Connect) -> int:
+    known = connect().clusters()
+    if args.json:
+        sys.stdout.write(as_json(known))
+        return 0
+    if not known:
+        sys.stdout.write(
+            "No cluster yet: `jupyter slurm clusters add NAME` sets one up, "
+            "`jupyter slurm up` starts one on this machine.\n"
+        )
+        return 0
+    rows = [
+        [
+            "*" if one.default else "",
+            one.name,
+            one.host or "this machine",
+            one.runtime,
+            ", ".join(one.images),
+            one.problem.message if one.problem else one.origin,
+        ]
+        for one in known
+    ]
+    sys.stdout.write(table(["", "NAME", "HOST", "RUNTIME", "IMAGES", "FROM"], rows))
+    return 0
+
+
+def test(args: Namespace, connect: Connect) -> int:
+    """What doctor says, then a tiny job from end to end. Exit code 1 when something is wrong."""
+    api = connect()
+    checks = api.doctor(args.name)
+    sys.stdout.write("".join(map(check_text, checks)))
+    sys.stdout.flush()
+    job = api.submit(
+        JobSpec(
+            id=new_id(),
+            name="hello",
+            code=_HELLO,
+            cluster=args.name,
+            options={} if args.partition is None else {"partition": args.partition},
+        )
+    )
+    code = follow.follow(api, job)
+    if code == 0:
+        api.forget(job.id)
+        sys.stdout.write(f"✔ A job went to `{job.cluster}` and came back.\n")
+    return code or (1 if any(check.ok is False for check in checks) else 0)
+
+
+def remove(args: Namespace, connect: Connect) -> int:
+    del connect
+    path = profile_file.remove_profile(args.name)
+    sys.stdout.write(f"`{args.name}` is removed: {path}. Its jobs go on.\n")
+    return 0
+
+
+def default(args: Namespace, connect: Connect) -> int:
+    del connect
+    path = profile_file.set_default(args.name)
+    sys.stdout.write(f"Jobs that name no cluster go to `{args.name}` now ({path}).\n")
+    return 0

@@ -1,0 +1,63 @@
+"""Questions of a command on the terminal, and the answers that need no person.
+
+Secrets are not asked for here (`login.py` does): what is typed is seen.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+from jupyter_slurm.cli.table import printable
+from jupyter_slurm.errors import RequestError
+
+
+class Dialogue:
+    """`asks` False: every question has its default for an answer, and one without is an error."""
+
+    def __init__(self, *, asks: bool) -> None:
+        self._asks = asks
+
+    def say(self, text: str) -> None:
+        sys.stdout.write(text + "\n")
+
+    def text(self, question: str, default: str = "", *, option: str = "") -> str:
+        """A line; "" where nothing was typed and there is no default. `option` is what would have
+        answered it."""
+        if not self._asks:
+            return default
+        shown = f" [{printable(default)}]" if default else ""
+        return self._read(f"{question}{shown}: ", option) or default
+
+    def choice(self, question: str, choices: Sequence[str], default: str, *, option: str) -> str:
+        """One of `choices`, by name or number, or another text."""
+        if not self._asks or not choices:
+            return self.text(question, default, option=option)
+        for number, one in enumerate(choices, 1):
+            self.say(f"  {number}  {printable(one)}")
+        answer = self.text(question, default, option=option)
+        if answer.isdecimal() and 1 <= int(answer) <= len(choices):
+            return choices[int(answer) - 1]
+        return answer
+
+    def agreed(self, question: str) -> bool:
+        """Yes, unless they say no."""
+        if not self._asks:
+            return True
+        return self._read(f"{question} [yes]: ", "--yes").lower() in ("", "y", "yes")
+
+    def wanted(self, question: str) -> bool:
+        """No, unless they say yes."""
+        return self._asks and self._read(f"{question} [no]: ", "").lower() in ("y", "yes")
+
+    def _read(self, prompt: str, option: str) -> str:
+        sys.stdout.write(prompt)
+        sys.stdout.flush()
+        line = sys.stdin.readline()
+        if not line:
+            sys.stdout.write("\n")
+            raise RequestError(
+                "This needs an answer, and there is nobody to ask.",
+                hint=f"Give {option}." if option else "Give --yes to take what is proposed.",
+            )
+        return line.strip()

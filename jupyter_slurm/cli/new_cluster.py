@@ -1,0 +1,210 @@
+"""`clusters add NAME`: from nothing to a profile that works, in one dialogue.
+
+Logs in, looks at what the cluster has (`Api.describe`, `Api.cluster_info`), proposes, shows the
+file, and keeps it when the person agrees. What it could not do leaves no file behind.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+from argparse import Namespace
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+
+from jupyter_slurm import card, containers, profile_file
+from jupyter_slurm.api import Api
+from jupyter_slurm.cli.command import Connect
+from jupyter_slurm.cli.dialogue import Dialogue
+from jupyter_slurm.cli.ssh_hosts import ssh_hosts
+from jupyter_slurm.errors import ConfigError, JupyterSlurmError, RequestError
+from jupyter_slurm.login import TerminalAnswerer, log_in
+from jupyter_slurm.profile_file import Setting, toml_text
+from jupyter_slurm.routes import connected
+from jupyter_slurm.wire import ClusterInfo, Description, Folder, Partition
+
+_ADDRESS = re.compile(
+    r"(?:(?P<user>[^@]+)@)?(?P<host>[^@:\[\]\s]+|\[[0-9a-fA-F:.]+\])(?::(?P<port>\d+))?"
+)
+_JOBS = ".jupyter-slurm/jobs"
+_HERE = "this machine"
+
+
+def add(args: Namespace, connect: Connect) -> int:
+    """Exit code 1 where the person did not agree: then nothing is kept."""
+    profile_file.check_new(args.name)
+    talk = Dialogue(asks=not args.yes)
+    way = _way(args, talk)
+    api = connect()
+    path = profile_file.write_profile(args.name, way)
+    kept = False
+    try:
+        found, info = _look(api, args.name, talk)
+        _tell(talk, found, info)
+        settings = {**way, **_chosen(args, talk, found, info)}
+        talk.say(f"\n{path}:\n\n{toml_text(settings)}")
+        if not talk.agreed("Keep this?"):
+            talk.say("Nothing is kept.")
+            return 1
+        profile_file.write_profile(args.name, settings)
+        kept = True
+    finally:
+        if not kept:
+            with suppress(JupyterSlurmError):  # there may be no connection
+                api.disconnect(args.name)
+            path.unlink(missing_ok=True)
+    _make_default(api, args.name, talk)
+    talk.say(f"`{args.name}` is there. To try it: jupyter slurm clusters test {args.name}")
+    return 0
+
+
+# --- the way there ----------------------------------------------------------------------------
+
+
+def _way(args: Namespace, talk: Dialogue) -> dict[str, Setting]:
+    """Host, user, port and jump hosts: what was given, else asked for."""
+    given: str | None = args.host
+    if given is None:
+        if args.yes:
+            raise RequestError("Which host?", hint=f"Give --host; `--host ''` is {_HERE}.")
+        known = ssh_hosts()
+        talk.say(
+            "Where is the cluster's login node? A name of ~/.ssh/config or [user@]host[:port]; "
+            f"nothing: {_HERE}."
+        )
+        given = talk.choice("Host", known, "", option="--host")
+    if not given:
+        return {"path": tuple(args.path)}
+    match = _ADDRESS.fullmatch(given)
+    if match is None:
+        raise RequestError(f"--host: `{given}` is not [user@]host[:port].")
+    port = args.port if args.port is not None else match["port"]
+    way: dict[str, Setting] = {
+        "host": match["host"].strip("[]"),
+        "user": args.user or match["user"] or "",
+        "jump": tuple(args.jump),
+        "path": tuple(args.path),
+    }
+    if port is not None:
+        way["port"] = int(port)
+    return way
+
+
+def _look(api: Api, name: str, talk: Dialogue) -> tuple[Description, ClusterInfo]:
+    """Logs in and looks. ConfigError: there is no Slurm."""
+    talk.say(connected(log_in(api, name, TerminalAnswerer(), secrets.token_hex(8))))
+    found = api.describe(name)
+    if found.sbatch is None:
+        raise ConfigError(
+            "Slurm's commands are not found there.",
+            hint="Is it the login node? `--path DIR` names the folder that they are in.",
+        )
+    return found, api.cluster_info(name)
+
+
+# --- what there is ----------------------------------------------------------------------------
+
+
+def _tell(talk: Dialogue, found: Description, info: ClusterInfo) -> None:
+    accounting = "with" if info.accounting else "without"
+    talk.say(f"Slurm {info.slurm_version} ({found.sbatch}), {accounting} accounting.")
+    for partition in info.partitions:
+        talk.say(f"  {_partition_text(partition)}")
+    for what, names in (("Accounts", info.accounts), ("QOS", info.qos)):
+        if names:
+            talk.say(f"{what}: {', '.join(names)}")
+    tools = [*found.runtimes, *(["environment modules"] if found.modules else [])]
+    talk.say(f"Found on the login node: {', '.join(tools) or 'no container tool'}.")
+    talk.say(f"Python there: {found.python or 'none that runs; the nodes may have one'}.")
+    for folder in found.folders:
+        talk.say(f"  {_folder_text(folder)}")
+
+
+def _partition_text(partition: Partition) -> str:
+    limit = "no time limit" if partition.limit_s is None else card.duration(partition.limit_s)
+    types = f" ({', '.join(partition.gpu_types)})" if partition.gpu_types else ""
+    gpus = f", {partition.gpus} GPUs{types}" if partition.gpus else ""
+    down = "" if partition.up else ", down"
+    star = "*" if partition.default else ""
+    return f"{partition.name}{star}: {partition.nodes} nodes, {limit}{gpus}{down}"
+
+
+def _folder_text(folder: Folder) -> str:
+    free = f", {card.memory(folder.free_mib)} free" if folder.free_mib is not None else ""
+    seen = "seen by every node" if folder.shared else "the nodes may not see it"
+    write = "" if folder.writable else ", you cannot write there"
+    return f"{folder.name} = {folder.path} ({folder.file_system}{free}; {seen}{write})"
+
+
+# --- what is proposed -------------------------------------------------------------------------
+
+
+def _chosen(
+    args: Namespace, talk: Dialogue, found: Description, info: ClusterInfo
+) -> Mapping[str, Setting]:
+    """Settings beside the way, asked one by one; ours are the defaults."""
+    runtimes = [name for name in containers.RUNTIMES if name in found.runtimes] + ["none"]
+    runtime = args.runtime or talk.choice(
+        "What runs containers", runtimes, _first(runtimes, "none"), option="--runtime"
+    )
+    containers.runtime_named(runtime)
+    roots = list(_job_roots(found.folders))
+    job_root = args.job_root or talk.choice(
+        "Where jobs live (login node and nodes must see it)",
+        roots,
+        _first(roots, f"~/{_JOBS}"),
+        option="--job-root",
+    )
+    return {
+        "runtime": runtime,
+        "job_root": job_root,
+        "defaults": {
+            key: value
+            for key, value in (
+                ("partition", _partition(args, talk, info.partitions)),
+                ("account", _account(args, talk, info.accounts)),
+            )
+            if value
+        },
+    }
+
+
+def _partition(args: Namespace, talk: Dialogue, partitions: Sequence[Partition]) -> str:
+    """Nothing where Slurm has a default of its own."""
+    if args.partition is not None or any(one.default for one in partitions):
+        return args.partition or ""
+    names = [one.name for one in partitions if one.up]
+    return talk.choice("Partition for jobs that name none", names, _first(names, ""), option="")
+
+
+def _account(args: Namespace, talk: Dialogue, accounts: Sequence[str]) -> str:
+    if args.account is not None or len(accounts) < 2:
+        return args.account or ""
+    return talk.choice(
+        "Account for jobs that name none (nothing: Slurm's default)",
+        list(accounts),
+        "",
+        option="--account",
+    )
+
+
+def _job_roots(folders: Sequence[Folder]) -> Iterator[str]:
+    """What every node sees before what it may not, the home first; ours alone, as it is 0700."""
+    writable = [folder for folder in folders if folder.writable]
+    for folder in sorted(writable, key=lambda folder: not folder.shared):
+        yield f"~/{_JOBS}" if folder.name == "$HOME" else f"{folder.path}/{_JOBS}"
+
+
+def _first(found: Sequence[str], otherwise: str) -> str:
+    return found[0] if found else otherwise
+
+
+def _make_default(api: Api, name: str, talk: Dialogue) -> None:
+    """Where another one is the default, or none can be told."""
+    known = api.clusters()
+    if len(known) < 2 or any(one.default and one.name == name for one in known):
+        return
+    default = next((one.name for one in known if one.default), None)
+    instead = f" instead of `{default}`" if default else ""
+    if default is None or talk.wanted(f"Shall jobs that name no cluster go there{instead}?"):
+        profile_file.set_default(name)

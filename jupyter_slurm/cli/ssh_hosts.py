@@ -1,0 +1,36 @@
+"""The hosts that a person has in `~/.ssh/config`, to choose from. Reads names, understands nothing
+else of it."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+
+_DEEPEST = 8
+"""Files that include files; ssh itself stops at 16 (READCONF_MAX_DEPTH in readconf.c)."""
+
+
+def ssh_hosts(file: Path | None = None) -> list[str]:
+    """Names that stand for one host each, in the order of the file; [] where there is none."""
+    return list(dict.fromkeys(_hosts(file or Path.home() / ".ssh" / "config", 0)))
+
+
+def _hosts(file: Path, depth: int) -> Iterator[str]:
+    try:
+        lines = file.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return
+    for line in lines:
+        try:
+            keyword, *words = shlex.split(line.replace("=", " ", 1), comments=True) or [""]
+        except ValueError:  # a quote is open; ssh would refuse the file
+            continue
+        if keyword.lower() == "host":
+            yield from (word for word in words if not set(word) & set("*?!"))
+        elif keyword.lower() == "include" and depth < _DEEPEST:
+            for pattern in words:
+                # Relative ones start in ~/.ssh (ssh_config(5)).
+                start = Path.home() / ".ssh" / Path(pattern).expanduser()
+                for path in sorted(Path("/").glob(str(start).lstrip("/"))):
+                    yield from _hosts(path, depth + 1)
