@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import nbformat
 import pytest
@@ -162,3 +163,50 @@ def test_what_goes_to_both_streams_keeps_its_order(kernel: Kernel) -> None:
     messages = kernel.run(SHOW_BOTH).messages
     shown = [m["content"]["text"] for m in messages if m["msg_type"] == "stream"]
     assert shown == ["a", "b", "c", "d"]
+
+
+LOGIN = """
+from jupyter_slurm.wire import QuestionKind
+from tests.far import Asked
+api.need_login(Asked(QuestionKind.SECRET, "Password:", "s3cret"))
+"""
+
+
+def asked(kernel: Kernel) -> dict[str, Any]:
+    """What the front end is to ask for."""
+    message = kernel.client.get_stdin_msg(timeout=30)
+    assert message["msg_type"] == "input_request"
+    content: dict[str, Any] = message["content"]
+    return content
+
+
+def test_a_cells_login_is_typed_masked_and_leaves_no_trace_in_its_outputs(kernel: Kernel) -> None:
+    kernel.run(LOGIN)
+    request = kernel.client.execute("%%slurm\nprint('there')", allow_stdin=True)
+    question = asked(kernel)
+    assert question == {"prompt": "alice@gateway.example.org: Password: ", "password": True}
+    kernel.client.input("s3cret")
+    reply = kernel.reply(request)
+    assert reply.content["status"] == "ok"
+    assert reply.text.endswith("there\n")
+    assert "s3cret" not in repr(reply)
+
+
+def test_interrupting_a_cells_login_declines_it(kernel: Kernel) -> None:
+    kernel.run(LOGIN)
+    request = kernel.client.execute("%slurm connect", allow_stdin=True)
+    asked(kernel)
+    kernel.manager.interrupt_kernel()
+    reply = kernel.reply(request)
+    assert reply.content["ename"] == "LoginDeclined"
+    assert len(reply.content["traceback"]) == 1
+    assert "[None]" in kernel.run("print(api.given)").text
+
+
+def test_a_front_end_without_a_person_gets_a_sentence_and_declines(kernel: Kernel) -> None:
+    kernel.run(LOGIN)
+    request = kernel.client.execute("%slurm queue", allow_stdin=False)
+    reply = kernel.reply(request)
+    assert reply.content["ename"] == "LoginNeededError"
+    assert "`jupyter slurm login`" in reply.content["evalue"]
+    assert "[None]" in kernel.run("print(api.given)").text
