@@ -172,6 +172,13 @@ class Connection:
             self._build(attempt)
         except JupyterSlurmError as exc:
             attempt.error = exc
+        except Exception as exc:  # noqa: BLE001 (whatever it is, others wait for its end)
+            attempt.error = TransportError(
+                f"The login to {self.name} failed unexpectedly.",
+                hint="This is a defect of jupyter-slurm; its authors want to know of it.",
+                detail=f"{type(exc).__name__}: {exc}",
+            )
+            attempt.error.__cause__ = exc
         except BaseException:
             attempt.error = TransportError(f"The login to {self.name} was given up.")
             raise

@@ -14,7 +14,7 @@ import paramiko
 
 from jupyter_slurm.errors import ConnectionLostError
 from jupyter_slurm.transport import refusals
-from jupyter_slurm.transport.ask import Ask, Prompt
+from jupyter_slurm.transport.ask import Ask, Prompt, nobody
 from jupyter_slurm.transport.identities import (
     CannotSignError,
     Identity,
@@ -65,6 +65,9 @@ class _Login:
         self._told_banner = 0
         self._wrong_answers = 0
         self._asked = 0
+        self._by_person = False
+        self._unasked: Prompt | None = None
+        """The first question that was left out for want of a person."""
 
     def run(self) -> bool:
         try:
@@ -76,7 +79,7 @@ class _Login:
         except ConnectionLostError as exc:
             self._note()
             raise self._report.ended(asked=self._asked > 0) from exc
-        return self._asked > 0
+        return self._by_person
 
     def _next(self) -> Outcome:
         """One step: the first method that the host takes and that we have something left for."""
@@ -91,7 +94,10 @@ class _Login:
                 if outcome is not None:
                     if outcome is Outcome.PARTIAL:
                         self._report.accepted.append(name)
+                        self._report.silent_interactive = False
                     return outcome
+        if self._unasked is not None:
+            nobody(self._unasked)
         self._note()
         raise self._report.nothing_left(self._auth.methods)
 
@@ -127,6 +133,10 @@ class _Login:
             if chosen is None or not self._auth.wants(chosen, blob):
                 self._report.refused_keys.append(name)
                 return Outcome.FAILURE
+            if key_type(blob).startswith("sk-"):  # on a security key, which has to be touched
+                if not self._may_ask(self._prompt(f"Touch the security key of {name}.")):
+                    return Outcome.FAILURE
+                self._by_person = True
             signer = sign(identity, self._hop, self._unlocked, self._passphrase)
             outcome = self._auth.publickey(chosen, blob, signer)
         except CannotSignError as exc:
@@ -136,18 +146,19 @@ class _Login:
             self._report.refused_keys.append(f"{name} ({key_type(blob)})")
         return outcome
 
-    def _passphrase(self, path: Path) -> str:
-        prompt = f"Passphrase of the key {path}:"
-        return self._ask(Prompt(QuestionKind.SECRET, self._hop.label, prompt))
+    def _passphrase(self, path: Path) -> str | None:
+        prompt = self._prompt(f"Passphrase of the key {path}:")
+        return self._ask(prompt) if self._may_ask(prompt) else None
 
     # --- questions ---
 
     def _keyboard_interactive(self) -> Outcome | None:
-        """None: the host asks nothing this way."""
-        if self._report.silent_interactive:
+        """None: the host asks nothing this way, or nobody is there to be asked."""
+        if self._report.silent_interactive or not self._may_ask(self._prompt("")):
             return None
         asked_before = self._asked
         outcome = self._auth.keyboard_interactive(self._answers)
+        self._by_person = True  # without a question too: it may have rung their phone
         if outcome is Outcome.FAILURE:
             if self._asked == asked_before:
                 self._report.silent_interactive = True
@@ -164,13 +175,19 @@ class _Login:
             *before, question = shown(text).rsplit("\n", 1)
             self._report.hear(_joined([*before, question]))
             told = [self._fresh_banner(), *said] if number == 0 else []
+            prompt = self._prompt(shown_line(question) or "Answer:")
             kind = QuestionKind.TEXT if echo else QuestionKind.SECRET
-            answers.append(self._put(kind, shown_line(question), _joined([*told, *before])))
+            instruction = _joined([*told, *before])
+            answers.append(self._put(prompt._replace(kind=kind, instruction=instruction)))
         return answers
 
     def _password(self) -> Outcome | None:
-        text = f"{self._hop.label}'s password:"
-        answer = self._put(QuestionKind.SECRET, text, self._fresh_banner())
+        """None: nobody is there to be asked."""
+        prompt = self._prompt(f"{self._hop.label}'s password:")
+        if not self._may_ask(prompt):
+            return None
+        self._by_person = True
+        answer = self._put(prompt._replace(instruction=self._fresh_banner()))
         try:
             outcome = self._auth.password(answer)
         except PasswordExpiredError as exc:
@@ -180,9 +197,18 @@ class _Login:
             self._count_wrong()
         return outcome
 
-    def _put(self, kind: QuestionKind, text: str, instruction: str) -> str:
+    def _prompt(self, text: str) -> Prompt:
+        return Prompt(QuestionKind.SECRET, self._hop.label, text)
+
+    def _may_ask(self, prompt: Prompt) -> bool:
+        """Without a person nothing is begun that would need one; what needs none is tried first."""
+        if self._ask is nobody and self._unasked is None:
+            self._unasked = prompt
+        return self._ask is not nobody
+
+    def _put(self, prompt: Prompt) -> str:
         self._asked += 1
-        return self._ask(Prompt(kind, self._hop.label, text, instruction))
+        return self._ask(prompt)
 
     def _count_wrong(self) -> None:
         self._wrong_answers += 1

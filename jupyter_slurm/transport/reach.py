@@ -6,8 +6,11 @@ that names the hop.
 
 from __future__ import annotations
 
+import contextlib
 import errno
+import os
 import selectors
+import signal
 import socket
 import subprocess
 import tempfile
@@ -136,22 +139,15 @@ def _first(addresses: list[_Address], hop: Hop) -> socket.socket:
     """The first connection that stands; the others are dropped."""
     deadline = time.monotonic() + hop.connect_timeout_s
     failure = errno.ETIMEDOUT
-    trying: set[socket.socket] = set()
     with selectors.DefaultSelector() as selector:
         try:
-            while (addresses or trying) and (left_s := deadline - time.monotonic()) > 0:
+            while (addresses or selector.get_map()) and (left_s := deadline - time.monotonic()) > 0:
                 if addresses:
-                    family, kind, protocol, _, place = addresses.pop(0)
-                    sock = socket.socket(family, kind, protocol)
-                    sock.setblocking(False)
-                    trying.add(sock)
-                    selector.register(sock, selectors.EVENT_WRITE)
-                    sock.connect_ex(place)
-                wait_s = min(left_s, _NEXT_ADDRESS_S) if addresses else left_s
-                for key, _ in selector.select(wait_s):
-                    assert isinstance(key.fileobj, socket.socket)
+                    failure = _begin(addresses.pop(0), selector) or failure
+                    left_s = min(left_s, _NEXT_ADDRESS_S) if selector.get_map() else 0
+                for key, _ in selector.select(left_s):
                     sock = key.fileobj
-                    trying.discard(sock)
+                    assert isinstance(sock, socket.socket)
                     selector.unregister(sock)
                     problem = sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
                     if not problem:
@@ -160,9 +156,26 @@ def _first(addresses: list[_Address], hop: Hop) -> socket.socket:
                     failure = problem
                     sock.close()
         finally:
-            for sock in trying:
-                sock.close()
+            for key in selector.get_map().values():
+                assert isinstance(key.fileobj, socket.socket)
+                key.fileobj.close()
     raise _unreachable(hop, failure)
+
+
+def _begin(address: _Address, selector: selectors.BaseSelector) -> int:
+    """Begins to connect, in `selector`; else the error's number."""
+    family, kind, protocol, _, place = address
+    try:
+        sock = socket.socket(family, kind, protocol)
+    except OSError as exc:  # this machine has no such family
+        return exc.errno or errno.EAFNOSUPPORT
+    sock.setblocking(False)
+    problem = sock.connect_ex(place)
+    if problem not in {0, errno.EINPROGRESS}:
+        sock.close()
+        return problem
+    selector.register(sock, selectors.EVENT_WRITE)
+    return 0
 
 
 def _unreachable(hop: Hop, failure: int) -> TransportError:
@@ -214,9 +227,15 @@ def _by_command(hop: Hop, command: str) -> Stream:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    process.terminate()
+    """With whatever it has started: it leads a group."""
+    _signal(process, signal.SIGTERM)
     try:
         process.wait(_END_TIMEOUT_S)
     except subprocess.TimeoutExpired:
-        process.kill()
+        _signal(process, signal.SIGKILL)
         process.wait()
+
+
+def _signal(process: subprocess.Popen[bytes], number: signal.Signals) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, number)
