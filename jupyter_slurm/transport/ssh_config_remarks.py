@@ -12,16 +12,14 @@ from typing import Final
 _OFF: Final = frozenset({"none", "no", "false", "internal", "any", ""})
 _ON: Final = frozenset({"yes", "true"})
 
-_MASTER: Final = (
-    "Open the connection with `ssh -M` and a ControlPath first; it is then used as it stands."
-)
+_MASTER: Final = "a connection that it has open is used"
 
 _SENTENCES: Final[Mapping[str, str]] = {
-    "pkcs11provider": f"PKCS11Provider: keys of a smart card are used by OpenSSH alone. {_MASTER}",
+    "pkcs11provider": f"PKCS11Provider: keys of a smart card are for OpenSSH; {_MASTER}.",
     "securitykeyprovider": (
-        f"SecurityKeyProvider: keys of a FIDO token are used by OpenSSH alone. {_MASTER}"
+        f"SecurityKeyProvider: keys of a FIDO token are for OpenSSH; {_MASTER}."
     ),
-    "hostbasedauthentication": f"HostbasedAuthentication is done by OpenSSH alone. {_MASTER}",
+    "hostbasedauthentication": f"HostbasedAuthentication is for OpenSSH; {_MASTER}.",
     "knownhostscommand": (
         "KnownHostsCommand is not run: host keys come from UserKnownHostsFile and"
         " GlobalKnownHostsFile."
@@ -61,7 +59,7 @@ def remarks_on(options: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
         if any(value.lower() not in _OFF for value in options.get(keyword, ()))
     ]
     if _only_gssapi(options):
-        remarks.append(f"GSSAPIAuthentication (Kerberos) is done by OpenSSH alone. {_MASTER}")
+        remarks.append(f"GSSAPIAuthentication (Kerberos) is for OpenSSH; {_MASTER}.")
     return tuple(remarks)
 
 

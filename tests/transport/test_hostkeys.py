@@ -335,8 +335,10 @@ def test_remedy_for_a_changed_key_works(keys: Keys, known: Path) -> None:
 
 def test_revoked_key_is_named(keys: Keys, known: Path) -> None:
     write(known, f"@revoked * {keys.public('new')}")
-    with pytest.raises(HostKeyError, match=f"revoked .*{known}:1.*{keys.fingerprint('new')[:20]}"):
+    with pytest.raises(HostKeyError, match="marked as revoked") as caught:
         hostkeys.check(hop_to(known, strict="no"), keys.shown("new"), Person())
+    assert f"({known}:1)" in caught.value.message
+    assert keys.fingerprint("new") in caught.value.message
 
 
 # --- unknown keys ---
