@@ -18,7 +18,7 @@ from traitlets import Bool, List, Unicode
 
 from jupyter_slurm.api import Api
 from jupyter_slurm.card import colour, duration, headline, moment, symbol
-from jupyter_slurm.errors import JupyterSlurmError
+from jupyter_slurm.errors import JupyterSlurmError, LoginNeededError
 from jupyter_slurm.magics.table import Table
 from jupyter_slurm.open_log import OpenLog
 from jupyter_slurm.wire import Job, JobState, QueueEntry
@@ -188,6 +188,10 @@ class QueueWidget(anywidget.AnyWidget):
         """False, with the reason in the trait `told`, where it did not work."""
         try:
             call()
+        except LoginNeededError as exc:  # nobody is asked from here: no cell runs
+            cluster = f" {self._cluster}" if self._cluster else ""
+            self.set_trait(told, f"{exc.message} Log in: %slurm connect{cluster}")
+            return False
         except JupyterSlurmError as exc:
             self.set_trait(told, str(exc))
             return False
@@ -205,12 +209,20 @@ def _row_of_job(job: Job, now_s: float) -> Row:
         "partition": job.partition or "",
         "state": f"{symbol(job.state)} {headline(job, now_s)}",
         "where": ", ".join(job.nodes),
-        "note": "" if job.state is JobState.COMPLETED else job.why or "",
+        "note": _note(job),
         "colour": colour(job.state),
         "live": not job.state.final,
         "held": job.state is JobState.PENDING and "Held" in (job.reason or ""),
         "ours": True,
     }
+
+
+def _note(job: Job) -> str:
+    """Why nothing newer is known comes before why it waits or how it ended."""
+    if job.problem is not None and not job.state.final:
+        log_in = f" Log in: %slurm connect {job.cluster}"
+        return job.problem.message + (log_in if job.problem.code == LoginNeededError.code else "")
+    return "" if job.state is JobState.COMPLETED else job.why or ""
 
 
 def _row_of_entry(entry: QueueEntry, now_s: float) -> Row:

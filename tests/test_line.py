@@ -28,7 +28,7 @@ def test_everything_of_ours_is_understood() -> None:
     line = (
         "--cluster c --image i --runtime none --module a/1,b --module c --in x,y --in x --out z "
         "--detach --on-interrupt cancel --env 'A=b c' --env B= --mount /d:/data:ro --fresh "
-        "--dry-run --name my.job --no-raise"
+        "--dry-run --name my.job --no-raise --push 'my code' --fetch 'a b/*.csv,c' --fetch c"
     )
     assert parse(split(line)) == Request(
         options={},
@@ -38,6 +38,8 @@ def test_everything_of_ours_is_understood() -> None:
         modules=("a/1", "b", "c"),
         names_in=("x", "y"),
         names_out=("z",),
+        push="my code",
+        fetch=("a b/*.csv", "c"),
         detach=True,
         on_interrupt="cancel",
         env={"A": "b c", "B": ""},
@@ -69,6 +71,9 @@ def test_none_of_our_options_hides_one_that_sbatch_lets_through() -> None:
         ("--on-interrupt stop", "`detach` or `cancel`"),
         ("--attach --fresh", "opposites"),
         ("--comment 'open", "quot"),
+        ("--fetch /etc/passwd", "outside of the folder"),
+        ("--fetch 'out/../../x'", "outside of the folder"),
+        ("--fetch ~/x", "outside of the folder"),
     ],
 )
 def test_a_line_that_cannot_be_names_the_word_and_the_remedy(line: str, told: str) -> None:
@@ -146,7 +151,8 @@ def test_the_fingerprint_is_the_cells_not_the_way_of_waiting() -> None:
 
     assert mark("--gpus 1 --time 30m") == mark("--time=00:30:00 --gpus=1 --detach --fresh")
     others = [mark("--gpus 2"), mark("--gpus 1", "2"), mark("--gpus 1", notebook="m")]
-    assert len({mark("--gpus 1"), *others}) == 4
+    others += [mark("--gpus 1 --push ."), mark("--gpus 1 --fetch x")]
+    assert len({mark("--gpus 1"), *others}) == 6
 
 
 @pytest.mark.parametrize("words", [["--comment", "{x}"], ["-J", "{x}"], ["-HJ", "{x}"]])

@@ -19,7 +19,8 @@ from jupyter_slurm.agent.protocol import PROTOCOL, Hello, release, version
 from jupyter_slurm.errors import AgentError
 
 _PAUSES_S = (0.0, 0.1, 1.0)
-"""Before each try of a call. All of Api may be repeated: `submit` goes by the spec's id."""
+"""Before each try of a call. All of Api may be repeated: `submit` goes by the spec's id,
+an answer by its question's, and files that are the same already are not sent again."""
 _RECOVERY_S = 30.0
 """How long a call goes on finding or starting an agent; longer than one may take to end."""
 _LOOK_S = 0.05

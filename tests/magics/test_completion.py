@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from pathlib import Path
 
 import pytest
 from IPython.core.completer import CompletionContext, provisionalcompleter
@@ -50,6 +51,8 @@ def completions(shell: Shell) -> Completions:
         ("%slurm att", ["attach"]),
         ("%slurm use ", ["fake", "other"]),
         ("%slurm use other --ima", ["--image"]),
+        ("%slurm disconnect o", ["other"]),
+        ("%slurm tun", ["tunnel", "tunnels"]),
         ("x = 1\n%slurm jo", ["jobs"]),
     ],
 )
@@ -115,3 +118,17 @@ def test_the_shells_own_completer_asks_ours(shell: Shell) -> None:
     with provisionalcompleter():
         matches = [one.text for one in shell.ip.Completer.completions(text, len(text))]
     assert matches == ["python:3.11"]
+
+
+def test_folders_are_offered_for_push_and_files_too_for_the_magic(
+    completions: Completions, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("src/deep", "spaced out", ".hidden"):
+        (tmp_path / name).mkdir(parents=True)
+    (tmp_path / "some.txt").touch()
+    assert complete(completions, "%%slurm --push s") == ["src/"]
+    assert complete(completions, "%%slurm --push=src/") == ["src/deep/"]
+    assert complete(completions, "%slurm push s") == ["some.txt", "src/"]
+    assert complete(completions, "%slurm push .") == [".hidden/"]
+    assert complete(completions, "%slurm push /no/such/") == []

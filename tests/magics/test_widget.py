@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from jupyter_slurm.widgets import QueueWidget
-from jupyter_slurm.wire import Stream
+from jupyter_slurm.wire import Problem, Stream
 from tests.magics.fake import FakeApi
 from tests.magics.shell import Shell
 
@@ -168,6 +168,15 @@ def test_an_open_log_keeps_the_end_of_a_chatty_job(widget: QueueWidget, api: Fak
 def test_a_click_that_fails_is_told_in_the_widget(widget: QueueWidget) -> None:
     click(widget, "cancel", "gone")
     assert "There is no job gone." in widget.message
+
+
+def test_a_row_says_why_nothing_newer_is_known_and_how_to_log_in(
+    widget: QueueWidget, api: FakeApi
+) -> None:
+    problem = Problem(code="login-needed", message="fake needs a login.")
+    api.change(api.jobs()[0].id, problem=problem)
+    click(widget, "hold", api.jobs()[0].id)
+    assert widget.rows[0]["note"] == "fake needs a login. Log in: %slurm connect fake"
 
 
 def test_a_message_that_is_none_of_ours_is_ignored(widget: QueueWidget, api: FakeApi) -> None:
