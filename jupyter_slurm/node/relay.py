@@ -40,7 +40,7 @@ CHUNK = 32 * 1024
 OUTBOX_MOST = 256 * 1024
 """Connections are read only while less than this waits for the near end."""
 CONNECT_S = 15.0
-SILENCE_S = 600.0
+SILENCE_S = 300.0
 
 
 class Stream(object):

@@ -11,6 +11,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path, PurePosixPath
 
 from jupyter_slurm.errors import FileAccessError, TransportError
@@ -211,11 +212,13 @@ class _Conversation(socket.socket):
 
 
 def _see_off(process: subprocess.Popen[bytes]) -> None:
-    try:
-        process.wait(_END_S)
-    except subprocess.TimeoutExpired:
-        os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
+    """SIGTERM comes first: srun ends its step then, which on the node outlives a SIGKILL of it."""
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(_END_S)
+            return
+        os.killpg(process.pid, number)
+    process.wait()
 
 
 def _place(target: Path, content: bytes | Path) -> None:

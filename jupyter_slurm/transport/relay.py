@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from contextlib import suppress
 from importlib import resources
 
 from jupyter_slurm.errors import ForwardError
@@ -111,7 +112,8 @@ class Relay:
         channel = self._converse(["/bin/sh", "-c", _PROGRAM, "sh", last, *self._beside(python)])
         try:
             channel.settimeout(_START_S)
-            channel.sendall(text)
+            with suppress(ConnectionError):  # why it has ended already, it will have said
+                channel.sendall(text)
             return Streams(channel, _after_first_word(channel, first.encode(), last.encode()))
         except BaseException:
             channel.close()
@@ -125,18 +127,26 @@ def _after_first_word(channel: socket.socket, first: bytes, last: bytes) -> byte
     """
     said = bytearray()
     deadline_s = time.monotonic() + _START_S
-    try:
-        while data := channel.recv(1 << 16):
+    # A reset is an end as well: the program has left what it was sent unread.
+    with suppress(ConnectionError):
+        while data := _received(channel, deadline_s):
             said += data
             _, found, after = said.partition(first)
             if found:
                 return bytes(after)
-            channel.settimeout(max(0.1, deadline_s - time.monotonic()))
-        words = said.partition(last)[2].decode(errors="replace").strip()
-    except OSError:
-        words = f"Nothing was heard within {_START_S:g} s."
+    words = said.partition(last)[2].decode(errors="replace").strip()
     raise ForwardError(
         "The relay could not be started inside the job.",
         hint="Does the job still run?",
         detail=words or None,
     )
+
+
+def _received(channel: socket.socket, deadline_s: float) -> bytes:
+    channel.settimeout(max(0.1, deadline_s - time.monotonic()))
+    try:
+        return channel.recv(1 << 16)
+    except TimeoutError as exc:
+        raise ForwardError(
+            f"The relay inside the job was not heard of within {_START_S:g} s."
+        ) from exc

@@ -31,7 +31,7 @@ _MOST_STREAMS = 256
 """With the window this bounds what either end keeps: 128 MiB when nobody reads at all."""
 _OPEN_S = 20.0
 """For one connection; the far end gives up sooner."""
-_ALIVE_S = 120.0
+_ALIVE_S = 60.0
 """How often the far end hears that it is still wanted, as long as a connection is open."""
 _JOIN_S = 5.0
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
+from queue import SimpleQueue
 
 import pytest
 
@@ -101,17 +102,18 @@ def test_one_direction_may_end_before_the_other(opened: Open) -> None:
 
 
 def test_end_from_the_other_side_leaves_this_one_open(opened: Open) -> None:
-    heard = []
+    heard: SimpleQueue[bytes] = SimpleQueue()
 
     def first_say_goodbye(sock: socket.socket) -> None:
         sock.sendall(b"bye")
         sock.shutdown(socket.SHUT_WR)
-        heard.append(everything(sock))
+        heard.put(everything(sock))
 
     with service(first_say_goodbye) as port, connected(opened(port)) as sock:
         assert everything(sock) == b"bye"
         sock.sendall(b"so long")
-    assert heard == [b"so long"]
+        sock.shutdown(socket.SHUT_WR)
+        assert heard.get(timeout=30) == b"so long"
 
 
 def test_target_that_refuses_breaks_the_connection_and_is_told(opened: Open) -> None:

@@ -1,0 +1,439 @@
+"""The relay's two ends, over the pipes of one process, and as a step inside a job."""
+
+from __future__ import annotations
+
+import ast
+import random
+import socket
+import struct
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from importlib import resources
+from queue import SimpleQueue
+
+import psutil
+import pytest
+
+from jupyter_slurm.errors import ForwardError
+from jupyter_slurm.slurm.srun import beside_argv
+from jupyter_slurm.transport import relay_streams
+from jupyter_slurm.transport.local import LocalTransport
+from jupyter_slurm.transport.relay import Relay
+from tests.cluster.plugin import SlurmCluster
+from tests.transport.carrier import echo, everything, sent, service, unused_port
+
+TEXT = (resources.files("jupyter_slurm") / "node" / "relay.py").read_text(encoding="utf-8")
+TWENTY_MEGABYTES = random.Random(2).randbytes(20_000_000)
+
+Connect = Callable[..., socket.socket]
+
+
+class Started:
+    """A transport's `converse`, counted."""
+
+    def __init__(self) -> None:
+        self.channels: list[socket.socket] = []
+
+    def converse(self, argv: Sequence[str]) -> socket.socket:
+        self.channels.append(LocalTransport().converse(argv))
+        return self.channels[-1]
+
+
+def here(argv: Sequence[str]) -> Sequence[str]:
+    """In place of srun: the far end runs on this machine."""
+    return argv
+
+
+@pytest.fixture
+def nothing_left() -> Iterator[None]:
+    """No thread and no process more than before."""
+    threads = set(threading.enumerate())
+    processes = set(psutil.Process().children(recursive=True))
+    yield
+    for thread in set(threading.enumerate()) - threads:
+        thread.join(10)
+        assert not thread.is_alive(), thread.name
+    assert set(psutil.Process().children(recursive=True)) <= processes
+
+
+@pytest.fixture
+def started() -> Started:
+    return Started()
+
+
+@pytest.fixture
+def relay(nothing_left: None, started: Started) -> Iterator[Relay]:
+    relay = Relay(started.converse, here, sys.executable)
+    yield relay
+    relay.close()
+
+
+def connected(relay: Relay, port: int, host: str = "127.0.0.1") -> socket.socket:
+    """TCP to a port that leads there, as a tunnel's connection is."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        ours = socket.create_connection(listener.getsockname(), 60)
+        theirs, _ = listener.accept()
+    try:
+        relay.carry(theirs, host, port)
+    except BaseException:
+        ours.close()
+        theirs.close()
+        raise
+    return ours
+
+
+def reset(sock: socket.socket) -> None:
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    sock.close()
+
+
+def test_far_end_is_python_3_6_and_imports_the_standard_library_alone() -> None:
+    for node in ast.walk(ast.parse(TEXT, feature_version=(3, 6))):
+        if isinstance(node, ast.Import):
+            assert {alias.name for alias in node.names} <= sys.stdlib_module_names
+        elif isinstance(node, ast.ImportFrom):
+            assert node.module in sys.stdlib_module_names
+
+
+def test_both_ends_mean_the_same_by_a_frame() -> None:
+    far: dict[str, object] = {}
+    exec(compile(TEXT, "relay.py", "exec"), far)
+    assert far["FRAME"].format == relay_streams._FRAME.format  # type: ignore[attr-defined]
+    assert far["WINDOW"] == relay_streams._WINDOW
+    kinds = (far[name] for name in ("OPENED", "REFUSED", "DATA", "CREDIT", "EOF", "ABORT"))
+    assert b"".join(kinds) == relay_streams._KINDS  # type: ignore[arg-type]
+    assert far["SILENCE_S"] > 2 * relay_streams._ALIVE_S  # type: ignore[operator]
+
+
+def test_twenty_megabytes_get_there_and_back(relay: Relay) -> None:
+    with service(echo) as port, connected(relay, port) as sock, sent(sock, TWENTY_MEGABYTES):
+        assert everything(sock) == TWENTY_MEGABYTES
+
+
+def test_end_from_the_far_side_leaves_the_near_one_open(relay: Relay) -> None:
+    heard: SimpleQueue[bytes] = SimpleQueue()
+
+    def first_say_goodbye(sock: socket.socket) -> None:
+        sock.sendall(b"bye")
+        sock.shutdown(socket.SHUT_WR)
+        heard.put(everything(sock))
+
+    with service(first_say_goodbye) as port, connected(relay, port) as sock:
+        assert everything(sock) == b"bye"
+        sock.sendall(b"so long")
+        sock.shutdown(socket.SHUT_WR)
+        assert heard.get(timeout=30) == b"so long"
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
+def test_port_that_refuses_is_an_error_that_says_so(relay: Relay, host: str) -> None:
+    port = unused_port()
+    with pytest.raises(ForwardError) as caught:
+        connected(relay, port, host)
+    assert caught.value.message == (
+        f"{host}:{port} cannot be reached from the job's node: Connection refused."
+    )
+
+
+def test_host_without_an_address_is_an_error_that_says_so(relay: Relay) -> None:
+    with pytest.raises(ForwardError, match=r"nowhere\.invalid:80 .*Name or service not known|Temp"):
+        connected(relay, 80, "nowhere.invalid")
+
+
+def test_who_does_not_read_holds_up_nobody_else_and_fills_no_memory(relay: Relay) -> None:
+    written = 0
+
+    def write_for_ever(sock: socket.socket) -> None:
+        nonlocal written
+        while True:
+            written += sock.send(bytes(65_536))
+
+    with (
+        service(write_for_ever) as endless,
+        service(echo) as port,
+        connected(relay, endless) as unread,
+        connected(relay, port) as sock,
+    ):
+        for number in range(100):
+            message = number.to_bytes(1000, "big")
+            sock.sendall(message)
+            assert sock.recv(1000, socket.MSG_WAITALL) == message
+        with sent(sock, TWENTY_MEGABYTES):
+            assert everything(sock) == TWENTY_MEGABYTES
+        # What the kernel's buffers and one window hold, not what could have been sent.
+        assert written < 16 << 20
+        reset(unread)
+
+
+def test_far_end_that_does_not_read_holds_up_nobody_else(relay: Relay) -> None:
+    let_go = threading.Event()
+
+    def never_read(sock: socket.socket) -> None:
+        let_go.wait(60)
+
+    with (
+        service(never_read) as deaf,
+        service(echo) as port,
+        connected(relay, deaf) as stuck,
+        connected(relay, port) as sock,
+    ):
+        stuck.setblocking(False)
+        written = 0
+        for _ in range(100):
+            with suppress(BlockingIOError):
+                while True:
+                    written += stuck.send(bytes(65_536))
+            sock.sendall(b"x")
+            assert sock.recv(1) == b"x"
+        assert written < 16 << 20
+        let_go.set()
+
+
+def test_fifty_connections_at_once_over_one_program(relay: Relay, started: Started) -> None:
+    results: list[bool] = []
+
+    def talk(number: int, port: int) -> None:
+        data = random.Random(number).randbytes(100_000)
+        with connected(relay, port) as sock, sent(sock, data):
+            results.append(everything(sock) == data)
+
+    with service(echo) as port:
+        threads = [threading.Thread(target=talk, args=(n, port)) for n in range(50)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert results == [True] * 50
+    assert len(started.channels) == 1
+
+
+def test_one_connection_too_many_is_refused(relay: Relay, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(relay_streams, "_MOST_STREAMS", 1)
+    full = pytest.raises(ForwardError, match="1 connections are open already")
+    with service(echo) as port, connected(relay, port), full:
+        connected(relay, port)
+
+
+def test_reset_here_is_a_reset_there(relay: Relay) -> None:
+    how: list[object] = []
+    ended = threading.Event()
+
+    def listen(sock: socket.socket) -> None:
+        try:
+            sock.sendall(b"x")
+            how.append(sock.recv(1))
+        except ConnectionResetError as exc:
+            how.append(exc)
+        ended.set()
+
+    with service(listen) as port:
+        sock = connected(relay, port)
+        assert sock.recv(1) == b"x"
+        reset(sock)
+        assert ended.wait(30)
+    assert isinstance(how[0], ConnectionResetError)
+
+
+def test_reset_there_is_a_reset_here(relay: Relay) -> None:
+    broken = pytest.raises(ConnectionResetError)
+    with service(reset) as port, connected(relay, port) as sock, broken:
+        sock.recv(1)
+
+
+def test_program_that_dies_breaks_its_connections_and_the_next_one_starts_another(
+    relay: Relay, started: Started
+) -> None:
+    before = set(psutil.Process().children(recursive=True))
+    with service(echo) as port:
+        with connected(relay, port) as sock:
+            for process in set(psutil.Process().children(recursive=True)) - before:
+                process.kill()
+            with pytest.raises(ConnectionResetError):
+                sock.recv(1)
+        with connected(relay, port) as sock, sent(sock, b"hello"):
+            assert everything(sock) == b"hello"
+    assert len(started.channels) == 2
+
+
+def test_closed_relay_breaks_its_connections_and_makes_no_more(relay: Relay) -> None:
+    with service(echo) as port:
+        with connected(relay, port) as sock:
+            relay.close()
+            with pytest.raises(ConnectionResetError):
+                sock.recv(1)
+        with pytest.raises(ForwardError, match="closed"):
+            connected(relay, port)
+
+
+def test_what_is_printed_before_the_far_end_is_passed_over(
+    nothing_left: None, started: Started
+) -> None:
+    def noisy(argv: Sequence[str]) -> Sequence[str]:
+        return ["/bin/sh", "-c", 'echo "Welcome to n1"; exec "$@"', "sh", *argv]
+
+    relay = Relay(started.converse, noisy, sys.executable)
+    with service(echo) as port, connected(relay, port) as sock, sent(sock, b"hello"):
+        assert everything(sock) == b"hello"
+    relay.close()
+
+
+def test_python_that_is_not_there_is_replaced_by_one_that_is(
+    nothing_left: None, started: Started
+) -> None:
+    relay = Relay(started.converse, here, "/opt/no such/python")
+    with service(echo) as port, connected(relay, port) as sock, sent(sock, b"hello"):
+        assert everything(sock) == b"hello"
+    relay.close()
+
+
+def test_program_that_cannot_start_is_an_error_with_its_own_words(
+    nothing_left: None, started: Started
+) -> None:
+    def refused(argv: Sequence[str]) -> Sequence[str]:
+        return ["/bin/sh", "-c", "echo half; echo 'srun: error: no such job' >&2; exit 1"]
+
+    relay = Relay(started.converse, refused, sys.executable)
+    with pytest.raises(ForwardError) as caught:
+        connected(relay, 1)
+    assert caught.value.message == "The relay could not be started inside the job."
+    assert caught.value.detail == "srun: error: no such job"
+    relay.close()
+
+
+def test_far_end_that_hears_nothing_for_long_ends() -> None:
+    text = TEXT.replace("SILENCE_S = 300.0", "SILENCE_S = 0.05")
+    assert text != TEXT
+    with subprocess.Popen(
+        [sys.executable, "-c", text, "hello"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as process:
+        assert process.wait(30) == 0
+        assert process.stdout is not None
+        assert process.stdout.read() == b"hello"
+
+
+# --- inside a job -----------------------------------------------------------------------------
+
+
+class InJob:
+    """A job that runs, and a relay into it."""
+
+    def __init__(self, cluster: SlurmCluster, *options: str) -> None:
+        self.cluster = cluster
+        self.id = cluster.submit("-o", "/dev/null", *options, "--wrap", "sleep 600")
+        cluster.wait_for(self.id, "RUNNING")
+        self.node = cluster.run("squeue", "-h", "-o", "%N", "-j", self.id).stdout.strip()
+        transport = LocalTransport(
+            path=[str(cluster.folder / "bin")], env={"SLURM_CONF": str(cluster.conf)}
+        )
+        self.relay = Relay(transport.converse, self.beside, "python3")
+
+    def beside(self, argv: Sequence[str]) -> Sequence[str]:
+        return beside_argv(self.id, argv, node=self.node, version=None)
+
+    def processes(self, word: str) -> list[psutil.Process]:
+        """Those that this job runs, or that run something in it, with `word` in their command."""
+        found = []
+        for process in psutil.process_iter():
+            with suppress(psutil.Error):
+                env, words = process.environ(), process.cmdline()
+                ours = self.id == env.get("SLURM_JOB_ID") or f"--jobid={self.id}" in words
+                same = env.get("SLURM_CONF") == str(self.cluster.conf)
+                if ours and same and any(word in one for one in words):
+                    found.append(process)
+        return found
+
+    def far_ends(self) -> list[psutil.Process]:
+        processes = self.processes('"relay.py"')
+        return [one for one in processes if "SLURMD_NODENAME" in one.environ()]
+
+    def gone(self) -> bool:
+        """Nothing of the relay is left, or will be in a moment."""
+        _, alive = psutil.wait_procs(self.processes('"relay.py"'), timeout=20)
+        return not alive
+
+
+@pytest.fixture
+def in_job(slurm_cluster: SlurmCluster) -> Iterator[InJob]:
+    job = InJob(slurm_cluster, "--ntasks=1", "--gres=gpu:1", "--mem=100")
+    yield job
+    job.relay.close()
+    slurm_cluster.run("scancel", job.id, check=False)
+    assert job.gone()
+
+
+def test_twenty_megabytes_through_a_job_get_there_and_back(in_job: InJob) -> None:
+    with service(echo) as port, connected(in_job.relay, port) as sock:
+        assert [one.environ()["SLURMD_NODENAME"] for one in in_job.far_ends()] == [in_job.node]
+        with sent(sock, TWENTY_MEGABYTES):
+            assert everything(sock) == TWENTY_MEGABYTES
+    in_job.relay.close()
+    assert in_job.gone()
+
+
+def test_fifty_connections_through_a_job_need_one_srun(in_job: InJob) -> None:
+    results: list[bool] = []
+
+    def talk(number: int, port: int) -> None:
+        data = random.Random(number).randbytes(100_000)
+        with connected(in_job.relay, port) as sock, sent(sock, data):
+            results.append(everything(sock) == data)
+
+    with service(echo) as port:
+        threads = [threading.Thread(target=talk, args=(n, port)) for n in range(50)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert results == [True] * 50
+    assert len(in_job.far_ends()) == 1
+
+
+def test_port_that_refuses_inside_a_job_is_an_error_that_says_so(in_job: InJob) -> None:
+    with pytest.raises(ForwardError, match="from the job's node: Connection refused"):
+        connected(in_job.relay, unused_port())
+
+
+def test_job_cancelled_during_a_download_breaks_it_and_the_next_one_says_why(
+    in_job: InJob,
+) -> None:
+    def write_for_ever(sock: socket.socket) -> None:
+        while True:
+            sock.sendall(bytes(65_536))
+
+    with service(write_for_ever) as port:
+        with connected(in_job.relay, port) as sock:
+            assert sock.recv(65_536)
+            in_job.cluster.run("scancel", in_job.id)
+            with pytest.raises(ConnectionResetError):
+                everything(sock)
+        with pytest.raises(ForwardError, match="could not be started inside the job") as caught:
+            connected(in_job.relay, port)
+    assert "srun: error:" in (caught.value.detail or "")
+    assert in_job.gone()
+
+
+def test_srun_that_is_ended_leaves_nothing_on_the_node(in_job: InJob) -> None:
+    with service(echo) as port, connected(in_job.relay, port) as sock:
+        left = in_job.far_ends()
+        for process in in_job.processes(f"--jobid={in_job.id}"):
+            if process.name() == "srun":
+                process.terminate()
+        with pytest.raises(ConnectionResetError):
+            sock.recv(1)
+        _, alive = psutil.wait_procs(left, timeout=30)
+        assert not alive
+
+
+def test_job_that_comes_to_its_end_does_not_wait_for_the_relay(
+    slurm_cluster: SlurmCluster,
+) -> None:
+    job = InJob(slurm_cluster)
+    with service(echo) as port, connected(job.relay, port):
+        for process in job.processes("sleep"):
+            process.terminate()
+        assert job.cluster.wait_for(job.id, "COMPLETED", "FAILED", limit_s=60)
+    job.relay.close()
+    assert job.gone()
