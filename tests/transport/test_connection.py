@@ -124,6 +124,49 @@ def test_a_host_that_does_not_answer(sshd: Sshd, connect: Connect) -> None:
     assert "did not answer within 0.3 s" in error.message
 
 
+def test_all_addresses_of_a_host_are_tried(
+    sshd: Sshd, connect: Connect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stream = (socket.SOCK_STREAM, 6, "")
+    with socket.socket() as deaf:
+        deaf.bind(("127.0.0.1", 0))
+        deaf.listen(0)
+        with socket.create_connection(deaf.getsockname()):  # its queue is full now
+            found = [
+                (socket.AF_INET6, *stream, ("100::1", sshd.port, 0, 0)),
+                (socket.AF_INET6, *stream, ("::1", free_port(), 0, 0)),
+                (socket.AF_INET, *stream, deaf.getsockname()),
+                (socket.AF_INET, *stream, ("127.0.0.1", sshd.port)),
+            ]
+            monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: found)
+            assert say(connect(sshd.hop())) == "there"
+
+
+def test_an_error_that_nobody_foresaw_is_told_to_all_and_ends_nothing(
+    sshd: Sshd, connect: Connect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    connection = connect(sshd.hop())
+    with monkeypatch.context() as patched:
+        patched.setattr(hops, "log_in", lambda *_: 1 // 0)
+        error = failure(connection)
+    assert "ZeroDivisionError" in str(error.detail)
+    connection.open(lambda _: "")
+    assert say(connection) == "there"
+
+
+def test_a_failure_is_not_tried_again_at_once_without_a_person(
+    make_sshd: MakeSshd, connect: Connect
+) -> None:
+    sshd = make_sshd()
+    sshd.stop()
+    connection = connect(sshd.hop())
+    first = failure(connection)
+    sshd.start()
+    assert failure(connection).message == first.message
+    connection.open(lambda _: "")
+    assert say(connection) == "there"
+
+
 def test_what_listens_there_is_no_ssh_server(sshd: Sshd, connect: Connect) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
 

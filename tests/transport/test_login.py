@@ -148,6 +148,15 @@ def test_without_a_person_an_encrypted_key_needs_a_login(
         log_in(transport, sshd.hop(identity_files=(locked,)), nobody)
 
 
+def test_without_a_person_the_keys_that_need_none_are_enough(
+    make_sshd: MakeSshd, tmp_path: Path
+) -> None:
+    sshd = make_sshd()
+    locked = make_key(tmp_path / "locked", passphrase=PASSPHRASE)
+    allow(sshd, locked, sshd.key)
+    assert logged_in(sshd, nobody, identity_files=(locked, sshd.key)) is False
+
+
 def test_a_user_certificate_logs_in_beside_its_key_or_named(
     make_sshd: MakeSshd, tmp_path: Path
 ) -> None:
@@ -342,10 +351,12 @@ def test_a_banner_is_shown_with_the_first_question_only_and_made_harmless(
 
 
 def test_without_a_person_a_question_needs_a_login(gateway: MakeGateway) -> None:
+    """Not even begun: some hosts ring people's phones when somebody tries."""
     sshd = gateway()
     with reached(sshd) as transport, pytest.raises(LoginNeededError) as caught:
         log_in(transport, sshd.hop(), nobody)
     assert sshd.hop().label in caught.value.message
+    assert "keyboard-interactive" not in sshd.log()
 
 
 # --- refusals ---
@@ -414,10 +425,17 @@ def test_a_host_that_takes_keys_only_says_which_were_tried(
     assert "authorized_keys" in str(error.hint)
 
 
-def test_what_only_openssh_can_do_is_named_with_the_way_round(make_sshd: MakeSshd) -> None:
-    sshd = make_sshd("PubkeyAuthentication no", "HostbasedAuthentication yes")
+@pytest.mark.parametrize(
+    ("option", "name"),
+    [("GSSAPIAuthentication", "gssapi-with-mic"), ("HostbasedAuthentication", "hostbased")],
+)
+def test_what_only_openssh_can_do_is_named_with_the_way_round(
+    make_sshd: MakeSshd, option: str, name: str
+) -> None:
+    sshd = make_sshd("PubkeyAuthentication no", f"{option} yes")
     error = refused(sshd, control_path="/run/master-%C")
-    assert "takes hostbased only" in error.message
+    assert name in error.message
+    assert "only, which OpenSSH itself can do" in error.message
     assert "ssh -fNM -o ControlPath=/run/master-%C" in str(error.hint)
 
 
