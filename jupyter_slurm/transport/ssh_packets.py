@@ -8,6 +8,7 @@ was written for, paramiko's own code packs and unpacks, over the same buffers.
 from __future__ import annotations
 
 import contextlib
+import inspect
 import select
 import socket
 import struct
@@ -34,8 +35,9 @@ from jupyter_slurm.transport.ssh_frames import (
     Sealer,
 )
 
-PRIVATE_PARTS = ("_trigger_rekey", "_check_keepalive", "_build_packet")
-"""What paramiko's Packetizer must have, beside its public methods, for ours to stand in for it."""
+_PRIVATE_PARTS = ("_trigger_rekey", "_check_keepalive")
+"""What the fast way uses of paramiko's Packetizer that paramiko does not promise."""
+_CIPHER_PARTS = {"block_engine", "aead"}
 
 _BUFFER_BYTES = 1 << 19
 _LONGEST_PACKET_BYTES = 1 << 18
@@ -87,7 +89,7 @@ class SharedPacketizer(Packetizer):
         self._asked = False
         self._count = self._bytes_in = self._bytes_out = 0
         self._keyed_s = time.monotonic()
-        self._expected = all(hasattr(Packetizer, name) for name in PRIVATE_PARTS)
+        self.as_expected = paramiko_is_as_expected()
         self.sinks: dict[int, Sink] = {}
         self.unsent_bytes = 0
         self.on_stuck: Callable[[], None] = lambda: None
@@ -110,7 +112,7 @@ class SharedPacketizer(Packetizer):
 
     def set_inbound_cipher(self, *args: Any, **named: Any) -> None:
         super().set_inbound_cipher(*args, **named)
-        whole = self._expected and named.get("aead")
+        whole = self.as_expected and named.get("aead")
         self._opener = GcmOpener(named["block_engine"], named["iv_in"]) if whole else None
         self._asked = False
         self._bytes_in = 0
@@ -118,7 +120,7 @@ class SharedPacketizer(Packetizer):
 
     def set_outbound_cipher(self, *args: Any, **named: Any) -> None:
         super().set_outbound_cipher(*args, **named)
-        whole = self._expected and named.get("aead")
+        whole = self.as_expected and named.get("aead")
         self._sealer = GcmSealer(named["block_engine"], named["iv_out"]) if whole else None
         self._bytes_out = 0
 
@@ -236,9 +238,10 @@ class SharedPacketizer(Packetizer):
             try:
                 n = self._link.recv_into(self._view[self._end :])
             except BlockingIOError:
-                if deadline_s is not None and time.monotonic() >= deadline_s:
+                left_ms = 1000 * (deadline_s - time.monotonic()) if deadline_s else _WAIT_MS
+                if left_ms <= 0:
                     raise TimeoutError("the server said nothing in time") from None
-                self._poll.poll(_WAIT_MS)
+                self._poll.poll(left_ms)
                 self._check_keepalive()
                 continue
             except OSError:
@@ -345,3 +348,14 @@ class SharedPacketizer(Packetizer):
         locks are left alone, whose holders are not here."""
         super().close()
         self._link.close()
+
+
+def paramiko_is_as_expected() -> bool:
+    """Whether this paramiko has what the fast way leans on."""
+    theirs = Packetizer.set_inbound_cipher, Packetizer.set_outbound_cipher
+    named = [set(inspect.signature(method).parameters) for method in theirs]
+    return (
+        all(hasattr(Packetizer, name) for name in _PRIVATE_PARTS)
+        and {*_CIPHER_PARTS, "iv_in"} <= named[0]
+        and {*_CIPHER_PARTS, "iv_out"} <= named[1]
+    )

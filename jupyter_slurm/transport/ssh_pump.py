@@ -221,6 +221,7 @@ class Carried:
             with contextlib.suppress(OSError):
                 self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
         self.sock.close()
+        self._line.direct(self.channel, None)
         self.channel.close()
 
     def _watch(self) -> None:

@@ -57,6 +57,9 @@ class Line(Protocol):
     def took(self, channel: SharedChannel, n: int) -> None:
         """`n` bytes of the channel have reached their reader."""
 
+    def direct(self, channel: SharedChannel, sink: Sink | None) -> None:
+        """From now on the channel's data goes there; None: to its buffer."""
+
     def send_batch(self, channel: SharedChannel, batch: Batch, size: int) -> None:
         """Sends the first `size` bytes, for which there is room in the channel's window."""
 
@@ -75,6 +78,8 @@ class SharedChannel(paramiko.Channel):
         self.line = line
         self.window = window
         self.sink: Sink | None = None
+        self.gone = threading.Event()
+        """The server has closed it too, or is lost: what it counted for is free again."""
 
     def __del__(self) -> None:
         # The collector may run this in a thread that holds any lock.
@@ -174,10 +179,12 @@ class SharedChannel(paramiko.Channel):
             self._put_close()
             self.transport._unlink_channel(self.chanid)  # type: ignore[union-attr]
         self.line.push()
+        self.gone.set()
         self._tell_sink()
 
     def _unlink(self) -> None:
         super()._unlink()  # type: ignore[misc]
+        self.gone.set()
         self._tell_sink()
 
     def _tell_sink(self) -> None:

@@ -38,7 +38,13 @@ from jupyter_slurm.errors import ConnectionLostError
 from jupyter_slurm.transport.ssh_frames import PIECE_BYTES, Batch
 from jupyter_slurm.transport.ssh_packets import SharedPacketizer
 from jupyter_slurm.transport.ssh_pump import Carried, Pump
-from jupyter_slurm.transport.ssh_stream import Receiving, SharedChannel, receive_into, send_all
+from jupyter_slurm.transport.ssh_stream import (
+    Receiving,
+    SharedChannel,
+    Sink,
+    receive_into,
+    send_all,
+)
 from jupyter_slurm.transport.ssh_window import FIRST_BYTES, Pace, Window
 
 _CERTIFICATE = "-cert-v01@openssh.com"
@@ -90,6 +96,7 @@ class SharedTransport(paramiko.Transport):
 
     if TYPE_CHECKING:
         _channels: Any
+        _handler_table: dict[int, Callable[[Message], None]]
         _key_info: Mapping[str, type[paramiko.PKey]]
         _preferred_keys: Sequence[str]
         _next_channel: Callable[[], int]
@@ -228,7 +235,7 @@ class SharedTransport(paramiko.Transport):
             if problem is None:
                 self._pump.post(carried.start)
             else:
-                self.packetizer.sinks.pop(carried.channel.chanid, None)
+                self.direct(carried.channel, None)
                 sock.close()
             answered(problem)
 
@@ -260,7 +267,7 @@ class SharedTransport(paramiko.Transport):
         channel._set_window(window_bytes, PIECE_BYTES)  # type: ignore[attr-defined]
         if carried is not None:
             carried.channel = channel
-            channel.sink = self.packetizer.sinks[number] = carried
+            self.direct(channel, carried)
         ask = Message().add_byte(cMSG_CHANNEL_OPEN).add_string(kind).add_int(number)
         self.put(ask.add_int(window_bytes).add_int(PIECE_BYTES).asbytes() + extra)
         self.push()
@@ -319,14 +326,20 @@ class SharedTransport(paramiko.Transport):
         """Writes what is left of a channel's stdout to a real file. How many bytes;
         ConnectionLostError, also where `stop` was set; OSError where the file cannot be written."""
         receiving = Receiving()
-        channel.sink = self.packetizer.sinks[channel.chanid] = receiving
+        self.direct(channel, receiving)
         if channel.eof_received or channel.closed:
             receiving.ended()
         try:
             return receive_into(self, channel, receiving, sink, stop or threading.Event())
         finally:
+            self.direct(channel, None)
+
+    def direct(self, channel: SharedChannel, sink: Sink | None) -> None:
+        channel.sink = sink
+        if sink is None:
             self.packetizer.sinks.pop(channel.chanid, None)
-            channel.sink = None
+        else:
+            self.packetizer.sinks[channel.chanid] = sink
 
     def send_batch(self, channel: SharedChannel, batch: Batch, size: int) -> None:
         with self._gate():

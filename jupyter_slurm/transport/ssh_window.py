@@ -9,16 +9,16 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
-FIRST_BYTES = 1 << 20
+FIRST_BYTES = 1 << 19
 _LEAST_BYTES = 1 << 17
 _MOST_BYTES = 1 << 24
-_QUEUE_S = 0.04
+_QUEUE_S = 0.03
 """The time that data of one channel may stand in the line's queues."""
 _INFLATED_S = 0.025
 _ROOM = 2.5
 """A window may be this many times what is under way in the shortest round trip, so that it doubles
 with each until the line is full."""
-_SAMPLE_S = 0.1
+_SAMPLE_S = 0.03
 _FORGET_S = 30.0
 
 
