@@ -196,8 +196,9 @@ def _unreachable(hop: Hop, failure: int) -> TransportError:
 
 
 def _place(hop: Hop) -> str:
+    host = f"[{hop.host}]" if ":" in hop.host else hop.host
     alias = f" ({hop.alias})" if hop.alias != hop.host else ""
-    return f"{hop.host}{alias}" + ("" if hop.port == 22 else f", port {hop.port},")
+    return (host if hop.port == 22 else f"{host}:{hop.port}") + alias
 
 
 # --- ProxyCommand ---

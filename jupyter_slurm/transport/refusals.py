@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
-from jupyter_slurm.errors import LoginError
+from jupyter_slurm.errors import ConnectionLostError, LoginError
 from jupyter_slurm.transport.ssh_config import Hop
 
 _LONGEST_DETAIL = 2000
@@ -99,14 +99,14 @@ class Report:
             f"Change it in a terminal: `{self._ssh()}`. Then connect again.",
         )
 
-    def ended(self, *, asked: bool) -> LoginError:
-        """The host has ended the connection."""
-        waited = (
-            "Hosts wait for an answer for a while only, often two minutes. Try again."
-            if asked
-            else "Its administrators may know why. Does `ssh` get in?"
-        )
-        return self._error(f"{self.hop.label} ended the connection during the login.", waited)
+    def ended(self, *, asked: bool) -> LoginError | ConnectionLostError:
+        """The connection has ended. Where nobody was asked and nothing was said it was no refusal,
+        but something on the way."""
+        sentence = f"{self.hop.label} ended the connection during the login."
+        if asked or self._heard:
+            remedy = "Hosts wait for an answer for a while only, often two minutes. Try again."
+            return self._error(sentence, remedy)
+        return ConnectionLostError(sentence, detail=self.greeting or None)
 
     def master_hint(self) -> str:
         """How OpenSSH logs in and lends its connection."""

@@ -105,7 +105,7 @@ def test_a_port_where_nothing_listens(sshd: Sshd, connect: Connect) -> None:
     port = free_port()
     error = failure(connect(sshd.hop(port=port), hint="Is the VPN on?"))
     assert "refuses connections" in error.message
-    assert f"127.0.0.1 ({sshd.alias}), port {port}" in error.message
+    assert f"127.0.0.1:{port} ({sshd.alias})" in error.message
     assert str(error.hint).startswith("Is the VPN on?")
 
 
