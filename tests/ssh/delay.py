@@ -24,8 +24,10 @@ _LINE_BYTES = 64 * 2**20
 """How much may be under way where the line's rate sets no limit."""
 _QUEUE_S = 0.025
 """How long the queue of a line of a certain rate may become, in the time it takes to drain."""
-_AT_ONCE_BYTES = 16 * 1024
+_AT_ONCE_BYTES = 8 * 1024
 """A slow line hands bytes over in pieces this long."""
+_SLOW_BUFFER_BYTES = 64 * 1024
+"""What the kernel takes in for a slow line: there, too much of it would be a queue of its own."""
 
 
 class Line:
@@ -154,10 +156,15 @@ class Proxy:
 
     def _accept(self) -> None:
         near, _ = self._listener.accept()
+        far = socket.socket()
+        slow = self._lines[0].bytes_per_s is not None
+        for sock in (near, far) if slow else ():
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _SLOW_BUFFER_BYTES)
         try:
-            far = socket.create_connection(self._target)
+            far.connect(self._target)
         except OSError:
             near.close()
+            far.close()
             return
         for sock in (near, far):
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

@@ -20,16 +20,9 @@ def test_its_profile_leads_over_ssh_to_the_same_slurm(
     assert (profile.host, profile.port) == ("127.0.0.1", ssh_slurm.sshd.port)
     assert profile.poll_s == 0.5
     words = [f"{name}={text}" for name, text in profile.env.items()]
+    sinfo = [f"{profile.path[0]}/sinfo", "-h"]
     done = subprocess.run(
-        [
-            "ssh",
-            "-F",
-            ssh_slurm.sshd.config,
-            profile.host,
-            *words,
-            f"{profile.path[0]}/sinfo",
-            "-h",
-        ],
+        ["ssh", "-F", ssh_slurm.sshd.config, ssh_slurm.sshd.host, *words, *sinfo],
         capture_output=True,
         text=True,
         timeout=60,

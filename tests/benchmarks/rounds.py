@@ -1,0 +1,23 @@
+"""Who are compared take turns, so that what else the machine does meets them alike."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+
+
+def alternating(ways: Mapping[str, Callable[[], float]], rounds: int) -> dict[str, list[float]]:
+    """What each way gave in each round, after one that does not count."""
+    for once in ways.values():
+        once()
+    taken: dict[str, list[float]] = {name: [] for name in ways}
+    for _ in range(rounds):
+        for name, way in ways.items():
+            taken[name].append(way())
+    return taken
+
+
+def seconds(call: Callable[[], object]) -> float:
+    began_s = time.perf_counter()
+    call()
+    return time.perf_counter() - began_s

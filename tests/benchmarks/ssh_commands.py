@@ -1,0 +1,115 @@
+"""A command on an open connection, and a submission, against `ssh` by a master."""
+
+from __future__ import annotations
+
+import itertools
+import secrets
+import shlex
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from statistics import median
+
+from jupyter_slurm.jobs.layout import JobDir
+from jupyter_slurm.jobs.prepare import Site, prepare
+from jupyter_slurm.profiles import ClusterProfile
+from jupyter_slurm.transport.ssh import SshTransport
+from jupyter_slurm.wire import JobSpec
+from tests.benchmarks.rounds import alternating, seconds
+from tests.benchmarks.ssh_ground import Ground, Way
+from tests.benchmarks.table import Row
+
+_MOST_OF_A_COMMAND = {"near": 0.2, "far": 0.5, "jumped": 0.2}
+_NUMBERS = itertools.count()
+
+
+@dataclass(frozen=True)
+class Slurm:
+    """An sbatch: the folder it is in, and the environment that it needs."""
+
+    name: str
+    bin: Path
+    env: Mapping[str, str]
+
+
+def stand_in(folder: Path) -> Slurm:
+    """An sbatch that takes no time, so that only the way there counts."""
+    program = folder / "stand-in" / "sbatch"
+    program.parent.mkdir()
+    program.write_text("#!/bin/sh\necho 1\n")
+    program.chmod(0o755)
+    return Slurm("an sbatch that takes no time", program.parent, {})
+
+
+def commands(ground: Ground, way: Way, rounds: int) -> list[Row]:
+    master = [*ground.master(way.alias), "true"]
+    with ground.connection(way.alias) as connection:
+        transport = SshTransport(connection)
+
+        def ours() -> None:
+            assert transport.run(["true"]).returncode == 0
+
+        taken = alternating(
+            {
+                "ours": lambda: seconds(ours),
+                "theirs": lambda: seconds(lambda: subprocess.run(master, check=True)),
+            },
+            rounds,
+        )
+    mine, theirs = (median(taken[name]) * 1000 for name in ("ours", "theirs"))
+    most = _MOST_OF_A_COMMAND[way.alias]
+    return [Row("a command on an open connection", mine, "ssh -S master", theirs, most, "ms")]
+
+
+def submissions(ground: Ground, way: Way, slurm: Slurm, rounds: int) -> list[Row]:
+    with ground.connection(way.alias) as connection:
+        transport = SshTransport(connection, [str(slurm.bin)], slurm.env)
+
+        def ours() -> float:
+            folder = _job_dir(ground)
+            files, argv = _job(folder)
+
+            def submit() -> None:
+                done = transport.deliver(PurePosixPath(folder), files, argv)
+                assert done.returncode == 0, done.stderr
+
+            return seconds(submit)
+
+        taken = alternating({"ours": ours, "theirs": lambda: _by_hand(ground, way, slurm)}, rounds)
+    mine, theirs = (median(taken[name]) * 1000 for name in ("ours", "theirs"))
+    what = f"submit a cell to {slurm.name}"
+    return [Row(what, mine, "tar, untar, sbatch by ssh -S master", theirs, 1.0, "ms")]
+
+
+def _by_hand(ground: Ground, way: Way, slurm: Slurm) -> float:
+    """What somebody would write in a shell; the files lie ready."""
+    folder = _job_dir(ground)
+    files, argv = _job(folder)
+    local = folder.with_name(f"{folder.name}-local")
+    for name, content in files.items():
+        assert isinstance(content, bytes)
+        (local / name).parent.mkdir(parents=True, exist_ok=True)
+        (local / name).write_bytes(content)
+    words = [f"{name}={text}" for name, text in slurm.env.items()]
+    submit = shlex.join(["env", *words, str(slurm.bin / "sbatch"), *argv[1:]])
+    place = shlex.quote(str(folder))
+    there = f"mkdir -p {place} && cd {place} && tar xf - && {submit}"
+    tar = shlex.join(["tar", "-C", str(local), "-cf", "-", "."])
+    ssh = shlex.join([*ground.master(way.alias), there])
+    return seconds(
+        lambda: subprocess.run(["sh", "-c", f"{tar} | {ssh}"], check=True, capture_output=True)
+    )
+
+
+def _job_dir(ground: Ground) -> Path:
+    return ground.folder / "jobs" / str(next(_NUMBERS))
+
+
+def _job(folder: Path) -> tuple[Mapping[str, bytes | Path], Sequence[str]]:
+    """A trivial cell's; held, so that a real Slurm only takes it in."""
+    spec = JobSpec(id=secrets.token_hex(4), name="cell", code="1 + 1", options={"hold": ""})
+    profile = ClusterProfile(name="bench")
+    job_dir = JobDir(PurePosixPath(folder))
+    made = prepare(spec, profile, job_dir, Site(home=str(folder.parent)), secrets.token_bytes(32))
+    return made.files, made.sbatch

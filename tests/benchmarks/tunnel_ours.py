@@ -1,0 +1,25 @@
+"""A process with one tunnel, as the agent has it: `tunnel_ours.py ALIAS PORT` prints its port."""
+
+from __future__ import annotations
+
+import sys
+import threading
+
+from jupyter_slurm.transport.connection import Connection
+from jupyter_slurm.transport.forward import Forward, hand_over
+from jupyter_slurm.transport.ssh import SshTransport
+from jupyter_slurm.transport.ssh_config import route
+
+
+def main() -> None:
+    alias, port = sys.argv[1], int(sys.argv[2])
+    connection = Connection(route(alias), name=alias)
+    transport = SshTransport(connection)
+    connection.open()
+    forward = Forward(lambda sock: hand_over(transport.carry, sock, "127.0.0.1", port))
+    print(forward.local_port, flush=True)
+    threading.Event().wait()
+
+
+if __name__ == "__main__":
+    main()
