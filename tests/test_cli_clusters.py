@@ -46,7 +46,7 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("JUPYTER_CONFIG_DIR", str(tmp_path / "config"))
     monkeypatch.setenv("JUPYTER_CONFIG_PATH", str(tmp_path / "none"))
-    for name in ("JUPYTER_SLURM_CLUSTER", "SLURM_CONF"):
+    for name in ("JUPYTER_SLURM_CLUSTER", "JUPYTER_SLURM_SSH_CONFIG", "SLURM_CONF"):
         monkeypatch.delenv(name, raising=False)
     return tmp_path / "config" / "jupyter-slurm" / "clusters.d"
 
@@ -186,6 +186,7 @@ def test_jobs_live_where_every_node_sees_them(run: Run) -> None:
         (("arandu", "--host", "a b", "--yes"), "[user@]host[:port]"),
         (("../x", "--host", "h", "--yes"), "cannot be a cluster's name"),
         (("arandu", "--host", "h", "--runtime", "dokcer", "--yes"), "dokcer"),
+        (("arandu", "--host", "h", "--env", "x", "--yes"), "NAME=VALUE"),
         (("arandu",), "nobody to ask"),
     ],
 )
@@ -232,6 +233,7 @@ def test_hosts_of_the_ssh_configuration_are_read_as_ssh_does(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("JUPYTER_SLURM_SSH_CONFIG", raising=False)
     folder = tmp_path / ".ssh"
     (folder / "more").mkdir(parents=True)
     (folder / "config").write_text(
@@ -242,4 +244,7 @@ def test_hosts_of_the_ssh_configuration_are_read_as_ssh_does(
     (folder / "more" / "2").write_text("Host m2\n")
     (folder / "other").write_text("Host o\n")
     assert ssh_hosts() == ["a", "b c", "m1", "m2", "o", "d"]
-    assert ssh_hosts(tmp_path / "none") == []
+    monkeypatch.setenv("JUPYTER_SLURM_SSH_CONFIG", str(folder / "other"))
+    assert ssh_hosts() == ["o"]
+    (folder / "other").unlink()
+    assert ssh_hosts() == []

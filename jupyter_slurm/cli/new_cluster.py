@@ -73,8 +73,9 @@ def _way(args: Namespace, talk: Dialogue) -> dict[str, Setting]:
             f"nothing: {_HERE}."
         )
         given = talk.choice("Host", known, "", option="--host")
+    commands: dict[str, Setting] = {"path": tuple(args.path), "env": _environment(args.env)}
     if not given:
-        return {"path": tuple(args.path)}
+        return commands
     match = _ADDRESS.fullmatch(given)
     if match is None:
         raise RequestError(f"--host: `{given}` is not [user@]host[:port].")
@@ -83,11 +84,18 @@ def _way(args: Namespace, talk: Dialogue) -> dict[str, Setting]:
         "host": match["host"].strip("[]"),
         "user": args.user or match["user"] or "",
         "jump": tuple(args.jump),
-        "path": tuple(args.path),
+        **commands,
     }
     if port is not None:
         way["port"] = int(port)
     return way
+
+
+def _environment(pairs: Sequence[str]) -> dict[str, str]:
+    for pair in pairs:
+        if not re.match(r"[A-Za-z_][A-Za-z0-9_]*=", pair):
+            raise RequestError(f"--env: `{pair}` is not NAME=VALUE.")
+    return dict(pair.split("=", 1) for pair in pairs)
 
 
 def _look(api: Api, name: str, talk: Dialogue) -> tuple[Description, ClusterInfo]:

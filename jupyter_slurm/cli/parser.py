@@ -113,6 +113,7 @@ def _cluster_commands(commands: _Commands) -> None:
     for option, metavar, about in (
         ("--jump", "HOST", "a host to pass through, [user@]host[:port]; outermost first"),
         ("--path", "DIR", "where Slurm's commands are, if not on PATH"),
+        ("--env", "NAME=VALUE", "for Slurm's commands, e.g. SLURM_CONF"),
     ):
         add.add_argument(option, action="append", default=[], metavar=metavar, help=about)
     add.add_argument("--runtime", metavar="NAME", help="the container tool")

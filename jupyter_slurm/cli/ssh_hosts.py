@@ -3,6 +3,7 @@ else of it."""
 
 from __future__ import annotations
 
+import os
 import shlex
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,9 +12,11 @@ _DEEPEST = 8
 """Files that include files; ssh itself stops at 16 (READCONF_MAX_DEPTH in readconf.c)."""
 
 
-def ssh_hosts(file: Path | None = None) -> list[str]:
+def ssh_hosts() -> list[str]:
     """Names that stand for one host each, in the order of the file; [] where there is none."""
-    return list(dict.fromkeys(_hosts(file or Path.home() / ".ssh" / "config", 0)))
+    # Where connections look too: transport/ssh_config.py.
+    file = os.environ.get("JUPYTER_SLURM_SSH_CONFIG") or Path.home() / ".ssh" / "config"
+    return list(dict.fromkeys(_hosts(Path(file), 0)))
 
 
 def _hosts(file: Path, depth: int) -> Iterator[str]:
