@@ -27,7 +27,9 @@ _BUFFERS_A_CALL = 512
 _SOCKET_BYTES = 1 << 20
 
 
-class PumpLine(Line, Protocol):
+class PumpLine(Protocol):
+    """What the thread needs of its connection."""
+
     def congested(self) -> bool:
         """Whether nothing more can be sent just now; the pump's `resume` is called after that."""
 
@@ -36,6 +38,10 @@ class PumpLine(Line, Protocol):
 
     def lost(self, why: BaseException) -> None:
         """The connection is of no use any more."""
+
+
+class CarryingLine(Line, PumpLine, Protocol):
+    """What a carried socket needs of its connection."""
 
 
 class Pump:
@@ -134,7 +140,7 @@ class Pump:
 class Carried:
     """One local socket and its channel."""
 
-    def __init__(self, line: PumpLine, pump: Pump, sock: socket.socket) -> None:
+    def __init__(self, line: CarryingLine, pump: Pump, sock: socket.socket) -> None:
         self.sock = sock
         self.channel: SharedChannel
         self._line = line

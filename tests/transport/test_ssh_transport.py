@@ -48,6 +48,14 @@ def until(true: Callable[[], bool]) -> None:
         time.sleep(0.005)
 
 
+def has_free_session(transport: SharedTransport) -> bool:
+    try:
+        transport.open_stream(timeout_s=PATIENCE_S).close()
+    except paramiko.ChannelException:
+        return False
+    return True
+
+
 def connection_threads() -> set[threading.Thread]:
     return {
         one
@@ -152,14 +160,7 @@ def test_a_channel_that_is_dropped_unclosed_is_closed_at_the_server(make_sshd: M
         del channel
         gc.collect()
 
-        def free() -> bool:
-            try:
-                transport.open_stream(timeout_s=PATIENCE_S).close()
-            except paramiko.ChannelException:
-                return False
-            return True
-
-        until(free)
+        until(lambda: has_free_session(transport))
 
 
 def test_a_channel_that_nobody_waits_for_any_more_is_closed(
@@ -173,7 +174,7 @@ def test_a_channel_that_nobody_waits_for_any_more_is_closed(
             transport.open_stream(timeout_s=0.05)
         line.thaw()
         assert transport.ping(PATIENCE_S) is not None  # behind the answer
-        transport.open_stream(timeout_s=PATIENCE_S).close()
+        until(lambda: has_free_session(transport))
         until(lambda: len(transport._channels) == 0)
 
 
