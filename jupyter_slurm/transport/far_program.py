@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+import signal
 import socket
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -76,9 +77,9 @@ def receive(
     return completed(Answer(status.decode().strip(), b"", stderr), argv[0])
 
 
-def converse(shell: FarShell, argv: Sequence[str], kill: Callable[[], None]) -> socket.socket:
-    """A socket whose other end are the program's standard input and output. `kill` is called when
-    it does not end after its input. ShellGoneError."""
+def converse(shell: FarShell, argv: Sequence[str], kill: Callable[[int], None]) -> socket.socket:
+    """A socket whose other end are the program's standard input and output. `kill` is called with
+    signals for what does not end after its input. ShellGoneError."""
     near, far = socket.socketpair()
     try:
         shell.send(b'( exec %b ) 2>/dev/null 4>&-; eval "$_x"; exit\n' % words(argv))
@@ -107,7 +108,7 @@ def _out(shell: FarShell, far: socket.socket) -> None:
 
 
 def _in(
-    shell: FarShell, far: socket.socket, output: threading.Thread, kill: Callable[[], None]
+    shell: FarShell, far: socket.socket, output: threading.Thread, kill: Callable[[int], None]
 ) -> None:
     """What the program is told; when that ends, it has some seconds."""
     channel = cast("SharedChannel", shell.channel)
@@ -115,9 +116,11 @@ def _in(
     with contextlib.suppress(*_GONE):
         transport.send_all(channel, _received(far))
         channel.shutdown_write()
-    output.join(_END_S)
-    if output.is_alive():
-        kill()
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        output.join(_END_S)
+        if not output.is_alive():
+            break
+        kill(number)
     shell.close()
     output.join()
     far.close()

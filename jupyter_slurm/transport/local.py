@@ -10,12 +10,13 @@ import socket
 import subprocess
 import threading
 import time
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path, PurePosixPath
+from typing import BinaryIO
 
-from jupyter_slurm.errors import FileAccessError, TransportError
-from jupyter_slurm.transport import Completed, Span, TimedOutError
+from jupyter_slurm.errors import FileAccessError, ForwardError, TransportError
+from jupyter_slurm.transport import Completed, Span, TimedOutError, local_program
+from jupyter_slurm.transport.splice import splice
 
 _TICKS_PER_QUIET_TIME = 25
 """A file is looked at 25 times in the time that has passed since something last happened: what
@@ -23,8 +24,7 @@ happens is seen after at most 4 % of the time that one had to wait for it anyway
 _SHORTEST_TICK_S = 0.001
 _LONGEST_TICK_S = 0.25
 
-_END_S = 5.0
-"""What a program whose input has ended is given to end by itself."""
+_CONNECT_S = 30.0
 
 _KEPT = ("HOME", "USER", "LOGNAME", "SHELL", "TMPDIR", "KRB5CCNAME", "SSH_AUTH_SOCK", "TZ")
 """What programs there need of our environment. Slurm's own variables, tokens and passwords must
@@ -129,11 +129,45 @@ class LocalTransport:
         except OSError:
             return []
 
+    def send(
+        self,
+        argv: Sequence[str],
+        source: Iterable[bytes | memoryview] | BinaryIO,
+        *,
+        stop: threading.Event | None = None,
+    ) -> Completed:
+        pipe = subprocess.PIPE
+        process = self._start(argv, None, None, stdin=pipe, stdout=pipe, stderr=pipe)
+        return local_program.feed(process, source, stop)
+
+    def receive(
+        self, argv: Sequence[str], sink: BinaryIO, *, stop: threading.Event | None = None
+    ) -> Completed:
+        sink.flush()
+        none, pipe = subprocess.DEVNULL, subprocess.PIPE
+        process = self._start(argv, None, None, stdin=none, stdout=sink.fileno(), stderr=pipe)
+        completed = local_program.awaited(process, stop)
+        sink.seek(os.lseek(sink.fileno(), 0, os.SEEK_CUR))  # the program has moved on from there
+        return completed
+
+    def carry(self, sock: socket.socket, host: str, port: int) -> None:
+        try:
+            there = socket.create_connection((host, port), _CONNECT_S)
+        except OSError as exc:
+            sock.close()
+            words = exc.strerror or str(exc)
+            raise ForwardError(
+                f"{host}:{port} cannot be reached from this machine: {words}."
+            ) from exc
+        there.settimeout(None)
+        there.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        splice(sock, there)
+
     def converse(self, argv: Sequence[str]) -> socket.socket:
         near, far = socket.socketpair()
         with near, far:
             process = self._start(argv, None, None, stdin=far.fileno(), stdout=far.fileno())
-            return _Conversation(process, near)
+            return local_program.Conversation(process, near)
 
     def remove_tree(self, folder: PurePosixPath) -> None:
         shutil.rmtree(folder, ignore_errors=True)
@@ -194,31 +228,6 @@ class LocalTransport:
             ) from exc
         except OSError as exc:
             raise TransportError(f"`{argv[0]}` cannot be run: {exc.strerror or exc}.") from exc
-
-
-class _Conversation(socket.socket):
-    """One end of a program's standard streams; when it is closed, the program ends."""
-
-    def __init__(self, process: subprocess.Popen[bytes], near: socket.socket) -> None:
-        super().__init__(fileno=near.detach())
-        self._process: subprocess.Popen[bytes] | None = process
-
-    def close(self) -> None:
-        super().close()
-        process, self._process = self._process, None
-        if process is not None:
-            name = f"end of {process.pid}"
-            threading.Thread(target=_see_off, args=[process], name=name, daemon=True).start()
-
-
-def _see_off(process: subprocess.Popen[bytes]) -> None:
-    """SIGTERM comes first: srun ends its step then, which on the node outlives a SIGKILL of it."""
-    for number in (signal.SIGTERM, signal.SIGKILL):
-        with suppress(subprocess.TimeoutExpired):
-            process.wait(_END_S)
-            return
-        os.killpg(process.pid, number)
-    process.wait()
 
 
 def _place(target: Path, content: bytes | Path) -> None:

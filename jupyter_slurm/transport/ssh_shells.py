@@ -1,0 +1,192 @@
+"""Shells on the cluster's machine: opened with the right environment, lent out, replaced when lost.
+
+Decides who gets one of the few sessions that sshd allows, what is repeated after a loss and what is
+not. What is done with a shell is in `ssh.py`, `helper.py`, `follow.py`, `far_program.py`.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import NamedTuple, TypeVar
+
+from jupyter_slurm.errors import ConnectionLostError, TransportError
+from jupyter_slurm.transport import TimedOutError
+from jupyter_slurm.transport.connection import Connection
+from jupyter_slurm.transport.far_shell import Answer, FarShell, ShellGoneError
+from jupyter_slurm.transport.helper import DEFINITIONS, Helper, Helpers
+from jupyter_slurm.transport.shell_words import exports, quote, raw
+
+_FILES_S = 60.0
+"""For what only looks at files."""
+_OPEN_S = 60.0
+"""The login shell's files may load modules from a slow file system."""
+_EXTRA_S = 5.0
+"""What is only better with a session of its own waits so long for one."""
+_SESSIONS_FOR_FOLLOW = 3
+"""One for commands and one for transfers come first."""
+
+_PROBE = """
+PATH=$_p$PATH
+command -v timeout >/dev/null 2>&1 && _t='timeout 20' || _t=
+command -v sbatch >/dev/null 2>&1 || for _s in sh "$SHELL"; do
+  _a=$($_t "$_s" -lc "printf '%s' '$_k'\\"\\$PATH\\"" </dev/null 2>/dev/null)
+  _b=$PATH
+  PATH=$_p${_a##*"$_k"}
+  command -v sbatch >/dev/null 2>&1 && break
+  PATH=$_b
+done
+printf '%s\\0' "$(id -un 2>/dev/null || printf %s "$LOGNAME")" "$HOME" "$PATH"
+"""
+"""`$_p` is what the profile puts in front of PATH. Where only a login's PATH leads to Slurm, that
+one is taken."""
+
+_T = TypeVar("_T")
+
+
+class Facts(NamedTuple):
+    """What is asked once of the machine over there."""
+
+    user: str
+    home: str
+    path: bytes
+
+
+class Shells:
+    """`path` is put in front of PATH; `env` is added to what every program gets."""
+
+    def __init__(
+        self, connection: Connection, path: Sequence[str], env: Mapping[str, str] | None
+    ) -> None:
+        self._connection = connection
+        self._path = raw("".join(f"{folder}:" for folder in path))
+        self._env = exports(env)
+        self._facts: Facts | None = None
+        self._helpers = Helpers(self.shell, self._most_helpers)
+
+    def facts(self) -> Facts:
+        if self._facts is None:
+            with self._helpers.lent():
+                pass
+        assert self._facts is not None  # every helper that was opened has told them
+        return self._facts
+
+    def once(self, work: Callable[[Helper], _T]) -> _T:
+        """`work` with a helper; again only where nothing of it had been begun."""
+        try:
+            return self._lent(work)
+        except ShellGoneError as exc:
+            if exc.begun:
+                raise self.lost() from exc
+        return self._again(work)
+
+    def twice(self, *scripts: bytes, timeout_s: float = _FILES_S) -> list[Answer]:
+        """The answers to scripts that may be run again where they were interrupted."""
+
+        def work(helper: Helper) -> list[Answer]:
+            return helper.ask(*scripts, timeout_s=timeout_s)
+
+        try:
+            try:
+                return self._lent(work)
+            except ShellGoneError:
+                return self._again(work)
+        except TimedOutError as exc:
+            raise TransportError(
+                f"{self._connection.hops[-1].label} did not look at its files within "
+                f"{timeout_s:g} s.",
+                hint="A file system there may hang.",
+            ) from exc
+
+    def _again(self, work: Callable[[Helper], _T]) -> _T:
+        try:
+            return self._lent(work)
+        except ShellGoneError as exc:
+            raise self.lost() from exc
+
+    def _lent(self, work: Callable[[Helper], _T]) -> _T:
+        with self._helpers.lent() as helper:
+            return work(helper)
+
+    def lost(self) -> ConnectionLostError:
+        problem = self._connection.problem
+        return ConnectionLostError(
+            f"The connection to {self._connection.name} broke before there was an answer.",
+            detail=problem.message if problem else None,
+        )
+
+    # --- shells ---
+
+    def shell(self) -> FarShell:
+        """To be closed by whoever asked for it. TransportError: there is none to be had."""
+        return self._shell(_OPEN_S)
+
+    @contextmanager
+    def shell_of_its_own(self, stop: threading.Event | None) -> Iterator[FarShell]:
+        """For a single program; where the host allows but one session, the helpers make room.
+
+        What breaks it is a ConnectionLostError, and so is `stop`.
+        """
+        with ExitStack() as stack:
+            shell = self._shell_beside(1)
+            if shell is None:
+                stack.enter_context(self._helpers.set_aside())
+                shell = self.shell()
+            stack.callback(shell.close)
+            try:
+                yield shell
+            except ShellGoneError as exc:
+                if stop is not None and stop.is_set():
+                    raise ConnectionLostError("The transfer was stopped.") from exc
+                raise self.lost() from exc
+
+    def shell_to_follow(self) -> FarShell | None:
+        """None: the host allows too few sessions for one that only looks at files."""
+        return self._shell_beside(_SESSIONS_FOR_FOLLOW - 1)
+
+    def _shell_beside(self, others: int) -> FarShell | None:
+        """None: the host allows no more sessions than `others`, as has perhaps just turned out."""
+        if self._connection.sessions_limit <= others:
+            return None
+        try:
+            return self._shell(_EXTRA_S if self._helpers.any_open() else _OPEN_S)
+        except TransportError:
+            if self._connection.sessions_limit <= others:
+                return None
+            raise
+
+    def _most_helpers(self) -> int:
+        return 1 if self._connection.sessions_limit <= _SESSIONS_FOR_FOLLOW else 2
+
+    def _shell(self, timeout_s: float) -> FarShell:
+        """One with the environment that programs get, after a reconnect where that is needed."""
+        try:
+            return self._started(timeout_s)
+        except ConnectionLostError:
+            pass  # of a connection that nobody had yet found dead
+        try:
+            return self._started(timeout_s)
+        except ConnectionLostError as exc:
+            # Nothing was begun.
+            raise TransportError(exc.message, hint=exc.hint, detail=exc.detail) from exc
+
+    def _started(self, timeout_s: float) -> FarShell:
+        facts = self._facts
+        if facts is None:
+            setting = b"_p=%b\n%b" % (quote(self._path), _PROBE.encode())
+        else:
+            setting = b"PATH=%b\n" % quote(facts.path)
+        setting += b"export PATH\n" + self._env + DEFINITIONS.encode() + b"\n_m 0"
+        shell = FarShell(self._connection, setting, timeout_s=timeout_s)
+        if facts is None:
+            user, home, path, _ = shell.told.split(b"\0")
+            self._facts = Facts(_text(user), _text(home), path)
+        return shell
+
+    def close(self) -> None:
+        self._helpers.close()
+
+
+def _text(data: bytes) -> str:
+    return data.decode(errors="surrogateescape")
