@@ -41,7 +41,7 @@ def known_algorithms(hop: Hop) -> tuple[str, ...]:
 
     Without this a host with several keys would show one that is not in the file.
     """
-    entries = _lines_that_count(hop)
+    entries = _Known.of(hop).that_count()
     types = {entry.key_type for entry in entries if not entry.marker}
     plain = [a for kind, names in _ALGORITHMS.items() if kind in types for a in names]
     certified = [a + host_certificate.SUFFIX for names in _ALGORITHMS.values() for a in names]
@@ -57,11 +57,11 @@ def check(hop: Hop, key: paramiko.PKey, ask: Ask) -> None:
     wants only known ones. What `ask` raises goes through.
     """
     shown = _Shown.of(key)
-    for name in _names(hop):
-        _refuse_revoked(hop, shown, _lines_for(hop, name))
-    if _is_trusted(hop, shown, _lines_that_count(hop)):
+    known = _Known.of(hop)
+    _refuse_revoked(hop, shown, known.named + known.without_port)
+    if _is_trusted(hop, shown, known.that_count()):
         return
-    others = [entry for entry in _lines_for(hop, _names(hop)[0]) if not entry.marker]
+    others = [entry for entry in known.named if not entry.marker]
     # All keys in the file were offered first. One that could have been used and was not is gone.
     gone = [entry for entry in others if entry.key_type in _ALGORITHMS]
     if gone:
@@ -99,18 +99,27 @@ def _names(hop: Hop) -> tuple[str, ...]:
     return (hop.host,) if hop.port == 22 else (f"[{hop.host}]:{hop.port}", hop.host)
 
 
-def _lines_that_count(hop: Hop) -> list[Entry]:
-    """As in OpenSSH, what is known of a host without the port holds for its other ports as long as
-    no key is known with the port."""
-    name, *without_port = _names(hop)
-    lines = _lines_for(hop, name)
-    if any(not entry.marker for entry in lines):
-        return lines
-    return lines + [entry for other in without_port for entry in _lines_for(hop, other)]
+class _Known(NamedTuple):
+    """The lines that are about a hop."""
 
+    named: list[Entry]
+    without_port: list[Entry]
 
-def _lines_for(hop: Hop, name: str) -> list[Entry]:
-    return [entry for entry in known_hosts_file.read(hop.known_hosts) if entry.names_host(name)]
+    @classmethod
+    def of(cls, hop: Hop) -> _Known:
+        entries = known_hosts_file.read(hop.known_hosts)
+        name, *others = _names(hop)
+        return cls(
+            [entry for entry in entries if entry.names_host(name)],
+            [entry for entry in entries for other in others if entry.names_host(other)],
+        )
+
+    def that_count(self) -> list[Entry]:
+        """As in OpenSSH, what is known of a host without the port holds for its other ports as long
+        as no key is known with the port."""
+        if any(not entry.marker for entry in self.named):
+            return self.named
+        return self.named + self.without_port
 
 
 def _refuse_revoked(hop: Hop, shown: _Shown, lines: Sequence[Entry]) -> None:
