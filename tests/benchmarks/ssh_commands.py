@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import itertools
 import secrets
 import shlex
@@ -108,7 +109,8 @@ def _job_dir(ground: Ground) -> Path:
 
 def _job(folder: Path) -> tuple[Mapping[str, bytes | Path], Sequence[str]]:
     """A trivial cell's; held, so that a real Slurm only takes it in."""
-    spec = JobSpec(id=secrets.token_hex(4), name="cell", code="1 + 1", options={"hold": ""})
+    job_id = base64.b32encode(secrets.token_bytes(5)).decode().lower()
+    spec = JobSpec(id=job_id, name="cell", code="1 + 1", options={"hold": ""})
     profile = ClusterProfile(name="bench")
     job_dir = JobDir(PurePosixPath(folder))
     made = prepare(spec, profile, job_dir, Site(home=str(folder.parent)), secrets.token_bytes(32))
