@@ -77,6 +77,10 @@ class Part:
     def size_bytes(self) -> int:
         return min(PART_BYTES, self.entry.size_bytes - self.offset)
 
+    @property
+    def end(self) -> int:
+        return self.offset + self.size_bytes
+
 
 def parts_of(name: bytes, entry: Entry) -> list[Part]:
     count = -(-entry.size_bytes // PART_BYTES)

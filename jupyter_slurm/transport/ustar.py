@@ -158,7 +158,10 @@ def _text(part: bytes) -> bytes:
 def _number(part: bytes) -> int:
     """Octal text, or, with the first bit set, a number of base 256 (GNU, for what is too large)."""
     if part[0] & 0x80:
-        return int.from_bytes(part, "big", signed=True) & ~(1 << (8 * len(part) - 1))
+        number = int.from_bytes(bytes([part[0] & 0x7F]) + part[1:], "big")
+        if number >= 1 << 62:
+            raise DamagedError("a tar header holds a number that can be none")
+        return number
     try:
         return int(part.strip(b"\0 ") or b"0", 8)
     except ValueError as exc:
