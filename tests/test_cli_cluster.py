@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +18,7 @@ import pytest
 
 from tests.agent.home import ended
 from tests.cluster.plugin import ROOT, SlurmCluster, jupyter_homes, kept
+from tests.ssh.profile import SshSlurm
 
 
 @dataclass(frozen=True)
@@ -244,4 +246,49 @@ def test_a_private_cluster_goes_up_runs_a_job_goes_down_and_is_purged(tmp_path: 
         assert {path.name for path in left} <= {"agent.log", "agent.lock", "agent.starting"}
         assert "no private cluster `local`" in shell.ok("status")
         assert "no private cluster `local`" in shell.ok("down")
+    shutil.rmtree(home)
+
+
+def test_a_cluster_behind_ssh_is_added_from_nothing_and_tested_by_a_job(
+    ssh_slurm: SshSlurm, tmp_path: Path
+) -> None:
+    home = Path(tempfile.mkdtemp(prefix="add-"))
+    env = {**os.environ, **jupyter_homes(home), **ssh_slurm.env, "PYTHONPATH": str(ROOT)}
+    for name in ("SLURM_CONF", "JUPYTER_SLURM_AGENT", "JUPYTER_SLURM_CLUSTER"):
+        env.pop(name, None)
+    shell = Shell(env, tmp_path)
+    known = tomllib.loads(ssh_slurm.cluster.profile_path.read_text(encoding="utf-8"))
+    sshd = ssh_slurm.sshd
+    with kept(home, None):
+        out = shell.ok(
+            *("clusters", "add", "far", "--yes", "--runtime", "none"),
+            *("--host", f"{sshd.user}@{sshd.host}:{sshd.port}"),
+            *("--job-root", str(home / "jobs")),
+            *(word for folder in known["path"] for word in ("--path", folder)),
+            *(word for pair in known["env"].items() for word in ("--env", "=".join(pair))),
+        )
+        assert "Connected to far" in out
+        assert "2 nodes" in out
+        assert "$HOME" in out
+        assert "far" in shell.ok("clusters")
+        assert "open" in shell.ok("connections")
+        tested = shell.ok("clusters", "test", "far")
+        assert "The connection is open" in tested
+        assert "says hello from Python" in tested
+        (tmp_path / "there").mkdir()
+        shell.write("there/a b.txt", "text")
+        shell.ok("push", "there", str(home / "pushed"), "--cluster", "far")
+        assert (home / "pushed" / "a b.txt").read_text() == "text"
+        shell.ok("pull", str(home / "pushed"), "back", "--cluster", "far")
+        assert (tmp_path / "back" / "a b.txt").read_text() == "text"
+        shell.write("make.py", "open('made.txt', 'w').write(open('a b.txt').read() + ' made')\n")
+        words = ("--push", "there", "--fetch", "*.txt", "--cluster", "far")
+        shell.ok("submit", "make.py", *words)
+        assert (tmp_path / "made.txt").read_text() == "text made"
+        shell.ok("logout", "far")
+        shell.ok("clusters", "remove", "far")
+        agent = json.loads(shell.ok("status", "--json"))["agent"]
+        with ended(agent["pid"]) as wait:
+            shell.ok("agent", "stop")
+            assert wait(30)
     shutil.rmtree(home)
