@@ -1,7 +1,7 @@
 """One way to a cluster, shared by everybody who uses it: opened once, kept, brought back.
 
-Knows states and who waits for what. How a hop is logged in to is in `hops.py`, when the connection
-is looked at in `watchdog.py`, what runs over it above.
+Knows states and who waits for what. The hops themselves are in `chain.py`, when they are looked at
+in `watchdog.py`, their sessions in `sessions.py`, what runs over them above.
 """
 
 from __future__ import annotations
@@ -20,10 +20,9 @@ from jupyter_slurm.errors import (
     LoginNeededError,
     TransportError,
 )
-from jupyter_slurm.transport import openssh
 from jupyter_slurm.transport.ask import Ask, Prompt, nobody
-from jupyter_slurm.transport.hops import Link, link
-from jupyter_slurm.transport.identities import UnlockedKeys
+from jupyter_slurm.transport.chain import Chain
+from jupyter_slurm.transport.hops import Link
 from jupyter_slurm.transport.sessions import Sessions
 from jupyter_slurm.transport.ssh_config import Hop
 from jupyter_slurm.transport.ssh_stream import SharedChannel
@@ -46,6 +45,13 @@ class _Attempt:
         self.transports: list[SharedTransport] = []
         self.error: JupyterSlurmError | None = None
         self.done = False
+        self.new = False
+        """A login was made."""
+
+    def begun(self, transport: SharedTransport) -> None:
+        self.transports.append(transport)
+        if self.cancelled:
+            raise TransportError("Disconnected.")
 
 
 class Connection:
@@ -71,21 +77,19 @@ class Connection:
         self.round_trip_s: float | None = None
         self.generation = 0
         """One more at each login, of whichever hop."""
-        self._hint = hint
         self._on_change = on_change
         self._changed = threading.Condition()
-        self._links: list[Link] = []
+        self._chain = Chain(hops, hint)
         self._attempt: _Attempt | None = None
         self._failed_at = float("-inf")
         self._again_after_s = _AGAIN_AFTER_S
         self._sessions = Sessions(name, self.suspect)
-        self._unlocked = UnlockedKeys()
         self._watchdog = Watchdog(self)
 
     @property
     def via_openssh(self) -> bool:
         """Whether OpenSSH's login is used."""
-        return bool(self._links) and self._links[0].stream is None
+        return any(one.stream is None for one in self.links)
 
     @property
     def hosts(self) -> tuple[str, ...]:
@@ -100,7 +104,7 @@ class Connection:
     @property
     def links(self) -> tuple[Link, ...]:
         """The hops that stand, the nearest first; all of them when it is open."""
-        return tuple(self._links)
+        return self._chain.links
 
     # --- opening ---
 
@@ -120,7 +124,8 @@ class Connection:
                     attempt = self._attempt = _Attempt(ask)
                     break
                 self._changed.wait_for(lambda a=attempt: a.done)  # type: ignore[misc]
-                if attempt.error is not None and (ask is nobody or attempt.ask is not nobody):
+                with_person = ask is not nobody and attempt.ask is not nobody
+                if attempt.error is not None and (with_person or attempt.cancelled):
                     raise _another(attempt.error) from attempt.error
         self._try(attempt)
 
@@ -133,19 +138,15 @@ class Connection:
         self._watchdog.after_sleep()
         with self._changed:
             if self._stands():
-                return self._links[-1]
+                return self.links[-1]
         self.open()
         with self._changed:
             if self._stands():
-                return self._links[-1]
+                return self.links[-1]
             raise self._as_lost()
 
     def _stands(self) -> bool:
-        return (
-            self.state is ConnectionState.OPEN
-            and len(self._links) > 0
-            and all(one.alive for one in self._links)
-        )
+        return self.state is ConnectionState.OPEN and self._chain.stands
 
     def _refuse_early(self, ask: Ask) -> None:
         """Without a person, a host is not asked again what it has just refused."""
@@ -169,7 +170,7 @@ class Connection:
     def _try(self, attempt: _Attempt) -> None:
         self._become(ConnectionState.CONNECTING, self.problem)
         try:
-            self._build(attempt)
+            attempt.new = self._chain.complete(self._asking(attempt), attempt.begun)
         except JupyterSlurmError as exc:
             attempt.error = exc
         except Exception as exc:  # noqa: BLE001 (whatever it is, others wait for its end)
@@ -189,61 +190,33 @@ class Connection:
 
     def _finish(self, attempt: _Attempt) -> None:
         error = attempt.error
-        if attempt.cancelled:
-            self._drop(0)
-            attempt.error = TransportError(f"{self.name} was disconnected.")
-            self._become(ConnectionState.CLOSED)
-        elif error is None:
-            self.generation += 1
-            self._sessions.renew()
-            self._again_after_s = _AGAIN_AFTER_S
-            self._become(ConnectionState.OPEN)
-            self._watchdog.start()
-        elif isinstance(error, (LoginNeededError, LoginError, HostKeyError)):
-            self._become(ConnectionState.LOGIN_NEEDED, error.problem())
-        else:
-            self._failed_at = time.monotonic()
-            self._again_after_s = min(2 * self._again_after_s, _LONGEST_AGAIN_AFTER_S)
-            lost = ConnectionState.LOST if self.generation else ConnectionState.CLOSED
-            self._become(lost, error.problem())
-        with self._changed:
+        with self._changed:  # `close` comes before or after all of this
+            if attempt.cancelled:
+                error = attempt.error = TransportError(f"{self.name} was disconnected.")
+                state = ConnectionState.CLOSED
+            elif error is None:
+                state = ConnectionState.OPEN
+                self.generation += attempt.new
+                self._again_after_s = _AGAIN_AFTER_S
+            elif isinstance(error, (LoginNeededError, LoginError, HostKeyError)):
+                state = ConnectionState.LOGIN_NEEDED
+            else:
+                state = ConnectionState.LOST if self.generation else ConnectionState.CLOSED
+                self._failed_at = time.monotonic()
+                self._again_after_s = min(2 * self._again_after_s, _LONGEST_AGAIN_AFTER_S)
+            told = error.problem() if error and not attempt.cancelled else None
+            changed = self._set(state, told)
             self._attempt = None
             attempt.done = True
             self._changed.notify_all()
-
-    def _build(self, attempt: _Attempt) -> None:
-        """Completes the chain, keeping what still stands of it."""
-        kept = next((i for i, one in enumerate(self._links) if one.ping() is None), None)
-        if kept is not None:
-            self._drop(kept)
-        if not self._links:
-            self._links = self._from_openssh()
-        position = self.hops.index(self._links[-1].hop) + 1 if self._links else 0
-        for hop in self.hops[position:]:
-            previous = self._links[-1] if self._links else None
-            try:
-                made = link(
-                    hop, previous, self._asking(attempt), self._unlocked, attempt.transports.append
-                )
-            except TransportError as exc:
-                raise self._hinted(exc, first=previous is None) from exc
-            self._links.append(made)
-            if attempt.cancelled:
-                raise TransportError(f"{self.name} was disconnected.")
-
-    def _from_openssh(self) -> list[Link]:
-        """The hop nearest to the cluster that OpenSSH has an open master for."""
-        for hop in reversed(self.hops):
-            transport = openssh.attach(hop)
-            if transport is not None:
-                return [Link(hop, transport, needs_person=True, sessions=True, stream=None)]
-        return []
-
-    def _hinted(self, error: TransportError, *, first: bool) -> TransportError:
-        if not (first and self._hint and type(error) is TransportError):
-            return error
-        hint = " ".join(part for part in (self._hint, error.hint) if part)
-        return TransportError(error.message, hint=hint, detail=error.detail)
+        if attempt.cancelled:
+            self._chain.drop(0)
+        if attempt.new:
+            self._sessions.renew()
+        if state is ConnectionState.OPEN:
+            self._watchdog.start()
+        if changed:
+            self._on_change()
 
     def _asking(self, attempt: _Attempt) -> Ask:
         if attempt.ask is nobody:
@@ -251,10 +224,11 @@ class Connection:
 
         def ask(prompt: Prompt) -> str:
             self._become(ConnectionState.ASKING, self.problem)
-            try:
-                return attempt.ask(prompt)
-            finally:
-                self._become(ConnectionState.CONNECTING, self.problem)
+            answer = attempt.ask(prompt)
+            if attempt.cancelled:
+                raise TransportError("Disconnected.")
+            self._become(ConnectionState.CONNECTING, self.problem)
+            return answer
 
         return ask
 
@@ -266,7 +240,8 @@ class Connection:
     ) -> Iterator[SharedChannel]:
         """A session channel of the last hop; waits up to `timeout_s` until the host allows one
         more, and closes it at the end. LoginNeededError, TransportError; ConnectionLostError when
-        the connection breaks while it is used."""
+        the connection breaks while it is used. What is read from it then ends early, as at its end:
+        look for the exit status, or a mark of your own."""
         with self._sessions.session(self._last(), window_bytes, timeout_s) as channel:
             yield channel
 
@@ -278,18 +253,27 @@ class Connection:
 
     def lose(self, first: int, problem: Problem) -> None:
         """The links from `first` on are given up; everybody who waits in them is told."""
-        if self.state in {ConnectionState.OPEN, ConnectionState.LOST}:
-            self._become(ConnectionState.LOST, problem)
-            self._drop(first)
+        if self.fall_silent(problem) and self._chain.drop(first):
+            self._sessions.send_away()
 
-    def fall_silent(self, problem: Problem) -> None:
-        """It does not answer, and may yet."""
-        self._become(ConnectionState.LOST, problem)
+    def fall_silent(self, problem: Problem) -> bool:
+        """It does not answer, and may yet. False: it is closed, or being opened."""
+        with self._changed:
+            if self.state not in {ConnectionState.OPEN, ConnectionState.LOST}:
+                return False
+            changed = self._set(ConnectionState.LOST, problem)
+        if changed:
+            self._on_change()
+        return True
 
     def answers_again(self, round_trip_s: float) -> None:
         self.round_trip_s = round_trip_s
-        if self.state is ConnectionState.LOST and self._links and self._links[-1].alive:
-            self._become(ConnectionState.OPEN)
+        with self._changed:
+            changed = self.state is ConnectionState.LOST and self._chain.stands
+            if changed:
+                self._set(ConnectionState.OPEN)
+        if changed:
+            self._on_change()
 
     # --- ending ---
 
@@ -304,29 +288,28 @@ class Connection:
             attempt = self._attempt
             if attempt is not None:
                 attempt.cancelled = True
-            transports = list(attempt.transports) if attempt else []
-            self._unlocked.clear()
-        for transport in transports:
+            changed = self._set(ConnectionState.CLOSED)
+        self._chain.forget()
+        for transport in attempt.transports if attempt else ():
             transport.close()
-        self._drop(0)
-        self._become(ConnectionState.CLOSED)
+        self._chain.drop(0)
+        self._sessions.send_away()
         self._watchdog.stop()
-
-    def _drop(self, first: int) -> None:
-        with self._changed:
-            gone, self._links = self._links[first:], self._links[:first]
-        for one in reversed(gone):
-            one.close()
-        if gone:
-            self._sessions.send_away()
+        if changed:
+            self._on_change()
 
     def _become(self, state: ConnectionState, problem: Problem | None = None) -> None:
         with self._changed:
-            if (self.state, self.problem) == (state, problem):
-                return
-            self.state, self.problem, self.since_s = state, problem, time.time()
-            self._changed.notify_all()
-        self._on_change()
+            changed = self._set(state, problem)
+        if changed:
+            self._on_change()
+
+    def _set(self, state: ConnectionState, problem: Problem | None = None) -> bool:
+        """False: it is so already."""
+        if (self.state, self.problem) == (state, problem):
+            return False
+        self.state, self.problem, self.since_s = state, problem, time.time()
+        return True
 
 
 def _another(error: _Error) -> _Error:
