@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import secrets
 import time
 import tomllib
@@ -15,6 +14,8 @@ import pytest
 from jupyter_slurm.jobs.service import Service
 from jupyter_slurm.wire import Job, JobSpec, JobState, Output, Stream
 from tests.cluster.plugin import SlurmCluster, jupyter_homes
+from tests.ssh.profile import SshSlurm, write_profile
+from tests.ssh.sshd import Sshd
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz234567"
 QUICK = {
@@ -38,17 +39,35 @@ class Site:
     """Services on one cluster, with one store: closing one and opening another is a restart."""
 
     def __init__(
-        self, cluster: SlurmCluster, home: Path, monkeypatch: pytest.MonkeyPatch, **times: float
+        self,
+        cluster: SlurmCluster,
+        home: Path,
+        monkeypatch: pytest.MonkeyPatch,
+        *,
+        sshd: Sshd | None = None,
+        **settings: Any,
     ) -> None:
+        """With an `sshd` of this machine, everything goes over SSH."""
         self.cluster = cluster
         for name, value in jupyter_homes(home).items():
             monkeypatch.setenv(name, value)
-        profile = tomllib.loads(cluster.profile_path.read_text(encoding="utf-8"))
-        folder = home / "config" / "jupyter-slurm" / "clusters.d"
-        folder.mkdir(parents=True)
-        settings = {**profile, **QUICK, "job_root": str(home / "it's a root"), **times}
-        (folder / "local.toml").write_text(_toml(settings), encoding="utf-8")
+        settings = {**QUICK, "job_root": str(home / "it's a root"), **settings}
+        if sshd is None:
+            profile = tomllib.loads(cluster.profile_path.read_text(encoding="utf-8"))
+            write_profile(home / "config", cluster.name, {**profile, **settings})
+        else:
+            far = SshSlurm(cluster, sshd)
+            far.write_profile(home / "config", **settings)
+            for name, value in far.env.items():
+                monkeypatch.setenv(name, value)
         self.service = Service()
+
+    def at(self, folder: Path, **options: str) -> dict[str, Any]:
+        """For a spec: to run there, with `options`. To another machine the folder of the notebook
+        means nothing, so there it is one of them."""
+        if self.service.clusters()[0].host is None:
+            return {"cwd": str(folder), "options": options}
+        return {"options": {**options, "chdir": str(folder)}}
 
     def restart(self) -> Service:
         self.service.close()
@@ -98,34 +117,41 @@ class Site:
         ]
 
 
-def _toml(settings: dict[str, Any]) -> str:
-    tables = {name: value for name, value in settings.items() if isinstance(value, dict)}
-    lines = [f"{k} = {json.dumps(v)}" for k, v in settings.items() if k not in tables]
-    for name, table in tables.items():
-        lines += [f"[{name}]", *(f"{k} = {json.dumps(v)}" for k, v in table.items())]
-    return "\n".join(lines) + "\n"
+@pytest.fixture(params=["here", "over ssh"])
+def way(request: pytest.FixtureRequest) -> Sshd | None:
+    """Each test that uses a site runs twice: on this machine, and by way of an sshd."""
+    if request.param == "here":
+        return None
+    far: SshSlurm = request.getfixturevalue("ssh_slurm")
+    return far.sshd
 
 
 @pytest.fixture
 def site(
-    slurm_cluster: SlurmCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    slurm_cluster: SlurmCluster,
+    way: Sshd | None,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[Site]:
     """On the cluster that tests share."""
-    site = Site(slurm_cluster, tmp_path, monkeypatch)
+    site = Site(slurm_cluster, tmp_path, monkeypatch, sshd=way)
     yield site
     site.service.close()
 
 
 @pytest.fixture
 def private_site(
-    private_cluster: Callable[..., SlurmCluster], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    private_cluster: Callable[..., SlurmCluster],
+    way: Sshd | None,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[Callable[..., Site]]:
     """On a cluster of this test's own: `private_site(nodes=1, extra_conf=(...,))`."""
     made: list[Site] = []
 
     def make(**cluster_spec: Any) -> Site:
         cluster = private_cluster(**cluster_spec)
-        made.append(Site(cluster, tmp_path / f"site{len(made)}", monkeypatch))
+        made.append(Site(cluster, tmp_path / f"site{len(made)}", monkeypatch, sshd=way))
         return made[-1]
 
     yield make

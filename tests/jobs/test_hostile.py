@@ -115,9 +115,8 @@ def test_text_folder_environment_and_comment_of_a_cell_arrive(site: Site, tmp_pa
     specs = [
         spec(
             f"# {text.translate(_NO_LINE_ENDS)}\nhostile = {literal(text)}\n{TELL}",
-            cwd=str(folder),
+            **site.at(folder, comment=comment),
             env={"HOSTILE": value},
-            options={"comment": comment},
         )
         for text, folder, value, comment in zip(texts, where, values, comments, strict=True)
     ]
@@ -126,7 +125,7 @@ def test_text_folder_environment_and_comment_of_a_cell_arrive(site: Site, tmp_pa
     for asked, text in zip(specs, texts, strict=True):
         assert told[asked.id] == {
             "text": digest(asked.code),
-            "folder": asked.cwd,
+            "folder": _folder(asked),
             "env": asked.env["HOSTILE"],
             "literal": text,
         }
@@ -201,7 +200,7 @@ def test_programs_arrive(site: Site, tmp_path: Path) -> None:
         spec(
             PROGRAM.format(comment=text),
             kind=JobKind.PROGRAM,
-            cwd=str(folder),
+            **site.at(folder),
             env={"HOSTILE": value},
         )
         for text, folder, value in zip(
@@ -213,7 +212,7 @@ def test_programs_arrive(site: Site, tmp_path: Path) -> None:
     ]
     for job, asked in zip(ended(site, specs), specs, strict=True):
         told = json.loads(site.text(job.id))
-        assert told == [digest(asked.code), asked.cwd, asked.env["HOSTILE"]]
+        assert told == [digest(asked.code), _folder(asked), asked.env["HOSTILE"]]
 
 
 def test_batch_scripts_and_their_own_comments_arrive(site: Site, tmp_path: Path) -> None:
@@ -226,12 +225,12 @@ def test_batch_scripts_and_their_own_comments_arrive(site: Site, tmp_path: Path)
             f"#!/bin/bash\n{render_directives({'comment': comment})[0]}\n: <<\\END\n{text}\nEND\n"
             f'pwd\nsha256sum <"$0"\n# {"x" * MIB}\n',
             kind=JobKind.SCRIPT,
-            cwd=str(folder),
+            **site.at(folder),
         )
         for text, comment, folder in zip(texts, comments, where, strict=True)
     ]
     for job, asked in zip(ended(site, specs), specs, strict=True):
-        assert site.text(job.id) == f"{asked.cwd}\n{digest(asked.code)}  -\n"
+        assert site.text(job.id) == f"{_folder(asked)}\n{digest(asked.code)}  -\n"
     seen = comments_in_queue(site)
     for asked, comment in zip(specs, comments, strict=True):
         assert f"jslurm:{asked.id} {comment}" in seen
@@ -390,3 +389,7 @@ def test_what_cannot_arrive_is_refused_before_sbatch_is_called(site: Site) -> No
             site.service.submit(asked)
     assert sbatch_calls(site) == 0
     assert site.service.jobs() == []
+
+
+def _folder(asked: JobSpec) -> str:
+    return asked.cwd or asked.options["chdir"]

@@ -71,7 +71,7 @@ def test_a_program_that_starts_with_a_shebang_runs_as_it_is(site: Site) -> None:
 
 def test_a_batch_script_is_submitted_as_written(site: Site, tmp_path: Path) -> None:
     code = "#!/bin/bash\n#SBATCH --comment='mine'\n#SBATCH -o written-%j.out\necho \"$PWD\"\n"
-    job = site.run(code, kind=JobKind.SCRIPT, cwd=str(tmp_path))
+    job = site.run(code, kind=JobKind.SCRIPT, **site.at(tmp_path))
     assert job.state is JobState.COMPLETED
     assert (tmp_path / f"written-{job.slurm_id}.out").read_text() == f"{tmp_path}\n"
     assert site.text(job.id) == f"{tmp_path}\n"
@@ -91,7 +91,7 @@ def test_environment_variables_and_the_working_folder_arrive(site: Site, tmp_pat
     job = site.run(
         "import os; print(repr(os.environ['V'])); print(os.getcwd())",
         env={"V": value},
-        cwd=str(folder),
+        **site.at(folder),
     )
     assert site.text(job.id) == f"{value!r}\n{folder}\n"
 

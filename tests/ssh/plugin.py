@@ -17,6 +17,7 @@ import pytest
 from tests.cluster.plugin import SlurmCluster
 from tests.ssh.accounts import Account, make_account, make_folder, oneself
 from tests.ssh.kept import Keeper, keeping
+from tests.ssh.laptop import Laptop
 from tests.ssh.network import possible
 from tests.ssh.odd_users import KINDS, Person, make_gateway, make_odd_user
 from tests.ssh.profile import SshSlurm
@@ -141,6 +142,14 @@ def ssh_site(ssh_keeper: Keeper, ssh_folder: Path) -> Site:
     if not possible():
         pytest.skip("Making network namespaces wants root, and a machine that lets it.")
     return make_site(ssh_keeper, ssh_folder / "site")
+
+
+@pytest.fixture
+def laptop(ssh_site: Site) -> Iterator[Laptop]:
+    """One where nobody has logged in yet; its agent ends with the test."""
+    laptop = Laptop(ssh_site)
+    yield laptop
+    laptop.close()
 
 
 _NUMBERS = itertools.count(1)

@@ -1,0 +1,95 @@
+"""A laptop of the site's, as its user sees it: what they type, and what they are shown."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pexpect  # type: ignore[import-untyped]
+
+from tests.ssh.site import Home, Site
+from tests.ssh.waiting import wait_until
+
+PATIENCE_S = 120
+_EXECUTE = str(Path(sys.executable).with_name("jupyter-execute"))
+
+
+class Laptop:
+    """What its user types, and what they see."""
+
+    def __init__(self, site: Site) -> None:
+        self.site = site
+        self.home: Home = site.home()
+        self.home.write_profile()
+
+    def slurm(self, *words: str) -> str:
+        """What `jupyter slurm WORDS` prints, without a terminal: nobody can be asked."""
+        return self.run(sys.executable, "-m", "jupyter_slurm", *words)
+
+    def run(self, *argv: str) -> str:
+        with self.start(*argv) as process:
+            out, err = process.communicate(timeout=PATIENCE_S)
+        assert process.returncode == 0, out + err
+        return str(out)
+
+    def start(self, *argv: str) -> subprocess.Popen[Any]:
+        pipe = subprocess.PIPE
+        return self.site.laptop(
+            list(argv), self.home, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe, text=True
+        )
+
+    def terminal(self, *words: str) -> pexpect.spawn:
+        """The same in a terminal, where somebody answers."""
+        argv = self.site.laptop_machine.argv(sys.executable, "-m", "jupyter_slurm", *words)
+        return pexpect.spawn(
+            argv[0],
+            argv[1:],
+            env={**self.home.env, "TERM": "dumb"},
+            cwd=str(self.home.folder),
+            encoding="utf-8",
+            timeout=PATIENCE_S,
+            dimensions=(40, 200),
+        )
+
+    def log_in(self) -> str:
+        """With password and code; what the terminal showed."""
+        with self.terminal("login") as terminal:
+            terminal.expect("Password: ")
+            terminal.sendline(self.site.person.password)
+            terminal.expect("Verification code: ")
+            terminal.sendline(self.site.person.code())
+            terminal.expect(pexpect.EOF)
+            shown = str(terminal.before)
+        assert terminal.exitstatus == 0, shown
+        return shown
+
+    def execute(self, *books: Path) -> None:
+        """Runs these notebooks, all at the same time, each in a kernel of its own."""
+        for process in [self.start(_EXECUTE, "--inplace", str(book)) for book in books]:
+            out, err = process.communicate(timeout=PATIENCE_S)
+            assert process.returncode == 0, out + err
+
+    def agent_pid(self) -> int | None:
+        """None: there is none."""
+        agent = json.loads(self.slurm("status", "--json"))["agent"]
+        return None if agent is None else int(agent["pid"])
+
+    def notebook(self, name: str, *cells: str) -> Path:
+        made = nbformat.v4.new_notebook()
+        made.cells = [nbformat.v4.new_code_cell(cell) for cell in cells]
+        path = self.home.folder / f"{name}.ipynb"
+        nbformat.write(made, path)
+        return path
+
+    def close(self) -> None:
+        """Ends the agent, whose jobs are gone by then."""
+        pid = self.agent_pid()
+        if pid is not None:
+            os.kill(pid, signal.SIGTERM)
+            wait_until(lambda: not Path(f"/proc/{pid}").exists())
