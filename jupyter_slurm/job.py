@@ -112,10 +112,16 @@ class JobHandle:
         self.wait(timeout_s)
         result = self._api.result(self.id)
         variables = read_result_variables(result)
+        failed = failure(result)
         if result.job.fetch:
-            wait_for_transfer(self._api, self._api.fetch(self.id))
+            try:
+                wait_for_transfer(self._api, self._api.fetch(self.id))
+            except JupyterSlurmError as exc:
+                if failed is None:
+                    raise
+                failed.add_note(f"Its files did not come: {exc}")
         self._job = self._api.delivered(self.id)
-        if failed := failure(result):
+        if failed:
             raise failed
         return variables
 

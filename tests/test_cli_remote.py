@@ -168,6 +168,17 @@ def test_a_submitted_file_takes_its_folder_and_brings_its_files(run: Run, tmp_pa
     assert "/here/results" in err
 
 
+def test_files_that_do_not_come_fail_a_job_that_went_well_and_no_other(
+    run: Run, tmp_path: Path
+) -> None:
+    problem = Problem(code="transport", message="The disk is full.")
+    for code, text in ((1, ""), (3, "raise SystemExit(3)")):
+        run.api.steps = [{"state": TransferState.FAILED, "problem": problem}]
+        (tmp_path / "a.py").write_text(text)
+        found, _, err = run("submit", "a.py", "--fetch", "*.csv")
+        assert (found, "The disk is full." in err) == (code, True)
+
+
 def test_tunnels_are_opened_listed_and_closed(run: Run) -> None:
     assert run("tunnel")[1] == "No tunnel is open.\n"
     code, out, _ = run("tunnel", "gpu7:8888", "--local-port", "9999")

@@ -15,6 +15,7 @@ from jupyter_slurm.api import Api
 from jupyter_slurm.cli.progress import follow_transfer
 from jupyter_slurm.cli.table import in_words_of_a_terminal
 from jupyter_slurm.cli.terminal import Terminal
+from jupyter_slurm.errors import JupyterSlurmError
 from jupyter_slurm.notebooks import Executed
 from jupyter_slurm.outcome import failure
 from jupyter_slurm.wire import DisplayData, Job, JobState, LogChunk, Output, Result, Stream
@@ -41,7 +42,12 @@ def follow(api: Api, job: Job) -> int:
     if failed is not None and result.job.state is JobState.COMPLETED:
         terminal.note(str(failed))
     if result.job.fetch:
-        follow_transfer(api, api.fetch(last.id))
+        try:
+            follow_transfer(api, api.fetch(last.id))
+        except JupyterSlurmError as exc:
+            if failed is None:
+                raise
+            terminal.note(f"Its files did not come: {exc}")
     api.delivered(last.id)
     return 0 if failed is None else exit_code(result)
 

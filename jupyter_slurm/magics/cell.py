@@ -16,6 +16,7 @@ from jupyter_slurm import line as cell_line
 from jupyter_slurm.errors import (
     AgentError,
     ConfigError,
+    HostKeyError,
     JupyterSlurmError,
     LoginError,
     LoginNeededError,
@@ -37,6 +38,15 @@ from jupyter_slurm.outcome import failure
 from jupyter_slurm.wire import Job, JobKind, JobSpec, JobState, Preview, Result
 
 _CANCEL_WAIT_S = 5.0
+_NOT_SENT = (
+    SubmitError,
+    RequestError,
+    ConfigError,
+    LoginNeededError,
+    LoginError,
+    HostKeyError,
+)
+"""Errors of a submission of which there is no job, and will be none."""
 
 
 class Detached(KeyboardInterrupt):
@@ -117,7 +127,7 @@ def _submit(session: Session, worker: Worker, request: Request, spec: JobSpec) -
     spec = _with_inputs(session, spec)
     try:
         return worker(lambda: session.api.submit(spec))
-    except (SubmitError, RequestError, ConfigError, LoginNeededError, LoginError, LoginDeclined):
+    except (*_NOT_SENT, LoginDeclined):
         if spec.inputs:
             Path(spec.inputs).unlink(missing_ok=True)
         raise
@@ -183,10 +193,16 @@ def _deliver(session: Session, worker: Worker, card: LiveCard) -> JupyterSlurmEr
     variables = worker(lambda: read_result_variables(result))
     session.namespace.update(variables)
     _remark(result)
+    failed = failure(result, session.namespace) or _missing(result)
     if result.job.fetch:
-        follow_transfer(session.api, worker, worker(lambda: api.fetch(job_id)))
+        try:
+            follow_transfer(api, worker, worker(lambda: api.fetch(job_id)))
+        except JupyterSlurmError as exc:
+            if failed is None:
+                raise
+            warn(f"Its files did not come: {exc}")
     card.update(worker(lambda: api.delivered(job_id)))
-    return failure(result, session.namespace) or _missing(result)
+    return failed
 
 
 def _remark(result: Result) -> None:
@@ -232,7 +248,8 @@ def _cancelled(session: Session, card: LiveCard, following: Following) -> Detach
 def _give_up(session: Session, card: LiveCard, exc: JupyterSlurmError) -> None:
     """The job is not lost with the way to it; an outcome that nobody can have counts as given,
     so that the cell's next run is another job."""
-    if exc.code == AgentError.code or exc.transient or not card.job.state.final:
+    on_the_way = (AgentError, LoginError, HostKeyError)
+    if isinstance(exc, on_the_way) or exc.transient or not card.job.state.final:
         session.live.add(card)
         warn(f"Job {card.job.id} is not affected; {_ways(card.job.id)}.")
     else:

@@ -14,6 +14,7 @@ from IPython.core.error import StdinNotImplementedError, UsageError
 from jupyter_slurm.errors import (
     CellFailed,
     ForwardError,
+    LoginError,
     LoginNeededError,
     NotFoundError,
     TransportError,
@@ -281,6 +282,50 @@ def test_files_that_do_not_come_fail_the_handle(shell: Shell, api: FakeApi) -> N
     with pytest.raises(TransportError, match="disk is full"):
         JobHandle(api, api.jobs()[0]).result()
     assert not api.jobs()[0].delivered
+
+
+def test_files_that_do_not_come_do_not_hide_how_the_cell_failed(shell: Shell, api: FakeApi) -> None:
+    lost = {
+        "state": TransferState.FAILED,
+        "problem": Problem(code="transport", message="The disk is full."),
+    }
+    api.steps = [lost]
+    ran = shell.run("%%slurm --fetch '*.csv'\n1 / 0")
+    assert isinstance(ran.error, CellFailed)
+    assert ran.err == "Its files did not come: The disk is full.\n"
+    api.steps = [lost]
+    with pytest.raises(CellFailed) as caught:
+        JobHandle(api, api.jobs()[0]).result()
+    assert caught.value.__notes__ == ["Its files did not come: The disk is full."]
+
+
+def test_files_that_do_not_come_fail_a_cell_that_went_well(shell: Shell, api: FakeApi) -> None:
+    problem = Problem(code="transport", message="The disk is full.")
+    api.steps = [{"state": TransferState.FAILED, "problem": problem}]
+    ran = shell.run("%%slurm --fetch '*.csv'\n1")
+    assert isinstance(ran.error, TransportError)
+    assert not api.jobs()[0].delivered
+
+
+def test_a_login_refused_when_the_job_has_ended_keeps_its_outcome(
+    shell: Shell, api: FakeApi, types: Types, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    types("wrong", "wrong", "wrong")
+    result = api.result
+
+    def cut(job_id: str) -> object:
+        if not api.given:
+            api.need_login(PASSWORD)
+        return result(job_id)
+
+    monkeypatch.setattr(api, "result", cut)
+    ran = shell.run("%%slurm --out x\nx = 5")
+    assert isinstance(ran.error, LoginError)
+    assert not api.jobs()[0].delivered
+    monkeypatch.setattr(api, "result", result)
+    api.other_window_is_done()
+    shell.run("%slurm attach")
+    assert shell.ip.user_ns["x"] == 5
 
 
 def test_a_folder_to_push_that_is_not_there_is_said_before_anything_is_sent(
