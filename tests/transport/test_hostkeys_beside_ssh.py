@@ -10,6 +10,8 @@ import pytest
 
 from jupyter_slurm.errors import HostKeyError
 from jupyter_slurm.transport import hostkeys
+from jupyter_slurm.transport.ask import nobody
+from jupyter_slurm.transport.connection import Connection
 from tests.ssh.plugin import MakeSshd
 from tests.ssh.sshd import Sshd
 from tests.transport.host_keys import Keys, Person, Signed, write
@@ -104,3 +106,17 @@ def certified(make_sshd: MakeSshd, keys: Keys, signed: Signed) -> Sshd:
     signed(names="127.0.0.1")
     certificate = keys.folder / "new-cert.pub"
     return make_sshd(f"HostKey {keys.folder / 'new'}", f"HostCertificate {certificate}")
+
+
+def test_connection_asks_for_the_certificate_and_trusts_it(
+    certified: Sshd, keys: Keys, known: Path
+) -> None:
+    write(known, f"@cert-authority 127.0.0.1 {keys.public('ca')}")
+    connection = Connection([certified.hop(known_hosts=(known,))], name="certified")
+    try:
+        connection.open(nobody)
+        shown = connection.transport().get_remote_server_key()
+        assert shown.public_blob is not None
+        assert shown.public_blob.key_type == "ssh-ed25519-cert-v01@openssh.com"
+    finally:
+        connection.close()
