@@ -26,10 +26,12 @@ _REFUSED_FOR_S = 600.0
 
 
 class NodeLogin:
-    """`previous`: the cluster's own login as it is now; None: it is not over SSH, or is lost."""
+    """`previous`: the cluster's own login as it is now; None: it is lost.
+    `port`: where the nodes' sshd listens."""
 
-    def __init__(self, node: str, previous: Callable[[], Link | None]) -> None:
+    def __init__(self, node: str, previous: Callable[[], Link | None], port: int = 22) -> None:
         self._node = node
+        self._port = port
         self._previous = previous
         self._lock = threading.Lock()
         self._link: Link | None = None
@@ -66,7 +68,7 @@ class NodeLogin:
                 raise _unusable(self._node, self._refused)
             previous = self._previous()
             if previous is None:
-                raise ForwardError("The cluster's own login is not one over SSH, or is lost.")
+                raise ForwardError("The cluster's own login is lost.")
             try:
                 self._link = self._log_in(previous)
             except TransportError as exc:
@@ -80,7 +82,7 @@ class NodeLogin:
             previous.hop,
             alias=self._node,
             host=self._node,
-            port=22,
+            port=self._port,
             host_key_alias=None,
             proxy_command=None,
             control_path=None,

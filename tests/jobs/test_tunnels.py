@@ -13,37 +13,33 @@ import pytest
 
 from jupyter_slurm.errors import ForwardError, NotFoundError, RequestError
 from jupyter_slurm.jobs import node_routes, tunnels
-from jupyter_slurm.transport.local import LocalTransport
 from jupyter_slurm.wire import Job, JobState, Tunnel
 from tests.jobs.conftest import Site, spec
-from tests.transport.carrier import Carrier, echo, everything, sent, service, unused_port
+from tests.transport.carrier import Carrier, Carry, echo, everything, sent, service, unused_port
 
 MEGABYTE = random.Random(3).randbytes(1 << 20)
 
 
 class Network(Carrier):
-    """What the login machine reaches: `names` are those of machines that are this one, `unknown` of none."""
+    """What the login machine reaches: `here` are names of this machine, `unknown` of none."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.names: set[str] = set()
+    def __init__(self, carry: Carry) -> None:
+        super().__init__(carry)
+        self.here: set[str] = set()
         self.unknown: set[str] = set()
 
     def carry(self, sock: socket.socket, host: str, port: int) -> None:
         if host in self.unknown:
             raise ForwardError(f"{host} cannot be reached.")
-        super().carry(sock, "127.0.0.1" if host in self.names else host, port)
+        super().carry(sock, "127.0.0.1" if host in self.here else host, port)
 
 
 @pytest.fixture
-def network(monkeypatch: pytest.MonkeyPatch) -> Network:
-    """In place of the real one: the nodes of the tests' cluster have no names there."""
-    network = Network()
-
-    def carry(self: LocalTransport, sock: socket.socket, host: str, port: int) -> None:
-        network.carry(sock, host, port)
-
-    monkeypatch.setattr(LocalTransport, "carry", carry, raising=False)
+def network(site: Site, monkeypatch: pytest.MonkeyPatch) -> Network:
+    """Put before the real one: the nodes of the tests' cluster have no names there."""
+    transport = site.service._clusters.named(None).transport
+    network = Network(transport.carry)
+    monkeypatch.setattr(transport, "carry", network.carry)
     return network
 
 
@@ -160,7 +156,7 @@ def test_localhost_is_the_nodes_own_and_one_relay_serves_all_tunnels_of_a_job(
     site: Site, network: Network, running: Callable[[], Job]
 ) -> None:
     job = running()
-    network.names = set(job.nodes)
+    network.here = set(job.nodes)
     with service(echo) as one, service(echo) as other:
         opened = [site.service.forward("localhost", port, job_id=job.id) for port in (one, other)]
         assert all(echoes(tunnel, MEGABYTE) for tunnel in opened)
@@ -177,7 +173,7 @@ def test_node_that_can_be_reached_is_reached_directly(
     site: Site, network: Network, running: Callable[[], Job]
 ) -> None:
     job = running()
-    network.names = set(job.nodes)
+    network.here = set(job.nodes)
     with service(echo) as port:
         tunnel = site.service.forward(job.nodes[0], port, job_id=job.slurm_id)
         assert echoes(tunnel)

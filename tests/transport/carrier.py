@@ -1,4 +1,4 @@
-"""A `carry` over plain TCP that can be cut off, and services to carry connections to."""
+"""A `carry` that can be cut off, and services to carry connections to."""
 
 from __future__ import annotations
 
@@ -7,13 +7,17 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
-from jupyter_slurm.errors import ConnectionLostError, ForwardError
+from jupyter_slurm.errors import ConnectionLostError
+from jupyter_slurm.transport.local import LocalTransport
+
+Carry = Callable[[socket.socket, str, int], None]
 
 
 class Carrier:
-    """Carries by two threads a connection, as a cluster's connection would that can be lost."""
+    """The `carry` of a transport, of this machine's own where none is given, that can be lost."""
 
-    def __init__(self) -> None:
+    def __init__(self, carry: Carry | None = None) -> None:
+        self._carry = carry or LocalTransport().carry
         self.lost = threading.Event()
         self.tries = 0
         self.tried = threading.Condition()
@@ -25,24 +29,7 @@ class Carrier:
         if self.lost.is_set():
             sock.close()
             raise ConnectionLostError("The connection to the cluster is lost.")
-        try:
-            there = socket.create_connection((host, port), 10)
-        except OSError as exc:
-            sock.close()
-            raise ForwardError(f"{host}:{port} refuses: {exc.strerror}.") from exc
-        there.settimeout(None)
-        ends = threading.Barrier(2)
-        for one, other in ((sock, there), (there, sock)):
-            threading.Thread(target=_pump, args=(one, other, ends), name="carrier").start()
-
-
-def _pump(one: socket.socket, other: socket.socket, ends: threading.Barrier) -> None:
-    with suppress(OSError):
-        while data := one.recv(1 << 16):
-            other.sendall(data)
-        other.shutdown(socket.SHUT_WR)
-    ends.wait()
-    one.close()
+        self._carry(sock, host, port)
 
 
 @contextmanager

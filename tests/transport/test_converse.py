@@ -10,7 +10,7 @@ import psutil
 import pytest
 
 from jupyter_slurm.errors import TransportError
-from jupyter_slurm.transport import local
+from jupyter_slurm.transport import local_program
 from jupyter_slurm.transport.local import LocalTransport
 from tests.transport.carrier import everything, sent
 
@@ -41,7 +41,7 @@ def test_program_that_ends_ends_the_conversation(transport: LocalTransport) -> N
 def test_program_that_does_not_end_with_its_input_is_ended(
     transport: LocalTransport, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(local, "_END_S", 0.05)
+    monkeypatch.setattr(local_program, "_END_S", 0.05)
     with transport.converse(["sh", "-c", "trap '' TERM; echo ready; sleep 600"]) as sock:
         assert sock.recv(6, socket.MSG_WAITALL) == b"ready\n"
 
