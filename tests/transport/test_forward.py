@@ -15,7 +15,12 @@ from queue import SimpleQueue
 import pytest
 
 from jupyter_slurm.errors import ForwardError, LoginNeededError
+from jupyter_slurm.transport.connection import Connection
 from jupyter_slurm.transport.forward import Forward, hand_over
+from jupyter_slurm.transport.ssh import SshTransport
+from tests.ssh.plugin import MakeSshd
+from tests.ssh.sshd import Sshd
+from tests.ssh.waiting import wait_until
 from tests.transport.carrier import Carrier, echo, everything, sent, service, unused_port
 
 MEGABYTE = random.Random(1).randbytes(1 << 20)
@@ -275,12 +280,43 @@ def test_connections_that_have_ended_are_not_counted(opened: Open) -> None:
         forward = opened(port)
         with connected(forward) as sock, sent(sock, b"x"):
             assert everything(sock) == b"x"
-        assert wait_until(lambda: forward.connections == 0)
+        wait_until(lambda: forward.connections == 0)
 
 
-def wait_until(true: Callable[[], bool]) -> bool:
-    for _ in range(2000):
-        if true():
-            return True
-        threading.Event().wait(0.01)
-    return False
+# --- over SSH ---------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def far(make_sshd: MakeSshd, nothing_left: None) -> Iterator[tuple[Sshd, Connection]]:
+    sshd = make_sshd()
+    connection = Connection([sshd.hop()], name="cluster")
+    yield sshd, connection
+    connection.close()
+
+
+def test_over_ssh_a_connection_waits_on_the_same_port_until_the_host_is_back(
+    far: tuple[Sshd, Connection],
+) -> None:
+    sshd, connection = far
+    transport = SshTransport(connection)
+    with service(echo) as port:
+        forward = Forward(lambda sock: hand_over(transport.carry, sock, "127.0.0.1", port))
+        with connected(forward) as sock:
+            sock.sendall(b"before")
+            assert sock.recv(6, socket.MSG_WAITALL) == b"before"
+            sshd.stop()
+            assert not left_open(sock)
+        with connected(forward) as sock, sent(sock, MEGABYTE):
+            wait_until(lambda: forward.problem is not None)
+            sshd.start()
+            assert everything(sock) == MEGABYTE
+        assert forward.problem is None
+        forward.close()
+    transport.close()
+
+
+def left_open(sock: socket.socket) -> bool:
+    try:
+        return sock.recv(1) != b""
+    except ConnectionResetError:
+        return False
