@@ -29,6 +29,7 @@ _REPLY_TIMEOUT_S = 600.0
 """A host may wait that long, e.g. until somebody has confirmed the login on their phone."""
 _LOOK_S = 0.5
 _MOST_PROMPTS = 32
+_LONGEST_BANNER = 1 << 16
 
 Sign = Callable[[bytes, str], bytes]
 """(data, algorithm) -> a signature as it goes over the wire: the algorithm's name and the bytes."""
@@ -66,6 +67,8 @@ class _Handler:
         }
 
     def _take(self, number: int, message: Message) -> None:
+        if self._succeeded:
+            return  # RFC 4252, 5.1: nothing more is to come
         if number == _SUCCESS:
             self._succeeded = True
             self._transport._auth_trigger()  # type: ignore[attr-defined]
@@ -174,7 +177,8 @@ class UserAuth:
                 raise self._lost()
             if reply[0] != _BANNER:
                 return reply
-            self.banner += reply[1].get_string().decode(errors="replace")
+            more = reply[1].get_string().decode(errors="replace")
+            self.banner = (self.banner + more)[:_LONGEST_BANNER]
         raise ConnectionLostError("The host stopped answering during the login.")
 
     def _reply_of(self, reply: tuple[int, Message]) -> Message | None:

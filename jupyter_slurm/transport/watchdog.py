@@ -39,6 +39,7 @@ class Watchdog:
         self._stopped = False
         self._silent_since: float | None = None
         self._skew = _skew_s()
+        self._looked_at = float("-inf")
 
     @property
     def silent(self) -> bool:
@@ -76,12 +77,15 @@ class Watchdog:
                     self._look()
 
     def look(self) -> None:
-        """Pings the hops, and gives up those that do not answer. One thread at a time; others wait
+        """Pings the hops, and gives up those that do not answer. One thread at a time: others wait
         for what it finds."""
+        began = time.monotonic()
         with self._looking:
-            self._look()
+            if self._looked_at < began and not self.silent:
+                self._look()
 
     def _look(self) -> None:
+        self._looked_at = time.monotonic()
         self._skew = _skew_s()
         links = self._connection.links
         if not links or not self._watched():
@@ -164,7 +168,8 @@ class Watchdog:
             if self._has_slept() or time.monotonic() - before > _STEP_S + _SLEPT_S:
                 break
         if not self._stopped:
-            self.look()
+            with self._looking:
+                self._look()
 
     def _interval_s(self) -> float:
         return min(self._connection.hops[-1].alive_interval_s or _INTERVAL_S, _INTERVAL_S)

@@ -457,10 +457,10 @@ def test_a_host_that_hangs_up_is_an_error_with_its_words(make_sshd: MakeSshd) ->
 
 
 def test_logs_tell_nothing_of_a_login(
-    make_sshd: MakeSshd, caplog: pytest.LogCaptureFixture
+    make_sshd: MakeSshd, gateway: MakeGateway, person: Person, caplog: pytest.LogCaptureFixture
 ) -> None:
-    sshd = make_sshd("Banner /etc/hostname")
     with caplog.at_level(logging.NOTSET):
-        logged_in(sshd)
-        refused(sshd, identity_files=())
+        logged_in(make_sshd())
+        logged_in(gateway(), Answers(person.password, person.code()), identity_files=())
+        refused(gateway(), Answers(*[person.password, person.wrong_code()] * 3))
     assert caplog.text == ""
