@@ -86,7 +86,7 @@ class SharedPacketizer(Packetizer):
         self._sealer: Sealer | None = None
         self._out_lock = threading.RLock()
         self._unsent: deque[bytes | memoryview] = deque()
-        self._asked = False
+        self._asked = self._plain = False
         self._count = self._bytes_in = self._bytes_out = 0
         self._keyed_s = time.monotonic()
         self.as_expected = paramiko_is_as_expected()
@@ -108,7 +108,12 @@ class SharedPacketizer(Packetizer):
 
     def speak_plainly(self) -> None:
         """Bare packets from now on: whoever is at the other end has done the cryptography."""
+        self._plain = True
         self._opener, self._sealer = PlainOpener(), PlainSealer()
+
+    def start_handshake(self, timeout: float) -> None:
+        if not self._plain:
+            super().start_handshake(timeout)
 
     def set_inbound_cipher(self, *args: Any, **named: Any) -> None:
         super().set_inbound_cipher(*args, **named)
@@ -136,6 +141,8 @@ class SharedPacketizer(Packetizer):
         if self._asked:
             if self._bytes_in >= self.REKEY_BYTES + self.REKEY_BYTES_OVERFLOW_MAX:
                 raise SSHException("Remote transport is ignoring rekey requests")
+            return False
+        if self._plain:
             return False
         if not self.need_rekey() and (
             self._bytes_in >= self.REKEY_BYTES
@@ -288,7 +295,8 @@ class SharedPacketizer(Packetizer):
             self._write(self._sealer.seal_batch(channel, batch, size))
 
     def write_all(self, out: Any) -> None:
-        self._write([bytes(out)])
+        if not self._plain:  # else it is our version, which the peer does not wait for
+            self._write([bytes(out)])
 
     def _write(self, buffers: list[bytes | memoryview]) -> None:
         """Sends what the socket takes and keeps the rest. EOFError: there is nobody."""

@@ -66,6 +66,8 @@ class Pump:
     def post(self, task: Callable[[], None]) -> None:
         """Has it called in the pump's thread. Takes no lock."""
         self._tasks.append(task)
+        if threading.get_ident() == self.thread.ident:
+            return  # it comes to its tasks before it waits again
         with contextlib.suppress(OSError):  # full: it wakes anyway; closed: there is nobody
             self._waker.send(b"\0")
 

@@ -34,8 +34,12 @@ from jupyter_slurm.transport.ssh_window import FIRST_BYTES
 _CERTIFICATE = "-cert-v01@openssh.com"
 _GCM = ("aes128-gcm@openssh.com", "aes256-gcm@openssh.com")
 _UNSENT_BYTES = 1 << 19
+"""Who sends waits while more than this is under way in here."""
+_STUCK_BYTES = 1 << 17
+"""Carried sockets are not read while more than this is."""
 _UNSENT_MESSAGES = 64
 _TICK_S = 1.0
+_FLUSH_TICK_S = 0.02
 _ALIVE: weakref.WeakSet[QueuedTransport] = weakref.WeakSet()
 """For `os.register_at_fork`, which cannot be undone and so is done once."""
 
@@ -119,6 +123,10 @@ class QueuedTransport(paramiko.Transport):
         if not self._plain:
             super()._send_kex_init()  # type: ignore[misc]
 
+    def _expect_packet(self, *types: int) -> None:
+        if not self._plain:
+            super()._expect_packet(*types)  # type: ignore[misc]
+
     def _really_parse_kex_init(self, m: Message, *args: Any, **named: Any) -> dict[str, list[str]]:
         """With AES-GCM no MAC is used, so that none needs to be agreed on (RFC 5647 §5.1; OpenSSH
         does the same)."""
@@ -162,7 +170,7 @@ class QueuedTransport(paramiko.Transport):
         self._pump.post(self.push)
 
     def congested(self) -> bool:
-        return self.packetizer.unsent_bytes > 0 or not self.clear_to_send.is_set()
+        return self.packetizer.unsent_bytes > _STUCK_BYTES or not self.clear_to_send.is_set()
 
     def flush_link(self) -> bool:
         with contextlib.suppress(EOFError):
@@ -182,8 +190,10 @@ class QueuedTransport(paramiko.Transport):
     @contextlib.contextmanager
     def gate(self) -> Iterator[None]:
         """The right to send while no keys are exchanged. ConnectionLostError."""
+        flushes = threading.current_thread() is self._pump.thread
         while True:
-            self.clear_to_send.wait(_TICK_S)
+            if not self.clear_to_send.wait(_FLUSH_TICK_S if flushes else _TICK_S) and flushes:
+                self.flush_link()  # the exchange itself may wait for it
             if not self.active:
                 raise self.loss()
             self.clear_to_send_lock.acquire()
@@ -210,6 +220,9 @@ class QueuedTransport(paramiko.Transport):
             payloads.append(payload)
         if payloads:
             self.packetizer.send_payloads(payloads)
+        if len(payloads) > _UNSENT_MESSAGES:
+            with self._room:
+                self._room.notify_all()
 
     # -- the end ----------------------------------------------------------------------------------
 

@@ -40,6 +40,9 @@ from jupyter_slurm.transport.ssh_stream import (
 )
 from jupyter_slurm.transport.ssh_window import FIRST_BYTES, Pace, Window
 
+_NO_CHANNEL = "no-channel@jupyter-slurm"
+"""A kind of channel that every server refuses."""
+
 
 class _Opening(NamedTuple):
     """A channel that the server has not answered yet. Holds it: paramiko's map of them is weak."""
@@ -278,6 +281,9 @@ class SharedTransport(QueuedTransport):
         return time.monotonic() - began_s
 
     def _ask_for_sign_of_life(self, answered: Callable[[], None]) -> None:
+        if self._plain:  # an OpenSSH master hangs up on global requests, but passes this on
+            self._request(_NO_CHANNEL, b"", FIRST_BYTES, lambda _: answered())
+            return
         ask = Message().add_byte(cMSG_GLOBAL_REQUEST).add_string("keepalive@openssh.com")
         with self._ping_lock:  # answers come in the order of what was asked
             self._pings.append(answered)
