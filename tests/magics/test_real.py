@@ -213,4 +213,4 @@ def test_the_widget_and_the_tables_show_the_job(kernel: Kernel) -> None:
     assert "debug" in json.dumps(ok(kernel.run("%slurm info")).messages, default=str)
     ok(kernel.run("%slurm queue"))
     ok(kernel.run("%slurm clusters"))
-    assert "✔" in ok(kernel.run("%slurm connect")).text
+    assert "✔" in ok(kernel.run("%slurm doctor")).text
