@@ -30,7 +30,12 @@ class Laptop:
 
     def slurm(self, *words: str) -> str:
         """What `jupyter slurm WORDS` prints, without a terminal: nobody can be asked."""
-        return self.run(sys.executable, "-m", "jupyter_slurm", *words)
+        return self.run(*self.command(*words))
+
+    @staticmethod
+    def command(*words: str) -> list[str]:
+        """The command line of `jupyter slurm WORDS`."""
+        return [sys.executable, "-m", "jupyter_slurm", *words]
 
     def run(self, *argv: str) -> str:
         with self.start(*argv) as process:
@@ -46,7 +51,7 @@ class Laptop:
 
     def terminal(self, *words: str) -> pexpect.spawn:
         """The same in a terminal, where somebody answers."""
-        argv = self.site.laptop_machine.argv(sys.executable, "-m", "jupyter_slurm", *words)
+        argv = self.site.laptop_machine.argv(*self.command(*words))
         return pexpect.spawn(
             argv[0],
             argv[1:],

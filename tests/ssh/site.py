@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 import re
 import shutil
+import signal
 import subprocess
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -134,6 +135,18 @@ class Site:
         """What the person runs there, without Slurm's daemons and sshd's own."""
         found = self.machines[machine].processes(self.person.account.uid)
         return [one for one in found if _name(one) not in _DAEMONS]
+
+    def stop_controller(self) -> None:
+        """SIGSTOP: connections are taken and nobody answers."""
+        self._signal_controller(signal.SIGSTOP)
+
+    def cont_controller(self) -> None:
+        self._signal_controller(signal.SIGCONT)
+
+    def _signal_controller(self, number: signal.Signals) -> None:
+        for one in self.machines["login"].processes(self.person.account.uid):
+            if _name(one) == "slurmctld":
+                one.send_signal(number)
 
     def rpcs(self) -> dict[str, int]:
         """How often the controller was asked for what, since it started or `forget_rpcs`."""

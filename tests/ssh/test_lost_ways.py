@@ -1,0 +1,165 @@
+"""The way to the cluster breaks off, at every moment: nothing is lost, nothing happens twice, and
+nobody is asked for what is not needed."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.ssh.laptop import PATIENCE_S, Laptop
+from tests.ssh.site import Site
+from tests.ssh.waiting import wait_until
+
+_COUNTS = """#!/bin/bash
+i=0
+while [ ! -e ~/{gate} ]; do i=$((i+1)); echo "line $i"; sleep 0.05; done
+echo "the end, after $i lines"
+"""
+
+
+@pytest.fixture
+def counting(laptop: Laptop) -> str:
+    """A job that prints numbered lines until `open_gate`; its id. Somebody has logged in for it."""
+    laptop.log_in()
+    script = laptop.home.folder / "counts.sh"
+    script.write_text(_COUNTS.format(gate=f"gate-{laptop.home.folder.name}"))
+    laptop.slurm("submit", str(script), "--name", "counts", "--detach")
+    job_id = str(job_of(laptop)["id"])
+    wait_until(lambda: job_of(laptop)["state"] == "RUNNING", PATIENCE_S)
+    return job_id
+
+
+def open_gate(laptop: Laptop) -> None:
+    laptop.site.run("touch", f"gate-{laptop.home.folder.name}")
+
+
+def job_of(laptop: Laptop) -> dict[str, object]:
+    """The newest job, as the agent knows it."""
+    jobs: list[dict[str, object]] = json.loads(laptop.slurm("jobs", "--json"))
+    return jobs[0]
+
+
+def connection_of(laptop: Laptop) -> dict[str, object]:
+    found: list[dict[str, object]] = json.loads(laptop.slurm("connections", "--json"))
+    return found[0]
+
+
+def follow(laptop: Laptop, job_id: str) -> subprocess.Popen[str]:
+    return laptop.start(*laptop.command("logs", "--follow", job_id))
+
+
+def assert_whole(text: str) -> None:
+    """Every line once, in order."""
+    *numbered, last = text.strip().splitlines()
+    lines = [line for line in numbered if line.startswith("line ")]
+    assert lines == [f"line {i}" for i in range(1, len(lines) + 1)]
+    assert last == f"the end, after {len(lines)} lines"
+
+
+def test_a_line_that_was_cut_and_healed_costs_no_output_and_no_login(
+    laptop: Laptop, counting: str
+) -> None:
+    site = laptop.site
+    before = site.logins()
+    reader = follow(laptop, counting)
+    site.cut()
+    try:
+        wait_until(lambda: connection_of(laptop)["state"] == "lost", PATIENCE_S)
+        assert job_of(laptop)["state"] == "RUNNING"
+    finally:
+        site.heal()
+    wait_until(lambda: connection_of(laptop)["state"] == "open", PATIENCE_S)
+    open_gate(laptop)
+    out, err = reader.communicate(timeout=PATIENCE_S)
+    assert_whole(out)
+    assert (reader.returncode, err) == (0, "")
+    assert job_of(laptop)["state"] == "COMPLETED"
+    assert site.logins() == before
+
+
+def test_a_gateway_that_restarts_costs_one_login_and_nothing_else(
+    laptop: Laptop, counting: str
+) -> None:
+    site = laptop.site
+    before = site.logins()
+    site.restart_gateway()
+    wait_until(lambda: connection_of(laptop)["state"] == "login-needed", PATIENCE_S)
+    job = job_of(laptop)
+    assert job["state"] == "RUNNING"
+    open_gate(laptop)
+    laptop.log_in()
+    wait_until(lambda: job_of(laptop)["state"] == "COMPLETED", PATIENCE_S)
+    assert_whole(laptop.slurm("logs", counting))
+    assert job_of(laptop)["slurm_id"] == job["slurm_id"]
+    wait_until(lambda: site.logins() == before + 1)
+
+
+def test_an_agent_that_is_killed_costs_one_login_and_everything_is_found_again(
+    laptop: Laptop, counting: str
+) -> None:
+    site = laptop.site
+    before = site.logins()
+    left_behind = {one.pid for one in site.processes()}
+    assert left_behind
+    pid = laptop.agent_pid()
+    assert pid is not None
+    os.kill(pid, signal.SIGKILL)
+    wait_until(lambda: not Path(f"/proc/{pid}").exists())
+    assert job_of(laptop)["id"] == counting
+    open_gate(laptop)
+    laptop.log_in()
+    wait_until(lambda: job_of(laptop)["state"] == "COMPLETED", PATIENCE_S)
+    assert_whole(laptop.slurm("logs", counting))
+    wait_until(lambda: site.logins() == before + 1)
+    assert not left_behind & {one.pid for one in site.processes()}
+
+
+def test_a_laptop_that_slept_for_longer_than_a_ping_goes_on_without_a_login(
+    laptop: Laptop, counting: str
+) -> None:
+    site = laptop.site
+    before = site.logins()
+    pid = laptop.agent_pid()
+    assert pid is not None
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        open_gate(laptop)
+        wait_until(lambda: site.run("squeue", "-h", "-t", "R").stdout == "", PATIENCE_S)
+    finally:
+        os.kill(pid, signal.SIGCONT)
+    wait_until(lambda: job_of(laptop)["state"] == "COMPLETED", PATIENCE_S)
+    assert_whole(laptop.slurm("logs", counting))
+    assert site.logins() == before
+
+
+def test_a_way_that_breaks_while_sbatch_waits_for_the_controller_makes_one_job(
+    laptop: Laptop,
+) -> None:
+    site = laptop.site
+    laptop.log_in()
+    script = laptop.home.folder / "once.sh"
+    script.write_text("#!/bin/bash\necho once >>~/once\n")
+    site.stop_controller()
+    try:
+        submission = laptop.start(*laptop.command("submit", str(script), "--name", "once"))
+        wait_until(lambda: any(one.name() == "sbatch" for one in site.processes()), PATIENCE_S)
+        site.restart_gateway()
+        wait_until(lambda: connection_of(laptop)["state"] == "login-needed", PATIENCE_S)
+    finally:
+        site.cont_controller()
+    submission.send_signal(signal.SIGINT)
+    submission.communicate(timeout=PATIENCE_S)
+    laptop.log_in()
+    wait_until(lambda: job_of(laptop)["state"] == "COMPLETED", PATIENCE_S)
+    assert site.run("cat", "once").stdout == "once\n"
+    assert len(_named(site, "once")) == 1
+
+
+def _named(site: Site, name: str) -> list[str]:
+    told = site.run("squeue", "-h", "-t", "all", "-o", "%j").stdout.split()
+    return [one for one in told if one.startswith(f"{name}.")]
