@@ -22,6 +22,21 @@ _LARGEST_BYTES = 8**11 - 1
 NOT_PLACED = "not-placed"
 
 
+_WORK = b"""
+{ if ( %(place)b ) >&4 2>&4 4>&-; then
+( cd %(target)b; %(exports)bexec %(argv)b ) </dev/null 2>&4 3<&- 4>&-;
+_f $? %(program)b;
+else
+cat <&3 >/dev/null;
+( cd %(partial)b && head -c 65536 /dev/zero >full ) 2>&4 4>&-;
+rm -rf %(partial)b;
+_m %(not_placed)b;
+fi; } &
+""".strip().replace(b"\n", b" ")
+"""`cat` takes what `tar` has left, lest it be read as lines. The `head` says why nothing can be
+written, if that is so: GNU tar does not tell a full disk from other ills."""
+
+
 class Delivery:
     """`work` is for `Helper.feed`, with `size_bytes` of `stream()`; where the files could not be
     put in place the answer's status is NOT_PLACED and its stderr says why."""
@@ -106,28 +121,19 @@ def _work(
     env: Mapping[str, str] | None,
 ) -> bytes:
     target = quote_path(folder)
-    partial = ".partial-" + secrets.token_hex(4)
-    steps = [b"umask 077", b"mkdir -p %b/%b" % (target, partial.encode())]
-    steps += [b"cd %b/%b" % (target, partial.encode()), b"tar -xmf - <&3"]
-    steps += _renames(placed)
-    steps += [b"cd ..", b"rm -rf %b" % partial.encode()]
+    partial = target + b"/.partial-" + secrets.token_hex(4).encode()
+    steps = [b"umask 077", b"mkdir -p " + partial, b"cd " + partial, b"tar -xmf - <&3"]
+    steps += [*_renames(placed), b"cd ..", b"rm -rf " + partial]
     steps += [_check(name) for name in moved]
-    # The last `cat` takes what `tar` has left, lest it be read as lines.
-    return (
-        b"""{ if ( %b ) >&4 2>&4 4>&-; then
-( cd %b; %bexec %b ) </dev/null 2>&4 3<&- 4>&-; _f $? %b; else
-cat <&3 >/dev/null; rm -rf %b/%b; _m %b; fi; } &""".replace(b"\n", b" ")
-        % (
-            b" && ".join(steps),
-            target,
-            exports(env),
-            words(argv),
-            quote(argv[0]),
-            target,
-            partial.encode(),
-            NOT_PLACED.encode(),
-        )
-    )
+    return _WORK % {
+        b"place": b" && ".join(steps),
+        b"target": target,
+        b"partial": partial,
+        b"exports": exports(env),
+        b"argv": words(argv),
+        b"program": quote(argv[0]),
+        b"not_placed": NOT_PLACED.encode(),
+    }
 
 
 def _renames(names: Iterable[bytes]) -> Iterator[bytes]:

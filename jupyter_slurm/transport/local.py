@@ -231,14 +231,20 @@ class LocalTransport:
 
 
 def _place(target: Path, content: bytes | Path) -> None:
-    if isinstance(content, Path):
-        if content.exists() or not target.exists():
-            shutil.move(content, target)
-        return
+    """There whole or not at all."""
     partial = target.with_name(target.name + ".partial")
-    partial.write_bytes(content)
-    partial.chmod(0o700 if content.startswith(b"#!") else 0o600)
-    partial.replace(target)
+    try:
+        if isinstance(content, bytes):
+            partial.write_bytes(content)
+            partial.chmod(0o700 if content.startswith(b"#!") else 0o600)
+        elif content.exists() or not target.exists():
+            shutil.move(content, partial)
+        else:
+            return
+        partial.replace(target)
+    except OSError:
+        partial.unlink(missing_ok=True)
+        raise
 
 
 def _is_text(name: str) -> bool:

@@ -12,15 +12,14 @@ import secrets
 import socket
 import threading
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
 import paramiko
 
 from jupyter_slurm import places
-from jupyter_slurm.errors import FileAccessError, ForwardError, TransportError
-from jupyter_slurm.transport import Completed, Span, TimedOutError, far_program
+from jupyter_slurm.errors import FileAccessError, ForwardError
+from jupyter_slurm.transport import Completed, Span, far_program
 from jupyter_slurm.transport.connection import Connection
 from jupyter_slurm.transport.delivery_stream import NOT_PLACED, Delivery
 from jupyter_slurm.transport.far_shell import ShellGoneError
@@ -180,7 +179,9 @@ class SshTransport:
     def converse(self, argv: Sequence[str]) -> socket.socket:
         shell = self._shells.shell()
         try:
-            return far_program.converse(shell, argv, lambda n: self._kill(shell.group, n))
+            return far_program.converse(
+                shell, argv, lambda number: self._shells.kill(shell, number)
+            )
         except ShellGoneError as exc:
             shell.close()
             raise self._shells.lost() from exc
@@ -216,12 +217,6 @@ class SshTransport:
     def _look_once(self, script: bytes) -> bytes:
         (answer,) = self._shells.twice(script)
         return answer.stdout
-
-    def _kill(self, group: int, number: int) -> None:
-        """What hangs on after its channel, where another can still be had."""
-        if group:
-            with suppress(TransportError, TimedOutError):
-                self.run(["kill", f"-{number:d}", "--", f"-{group}"])
 
     # --- ending ---
 

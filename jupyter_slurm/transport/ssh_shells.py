@@ -6,9 +6,10 @@ not. What is done with a shell is in `ssh.py`, `helper.py`, `follow.py`, `far_pr
 
 from __future__ import annotations
 
+import signal
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from typing import NamedTuple, TypeVar
 
 from jupyter_slurm.errors import ConnectionLostError, TransportError
@@ -22,6 +23,7 @@ _FILES_S = 60.0
 """For what only looks at files."""
 _OPEN_S = 60.0
 """The login shell's files may load modules from a slow file system."""
+_KILL_S = 10.0
 _EXTRA_S = 5.0
 """What is only better with a session of its own waits so long for one."""
 _SESSIONS_FOR_FOLLOW = 3
@@ -137,9 +139,13 @@ class Shells:
             try:
                 yield shell
             except ShellGoneError as exc:
+                self.kill(shell, signal.SIGKILL)
                 if stop is not None and stop.is_set():
                     raise ConnectionLostError("The transfer was stopped.") from exc
                 raise self.lost() from exc
+            except BaseException:
+                self.kill(shell, signal.SIGKILL)
+                raise
 
     def shell_to_follow(self) -> FarShell | None:
         """None: the host allows too few sessions for one that only looks at files."""
@@ -155,6 +161,14 @@ class Shells:
             if self._connection.sessions_limit <= others:
                 return None
             raise
+
+    def kill(self, shell: FarShell, number: int) -> None:
+        """A signal to what hangs on after its channel, where another can still be had."""
+        if not shell.group:
+            return
+        argv = ["kill", f"-{number:d}", "--", f"-{shell.group}"]
+        with suppress(TransportError, TimedOutError, ShellGoneError):
+            self._lent(lambda helper: helper.run(argv, None, b"", _KILL_S))
 
     def _most_helpers(self) -> int:
         return 1 if self._connection.sessions_limit <= _SESSIONS_FOR_FOLLOW else 2

@@ -1,0 +1,630 @@
+"""What `Transport` promises, of every Transport: this machine, and one over SSH."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+import socket
+import stat
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path, PurePosixPath
+
+import psutil
+import pytest
+
+from jupyter_slurm.errors import (
+    ConnectionLostError,
+    FileAccessError,
+    ForwardError,
+    TransportError,
+)
+from jupyter_slurm.transport import Span, TimedOutError, Transport
+from jupyter_slurm.transport.connection import Connection
+from jupyter_slurm.transport.local import LocalTransport
+from jupyter_slurm.transport.ssh import SshTransport
+from tests.ssh.sshd import Sshd
+
+PATIENCE_S = 60.0
+WORDS = [
+    "",
+    " two  blanks ",
+    "it's",
+    'a "quoted" word',
+    "$HOME ${HOME} $(id) `id`",
+    "two\nlines\n",
+    "\n",
+    "back\\slash \\n \\",
+    "!history !! !$",
+    "*?[a-z]{a,b}~ #comment; | & < > ( )",
+    "-n",
+    "--",
+    "ünï¢ødé 日本語 🎉",
+    os.fsdecode(b"\xff\xfe no UTF-8 \x81\x88"),
+    "".join(map(chr, range(1, 128))),
+    os.fsdecode(bytes(range(128, 256))),
+    "x" * 100_000,
+]
+
+
+@pytest.fixture(params=["local", "ssh"])
+def transport(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Transport]:
+    if request.param == "local":
+        yield LocalTransport()
+        return
+    monkeypatch.setenv("JUPYTER_DATA_DIR", str(tmp_path / "data"))
+    sshd: Sshd = request.getfixturevalue("sshd")
+    connection = Connection([sshd.hop()], name="far")
+    ssh = SshTransport(connection)
+    yield ssh
+    ssh.close()
+    connection.close()
+
+
+@pytest.fixture
+def there(transport: Transport, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Path]:
+    """A folder of the transport's user, which the test can see too."""
+    if isinstance(transport, LocalTransport) or os.geteuid() != 0:
+        yield tmp_path
+        return
+    sshd: Sshd = request.getfixturevalue("sshd")
+    folder = sshd.account.home / f"test-{secrets.token_hex(4)}"
+    folder.mkdir(mode=0o700)
+    shutil.chown(folder, sshd.user, sshd.user)
+    yield folder
+    shutil.rmtree(folder)
+
+
+def far(path: Path) -> PurePosixPath:
+    return PurePosixPath(path)
+
+
+def write(path: Path, data: bytes) -> PurePosixPath:
+    """As the owner of the folder it is in, whoever runs the tests."""
+    path.write_bytes(data)
+    os.chown(path, path.parent.stat().st_uid, path.parent.stat().st_gid)
+    return far(path)
+
+
+def eventually(holds: Callable[[], bool], what: str) -> None:
+    deadline_s = time.monotonic() + PATIENCE_S
+    while not holds():
+        assert time.monotonic() < deadline_s, what
+        time.sleep(0.01)
+
+
+def sleepers(mark: str) -> list[psutil.Process]:
+    """Processes of this machine whose command line is `sleep MARK`."""
+    return [
+        one
+        for one in psutil.process_iter(["cmdline"])
+        if one.info["cmdline"] == ["sleep", mark] and one.status() != psutil.STATUS_ZOMBIE
+    ]
+
+
+def a_mark() -> str:
+    """A time to sleep that no other test sleeps."""
+    return f"600.{secrets.randbelow(10**9):09d}"
+
+
+# --- programs ---
+
+
+def test_user_and_home_are_those_of_the_login(transport: Transport) -> None:
+    assert transport.run(["id", "-un"]).stdout.decode().strip() == transport.user()
+    assert transport.run(["sh", "-c", "cd && pwd"]).stdout.decode().strip() == str(transport.home())
+
+
+def test_every_word_arrives_as_it_was(transport: Transport) -> None:
+    for word in WORDS:
+        done = transport.run(["sh", "-c", 'printf %s. "$1"; exit 0', "sh", word])
+        assert done == (0, os.fsencode(word) + b".", b"")
+    done = transport.run(["sh", "-c", 'printf "%s/" "$@"', "sh", *WORDS])
+    assert done.stdout == b"".join(os.fsencode(word) + b"/" for word in WORDS)
+
+
+def test_a_nul_in_a_word_is_refused(transport: Transport) -> None:
+    with pytest.raises(ValueError, match="null byte"):
+        transport.run(["echo", "a\0b"])
+
+
+def test_the_name_of_a_builtin_is_a_program_too(transport: Transport) -> None:
+    assert transport.run(["test", "1", "=", "2"]).returncode == 1
+    assert transport.run(["echo", "-n", "a"]).stdout == b"a"
+
+
+def test_environment_values_arrive_as_they_were_and_for_one_command_only(
+    transport: Transport,
+) -> None:
+    env = {f"_V{number}": word for number, word in enumerate(WORDS)}
+    done = transport.run(["env", "-0"], env=env)
+    got = dict(line.split(b"=", 1) for line in done.stdout.split(b"\0") if line)
+    assert {name: got[name.encode()] for name in env} == {
+        name: os.fsencode(word) for name, word in env.items()
+    }
+    assert b"_V1=" not in transport.run(["env"]).stdout
+
+
+def test_the_environment_is_small(transport: Transport) -> None:
+    names = {line.split("=")[0] for line in transport.run(["env"]).stdout.decode().splitlines()}
+    assert names <= {
+        *("HOME", "USER", "LOGNAME", "SHELL", "TERM", "PATH", "PWD", "OLDPWD", "SHLVL", "_"),
+        *("TMPDIR", "KRB5CCNAME", "SSH_AUTH_SOCK", "TZ", "SLURM_CONF"),
+    }
+
+
+def test_standard_input_arrives_byte_for_byte(transport: Transport) -> None:
+    for data in (b"\0", b"exit 3\n", bytes(range(256)) * 20_000, b"\n" * 3_000_000):
+        assert transport.run(["cat"], stdin=data) == (0, data, b"")
+
+
+def test_without_standard_input_there_is_none_to_wait_for(transport: Transport) -> None:
+    assert transport.run(["cat"]) == (0, b"", b"")
+
+
+def test_what_a_program_leaves_of_its_input_is_lost_and_harms_nothing(
+    transport: Transport,
+) -> None:
+    data = b"touch /tmp/never; exit 7\n" * 100_000
+    assert transport.run(["head", "-c", "3"], stdin=data).stdout == b"tou"
+    assert transport.run(["true"], stdin=data).returncode == 0
+    assert transport.run(["echo", "well"]).stdout == b"well\n"
+
+
+def test_megabytes_on_both_streams_at_once(transport: Transport) -> None:
+    script = "head -c 5000000 /dev/zero & head -c 6000000 /dev/zero >&2; wait"
+    done = transport.run(["sh", "-c", script])
+    assert (done.returncode, len(done.stdout), len(done.stderr)) == (0, 5_000_000, 6_000_000)
+
+
+def test_output_without_a_newline_at_its_end_and_with_every_byte(transport: Transport) -> None:
+    data = bytes(range(256)) + b"\n\n:0 "
+    done = transport.run(["sh", "-c", "cat; exit 4"], stdin=data)
+    assert done == (4, data, b"")
+
+
+@pytest.mark.parametrize("code", [0, 1, 2, 126, 127, 128, 200, 255])
+def test_an_exit_code_is_the_program_s(transport: Transport, code: int) -> None:
+    assert transport.run(["sh", "-c", f"exit {code}"]) == (code, b"", b"")
+
+
+@pytest.mark.parametrize("number", [1, 9, 15])
+def test_a_signal_is_a_negative_return_code_and_no_words(transport: Transport, number: int) -> None:
+    assert transport.run(["sh", "-c", f"kill -{number} $$"]) == (-number, b"", b"")
+
+
+@pytest.mark.parametrize("program", ["no-such-program", "/no/such program", "./none"])
+def test_a_program_that_is_not_there_is_named(transport: Transport, program: str) -> None:
+    with pytest.raises(TransportError, match=f"no program `{program}`"):
+        transport.run([program])
+
+
+def test_a_file_that_is_no_program_is_named(transport: Transport) -> None:
+    for program in ("/etc/passwd", "/etc"):
+        with pytest.raises(TransportError, match=f"`{program}` cannot be run"):
+            transport.run([program])
+
+
+def test_a_time_out_kills_what_was_started(transport: Transport) -> None:
+    mark = a_mark()
+    script = f"trap '' TERM; (trap '' TERM; sleep {mark}) & sleep {mark}"
+    with pytest.raises(TimedOutError, match=r"`sh` did not end within 0\.3 s"):
+        transport.run(["sh", "-c", script], timeout_s=0.3)
+    eventually(lambda: not sleepers(mark), "something goes on")
+    assert transport.run(["echo", "well"]).stdout == b"well\n"
+
+
+def test_many_at_once(transport: Transport) -> None:
+    with ThreadPoolExecutor(8) as pool:
+        done = list(pool.map(lambda n: transport.run(["echo", str(n)]).stdout, range(40)))
+    assert done == [f"{n}\n".encode() for n in range(40)]
+
+
+# --- delivery ---
+
+
+def test_a_folder_is_delivered_and_the_program_runs_in_it(
+    transport: Transport, there: Path
+) -> None:
+    folder = there / "a root" / 'it\'s a "job"\n$HOME é'
+    files: dict[str, bytes | Path] = {
+        "plain": b"1",
+        "script": b"#!/bin/sh\necho ran",
+        "in/nested": b"\0" * 1000,
+        "empty": b"",
+        "-dash": b"d",
+        "n" * 200: b"long",
+        "it's $é\n": b"odd",
+    }
+    done = transport.deliver(far(folder), files, ["sh", "-c", "cat plain; ./script; pwd; umask"])
+    assert done.stdout == b"1ran\n" + os.fsencode(folder) + b"\n0022\n"
+    assert {str(path.relative_to(folder)) for path in folder.rglob("*")} == {*files, "in"}
+    for name, content in files.items():
+        assert (folder / name).read_bytes() == content
+        expected = 0o700 if name == "script" else 0o600
+        assert stat.S_IMODE((folder / name).stat().st_mode) == expected
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    assert stat.S_IMODE((folder / "in").stat().st_mode) == 0o700
+
+
+def test_a_local_file_is_moved_there_and_a_repetition_is_fine(
+    transport: Transport, there: Path, tmp_path: Path
+) -> None:
+    big = tmp_path / "a variable"
+    data = secrets.token_bytes(1000) * 5000
+    big.write_bytes(data)
+    big.chmod(0o600)
+    folder = far(there / "job")
+    for _ in range(2):
+        done = transport.deliver(folder, {"in": big, "other": b"1"}, ["cat", "in"])
+        assert done.stdout == data
+        assert not big.exists()
+    assert stat.S_IMODE((there / "job" / "in").stat().st_mode) == 0o600
+
+
+def test_a_local_file_that_is_nowhere_is_named_and_nothing_is_run(
+    transport: Transport, there: Path, tmp_path: Path
+) -> None:
+    with pytest.raises(FileAccessError):
+        transport.deliver(far(there / "job"), {"in": tmp_path / "none"}, ["touch", "ran"])
+    assert not (there / "job" / "ran").exists()
+
+
+def test_a_delivery_replaces_files_and_leaves_others(transport: Transport, there: Path) -> None:
+    folder = there / "job"
+    transport.deliver(far(folder), {"a": b"old", "sub/b": b"old"}, ["sh", "-c", "echo >by-itself"])
+    transport.deliver(far(folder), {"a": b"new", "sub/c": b"new"}, ["true"])
+    assert (folder / "a").read_bytes() == b"new"
+    assert (folder / "sub" / "b").read_bytes() == b"old"
+    assert {path.name for path in folder.iterdir()} == {"a", "sub", "by-itself"}
+
+
+def test_a_delivery_of_nothing_makes_the_folder(transport: Transport, there: Path) -> None:
+    assert transport.deliver(far(there / "x" / "y"), {}, ["pwd"]).stdout.endswith(b"/x/y\n")
+
+
+def test_environment_and_exit_code_of_what_is_run_with_a_delivery(
+    transport: Transport, there: Path
+) -> None:
+    done = transport.deliver(
+        far(there / "job"), {"a": b""}, ["sh", "-c", 'echo "$V" >&2; exit 3'], env={"V": "a b\nc"}
+    )
+    assert done == (3, b"", b"a b\nc\n")
+
+
+def test_a_place_that_cannot_be_written_is_named_and_nothing_is_run(
+    transport: Transport, there: Path, tmp_path: Path
+) -> None:
+    upload = tmp_path / "upload"
+    upload.write_bytes(b"x" * 3_000_000)
+    with pytest.raises(FileAccessError, match="/proc/job"):
+        transport.deliver(
+            PurePosixPath("/proc/job"), {"a": b"1", "in": upload}, ["touch", str(there / "ran")]
+        )
+    assert upload.exists()
+    assert not (there / "ran").exists()
+    assert transport.run(["echo", "well"]).stdout == b"well\n"
+
+
+def test_a_full_disk_is_said_and_nothing_is_run(
+    transport: Transport, there: Path, tmp_path: Path
+) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("Only root can mount a small file system.")
+    disk = there / "disk"
+    disk.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=1m,mode=777", "none", str(disk)]
+    subprocess.run(mount, check=True)
+    try:
+        upload = tmp_path / "upload"
+        upload.write_bytes(b"x" * 3_000_000)
+        with pytest.raises(FileAccessError) as caught:
+            transport.deliver(far(disk / "job"), {"a": b"1", "in": upload}, ["touch", "ran"])
+        assert "No space left on device" in str(caught.value)
+        assert not (disk / "job" / "ran").exists()
+        assert upload.exists()
+        left = {path.name for path in (disk / "job").iterdir()}
+        assert left <= {"a"}
+    finally:
+        subprocess.run(["umount", str(disk)], check=True)
+
+
+def test_a_delivery_s_program_that_does_not_end_is_killed(
+    transport: Transport, there: Path
+) -> None:
+    mark = a_mark()
+    with pytest.raises(TimedOutError):
+        transport.deliver(
+            far(there / "job"), {"a": b"1"}, ["sh", "-c", f"sleep {mark}; :"], timeout_s=0.3
+        )
+    eventually(lambda: not sleepers(mark), "something goes on")
+    assert (there / "job" / "a").read_bytes() == b"1"
+
+
+# --- files ---
+
+
+def test_growth_is_seen_and_what_has_not_grown_is_not(transport: Transport, there: Path) -> None:
+    stays, shrinks = write(there / "stays", b"ab"), write(there / "shrinks", b"a")
+    sizes = {stays: 2, shrinks: 5, far(there / "not there"): 0}
+    for name in ("total", "two\nlines", "it's $x", "sub/x"):
+        (there / name).parent.mkdir(exist_ok=True)
+        grows = far(there / name)
+        timer = threading.Timer(0.05, write, args=(there / name, b"abc"))
+        timer.start()
+        found = transport.grown({grows: 0, **sizes}, wait_s=PATIENCE_S, wake=threading.Event())
+        timer.join()
+        assert set(found) == {grows}
+        assert 0 < found[grows] <= 3
+        sizes[grows] = 3
+
+
+def test_what_has_grown_before_is_seen_at_once(transport: Transport, there: Path) -> None:
+    path = write(there / "f", b"abc")
+    assert transport.grown({path: 1}, wait_s=PATIENCE_S, wake=threading.Event()) == {path: 3}
+
+
+def test_growth_of_the_same_files_is_seen_again_and_again(
+    transport: Transport, there: Path
+) -> None:
+    sizes = {write(there / f"f{number}", b"x"): 1 for number in range(10)}
+    for turn in range(1, 6):
+        for path in sizes:
+            with Path(path).open("ab") as file:
+                file.write(b"x" * turn)
+        seen: set[PurePosixPath] = set()
+        while seen != set(sizes):
+            found = transport.grown(sizes, wait_s=PATIENCE_S, wake=threading.Event())
+            assert found
+            sizes.update(found)
+            seen |= set(found)
+
+
+def test_a_wake_ends_the_wait_for_growth(transport: Transport, there: Path) -> None:
+    wake = threading.Event()
+    threading.Timer(0.05, wake.set).start()
+    assert transport.grown({far(there / "no"): 0}, wait_s=3600, wake=wake) == {}
+
+
+def test_a_wait_for_growth_ends_with_its_time(transport: Transport, there: Path) -> None:
+    wake = threading.Event()
+    assert transport.grown({far(there / "no"): 0}, wait_s=0.1, wake=wake) == {}
+
+
+def test_several_wait_for_growth_at_once(transport: Transport, there: Path) -> None:
+    paths = [far(there / f"f{number}") for number in range(3)]
+    with ThreadPoolExecutor(3) as pool:
+        waits = [
+            pool.submit(transport.grown, {path: 0}, wait_s=PATIENCE_S, wake=threading.Event())
+            for path in paths
+        ]
+        for path in paths:
+            write(Path(path), b"x")
+        assert [wait.result() for wait in waits] == [{path: 1} for path in paths]
+
+
+def test_reading_from_an_offset_from_the_end_and_past_it(transport: Transport, there: Path) -> None:
+    path = write(there / "it's $f\n", b"0123456789")
+    assert transport.read(path) == b"0123456789"
+    assert transport.read(path, 1, 2) == b"12"
+    assert transport.read(path, 0, 3) == b"012"
+    assert transport.read(path, 8, 20) == b"89"
+    assert transport.read(path, 0, 0) == b""
+    assert transport.read(path, 10) == b""
+    assert transport.read(path, 99) == b""
+    assert transport.read(path, -3) == b"789"
+    assert transport.read(path, -3, 2) == b"78"
+    assert transport.read(path, -99) == b"0123456789"
+
+
+def test_what_is_not_there_reads_as_none_and_what_cannot_be_read_is_named(
+    transport: Transport, there: Path
+) -> None:
+    path = write(there / "no such file or so", b"x")
+    assert transport.read(far(there / "none")) is None
+    assert transport.read(path / "below a file") is None
+    with pytest.raises(FileAccessError, match=there.name):
+        transport.read(far(there))
+
+
+def test_a_file_of_others_cannot_be_read_and_is_named(transport: Transport, there: Path) -> None:
+    if transport.user() == "root":
+        pytest.skip("root reads everything.")
+    path = write(there / "no such file", b"x")
+    Path(path).chmod(0)
+    with pytest.raises(FileAccessError, match="no such file"):
+        transport.read(path)
+
+
+def test_several_files_are_read_together(transport: Transport, there: Path) -> None:
+    big = secrets.token_bytes(1000) * 3000
+    one, two = write(there / "one", big), write(there / "two", b"\n\n")
+    spans = [Span(one), Span(far(there / "none")), Span(two), Span(one, -2), Span(two, 1, 9)]
+    assert transport.read_many(spans) == [big, None, b"\n\n", big[-2:], b"\n"]
+    assert transport.read_many([]) == []
+
+
+def test_a_fetched_file_is_a_local_one(transport: Transport, there: Path) -> None:
+    for data in (b"", b"small", secrets.token_bytes(1000) * 3000):
+        path = write(there / "it's a\n-file", data)
+        assert transport.fetch(path).read_bytes() == data
+
+
+def test_existence(transport: Transport, there: Path) -> None:
+    path = write(there / "-a $b\n", b"")
+    assert transport.exists(path)
+    assert transport.exists(far(there))
+    assert not transport.exists(far(there / "none"))
+    (there / "dangling").symlink_to("none")
+    assert not transport.exists(far(there / "dangling"))
+
+
+def test_names_that_are_no_utf8_are_not_listed(transport: Transport, there: Path) -> None:
+    for name in ("b", "a", ".hidden", "..x", "é", "two\nlines", "*", "-n", " "):
+        write(there / name, b"")
+    write(there / os.fsdecode(b"\xff"), b"")
+    (there / "folder").mkdir()
+    (there / "dangling").symlink_to("none")
+    assert transport.listing(far(there)) == sorted(
+        ["b", "a", ".hidden", "..x", "é", "two\nlines", "*", "-n", " ", "folder", "dangling"]
+    )
+
+
+def test_no_folder_lists_nothing(transport: Transport, there: Path) -> None:
+    assert transport.listing(far(there / "none")) == []
+    assert transport.listing(write(there / "file", b"")) == []
+
+
+def test_a_tree_is_removed_and_one_that_is_gone_is_fine(transport: Transport, there: Path) -> None:
+    folder = there / "-it's $x\n"
+    transport.deliver(far(folder), {"a/b": b"1"}, ["true"])
+    for _ in range(2):
+        transport.remove_tree(far(folder))
+        assert not folder.exists()
+
+
+# --- streams ---
+
+
+def test_an_iterable_and_a_file_are_sent(transport: Transport, tmp_path: Path) -> None:
+    pieces: list[bytes | memoryview] = [
+        b"0123456789" * 10_000,
+        memoryview(b"abc"),
+        b"",
+        b"\n" * 500_000,
+    ]
+    whole = b"".join(bytes(piece) for piece in pieces)
+    assert transport.send(["cat"], pieces) == (0, whole, b"")
+    (tmp_path / "file").write_bytes(whole)
+    with (tmp_path / "file").open("rb") as file:
+        assert file.read(5) == b"01234"
+        done = transport.send(["sh", "-c", "cat; echo e >&2; exit 3"], file)
+    assert done == (3, whole[5:], b"e\n")
+
+
+def test_a_program_may_end_before_it_has_read_everything(transport: Transport) -> None:
+    done = transport.send(["sh", "-c", "head -c 5; exit 4"], [b"x" * 100_000] * 200)
+    assert (done.returncode, done.stdout) == (4, b"xxxxx")
+
+
+def test_an_error_of_the_source_comes_back_and_the_program_ends(transport: Transport) -> None:
+    def source() -> Iterator[bytes]:
+        yield b"x" * 100_000
+        raise ZeroDivisionError
+
+    mark = a_mark()
+    with pytest.raises(ZeroDivisionError):
+        transport.send(["sh", "-c", f"cat >/dev/null; sleep {mark}"], source())
+    eventually(lambda: not sleepers(mark), "the program goes on")
+
+
+def test_output_is_received_into_a_file_from_where_it_stands(
+    transport: Transport, tmp_path: Path
+) -> None:
+    with (tmp_path / "sink").open("wb") as sink:
+        sink.write(b"head")
+        script = "head -c 3000000 /dev/zero; head -c 4000000 /dev/zero >&2; exit 3"
+        done = transport.receive(["sh", "-c", script], sink)
+        assert (done.returncode, done.stdout, len(done.stderr)) == (3, b"", 4_000_000)
+        sink.write(b"tail")
+    assert (tmp_path / "sink").read_bytes() == b"head" + bytes(3_000_000) + b"tail"
+
+
+def test_streams_of_a_program_that_is_not_there(transport: Transport, tmp_path: Path) -> None:
+    with pytest.raises(TransportError, match="no-such-program"):
+        transport.send(["no-such-program"], [b"x"])
+    with (tmp_path / "sink").open("wb") as sink, pytest.raises(TransportError, match="no-such"):
+        transport.receive(["no-such-program"], sink)
+
+
+def test_a_stop_ends_a_stream_and_its_program(transport: Transport, tmp_path: Path) -> None:
+    mark = a_mark()
+    stop = threading.Event()
+
+    def endless() -> Iterator[bytes]:
+        while not stop.is_set():
+            yield b"x" * 1000
+
+    threading.Timer(0.2, stop.set).start()
+    with pytest.raises(ConnectionLostError):
+        transport.send(["sleep", mark], endless(), stop=stop)
+    eventually(lambda: not sleepers(mark), "the program goes on")
+    with (tmp_path / "sink").open("wb") as sink, pytest.raises(ConnectionLostError):
+        transport.receive(["sleep", mark], sink, stop=stop)
+    eventually(lambda: not sleepers(mark), "the program goes on")
+
+
+def test_streams_at_once_and_commands_beside_them(transport: Transport, tmp_path: Path) -> None:
+    def receive(number: int) -> int:
+        with (tmp_path / f"sink{number}").open("wb") as sink:
+            transport.receive(["head", "-c", "2000000", "/dev/zero"], sink)
+            return sink.tell()
+
+    with ThreadPoolExecutor(12) as pool:
+        received = [pool.submit(receive, number) for number in range(4)]
+        sent = [pool.submit(transport.send, ["wc", "-c"], [b"x" * 500_000] * 4) for _ in range(4)]
+        run = [pool.submit(transport.run, ["echo", "x"]) for _ in range(20)]
+        assert [one.result() for one in received] == [2_000_000] * 4
+        assert [int(one.result().stdout) for one in sent] == [2_000_000] * 4
+        assert [one.result().stdout for one in run] == [b"x\n"] * 20
+
+
+def test_a_conversation_has_an_end_in_each_direction(transport: Transport) -> None:
+    with transport.converse(["sh", "-c", 'read a; echo "<$a>"; cat; echo e >&2; echo end']) as near:
+        near.settimeout(PATIENCE_S)
+        near.sendall(b"it's $x\n")
+        assert near.recv(100) == b"<it's $x>\n"
+
+        def tell() -> None:
+            near.sendall(bytes(1_000_000))
+            near.shutdown(socket.SHUT_WR)
+
+        telling = threading.Thread(target=tell)
+        telling.start()
+        assert _to_its_end(near) == bytes(1_000_000) + b"end\n"
+        telling.join()
+
+
+def test_a_conversation_that_is_left_takes_its_program_with_it(transport: Transport) -> None:
+    mark = a_mark()
+    transport.converse(["sleep", mark]).close()
+    eventually(lambda: not sleepers(mark), "the program goes on")
+
+
+def test_a_socket_is_carried_both_ways_each_with_its_own_end(transport: Transport) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        near, given = socket.socketpair()
+        with near:
+            near.settimeout(PATIENCE_S)
+            transport.carry(given, "127.0.0.1", server.getsockname()[1])
+            far_end, _ = server.accept()
+            with far_end:
+                far_end.settimeout(PATIENCE_S)
+                near.sendall(b"question")
+                near.shutdown(socket.SHUT_WR)
+                assert _to_its_end(far_end) == b"question"
+                far_end.sendall(b"answer")
+                far_end.shutdown(socket.SHUT_WR)
+                assert _to_its_end(near) == b"answer"
+
+
+def test_a_port_that_nobody_listens_on_is_named(transport: Transport) -> None:
+    near, given = socket.socketpair()
+    with near:
+        near.settimeout(PATIENCE_S)
+        with pytest.raises(ForwardError, match=r"127\.0\.0\.1:1 "):
+            transport.carry(given, "127.0.0.1", 1)
+        assert near.recv(1) == b""
+
+
+def _to_its_end(sock: socket.socket) -> bytes:
+    data = b""
+    while piece := sock.recv(1 << 20):
+        data += piece
+    return data
