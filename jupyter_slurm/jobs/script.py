@@ -152,8 +152,9 @@ write() {{ # NAME TEXT: a file that is there is whole
 }}
 hand_on() {{ [ -n "{target}" ] && kill -"$1" "{target}" 2>/dev/null; }}
 finish() {{
-  trap - EXIT; trap '' TERM INT
+  trap - EXIT
 {after}
+  trap '' TERM INT
   printf -v seconds '%(%s)T' -1
   printf -v ended '{{"exit_code": %d, "signal": "%s", "time_s": %d}}' "$rc" "$caught" "$seconds"
   write "exit.$attempt.json" "$ended" || rc={no_room_exit}

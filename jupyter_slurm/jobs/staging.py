@@ -94,15 +94,17 @@ _RESERVE = """
 time_up() {{
   out_of_time=1
   hand_on TERM
-  {{ sleep {grace_s}; hand_on KILL; }} &
+  {{ for ((left = {grace_s}; left > 0; left--)); do sleep 1; done; hand_on KILL; }} &
   killer=$!
 }}
 trap time_up USR2
 """
 
+# A signal for the job is noted, and what copies does not hear it.
 _STAGE_OUT = """
+  trap '' USR2
   if [ -e "$stage/stamp" ]; then
-    if (set -o pipefail; cd -- "$stage/work" &&
+    if (trap '' TERM INT; set -o pipefail; cd -- "$stage/work" &&
         find . \\( -type f -o -type l -o -type d -empty \\) -cnewer ../stamp -print0 |
         xargs -0 -r cp -a --parents -t "$job_dir/work" --); then
       rm -rf -- "$stage"
@@ -121,12 +123,10 @@ _STAGE_OUT = """
 _AWAIT_END = """
   if [ -n "$out_of_time" ]; then
     kill "$killer" 2>/dev/null
-    trap 'caught=TERM' TERM
     for ((left = {longest_s}; left > 0; left--)); do
       [ -n "$caught" ] && break
       sleep 1 & wait $!
     done
-    trap '' TERM
   fi
 """
 
@@ -149,7 +149,7 @@ def before_text(
 
 
 def after_text(spec: JobSpec, profile: ClusterProfile, reserve_s: int, *, no_room_exit: int) -> str:
-    """What it does when the program has ended, whatever ended it, while signals are ignored."""
+    """What it does when the program has ended, whatever ended it."""
     if not is_staged(spec, profile):
         return ""
     text = _STAGE_OUT.strip("\n").format(no_room_exit=no_room_exit)

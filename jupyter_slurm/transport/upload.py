@@ -66,8 +66,8 @@ done
 """
 
 # $1 the parts' folder, $2 where to write and $3 how much, in MiB, $4 where it ends, in bytes,
-# $5 the part's number. Of what dd says only the records are in POSIX; a part's last, short one is missed by its
-# last byte.
+# $5 the part's number. Of what dd says only the records are in POSIX; a part's last, short one is
+# missed by its last byte.
 _PART_SH = r"""
 export LC_ALL=C
 cd -- "$1" || exit 1

@@ -1,0 +1,385 @@
+"""Transfers that run in threads, snapshots of folders, and what jobs on a real Slurm give back."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path, PurePosixPath
+from typing import Any, BinaryIO
+
+import pytest
+
+from jupyter_slurm.errors import (
+    ConnectionLostError,
+    FileAccessError,
+    NotFoundError,
+    RequestError,
+)
+from jupyter_slurm.jobs.layout import JobDir
+from jupyter_slurm.jobs.transfers import Transfers
+from jupyter_slurm.transport import Completed
+from jupyter_slurm.transport.local import LocalTransport
+from jupyter_slurm.wire import Job, JobKind, JobState, Transfer, TransferState
+from tests.cluster.plugin import SlurmCluster
+from tests.jobs.conftest import Site, spec
+
+
+class Slow(LocalTransport):
+    """Each stream waits in its middle until it is let go."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.reached = threading.Event()
+        self.go_on = threading.Event()
+        self.error: Exception | None = None
+
+    def send(
+        self,
+        argv: Sequence[str],
+        source: Iterable[bytes | memoryview] | BinaryIO,
+        *,
+        stop: threading.Event | None = None,
+    ) -> Completed:
+        def held() -> Iterator[bytes | memoryview]:
+            assert not hasattr(source, "read")
+            for chunk in source:
+                yield chunk
+                self.reached.set()
+                while not self.go_on.wait(0.01):
+                    if stop is not None and stop.is_set():
+                        raise ConnectionLostError("The transfer was stopped.")
+                if self.error is not None:
+                    raise self.error
+
+        return super().send(argv, held(), stop=stop)
+
+
+@pytest.fixture
+def transfers() -> Iterator[Transfers]:
+    made = Transfers()
+    yield made
+    made.close()
+    names = [thread.name for thread in threading.enumerate()]
+    assert not [name for name in names if name.startswith(("push", "pull", "files"))]
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    folder = tmp_path / "source"
+    (folder / "sub").mkdir(parents=True)
+    (folder / "model.py").write_text("x = 1\n")
+    (folder / "sub" / "data").write_bytes(bytes(3 << 20))
+    return folder
+
+
+def ended(transfers: Transfers, begun: Transfer, limit_s: float = 60) -> Transfer:
+    deadline_s = time.monotonic() + limit_s
+    while (now := transfers.transfer(begun.id, wait_s=5)).state is TransferState.RUNNING:
+        assert time.monotonic() < deadline_s
+    return now
+
+
+def test_a_push_and_a_pull_run_by_themselves(
+    transfers: Transfers, source: Path, tmp_path: Path
+) -> None:
+    far = LocalTransport()
+    begun = transfers.push("c", far, str(source), str(tmp_path / "there"))
+    assert (begun.direction, begun.cluster, begun.local) == ("push", "c", str(source))
+    done = ended(transfers, begun)
+    size_bytes = (3 << 20) + 6
+    assert (done.state, done.problem) == (TransferState.DONE, None)
+    assert (done.files, done.files_done, done.files_same) == (2, 2, 0)
+    assert (done.bytes, done.bytes_done) == (size_bytes, size_bytes)
+    assert done.ended_s is not None
+    back = ended(transfers, transfers.pull("c", far, str(tmp_path / "there"), str(tmp_path / "b")))
+    assert (back.files_done, back.bytes_done) == (2, size_bytes)
+    again = ended(transfers, transfers.push("c", far, str(source), str(tmp_path / "there")))
+    assert (again.files, again.files_done, again.files_same) == (0, 0, 2)
+
+
+def test_while_it_runs_its_progress_is_told(
+    transfers: Transfers, source: Path, tmp_path: Path
+) -> None:
+    far = Slow()
+    begun = transfers.push("c", far, str(source), str(tmp_path / "there"))
+    assert far.reached.wait(60)
+    now = transfers.transfer(begun.id)
+    assert (now.state, now.files, now.bytes) == (TransferState.RUNNING, 2, (3 << 20) + 6)
+    far.go_on.set()
+    assert ended(transfers, begun).state is TransferState.DONE
+
+
+def test_a_stopped_transfer_says_so_and_the_next_one_does_the_rest(
+    transfers: Transfers, source: Path, tmp_path: Path
+) -> None:
+    far = Slow()
+    begun = transfers.push("c", far, str(source), str(tmp_path / "there"))
+    assert far.reached.wait(60)
+    stopped = transfers.stop(begun.id)
+    assert (stopped.state, stopped.problem) == (TransferState.STOPPED, None)
+    far.go_on.set()
+    assert ended(transfers, transfers.push("c", far, str(source), str(tmp_path / "there"))).files == 2  # fmt: skip
+
+
+def test_a_lost_connection_is_the_transfers_problem(
+    transfers: Transfers, source: Path, tmp_path: Path
+) -> None:
+    far = Slow()
+    far.error = ConnectionLostError("The line was cut.")
+    far.go_on.set()
+    failed = ended(transfers, transfers.push("c", far, str(source), str(tmp_path / "there")))
+    assert failed.state is TransferState.FAILED
+    assert failed.problem is not None
+    assert failed.problem.code == "connection-lost"
+
+
+def test_files_that_do_not_arrive_are_named(
+    transfers: Transfers, source: Path, tmp_path: Path
+) -> None:
+    for index in range(30):
+        (source / f"d{index:02}").mkdir()
+        (tmp_path / "there" / f"d{index:02}").parent.mkdir(exist_ok=True)
+        (tmp_path / "there" / f"d{index:02}").write_text("a file")
+    far = LocalTransport()
+    failed = ended(transfers, transfers.push("c", far, str(source), str(tmp_path / "there")))
+    assert failed.state is TransferState.FAILED
+    assert failed.problem is not None
+    assert "30 files" in failed.problem.message
+    assert "d00: It is a folder on one side" in (failed.problem.detail or "")
+    assert "and 20 more" in (failed.problem.detail or "")
+
+
+def test_what_leads_elsewhere_is_told_of_a_transfer_that_is_done(
+    transfers: Transfers, source: Path, tmp_path: Path
+) -> None:
+    (source / "link").symlink_to("/etc")
+    done = ended(transfers, transfers.push("c", LocalTransport(), str(source), str(tmp_path / "t")))
+    assert done.state is TransferState.DONE
+    assert done.problem is not None
+    assert "link" in (done.problem.detail or "")
+
+
+def test_relative_paths_and_unknown_transfers_are_refused(transfers: Transfers) -> None:
+    with pytest.raises(RequestError, match="relative"):
+        transfers.push("c", LocalTransport(), "source", "/there")
+    with pytest.raises(RequestError, match="relative"):
+        transfers.pull("c", LocalTransport(), "/there", "target")
+    with pytest.raises(NotFoundError):
+        transfers.transfer("nothing")
+
+
+def test_closing_ends_what_runs(source: Path, tmp_path: Path) -> None:
+    transfers, far = Transfers(), Slow()
+    begun = transfers.push("c", far, str(source), str(tmp_path / "there"))
+    assert far.reached.wait(60)
+    transfers.close()
+    assert transfers.transfer(begun.id).state is TransferState.STOPPED
+
+
+# --- snapshots --------------------------------------------------------------------------------
+
+
+def job_dir(tmp_path: Path, name: str = "abcdefgh") -> JobDir:
+    return JobDir(PurePosixPath(tmp_path / "it's root" / "jobs" / name))
+
+
+def names(folder: JobDir) -> set[str]:
+    work = Path(folder.work)
+    return {str(path.relative_to(work)) for path in work.rglob("*")}
+
+
+def test_a_snapshot_is_the_folder_as_it_is_now(
+    transfers: Transfers, source: Path, tmp_path: Path
+) -> None:
+    far = LocalTransport()
+    (source / ".gitignore").write_text("*.pyc\n")
+    (source / "old.pyc").write_text("")
+    first, second = job_dir(tmp_path), job_dir(tmp_path, "bbbbbbbb")
+    assert transfers.snapshot(far, str(source), first, ["/sub/"]) is None
+    assert names(first) == {".gitignore", "model.py"}
+    (source / "model.py").unlink()
+    (source / "new.py").write_text("")
+    transfers.snapshot(far, str(source), second)
+    assert names(second) == {".gitignore", "new.py", "sub", "sub/data"}
+    assert names(first) == {".gitignore", "model.py"}
+    transfers.snapshot(far, str(source), first)  # submitted once more: it is what it was
+    assert names(first) == {".gitignore", "model.py"}
+
+
+def test_snapshots_at_once_do_not_disturb_each_other(
+    transfers: Transfers, source: Path, tmp_path: Path
+) -> None:
+    for index in range(50):
+        (source / f"{index}.py").write_text(str(index))
+    folders = [job_dir(tmp_path, f"aaaaaaa{letter}") for letter in "abcdef"]
+    others = Transfers()  # as another process would
+    errors: list[Exception] = []
+
+    def take(who: Transfers, folder: JobDir) -> None:
+        try:
+            who.snapshot(LocalTransport(), str(source), folder)
+        except Exception as exc:
+            errors.append(exc)
+
+    threads = [
+        threading.Thread(target=take, args=(transfers if index % 2 else others, folder))
+        for index, folder in enumerate(folders)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not errors
+    for folder in folders:
+        assert len(names(folder)) == 53
+
+
+def test_a_folder_that_cannot_be_read_whole_is_no_snapshot(
+    transfers: Transfers, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real_open = os.open
+
+    def refuse(path: Any, *rest: Any, **more: Any) -> int:
+        if os.fsencode(path).endswith(b"model.py"):
+            raise PermissionError(13, "Permission denied")
+        return real_open(path, *rest, **more)
+
+    monkeypatch.setattr(os, "open", refuse)
+    with pytest.raises(FileAccessError) as caught:
+        transfers.snapshot(LocalTransport(), str(source), job_dir(tmp_path))
+    assert "model.py: It cannot be read: Permission denied." in str(caught.value)
+    assert not Path(job_dir(tmp_path).work).exists()
+
+
+def test_links_that_lead_elsewhere_are_a_warning(
+    transfers: Transfers, source: Path, tmp_path: Path
+) -> None:
+    (source / "link").symlink_to("/etc")
+    said = transfers.snapshot(LocalTransport(), str(source), job_dir(tmp_path))
+    assert said is not None
+    assert "link" in said
+
+
+def test_no_folder_a_file_and_the_whole_home_are_refused(
+    transfers: Transfers, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    far = LocalTransport()
+    with pytest.raises(NotFoundError):
+        transfers.snapshot(far, str(tmp_path / "nothing"), job_dir(tmp_path))
+    with pytest.raises(NotFoundError):
+        transfers.snapshot(far, str(source / "model.py"), job_dir(tmp_path))
+    monkeypatch.setenv("HOME", str(source))
+    with pytest.raises(RequestError, match="as a whole"):
+        transfers.snapshot(far, str(source), job_dir(tmp_path))
+
+
+# --- on a real Slurm --------------------------------------------------------------------------
+
+
+@pytest.fixture
+def staged(
+    slurm_cluster: SlurmCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Site]:
+    """Jobs run in a copy of their folder, as on a cluster with disks of the nodes' own."""
+    settings: dict[str, Any] = {"storage": {"scratch": f"{tmp_path}/node/{{user}}", "stage": True}}
+    site = Site(slurm_cluster, tmp_path, monkeypatch, **settings)
+    yield site
+    site.service.close()
+
+
+def submitted(site: Site, transfers: Transfers, source: Path, code: str, **changes: Any) -> Job:
+    asked = spec(code, push=str(source), **changes)
+    folder = JobDir(PurePosixPath(site.service.preview(asked).job_dir))
+    transfers.snapshot(LocalTransport(), str(source), folder)
+    return site.service.submit(asked)
+
+
+CODE = """
+import os, pathlib
+print(open("model.py").read(), os.getcwd())
+pathlib.Path("results").mkdir()
+pathlib.Path("results/out.txt").write_text("42")
+pathlib.Path("plot.png").write_text("png")
+pathlib.Path("model.py").write_text("changed over there")
+"""
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_job_runs_in_what_was_pushed_and_its_files_come_back(
+    site: Site, transfers: Transfers, source: Path, tmp_path: Path, fails: bool
+) -> None:
+    fetched = {"fetch": ("results/**", "*.png", "sub/*"), "fetch_to": str(tmp_path / "back")}
+    code = CODE + ("raise ValueError('no')" if fails else "")
+    job = submitted(site, transfers, source, code, **fetched)
+    (source / "model.py").write_text("edited later")
+    job = site.wait(job.id)
+    assert job.state is (JobState.FAILED if fails else JobState.COMPLETED)
+    assert site.text(job.id) == f"x = 1\n {job.job_dir}/work\n"
+    done = ended(transfers, transfers.fetch(LocalTransport(), job))
+    assert (done.state, done.files_done) == (TransferState.DONE, 2)
+    back = tmp_path / "back"
+    assert (back / "results" / "out.txt").read_text() == "42"
+    assert (back / "plot.png").exists()
+    # It was pushed, and the job has not touched it: what is here may be newer.
+    assert not (back / "sub").exists()
+
+
+@pytest.mark.parametrize("end", ["well", "fails", "cancelled"])
+def test_a_staged_job_runs_on_the_node_and_its_files_come_back(
+    staged: Site, transfers: Transfers, source: Path, tmp_path: Path, end: str
+) -> None:
+    more = {"well": "", "fails": "raise ValueError", "cancelled": "import time; time.sleep(60)"}
+    code = f"{CODE}\nprint('up', flush=True)\n{more[end]}"
+    job = submitted(staged, transfers, source, code)
+    if end == "cancelled":
+        seen = ""
+        cursor = ""
+        while "up" not in seen:
+            chunk = staged.service.logs(job.id, cursor, wait_s=30)
+            cursor = chunk.cursor
+            seen += str(chunk.outputs)
+            assert not chunk.end
+        staged.service.cancel(job.id)
+    job = staged.wait(job.id)
+    expected = {
+        "well": JobState.COMPLETED, "fails": JobState.FAILED, "cancelled": JobState.CANCELLED
+    }  # fmt: skip
+    assert job.state is expected[end]
+    assert f"{tmp_path}/node/" in staged.text(job.id)
+    work = Path(job.job_dir) / "work"
+    assert (work / "results" / "out.txt").read_text() == "42"
+    assert (work / "model.py").read_text() == "changed over there"
+    (users,) = (tmp_path / "node").iterdir()
+    assert list(users.iterdir()) == []
+
+
+def test_a_staged_job_at_its_time_limit_gives_its_files_back(
+    staged: Site, transfers: Transfers, source: Path
+) -> None:
+    code = f"{CODE}\nimport time; time.sleep(300)"
+    job = submitted(staged, transfers, source, code, options={"time": "1"})
+    job = staged.wait(job.id, limit_s=150)
+    assert job.state is JobState.TIMEOUT
+    assert (Path(job.job_dir) / "work" / "results" / "out.txt").read_text() == "42"
+
+
+def test_a_batch_script_runs_in_what_was_pushed(
+    site: Site, transfers: Transfers, source: Path
+) -> None:
+    code = "#!/bin/sh\ncat model.py\npwd > here\n"
+    job = submitted(site, transfers, source, code, kind=JobKind.SCRIPT)
+    job = site.wait(job.id)
+    assert (Path(job.job_dir) / "work" / "here").read_text() == f"{job.job_dir}/work\n"
+
+
+def test_a_job_that_was_told_nothing_to_give_back_says_so(
+    site: Site, transfers: Transfers, tmp_path: Path
+) -> None:
+    job = site.run("1")
+    with pytest.raises(RequestError, match="was not told"):
+        transfers.fetch(LocalTransport(), job)
+    asked = site.run("1", fetch=("*.png",), fetch_to=str(tmp_path / "back"), cwd=str(tmp_path))
+    done = ended(transfers, transfers.fetch(LocalTransport(), asked))
+    assert (done.state, done.files_done) == (TransferState.DONE, 0)
