@@ -14,10 +14,11 @@ from dataclasses import replace
 
 import paramiko
 
-from jupyter_slurm.errors import ConnectionLostError, ForwardError, TransportError
+from jupyter_slurm.errors import ConfigError, ConnectionLostError, ForwardError, TransportError
 from jupyter_slurm.transport.ask import nobody
 from jupyter_slurm.transport.hops import Link, link
 from jupyter_slurm.transport.identities import UnlockedKeys
+from jupyter_slurm.transport.ssh_config import Hop, route
 
 _CONNECT_S = 8.0
 _OPEN_S = 20.0
@@ -27,15 +28,18 @@ _REFUSED_FOR_S = 600.0
 
 class NodeLogin:
     """`previous`: the cluster's own login as it is now; None: it is lost.
-    `port`: where the nodes' sshd listens."""
+    `port`: of the node's sshd; None: what
+    the user's configuration says."""
 
-    def __init__(self, node: str, previous: Callable[[], Link | None], port: int = 22) -> None:
+    def __init__(
+        self, node: str, previous: Callable[[], Link | None], port: int | None = None
+    ) -> None:
         self._node = node
         self._port = port
         self._previous = previous
         self._lock = threading.Lock()
         self._link: Link | None = None
-        self._refused: TransportError | None = None
+        self._refused: TransportError | ConfigError | None = None
         self._refused_at_s = 0.0
 
     def carry(self, sock: socket.socket, host: str, port: int) -> None:
@@ -71,25 +75,32 @@ class NodeLogin:
                 raise ForwardError("The cluster's own login is lost.")
             try:
                 self._link = self._log_in(previous)
-            except TransportError as exc:
+            except (TransportError, ConfigError) as exc:
                 if previous.alive:
                     self._refused, self._refused_at_s = exc, time.monotonic()
                 raise _unusable(self._node, exc) from exc
             return self._link
 
     def _log_in(self, previous: Link) -> Link:
-        hop = replace(
-            previous.hop,
-            alias=self._node,
-            host=self._node,
-            port=self._port,
-            host_key_alias=None,
-            proxy_command=None,
-            control_path=None,
-            connect_timeout_s=min(_CONNECT_S, previous.hop.connect_timeout_s),
-        )
+        hop = _hop(self._node, self._port, previous.hop)
         return link(hop, previous, nobody, UnlockedKeys(), lambda transport: None)
 
 
-def _unusable(node: str, error: TransportError) -> ForwardError:
+def _hop(node: str, port: int | None, login: Hop) -> Hop:
+    """What the user's configuration says of the node, with the keys that opened the cluster too;
+    it is reached from there, whatever way the configuration knows."""
+    own = route(node, user=login.user, port=port, jump=("none",))[-1]
+    return replace(
+        own,
+        identity_files=tuple(dict.fromkeys((*login.identity_files, *own.identity_files))),
+        certificate_files=tuple(dict.fromkeys((*login.certificate_files, *own.certificate_files))),
+        identities_only=login.identities_only or own.identities_only,
+        known_hosts=tuple(dict.fromkeys((*own.known_hosts, *login.known_hosts))),
+        proxy_command=None,
+        control_path=None,
+        connect_timeout_s=min(_CONNECT_S, own.connect_timeout_s),
+    )
+
+
+def _unusable(node: str, error: TransportError | ConfigError) -> ForwardError:
     return ForwardError(f"There is no login on {node} without a question.", detail=error.message)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import threading
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
@@ -12,6 +13,7 @@ from jupyter_slurm.errors import ForwardError
 from jupyter_slurm.transport.connection import Connection
 from jupyter_slurm.transport.hops import Link
 from jupyter_slurm.transport.node_login import NodeLogin
+from jupyter_slurm.transport.ssh_config import CONFIG_VARIABLE
 from tests.ssh.plugin import MakeSshd
 from tests.ssh.sshd import Sshd
 from tests.ssh.waiting import wait_until
@@ -21,8 +23,10 @@ Beyond = Callable[..., NodeLogin]
 
 
 @pytest.fixture
-def beyond() -> Iterator[Beyond]:
+def beyond(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Beyond]:
     """`beyond(sshd, node)`: by way of a cluster at that sshd, which is the node's as well."""
+    (tmp_path / "config").touch()
+    monkeypatch.setenv(CONFIG_VARIABLE, str(tmp_path / "config"))
     before = set(threading.enumerate())
     made: list[NodeLogin | Connection] = []
 
