@@ -18,6 +18,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
+import paramiko
 from cryptography.exceptions import InvalidTag
 from paramiko.common import MSG_CHANNEL_DATA
 from paramiko.message import Message
@@ -35,8 +36,19 @@ from jupyter_slurm.transport.ssh_frames import (
     Sealer,
 )
 
-_PRIVATE_PARTS = ("_trigger_rekey", "_check_keepalive")
-"""What the fast way uses of paramiko's Packetizer that paramiko does not promise."""
+_PRIVATE_PARTS = {
+    Packetizer: "_trigger_rekey _check_keepalive",
+    paramiko.Transport: "_send_user_message _send_kex_init _really_parse_kex_init _parse_newkeys "
+    "_expect_packet _check_banner _next_channel _parse_channel_open_success "
+    "_parse_channel_open_failure _parse_request_success _parse_request_failure "
+    "_channel_handler_table _kex_info _key_info _preferred_ciphers _preferred_macs "
+    "_preferred_kex _preferred_keys",
+    paramiko.Channel: "_feed _window_adjust _handle_eof _handle_close _request_failed _unlink "
+    "_close_internal _send_eof _send _wait_for_send_window _check_add_window _set_transport "
+    "_set_window _set_remote_channel",
+}
+"""What is used of paramiko, here and in `ssh_queue.py`, `ssh_stream.py`, `ssh_transport.py`, that
+paramiko does not promise."""
 _CIPHER_PARTS = {"block_engine", "aead"}
 
 _BUFFER_BYTES = 1 << 19
@@ -363,7 +375,7 @@ def paramiko_is_as_expected() -> bool:
     theirs = Packetizer.set_inbound_cipher, Packetizer.set_outbound_cipher
     named = [set(inspect.signature(method).parameters) for method in theirs]
     return (
-        all(hasattr(Packetizer, name) for name in _PRIVATE_PARTS)
+        all(hasattr(of, name) for of, names in _PRIVATE_PARTS.items() for name in names.split())
         and {*_CIPHER_PARTS, "iv_in"} <= named[0]
         and {*_CIPHER_PARTS, "iv_out"} <= named[1]
     )

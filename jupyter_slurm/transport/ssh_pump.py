@@ -54,7 +54,7 @@ class Pump:
         self._waker.setblocking(False)
         self._woken.setblocking(False)
         self._parked: set[Carried] = set()
-        self._over = False
+        self._over = self._wake_sent = False
         self.batch = Batch()
         self.carried: set[Carried] = set()
         self.thread = threading.Thread(target=self._run, name="ssh-pump", daemon=True)
@@ -68,6 +68,9 @@ class Pump:
         self._tasks.append(task)
         if threading.get_ident() == self.thread.ident:
             return  # it comes to its tasks before it waits again
+        if self._wake_sent:
+            return
+        self._wake_sent = True
         with contextlib.suppress(OSError):  # full: it wakes anyway; closed: there is nobody
             self._waker.send(b"\0")
 
@@ -123,6 +126,7 @@ class Pump:
     def _wake_up(self, _: int) -> None:
         with contextlib.suppress(BlockingIOError):
             self._woken.recv(1 << 12)
+        self._wake_sent = False  # before the tasks: who posts one after them wakes us again
 
     def _run(self) -> None:
         try:

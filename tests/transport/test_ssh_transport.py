@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 import paramiko
 import psutil
 import pytest
+from paramiko.packet import Packetizer
 
 from jupyter_slurm.errors import ConnectionLostError
 from jupyter_slurm.transport.ssh_packets import paramiko_is_as_expected
@@ -69,6 +70,16 @@ def connection_threads() -> set[threading.Thread]:
 
 def test_paramiko_of_this_environment_is_as_expected() -> None:
     assert paramiko_is_as_expected()
+
+
+@pytest.mark.parametrize(
+    ("of", "part"), [(Packetizer, "_trigger_rekey"), (paramiko.Channel, "_feed")]
+)
+def test_another_paramiko_is_told_apart(
+    monkeypatch: pytest.MonkeyPatch, of: type, part: str
+) -> None:
+    monkeypatch.delattr(of, part)
+    assert not paramiko_is_as_expected()
 
 
 def test_weak_algorithms_are_not_offered(transport: SharedTransport) -> None:
