@@ -63,6 +63,8 @@ class _Login:
         self._report = refusals.Report(hop)
         self._greeting = ""
         self._told_banner = 0
+        self._untold: list[str] = []
+        """What was said without a question, for the next one."""
         self._wrong_answers = 0
         self._asked = 0
         self._by_person = False
@@ -169,12 +171,13 @@ class _Login:
     def _answers(self, asked: Round) -> list[str]:
         said = [shown_line(asked.name), shown(asked.instruction)]
         self._report.hear(_joined(said))
+        self._untold += said
         answers = []
-        for number, (text, echo) in enumerate(asked.prompts):
+        for text, echo in asked.prompts:
             # sshd puts what PAM says before a question in front of the question.
             *before, question = shown(text).rsplit("\n", 1)
             self._report.hear(_joined([*before, question]))
-            told = [self._fresh_banner(), *said] if number == 0 else []
+            told, self._untold = [self._fresh_banner(), *self._untold], []
             prompt = self._prompt(shown_line(question) or "Answer:")
             kind = QuestionKind.TEXT if echo else QuestionKind.SECRET
             instruction = _joined([*told, *before])
