@@ -62,7 +62,7 @@ def run(session: Session, line: str, code: str, kind: JobKind | None = None) -> 
     is_script = kind is JobKind.SCRIPT
     request = session.script_request(line) if is_script else session.request(line)
     notebook = session.notebook
-    mark = cell_line.fingerprint(request, code, notebook)
+    mark = cell_line.fingerprint(request, code, notebook or session.unnamed)
     spec = placed(
         cell_line.spec(
             request, code, job_id=new_id(), kind=kind, notebook=notebook, fingerprint=mark

@@ -6,6 +6,7 @@ No parsing, no waiting. One object a shell, held by `SlurmMagics`.
 from __future__ import annotations
 
 import os
+import secrets
 from collections.abc import Sequence
 from functools import cached_property
 from typing import Protocol, cast
@@ -45,6 +46,9 @@ class Session:
         self.used_cluster: str | None = None
         """What `%slurm use` said."""
         self.used_options: tuple[str, ...] = ()
+        self.unnamed = f"kernel {secrets.token_hex(8)}"
+        """Stands for the notebook where nobody names it: two that run the same cell, as a sweep of
+        parameters does, must not meet in one job."""
         self.live = LiveCards(lambda: self.agent)
 
     @cached_property

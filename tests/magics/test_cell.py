@@ -196,6 +196,25 @@ def test_the_same_cell_again_attaches_to_its_job_and_says_so(shell: Shell, api: 
     assert api.calls.count("submit") == 1
 
 
+def test_the_same_cell_of_another_notebook_is_another_job_also_where_none_has_a_name(
+    shell: Shell, api: FakeApi
+) -> None:
+    shell.run("%%slurm --detach\nlinger()")
+    shell.session.unnamed = "another kernel"
+    shell.run("%%slurm --detach\nlinger()")
+    assert api.calls.count("submit") == 2
+
+
+def test_the_same_cell_of_the_same_notebook_is_the_same_job_in_any_kernel(
+    shell: Shell, api: FakeApi, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("JPY_SESSION_NAME", "/notebooks/one.ipynb")
+    shell.run("%%slurm --detach\nlinger()")
+    shell.session.unnamed = "another kernel"
+    shell.run("%%slurm --detach\nlinger()")
+    assert api.calls.count("submit") == 1
+
+
 def test_fresh_submits_another(shell: Shell, api: FakeApi) -> None:
     shell.run("%%slurm --detach\nlinger()")
     shell.run("%%slurm --detach --fresh\nlinger()")
