@@ -89,11 +89,16 @@ def make_sshd(
 
 
 @pytest.fixture
-def delayed(ssh_keeper: Keeper, ssh_folder: Path) -> Delayed:
-    def make(port: int, one_way_s: float, bytes_per_s: float | None = None) -> SlowLine:
-        return lay(ssh_keeper, ssh_folder, port, one_way_s, bytes_per_s)
+def delayed(ssh_keeper: Keeper, ssh_folder: Path) -> Iterator[Delayed]:
+    laid: list[SlowLine] = []
 
-    return make
+    def make(port: int, one_way_s: float, bytes_per_s: float | None = None) -> SlowLine:
+        laid.append(lay(ssh_keeper, ssh_folder, port, one_way_s, bytes_per_s))
+        return laid[-1]
+
+    yield make
+    for line in laid:
+        line.end()
 
 
 @pytest.fixture(scope="session", params=KINDS)

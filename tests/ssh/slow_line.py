@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -32,6 +33,11 @@ class SlowLine:
     def cut(self) -> None:
         """Resets every connection; new ones may come."""
         os.kill(self.pid, signal.SIGUSR1)
+
+    def end(self) -> None:
+        """Connections break off and new ones are refused, for good."""
+        with suppress(ProcessLookupError):
+            os.kill(self.pid, signal.SIGKILL)
 
 
 def lay(
