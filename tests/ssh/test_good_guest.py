@@ -14,6 +14,9 @@ from tests.ssh.laptop import PATIENCE_S, Laptop
 from tests.ssh.site import Site
 from tests.ssh.waiting import wait_until
 
+_AT_MOST = 11
+"""Two helpers, each with a subshell and two programs in it, and the one that looks at the files,
+with its subshell and a `sleep` or `wc`."""
 _LOOKS = 60
 _LOOK_EVERY_S = 0.1
 
@@ -74,5 +77,5 @@ def test_twenty_watched_jobs_cost_the_far_side_no_more_than_one(laptop: Laptop) 
         always_20, at_most_20, asked_20 = cost(site)
     assert set(always) == {"sh"}
     assert always_20 <= always
-    assert at_most_20 <= at_most + 1
+    assert max(at_most, at_most_20) <= _AT_MOST
     assert asked_20 <= asked + 2
