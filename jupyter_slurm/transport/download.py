@@ -24,6 +24,7 @@ from jupyter_slurm.transport import Completed, Transport, ustar
 from jupyter_slurm.transport.ignore import STATE
 from jupyter_slurm.transport.loads import (
     BIG_BYTES,
+    CHANGED,
     MIB,
     Outcome,
     Part,
@@ -124,7 +125,7 @@ class Target:
 
 
 class Download:
-    """One pass: what differs is brought. `again` are files that changed meanwhile."""
+    """One pass: what differs is brought. `again` is what has to be looked at anew, and why."""
 
     def __init__(
         self,
@@ -146,7 +147,7 @@ class Download:
         self._lock = threading.Lock()
         self._flowing: dict[int, int] = {}
         """Descriptor that is being received into -> bytes told of it."""
-        self.again: set[bytes] = set()
+        self.again: dict[bytes, str] = {}
 
     def bring(self, files: Sequence[tuple[bytes, Entry]]) -> None:
         small = [one for one in files if one[1].size_bytes < BIG_BYTES]
@@ -191,7 +192,7 @@ class Download:
                 raise FileAccessError(f"The files of {self._root} came damaged: {exc}.") from exc
         words = shown(done.stderr).strip()
         with self._lock:
-            self.again |= asked.keys() - believed.keys()
+            self.again |= dict.fromkeys(asked.keys() - believed.keys(), CHANGED)
             for name in believed.keys() - arrived - self._outcome.failed.keys():
                 self._outcome.failed[name] = f"It cannot be read there: {_line_of(name, words)}"
 
@@ -276,14 +277,17 @@ class Download:
         if done.returncode == 0 and arrived == part.size_bytes:
             Path(os.fsdecode(folder), str(part.index)).touch()
         else:
-            self.again.add(part.name)
+            said = shown(done.stderr).strip().rpartition("\n")[2]
+            self.again[part.name] = said if done.returncode else CHANGED
 
     def _finish(self, files: Sequence[tuple[bytes, Entry]]) -> None:
         """Puts the large files in place whose parts have all arrived of one and the same file."""
         now = self._list([name for name, _ in files]).entries
         for name, entry in files:
-            if name in self.again or name not in now or not same(now[name], entry):
-                self.again.add(name)
+            if name in self.again:
+                continue
+            if name not in now or not same(now[name], entry):
+                self.again[name] = CHANGED
                 continue
             folder = self._parts_folder(name, entry)
             place = partial(self._target.place, folder + b"/data", self._local_name(name), entry)

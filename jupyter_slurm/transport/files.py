@@ -20,7 +20,6 @@ from jupyter_slurm.transport.difference import Difference, difference, surplus
 from jupyter_slurm.transport.download import Download, Target, is_safe_name
 from jupyter_slurm.transport.ignore import STATE, Exclusion, Patterns
 from jupyter_slurm.transport.loads import (
-    CHANGED,
     PASSES,
     Outcome,
     Progress,
@@ -71,9 +70,10 @@ def push(
     """
     watcher = progress or Unwatched()
     outcome = Outcome()
-    again: set[bytes] = set()
+    again: dict[bytes, str] = {}
     for _ in range(PASSES):
         check_stop(stop)
+        outcome.failed.clear()
         sides = _sides_of_push(transport, local, remote, exclude)
         what = difference(sides.wanted, sides.there, outcome)
         _plan(watcher, what, outcome)
@@ -82,7 +82,7 @@ def push(
         again = upload.again
         if not again:
             break
-    outcome.failed |= dict.fromkeys(again, CHANGED)
+    outcome.failed |= again
     return outcome
 
 
@@ -103,10 +103,11 @@ def mirror(
     and while `then` runs.
     """
     outcome = Outcome()
-    again: set[bytes] = set()
+    again: dict[bytes, str] = {}
     done = False
     for _ in range(PASSES):
         check_stop(stop)
+        outcome.failed.clear()
         path = absolute(transport, remote)
         here = os.fsencode(local)
         wanted = scan(here, Exclusion(exclude))
@@ -119,7 +120,7 @@ def mirror(
         again = upload.again
         if not again:
             break
-    outcome.failed |= dict.fromkeys(again, CHANGED)
+    outcome.failed |= again
     if not done and not outcome.failed:
         ran = _run(transport, ["sh", "-c", _LOCKED_SH, "then", lock, *then])
         succeeded(ran, f"The files in {remote} cannot be copied")
@@ -145,10 +146,11 @@ def pull(
     """
     watcher = progress or Unwatched()
     outcome = Outcome()
-    again: set[bytes] = set()
+    again: dict[bytes, str] = {}
     try:
         for _ in range(PASSES):
             check_stop(stop)
+            outcome.failed.clear()
             sides = _sides_of_pull(transport, remote, local, since)
             entries = _chosen(sides.there, exclude, include, outcome)
             again = _bring(transport, sides, entries, outcome, watcher, stop)
@@ -159,7 +161,7 @@ def pull(
             f"The files cannot be written to {local}: {exc.strerror or exc}.",
             hint="Is the disk full, or over quota? May you write there?",
         ) from exc
-    outcome.failed |= dict.fromkeys(again, CHANGED)
+    outcome.failed |= again
     return outcome
 
 
@@ -259,8 +261,8 @@ def _bring(
     outcome: Outcome,
     progress: Progress,
     stop: threading.Event | None,
-) -> set[bytes]:
-    """One pass; what changed meanwhile."""
+) -> dict[bytes, str]:
+    """One pass; what has to be looked at anew, and why."""
     if isinstance(sides.sources, bytes):
         root, names = sides.sources, {}
     else:
@@ -274,7 +276,7 @@ def _bring(
     what = difference(Listing("folder", entries, sides.wanted.unread), here, outcome)
     _plan(progress, what, outcome)
     if not (what.files or what.links or what.folders):
-        return set()
+        return {}
     os.makedirs(root, exist_ok=True)  # noqa: PTH103 (bytes)
     target = Target(root)
     download = Download(

@@ -14,11 +14,12 @@ import threading
 from collections.abc import Iterator, Sequence
 from functools import partial
 
-from jupyter_slurm.transport import Transport, ustar
+from jupyter_slurm.transport import Completed, Transport, ustar
 from jupyter_slurm.transport.archive import Archive, Batch, is_still, member
 from jupyter_slurm.transport.difference import Difference
 from jupyter_slurm.transport.loads import (
     BIG_BYTES,
+    CHANGED,
     MIB,
     Outcome,
     Part,
@@ -51,8 +52,9 @@ if [ -n "$lock" ] && command -v flock >/dev/null 2>&1; then exec 9>"$lock" && fl
 . ./place.sh
 cd -- "$tmp" && [ -d files ] && find files ! -type d -exec printf '%s\0' {} +
 clean_up
-[ $# = 0 ] || [ -n "$bad" ] || "$@" >&2 || exit 3
-exit 0
+[ -z "$bad" ] || { printf 'bad\0'; exit 0; }
+[ $# = 0 ] && exit 0
+"$@" >&2 && printf 'ran\0' || exit 3
 """
 
 # $1 the folder, the rest: keys of large files. Prints each, with the names of what has arrived.
@@ -85,7 +87,7 @@ exit 3
 
 
 class Upload:
-    """One pass: what differs is sent. `again` are files that changed meanwhile."""
+    """One pass: what differs is sent. `again` is what has to be looked at anew, and why."""
 
     def __init__(
         self,
@@ -104,7 +106,7 @@ class Upload:
         self._progress = progress
         self._stop = stop
         self._lock = threading.Lock()
-        self.again: set[bytes] = set()
+        self.again: dict[bytes, str] = {}
 
     def send(self, what: Difference, lock: str = "", then: Sequence[str] = ()) -> bool:
         """Whether `then` was run there, which is so only when all of it arrived in one archive."""
@@ -138,15 +140,17 @@ class Upload:
         done = self._transport.send(argv, self._unless_stopped(archive.stream()), stop=self._stop)
         if done.returncode:
             succeeded(done, f"The files cannot be written to {self._root}")
-        left = {one.removeprefix(b"files/") for one in done.stdout.split(b"\0") if one}
-        words = shown(done.stderr).strip().rpartition("\n")[2]
+        told = done.stdout.split(b"\0")
+        left = {one.removeprefix(b"files/") for one in told if one.startswith(b"files/")}
+        if b"bad" in told and not (left or archive.changed or archive.failed):
+            left = {*batch.gone, *batch.folders}
         with self._lock:
-            self.again |= archive.changed
+            self.again |= dict.fromkeys(archive.changed, CHANGED)
+            self.again |= dict.fromkeys(left, _last_words(done))
             self._outcome.failed |= archive.failed
-            self._outcome.failed |= dict.fromkeys(left, words or "It cannot be put in place.")
             self._outcome.files += len(archive.sent) - len(left & archive.sent)
             self._outcome.size_bytes += archive.size_bytes
-        return bool(then) and not (left or archive.changed or archive.failed)
+        return b"ran" in told
 
     # --- large files ---
 
@@ -184,14 +188,14 @@ class Upload:
         try:
             file = os.open(self.path(part.name), os.O_RDONLY | os.O_CLOEXEC)
         except OSError:
-            self.again.add(part.name)
+            self.again[part.name] = CHANGED
             return
         try:
             at, end = part.offset, part.end
             while at < end:
                 chunk = os.pread(file, min(MIB, end - at), at)
                 if not chunk or not is_still(os.fstat(file), part.entry):
-                    self.again.add(part.name)
+                    self.again[part.name] = CHANGED
                     return
                 at += len(chunk)
                 yield chunk
@@ -232,9 +236,8 @@ class Upload:
         argv = ["sh", "-c", _SEND_SH, "push", self._root, secrets.token_hex(8), lock]
         done = self._transport.send(argv, [archive], stop=self._stop)
         succeeded(done, f"The files cannot be put in place in {self._root}")
-        left = {one for one in done.stdout.split(b"\0") if one}
-        words = shown(done.stderr).strip().rpartition("\n")[2]
-        self._outcome.failed |= dict.fromkeys(left, words or "It cannot be put in place.")
+        left = set(done.stdout.split(b"\0")) & {name for name, _ in ready}
+        self.again |= dict.fromkeys(left, _last_words(done))
         self._outcome.files += len(ready) - len(left)
         self._outcome.size_bytes += sum(e.size_bytes for name, e in ready if name not in left)
         self._progress.moved(len(ready) - len(left), 0)
@@ -245,8 +248,12 @@ class Upload:
         except OSError:
             still = False
         if not still:
-            self.again.add(name)
+            self.again[name] = CHANGED
         return still
+
+
+def _last_words(done: Completed) -> str:
+    return shown(done.stderr).strip().rpartition("\n")[2] or "It cannot be put in place."
 
 
 def _nothing() -> None: ...

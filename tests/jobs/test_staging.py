@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -184,7 +184,7 @@ class Node:
         return self.start(code, **changes).wait(60)
 
     def left(self) -> list[str]:
-        return sorted(os.listdir(self.here()))
+        return sorted(path.name for path in self.here().iterdir())
 
     def here(self) -> Path:
         """The scratch folder; `{user}` in it is the user's name."""
@@ -269,9 +269,9 @@ WAITS = 'echo > "$0.ready"; echo up > "${0%/*}/ready"; sleep 60 & wait $!'
 
 
 @pytest.fixture
-def fifo(node: UsersNode) -> Iterator[Callable[[], None]]:
+def fifo(node: UsersNode) -> Callable[[], None]:
     os.mkfifo(node.job / "ready")
-    yield lambda: ready(node)
+    return lambda: ready(node)
 
 
 def test_what_it_wrote_comes_back_when_it_is_cancelled(

@@ -120,7 +120,8 @@ def test_a_stopped_transfer_says_so_and_the_next_one_does_the_rest(
     stopped = transfers.stop(begun.id)
     assert (stopped.state, stopped.problem) == (TransferState.STOPPED, None)
     far.go_on.set()
-    assert ended(transfers, transfers.push("c", far, str(source), str(tmp_path / "there"))).files == 2  # fmt: skip
+    second = transfers.push("c", far, str(source), str(tmp_path / "there"))
+    assert ended(transfers, second).files == 2
 
 
 def test_a_lost_connection_is_the_transfers_problem(

@@ -650,7 +650,7 @@ def test_what_cannot_be_put_in_place_there_is_told_and_the_rest_arrives(
     far.before_send = spoil
     outcome = push(far, tmp_path / "source", str(tmp_path / "target"))
     assert set(outcome.failed) == {b"b"}
-    assert "directory" in outcome.failed[b"b"]
+    assert "folder on the other" in outcome.failed[b"b"]
     assert (tmp_path / "target" / "a").exists()
 
 
