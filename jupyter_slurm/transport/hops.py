@@ -20,6 +20,7 @@ from jupyter_slurm.transport.login import log_in
 from jupyter_slurm.transport.refusals import Report
 from jupyter_slurm.transport.server_text import shown
 from jupyter_slurm.transport.ssh_config import Hop
+from jupyter_slurm.transport.ssh_stream import SharedChannel
 from jupyter_slurm.transport.ssh_transport import SharedTransport
 
 _GREETING_TIMEOUT_S = 10.0
@@ -142,26 +143,32 @@ def _greet(transport: SharedTransport, hop: Hop) -> bool:
         return False
     except (ConnectionLostError, TimeoutError) as exc:
         raise ConnectionLostError(f"{hop.label} ended the connection after the login.") from exc
-    # `exec_command` has no time-out of its own.
+    # `exec_command` and `recv_exit_status` have no time-out of their own.
     too_long = threading.Timer(2 * _GREETING_TIMEOUT_S, transport.close)
     too_long.start()
     try:
-        channel.set_combine_stderr(True)
-        channel.settimeout(_GREETING_TIMEOUT_S)
-        channel.exec_command("true")
-        words = b""
-        deadline = time.monotonic() + _GREETING_TIMEOUT_S
-        while (more := channel.recv(_MOST_WORDS_BYTES)) and time.monotonic() < deadline:
-            words = (words + more)[:_MOST_WORDS_BYTES]
-    except (paramiko.SSHException, EOFError, OSError):
-        # A gateway that runs no commands, or a menu that waits for a choice: not our concern.
-        return bool(transport.is_active())
+        return _run_true(channel, Report(hop))
+    except (paramiko.SSHException, EOFError, OSError) as exc:
+        if not transport.is_active():
+            raise ConnectionLostError(f"{hop.label} ended the connection after the login.") from exc
+        # Refused; or a menu that waits for a choice, which is not our concern.
+        return isinstance(exc, TimeoutError)
     finally:
         too_long.cancel()
         too_long.join()
         channel.close()
-    report = Report(hop)
-    if b"assword" in words and report.hears_of_expiry(shown(words)):
+
+
+def _run_true(channel: SharedChannel, report: Report) -> bool:
+    channel.set_combine_stderr(True)
+    channel.settimeout(_GREETING_TIMEOUT_S)
+    channel.exec_command("true")
+    words = b""
+    deadline = time.monotonic() + _GREETING_TIMEOUT_S
+    while (more := channel.recv(_MOST_WORDS_BYTES)) and time.monotonic() < deadline:
+        words = (words + more)[:_MOST_WORDS_BYTES]
+    # sshd runs passwd(1) in place of the command, which finds no terminal to ask at.
+    if report.hears_of_expiry(shown(words)) and channel.recv_exit_status() != 0:
         raise report.password_expired()
     return True
 

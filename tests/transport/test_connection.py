@@ -25,12 +25,19 @@ from jupyter_slurm.transport.ask import Prompt
 from jupyter_slurm.transport.connection import Connection
 from jupyter_slurm.transport.ssh_config import Hop
 from jupyter_slurm.wire import QuestionKind
+from tests.ssh.kept import Keeper
 from tests.ssh.odd_users import Person
 from tests.ssh.plugin import Delayed, MakeGateway, MakeSshd
 from tests.ssh.sshd import Sshd, free_port
 from tests.ssh.waiting import wait_until
+from tests.transport.ssh_agents import SshAgent
 
 Connect = Callable[..., Connection]
+
+
+@pytest.fixture
+def ssh_agent(ssh_keeper: Keeper, tmp_path: Path) -> SshAgent:
+    return SshAgent(ssh_keeper, tmp_path)
 
 
 @pytest.fixture
@@ -260,9 +267,14 @@ def test_a_changed_key_ends_it_before_anybody_logs_in(
 
 
 @pytest.fixture
-def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """What does not answer is noticed soon."""
-    monkeypatch.setattr(hops, "_PING_TIMEOUT_S", 0.5)
+    monkeypatch.setattr(hops, "_PING_TIMEOUT_S", 1.0)
+
+
+@pytest.fixture
+def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is lost or silent is tried again soon."""
     monkeypatch.setattr(watchdog, "_SILENT_INTERVAL_S", 0.1)
     monkeypatch.setattr(watchdog, "_FIRST_PAUSE_S", 0.1)
 
@@ -321,7 +333,7 @@ def test_the_gateway_stays_when_the_host_behind_it_is_lost(
 
 
 def test_a_frozen_line_is_noticed_and_left_without_a_question(
-    make_sshd: MakeSshd, connect: Connect, delayed: Delayed, hasty: None
+    make_sshd: MakeSshd, connect: Connect, delayed: Delayed, hasty: None, impatient: None
 ) -> None:
     sshd = make_sshd()
     line = delayed(sshd.port, 0.0)
@@ -342,6 +354,7 @@ def test_after_the_machine_has_slept_the_line_is_looked_at_first(
     connect: Connect,
     delayed: Delayed,
     hasty: None,
+    impatient: None,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     sshd = make_sshd()
@@ -373,7 +386,12 @@ class Typist:
 
 
 def test_while_a_line_is_silent_a_login_with_a_code_is_not_thrown_away(
-    gateway: MakeGateway, person: Person, connect: Connect, delayed: Delayed, hasty: None
+    gateway: MakeGateway,
+    person: Person,
+    connect: Connect,
+    delayed: Delayed,
+    hasty: None,
+    impatient: None,
 ) -> None:
     sshd = gateway()
     line = delayed(sshd.port, 0.0)
@@ -401,6 +419,7 @@ def test_a_silent_login_with_a_code_is_given_up_when_its_time_is_over(
     connect: Connect,
     delayed: Delayed,
     hasty: None,
+    impatient: None,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(watchdog, "_PATIENCE_S", 1.0)
@@ -452,6 +471,26 @@ def test_behind_a_gateway_with_a_code_the_inner_host_comes_back_without_one(
     wait_until(lambda: connection.state == "open" and connection.generation == 2)
     assert say(connection) == "there"
     assert typist.asked == 2
+
+
+def test_the_agents_key_brings_it_back_also_from_a_new_agent(
+    make_sshd: MakeSshd, connect: Connect, ssh_agent: SshAgent, hasty: None
+) -> None:
+    sshd = make_sshd()
+    ssh_agent.add(sshd.key)
+    hop = sshd.hop(identity_files=(), identities_only=False, identity_agent=ssh_agent.path)
+    connection = connect(hop)
+    connection.open()
+    ssh_agent.restart()
+    ssh_agent.add(sshd.key)
+    sshd.restart()
+    wait_until(lambda: connection.state == "open" and connection.generation == 2)
+    ssh_agent.restart()
+    sshd.restart()
+    wait_until(lambda: connection.state == "login-needed")
+    ssh_agent.add(sshd.key)
+    connection.open(lambda _: "never asked")
+    assert say(connection) == "there"
 
 
 def test_states_are_told_as_they_come(
@@ -513,6 +552,14 @@ def test_an_expired_password_that_a_key_cannot_help_with(
     with pytest.raises(LoginError, match="has expired") as caught:
         connection.open()
     assert f"ssh -p {sshd.port} {sshd.user}@{sshd.alias}" in str(caught.value.hint)
+
+
+def test_a_login_shell_that_talks_of_passwords_is_no_expired_one(
+    make_sshd: MakeSshd, person: Person, connect: Connect
+) -> None:
+    person.account.write(".bashrc", "echo 'Passwords: yours has expired? Call us.'\n")
+    connection = connect(make_sshd(account=person.account).hop())
+    assert say(connection).endswith("there")
 
 
 # --- sessions ---

@@ -24,6 +24,7 @@ from tests.ssh.odd_users import Person
 from tests.ssh.plugin import MakeGateway, MakeSshd
 from tests.ssh.sshd import Sshd, make_key
 from tests.ssh.waiting import wait_until
+from tests.transport.ssh_agents import SshAgent
 
 PASSPHRASE = "correct horse battery"
 
@@ -174,36 +175,9 @@ def test_a_user_certificate_logs_in_beside_its_key_or_named(
         assert logged_in(sshd, identity_files=(key,), certificate_files=(elsewhere,)) is False
 
 
-class SshAgent:
-    """A real ssh-agent in a folder of its own."""
-
-    def __init__(self, keeper: Keeper, folder: Path) -> None:
-        self.path = str(folder / "agent")
-        self._keeper = keeper
-        self._folder = folder
-        self.start()
-
-    def start(self) -> None:
-        Path(self.path).unlink(missing_ok=True)
-        argv = ["ssh-agent", "-D", "-a", self.path]
-        self.pid = self._keeper.start(argv, self._folder / "agent.log")
-        wait_until(lambda: self._add("-l").returncode != 2)
-
-    def add(self, *keys: Path) -> None:
-        for key in keys:
-            done = self._add(str(key))
-            assert done.returncode == 0, done.stderr
-
-    def _add(self, word: str) -> subprocess.CompletedProcess[bytes]:
-        env = {"SSH_AUTH_SOCK": self.path, "PATH": "/usr/bin:/bin"}
-        return subprocess.run(["ssh-add", word], env=env, capture_output=True, check=False)
-
-
 @pytest.fixture
 def agent(ssh_keeper: Keeper, tmp_path: Path) -> SshAgent:
-    folder = tmp_path / "agent"
-    folder.mkdir()
-    return SshAgent(ssh_keeper, folder)
+    return SshAgent(ssh_keeper, tmp_path)
 
 
 def test_the_agents_keys_log_in(make_sshd: MakeSshd, tmp_path: Path, agent: SshAgent) -> None:
@@ -230,7 +204,7 @@ def test_an_agent_that_was_restarted_is_asked_anew(
         "identity_agent": agent.path,
     }
     assert "there was none to try" in refused(sshd, **changes).message
-    agent.start()
+    agent.restart()
     agent.add(sshd.key)
     assert logged_in(sshd, **changes) is False
 
