@@ -106,7 +106,7 @@ def test_defaults_of_every_toml_type_become_the_text_that_slurm_takes(config: Pa
     ("text", "message"),
     [
         ("\n\n[a]\nruntim = 'x'", "line 4: [a] `runtim` is not a setting; did you mean `runtime`?"),
-        ("[a]\nzzz = 1", "line 2: [a] `zzz` is not a setting.\nSettings: host, runtime"),
+        ("[a]\nzzz = 1", "line 2: [a] `zzz` is not a setting.\nSettings: host, user"),
         ("[a]\npoll_s = 'x'", "line 2: [a] `poll_s` must be a number, not text."),
         ("[a]\npoll_s = 0", "line 2: [a] `poll_s` must be a number above 0.0."),
         ("[a]\npath = '/x'", "line 2: [a] `path` must be a list, not text."),
@@ -285,3 +285,37 @@ def test_a_slurm_that_appears_later_is_seen_without_a_restart(
     assert len(files.load()) == 0
     install_slurm(tmp_path, monkeypatch)
     assert "here" in files.load()
+
+
+def test_storage_says_where_files_have_to_be(config: Path) -> None:
+    write(
+        config / "clusters.toml",
+        """
+        [arandu.storage]
+        scratch = "/output/{user}"
+        stage = true
+        reserve_s = 120
+        [sdumont]
+        job_root = "/scratch/p/alice/jobs"
+        storage.hidden = ["/prj"]
+        """,
+    )
+    arandu = load_profiles().get("arandu").storage
+    assert (arandu.scratch, arandu.stage, arandu.reserve_s) == ("/output/{user}", True, 120)
+    assert load_profiles().get("sdumont").storage.hidden == ("/prj",)
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ("stage = true", "`storage`: `stage` needs a folder in `scratch`"),
+        ("scratch = 'x'\nstage = true", "`storage`: `stage` needs a folder in `scratch`"),
+        ("hidden = ['prj']", "`storage`: `hidden` takes folders from / on"),
+        ("stge = true", "`storage` has no setting `stge`"),
+        ("stage = 'yes'", "`storage.stage` must be true or false, not text"),
+        ("reserve_s = -1", "`storage.reserve_s` must be"),
+    ],
+)
+def test_a_storage_that_cannot_be_is_refused(config: Path, setting: str, message: str) -> None:
+    refused = refusal(config, f"[a.storage]\n{setting}\n")
+    assert f"[a] {message}" in refused
