@@ -104,6 +104,7 @@ class SharedPacketizer(Packetizer):
         self.as_expected = paramiko_is_as_expected()
         self.sinks: dict[int, Sink] = {}
         self.unsent_bytes = 0
+        self.sent_bytes = 0
         self.on_stuck: Callable[[], None] = lambda: None
         self.heard_s = time.monotonic()
 
@@ -227,7 +228,7 @@ class SharedPacketizer(Packetizer):
     def _packet_bytes(self) -> int:
         assert self._opener is not None
         length: int = _U32.unpack_from(self._buffer, self._start)[0]
-        if not 5 <= length <= _LONGEST_PACKET_BYTES:
+        if not 2 <= length <= _LONGEST_PACKET_BYTES:
             raise SSHException(f"a packet of {length} bytes: this is no SSH, or it was damaged")
         return length + self._opener.overhead_bytes
 
@@ -315,7 +316,9 @@ class SharedPacketizer(Packetizer):
         with self._out_lock:
             if self.closed:
                 raise EOFError
-            self._bytes_out += sum(map(len, buffers))
+            size = sum(map(len, buffers))
+            self._bytes_out += size
+            self.sent_bytes += size
             was_stuck = bool(self._unsent)
             rest = buffers if was_stuck else self._send(buffers)
             self._unsent.extend(rest)

@@ -264,7 +264,7 @@ class SharedTransport(QueuedTransport):
     def _sampled(self, asked_s: float) -> None:
         now_s = time.monotonic()
         windows = [channel.window for channel in self._channels.values()]
-        self._pace.sampled(now_s - asked_s, now_s, windows)
+        self._pace.sampled(now_s - asked_s, now_s, windows, self.packetizer.sent_bytes)
 
     # -- signs of life ----------------------------------------------------------------------------
 

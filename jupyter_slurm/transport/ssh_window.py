@@ -20,6 +20,7 @@ _ROOM = 2.5
 with each until the line is full."""
 _SAMPLE_S = 0.03
 _FORGET_S = 30.0
+_DRAINING_SAMPLES = 4
 
 
 class Window:
@@ -63,6 +64,7 @@ class Pace:
         self._draining = 0
         self._sampled_s = -math.inf
         self._asked = False
+        self._sent_bytes = 0
 
     def wants_sample(self, now_s: float) -> bool:
         """Whether to measure a round trip now; `sampled` is called with it."""
@@ -71,34 +73,39 @@ class Pace:
         self._asked = True
         return True
 
-    def sampled(self, round_trip_s: float, now_s: float, windows: Iterable[Window]) -> None:
+    def sampled(
+        self, round_trip_s: float, now_s: float, windows: Iterable[Window], sent_bytes: int
+    ) -> None:
+        """`sent_bytes`: all that has ever gone the other way."""
         self._asked = False
-        since_s = now_s - self._sampled_s
-        self._sampled_s = now_s
-        self._measure_line(round_trip_s, now_s)
-        for window in windows:
-            taken = window.taken_since()
-            # After a pause nothing is known of how fast it could be.
-            if taken and since_s < 1 + 4 * round_trip_s:
-                self._resize(window, taken / since_s, round_trip_s)
+        since_s, self._sampled_s = now_s - self._sampled_s, now_s
+        sent, self._sent_bytes = sent_bytes - self._sent_bytes, sent_bytes
+        taken = [(window, window.taken_since()) for window in windows]
+        # A round trip that is long for what we send is no reason to receive less.
+        full = self._inflated(round_trip_s) and 4 * sent < sum(n for _, n in taken)
+        self._measure_line(round_trip_s, now_s, full)
+        for window, n in taken:
+            if self._draining:
+                window.size_bytes = window.least_bytes
+            elif n and since_s < 1 + 4 * round_trip_s:  # after a pause it may have become faster
+                wanted = self._wanted(window, n / since_s)
+                window.size_bytes = wanted if full else max(wanted, window.size_bytes)
 
-    def _measure_line(self, round_trip_s: float, now_s: float) -> None:
-        if round_trip_s <= self._line_s:
-            self._line_s = round_trip_s
-            self._measured_s = now_s
-        elif self._draining:
-            self._draining -= 1
-            self._line_s = round_trip_s if self._draining == 0 else self._line_s
-        elif now_s - self._measured_s > _FORGET_S:
-            self._draining = 4
-            self._measured_s = now_s
+    def _inflated(self, round_trip_s: float) -> bool:
+        return round_trip_s - self._line_s > _INFLATED_S  # never at first: the line is not known
 
-    def _resize(self, window: Window, goodput: float, round_trip_s: float) -> None:
+    def _measure_line(self, round_trip_s: float, now_s: float, full: bool) -> None:
         if self._draining:
-            window.size_bytes = max(window.least_bytes, int(goodput * self._line_s / 2))
-            return
+            self._draining -= 1
+            if not self._draining:
+                self._line_s = round_trip_s
+        elif full and now_s - self._measured_s > _FORGET_S:
+            self._draining = _DRAINING_SAMPLES
+        if not full:
+            self._measured_s = now_s
+        self._line_s = min(self._line_s, round_trip_s)
+
+    def _wanted(self, window: Window, goodput: float) -> int:
         queued = int(goodput * (self._line_s + _QUEUE_S))
         wanted = min(queued, max(window.first_bytes, int(_ROOM * goodput * self._line_s)))
-        if round_trip_s - self._line_s <= _INFLATED_S:
-            wanted = max(wanted, window.size_bytes)
-        window.size_bytes = min(max(wanted, window.least_bytes), _MOST_BYTES)
+        return min(max(wanted, window.least_bytes), _MOST_BYTES)

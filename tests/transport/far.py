@@ -7,7 +7,7 @@ import os
 import socket
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import paramiko
 
@@ -59,8 +59,7 @@ def run(transport: SharedTransport, command: str, stdin: bytes = b"") -> tuple[i
 def serving(talk: Callable[[socket.socket], None]) -> Iterator[int]:
     """The port of a server that talks so with each who comes; all ended at the end."""
     listener = socket.create_server(("127.0.0.1", 0), backlog=512)
-    threads: list[threading.Thread] = []
-    ends: list[socket.socket] = []
+    talking: dict[threading.Thread, socket.socket] = {}
 
     def one(sock: socket.socket) -> None:
         with sock:
@@ -68,6 +67,8 @@ def serving(talk: Callable[[socket.socket], None]) -> Iterator[int]:
                 talk(sock)
             except OSError:
                 return
+            finally:
+                del talking[threading.current_thread()]
 
     def accept() -> None:
         while True:
@@ -75,22 +76,21 @@ def serving(talk: Callable[[socket.socket], None]) -> Iterator[int]:
                 sock, _ = listener.accept()
             except OSError:
                 return
-            ends.append(sock)
-            threads.append(threading.Thread(target=one, args=(sock,)))
-            threads[-1].start()
+            thread = threading.Thread(target=one, args=(sock,))
+            talking[thread] = sock
+            thread.start()
 
-    threads.append(threading.Thread(target=accept))
-    threads[0].start()
+    accepting = threading.Thread(target=accept)
+    accepting.start()
     try:
         yield listener.getsockname()[1]
     finally:
         listener.shutdown(socket.SHUT_RDWR)
         listener.close()
-        threads[0].join(PATIENCE_S)
-        for sock in ends:
-            if sock.fileno() >= 0:
-                sock.close()
-        for thread in threads:
+        accepting.join(PATIENCE_S)
+        for thread, sock in list(talking.items()):
+            with suppress(OSError):
+                sock.shutdown(socket.SHUT_RDWR)
             thread.join(PATIENCE_S)
 
 

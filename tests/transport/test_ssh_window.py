@@ -37,7 +37,7 @@ def settle(line_s: float, rate: float, seconds: float = 20.0) -> tuple[float, fl
         assert not pace.wants_sample(now_s)
         now_s += round_trip_s
         window.take(int(goodput * (0.04 + round_trip_s)))
-        pace.sampled(round_trip_s if now_s > 1.0 else line_s, now_s, [window])
+        pace.sampled(round_trip_s if now_s > 1.0 else line_s, now_s, [window], 0)
     return window.size_bytes, queue_s
 
 
@@ -59,5 +59,34 @@ def test_no_more_than_the_first_size_on_this_machine() -> None:
         now_s = i * 0.05
         assert pace.wants_sample(now_s)
         window.take(25_000_000)
-        pace.sampled(0.0002 + 0.002 * (i % 3), now_s, [window])
+        pace.sampled(0.0002 + 0.002 * (i % 3), now_s, [window], 0)
     assert window.size_bytes == FIRST_BYTES
+
+
+def bulk(pace: Pace, window: Window, round_trip_s: float, seconds: float, sent: int = 0) -> None:
+    """A stream of 10 MB/s for so long, from where the one before it ended."""
+    began_s = pace._sampled_s if pace._sampled_s > 0 else 0.0
+    now_s = began_s
+    sent_bytes = pace._sent_bytes
+    while now_s < began_s + seconds:
+        now_s += 0.1
+        assert pace.wants_sample(now_s)
+        window.take(1_000_000)
+        sent_bytes += sent
+        pace.sampled(round_trip_s, now_s, [window], sent_bytes)
+
+
+def test_queues_of_what_we_send_are_no_reason_to_receive_less() -> None:
+    window, pace = Window(), Pace()
+    bulk(pace, window, 0.02, 1.0)
+    bulk(pace, window, 0.3, 20.0, sent=500_000)
+    assert window.size_bytes >= FIRST_BYTES
+
+
+def test_a_way_that_has_become_longer_is_measured_anew() -> None:
+    window, pace = Window(), Pace()
+    bulk(pace, window, 0.02, 1.0)
+    bulk(pace, window, 0.2, 25.0)
+    assert window.size_bytes < FIRST_BYTES
+    bulk(pace, window, 0.2, 10.0)
+    assert window.size_bytes >= 2_000_000
