@@ -7,14 +7,17 @@ import socket
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from typing import NoReturn
 
 import psutil
 import pytest
 
-from jupyter_slurm.errors import ForwardError, NotFoundError, RequestError
+from jupyter_slurm.errors import ForwardError, LoginNeededError, NotFoundError, RequestError
 from jupyter_slurm.jobs import node_routes, tunnels
+from jupyter_slurm.transport import node_login
 from jupyter_slurm.wire import Job, JobState, Tunnel
 from tests.jobs.conftest import Site, spec
+from tests.ssh.waiting import wait_until
 from tests.transport.carrier import Carrier, Carry, echo, everything, sent, service, unused_port
 
 MEGABYTE = random.Random(3).randbytes(1 << 20)
@@ -36,11 +39,16 @@ class Network(Carrier):
 
 @pytest.fixture
 def network(site: Site, monkeypatch: pytest.MonkeyPatch) -> Network:
-    """Put before the real one: the nodes of the tests' cluster have no names there."""
+    """Put before the real one: the nodes have no names there; nor do they let anybody log in."""
     transport = site.service._clusters.named(None).transport
     network = Network(transport.carry)
     monkeypatch.setattr(transport, "carry", network.carry)
+    monkeypatch.setattr(node_login, "link", _no_login)
     return network
+
+
+def _no_login(*_: object) -> NoReturn:
+    raise LoginNeededError("The nodes let nobody in.")
 
 
 @pytest.fixture
@@ -160,7 +168,7 @@ def test_localhost_is_the_nodes_own_and_one_relay_serves_all_tunnels_of_a_job(
     with service(echo) as one, service(echo) as other:
         opened = [site.service.forward("localhost", port, job_id=job.id) for port in (one, other)]
         assert all(echoes(tunnel, MEGABYTE) for tunnel in opened)
-        assert [now(site, tunnel).route for tunnel in opened] == ["relay", "relay"]
+        wait_until(lambda: {now(site, tunnel).route for tunnel in opened} == {"relay"})
         assert network.tries == 0
         [far_end] = relays(job)
         site.service.close_tunnel(opened[0].id)
@@ -177,7 +185,7 @@ def test_node_that_can_be_reached_is_reached_directly(
     with service(echo) as port:
         tunnel = site.service.forward(job.nodes[0], port, job_id=job.slurm_id)
         assert echoes(tunnel)
-        assert now(site, tunnel).route == "direct"
+        wait_until(lambda: now(site, tunnel).route == "direct")
     assert tunnel.job_id == job.id
     assert not relays(job)
 
@@ -195,8 +203,9 @@ def test_node_that_cannot_be_reached_directly_goes_by_the_relay_as_do_later_ones
         tunnel = site.service.forward(host, port, job_id=job.id)
         assert tunnel.route == "direct"
         assert echoes(tunnel)
-        assert now(site, tunnel).route == "relay"
-        assert site.service.forward(host, other, job_id=job.id).route == "relay"
+        wait_until(lambda: now(site, tunnel).route == "relay")
+        later = site.service.forward(host, other, job_id=job.id)
+        assert later.route == "relay"
 
 
 def test_port_that_nothing_listens_on_is_told_by_the_one_who_is_nearest(
@@ -215,7 +224,7 @@ def test_port_that_nothing_listens_on_is_told_by_the_one_who_is_nearest(
         there, _ = server.accept()
         there.close()
         assert sock.recv(1) == b""
-    assert now(site, tunnel).problem is None
+    wait_until(lambda: now(site, tunnel).problem is None)
 
 
 def test_end_of_the_job_breaks_a_download_and_is_told(
@@ -230,7 +239,7 @@ def test_end_of_the_job_breaks_a_download_and_is_told(
         tunnel = site.service.forward("localhost", port, job_id=job.id)
         with connected(tunnel) as sock:
             assert sock.recv(65_536)
-            assert now(site, tunnel).connections == 1
+            wait_until(lambda: now(site, tunnel).connections == 1)
             site.service.cancel(job.id)
             with pytest.raises(ConnectionResetError):
                 everything(sock)
@@ -258,7 +267,7 @@ def test_lost_way_to_the_cluster_holds_a_connection_until_it_is_back(
             assert problem.code == "connection-lost"
             network.lost.clear()
             assert everything(sock) == b"hello"
-        assert now(site, tunnel).problem is None
+        wait_until(lambda: now(site, tunnel).problem is None)
 
 
 def test_service_leaves_no_thread_of_its_tunnels(

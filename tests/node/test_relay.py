@@ -238,8 +238,13 @@ def test_reset_here_is_a_reset_there(relay: Relay) -> None:
 
 
 def test_reset_there_is_a_reset_here(relay: Relay) -> None:
+    def reset_when_asked(sock: socket.socket) -> None:
+        sock.recv(1)
+        reset(sock)
+
     broken = pytest.raises(ConnectionResetError)
-    with service(reset) as port, connected(relay, port) as sock, broken:
+    with service(reset_when_asked) as port, connected(relay, port) as sock, broken:
+        sock.sendall(b"x")
         sock.recv(1)
 
 

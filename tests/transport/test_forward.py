@@ -141,8 +141,8 @@ def test_problem_is_over_with_the_next_connection_that_stands(opened: Open) -> N
         with there:
             there.sendall(b"x")
             assert sock.recv(1) == b"x"
-            assert forward.problem is None
-            assert forward.connections == 1
+            wait_until(lambda: forward.problem is None)
+            wait_until(lambda: forward.connections == 1)
 
 
 def test_connection_waits_for_a_way_that_is_lost_and_then_stands(
@@ -159,7 +159,7 @@ def test_connection_waits_for_a_way_that_is_lost_and_then_stands(
             assert forward.problem.code == "connection-lost"
             carrier.lost.clear()
             assert sock.recv(5) == b"hello"
-        assert forward.problem is None
+        wait_until(lambda: forward.problem is None)
 
 
 def test_way_that_stays_lost_ends_the_wait_and_the_same_port_works_again_later(
@@ -257,7 +257,7 @@ def test_closing_it_ends_its_connections_and_frees_the_port(opened: Open) -> Non
         with connected(forward) as sock:
             sock.sendall(b"x")
             assert sock.recv(1) == b"x"
-            assert forward.connections == 1
+            wait_until(lambda: forward.connections == 1)
             forward.close()
             assert not sock.recv(1)
         socket.create_server(("127.0.0.1", forward.local_port)).close()
@@ -310,7 +310,7 @@ def test_over_ssh_a_connection_waits_on_the_same_port_until_the_host_is_back(
             wait_until(lambda: forward.problem is not None)
             sshd.start()
             assert everything(sock) == MEGABYTE
-        assert forward.problem is None
+        wait_until(lambda: forward.problem is None)
         forward.close()
     transport.close()
 
