@@ -160,6 +160,12 @@ def test_a_script_that_names_its_job_keeps_the_name(directive: str) -> None:
         {"env": {"1A": "x"}},
         {"runtime": "charliecloud"},
         {"cwd": "a\0b"},
+        {"push": "relative"},
+        {"fetch": ("*.png",)},
+        {"fetch": ("*.png",), "fetch_to": "relative"},
+        {"fetch": ("../x",), "fetch_to": "/x"},
+        {"fetch": (" ",), "fetch_to": "/x"},
+        {"kind": JobKind.SCRIPT, "code": "#!/bin/sh", "fetch": ("x",), "fetch_to": "/x"},
     ],
     ids=str,
 )

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import signal
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -197,3 +199,20 @@ def test_no_script_has_line_ends_of_dos_which_sbatch_refuses() -> None:
     assert "\r\n" not in script
     checked = subprocess.run(["/bin/bash", "-n"], input=script.encode(), check=False)
     assert checked.returncode == 0
+
+
+def test_what_brings_files_back_runs_however_the_program_ends(tmp_path: Path) -> None:
+    after = f'  echo "$rc" >>{shlex.quote(str(tmp_path / "after"))}'
+    plan = ScriptPlan("t", str(tmp_path), ["sh", "-c", "exit 3"], before="ready=1", after=after)
+    run(tmp_path, plan)
+    run(tmp_path, replace(plan, setup="rc=5; exit 5"), attempt="1")
+    assert (tmp_path / "after").read_text() == "3\n5\n"
+    assert read(tmp_path, "exit.0.json")["exit_code"] == 3
+
+
+def test_files_are_in_place_before_the_runtime_is_set_up(tmp_path: Path) -> None:
+    plan = ScriptPlan(
+        "t", str(tmp_path), ["true"], setup="echo 1", before="echo 2", runtime_setup=["echo 3"]
+    )
+    run(tmp_path, plan)
+    assert (tmp_path / "log.0").read_text() == "1\n2\n3\n"
