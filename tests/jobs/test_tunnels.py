@@ -76,11 +76,11 @@ def echoes(tunnel: Tunnel, data: bytes = b"hello") -> bool:
 
 
 def is_reset(tunnel: Tunnel) -> bool:
-    with connected(tunnel) as sock:
-        try:
+    try:
+        with connected(tunnel) as sock:
             sock.recv(1)
-        except ConnectionResetError:
-            return True
+    except ConnectionResetError:
+        return True
     return False
 
 
