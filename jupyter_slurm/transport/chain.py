@@ -12,7 +12,7 @@ from jupyter_slurm.errors import TransportError
 from jupyter_slurm.transport import openssh
 from jupyter_slurm.transport.ask import Ask
 from jupyter_slurm.transport.hops import Link, link
-from jupyter_slurm.transport.identities import UnlockedKeys
+from jupyter_slurm.transport.private_keys import UnlockedKeys
 from jupyter_slurm.transport.ssh_config import Hop
 from jupyter_slurm.transport.ssh_transport import SharedTransport
 

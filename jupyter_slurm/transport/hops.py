@@ -15,8 +15,8 @@ import paramiko
 from jupyter_slurm.errors import ConnectionLostError, TransportError
 from jupyter_slurm.transport import hostkeys, reach
 from jupyter_slurm.transport.ask import Ask
-from jupyter_slurm.transport.identities import UnlockedKeys
 from jupyter_slurm.transport.login import log_in
+from jupyter_slurm.transport.private_keys import UnlockedKeys
 from jupyter_slurm.transport.refusals import Report
 from jupyter_slurm.transport.server_text import shown
 from jupyter_slurm.transport.ssh_config import Hop

@@ -1,6 +1,6 @@
-"""The keys a login may try for a hop, in OpenSSH's order; and how each of them signs.
+"""The keys a login may try for a hop, in OpenSSH's order, and who signs for each.
 
-Reads key files, certificates and the agent; asks for a passphrase only when a key is to sign.
+Finds key files, certificates and the agent's keys; what is in a key file is for `private_keys.py`.
 Knows nothing of the conversation with the host.
 """
 
@@ -8,38 +8,27 @@ from __future__ import annotations
 
 import base64
 import binascii
-import struct
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from cryptography.exceptions import UnsupportedAlgorithm
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec, ed25519, padding, rsa, utils
 from paramiko.message import Message
 
+from jupyter_slurm.transport.private_keys import (
+    BEGIN_OPENSSH,
+    CERTIFICATE,
+    AskPassphrase,
+    CannotSignError,
+    UnlockedKeys,
+    key_type,
+    load,
+    public_blob,
+    public_inside,
+    signature,
+)
 from jupyter_slurm.transport.ssh_agent import SshAgent, SshAgentError
 from jupyter_slurm.transport.ssh_config import Hop
-
-PrivateKey = rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey | ed25519.Ed25519PrivateKey
-AskPassphrase = Callable[[Path], str | None]
-"""The passphrase of a key file; None: there will be none, go on without this key."""
-
-_CERTIFICATE = "-cert-v01@openssh.com"
-_BEGIN_OPENSSH = b"-----BEGIN OPENSSH PRIVATE KEY-----"
-_END_OPENSSH = b"-----END OPENSSH PRIVATE KEY-----"
-_MAGIC = b"openssh-key-v1\0"
-_PASSPHRASE_TRIES = 3
-_CURVE_HASHES: Mapping[str, hashes.HashAlgorithm] = {
-    "ecdsa-sha2-nistp256": hashes.SHA256(),
-    "ecdsa-sha2-nistp384": hashes.SHA384(),
-    "ecdsa-sha2-nistp521": hashes.SHA512(),
-}
-
-
-class CannotSignError(Exception):
-    """This key cannot be used; the text says why, to follow its name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,39 +43,6 @@ class Identity:
     """Where its private key lies; None: the agent has it."""
     agent_blob: bytes = b""
     """The key as the agent knows it."""
-
-
-class UnlockedKeys:
-    """Private keys whose passphrase a person has given, kept in memory as ssh-agent keeps them, so
-    that a lost connection comes back without a question."""
-
-    def __init__(self) -> None:
-        self._keys: dict[Path, PrivateKey] = {}
-
-    def private_key(self, path: Path, ask: AskPassphrase) -> PrivateKey:
-        """CannotSignError."""
-        try:
-            data = path.read_bytes()
-        except OSError as exc:
-            raise CannotSignError(exc.strerror or str(exc)) from exc
-        if path in self._keys:
-            return self._keys[path]
-        key = _load(data, None)
-        for _ in range(_PASSPHRASE_TRIES):
-            if key is not None:
-                return key
-            passphrase = ask(path)
-            if passphrase is None:
-                raise CannotSignError("it has a passphrase")
-            key = _load(data, passphrase.encode())
-            if key is not None:
-                self._keys[path] = key
-        if key is None:
-            raise CannotSignError("wrong passphrase")
-        return key
-
-    def clear(self) -> None:
-        self._keys.clear()
 
 
 def identities(hop: Hop) -> list[Identity]:
@@ -121,19 +77,7 @@ def sign(
     if identity.path is None:
         return lambda data, algorithm: _agent_signature(hop, identity.agent_blob, data, algorithm)
     key = unlocked.private_key(identity.path, ask)
-    return lambda data, algorithm: _signature(key, data, algorithm)
-
-
-def public_blob(key: PrivateKey) -> bytes:
-    line = key.public_key().public_bytes(
-        serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH
-    )
-    return base64.b64decode(line.split()[1])
-
-
-def key_type(blob: bytes) -> str:
-    """`ssh-ed25519`, `ssh-rsa-cert-v01@openssh.com` …; "" where it is no key."""
-    return Message(blob).get_string().decode(errors="replace")
+    return lambda data, algorithm: signature(key, data, algorithm)
 
 
 def algorithm(blob: bytes, accepted: tuple[str, ...]) -> str | None:
@@ -142,7 +86,7 @@ def algorithm(blob: bytes, accepted: tuple[str, ...]) -> str | None:
     kind = key_type(blob)
     if not kind.startswith("ssh-rsa"):
         return kind
-    suffix = _CERTIFICATE if kind.endswith(_CERTIFICATE) else ""
+    suffix = CERTIFICATE if kind.endswith(CERTIFICATE) else ""
     for name in ("rsa-sha2-512", "rsa-sha2-256"):
         if not accepted or name in accepted:
             return name + suffix
@@ -179,10 +123,10 @@ def _public_of(path: Path) -> _Public | None:
     if b"PRIVATE KEY-----" not in data:
         blob = _public_line(path) or beside
         return _Public(blob, private=False) if blob else None
-    if _BEGIN_OPENSSH in data:
-        return _Public(_public_inside(data) or beside, private=True)
+    if BEGIN_OPENSSH in data:
+        return _Public(public_inside(data) or beside, private=True)
     try:
-        key = _load(data, None)
+        key = load(data, None)
     except CannotSignError:
         return _Public(beside, private=True)
     return _Public(public_blob(key) if key else beside, private=True)
@@ -195,21 +139,6 @@ def _public_line(path: Path) -> bytes | None:
     except (OSError, IndexError, binascii.Error):
         return None
     return blob if key_type(blob).encode() == words[0] else None
-
-
-def _public_inside(data: bytes) -> bytes | None:
-    """The public key that an OpenSSH private key holds in clear (PROTOCOL.key)."""
-    try:
-        body = data.split(_BEGIN_OPENSSH, 1)[1].split(_END_OPENSSH, 1)[0]
-        raw = base64.b64decode(body)
-    except (IndexError, binascii.Error):
-        return None
-    if not raw.startswith(_MAGIC):
-        return None
-    message = Message(raw[len(_MAGIC) :])
-    for _ in range(3):  # cipher, key derivation, its options
-        message.get_string()
-    return message.get_string() if message.get_int() == 1 else None
 
 
 def _certificates(
@@ -236,9 +165,9 @@ def _certified_key(blob: bytes) -> bytes | None:
     fields of the key."""
     message = Message(blob)
     kind = message.get_string().decode(errors="replace")
-    if not kind.endswith(_CERTIFICATE):
+    if not kind.endswith(CERTIFICATE):
         return None
-    plain_kind = kind.removesuffix(_CERTIFICATE)
+    plain_kind = kind.removesuffix(CERTIFICATE)
     message.get_string()
     fields = {"ssh-rsa": 2, "ssh-ed25519": 1}.get(plain_kind, 2)  # ECDSA: curve and point
     plain = Message()
@@ -257,53 +186,6 @@ def _once(found: list[Identity]) -> list[Identity]:
             seen.add(mark)
             result.append(identity)
     return result
-
-
-# --- signing ---
-
-
-def _load(data: bytes, passphrase: bytes | None) -> PrivateKey | None:
-    """None: the passphrase is missing or wrong. CannotSignError: a key that only OpenSSH knows."""
-    load = (
-        serialization.load_ssh_private_key
-        if _BEGIN_OPENSSH in data
-        else serialization.load_pem_private_key
-    )
-    public = _public_inside(data)
-    if public and key_type(public).startswith("sk-"):
-        raise CannotSignError("it is on a security key, which needs the agent or OpenSSH itself")
-    try:
-        key = load(data, passphrase)
-    except (TypeError, struct.error):
-        return None
-    except ValueError as exc:
-        if passphrase is not None:
-            return None
-        raise CannotSignError("its file cannot be read") from exc
-    except UnsupportedAlgorithm as exc:
-        raise CannotSignError("it is of a kind that only OpenSSH knows") from exc
-    if isinstance(key, PrivateKey):
-        return key
-    raise CannotSignError("DSA keys are no longer accepted")
-
-
-def _signature(key: PrivateKey, data: bytes, algorithm: str) -> bytes:
-    name = algorithm.removesuffix(_CERTIFICATE)
-    if isinstance(key, rsa.RSAPrivateKey):
-        digest = hashes.SHA512() if name == "rsa-sha2-512" else hashes.SHA256()
-        raw = key.sign(data, padding.PKCS1v15(), digest)
-    elif isinstance(key, ec.EllipticCurvePrivateKey):
-        pair = utils.decode_dss_signature(key.sign(data, ec.ECDSA(_CURVE_HASHES[name])))
-        numbers = Message()
-        for number in pair:
-            numbers.add_mpint(number)
-        raw = numbers.asbytes()
-    else:
-        raw = key.sign(data)
-    message = Message()
-    message.add_string(name)
-    message.add_string(raw)
-    return message.asbytes()
 
 
 def _agent_signature(hop: Hop, blob: bytes, data: bytes, algorithm: str) -> bytes:

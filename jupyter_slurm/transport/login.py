@@ -15,15 +15,12 @@ import paramiko
 from jupyter_slurm.errors import ConnectionLostError
 from jupyter_slurm.transport import refusals
 from jupyter_slurm.transport.ask import Ask, Prompt, nobody
-from jupyter_slurm.transport.identities import (
+from jupyter_slurm.transport.identities import Identity, algorithm, identities, sign
+from jupyter_slurm.transport.private_keys import (
     CannotSignError,
-    Identity,
     UnlockedKeys,
-    algorithm,
-    identities,
     key_type,
     public_blob,
-    sign,
 )
 from jupyter_slurm.transport.server_text import shown, shown_line
 from jupyter_slurm.transport.ssh_config import Hop

@@ -16,8 +16,8 @@ import pytest
 
 from jupyter_slurm.errors import LoginError, LoginNeededError
 from jupyter_slurm.transport.ask import Ask, Prompt, nobody
-from jupyter_slurm.transport.identities import UnlockedKeys
 from jupyter_slurm.transport.login import log_in
+from jupyter_slurm.transport.private_keys import UnlockedKeys
 from jupyter_slurm.wire import QuestionKind
 from tests.ssh.kept import Keeper
 from tests.ssh.odd_users import Person
