@@ -46,6 +46,7 @@ _CLEAN = (
 # Descriptor 4 is the channel's standard error; the shell's own (`Killed`) is nobody's business.
 _START = """
 exec 4>&2 2>/dev/null
+cd || cd /
 _m() { printf '%s' "$_k$_i $1$_n"; printf '%s' "$_k$_i$_n" >&4; }
 _x=
 _i=0
@@ -96,9 +97,12 @@ class Sessions(Protocol):
 class FarShell:
     """For one thread at a time; `close()` may come from any."""
 
-    def __init__(self, sessions: Sessions, setting: bytes, *, timeout_s: float) -> None:
+    def __init__(
+        self, sessions: Sessions, setting: bytes, *, session_s: float, timeout_s: float
+    ) -> None:
         """`setting` is a script that is run first; it ends by `_m STATUS`, and `told` is what it
-        says. TransportError: no session, or no shell in it.
+        says. It is waited `session_s` for a session and `timeout_s` for a shell in it.
+        TransportError: there is none.
 
         `group`: the process group over there that it leads, or 0.
         """
@@ -110,10 +114,9 @@ class FarShell:
         self._out = bytearray()
         self._err = bytearray()
         self._news = threading.Event()
-        deadline_s = time.monotonic() + timeout_s
-        self.channel = self._stack.enter_context(sessions.session(timeout_s=timeout_s))
+        self.channel = self._stack.enter_context(sessions.session(timeout_s=session_s))
         try:
-            self.told = self._start(setting, deadline_s)
+            self.told = self._start(setting, time.monotonic() + timeout_s)
         except BaseException:
             self.close()
             raise

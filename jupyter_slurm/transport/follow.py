@@ -72,11 +72,16 @@ class Follow:
     """For any number of threads; the first who waits has the shell."""
 
     def __init__(
-        self, open_shell: Callable[[], FarShell | None], look: Callable[[bytes], bytes]
+        self,
+        open_shell: Callable[[], FarShell | None],
+        allowed: Callable[[], bool],
+        look: Callable[[bytes], bytes],
     ) -> None:
-        """`open_shell` gives None where the host has no session left for it; `look` runs a script
-        that ends by `_m 0`, in one round trip, and gives what it says."""
+        """`open_shell` gives None where the host has no session left for it, `allowed` tells when
+        others need its session more; `look` runs a script that ends by `_m 0`, in one round trip,
+        and gives what it says."""
         self._open_shell = open_shell
+        self._allowed = allowed
         self._look = look
         self._turn = threading.Lock()
         self._shell: FarShell | None = None
@@ -139,9 +144,13 @@ class Follow:
                         return found
                 elif wake.is_set() or time.monotonic() >= deadline_s:
                     return {}
+                elif not self._allowed():
+                    break
         finally:
             with suppress(ShellGoneError):
                 shell.send(b"_q\n")
+        self.close()
+        return self._alone(sizes, deadline_s, wake)
 
     def _begin(self, shell: FarShell, sizes: Mapping[PurePosixPath, int], wait_s: float) -> _List:
         line = b""

@@ -3,7 +3,8 @@
 A `Helper` is one shell that runs one command at a time; `Helpers` lends them out. Knows the lines
 that go over; what the verbs of a Transport mean is in `ssh.py`.
 
-A command runs in the background of its shell, which meanwhile reads on: the end of its input,
+A command runs in the background of its shell (so that it ignores SIGINT and SIGQUIT: POSIX,
+`Asynchronous Lists`), which meanwhile reads on: the end of its input,
 because we close the channel after a time-out or because the connection is cut, kills it with all
 that it has started and not put into a session of its own.
 """
@@ -180,7 +181,16 @@ class Helpers:
         return len(self._open) + self._opening
 
     def any_open(self) -> bool:
-        return bool(self._in_use)
+        return bool(self._open)
+
+    def shrink(self) -> None:
+        """Closes what is open beyond as many as there may be, now or when it is given back."""
+        with self._changed:
+            while self._idle and self._too_many():
+                self._drop(self._idle.pop())
+
+    def _too_many(self) -> bool:
+        return len(self._open) > max(1, self._most())
 
     def _drop(self, helper: Helper) -> None:
         """The lock is held."""
@@ -204,7 +214,7 @@ class Helpers:
 
     def _give_back(self, helper: Helper) -> None:
         with self._changed:
-            if helper.alive and not self._closed:
+            if helper.alive and not self._closed and not self._too_many():
                 self._idle.append(helper)
             else:
                 self._drop(helper)

@@ -54,7 +54,9 @@ class SshTransport:
     ) -> None:
         self.connection = connection
         self._shells = Shells(connection, path, env)
-        self._follow = Follow(self._shells.shell_to_follow, self._look_once)
+        self._follow = Follow(
+            self._shells.shell_to_follow, self._shells.may_follow, self._look_once
+        )
 
     # --- who and where ---
 

@@ -28,6 +28,8 @@ _EXTRA_S = 5.0
 """What is only better with a session of its own waits so long for one."""
 _SESSIONS_FOR_FOLLOW = 3
 """One for commands and one for transfers come first."""
+_PLENTY = 4
+"""With more sessions than that, none lacks for those of ours that stay open."""
 
 _PROBE = """
 PATH=$_p$PATH
@@ -65,7 +67,7 @@ class Shells:
         self._path = raw("".join(f"{folder}:" for folder in path))
         self._env = exports(env)
         self._facts: Facts | None = None
-        self._helpers = Helpers(self.shell, self._most_helpers)
+        self._helpers = Helpers(self._helper_shell, self._most_helpers)
 
     def facts(self) -> Facts:
         if self._facts is None:
@@ -130,11 +132,18 @@ class Shells:
 
         What breaks it is a ConnectionLostError, and so is `stop`.
         """
+        self.facts()  # the first shell is a helper's, who waits as long as a login may take
         with ExitStack() as stack:
-            shell = self._shell_beside(1)
-            if shell is None:
-                stack.enter_context(self._helpers.set_aside())
-                shell = self.shell()
+            try:
+                shell = self._shell(_EXTRA_S)
+            except TransportError:
+                if self._connection.sessions_limit > _PLENTY:
+                    raise
+                # As many as there may be are open, as has perhaps just turned out.
+                if self._connection.sessions_limit == 1:
+                    stack.enter_context(self._helpers.set_aside())
+                self._helpers.shrink()
+                shell = self._shell(_OPEN_S)
             stack.callback(shell.close)
             try:
                 yield shell
@@ -147,20 +156,24 @@ class Shells:
                 self.kill(shell, signal.SIGKILL)
                 raise
 
-    def shell_to_follow(self) -> FarShell | None:
-        """None: the host allows too few sessions for one that only looks at files."""
-        return self._shell_beside(_SESSIONS_FOR_FOLLOW - 1)
+    def may_follow(self) -> bool:
+        """Whether there are sessions enough for one that only looks at files."""
+        return self._connection.sessions_limit >= _SESSIONS_FOR_FOLLOW
 
-    def _shell_beside(self, others: int) -> FarShell | None:
-        """None: the host allows no more sessions than `others`, as has perhaps just turned out."""
-        if self._connection.sessions_limit <= others:
+    def shell_to_follow(self) -> FarShell | None:
+        """None: `may_follow` says no, as has perhaps just turned out."""
+        self.facts()
+        if not self.may_follow():
             return None
         try:
-            return self._shell(_EXTRA_S if self._helpers.any_open() else _OPEN_S)
+            return self._shell(_EXTRA_S)
         except TransportError:
-            if self._connection.sessions_limit <= others:
+            if self._connection.sessions_limit <= _PLENTY:
                 return None
             raise
+
+    def _helper_shell(self) -> FarShell:
+        return self._shell(_EXTRA_S if self._helpers.any_open() else _OPEN_S)
 
     def kill(self, shell: FarShell, number: int) -> None:
         """A signal to what hangs on after its channel, where another can still be had."""
@@ -173,26 +186,26 @@ class Shells:
     def _most_helpers(self) -> int:
         return 1 if self._connection.sessions_limit <= _SESSIONS_FOR_FOLLOW else 2
 
-    def _shell(self, timeout_s: float) -> FarShell:
+    def _shell(self, session_s: float) -> FarShell:
         """One with the environment that programs get, after a reconnect where that is needed."""
         try:
-            return self._started(timeout_s)
+            return self._started(session_s)
         except ConnectionLostError:
             pass  # of a connection that nobody had yet found dead
         try:
-            return self._started(timeout_s)
+            return self._started(session_s)
         except ConnectionLostError as exc:
             # Nothing was begun.
             raise TransportError(exc.message, hint=exc.hint, detail=exc.detail) from exc
 
-    def _started(self, timeout_s: float) -> FarShell:
+    def _started(self, session_s: float) -> FarShell:
         facts = self._facts
         if facts is None:
             setting = b"_p=%b\n%b" % (quote(self._path), _PROBE.encode())
         else:
             setting = b"PATH=%b\n" % quote(facts.path)
         setting += b"export PATH\n" + self._env + DEFINITIONS.encode() + b"\n_m 0"
-        shell = FarShell(self._connection, setting, timeout_s=timeout_s)
+        shell = FarShell(self._connection, setting, session_s=session_s, timeout_s=_OPEN_S)
         if facts is None:
             user, home, path, _ = shell.told.split(b"\0")
             self._facts = Facts(_text(user), _text(home), path)

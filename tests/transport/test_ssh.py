@@ -1,0 +1,409 @@
+"""A machine over SSH as a Transport: what can go wrong there, and what is left there. What every
+Transport does is in `tests/contract/test_transport.py`."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path, PurePosixPath
+
+import psutil
+import pytest
+
+from jupyter_slurm.errors import ConnectionLostError, TransportError
+from jupyter_slurm.transport import TimedOutError
+from jupyter_slurm.transport.connection import Connection
+from jupyter_slurm.transport.ssh import SshTransport
+from tests.ssh.odd_users import BANNER
+from tests.ssh.plugin import Delayed, MakeSshd
+from tests.ssh.sshd import Sshd
+
+PATIENCE_S = 60.0
+
+
+@contextmanager
+def transport_to(sshd: Sshd, **changes: object) -> Iterator[SshTransport]:
+    connection = Connection([sshd.hop(**changes)], name="far")
+    transport = SshTransport(connection)
+    yield transport
+    transport.close()
+    connection.close()
+
+
+@pytest.fixture
+def own_sshd(make_sshd: MakeSshd) -> Sshd:
+    return make_sshd()
+
+
+@pytest.fixture
+def transport(own_sshd: Sshd) -> Iterator[SshTransport]:
+    with transport_to(own_sshd) as transport:
+        yield transport
+
+
+def eventually(holds: Callable[[], object], what: str) -> None:
+    deadline_s = time.monotonic() + PATIENCE_S
+    while not holds():
+        assert time.monotonic() < deadline_s, what
+        time.sleep(0.01)
+
+
+def far_side(sshd: Sshd) -> list[str]:
+    """What runs there for us, less sshd itself."""
+    found = []
+    for process in sshd.processes():
+        try:
+            words = process.cmdline()
+        except psutil.Error:
+            continue
+        if process.status() == psutil.STATUS_ZOMBIE:
+            found.append("zombie")
+        elif words and not words[0].startswith("sshd"):
+            found.append(Path(words[0]).name)
+    return sorted(found)
+
+
+def know(sshd: Sshd, port: int) -> None:
+    """Its host keys are known for another port, too."""
+    known = sshd.known_hosts.read_text()
+    sshd.known_hosts.write_text(known + known.replace(f":{sshd.port} ", f":{port} "))
+
+
+def only_shell(sshd: Sshd) -> psutil.Process:
+    eventually(lambda: far_side(sshd) == ["sh"], "there is more")
+    (shell,) = shells(sshd)
+    return shell
+
+
+def shells(sshd: Sshd) -> list[psutil.Process]:
+    return [one for one in sshd.processes() if one.name() in {"sh", "dash"}]
+
+
+# --- odd logins ---
+
+
+def test_every_login_shell_will_do(odd_sshd: Sshd, tmp_path: Path) -> None:
+    word = 'it\'s a "word"\n$HOME !! \\ é'
+    big = tmp_path / "big"
+    big.write_bytes(b"x" * 1_000_000)
+    with transport_to(odd_sshd) as transport:
+        home = transport.home()
+        assert str(home) == str(odd_sshd.account.home)
+        done = transport.run(["sh", "-c", 'printf %s "$1$V"; pwd >&2', "sh", word], env={"V": word})
+        assert (done.stdout.decode(), done.stderr.decode()) == (word * 2, f"{home}\n")
+        files: dict[str, bytes | Path] = {"a": b"1", "big": big}
+        assert transport.deliver(home / word, files, ["cat", "a"]).stdout == b"1"
+        assert transport.listing(home / word) == ["a", "big"]
+        sizes = {home / word / "a": 0}
+        assert transport.grown(sizes, wait_s=PATIENCE_S, wake=threading.Event()) == {
+            home / word / "a": 1
+        }
+        with (tmp_path / "sink").open("wb") as sink:
+            done = transport.receive(["cat", str(home / word / "big")], sink)
+        assert BANNER not in done.stderr.decode()
+        assert (tmp_path / "sink").stat().st_size == 1_000_000
+        assert transport.send(["wc", "-c"], [b"x" * 100]).stdout.split() == [b"100"]
+        with transport.converse(["echo", "well"]) as near:
+            assert near.recv(100) == b"well\n"
+
+
+def test_a_login_that_gives_no_shell_is_said_with_its_own_words(make_sshd: MakeSshd) -> None:
+    sshd = make_sshd("ForceCommand echo Only on weekdays.; exit 1")
+    with transport_to(sshd) as transport, pytest.raises(TransportError) as caught:
+        transport.run(["true"])
+    assert "no shell" in caught.value.message
+    assert caught.value.detail == "Only on weekdays."
+
+
+def test_a_slow_login_shell_is_waited_for_once(make_sshd: MakeSshd) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("Only root can make users.")
+    sshd = make_sshd(shell="/bin/bash")
+    sshd.account.write(".bashrc", "echo started >>~/starts; sleep 0.3\n")
+    with transport_to(sshd) as transport:
+        transport.run(["true"])
+        once = (sshd.account.home / "starts").read_text()
+        for _ in range(5):
+            transport.run(["true"])
+            transport.exists(PurePosixPath("/"))
+    assert (sshd.account.home / "starts").read_text() == once
+
+
+def test_slurm_on_the_path_of_a_login_only_is_found(make_sshd: MakeSshd) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("Only root can make users.")
+    sshd = make_sshd(shell="/bin/bash")
+    folder = sshd.account.home / "it's slurm"
+    folder.mkdir(mode=0o755)
+    sbatch = sshd.account.write("it's slurm/sbatch", "#!/bin/sh\necho ours\n", 0o755)
+    sshd.account.write(".bash_profile", f'echo hello; PATH="{folder}":$PATH\n')
+    connection = Connection([sshd.hop()], name="far")
+    transport = SshTransport(connection, path=["/nowhere"])
+    try:
+        if shutil.which("sbatch", path="/usr/bin:/bin:/usr/local/bin"):
+            sbatch.rename(folder / "sbatch-of-ours")
+            pytest.skip("This machine has Slurm on every PATH.")
+        assert transport.run(["sbatch"]).stdout == b"ours\n"
+        path = transport.run(["sh", "-c", "echo $PATH"]).stdout.decode()
+        assert path.startswith(f"/nowhere:{folder}:")
+    finally:
+        transport.close()
+        connection.close()
+
+
+def test_path_and_environment_of_the_profile_reach_every_program(own_sshd: Sshd) -> None:
+    connection = Connection([own_sshd.hop()], name="far")
+    transport = SshTransport(connection, path=["/a b", "/c"], env={"CANARY": "it's\n$x"})
+    try:
+        assert transport.run(["sh", "-c", 'echo "$PATH"']).stdout.startswith(b"/a b:/c:")
+        assert transport.run(["sh", "-c", 'echo "$CANARY"']).stdout == b"it's\n$x\n"
+        assert transport.send(["sh", "-c", 'echo "$CANARY"'], []).stdout == b"it's\n$x\n"
+    finally:
+        transport.close()
+        connection.close()
+
+
+# --- a good guest ---
+
+
+def test_nothing_but_a_shell_waits_there(own_sshd: Sshd, transport: SshTransport) -> None:
+    transport.run(["true"])
+    eventually(lambda: far_side(own_sshd) == ["sh"], "more than a shell")
+    with ThreadPoolExecutor(6) as pool:
+        list(pool.map(lambda _: transport.run(["sleep", "0.05"]), range(12)))
+    eventually(lambda: far_side(own_sshd) == ["sh", "sh"], "more than two shells")
+    transport.close()
+    eventually(lambda: far_side(own_sshd) == [], "something is left")
+
+
+_FOLLOWING = (["sh", "sh", "sh"], ["sh", "sh", "sh", "sleep"])
+
+
+def test_as_many_processes_follow_one_file_as_forty(
+    own_sshd: Sshd, transport: SshTransport
+) -> None:
+    transport.run(["true"])
+    for number in (1, 40):
+        sizes = {transport.home() / f"none-{n}": 0 for n in range(number)}
+        wake = threading.Event()
+        with ThreadPoolExecutor(1) as pool:
+            wait = pool.submit(transport.grown, sizes, wait_s=PATIENCE_S, wake=wake)
+            # A helper, the shell that follows and its subshell; `sleep` and `wc` come and go.
+            eventually(lambda: far_side(own_sshd) in _FOLLOWING, "others")
+            wake.set()
+            assert wait.result() == {}
+        eventually(lambda: far_side(own_sshd) == ["sh", "sh"], "it goes on looking")
+
+
+def test_nothing_is_left_when_the_connection_is_cut(
+    own_sshd: Sshd, transport: SshTransport
+) -> None:
+    home = transport.home()
+    wake = threading.Event()
+    with ThreadPoolExecutor(3) as pool:
+        run = pool.submit(transport.run, ["sh", "-c", "sleep 601 & sleep 601"])
+        growth = pool.submit(transport.grown, {home / "no": 0}, wait_s=PATIENCE_S, wake=wake)
+        received = pool.submit(_received, transport, ["sleep", "601"])
+        eventually(lambda: far_side(own_sshd).count("sleep") >= 3, "they have not begun")
+        there = [one for one in own_sshd.processes() if one.name() in {"sh", "dash", "sleep"}]
+        for one in own_sshd.processes():
+            if one.name() == "sshd":
+                one.send_signal(signal.SIGKILL)
+        with pytest.raises(ConnectionLostError):
+            run.result()
+        with pytest.raises(ConnectionLostError):
+            received.result()
+        _, alive = psutil.wait_procs(there, timeout=PATIENCE_S)
+        assert not [one for one in alive if one.status() != psutil.STATUS_ZOMBIE]
+        wake.set()
+        assert growth.result() == {}  # taken up again over a new connection
+    assert transport.run(["echo", "well"]).stdout == b"well\n"
+
+
+def _received(transport: SshTransport, argv: list[str]) -> int:
+    with Path(os.devnull).open("wb") as sink:
+        return transport.receive(argv, sink).returncode
+
+
+def test_secrets_are_in_no_command_line_there(own_sshd: Sshd, tmp_path: Path) -> None:
+    canary = f"canary-{secrets.token_hex(8)}"
+    connection = Connection([own_sshd.hop()], name="far")
+    transport = SshTransport(connection, env={"PROFILE": canary})
+    upload = tmp_path / "upload"
+    upload.write_bytes(canary.encode())
+    leaks: list[list[str]] = []
+    over = threading.Event()
+
+    def watch() -> None:
+        while not over.is_set():
+            for one in psutil.process_iter():
+                try:
+                    words = one.cmdline()
+                except psutil.Error:
+                    continue
+                if any(canary in word for word in words):
+                    leaks.append(words)
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    try:
+        home = transport.home()
+        for _ in range(3):
+            transport.run(["sleep", "0.05"], env={"V": canary})
+            transport.run(["sh", "-c", "sleep 0.05; cat"], stdin=canary.encode() * 1000)
+            files: dict[str, bytes | Path] = {"key": canary.encode(), "in": upload}
+            upload.write_bytes(canary.encode())
+            transport.deliver(home / "job", files, ["sleep", "0.05"], env={"V": canary})
+            transport.send(["sleep", "0.05"], [canary.encode()])
+    finally:
+        over.set()
+        watcher.join()
+        transport.close()
+        connection.close()
+    assert leaks == []
+
+
+# --- faults ---
+
+
+def test_a_helper_that_was_killed_is_replaced(own_sshd: Sshd, transport: SshTransport) -> None:
+    transport.run(["true"])
+    for _ in range(3):
+        only_shell(own_sshd).send_signal(signal.SIGKILL)
+        assert transport.exists(PurePosixPath("/"))
+        assert transport.run(["echo", "well"]).stdout == b"well\n"
+        assert own_sshd.logins() == 1
+
+
+def test_a_helper_killed_under_a_command_loses_it_and_only_it(
+    own_sshd: Sshd, transport: SshTransport
+) -> None:
+    transport.run(["true"])
+    shell = only_shell(own_sshd)
+    with ThreadPoolExecutor(1) as pool:
+        wait = pool.submit(transport.run, ["sleep", "602"])
+        eventually(lambda: "sleep" in far_side(own_sshd), "it has not begun")
+        os.killpg(shell.pid, signal.SIGKILL)
+        with pytest.raises(ConnectionLostError):
+            wait.result()
+    assert transport.run(["echo", "well"]).stdout == b"well\n"
+
+
+def test_a_shell_that_follows_and_is_killed_is_replaced(
+    own_sshd: Sshd, transport: SshTransport
+) -> None:
+    path = transport.home() / f"grows-{secrets.token_hex(4)}"
+    with ThreadPoolExecutor(1) as pool:
+        wait = pool.submit(transport.grown, {path: 0}, wait_s=PATIENCE_S, wake=threading.Event())
+        eventually(lambda: len(shells(own_sshd)) >= 3, "it has not begun")
+        for shell in shells(own_sshd):
+            if shell.is_running():
+                shell.send_signal(signal.SIGKILL)
+        assert transport.exists(PurePosixPath("/"))
+        transport.run(["sh", "-c", 'echo x >"$1"', "sh", str(path)])
+        assert wait.result() == {path: 2}
+    transport.remove_tree(path)
+
+
+def test_a_hung_helper_is_given_up_after_the_time_out(
+    own_sshd: Sshd, transport: SshTransport
+) -> None:
+    transport.run(["true"])
+    shell = only_shell(own_sshd)
+    shell.suspend()
+    try:
+        with pytest.raises(TimedOutError):
+            transport.run(["true"], timeout_s=0.2)
+    finally:
+        shell.send_signal(signal.SIGCONT)
+    assert transport.run(["echo", "well"]).stdout == b"well\n"
+
+
+def test_reading_goes_on_after_a_cut_and_a_command_is_not_run_twice(
+    own_sshd: Sshd, delayed: Delayed
+) -> None:
+    line = delayed(own_sshd.port, 0.0)
+    know(own_sshd, line.port)
+    with transport_to(own_sshd, port=line.port) as transport:
+        file = transport.home() / f"runs-{secrets.token_hex(4)}"
+        for _ in range(3):
+            transport.run(["true"])
+            line.cut()
+            assert transport.exists(PurePosixPath("/"))
+        with ThreadPoolExecutor(1) as pool:
+            script = 'echo ran >>"$1"; sleep 603'
+            wait = pool.submit(transport.run, ["sh", "-c", script, "sh", str(file)])
+            eventually(lambda: transport.read(file), "it has not begun")
+            line.cut()
+            with pytest.raises(ConnectionLostError):
+                wait.result()
+        assert transport.read(file) == b"ran\n"
+        transport.remove_tree(file)
+
+
+def test_an_upload_that_is_cut_runs_nothing_and_keeps_the_local_file(
+    own_sshd: Sshd, delayed: Delayed, tmp_path: Path
+) -> None:
+    line = delayed(own_sshd.port, 0.0, 10e6)
+    know(own_sshd, line.port)
+    upload = tmp_path / "upload"
+    upload.write_bytes(bytes(20_000_000))
+    with transport_to(own_sshd, port=line.port) as transport:
+        folder = transport.home() / f"job-{secrets.token_hex(4)}"
+        with ThreadPoolExecutor(1) as pool:
+            wait = pool.submit(transport.deliver, folder, {"in": upload}, ["touch", "ran"])
+            eventually(lambda: transport.exists(folder), "it has not begun")
+            line.cut()
+            with pytest.raises(ConnectionLostError):
+                wait.result()
+        assert upload.exists()
+        eventually(lambda: transport.listing(folder) == [], "part of it is left")
+        assert transport.deliver(folder, {"in": upload}, ["ls"]).stdout == b"in\n"
+        assert not upload.exists()
+        transport.remove_tree(folder)
+
+
+def test_without_a_way_nothing_is_begun_and_that_is_said(own_sshd: Sshd) -> None:
+    with transport_to(own_sshd) as transport:
+        transport.run(["true"])
+        own_sshd.stop()
+        eventually(lambda: transport.connection.state.value != "open", "nobody has noticed")
+        with pytest.raises(TransportError) as caught:
+            transport.run(["true"])
+        assert not isinstance(caught.value, ConnectionLostError)
+
+
+@pytest.mark.parametrize("sessions", [1, 2, 3])
+def test_everything_works_with_few_sessions(
+    make_sshd: MakeSshd, tmp_path: Path, sessions: int
+) -> None:
+    with transport_to(make_sshd(f"MaxSessions {sessions}")) as transport:
+        home = transport.home()
+        name = f"few-{secrets.token_hex(4)}"
+        wake = threading.Event()
+        with ThreadPoolExecutor(8) as pool:
+            growth = pool.submit(
+                transport.grown, {home / name / "a": 0}, wait_s=PATIENCE_S, wake=wake
+            )
+            runs = [pool.submit(transport.run, ["echo", str(n)]) for n in range(6)]
+            sent = pool.submit(transport.send, ["wc", "-c"], [b"x" * 100_000])
+            assert [run.result().stdout for run in runs] == [f"{n}\n".encode() for n in range(6)]
+            assert int(sent.result().stdout) == 100_000
+            transport.deliver(home / name, {"a": b"1"}, ["true"])
+            assert growth.result() == {home / name / "a": 1}
+        transport.remove_tree(home / name)
+
+
+def test_a_closed_transport_says_so(own_sshd: Sshd) -> None:
+    with transport_to(own_sshd) as transport:
+        transport.run(["true"])
+        transport.close()
+        with pytest.raises(TransportError, match="closed"):
+            transport.run(["true"])
