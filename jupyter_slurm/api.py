@@ -63,7 +63,7 @@ class Api(Protocol):
         """
 
     def disconnect(self, cluster: str | None = None) -> Connection:
-        """Closes it; jobs run on. It opens again when somebody needs it."""
+        """Closes it; jobs run on. It stays closed until somebody logs in again."""
 
     def connections(self) -> list[Connection]:
         """One for each cluster."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import threading
 import time
 
-from jupyter_slurm.errors import ConfigError, JupyterSlurmError
+from jupyter_slurm.errors import ConfigError, JupyterSlurmError, RequestError
 from jupyter_slurm.jobs.book import Book
 from jupyter_slurm.jobs.cluster import SlurmCluster, Way
 from jupyter_slurm.jobs.logins import Login, Logins
@@ -55,6 +55,28 @@ class Clusters:
         if watch is not None and way is not None and way.state is ConnectionState.OPEN:
             watch.way_opened()
         self.logins.notify()
+
+    def connect(
+        self, cluster: str | None = None, caller: str = "", wait_s: float = 0.0
+    ) -> Connection:
+        """As in `Api`, like the three that follow."""
+        known = self.named(cluster)
+        login = self.login(known)
+        return self.connection(known) if login is None else login.connect(caller, wait_s)
+
+    def answer(self, question_id: str, text: str | None, wait_s: float = 0.0) -> Connection:
+        login = self.logins.asking(question_id)
+        if login is None:
+            raise RequestError(
+                "That question is no longer open.", hint="Log in again if a login is still needed."
+            )
+        return login.answer(question_id, text, wait_s)
+
+    def disconnect(self, cluster: str | None = None) -> Connection:
+        known = self.named(cluster)
+        if known.way.connection is not None:
+            known.way.connection.disconnect()
+        return self.connection(known)
 
     def connection(self, cluster: SlurmCluster, caller: str = "") -> Connection:
         """As `caller` sees it: with the question, if it is theirs to answer."""

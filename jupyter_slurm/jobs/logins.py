@@ -60,6 +60,7 @@ class _Attempt:
         """Who is yet to hear how it ended."""
         self.question: Question | None = None
         self.question_since_s = 0.0
+        self.question_ids: set[str] = set()
         self.answer: str | None = None
         self.ended = False
         self.error: JupyterSlurmError | None = None
@@ -96,10 +97,10 @@ class Login:
             self._changed.notify_all()
         return self._follow(attempt, attempt.asked, wait_s)
 
-    def asks(self, question_id: str) -> bool:
+    def has_asked(self, question_id: str) -> bool:
+        """In this login or the last one; somebody else may have answered by now."""
         with self._changed:
-            question = self._attempt.question if self._attempt else None
-            return question is not None and question.id == question_id
+            return self._attempt is not None and question_id in self._attempt.question_ids
 
     def seen_by(self, caller: str) -> Connection:
         with self._changed:
@@ -214,6 +215,7 @@ class Login:
                 prompt=prompt.text,
                 instruction=prompt.instruction,
             )
+            attempt.question_ids.add(question.id)
             attempt.question_since_s = time.monotonic()
             self._changed.notify_all()
             self._changed.wait_for(
@@ -252,9 +254,10 @@ class Logins:
         return login
 
     def asking(self, question_id: str) -> Login | None:
+        """The one that has asked it."""
         with self._lock:
             logins = [login for _, login in self._logins.values()]
-        return next((login for login in logins if login.asks(question_id)), None)
+        return next((login for login in logins if login.has_asked(question_id)), None)
 
     def notify(self) -> None:
         with self._lock:

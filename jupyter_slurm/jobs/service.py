@@ -44,7 +44,6 @@ from jupyter_slurm.wire import (
     Cluster,
     ClusterInfo,
     CommandOutput,
-    Connection,
     Description,
     Job,
     JobSpec,
@@ -54,7 +53,6 @@ from jupyter_slurm.wire import (
     QueueEntry,
     Result,
     Transfer,
-    Tunnel,
 )
 
 _SUBMIT_WAIT_S = 20.0
@@ -76,6 +74,16 @@ class Service:
         self._clusters = Clusters(self._book)
         self._tunnels = Tunnels(self._book, self._clusters)
         self._transfers = Transfers()
+        # These calls of Api are theirs, as they are.
+        self.connect = self._clusters.connect
+        self.answer = self._clusters.answer
+        self.disconnect = self._clusters.disconnect
+        self.connections = self._clusters.connections
+        self.forward = self._tunnels.forward
+        self.tunnels = self._tunnels.tunnels
+        self.close_tunnel = self._tunnels.close_tunnel
+        self.transfer = self._transfers.transfer
+        self.stop_transfer = self._transfers.stop
         self._delivery = Delivery(self._book, self._clusters)
         self._infos: dict[str, ClusterInfo] = {}
         self._pursuits: list[threading.Thread] = []
@@ -128,52 +136,6 @@ class Service:
         known = self._clusters.named(cluster)
         return describe.describe(known.profile, known.run)
 
-    # --- connections ---
-
-    def connect(
-        self, cluster: str | None = None, caller: str = "", wait_s: float = 0.0
-    ) -> Connection:
-        known = self._clusters.named(cluster)
-        login = self._clusters.login(known)
-        if login is None:
-            return self._clusters.connection(known)
-        return login.connect(caller, wait_s)
-
-    def answer(self, question_id: str, text: str | None, wait_s: float = 0.0) -> Connection:
-        login = self._clusters.logins.asking(question_id)
-        if login is None:
-            raise RequestError(
-                "That question is no longer open.", hint="Log in again if a login is still needed."
-            )
-        return login.answer(question_id, text, wait_s)
-
-    def disconnect(self, cluster: str | None = None) -> Connection:
-        known = self._clusters.named(cluster)
-        if known.way.connection is not None:
-            known.way.connection.disconnect()
-        return self._clusters.connection(known)
-
-    def connections(self) -> list[Connection]:
-        return self._clusters.connections()
-
-    # --- tunnels ---
-
-    def forward(
-        self,
-        host: str,
-        port: int,
-        cluster: str | None = None,
-        job_id: str | None = None,
-        local_port: int = 0,
-    ) -> Tunnel:
-        return self._tunnels.forward(host, port, cluster, job_id, local_port)
-
-    def tunnels(self) -> list[Tunnel]:
-        return self._tunnels.tunnels()
-
-    def close_tunnel(self, tunnel_id: str) -> None:
-        self._tunnels.close_tunnel(tunnel_id)
-
     # --- files ---
 
     def push(
@@ -199,12 +161,6 @@ class Service:
     def fetch(self, job_id: str) -> Transfer:
         job = self._book.job(job_id)
         return self._transfers.fetch(self._clusters.named(job.cluster).transport, job)
-
-    def transfer(self, transfer_id: str, wait_s: float = 0.0) -> Transfer:
-        return self._transfers.transfer(transfer_id, wait_s)
-
-    def stop_transfer(self, transfer_id: str) -> Transfer:
-        return self._transfers.stop(transfer_id)
 
     # --- submission ---
 

@@ -1,0 +1,87 @@
+"""What leaves a process: the values that the agent and its clients exchange, and nothing else.
+
+Frozen msgspec structs; no behaviour beyond a property or two, no I/O, no imports of ours. Times are
+UTC epoch seconds, None where not known. Slurm's words (partition, reason, QOS …) are Slurm's text.
+"""
+
+from jupyter_slurm.wire.cluster import (
+    AgentStatus,
+    Check,
+    Cluster,
+    ClusterInfo,
+    CommandOutput,
+    Description,
+    Folder,
+    Partition,
+    QueueEntry,
+)
+from jupyter_slurm.wire.connection import (
+    Connection,
+    ConnectionState,
+    Question,
+    QuestionKind,
+    Transfer,
+    TransferState,
+    Tunnel,
+)
+from jupyter_slurm.wire.job import (
+    Job,
+    JobKind,
+    JobSpec,
+    JobState,
+    Usage,
+)
+from jupyter_slurm.wire.output import (
+    Changes,
+    ClearOutput,
+    DisplayData,
+    ErrorOutput,
+    ExecuteResult,
+    Hello,
+    LogChunk,
+    Output,
+    Preview,
+    Result,
+    Stream,
+    UpdateDisplayData,
+)
+from jupyter_slurm.wire.problem import (
+    Problem,
+)
+
+__all__ = [
+    "AgentStatus",
+    "Changes",
+    "Check",
+    "ClearOutput",
+    "Cluster",
+    "ClusterInfo",
+    "CommandOutput",
+    "Connection",
+    "ConnectionState",
+    "Description",
+    "DisplayData",
+    "ErrorOutput",
+    "ExecuteResult",
+    "Folder",
+    "Hello",
+    "Job",
+    "JobKind",
+    "JobSpec",
+    "JobState",
+    "LogChunk",
+    "Output",
+    "Partition",
+    "Preview",
+    "Problem",
+    "Question",
+    "QuestionKind",
+    "QueueEntry",
+    "Result",
+    "Stream",
+    "Transfer",
+    "TransferState",
+    "Tunnel",
+    "UpdateDisplayData",
+    "Usage",
+]

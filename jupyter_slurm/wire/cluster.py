@@ -1,0 +1,134 @@
+"""What is known of a cluster, and of the agent."""
+
+from __future__ import annotations
+
+from msgspec import Struct, field
+
+from jupyter_slurm.wire.problem import Problem
+
+
+class Cluster(Struct, frozen=True, kw_only=True):
+    """A cluster that the profiles name."""
+
+    name: str
+    host: str | None
+    """None: this machine."""
+    runtime: str
+    origin: str
+    """The file that defines it, or how it was found."""
+    default: bool
+    images: tuple[str, ...] = ()
+    """Aliases that the profile gives."""
+    problem: Problem | None = None
+    """Why it cannot be used now."""
+
+
+class Partition(Struct, frozen=True, kw_only=True):
+    name: str
+    default: bool
+    up: bool
+    limit_s: int | None
+    """None: no limit."""
+    nodes: int
+    idle_nodes: int
+    gpu_types: tuple[str, ...] = ()
+    gpus: int = 0
+    free_gpus: int | None = None
+    """None: this Slurm does not tell."""
+
+
+class ClusterInfo(Struct, frozen=True, kw_only=True):
+    """What a cluster offers, as its Slurm said at `asked_s`."""
+
+    name: str
+    slurm_version: str
+    partitions: tuple[Partition, ...]
+    accounting: bool
+    accounts: tuple[str, ...] = ()
+    qos: tuple[str, ...] = ()
+    asked_s: float
+
+
+class Folder(Struct, frozen=True, kw_only=True):
+    """A folder of the cluster that somebody may want to use."""
+
+    name: str
+    """How people there call it: `$SCRATCH`, `/work/$USER`."""
+    path: str
+    writable: bool
+    file_system: str
+    """As `stat -f` names it: nfs, lustre, ext2/ext3 …"""
+    free_mib: int | None
+    shared: bool | None
+    """Whether every node sees it; None: that cannot be told from outside of a job."""
+
+
+class Description(Struct, frozen=True, kw_only=True):
+    """What a cluster has that a profile could name, as seen on its login machine."""
+
+    name: str
+    sbatch: str | None
+    """Where it is; None: it is not found."""
+    runtimes: tuple[str, ...]
+    """Container tools, under our names for them."""
+    modules: bool
+    python: str | None
+    """Of the profile's interpreter, e.g. "3.11"; None: it does not run there."""
+    folders: tuple[Folder, ...]
+
+
+class QueueEntry(Struct, frozen=True, kw_only=True):
+    """A row of the cluster's queue; `id` is ours where the job is one of ours."""
+
+    slurm_id: str
+    state: str
+    name: str
+    user: str
+    partition: str
+    reason: str | None = None
+    why: str | None = None
+    nodes: str | None = None
+    gpus: int = 0
+    submitted_s: float | None = None
+    started_s: float | None = None
+    start_estimate_s: float | None = None
+    elapsed_s: float | None = None
+    limit_s: int | None = None
+    id: str | None = None
+
+
+class CommandOutput(Struct, frozen=True, kw_only=True):
+    """A Slurm command's own words."""
+
+    argv: tuple[str, ...]
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+class Check(Struct, frozen=True, kw_only=True):
+    """One sentence of `doctor`."""
+
+    ok: bool | None
+    """None: neither good nor bad, to be known."""
+    sentence: str
+    hint: str | None = None
+
+
+class AgentStatus(Struct, frozen=True, kw_only=True):
+    """`jupyter slurm status`."""
+
+    version: str
+    protocol: int
+    pid: int
+    host: str
+    socket: str
+    log: str
+    started_s: float
+    memory_mib: float
+    cpu_s: float
+    clients: int
+    """Requests being answered now."""
+    live_jobs: int
+    commands: dict[str, int] = field(default_factory=dict)
+    """`cluster program` -> how often it was run since the start, e.g. {"local squeue": 12}."""

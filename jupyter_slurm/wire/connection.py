@@ -1,0 +1,104 @@
+"""The way to a cluster: connections and their questions, tunnels, files that travel."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Literal
+
+from msgspec import Struct
+
+from jupyter_slurm.wire.problem import Problem
+
+
+class QuestionKind(StrEnum):
+    # A password, passphrase or code: not shown while it is typed, never kept.
+    SECRET = "secret"  # noqa: S105
+    TEXT = "text"  # what may be seen while it is typed, e.g. the number of a menu's line
+    HOST_KEY = "host-key"  # "yes" accepts the key and remembers it, anything else refuses
+
+
+class Question(Struct, frozen=True, kw_only=True):
+    """What a login wants to know of a person; `Api.answer` takes the answer."""
+
+    id: str
+    cluster: str
+    host: str
+    """Who asks: `alice@gateway.example.org`."""
+    kind: QuestionKind
+    prompt: str
+    """The host's own words, or ours for a passphrase or a host key."""
+    instruction: str = ""
+    """What was said before the prompt; for a host key its type and fingerprint."""
+
+
+class ConnectionState(StrEnum):
+    LOCAL = "local"  # the cluster is this machine
+    CLOSED = "closed"  # nobody has needed it yet, or somebody has closed it
+    CONNECTING = "connecting"
+    ASKING = "asking"  # a person has to answer
+    OPEN = "open"
+    LOST = "lost"  # it comes back by itself
+    LOGIN_NEEDED = "login-needed"  # it comes back when a person logs in again
+
+
+class Connection(Struct, frozen=True, kw_only=True):
+    """The way to a cluster, as it is."""
+
+    cluster: str
+    state: ConnectionState
+    since_s: float
+    hosts: tuple[str, ...] = ()
+    """`user@host` of each hop, the cluster's own last."""
+    question: Question | None = None
+    """What this caller is to answer; None while somebody else is asked."""
+    problem: Problem | None = None
+    """Why it is LOST, LOGIN_NEEDED or CLOSED."""
+    round_trip_s: float | None = None
+    via_openssh: bool = False
+    """It runs over a connection that the system's own ssh holds open."""
+
+
+class Tunnel(Struct, frozen=True, kw_only=True):
+    """A port of this machine (127.0.0.1 only) that leads to `host:port` as the cluster sees it."""
+
+    id: str
+    cluster: str
+    host: str
+    port: int
+    local_port: int
+    route: Literal["direct", "hop", "relay"]
+    """From the login node; by a login on the node; by a relay inside the job's allocation."""
+    job_id: str | None = None
+    opened_s: float
+    connections: int = 0
+    """Open now."""
+    problem: Problem | None = None
+    """Why new connections do not get through; None when they do."""
+
+
+class TransferState(StrEnum):
+    RUNNING = "running"
+    DONE = "done"
+    FAILED = "failed"
+    STOPPED = "stopped"
+
+
+class Transfer(Struct, frozen=True, kw_only=True):
+    """Files on their way between this machine and a cluster."""
+
+    id: str
+    cluster: str
+    direction: Literal["push", "pull"]
+    local: str
+    remote: str
+    state: TransferState
+    files: int | None = None
+    """To be sent, once that is known: those that differ."""
+    bytes: int | None = None
+    files_done: int = 0
+    bytes_done: int = 0
+    files_same: int = 0
+    """Left alone, since both sides have the same."""
+    began_s: float
+    ended_s: float | None = None
+    problem: Problem | None = None

@@ -1,0 +1,180 @@
+"""A job: as it is asked for, and as the agent knows it."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from msgspec import Struct, field
+
+from jupyter_slurm.wire.problem import Problem
+
+
+class JobState(StrEnum):
+    """Slurm's states under Slurm's names, and five of ours for what Slurm has no word for."""
+
+    # Ours, before and beside Slurm's.
+    SUBMITTING = "SUBMITTING"  # recorded here; whether sbatch has taken it is being found out
+    REJECTED = "REJECTED"  # sbatch refused it, there is no job
+    UNKNOWN = "UNKNOWN"  # the cluster does not answer; `problem` says since when and why
+    FINISHING = "FINISHING"  # it has ended; how is being found out
+    LOST = "LOST"  # nobody knows, and nobody will
+    # Slurm's, not ended (base states and the flags that `squeue %T` prints in their place).
+    PENDING = "PENDING"
+    CONFIGURING = "CONFIGURING"
+    RUNNING = "RUNNING"
+    SUSPENDED = "SUSPENDED"
+    STOPPED = "STOPPED"
+    SIGNALING = "SIGNALING"
+    RESIZING = "RESIZING"
+    EXPEDITING = "EXPEDITING"
+    STAGE_OUT = "STAGE_OUT"
+    COMPLETING = "COMPLETING"
+    REQUEUED = "REQUEUED"
+    REQUEUE_FED = "REQUEUE_FED"
+    REQUEUE_HOLD = "REQUEUE_HOLD"
+    SPECIAL_EXIT = "SPECIAL_EXIT"
+    RESV_DEL_HOLD = "RESV_DEL_HOLD"
+    REVOKED = "REVOKED"
+    # Slurm's, ended.
+    COMPLETED = "COMPLETED"
+    CANCELLED = "CANCELLED"
+    FAILED = "FAILED"
+    TIMEOUT = "TIMEOUT"
+    DEADLINE = "DEADLINE"
+    NODE_FAIL = "NODE_FAIL"
+    BOOT_FAIL = "BOOT_FAIL"
+    PREEMPTED = "PREEMPTED"
+    OUT_OF_MEMORY = "OUT_OF_MEMORY"
+
+    @property
+    def final(self) -> bool:
+        """Nothing will change any more."""
+        return self in _FINAL
+
+
+_FINAL = frozenset(
+    JobState(name)
+    for name in (
+        "REJECTED LOST COMPLETED CANCELLED FAILED TIMEOUT DEADLINE NODE_FAIL BOOT_FAIL PREEMPTED "
+        "OUT_OF_MEMORY"
+    ).split()
+)
+
+
+class JobKind(StrEnum):
+    CELL = "cell"  # Python, run by node/runner.py
+    PROGRAM = "program"  # text that starts with `#!`, run as it is inside the image
+    SCRIPT = "script"  # a batch script, handed to sbatch as written (%%sbatch)
+
+
+class JobSpec(Struct, frozen=True, kw_only=True):
+    """What is asked for. `id` is made by who asks: submitting the same id twice is one job."""
+
+    id: str
+    """Eight of `a-z2-7`; ends up in Slurm's job name and comment."""
+    name: str
+    """Shown to people; letters, digits, `.`, `_`, `-`."""
+    code: str
+    kind: JobKind = JobKind.CELL
+    cluster: str | None = None
+    """None: the default cluster."""
+    options: dict[str, str] = field(default_factory=dict)
+    """sbatch's long option names -> normalised values ("" for a flag), without those of ours."""
+    image: str | None = None
+    runtime: str | None = None
+    """None: the profile's."""
+    modules: tuple[str, ...] = ()
+    env: dict[str, str] = field(default_factory=dict)
+    mounts: tuple[str, ...] = ()
+    """`SRC[:DST[:ro]]`."""
+    cwd: str | None = None
+    """Where the code runs; None: the user's home."""
+    names_in: tuple[str, ...] = ()
+    names_out: tuple[str, ...] = ()
+    inputs: str | None = None
+    """A local file in `places.spool_dir()` with the variables in; it is moved into the job dir."""
+    python: tuple[int, int] | None = None
+    """The Python that wrote `inputs`, where that matters (code travels by value), else None."""
+    notebook: str | None = None
+    fingerprint: str | None = None
+    """Equal for the same cell of the same notebook, run unchanged; None: never attach to it."""
+    push: str | None = None
+    """A folder of this machine: the job runs in a copy of it, made when it is submitted."""
+    fetch: tuple[str, ...] = ()
+    """Patterns of files, relative to the folder where the job runs, that `Api.fetch` brings."""
+    fetch_to: str | None = None
+    """The folder of this machine that they come to; None: there is nothing to fetch."""
+
+
+class Usage(Struct, frozen=True, kw_only=True):
+    """What a job used, against what it had; None where nobody measured."""
+
+    elapsed_s: float | None = None
+    cpu_s: float | None = None
+    cpus: int | None = None
+    peak_memory_mib: float | None = None
+    memory_mib: float | None = None
+    """What it had asked for."""
+    gpus: int | None = None
+
+    @property
+    def cpu_efficiency(self) -> float | None:
+        """CPU seconds used, of those held: 0 to 1."""
+        if not (self.cpu_s and self.cpus and self.elapsed_s):
+            return None
+        return min(1.0, self.cpu_s / (self.cpus * self.elapsed_s))
+
+
+class Job(Struct, frozen=True, kw_only=True):
+    """A job as the agent knows it. Each change raises `revision`."""
+
+    id: str
+    cluster: str
+    name: str
+    kind: JobKind
+    state: JobState
+    revision: int = 0
+    slurm_id: str | None = None
+    """Slurm's: `123`, `123_4`; None before sbatch has answered."""
+    restarts: int = 0
+    reason: str | None = None
+    """Slurm's reason word or text."""
+    why: str | None = None
+    """The reason as a sentence; after the end, what became of the job."""
+    advice: str | None = None
+    """What the user can do about it."""
+    warning: str | None = None
+    problem: Problem | None = None
+    """Why nothing newer is known: the cluster has not answered since `problem_since_s`."""
+    problem_since_s: float | None = None
+    created_s: float
+    state_since_s: float
+    submitted_s: float | None = None
+    started_s: float | None = None
+    ended_s: float | None = None
+    start_estimate_s: float | None = None
+    limit_s: int | None = None
+    partition: str | None = None
+    account: str | None = None
+    qos: str | None = None
+    nodes: tuple[str, ...] = ()
+    gpus: int = 0
+    image: str | None = None
+    runtime: str = "none"
+    exit_code: int | None = None
+    signal: int | None = None
+    usage: Usage | None = None
+    cancel_requested_s: float | None = None
+    inferred: bool = False
+    """The end was concluded from traces, since neither the job nor Slurm had said it."""
+    delivered: bool = False
+    """Somebody has had the outcome: `Api.delivered` was called."""
+    notebook: str | None = None
+    fingerprint: str | None = None
+    job_dir: str = ""
+    python: tuple[int, int, int] | None = None
+    """The Python that ran the cell, once it has said so."""
+    names_out: tuple[str, ...] = ()
+    fetch: tuple[str, ...] = ()
+    fetch_to: str | None = None
+    """See `JobSpec`."""

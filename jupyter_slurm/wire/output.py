@@ -1,0 +1,108 @@
+"""What a job gives back.
+
+One struct per line of `output.N.jsonl`, which node/runner.py writes; the tag is the key "type".
+Text is valid Unicode: half a surrogate pair, which a job may print, is the text `\\udce9` here.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from msgspec import Struct, field
+
+from jupyter_slurm.wire.job import Job
+
+
+class Hello(Struct, frozen=True, kw_only=True, tag_field="type", tag="hello"):
+    """The first record: who runs the cell. `ipython` is None where the image has none."""
+
+    python: tuple[int, int, int]
+    ipython: str | None = None
+    host: str = ""
+    pid: int = 0
+    time_s: float = 0.0
+
+
+class Stream(Struct, frozen=True, kw_only=True, tag_field="type", tag="stream"):
+    name: Literal["stdout", "stderr"]
+    text: str
+
+
+class DisplayData(Struct, frozen=True, kw_only=True, tag_field="type", tag="display_data"):
+    data: dict[str, Any]
+    metadata: dict[str, Any] = field(default_factory=dict)
+    display_id: str | None = None
+
+
+class UpdateDisplayData(
+    Struct, frozen=True, kw_only=True, tag_field="type", tag="update_display_data"
+):
+    data: dict[str, Any]
+    metadata: dict[str, Any] = field(default_factory=dict)
+    display_id: str
+
+
+class ExecuteResult(Struct, frozen=True, kw_only=True, tag_field="type", tag="execute_result"):
+    data: dict[str, Any]
+    metadata: dict[str, Any] = field(default_factory=dict)
+
+
+class ClearOutput(Struct, frozen=True, kw_only=True, tag_field="type", tag="clear_output"):
+    wait: bool = False
+
+
+class ErrorOutput(Struct, frozen=True, kw_only=True, tag_field="type", tag="error"):
+    ename: str
+    evalue: str
+    traceback: tuple[str, ...] = ()
+
+
+Output = (
+    Hello | Stream | DisplayData | UpdateDisplayData | ExecuteResult | ClearOutput | ErrorOutput
+)
+
+
+class LogChunk(Struct, frozen=True, kw_only=True):
+    """What came since `cursor` was last given back, and the job at that moment."""
+
+    job: Job
+    outputs: tuple[Output, ...]
+    cursor: str
+    """Opaque; "" is the beginning. Survives restarts of everything."""
+    skipped_bytes: int = 0
+    """Stream text left out since the caller was too far behind its budget (displays never are)."""
+    end: bool = False
+    """The job is final and everything it wrote has been given."""
+
+
+class Result(Struct, frozen=True, kw_only=True):
+    """How a cell ended, its signature checked."""
+
+    job: Job
+    status: Literal["ok", "error", "killed", "interrupted", "none"]
+    """"none": the job has ended without a result of its own; `job.why` says what happened."""
+    ename: str | None = None
+    evalue: str | None = None
+    traceback: tuple[str, ...] = ()
+    interrupted_by: str | None = None
+    variables: str | None = None
+    """A local file for `jobs.variables.read_variables`; None: no variables came back."""
+    digest: str | None = None
+    names: tuple[str, ...] = ()
+    failed: dict[str, str] = field(default_factory=dict)
+    """Variables that could not come back, and why."""
+
+
+class Preview(Struct, frozen=True, kw_only=True):
+    """What `submit` would send (`--dry-run`)."""
+
+    cluster: str
+    script: str
+    sbatch: tuple[str, ...]
+    job_dir: str
+    files: tuple[str, ...]
+
+
+class Changes(Struct, frozen=True, kw_only=True):
+    revision: int
+    jobs: tuple[Job, ...]
