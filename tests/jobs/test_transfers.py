@@ -24,6 +24,7 @@ from jupyter_slurm.transport.local import LocalTransport
 from jupyter_slurm.wire import Job, JobKind, JobState, Transfer, TransferState
 from tests.cluster.plugin import SlurmCluster
 from tests.jobs.conftest import Site, spec
+from tests.ssh.sshd import Sshd
 
 
 class Slow(LocalTransport):
@@ -281,20 +282,28 @@ def test_no_folder_a_file_and_the_whole_home_are_refused(
 
 @pytest.fixture
 def staged(
-    slurm_cluster: SlurmCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    slurm_cluster: SlurmCluster,
+    way: Sshd | None,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[Site]:
     """Jobs run in a copy of their folder, as on a cluster with disks of the nodes' own."""
     settings: dict[str, Any] = {"storage": {"scratch": f"{tmp_path}/node/{{user}}", "stage": True}}
-    site = Site(slurm_cluster, tmp_path, monkeypatch, **settings)
+    site = Site(slurm_cluster, tmp_path, monkeypatch, sshd=way, **settings)
     yield site
     site.service.close()
 
 
-def submitted(site: Site, transfers: Transfers, source: Path, code: str, **changes: Any) -> Job:
-    asked = spec(code, push=str(source), **changes)
-    folder = JobDir(PurePosixPath(site.service.preview(asked).job_dir))
-    transfers.snapshot(LocalTransport(), str(source), folder)
-    return site.service.submit(asked)
+def submitted(site: Site, source: Path, code: str, **changes: Any) -> Job:
+    return site.service.submit(spec(code, push=str(source), **changes))
+
+
+def fetched(site: Site, job: Job, limit_s: float = 60) -> Transfer:
+    deadline_s = time.monotonic() + limit_s
+    begun = site.service.fetch(job.id)
+    while (now := site.service.transfer(begun.id, 5)).state is TransferState.RUNNING:
+        assert time.monotonic() < deadline_s
+    return now
 
 
 CODE = """
@@ -309,16 +318,16 @@ pathlib.Path("model.py").write_text("changed over there")
 
 @pytest.mark.parametrize("fails", [False, True])
 def test_a_job_runs_in_what_was_pushed_and_its_files_come_back(
-    site: Site, transfers: Transfers, source: Path, tmp_path: Path, fails: bool
+    site: Site, source: Path, tmp_path: Path, fails: bool
 ) -> None:
-    fetched = {"fetch": ("results/**", "*.png", "sub/*"), "fetch_to": str(tmp_path / "back")}
+    wanted = {"fetch": ("results/**", "*.png", "sub/*"), "fetch_to": str(tmp_path / "back")}
     code = CODE + ("raise ValueError('no')" if fails else "")
-    job = submitted(site, transfers, source, code, **fetched)
+    job = submitted(site, source, code, **wanted)
     (source / "model.py").write_text("edited later")
     job = site.wait(job.id)
     assert job.state is (JobState.FAILED if fails else JobState.COMPLETED)
     assert site.text(job.id) == f"x = 1\n {job.job_dir}/work\n"
-    done = ended(transfers, transfers.fetch(LocalTransport(), job))
+    done = fetched(site, job)
     assert (done.state, done.files_done) == (TransferState.DONE, 2)
     back = tmp_path / "back"
     assert (back / "results" / "out.txt").read_text() == "42"
@@ -329,11 +338,11 @@ def test_a_job_runs_in_what_was_pushed_and_its_files_come_back(
 
 @pytest.mark.parametrize("end", ["well", "fails", "cancelled"])
 def test_a_staged_job_runs_on_the_node_and_its_files_come_back(
-    staged: Site, transfers: Transfers, source: Path, tmp_path: Path, end: str
+    staged: Site, source: Path, tmp_path: Path, end: str
 ) -> None:
     more = {"well": "", "fails": "raise ValueError", "cancelled": "import time; time.sleep(60)"}
     code = f"{CODE}\nprint('up', flush=True)\n{more[end]}"
-    job = submitted(staged, transfers, source, code)
+    job = submitted(staged, source, code)
     if end == "cancelled":
         seen = ""
         cursor = ""
@@ -356,31 +365,43 @@ def test_a_staged_job_runs_on_the_node_and_its_files_come_back(
     assert list(users.iterdir()) == []
 
 
-def test_a_staged_job_at_its_time_limit_gives_its_files_back(
-    staged: Site, transfers: Transfers, source: Path
+def test_in_an_image_a_job_finds_what_was_pushed(
+    site: Site, source: Path, demo_image: Path
 ) -> None:
+    image = {"image": str(demo_image), "runtime": "charliecloud"}
+    job = site.wait(submitted(site, source, CODE, **image).id)
+    assert site.text(job.id) == "x = 1\n /mnt/job/work\n"
+    assert (Path(job.job_dir) / "work" / "results" / "out.txt").read_text() == "42"
+
+
+def test_in_an_image_a_staged_job_finds_it_on_the_node(
+    staged: Site, source: Path, demo_image: Path
+) -> None:
+    image = {"image": str(demo_image), "runtime": "charliecloud"}
+    job = staged.wait(submitted(staged, source, CODE, **image).id)
+    assert staged.text(job.id) == "x = 1\n /mnt/work\n"
+    assert (Path(job.job_dir) / "work" / "results" / "out.txt").read_text() == "42"
+
+
+def test_a_staged_job_at_its_time_limit_gives_its_files_back(staged: Site, source: Path) -> None:
     code = f"{CODE}\nimport time; time.sleep(300)"
-    job = submitted(staged, transfers, source, code, options={"time": "1"})
+    job = submitted(staged, source, code, options={"time": "1"})
     job = staged.wait(job.id, limit_s=150)
     assert job.state is JobState.TIMEOUT
     assert (Path(job.job_dir) / "work" / "results" / "out.txt").read_text() == "42"
 
 
-def test_a_batch_script_runs_in_what_was_pushed(
-    site: Site, transfers: Transfers, source: Path
-) -> None:
+def test_a_batch_script_runs_in_what_was_pushed(site: Site, source: Path) -> None:
     code = "#!/bin/sh\ncat model.py\npwd > here\n"
-    job = submitted(site, transfers, source, code, kind=JobKind.SCRIPT)
+    job = submitted(site, source, code, kind=JobKind.SCRIPT)
     job = site.wait(job.id)
     assert (Path(job.job_dir) / "work" / "here").read_text() == f"{job.job_dir}/work\n"
 
 
-def test_a_job_that_was_told_nothing_to_give_back_says_so(
-    site: Site, transfers: Transfers, tmp_path: Path
-) -> None:
+def test_a_job_that_was_told_nothing_to_give_back_says_so(site: Site, tmp_path: Path) -> None:
     job = site.run("1")
     with pytest.raises(RequestError, match="was not told"):
-        transfers.fetch(LocalTransport(), job)
+        site.service.fetch(job.id)
     asked = site.run("1", fetch=("*.png",), fetch_to=str(tmp_path / "back"), cwd=str(tmp_path))
-    done = ended(transfers, transfers.fetch(LocalTransport(), asked))
+    done = fetched(site, asked)
     assert (done.state, done.files_done) == (TransferState.DONE, 0)
