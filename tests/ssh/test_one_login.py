@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import nbformat
 
@@ -44,21 +46,27 @@ def test_one_code_serves_two_notebooks_a_terminal_files_and_a_tunnel(laptop: Lap
     assert all("c" in one["text/plain"] for one in found)
     assert found[0] != found[1]
 
-    assert "c1" in laptop.slurm("queue") or "No jobs" in laptop.slurm("queue")
+    (laptop.home.folder / "say.sh").write_text("#!/bin/sh\necho said on $SLURMD_NODENAME\n")
+    assert "said on c" in laptop.slurm("submit", "say.sh")
+
     (laptop.home.folder / "code").mkdir()
     (laptop.home.folder / "code" / "say it.py").write_text("print('pushed', 6 * 7)")
     laptop.slurm("push", "code", "code")
     assert site.run("python3", "code/say it.py").stdout == "pushed 42\n"
 
-    port = _serve(site)
-    laptop.slurm("tunnel", f"c2:{port}", "--local-port", "18765")
-    assert laptop.run(sys.executable, "-c", _BROWSER, "http://127.0.0.1:18765/") == "from c2\n"
+    with served(site) as port:
+        laptop.slurm("tunnel", f"c2:{port}", "--local-port", "18765")
+        page = laptop.run(sys.executable, "-c", _BROWSER, "http://127.0.0.1:18765/")
+    assert page == "from c2\n"
     assert site.logins() == before + 1
 
 
-def _serve(site: Site) -> int:
-    """A web server on c2; it ends with the site."""
-    argv = site.machines["c2"].argv("python3", "-c", _SERVER, user=site.person.account.name)
+@contextmanager
+def served(site: Site) -> Iterator[int]:
+    """A web server on c2: its port."""
+    argv = site.machines["c2"].argv("/usr/bin/python3", "-c", _SERVER, user=site.person.account.name)
     server = subprocess.Popen(argv, cwd="/", stdout=subprocess.PIPE, text=True)
-    assert server.stdout is not None
-    return int(server.stdout.readline().split()[1])
+    with server:
+        assert server.stdout is not None
+        yield int(server.stdout.readline().split()[1])
+        server.kill()
