@@ -121,9 +121,11 @@ def _work(
     env: Mapping[str, str] | None,
 ) -> bytes:
     target = quote_path(folder)
-    partial = target + b"/.partial-" + secrets.token_hex(4).encode()
+    partials = target + b"/.partial-"
+    partial = partials + secrets.token_hex(4).encode()
     steps = [b"umask 077", b"mkdir -p " + partial, b"cd " + partial, b"tar -xmf - <&3"]
-    steps += [*_renames(placed), b"cd ..", b"rm -rf " + partial]
+    # With it goes what an earlier delivery left that was cut off.
+    steps += [*_renames(placed), b"cd ..", b"rm -rf %b*" % partials]
     steps += [_check(name) for name in moved]
     return _WORK % {
         b"place": b" && ".join(steps),
