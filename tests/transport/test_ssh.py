@@ -304,7 +304,7 @@ def test_a_shell_that_follows_and_is_killed_is_replaced(
     path = transport.home() / f"grows-{secrets.token_hex(4)}"
     with ThreadPoolExecutor(1) as pool:
         wait = pool.submit(transport.grown, {path: 0}, wait_s=PATIENCE_S, wake=threading.Event())
-        eventually(lambda: len(shells(own_sshd)) >= 3, "it has not begun")
+        eventually(lambda: far_side(own_sshd) in _FOLLOWING, "it has not begun")
         for shell in shells(own_sshd):
             if shell.is_running():
                 shell.send_signal(signal.SIGKILL)
