@@ -28,8 +28,10 @@ def raw(word: str | bytes | PurePath) -> bytes:
 
 
 def quote(word: str | bytes | PurePath) -> bytes:
-    r""">>> quote("a b"), quote("it's"), quote("two\nlines")
-    (b"'a b'", b"'it'\\''s'", b'\'two\'"$_n"\'lines\'')
+    r"""A word as the shell over there reads it back.
+
+    >>> print(quote("it's a word").decode(), quote("two\nlines").decode())
+    'it'\''s a word' 'two'"$_n"'lines'
     """
     data = raw(word)
     if _PLAIN.fullmatch(data):
