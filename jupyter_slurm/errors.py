@@ -7,7 +7,7 @@ JupyterSlurmError
 ├── NotFoundError          no such job, cluster or file
 ├── TransportError         the way to the cluster's machine failed
 │   ├── ConnectionLostError  it broke in the middle: what was asked for may have happened
-│   ├── FileAccessError    files there cannot be written or read (full disk, permissions); nothing was run
+│   ├── FileAccessError    files there cannot be written or read; nothing was run
 │   ├── LoginNeededError   a person has to log in first; nothing was done
 │   ├── LoginError         a host refused the login (wrong code, locked account), or nobody answered
 │   ├── HostKeyError       a host is not who it was, or nobody has vouched for it

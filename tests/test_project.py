@@ -5,7 +5,7 @@ import re
 import subprocess
 import sys
 import tomllib
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 import nbformat
 import pytest
@@ -37,7 +37,8 @@ def named_in_map() -> set[str]:
 
 @pytest.mark.parametrize("module", MODULES)
 def test_the_map_names_every_module_or_its_whole_folder(module: str) -> None:
-    assert {f"{module}.py", f"{module.partition('/')[0]}/"} & named_in_map()
+    folders = {f"{folder}/" for folder in PurePosixPath(module).parents}
+    assert {f"{module}.py", *folders} & named_in_map()
 
 
 def test_the_map_names_nothing_that_is_not_there() -> None:

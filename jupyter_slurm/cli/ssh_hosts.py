@@ -14,7 +14,7 @@ _DEEPEST = 8
 
 def ssh_hosts() -> list[str]:
     """Names that stand for one host each, in the order of the file; [] where there is none."""
-    # Where connections look too: transport/ssh_config.py.
+    # Where connections look too: transport/ssh_config/.
     file = os.environ.get("JUPYTER_SLURM_SSH_CONFIG") or Path.home() / ".ssh" / "config"
     return list(dict.fromkeys(_hosts(Path(file), 0)))
 

@@ -26,7 +26,7 @@ from jupyter_slurm.errors import (
 from jupyter_slurm.jobs.layout import SCRIPT, JobDir
 from jupyter_slurm.jobs.staging import mirror_of, snapshot_argv
 from jupyter_slurm.transport import Transport, files
-from jupyter_slurm.transport.loads import shown
+from jupyter_slurm.transport.files.loads import shown
 from jupyter_slurm.wire import Job, Problem, Transfer, TransferState
 
 _KEPT = 100

@@ -1,6 +1,6 @@
 """A program of this machine and its streams, for as long as that takes. Starts none itself.
 
-Its like over there is `far_program.py`; what it is run with is for `local.py`.
+Its like over there is `shell/far_program.py`; what it is run with is for `local.py`.
 """
 
 from __future__ import annotations

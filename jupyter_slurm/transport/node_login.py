@@ -16,8 +16,8 @@ import paramiko
 
 from jupyter_slurm.errors import ConfigError, ConnectionLostError, ForwardError, TransportError
 from jupyter_slurm.transport.ask import nobody
-from jupyter_slurm.transport.hops import Link, link
-from jupyter_slurm.transport.private_keys import UnlockedKeys
+from jupyter_slurm.transport.connection.hops import Link, link
+from jupyter_slurm.transport.login.private_keys import UnlockedKeys
 from jupyter_slurm.transport.ssh_config import Hop, route
 
 _CONNECT_S = 8.0

@@ -1,7 +1,8 @@
 """A machine over SSH as a Transport: what each verb is there.
 
-How a line gets there and back is in `helper.py` (one round trip) and `far_shell.py`, whose shells
-`ssh_shells.py` keeps; logging in and staying connected is in `connection.py`.
+How a line gets there and back is in `shell/helper.py` (one round trip) and `shell/far_shell.py`,
+whose shells `shell/shells.py` keeps; logging in and staying connected is in `connection/`. Nothing
+here knows of Slurm.
 """
 
 from __future__ import annotations
@@ -19,13 +20,11 @@ import paramiko
 
 from jupyter_slurm import places
 from jupyter_slurm.errors import FileAccessError, ForwardError
-from jupyter_slurm.transport import Completed, Span, far_program
+from jupyter_slurm.transport import Completed, Span
 from jupyter_slurm.transport.connection import Connection
-from jupyter_slurm.transport.delivery_stream import NOT_PLACED, Delivery
-from jupyter_slurm.transport.far_shell import ShellGoneError
-from jupyter_slurm.transport.follow import Follow
-from jupyter_slurm.transport.helper import completed
-from jupyter_slurm.transport.ssh_files import (
+from jupyter_slurm.transport.shell import far_program
+from jupyter_slurm.transport.shell.delivery_stream import NOT_PLACED, Delivery
+from jupyter_slurm.transport.shell.far_files import (
     exists_script,
     listing_answer,
     listing_script,
@@ -33,7 +32,10 @@ from jupyter_slurm.transport.ssh_files import (
     read_script,
     remove_script,
 )
-from jupyter_slurm.transport.ssh_shells import Shells
+from jupyter_slurm.transport.shell.far_shell import ShellGoneError
+from jupyter_slurm.transport.shell.follow import Follow
+from jupyter_slurm.transport.shell.helper import completed
+from jupyter_slurm.transport.shell.shells import Shells
 
 _REMOVE_S = 600.0
 _CARRY_S = 30.0

@@ -243,7 +243,7 @@ def test_jobs_live_in_a_folder_of_any_name(
     names = hostile(5, "root", without="\0/:")
     for number, name in enumerate([*names, "a\\b", "100%j", "\n'\n"]):
         home = tmp_path / str(number)
-        site = Site(slurm_cluster, home, monkeypatch, job_root=str(home / f".{name}"))  # type: ignore[arg-type]
+        site = Site(slurm_cluster, home, monkeypatch, job_root=str(home / f".{name}"))
         try:
             asked = [
                 spec("import os; print('x'); os.getcwd()"),

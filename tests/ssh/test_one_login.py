@@ -64,7 +64,9 @@ def test_one_code_serves_two_notebooks_a_terminal_files_and_a_tunnel(laptop: Lap
 @contextmanager
 def served(site: Site) -> Iterator[int]:
     """A web server on c2: its port."""
-    argv = site.machines["c2"].argv("/usr/bin/python3", "-c", _SERVER, user=site.person.account.name)
+    argv = site.machines["c2"].argv(
+        "/usr/bin/python3", "-c", _SERVER, user=site.person.account.name
+    )
     server = subprocess.Popen(argv, cwd="/", stdout=subprocess.PIPE, text=True)
     with server:
         assert server.stdout is not None

@@ -12,7 +12,7 @@ from unittest import mock
 
 from jupyter_slurm.errors import ConfigError
 from jupyter_slurm.transport.ssh_config import Hop, route
-from jupyter_slurm.transport.ssh_config_words import this_user
+from jupyter_slurm.transport.ssh_config.config_words import this_user
 
 ME = this_user()
 MakeConfig = Callable[..., Path]

@@ -11,7 +11,7 @@ import pytest
 
 from jupyter_slurm.errors import ForwardError
 from jupyter_slurm.transport.connection import Connection
-from jupyter_slurm.transport.hops import Link
+from jupyter_slurm.transport.connection.hops import Link
 from jupyter_slurm.transport.node_login import NodeLogin
 from jupyter_slurm.transport.ssh_config import CONFIG_VARIABLE
 from tests.ssh.plugin import MakeSshd

@@ -1,0 +1,317 @@
+"""One way to a cluster, shared by everybody who uses it: opened once, kept, brought back.
+
+Knows states and who waits for what. The hops themselves are in `chain.py`, when they are looked at
+in `watchdog.py`, their sessions in `sessions.py`, what runs over them above.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TypeVar
+
+from jupyter_slurm.errors import (
+    ConnectionLostError,
+    HostKeyError,
+    JupyterSlurmError,
+    LoginError,
+    LoginNeededError,
+    TransportError,
+)
+from jupyter_slurm.transport.ask import Ask, Prompt, nobody
+from jupyter_slurm.transport.connection.chain import Chain
+from jupyter_slurm.transport.connection.hops import Link
+from jupyter_slurm.transport.connection.sessions import Sessions
+from jupyter_slurm.transport.connection.watchdog import Watchdog
+from jupyter_slurm.transport.ssh_config import Hop
+from jupyter_slurm.transport.ssh_transport import SharedTransport
+from jupyter_slurm.transport.ssh_transport.stream import SharedChannel
+from jupyter_slurm.wire import ConnectionState, Problem
+
+_AGAIN_AFTER_S, _LONGEST_AGAIN_AFTER_S = 1.0, 10.0
+"""Within this time after a failure, which doubles with each, it is told again, not tried again."""
+
+_Error = TypeVar("_Error", bound=JupyterSlurmError)
+
+
+class _Attempt:
+    """A login that goes on; whoever comes meanwhile waits for it."""
+
+    def __init__(self, ask: Ask) -> None:
+        self.ask = ask
+        self.cancelled = False
+        self.transports: list[SharedTransport] = []
+        self.error: JupyterSlurmError | None = None
+        self.done = False
+        self.new = False
+        """A login was made."""
+
+    def begun(self, transport: SharedTransport) -> None:
+        self.transports.append(transport)
+        if self.cancelled:
+            raise TransportError("Disconnected.")
+
+
+class Connection:
+    """One login chain, kept alive, shared by all who use the cluster."""
+
+    def __init__(
+        self,
+        hops: Sequence[Hop],
+        *,
+        name: str,
+        hint: str = "",
+        on_change: Callable[[], None] = lambda: None,
+    ) -> None:
+        """`hops`: as `ssh_config.route` gives them. `name`: the cluster's, for sentences. `hint`:
+        what to look at when the first hop cannot be reached. `on_change` is called after each
+        change of `state`, from any thread, and must not block."""
+        self.hops = tuple(hops)
+        self.name = name
+        self.state = ConnectionState.CLOSED
+        self.problem: Problem | None = None
+        self.since_s = time.time()
+        """When `state` last changed, in UTC epoch seconds."""
+        self.round_trip_s: float | None = None
+        self.generation = 0
+        """One more at each login, of whichever hop."""
+        self._on_change = on_change
+        self._changed = threading.Condition()
+        self._chain = Chain(hops, hint)
+        self._attempt: _Attempt | None = None
+        self._failed_at = float("-inf")
+        self._again_after_s = _AGAIN_AFTER_S
+        self._sessions = Sessions(name, self.suspect)
+        self._watchdog = Watchdog(self)
+
+    @property
+    def via_openssh(self) -> bool:
+        """Whether OpenSSH's login is used."""
+        return any(one.stream is None for one in self.links)
+
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        """`user@host` of each hop, the cluster's own last."""
+        return tuple(hop.label for hop in self.hops)
+
+    @property
+    def sessions_limit(self) -> int:
+        """As many sessions as are open at once at most."""
+        return self._sessions.limit
+
+    @property
+    def links(self) -> tuple[Link, ...]:
+        """The hops that stand, the nearest first; all of them when it is open."""
+        return self._chain.links
+
+    # --- opening ---
+
+    def open(self, ask: Ask = nobody) -> None:
+        """Logs in where that is needed. Who calls meanwhile waits for the same login, and tries
+        with a person of their own where it failed for want of one.
+
+        LoginNeededError, LoginError, HostKeyError, TransportError.
+        """
+        while True:
+            with self._changed:
+                if self._stands():
+                    return
+                attempt = self._attempt
+                if attempt is None:
+                    self._refuse_early(ask)
+                    attempt = self._attempt = _Attempt(ask)
+                    break
+                self._changed.wait_for(lambda a=attempt: a.done)  # type: ignore[misc]
+                with_person = ask is not nobody and attempt.ask is not nobody
+                if attempt.error is not None and (with_person or attempt.cancelled):
+                    raise _another(attempt.error) from attempt.error
+        self._try(attempt)
+
+    def transport(self) -> SharedTransport:
+        """The last hop's; opened without a person where needed. LoginNeededError,
+        TransportError."""
+        return self._last().transport
+
+    def _last(self) -> Link:
+        self._watchdog.after_sleep()
+        with self._changed:
+            if self._stands():
+                return self.links[-1]
+        self.open()
+        with self._changed:
+            if self._stands():
+                return self.links[-1]
+            raise self._as_lost()
+
+    def _stands(self) -> bool:
+        return self.state is ConnectionState.OPEN and self._chain.stands
+
+    def _refuse_early(self, ask: Ask) -> None:
+        """Without a person, a host is not asked again what it has just refused."""
+        if ask is not nobody:
+            return
+        if self.state is ConnectionState.LOGIN_NEEDED:
+            raise LoginNeededError(
+                f"The connection to {self.name} is closed until you log in again.",
+                hint="%slurm connect in a notebook, `jupyter slurm login` in a terminal.",
+                detail=self.problem.message if self.problem else None,
+            )
+        if self._watchdog.silent or time.monotonic() - self._failed_at < self._again_after_s:
+            raise self._as_lost()
+
+    def _as_lost(self) -> TransportError:
+        problem = self.problem
+        if problem is None:
+            return ConnectionLostError(f"The connection to {self.name} was lost.")
+        return TransportError(problem.message, hint=problem.hint, detail=problem.detail)
+
+    def _try(self, attempt: _Attempt) -> None:
+        self._become(ConnectionState.CONNECTING, self.problem)
+        try:
+            attempt.new = self._chain.complete(self._asking(attempt), attempt.begun)
+        except JupyterSlurmError as exc:
+            attempt.error = exc
+        except Exception as exc:  # noqa: BLE001 (whatever it is, others wait for its end)
+            attempt.error = TransportError(
+                f"The login to {self.name} failed unexpectedly.",
+                hint="This is a defect of jupyter-slurm; its authors want to know of it.",
+                detail=f"{type(exc).__name__}: {exc}",
+            )
+            attempt.error.__cause__ = exc
+        except BaseException:
+            attempt.error = TransportError(f"The login to {self.name} was given up.")
+            raise
+        finally:
+            self._finish(attempt)
+        if attempt.error is not None:
+            raise attempt.error
+
+    def _finish(self, attempt: _Attempt) -> None:
+        error = attempt.error
+        with self._changed:  # `close` comes before or after all of this
+            if attempt.cancelled:
+                error = attempt.error = TransportError(f"{self.name} was disconnected.")
+                state = ConnectionState.CLOSED
+            elif error is None:
+                state = ConnectionState.OPEN
+                self.generation += attempt.new
+                self._again_after_s = _AGAIN_AFTER_S
+            elif isinstance(error, (LoginNeededError, LoginError, HostKeyError)):
+                state = ConnectionState.LOGIN_NEEDED
+            else:
+                state = ConnectionState.LOST if self.generation else ConnectionState.CLOSED
+                self._failed_at = time.monotonic()
+                self._again_after_s = min(2 * self._again_after_s, _LONGEST_AGAIN_AFTER_S)
+            told = error.problem() if error and not attempt.cancelled else None
+            changed = self._set(state, told)
+            self._attempt = None
+            attempt.done = True
+            self._changed.notify_all()
+        if attempt.cancelled:
+            self._chain.drop(0)
+        if attempt.new:
+            self._sessions.renew()
+        if state is ConnectionState.OPEN:
+            self._watchdog.start()
+        if changed:
+            self._on_change()
+
+    def _asking(self, attempt: _Attempt) -> Ask:
+        if attempt.ask is nobody:
+            return nobody
+
+        def ask(prompt: Prompt) -> str:
+            self._become(ConnectionState.ASKING, self.problem)
+            answer = attempt.ask(prompt)
+            if attempt.cancelled:
+                raise TransportError("Disconnected.")
+            self._become(ConnectionState.CONNECTING, self.problem)
+            return answer
+
+        return ask
+
+    # --- using ---
+
+    @contextmanager
+    def session(
+        self, *, window_bytes: int | None = None, timeout_s: float = 60.0
+    ) -> Iterator[SharedChannel]:
+        """A session channel of the last hop; waits up to `timeout_s` until the host allows one
+        more, and closes it at the end. LoginNeededError, TransportError; ConnectionLostError when
+        the connection breaks while it is used. What is read from it then ends early, as at its end:
+        look for the exit status, or a mark of your own."""
+        with self._sessions.session(self._last(), window_bytes, timeout_s) as channel:
+            yield channel
+
+    def suspect(self) -> None:
+        """Somebody saw it hang: it is looked at now, which takes 3 s a hop at most."""
+        self._watchdog.look()
+
+    # --- what the watchdog does ---
+
+    def lose(self, first: int, problem: Problem) -> None:
+        """The links from `first` on are given up; everybody who waits in them is told."""
+        if self.fall_silent(problem) and self._chain.drop(first):
+            self._sessions.send_away()
+
+    def fall_silent(self, problem: Problem) -> bool:
+        """It does not answer, and may yet. False: it is closed, or being opened."""
+        with self._changed:
+            if self.state not in {ConnectionState.OPEN, ConnectionState.LOST}:
+                return False
+            changed = self._set(ConnectionState.LOST, problem)
+        if changed:
+            self._on_change()
+        return True
+
+    def answers_again(self, round_trip_s: float) -> None:
+        self.round_trip_s = round_trip_s
+        with self._changed:
+            changed = self.state is ConnectionState.LOST and self._chain.stands
+            if changed:
+                self._set(ConnectionState.OPEN)
+        if changed:
+            self._on_change()
+
+    # --- ending ---
+
+    def disconnect(self) -> None:
+        """As `close`, for a person who wants it closed: nothing opens it again by itself."""
+        self.close()
+        self._become(ConnectionState.LOGIN_NEEDED)
+
+    def close(self) -> None:
+        """No thread and no socket is left; `open` opens it again."""
+        with self._changed:
+            attempt = self._attempt
+            if attempt is not None:
+                attempt.cancelled = True
+            changed = self._set(ConnectionState.CLOSED)
+        self._chain.forget()
+        for transport in attempt.transports if attempt else ():
+            transport.close()
+        self._chain.drop(0)
+        self._sessions.send_away()
+        self._watchdog.stop()
+        if changed:
+            self._on_change()
+
+    def _become(self, state: ConnectionState, problem: Problem | None = None) -> None:
+        with self._changed:
+            changed = self._set(state, problem)
+        if changed:
+            self._on_change()
+
+    def _set(self, state: ConnectionState, problem: Problem | None = None) -> bool:
+        """False: it is so already."""
+        if (self.state, self.problem) == (state, problem):
+            return False
+        self.state, self.problem, self.since_s = state, problem, time.time()
+        return True
+
+
+def _another(error: _Error) -> _Error:
+    """The same for another thread, whose traceback it then has."""
+    return type(error)(error.message, hint=error.hint, detail=error.detail)

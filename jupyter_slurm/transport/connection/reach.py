@@ -1,0 +1,242 @@
+"""A byte stream to a hop: TCP from this machine, a ProxyCommand, or through the hop before it.
+
+What runs over the stream is not known here. Every failure is a TransportError with a sentence
+that names the hop.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import selectors
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import IO, Any
+
+import paramiko
+
+from jupyter_slurm.errors import ConnectionLostError, TransportError
+from jupyter_slurm.transport.login.server_text import shown
+from jupyter_slurm.transport.ssh_config import Hop
+from jupyter_slurm.transport.ssh_transport import SharedTransport
+
+_NEXT_ADDRESS_S = 0.25
+"""A host's next address is tried after this time, beside the first (RFC 8305)."""
+_KEEPALIVE = (
+    ("TCP_KEEPIDLE", 30),
+    ("TCP_KEEPINTVL", 10),
+    ("TCP_KEEPCNT", 6),
+)
+_END_TIMEOUT_S = 2.0
+_FORBIDDEN = 1
+"""SSH_OPEN_ADMINISTRATIVELY_PROHIBITED (RFC 4254, 5.1)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """A socket to a hop, and the ProxyCommand that stands behind it, if any."""
+
+    sock: socket.socket
+    process: subprocess.Popen[bytes] | None = None
+    errors: IO[bytes] | None = None
+
+    def words(self) -> str:
+        """What the ProxyCommand has said of what went wrong."""
+        if self.errors is None:
+            return ""
+        self.errors.seek(0)
+        return shown(self.errors.read(1 << 16))
+
+    def close(self) -> None:
+        self.sock.close()
+        if self.process is not None:
+            _end(self.process)
+        if self.errors is not None:
+            self.errors.close()
+
+
+def from_here(hop: Hop) -> Stream:
+    """The way to the first hop."""
+    return _by_command(hop, hop.proxy_command) if hop.proxy_command else Stream(_by_tcp(hop))
+
+
+def through(previous: SharedTransport, hop: Hop, gateway: str) -> Stream:
+    """The way to `hop` from the hop before it, whose label is `gateway`."""
+    ours, theirs = socket.socketpair()
+    try:
+        previous.carry(theirs, hop.host, hop.port, hop.connect_timeout_s)
+    except paramiko.ChannelException as exc:
+        ours.close()
+        if exc.code == _FORBIDDEN:
+            raise TransportError(
+                f"{gateway} does not let connections through to {_place(hop)}.",
+                hint="Its administrators forbid it (AllowTcpForwarding, PermitOpen), or another "
+                "host is the one to jump from.",
+                detail=exc.text,
+            ) from exc
+        raise TransportError(
+            f"{gateway} cannot reach {_place(hop)}.",
+            hint="Is the name right, as that host knows it, and is the machine up?",
+            detail=exc.text,
+        ) from exc
+    except TimeoutError as exc:
+        ours.close()
+        raise TransportError(
+            f"{gateway} could not reach {_place(hop)} within {hop.connect_timeout_s:g} s.",
+            hint="Is the machine up, and is it the right name as that host knows it?",
+        ) from exc
+    except ConnectionLostError as exc:
+        ours.close()
+        raise TransportError(
+            f"The connection to {gateway} broke off on the way to {_place(hop)}."
+        ) from exc
+    return Stream(ours)
+
+
+# --- TCP ---
+
+
+def _by_tcp(hop: Hop) -> socket.socket:
+    try:
+        found = socket.getaddrinfo(hop.host, hop.port, type=socket.SOCK_STREAM)
+    except (socket.gaierror, UnicodeError) as exc:
+        raise TransportError(
+            f"There is no host {hop.host!r}: its name cannot be resolved.",
+            hint="Is the name right, and is this machine online?",
+            detail=str(exc),
+        ) from exc
+    sock = _first(_interleaved(found), hop)
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in _KEEPALIVE:
+        if hasattr(socket, name):
+            sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+    return sock
+
+
+_Address = tuple[socket.AddressFamily, socket.SocketKind, int, str, Any]
+"""What getaddrinfo(3) gives; the last is the family's own form of a place."""
+
+
+def _interleaved(found: Sequence[_Address]) -> list[_Address]:
+    """Families in turn: when all of one lead nowhere, the other is not last."""
+    first = [address for address in found if address[0] == found[0][0]]
+    rest = [address for address in found if address[0] != found[0][0]]
+    mixed: list[_Address] = []
+    while first or rest:
+        mixed += first[:1] + rest[:1]
+        first, rest = first[1:], rest[1:]
+    return mixed
+
+
+def _first(addresses: list[_Address], hop: Hop) -> socket.socket:
+    """The first connection that stands; the others are dropped."""
+    deadline = time.monotonic() + hop.connect_timeout_s
+    failure = errno.ETIMEDOUT
+    with selectors.DefaultSelector() as selector:
+        try:
+            while (addresses or selector.get_map()) and (left_s := deadline - time.monotonic()) > 0:
+                if addresses:
+                    failure = _begin(addresses.pop(0), selector) or failure
+                    left_s = min(left_s, _NEXT_ADDRESS_S) if selector.get_map() else 0
+                for key, _ in selector.select(left_s):
+                    sock = key.fileobj
+                    assert isinstance(sock, socket.socket)
+                    selector.unregister(sock)
+                    problem = sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+                    if not problem:
+                        sock.setblocking(True)
+                        return sock
+                    failure = problem
+                    sock.close()
+        finally:
+            for key in selector.get_map().values():
+                assert isinstance(key.fileobj, socket.socket)
+                key.fileobj.close()
+    raise _unreachable(hop, failure)
+
+
+def _begin(address: _Address, selector: selectors.BaseSelector) -> int:
+    """Begins to connect, in `selector`; else the error's number."""
+    family, kind, protocol, _, place = address
+    try:
+        sock = socket.socket(family, kind, protocol)
+    except OSError as exc:  # this machine has no such family
+        return exc.errno or errno.EAFNOSUPPORT
+    sock.setblocking(False)
+    problem = sock.connect_ex(place)
+    if problem not in {0, errno.EINPROGRESS}:
+        sock.close()
+        return problem
+    selector.register(sock, selectors.EVENT_WRITE)
+    return 0
+
+
+def _unreachable(hop: Hop, failure: int) -> TransportError:
+    place = _place(hop)
+    sentence, remedy = {
+        errno.ECONNREFUSED: (
+            f"{place} refuses connections: nothing listens on that port.",
+            "Is the port right, and is its SSH server running?",
+        ),
+        errno.ETIMEDOUT: (
+            f"{place} did not answer within {hop.connect_timeout_s:g} s.",
+            "Is a VPN needed from here, or does a firewall drop it?",
+        ),
+        errno.EHOSTUNREACH: (f"There is no route to {place}.", "Is this machine in the network?"),
+        errno.ENETUNREACH: (f"There is no route to {place}.", "Is this machine in the network?"),
+    }.get(failure, (f"{place} cannot be reached.", "Is this machine online?"))
+    return TransportError(sentence, hint=remedy, detail=errno.errorcode.get(failure))
+
+
+def _place(hop: Hop) -> str:
+    host = f"[{hop.host}]" if ":" in hop.host else hop.host
+    alias = f" ({hop.alias})" if hop.alias != hop.host else ""
+    return (host if hop.port == 22 else f"{host}:{hop.port}") + alias
+
+
+# --- ProxyCommand ---
+
+
+def _by_command(hop: Hop, command: str) -> Stream:
+    ours, theirs = socket.socketpair()
+    errors = tempfile.TemporaryFile()  # noqa: SIM115 (closed with the stream)
+    try:
+        process = subprocess.Popen(
+            ["/bin/sh", "-c", f"exec {command}"],
+            stdin=theirs.fileno(),
+            stdout=theirs.fileno(),
+            stderr=errors,
+            # Ctrl-C in a terminal is not for it.
+            start_new_session=True,
+        )
+    except OSError as exc:
+        ours.close()
+        errors.close()
+        raise TransportError(
+            f"The ProxyCommand of {hop.alias} cannot be run: {exc.strerror or exc}."
+        ) from exc
+    finally:
+        theirs.close()
+    return Stream(ours, process, errors)
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """With whatever it has started: it leads a group."""
+    _signal(process, signal.SIGTERM)
+    try:
+        process.wait(_END_TIMEOUT_S)
+    except subprocess.TimeoutExpired:
+        _signal(process, signal.SIGKILL)
+        process.wait()
+
+
+def _signal(process: subprocess.Popen[bytes], number: signal.Signals) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, number)

@@ -1,0 +1,322 @@
+"""Folders and files made alike on two machines, over any Transport: `push` and `pull`.
+
+One round trip lists the far side; what differs in size or time goes over (`upload.py`,
+`download.py`), what only the receiving side has stays. Nothing of jobs or clusters is known here.
+"""
+
+from __future__ import annotations
+
+import os
+import posixpath
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+
+from jupyter_slurm.errors import FileAccessError, NotFoundError, RequestError
+from jupyter_slurm.transport import Completed, TimedOutError, Transport
+from jupyter_slurm.transport.files.difference import Difference, difference, surplus
+from jupyter_slurm.transport.files.download import Download, Target, is_safe_name
+from jupyter_slurm.transport.files.ignore import STATE, Exclusion, Patterns
+from jupyter_slurm.transport.files.loads import (
+    PASSES,
+    Outcome,
+    Progress,
+    Unwatched,
+    absolute,
+    check_stop,
+    succeeded,
+)
+from jupyter_slurm.transport.files.manifest import (
+    Entry,
+    Listing,
+    entry_of,
+    listing_argv,
+    parse_listing,
+    scan,
+)
+from jupyter_slurm.transport.files.upload import Upload
+
+__all__ = ["Outcome", "Progress", "mirror", "pull", "push"]
+
+_TIMEOUT_S = 600.0
+_NAMED = 200
+"""So many names in a folder are asked for by name, so that what only the far side has (a million
+results, say) need not be listed."""
+_NAMED_BYTES = 48 * 1024
+
+_LOCKED_SH = """
+lock=$1; shift
+if [ -n "$lock" ] && command -v flock >/dev/null 2>&1; then exec 9>"$lock" && flock 9; fi
+"$@"
+"""
+
+
+def push(
+    transport: Transport,
+    local: Path,
+    remote: str,
+    *,
+    exclude: Sequence[str] = (),
+    progress: Progress | None = None,
+    stop: threading.Event | None = None,
+) -> Outcome:
+    """Makes the folder or file `remote` like `local`. A file pushed to a folder goes into it.
+
+    `exclude`: patterns beside those of .gitignore. NotFoundError, FileAccessError, RequestError;
+    ConnectionLostError, also when stopped: what has arrived stays, and the next push goes on from
+    there.
+    """
+    watcher = progress or Unwatched()
+    outcome = Outcome()
+    again: dict[bytes, str] = {}
+    for _ in range(PASSES):
+        check_stop(stop)
+        outcome.failed.clear()
+        sides = _sides_of_push(transport, local, remote, exclude)
+        what = difference(sides.wanted, sides.there, outcome)
+        _plan(watcher, what, outcome)
+        upload = Upload(transport, sides.sources, sides.root, outcome, watcher, stop)
+        upload.send(what)
+        again = upload.again
+        if not again:
+            break
+    outcome.failed |= again
+    return outcome
+
+
+def mirror(
+    transport: Transport,
+    local: Path,
+    remote: str,
+    *,
+    lock: str,
+    then: Sequence[str],
+    exclude: Sequence[str] = (),
+    stop: threading.Event | None = None,
+) -> Outcome:
+    """As `push` of a folder, after which `remote` holds nothing else; then runs `then` there, in
+    the same round trip where that can be, unless something failed.
+
+    `lock` is a file there that is held (flock(1), where there is one) while files are put in place
+    and while `then` runs.
+    """
+    outcome = Outcome()
+    again: dict[bytes, str] = {}
+    done = False
+    for _ in range(PASSES):
+        check_stop(stop)
+        outcome.failed.clear()
+        path = absolute(transport, remote)
+        here = os.fsencode(local)
+        wanted = scan(here, Exclusion(exclude))
+        there = _list(transport, path).entries
+        gone = surplus(wanted.entries, there)
+        what = difference(wanted, there, outcome)
+        what.gone.extend(gone)
+        upload = Upload(transport, here, path, outcome, Unwatched(), stop)
+        done = upload.send(what, lock, () if outcome.failed else then)
+        again = upload.again
+        if not again:
+            break
+    outcome.failed |= again
+    if not done and not outcome.failed:
+        ran = _run(transport, ["sh", "-c", _LOCKED_SH, "then", lock, *then])
+        succeeded(ran, f"The files in {remote} cannot be copied")
+    return outcome
+
+
+def pull(
+    transport: Transport,
+    remote: str,
+    local: Path,
+    *,
+    exclude: Sequence[str] = (),
+    include: Sequence[str] = (),
+    since: str = "",
+    progress: Progress | None = None,
+    stop: threading.Event | None = None,
+) -> Outcome:
+    """Makes the folder or file `local` like `remote`. A file pulled to a folder goes into it.
+
+    `include`: only files that match one of these patterns; `since`: only what has changed after
+    this file over there was written. A .gitignore leaves nothing out here: what it names is often
+    just what one wants back. Errors as in `push`.
+    """
+    watcher = progress or Unwatched()
+    outcome = Outcome()
+    again: dict[bytes, str] = {}
+    try:
+        for _ in range(PASSES):
+            check_stop(stop)
+            outcome.failed.clear()
+            sides = _sides_of_pull(transport, remote, local, since)
+            entries = _chosen(sides.there, exclude, include, outcome)
+            again = _bring(transport, sides, entries, outcome, watcher, stop)
+            if not again:
+                break
+    except OSError as exc:
+        raise FileAccessError(
+            f"The files cannot be written to {local}: {exc.strerror or exc}.",
+            hint="Is the disk full, or over quota? May you write there?",
+        ) from exc
+    outcome.failed |= again
+    return outcome
+
+
+@dataclass(frozen=True, slots=True)
+class _Sides:
+    root: str
+    """The folder there."""
+    there: dict[bytes, Entry]
+    wanted: Listing = field(default_factory=lambda: Listing("folder"))
+    sources: dict[bytes, bytes] | bytes = b""
+    """The folder here, or the path here of a single file."""
+
+
+# --- push -------------------------------------------------------------------------------------
+
+
+def _sides_of_push(
+    transport: Transport, local: Path, remote: str, exclude: Sequence[str]
+) -> _Sides:
+    path = absolute(transport, remote)
+    here = os.fsencode(local.expanduser())
+    if os.path.isdir(here):  # noqa: PTH112 (bytes)
+        wanted = scan(here, Exclusion(exclude))
+        there = _list(transport, path, _few([name for name in wanted.entries if b"/" not in name]))
+        if there.top not in (None, "folder"):
+            raise RequestError(f"{remote} is a file there, and {local} is a folder.")
+        return _Sides(path, there.entries, wanted, here)
+    if not os.path.exists(here):  # noqa: PTH110 (bytes)
+        raise NotFoundError(f"There is no {local} on this machine.")
+    name = here.rpartition(b"/")[2]
+    there = _list(transport, path, [name])
+    entries = there.entries
+    if there.top != "folder" and not remote.endswith("/"):
+        path, last = posixpath.split(path)
+        name = os.fsencode(last)
+        entries = {name: there.entries[b""]} if there.top else {}
+    info = os.stat(here)  # noqa: PTH116 (bytes)
+    wanted = Listing("file", {name: entry_of(info, here)})
+    return _Sides(path, entries, wanted, {name: os.path.realpath(here)})
+
+
+def _few(names: Sequence[bytes]) -> Sequence[bytes]:
+    """The names, where they are few enough to be told; else none, which stands for all."""
+    return names if len(names) <= _NAMED and sum(map(len, names)) <= _NAMED_BYTES else ()
+
+
+def _plan(progress: Progress, what: Difference, outcome: Outcome) -> None:
+    size_bytes = sum(entry.size_bytes for _, entry in what.files)
+    count = len(what.files) + len(what.links)
+    progress.planned(outcome.files + count, outcome.size_bytes + size_bytes, outcome.same)
+
+
+# --- pull -------------------------------------------------------------------------------------
+
+
+def _sides_of_pull(transport: Transport, remote: str, local: Path, since: str) -> _Sides:
+    """`sources` is the folder here, or what a single file is called here."""
+    path = absolute(transport, remote)
+    listing = _list(transport, path, (), since)
+    here = os.fsencode(local.expanduser())
+    is_folder = os.path.isdir(here)  # noqa: PTH112 (bytes)
+    if listing.top is None:
+        raise NotFoundError(f"There is no {remote} on the cluster.")
+    if listing.top == "folder":
+        if not is_folder and os.path.exists(here):  # noqa: PTH110 (bytes)
+            raise RequestError(f"{local} is a file, and {remote} is a folder.")
+        return _Sides(path, listing.entries, listing, here)
+    path, last = posixpath.split(path)
+    name = os.fsencode(last)
+    target = here + b"/" + name if is_folder else here
+    return _Sides(path, {name: listing.entries[b""]}, listing, {name: os.path.normpath(target)})
+
+
+def _chosen(
+    there: dict[bytes, Entry], exclude: Sequence[str], include: Sequence[str], outcome: Outcome
+) -> dict[bytes, Entry]:
+    """What is asked for, of names that may be used."""
+    exclusion = Exclusion(exclude)
+    patterns = Patterns(include) if include else None
+    behind: set[bytes] = set()
+    chosen: dict[bytes, Entry] = {}
+    for name, entry in there.items():
+        is_folder = entry.kind == "folder"
+        if not is_safe_name(name) or name.partition(b"/")[0] == STATE:
+            outcome.failed[name] = "Its name leads out of the folder."
+        elif name.rpartition(b"/")[0] in behind or exclusion.leaves_out(name, folder=is_folder):
+            behind.add(name)
+        elif patterns is None or (not is_folder and patterns.match(name, folder=False)):
+            chosen[name] = entry
+    return chosen
+
+
+def _bring(
+    transport: Transport,
+    sides: _Sides,
+    entries: dict[bytes, Entry],
+    outcome: Outcome,
+    progress: Progress,
+    stop: threading.Event | None,
+) -> dict[bytes, str]:
+    """One pass; what has to be looked at anew, and why."""
+    if isinstance(sides.sources, bytes):
+        root, names = sides.sources, {}
+    else:
+        [(name, path)] = sides.sources.items()
+        root, names = path.rpartition(b"/")[0] or b"/", {name: path.rpartition(b"/")[2]}
+    here = {
+        name: found
+        for name in entries
+        if (found := _look(root + b"/" + names.get(name, name))) is not None
+    }
+    what = difference(Listing("folder", entries, sides.wanted.unread), here, outcome)
+    _plan(progress, what, outcome)
+    if not (what.files or what.links or what.folders):
+        return {}
+    os.makedirs(root, exist_ok=True)  # noqa: PTH103 (bytes)
+    target = Target(root)
+    download = Download(
+        transport, sides.root, target, lambda name: names.get(name, name), outcome, progress, stop
+    )
+    try:
+        for name in what.folders:
+            download.put(name, partial(target.folder, name))
+        for name, entry in what.links:
+            if download.put(name, partial(target.link, name, entry.link)):
+                outcome.files += 1
+                progress.moved(1, 0)
+        download.bring(what.files)
+    finally:
+        target.close()
+    return download.again
+
+
+def _look(path: bytes) -> Entry | None:
+    try:
+        return entry_of(os.lstat(path), path)
+    except OSError:
+        return None
+
+
+# --- the far side -----------------------------------------------------------------------------
+
+
+def _list(transport: Transport, path: str, names: Sequence[bytes] = (), since: str = "") -> Listing:
+    done = _run(transport, listing_argv(path, names, since))
+    succeeded(done, f"{path} cannot be read there")
+    try:
+        return parse_listing(done.stdout, done.stderr)
+    except ValueError as exc:
+        words = done.stderr.decode(errors="backslashreplace")
+        raise FileAccessError(f"{path} cannot be listed there: {exc}.", detail=words) from exc
+
+
+def _run(transport: Transport, argv: Sequence[str]) -> Completed:
+    try:
+        return transport.run(argv, timeout_s=_TIMEOUT_S)
+    except TimedOutError as exc:
+        raise FileAccessError(f"The files there do not answer: {exc}.") from exc

@@ -1,0 +1,90 @@
+"""What has to travel so that two sides are alike, and what cannot. PURE: listings in, names out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from jupyter_slurm.transport.files.loads import Outcome, shown
+from jupyter_slurm.transport.files.manifest import Entry, Listing, same
+
+
+@dataclass(slots=True)
+class Difference:
+    """What is to be sent."""
+
+    gone: list[bytes] = field(default_factory=list)
+    """To be removed there, with all that is in it."""
+    folders: dict[bytes, Entry] = field(default_factory=dict)
+    """That are not there yet, outer ones first."""
+    links: list[tuple[bytes, Entry]] = field(default_factory=list)
+    files: list[tuple[bytes, Entry]] = field(default_factory=list)
+
+
+def surplus(wanted: dict[bytes, Entry], there: dict[bytes, Entry]) -> list[bytes]:
+    """What only `there` has, or has as a folder and not as a file; taken out of it with all that
+    is in it, and the topmost names given."""
+    tops: list[bytes] = []
+    gone: set[bytes] = set()
+    for name, entry in there.items():
+        ours = wanted.get(name)
+        if name.rpartition(b"/")[0] in gone:
+            gone.add(name)
+        elif ours is None or (ours.kind == "folder") != (entry.kind == "folder"):
+            gone.add(name)
+            tops.append(name)
+    for name in gone:
+        del there[name]
+    return tops
+
+
+def difference(wanted: Listing, there: dict[bytes, Entry], outcome: Outcome) -> Difference:
+    """What has to be sent; what cannot be goes into `outcome`."""
+    for name, why in wanted.unread.items():
+        outcome.failed[name] = f"It cannot be read: {why}."
+    what = Difference()
+    blocked: set[bytes] = set()
+    equal = 0
+    for name, entry in wanted.entries.items():
+        other = there.get(name)
+        if name.rpartition(b"/")[0] in blocked or _is_conflict(name, entry, other, outcome):
+            blocked.add(name)
+        elif entry.kind == "folder":
+            if other is None:
+                what.folders[name] = entry
+        elif not _travels(name, entry, outcome):
+            continue
+        elif other is not None and same(entry, other):
+            equal += 1
+        else:
+            (what.links if entry.kind == "link" else what.files).append((name, entry))
+    outcome.same = equal - outcome.files
+    return what
+
+
+def _is_conflict(name: bytes, entry: Entry, other: Entry | None, outcome: Outcome) -> bool:
+    if other is None or entry.kind == other.kind or "folder" not in (entry.kind, other.kind):
+        return False
+    outcome.failed[name] = (
+        f"It is a {entry.kind} on one side and a {other.kind} on the other: remove one of them."
+    )
+    return True
+
+
+def _travels(name: bytes, entry: Entry, outcome: Outcome) -> bool:
+    if entry.kind == "other":
+        outcome.left_out[name] = "It is neither a file nor a folder."
+    elif entry.kind == "link" and not stays_inside(name, entry.link):
+        outcome.left_out[name] = f"It is a link that leads outside, to {shown(entry.link)}."
+    else:
+        return True
+    return False
+
+
+def stays_inside(name: bytes, target: bytes) -> bool:
+    """Whether a link at `name` leads to somewhere in the folder, whatever other such links are
+    there: `..` may only stand first, where it starts from a real folder."""
+    if not target or target.startswith(b"/"):
+        return False
+    parts = [part for part in target.split(b"/") if part not in (b"", b".")]
+    ups = next((i for i, part in enumerate(parts) if part != b".."), len(parts))
+    return ups <= name.count(b"/") and b".." not in parts[ups:]

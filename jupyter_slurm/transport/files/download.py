@@ -1,0 +1,331 @@
+"""Files from there to here: what differs, as tar streams and parts, each file put in place whole.
+
+The far side is not trusted. Only names that were asked for are taken, of plain files only; they are
+written into `.jupyter-slurm` and renamed to their place through descriptors of real folders below
+the target, never through a link. Links are made from the listing, those that stay inside.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shlex
+import tempfile
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import BinaryIO
+
+from jupyter_slurm.errors import FileAccessError
+from jupyter_slurm.transport import Completed, Transport
+from jupyter_slurm.transport.files import ustar
+from jupyter_slurm.transport.files.ignore import STATE
+from jupyter_slurm.transport.files.loads import (
+    BIG_BYTES,
+    CHANGED,
+    MIB,
+    Outcome,
+    Part,
+    Progress,
+    batches,
+    carry_out,
+    check_stop,
+    key_of,
+    parts_of,
+    shown,
+    succeeded,
+)
+from jupyter_slurm.transport.files.manifest import (
+    Entry,
+    Listing,
+    listing_argv,
+    parse_listing,
+    same,
+)
+
+_NAMES_BYTES = 48 * 1024
+"""Names go in the command, of which Linux takes 128 KiB in one word, quotes included."""
+_OPEN_FOLDERS = 64
+
+_PART_SH = 'cd -- "$1" && exec dd if="./$2" bs=1048576 skip="$3" count="$4"'
+
+
+def is_safe_name(name: bytes) -> bool:
+    """Whether a name from the far side is one below the target."""
+    return all(part not in (b"", b".", b"..") for part in name.split(b"/")) and b"\0" not in name
+
+
+class Target:
+    """The folder here, written to without ever following a link below it."""
+
+    def __init__(self, root: bytes) -> None:
+        self.root = root
+        self._folders: OrderedDict[bytes, int] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def close(self) -> None:
+        for folder in self._folders.values():
+            os.close(folder)
+        self._folders.clear()
+        for name in (STATE + b"/parts", STATE):
+            with suppress(OSError):  # parts of what has not arrived yet
+                os.rmdir(self.root + b"/" + name)  # noqa: PTH106 (bytes)
+
+    def state(self, name: bytes = b"") -> bytes:
+        """The path of our own folder, or of one in it, which is there then."""
+        with self._lock:
+            self._open(STATE + b"/" + name if name else STATE)
+        return self.root + b"/" + STATE + (b"/" + name if name else b"")
+
+    def place(self, arrived: bytes, name: bytes, entry: Entry) -> None:
+        """Moves the file `arrived`, which is whole, to `name`. OSError."""
+        os.chmod(arrived, (entry.mode & 0o777) | 0o600)  # noqa: PTH101 (bytes)
+        os.utime(arrived, ns=(entry.mtime_ns, entry.mtime_ns))
+        with self._lock:
+            folder, _, last = name.rpartition(b"/")
+            os.rename(arrived, last, dst_dir_fd=self._open(folder))
+
+    def link(self, name: bytes, target: bytes) -> None:
+        with self._lock:
+            folder, _, last = name.rpartition(b"/")
+            parent = self._open(folder)
+            new = b".%b" % secrets.token_hex(8).encode()
+            os.symlink(target, new, dir_fd=parent)
+            try:
+                os.rename(new, last, src_dir_fd=parent, dst_dir_fd=parent)
+            except OSError:
+                os.unlink(new, dir_fd=parent)
+                raise
+
+    def folder(self, name: bytes) -> None:
+        with self._lock:
+            self._open(name)
+
+    def _open(self, name: bytes) -> int:
+        """A descriptor of a real folder, made where it is missing."""
+        known = self._folders.get(name)
+        if known is not None:
+            self._folders.move_to_end(name)
+            return known
+        flags = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+        if not name:
+            opened = os.open(self.root, flags)
+        else:
+            folder, _, last = name.rpartition(b"/")
+            parent = self._open(folder)
+            with suppress(FileExistsError):
+                os.mkdir(last, dir_fd=parent)
+            opened = os.open(last, flags | os.O_NOFOLLOW, dir_fd=parent)
+        self._folders[name] = opened
+        if len(self._folders) > _OPEN_FOLDERS:
+            os.close(self._folders.popitem(last=False)[1])
+        return opened
+
+
+class Download:
+    """One pass: what differs is brought. `again` is what has to be looked at anew, and why."""
+
+    def __init__(
+        self,
+        transport: Transport,
+        root: str,
+        target: Target,
+        local_name: Callable[[bytes], bytes],
+        outcome: Outcome,
+        progress: Progress,
+        stop: threading.Event | None,
+    ) -> None:
+        self._transport = transport
+        self._root = root
+        self._target = target
+        self._local_name = local_name
+        self._outcome = outcome
+        self._progress = progress
+        self._stop = stop
+        self._lock = threading.Lock()
+        self._flowing: dict[int, int] = {}
+        """Descriptor that is being received into -> bytes told of it."""
+        self.again: dict[bytes, str] = {}
+
+    def bring(self, files: Sequence[tuple[bytes, Entry]]) -> None:
+        small = [one for one in files if one[1].size_bytes < BIG_BYTES]
+        large = [one for one in files if one[1].size_bytes >= BIG_BYTES]
+        parts = [part for one in large for part in self._missing_parts(*one)]
+        carry_out(
+            [
+                *(partial(self._bring_archive, lot) for lot in batches(small, _NAMES_BYTES)),
+                *(partial(self._bring_part, part) for part in parts),
+            ],
+            self._tell,
+        )
+        if large:
+            self._finish(large)
+
+    def put(self, name: bytes, make: Callable[[], None]) -> bool:
+        """Whether `make` could do what it does here."""
+        try:
+            make()
+        except OSError as exc:
+            why = exc.strerror or str(exc)
+            with self._lock:
+                self._outcome.failed[name] = f"It cannot be written here: {why}."
+            return False
+        return True
+
+    # --- archives ---
+
+    def _bring_archive(self, lot: list[tuple[bytes, Entry]]) -> None:
+        check_stop(self._stop)
+        asked = dict(lot)
+        with tempfile.TemporaryFile(dir=os.fsdecode(self._target.state())) as archive:
+            words = shlex.join([os.fsdecode(b"./" + name) for name in asked])
+            script = f"cd -- {shlex.quote(self._root)} && LC_ALL=C exec tar -chf - -- {words}"
+            done = self._receive(["sh", "-c", script], archive)
+            believed = asked if done.returncode == 0 else self._still_same(asked)
+            archive.seek(0)
+            try:
+                arrived = set(self._unpack(archive, believed))
+            except ustar.DamagedError as exc:
+                succeeded(done, f"The files cannot be read in {self._root}")
+                raise FileAccessError(f"The files of {self._root} came damaged: {exc}.") from exc
+        words = shown(done.stderr).strip()
+        with self._lock:
+            self.again |= dict.fromkeys(asked.keys() - believed.keys(), CHANGED)
+            for name in believed.keys() - arrived - self._outcome.failed.keys():
+                self._outcome.failed[name] = f"It cannot be read there: {_line_of(name, words)}"
+
+    def _unpack(self, archive: BinaryIO, asked: dict[bytes, Entry]) -> Iterator[bytes]:
+        """Puts in place what was asked for, and gives its names."""
+        temporary = self._target.state() + b"/" + secrets.token_hex(8).encode()
+        seen: dict[bytes, ustar.Member] = {}
+        for found in ustar.members(archive):
+            name = found.name.removeprefix(b"./")
+            entry = asked.get(name)
+            is_again = found.kind == ustar.HARD_LINK  # a second name of a file that has come
+            member = seen.get(found.link.removeprefix(b"./"), found) if is_again else found
+            if entry is None or member.kind != ustar.FILE:
+                continue
+            seen[name] = member
+            if entry.mtime_ns // 1_000_000_000 != member.mtime_ns // 1_000_000_000:
+                entry = entry._replace(mtime_ns=member.mtime_ns)
+            if self.put(name, partial(self._write, archive, member, temporary, name, entry)):
+                with self._lock:
+                    self._outcome.files += 1
+                    self._outcome.size_bytes += member.size_bytes
+                self._progress.moved(1, 0)
+                yield name
+
+    def _write(
+        self, archive: BinaryIO, member: ustar.Member, temporary: bytes, name: bytes, entry: Entry
+    ) -> None:
+        at, end = member.offset, member.offset + member.size_bytes
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+        file = os.open(temporary, flags, 0o600)
+        try:
+            while at < end:
+                chunk = os.pread(archive.fileno(), min(MIB, end - at), at)
+                if not chunk:
+                    raise ustar.DamagedError(f"it ends in the middle of {shown(name)}")
+                at += os.write(file, chunk)
+        finally:
+            os.close(file)
+        self._target.place(temporary, self._local_name(name), entry)
+
+    def _still_same(self, asked: dict[bytes, Entry]) -> dict[bytes, Entry]:
+        """tar complained: what is as it was listed has not been changed while it was read."""
+        now = self._list(list(asked))
+        return {
+            name: entry
+            for name, entry in asked.items()
+            if name in now.entries and same(now.entries[name], entry)
+        }
+
+    def _list(self, names: Sequence[bytes]) -> Listing:
+        done = self._transport.run(listing_argv(self._root, names))
+        succeeded(done, f"{self._root} cannot be listed")
+        return parse_listing(done.stdout)
+
+    # --- large files ---
+
+    def _missing_parts(self, name: bytes, entry: Entry) -> list[Part]:
+        key = key_of(name, entry).encode()
+        folder = Path(os.fsdecode(self._target.state(b"parts/" + key)))
+        for old in folder.parent.glob(f"{key.decode().partition('-')[0]}-*"):
+            if old != folder:
+                _remove(old)
+        arrived = {path.name for path in folder.iterdir()}
+        missing = [part for part in parts_of(name, entry) if str(part.index) not in arrived]
+        left = sum(part.size_bytes for part in missing)
+        self._progress.moved(0, entry.size_bytes - left)
+        return missing
+
+    def _parts_folder(self, name: bytes, entry: Entry) -> bytes:
+        return self._target.state(b"parts/" + key_of(name, entry).encode())
+
+    def _bring_part(self, part: Part) -> None:
+        check_stop(self._stop)
+        folder = self._parts_folder(part.name, part.entry)
+        data = os.open(folder + b"/data", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        with os.fdopen(data, "r+b", buffering=0) as sink:
+            sink.seek(part.offset)
+            count = -(-part.size_bytes // MIB)
+            words = [self._root, os.fsdecode(part.name), str(part.offset // MIB), str(count)]
+            done = self._receive(["sh", "-c", _PART_SH, "part", *words], sink)
+            arrived = sink.seek(0, os.SEEK_CUR) - part.offset
+        if done.returncode == 0 and arrived == part.size_bytes:
+            Path(os.fsdecode(folder), str(part.index)).touch()
+        else:
+            said = shown(done.stderr).strip().rpartition("\n")[2]
+            self.again[part.name] = said if done.returncode else CHANGED
+
+    def _finish(self, files: Sequence[tuple[bytes, Entry]]) -> None:
+        """Puts the large files in place whose parts have all arrived of one and the same file."""
+        now = self._list([name for name, _ in files]).entries
+        for name, entry in files:
+            if name in self.again:
+                continue
+            if name not in now or not same(now[name], entry):
+                self.again[name] = CHANGED
+                continue
+            folder = self._parts_folder(name, entry)
+            place = partial(self._target.place, folder + b"/data", self._local_name(name), entry)
+            if self.put(name, place):
+                _remove(Path(os.fsdecode(folder)))
+                self._outcome.files += 1
+                self._outcome.size_bytes += entry.size_bytes
+                self._progress.moved(1, 0)
+
+    # --- progress ---
+
+    def _receive(self, argv: Sequence[str], sink: BinaryIO) -> Completed:
+        file = sink.fileno()
+        with self._lock:
+            self._flowing[file] = os.lseek(file, 0, os.SEEK_CUR)
+        try:
+            return self._transport.receive(argv, sink, stop=self._stop)
+        finally:
+            self._tell()
+            with self._lock:
+                del self._flowing[file]
+
+    def _tell(self) -> None:
+        with self._lock:
+            for file, told in self._flowing.items():
+                at = os.lseek(file, 0, os.SEEK_CUR)
+                self._progress.moved(0, at - told)
+                self._flowing[file] = at
+
+
+def _line_of(name: bytes, words: str) -> str:
+    """What tar said of it."""
+    about = [line for line in words.splitlines() if shown(name) in line]
+    return (about or words.splitlines() or ["tar said nothing"])[-1]
+
+
+def _remove(folder: Path) -> None:
+    for path in folder.iterdir():
+        path.unlink()
+    folder.rmdir()

@@ -1,0 +1,221 @@
+"""What is in a folder, here and there, and whether two files are the same. Sends no file.
+
+The far side is listed by one `find`, which the caller runs; GNU's prints all that is needed. Where
+find knows no -printf (busybox), `stat -c` does, without fractions of a second.
+Names are bytes, relative to the folder, without `./`.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple
+
+from jupyter_slurm.errors import FileAccessError
+from jupyter_slurm.transport.files.ignore import STATE, Exclusion
+
+Kind = Literal["file", "folder", "link", "other"]
+
+_SECOND = 1_000_000_000
+_COARSE_NS = (100, 1_000, 1_000_000, _SECOND)
+"""What file systems and archives round times down to: NTFS, NFS servers, tar."""
+
+
+class Entry(NamedTuple):
+    kind: Kind
+    mode: int
+    """Permission bits, without set-uid and the like."""
+    size_bytes: int
+    mtime_ns: int
+    link: bytes = b""
+    """A link's target."""
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    top: Kind | None
+    """What the path itself is; None: nothing is there."""
+    entries: dict[bytes, Entry] = field(default_factory=dict)
+    """Folders before what is in them. A top that is no folder is the one entry, named b""."""
+    unread: dict[bytes, str] = field(default_factory=dict)
+    """What could not be looked at, and why."""
+
+
+def same(one: Entry, other: Entry) -> bool:
+    """Whether nothing need be sent. Of the mode only the owner's `x` counts: the rest is often the
+    file system's own business."""
+    if one.kind != other.kind:
+        return False
+    if one.kind == "file":
+        return (
+            one.size_bytes == other.size_bytes
+            and not (one.mode ^ other.mode) & stat.S_IXUSR
+            and same_time(one.mtime_ns, other.mtime_ns)
+        )
+    return one.link == other.link
+
+
+def same_time(one_ns: int, other_ns: int) -> bool:
+    """Whether they are equal, or one is the other, rounded down as `_COARSE_NS` says."""
+    if one_ns == other_ns:
+        return True
+    low, high = sorted((one_ns, other_ns))
+    return any(low == high - high % step for step in _COARSE_NS)
+
+
+def scan(root: bytes, exclusion: Exclusion) -> Listing:
+    """The folder `root` of this machine. Links stay links."""
+    found = Listing("folder")
+    folders = [b""]
+    while folders:
+        folder = folders.pop()
+        path = root + b"/" + folder if folder else root
+        exclusion.enter(folder, path)
+        try:
+            with os.scandir(path) as inside:
+                for one in inside:
+                    name = folder + b"/" + one.name if folder else one.name
+                    is_folder = one.is_dir(follow_symlinks=False)
+                    if name == STATE or exclusion.leaves_out(name, folder=is_folder):
+                        continue
+                    found.entries[name] = entry_of(one.stat(follow_symlinks=False), one.path)
+                    if is_folder:
+                        folders.append(name)
+        except OSError as exc:
+            if not folder:
+                raise FileAccessError(f"{_shown(root)} cannot be read: {exc.strerror}.") from exc
+            found.unread[folder] = exc.strerror or str(exc)
+    return found
+
+
+def entry_of(info: os.stat_result, path: bytes) -> Entry:
+    kind = _KINDS.get(stat.S_IFMT(info.st_mode), "other")
+    link = os.readlink(path) if kind == "link" else b""  # noqa: PTH115 (bytes)
+    return Entry(kind, info.st_mode & 0o777, info.st_size, info.st_mtime_ns, link)
+
+
+_KINDS: dict[int, Kind] = {
+    stat.S_IFREG: "file",
+    stat.S_IFDIR: "folder",
+    stat.S_IFLNK: "link",
+}
+
+# $1 the path, $2 a file or "": only what has changed after it; the rest: only these names in it.
+# `//` ends a name in the second form: find prints no name with two slashes.
+_LIST_SH = r"""
+export LC_ALL=C
+top=$1 since=$2 follow=-P; shift 2
+if [ -d "$top" ]; then
+  cd -- "$top" || exit
+  echo folder
+  [ $# = 0 ] && set -- .
+elif [ -e "$top" ] || [ -L "$top" ]; then
+  echo file
+  cd -- "${top%/*}/" || exit
+  set -- "./${top##*/}"
+  follow=-H
+else
+  echo none; exit 0
+fi
+if find . -maxdepth 0 -printf '' 2>/dev/null; then
+  echo printf
+  if [ -n "$since" ]; then
+    find $follow "$@" -path './STATE' -prune -o \( -type d -o -cnewer "$since" \) -printf FORMAT
+  else
+    find $follow "$@" -path './STATE' -prune -o -printf FORMAT
+  fi
+else
+  echo stat
+  only=
+  [ -n "$since" ] && only=-newer
+  find $follow "$@" -path './STATE' -prune -o \( -type d -o ${only:+"$only" "$since"} -type f \) \
+    -exec stat -c '%f %s %Y %n//' {} +
+  find $follow "$@" -path './STATE' -prune -o ${only:+"$only" "$since"} -type l -exec sh -c '
+    for link do printf "a1ff 0 0 %s//%s//\n" "$link" "$(readlink "$link")"; done' sh {} +
+fi
+exit 0
+""".replace("STATE", STATE.decode()).replace("FORMAT", r"'%y\0%m\0%s\0%T@\0%p\0%l\0'")
+
+
+def listing_argv(path: str, names: Sequence[bytes] = (), since: str = "") -> list[str]:
+    """What lists the absolute `path` there; with `names`, only these and what is in them."""
+    only = [os.fsdecode(b"./" + name) for name in names]
+    return ["sh", "-c", _LIST_SH, "list", path, since, *only]
+
+
+def parse_listing(stdout: bytes, stderr: bytes = b"") -> Listing:
+    """What `listing_argv` printed. ValueError: it is not that."""
+    top, _, rest = stdout.partition(b"\n")
+    if top == b"none":
+        return Listing(None)
+    form, _, rest = rest.partition(b"\n")
+    readers: dict[bytes, Callable[[bytes], dict[bytes, Entry]]] = {
+        b"printf": _from_printf,
+        b"stat": _from_stat,
+    }
+    if top not in (b"folder", b"file") or form not in readers:
+        raise ValueError("find did not list the folder")
+    entries = readers[form](rest)
+    entries.pop(b"", None)
+    if top == b"file":
+        only = next(iter(entries.values()), None)
+        if only is None:
+            raise ValueError("find did not list the file")
+        return Listing(only.kind, {b"": only})
+    return Listing("folder", entries, _complaints(stderr))
+
+
+_LETTERS: dict[bytes, Kind] = {b"f": "file", b"d": "folder", b"l": "link"}
+
+
+def _from_printf(text: bytes) -> dict[bytes, Entry]:
+    words = text.split(b"\0")
+    return {
+        path[2:]: Entry(
+            _LETTERS.get(letter, "other"), int(mode, 8) & 0o777, int(size), _time_ns(time), link
+        )
+        for letter, mode, size, time, path, link in zip(
+            words[0::6],
+            words[1::6],
+            words[2::6],
+            words[3::6],
+            words[4::6],
+            words[5::6],
+            strict=False,
+        )
+    }
+
+
+def _time_ns(text: bytes) -> int:
+    """Of `1700000000.1234567890`; GNU find prints ten digits, and a sign before all of them."""
+    seconds, _, digits = text.partition(b".")
+    return int(seconds + digits[:9].ljust(9, b"0"))
+
+
+def _from_stat(text: bytes) -> dict[bytes, Entry]:
+    found: dict[bytes, Entry] = {}
+    for record in text.split(b"//\n"):
+        if not record:
+            continue
+        mode, size, seconds, rest = record.split(b" ", 3)
+        path, _, link = rest.partition(b"//")
+        bits = int(mode, 16)
+        kind = _KINDS.get(stat.S_IFMT(bits), "other")
+        found[path[2:]] = Entry(kind, bits & 0o777, int(size), int(seconds) * _SECOND, link)
+    return found
+
+
+def _complaints(stderr: bytes) -> dict[bytes, str]:
+    """Of `find: './x': Permission denied`; what has vanished meanwhile is nothing to tell."""
+    lines = [line for line in stderr.splitlines() if line.startswith((b"find: ", b"stat: "))]
+    return {
+        name.removeprefix(b"find: ").strip(b"'\"").removeprefix(b"./"): _shown(why)
+        for name, _, why in (line.rpartition(b": ") for line in lines)
+        if why != b"No such file or directory"
+    }
+
+
+def _shown(text: bytes) -> str:
+    return text.decode(errors="backslashreplace")

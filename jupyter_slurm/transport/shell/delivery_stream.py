@@ -1,0 +1,158 @@
+"""A folder of files as what goes through a shell's standard input, and the script that places them.
+
+Reads local files and talks to nobody. The files are unpacked into a folder of their own beside
+their targets and renamed from there, so that each is there whole or not at all.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path, PurePosixPath
+
+from jupyter_slurm.errors import FileAccessError
+from jupyter_slurm.transport.files.ustar import END, FOLDER, header, padding
+from jupyter_slurm.transport.shell.words import exports, quote, quote_path, raw, words
+
+_CHUNK_BYTES = 1 << 20
+_LARGEST_BYTES = 8**11 - 1
+"""What ustar can say of a file's size."""
+
+NOT_PLACED = "not-placed"
+
+
+_WORK = b"""
+{ if ( %(place)b ) >&4 2>&4 4>&-; then
+( cd %(target)b; %(exports)bexec %(argv)b ) </dev/null 2>&4 3<&- 4>&-;
+_f $? %(program)b;
+else
+cat <&3 >/dev/null;
+( cd %(partial)b && head -c 65536 /dev/zero >full ) 2>&4 4>&-;
+rm -rf %(partial)b;
+_m %(not_placed)b;
+fi; } &
+""".strip().replace(b"\n", b" ")
+"""`cat` takes what `tar` has left, lest it be read as lines. The `head` says why nothing can be
+written, if that is so: GNU tar does not tell a full disk from other ills."""
+
+
+class Delivery:
+    """`work` is for `Helper.feed`, with `size_bytes` of `stream()`; where the files could not be
+    put in place the answer's status is NOT_PLACED and its stderr says why."""
+
+    def __init__(
+        self,
+        folder: PurePosixPath,
+        files: Mapping[str, bytes | Path],
+        argv: Sequence[str],
+        env: Mapping[str, str] | None,
+    ) -> None:
+        """FileAccessError: a local file cannot be sent."""
+        now_ns = time.time_ns()
+        self.uploads: list[Path] = []
+        self._members: list[tuple[bytes, bytes | Path, int]] = []
+        placed: list[bytes] = []
+        moved: list[bytes] = []
+        for parent in sorted({name.rpartition("/")[0] for name in files} - {""}):
+            head = header(raw(parent) + b"/", mode=0o700, mtime_ns=now_ns, kind=FOLDER)
+            self._members.append((head, b"", 0))
+        for name, content in files.items():
+            size = _size(content)
+            if size is None:
+                moved.append(raw(name))
+                continue
+            if isinstance(content, Path):
+                self.uploads.append(content)
+            mode = 0o700 if size >= 2 and _first_bytes(content) == b"#!" else 0o600
+            head = header(raw(name), size_bytes=size, mode=mode, mtime_ns=now_ns)
+            self._members.append((head, content, size))
+            placed.append(raw(name))
+        self.size_bytes = len(END) + sum(
+            len(head) + size + len(padding(size)) for head, _, size in self._members
+        )
+        self.work = _work(folder, placed, moved, argv, env)
+
+    def stream(self) -> Iterator[bytes]:
+        """FileAccessError: a local file has changed meanwhile."""
+        for head, content, size in self._members:
+            yield head
+            yield from [content] if isinstance(content, bytes) else _chunks(content, size)
+            yield padding(size)
+        yield END
+
+
+def _size(content: bytes | Path) -> int | None:
+    if isinstance(content, bytes):
+        return len(content)
+    try:
+        size = content.stat().st_size
+    except FileNotFoundError:
+        return None
+    except OSError as exc:
+        raise FileAccessError(f"{content} cannot be read: {exc.strerror or exc}.") from exc
+    if size > _LARGEST_BYTES:
+        raise FileAccessError(f"{content} is larger than the 8 GiB that can travel with a job.")
+    return size
+
+
+def _first_bytes(content: bytes | Path) -> bytes:
+    return content[:2] if isinstance(content, bytes) else b"".join(_chunks(content, 2))
+
+
+def _chunks(path: Path, size: int) -> Iterator[bytes]:
+    left = size
+    try:
+        with path.open("rb") as file:
+            while chunk := file.read(min(_CHUNK_BYTES, left)):
+                left -= len(chunk)
+                yield chunk
+    except OSError as exc:
+        raise FileAccessError(f"{path} cannot be read: {exc.strerror or exc}.") from exc
+    if left:
+        raise FileAccessError(f"{path} became shorter while it was sent.")
+
+
+def _work(
+    folder: PurePosixPath,
+    placed: Sequence[bytes],
+    moved: Sequence[bytes],
+    argv: Sequence[str],
+    env: Mapping[str, str] | None,
+) -> bytes:
+    target = quote_path(folder)
+    partials = target + b"/.partial-"
+    partial = partials + secrets.token_hex(4).encode()
+    steps = [b"umask 077", b"mkdir -p " + partial, b"cd " + partial, b"tar -xmf - <&3"]
+    # With it goes what an earlier delivery left that was cut off.
+    steps += [*_renames(placed), b"cd ..", b"rm -rf %b*" % partials]
+    steps += [_check(name) for name in moved]
+    return _WORK % {
+        b"place": b" && ".join(steps),
+        b"target": target,
+        b"partial": partial,
+        b"exports": exports(env),
+        b"argv": words(argv),
+        b"program": quote(argv[0]),
+        b"not_placed": NOT_PLACED.encode(),
+    }
+
+
+def _renames(names: Iterable[bytes]) -> Iterator[bytes]:
+    folders: dict[bytes, list[bytes]] = {}
+    for name in names:
+        folders.setdefault(name.rpartition(b"/")[0], []).append(_here(name))
+    for folder, inside in folders.items():
+        target = b"../" + folder if folder else b".."
+        if folder:
+            yield b"mkdir -p " + quote(target)
+        yield b"mv -f %b %b" % (b" ".join(inside), quote(target))
+
+
+def _here(name: bytes) -> bytes:
+    return quote(b"./" + name)
+
+
+def _check(name: bytes) -> bytes:
+    words = quote(name + b" is neither here nor there")
+    return b"{ [ -e %b ] || { echo %b; false; }; }" % (_here(name), words)

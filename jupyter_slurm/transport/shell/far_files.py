@@ -1,0 +1,69 @@
+"""What is asked of files over there, in lines of POSIX sh, and what the answers mean. Pure."""
+
+from __future__ import annotations
+
+from pathlib import PurePosixPath
+
+from jupyter_slurm.errors import FileAccessError
+from jupyter_slurm.transport import Span
+from jupyter_slurm.transport.shell.far_shell import Answer
+from jupyter_slurm.transport.shell.words import quote_path, raw
+
+_MISSING = (b"no such file", b"not a directory", b"nonexistent directory")
+"""ENOENT and ENOTDIR as the shells say them, in small letters."""
+
+
+def read_script(span: Span) -> bytes:
+    """Opens the file itself, which sees through the attribute cache of NFS."""
+    path = quote_path(span.path)
+    parts = []
+    if span.offset < 0:
+        parts.append(b"tail -c %d" % -span.offset)
+    elif span.offset > 0:
+        parts.append(b"tail -c +%d" % (span.offset + 1))
+    if span.limit is not None:
+        parts.append(b"head -c %d" % span.limit)
+    command = b" | ".join(parts) or b"cat"
+    if len(parts) < 2:
+        command = b"exec " + command
+    return (
+        b"( if [ -d %b ]; then echo Is a directory >&2; exit 1; fi; exec <%b || exit 1; %b ) "
+        b"2>&4 4>&-; _m $?" % (path, path, command)
+    )
+
+
+def read_answer(span: Span, answer: Answer) -> bytes | None:
+    """FileAccessError."""
+    if answer.status == "0" and not answer.stderr:
+        return answer.stdout
+    said = answer.stderr.replace(raw(span.path), b"").lower()
+    if any(words in said for words in _MISSING):
+        return None
+    words = answer.stderr.decode(errors="replace").strip()
+    raise FileAccessError(f"{span.path} cannot be read over there.", detail=words or None)
+
+
+def exists_script(path: PurePosixPath) -> bytes:
+    return b"[ -e %b ]; _m $?" % quote_path(path)
+
+
+def listing_script(folder: PurePosixPath) -> bytes:
+    """Each name with a slash behind it, the one character besides NUL that is in none."""
+    return (
+        b'( cd %b 2>/dev/null && for _a in * .[!.]* ..?*; do if [ -e "$_a" ] || [ -L "$_a" ]; '
+        b"then printf '%%s/' \"$_a\"; fi; done ); _m 0" % quote_path(folder)
+    )
+
+
+def listing_answer(answer: Answer) -> list[str]:
+    names = []
+    for name in answer.stdout.split(b"/")[:-1]:
+        try:
+            names.append(name.decode())
+        except UnicodeDecodeError:
+            continue  # cannot be told or asked for
+    return sorted(names)
+
+
+def remove_script(folder: PurePosixPath) -> bytes:
+    return b"rm -rf %b; _m 0" % quote_path(folder)

@@ -1,0 +1,132 @@
+"""One program with a channel of its own, for as long as that takes: its streams to and from here.
+
+Each function takes a shell that was opened for it and leaves it at its end. What is asked of a
+shell that stays is in `helper.py`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import signal
+import socket
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, BinaryIO, cast
+
+from paramiko import SSHException
+
+from jupyter_slurm.errors import ConnectionLostError
+from jupyter_slurm.transport import Completed
+from jupyter_slurm.transport.shell.far_shell import Answer, FarShell, ShellGoneError
+from jupyter_slurm.transport.shell.helper import completed
+from jupyter_slurm.transport.shell.words import quote, words
+
+if TYPE_CHECKING:
+    from jupyter_slurm.transport.ssh_transport import SharedTransport
+    from jupyter_slurm.transport.ssh_transport.stream import SharedChannel
+
+_PIECE_BYTES = 1 << 18
+_END_S = 5.0
+"""What a program whose input has ended is given to end by itself."""
+
+_GONE = (OSError, EOFError, SSHException, ConnectionLostError)
+
+
+def send(
+    shell: FarShell,
+    argv: Sequence[str],
+    source: Iterable[bytes | memoryview] | BinaryIO,
+    stop: threading.Event | None,
+) -> Completed:
+    """`source` goes to the program's standard input, whose end is the end of the channel's. What
+    reading it raises is raised; ShellGoneError: it broke, or `stop` was set."""
+    script = b'( exec %b ) 2>&4 4>&-; _f $? %b; eval "$_x"; exit' % (words(argv), quote(argv[0]))
+    (number,), line = shell.numbered(script)
+    answer = shell.send_stream(line, source, number, math.inf, stop, shell.channel.shutdown_write)
+    return completed(answer, argv[0])
+
+
+def receive(
+    shell: FarShell, argv: Sequence[str], sink: BinaryIO, stop: threading.Event | None
+) -> Completed:
+    """The program's standard output goes to `sink`, a real file. ConnectionLostError,
+    ShellGoneError; OSError: `sink` cannot be written."""
+    # The mark goes to one stream only, and the shell lets go of both, so that they end with the
+    # program. Meanwhile it reads on, and takes the program with it when its own input ends.
+    mark = b"_m() { printf '%s' \"$_k$_i $1$_n\" >&4; }"
+    command = b"( exec %b ) </dev/null 2>&4 4>&-; _f $? %b" % (words(argv), quote(argv[0]))
+    (number,), line = shell.numbered(b"%b; { %b; } & exec >/dev/null 4>&-" % (mark, command))
+    channel = shell.channel
+    said = bytearray()
+    listener = threading.Thread(
+        target=_listen, args=[channel.recv_stderr, said.extend], name="stderr", daemon=True
+    )
+    listener.start()
+    try:
+        shell.send(line)
+        transport = cast("SharedTransport", channel.get_transport())
+        transport.receive_into(cast("SharedChannel", channel), sink, stop)
+        listener.join()
+    finally:
+        shell.close()
+        listener.join()
+    stderr, marked, status = bytes(said).rpartition(shell.mark(number))
+    if not marked:
+        raise ShellGoneError("the shell over there has ended", begun=True)
+    return completed(Answer(status.decode().strip(), b"", stderr), argv[0])
+
+
+def converse(shell: FarShell, argv: Sequence[str], kill: Callable[[int], None]) -> socket.socket:
+    """A socket whose other end are the program's standard input and output. `kill` is called with
+    signals for what does not end after its input. ShellGoneError."""
+    near, far = socket.socketpair()
+    try:
+        shell.send(b'( exec %b ) 2>/dev/null 4>&-; eval "$_x"; exit\n' % words(argv))
+        output = threading.Thread(target=_out, args=[shell, far], name="output", daemon=True)
+        output.start()
+        given = [shell, far, output, kill]
+        threading.Thread(target=_in, args=given, name="input", daemon=True).start()
+    except BaseException:
+        near.close()
+        far.close()
+        raise
+    return near
+
+
+def _listen(recv: Callable[[int], bytes], take: Callable[[bytes], object]) -> None:
+    with contextlib.suppress(*_GONE):
+        while data := recv(_PIECE_BYTES):
+            take(data)
+
+
+def _out(shell: FarShell, far: socket.socket) -> None:
+    """What the program says, until it ends; then the socket ends in both directions."""
+    _listen(shell.channel.recv, far.sendall)
+    with contextlib.suppress(OSError):
+        far.shutdown(socket.SHUT_RDWR)
+
+
+def _in(
+    shell: FarShell, far: socket.socket, output: threading.Thread, kill: Callable[[int], None]
+) -> None:
+    """What the program is told; when that ends, it has some seconds."""
+    channel = cast("SharedChannel", shell.channel)
+    transport = cast("SharedTransport", channel.get_transport())
+    with contextlib.suppress(*_GONE):
+        transport.send_all(channel, _received(far))
+        channel.shutdown_write()
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        output.join(_END_S)
+        if not output.is_alive():
+            break
+        kill(number)
+    shell.close()
+    output.join()
+    far.close()
+
+
+def _received(sock: socket.socket) -> Iterator[bytes]:
+    with contextlib.suppress(OSError):
+        while data := sock.recv(_PIECE_BYTES):
+            yield data

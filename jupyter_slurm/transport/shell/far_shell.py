@@ -1,0 +1,347 @@
+"""One POSIX shell at the other end of a channel: its start, and answers told from noise.
+
+Knows nothing of what the lines do that it is sent; that is in `helper.py`, `follow.py`, `ssh.py`.
+Over there, assumed: a Bourne shell at /bin/sh, and `env`. Whatever the login shell is (csh, fish),
+it only has to `exec` ours; what its start-up files print ends at the first mark.
+
+The shell takes its lines by `read`, which must not take a byte more from a pipe than the line
+(POSIX, `read`), so that a line may be followed by the standard input of what it starts. An answer
+is what comes on the channel's two streams up to a mark on each; the mark holds a nonce that no
+program over there is told. At the end of its input the shell kills its process group (sshd makes
+every session leader of one), and so does a channel that breaks: nothing is left behind.
+"""
+
+from __future__ import annotations
+
+import secrets
+import threading
+import time
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager, ExitStack, suppress
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple, Protocol, cast
+
+from paramiko import Channel, SSHException
+
+from jupyter_slurm.errors import ConnectionLostError, TransportError
+from jupyter_slurm.transport.shell.words import quote
+
+if TYPE_CHECKING:
+    from jupyter_slurm.transport.ssh_transport import SharedTransport
+    from jupyter_slurm.transport.ssh_transport.stream import SharedChannel
+
+_LOOP = 'while IFS= read -r _l; do eval "$_l"; done'
+LOGIN_COMMAND = f"exec /bin/sh -c '{_LOOP}'"
+"""Nothing in it means anything within single quotes to bash, csh, fish or zsh."""
+
+_KEPT = "TMPDIR KRB5CCNAME SSH_AUTH_SOCK TZ SLURM_CONF"
+"""What programs there need of the login's environment; see `local.py`."""
+
+_CLEAN = (
+    'exec env -i HOME="$HOME" USER="$USER" LOGNAME="$LOGNAME" SHELL="$SHELL" PATH="$PATH" '
+    "TERM=dumb "
+    + " ".join(f'${{{name}+"{name}=${name}"}}' for name in _KEPT.split())
+    + f" /bin/sh -c '{_LOOP}; eval \"$_x\"'"
+)
+
+# Descriptor 4 is the channel's standard error; the shell's own (`Killed`) is nobody's business.
+_START = """
+exec 4>&2 2>/dev/null
+cd || cd /
+_m() { printf '%s' "$_k$_i $1$_n"; printf '%s' "$_k$_i$_n" >&4; }
+_x=
+_i=0
+if read -r _l </proc/$$/stat && set -- $_l && [ "$5" = $$ ]; then
+  _x='kill -9 0'
+  _m $$
+else
+  _m 0
+fi
+"""
+"""`_m STATUS` marks the end of answer number `_i`. `_x` is what the shell does at its end, where it
+leads its process group (the fifth field of proc(5)'s stat; that a shell's name has no blanks)."""
+
+_GRACE_S = 5.0
+_STOP_LOOK_S = 0.1
+_LONGEST_WAIT_S = 3600.0
+_PIECE_BYTES = 1 << 20
+
+
+class ShellGoneError(Exception):
+    """The shell has ended, by itself or with its connection. `begun`: the line had been sent."""
+
+    def __init__(self, words: str, *, begun: bool) -> None:
+        super().__init__(words)
+        self.begun = begun
+
+
+class SilentError(Exception):
+    """There was no answer by the deadline."""
+
+
+class Answer(NamedTuple):
+    status: str
+    stdout: bytes
+    stderr: bytes
+
+
+class Sessions(Protocol):
+    """The part of `Connection` that a shell needs."""
+
+    def session(
+        self, *, window_bytes: int | None = None, timeout_s: float = 60.0
+    ) -> AbstractContextManager[Channel]: ...
+
+    def suspect(self) -> None: ...
+
+
+class FarShell:
+    """For one thread at a time; `close()` may come from any."""
+
+    def __init__(
+        self, sessions: Sessions, setting: bytes, *, session_s: float, timeout_s: float
+    ) -> None:
+        """`setting` is a script that is run first; it ends by `_m STATUS`, and `told` is what it
+        says. It is waited `session_s` for a session and `timeout_s` for a shell in it.
+        TransportError: there is none.
+
+        `group`: the process group over there that it leads, or 0.
+        """
+        self._sessions = sessions
+        self._stack = ExitStack()
+        self._key = b"\n" + secrets.token_hex(8).encode() + b":"
+        self._number = 0
+        self.group = 0
+        self._out = bytearray()
+        self._err = bytearray()
+        self._news = threading.Event()
+        self.channel = self._stack.enter_context(sessions.session(timeout_s=session_s))
+        try:
+            self.told = self._start(setting, time.monotonic() + timeout_s)
+        except BaseException:
+            self.close()
+            raise
+
+    def _start(self, setting: bytes, deadline_s: float) -> bytes:
+        self.channel.in_buffer.set_event(self._news)
+        self.channel.in_stderr_buffer.set_event(self._news)
+        try:
+            self.channel.exec_command(LOGIN_COMMAND)
+            newline = b"_n=$(printf '\\nx'); _n=${_n%x}"
+            key = b"_k=" + quote(self._key)
+            start = [_CLEAN.encode(), newline, key, b"eval " + quote(_START)]
+            (number,), line = self.numbered(b"eval " + quote(setting))
+            self.send(b"\n".join([*start, line]))
+            self.group = int(self.answer(0, deadline_s).status)
+            return self.answer(number, deadline_s).stdout
+        except (SilentError, ShellGoneError, SSHException, EOFError, OSError) as exc:
+            if not self.channel.get_transport().is_active():
+                raise ConnectionLostError("The connection broke while a shell was opened.") from exc
+            raise TransportError(
+                "The login gives no shell that commands could be run in.",
+                hint="Does `ssh` to this machine run a command, e.g. `ssh HOST true`? If its "
+                "start-up files wait for something, they should not for a session without a "
+                "terminal.",
+                detail=bytes(self._out + self._err).decode(errors="replace").strip() or str(exc),
+            ) from exc
+
+    @property
+    def alive(self) -> bool:
+        return not (self.channel.closed or self.channel.eof_received)
+
+    def numbered(self, *scripts: bytes) -> tuple[list[int], bytes]:
+        """A line that runs `scripts`, each of which must end by `_m STATUS`, and the numbers of
+        the answers to it."""
+        numbers = list(range(self._number + 1, self._number + 1 + len(scripts)))
+        self._number += len(scripts)
+        parts = (b"_i=%d; " % n + script for n, script in zip(numbers, scripts, strict=True))
+        return numbers, b"; ".join(parts) + b"\n"
+
+    def mark(self, number: int) -> bytes:
+        """What stands at the end of an answer on standard error; on standard output, a blank and
+        the status follow it on the same line."""
+        return self._key + b"%d" % number
+
+    def send(self, data: bytes) -> None:
+        """ShellGoneError: not all of it went out; a line that has no end is not obeyed."""
+        try:
+            self.channel.sendall(data)
+        except (OSError, EOFError, SSHException) as exc:
+            raise ShellGoneError(str(exc), begun=False) from exc
+
+    def answer(self, number: int, deadline_s: float, stop: threading.Event | None = None) -> Answer:
+        """What has come since the last answer. SilentError; ShellGoneError, also for `stop`."""
+        out_mark = _Mark(self._out, self.mark(number) + b" ")
+        err_mark = _Mark(self._err, self.mark(number))
+        while True:
+            ended = not self.alive
+            moved = self._take_in()
+            if out_mark.found() and err_mark.found():
+                stdout, status = out_mark.cut()
+                stderr, _ = err_mark.cut()
+                return Answer(status, stdout, stderr)
+            if ended and not moved:
+                raise ShellGoneError("the shell over there has ended", begun=True)
+            if not moved:
+                self._wait(deadline_s, stop)
+
+    def heard(self, mark: bytes, timeout_s: float) -> bytes | None:
+        """What standard output has said up to `mark`; None: not yet. ShellGoneError."""
+        deadline_s = time.monotonic() + timeout_s
+        while True:
+            ended = not self.alive
+            moved = self._take_in()
+            before, found, after = self._out.partition(mark)
+            if found:
+                self._out[:] = after
+                return bytes(before)
+            if ended and not moved:
+                raise ShellGoneError("the shell over there has ended", begun=True)
+            if not moved:
+                try:
+                    self._wait(deadline_s, None)
+                except SilentError:
+                    return None
+
+    def send_stream(
+        self,
+        line: bytes,
+        stream: Iterable[bytes | memoryview] | BinaryIO,
+        number: int,
+        timeout_s: float,
+        stop: threading.Event | None = None,
+        then: Callable[[], object] = lambda: None,
+    ) -> Answer:
+        """Sends a line and the stream that belongs to it, and takes in what comes meanwhile.
+
+        `then` is called, in another thread, when all has been sent; from then on the time counts.
+        What reading `stream` raises is raised; otherwise as `answer`.
+        """
+        sending = _Sending(self, line, stream, stop, then)
+        try:
+            answer = self._answer_while(sending, number, timeout_s, stop)
+            # What answers has as a rule read everything, and all that is left is to return.
+            sending.thread.join(_STOP_LOOK_S)
+        finally:
+            if sending.thread.is_alive():
+                self.close()
+            sending.thread.join()
+        return answer
+
+    def _answer_while(
+        self, sending: _Sending, number: int, timeout_s: float, stop: threading.Event | None
+    ) -> Answer:
+        while sending.thread.is_alive():
+            with suppress(SilentError):
+                return self.answer(number, time.monotonic() + _STOP_LOOK_S, stop)
+        if sending.error is not None:
+            self.close()
+            raise sending.error
+        return self.answer(number, time.monotonic() + timeout_s, stop)
+
+    def _take_in(self) -> bool:
+        """Whether there was anything. Reading a buffer to its end clears `_news`, although the
+        other may have filled meanwhile: who calls must not wait before it finds nothing."""
+        moved = False
+        while self.channel.recv_ready() and (data := self.channel.recv(_PIECE_BYTES)):
+            self._out += data
+            moved = True
+        while self.channel.recv_stderr_ready() and (data := self.channel.recv_stderr(_PIECE_BYTES)):
+            self._err += data
+            moved = True
+        return moved
+
+    def _wait(self, deadline_s: float, stop: threading.Event | None) -> None:
+        left_s = deadline_s - time.monotonic()
+        if left_s <= 0:
+            raise SilentError
+        if stop is None:
+            self._news.wait(min(left_s, _LONGEST_WAIT_S))
+        elif stop.is_set():
+            raise ShellGoneError("it was stopped", begun=True)
+        else:
+            self._news.wait(min(left_s, _STOP_LOOK_S))
+
+    def end(self) -> bool:
+        """Ends the shell and all that it has started; False: it did not end within some seconds."""
+        try:
+            self.channel.shutdown_write()
+        except (OSError, EOFError, SSHException):
+            self.close()
+            return True
+        deadline_s = time.monotonic() + _GRACE_S
+        while self.alive and time.monotonic() < deadline_s:
+            if not self._take_in():
+                self._news.wait(max(0.0, deadline_s - time.monotonic()))
+            self._out.clear()
+            self._err.clear()
+        ended = not self.alive
+        self.close()
+        if not ended:
+            self._sessions.suspect()
+        return ended
+
+    def close(self) -> None:
+        """At once; over there everything ends as soon as sshd has noticed."""
+        self._stack.close()
+
+
+class _Mark:
+    """A line that begins with `text`, looked for in a buffer that grows."""
+
+    def __init__(self, buffer: bytearray, text: bytes) -> None:
+        self._buffer = buffer
+        self._text = text
+        self._from = 0
+        self._end = -1
+
+    def found(self) -> bool:
+        if self._end >= 0:
+            return True
+        start = self._buffer.find(self._text, self._from)
+        # The text may have come in two pieces.
+        self._from = start if start >= 0 else max(0, len(self._buffer) - len(self._text))
+        if start >= 0:
+            self._end = self._buffer.find(b"\n", start + len(self._text))
+        return self._end >= 0
+
+    def cut(self) -> tuple[bytes, str]:
+        """Takes out what stands before the mark, and what its line says."""
+        before = bytes(self._buffer[: self._from])
+        said = self._buffer[self._from + len(self._text) : self._end].decode()
+        del self._buffer[: self._end + 1]
+        return before, said
+
+
+class _Sending:
+    """A stream on its way, in a thread, so that answers can be taken in meanwhile."""
+
+    def __init__(
+        self,
+        shell: FarShell,
+        line: bytes,
+        stream: Iterable[bytes | memoryview] | BinaryIO,
+        stop: threading.Event | None,
+        then: Callable[[], object],
+    ) -> None:
+        self.error: Exception | None = None
+        given = [shell, line, stream, stop, then]
+        self.thread = threading.Thread(target=self._send, args=given, name="stream", daemon=True)
+        self.thread.start()
+
+    def _send(
+        self,
+        shell: FarShell,
+        line: bytes,
+        stream: Iterable[bytes | memoryview] | BinaryIO,
+        stop: threading.Event | None,
+        then: Callable[[], object],
+    ) -> None:
+        try:
+            shell.send(line)
+            transport = cast("SharedTransport", shell.channel.get_transport())
+            transport.send_all(cast("SharedChannel", shell.channel), stream, stop)
+            then()
+        except (ShellGoneError, ConnectionLostError, SSHException, EOFError):
+            pass  # whoever waits for the answer sees the end, too
+        except Exception as exc:  # noqa: BLE001 (it is raised by whoever waits)
+            self.error = exc

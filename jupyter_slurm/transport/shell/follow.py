@@ -1,0 +1,211 @@
+"""Files over there that grow: all of a cluster's are looked at by one shell, which speaks only when
+something has changed.
+
+A look is one `wc -c` of all files, which opens them and so sees through the attribute cache of NFS.
+The shell waits between two looks in a subshell of its own, at ticks that grow with the time that
+nothing has happened, and reads on: a line with another list ends that subshell, and so does the end
+of its input. Nothing is looked at while nobody waits here.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
+from pathlib import PurePosixPath
+
+from jupyter_slurm.errors import ConnectionLostError
+from jupyter_slurm.transport.shell.far_shell import FarShell, ShellGoneError
+from jupyter_slurm.transport.shell.words import quote, raw
+
+_LOOKS_PER_QUIET_TIME = 25
+"""As in `local.py`: what happens is seen after at most 4 % of the time that one had to wait for it
+anyway, and half a round trip."""
+_SHORTEST_TICK_S, _LONGEST_TICK_S = 0.01, 0.5
+"""A look costs the machine over there some milliseconds of a processor."""
+_GAP_S = 0.02
+"""At least between two beginnings: not every line of what writes all the time needs a look."""
+_ALONE_SHORTEST_S, _ALONE_LONGEST_S = 0.05, 2.0
+"""Ticks where the helpers do the looking, which others need too."""
+_WAKE_PER_QUIET_TIME, _SHORTEST_WAKE_S, _LONGEST_WAKE_S = 100, 0.001, 0.05
+"""How often `wake` is looked at, which is not worth a thread of its own."""
+
+_SIZE = re.compile(rb" *([0-9]+) (.+)")
+
+_SETTING = b"""
+_q() { if [ "$_w" ]; then kill "$_w"; wait "$_w"; _w=; fi; }
+_z() {
+  _a=$(_look)
+  if [ "$_a" != "$_o" ]; then _o=$_a; printf '%%s' "$_k$_i+$_n$_a$_k$_i."; fi
+  kill -0 $$ || exit
+  sleep "$_s"
+}
+_t() {
+  _o=
+  for _s in $_ticks; do _z; done
+  _j=0
+  while [ $_j -lt "$1" ]; do _z; _j=$((_j + 1)); done
+}
+_w=
+_ticks='%b'
+sleep 0.001 || _ticks=1
+"""
+"""`_look` comes with each list. `_t N` looks at `$_ticks`, then N times at the last of them."""
+
+
+def _ticks() -> Iterator[float]:
+    quiet_s = 0.0
+    while (tick_s := quiet_s / _LOOKS_PER_QUIET_TIME) < _LONGEST_TICK_S:
+        tick_s = max(tick_s, _SHORTEST_TICK_S)
+        yield tick_s
+        quiet_s += tick_s
+    yield _LONGEST_TICK_S
+
+
+_TICKS = tuple(_ticks())
+
+
+class Follow:
+    """For any number of threads; the first who waits has the shell."""
+
+    def __init__(
+        self,
+        open_shell: Callable[[], FarShell | None],
+        allowed: Callable[[], bool],
+        look: Callable[[bytes], bytes],
+    ) -> None:
+        """`open_shell` gives None where the host has no session left for it, `allowed` tells when
+        others need its session more; `look` runs a script that ends by `_m 0`, in one round trip,
+        and gives what it says."""
+        self._open_shell = open_shell
+        self._allowed = allowed
+        self._look = look
+        self._turn = threading.Lock()
+        self._shell: FarShell | None = None
+        self._list: _List | None = None
+        self._number = 0
+        self._began_s = 0.0
+
+    def grown(
+        self, sizes: Mapping[PurePosixPath, int], *, wait_s: float, wake: threading.Event
+    ) -> dict[PurePosixPath, int]:
+        """As in `Transport`. TransportError: there is no shell to be had; ConnectionLostError."""
+        deadline_s = time.monotonic() + wait_s
+        if not self._turn.acquire(blocking=False):
+            return self._alone(sizes, deadline_s, wake)
+        try:
+            for _ in range(2):
+                shell = self._opened()
+                if shell is None:
+                    return self._alone(sizes, deadline_s, wake)
+                try:
+                    return self._together(shell, sizes, deadline_s, wake)
+                except ShellGoneError:
+                    shell.close()
+            raise ConnectionLostError("The connection broke while files were followed.")
+        finally:
+            self._turn.release()
+
+    def close(self) -> None:
+        shell, self._shell = self._shell, None
+        if shell is not None:
+            shell.close()
+
+    def _opened(self) -> FarShell | None:
+        if self._shell is None or not self._shell.alive:
+            self.close()
+            self._shell, self._list = self._open_shell(), None
+        return self._shell
+
+    def _together(
+        self,
+        shell: FarShell,
+        sizes: Mapping[PurePosixPath, int],
+        deadline_s: float,
+        wake: threading.Event,
+    ) -> dict[PurePosixPath, int]:
+        began_s = time.monotonic()
+        gap_s = min(self._began_s + _GAP_S, deadline_s) - began_s
+        if gap_s > 0 and wake.wait(gap_s):
+            return {}
+        self._began_s = began_s
+        known = self._begin(shell, sizes, deadline_s - began_s)
+        try:
+            while True:
+                quiet_s = time.monotonic() - began_s
+                tick_s = min(max(quiet_s / _WAKE_PER_QUIET_TIME, _SHORTEST_WAKE_S), _LONGEST_WAKE_S)
+                said = shell.heard(shell.mark(self._number) + b".", tick_s)
+                if said is not None:
+                    _, _, said = said.rpartition(shell.mark(self._number) + b"+")
+                    if found := known.longer(said, sizes):
+                        return found
+                elif wake.is_set() or time.monotonic() >= deadline_s:
+                    return {}
+                elif not self._allowed():
+                    break
+        finally:
+            with suppress(ShellGoneError):
+                shell.send(b"_q\n")
+        self.close()
+        return self._alone(sizes, deadline_s, wake)
+
+    def _begin(self, shell: FarShell, sizes: Mapping[PurePosixPath, int], wait_s: float) -> _List:
+        line = b""
+        known = self._list
+        if known is None:
+            setting = _SETTING % b" ".join(b"%.3f" % tick_s for tick_s in _TICKS)
+            line += b"eval " + quote(setting) + b"\n"
+        if known is None or known.paths != set(sizes):
+            self._number += 1
+            self._list = known = _List(sizes)
+            line += b"_q; _i=%d; _look() { %b; }\n" % (self._number, known.look)
+        more = max(0, round((wait_s - sum(_TICKS)) / _LONGEST_TICK_S))
+        shell.send(line + b"_q; _t %d </dev/null & _w=$!\n" % more)
+        return known
+
+    def _alone(
+        self, sizes: Mapping[PurePosixPath, int], deadline_s: float, wake: threading.Event
+    ) -> dict[PurePosixPath, int]:
+        began_s = time.monotonic()
+        known = _List(sizes)
+        while True:
+            found = known.longer(self._look(known.look + b"; _m 0"), sizes)
+            now_s = time.monotonic()
+            if found or now_s >= deadline_s:
+                return found
+            tick_s = max((now_s - began_s) / _LOOKS_PER_QUIET_TIME, _ALONE_SHORTEST_S)
+            if wake.wait(min(tick_s, _ALONE_LONGEST_S, deadline_s - now_s)):
+                return {}
+
+
+class _List:
+    """Files, how to look at them, and what `wc` says of them."""
+
+    def __init__(self, paths: Iterable[PurePosixPath]) -> None:
+        self.paths = set(paths)
+        folder = os.path.commonpath([path.parent for path in self.paths])
+        self._names: dict[bytes, PurePosixPath] = {}
+        odd: list[bytes] = []
+        for path in self.paths:
+            name = b"./" + raw(path.relative_to(folder))
+            if b"\n" in name:  # GNU's wc would quote it
+                plain = b"/%d" % len(odd)
+                odd.append(b'echo "$(wc -c <%b) %b"' % (quote(name), plain))
+                name = plain
+            self._names[name] = path
+        names = b" ".join(quote(name) for name in self._names if name[:1] != b"/")
+        steps = [b"wc -c %b" % names] if names else []
+        script = b"; ".join(steps + odd)
+        self.look = b"( cd %b && { %b; } ) 2>/dev/null" % (quote(folder), script)
+
+    def longer(self, said: bytes, sizes: Mapping[PurePosixPath, int]) -> dict[PurePosixPath, int]:
+        found = {}
+        for line in said.splitlines():
+            match = _SIZE.fullmatch(line)
+            path = self._names.get(match[2]) if match else None
+            if match and path is not None and int(match[1]) > sizes[path]:
+                found[path] = int(match[1])
+        return found

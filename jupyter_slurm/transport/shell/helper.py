@@ -1,0 +1,253 @@
+"""Commands through shells that stay open: one round trip each, and one login shell start for all.
+
+A `Helper` is one shell that runs one command at a time; `Helpers` lends them out. Knows the lines
+that go over; what the verbs of a Transport mean is in `ssh.py`.
+
+A command runs in the background of its shell (so that it ignores SIGINT and SIGQUIT: POSIX,
+`Asynchronous Lists`), which meanwhile reads on: the end of its input,
+because we close the channel after a time-out or because the connection is cut, kills it with all
+that it has started and not put into a session of its own.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+
+from jupyter_slurm.errors import TransportError
+from jupyter_slurm.transport import Completed, TimedOutError
+from jupyter_slurm.transport.shell.far_shell import Answer, FarShell, SilentError
+from jupyter_slurm.transport.shell.words import exports, quote, words
+
+DEFINITIONS = """
+_f() {
+  case $1 in
+  127) command -v "$2" >/dev/null 2>&1 || set -- missing ;;
+  126) case $2 in
+    */*) [ -x "$2" ] && [ ! -d "$2" ] ;;
+    *) command -v "$2" >/dev/null 2>&1 ;;
+    esac || set -- denied ;;
+  esac
+  _m "$1"
+}
+"""
+"""`_f STATUS PROGRAM` marks a command's end, and tells a program that is not there from one that
+says 127 or 126 itself (POSIX, `Exit Status for Commands`)."""
+
+_MOST_HELPERS = 2
+_SENT_AT_ONCE_BYTES = 1 << 18
+"""Well below the window that sshd gives a session (2 MiB): sending it cannot block."""
+_SIGNALS = range(129, 193)
+"""128 + the number of a signal, as every common shell tells it; a program that ends by exit(137) of
+its own looks the same."""
+
+
+class Helper:
+    """One command at a time."""
+
+    def __init__(self, shell: FarShell) -> None:
+        self._shell = shell
+
+    @property
+    def alive(self) -> bool:
+        return self._shell.alive
+
+    def ask(self, *scripts: bytes, timeout_s: float) -> list[Answer]:
+        """The answers to scripts that the shell runs itself, in one round trip.
+
+        ShellGoneError; TimedOutError, after which the shell is gone.
+        """
+        numbers, line = self._shell.numbered(*scripts)
+        self._shell.send(line)
+        deadline_s = time.monotonic() + timeout_s
+        with self._in_time("sh", timeout_s):
+            return [self._shell.answer(number, deadline_s) for number in numbers]
+
+    def run(
+        self, argv: Sequence[str], env: Mapping[str, str] | None, stdin: bytes, timeout_s: float
+    ) -> Completed:
+        """TransportError: there is no such program. Otherwise as `ask`."""
+        if stdin:
+            return self._run_with(argv, env, stdin, timeout_s)
+        (number,), line = self._shell.numbered(background(argv, env))
+        self._shell.send(line)
+        with self._in_time(argv[0], timeout_s):
+            answer = self._shell.answer(number, time.monotonic() + timeout_s)
+        # What has ended stays a zombie until its shell asks after it.
+        self._shell.send(b"wait\n")
+        return completed(answer, argv[0])
+
+    def _run_with(
+        self, argv: Sequence[str], env: Mapping[str, str] | None, stdin: bytes, timeout_s: float
+    ) -> Completed:
+        command = b"( %bexec %b ) <&3 2>&4 3<&- 4>&-" % (exports(env), words(argv))
+        # Whatever the command leaves of its input must not be taken for lines.
+        work = b"{ %b; _s=$?; cat <&3 >/dev/null; _f $_s %b; } &" % (command, quote(argv[0]))
+        return completed(self.feed(work, len(stdin), [stdin], timeout_s, argv[0]), argv[0])
+
+    def feed(
+        self,
+        work: bytes,
+        size_bytes: int,
+        stream: Iterable[bytes | memoryview],
+        timeout_s: float,
+        what: str,
+    ) -> Answer:
+        """Runs `work`, which finds exactly `size_bytes` of `stream` on descriptor 3, must read them
+        all, and must mark its end. The time counts from when everything has been sent."""
+        (number,), line = self._shell.numbered(
+            b"head -c %d | ( exec 3<&0 </dev/null; %b )" % (size_bytes, work)
+        )
+        with self._in_time(what, timeout_s):
+            if size_bytes > _SENT_AT_ONCE_BYTES:
+                return self._shell.send_stream(line, stream, number, timeout_s)
+            self._shell.send(line + b"".join(stream))
+            return self._shell.answer(number, time.monotonic() + timeout_s)
+
+    @contextmanager
+    def _in_time(self, what: str, timeout_s: float) -> Iterator[None]:
+        try:
+            yield
+        except SilentError as exc:
+            self._shell.end()
+            raise TimedOutError(f"`{what}` did not end within {timeout_s:g} s") from exc
+
+    def close(self) -> None:
+        self._shell.close()
+
+
+class Helpers:
+    """Lends helpers, and opens them: the first for who comes first, another where all are busy."""
+
+    def __init__(self, open_shell: Callable[[], FarShell], most: Callable[[], int]) -> None:
+        """`most`: how many sessions of the connection may be helpers now."""
+        self._open_shell = open_shell
+        self._most = most
+        self._changed = threading.Condition()
+        self._idle: list[Helper] = []
+        self._open: set[Helper] = set()
+        self._opening = 0
+        self._aside = 0
+        self._closed = False
+
+    @contextmanager
+    def lent(self) -> Iterator[Helper]:
+        """A helper that lives. TransportError: there is none to be had; nothing was begun."""
+        helper = None
+        while helper is None:
+            helper = self._take() or self._opened()
+        try:
+            yield helper
+        finally:
+            self._give_back(helper)
+
+    def _take(self) -> Helper | None:
+        """None: there is room for another."""
+        with self._changed:
+            while True:
+                if self._closed:
+                    raise TransportError("The way to the cluster has been closed.")
+                while self._idle and not self._aside:
+                    helper = self._idle.pop()
+                    if helper.alive:
+                        return helper
+                    self._drop(helper)
+                if not self._aside and self._in_use < max(1, min(self._most(), _MOST_HELPERS)):
+                    self._opening += 1
+                    return None
+                self._changed.wait()
+
+    def _opened(self) -> Helper | None:
+        """None: this one could not be had, but another is there to be waited for."""
+        shell = None
+        try:
+            shell = self._open_shell()
+        except TransportError:
+            if not self._open:
+                raise
+        finally:
+            with self._changed:
+                self._opening -= 1
+                helper = Helper(shell) if shell else None
+                if helper is not None:
+                    self._open.add(helper)
+                self._changed.notify_all()
+        return helper
+
+    @property
+    def _in_use(self) -> int:
+        return len(self._open) + self._opening
+
+    def any_open(self) -> bool:
+        return bool(self._open)
+
+    def shrink(self) -> None:
+        """Closes what is open beyond as many as there may be, now or when it is given back."""
+        with self._changed:
+            while self._idle and self._too_many():
+                self._drop(self._idle.pop())
+
+    def _too_many(self) -> bool:
+        return len(self._open) > max(1, self._most())
+
+    def _drop(self, helper: Helper) -> None:
+        """The lock is held."""
+        self._open.discard(helper)
+        helper.close()
+
+    @contextmanager
+    def set_aside(self) -> Iterator[None]:
+        """Waits until no command runs, and keeps all helpers closed for as long as it lasts."""
+        with self._changed:
+            self._aside += 1
+            self._changed.wait_for(lambda: self._in_use == len(self._idle))
+            while self._idle:
+                self._drop(self._idle.pop())
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._aside -= 1
+                self._changed.notify_all()
+
+    def _give_back(self, helper: Helper) -> None:
+        with self._changed:
+            if helper.alive and not self._closed and not self._too_many():
+                self._idle.append(helper)
+            else:
+                self._drop(helper)
+            self._changed.notify_all()
+
+    def close(self) -> None:
+        """Commands that run are killed over there; those who wait for them are told."""
+        with self._changed:
+            self._closed = True
+            helpers, self._open = self._open, set()
+            self._idle.clear()
+            self._changed.notify_all()
+        for helper in helpers:
+            helper.close()
+
+
+def background(argv: Sequence[str], env: Mapping[str, str] | None) -> bytes:
+    """A script that starts `argv` with nothing on its standard input, and marks its end."""
+    command = b"( %bexec %b ) </dev/null 2>&4 4>&-" % (exports(env), words(argv))
+    return b"wait; { %b; _f $? %b; } &" % (command, quote(argv[0]))
+
+
+def completed(answer: Answer, program: str) -> Completed:
+    """TransportError: no such program, or none that may be run."""
+    if answer.status == "missing":
+        raise TransportError(
+            f"There is no program `{program}` on the cluster's machine.",
+            hint="`path` of the cluster's profile names the folders of Slurm's commands.",
+        )
+    if answer.status == "denied":
+        words_ = answer.stderr.decode(errors="replace").strip()
+        raise TransportError(f"`{program}` cannot be run there.", detail=words_ or None)
+    status = int(answer.status)
+    if status in _SIGNALS:
+        status = 128 - status
+    return Completed(status, answer.stdout, answer.stderr)

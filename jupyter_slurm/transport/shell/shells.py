@@ -1,0 +1,219 @@
+"""Shells on the cluster's machine: opened with the right environment, lent out, replaced when lost.
+
+Decides who gets one of the few sessions that sshd allows, what is repeated after a loss and what is
+not. What is done with a shell is in `ssh.py`, `helper.py`, `follow.py`, `far_program.py`.
+"""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from typing import NamedTuple, TypeVar
+
+from jupyter_slurm.errors import ConnectionLostError, TransportError
+from jupyter_slurm.transport import TimedOutError
+from jupyter_slurm.transport.connection import Connection
+from jupyter_slurm.transport.shell.far_shell import Answer, FarShell, ShellGoneError
+from jupyter_slurm.transport.shell.helper import DEFINITIONS, Helper, Helpers
+from jupyter_slurm.transport.shell.words import exports, quote, raw
+
+_FILES_S = 60.0
+"""For what only looks at files."""
+_OPEN_S = 60.0
+"""The login shell's files may load modules from a slow file system."""
+_KILL_S = 10.0
+_EXTRA_S = 5.0
+"""What is only better with a session of its own waits so long for one."""
+_SESSIONS_FOR_FOLLOW = 3
+"""One for commands and one for transfers come first."""
+_PLENTY = 4
+"""With more sessions than that, none lacks for those of ours that stay open."""
+
+_PROBE = """
+PATH=$_p$PATH
+command -v timeout >/dev/null 2>&1 && _t='timeout 20' || _t=
+command -v sbatch >/dev/null 2>&1 || for _s in sh "$SHELL"; do
+  _a=$($_t "$_s" -lc "printf '%s' '$_k'\\"\\$PATH\\"" </dev/null 2>/dev/null)
+  _b=$PATH
+  PATH=$_p${_a##*"$_k"}
+  command -v sbatch >/dev/null 2>&1 && break
+  PATH=$_b
+done
+printf '%s\\0' "$(id -un 2>/dev/null || printf %s "$LOGNAME")" "$HOME" "$PATH"
+"""
+"""`$_p` is what the profile puts in front of PATH. Where only a login's PATH leads to Slurm, that
+one is taken."""
+
+_T = TypeVar("_T")
+
+
+class Facts(NamedTuple):
+    """What is asked once of the machine over there."""
+
+    user: str
+    home: str
+    path: bytes
+
+
+class Shells:
+    """`path` is put in front of PATH; `env` is added to what every program gets."""
+
+    def __init__(
+        self, connection: Connection, path: Sequence[str], env: Mapping[str, str] | None
+    ) -> None:
+        self._connection = connection
+        self._path = raw("".join(f"{folder}:" for folder in path))
+        self._env = exports(env)
+        self._facts: Facts | None = None
+        self._helpers = Helpers(self._helper_shell, self._most_helpers)
+
+    def facts(self) -> Facts:
+        if self._facts is None:
+            with self._helpers.lent():
+                pass
+        assert self._facts is not None  # every helper that was opened has told them
+        return self._facts
+
+    def once(self, work: Callable[[Helper], _T]) -> _T:
+        """`work` with a helper; again only where nothing of it had been begun."""
+        try:
+            return self._lent(work)
+        except ShellGoneError as exc:
+            if exc.begun:
+                raise self.lost() from exc
+        return self._again(work)
+
+    def twice(self, *scripts: bytes, timeout_s: float = _FILES_S) -> list[Answer]:
+        """The answers to scripts that may be run again where they were interrupted."""
+
+        def work(helper: Helper) -> list[Answer]:
+            return helper.ask(*scripts, timeout_s=timeout_s)
+
+        try:
+            try:
+                return self._lent(work)
+            except ShellGoneError:
+                return self._again(work)
+        except TimedOutError as exc:
+            raise TransportError(
+                f"{self._connection.hops[-1].label} did not look at its files within "
+                f"{timeout_s:g} s.",
+                hint="A file system there may hang.",
+            ) from exc
+
+    def _again(self, work: Callable[[Helper], _T]) -> _T:
+        try:
+            return self._lent(work)
+        except ShellGoneError as exc:
+            raise self.lost() from exc
+
+    def _lent(self, work: Callable[[Helper], _T]) -> _T:
+        with self._helpers.lent() as helper:
+            return work(helper)
+
+    def lost(self) -> ConnectionLostError:
+        problem = self._connection.problem
+        return ConnectionLostError(
+            f"The connection to {self._connection.name} broke before there was an answer.",
+            detail=problem.message if problem else None,
+        )
+
+    # --- shells ---
+
+    def shell(self) -> FarShell:
+        """To be closed by whoever asked for it. TransportError: there is none to be had."""
+        return self._shell(_OPEN_S)
+
+    @contextmanager
+    def shell_of_its_own(self, stop: threading.Event | None) -> Iterator[FarShell]:
+        """For a single program; where the host allows but one session, the helpers make room.
+
+        What breaks it is a ConnectionLostError, and so is `stop`.
+        """
+        self.facts()  # the first shell is a helper's, who waits as long as a login may take
+        with ExitStack() as stack:
+            try:
+                shell = self._shell(_EXTRA_S)
+            except TransportError:
+                if self._connection.sessions_limit > _PLENTY:
+                    raise
+                # As many as there may be are open, as has perhaps just turned out.
+                if self._connection.sessions_limit == 1:
+                    stack.enter_context(self._helpers.set_aside())
+                self._helpers.shrink()
+                shell = self._shell(_OPEN_S)
+            stack.callback(shell.close)
+            try:
+                yield shell
+            except ShellGoneError as exc:
+                self.kill(shell, signal.SIGKILL)
+                if stop is not None and stop.is_set():
+                    raise ConnectionLostError("The transfer was stopped.") from exc
+                raise self.lost() from exc
+            except BaseException:
+                self.kill(shell, signal.SIGKILL)
+                raise
+
+    def may_follow(self) -> bool:
+        """Whether there are sessions enough for one that only looks at files."""
+        return self._connection.sessions_limit >= _SESSIONS_FOR_FOLLOW
+
+    def shell_to_follow(self) -> FarShell | None:
+        """None: `may_follow` says no, as has perhaps just turned out."""
+        self.facts()
+        if not self.may_follow():
+            return None
+        try:
+            return self._shell(_EXTRA_S)
+        except TransportError:
+            if self._connection.sessions_limit <= _PLENTY:
+                return None
+            raise
+
+    def _helper_shell(self) -> FarShell:
+        return self._shell(_EXTRA_S if self._helpers.any_open() else _OPEN_S)
+
+    def kill(self, shell: FarShell, number: int) -> None:
+        """A signal to what hangs on after its channel, where another can still be had."""
+        if not shell.group:
+            return
+        argv = ["kill", f"-{number:d}", "--", f"-{shell.group}"]
+        with suppress(TransportError, TimedOutError, ShellGoneError):
+            self._lent(lambda helper: helper.run(argv, None, b"", _KILL_S))
+
+    def _most_helpers(self) -> int:
+        return 1 if self._connection.sessions_limit <= _SESSIONS_FOR_FOLLOW else 2
+
+    def _shell(self, session_s: float) -> FarShell:
+        """One with the environment that programs get, after a reconnect where that is needed."""
+        try:
+            return self._started(session_s)
+        except ConnectionLostError:
+            pass  # of a connection that nobody had yet found dead
+        try:
+            return self._started(session_s)
+        except ConnectionLostError as exc:
+            # Nothing was begun.
+            raise TransportError(exc.message, hint=exc.hint, detail=exc.detail) from exc
+
+    def _started(self, session_s: float) -> FarShell:
+        facts = self._facts
+        if facts is None:
+            setting = b"_p=%b\n%b" % (quote(self._path), _PROBE.encode())
+        else:
+            setting = b"PATH=%b\n" % quote(facts.path)
+        setting += b"export PATH\n" + self._env + DEFINITIONS.encode() + b"\n_m 0"
+        shell = FarShell(self._connection, setting, session_s=session_s, timeout_s=_OPEN_S)
+        if facts is None:
+            user, home, path, _ = shell.told.split(b"\0")
+            self._facts = Facts(_text(user), _text(home), path)
+        return shell
+
+    def close(self) -> None:
+        self._helpers.close()
+
+
+def _text(data: bytes) -> str:
+    return data.decode(errors="surrogateescape")

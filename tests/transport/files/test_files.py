@@ -1,0 +1,897 @@
+"""Folders and files made alike, over the Transport of this machine: hostile names, hostile far
+sides, files that change, transfers that break off."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import stat
+import subprocess
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import BinaryIO
+
+import pytest
+
+from jupyter_slurm.errors import (
+    ConnectionLostError,
+    FileAccessError,
+    NotFoundError,
+    RequestError,
+)
+from jupyter_slurm.transport import Completed
+from jupyter_slurm.transport.files import Outcome, loads, mirror, pull, push, ustar
+from jupyter_slurm.transport.local import LocalTransport
+
+MIB = 1 << 20
+HOSTILE = [
+    b"plain.py",
+    b"two words",
+    b'it\'s "quoted" $HOME `id` \\',
+    b"new\nline",
+    b"-rf",
+    b"--help",
+    b"~",
+    b"*",
+    b"place.sh",
+    b"files",
+    "ünï→日本".encode(),
+    b"\xff\xfe",
+    b".hidden",
+    b" ",
+    b"trailing\n",
+    b"x" * 255,
+    b"/".join([b"deep" * 20] * 8) + b"/" + b"y" * 200,
+]
+
+
+class Watched(LocalTransport):
+    """Counts its verbs. `before_send` may look at, or break, each stream that is sent."""
+
+    def __init__(self, env: Mapping[str, str] | None = None) -> None:
+        super().__init__(env=env)
+        self.verbs: list[str] = []
+        self.before_send: Callable[[Iterator[bytes]], Iterator[bytes]] | None = None
+        self.on_receive: Callable[[Sequence[str]], None] | None = None
+
+    def run(
+        self,
+        argv: Sequence[str],
+        *,
+        env: Mapping[str, str] | None = None,
+        stdin: bytes = b"",
+        timeout_s: float = 60.0,
+    ) -> Completed:
+        self.verbs.append("run")
+        return super().run(argv, env=env, stdin=stdin, timeout_s=timeout_s)
+
+    def send(
+        self,
+        argv: Sequence[str],
+        source: Iterable[bytes | memoryview] | BinaryIO,
+        *,
+        stop: threading.Event | None = None,
+    ) -> Completed:
+        self.verbs.append("send")
+        if self.before_send is not None:
+            source = self.before_send(iter(source))  # type: ignore[arg-type]
+        return super().send(argv, source, stop=stop)
+
+    def receive(
+        self, argv: Sequence[str], sink: BinaryIO, *, stop: threading.Event | None = None
+    ) -> Completed:
+        self.verbs.append("receive")
+        if self.on_receive is not None:
+            self.on_receive(argv)
+        return super().receive(argv, sink, stop=stop)
+
+
+@pytest.fixture
+def far() -> Watched:
+    return Watched()
+
+
+@pytest.fixture
+def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files of two megabytes are large ones, and go in parts of one."""
+    for module in ("loads", "upload", "download"):
+        for name, value in (("BIG_BYTES", 2 * MIB), ("PART_BYTES", MIB), ("BATCH_BYTES", MIB)):
+            monkeypatch.setattr(
+                f"jupyter_slurm.transport.{module}.{name}", value, raising=module == "loads"
+            )
+
+
+def write(path: Path | bytes, content: bytes = b"content", mode: int = 0o644) -> None:
+    path = Path(os.fsdecode(path))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content)
+    path.chmod(mode)
+    # Long ago: what is younger than two seconds travels with all digits of its time.
+    os.utime(path, ns=(1_700_000_000_123_456_789, 1_700_000_000_123_456_789))
+
+
+def tree(folder: Path) -> dict[bytes, object]:
+    """Everything in it: content and mode of files, targets of links."""
+    found: dict[bytes, object] = {}
+    for path in folder.rglob("*"):
+        key = os.fsencode(path.relative_to(folder))
+        if path.is_symlink():
+            found[key] = os.fspath(path.readlink())
+        elif path.is_dir():
+            found[key] = "folder"
+        else:
+            found[key] = (path.read_bytes(), stat.S_IMODE(path.stat().st_mode))
+    return found
+
+
+Mover = Callable[[Watched, Path, Path], Outcome]
+
+
+def _push(far: Watched, source: Path, target: Path) -> Outcome:
+    return push(far, source, str(target))
+
+
+def _pull(far: Watched, source: Path, target: Path) -> Outcome:
+    return pull(far, str(source), target)
+
+
+both_ways = pytest.mark.parametrize("move", [_push, _pull], ids=["push", "pull"])
+
+
+# --- names, modes, times ----------------------------------------------------------------------
+
+
+@both_ways
+def test_every_name_arrives(far: Watched, tmp_path: Path, move: Mover) -> None:
+    source = tmp_path / "it's a source"
+    for name in HOSTILE:
+        write(os.fsencode(source) + b"/" + name, name)
+    move(far, source, tmp_path / "-target $x")
+    assert tree(tmp_path / "-target $x") == tree(source)
+
+
+@both_ways
+def test_every_name_of_a_folder_arrives(far: Watched, tmp_path: Path, move: Mover) -> None:
+    source = tmp_path / "source"
+    for name in HOSTILE:
+        write(os.fsencode(source) + b"/" + name + b"/" + name[-200:], name)
+    move(far, source, tmp_path / "target")
+    # Again, into folders that are there.
+    for name in HOSTILE:
+        write(os.fsencode(source) + b"/" + name + b"/" + name[-200:], name + b", newer")
+    move(far, source, tmp_path / "target")
+    assert tree(tmp_path / "target") == tree(source)
+
+
+@both_ways
+def test_modes_times_empty_files_empty_folders_and_links_arrive(
+    far: Watched, tmp_path: Path, move: Mover
+) -> None:
+    source, target = tmp_path / "source", tmp_path / "target"
+    write(source / "run.sh", b"#!/bin/sh\n", 0o755)
+    write(source / "private", b"", 0o600)
+    (source / "empty" / "still").mkdir(parents=True)
+    (source / "link").symlink_to("run.sh")
+    (source / "empty" / "up").symlink_to("../private")
+    (source / "empty" / "dangling").symlink_to("nothing")
+    move(far, source, target)
+    assert tree(target) == tree(source)
+    info = (target / "run.sh").stat()
+    assert info.st_mtime_ns // 10**9 == 1_700_000_000
+    assert not list(target.glob(".jupyter-slurm*"))
+
+
+@both_ways
+def test_nothing_changed_is_one_round_trip(far: Watched, tmp_path: Path, move: Mover) -> None:
+    write(tmp_path / "source" / "a" / "b")
+    (tmp_path / "source" / "l").symlink_to("a")
+    move(far, tmp_path / "source", tmp_path / "target")
+    far.verbs.clear()
+    outcome = move(far, tmp_path / "source", tmp_path / "target")
+    assert far.verbs == ["run"]
+    assert (outcome.files, outcome.same) == (0, 2)
+
+
+@both_ways
+@pytest.mark.parametrize("change", ["content", "time", "mode", "link", "kind"])
+def test_whatever_changes_travels_and_nothing_else(
+    far: Watched, tmp_path: Path, move: Mover, change: str
+) -> None:
+    source, target = tmp_path / "source", tmp_path / "target"
+    write(source / "a")
+    write(source / "same")
+    (source / "l").symlink_to("a")
+    move(far, source, target)
+    if change == "content":
+        (source / "a").write_text("other!!")
+    elif change == "time":
+        os.utime(source / "a", ns=(0, 0))
+    elif change == "mode":
+        (source / "a").chmod(0o755)
+    elif change == "link":
+        (source / "l").unlink()
+        (source / "l").symlink_to("same")
+    else:
+        (source / "a").unlink()
+        (source / "a").symlink_to("same")
+    outcome = move(far, source, target)
+    assert tree(target) == tree(source)
+    assert outcome.files == 1
+
+
+@both_ways
+def test_a_file_edited_twice_within_a_second_travels_twice(
+    far: Watched, tmp_path: Path, move: Mover
+) -> None:
+    source = tmp_path / "source"
+    write(source / "a", b"1")
+    now_ns = (source.stat().st_mtime_ns // 10**9) * 10**9
+    os.utime(source / "a", ns=(now_ns + 1, now_ns + 1))
+    move(far, source, tmp_path / "target")
+    write(source / "a", b"2")
+    os.utime(source / "a", ns=(now_ns + 2, now_ns + 2))
+    move(far, source, tmp_path / "target")
+    assert (tmp_path / "target" / "a").read_bytes() == b"2"
+
+
+@both_ways
+def test_what_only_the_target_has_stays(far: Watched, tmp_path: Path, move: Mover) -> None:
+    write(tmp_path / "source" / "d" / "a")
+    write(tmp_path / "target" / "d" / "own")
+    write(tmp_path / "target" / "own", b"mine")
+    move(far, tmp_path / "source", tmp_path / "target")
+    assert (tmp_path / "target" / "own").read_bytes() == b"mine"
+    assert set(tree(tmp_path / "target" / "d")) == {b"a", b"own"}
+
+
+@both_ways
+def test_a_file_on_one_side_and_a_folder_on_the_other_are_left_and_told(
+    far: Watched, tmp_path: Path, move: Mover
+) -> None:
+    write(tmp_path / "source" / "a" / "b")
+    write(tmp_path / "source" / "c")
+    write(tmp_path / "target" / "a", b"file")
+    outcome = move(far, tmp_path / "source", tmp_path / "target")
+    assert set(outcome.failed) == {b"a"}
+    assert (tmp_path / "target" / "a").read_bytes() == b"file"
+    assert (tmp_path / "target" / "c").exists()
+
+
+@both_ways
+def test_a_folder_is_never_written_through_a_link(
+    far: Watched, tmp_path: Path, move: Mover
+) -> None:
+    write(tmp_path / "source" / "d" / "a")
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "target").mkdir()
+    (tmp_path / "target" / "d").symlink_to(tmp_path / "elsewhere")
+    outcome = move(far, tmp_path / "source", tmp_path / "target")
+    assert set(outcome.failed) == {b"d"}
+    assert not list((tmp_path / "elsewhere").iterdir())
+
+
+@both_ways
+def test_links_that_lead_outside_are_left_out_and_told(
+    far: Watched, tmp_path: Path, move: Mover
+) -> None:
+    source = tmp_path / "source"
+    write(source / "d" / "a")
+    for name, to in {"abs": "/etc/passwd", "up": "..", "d/up": "../../x", "d/in": "../d/a",
+                     "tricky": "d/../.."}.items():  # fmt: skip
+        (source / name).symlink_to(to)
+    outcome = move(far, source, tmp_path / "target")
+    left_out = set(outcome.left_out)
+    assert left_out == {b"abs", b"up", b"d/up", b"tricky"}
+    assert set(tree(tmp_path / "target")) == {b"d", b"d/a", b"d/in"}
+
+
+@both_ways
+def test_pipes_are_left_out_and_told(far: Watched, tmp_path: Path, move: Mover) -> None:
+    write(tmp_path / "source" / "a")
+    os.mkfifo(tmp_path / "source" / "pipe")
+    outcome = move(far, tmp_path / "source", tmp_path / "target")
+    assert set(outcome.left_out) == {b"pipe"}
+    assert set(tree(tmp_path / "target")) == {b"a"}
+
+
+# --- single files, paths ----------------------------------------------------------------------
+
+
+@both_ways
+@pytest.mark.parametrize(
+    ("target", "there", "arrives"),
+    [
+        ("new name", [], "new name"),
+        ("some/new/name", [], "some/new/name"),
+        ("folder", ["folder/"], "folder/a b"),
+        ("old", ["old"], "old"),
+    ],
+)
+def test_a_single_file_arrives_under_the_name_or_in_the_folder(
+    far: Watched, tmp_path: Path, move: Mover, target: str, there: list[str], arrives: str
+) -> None:
+    write(tmp_path / "a b", b"1", 0o755)
+    for name in there:
+        write(tmp_path / "t" / name / "x" if name.endswith("/") else tmp_path / "t" / name)
+    outcome = move(far, tmp_path / "a b", tmp_path / "t" / target)
+    assert (tmp_path / "t" / arrives).read_bytes() == b"1"
+    assert (tmp_path / "t" / arrives).stat().st_mode & 0o777 == 0o755
+    assert outcome.files == 1
+    again = move(far, tmp_path / "a b", tmp_path / "t" / target)
+    assert (again.files, again.same) == (0, 1)
+
+
+@both_ways
+def test_a_link_that_is_named_itself_is_the_file_behind_it(
+    far: Watched, tmp_path: Path, move: Mover
+) -> None:
+    write(tmp_path / "real", b"1")
+    (tmp_path / "link").symlink_to("real")
+    move(far, tmp_path / "link", tmp_path / "target")
+    assert not (tmp_path / "target").is_symlink()
+    assert (tmp_path / "target").read_bytes() == b"1"
+
+
+def test_relative_paths_and_tildes_are_meant_from_the_home_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    far = Watched()
+    write(tmp_path / "a")
+    push(far, tmp_path / "a", "~/x/one")
+    push(far, tmp_path / "a", "two")
+    push(far, tmp_path / "a", "~/new/")
+    assert set(tree(tmp_path / "home")) == {b"x", b"x/one", b"two", b"new", b"new/a"}
+    with pytest.raises(RequestError, match="~bob"):
+        push(far, tmp_path / "a", "~bob/x")
+
+
+def test_what_is_not_there_is_told(far: Watched, tmp_path: Path) -> None:
+    with pytest.raises(NotFoundError, match="nothing"):
+        push(far, tmp_path / "nothing", str(tmp_path / "t"))
+    with pytest.raises(NotFoundError, match="nothing"):
+        pull(far, str(tmp_path / "nothing"), tmp_path / "t")
+    assert not (tmp_path / "t").exists()
+
+
+# --- large files, many files ------------------------------------------------------------------
+
+
+@both_ways
+@pytest.mark.usefixtures("small_parts")
+def test_large_files_arrive_in_parts(far: Watched, tmp_path: Path, move: Mover) -> None:
+    source, target = tmp_path / "source", tmp_path / "target"
+    for index, size in enumerate((2 * MIB, 3 * MIB + 1, 5 * MIB - 1)):
+        write(source / "d" / f"it's {index}\n", random.Random(index).randbytes(size), 0o700)
+    write(source / "small")
+    move(far, source, target)
+    assert tree(target) == tree(source)
+    assert not list(target.glob(".jupyter-slurm*"))
+    moved = "send" if move is _push else "receive"
+    assert far.verbs.count(moved) >= 2 + 4 + 5
+
+
+@both_ways
+@pytest.mark.usefixtures("small_parts")
+def test_many_files_go_in_several_archives(far: Watched, tmp_path: Path, move: Mover) -> None:
+    source = tmp_path / "source"
+    for index in range(40):
+        write(source / f"d{index % 7}" / f"s{index % 3}" / f"{index}", bytes([index]) * 100_000)
+    move(far, source, tmp_path / "target")
+    assert tree(tmp_path / "target") == tree(source)
+
+
+@pytest.mark.usefixtures("small_parts")
+def test_a_push_that_broke_off_goes_on_from_there(far: Watched, tmp_path: Path) -> None:
+    write(tmp_path / "source" / "big", random.Random(1).randbytes(6 * MIB))
+    sent: list[int] = []
+
+    def break_off(source: Iterator[bytes]) -> Iterator[bytes]:
+        sent.append(1)
+        if len(sent) > 3:
+            raise ConnectionLostError("cut")
+        yield from source
+
+    far.before_send = break_off
+    with pytest.raises(ConnectionLostError):
+        push(far, tmp_path / "source", str(tmp_path / "target"))
+    assert not (tmp_path / "target" / "big").exists()
+    far.before_send = None
+    far.verbs.clear()
+    push(far, tmp_path / "source", str(tmp_path / "target"))
+    assert tree(tmp_path / "target") == tree(tmp_path / "source")
+    assert far.verbs.count("send") == 3 + 1  # the missing parts, and the order to put it in place
+
+
+@pytest.mark.usefixtures("small_parts")
+def test_parts_of_a_file_that_has_changed_since_are_not_used(far: Watched, tmp_path: Path) -> None:
+    write(tmp_path / "source" / "big", b"1" * 4 * MIB)
+
+    def break_off(source: Iterator[bytes]) -> Iterator[bytes]:
+        if far.verbs.count("send") > 2:
+            raise ConnectionLostError("cut")
+        yield from source
+
+    far.before_send = break_off
+    with pytest.raises(ConnectionLostError):
+        push(far, tmp_path / "source", str(tmp_path / "target"))
+    write(tmp_path / "source" / "big", b"2" * 4 * MIB)
+    os.utime(tmp_path / "source" / "big", ns=(0, 0))
+    far.before_send = None
+    push(far, tmp_path / "source", str(tmp_path / "target"))
+    assert (tmp_path / "target" / "big").read_bytes() == b"2" * 4 * MIB
+    assert not list((tmp_path / "target").glob(".jupyter-slurm*"))
+
+
+@pytest.mark.usefixtures("small_parts")
+def test_a_pull_that_broke_off_goes_on_from_there(far: Watched, tmp_path: Path) -> None:
+    write(tmp_path / "source" / "big", random.Random(1).randbytes(6 * MIB))
+
+    def break_off(argv: Sequence[str]) -> None:
+        if far.verbs.count("receive") > 3:
+            raise ConnectionLostError("cut")
+
+    far.on_receive = break_off
+    with pytest.raises(ConnectionLostError):
+        pull(far, str(tmp_path / "source"), tmp_path / "target")
+    assert not (tmp_path / "target" / "big").exists()
+    far.on_receive = None
+    far.verbs.clear()
+    pull(far, str(tmp_path / "source"), tmp_path / "target")
+    assert tree(tmp_path / "target") == tree(tmp_path / "source")
+    assert far.verbs.count("receive") == 3
+
+
+def test_an_archive_that_breaks_off_changes_nothing(far: Watched, tmp_path: Path) -> None:
+    write(tmp_path / "source" / "a", b"new" * MIB)
+    write(tmp_path / "target" / "a", b"old")
+
+    def cut(source: Iterator[bytes]) -> Iterator[bytes]:
+        yield next(source)
+
+    far.before_send = cut
+    with pytest.raises(FileAccessError):
+        push(far, tmp_path / "source", str(tmp_path / "target"))
+    assert tree(tmp_path / "target") == {b"a": (b"old", 0o644)}
+
+
+def test_a_stopped_push_ends(far: Watched, tmp_path: Path) -> None:
+    write(tmp_path / "source" / "a", bytes(8 * MIB))
+    stop = threading.Event()
+
+    def stopped(source: Iterator[bytes]) -> Iterator[bytes]:
+        yield next(source)
+        stop.set()
+        yield from source
+
+    far.before_send = stopped
+    with pytest.raises(ConnectionLostError):
+        push(far, tmp_path / "source", str(tmp_path / "target"), stop=stop)
+    assert not (tmp_path / "target" / "a").exists()
+
+
+class Seen:
+    """A Progress that keeps what it was told."""
+
+    def __init__(self) -> None:
+        self.plan: tuple[int, int, int] = (0, 0, 0)
+        self.files = self.size_bytes = 0
+        self.lock = threading.Lock()
+
+    def planned(self, files: int, size_bytes: int, same: int) -> None:
+        self.plan = (files, size_bytes, same)
+
+    def moved(self, files: int, size_bytes: int) -> None:
+        with self.lock:
+            self.files += files
+            self.size_bytes += size_bytes
+
+
+@pytest.mark.usefixtures("small_parts")
+def test_progress_ends_where_it_was_planned_to(far: Watched, tmp_path: Path) -> None:
+    source = tmp_path / "source"
+    write(source / "big", bytes(3 * MIB + 5))
+    write(source / "same")
+    push(far, source / "same", str(tmp_path / "target") + "/")
+    for index in range(20):
+        write(source / f"{index}", bytes(100_000))
+    seen = Seen()
+    push(far, source, str(tmp_path / "target"), progress=seen)
+    planned = (21, 3 * MIB + 5 + 2_000_000, 1)
+    assert seen.plan == planned
+    assert (seen.files, seen.size_bytes) == planned[:2]
+    back = Seen()
+    pull(far, str(tmp_path / "target"), tmp_path / "back", progress=back)
+    assert back.plan == (22, planned[1] + 7, 0)
+    assert back.files == 22
+    assert back.size_bytes >= planned[1]  # tar's own bytes are told too
+
+
+# --- files that change, vanish, cannot be read ------------------------------------------------
+
+
+@pytest.mark.parametrize("size", [10, 3 * MIB])
+def test_a_file_that_changes_while_it_is_read_is_read_again(
+    far: Watched, tmp_path: Path, size: int
+) -> None:
+    write(tmp_path / "source" / "a", b"1" * size)
+    write(tmp_path / "source" / "b", b"1")
+    changes: list[int] = []
+
+    def change(source: Iterator[bytes]) -> Iterator[bytes]:
+        if not changes:
+            changes.append(1)
+            if size < MIB:
+                (tmp_path / "source" / "a").write_bytes(b"2" * size)
+            for chunk in source:
+                yield chunk
+                (tmp_path / "source" / "a").write_bytes(b"2" * size)
+        else:
+            yield from source
+
+    far.before_send = change
+    outcome = push(far, tmp_path / "source", str(tmp_path / "target"))
+    assert not outcome.failed
+    assert (tmp_path / "target" / "a").read_bytes() == b"2" * size
+
+
+@pytest.mark.parametrize("size", [10, 3 * MIB])
+def test_a_file_that_never_stays_as_it_is_does_not_arrive_and_is_told(
+    far: Watched, tmp_path: Path, size: int
+) -> None:
+    write(tmp_path / "source" / "d" / "a", b"1" * size)
+    write(tmp_path / "source" / "d" / "b", b"1")
+
+    def change(source: Iterator[bytes]) -> Iterator[bytes]:
+        for chunk in source:
+            yield chunk
+            with (tmp_path / "source" / "d" / "a").open("ab") as file:
+                file.write(b"more")
+
+    def change_before(source: Iterator[bytes]) -> Iterator[bytes]:
+        with (tmp_path / "source" / "d" / "a").open("ab") as file:
+            file.write(b"more")
+        yield from source
+
+    far.before_send = change_before if size < MIB else change
+    outcome = push(far, tmp_path / "source", str(tmp_path / "target"))
+    assert outcome.failed == {b"d/a": loads.CHANGED}
+    assert tree(tmp_path / "target") == {b"d": "folder", b"d/b": (b"1", 0o644)}
+
+
+@pytest.mark.usefixtures("small_parts")
+def test_a_large_file_that_never_stays_as_it_is_does_not_arrive(
+    far: Watched, tmp_path: Path
+) -> None:
+    write(tmp_path / "source" / "a", b"1" * 4 * MIB)
+
+    def change(source: Iterator[bytes]) -> Iterator[bytes]:
+        for chunk in source:
+            yield chunk
+            with (tmp_path / "source" / "a").open("ab") as file:
+                file.write(b"more")
+
+    far.before_send = change
+    outcome = push(far, tmp_path / "source", str(tmp_path / "target"))
+    assert outcome.failed == {b"a": loads.CHANGED}
+    assert not (tmp_path / "target" / "a").exists()
+
+
+def test_a_file_that_vanishes_before_it_is_read_is_no_failure(far: Watched, tmp_path: Path) -> None:
+    write(tmp_path / "source" / "a")
+    write(tmp_path / "source" / "b")
+
+    def vanish(source: Iterator[bytes]) -> Iterator[bytes]:
+        (tmp_path / "source" / "a").unlink(missing_ok=True)
+        yield from source
+
+    far.before_send = vanish
+    outcome = push(far, tmp_path / "source", str(tmp_path / "target"))
+    assert not outcome.failed
+    assert set(tree(tmp_path / "target")) == {b"b"}
+
+
+@pytest.mark.parametrize("large", [False, True])
+def test_a_file_that_grows_while_it_is_pulled_is_pulled_again_or_told(
+    far: Watched, tmp_path: Path, large: bool, request: pytest.FixtureRequest
+) -> None:
+    if large:
+        request.getfixturevalue("small_parts")
+    write(tmp_path / "source" / "log", b"1" * 3 * MIB)
+    write(tmp_path / "source" / "b")
+    grows = [1]
+
+    def grow(argv: Sequence[str]) -> None:
+        with suppress(IndexError):
+            grows.pop()
+            with (tmp_path / "source" / "log").open("ab") as file:
+                file.write(b"2")
+
+    far.on_receive = grow
+    outcome = pull(far, str(tmp_path / "source"), tmp_path / "target")
+    assert not outcome.failed
+    assert tree(tmp_path / "target") == tree(tmp_path / "source")
+
+
+def test_a_file_that_cannot_be_read_is_told_and_the_others_arrive(
+    far: Watched, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(tmp_path / "source" / "a")
+    write(tmp_path / "source" / "d" / "secret")
+    real_open = os.open
+
+    def refuse(path: object, *rest: object, **more: object) -> int:
+        if os.fsencode(path).endswith(b"secret"):  # type: ignore[arg-type]
+            raise PermissionError(13, "Permission denied")
+        return real_open(path, *rest, **more)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(os, "open", refuse)
+    outcome = push(far, tmp_path / "source", str(tmp_path / "target"))
+    assert outcome.failed == {b"d/secret": "It cannot be read: Permission denied."}
+    assert set(tree(tmp_path / "target")) == {b"a", b"d"}
+
+
+def test_what_cannot_be_put_in_place_there_is_told_and_the_rest_arrives(
+    far: Watched, tmp_path: Path
+) -> None:
+    write(tmp_path / "source" / "a")
+    write(tmp_path / "source" / "b", b"newer")
+    write(tmp_path / "target" / "b", b"old")
+
+    def spoil(source: Iterator[bytes]) -> Iterator[bytes]:
+        (tmp_path / "target" / "b").unlink()
+        (tmp_path / "target" / "b").mkdir()
+        write(tmp_path / "target" / "b" / "inside")
+        yield from source
+
+    far.before_send = spoil
+    outcome = push(far, tmp_path / "source", str(tmp_path / "target"))
+    assert set(outcome.failed) == {b"b"}
+    assert "folder on the other" in outcome.failed[b"b"]
+    assert (tmp_path / "target" / "a").exists()
+
+
+def test_a_target_that_cannot_be_made_is_an_error_with_the_far_sides_words(
+    far: Watched, tmp_path: Path
+) -> None:
+    write(tmp_path / "source" / "a")
+    write(tmp_path / "file")
+    with pytest.raises((FileAccessError, RequestError)) as caught:
+        push(far, tmp_path / "source", str(tmp_path / "file" / "below"))
+    assert "Not a directory" in (caught.value.detail or "") + str(caught.value)
+
+
+# --- a hostile far side -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["../out", "/tmp/out", "a/../../out", "..", "a//b", ".jupyter-slurm/x", "./out", ""],
+)
+def test_names_that_lead_outside_are_refused(tmp_path: Path, name: str) -> None:
+    """The listing is one that a hostile find could print."""
+    listing = b"folder\nprintf\nf\x00644\x001\x001.0\0./" + name.encode() + b"\0\0"
+    listing += b"f\x00644\x001\x001.0\0./good\0\0"
+    far = Faked(tmp_path, listing, {b"./" + name.encode(): b"x", b"./good": b"y"})
+    outcome = pull(far, "/somewhere", tmp_path / "target" / "deep")
+    assert set(tree(tmp_path / "target")) == {b"deep", b"deep/good"}
+    assert len(outcome.failed) == (1 if name else 0)
+    assert not (tmp_path / "target" / "out").exists()
+
+
+def test_members_that_nobody_asked_for_are_not_taken(tmp_path: Path) -> None:
+    listing = b"folder\nprintf\nf\x00644\x001\x001.0\0./good\0\0"
+    members = {b"./good": b"y", b"./other": b"x", b"../out": b"x", b"/abs": b"x"}
+    pull(Faked(tmp_path, listing, members), "/somewhere", tmp_path / "target")
+    assert set(tree(tmp_path / "target")) == {b"good"}
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_link_planted_by_one_pull_is_not_followed_by_the_next(
+    far: Watched, tmp_path: Path
+) -> None:
+    """The first makes a link that stays inside; then the far side has a folder of that name."""
+    source, target = tmp_path / "source", tmp_path / "target"
+    write(source / "real" / "a")
+    (source / "d").symlink_to("real")
+    pull(far, str(source), target)
+    (source / "d").unlink()
+    write(source / "d" / "planted")
+    outcome = pull(far, str(source), target)
+    assert set(outcome.failed) == {b"d"}
+    assert set(tree(target / "real")) == {b"a"}
+
+
+def test_the_users_own_links_are_not_written_through(far: Watched, tmp_path: Path) -> None:
+    write(tmp_path / "source" / "home" / ".bashrc", b"evil")
+    (tmp_path / "home").mkdir()
+    (tmp_path / "target").mkdir()
+    (tmp_path / "target" / "home").symlink_to(tmp_path / "home")
+    pull(far, str(tmp_path / "source"), tmp_path / "target", include=["**"])
+    assert not list((tmp_path / "home").iterdir())
+
+
+def test_set_uid_does_not_arrive(far: Watched, tmp_path: Path) -> None:
+    write(tmp_path / "source" / "a", b"", 0o4755)
+    pull(far, str(tmp_path / "source"), tmp_path / "target")
+    assert stat.S_IMODE((tmp_path / "target" / "a").stat().st_mode) == 0o755
+
+
+class Faked(Watched):
+    """A far side that answers what it likes."""
+
+    def __init__(self, folder: Path, listing: bytes, members: Mapping[bytes, bytes]) -> None:
+        super().__init__()
+        self.listing_said = listing
+        self.archive = folder / "archive"
+        self.archive.write_bytes(
+            b"".join(
+                ustar.header(name, size_bytes=len(text), mtime_ns=10**9) + ustar.padded(text)
+                for name, text in members.items()
+                if name
+            )
+            + ustar.END
+        )
+
+    def run(self, argv: Sequence[str], **more: object) -> Completed:
+        return Completed(0, self.listing_said, b"")
+
+    def receive(
+        self, argv: Sequence[str], sink: BinaryIO, *, stop: threading.Event | None = None
+    ) -> Completed:
+        return super().receive(["cat", str(self.archive)], sink, stop=stop)
+
+
+# --- what is chosen ---------------------------------------------------------------------------
+
+
+def test_a_push_leaves_out_what_gitignore_and_the_caller_say(far: Watched, tmp_path: Path) -> None:
+    for name in ("a.py", "a.pyc", "data/x", "out/y", ".git/config"):
+        write(tmp_path / "source" / name)
+    (tmp_path / "source" / ".gitignore").write_text("*.pyc\n")
+    push(far, tmp_path / "source", str(tmp_path / "target"), exclude=["data/"])
+    assert set(tree(tmp_path / "target")) == {b".gitignore", b"a.py", b"out", b"out/y"}
+
+
+def test_a_pull_brings_what_was_asked_for_and_has_changed_since(
+    far: Watched, tmp_path: Path
+) -> None:
+    source = tmp_path / "source"
+    for name in ("old.png", "results/old"):
+        write(source / name)
+    write(tmp_path / "stamp")
+    (tmp_path / "stamp").touch()
+    before_ns = (source / "old.png").stat().st_ctime_ns
+    while (tmp_path / "stamp").stat().st_mtime_ns <= before_ns:
+        (tmp_path / "stamp").touch()
+    written = 0
+    while written <= (tmp_path / "stamp").stat().st_mtime_ns:
+        for name in ("new.png", "results/sub/new", "other"):
+            write(source / name)
+        written = (source / "new.png").stat().st_ctime_ns
+    (source / ".gitignore").write_text("results/\n")
+    pull(
+        far, str(source), tmp_path / "target", include=["*.png", "results/**"],
+        since=str(tmp_path / "stamp"),
+    )  # fmt: skip
+    assert set(tree(tmp_path / "target")) == {
+        b"new.png", b"results", b"results/sub", b"results/sub/new",
+    }  # fmt: skip
+    pull(far, str(source), tmp_path / "rest", exclude=["*.png", "results/"])
+    assert set(tree(tmp_path / "rest")) == {b"other", b".gitignore"}
+
+
+def test_few_names_are_asked_for_so_that_others_need_not_be_listed(
+    far: Watched, tmp_path: Path
+) -> None:
+    write(tmp_path / "source" / "a")
+    listed: list[bytes] = []
+    real = far.run
+
+    def run(argv: Sequence[str], **more: object) -> Completed:
+        done = real(argv, **more)  # type: ignore[arg-type]
+        listed.append(done.stdout)
+        return done
+
+    far.run = run  # type: ignore[method-assign]
+    write(tmp_path / "target" / "results" / "x")
+    push(far, tmp_path / "source", str(tmp_path / "target"))
+    assert b"results" not in listed[0]
+
+
+# --- a mirror ---------------------------------------------------------------------------------
+
+
+def mirrored(far: Watched, source: Path, target: Path, *then: str) -> Outcome:
+    return mirror(far, source, str(target), lock=f"{target}.lock", then=then or ("true",))
+
+
+def test_a_mirror_holds_what_the_folder_holds_and_nothing_else(
+    far: Watched, tmp_path: Path
+) -> None:
+    source, target = tmp_path / "source", tmp_path / "target"
+    write(source / "a")
+    write(source / "d" / "e" / "f")
+    write(source / "was folder")
+    write(source / "was file" / "x")
+    for name in ("gone", "-gone", "d/gone\n", "old/d/x", "was folder/y", "was file"):
+        write(target / name)
+    (target / "link").symlink_to("gone")
+    mirrored(far, source, target)
+    assert tree(target) == tree(source)
+    shutil.rmtree(source / "d")
+    mirrored(far, source, target)
+    assert tree(target) == tree(source)
+
+
+def test_then_runs_in_the_same_round_trip(far: Watched, tmp_path: Path) -> None:
+    write(tmp_path / "source" / "a")
+    copy = tmp_path / "copy"
+    mirrored(far, tmp_path / "source", tmp_path / "t", "cp", "-a", str(tmp_path / "t"), str(copy))
+    assert far.verbs == ["run", "send"]
+    assert set(tree(copy)) == {b"a"}
+    far.verbs.clear()
+    mirrored(far, tmp_path / "source", tmp_path / "t", "touch", str(tmp_path / "again"))
+    assert far.verbs == ["run", "run"]
+    assert (tmp_path / "again").exists()
+
+
+def test_then_does_not_run_when_something_failed(
+    far: Watched, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(tmp_path / "source" / "a")
+    write(tmp_path / "source" / "secret")
+    real_open = os.open
+
+    def refuse(path: object, *rest: object, **more: object) -> int:
+        if os.fsencode(path).endswith(b"secret"):  # type: ignore[arg-type]
+            raise PermissionError(13, "Permission denied")
+        return real_open(path, *rest, **more)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(os, "open", refuse)
+    outcome = mirrored(far, tmp_path / "source", tmp_path / "t", "touch", str(tmp_path / "ran"))
+    assert set(outcome.failed) == {b"secret"}
+    assert not (tmp_path / "ran").exists()
+
+
+def test_a_then_that_fails_is_an_error_with_its_words(far: Watched, tmp_path: Path) -> None:
+    write(tmp_path / "source" / "a")
+    for _ in range(2):  # in the same round trip, and in one of its own
+        with pytest.raises(FileAccessError) as caught:
+            mirrored(far, tmp_path / "source", tmp_path / "t", "ls", "/no/such/place")
+        assert "/no/such/place" in (caught.value.detail or "")
+
+
+# --- other far sides --------------------------------------------------------------------------
+
+
+@pytest.fixture
+def busybox(tmp_path: Path) -> Watched:
+    """A login machine of which everything is busybox's."""
+    path = shutil.which("busybox")
+    assert path is not None, "busybox is needed"
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    listed = subprocess.run([path, "--list"], capture_output=True, text=True, check=True)
+    for name in listed.stdout.split():
+        (folder / name).symlink_to(path)
+    return Watched(env={"PATH": str(folder)})
+
+
+@both_ways
+@pytest.mark.usefixtures("small_parts")
+def test_busybox_is_enough_over_there(busybox: Watched, tmp_path: Path, move: Mover) -> None:
+    source, target = tmp_path / "source", tmp_path / "target"
+    for name in HOSTILE:
+        write(os.fsencode(source) + b"/d/" + name, name)
+    write(source / "big", random.Random(1).randbytes(3 * MIB))
+    (source / "link").symlink_to("big")
+    (source / "empty").mkdir()
+    outcome = move(busybox, source, target)
+    assert not outcome.failed
+    assert tree(target) == tree(source)
+    again = move(busybox, source, target)
+    assert again.files == 0

@@ -1,0 +1,138 @@
+"""The lines that go to a shell, in the shells that a /bin/sh may be."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+import subprocess
+from pathlib import Path, PurePosixPath
+
+import pytest
+
+from jupyter_slurm.errors import RequestError
+from jupyter_slurm.transport import Span
+from jupyter_slurm.transport.shell.delivery_stream import Delivery
+from jupyter_slurm.transport.shell.far_files import (
+    exists_script,
+    listing_script,
+    read_script,
+)
+from jupyter_slurm.transport.shell.far_shell import LOGIN_COMMAND
+from jupyter_slurm.transport.shell.helper import DEFINITIONS, background
+from jupyter_slurm.transport.shell.words import exports, quote
+
+SHELLS = {
+    "dash": ["dash"],
+    "bash": ["bash", "--posix"],
+    "busybox": ["busybox", "sh"],
+    "zsh": ["zsh", "--emulate", "sh"],
+}
+LOOP = LOGIN_COMMAND.removeprefix("exec /bin/sh -c '").removesuffix("'")
+PRELUDE = b"\n".join(
+    [
+        b"_n=$(printf '\\nx'); _n=${_n%x}; _i=0; _k=KEY:; exec 4>&2 2>/dev/null",
+        b"_m() { printf '%s' \"$_k$_i $1$_n\"; printf '%s' \"$_k$_i$_n\" >&4; }",
+        b"eval " + quote(DEFINITIONS),
+        b"",
+    ]
+)
+
+
+@pytest.fixture(params=sorted(name for name in SHELLS if shutil.which(SHELLS[name][0])))
+def shell(request: pytest.FixtureRequest) -> list[str]:
+    return SHELLS[request.param]
+
+
+def run(shell: list[str], *lines: bytes) -> tuple[bytes, bytes]:
+    """What the shell says to these lines, and to a last one that waits for all of them."""
+    done = subprocess.run(
+        [*shell, "-c", LOOP],
+        input=PRELUDE + b"\n".join([*lines, b"wait", b""]),
+        capture_output=True,
+        check=False,
+        timeout=60,
+        env={"PATH": os.environ["PATH"], "HOME": "/"},
+    )
+    return done.stdout, done.stderr
+
+
+def test_every_byte_of_a_word_and_of_a_value_survives(shell: list[str]) -> None:
+    word = bytes(range(1, 256)) + b"''\n\n\\'"
+    argv = ["sh", "-c", 'printf %s "$1$V"', "sh", os.fsdecode(word)]
+    said, _ = run(shell, background(argv, {"V": os.fsdecode(word)}))
+    assert said == word * 2 + b"KEY:0 0\n"
+
+
+def test_exit_codes_signals_and_programs_that_are_not_there(shell: list[str]) -> None:
+    for argv, status in (
+        (["sh", "-c", "exit 127"], b"127"),
+        (["sh", "-c", "exit 126"], b"126"),
+        (["sh", "-c", "kill -9 $$"], b"137"),
+        (["no-such-program"], b"missing"),
+        (["/no/such"], b"missing"),
+        (["/etc/passwd"], b"denied"),
+    ):
+        said, _ = run(shell, background(argv, None))
+        assert said == b"KEY:0 %b\n" % status
+
+
+def test_a_delivery_is_placed(shell: list[str], tmp_path: Path) -> None:
+    folder = tmp_path / "it's a\njob"
+    files: dict[str, bytes | Path] = {"a": b"1" * 1000, "in/-b": b"#!x", "l" * 120: b"", "é'": b"2"}
+    delivery = Delivery(PurePosixPath(folder), files, ["pwd"], None)
+    feed = b"head -c %d | ( exec 3<&0 </dev/null; %b )" % (delivery.size_bytes, delivery.work)
+    stream = b"".join(delivery.stream())
+    assert len(stream) == delivery.size_bytes
+    done = subprocess.run(
+        [*shell, "-c", LOOP],
+        input=PRELUDE + feed + b"\n" + stream,
+        capture_output=True,
+        check=False,
+        timeout=60,
+    )
+    assert done.stdout == os.fsencode(folder) + b"\nKEY:0 0\n"
+    found = {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
+    assert found == set(files)
+    assert stat.S_IMODE((folder / "in" / "-b").stat().st_mode) == 0o700
+    assert stat.S_IMODE((folder / "a").stat().st_mode) == 0o600
+
+
+def test_a_delivery_that_breaks_off_runs_nothing(shell: list[str], tmp_path: Path) -> None:
+    delivery = Delivery(PurePosixPath(tmp_path / "job"), {"a": b"1", "b": b"2"}, ["touch", "x"], {})
+    feed = b"head -c %d | ( exec 3<&0 </dev/null; %b )" % (delivery.size_bytes, delivery.work)
+    stream = b"".join(delivery.stream())
+    for size in (0, 512, 1024, 1500):
+        done = subprocess.run(
+            [*shell, "-c", LOOP],
+            input=PRELUDE + feed + b"\n" + stream[:size],
+            capture_output=True,
+            check=False,
+            timeout=60,
+        )
+        assert done.stdout.endswith(b"KEY:0 not-placed\n")
+        assert {path.name for path in (tmp_path / "job").iterdir()} <= {"a"}
+
+
+def test_questions_about_files(shell: list[str], tmp_path: Path) -> None:
+    path = PurePosixPath(tmp_path / "it's\n$x")
+    Path(path).write_bytes(b"0123456789")
+    for span, data in (
+        (Span(path), b"0123456789"),
+        (Span(path, 2, 3), b"234"),
+        (Span(path, -2), b"89"),
+        (Span(path, 0, 2), b"01"),
+    ):
+        assert run(shell, read_script(span))[0] == data + b"KEY:0 0\n"
+    said, words = run(shell, read_script(Span(path / "x")))
+    assert not said.endswith(b" 0\n")
+    assert any(known in words.lower() for known in (b"no such file", b"not a directory"))
+    assert run(shell, exists_script(path))[0] == b"KEY:0 0\n"
+    assert run(shell, exists_script(path / "x"))[0] == b"KEY:0 1\n"
+    listed, _ = run(shell, listing_script(PurePosixPath(tmp_path)))
+    assert listed == b"it's\n$x/KEY:0 0\n"
+
+
+def test_a_name_that_no_shell_can_export_is_refused() -> None:
+    with pytest.raises(RequestError, match="A-B"):
+        exports({"A-B": "1"})

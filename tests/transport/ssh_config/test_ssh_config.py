@@ -1,0 +1,236 @@
+"""How a host is reached, whichever way ssh_config(5) is read."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jupyter_slurm.errors import ConfigError
+from jupyter_slurm.transport.ssh_config import route
+from jupyter_slurm.transport.ssh_config.config_words import (
+    Destination,
+    destination,
+    matches,
+    seconds,
+    split_paths,
+)
+from tests.transport.ssh_configs import ME, MakeConfig, without_ssh
+
+
+@pytest.fixture(params=["ssh -G", "own parser"])
+def either_reader(request: pytest.FixtureRequest) -> Iterator[None]:
+    """The test is run with both; nothing may differ."""
+    with without_ssh() if request.param == "own parser" else contextlib.nullcontext():
+        yield
+
+
+@pytest.mark.usefixtures("either_reader")
+class TestRoute:
+    def test_host_that_nothing_is_said_of_has_the_defaults(self, config: MakeConfig) -> None:
+        (hop,) = route("node.example.org", config=config(""))
+        assert (hop.host, hop.port, hop.user) == ("node.example.org", 22, ME.name)
+        assert hop.label == f"{ME.name}@node.example.org"
+        assert hop.known_hosts[0] == ME.home / ".ssh" / "known_hosts"
+        assert hop.known_hosts[-1] == Path("/etc/ssh/ssh_known_hosts2")
+        assert ME.home / ".ssh" / "id_ed25519" in hop.identity_files
+        assert (hop.strict, hop.proxy_command, hop.control_path) == ("ask", None, None)
+        assert (hop.alive_interval_s, hop.alive_count) == (15.0, 3)
+        assert hop.remarks == ()
+
+    def test_jump_hosts_come_first_and_each_is_read_by_itself(self, config: MakeConfig) -> None:
+        text = """
+            Host deep
+              HostName deep.internal
+              ProxyJump gate,carol@middle:2200
+            Host gate
+              HostName gate.example.org
+              User alice
+              ProxyCommand corkscrew proxy 80 %h %p
+            Host middle
+              ProxyCommand never used
+              IdentityFile /k/middle
+        """
+        hops = route("deep", config=config(text))
+        assert [hop.label for hop in hops] == [
+            "alice@gate.example.org",
+            "carol@middle:2200",
+            f"{ME.name}@deep.internal",
+        ]
+        assert hops[0].proxy_command == "corkscrew proxy 80 gate.example.org 22"
+        assert hops[1].proxy_command is None
+        assert hops[1].identity_files == (Path("/k/middle"),)
+
+    def test_profile_wins_over_the_configuration(self, config: MakeConfig) -> None:
+        path = config("Host *\n User one\n Port 9\nHost login\n ProxyJump elsewhere")
+        hops = route("login", user="alice", port=7, jump=["bob@gate:8", "second"], config=path)
+        assert [hop.label for hop in hops] == ["bob@gate:8", "one@second:9", "alice@login:7"]
+
+    def test_way_that_leads_in_a_circle_is_named(self, config: MakeConfig) -> None:
+        path = config("Host a\n ProxyJump b\nHost b\n ProxyJump a")
+        with pytest.raises(ConfigError, match="in a circle") as caught:
+            route("a", config=path)
+        assert "ProxyJump none" in str(caught.value)
+
+    def test_setting_with_an_unset_variable_is_left_out_and_said(
+        self, config: MakeConfig, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.delenv("NOT_THERE", raising=False)
+        (hop,) = route("a", config=config("IdentityFile ${NOT_THERE}/k\nIdentityFile /k"))
+        assert hop.identity_files == (Path("/k"),)
+        assert "NOT_THERE is not set" in hop.remarks[0]
+
+    def test_unknown_token_is_an_error(self, config: MakeConfig) -> None:
+        with pytest.raises(ConfigError, match="%y"):
+            route("a", config=config("IdentityFile /k/%y"))
+
+    def test_where_no_file_is_wanted_nothing_is_remembered(self, config: MakeConfig) -> None:
+        path = config("UserKnownHostsFile none\nGlobalKnownHostsFile /g")
+        (hop,) = route("a", config=path)
+        assert hop.known_hosts == (Path("/dev/null"), Path("/g"))
+
+    @pytest.mark.parametrize(
+        ("line", "words"),
+        [
+            ("ForwardAgent yes", "agent is not handed on"),
+            ("LocalForward 8080 localhost:80", "LocalForward"),
+            ("PKCS11Provider /usr/lib/opensc.so", "smart card"),
+            ("SecurityKeyProvider /usr/lib/libsk.so", "FIDO"),
+            ("VerifyHostKeyDNS yes", "DNS is not asked"),
+            ("ProxyUseFdpass yes", "ProxyUseFdpass"),
+            ("RevokedHostKeys /etc/ssh/revoked", "@revoked"),
+            ("KnownHostsCommand /bin/true", "KnownHostsCommand"),
+            ("Compression yes", "Compression"),
+            ("GSSAPIAuthentication yes\nPreferredAuthentications gssapi-with-mic", "Kerberos"),
+        ],
+    )
+    def test_what_is_asked_for_and_not_done_is_said_in_a_sentence(
+        self, config: MakeConfig, line: str, words: str
+    ) -> None:
+        (hop,) = route("a", config=config(line))
+        (remark,) = hop.remarks
+        assert words in remark
+        assert remark.endswith(".")
+
+    @pytest.mark.parametrize(
+        "line",
+        [
+            "GSSAPIAuthentication yes",
+            "ForwardAgent no",
+            "SendEnv LANG LC_*",
+            "VisualHostKey yes",
+            "AddressFamily any",
+            "PKCS11Provider none",
+        ],
+    )
+    def test_what_costs_nothing_is_not_spoken_of(self, config: MakeConfig, line: str) -> None:
+        assert route("a", config=config(line))[0].remarks == ()
+
+    @pytest.mark.parametrize(
+        "host", ["-oProxyCommand=x", "$(id)", "a;b", "`id`", "a b", "", "a'b", "a\nb", "*"]
+    )
+    def test_host_that_could_do_harm_is_refused(self, config: MakeConfig, host: str) -> None:
+        with pytest.raises(ConfigError, match="name of a host"):
+            route(host, config=config(""))
+        with pytest.raises(ConfigError):
+            route("a", jump=[f"u@{host}"], config=config(""))
+
+    @pytest.mark.parametrize("user", ["-l", "a;b", "$(x)", "a`b", "a -b", "a\nb"])
+    def test_user_that_could_do_harm_is_refused(self, config: MakeConfig, user: str) -> None:
+        with pytest.raises(ConfigError, match="name of a user"):
+            route("a", user=user, config=config(""))
+
+    def test_harmful_name_in_the_configuration_is_refused_too(self, config: MakeConfig) -> None:
+        path = config("HostName $(id).org\nProxyCommand nc %h %p")
+        with pytest.raises(ConfigError, match="name of a host"):
+            route("a", config=path)
+
+    def test_port_out_of_range_is_refused(self, config: MakeConfig) -> None:
+        with pytest.raises(ConfigError, match="70000"):
+            route("a", port=70000, config=config(""))
+
+    def test_configuration_that_is_not_there_is_named(self, tmp_path: Path) -> None:
+        with pytest.raises(ConfigError, match="nowhere"):
+            route("a", config=tmp_path / "nowhere")
+
+    def test_environment_names_another_configuration(
+        self, config: MakeConfig, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("JUPYTER_SLURM_SSH_CONFIG", str(config("User of-another-file")))
+        assert route("a")[0].user == "of-another-file"
+        assert route("a", config=config("User given", "given"))[0].user == "given"
+
+
+def test_words_of_ssh_are_shown_when_it_refuses_a_configuration(config: MakeConfig) -> None:
+    with pytest.raises(ConfigError, match="line 2: Bad configuration option: hostnam") as caught:
+        route("a", config=config("User one\nHostNam b"))
+    assert "ssh -G a" in str(caught.value)
+
+
+def test_old_ssh_that_cannot_say_is_not_asked(
+    config: MakeConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = tmp_path / "bin" / "ssh"
+    program.parent.mkdir()
+    program.write_text("#!/bin/sh\necho 'ssh: illegal option -- G' >&2\nexit 255\n")
+    program.chmod(0o700)
+    monkeypatch.setenv("PATH", f"{program.parent}:/bin:/usr/bin")
+    assert route("a", config=config("User one"))[0].user == "one"
+
+
+def test_control_path_of_ssh_is_not_filled_in_twice(config: MakeConfig) -> None:
+    (hop,) = route("a", config=config("ControlPath /cm/%%h"))
+    assert hop.control_path == "/cm/%h"
+
+
+# --- words ---
+
+
+@pytest.mark.parametrize(
+    ("text", "where"),
+    [
+        ("gate", Destination("gate")),
+        ("alice@gate:22", Destination("gate", "alice", 22)),
+        ("a@b@gate", Destination("gate", "a@b")),
+        ("[::1]:7", Destination("::1", None, 7)),
+        ("alice@::1", Destination("::1", "alice")),
+        ("ssh://al%2Bice@gate:7/", Destination("gate", "al+ice", 7)),
+        ("ssh://gate", Destination("gate")),
+    ],
+)
+def test_destination_is_read_in_all_its_forms(text: str, where: Destination) -> None:
+    assert destination(text) == where
+
+
+@pytest.mark.parametrize("text", ["@gate", "gate:x", "gate:0", "", "ssh://", "alice@", "[::1]x"])
+def test_what_is_no_destination_is_refused(text: str) -> None:
+    with pytest.raises(ConfigError):
+        destination(text)
+
+
+@given(
+    st.sampled_from(["gate", "::1", "a.b"]),
+    st.sampled_from([None, "alice", "a@b"]),
+    st.sampled_from([None, 22, 65535]),
+)
+def test_destination_reads_what_it_has_written(
+    host: str, user: str | None, port: int | None
+) -> None:
+    assert destination(str(Destination(host, user, port))) == Destination(host, user, port)
+
+
+def test_paths_on_one_line_keep_their_blanks() -> None:
+    assert split_paths("/home/a b/k /home/c  ~/d") == ("/home/a b/k", "/home/c", "~/d")
+
+
+def test_times_are_sums() -> None:
+    assert seconds("x", "1w2d3h4m5s") == 604800 + 2 * 86400 + 3 * 3600 + 4 * 60 + 5
+
+
+@given(st.text("a*?[", max_size=8))
+def test_a_pattern_of_stars_and_a_name_of_any_length_end_soon(name: str) -> None:
+    assert matches(name.replace("*", "a").replace("?", "a"), name)
