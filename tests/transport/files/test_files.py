@@ -100,7 +100,9 @@ def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in ("loads", "upload", "download"):
         for name, value in (("BIG_BYTES", 2 * MIB), ("PART_BYTES", MIB), ("BATCH_BYTES", MIB)):
             monkeypatch.setattr(
-                f"jupyter_slurm.transport.{module}.{name}", value, raising=module == "loads"
+                f"jupyter_slurm.transport.files.{module}.{name}",
+                value,
+                raising=module == "loads",
             )
 
 
