@@ -13,8 +13,12 @@ from jupyter_slurm.jobs.book import Book
 from jupyter_slurm.jobs.cluster import SlurmCluster, Way
 from jupyter_slurm.jobs.logins import Login, Logins
 from jupyter_slurm.jobs.watch import Watch
-from jupyter_slurm.profiles import ProfileFiles
+from jupyter_slurm.profiles import ClusterProfile, ProfileFiles
 from jupyter_slurm.wire import Cluster, Connection, ConnectionState
+
+_STANDS = frozenset(
+    (ConnectionState.OPEN, ConnectionState.CONNECTING, ConnectionState.ASKING, ConnectionState.LOST)
+)
 
 
 class Clusters:
@@ -36,17 +40,35 @@ class Clusters:
             if known is not None and known.profile == profile:
                 return known
             if known is not None and known.way.leads_to(known.profile, profile):
-                way = known.way  # with its login
-            else:
-                way = Way.to(profile, on_change=lambda: self._way_changed(profile.name))
-                if known is not None:
-                    known.way.close()
-            known = self._open[profile.name] = SlurmCluster(profile, way)
-            outdated = self._watches.pop(profile.name, None)
-            if outdated is not None:
-                outdated.close()
-                self.watch(known).look()
-            return known
+                return self._opened(SlurmCluster(profile, known.way))  # with its login
+            cluster = SlurmCluster(profile, self._way_to(profile))
+            if known is not None:
+                known.way.close()
+            return self._opened(cluster)
+
+    def _way_to(self, profile: ClusterProfile) -> Way:
+        return Way.to(profile, on_change=lambda: self._way_changed(profile.name))
+
+    def _opened(self, cluster: SlurmCluster) -> SlurmCluster:
+        """It takes the place of the one of its name."""
+        self._open[cluster.name] = cluster
+        outdated = self._watches.pop(cluster.name, None)
+        if outdated is not None:
+            outdated.close()
+            self.watch(cluster).look()
+        return cluster
+
+    def _by_the_configuration_of_now(self, cluster: SlurmCluster) -> SlurmCluster:
+        """The same, or one whose way is what ~/.ssh/config says by now. ConfigError."""
+        old = cluster.way.connection
+        if old is None or old.state in _STANDS:
+            return cluster
+        way = self._way_to(cluster.profile)
+        if way.connection is None or way.connection.hops == old.hops:
+            return cluster
+        with self._lock:
+            cluster.way.close()
+            return self._opened(SlurmCluster(cluster.profile, way))
 
     def _way_changed(self, name: str) -> None:
         """Called in any thread, whatever it holds: takes no lock of ours but the logins' own."""
@@ -60,7 +82,7 @@ class Clusters:
         self, cluster: str | None = None, caller: str = "", wait_s: float = 0.0
     ) -> Connection:
         """As in `Api`, like the three that follow."""
-        known = self.named(cluster)
+        known = self._by_the_configuration_of_now(self.named(cluster))
         login = self.login(known)
         return self.connection(known) if login is None else login.connect(caller, wait_s)
 
