@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
+from jupyter_slurm.transport.ssh_config import CONFIG_VARIABLE
 from tests.cluster.plugin import ROOT, SlurmCluster, jupyter_homes, running_cluster
 from tests.ui.lab import PATIENCE_S, Lab, Notebook, running_lab
 
@@ -42,7 +43,9 @@ def lab(cluster: SlurmCluster) -> Iterator[Lab]:
         "JUPYTER_CONFIG_DIR": cluster.env["JUPYTER_CONFIG_DIR"],
         "IPYTHONDIR": str(home / "ipython"),
         "PYTHONPATH": str(ROOT),
+        CONFIG_VARIABLE: str(home / "ssh_config"),
     }
+    (home / "ssh_config").touch()
     for name in ("JUPYTER_SLURM_AGENT", "SLURM_CONF", "JPY_SESSION_NAME"):
         env.pop(name, None)
     with running_lab(env, home) as started:

@@ -37,6 +37,11 @@ class Lab:
     token: str
     folder: Path
 
+    @property
+    def ssh_config(self) -> Path:
+        """Its user's, empty to begin with."""
+        return self.folder.parent / "ssh_config"
+
     def address(self, name: str) -> str:
         return f"{self.url}lab/tree/{name}?token={self.token}&reset"
 
@@ -134,6 +139,12 @@ class Notebook:
 
     def never_ran(self, at: int) -> None:
         expect(self.cell(at).locator(".jp-InputPrompt")).to_have_text("[ ]:")
+
+    def answer(self, at: int, prompt: str, text: str) -> None:
+        """Types it where the cell asks for it."""
+        asked = self.output(at).locator(".jp-Stdin").filter(has_text=prompt)
+        asked.locator("input").fill(text)
+        asked.locator("input").press("Enter")
 
     def interrupt(self) -> None:
         self.page.get_by_role("button", name="Interrupt the kernel").click()

@@ -1,20 +1,17 @@
-"""What a person sees and does in JupyterLab. Screenshots of it are left in `screenshots/`."""
+"""What a person sees and does in JupyterLab."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Literal
 
-from axe_playwright_python.sync_playwright import Axe  # type: ignore[import-untyped]
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import expect
 
 from tests.cluster.plugin import SlurmCluster
 from tests.ui.lab import Notebook
+from tests.ui.looks import look
 
-SCREENSHOTS = Path(__file__).with_name("screenshots")
-OURS = ".jp-RenderedHTMLCommon, .jupyter-slurm-queue"
 Open = Callable[[Sequence[str]], Notebook]
 
 FIT = """%%slurm --gpus 1 --image python:3.11 --in data --out total --name fit
@@ -39,28 +36,6 @@ def waits(name: str, gate: Path, line: str = "") -> str:
         "print('has ended')\n"
         "x = 'is back'"
     )
-
-
-def look(page: Page, name: str, *shown: Locator) -> None:
-    """Screenshots in both themes, in each of which axe has nothing to say, and in a window as
-    narrow as one beside another, where what is shown must fit."""
-    SCREENSHOTS.mkdir(exist_ok=True)
-    size = page.viewport_size
-    assert size is not None
-    themes: tuple[Literal["dark", "light"], ...] = ("dark", "light")
-    for theme in themes:
-        page.emulate_media(color_scheme=theme)
-        light = str(theme == "light").lower()
-        expect(page.locator("body")).to_have_attribute("data-jp-theme-light", light)
-        expect(page.locator("#jupyterlab-splash")).to_have_count(0)
-        page.screenshot(path=SCREENSHOTS / f"{name}-{theme}.png")
-        found = Axe().run(page, context=OURS)
-        assert found.violations_count == 0, found.generate_report()
-    page.set_viewport_size({"width": 640, "height": size["height"]})
-    page.screenshot(path=SCREENSHOTS / f"{name}-narrow.png")
-    for one in shown:
-        assert one.evaluate("e => e.scrollWidth <= e.parentElement.clientWidth")
-    page.set_viewport_size(size)
 
 
 def test_a_cell_runs_as_a_job_and_its_outputs_stay_in_the_notebook(opened: Open) -> None:

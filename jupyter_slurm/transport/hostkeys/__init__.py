@@ -183,7 +183,7 @@ def _vouch(hop: Hop, shown: _Shown, others: Sequence[Entry], ask: Ask) -> None:
     prompt = Prompt(
         kind=QuestionKind.HOST_KEY,
         host=hop.label,
-        text=f"Is this the key of {name}, and shall it be remembered? (yes/no)",
+        text=f"Is this the key of {name}, and shall it be remembered?",
         instruction="\n".join(said) + _told_of(shown.flaw(hop)),
     )
     if ask(prompt).strip().lower() != "yes":

@@ -1,0 +1,35 @@
+"""What a person would look at: screenshots, in `screenshots/`, and what axe has to say of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+from axe_playwright_python.sync_playwright import Axe  # type: ignore[import-untyped]
+from playwright.sync_api import Locator, Page, expect
+
+SCREENSHOTS = Path(__file__).with_name("screenshots")
+OURS = ".jp-RenderedHTMLCommon, .jupyter-slurm-queue"
+
+
+def look(page: Page, name: str, *shown: Locator) -> None:
+    """Screenshots in both themes, in each of which axe has nothing to say, and in a window as
+    narrow as one beside another, where what is shown must fit."""
+    SCREENSHOTS.mkdir(exist_ok=True)
+    size = page.viewport_size
+    assert size is not None
+    themes: tuple[Literal["dark", "light"], ...] = ("dark", "light")
+    for theme in themes:
+        page.emulate_media(color_scheme=theme)
+        light = str(theme == "light").lower()
+        expect(page.locator("body")).to_have_attribute("data-jp-theme-light", light)
+        expect(page.locator("#jupyterlab-splash")).to_have_count(0)
+        page.screenshot(path=SCREENSHOTS / f"{name}-{theme}.png")
+        if page.locator(OURS).count():
+            found = Axe().run(page, context=OURS)
+            assert found.violations_count == 0, found.generate_report()
+    page.set_viewport_size({"width": 640, "height": size["height"]})
+    page.screenshot(path=SCREENSHOTS / f"{name}-narrow.png")
+    for one in shown:
+        assert one.evaluate("e => e.scrollWidth <= e.parentElement.clientWidth")
+    page.set_viewport_size(size)
