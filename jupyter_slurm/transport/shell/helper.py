@@ -4,9 +4,10 @@ A `Helper` is one shell that runs one command at a time; `Helpers` lends them ou
 that go over; what the verbs of a Transport mean is in `ssh.py`.
 
 A command runs in the background of its shell (so that it ignores SIGINT and SIGQUIT: POSIX,
-`Asynchronous Lists`), which meanwhile reads on: the end of its input,
-because we close the channel after a time-out or because the connection is cut, kills it with all
-that it has started and not put into a session of its own.
+`Asynchronous Lists`), while somebody reads on over there: the end of the input, because we close
+the channel after a time-out or because the connection is cut, kills it with all that it has started
+and not put into a session of its own. Who reads is a subshell, forked while the command's program
+is being loaded already, which a line of its own ends: no process is waited for but the command.
 """
 
 from __future__ import annotations
@@ -22,6 +23,16 @@ from jupyter_slurm.transport.shell.far_shell import Answer, FarShell, SilentErro
 from jupyter_slurm.transport.shell.words import exports, quote, words
 
 DEFINITIONS = """
+_e() { :; }
+_w() { read -r _l || eval "$_x"; }
+_r() {
+  { _e; exec "$@"; } </dev/null 2>&4 3<&- 4>&- &
+  _c=$!
+  _w <&3 3<&- >/dev/null 4>&- &
+  wait "$_c"
+  _f $? "$1"
+  wait
+}
 _f() {
   case $1 in
   127) command -v "$2" >/dev/null 2>&1 || set -- missing ;;
@@ -33,8 +44,11 @@ _f() {
   _m "$1"
 }
 """
-"""`_f STATUS PROGRAM` marks a command's end, and tells a program that is not there from one that
-says 127 or 126 itself (POSIX, `Exit Status for Commands`)."""
+"""`_r ARGV` runs a command in the environment that `_e` makes; after its end, what comes is not
+obeyed up to the end of a line. Descriptor 3 is the shell's input, where the background has none.
+`_f STATUS PROGRAM` marks a command's end, and tells a program that is not there from one that says
+127 or 126 itself (POSIX, `Exit Status for Commands`). `_w` waits for a line; the end of the input
+is everything's end."""
 
 _MOST_HELPERS = 2
 _SENT_AT_ONCE_BYTES = 1 << 18
@@ -71,12 +85,11 @@ class Helper:
         """TransportError: there is no such program. Otherwise as `ask`."""
         if stdin:
             return self._run_with(argv, env, stdin, timeout_s)
-        (number,), line = self._shell.numbered(background(argv, env))
+        (number,), line = self._shell.numbered(command(argv, env))
         self._shell.send(line)
         with self._in_time(argv[0], timeout_s):
             answer = self._shell.answer(number, time.monotonic() + timeout_s)
-        # What has ended stays a zombie until its shell asks after it.
-        self._shell.send(b"wait\n")
+        self._shell.send_soon(b"\n")  # ends the subshell that reads on
         return completed(answer, argv[0])
 
     def _run_with(
@@ -231,10 +244,11 @@ class Helpers:
             helper.close()
 
 
-def background(argv: Sequence[str], env: Mapping[str, str] | None) -> bytes:
-    """A script that starts `argv` with nothing on its standard input, and marks its end."""
-    command = b"( %bexec %b ) </dev/null 2>&4 4>&-" % (exports(env), words(argv))
-    return b"wait; { %b; _f $? %b; } &" % (command, quote(argv[0]))
+def command(argv: Sequence[str], env: Mapping[str, str] | None) -> bytes:
+    """A script that runs `argv` with nothing on its standard input and marks its end. What is sent
+    after that is not obeyed up to a newline."""
+    run = b"{ _r %b; } 3<&0" % words(argv)
+    return b"_e() { %b}; %b; _e() { :; }" % (exports(env), run) if env else run
 
 
 def completed(answer: Answer, program: str) -> Completed:

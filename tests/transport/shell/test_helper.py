@@ -19,7 +19,7 @@ from jupyter_slurm.transport.shell.far_files import (
     read_script,
 )
 from jupyter_slurm.transport.shell.far_shell import LOGIN_COMMAND
-from jupyter_slurm.transport.shell.helper import DEFINITIONS, background
+from jupyter_slurm.transport.shell.helper import DEFINITIONS, command
 from jupyter_slurm.transport.shell.words import exports, quote
 
 SHELLS = {
@@ -60,7 +60,7 @@ def run(shell: list[str], *lines: bytes) -> tuple[bytes, bytes]:
 def test_every_byte_of_a_word_and_of_a_value_survives(shell: list[str]) -> None:
     word = bytes(range(1, 256)) + b"''\n\n\\'"
     argv = ["sh", "-c", 'printf %s "$1$V"', "sh", os.fsdecode(word)]
-    said, _ = run(shell, background(argv, {"V": os.fsdecode(word)}))
+    said, _ = run(shell, command(argv, {"V": os.fsdecode(word)}))
     assert said == word * 2 + b"KEY:0 0\n"
 
 
@@ -73,7 +73,7 @@ def test_exit_codes_signals_and_programs_that_are_not_there(shell: list[str]) ->
         (["/no/such"], b"missing"),
         (["/etc/passwd"], b"denied"),
     ):
-        said, _ = run(shell, background(argv, None))
+        said, _ = run(shell, command(argv, None))
         assert said == b"KEY:0 %b\n" % status
 
 
