@@ -8,12 +8,14 @@ from __future__ import annotations
 import socket
 import threading
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 from jupyter_slurm.errors import CommandError, ForwardError
 from jupyter_slurm.jobs.cluster import SlurmCluster
 from jupyter_slurm.slurm import srun
 from jupyter_slurm.slurm.versions import parse_version
+from jupyter_slurm.transport.carrying import wait_for
 from jupyter_slurm.transport.relay import Relay
 
 if TYPE_CHECKING:
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
 
 Route = Literal["direct", "hop", "relay"]
 Verb = Callable[[socket.socket, str, int], None]
-"""As `Transport.carry`."""
+"""As `Transport.carry`, but waits: it returns when the connection stands, and raises."""
 
 
 def is_loopback(host: str) -> bool:
@@ -67,7 +69,8 @@ class NodeRoutes:
             one.close()
 
     def _direct(self, sock: socket.socket, host: str, port: int) -> None:
-        self.cluster.transport.carry(sock, self.node if is_loopback(host) else host, port)
+        seen = self.node if is_loopback(host) else host
+        wait_for(partial(self.cluster.transport.carry, sock, seen, port))
 
     def _node_login(self) -> NodeLogin:
         connection = self.cluster.way.connection

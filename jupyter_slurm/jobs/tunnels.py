@@ -13,13 +13,15 @@ from __future__ import annotations
 import secrets
 import socket
 import threading
+from functools import partial
 from typing import NamedTuple
 
 from jupyter_slurm.errors import ForwardError, JupyterSlurmError, NotFoundError, RequestError
 from jupyter_slurm.jobs.book import Book
 from jupyter_slurm.jobs.clusters import Clusters
 from jupyter_slurm.jobs.node_routes import NodeRoutes, Route, is_loopback
-from jupyter_slurm.transport.forward import Forward, hand_over
+from jupyter_slurm.transport.carrying import Answered, call_back
+from jupyter_slurm.transport.forward import Forward
 from jupyter_slurm.wire import Job, JobState, Problem, Tunnel
 
 _RUNS = frozenset(
@@ -47,7 +49,7 @@ class _Open:
         self.target = target
         self.route: Route = room.order(target)[0]
         """The one that worked last, or else that is tried first."""
-        self.forward = Forward(lambda sock: room.carry(self, sock), local_port)
+        self.forward = Forward(partial(room.carry, self), local_port)
 
 
 class Tunnels:
@@ -122,18 +124,22 @@ class Tunnels:
         best = self._worked.get((target.cluster, loopback))
         return tuple(sorted(routes, key=lambda route: route != best))
 
-    def carry(self, tunnel: _Open, sock: socket.socket) -> socket.socket:
-        """A copy of `sock`, connected by the first route that gets through; see `Carry`."""
+    def carry(self, tunnel: _Open, sock: socket.socket, answered: Answered) -> None:
+        """Connects `sock` by the first route that gets through; see `Carry`."""
         target = tunnel.target
-        cluster = self._clusters.named(target.cluster)
         if target.job_id is None:
-            return hand_over(cluster.transport.carry, sock, target.host, target.port)
-        job = self._running(target.job_id)
+            transport = self._clusters.named(target.cluster).transport
+            transport.carry(sock, target.host, target.port, answered)
+        else:
+            job = self._running(target.job_id)
+            call_back(lambda: self._carry_into(job, tunnel, sock), answered)
+
+    def _carry_into(self, job: Job, tunnel: _Open, sock: socket.socket) -> None:
+        target = tunnel.target
         failures: dict[Route, ForwardError] = {}
         for route in self.order(target):
             try:
-                verb = self._node(job).verb(route)
-                carried = hand_over(verb, sock, target.host, target.port)
+                self._node(job).verb(route)(sock, target.host, target.port)
             except ForwardError as exc:
                 failures[route] = exc
                 continue
@@ -141,7 +147,7 @@ class Tunnels:
             loopback = is_loopback(target.host)
             if not (loopback and route == "direct"):
                 self._worked[target.cluster, loopback] = route
-            return carried
+            return
         raise _by_no_route(failures)
 
     def _running(self, job_id: str) -> Job:

@@ -14,6 +14,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO, NamedTuple, Protocol
 
+from jupyter_slurm.transport.carrying import Answered
+
 
 class Completed(NamedTuple):
     """A program that has ended: `returncode` is negative for a signal, as in `subprocess`."""
@@ -107,10 +109,10 @@ class Transport(Protocol):
     ) -> Completed:
         """Runs `argv` with its standard output going to `sink`, a real file; `stdout` is b""."""
 
-    def carry(self, sock: socket.socket, host: str, port: int) -> None:
-        """Connects `sock`, which it takes over, with `host:port` as that machine sees it. Returns
-        when the connection stands; bytes then flow both ways, each with its own end. ForwardError.
-        """
+    def carry(self, sock: socket.socket, host: str, port: int, answered: Answered) -> None:
+        """Connects `sock` with `host:port` as that machine sees it, without waiting for it:
+        `answered` may be called before this returns. Once it stands bytes flow both ways, each
+        with its own end, and `sock` is closed after both. ForwardError, TransportError."""
 
     def converse(self, argv: Sequence[str]) -> socket.socket:
         """Runs `argv`, its standard input and output being the other end of the socket that is

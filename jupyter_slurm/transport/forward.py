@@ -11,9 +11,10 @@ import selectors
 import socket
 import threading
 import time
-from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
 
 from jupyter_slurm.errors import (
     ForwardError,
@@ -23,32 +24,41 @@ from jupyter_slurm.errors import (
     LoginNeededError,
     TransportError,
 )
+from jupyter_slurm.transport.carrying import Answered
 from jupyter_slurm.transport.relay_streams import break_off
 from jupyter_slurm.wire import Problem
 
-Carry = Callable[[socket.socket], socket.socket]
-"""Connects a copy of a socket with what the port leads to (`hand_over`), and gives back the copy:
-whoever carries that closes it when it has ended. Where it raises, the socket is as it was."""
+Carry = Callable[[socket.socket, Answered], None]
+"""Connects a socket with what the port leads to, as `Transport.carry` does; what it raises is an
+answer too."""
 
 _PATIENCE_S = 20.0
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.1, 1.0
-_MOST_WORKERS = 128
-"""Connections that are being made at the same time; further ones wait their turn."""
-_MOST_WAITING = 512
+_MOST_ARRIVALS = 512
+"""Connections that are being made at the same time; further ones are sent away."""
 _BACKLOG = 128
-_JOIN_S = 5.0
 _FINAL = (ForwardError, LoginNeededError, LoginError, HostKeyError)
 """Waiting does not help: the target refuses, or a person has to do something."""
 
 _log = logging.getLogger(__name__)
 
 
+@dataclass(eq=False)
+class _Arrival:
+    """A connection that is being made."""
+
+    sock: socket.socket
+    give_up_s: float
+    again_s: float = 0.0
+    """When it is tried next; both by `time.monotonic()`."""
+    pause_s: float = _FIRST_PAUSE_S
+
+
 class Forward:
     """Listens on 127.0.0.1 from the beginning until `close`, whatever becomes of the way there.
 
-    One thread accepts, short-lived ones make the connections. `local_port` 0: any free one.
-    `patience_s`: how long a new connection waits for a way to the cluster that was lost.
-    ForwardError: the port is taken.
+    One thread accepts and tries. `local_port` 0: any free one. `patience_s`: how long a new
+    connection waits for a way to the cluster that was lost. ForwardError: the port is taken.
     """
 
     def __init__(
@@ -62,12 +72,16 @@ class Forward:
         self.problem: Problem | None = None
         """Why the newest connection did not get through; None: it did, or there was none."""
         self._lock = threading.Lock()
-        self._waiting: deque[socket.socket] = deque()
+        self._tried: set[_Arrival] = set()
+        """Whose sockets may be another's already."""
+        self._waiting: list[_Arrival] = []
+        """For their next try: all ours."""
         self._carried: list[socket.socket] = []
-        self._workers: set[threading.Thread] = set()
-        self._closed = threading.Event()
+        self._closed = False
         self._wake_in, self._wake_out = socket.socketpair()
-        self._acceptor = threading.Thread(target=self._accept, name="tunnel", daemon=True)
+        self._wake_in.setblocking(False)
+        self._wake_out.setblocking(False)
+        self._acceptor = threading.Thread(target=self._run, name="tunnel", daemon=True)
         self._acceptor.start()
 
     @property
@@ -78,113 +92,111 @@ class Forward:
 
     def close(self) -> None:
         """Breaks off every connection. The port is free when this returns."""
-        if self._closed.is_set():
-            return
-        self._closed.set()
-        self._wake_out.send(b"!")
+        with self._lock:
+            if self._closed:
+                return
+            self._closed = True
+            self._wake()
         self._acceptor.join()
         with self._lock:
-            waiting, self._waiting = self._waiting, deque()
-            carried, workers = self._standing(), list(self._workers)
-        for sock in waiting:
-            break_off(sock)
-        for sock in carried:
-            _end(sock)
-        for worker in workers:
-            worker.join(_JOIN_S)
-        self._wake_out.close()
+            for arrival in self._waiting:
+                break_off(arrival.sock)
+            for sock in [*self._standing(), *(arrival.sock for arrival in self._tried)]:
+                _end(sock)
+            self._wake_out.close()
 
     def _standing(self) -> list[socket.socket]:
         """Who carries a connection closes its socket when it has ended."""
         self._carried = [sock for sock in self._carried if sock.fileno() != -1]
         return self._carried
 
-    def _accept(self) -> None:
+    # --- in the thread ---
+
+    def _run(self) -> None:
         with selectors.DefaultSelector() as selector, self._listener, self._wake_in:
             selector.register(self._listener, selectors.EVENT_READ)
             selector.register(self._wake_in, selectors.EVENT_READ)
+            pause_s: float | None = None
             while True:
-                selector.select()
-                if self._closed.is_set():
+                selector.select(pause_s)
+                with suppress(BlockingIOError):
+                    self._wake_in.recv(4096)
+                if self._closed:
                     return
                 try:
-                    sock, _ = self._listener.accept()
-                except BlockingIOError:
-                    continue  # who knocked has gone again
+                    self._accept()
                 except OSError as exc:  # this process has too many files open, e.g.
-                    self.problem = ForwardError(
-                        f"No connection is taken: {exc.strerror}."
-                    ).problem()
-                    self._closed.wait(_LONGEST_PAUSE_S)
-                    continue
-                self._take(sock)
+                    words = f"No connection is taken: {exc.strerror}."
+                    self.problem = ForwardError(words).problem()
+                    time.sleep(_FIRST_PAUSE_S)
+                pause_s = self._try_again()
 
-    def _take(self, sock: socket.socket) -> None:
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    def _accept(self) -> None:
+        """All who knock."""
         with self._lock:
-            if len(self._waiting) >= _MOST_WAITING:
-                break_off(sock)
+            self._standing()
+        for _ in range(_BACKLOG):
+            try:
+                sock, _ = self._listener.accept()
+            except BlockingIOError:
                 return
-            self._waiting.append(sock)
-            if len(self._workers) < _MOST_WORKERS:
-                worker = threading.Thread(target=self._work, name="tunnel worker", daemon=True)
-                self._workers.add(worker)
-                worker.start()
-
-    def _work(self) -> None:
-        while True:
-            with self._lock:
-                if not self._waiting:
-                    self._workers.discard(threading.current_thread())
-                    return
-                sock = self._waiting.popleft()
-            try:
-                self._connect(sock)
-            except JupyterSlurmError as exc:
-                self._fail(exc)
-                break_off(sock)
-            except Exception as exc:  # noqa: BLE001 (a worker never dies silently)
-                _log.exception("a connection to port %d stumbled", self.local_port)
-                self._fail(TransportError(f"The connection failed: {exc}."))
+            with suppress(OSError):  # macOS: it has gone again
+                sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            if len(self._tried) + len(self._waiting) < _MOST_ARRIVALS:
+                self._try(_Arrival(sock, time.monotonic() + self._patience_s))
+            else:
                 break_off(sock)
 
-    def _fail(self, error: JupyterSlurmError) -> None:
-        self.problem = error.problem()
-
-    def _connect(self, sock: socket.socket) -> None:
-        give_up_s = time.monotonic() + self._patience_s
-        pause_s = _FIRST_PAUSE_S
-        while True:
-            try:
-                carried = self._carry(sock)
-                break
-            except _FINAL:
-                raise
-            except TransportError as exc:
-                self._fail(exc)
-                if time.monotonic() >= give_up_s or self._closed.wait(pause_s):
-                    raise
-                pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
-        sock.close()
-        self.problem = None
+    def _try_again(self) -> float | None:
+        """Those whose time has come; how long until that of the next. None: nobody waits."""
+        now_s = time.monotonic()
         with self._lock:
-            self._standing().append(carried)
-            if self._closed.is_set():
-                _end(carried)
+            due = [arrival for arrival in self._waiting if arrival.again_s <= now_s]
+            self._waiting = [arrival for arrival in self._waiting if arrival.again_s > now_s]
+        for arrival in due:
+            self._try(arrival)
+        with self._lock:
+            next_s = min((arrival.again_s for arrival in self._waiting), default=None)
+        return None if next_s is None else max(0.0, next_s - now_s)
+
+    def _try(self, arrival: _Arrival) -> None:
+        with self._lock:
+            self._tried.add(arrival)
+        try:
+            self._carry(arrival.sock, partial(self._answered, arrival))
+        except JupyterSlurmError as exc:
+            self._answered(arrival, exc)
+        except Exception as exc:  # noqa: BLE001 (the thread never dies silently)
+            _log.exception("a connection to port %d stumbled", self.local_port)
+            self._answered(arrival, ForwardError(f"The connection failed: {exc}."))
+
+    # --- in any thread ---
+
+    def _answered(self, arrival: _Arrival, error: JupyterSlurmError | None) -> None:
+        self.problem = None if error is None else error.problem()
+        with self._lock:
+            self._tried.discard(arrival)
+            if error is None:
+                self._carried.append(arrival.sock)
+                if self._closed:
+                    _end(arrival.sock)
+            elif self._closed or not _may_pass(error, arrival):
+                break_off(arrival.sock)
+            else:
+                arrival.again_s = time.monotonic() + arrival.pause_s
+                arrival.pause_s = min(2 * arrival.pause_s, _LONGEST_PAUSE_S)
+                self._waiting.append(arrival)
+                self._wake()
+
+    def _wake(self) -> None:
+        with suppress(BlockingIOError):  # full: it wakes anyway
+            self._wake_out.send(b"!")
 
 
-def hand_over(
-    carry: Callable[[socket.socket, str, int], None], sock: socket.socket, host: str, port: int
-) -> socket.socket:
-    """A copy of `sock`, carried by one of the verbs of that name; such a verb may close what it was
-    given when it fails, and then there may be another to try."""
-    copy = sock.dup()
-    try:
-        carry(copy, host, port)
-    except BaseException:
-        copy.close()
-        raise
-    return copy
+def _may_pass(error: JupyterSlurmError, arrival: _Arrival) -> bool:
+    if isinstance(error, _FINAL) or not isinstance(error, TransportError):
+        return False
+    return time.monotonic() < arrival.give_up_s
 
 
 def _listener(local_port: int) -> socket.socket:

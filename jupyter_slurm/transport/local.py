@@ -16,6 +16,7 @@ from typing import BinaryIO
 
 from jupyter_slurm.errors import FileAccessError, ForwardError, TransportError
 from jupyter_slurm.transport import Completed, Span, TimedOutError, local_program
+from jupyter_slurm.transport.carrying import Answered, call_back
 from jupyter_slurm.transport.splice import splice
 
 _TICKS_PER_QUIET_TIME = 25
@@ -150,18 +151,8 @@ class LocalTransport:
         sink.seek(os.lseek(sink.fileno(), 0, os.SEEK_CUR))  # the program has moved on from there
         return completed
 
-    def carry(self, sock: socket.socket, host: str, port: int) -> None:
-        try:
-            there = socket.create_connection((host, port), _CONNECT_S)
-        except OSError as exc:
-            sock.close()
-            words = exc.strerror or str(exc)
-            raise ForwardError(
-                f"{host}:{port} cannot be reached from this machine: {words}."
-            ) from exc
-        there.settimeout(None)
-        there.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        splice(sock, there)
+    def carry(self, sock: socket.socket, host: str, port: int, answered: Answered) -> None:
+        call_back(lambda: _connect(sock, host, port), answered)
 
     def converse(self, argv: Sequence[str]) -> socket.socket:
         near, far = socket.socketpair()
@@ -228,6 +219,18 @@ class LocalTransport:
             ) from exc
         except OSError as exc:
             raise TransportError(f"`{argv[0]}` cannot be run: {exc.strerror or exc}.") from exc
+
+
+def _connect(sock: socket.socket, host: str, port: int) -> None:
+    try:
+        there = socket.create_connection((host, port), _CONNECT_S)
+    except (OSError, UnicodeError) as exc:  # UnicodeError: no name that a resolver could be asked
+        words = getattr(exc, "strerror", None) or str(exc)
+        raise ForwardError(f"{host}:{port} cannot be reached from this machine: {words}.") from exc
+    there.settimeout(None)
+    there.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    sock.settimeout(None)
+    splice(sock, there)
 
 
 def _place(target: Path, content: bytes | Path) -> None:

@@ -43,7 +43,8 @@ class NodeLogin:
         self._refused_at_s = 0.0
 
     def carry(self, sock: socket.socket, host: str, port: int) -> None:
-        """As `Transport.carry`, seen from the node. ForwardError: also for want of a login."""
+        """As `Transport.carry`, seen from the node, but waits. ForwardError: also for want of a
+        login; `sock` is as it was."""
         try:
             self._standing().transport.carry(sock, host, port, _OPEN_S)
         except (paramiko.ChannelException, TimeoutError) as exc:

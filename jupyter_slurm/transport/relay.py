@@ -62,7 +62,7 @@ class Relay:
         self._closed = False
 
     def carry(self, sock: socket.socket, host: str, port: int) -> None:
-        """As `Transport.carry`, seen from the node. A failure leaves `sock` as it was."""
+        """As `Transport.carry`, from the node, but waits; a failure leaves `sock` as it was."""
         for _ in range(2):
             streams = self._running()
             try:

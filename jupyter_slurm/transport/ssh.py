@@ -13,6 +13,7 @@ import secrets
 import socket
 import threading
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
@@ -21,6 +22,7 @@ import paramiko
 from jupyter_slurm import places
 from jupyter_slurm.errors import FileAccessError, ForwardError
 from jupyter_slurm.transport import Completed, Span
+from jupyter_slurm.transport.carrying import Answered, call_back, wait_for
 from jupyter_slurm.transport.connection import Connection
 from jupyter_slurm.transport.shell import far_program
 from jupyter_slurm.transport.shell.delivery_stream import NOT_PLACED, Delivery
@@ -36,9 +38,10 @@ from jupyter_slurm.transport.shell.far_shell import ShellGoneError
 from jupyter_slurm.transport.shell.follow import Follow
 from jupyter_slurm.transport.shell.helper import completed
 from jupyter_slurm.transport.shell.shells import Shells
+from jupyter_slurm.transport.ssh_transport import SharedTransport
 
 _REMOVE_S = 600.0
-_CARRY_S = 30.0
+_CARRY_S = 10.0
 _SMALL_BYTES = 1 << 18
 """Fetched by a helper: a channel of its own takes two round trips more."""
 _PROHIBITED = 1
@@ -190,33 +193,50 @@ class SshTransport:
             shell.close()
             raise self._shells.lost() from exc
 
-    def carry(self, sock: socket.socket, host: str, port: int) -> None:
-        try:
-            transport = self.connection.transport()
-        except BaseException:
-            sock.close()
-            raise
-        try:
-            transport.carry(sock, host, port, _CARRY_S)
-        except paramiko.ChannelException as exc:
-            if exc.code == _PROHIBITED:
-                raise ForwardError(
-                    f"{self.connection.hops[-1].label} forwards no ports.",
-                    hint="Its administrators allow it (AllowTcpForwarding, PermitOpen), or choose "
-                    "another route.",
-                    detail=exc.text,
-                ) from exc
-            raise ForwardError(
-                f"{host}:{port} cannot be reached from {self.connection.hops[-1].label}.",
-                detail=exc.text,
-            ) from exc
-        except TimeoutError as exc:
+    def carry(self, sock: socket.socket, host: str, port: int, answered: Answered) -> None:
+        transport = self.connection.standing()
+        if transport is not None:
+            self._carry(transport, sock, host, port, answered)
+            return
+
+        def open_first() -> None:
+            wait_for(partial(self._carry, self.connection.transport(), sock, host, port))
+
+        call_back(open_first, answered)
+
+    def _carry(
+        self, by: SharedTransport, sock: socket.socket, host: str, port: int, answered: Answered
+    ) -> None:
+        def told(problem: BaseException | None) -> None:
+            if problem is None:
+                answered(None)
+            elif isinstance(problem, TimeoutError):
+                call_back(late, answered)
+            elif isinstance(problem, paramiko.ChannelException):
+                answered(self._refusal(problem, f"{host}:{port}"))
+            else:
+                answered(self._shells.lost())
+
+        def late() -> None:
+            """Is it the target that does not answer, or the connection?"""
             self.connection.suspect()
-            raise ForwardError(
-                f"{host}:{port} did not answer {self.connection.hops[-1].label} in time."
-            ) from exc
-        except (paramiko.SSHException, EOFError, OSError) as exc:
-            raise self._shells.lost() from exc
+            if self.connection.standing() is not by:
+                raise self._shells.lost()
+            gateway = self.connection.hops[-1].label
+            raise ForwardError(f"{host}:{port} did not answer {gateway} in time.")
+
+        by.carry_soon(sock, host, port, _CARRY_S, told)
+
+    def _refusal(self, said: paramiko.ChannelException, target: str) -> ForwardError:
+        gateway = self.connection.hops[-1].label
+        if said.code == _PROHIBITED:
+            return ForwardError(
+                f"{gateway} forwards no ports.",
+                hint="Its administrators allow it (AllowTcpForwarding, PermitOpen), or choose "
+                "another route.",
+                detail=said.text,
+            )
+        return ForwardError(f"{target} cannot be reached from {gateway}.", detail=said.text)
 
     def _look_once(self, script: bytes) -> bytes:
         (answer,) = self._shells.twice(script)

@@ -6,7 +6,7 @@ import sys
 import threading
 
 from jupyter_slurm.transport.connection import Connection
-from jupyter_slurm.transport.forward import Forward, hand_over
+from jupyter_slurm.transport.forward import Forward
 from jupyter_slurm.transport.ssh import SshTransport
 from jupyter_slurm.transport.ssh_config import route
 
@@ -16,7 +16,7 @@ def main() -> None:
     connection = Connection(route(alias), name=alias)
     transport = SshTransport(connection)
     connection.open()
-    forward = Forward(lambda sock: hand_over(transport.carry, sock, "127.0.0.1", port))
+    forward = Forward(lambda sock, answered: transport.carry(sock, "127.0.0.1", port, answered))
     print(forward.local_port, flush=True)
     threading.Event().wait()
 

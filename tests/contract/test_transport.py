@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path, PurePosixPath
 
 import psutil
@@ -24,6 +25,7 @@ from jupyter_slurm.errors import (
     TransportError,
 )
 from jupyter_slurm.transport import Span, TimedOutError, Transport
+from jupyter_slurm.transport.carrying import wait_for
 from jupyter_slurm.transport.connection import Connection
 from jupyter_slurm.transport.local import LocalTransport
 from jupyter_slurm.transport.ssh import SshTransport
@@ -603,7 +605,7 @@ def test_a_socket_is_carried_both_ways_each_with_its_own_end(transport: Transpor
         near, given = socket.socketpair()
         with near:
             near.settimeout(PATIENCE_S)
-            transport.carry(given, "127.0.0.1", server.getsockname()[1])
+            wait_for(partial(transport.carry, given, "127.0.0.1", server.getsockname()[1]))
             far_end, _ = server.accept()
             with far_end:
                 far_end.settimeout(PATIENCE_S)
@@ -615,13 +617,16 @@ def test_a_socket_is_carried_both_ways_each_with_its_own_end(transport: Transpor
                 assert _to_its_end(near) == b"answer"
 
 
-def test_a_port_that_nobody_listens_on_is_named(transport: Transport) -> None:
+def test_a_port_that_nobody_listens_on_is_named_and_the_socket_is_as_it_was(
+    transport: Transport,
+) -> None:
     near, given = socket.socketpair()
-    with near:
+    with near, given:
         near.settimeout(PATIENCE_S)
         with pytest.raises(ForwardError, match=r"127\.0\.0\.1:1 "):
-            transport.carry(given, "127.0.0.1", 1)
-        assert near.recv(1) == b""
+            wait_for(partial(transport.carry, given, "127.0.0.1", 1))
+        near.sendall(b"x")
+        assert given.recv(1) == b"x"
 
 
 def _to_its_end(sock: socket.socket) -> bytes:

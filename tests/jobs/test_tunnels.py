@@ -15,6 +15,7 @@ import pytest
 from jupyter_slurm.errors import ForwardError, LoginNeededError, NotFoundError, RequestError
 from jupyter_slurm.jobs import node_routes, tunnels
 from jupyter_slurm.transport import node_login
+from jupyter_slurm.transport.carrying import Answered
 from jupyter_slurm.wire import Job, JobState, Tunnel
 from tests.jobs.conftest import Site, spec
 from tests.ssh.waiting import wait_until
@@ -31,10 +32,11 @@ class Network(Carrier):
         self.here: set[str] = set()
         self.unknown: set[str] = set()
 
-    def carry(self, sock: socket.socket, host: str, port: int) -> None:
+    def carry(self, sock: socket.socket, host: str, port: int, answered: Answered) -> None:
         if host in self.unknown:
-            raise ForwardError(f"{host} cannot be reached.")
-        super().carry(sock, "127.0.0.1" if host in self.here else host, port)
+            answered(ForwardError(f"{host} cannot be reached."))
+        else:
+            super().carry(sock, "127.0.0.1" if host in self.here else host, port, answered)
 
 
 @pytest.fixture

@@ -8,9 +8,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
 from jupyter_slurm.errors import ConnectionLostError
+from jupyter_slurm.transport.carrying import Answered
 from jupyter_slurm.transport.local import LocalTransport
 
-Carry = Callable[[socket.socket, str, int], None]
+Carry = Callable[[socket.socket, str, int, Answered], None]
 
 
 class Carrier:
@@ -22,14 +23,14 @@ class Carrier:
         self.tries = 0
         self.tried = threading.Condition()
 
-    def carry(self, sock: socket.socket, host: str, port: int) -> None:
+    def carry(self, sock: socket.socket, host: str, port: int, answered: Answered) -> None:
         with self.tried:
             self.tries += 1
             self.tried.notify_all()
         if self.lost.is_set():
-            sock.close()
-            raise ConnectionLostError("The connection to the cluster is lost.")
-        self._carry(sock, host, port)
+            answered(ConnectionLostError("The connection to the cluster is lost."))
+        else:
+            self._carry(sock, host, port, answered)
 
 
 @contextmanager

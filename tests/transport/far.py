@@ -108,6 +108,7 @@ def carried(transport: SharedTransport, port: int) -> socket.socket:
         transport.carry(far, "127.0.0.1", port, PATIENCE_S)
     except BaseException:
         near.close()
+        far.close()
         raise
     return near
 

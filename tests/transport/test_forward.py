@@ -8,15 +8,15 @@ import socket
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from functools import partial
 from pathlib import Path
 from queue import SimpleQueue
 
 import pytest
 
 from jupyter_slurm.errors import ForwardError, LoginNeededError
+from jupyter_slurm.transport.carrying import Answered
 from jupyter_slurm.transport.connection import Connection
-from jupyter_slurm.transport.forward import Forward, hand_over
+from jupyter_slurm.transport.forward import Forward
 from jupyter_slurm.transport.ssh import SshTransport
 from tests.ssh.plugin import MakeSshd
 from tests.ssh.sshd import Sshd
@@ -54,8 +54,10 @@ def opened(nothing_left: None, carrier: Carrier) -> Iterator[Open]:
     with ExitStack() as stack:
 
         def make(port: int, local_port: int = 0, patience_s: float = 20.0) -> Forward:
-            carry = partial(hand_over, carrier.carry, host="127.0.0.1", port=port)
-            forward = Forward(lambda sock: carry(sock=sock), local_port, patience_s=patience_s)
+            def carry(sock: socket.socket, answered: Answered) -> None:
+                carrier.carry(sock, "127.0.0.1", port, answered)
+
+            forward = Forward(carry, local_port, patience_s=patience_s)
             stack.callback(forward.close)
             return forward
 
@@ -185,8 +187,8 @@ def test_way_that_stays_lost_ends_the_wait_and_the_same_port_works_again_later(
 
 
 def test_nobody_waits_for_a_login_that_only_a_person_can_do(nothing_left: None) -> None:
-    def carry(sock: socket.socket) -> socket.socket:
-        raise LoginNeededError("A code is needed.")
+    def carry(sock: socket.socket, answered: Answered) -> None:
+        answered(LoginNeededError("A code is needed."))
 
     forward = Forward(carry, patience_s=3600)
     assert is_reset(forward)
@@ -198,7 +200,7 @@ def test_nobody_waits_for_a_login_that_only_a_person_can_do(nothing_left: None) 
 def test_failure_that_nobody_foresaw_is_told_and_the_port_goes_on(nothing_left: None) -> None:
     failures = [ValueError("odd"), ForwardError("Refused.")]
 
-    def carry(sock: socket.socket) -> socket.socket:
+    def carry(sock: socket.socket, answered: Answered) -> None:
         raise failures.pop(0)
 
     forward = Forward(carry)
@@ -211,29 +213,26 @@ def test_failure_that_nobody_foresaw_is_told_and_the_port_goes_on(nothing_left: 
 
 
 def test_connection_that_is_slow_to_stand_holds_up_no_other(nothing_left: None) -> None:
-    begun, go = threading.Event(), threading.Event()
+    slow: SimpleQueue[Answered] = SimpleQueue()
     standing: list[socket.socket] = []
 
-    def carry(sock: socket.socket) -> socket.socket:
-        if not begun.is_set():
-            begun.set()
-            go.wait(60)
-            raise ForwardError("Too late.")
-        copy = sock.dup()
-        standing.append(copy)
-        copy.sendall(b"here")
-        return copy
+    def carry(sock: socket.socket, answered: Answered) -> None:
+        if standing:
+            sock.sendall(b"here")
+            answered(None)
+        else:
+            slow.put(answered)
+        standing.append(sock)
 
     forward = Forward(carry)
     with connected(forward) as first:
-        assert begun.wait(20)
+        answered = slow.get(timeout=20)
         with connected(forward) as second:
             assert second.recv(4) == b"here"
-        go.set()
+        answered(ForwardError("Too late."))
         assert was_reset(first)
-    for sock in standing:
-        sock.close()
     forward.close()
+    standing[1].close()
 
 
 def test_hundred_connections_at_once(opened: Open) -> None:
@@ -303,7 +302,7 @@ def test_over_ssh_a_connection_waits_on_the_same_port_until_the_host_is_back(
     sshd, connection = far
     transport = SshTransport(connection)
     with service(echo) as port:
-        forward = Forward(lambda sock: hand_over(transport.carry, sock, "127.0.0.1", port))
+        forward = Forward(lambda sock, answered: transport.carry(sock, "127.0.0.1", port, answered))
         with connected(forward) as sock:
             sock.sendall(b"before")
             assert sock.recv(6, socket.MSG_WAITALL) == b"before"

@@ -134,6 +134,11 @@ class Connection:
         TransportError."""
         return self._last().transport
 
+    def standing(self) -> SharedTransport | None:
+        """The last hop's, as far as is known without waiting; None: `transport` may open it."""
+        links = self.links
+        return links[-1].transport if links and self._stands() else None
+
     def _last(self) -> Link:
         self._watchdog.after_sleep()
         with self._changed:

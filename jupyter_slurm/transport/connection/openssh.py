@@ -11,12 +11,10 @@ import os
 import socket
 import stat
 import struct
-from collections.abc import Callable
 from pathlib import Path
 
 from jupyter_slurm.transport.ssh_config import Hop
 from jupyter_slurm.transport.ssh_transport import SharedTransport
-from jupyter_slurm.transport.ssh_transport.window import FIRST_BYTES
 
 _HELLO, _VERSION = 1, 4
 _C_PROXY, _S_PROXY = 0x1000000F, 0x8000000F
@@ -37,11 +35,6 @@ class _MasterTransport(SharedTransport):
 
     def _expect_packet(self, *_: int) -> None:
         """There is no exchange of keys to wait for."""
-
-    def _ask_for_sign_of_life(self, answered: Callable[[], None]) -> None:
-        """A master hangs up on the request that asks for one elsewhere. The host is asked for a
-        channel of a kind that there is not, and refuses."""
-        self._request("no-channel@jupyter-slurm", b"", FIRST_BYTES, lambda _: answered())
 
 
 def _nothing(out: object) -> None:

@@ -68,11 +68,9 @@ def from_here(hop: Hop) -> Stream:
 
 def through(previous: SharedTransport, hop: Hop, gateway: str) -> Stream:
     """The way to `hop` from the hop before it, whose label is `gateway`."""
-    ours, theirs = socket.socketpair()
     try:
-        previous.carry(theirs, hop.host, hop.port, hop.connect_timeout_s)
+        return Stream(_carried(previous, hop))
     except paramiko.ChannelException as exc:
-        ours.close()
         if exc.code == _FORBIDDEN:
             raise TransportError(
                 f"{gateway} does not let connections through to {_place(hop)}.",
@@ -86,20 +84,28 @@ def through(previous: SharedTransport, hop: Hop, gateway: str) -> Stream:
             detail=exc.text,
         ) from exc
     except TimeoutError as exc:
-        ours.close()
         raise TransportError(
             f"{gateway} could not reach {_place(hop)} within {hop.connect_timeout_s:g} s.",
             hint="Is the machine up, and is it the right name as that host knows it?",
         ) from exc
     except ConnectionLostError as exc:
-        ours.close()
         raise TransportError(
             f"The connection to {gateway} broke off on the way to {_place(hop)}."
         ) from exc
-    return Stream(ours)
 
 
 # --- TCP ---
+
+
+def _carried(by: SharedTransport, hop: Hop) -> socket.socket:
+    ours, theirs = socket.socketpair()
+    try:
+        by.carry(theirs, hop.host, hop.port, hop.connect_timeout_s)
+    except BaseException:
+        ours.close()
+        theirs.close()
+        raise
+    return ours
 
 
 def _by_tcp(hop: Hop) -> socket.socket:

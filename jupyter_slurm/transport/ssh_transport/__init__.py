@@ -6,6 +6,7 @@ Whom it connects to, who logs in and what is run there is for others; how it sen
 
 from __future__ import annotations
 
+import math
 import socket
 import threading
 import time
@@ -49,6 +50,8 @@ class _Opening(NamedTuple):
 
     channel: SharedChannel
     answered: Callable[[BaseException | None], None]
+    give_up_s: float
+    """By `time.monotonic()`."""
 
 
 class SharedTransport(QueuedTransport):
@@ -75,6 +78,7 @@ class SharedTransport(QueuedTransport):
         self._pings: deque[Callable[[], None]] = deque()
         self._ping_lock = threading.Lock()
         self._pace = Pace()
+        self.packetizer.on_tick = self._give_up_late_ones
 
     @property
     def fast(self) -> bool:
@@ -114,22 +118,24 @@ class SharedTransport(QueuedTransport):
         return self._open(kind, extra, window_size or FIRST_BYTES, timeout or self.channel_timeout)
 
     def carry(self, sock: socket.socket, host: str, port: int, timeout_s: float) -> None:
-        """Takes over `sock` and connects it with `host:port` as the server sees it. Returns when
-        that stands: bytes then flow both ways, each with its own end. Where it raises, `sock` is
-        closed: ChannelException (1: sshd forbids it, 2: the port cannot be reached)."""
+        """Connects `sock` with `host:port` as the server sees it. Returns when that stands: bytes
+        then flow both ways, each with its own end, and `sock` is closed after both. Where it
+        raises, `sock` is still the caller's: ChannelException (1: sshd forbids it, 2: the port
+        cannot be reached)."""
         answer = _Answer()
-        number = self.carry_soon(sock, host, port, answer)
-        self._wait_for_answer(answer, number, timeout_s)
+        self.carry_soon(sock, host, port, timeout_s, answer)
+        answer.wait()
 
     def carry_soon(
         self,
         sock: socket.socket,
         host: str,
         port: int,
+        timeout_s: float,
         answered: Callable[[BaseException | None], None],
-    ) -> int:
-        """`carry` that does not wait: `answered` is called with None or what went wrong, in a
-        thread of the connection, and must not block. The number of the channel."""
+    ) -> None:
+        """`carry` that does not wait: `answered` is called with None or what went wrong, in any
+        thread, and must not block."""
         carried = Carried(self, self._pump, sock)
 
         def done(problem: BaseException | None) -> None:
@@ -137,16 +143,15 @@ class SharedTransport(QueuedTransport):
                 self._pump.post(carried.start)
             else:
                 self.direct(carried.channel, None)
-                sock.close()
             answered(problem)
 
         where = Message().add_string(host).add_int(port).add_string("127.0.0.1").add_int(0)
-        return self._request("direct-tcpip", where.asbytes(), FIRST_BYTES, done, carried).chanid
+        self._request("direct-tcpip", where.asbytes(), FIRST_BYTES, timeout_s, done, carried)
 
     def _open(self, kind: str, extra: bytes, window_bytes: int, timeout_s: float) -> SharedChannel:
         answer = _Answer()
-        channel = self._request(kind, extra, window_bytes, answer)
-        self._wait_for_answer(answer, channel.chanid, timeout_s)
+        channel = self._request(kind, extra, window_bytes, timeout_s, answer)
+        answer.wait()
         return channel
 
     def _request(
@@ -154,16 +159,18 @@ class SharedTransport(QueuedTransport):
         kind: str,
         extra: bytes,
         window_bytes: int,
+        timeout_s: float,
         answered: Callable[[BaseException | None], None],
         carried: Carried | None = None,
     ) -> SharedChannel:
-        """Asks for a channel; `answered` is called once, whatever comes."""
+        """Asks for a channel; `answered` is called once, whatever comes. Does not wait."""
         window = Window(window_bytes)
+        give_up_s = time.monotonic() + timeout_s
         with self.lock:
             number = self._next_channel()
             channel = SharedChannel(number, self, window)
             self._channels.put(number, channel)
-            self._openings[number] = _Opening(channel, answered)
+            self._openings[number] = _Opening(channel, answered, give_up_s)
         channel._set_transport(self)  # type: ignore[attr-defined]
         channel._set_window(window_bytes, PIECE_BYTES)  # type: ignore[attr-defined]
         if carried is not None:
@@ -171,18 +178,16 @@ class SharedTransport(QueuedTransport):
             self.direct(channel, carried)
         ask = Message().add_byte(cMSG_CHANNEL_OPEN).add_string(kind).add_int(number)
         self.put(ask.add_int(window_bytes).add_int(PIECE_BYTES).asbytes() + extra)
-        self.push()
+        self.push_now()
         if not self.active:
             self._answer(number, self.loss())
         return channel
 
-    def _wait_for_answer(self, answer: _Answer, number: int, timeout_s: float) -> None:
-        if not answer.came.wait(timeout_s):
-            late = TimeoutError(f"The server did not open a channel within {timeout_s:g} s.")
-            self._answer(number, late)
-            answer.came.wait()
-        if answer.problem is not None:
-            raise answer.problem
+    def _give_up_late_ones(self) -> None:
+        now_s = time.monotonic()
+        for number, opening in list(self._openings.items()):
+            if now_s >= opening.give_up_s:
+                self._answer(number, TimeoutError("The server did not open a channel in time."))
 
     def _answer(self, number: int, problem: BaseException | None) -> None:
         opening = self._openings.pop(number, None)
@@ -282,7 +287,7 @@ class SharedTransport(QueuedTransport):
 
     def _ask_for_sign_of_life(self, answered: Callable[[], None]) -> None:
         if self._plain:  # an OpenSSH master hangs up on global requests, but passes this on
-            self._request(_NO_CHANNEL, b"", FIRST_BYTES, lambda _: answered())
+            self._request(_NO_CHANNEL, b"", FIRST_BYTES, math.inf, lambda _: answered())
             return
         ask = Message().add_byte(cMSG_GLOBAL_REQUEST).add_string("keepalive@openssh.com")
         with self._ping_lock:  # answers come in the order of what was asked
@@ -321,6 +326,11 @@ class _Answer:
     def __call__(self, problem: BaseException | None) -> None:
         self.problem = problem
         self.came.set()
+
+    def wait(self) -> None:
+        self.came.wait()
+        if self.problem is not None:
+            raise self.problem
 
 
 class _EveryNumber:

@@ -56,6 +56,7 @@ _LONGEST_PACKET_BYTES = 1 << 18
 """OpenSSH's PACKET_MAX_SIZE."""
 _LONGEST_LINE_BYTES = 1 << 13
 _WAIT_MS = 1000
+_TICK_S = 1.0
 _BUFFERS = 512
 """Below IOV_MAX, which is 1024 on Linux and macOS."""
 _U32 = struct.Struct(">I")
@@ -106,7 +107,9 @@ class SharedPacketizer(Packetizer):
         self.unsent_bytes = 0
         self.sent_bytes = 0
         self.on_stuck: Callable[[], None] = lambda: None
-        self.heard_s = time.monotonic()
+        self.on_tick: Callable[[], None] = lambda: None
+        """Called in the reading thread about once a second."""
+        self.heard_s = self._ticked_s = time.monotonic()
 
     @property
     def link(self) -> socket.socket:
@@ -263,6 +266,7 @@ class SharedPacketizer(Packetizer):
                     raise TimeoutError("the server said nothing in time") from None
                 self._poll.poll(left_ms)
                 self._check_keepalive()
+                self._tick(time.monotonic())
                 continue
             except OSError:
                 if self.closed:
@@ -272,6 +276,12 @@ class SharedPacketizer(Packetizer):
                 raise EOFError
             self._end += n
             self.heard_s = time.monotonic()
+            self._tick(self.heard_s)
+
+    def _tick(self, now_s: float) -> None:
+        if now_s - self._ticked_s >= _TICK_S:
+            self._ticked_s = now_s
+            self.on_tick()
 
     def _make_room(self, need: int) -> None:
         """Moves what is there to the front where the buffer's end is near."""

@@ -148,8 +148,16 @@ class QueuedTransport(paramiko.Transport):
         self._outbox.append(payload)
 
     def push(self) -> None:
-        """Sends what is queued, unless keys are exchanged: then it is sent after that. Waits while
-        too much is under way, but not in the connection's own threads."""
+        """`push_now`, then waits while too much is under way, but not in the connection's own
+        threads."""
+        self.push_now()
+        if self._overfull() and threading.current_thread() not in {self, self._pump.thread}:
+            with self._room:
+                while self.active and self._overfull():
+                    self._room.wait(_TICK_S)
+
+    def push_now(self) -> None:
+        """Sends what is queued, unless keys are exchanged: then it is sent after that."""
         try:
             while self._outbox and self.clear_to_send.is_set() and self.active:
                 if not self.clear_to_send_lock.acquire(blocking=False):
@@ -161,10 +169,6 @@ class QueuedTransport(paramiko.Transport):
                     self.clear_to_send_lock.release()
         except EOFError:
             return  # the reading thread finds out, and says so to everyone
-        if self._overfull() and threading.current_thread() not in {self, self._pump.thread}:
-            with self._room:
-                while self.active and self._overfull():
-                    self._room.wait(_TICK_S)
 
     def push_soon(self) -> None:
         self._pump.post(self.push)
