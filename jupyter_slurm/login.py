@@ -34,6 +34,9 @@ _WAIT_S = 20.0
 class Answerer(Protocol):
     """A person, reached in some way."""
 
+    def there(self) -> bool:
+        """Whether anybody can be asked here: else no host is troubled with a login."""
+
     def say(self, text: str) -> None:
         """A line for them to read."""
 
@@ -85,7 +88,8 @@ class Attended:
         try:
             return act()
         except LoginNeededError as exc:
-            if threading.current_thread() is not threading.main_thread():
+            in_front = threading.current_thread() is threading.main_thread()
+            if not (in_front and self._answerer.there()):
                 raise
             self._answerer.say(exc.message)
         self.log_in(cluster())
@@ -203,6 +207,13 @@ class TerminalAnswerer:
 
     def __init__(self, tty: Path = Path("/dev/tty")) -> None:
         self._tty = tty
+
+    def there(self) -> bool:
+        try:
+            self._write("")
+        except LoginNeededError:
+            return False
+        return True
 
     def say(self, text: str) -> None:
         with suppress(LoginNeededError):

@@ -112,6 +112,7 @@ def test_a_login_on_the_way_is_asked_for(
     run: Run, files: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run.api.need_login(Asked(QuestionKind.SECRET, "Password:", "s3cret"))
+    monkeypatch.setattr(TerminalAnswerer, "there", lambda _: True)
     monkeypatch.setattr(TerminalAnswerer, "say", lambda *_: None)
     monkeypatch.setattr(TerminalAnswerer, "secret", lambda *_: "s3cret")
     code, out, _ = run("clusters", "add", "arandu", "--host", "login1", "--yes")
@@ -123,6 +124,7 @@ def test_a_cluster_that_cannot_be_reached_leaves_no_file(
     run: Run, files: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run.api.need_login(Asked(QuestionKind.SECRET, "Password:", "s3cret"))
+    monkeypatch.setattr(TerminalAnswerer, "there", lambda _: True)
     monkeypatch.setattr(TerminalAnswerer, "say", lambda *_: None)
     monkeypatch.setattr(TerminalAnswerer, "secret", lambda *_: "wrong")
     code, _, err = run("clusters", "add", "arandu", "--host", "login1", "--yes")

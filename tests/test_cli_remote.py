@@ -59,6 +59,7 @@ def run(
     monkeypatch.chdir(tmp_path)
     api = FakeApi(tmp_path)
     made = Run(api, capsys)
+    monkeypatch.setattr(TerminalAnswerer, "there", lambda _: True)
     monkeypatch.setattr(TerminalAnswerer, "say", lambda _, text: sys.stderr.write(text + "\n"))
     monkeypatch.setattr(TerminalAnswerer, "secret", lambda _, prompt: made.answer(prompt))
     monkeypatch.setattr(TerminalAnswerer, "confirm", lambda _, prompt: made.answer(prompt))

@@ -38,6 +38,9 @@ class Person:
         self.secrets: list[str] = []
         self.texts: list[str] = []
 
+    def there(self) -> bool:
+        return True
+
     def say(self, text: str) -> None:
         self.said.append(text)
 
@@ -222,6 +225,14 @@ def test_what_api_has_beside_its_calls_is_there(api: FakeApi) -> None:
 
 def lines_of(master: int) -> Iterable[str]:
     return os.read(master, 4096).decode().replace("\r", "").split("\n")
+
+
+def test_where_nobody_is_there_no_host_is_troubled(api: FakeApi, tmp_path: Path) -> None:
+    api.need_login(PASSWORD)
+    with pytest.raises(LoginNeededError):
+        attended(api, TerminalAnswerer(tmp_path / "no tty")).queue()
+    assert api.connections()[0].state is ConnectionState.LOGIN_NEEDED
+    assert api.given == []
 
 
 def test_a_terminal_that_is_not_there_cannot_be_asked(tmp_path: Path, api: FakeApi) -> None:

@@ -45,6 +45,11 @@ class NotebookAnswerer:
     a yes or no is masked, also where the host would show it.
     """
 
+    def there(self) -> bool:
+        """Not with nbconvert, say, which allows no stdin (kernel messaging, execute_request)."""
+        kernel = getattr(get_ipython(), "kernel", None)
+        return bool(getattr(kernel, "_allow_stdin", True))
+
     def say(self, text: str) -> None:
         say(text)
 

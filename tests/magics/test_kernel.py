@@ -203,10 +203,10 @@ def test_interrupting_a_cells_login_declines_it(kernel: Kernel) -> None:
     assert "[None]" in kernel.run("print(api.given)").text
 
 
-def test_a_front_end_without_a_person_gets_a_sentence_and_declines(kernel: Kernel) -> None:
+def test_a_front_end_without_a_person_gets_a_sentence_and_troubles_no_host(kernel: Kernel) -> None:
     kernel.run(LOGIN)
     request = kernel.client.execute("%slurm queue", allow_stdin=False)
     reply = kernel.reply(request)
     assert reply.content["ename"] == "LoginNeededError"
-    assert "`jupyter slurm login`" in reply.content["evalue"]
-    assert "[None]" in kernel.run("print(api.given)").text
+    assert "%slurm connect" in reply.content["evalue"]
+    assert "[]" in kernel.run("print(api.given)").text
