@@ -194,16 +194,17 @@ class SharedPacketizer(Packetizer):
         views: list[memoryview] = []
         try:
             while True:
-                if self._wants_keys():
-                    raise NeedRekeyException
-                if self._opener is None:
-                    return super().read_message()
-                if not self._has_packet():
+                plain = self._next_packet()
+                if plain is None:
                     if sink is not None:
                         sink.deliver(views)
                         sink, views = None, []
-                    self._fill_packet()
-                plain = self._open_packet()
+                    if self._wants_keys():
+                        raise NeedRekeyException
+                    if self._opener is None:
+                        return super().read_message()
+                    self._fill_packet(self._opener)
+                    continue
                 receiver = self._sink_of(plain)
                 if receiver is None:
                     break
@@ -224,27 +225,25 @@ class SharedPacketizer(Packetizer):
             return None
         return self.sinks.get(_U32.unpack_from(plain, 2)[0])
 
-    def _has_packet(self) -> bool:
-        here = self._end - self._start
-        return here >= 4 and here >= self._packet_bytes()
-
-    def _packet_bytes(self) -> int:
-        assert self._opener is not None
+    def _packet_bytes(self, opener: Opener) -> int:
         length: int = _U32.unpack_from(self._buffer, self._start)[0]
         if not 2 <= length <= _LONGEST_PACKET_BYTES:
             raise SSHException(f"a packet of {length} bytes: this is no SSH, or it was damaged")
-        return length + self._opener.overhead_bytes
+        return length + opener.overhead_bytes
 
-    def _fill_packet(self) -> None:
+    def _fill_packet(self, opener: Opener) -> None:
         self._fill(4)
-        self._fill(self._packet_bytes())
+        self._fill(self._packet_bytes(opener))
 
-    def _open_packet(self) -> bytes:
-        """Length of the padding, payload, padding."""
-        assert self._opener is not None
-        start, size = self._start, self._packet_bytes()
+    def _next_packet(self) -> bytes | None:
+        """Length of the padding, payload, padding; None: it is not whole yet, or not ours to
+        open."""
+        opener, start = self._opener, self._start
+        here = self._end - start
+        if opener is None or here < 4 or here < (size := self._packet_bytes(opener)):
+            return None
         try:
-            plain = self._opener.open(self._view[start : start + size])
+            plain = opener.open(self._view[start : start + size])
         except InvalidTag as exc:
             raise SSHException("Mismatched MAC") from exc
         self._start = start + size
