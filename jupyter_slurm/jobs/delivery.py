@@ -1,11 +1,17 @@
-"""What a job gives back: its output from a cursor on, and in the end its result."""
+"""What a job gives back: its output from a cursor on, and in the end its result.
+
+Variables are given as a local file: where the transport had to make a copy, it goes once it has
+served.
+"""
 
 from __future__ import annotations
 
 import time
 from collections import deque
-from pathlib import PurePosixPath
+from contextlib import suppress
+from pathlib import Path, PurePosixPath
 
+from jupyter_slurm import places
 from jupyter_slurm.errors import (
     FileAccessError,
     JobLostError,
@@ -22,12 +28,16 @@ from jupyter_slurm.wire import Hello, Job, JobState, LogChunk, Result
 
 _RESULT_PATIENCE_S = 20.0
 _RESULT_PAUSE_S = 1.0
+_COPIES_KEPT_S = 7 * 24 * 3600.0
+"""Of variables that nobody said they had."""
 
 
 class Delivery:
     def __init__(self, book: Book, clusters: Clusters) -> None:
         self._book = book
         self._clusters = clusters
+        self._copies: dict[str, Path] = {}
+        """Made for the job with that id."""
 
     def logs(
         self,
@@ -106,7 +116,12 @@ class Delivery:
             return Result(job=job, status="none")
         found = parse_result(data, key)
         variables = found.variables
-        path = transport.fetch(folder.variables(job.restarts)) if variables else None
+        path = None
+        if variables:
+            there = folder.variables(job.restarts)
+            path = transport.fetch(there)
+            if path != Path(there):
+                self._copies[job.id] = path
         return Result(
             job=job,
             status=found.status,
@@ -119,3 +134,18 @@ class Delivery:
             names=tuple(variables.names) if variables else (),
             failed=dict(variables.failed) if variables else {},
         )
+
+    def served(self, job_id: str) -> None:
+        """Nobody waits any more for what `result` gave of this job: a copy of it goes."""
+        copy = self._copies.pop(job_id, None)
+        if copy is not None:
+            copy.unlink(missing_ok=True)
+
+
+def remove_old_copies() -> None:
+    """What an earlier process fetched and nobody has called for in a week."""
+    oldest_s = time.time() - _COPIES_KEPT_S
+    for path in places.spool_dir().glob("*.fetched*"):
+        with suppress(FileNotFoundError):  # another process may do the same
+            if path.stat().st_mtime < oldest_s:
+                path.unlink()

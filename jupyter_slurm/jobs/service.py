@@ -23,7 +23,7 @@ from jupyter_slurm.jobs import describe, doctor, payload, queue
 from jupyter_slurm.jobs.book import Book
 from jupyter_slurm.jobs.cluster import SlurmCluster
 from jupyter_slurm.jobs.clusters import Clusters
-from jupyter_slurm.jobs.delivery import Delivery
+from jupyter_slurm.jobs.delivery import Delivery, remove_old_copies
 from jupyter_slurm.jobs.layout import JobDir
 from jupyter_slurm.jobs.prepare import (
     gpus_asked,
@@ -85,6 +85,7 @@ class Service:
         self.transfer = self._transfers.transfer
         self.stop_transfer = self._transfers.stop
         self._delivery = Delivery(self._book, self._clusters)
+        remove_old_copies()
         self._infos: dict[str, ClusterInfo] = {}
         self._pursuits: list[threading.Thread] = []
         for record in self._book.live():
@@ -298,7 +299,9 @@ class Service:
         return self._delivery.result(job_id)
 
     def delivered(self, job_id: str) -> Job:
-        return self._book.change(job_id, delivered=True)
+        job = self._book.change(job_id, delivered=True)
+        self._delivery.served(job_id)
+        return job
 
     def forget(self, job_id: str) -> None:
         job = self._book.job(job_id)
@@ -312,6 +315,7 @@ class Service:
                 f"Job {job.id} has not ended: it is {job.state}.", hint="Cancel it first."
             )
         cluster.transport.remove_tree(PurePosixPath(job.job_dir))
+        self._delivery.served(job.id)
         self._book.remove(job.id)
 
     # --- steering ---

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -51,6 +53,26 @@ def test_variables_go_in_and_come_back(site: Site) -> None:
     assert found["total"] == 6
     assert found["square"](7) == 49  # type: ignore[operator]
     assert not inputs.exists()
+
+
+def test_a_copy_of_the_variables_goes_once_it_has_served(site: Site) -> None:
+    job = site.run("x = 1", names_out=("x",))
+    for call in (site.service.delivered, site.service.forget):
+        result = site.service.result(job.id)
+        assert result.variables is not None
+        assert read_variables(Path(result.variables), result.digest) == {"x": 1}
+        call(job.id)
+        assert not list(places.spool_dir().glob("*.fetched*"))
+
+
+def test_a_copy_that_nobody_calls_for_goes_after_a_week(site: Site) -> None:
+    old, young = (places.spool_dir() / name for name in ("old.fetched", "young.fetched"))
+    for path in (old, young):
+        path.touch()
+    week_ago_s = time.time() - 7 * 24 * 3600
+    os.utime(old, (week_ago_s, week_ago_s))
+    site.restart()
+    assert (old.exists(), young.exists()) == (False, True)
 
 
 def test_an_error_comes_back_as_the_cells_error(site: Site) -> None:
