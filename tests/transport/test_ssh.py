@@ -83,7 +83,12 @@ def only_shell(sshd: Sshd) -> psutil.Process:
 
 
 def shells(sshd: Sshd) -> list[psutil.Process]:
-    return [one for one in sshd.processes() if one.name() in {"sh", "dash"}]
+    found = []
+    for process in sshd.processes():
+        with suppress(psutil.NoSuchProcess):
+            if process.name() in {"sh", "dash"}:
+                found.append(process)
+    return found
 
 
 # --- odd logins ---
