@@ -37,6 +37,7 @@ from jupyter_slurm.transport.shell.far_files import (
 from jupyter_slurm.transport.shell.far_shell import ShellGoneError
 from jupyter_slurm.transport.shell.follow import Follow
 from jupyter_slurm.transport.shell.helper import completed
+from jupyter_slurm.transport.shell.read_ahead import read_ahead
 from jupyter_slurm.transport.shell.shells import Shells
 from jupyter_slurm.transport.ssh_transport import SharedTransport
 
@@ -174,8 +175,8 @@ class SshTransport:
         *,
         stop: threading.Event | None = None,
     ) -> Completed:
-        with self._shells.shell_of_its_own(stop) as shell:
-            return far_program.send(shell, argv, source, stop)
+        with read_ahead(source) as ahead, self._shells.shell_of_its_own(stop) as shell:
+            return far_program.send(shell, argv, ahead, stop)
 
     def receive(
         self, argv: Sequence[str], sink: BinaryIO, *, stop: threading.Event | None = None
