@@ -8,13 +8,15 @@ import socket
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from queue import SimpleQueue
 
 import pytest
 
 from jupyter_slurm.errors import ForwardError, LoginNeededError
-from jupyter_slurm.transport.carrying import Answered
+from jupyter_slurm.transport import ssh
+from jupyter_slurm.transport.carrying import Answered, wait_for
 from jupyter_slurm.transport.connection import Connection
 from jupyter_slurm.transport.forward import Forward
 from jupyter_slurm.transport.ssh import SshTransport
@@ -314,6 +316,23 @@ def test_over_ssh_a_connection_waits_on_the_same_port_until_the_host_is_back(
             assert everything(sock) == MEGABYTE
         wait_until(lambda: forward.problem is None)
         forward.close()
+    transport.close()
+
+
+def test_over_ssh_target_that_does_not_answer_is_told_and_the_connection_stands(
+    far: tuple[Sshd, Connection], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ssh, "_CARRY_S", 0.05)
+    connection = far[1]
+    transport = SshTransport(connection)
+    near, given = socket.socketpair()
+    with near, given, socket.create_server(("127.0.0.1", 0), backlog=0) as full:
+        port = full.getsockname()[1]
+        # Nobody accepts, and there is room for one: the next one's SYN is dropped.
+        with socket.create_connection(("127.0.0.1", port)):
+            with pytest.raises(ForwardError, match=f"127.0.0.1:{port} did not answer .* in time"):
+                wait_for(partial(transport.carry, given, "127.0.0.1", port))
+            assert connection.state == "open"
     transport.close()
 
 

@@ -39,7 +39,7 @@ from jupyter_slurm.transport.ssh_transport.stream import (
     receive_into,
     send_all,
 )
-from jupyter_slurm.transport.ssh_transport.window import FIRST_BYTES, Pace, Window
+from jupyter_slurm.transport.ssh_transport.window import CARRIED_BYTES, FIRST_BYTES, Pace, Window
 
 _NO_CHANNEL = "no-channel@jupyter-slurm"
 """A kind of channel that every server refuses."""
@@ -146,7 +146,7 @@ class SharedTransport(QueuedTransport):
             answered(problem)
 
         where = Message().add_string(host).add_int(port).add_string("127.0.0.1").add_int(0)
-        self._request("direct-tcpip", where.asbytes(), FIRST_BYTES, timeout_s, done, carried)
+        self._request("direct-tcpip", where.asbytes(), CARRIED_BYTES, timeout_s, done, carried)
 
     def _open(self, kind: str, extra: bytes, window_bytes: int, timeout_s: float) -> SharedChannel:
         answer = _Answer()

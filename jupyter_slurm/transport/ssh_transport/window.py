@@ -10,6 +10,9 @@ import math
 from collections.abc import Iterable
 
 FIRST_BYTES = 1 << 19
+CARRIED_BYTES = 1 << 18
+"""At first, of a carried socket. On a line without delay a download is as fast as with twice as
+much, and others' round trips meanwhile take a fifth less."""
 _LEAST_BYTES = 1 << 17
 _MOST_BYTES = 1 << 24
 _QUEUE_S = 0.03
