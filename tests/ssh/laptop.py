@@ -27,6 +27,7 @@ class Laptop:
         self.site = site
         self.home: Home = site.home()
         self.home.write_profile()
+        self._started: list[subprocess.Popen[Any]] = []
 
     def slurm(self, *words: str) -> str:
         """What `jupyter slurm WORDS` prints, without a terminal: nobody can be asked."""
@@ -45,9 +46,11 @@ class Laptop:
 
     def start(self, *argv: str) -> subprocess.Popen[Any]:
         pipe = subprocess.PIPE
-        return self.site.laptop(
+        process = self.site.laptop(
             list(argv), self.home, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe, text=True
         )
+        self._started.append(process)
+        return process
 
     def terminal(self, *words: str) -> pexpect.spawn:
         """The same in a terminal, where somebody answers."""
@@ -93,7 +96,11 @@ class Laptop:
         return path
 
     def close(self) -> None:
-        """Ends the agent, whose jobs are gone by then."""
+        """Ends the agent, and what a test that failed has left running."""
+        for process in self._started:
+            if process.poll() is None:
+                process.kill()
+            process.communicate()
         pid = self.agent_pid()
         if pid is not None:
             os.kill(pid, signal.SIGTERM)

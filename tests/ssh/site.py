@@ -23,6 +23,7 @@ from tests.ssh import network, site_slurm
 from tests.ssh.kept import Keeper
 from tests.ssh.network import Machine
 from tests.ssh.odd_users import Person, make_gateway
+from tests.ssh.processes import name_of
 from tests.ssh.profile import write_profile
 from tests.ssh.sshd import Client, Sshd
 
@@ -134,7 +135,11 @@ class Site:
     def processes(self, machine: str = "login") -> list[psutil.Process]:
         """What the person runs there, without Slurm's daemons and sshd's own."""
         found = self.machines[machine].processes(self.person.account.uid)
-        return [one for one in found if _name(one) not in _DAEMONS]
+        return [one for one in found if name_of(one) not in _DAEMONS]
+
+    def programs(self, machine: str = "login") -> list[str]:
+        """The names of these; "" for one that has just ended."""
+        return [name_of(one) for one in self.processes(machine)]
 
     def stop_controller(self) -> None:
         """SIGSTOP: connections are taken and nobody answers."""
@@ -145,7 +150,7 @@ class Site:
 
     def _signal_controller(self, number: signal.Signals) -> None:
         for one in self.machines["login"].processes(self.person.account.uid):
-            if _name(one) == "slurmctld":
+            if name_of(one) == "slurmctld":
                 one.send_signal(number)
 
     def rpcs(self) -> dict[str, int]:
@@ -213,10 +218,3 @@ def _sshd(keeper: Keeper, folder: Path, person: Person, machine: Machine) -> Ssh
     place.mkdir(mode=0o711)
     address = _ADDRESSES[machine.name]
     return Sshd(keeper, place, person.account, host=address, port=22, prefix=tuple(machine.argv()))
-
-
-def _name(process: psutil.Process) -> str:
-    try:
-        return process.name()
-    except psutil.Error:
-        return ""

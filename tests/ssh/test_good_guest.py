@@ -8,8 +8,6 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-import psutil
-
 from tests.ssh.laptop import PATIENCE_S, Laptop
 from tests.ssh.site import Site
 from tests.ssh.waiting import wait_until
@@ -52,20 +50,13 @@ def cost(site: Site) -> tuple[Counter[str], int, int]:
     site.forget_rpcs()
     seen: list[Counter[str]] = []
     for _ in range(_LOOKS):
-        seen.append(Counter(map(_name, site.processes())))
+        seen.append(Counter(site.programs()))
         time.sleep(_LOOK_EVERY_S)
     asked = site.rpcs().get("REQUEST_JOB_INFO", 0)
     always = seen[0]
     for one in seen:
         always &= one
     return always, max(one.total() for one in seen), asked
-
-
-def _name(process: psutil.Process) -> str:
-    try:
-        return process.name()
-    except psutil.Error:
-        return "gone"
 
 
 def test_twenty_watched_jobs_cost_the_far_side_no_more_than_one(laptop: Laptop) -> None:

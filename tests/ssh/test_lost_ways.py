@@ -147,7 +147,7 @@ def test_a_way_that_breaks_while_sbatch_waits_for_the_controller_makes_one_job(
     site.stop_controller()
     try:
         submission = laptop.start(*laptop.command("submit", str(script), "--name", "once"))
-        wait_until(lambda: any(one.name() == "sbatch" for one in site.processes()), PATIENCE_S)
+        wait_until(lambda: "sbatch" in site.programs(), PATIENCE_S)
         site.restart_gateway()
         wait_until(lambda: connection_of(laptop)["state"] == "login-needed", PATIENCE_S)
     finally:

@@ -12,6 +12,7 @@ import pytest
 from jupyter_slurm.errors import TransportError
 from jupyter_slurm.transport import local_program
 from jupyter_slurm.transport.local import LocalTransport
+from tests.ssh.processes import name_of
 from tests.transport.carrier import everything, sent
 
 
@@ -23,7 +24,7 @@ def transport() -> Iterator[LocalTransport]:
     for thread in set(threading.enumerate()) - threads:
         thread.join(20)
         assert not thread.is_alive(), thread.name
-    names = {one.name() for one in psutil.Process().children()}
+    names = {name_of(one) for one in psutil.Process().children()}
     assert not names & {"cat", "sleep"}
 
 

@@ -22,6 +22,7 @@ from jupyter_slurm.transport.connection import Connection
 from jupyter_slurm.transport.ssh import SshTransport
 from tests.ssh.odd_users import BANNER
 from tests.ssh.plugin import Delayed, MakeSshd
+from tests.ssh.processes import name_of
 from tests.ssh.sshd import Sshd
 
 PATIENCE_S = 60.0
@@ -219,7 +220,7 @@ def test_nothing_is_left_when_the_connection_is_cut(
         growth = pool.submit(transport.grown, {home / "no": 0}, wait_s=PATIENCE_S, wake=wake)
         received = pool.submit(_received, transport, ["sleep", "601"])
         eventually(lambda: far_side(own_sshd).count("sleep") >= 3, "they have not begun")
-        there = [one for one in own_sshd.processes() if one.name() in {"sh", "dash", "sleep"}]
+        there = [one for one in own_sshd.processes() if name_of(one) in {"sh", "dash", "sleep"}]
         for pid in own_sshd.pids():
             with suppress(psutil.NoSuchProcess):  # it ends with the one before it
                 for one in [*psutil.Process(pid).children(), psutil.Process(pid)]:

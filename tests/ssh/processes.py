@@ -1,0 +1,13 @@
+"""Processes that may end while they are looked at."""
+
+from __future__ import annotations
+
+import psutil
+
+
+def name_of(process: psutil.Process) -> str:
+    """Its program's name; "" where it has ended."""
+    try:
+        return process.name()
+    except psutil.Error:
+        return ""
