@@ -53,7 +53,7 @@ class Folder(Struct, frozen=True, kw_only=True):
     """A folder of the cluster that somebody may want to use."""
 
     name: str
-    """How people there call it: `$SCRATCH`, `/work/$USER`."""
+    """How people there call it: `$SCRATCH`, `$WORK`."""
     path: str
     writable: bool
     file_system: str
