@@ -106,7 +106,7 @@ class Api(Protocol):
         cluster: str | None = None,
         exclude: tuple[str, ...] = (),
     ) -> Transfer:
-        """The same the other way round; .gitignore does not count, since results are what it names."""
+        """The same the other way round; .gitignore does not count, for it names results."""
 
     def fetch(self, job_id: str) -> Transfer:
         """Begins to bring the files that the job was told to give back (`JobSpec.fetch`)."""
