@@ -6,11 +6,11 @@ import os
 import random
 import re
 import shutil
-import signal
 import socket
 import subprocess
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -166,7 +166,7 @@ class Sshd:
 
     def stop(self) -> None:
         """The listener and every session end, as when the machine is switched off."""
-        sessions = self.processes()
+        sessions = _with_all_they_start(self.processes())
         self.stop_listening()
         _end(sessions)
 
@@ -182,7 +182,7 @@ class Sshd:
 
     def kill_sessions(self) -> None:
         """Connections break off, and new ones may come."""
-        _end(self.processes())
+        _end(_with_all_they_start(self.processes()))
 
     def log(self) -> str:
         """Everything it has said, at LogLevel VERBOSE."""
@@ -266,11 +266,26 @@ def free_port(host: str = "127.0.0.1") -> int:
             return port
 
 
-def _end(processes: list[psutil.Process]) -> None:
-    for one in processes:
+def _with_all_they_start(processes: list[psutil.Process]) -> list[psutil.Process]:
+    """Stopped, so that they start no more: sshd forks once more after a login."""
+    found: dict[int, psutil.Process] = {}
+    looked_at = list(processes)
+    while looked_at:
+        one = looked_at.pop()
+        if one.pid in found:
+            continue
         try:
-            one.send_signal(signal.SIGKILL)
+            one.suspend()
+            found[one.pid] = one
+            looked_at += one.children()
         except psutil.NoSuchProcess:
             continue
+    return list(found.values())
+
+
+def _end(processes: list[psutil.Process]) -> None:
+    for one in processes:
+        with suppress(psutil.NoSuchProcess):
+            one.kill()
     _, alive = psutil.wait_procs(processes, timeout=_PATIENCE_S)
     assert not alive, f"do not end: {alive}"
