@@ -48,8 +48,8 @@ def watched_jobs(laptop: Laptop, count: int) -> Iterator[None]:
 
 
 def cost(site: Site) -> tuple[Counter[str], int]:
-    """What runs on the login node all the time, how much at most at once, and how often the
-    controller was asked, while `_LOOKS` are taken."""
+    """What runs on the login node all the time, and how much at most at once, while `_LOOKS` are
+    taken and the controller is asked once in `_POLL_S`."""
     site.run("sdiag")  # the look itself is no cost of ours
     site.forget_rpcs()
     began_s = time.monotonic()
