@@ -110,14 +110,14 @@ def test_a_python_error_shows_the_files_own_traceback_and_fails(shell: Shell) ->
 def test_the_exit_code_of_a_python_file_is_that_of_sys_exit(shell: Shell) -> None:
     shell.write("exit.py", "import sys\nsys.exit(5)\n")
     code, _, err = shell.run("submit", "exit.py")
-    assert code == 5
+    assert code == 5, err
     assert "Traceback" not in err
 
 
 def test_the_exit_code_of_a_program_is_its_own(shell: Shell) -> None:
     shell.write("run.sh", "#!/bin/sh\necho out; echo err >&2; exit 7\n")
     code, out, _ = shell.run("submit", "run.sh")
-    assert code == 7
+    assert code == 7, err
     assert "out\n" in out
 
 
@@ -138,7 +138,7 @@ def test_a_notebook_comes_back_executed_up_to_its_error(shell: Shell) -> None:
     content = {"nbformat": 4, "nbformat_minor": 4, "metadata": {}, "cells": cells}
     shell.write("my book.ipynb", json.dumps(content))
     code, out, err = shell.run("submit", "my book.ipynb")
-    assert code == 1
+    assert code == 1, err
     assert out == "first\n42\n"
     assert "ValueError" in err
     executed = json.loads((shell.cwd / "my book.executed.ipynb").read_text())
@@ -161,7 +161,7 @@ def test_a_job_that_was_detached_is_found_attached_to_and_forgotten(shell: Shell
     shell.ok("forget", job_id)
     assert job_id not in shell.ok("jobs")
     code, _, err = shell.run("why", job_id)
-    assert code == 1
+    assert code == 1, err
     assert job_id in err
 
 
@@ -206,7 +206,7 @@ def test_a_dry_run_sends_nothing(shell: Shell) -> None:
 def test_a_refusal_of_sbatch_is_an_error(shell: Shell) -> None:
     shell.write("a.py", "")
     code, _, err = shell.run("submit", "a.py", "--partition", "nowhere")
-    assert code == 1
+    assert code == 1, err
     assert "partition" in err
 
 

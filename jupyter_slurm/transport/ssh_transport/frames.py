@@ -21,7 +21,7 @@ _DATA_HEAD = struct.Struct(">BII")
 _HEAD_BYTES = 4 + 1 + _DATA_HEAD.size
 PIECE_BYTES = 1 << 15
 """What every implementation takes in one packet."""
-_PIECES = 8
+_PIECES = 16
 _BLOCK_BYTES = 16
 _LEAST_PADDING_BYTES = 4
 _PADDING = bytes(_BLOCK_BYTES + _LEAST_PADDING_BYTES)

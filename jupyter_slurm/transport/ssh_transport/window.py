@@ -10,13 +10,15 @@ import math
 from collections.abc import Iterable
 
 FIRST_BYTES = 1 << 19
-CARRIED_BYTES = 1 << 18
-"""At first, of a carried socket. On a line without delay a download is as fast as with twice as
-much, and others' round trips meanwhile take a fifth less."""
+CARRIED_BYTES = 3 << 17
+"""At first, of a carried socket. On a line without delay a download is as fast as with more, and
+others' round trips meanwhile are shorter."""
 _LEAST_BYTES = 1 << 17
 _MOST_BYTES = 1 << 24
-_QUEUE_S = 0.03
-"""The time that data of one channel may stand in the line's queues."""
+_LEAST_QUEUE_S = 0.01
+_MOST_QUEUE_S = 0.03
+"""The time that data of one channel may stand in the line's queues: half of what the line itself
+takes, within these. Less would let a window on a long line grow too slowly."""
 _INFLATED_S = 0.025
 _ROOM = 2.5
 """A window may be this many times what is under way in the shortest round trip, so that it doubles
@@ -109,6 +111,7 @@ class Pace:
         self._line_s = min(self._line_s, round_trip_s)
 
     def _wanted(self, window: Window, goodput: float) -> int:
-        queued = int(goodput * (self._line_s + _QUEUE_S))
+        queue_s = min(max(_LEAST_QUEUE_S, self._line_s / 2), _MOST_QUEUE_S)
+        queued = int(goodput * (self._line_s + queue_s))
         wanted = min(queued, max(window.first_bytes, int(_ROOM * goodput * self._line_s)))
         return min(max(wanted, window.least_bytes), _MOST_BYTES)
