@@ -116,7 +116,7 @@ def test_the_exit_code_of_a_python_file_is_that_of_sys_exit(shell: Shell) -> Non
 
 def test_the_exit_code_of_a_program_is_its_own(shell: Shell) -> None:
     shell.write("run.sh", "#!/bin/sh\necho out; echo err >&2; exit 7\n")
-    code, out, _ = shell.run("submit", "run.sh")
+    code, out, err = shell.run("submit", "run.sh")
     assert code == 7, err
     assert "out\n" in out
 

@@ -22,6 +22,8 @@ from tests.benchmarks.ssh_ground import Ground, Way
 from tests.benchmarks.table import Row
 
 _MOST_OF_A_COMMAND = {"near": 0.2, "far": 0.5, "jumped": 0.2}
+_PROGRAM = ["/bin/true"]
+"""A program for both: by its bare name, a login shell over there would do without one."""
 _NUMBERS = itertools.count()
 
 
@@ -44,12 +46,12 @@ def stand_in(folder: Path) -> Slurm:
 
 
 def commands(ground: Ground, way: Way, rounds: int) -> list[Row]:
-    master = [*ground.master(way.alias), "true"]
+    master = [*ground.master(way.alias), *_PROGRAM]
     with ground.connection(way.alias) as connection:
         transport = SshTransport(connection)
 
         def ours() -> None:
-            assert transport.run(["true"]).returncode == 0
+            assert transport.run(_PROGRAM).returncode == 0
 
         taken = alternating(
             {

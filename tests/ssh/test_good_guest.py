@@ -14,11 +14,10 @@ from tests.ssh.waiting import wait_until
 
 _POLL_S = 1.0
 """The site's profile says so: one squeue for all jobs in that time."""
-_SHELLS = 4
-"""Two helpers at most, and the one that looks at the files, with its subshell."""
-_AT_MOST = 11
-"""Two helpers, each with a subshell and two programs in it, and the one that looks at the files,
-with its subshell and a `sleep` or `wc`."""
+_SHELLS = 8
+"""Two helpers at most, of three each, and the one that looks at the files, with its subshell."""
+_AT_MOST = 15
+"""With a subshell and two programs in each helper, and with a `sleep` or `wc`."""
 _LOOKS = 60
 _LOOK_EVERY_S = 0.1
 

@@ -76,11 +76,16 @@ def know(sshd: Sshd, port: int) -> None:
     sshd.known_hosts.write_text(known + known.replace(f":{sshd.port} ", f":{port} "))
 
 
-def only_shell(sshd: Sshd) -> psutil.Process:
+HELPER = ["sh", "sh", "sh"]
+"""One that waits for the two others: who reads, and who runs commands."""
+
+
+def helper(sshd: Sshd) -> list[psutil.Process]:
+    """The shells of the only one there is, in that order."""
     deadline_s = time.monotonic() + PATIENCE_S
-    while len(found := shells(sshd)) != 1:
+    while len(found := shells(sshd)) != len(HELPER):
         assert time.monotonic() < deadline_s, found
-    return found[0]
+    return sorted(found, key=lambda one: one.pid)
 
 
 def shells(sshd: Sshd) -> list[psutil.Process]:
@@ -181,17 +186,17 @@ def test_path_and_environment_of_the_profile_reach_every_program(own_sshd: Sshd)
 # --- a good guest ---
 
 
-def test_nothing_but_a_shell_waits_there(own_sshd: Sshd, transport: SshTransport) -> None:
+def test_nothing_but_shells_waits_there(own_sshd: Sshd, transport: SshTransport) -> None:
     transport.run(["true"])
-    eventually(lambda: far_side(own_sshd) == ["sh"], "more than a shell")
+    eventually(lambda: far_side(own_sshd) == HELPER, "more than a helper")
     with ThreadPoolExecutor(6) as pool:
         list(pool.map(lambda _: transport.run(["sleep", "0.05"]), range(12)))
-    eventually(lambda: far_side(own_sshd) == ["sh", "sh"], "more than two shells")
+    eventually(lambda: far_side(own_sshd) == 2 * HELPER, "more than two helpers")
     transport.close()
     eventually(lambda: far_side(own_sshd) == [], "something is left")
 
 
-_FOLLOWING = (["sh", "sh", "sh"], ["sh", "sh", "sh", "sleep"])
+_FOLLOWING = ([*HELPER, "sh", "sh"], [*HELPER, "sh", "sh", "sleep"])
 
 
 def test_as_many_processes_follow_one_file_as_forty(
@@ -207,7 +212,7 @@ def test_as_many_processes_follow_one_file_as_forty(
             eventually(lambda: far_side(own_sshd) in _FOLLOWING, "others")
             wake.set()
             assert wait.result() == {}
-        eventually(lambda: far_side(own_sshd) == ["sh", "sh"], "it goes on looking")
+        eventually(lambda: far_side(own_sshd) == [*HELPER, "sh"], "it goes on looking")
 
 
 def test_nothing_is_left_when_the_connection_is_cut(
@@ -286,17 +291,29 @@ def test_secrets_are_in_no_command_line_there(own_sshd: Sshd, tmp_path: Path) ->
 def test_a_helper_that_was_killed_is_replaced(own_sshd: Sshd, transport: SshTransport) -> None:
     transport.run(["true"])
     for _ in range(3):
-        only_shell(own_sshd).send_signal(signal.SIGKILL)
+        os.killpg(helper(own_sshd)[0].pid, signal.SIGKILL)
         assert transport.exists(PurePosixPath("/"))
         assert transport.run(["echo", "well"]).stdout == b"well\n"
         assert own_sshd.logins() == 1
+
+
+@pytest.mark.parametrize("which", [0, 1, 2])
+def test_a_helper_of_which_a_part_was_killed_costs_one_command_at_most(
+    own_sshd: Sshd, transport: SshTransport, which: int
+) -> None:
+    transport.run(["true"])
+    helper(own_sshd)[which].send_signal(signal.SIGKILL)
+    with suppress(ConnectionLostError):
+        assert transport.run(["echo", "well"]).stdout == b"well\n"
+    assert transport.run(["echo", "well"]).stdout == b"well\n"
+    eventually(lambda: far_side(own_sshd) == HELPER, "something is left of it")
 
 
 def test_a_helper_killed_under_a_command_loses_it_and_only_it(
     own_sshd: Sshd, transport: SshTransport
 ) -> None:
     transport.run(["true"])
-    shell = only_shell(own_sshd)
+    shell = helper(own_sshd)[0]
     with ThreadPoolExecutor(1) as pool:
         wait = pool.submit(transport.run, ["sleep", "602"])
         eventually(lambda: "sleep" in far_side(own_sshd), "it has not begun")
@@ -312,7 +329,7 @@ def test_a_shell_that_follows_and_is_killed_is_replaced(
     path = transport.home() / f"grows-{secrets.token_hex(4)}"
     with ThreadPoolExecutor(1) as pool:
         wait = pool.submit(transport.grown, {path: 0}, wait_s=PATIENCE_S, wake=threading.Event())
-        # Only what looks at files sleeps: three shells alone may be one that is being opened.
+        # Only what looks at files sleeps: five shells alone may be one that is being opened.
         eventually(lambda: far_side(own_sshd) == _FOLLOWING[1], "it has not begun")
         for shell in shells(own_sshd):
             with suppress(psutil.NoSuchProcess):  # it ends with the one before it
@@ -323,17 +340,19 @@ def test_a_shell_that_follows_and_is_killed_is_replaced(
     transport.remove_tree(path)
 
 
+@pytest.mark.parametrize("which", [1, 2])
 def test_a_hung_helper_is_given_up_after_the_time_out(
-    own_sshd: Sshd, transport: SshTransport
+    own_sshd: Sshd, transport: SshTransport, which: int
 ) -> None:
     transport.run(["true"])
-    shell = only_shell(own_sshd)
+    shell = helper(own_sshd)[which]
     shell.suspend()
     try:
         with pytest.raises(TimedOutError):
             transport.run(["true"], timeout_s=0.2)
     finally:
-        shell.send_signal(signal.SIGCONT)
+        with suppress(psutil.NoSuchProcess):  # who reads has killed who runs
+            shell.send_signal(signal.SIGCONT)
     assert transport.run(["echo", "well"]).stdout == b"well\n"
 
 

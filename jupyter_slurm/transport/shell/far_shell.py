@@ -168,10 +168,6 @@ class FarShell:
         except (OSError, EOFError, SSHException) as exc:
             raise ShellGoneError(str(exc), begun=False) from exc
 
-    def send_soon(self, data: bytes) -> None:
-        """Bytes that nobody waits for; should they not go out, the next `send` says why."""
-        cast("SharedChannel", self.channel).send_soon(data)
-
     def answer(self, number: int, deadline_s: float, stop: threading.Event | None = None) -> Answer:
         """What has come since the last answer. SilentError; ShellGoneError, also for `stop`."""
         out_mark = _Mark(self._out, self.mark(number) + b" ")

@@ -3,11 +3,10 @@
 A `Helper` is one shell that runs one command at a time; `Helpers` lends them out. Knows the lines
 that go over; what the verbs of a Transport mean is in `ssh.py`.
 
-A command runs in the background of its shell (so that it ignores SIGINT and SIGQUIT: POSIX,
-`Asynchronous Lists`), while somebody reads on over there: the end of the input, because we close
-the channel after a time-out or because the connection is cut, kills it with all that it has started
-and not put into a session of its own. Who reads is a subshell, forked while the command's program
-is being loaded already, which a line of its own ends: no process is waited for but the command.
+Over there a helper is a pair of subshells: one reads on while the other runs a command. The end of
+the input, because we close the channel after a time-out or because the connection is cut, so kills
+the command with all that it has started and not put into a session of its own. That the one who
+reads is there beforehand saves a command a fifth of its time.
 """
 
 from __future__ import annotations
@@ -15,23 +14,34 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from jupyter_slurm.errors import TransportError
 from jupyter_slurm.transport import Completed, TimedOutError
-from jupyter_slurm.transport.shell.far_shell import Answer, FarShell, SilentError
+from jupyter_slurm.transport.shell.far_shell import Answer, FarShell, ShellGoneError, SilentError
 from jupyter_slurm.transport.shell.words import exports, quote, words
 
 DEFINITIONS = """
+_pair() {
+  exec 6>&1
+  { _hand_on; } 5>&1 1>&6 6>&- | { exec 6>&-; _obey; }
+  eval "$_x"
+  exit
+}
+_hand_on() {
+  while IFS= read -r _l; do
+    case $_l in
+    @*) printf '%s\\n' "${_l#@}" >&5 ;;
+    *) eval "$_l" ;;
+    esac
+  done
+  eval "$_x"
+}
+_obey() { while IFS= read -r _l; do eval "$_l"; done; }
 _e() { :; }
-_w() { read -r _l || eval "$_x"; }
 _r() {
-  { _e; exec "$@"; } </dev/null 2>&4 3<&- 4>&- &
-  _c=$!
-  _w <&3 3<&- >/dev/null 4>&- &
-  wait "$_c"
+  ( _e; exec "$@" ) </dev/null 2>&4 4>&-
   _f $? "$1"
-  wait
 }
 _f() {
   case $1 in
@@ -44,11 +54,11 @@ _f() {
   _m "$1"
 }
 """
-"""`_r ARGV` runs a command in the environment that `_e` makes; after its end, what comes is not
-obeyed up to the end of a line. Descriptor 3 is the shell's input, where the background has none.
-`_f STATUS PROGRAM` marks a command's end, and tells a program that is not there from one that says
-127 or 126 itself (POSIX, `Exit Status for Commands`). `_w` waits for a line; the end of the input
-is everything's end."""
+"""`_pair` makes two of the shell: the first reads on, obeys a line, which may be followed by what it
+takes from the input, and hands on to the other what begins with @. The end of the input is the end
+of both and of all that they run. `_r ARGV` runs a command in the environment that `_e` makes.
+`_f STATUS PROGRAM` marks its end, and tells a program that is not there from one that says 127 or
+126 itself (POSIX, `Exit Status for Commands`)."""
 
 _MOST_HELPERS = 2
 _SENT_AT_ONCE_BYTES = 1 << 18
@@ -63,6 +73,8 @@ class Helper:
 
     def __init__(self, shell: FarShell) -> None:
         self._shell = shell
+        with suppress(ShellGoneError):  # as the first command will find out
+            shell.send(b"_pair\n")
 
     @property
     def alive(self) -> bool:
@@ -74,7 +86,7 @@ class Helper:
         ShellGoneError; TimedOutError, after which the shell is gone.
         """
         numbers, line = self._shell.numbered(*scripts)
-        self._shell.send(line)
+        self._shell.send(b"@" + line)
         deadline_s = time.monotonic() + timeout_s
         with self._in_time("sh", timeout_s):
             return [self._shell.answer(number, deadline_s) for number in numbers]
@@ -86,10 +98,9 @@ class Helper:
         if stdin:
             return self._run_with(argv, env, stdin, timeout_s)
         (number,), line = self._shell.numbered(command(argv, env))
-        self._shell.send(line)
+        self._shell.send(b"@" + line)
         with self._in_time(argv[0], timeout_s):
             answer = self._shell.answer(number, time.monotonic() + timeout_s)
-        self._shell.send_soon(b"\n")  # ends the subshell that reads on
         return completed(answer, argv[0])
 
     def _run_with(
@@ -111,7 +122,7 @@ class Helper:
         """Runs `work`, which finds exactly `size_bytes` of `stream` on descriptor 3, must read them
         all, and must mark its end. The time counts from when everything has been sent."""
         (number,), line = self._shell.numbered(
-            b"head -c %d | ( exec 3<&0 </dev/null; %b )" % (size_bytes, work)
+            b"head -c %d | ( exec 3<&0 </dev/null 5>&-; %b )" % (size_bytes, work)
         )
         with self._in_time(what, timeout_s):
             if size_bytes > _SENT_AT_ONCE_BYTES:
@@ -245,9 +256,8 @@ class Helpers:
 
 
 def command(argv: Sequence[str], env: Mapping[str, str] | None) -> bytes:
-    """A script that runs `argv` with nothing on its standard input and marks its end. What is sent
-    after that is not obeyed up to a newline."""
-    run = b"{ _r %b; } 3<&0" % words(argv)
+    """A script that runs `argv` with nothing on its standard input and marks its end."""
+    run = b"_r %b" % words(argv)
     return b"_e() { %b}; %b; _e() { :; }" % (exports(env), run) if env else run
 
 

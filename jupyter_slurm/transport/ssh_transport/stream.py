@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
 
 import paramiko
-from paramiko.common import cMSG_CHANNEL_CLOSE, cMSG_CHANNEL_DATA, cMSG_CHANNEL_WINDOW_ADJUST
+from paramiko.common import cMSG_CHANNEL_CLOSE, cMSG_CHANNEL_WINDOW_ADJUST
 from paramiko.message import Message
 
 from jupyter_slurm.errors import ConnectionLostError
@@ -116,17 +116,6 @@ class SharedChannel(paramiko.Channel):
             if sent == 0:
                 raise OSError("Socket is closed")
             view = view[sent:]
-
-    def send_soon(self, data: bytes) -> None:
-        """A few bytes, in order with all others, for which the caller does not wait: another thread
-        sends them. Nothing where the channel is closed."""
-        with self.lock:
-            if self.closed or self.eof_sent:
-                return
-            self.out_window_size -= len(data)
-            m = Message().add_byte(cMSG_CHANNEL_DATA).add_int(self.remote_chanid)
-            self.line.put(m.add_string(data).asbytes())
-        self.line.push_soon()
 
     def _send(self, s: bytes, m: Message) -> int:
         with self.lock:
