@@ -125,7 +125,7 @@ class FarShell:
         self.channel.in_buffer.set_event(self._news)
         self.channel.in_stderr_buffer.set_event(self._news)
         try:
-            self.channel.exec_command(LOGIN_COMMAND)
+            cast("SharedChannel", self.channel).exec_soon(LOGIN_COMMAND)
             newline = b"_n=$(printf '\\nx'); _n=${_n%x}"
             key = b"_k=" + quote(self._key)
             start = [_CLEAN.encode(), newline, key, b"eval " + quote(_START)]

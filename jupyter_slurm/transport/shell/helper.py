@@ -54,7 +54,7 @@ _f() {
   _m "$1"
 }
 """
-"""`_pair` makes two of the shell: the first reads on, obeys a line, which may be followed by what it
+"""`_pair` makes two of the shell: one reads on, obeys a line, which may be followed by what it
 takes from the input, and hands on to the other what begins with @. The end of the input is the end
 of both and of all that they run. `_r ARGV` runs a command in the environment that `_e` makes.
 `_f STATUS PROGRAM` marks its end, and tells a program that is not there from one that says 127 or

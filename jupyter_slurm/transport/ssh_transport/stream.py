@@ -16,7 +16,11 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
 
 import paramiko
-from paramiko.common import cMSG_CHANNEL_CLOSE, cMSG_CHANNEL_WINDOW_ADJUST
+from paramiko.common import (
+    cMSG_CHANNEL_CLOSE,
+    cMSG_CHANNEL_REQUEST,
+    cMSG_CHANNEL_WINDOW_ADJUST,
+)
 from paramiko.message import Message
 
 from jupyter_slurm.errors import ConnectionLostError
@@ -116,6 +120,16 @@ class SharedChannel(paramiko.Channel):
             if sent == 0:
                 raise OSError("Socket is closed")
             view = view[sent:]
+
+    def exec_soon(self, command: str) -> None:
+        """`exec_command` that does not wait for the server: what is sent next follows it. A server
+        that refuses the command is hung up on. OSError: the channel is closed."""
+        m = Message().add_byte(cMSG_CHANNEL_REQUEST).add_int(self.remote_chanid)
+        with self.lock:
+            if self.closed:
+                raise OSError("Socket is closed")
+            self.line.put(m.add_string("exec").add_boolean(True).add_string(command).asbytes())
+        self.line.push()
 
     def _send(self, s: bytes, m: Message) -> int:
         with self.lock:
