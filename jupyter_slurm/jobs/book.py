@@ -99,6 +99,13 @@ class Book:
             self._notify()
             return record.job
 
+    def found(self, seen: Job, **changes: Any) -> Job:
+        """`change` by what a look has shown that began when the job was as `seen`: nothing where
+        its state has changed meanwhile, for then the look is older than what is known."""
+        with self._changed:
+            job = self.job(seen.id)
+            return self.change(seen.id, **changes) if job.state is seen.state else job
+
     def note(self, job_id: str, **changes: Any) -> None:
         """Changes fields of the record that nobody else sees, and saves it, synced."""
         with self._changed:

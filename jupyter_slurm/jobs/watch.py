@@ -176,7 +176,7 @@ class Watch:
         }
         if job.slurm_id is not None and job.id not in self._ending:
             changes["state"] = JobState.RUNNING
-        self._book.change(job_id, **changes)
+        self._book.found(job, **changes)
 
     def _exit_seen(self, job_id: str, path: PurePosixPath) -> None:
         self._settle(self._book.job(job_id), None)
@@ -279,7 +279,7 @@ class Watch:
             changes |= self._running(job, row)
         else:
             changes |= _waiting(row)
-        self._book.change(job.id, **changes)
+        self._book.found(job, **changes)
 
     def _running(self, job: Job, row: QueueRow) -> dict[str, object]:
         changes: dict[str, object] = {

@@ -62,6 +62,15 @@ def test_a_change_to_the_same_changes_nothing(book: Book) -> None:
     assert book.revision == before
 
 
+def test_what_an_older_look_has_found_changes_nothing(book: Book) -> None:
+    book.add(record())
+    seen = book.job("aaaaaaaa")
+    assert book.found(seen, reason="Priority").reason == "Priority"
+    ended = book.change("aaaaaaaa", state=JobState.COMPLETED)
+    assert book.found(seen, state=JobState.RUNNING) == ended
+    assert book.job("aaaaaaaa") == ended
+
+
 def test_a_job_is_found_by_slurms_id_and_the_newest_wins(book: Book) -> None:
     book.add(record("aaaaaaaa", slurm_id="7", created_s=1.0))
     book.add(record("bbbbbbbb", slurm_id="7", created_s=2.0))
