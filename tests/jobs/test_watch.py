@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from jupyter_slurm.jobs import watch
+from jupyter_slurm.jobs.allocation import ask_allocation
 from tests.jobs.conftest import Site, spec
 
 _PATIENCE_S = 60.0
@@ -19,10 +20,9 @@ def test_a_slow_look_at_a_job_that_runs_does_not_bring_one_back_that_has_ended(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     began, may_go_on = threading.Event(), threading.Event()
-    ask = watch.ask_allocation
 
     def slowly(*args: Any) -> Any:
-        given = ask(*args)
+        given = ask_allocation(*args)
         began.set()
         assert may_go_on.wait(_PATIENCE_S)
         return given
