@@ -17,13 +17,13 @@ from typing import Any, Protocol, TypeVar, cast
 
 from jupyter_slurm.agent.protocol import calls
 from jupyter_slurm.api import Api
-from jupyter_slurm.card import visible
 from jupyter_slurm.errors import (
     JupyterSlurmError,
     LoginError,
     LoginNeededError,
     from_problem,
 )
+from jupyter_slurm.readable import visible
 from jupyter_slurm.wire import Connection, ConnectionState, Question, QuestionKind
 
 _R = TypeVar("_R")

@@ -10,7 +10,7 @@ from html import escape
 from types import MappingProxyType
 from typing import Any
 
-from jupyter_slurm.card import duration, visible
+from jupyter_slurm.readable import duration, size, visible
 from jupyter_slurm.wire import Transfer, TransferState
 
 _BAR = (
@@ -77,21 +77,6 @@ def done_fraction(transfer: Transfer) -> float | None:
     if transfer.files is None or transfer.bytes is None:
         return None
     return min(1.0, transfer.bytes_done / transfer.bytes) if transfer.bytes else 1.0
-
-
-def size(size_bytes: float) -> str:
-    """As disks are sold: powers of ten.
-
-    >>> size(999), size(1_500), size(33_000_000)
-    ('999 B', '1.5 kB', '33.0 MB')
-    """
-    if size_bytes < 1000:
-        return f"{size_bytes:.0f} B"
-    for unit in ("kB", "MB", "GB"):
-        size_bytes /= 1000
-        if size_bytes < 1000:
-            return f"{size_bytes:.1f} {unit}"
-    return f"{size_bytes / 1000:.1f} TB"
 
 
 def _running(transfer: Transfer, now_s: float) -> str:

@@ -17,10 +17,11 @@ import anywidget
 from traitlets import Bool, List, Unicode
 
 from jupyter_slurm.api import Api
-from jupyter_slurm.card import colour, duration, headline, moment, symbol
+from jupyter_slurm.card import colour, headline, symbol
 from jupyter_slurm.errors import JupyterSlurmError, LoginNeededError
 from jupyter_slurm.magics.table import Table
 from jupyter_slurm.open_log import OpenLog
+from jupyter_slurm.readable import duration, moment
 from jupyter_slurm.wire import Job, JobState, QueueEntry
 
 _EVERYONE_EVERY_S = 10.0

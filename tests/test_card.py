@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jupyter_slurm.card import MIME, bundle, colour, duration, html, plain, symbol
+from jupyter_slurm.card import MIME, bundle, colour, html, plain, symbol
+from jupyter_slurm.readable import duration
 from jupyter_slurm.wire import Job, JobKind, JobState, Problem, Usage
 
 NOW_S = 1_790_000_000.0

@@ -17,6 +17,7 @@ from jupyter_slurm.cli import follow
 from jupyter_slurm.cli.command import Connect
 from jupyter_slurm.cli.table import as_json, in_words_of_a_terminal, table
 from jupyter_slurm.errors import JupyterSlurmError
+from jupyter_slurm.readable import duration
 from jupyter_slurm.wire import Check, Job, QueueEntry
 
 
@@ -122,7 +123,7 @@ def _job_row(job: Job) -> list[str]:
         job.cluster,
         job.name,
         job.state,
-        card.duration((job.ended_s or time.time()) - begun_s),
+        duration((job.ended_s or time.time()) - begun_s),
         ",".join(job.nodes),
         note or "",
     ]
@@ -136,7 +137,7 @@ def _queue_row(entry: QueueEntry) -> list[str]:
         entry.partition,
         entry.name,
         entry.state,
-        card.duration(entry.elapsed_s) if entry.elapsed_s else "",
+        duration(entry.elapsed_s) if entry.elapsed_s else "",
         str(entry.gpus or ""),
         entry.nodes or "",
         entry.why or entry.reason or "",

@@ -9,11 +9,12 @@ import sys
 import time
 from argparse import Namespace
 
-from jupyter_slurm import card, local_cluster, places
+from jupyter_slurm import local_cluster, places
 from jupyter_slurm.cli.command import Connect
 from jupyter_slurm.cli.table import as_json
 from jupyter_slurm.errors import AgentError, RequestError
 from jupyter_slurm.local_cluster import LocalSpec, LocalStatus
+from jupyter_slurm.readable import duration, memory
 from jupyter_slurm.slurm.units import parse_memory_mib
 from jupyter_slurm.wire import AgentStatus
 
@@ -105,7 +106,7 @@ def _agent_text(agent: AgentStatus | None) -> str:
         return "The agent does not run; the next command that needs it starts it.\n"
     return (
         f"The agent runs (pid {agent.pid}, version {agent.version}) for "
-        f"{card.duration(time.time() - agent.started_s)}: {agent.live_jobs} unfinished jobs, "
+        f"{duration(time.time() - agent.started_s)}: {agent.live_jobs} unfinished jobs, "
         f"{agent.memory_mib:.0f} MiB, {agent.cpu_s:.1f} s of CPU. Its log: {agent.log}\n"
     )
 
@@ -117,7 +118,7 @@ def _sentence(cluster: LocalStatus) -> str:
     gpus = f" and {spec.gpus} pretended GPUs ({spec.gpu_type})" if spec.gpus else ""
     return (
         f"The cluster `{spec.name}` {state}: {cluster.version}, {nodes} with {spec.cpus} CPUs, "
-        f"{card.memory(spec.memory_mib)}{gpus}."
+        f"{memory(spec.memory_mib)}{gpus}."
     )
 
 

@@ -12,7 +12,7 @@ from argparse import Namespace
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 
-from jupyter_slurm import card, containers, profile_file
+from jupyter_slurm import containers, profile_file
 from jupyter_slurm.api import Api
 from jupyter_slurm.cli.command import Connect
 from jupyter_slurm.cli.dialogue import Dialogue
@@ -20,6 +20,7 @@ from jupyter_slurm.cli.ssh_hosts import ssh_hosts
 from jupyter_slurm.errors import ConfigError, JupyterSlurmError, RequestError
 from jupyter_slurm.login import TerminalAnswerer, log_in
 from jupyter_slurm.profile_file import Setting, toml_text
+from jupyter_slurm.readable import duration, memory
 from jupyter_slurm.routes import connected
 from jupyter_slurm.wire import ClusterInfo, Description, Folder, Partition
 
@@ -129,7 +130,7 @@ def _tell(talk: Dialogue, found: Description, info: ClusterInfo) -> None:
 
 
 def _partition_text(partition: Partition) -> str:
-    limit = "no time limit" if partition.limit_s is None else card.duration(partition.limit_s)
+    limit = "no time limit" if partition.limit_s is None else duration(partition.limit_s)
     types = f" ({', '.join(partition.gpu_types)})" if partition.gpu_types else ""
     gpus = f", {partition.gpus} GPUs{types}" if partition.gpus else ""
     down = "" if partition.up else ", down"
@@ -138,7 +139,7 @@ def _partition_text(partition: Partition) -> str:
 
 
 def _folder_text(folder: Folder) -> str:
-    free = f", {card.memory(folder.free_mib)} free" if folder.free_mib is not None else ""
+    free = f", {memory(folder.free_mib)} free" if folder.free_mib is not None else ""
     seen = "seen by every node" if folder.shared else "the nodes may not see it"
     write = "" if folder.writable else ", you cannot write there"
     return f"{folder.name} = {folder.path} ({folder.file_system}{free}; {seen}{write})"

@@ -7,11 +7,11 @@ import sys
 import time
 from argparse import Namespace
 
-from jupyter_slurm import card
 from jupyter_slurm.cli.command import Connect
 from jupyter_slurm.cli.jobs import cluster_name
 from jupyter_slurm.cli.table import as_json, table
 from jupyter_slurm.login import TerminalAnswerer, log_in
+from jupyter_slurm.readable import duration
 from jupyter_slurm.routes import connected, reach, target, ways
 
 
@@ -39,7 +39,7 @@ def connections(args: Namespace, connect: Connect) -> int:
         [
             one.cluster,
             one.state,
-            card.duration(now_s - one.since_s),
+            duration(now_s - one.since_s),
             ways(one),
             f"{one.round_trip_s * 1000:.0f} ms" if one.round_trip_s is not None else "",
             one.problem.message if one.problem else "",

@@ -13,6 +13,7 @@ from typing import Any, TextIO
 
 from jupyter_slurm import card
 from jupyter_slurm.cli.table import printable
+from jupyter_slurm.readable import moment
 from jupyter_slurm.wire import (
     DisplayData,
     ErrorOutput,
@@ -104,7 +105,7 @@ def _headline(job: Job) -> str:
     if job.why:
         parts.append(job.why)
     if job.start_estimate_s and job.started_s is None:
-        parts.append(f"starts about {card.moment(job.start_estimate_s, now_s)}")
+        parts.append(f"starts about {moment(job.start_estimate_s, now_s)}")
     if job.nodes:
         parts.append(f"on {', '.join(job.nodes)}")
     if job.problem:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 
-from jupyter_slurm.card import duration, headline, moment, symbol
+from jupyter_slurm.card import headline, symbol
 from jupyter_slurm.errors import JupyterSlurmError, RequestError
 from jupyter_slurm.job import read_whole_log
 from jupyter_slurm.line import parse
@@ -22,6 +22,7 @@ from jupyter_slurm.magics.frontend import in_place, say, warn
 from jupyter_slurm.magics.manual import line_help
 from jupyter_slurm.magics.session import Session
 from jupyter_slurm.magics.table import Table
+from jupyter_slurm.readable import duration, moment
 from jupyter_slurm.slurm.options import suggest
 from jupyter_slurm.wire import Job, JobState, Partition, QueueEntry
 

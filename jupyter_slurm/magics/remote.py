@@ -10,13 +10,13 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 
-from jupyter_slurm.card import duration
 from jupyter_slurm.errors import NotFoundError, RequestError
 from jupyter_slurm.magics.follow import Worker
 from jupyter_slurm.magics.frontend import say
 from jupyter_slurm.magics.session import Session
 from jupyter_slurm.magics.table import Table
 from jupyter_slurm.magics.transfer import follow_transfer
+from jupyter_slurm.readable import duration
 from jupyter_slurm.routes import connected, reach, target, ways
 from jupyter_slurm.wire import Transfer
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any
 
-from jupyter_slurm.card import visible
+from jupyter_slurm.readable import visible
 
 _CELL = "text-align:left;vertical-align:top;padding:2px 8px"
 _SENTENCE = 32

@@ -1,0 +1,63 @@
+"""PURE: spans, moments, sizes and lines as people read them: no values of ours, no clock."""
+
+from __future__ import annotations
+
+import time
+
+
+def visible(line: str) -> str:
+    """One line without control characters: what others typed must not steer a terminal.
+
+    >>> visible("a\\x1b[31m\\nb")
+    'a�[31m b'
+    """
+    shown = (one if one.isprintable() else " " if one.isspace() else "�" for one in line)
+    return "".join(shown)
+
+
+def duration(seconds: float) -> str:
+    """As people say it, two units at most.
+
+    >>> duration(7.4), duration(125), duration(3700), duration(200_000)
+    ('7 s', '2 min 5 s', '1 h 1 min', '2 d 7 h')
+    """
+    whole = max(0, int(seconds))
+    for size, unit, next_size, next_unit in (
+        (86_400, "d", 3_600, "h"),
+        (3_600, "h", 60, "min"),
+        (60, "min", 1, "s"),
+    ):
+        if whole >= size:
+            rest = whole % size // next_size
+            return f"{whole // size} {unit}" + (f" {rest} {next_unit}" if rest else "")
+    return f"{whole} s"
+
+
+def moment(at_s: float, now_s: float) -> str:
+    """Local time; with the date unless it is today's."""
+    at, now = time.localtime(at_s), time.localtime(now_s)
+    return time.strftime("%H:%M:%S" if at[:3] == now[:3] else "%Y-%m-%d %H:%M", at)
+
+
+def memory(mib: float) -> str:
+    """In the unit that people would use.
+
+    >>> memory(512), memory(1536)
+    ('512 MiB', '1.5 GiB')
+    """
+    return f"{mib:.0f} MiB" if mib < 1024 else f"{mib / 1024:.1f} GiB"
+
+
+def size(size_bytes: float) -> str:
+    """As disks are sold: powers of ten.
+
+    >>> size(999), size(1_500), size(33_000_000)
+    ('999 B', '1.5 kB', '33.0 MB')
+    """
+    if size_bytes < 1000:
+        return f"{size_bytes:.0f} B"
+    for unit in ("kB", "MB", "GB"):
+        size_bytes /= 1000
+        if size_bytes < 1000:
+            return f"{size_bytes:.1f} {unit}"
+    return f"{size_bytes / 1000:.1f} TB"
