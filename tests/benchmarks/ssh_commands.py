@@ -7,7 +7,8 @@ import itertools
 import secrets
 import shlex
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from statistics import median
@@ -53,16 +54,39 @@ def commands(ground: Ground, way: Way, rounds: int) -> list[Row]:
         def ours() -> None:
             assert transport.run(_PROGRAM).returncode == 0
 
-        taken = alternating(
-            {
-                "ours": lambda: seconds(ours),
-                "theirs": lambda: seconds(lambda: subprocess.run(master, check=True)),
-            },
-            rounds,
-        )
-    mine, theirs = (median(taken[name]) * 1000 for name in ("ours", "theirs"))
-    most = _MOST_OF_A_COMMAND[way.alias]
-    return [Row("a command on an open connection", mine, "ssh -S master", theirs, most, "ms")]
+        with _waiting_shell() as shell:
+            taken = alternating(
+                {
+                    "ours": lambda: seconds(ours),
+                    "theirs": lambda: seconds(lambda: subprocess.run(master, check=True)),
+                    "floor": lambda: seconds(lambda: _told(shell)),
+                },
+                rounds,
+            )
+    mine, theirs, floor = (median(taken[name]) * 1000 for name in ("ours", "theirs", "floor"))
+    what = "a command on an open connection"
+    return [
+        Row(what, mine, "ssh -S master", theirs, _MOST_OF_A_COMMAND[way.alias], "ms"),
+        Row(what, mine, "a shell that waits here, no ssh", floor, None, "ms"),
+    ]
+
+
+@contextmanager
+def _waiting_shell() -> Iterator[subprocess.Popen[bytes]]:
+    """What runs a command at the far end at best: it is there already, and forks."""
+    with subprocess.Popen(
+        ["/bin/sh"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0
+    ) as shell:
+        yield shell
+        assert shell.stdin is not None
+        shell.stdin.close()
+
+
+def _told(shell: subprocess.Popen[bytes]) -> None:
+    assert shell.stdin is not None
+    assert shell.stdout is not None
+    shell.stdin.write(shlex.join(_PROGRAM).encode() + b"; echo $?\n")
+    assert shell.stdout.read(2) == b"0\n"
 
 
 def submissions(ground: Ground, way: Way, slurm: Slurm, rounds: int) -> list[Row]:
