@@ -122,7 +122,8 @@ class Api(Protocol):
         """The job, once sbatch has taken it. Calling again with the same spec is safe.
 
         SubmitError: sbatch refused. RequestError: it was refused here. When the cluster does not
-        answer, the job comes back SUBMITTING: the agent goes on finding out.
+        answer, or a pushed folder takes its time (`Job.transfer`), the job comes back SUBMITTING:
+        the agent goes on.
         """
 
     def preview(self, spec: JobSpec) -> Preview:

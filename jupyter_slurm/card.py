@@ -16,6 +16,7 @@ from html import escape
 from typing import Any
 
 from jupyter_slurm.readable import duration, memory, moment, visible
+from jupyter_slurm.transfer_card import done_fraction, told
 from jupyter_slurm.wire import Job, JobState, Usage
 
 MIME = "application/vnd.jupyter-slurm.job+json"
@@ -53,9 +54,9 @@ def bundle(job: Job, now_s: float) -> dict[str, Any]:
 def plain(job: Job, now_s: float) -> str:
     """One to three lines."""
     lines = [f"{symbol(job.state)} {title(job)}: {headline(job, now_s)}"]
-    told = [text for text in (job.why, job.advice) if text]
-    if told and job.state is not JobState.COMPLETED:
-        lines.append("  " + " ".join(told))
+    reasons = [text for text in (job.why, job.advice) if text]
+    if reasons and job.state is not JobState.COMPLETED:
+        lines.append("  " + " ".join(reasons))
     place = [f"{row.label.lower()} {row.text}" for row in _rows(job, now_s) if row.brief]
     if place:
         lines.append("  " + ", ".join(place))
@@ -179,9 +180,12 @@ def _rows(job: Job, now_s: float) -> Iterator[_Row]:
 
 def _news(job: Job, now_s: float) -> Iterator[_Row]:
     """What a person should read first."""
-    told = "\n".join(text for text in (job.why, job.advice) if text)
-    if told and job.state is not JobState.COMPLETED:
-        yield _Row("What happened" if job.state.final else "Why", told)
+    if (moved := job.transfer) is not None:
+        text = f"{moved.local}: {told(moved, now_s)}"
+        yield _Row("Pushing", text, brief=True, fraction=done_fraction(moved))
+    reasons = "\n".join(text for text in (job.why, job.advice) if text)
+    if reasons and job.state is not JobState.COMPLETED:
+        yield _Row("What happened" if job.state.final else "Why", reasons)
     if job.start_estimate_s is not None and job.started_s is None and not job.state.final:
         left = duration(job.start_estimate_s - now_s)
         at = moment(job.start_estimate_s, now_s)
@@ -192,8 +196,8 @@ def _news(job: Job, now_s: float) -> Iterator[_Row]:
         yield _Row("Warning", job.warning)
     if job.problem is not None:
         since = f"Since {moment(job.problem_since_s, now_s)}." if job.problem_since_s else ""
-        told = " ".join(text for text in (since, job.problem.message, job.problem.hint) if text)
-        yield _Row("No news", told)
+        known = (since, job.problem.message, job.problem.hint)
+        yield _Row("No news", " ".join(text for text in known if text))
 
 
 def _time(job: Job, now_s: float) -> Iterator[_Row]:

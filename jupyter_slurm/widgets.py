@@ -22,6 +22,7 @@ from jupyter_slurm.errors import JupyterSlurmError, LoginNeededError
 from jupyter_slurm.magics.table import Table
 from jupyter_slurm.open_log import OpenLog
 from jupyter_slurm.readable import duration, moment
+from jupyter_slurm.transfer_card import told
 from jupyter_slurm.wire import Job, JobState, QueueEntry
 
 _EVERYONE_EVERY_S = 10.0
@@ -210,7 +211,7 @@ def _row_of_job(job: Job, now_s: float) -> Row:
         "partition": job.partition or "",
         "state": f"{symbol(job.state)} {headline(job, now_s)}",
         "where": ", ".join(job.nodes),
-        "note": _note(job),
+        "note": _note(job, now_s),
         "colour": colour(job.state),
         "live": not job.state.final,
         "held": job.state is JobState.PENDING and "Held" in (job.reason or ""),
@@ -218,8 +219,10 @@ def _row_of_job(job: Job, now_s: float) -> Row:
     }
 
 
-def _note(job: Job) -> str:
+def _note(job: Job, now_s: float) -> str:
     """Why nothing newer is known comes before why it waits or how it ended."""
+    if job.transfer is not None:
+        return f"Pushing: {told(job.transfer, now_s)}"
     if job.problem is not None and not job.state.final:
         log_in = f" Log in: %slurm connect {job.cluster}"
         return job.problem.message + (log_in if job.problem.code == LoginNeededError.code else "")

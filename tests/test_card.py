@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from jupyter_slurm.card import MIME, bundle, colour, html, plain, symbol
 from jupyter_slurm.readable import duration
-from jupyter_slurm.wire import Job, JobKind, JobState, Problem, Usage
+from jupyter_slurm.wire import Job, JobKind, JobState, Problem, Transfer, TransferState, Usage
 
 NOW_S = 1_790_000_000.0
 
@@ -80,6 +80,28 @@ def test_a_waiting_job_tells_why_and_when_it_may_start() -> None:
     for told in (Text(html(waiting, NOW_S)).text, plain(waiting, NOW_S)):
         for part in ("It waits for free GPUs.", "Ask for fewer.", "(in 1 h)"):
             assert part in told
+
+
+def test_a_job_whose_folder_is_on_its_way_tells_how_far_it_is() -> None:
+    half = Transfer(
+        id="x",
+        cluster="arandu",
+        direction="push",
+        local="/home/me/code <b>",
+        remote="/scratch/x",
+        state=TransferState.RUNNING,
+        files=10,
+        files_done=5,
+        bytes=2_000_000,
+        bytes_done=1_000_000,
+        began_s=NOW_S - 10,
+    )
+    submitting = job(state=JobState.SUBMITTING, slurm_id=None, transfer=half)
+    page = html(submitting, NOW_S)
+    for told in (Text(page).text, plain(submitting, NOW_S)):
+        for part in ("/home/me/code <b>: 50%", "5 of 10 files", "100.0 kB/s, 10 s left"):
+            assert part in told
+    assert "width:50%" in page
 
 
 def test_an_ended_job_tells_its_exit_memory_and_efficiency() -> None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, cast
@@ -35,6 +36,8 @@ from jupyter_slurm.wire import (
     QueueEntry,
     Result,
     Stream,
+    Transfer,
+    TransferState,
 )
 
 
@@ -608,6 +611,30 @@ def test_on_a_terminal_the_state_is_one_line_that_output_replaces(
     terminal.note("done")
     assert err.getvalue() == before + "\ndone\n"
     assert out.getvalue() == "50 %"
+
+
+def test_a_folder_that_is_pushed_with_a_job_is_seen_on_its_way(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setattr("shutil.get_terminal_size", lambda: os.terminal_size((120, 24)))
+    job = job_of(JobSpec(id="aaaaaaaa", name="n", code=""))
+    pushed = Transfer(
+        id="x",
+        cluster="c",
+        direction="push",
+        local="/code",
+        remote="/there",
+        state=TransferState.RUNNING,
+        began_s=time.time(),
+    )
+    err = Tty()
+    terminal = Terminal(Tty(), err)
+    terminal.progress(msgspec.structs.replace(job, transfer=pushed))
+    assert err.getvalue().endswith("pushing, comparing both sides")
+    further = msgspec.structs.replace(pushed, files=10, bytes=1000, files_done=5, bytes_done=500)
+    terminal.progress(msgspec.structs.replace(job, transfer=further))
+    assert err.getvalue().endswith("pushing, 50%, 5 of 10 files, 500 B of 1.0 kB")
 
 
 def test_text_that_no_encoding_knows_is_replaced(run: Run) -> None:

@@ -14,6 +14,7 @@ from typing import Any, TextIO
 from jupyter_slurm import card
 from jupyter_slurm.cli.table import printable
 from jupyter_slurm.readable import moment
+from jupyter_slurm.transfer_card import told
 from jupyter_slurm.wire import (
     DisplayData,
     ErrorOutput,
@@ -101,7 +102,10 @@ class Terminal:
 
 def _headline(job: Job) -> str:
     now_s = time.time()
-    parts = [f"{card.symbol(job.state)} {card.title(job)}: {card.headline(job, now_s)}"]
+    headline = card.headline(job, now_s)
+    if job.transfer is not None:
+        headline = f"pushing, {told(job.transfer, now_s)}"
+    parts = [f"{card.symbol(job.state)} {card.title(job)}: {headline}"]
     if job.why:
         parts.append(job.why)
     if job.start_estimate_s and job.started_s is None:

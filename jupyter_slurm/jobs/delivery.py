@@ -80,6 +80,8 @@ class Delivery:
         """The job is looked at before its files: what a job wrote before it was final is there."""
         record = self._book.record(job_id)
         job = record.job
+        if job.transfer is not None:  # it is not even submitted: nothing is there to be read
+            return job, Chunk(deque(), position)
         transport = self._clusters.named(job.cluster).transport
         folder = JobDir(PurePosixPath(job.job_dir))
         reader = LogReader(transport, folder, job.kind, record.stdout_path)

@@ -57,6 +57,8 @@ from jupyter_slurm.wire import (
 
 _SUBMIT_WAIT_S = 20.0
 """How long a caller waits for sbatch before it gets a job that is SUBMITTING."""
+_PUSH_WAIT_S = 1.0
+"""The same while a folder is pushed with it: then there is something to be seen."""
 _JOIN_S = 5.0
 _LOGIN_KEPT_S = 12 * 3600.0
 """A connection that a person had to answer for is not given up over lunch, nor kept for ever."""
@@ -182,9 +184,14 @@ class Service:
         record = self._recorded(spec, cluster)
         if record is not None:
             self._pursue(spec.id, cluster)
-        self._book.wait(
-            lambda: self._book.job(spec.id).state is not JobState.SUBMITTING, _SUBMIT_WAIT_S
-        )
+
+        def settled() -> bool:
+            return self._book.job(spec.id).state is not JobState.SUBMITTING
+
+        if not self._book.wait(settled, _PUSH_WAIT_S):
+            self._book.wait(
+                lambda: settled() or self._book.job(spec.id).transfer is not None, _SUBMIT_WAIT_S
+            )
         job = self._book.job(spec.id)
         if job.state is JobState.REJECTED and job.problem is not None:
             raise from_problem(job.problem)

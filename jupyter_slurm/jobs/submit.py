@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import threading
 import time
+from pathlib import Path
 
 from jupyter_slurm.errors import (
     CommandError,
@@ -22,6 +23,7 @@ from jupyter_slurm.errors import (
     RequestError,
     SubmitError,
     TransportError,
+    from_problem,
 )
 from jupyter_slurm.jobs.book import Book
 from jupyter_slurm.jobs.cluster import SlurmCluster
@@ -32,10 +34,12 @@ from jupyter_slurm.jobs.transfers import Transfers
 from jupyter_slurm.slurm import sacct, sbatch, scancel, squeue
 from jupyter_slurm.slurm.rejections import explain_rejection
 from jupyter_slurm.transport import Completed
-from jupyter_slurm.wire import JobKind, JobState
+from jupyter_slurm.wire import JobKind, JobState, TransferState
 
 _FIRST_PAUSE_S = 2.0
 _LONGEST_PAUSE_S = 30.0
+_PUSH_TOLD_S = 1.0
+"""How often it is told how far a folder that is pushed has come."""
 
 # Runs in the job's folder, "$@" is sbatch's command line. The lock is held by sbatch itself too, so
 # that a second call waits for a first one whose caller has died; what sbatch said is kept.
@@ -116,8 +120,8 @@ class Pursuit:
         try:
             site = self._cluster.site(spec)
             submission = prepare(spec, self._cluster.profile, self._dir, site, key)
-            if spec.push is not None:
-                self._snapshot(spec.push)
+            if spec.push is not None and not self._has_pushed(spec.push):
+                return self._cancelled_meanwhile()
         except (RequestError, NotFoundError, FileAccessError) as exc:
             return self._reject(exc)
         calls = record.sbatch_calls
@@ -134,13 +138,25 @@ class Pursuit:
             raise
         return self._judge(done)
 
-    def _snapshot(self, folder: str) -> None:
-        """Once for a job: what is edited while it waits changes nothing."""
-        left_out = self._transfers.snapshot(
-            self._cluster.transport, folder, self._dir, stop=self._stop
-        )
-        if left_out is not None:
-            self._book.change(self._id, warning=left_out)
+    def _has_pushed(self, folder: str) -> bool:
+        """Once for a job: what is edited while it waits changes nothing. False: it was stopped, or
+        nobody wants the job any more."""
+        cluster = self._cluster
+        now = self._transfers.snapshot(cluster.name, cluster.transport, folder, self._dir)
+        try:
+            while now.state is TransferState.RUNNING:
+                job = self._book.change(self._id, transfer=now)
+                if job.cancel_requested_s is not None:
+                    self._transfers.stop(now.id)
+                now = self._transfers.outcome(now.id, _PUSH_TOLD_S)
+        finally:
+            job = self._book.change(self._id, transfer=None)
+        if now.state is TransferState.FAILED and now.problem is not None:
+            raise from_problem(now.problem)
+        if now.problem is not None:
+            told = " ".join(filter(None, (now.problem.message, now.problem.detail)))
+            self._book.change(self._id, warning=told)
+        return now.state is TransferState.DONE and job.cancel_requested_s is None
 
     def _judge(self, done: Completed) -> bool:
         answer = sbatch.parse(done.stdout)
@@ -212,8 +228,15 @@ class Pursuit:
             if isinstance(exc, ControllerError) or not scancel.is_already_gone(exc.detail or ""):
                 raise
 
-    def _reject(self, error: JupyterSlurmError) -> bool:
+    def _drop_spec(self) -> None:
+        """It will not be sent any more, nor will its variables."""
+        spec = self._book.record(self._id).spec
+        if spec is not None and spec.inputs is not None:
+            Path(spec.inputs).unlink(missing_ok=True)
         self._book.note(self._id, spec=None)
+
+    def _reject(self, error: JupyterSlurmError) -> bool:
+        self._drop_spec()
         self._book.change(
             self._id,
             state=JobState.REJECTED,
@@ -227,7 +250,7 @@ class Pursuit:
     def _cancelled_meanwhile(self) -> bool:
         if self._book.job(self._id).cancel_requested_s is None:
             return False
-        self._book.note(self._id, spec=None)
+        self._drop_spec()
         self._book.change(
             self._id,
             state=JobState.CANCELLED,

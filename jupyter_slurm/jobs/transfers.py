@@ -18,7 +18,6 @@ from typing import Literal
 from jupyter_slurm import places
 from jupyter_slurm.errors import (
     ConnectionLostError,
-    FileAccessError,
     JupyterSlurmError,
     NotFoundError,
     RequestError,
@@ -45,6 +44,7 @@ class Transfers:
         self._running: dict[str, _Running] = {}
         self._targets: dict[tuple[str, str], threading.Lock] = {}
         self._lock = threading.Lock()
+        self._closed = False
 
     def push(
         self,
@@ -115,17 +115,16 @@ class Transfers:
 
     def snapshot(
         self,
+        cluster: str,
         transport: Transport,
         local: str,
         job_dir: JobDir,
         exclude: Sequence[str] = (),
-        stop: threading.Event | None = None,
-    ) -> str | None:
-        """Puts a copy of the folder `local`, as it is now, into the job's folder; blocks.
+    ) -> Transfer:
+        """Begins to put a copy of the folder `local`, as it is now, into the job's folder.
 
-        Doing it again for the same job changes nothing. Gives back a warning, or None.
-        NotFoundError, RequestError, FileAccessError, which names the files that cannot be read;
-        TransportError as of every use of the transport, after which it can be called again.
+        Doing it again for the same job changes nothing. It fails where one file cannot be read.
+        NotFoundError, RequestError: that is no folder to push.
         """
         folder = Path(_absolute(local))
         if not folder.is_dir():
@@ -136,25 +135,29 @@ class Transfers:
                 hint="Put what the job needs into a folder of its own, and name that: --push DIR.",
             )
         target = mirror_of(job_dir, places.host(), folder)
-        with self._alone("", str(target), stop):
-            outcome = files.mirror(
-                transport,
-                folder,
-                str(target),
-                exclude=exclude,
-                stop=stop,
-                lock=f"{target}.lock",
-                then=snapshot_argv(target, job_dir),
-            )
-        if outcome.failed:
-            raise FileAccessError(
-                f"The folder {local} cannot be pushed as it is.", detail=_named(outcome.failed)
-            )
-        return f"Not pushed: {_named(outcome.left_out)}" if outcome.left_out else None
+
+        def work(one: _Running) -> files.Outcome:
+            with self._alone("", str(target), one.stop):
+                return files.mirror(
+                    transport,
+                    folder,
+                    str(target),
+                    exclude=exclude,
+                    progress=one,
+                    stop=one.stop,
+                    lock=f"{target}.lock",
+                    then=snapshot_argv(target, job_dir),
+                )
+
+        return self._begin(_Running(cluster, "push", local, str(target)), work)
 
     def transfer(self, transfer_id: str, wait_s: float = 0.0) -> Transfer:
         """How far it is; waits up to `wait_s` for it to get further. NotFoundError."""
         return self._find(transfer_id).wait(wait_s)
+
+    def outcome(self, transfer_id: str, wait_s: float) -> Transfer:
+        """The same, waiting up to `wait_s` for its end."""
+        return self._find(transfer_id).wait_for_end(wait_s)
 
     def stop(self, transfer_id: str) -> Transfer:
         """Ends it, and waits a moment until it has."""
@@ -171,8 +174,9 @@ class Transfers:
             return any(not one.has_ended for one in self._running.values())
 
     def close(self) -> None:
-        """Stops them all."""
+        """Stops them all, and what is begun later at once."""
         with self._lock:
+            self._closed = True
             running = list(self._running.values())
         for one in running:
             one.stop.set()
@@ -193,18 +197,20 @@ class Transfers:
             for key in ended[: max(0, len(ended) - _KEPT)]:
                 del self._running[key]
             self._running[one.id] = one
+            if self._closed:
+                one.stop.set()
         name = f"{one.direction} {one.id}"
         one.thread = threading.Thread(target=one.run, args=(work,), name=name, daemon=True)
         one.thread.start()
         return one.value()
 
     @contextmanager
-    def _alone(self, where: str, target: str, stop: threading.Event | None) -> Iterator[None]:
+    def _alone(self, where: str, target: str, stop: threading.Event) -> Iterator[None]:
         """One at a time into the same folder: two would take each other's folders away."""
         with self._lock:
             lock = self._targets.setdefault((where, target), threading.Lock())
         while not lock.acquire(timeout=_SHORTEST_WAIT_S):
-            if stop is not None and stop.is_set():
+            if stop.is_set():
                 raise ConnectionLostError("The transfer was stopped.")
         try:
             yield
@@ -288,6 +294,11 @@ class _Running:
                 # What comes at once is told together.
                 left_s = min(deadline_s - time.monotonic(), _SHORTEST_WAIT_S)
                 self._news.wait_for(lambda: self.has_ended, max(0.0, left_s))
+        return self.value()
+
+    def wait_for_end(self, wait_s: float) -> Transfer:
+        with self._news:
+            self._news.wait_for(lambda: self.has_ended, wait_s)
         return self.value()
 
     def value(self) -> Transfer:

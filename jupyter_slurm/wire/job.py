@@ -6,6 +6,7 @@ from enum import StrEnum
 
 from msgspec import Struct, field
 
+from jupyter_slurm.wire.connection import Transfer
 from jupyter_slurm.wire.problem import Problem
 
 
@@ -178,3 +179,5 @@ class Job(Struct, frozen=True, kw_only=True):
     fetch: tuple[str, ...] = ()
     fetch_to: str | None = None
     """See `JobSpec`."""
+    transfer: Transfer | None = None
+    """The folder that is pushed with it, as it was a second ago; None: none is on its way."""

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO
 
 import pytest
 
-from jupyter_slurm.errors import (
-    ConnectionLostError,
-    FileAccessError,
-    NotFoundError,
-    RequestError,
-)
+from jupyter_slurm import places
+from jupyter_slurm.errors import ConnectionLostError, NotFoundError, RequestError
 from jupyter_slurm.jobs.layout import JobDir
+from jupyter_slurm.jobs.staging import mirror_of
 from jupyter_slurm.jobs.transfers import Transfers
 from jupyter_slurm.transport import Completed
 from jupyter_slurm.transport.local import LocalTransport
@@ -187,6 +186,14 @@ def job_dir(tmp_path: Path, name: str = "abcdefgh") -> JobDir:
     return JobDir(PurePosixPath(tmp_path / "it's root" / "jobs" / name))
 
 
+def snapshot(
+    transfers: Transfers, source: Path, folder: JobDir, exclude: Sequence[str] = ()
+) -> Transfer:
+    """Of a push that has ended."""
+    begun = transfers.snapshot("c", LocalTransport(), str(source), folder, exclude)
+    return ended(transfers, begun)
+
+
 def names(folder: JobDir) -> set[str]:
     work = Path(folder.work)
     return {str(path.relative_to(work)) for path in work.rglob("*")}
@@ -195,19 +202,42 @@ def names(folder: JobDir) -> set[str]:
 def test_a_snapshot_is_the_folder_as_it_is_now(
     transfers: Transfers, source: Path, tmp_path: Path
 ) -> None:
-    far = LocalTransport()
     (source / ".gitignore").write_text("*.pyc\n")
     (source / "old.pyc").write_text("")
     first, second = job_dir(tmp_path), job_dir(tmp_path, "bbbbbbbb")
-    assert transfers.snapshot(far, str(source), first, ["/sub/"]) is None
+    done = snapshot(transfers, source, first, ["/sub/"])
+    assert (done.state, done.files_done, done.problem) == (TransferState.DONE, 2, None)
+    assert (done.direction, done.cluster, done.local) == ("push", "c", str(source))
     assert names(first) == {".gitignore", "model.py"}
     (source / "model.py").unlink()
     (source / "new.py").write_text("")
-    transfers.snapshot(far, str(source), second)
+    assert snapshot(transfers, source, second).files_same == 1
     assert names(second) == {".gitignore", "new.py", "sub", "sub/data"}
     assert names(first) == {".gitignore", "model.py"}
-    transfers.snapshot(far, str(source), first)  # submitted once more: it is what it was
+    snapshot(transfers, source, first)  # submitted once more: it is what it was
     assert names(first) == {".gitignore", "model.py"}
+
+
+def test_while_a_snapshot_is_on_its_way_its_progress_is_told(
+    transfers: Transfers, source: Path, tmp_path: Path
+) -> None:
+    far = Slow()
+    begun = transfers.snapshot("c", far, str(source), job_dir(tmp_path))
+    assert far.reached.wait(60)
+    now = transfers.outcome(begun.id, wait_s=0.0)
+    assert (now.state, now.files, now.bytes) == (TransferState.RUNNING, 2, (3 << 20) + 6)
+    far.go_on.set()
+    done = transfers.outcome(begun.id, wait_s=60)
+    assert (done.state, done.files_done) == (TransferState.DONE, 2)
+
+
+def test_once_it_is_closed_nothing_is_sent_any_more(
+    transfers: Transfers, source: Path, tmp_path: Path
+) -> None:
+    transfers.close()
+    begun = transfers.snapshot("c", LocalTransport(), str(source), job_dir(tmp_path))
+    assert transfers.outcome(begun.id, wait_s=60).state is TransferState.STOPPED
+    assert not Path(job_dir(tmp_path).work).exists()
 
 
 def test_snapshots_at_once_do_not_disturb_each_other(
@@ -217,23 +247,12 @@ def test_snapshots_at_once_do_not_disturb_each_other(
         (source / f"{index}.py").write_text(str(index))
     folders = [job_dir(tmp_path, f"aaaaaaa{letter}") for letter in "abcdef"]
     others = Transfers()  # as another process would
-    errors: list[Exception] = []
-
-    def take(who: Transfers, folder: JobDir) -> None:
-        try:
-            who.snapshot(LocalTransport(), str(source), folder)
-        except Exception as exc:
-            errors.append(exc)
-
-    threads = [
-        threading.Thread(target=take, args=(transfers if index % 2 else others, folder))
-        for index, folder in enumerate(folders)
+    begun = [
+        (who, who.snapshot("c", LocalTransport(), str(source), folder))
+        for who, folder in zip([transfers, others] * 3, folders, strict=True)
     ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not errors
+    for who, transfer in begun:
+        assert ended(who, transfer).state is TransferState.DONE
     for folder in folders:
         assert len(names(folder)) == 53
 
@@ -249,19 +268,22 @@ def test_a_folder_that_cannot_be_read_whole_is_no_snapshot(
         return real_open(path, *rest, **more)
 
     monkeypatch.setattr(os, "open", refuse)
-    with pytest.raises(FileAccessError) as caught:
-        transfers.snapshot(LocalTransport(), str(source), job_dir(tmp_path))
-    assert "model.py: It cannot be read: Permission denied." in str(caught.value)
+    failed = snapshot(transfers, source, job_dir(tmp_path))
+    assert failed.state is TransferState.FAILED
+    assert failed.problem is not None
+    assert failed.problem.code == "file-access"
+    assert "model.py: It cannot be read: Permission denied." in (failed.problem.detail or "")
     assert not Path(job_dir(tmp_path).work).exists()
 
 
-def test_links_that_lead_elsewhere_are_a_warning(
+def test_links_that_lead_elsewhere_are_told_of_a_snapshot(
     transfers: Transfers, source: Path, tmp_path: Path
 ) -> None:
     (source / "link").symlink_to("/etc")
-    said = transfers.snapshot(LocalTransport(), str(source), job_dir(tmp_path))
-    assert said is not None
-    assert "link" in said
+    done = snapshot(transfers, source, job_dir(tmp_path))
+    assert done.state is TransferState.DONE
+    assert done.problem is not None
+    assert "link" in (done.problem.detail or "")
 
 
 def test_no_folder_a_file_and_the_whole_home_are_refused(
@@ -269,12 +291,12 @@ def test_no_folder_a_file_and_the_whole_home_are_refused(
 ) -> None:
     far = LocalTransport()
     with pytest.raises(NotFoundError):
-        transfers.snapshot(far, str(tmp_path / "nothing"), job_dir(tmp_path))
+        transfers.snapshot("c", far, str(tmp_path / "nothing"), job_dir(tmp_path))
     with pytest.raises(NotFoundError):
-        transfers.snapshot(far, str(source / "model.py"), job_dir(tmp_path))
+        transfers.snapshot("c", far, str(source / "model.py"), job_dir(tmp_path))
     monkeypatch.setenv("HOME", str(source))
     with pytest.raises(RequestError, match="as a whole"):
-        transfers.snapshot(far, str(source), job_dir(tmp_path))
+        transfers.snapshot("c", far, str(source), job_dir(tmp_path))
 
 
 # --- on a real Slurm --------------------------------------------------------------------------
@@ -334,6 +356,64 @@ def test_a_job_runs_in_what_was_pushed_and_its_files_come_back(
     assert (back / "plot.png").exists()
     # It was pushed, and the job has not touched it: what is here may be newer.
     assert not (back / "sub").exists()
+
+
+@contextmanager
+def held(site: Site, tmp_path: Path, source: Path) -> Iterator[None]:
+    """Meanwhile nothing can be put in place there."""
+    root = JobDir(PurePosixPath(tmp_path / "it's a root" / "x"))
+    mirror = Path(mirror_of(root, places.host(), source))
+    mirror.mkdir(parents=True)
+    with Path(f"{mirror}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def test_what_is_pushed_is_seen_on_its_way_and_then_the_job(
+    site: Site, source: Path, tmp_path: Path
+) -> None:
+    with held(site, tmp_path, source):
+        job = submitted(site, source, "print(open('model.py').read())")
+        assert job.state is JobState.SUBMITTING
+        assert job.transfer is not None
+        assert (job.transfer.state, job.transfer.local) == (TransferState.RUNNING, str(source))
+        assert site.service.transfer(job.transfer.id).state is TransferState.RUNNING
+        assert site.service.logs(job.id).job.transfer is not None
+    job = site.wait(job.id)
+    assert (job.state, job.transfer) == (JobState.COMPLETED, None)
+    assert site.text(job.id) == "x = 1\n\n"
+
+
+def test_a_job_that_is_cancelled_while_its_folder_is_pushed_is_never_sent(
+    site: Site, source: Path, tmp_path: Path
+) -> None:
+    with held(site, tmp_path, source):
+        job = submitted(site, source, "1")
+        assert job.transfer is not None
+        site.service.cancel(job.id)
+        job = site.wait(job.id)
+    assert (job.state, job.transfer, job.problem) == (JobState.CANCELLED, None, None)
+    assert site.slurm_jobs() == []
+
+
+def test_an_agent_that_ends_in_the_middle_of_a_push_leaves_it_to_the_next(
+    site: Site, source: Path, tmp_path: Path
+) -> None:
+    with held(site, tmp_path, source):
+        job = submitted(site, source, "print(open('model.py').read())")
+        site.restart()
+    assert site.wait(job.id).state is JobState.COMPLETED
+    assert site.text(job.id) == "x = 1\n\n"
+
+
+def test_a_job_whose_folder_cannot_be_pushed_leaves_no_variables_behind(
+    site: Site, tmp_path: Path
+) -> None:
+    inputs = places.spool_dir() / "abcdefgh.vars"
+    inputs.write_text("")
+    with pytest.raises(NotFoundError):
+        submitted(site, tmp_path / "nothing", "1", inputs=str(inputs))
+    assert not inputs.exists()
 
 
 @pytest.mark.parametrize("end", ["well", "fails", "cancelled"])

@@ -6,10 +6,11 @@ import threading
 from collections.abc import Iterator
 from typing import Any
 
+import msgspec
 import pytest
 
 from jupyter_slurm.widgets import QueueWidget
-from jupyter_slurm.wire import Problem, Stream
+from jupyter_slurm.wire import Problem, Stream, Transfer, TransferState
 from tests.magics.fake import FakeApi
 from tests.magics.shell import Shell
 
@@ -43,6 +44,27 @@ def changed(widget: QueueWidget, name: str, text: str = "") -> threading.Event:
 def test_it_shows_my_jobs_and_says_which_buttons_they_have(widget: QueueWidget) -> None:
     (row,) = widget.rows
     assert (row["name"], row["live"], row["held"], row["ours"]) == ("mine", True, False, True)
+
+
+def test_a_folder_that_is_pushed_with_a_job_is_seen_on_its_way(
+    widget: QueueWidget, api: FakeApi
+) -> None:
+    pushed = Transfer(
+        id="x",
+        cluster="fake",
+        direction="push",
+        local="/code",
+        remote="/there",
+        state=TransferState.RUNNING,
+        began_s=0.0,
+    )
+    job_id = api.jobs()[0].id
+    api.change(job_id, transfer=pushed)
+    click(widget, "hold", job_id)
+    assert widget.rows[0]["note"] == "Pushing: comparing both sides"
+    api.change(job_id, transfer=msgspec.structs.replace(pushed, files=4, bytes=8, bytes_done=4))
+    click(widget, "hold", job_id)
+    assert str(widget.rows[0]["note"]).startswith("Pushing: 50%, 0 of 4 files")
 
 
 def test_everybodys_jobs_come_with_the_switch(widget: QueueWidget) -> None:

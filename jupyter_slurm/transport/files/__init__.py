@@ -94,6 +94,7 @@ def mirror(
     lock: str,
     then: Sequence[str],
     exclude: Sequence[str] = (),
+    progress: Progress | None = None,
     stop: threading.Event | None = None,
 ) -> Outcome:
     """As `push` of a folder, after which `remote` holds nothing else; then runs `then` there, in
@@ -102,6 +103,7 @@ def mirror(
     `lock` is a file there that is held (flock(1), where there is one) while files are put in place
     and while `then` runs.
     """
+    watcher = progress or Unwatched()
     outcome = Outcome()
     again: dict[bytes, str] = {}
     done = False
@@ -115,7 +117,8 @@ def mirror(
         gone = surplus(wanted.entries, there)
         what = difference(wanted, there, outcome)
         what.gone.extend(gone)
-        upload = Upload(transport, here, path, outcome, Unwatched(), stop)
+        _plan(watcher, what, outcome)
+        upload = Upload(transport, here, path, outcome, watcher, stop)
         done = upload.send(what, lock, () if outcome.failed else then)
         again = upload.again
         if not again:
