@@ -71,13 +71,17 @@ class Laptop:
         shown = io.StringIO()
         with self.terminal("login") as terminal:
             terminal.logfile_read = shown
-            terminal.expect("Password: ")
-            terminal.sendline(self.site.person.password)
-            terminal.expect("Verification code: ")
-            terminal.sendline(code or self.site.person.code())
+            self.answer(terminal, code)
             terminal.expect(pexpect.EOF)
         assert terminal.exitstatus == 0, shown.getvalue()
         return shown.getvalue()
+
+    def answer(self, terminal: pexpect.spawn, code: str | None = None) -> None:
+        """What the gateway asks there. None: with the code of this moment."""
+        terminal.expect("Password: ")
+        terminal.sendline(self.site.person.password)
+        terminal.expect("Verification code: ")
+        terminal.sendline(code or self.site.person.code())
 
     def execute(self, *books: Path) -> None:
         """Runs these notebooks, all at the same time, each in a kernel of its own."""

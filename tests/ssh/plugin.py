@@ -157,6 +157,20 @@ def laptop(ssh_site: Site) -> Iterator[Laptop]:
     laptop.close()
 
 
+@pytest.fixture
+def impatient_gateway(ssh_site: Site) -> Iterator[Site]:
+    """The site, whose gateway ends connections that are silent; to be asked for before a laptop."""
+    with ssh_site.impatient(ssh_site.gateway):
+        yield ssh_site
+
+
+@pytest.fixture
+def impatient_login_node(ssh_site: Site) -> Iterator[Site]:
+    """The same of the login node."""
+    with ssh_site.impatient(ssh_site.login):
+        yield ssh_site
+
+
 _NUMBERS = itertools.count(1)
 
 

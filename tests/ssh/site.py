@@ -12,6 +12,8 @@ import re
 import shutil
 import signal
 import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -120,6 +122,20 @@ class Site:
         """Every connection breaks off."""
         self.gateway.restart()
 
+    @contextmanager
+    def impatient(self, sshd: Sshd) -> Iterator[None]:
+        """While it lasts this one ends connections whose client is silent for some seconds, and has
+        nothing sent to it either: OpenSSH 9.2 begins to count anew at whatever happens. Those that
+        stand break off, at the beginning and at the end."""
+        usual = sshd.lines
+        sshd.lines = (*_IMPATIENT, *usual)
+        sshd.restart()
+        try:
+            yield
+        finally:
+            sshd.lines = usual
+            sshd.restart()
+
     def logins(self) -> int:
         """How often somebody has passed the gateway; its log is a moment behind."""
         return self.gateway.logins()
@@ -163,6 +179,7 @@ class Site:
         self.run("sdiag", "--reset")
 
 
+_IMPATIENT = ("ClientAliveInterval 1", "ClientAliveCountMax 4")
 _TOOLS = {"LC_ALL": "C.UTF-8"}
 _DAEMONS = {"munged", "slurmctld", "slurmd", "slurmscriptd", "sshd"}
 

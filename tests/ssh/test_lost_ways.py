@@ -3,12 +3,16 @@ nobody is asked for what is not needed."""
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import signal
 import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
+import pexpect  # type: ignore[import-untyped]
 import pytest
 
 from tests.ssh.laptop import PATIENCE_S, Laptop
@@ -17,14 +21,18 @@ from tests.ssh.waiting import wait_until
 
 _COUNTS = """#!/bin/bash
 i=0
-while [ ! -e ~/{gate} ]; do i=$((i+1)); echo "line $i"; sleep 0.05; done
+while [ ! -e ~/{gate} ]; do
+  [ -e ~/{gate}.hush ] || {{ i=$((i+1)); echo "line $i"; }}
+  sleep 0.05
+done
 echo "the end, after $i lines"
 """
 
 
 @pytest.fixture
 def counting(laptop: Laptop) -> str:
-    """A job that prints numbered lines until `open_gate`; its id. Somebody has logged in for it."""
+    """A job that prints numbered lines until `open_gate`, and none while it is `hushed`; its id.
+    Somebody has logged in for it."""
     laptop.log_in()
     script = laptop.home.folder / "counts.sh"
     script.write_text(_COUNTS.format(gate=f"gate-{laptop.home.folder.name}"))
@@ -38,6 +46,14 @@ def open_gate(laptop: Laptop) -> None:
     laptop.site.run("touch", f"gate-{laptop.home.folder.name}")
 
 
+@contextmanager
+def hushed(laptop: Laptop) -> Iterator[None]:
+    path = f"gate-{laptop.home.folder.name}.hush"
+    laptop.site.run("touch", path)
+    yield
+    laptop.site.run("rm", path)
+
+
 def job_of(laptop: Laptop) -> dict[str, object]:
     """The newest job, as the agent knows it."""
     jobs: list[dict[str, object]] = json.loads(laptop.slurm("jobs", "--json"))
@@ -47,6 +63,26 @@ def job_of(laptop: Laptop) -> dict[str, object]:
 def connection_of(laptop: Laptop) -> dict[str, object]:
     found: list[dict[str, object]] = json.loads(laptop.slurm("connections", "--json"))
     return found[0]
+
+
+def agent_of(laptop: Laptop) -> int:
+    pid = laptop.agent_pid()
+    assert pid is not None
+    return pid
+
+
+@contextmanager
+def asleep(pid: int) -> Iterator[None]:
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(pid, signal.SIGCONT)
+
+
+def knocks(site: Site) -> int:
+    """How often somebody has connected to the gateway, logged in or not."""
+    return site.gateway.log().count("Connection from ")
 
 
 def follow(laptop: Laptop, job_id: str) -> subprocess.Popen[str]:
@@ -106,8 +142,7 @@ def test_an_agent_that_is_killed_costs_one_login_and_everything_is_found_again(
     before = site.logins()
     left_behind = {one.pid for one in site.processes()}
     assert left_behind
-    pid = laptop.agent_pid()
-    assert pid is not None
+    pid = agent_of(laptop)
     os.kill(pid, signal.SIGKILL)
     wait_until(lambda: not Path(f"/proc/{pid}").exists())
     assert job_of(laptop)["id"] == counting
@@ -124,17 +159,58 @@ def test_a_laptop_that_slept_for_longer_than_a_ping_goes_on_without_a_login(
 ) -> None:
     site = laptop.site
     before = site.logins()
-    pid = laptop.agent_pid()
-    assert pid is not None
-    os.kill(pid, signal.SIGSTOP)
-    try:
+    with asleep(agent_of(laptop)):
         open_gate(laptop)
         wait_until(lambda: site.run("squeue", "-h", "-t", "R").stdout == "", PATIENCE_S)
-    finally:
-        os.kill(pid, signal.SIGCONT)
     wait_until(lambda: job_of(laptop)["state"] == "COMPLETED", PATIENCE_S)
     assert_whole(laptop.slurm("logs", counting))
     assert site.logins() == before
+
+
+def test_a_laptop_that_slept_for_longer_than_the_gateway_waits_costs_one_login(
+    impatient_gateway: Site, laptop: Laptop, counting: str
+) -> None:
+    site = impatient_gateway
+    before, knocked = site.logins(), knocks(site)
+    job = job_of(laptop)
+    shown = io.StringIO()
+    with laptop.terminal("logs", "--follow", counting) as reader:
+        reader.logfile_read = shown
+        reader.expect_exact("line 5\r\n")
+        with hushed(laptop), asleep(agent_of(laptop)):
+            wait_until(lambda: site.gateway.pids() == [], PATIENCE_S)
+        reader.expect_exact("closed until you log in again")
+        wait_until(lambda: connection_of(laptop)["state"] == "asking", PATIENCE_S)
+        assert job_of(laptop)["state"] == "RUNNING"
+        open_gate(laptop)
+        wait_until(lambda: site.run("squeue", "-h", "-t", "R").stdout == "", PATIENCE_S)
+        laptop.answer(reader)
+        reader.expect(pexpect.EOF)
+    assert reader.exitstatus == 0, shown.getvalue()
+    assert_whole(shown.getvalue())
+    assert shown.getvalue().count("Password: ") == 1
+    assert_whole(laptop.slurm("logs", counting))
+    last = job_of(laptop)
+    assert (last["state"], last["slurm_id"]) == ("COMPLETED", job["slurm_id"])
+    wait_until(lambda: site.logins() == before + 1)
+    assert knocks(site) <= knocked + 2  # that it takes a person, and the login
+
+
+def test_a_laptop_that_slept_for_longer_than_the_login_node_waits_goes_on_without_a_login(
+    impatient_login_node: Site, laptop: Laptop, counting: str
+) -> None:
+    site = impatient_login_node
+    before = knocks(site)
+    reader = follow(laptop, counting)
+    with hushed(laptop), asleep(agent_of(laptop)):
+        wait_until(lambda: site.login.pids() == [], PATIENCE_S)
+    wait_until(lambda: connection_of(laptop)["state"] == "open", PATIENCE_S)
+    open_gate(laptop)
+    out, err = reader.communicate(timeout=PATIENCE_S)
+    assert_whole(out)
+    assert (reader.returncode, err) == (0, "")
+    assert job_of(laptop)["state"] == "COMPLETED"
+    assert knocks(site) == before
 
 
 def test_a_way_that_breaks_while_sbatch_waits_for_the_controller_makes_one_job(
