@@ -65,11 +65,16 @@ def told(transfer: Transfer, now_s: float) -> str:
             return _all(transfer)
         case TransferState.FAILED:
             why = transfer.problem.message if transfer.problem else "nobody knows why."
-            return f"failed after {_so_far(transfer)}: {why}"
+            again = " The next goes on from there." if _may_go_on(transfer) else ""
+            return f"failed after {_so_far(transfer)}: {why}{again}"
         case TransferState.STOPPED:
             return f"stopped after {_so_far(transfer)}; the next goes on from there"
         case TransferState.RUNNING:
             return _running(transfer, now_s)
+
+
+def _may_go_on(transfer: Transfer) -> bool:
+    return transfer.problem is not None and transfer.problem.transient
 
 
 def done_fraction(transfer: Transfer) -> float | None:

@@ -50,6 +50,14 @@ DONE: dict[str, Any] = {"state": TransferState.DONE, "ended_s": 104.0}
             },
             "failed after 0 files (0 B): The disk is full.",
         ),
+        (
+            {
+                "state": TransferState.FAILED,
+                "problem": Problem(code="x", message="The line broke.", transient=True),
+                "files_done": 3,
+            },
+            "failed after 3 files (0 B): The line broke. The next goes on from there.",
+        ),
     ],
 )
 def test_how_far_it_is_is_told_in_words(changes: dict[str, Any], told: str) -> None:

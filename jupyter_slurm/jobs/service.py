@@ -9,14 +9,11 @@ import logging
 import threading
 import time
 from contextlib import suppress
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 from jupyter_slurm import places
 from jupyter_slurm.errors import (
-    CommandError,
     JupyterSlurmError,
-    NotFoundError,
-    RequestError,
     from_problem,
 )
 from jupyter_slurm.jobs import describe, doctor, payload, queue
@@ -32,11 +29,11 @@ from jupyter_slurm.jobs.prepare import (
     prepare,
     runtime_of,
 )
+from jupyter_slurm.jobs.steering import Steering
 from jupyter_slurm.jobs.store import Record, Store
 from jupyter_slurm.jobs.submit import Pursuit
 from jupyter_slurm.jobs.transfers import Transfers
 from jupyter_slurm.jobs.tunnels import Tunnels
-from jupyter_slurm.slurm import scancel, scontrol
 from jupyter_slurm.wire import (
     AgentStatus,
     Changes,
@@ -87,6 +84,13 @@ class Service:
         self.transfer = self._transfers.transfer
         self.stop_transfer = self._transfers.stop
         self._delivery = Delivery(self._book, self._clusters)
+        steering = Steering(self._book, self._clusters, self._transfers, self._delivery)
+        self.cancel = steering.cancel
+        self.hold = steering.hold
+        self.release = steering.release
+        self.requeue = steering.requeue
+        self.why = steering.why
+        self.forget = steering.forget
         remove_old_copies()
         self._infos: dict[str, ClusterInfo] = {}
         self._pursuits: list[threading.Thread] = []
@@ -309,68 +313,6 @@ class Service:
         job = self._book.change(job_id, delivered=True)
         self._delivery.served(job_id)
         return job
-
-    def forget(self, job_id: str) -> None:
-        job = self._book.job(job_id)
-        try:
-            cluster = self._clusters.named(job.cluster)
-        except NotFoundError:  # with the cluster went its jobs and their folders
-            self._book.remove(job.id)
-            return
-        if not job.state.final:
-            raise RequestError(
-                f"Job {job.id} has not ended: it is {job.state}.", hint="Cancel it first."
-            )
-        cluster.transport.remove_tree(PurePosixPath(job.job_dir))
-        self._delivery.served(job.id)
-        self._book.remove(job.id)
-
-    # --- steering ---
-
-    def cancel(self, job_id: str) -> Job:
-        before = self._book.job(job_id)
-        if before.state.final:
-            return before
-        # Noted first: should the job be gone before scancel returns, this says why.
-        job = self._book.change(job_id, cancel_requested_s=time.time())
-        if job.slurm_id is None:
-            return job
-        try:
-            self._steer(job, scancel.cancel_argv([job.slurm_id]))
-        except CommandError as exc:
-            if not scancel.is_already_gone(exc.detail or ""):
-                self._book.change(job_id, cancel_requested_s=before.cancel_requested_s)
-                raise
-        return self._book.job(job_id)
-
-    def hold(self, job_id: str) -> Job:
-        return self._update(job_id, "hold")
-
-    def release(self, job_id: str) -> Job:
-        return self._update(job_id, "release")
-
-    def requeue(self, job_id: str) -> Job:
-        return self._update(job_id, "requeue")
-
-    def why(self, job_id: str) -> Job:
-        job = self._book.job(job_id)
-        if job.slurm_id is not None and not job.state.final:
-            stirs = self._book.stirs
-            self._clusters.watch(self._clusters.named(job.cluster)).ask_now()
-            self._book.wait(self._book.stirred_since(stirs), queue.ASK_WAIT_S)
-        return self._book.job(job_id)
-
-    def _update(self, job_id: str, verb: queue.Verb) -> Job:
-        job = self._book.job(job_id)
-        if job.state.final or job.slurm_id is None:
-            raise RequestError(f"Job {job.id} is {job.state}: there is nothing to {verb}.")
-        self._steer(job, scontrol.update_argv(verb, [job.slurm_id]))
-        return self.why(job_id)
-
-    def _steer(self, job: Job, argv: list[str]) -> None:
-        cluster = self._clusters.named(job.cluster)
-        cluster.ask(argv)
-        self._clusters.watch(cluster).ask_now()
 
     # --- the queue ---
 

@@ -40,14 +40,27 @@ def is_staged(spec: JobSpec, profile: ClusterProfile) -> bool:
 
 # --- a snapshot of what is pushed -------------------------------------------------------------
 
+MIRROR_KEPT_DAYS = 30
+"""A mirror that no job was pushed from for so long is removed by the next push of any folder."""
+
 # $1 the mirror, $2 the job's folder. A copy that is there is whole, and stays as it is.
+# Then one other mirror goes that was not used for more than $3 days: one, for somebody waits. Who
+# uses a mirror marks it under its lock before looking at it (`files.mirror`), so what is old under
+# its lock is nobody's; where nothing can be locked, all of them stay.
 _SNAPSHOT_SH = """
 [ -d "$2/work" ] && exit 0
 mkdir -p -- "$2" && chmod 700 -- "$1" "$2" || exit 1
 rm -rf -- "$2/work.partial" && mkdir -- "$2/work.partial" || exit 1
 cp -a --reflink=auto -- "$1/." "$2/work.partial" 2>/dev/null ||
   cp -a -- "$1/." "$2/work.partial" || exit 1
-rm -rf -- "$2/work.partial/.jupyter-slurm" && mv -- "$2/work.partial" "$2/work"
+rm -rf -- "$2/work.partial/.jupyter-slurm" && mv -- "$2/work.partial" "$2/work" || exit 1
+cd -- "${1%/*}" && command -v flock >/dev/null 2>&1 || exit 0
+find . ! -name . -prune -type d -mtime "+$3" -print | while read -r old; do
+  [ -e "$old.lock" ] && flock -n "$old.lock" sh -c '
+    [ -n "$(find "$1" -prune -mtime "+$2")" ] && rm -rf -- "$1" "$1.lock"
+  ' old "$old" "$3" && break
+done
+exit 0
 """
 
 
@@ -57,9 +70,15 @@ def mirror_of(job_dir: JobDir, host: str, folder: Path) -> PurePosixPath:
     return job_dir.path.parent.parent / "pushed" / digest.hexdigest()
 
 
+def lock_of(mirror: str) -> str:
+    """The file there that is locked by who changes a mirror, or takes it away."""
+    return f"{mirror}.lock"
+
+
 def snapshot_argv(mirror: PurePosixPath, job_dir: JobDir) -> list[str]:
     """What copies the mirror into the job's folder, there; a second time it does nothing."""
-    return ["sh", "-c", _SNAPSHOT_SH, "snapshot", str(mirror), str(job_dir.path)]
+    words = [str(mirror), str(job_dir.path), str(MIRROR_KEPT_DAYS)]
+    return ["sh", "-c", _SNAPSHOT_SH, "snapshot", *words]
 
 
 # --- on the node ------------------------------------------------------------------------------

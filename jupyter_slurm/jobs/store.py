@@ -28,6 +28,8 @@ class Record(msgspec.Struct, kw_only=True):
     """How often sbatch may have been called for it."""
     stdout_path: str | None = None
     """Where a batch script of the user's writes, once Slurm has said so."""
+    mirror: str | None = None
+    """Where the cluster keeps its copy of the folder that was pushed with it (`staging.py`)."""
 
 
 class Store:

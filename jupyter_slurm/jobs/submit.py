@@ -143,11 +143,13 @@ class Pursuit:
         nobody wants the job any more."""
         cluster = self._cluster
         now = self._transfers.snapshot(cluster.name, cluster.transport, folder, self._dir)
+        self._book.note(self._id, mirror=now.remote)
         try:
-            while now.state is TransferState.RUNNING:
+            while now.state is TransferState.RUNNING and not self._stop.is_set():
                 job = self._book.change(self._id, transfer=now)
                 if job.cancel_requested_s is not None:
                     self._transfers.stop(now.id)
+                    return False
                 now = self._transfers.outcome(now.id, _PUSH_TOLD_S)
         finally:
             job = self._book.change(self._id, transfer=None)

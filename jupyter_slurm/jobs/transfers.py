@@ -23,7 +23,7 @@ from jupyter_slurm.errors import (
     RequestError,
 )
 from jupyter_slurm.jobs.layout import SCRIPT, JobDir
-from jupyter_slurm.jobs.staging import mirror_of, snapshot_argv
+from jupyter_slurm.jobs.staging import lock_of, mirror_of, snapshot_argv
 from jupyter_slurm.transport import Transport, files
 from jupyter_slurm.transport.files.loads import shown
 from jupyter_slurm.wire import Job, Problem, Transfer, TransferState
@@ -145,11 +145,31 @@ class Transfers:
                     exclude=exclude,
                     progress=one,
                     stop=one.stop,
-                    lock=f"{target}.lock",
+                    lock=lock_of(str(target)),
                     then=snapshot_argv(target, job_dir),
                 )
 
         return self._begin(_Running(cluster, "push", local, str(target)), work)
+
+    def remove(
+        self,
+        transport: Transport,
+        job_dir: JobDir,
+        mirror: str | None,
+        *,
+        still_used: Callable[[], bool],
+    ) -> None:
+        """The job's folder, and with it the mirror that it was pushed from, unless another job was
+        too or is just being pushed."""
+        lock = self._lock_of("", mirror or "")
+        if mirror is None or not lock.acquire(blocking=False):
+            transport.remove_tree(job_dir.path)
+            return
+        try:
+            mirrors = [] if still_used() else [mirror, lock_of(mirror)]
+            transport.remove_tree(job_dir.path, *map(PurePosixPath, mirrors))
+        finally:
+            lock.release()
 
     def transfer(self, transfer_id: str, wait_s: float = 0.0) -> Transfer:
         """How far it is; waits up to `wait_s` for it to get further. NotFoundError."""
@@ -207,8 +227,7 @@ class Transfers:
     @contextmanager
     def _alone(self, where: str, target: str, stop: threading.Event) -> Iterator[None]:
         """One at a time into the same folder: two would take each other's folders away."""
-        with self._lock:
-            lock = self._targets.setdefault((where, target), threading.Lock())
+        lock = self._lock_of(where, target)
         while not lock.acquire(timeout=_SHORTEST_WAIT_S):
             if stop.is_set():
                 raise ConnectionLostError("The transfer was stopped.")
@@ -216,6 +235,10 @@ class Transfers:
             yield
         finally:
             lock.release()
+
+    def _lock_of(self, where: str, target: str) -> threading.Lock:
+        with self._lock:
+            return self._targets.setdefault((where, target), threading.Lock())
 
 
 class _Running:

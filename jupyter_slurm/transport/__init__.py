@@ -119,6 +119,7 @@ class Transport(Protocol):
         given back; what it says on the third stream is lost. Closing the socket ends its input;
         what does not end then within a few seconds is killed where that can be."""
 
-    def remove_tree(self, folder: PurePosixPath) -> None: ...
+    def remove_tree(self, *paths: PurePosixPath) -> None:
+        """Files, and folders with all that is in them; what is not there is fine."""
 
     def close(self) -> None: ...

@@ -11,6 +11,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
@@ -160,8 +161,11 @@ class LocalTransport:
             process = self._start(argv, None, None, stdin=far.fileno(), stdout=far.fileno())
             return local_program.Conversation(process, near)
 
-    def remove_tree(self, folder: PurePosixPath) -> None:
-        shutil.rmtree(folder, ignore_errors=True)
+    def remove_tree(self, *paths: PurePosixPath) -> None:
+        for path in paths:
+            shutil.rmtree(path, ignore_errors=True)
+            with suppress(OSError):
+                Path(path).unlink()
 
     def close(self) -> None:
         """Nothing is held open."""

@@ -138,8 +138,8 @@ class SshTransport:
         (answer,) = self._shells.twice(listing_script(folder))
         return listing_answer(answer)
 
-    def remove_tree(self, folder: PurePosixPath) -> None:
-        self._shells.twice(remove_script(folder), timeout_s=_REMOVE_S)
+    def remove_tree(self, *paths: PurePosixPath) -> None:
+        self._shells.twice(remove_script(paths), timeout_s=_REMOVE_S)
 
     def fetch(self, path: PurePosixPath) -> Path:
         """A private copy in the spool folder, the same for the same path. FileAccessError."""

@@ -487,9 +487,12 @@ def test_no_folder_lists_nothing(transport: Transport, there: Path) -> None:
 def test_a_tree_is_removed_and_one_that_is_gone_is_fine(transport: Transport, there: Path) -> None:
     folder = there / "-it's $x\n"
     transport.deliver(far(folder), {"a/b": b"1"}, ["true"])
+    file = there / "a file's"
+    file.touch()
     for _ in range(2):
-        transport.remove_tree(far(folder))
+        transport.remove_tree(far(folder), far(file))
         assert not folder.exists()
+        assert not file.exists()
 
 
 # --- streams ---

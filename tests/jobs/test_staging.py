@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import signal
@@ -380,6 +381,33 @@ def test_a_snapshot_is_a_copy_that_later_changes_do_not_reach(tmp_path: Path) ->
     assert (work / "sub" / "a").read_text() == "1"
     assert not (work / ".jupyter-slurm").exists()
     assert Path(folder.path).stat().st_mode & 0o777 == 0o700
+
+
+def test_a_push_removes_one_mirror_that_none_has_used_for_long(tmp_path: Path) -> None:
+    old_s = time.time() - (staging.MIRROR_KEPT_DAYS + 2) * 86_400
+    pushed = tmp_path / "it's" / "pushed"
+    for name in ("new", "held", "old", "older", "foreign"):
+        (pushed / name / "sub").mkdir(parents=True)
+        if name != "foreign":
+            (pushed / f"{name}.lock").touch()
+        if name != "new":
+            os.utime(pushed / name, (old_s, old_s))
+
+    def push(job_id: str) -> None:
+        folder = JobDir(PurePosixPath(tmp_path / "jobs" / job_id))
+        argv = staging.snapshot_argv(PurePosixPath(pushed / "new"), folder)
+        subprocess.run(argv, check=True)
+
+    with (pushed / "held.lock").open() as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        left = {"new", "held", "foreign", "new.lock", "held.lock"}
+        for job_id, others in (("aaaaaaaa", 2), ("bbbbbbbb", 0), ("cccccccc", 0)):
+            push(job_id)
+            found = {path.name for path in pushed.iterdir()}
+            assert left <= found
+            assert len(found - left) == others
+    push("dddddddd")
+    assert not (pushed / "held").exists()
 
 
 def test_mirrors_of_different_folders_and_hosts_differ() -> None:

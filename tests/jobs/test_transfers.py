@@ -218,6 +218,14 @@ def test_a_snapshot_is_the_folder_as_it_is_now(
     assert names(first) == {".gitignore", "model.py"}
 
 
+def test_an_empty_folder_is_a_folder_to_run_in(transfers: Transfers, tmp_path: Path) -> None:
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    assert snapshot(transfers, empty, job_dir(tmp_path)).state is TransferState.DONE
+    assert names(job_dir(tmp_path)) == set()
+    assert Path(job_dir(tmp_path).work).is_dir()
+
+
 def test_while_a_snapshot_is_on_its_way_its_progress_is_told(
     transfers: Transfers, source: Path, tmp_path: Path
 ) -> None:
@@ -377,6 +385,7 @@ def test_what_is_pushed_is_seen_on_its_way_and_then_the_job(
         assert job.state is JobState.SUBMITTING
         assert job.transfer is not None
         assert (job.transfer.state, job.transfer.local) == (TransferState.RUNNING, str(source))
+        assert job.transfer.files is None  # who looks at the mirror waits for who removes it
         assert site.service.transfer(job.transfer.id).state is TransferState.RUNNING
         assert site.service.logs(job.id).job.transfer is not None
     job = site.wait(job.id)
@@ -414,6 +423,35 @@ def test_a_job_whose_folder_cannot_be_pushed_leaves_no_variables_behind(
     with pytest.raises(NotFoundError):
         submitted(site, tmp_path / "nothing", "1", inputs=str(inputs))
     assert not inputs.exists()
+
+
+def test_the_copy_on_the_cluster_goes_with_the_last_job_that_was_pushed_from_it(
+    site: Site, source: Path, tmp_path: Path
+) -> None:
+    jobs = [site.wait(submitted(site, source, "1").id) for _ in range(2)]
+    pushed = tmp_path / "pushed"
+    assert len(list(pushed.iterdir())) == 2  # the copy and its lock
+    site.service.forget(jobs[0].id)
+    assert len(list(pushed.iterdir())) == 2
+    site.restart()
+    site.service.forget(jobs[1].id)
+    assert list(pushed.iterdir()) == []
+    assert not Path(jobs[1].job_dir).exists()
+    job = site.wait(submitted(site, source, "print(open('model.py').read())").id)
+    assert site.text(job.id) == "x = 1\n\n"
+
+
+def test_a_copy_that_is_being_pushed_to_is_not_taken_away(
+    transfers: Transfers, source: Path, tmp_path: Path
+) -> None:
+    far, first, second = Slow(), job_dir(tmp_path), job_dir(tmp_path, "bbbbbbbb")
+    begun = transfers.snapshot("c", far, str(source), first)
+    assert far.reached.wait(60)
+    transfers.remove(far, second, begun.remote, still_used=lambda: False)
+    assert Path(begun.remote).exists()
+    far.go_on.set()
+    assert ended(transfers, begun).state is TransferState.DONE
+    assert "model.py" in names(first)
 
 
 @pytest.mark.parametrize("end", ["well", "fails", "cancelled"])

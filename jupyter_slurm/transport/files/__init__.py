@@ -46,6 +46,16 @@ _NAMED = 200
 results, say) need not be listed."""
 _NAMED_BYTES = 48 * 1024
 
+# $1 a file to lock, $2 the folder, which is there then and is of now; the rest: what looks at it.
+_USED_SH = """
+lock=$1 top=$2; shift 2
+umask 077
+mkdir -p -- "${lock%/*}" || exit 1
+if command -v flock >/dev/null 2>&1; then exec 9>"$lock" && flock 9; fi
+mkdir -p -- "$top" && touch -- "$top" || exit 1
+exec 9>&-
+exec "$@"
+"""
 _LOCKED_SH = """
 lock=$1; shift
 if [ -n "$lock" ] && command -v flock >/dev/null 2>&1; then exec 9>"$lock" && flock 9; fi
@@ -101,19 +111,20 @@ def mirror(
     the same round trip where that can be, unless something failed.
 
     `lock` is a file there that is held (flock(1), where there is one) while files are put in place
-    and while `then` runs.
+    and while `then` runs. It is held too while `remote` gets the time of now, before it is looked
+    at: who takes the lock and finds it old may take it away.
     """
     watcher = progress or Unwatched()
     outcome = Outcome()
     again: dict[bytes, str] = {}
     done = False
+    path, here = absolute(transport, remote), os.fsencode(local)
+    used = ["sh", "-c", _USED_SH, "use", lock, path]
     for _ in range(PASSES):
         check_stop(stop)
         outcome.failed.clear()
-        path = absolute(transport, remote)
-        here = os.fsencode(local)
         wanted = scan(here, Exclusion(exclude))
-        there = _list(transport, path).entries
+        there = _list(transport, path, before=used).entries
         gone = surplus(wanted.entries, there)
         what = difference(wanted, there, outcome)
         what.gone.extend(gone)
@@ -308,8 +319,15 @@ def _look(path: bytes) -> Entry | None:
 # --- the far side -----------------------------------------------------------------------------
 
 
-def _list(transport: Transport, path: str, names: Sequence[bytes] = (), since: str = "") -> Listing:
-    done = _run(transport, listing_argv(path, names, since))
+def _list(
+    transport: Transport,
+    path: str,
+    names: Sequence[bytes] = (),
+    since: str = "",
+    before: Sequence[str] = (),
+) -> Listing:
+    """`before`: a command that runs the one that is put behind it."""
+    done = _run(transport, [*before, *listing_argv(path, names, since)])
     succeeded(done, f"{path} cannot be read there")
     try:
         return parse_listing(done.stdout, done.stderr)

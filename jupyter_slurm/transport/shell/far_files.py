@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import PurePosixPath
 
 from jupyter_slurm.errors import FileAccessError
@@ -65,5 +66,5 @@ def listing_answer(answer: Answer) -> list[str]:
     return sorted(names)
 
 
-def remove_script(folder: PurePosixPath) -> bytes:
-    return b"rm -rf %b; _m 0" % quote_path(folder)
+def remove_script(paths: Sequence[PurePosixPath]) -> bytes:
+    return b"rm -rf %b; _m 0" % b" ".join(map(quote_path, paths))

@@ -811,6 +811,19 @@ def mirrored(far: Watched, source: Path, target: Path, *then: str) -> Outcome:
     return mirror(far, source, str(target), lock=f"{target}.lock", then=then or ("true",))
 
 
+def test_a_mirror_is_of_now_before_it_is_looked_at(tmp_path: Path) -> None:
+    source, target = tmp_path / "source", tmp_path / "new" / "it's"
+    source.mkdir()
+    far = Watched()
+    mirrored(far, source, target)
+    assert target.stat().st_mode & 0o777 == 0o700
+    os.utime(target, (1, 1))
+    far.verbs.clear()
+    mirrored(far, source, target)
+    assert target.stat().st_mtime > source.stat().st_mtime - 60
+    assert far.verbs == ["run", "run"]
+
+
 def test_a_mirror_holds_what_the_folder_holds_and_nothing_else(
     far: Watched, tmp_path: Path
 ) -> None:

@@ -1,0 +1,96 @@
+"""What a person does to a job that there is: cancel, hold, release, requeue, ask why, forget."""
+
+from __future__ import annotations
+
+import time
+from pathlib import PurePosixPath
+
+from jupyter_slurm.errors import CommandError, NotFoundError, RequestError
+from jupyter_slurm.jobs import queue
+from jupyter_slurm.jobs.book import Book
+from jupyter_slurm.jobs.clusters import Clusters
+from jupyter_slurm.jobs.delivery import Delivery
+from jupyter_slurm.jobs.layout import JobDir
+from jupyter_slurm.jobs.transfers import Transfers
+from jupyter_slurm.slurm import scancel, scontrol
+from jupyter_slurm.wire import Job
+
+
+class Steering:
+    """Each call is that of `api.Api` with the same name."""
+
+    def __init__(
+        self, book: Book, clusters: Clusters, transfers: Transfers, delivery: Delivery
+    ) -> None:
+        self._book = book
+        self._clusters = clusters
+        self._transfers = transfers
+        self._delivery = delivery
+
+    def cancel(self, job_id: str) -> Job:
+        before = self._book.job(job_id)
+        if before.state.final:
+            return before
+        # Noted first: should the job be gone before scancel returns, this says why.
+        job = self._book.change(job_id, cancel_requested_s=time.time())
+        if job.slurm_id is None:
+            return job
+        try:
+            self._steer(job, scancel.cancel_argv([job.slurm_id]))
+        except CommandError as exc:
+            if not scancel.is_already_gone(exc.detail or ""):
+                self._book.change(job_id, cancel_requested_s=before.cancel_requested_s)
+                raise
+        return self._book.job(job_id)
+
+    def hold(self, job_id: str) -> Job:
+        return self._update(job_id, "hold")
+
+    def release(self, job_id: str) -> Job:
+        return self._update(job_id, "release")
+
+    def requeue(self, job_id: str) -> Job:
+        return self._update(job_id, "requeue")
+
+    def why(self, job_id: str) -> Job:
+        job = self._book.job(job_id)
+        if job.slurm_id is not None and not job.state.final:
+            stirs = self._book.stirs
+            self._clusters.watch(self._clusters.named(job.cluster)).ask_now()
+            self._book.wait(self._book.stirred_since(stirs), queue.ASK_WAIT_S)
+        return self._book.job(job_id)
+
+    def _update(self, job_id: str, verb: queue.Verb) -> Job:
+        job = self._book.job(job_id)
+        if job.state.final or job.slurm_id is None:
+            raise RequestError(f"Job {job.id} is {job.state}: there is nothing to {verb}.")
+        self._steer(job, scontrol.update_argv(verb, [job.slurm_id]))
+        return self.why(job_id)
+
+    def _steer(self, job: Job, argv: list[str]) -> None:
+        cluster = self._clusters.named(job.cluster)
+        cluster.ask(argv)
+        self._clusters.watch(cluster).ask_now()
+
+    def forget(self, job_id: str) -> None:
+        record = self._book.record(job_id)
+        job = record.job
+        try:
+            cluster = self._clusters.named(job.cluster)
+        except NotFoundError:  # with the cluster went its jobs and their folders
+            self._book.remove(job.id)
+            return
+        if not job.state.final:
+            raise RequestError(
+                f"Job {job.id} has not ended: it is {job.state}.", hint="Cancel it first."
+            )
+        folder, mirror = JobDir(PurePosixPath(job.job_dir)), record.mirror
+        self._transfers.remove(
+            cluster.transport, folder, mirror, still_used=lambda: self._others_use(mirror, job.id)
+        )
+        self._delivery.served(job.id)
+        self._book.remove(job.id)
+
+    def _others_use(self, mirror: str | None, job_id: str) -> bool:
+        records = self._book.records()
+        return any(one.mirror == mirror and one.job.id != job_id for one in records)
