@@ -51,6 +51,9 @@ OURS: Mapping[str, OurOption] = MappingProxyType(
         "env": OurOption("NAME=VALUE", "an environment variable for the cell; may be repeated"),
         "mount": OurOption("SRC[:DST[:ro]]", "a folder to see in the image; may be repeated"),
         "push": OurOption("DIR", "a folder of this machine: the job runs in a copy of it"),
+        "push-exclude": OurOption(
+            "PATTERN", "what --push leaves behind, as in .gitignore; may be repeated"
+        ),
         "fetch": OurOption("GLOBS", "files to bring back when the job has ended; may be repeated"),
         "name": OurOption("NAME", "what the job is called"),
         "detach": OurOption("", "give a job handle at once instead of waiting"),
@@ -84,6 +87,7 @@ class Request:
     names_in: tuple[str, ...] = ()
     names_out: tuple[str, ...] = ()
     push: str | None = None
+    push_exclude: tuple[str, ...] = ()
     fetch: tuple[str, ...] = ()
     detach: bool | None = None
     """None: the line does not say."""
@@ -156,6 +160,7 @@ def parse(words: Sequence[str]) -> Request:
         names_in=_variables("in", ours.get("in", [])),
         names_out=_variables("out", ours.get("out", [])),
         push=last.get("push"),
+        push_exclude=_excluded(ours, options.get("exclude", "")),
         fetch=_patterns(ours.get("fetch", [])),
         detach=_detach(ours),
         on_interrupt=_on_interrupt(last.get("on-interrupt")),
@@ -200,6 +205,7 @@ def spec(
         names_in=request.names_in,
         names_out=request.names_out,
         push=request.push,
+        push_exclude=request.push_exclude,
         fetch=request.fetch,
         notebook=notebook,
         fingerprint=fingerprint,
@@ -213,7 +219,7 @@ def fingerprint(request: Request, code: str, notebook: str | None) -> str:
         sorted(request.options.items()),
         [request.name, request.image, request.runtime, request.modules],
         [sorted(request.env.items()), request.mounts, request.names_in, request.names_out],
-        [request.push, request.fetch],
+        [request.push, request.push_exclude, request.fetch],
         code,
         notebook or "",
     ]
@@ -259,6 +265,19 @@ def _names(values: Sequence[str]) -> tuple[str, ...]:
     """The parts of comma-separated lists, each once, in order."""
     parts = (part.strip() for value in values for part in value.split(","))
     return tuple(dict.fromkeys(part for part in parts if part))
+
+
+def _excluded(ours: Mapping[str, Sequence[str]], nodes: str) -> tuple[str, ...]:
+    """`nodes`: what --exclude says, which is sbatch's, and which `push` has for patterns."""
+    patterns = tuple(ours.get("push-exclude", ()))
+    if patterns and "push" not in ours:
+        raise RequestError("--push-exclude needs a folder that is pushed: --push DIR.")
+    if "push" in ours and ("*" in nodes or nodes.startswith("!") or nodes.endswith("/")):
+        raise RequestError(
+            f"--exclude names nodes, as for sbatch, and `{nodes}` is none.",
+            hint=f"Files stay behind with `--push-exclude '{nodes}'`.",
+        )
+    return patterns
 
 
 def _patterns(values: Sequence[str]) -> tuple[str, ...]:

@@ -157,11 +157,12 @@ def test_ctrl_c_stops_a_transfer(run: Run, tmp_path: Path, monkeypatch: pytest.M
 def test_a_submitted_file_takes_its_folder_and_brings_its_files(run: Run, tmp_path: Path) -> None:
     (tmp_path / "src").mkdir()
     (tmp_path / "a.py").write_text("")
-    code, _, err = run("submit", "a.py", "--push", "src", "--fetch", "*.csv")
+    code, _, err = run("submit", "a.py", "--push", "src", "--push-exclude=*.pt", "--fetch", "*.csv")
     assert code == 0
     (spec,) = run.api.specs.values()
-    assert (spec.push, spec.fetch, spec.fetch_to) == (
+    assert (spec.push, spec.push_exclude, spec.fetch, spec.fetch_to) == (
         str(tmp_path / "src"),
+        ("*.pt",),
         ("*.csv",),
         str(tmp_path),
     )

@@ -28,7 +28,8 @@ def test_everything_of_ours_is_understood() -> None:
     line = (
         "--cluster c --image i --runtime none --module a/1,b --module c --in x,y --in x --out z "
         "--detach --on-interrupt cancel --env 'A=b c' --env B= --mount /d:/data:ro --fresh "
-        "--dry-run --name my.job --no-raise --push 'my code' --fetch 'a b/*.csv,c' --fetch c"
+        "--dry-run --name my.job --no-raise --push 'my code' --fetch 'a b/*.csv,c' --fetch c "
+        "--push-exclude 'a,b/' --push-exclude='*.pt'"
     )
     assert parse(split(line)) == Request(
         options={},
@@ -39,6 +40,7 @@ def test_everything_of_ours_is_understood() -> None:
         names_in=("x", "y"),
         names_out=("z",),
         push="my code",
+        push_exclude=("a,b/", "*.pt"),
         fetch=("a b/*.csv", "c"),
         detach=True,
         on_interrupt="cancel",
@@ -49,6 +51,18 @@ def test_everything_of_ours_is_understood() -> None:
         name="my.job",
         raise_on_failure=False,
     )
+
+
+def test_exclude_is_sbatchs_and_names_nodes() -> None:
+    request = parse(split("--push . --exclude n[1-3] --push-exclude '!data/keep' -x n4"))
+    assert (request.options["exclude"], request.push_exclude) == ("n4", ("!data/keep",))
+    assert parse(split("--push . --exclude ./nodes")).options == {"exclude": "./nodes"}
+
+
+@pytest.mark.parametrize("pattern", ["*.pt", "data/", "!keep"])
+def test_files_that_are_excluded_as_if_they_were_nodes_are_told_apart(pattern: str) -> None:
+    with pytest.raises(RequestError, match="--push-exclude"):
+        parse(["--push", ".", "--exclude", pattern])
 
 
 def test_none_of_our_options_hides_one_that_sbatch_lets_through() -> None:
@@ -152,7 +166,8 @@ def test_the_fingerprint_is_the_cells_not_the_way_of_waiting() -> None:
     assert mark("--gpus 1 --time 30m") == mark("--time=00:30:00 --gpus=1 --detach --fresh")
     others = [mark("--gpus 2"), mark("--gpus 1", "2"), mark("--gpus 1", notebook="m")]
     others += [mark("--gpus 1 --push ."), mark("--gpus 1 --fetch x")]
-    assert len({mark("--gpus 1"), *others}) == 6
+    others += [mark("--gpus 1 --push . --push-exclude x")]
+    assert len({mark("--gpus 1"), *others}) == 7
 
 
 @pytest.mark.parametrize("words", [["--comment", "{x}"], ["-J", "{x}"], ["-HJ", "{x}"]])

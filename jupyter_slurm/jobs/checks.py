@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from jupyter_slurm.errors import RequestError
+from jupyter_slurm.transport.files.ignore import Patterns
 from jupyter_slurm.wire import JobKind, JobSpec
 
 _ID = re.compile(r"[a-z2-7]{8}")
@@ -49,6 +50,8 @@ def check_spec(spec: JobSpec) -> None:
 def _check_files(spec: JobSpec) -> None:
     if spec.push is not None and not spec.push.startswith("/"):
         raise RequestError(f"--push {spec.push!r} is not the full path of a folder here.")
+    if spec.push_exclude:
+        _check_exclusion(spec)
     if spec.fetch and (spec.fetch_to is None or not spec.fetch_to.startswith("/")):
         raise RequestError("--fetch needs the full path of a folder here to bring the files to.")
     for pattern in spec.fetch:
@@ -62,6 +65,15 @@ def _check_files(spec: JobSpec) -> None:
             "A batch script that was pushed no folder has none to bring files from.",
             hint="Push one (--push DIR), or bring them yourself: %slurm pull.",
         )
+
+
+def _check_exclusion(spec: JobSpec) -> None:
+    if spec.push is None:
+        raise RequestError("--push-exclude needs a folder that is pushed: --push DIR.")
+    for pattern in spec.push_exclude:
+        if not pattern.strip():
+            raise RequestError("--push-exclude: a pattern is empty.")
+    Patterns(spec.push_exclude, "--push-exclude")
 
 
 def check_environment(env: Mapping[str, str]) -> None:

@@ -120,7 +120,7 @@ class Pursuit:
         try:
             site = self._cluster.site(spec)
             submission = prepare(spec, self._cluster.profile, self._dir, site, key)
-            if spec.push is not None and not self._has_pushed(spec.push):
+            if spec.push is not None and not self._has_pushed(spec.push, spec.push_exclude):
                 return self._cancelled_meanwhile()
         except (RequestError, NotFoundError, FileAccessError) as exc:
             return self._reject(exc)
@@ -138,11 +138,11 @@ class Pursuit:
             raise
         return self._judge(done)
 
-    def _has_pushed(self, folder: str) -> bool:
+    def _has_pushed(self, folder: str, exclude: tuple[str, ...]) -> bool:
         """Once for a job: what is edited while it waits changes nothing. False: it was stopped, or
         nobody wants the job any more."""
         cluster = self._cluster
-        now = self._transfers.snapshot(cluster.name, cluster.transport, folder, self._dir)
+        now = self._transfers.snapshot(cluster.name, cluster.transport, folder, self._dir, exclude)
         self._book.note(self._id, mirror=now.remote)
         try:
             while now.state is TransferState.RUNNING and not self._stop.is_set():

@@ -21,7 +21,7 @@ Examples
 
     %%slurm --gpus 1 --time 30m --image pytorch:22.11 --in data --out model,losses
     %%slurm --detach --cpus-per-task 8 --mem 16G --name "fit-{seed}"
-    %%slurm --push . --fetch 'out/*.csv,model.pt' --gpus 1
+    %%slurm --push . --push-exclude data/ --fetch 'out/*.csv,model.pt' --gpus 1
     %%slurm --cluster arandu --partition gpu --module cuda/12.4 --env OMP_NUM_THREADS=4 --dry-run
 
 `{name}` stands for the value of a variable here, `{{name}}` for these very characters; `$` and all

@@ -101,6 +101,8 @@ class JobSpec(Struct, frozen=True, kw_only=True):
     """Equal for the same cell of the same notebook, run unchanged; None: never attach to it."""
     push: str | None = None
     """A folder of this machine: the job runs in a copy of it, made when it is submitted."""
+    push_exclude: tuple[str, ...] = ()
+    """Patterns as in .gitignore of what stays behind, beside those of its own .gitignore."""
     fetch: tuple[str, ...] = ()
     """Patterns of files, relative to the folder where the job runs, that `Api.fetch` brings."""
     fetch_to: str | None = None

@@ -377,6 +377,15 @@ def held(site: Site, tmp_path: Path, source: Path) -> Iterator[None]:
         yield
 
 
+def test_what_is_excluded_stays_here(site: Site, source: Path) -> None:
+    (source / ".gitignore").write_text("*.log\n")
+    (source / "a.log").write_text("")
+    (source / "b.log").write_text("")
+    job = submitted(site, source, "1", push_exclude=("sub/", "!b.log"))
+    work = Path(site.wait(job.id).job_dir) / "work"
+    assert {path.name for path in work.iterdir()} == {".gitignore", "model.py", "b.log"}
+
+
 def test_what_is_pushed_is_seen_on_its_way_and_then_the_job(
     site: Site, source: Path, tmp_path: Path
 ) -> None:
