@@ -6,7 +6,8 @@ is given, which runs a command with the environment of the profile. A few comman
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 
 from jupyter_slurm.errors import JupyterSlurmError, LoginNeededError
 from jupyter_slurm.jobs.probe import (
@@ -59,8 +60,13 @@ def examine(profile: ClusterProfile, run: Run) -> list[Check]:
     return checks
 
 
-def examine_way(connection: Connection, sessions: int | None) -> Iterator[Check]:
-    """How the cluster is reached; `sessions`: how many at a time its sshd was found to allow."""
+def examine_way(
+    connection: Connection,
+    sessions: int | None,
+    remarks: Mapping[str, tuple[str, ...]] = MappingProxyType({}),
+) -> Iterator[Check]:
+    """How the cluster is reached; `sessions`: how many at a time its sshd was found to allow;
+    `remarks`: what the SSH configuration of a host asks for and is not done."""
     if connection.state is ConnectionState.LOCAL:
         return
     hops = " → ".join(connection.hosts)
@@ -79,6 +85,14 @@ def examine_way(connection: Connection, sessions: int | None) -> Iterator[Check]
             "on a connection (MaxSessions): what needs more waits its turn.",
             hint="Everything works, large transfers and many logs at once are slower.",
         )
+    if not connection.via_openssh:
+        yield from _configuration_of_ssh(remarks)
+
+
+def _configuration_of_ssh(remarks: Mapping[str, tuple[str, ...]]) -> Iterator[Check]:
+    for remark in dict.fromkeys(one for all_of_host in remarks.values() for one in all_of_host):
+        hosts = " and ".join(host for host, found in remarks.items() if remark in found)
+        yield Check(ok=None, sentence=f"SSH configuration of {hosts}: {remark}")
 
 
 # --- judging ----------------------------------------------------------------------------------

@@ -137,7 +137,9 @@ class Service:
         checks = doctor.examine(known.profile, known.run)
         way = known.way.connection
         sessions = None if way is None else way.sessions_limit
-        return [*doctor.examine_way(self._clusters.connection(known), sessions), *checks]
+        remarks = {} if way is None else {hop.label: hop.remarks for hop in way.hops}
+        connection = self._clusters.connection(known)
+        return [*doctor.examine_way(connection, sessions, remarks), *checks]
 
     def describe(self, cluster: str | None = None) -> Description:
         known = self._clusters.named(cluster)
