@@ -220,6 +220,15 @@ def check_transfer(transfer: Transfer) -> Transfer:
     return transfer
 
 
+def check_shown_transfer(transfer: Transfer) -> Transfer:
+    """The same for one whose card has named the files that did not arrive."""
+    if transfer.failed is not None and transfer.problem is not None:
+        error = from_problem(transfer.problem)
+        error.detail = None
+        raise error
+    return check_transfer(transfer)
+
+
 def read_result_variables(result: Result) -> dict[str, object]:
     """The variables that came back, {} where none did. SignatureError."""
     if result.variables is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 
 
 def visible(line: str) -> str:
@@ -61,3 +62,14 @@ def size(size_bytes: float) -> str:
         if size_bytes < 1000:
             return f"{size_bytes:.1f} {unit}"
     return f"{size_bytes / 1000:.1f} TB"
+
+
+def reasons_told(reasons: Mapping[str, str], count: int) -> list[str]:
+    """A line for each, and how many more there are of `count`.
+
+    >>> reasons_told({"a.pt": "It cannot be read."}, 3)
+    ['a.pt: It cannot be read.', 'and 2 more']
+    """
+    more = count - len(reasons)
+    lines = [f"{name}: {why}" for name, why in reasons.items()]
+    return [*lines, *([f"and {more:,} more"] if more > 0 else [])]

@@ -1,16 +1,17 @@
-"""PURE: files on their way -> what people see: a line, and the same with a bar as HTML.
+"""PURE: files on their way -> what people see: a line, and the same with a bar as HTML; below it
+the first of those that have not gone over.
 
 No asking, no clock of its own. Paths are what somebody typed, so they are escaped.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from html import escape
 from types import MappingProxyType
 from typing import Any
 
-from jupyter_slurm.readable import duration, size, visible
+from jupyter_slurm.readable import duration, reasons_told, size, visible
 from jupyter_slurm.wire import Transfer, TransferState
 
 _BAR = (
@@ -35,8 +36,9 @@ def bundle(transfer: Transfer, now_s: float) -> dict[str, Any]:
 
 
 def plain(transfer: Transfer, now_s: float) -> str:
-    """One line: which way, and how far or how it ended."""
-    return visible(f"{_symbol(transfer)} {_way(transfer)}: {told(transfer, now_s)}")
+    """One line: which way, and how far or how it ended; then those that were left behind."""
+    first = f"{_symbol(transfer)} {_way(transfer)}: {told(transfer, now_s)}"
+    return "\n".join(map(visible, (first, *(f"  {line}" for line in _behind(transfer)))))
 
 
 def html(transfer: Transfer, now_s: float) -> str:
@@ -51,10 +53,11 @@ def html(transfer: Transfer, now_s: float) -> str:
             f'style="{_BAR}"><span style="display:block;height:100%;width:{percent}%;'
             f'background-color:{colour}"></span></span>'
         )
+    below = "".join(f"<br>{escape(visible(line))}" for line in _behind(transfer))
     return (
         f'<div style="border-left:4px solid {colour};padding:1px 12px;line-height:1.5">'
         f"<b>{_symbol(transfer)} {escape(visible(_way(transfer)))}</b><br>"
-        f"{bar}{escape(visible(told(transfer, now_s)))}</div>"
+        f"{bar}{escape(visible(told(transfer, now_s)))}{below}</div>"
     )
 
 
@@ -105,6 +108,13 @@ def _all(transfer: Transfer) -> str:
     lasted_s = (transfer.ended_s or transfer.began_s) - transfer.began_s
     sent = f"{_so_far(transfer)} in {duration(lasted_s) if lasted_s >= 1 else 'under a second'}"
     return f"{sent}, {same}" if same else sent
+
+
+def _behind(transfer: Transfer) -> Iterator[str]:
+    for what, behind in (("did not arrive", transfer.failed), ("left out", transfer.left_out)):
+        if behind is not None:
+            yield f"{what}:"
+            yield from (f"  {line}" for line in reasons_told(behind.reasons, behind.count))
 
 
 def _so_far(transfer: Transfer) -> str:

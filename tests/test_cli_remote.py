@@ -18,7 +18,7 @@ import pytest
 
 from jupyter_slurm.cli import main
 from jupyter_slurm.login import TerminalAnswerer
-from jupyter_slurm.wire import Problem, QuestionKind, TransferState
+from jupyter_slurm.wire import Behind, Problem, QuestionKind, TransferState
 from tests.agent.home import ROOT
 from tests.far import HOST, Asked
 from tests.magics.fake import FakeApi
@@ -140,6 +140,16 @@ def test_what_cannot_be_pushed_or_pulled_is_said(run: Run, tmp_path: Path) -> No
     code, _, err = run("push", str(tmp_path))
     assert code == 1
     assert err.endswith("jupyter slurm: The disk is full.\n")
+
+
+def test_files_that_did_not_arrive_are_named_once(run: Run, tmp_path: Path) -> None:
+    problem = Problem(code="file-access", message="1 file did not arrive.", detail="a: No.")
+    failed = Behind(count=1, reasons={"a": "No."})
+    run.api.steps = [{"state": TransferState.FAILED, "problem": problem, "failed": failed}]
+    code, _, err = run("push", str(tmp_path))
+    assert code == 1
+    assert err.count("a: No.") == 1
+    assert err.endswith("jupyter slurm: 1 file did not arrive.\n")
 
 
 def test_ctrl_c_stops_a_transfer(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from jupyter_slurm import transfer_card
-from jupyter_slurm.wire import Problem, Transfer, TransferState
+from jupyter_slurm.wire import Behind, Problem, Transfer, TransferState
 
 BEGUN = Transfer(
     id="x",
@@ -69,6 +69,27 @@ def test_how_far_it_is_is_told_in_words(changes: dict[str, Any], told: str) -> N
 def test_what_somebody_typed_steers_neither_page_nor_terminal() -> None:
     assert "<b>" not in transfer_card.html(BEGUN, 110.0).replace("<b>▲", "")
     assert "\x1b" not in transfer_card.plain(BEGUN, 110.0) + transfer_card.html(BEGUN, 110.0)
+
+
+def test_what_has_not_gone_over_is_named_with_the_reason_and_the_rest_counted() -> None:
+    transfer = msgspec.structs.replace(
+        BEGUN,
+        **{**DONE, "state": TransferState.FAILED},
+        problem=Problem(code="file-access", message="4 files did not arrive."),
+        failed=Behind(count=4, reasons={"a": "It cannot be read.", "<b>\x1b": "Nor this."}),
+        left_out=Behind(count=1, reasons={"link": "It leads outside."}),
+    )
+    assert transfer_card.plain(transfer, 110.0).splitlines()[1:] == [
+        "  did not arrive:",
+        "    a: It cannot be read.",
+        "    <b>�: Nor this.",
+        "    and 2 more",
+        "  left out:",
+        "    link: It leads outside.",
+    ]
+    page = transfer_card.html(transfer, 110.0)
+    for part in ("a: It cannot be read.", "&lt;b&gt;�: Nor this.", "and 2 more", "link: It leads"):
+        assert part in page
 
 
 def test_the_bar_is_as_long_as_what_is_done_and_says_so_to_who_cannot_see_it() -> None:

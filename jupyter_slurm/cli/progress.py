@@ -7,7 +7,7 @@ import time
 
 from jupyter_slurm.api import Api
 from jupyter_slurm.cli.terminal import Terminal
-from jupyter_slurm.job import check_transfer
+from jupyter_slurm.job import check_shown_transfer
 from jupyter_slurm.transfer_card import plain
 from jupyter_slurm.wire import Transfer, TransferState
 
@@ -29,4 +29,4 @@ def follow_transfer(api: Api, transfer: Transfer) -> Transfer:
         raise
     finally:
         terminal.note(plain(transfer, time.time()))
-    return check_transfer(transfer)
+    return check_shown_transfer(transfer)

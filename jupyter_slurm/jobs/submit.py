@@ -31,6 +31,7 @@ from jupyter_slurm.jobs.layout import JobDir
 from jupyter_slurm.jobs.prepare import comment_token, prepare, slurm_name
 from jupyter_slurm.jobs.result import parse_started
 from jupyter_slurm.jobs.transfers import Transfers
+from jupyter_slurm.readable import reasons_told
 from jupyter_slurm.slurm import sacct, sbatch, scancel, squeue
 from jupyter_slurm.slurm.rejections import explain_rejection
 from jupyter_slurm.transport import Completed
@@ -155,9 +156,9 @@ class Pursuit:
             job = self._book.change(self._id, transfer=None)
         if now.state is TransferState.FAILED and now.problem is not None:
             raise from_problem(now.problem)
-        if now.problem is not None:
-            told = " ".join(filter(None, (now.problem.message, now.problem.detail)))
-            self._book.change(self._id, warning=told)
+        if now.left_out is not None:
+            told = ["Not pushed:", *reasons_told(now.left_out.reasons, now.left_out.count)]
+            self._book.change(self._id, warning="\n".join(told))
         return now.state is TransferState.DONE and job.cancel_requested_s is None
 
     def _judge(self, done: Completed) -> bool:

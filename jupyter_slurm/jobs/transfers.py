@@ -18,23 +18,25 @@ from typing import Literal
 from jupyter_slurm import places
 from jupyter_slurm.errors import (
     ConnectionLostError,
+    FileAccessError,
     JupyterSlurmError,
     NotFoundError,
     RequestError,
 )
 from jupyter_slurm.jobs.layout import SCRIPT, JobDir
 from jupyter_slurm.jobs.staging import lock_of, mirror_of, snapshot_argv
+from jupyter_slurm.readable import reasons_told
 from jupyter_slurm.transport import Transport, files
 from jupyter_slurm.transport.files.loads import shown
-from jupyter_slurm.wire import Job, Problem, Transfer, TransferState
+from jupyter_slurm.wire import Behind, Job, Problem, Transfer, TransferState
 
 _KEPT = 100
 """Transfers that have ended and can still be asked for."""
 _JOIN_S = 5.0
 _SHORTEST_WAIT_S = 0.1
 """A waiting caller hears of progress at most so often."""
-_NAMED = 10
-"""So many files are named in a complaint, the rest counted."""
+_NAMED = 5
+"""So many files are named, the rest counted."""
 
 _log = logging.getLogger(__name__)
 
@@ -258,6 +260,8 @@ class _Running:
         self._ended_s: float | None = None
         self._state = TransferState.RUNNING
         self._problem: Problem | None = None
+        self._failed: Behind | None = None
+        self._left_out: Behind | None = None
         self._planned: tuple[int, int, int] | None = None
         self._files = self._bytes = 0
         self._news = threading.Condition()
@@ -281,16 +285,18 @@ class _Running:
     def run(self, work: Callable[[_Running], files.Outcome]) -> None:
         try:
             outcome = work(self)
-            self._end(_problem_of(outcome), bool(outcome.failed), outcome)
+            self._end(None, outcome)
         except JupyterSlurmError as exc:
-            self._end(exc.problem(), True, None)
+            self._end(exc.problem(), None)
         except Exception as exc:  # noqa: BLE001 (a worker never dies silently)
             _log.exception("the transfer %s stumbled", self.id)
-            self._end(Problem(code="error", message=f"A fault of ours: {exc!r}."), True, None)
+            self._end(Problem(code="error", message=f"A fault of ours: {exc!r}."), None)
 
-    def _end(self, problem: Problem | None, failed: bool, outcome: files.Outcome | None) -> None:
+    def _end(self, problem: Problem | None, outcome: files.Outcome | None) -> None:
         with self._news:
             if outcome is not None:
+                self._failed, self._left_out = map(_behind, (outcome.failed, outcome.left_out))
+                problem = _not_arrived(self._failed) if self._failed else None
                 self._planned = (
                     outcome.files + len(outcome.failed), outcome.size_bytes, outcome.same
                 )  # fmt: skip
@@ -301,7 +307,7 @@ class _Running:
             if stopped:
                 self._state = TransferState.STOPPED
             else:
-                self._state = TransferState.FAILED if failed else TransferState.DONE
+                self._state = TransferState.FAILED if problem else TransferState.DONE
             self._tell()
 
     def _tell(self) -> None:
@@ -339,33 +345,27 @@ class _Running:
                 files_done=self._files,
                 bytes_done=self._bytes,
                 files_same=same,
+                failed=self._failed,
+                left_out=self._left_out,
                 began_s=self._began_s,
                 ended_s=self._ended_s,
                 problem=self._problem,
             )
 
 
-def _problem_of(outcome: files.Outcome) -> Problem | None:
-    if outcome.failed:
-        count = len(outcome.failed)
-        return Problem(
-            code="file-access",
-            message=f"{count} file{'s' if count > 1 else ''} did not arrive.",
-            detail=_named(outcome.failed),
-        )
-    if outcome.left_out:
-        return Problem(
-            code="left-out",
-            message="Everything arrived but what leads elsewhere.",
-            detail=_named(outcome.left_out),
-        )
-    return None
+def _behind(reasons: Mapping[bytes, str]) -> Behind | None:
+    first = sorted(reasons.items())[:_NAMED]
+    if not first:
+        return None
+    return Behind(count=len(reasons), reasons={shown(name): why for name, why in first})
 
 
-def _named(reasons: Mapping[bytes, str]) -> str:
-    lines = [f"{shown(name)}: {why}" for name, why in sorted(reasons.items())]
-    more = len(lines) - _NAMED
-    return "\n".join([*lines[:_NAMED], *([f"and {more} more"] if more > 0 else [])])
+def _not_arrived(failed: Behind) -> Problem:
+    return Problem(
+        code=FileAccessError.code,
+        message=f"{failed.count:,} file{'s' if failed.count > 1 else ''} did not arrive.",
+        detail="\n".join(reasons_told(failed.reasons, failed.count)),
+    )
 
 
 def _absolute(local: str) -> str:

@@ -9,7 +9,7 @@ import time
 from functools import partial
 
 from jupyter_slurm.api import Api
-from jupyter_slurm.job import check_transfer
+from jupyter_slurm.job import check_shown_transfer
 from jupyter_slurm.magics.follow import Worker
 from jupyter_slurm.magics.frontend import change, in_place, show
 from jupyter_slurm.transfer_card import bundle, told
@@ -41,7 +41,7 @@ def follow_transfer(api: Api, worker: Worker, transfer: Transfer) -> Transfer:
         stopped = api.stop_transfer(transfer.id)
         view.update(stopped)
         raise Stopped(told(stopped, time.time())) from None
-    return check_transfer(transfer)
+    return check_shown_transfer(transfer)
 
 
 class _View:

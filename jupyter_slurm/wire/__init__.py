@@ -16,6 +16,7 @@ from jupyter_slurm.wire.cluster import (
     QueueEntry,
 )
 from jupyter_slurm.wire.connection import (
+    Behind,
     Connection,
     ConnectionState,
     Question,
@@ -51,6 +52,7 @@ from jupyter_slurm.wire.problem import (
 
 __all__ = [
     "AgentStatus",
+    "Behind",
     "Changes",
     "Check",
     "ClearOutput",

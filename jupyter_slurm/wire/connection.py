@@ -83,6 +83,14 @@ class TransferState(StrEnum):
     STOPPED = "stopped"
 
 
+class Behind(Struct, frozen=True, kw_only=True):
+    """Files that a transfer has not taken along."""
+
+    count: int
+    reasons: dict[str, str]
+    """Of the first few by name: why, in a sentence."""
+
+
 class Transfer(Struct, frozen=True, kw_only=True):
     """Files on their way between this machine and a cluster."""
 
@@ -99,6 +107,11 @@ class Transfer(Struct, frozen=True, kw_only=True):
     bytes_done: int = 0
     files_same: int = 0
     """Left alone, since both sides have the same."""
+    failed: Behind | None = None
+    """What should have arrived and has not; it makes the transfer FAILED."""
+    left_out: Behind | None = None
+    """What is not meant to travel: links that lead out of the folder, sockets."""
     began_s: float
     ended_s: float | None = None
     problem: Problem | None = None
+    """Why it FAILED; where files did, its detail names them too."""

@@ -149,7 +149,12 @@ def test_files_that_do_not_arrive_are_named(
     assert failed.problem is not None
     assert "30 files" in failed.problem.message
     assert "d00: It is a folder on one side" in (failed.problem.detail or "")
-    assert "and 20 more" in (failed.problem.detail or "")
+    assert "and 25 more" in (failed.problem.detail or "")
+    assert failed.failed is not None
+    assert failed.failed.count == 30
+    assert list(failed.failed.reasons) == ["d00", "d01", "d02", "d03", "d04"]
+    assert failed.failed.reasons["d00"].startswith("It is a folder on one side")
+    assert failed.left_out is None
 
 
 def test_what_leads_elsewhere_is_told_of_a_transfer_that_is_done(
@@ -157,9 +162,10 @@ def test_what_leads_elsewhere_is_told_of_a_transfer_that_is_done(
 ) -> None:
     (source / "link").symlink_to("/etc")
     done = ended(transfers, transfers.push("c", LocalTransport(), str(source), str(tmp_path / "t")))
-    assert done.state is TransferState.DONE
-    assert done.problem is not None
-    assert "link" in (done.problem.detail or "")
+    assert (done.state, done.problem, done.failed) == (TransferState.DONE, None, None)
+    assert done.left_out is not None
+    assert done.left_out.count == 1
+    assert done.left_out.reasons == {"link": "It is a link that leads outside, to /etc."}
 
 
 def test_relative_paths_and_unknown_transfers_are_refused(transfers: Transfers) -> None:
@@ -290,8 +296,8 @@ def test_links_that_lead_elsewhere_are_told_of_a_snapshot(
     (source / "link").symlink_to("/etc")
     done = snapshot(transfers, source, job_dir(tmp_path))
     assert done.state is TransferState.DONE
-    assert done.problem is not None
-    assert "link" in (done.problem.detail or "")
+    assert done.left_out is not None
+    assert list(done.left_out.reasons) == ["link"]
 
 
 def test_no_folder_a_file_and_the_whole_home_are_refused(
@@ -381,8 +387,12 @@ def test_what_is_excluded_stays_here(site: Site, source: Path) -> None:
     (source / ".gitignore").write_text("*.log\n")
     (source / "a.log").write_text("")
     (source / "b.log").write_text("")
+    (source / "link").symlink_to("/etc")
     job = submitted(site, source, "1", push_exclude=("sub/", "!b.log"))
-    work = Path(site.wait(job.id).job_dir) / "work"
+    job = site.wait(job.id)
+    told = "Not pushed:\nlink: It is a link that leads outside, to /etc."
+    assert (job.warning or "").startswith(told)
+    work = Path(job.job_dir) / "work"
     assert {path.name for path in work.iterdir()} == {".gitignore", "model.py", "b.log"}
 
 

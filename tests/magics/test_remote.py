@@ -25,7 +25,7 @@ from jupyter_slurm.magics.cell import Detached
 from jupyter_slurm.magics.table import Table
 from jupyter_slurm.magics.transfer import Stopped
 from jupyter_slurm.widgets import QueueWidget
-from jupyter_slurm.wire import Problem, QuestionKind, TransferState
+from jupyter_slurm.wire import Behind, Problem, QuestionKind, TransferState
 from tests.far import HOST, Asked
 from tests.magics.fake import FakeApi
 from tests.magics.shell import Shell
@@ -230,6 +230,17 @@ def test_a_transfer_that_fails_raises_what_made_it_fail(
     error = shell.run(f"%slurm push {tmp_path} x").error
     assert isinstance(error, TransportError)
     assert str(error) == "The disk is full."
+
+
+def test_files_that_did_not_arrive_are_named_in_the_card(
+    shell: Shell, api: FakeApi, tmp_path: Path
+) -> None:
+    problem = Problem(code="file-access", message="1 file did not arrive.", detail="a: No.")
+    failed = Behind(count=1, reasons={"a": "No."})
+    api.steps = [{"state": TransferState.FAILED, "problem": problem, "failed": failed}]
+    ran = shell.run(f"%slurm push {tmp_path} x")
+    assert str(ran.error) == "1 file did not arrive."
+    assert "a: No." in ran.shown[-1].data["text/html"]
 
 
 def test_what_is_not_here_is_not_pushed(shell: Shell, api: FakeApi) -> None:
