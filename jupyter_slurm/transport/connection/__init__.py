@@ -140,7 +140,7 @@ class Connection:
         return links[-1].transport if links and self._stands() else None
 
     def _last(self) -> Link:
-        self._watchdog.after_sleep()
+        self._watchdog.before_use()
         with self._changed:
             if self._stands():
                 return self.links[-1]

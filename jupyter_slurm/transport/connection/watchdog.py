@@ -69,11 +69,12 @@ class Watchdog:
         if thread is not None and thread is not threading.current_thread():
             thread.join(_END_TIMEOUT_S)
 
-    def after_sleep(self) -> None:
-        """Looks at the connection when the machine has slept since it was last looked at."""
-        if self._has_slept() and not self.silent:
+    def before_use(self) -> None:
+        """Looks at the connection when the machine has slept since it was last looked at, or when
+        one that was silent has been heard since."""
+        if self._is_doubtful():
             with self._looking:
-                if self._has_slept():
+                if self._is_doubtful():
                     self._look()
 
     def look(self) -> None:
@@ -100,6 +101,12 @@ class Watchdog:
 
     def _watched(self) -> bool:
         return self._connection.state is ConnectionState.OPEN or self.silent
+
+    def _is_doubtful(self) -> bool:
+        if not self.silent:
+            return self._has_slept()
+        links = self._connection.links
+        return bool(links) and links[-1].transport.last_heard_s > self._looked_at
 
     def _has_slept(self) -> bool:
         return _skew_s() - self._skew > _SLEPT_S

@@ -412,6 +412,31 @@ def test_while_a_line_is_silent_a_login_with_a_code_is_not_thrown_away(
     assert sshd.logins() == 1
 
 
+def test_a_line_that_was_silent_is_used_again_as_soon_as_it_is_heard(
+    gateway: MakeGateway,
+    person: Person,
+    connect: Connect,
+    delayed: Delayed,
+    impatient: None,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(watchdog, "_SILENT_INTERVAL_S", 600.0)
+    sshd = gateway()
+    line = delayed(sshd.port, 0.0)
+    hop = sshd.hop(port=line.port, host_key_alias=f"[127.0.0.1]:{sshd.port}", identity_files=())
+    connection = connect(hop)
+    connection.open(Typist(person))
+    with connection.session() as channel:
+        channel.exec_command("read word; echo $word")
+        line.freeze()
+        connection.suspect()
+        line.thaw()
+        channel.sendall(b"still here\n")
+        assert channel.recv(6) == b"still "
+        assert connection.transport().is_active()
+        assert connection.state == "open"
+
+
 def test_a_silent_login_with_a_code_is_given_up_when_its_time_is_over(
     gateway: MakeGateway,
     person: Person,
