@@ -637,6 +637,18 @@ def test_a_folder_that_is_pushed_with_a_job_is_seen_on_its_way(
     assert err.getvalue().endswith("pushing, 50%, 5 of 10 files, 500 B of 1.0 kB")
 
 
+def test_a_warning_is_told_once_whatever_the_job_does() -> None:
+    err = io.StringIO()
+    terminal = Terminal(io.StringIO(), err)
+    job = job_of(JobSpec(id="aaaaaaaa", name="n", code=""))
+    warned = msgspec.structs.replace(job, warning="Not pushed:\nlink\x1b: It leads outside.")
+    ended = msgspec.structs.replace(warned, state=JobState.COMPLETED)
+    for one in (job, warned, warned, ended):
+        terminal.progress(one)
+    told = [line for line in err.getvalue().splitlines() if "aaaaaaaa" not in line]
+    assert told == ["Not pushed:", "link?: It leads outside."]
+
+
 def test_text_that_no_encoding_knows_is_replaced(run: Run) -> None:
     out = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
     Terminal(out, io.StringIO()).output(Stream(name="stdout", text="é\udc80 x"))

@@ -40,6 +40,7 @@ class Terminal:
         self._colours = stderr.isatty() and not os.environ.get("NO_COLOR")
         self._line = ""
         self._said: tuple[JobState, str | None, str | None] | None = None
+        self._warned: str | None = None
         self._midline = False
 
     def output(self, output: Output) -> None:
@@ -58,7 +59,10 @@ class Terminal:
                 self._write(self._stderr, (text if self._colours else _ANSI.sub("", text)) + "\n")
 
     def progress(self, job: Job) -> None:
-        """Where the job is, unless that has been said."""
+        """Where the job is, and what it was warned of, unless that has been said."""
+        if job.warning is not None and job.warning != self._warned:
+            self.note("\n".join(map(printable, job.warning.splitlines())))
+            self._warned = job.warning
         if job.state.final:
             return
         problem = job.problem.message if job.problem else None
