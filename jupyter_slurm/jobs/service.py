@@ -265,7 +265,8 @@ class Service:
         self._pursuits = [*(known for known in self._pursuits if known.is_alive()), thread]
 
     def _take_up(self, record: Record) -> None:
-        """A job that an earlier agent left unfinished."""
+        """A job that an earlier agent left unfinished, and with it what it was pushing."""
+        self._book.change(record.job.id, transfer=None)
         try:
             cluster = self._clusters.named(record.job.cluster)
         except JupyterSlurmError as exc:

@@ -17,6 +17,7 @@ from jupyter_slurm import places
 from jupyter_slurm.errors import ConnectionLostError, NotFoundError, RequestError
 from jupyter_slurm.jobs.layout import JobDir
 from jupyter_slurm.jobs.staging import mirror_of
+from jupyter_slurm.jobs.store import Store
 from jupyter_slurm.jobs.transfers import Transfers
 from jupyter_slurm.transport import Completed
 from jupyter_slurm.transport.local import LocalTransport
@@ -432,6 +433,20 @@ def test_an_agent_that_ends_in_the_middle_of_a_push_leaves_it_to_the_next(
         site.restart()
     assert site.wait(job.id).state is JobState.COMPLETED
     assert site.text(job.id) == "x = 1\n\n"
+
+
+def test_a_push_of_an_agent_that_was_killed_is_not_shown_by_the_next(
+    site: Site, source: Path, tmp_path: Path
+) -> None:
+    with held(site, tmp_path, source):
+        pushing = submitted(site, source, "1")
+    site.wait(pushing.id)
+    site.service.close()
+    store = Store(places.data_dir())
+    (record,) = store.load()
+    record.job = pushing
+    store.save(record)
+    assert site.restart().job(pushing.id).transfer != pushing.transfer
 
 
 def test_a_job_whose_folder_cannot_be_pushed_leaves_no_variables_behind(
