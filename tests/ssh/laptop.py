@@ -8,12 +8,17 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
 import nbformat
 import pexpect  # type: ignore[import-untyped]
+from jupyter_client.kernelspec import KernelSpecManager
+from jupyter_client.manager import KernelManager
 
+from tests.magics.kernel import Kernel
 from tests.ssh.site import Home, Site
 from tests.ssh.waiting import wait_until
 
@@ -45,10 +50,10 @@ class Laptop:
         assert process.returncode == 0, out + err
         return str(out)
 
-    def start(self, *argv: str) -> subprocess.Popen[Any]:
+    def start(self, *argv: str, stdin: int = subprocess.DEVNULL) -> subprocess.Popen[Any]:
         pipe = subprocess.PIPE
         process = self.site.laptop(
-            list(argv), self.home, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe, text=True
+            list(argv), self.home, stdin=stdin, stdout=pipe, stderr=pipe, text=True
         )
         self._started.append(process)
         return process
@@ -89,10 +94,51 @@ class Laptop:
             out, err = process.communicate(timeout=PATIENCE_S)
             assert process.returncode == 0, out + err
 
+    @contextmanager
+    def kernels(self, *books: str) -> Iterator[list[Kernel]]:
+        """A kernel for each of these notebooks, spoken to from outside."""
+        place = self.home.folder / "kernels"
+        (place / "laptop").mkdir(parents=True)
+        start = (sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}")
+        spec = {"argv": self.site.laptop_machine.argv(*start), "display_name": "", "language": ""}
+        (place / "laptop" / "kernel.json").write_text(json.dumps(spec))
+        specs = KernelSpecManager(kernel_dirs=[str(place)], ensure_native_kernel=False)
+        with ExitStack() as stack:
+            kernels = []
+            for book in books:
+                # Sockets of files are what networks have in common.
+                manager = KernelManager(
+                    kernel_name="laptop",
+                    kernel_spec_manager=specs,
+                    transport="ipc",
+                    ip=str(place / book),
+                )
+                env = self.home.env | {"JPY_SESSION_NAME": str(self.home.folder / book)}
+                manager.start_kernel(env=env, cwd=str(self.home.folder))
+                stack.callback(manager.cleanup_resources)
+                stack.callback(manager.shutdown_kernel, now=True)
+                client = manager.blocking_client()
+                client.start_channels()
+                stack.callback(client.stop_channels)
+                kernels.append(Kernel(manager, client))
+            for kernel in kernels:
+                kernel.client.wait_for_ready(timeout=PATIENCE_S)
+            yield kernels
+
     def agent_pid(self) -> int | None:
         """None: there is none."""
         agent = json.loads(self.slurm("status", "--json"))["agent"]
         return None if agent is None else int(agent["pid"])
+
+    def connection(self) -> dict[str, Any]:
+        """To the cluster, as the agent knows it."""
+        found: list[dict[str, Any]] = json.loads(self.slurm("connections", "--json"))
+        return found[0]
+
+    def notice_soon(self) -> None:
+        """From the next login on, a line that is silent is seen to be so within seconds."""
+        with self.home.client.config.open("a") as config:
+            config.write("  ServerAliveInterval 2\n")  # in its last stanza, of all hosts
 
     def notebook(self, name: str, *cells: str) -> Path:
         made = nbformat.v4.new_notebook()

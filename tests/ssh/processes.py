@@ -11,3 +11,11 @@ def name_of(process: psutil.Process) -> str:
         return process.name()
     except psutil.Error:
         return ""
+
+
+def words_of(process: psutil.Process) -> list[str]:
+    """Of its command line; none where it has ended."""
+    try:
+        return process.cmdline()
+    except psutil.Error:
+        return []

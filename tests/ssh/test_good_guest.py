@@ -7,7 +7,9 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
+from tests.magics.kernel import Kernel
 from tests.ssh.laptop import PATIENCE_S, Laptop
 from tests.ssh.site import Site
 from tests.ssh.waiting import wait_until
@@ -20,6 +22,15 @@ _AT_MOST = 15
 """With a subshell and two programs in each helper, and with a `sleep` or `wc`."""
 _LOOKS = 60
 _LOOK_EVERY_S = 0.1
+
+_BOOKS = tuple(f"{letter}.ipynb" for letter in "abcde")
+_JOBS_EACH = 4
+_CELL = """%%slurm --detach --name talks{number}
+import pathlib, time
+while not (pathlib.Path.home() / {gate!r}).exists():
+    print("a line", flush=True)
+    time.sleep(1)
+"""
 
 _TALKS = """#!/bin/bash
 while [ ! -e ~/{gate} ]; do echo "a line"; sleep 1; done
@@ -44,6 +55,56 @@ def watched_jobs(laptop: Laptop, count: int) -> Iterator[None]:
     for follower in followers:
         follower.communicate(timeout=PATIENCE_S)
         assert follower.returncode == 0
+
+
+@contextmanager
+def watched_notebooks(laptop: Laptop) -> Iterator[None]:
+    """Four jobs from each of five notebooks, watched in all the ways there are: by their cards and
+    by the queue's widget, one by its log in there, one by a cell that waits for it."""
+    gate = f"gate-{laptop.home.folder.name}-books"
+    with laptop.kernels(*_BOOKS) as kernels:
+        run_in_all(kernels, "%load_ext jupyter_slurm")
+        cells = []
+        for number in range(_JOBS_EACH):
+            cells.append(run_in_all(kernels, _CELL.format(number=number, gate=gate)))
+            run_in_all(kernels, f"job{number} = _.id")
+        run_in_all(kernels, "%slurm")
+        for kernel in kernels:
+            click(kernel, "shown")
+            click(kernel, "log", kernel.run("print(job1)").text.strip())
+        attached = [kernel.start("%slurm attach {job0}") for kernel in kernels]
+        for kernel in kernels:
+            kernel.until(lambda m: "a line" in m["content"].get("text", ""))
+            kernel.until(lambda m: "a line" in _traits(m).get("log", ""))
+        yield
+        laptop.site.run("touch", gate)
+        for at, kernel in enumerate(kernels):
+            assert kernel.reply(attached[at]).content["status"] == "ok"
+            for request in (attached[at], *(cell[at] for cell in cells[1:])):
+                kernel.until_card("COMPLETED", request)
+
+
+def run_in_all(kernels: list[Kernel], code: str) -> list[str]:
+    """The requests' ids, once all have ended well."""
+    requests = [kernel.start(code) for kernel in kernels]
+    for kernel, request in zip(kernels, requests, strict=True):
+        reply = kernel.reply(request)
+        assert reply.content["status"] == "ok", reply.content
+    return requests
+
+
+def click(kernel: Kernel, do: str, job_id: str = "") -> None:
+    """What a browser sends that shows the queue's widget."""
+    widget = kernel.until(lambda m: m["msg_type"] == "comm_open" and "_esm" in _traits(m))
+    content = {"method": "custom", "content": {"do": do, "id": job_id}}
+    message = {"comm_id": widget["content"]["comm_id"], "data": content}
+    kernel.client.shell_channel.send(kernel.client.session.msg("comm_msg", message))
+
+
+def _traits(message: dict[str, Any]) -> dict[str, Any]:
+    """Those of a widget that it tells."""
+    traits: dict[str, Any] = message["content"].get("data", {}).get("state", {})
+    return traits
 
 
 def cost(site: Site) -> tuple[Counter[str], int]:
@@ -75,3 +136,14 @@ def test_twenty_watched_jobs_cost_the_far_side_no_more_than_one(laptop: Laptop) 
     assert set(always) == {"sh"}
     assert max(always.total(), always_20.total()) <= _SHELLS
     assert max(at_most, at_most_20) <= _AT_MOST
+
+
+def test_twenty_jobs_watched_from_five_notebooks_cost_the_far_side_no_more(
+    laptop: Laptop,
+) -> None:
+    laptop.log_in()
+    with watched_notebooks(laptop):
+        always, at_most = cost(laptop.site)
+    assert set(always) == {"sh"}
+    assert always.total() <= _SHELLS
+    assert at_most <= _AT_MOST

@@ -60,11 +60,6 @@ def job_of(laptop: Laptop) -> dict[str, object]:
     return jobs[0]
 
 
-def connection_of(laptop: Laptop) -> dict[str, object]:
-    found: list[dict[str, object]] = json.loads(laptop.slurm("connections", "--json"))
-    return found[0]
-
-
 def agent_of(laptop: Laptop) -> int:
     pid = laptop.agent_pid()
     assert pid is not None
@@ -105,11 +100,11 @@ def test_a_line_that_was_cut_and_healed_costs_no_output_and_no_login(
     reader = follow(laptop, counting)
     site.cut()
     try:
-        wait_until(lambda: connection_of(laptop)["state"] == "lost", PATIENCE_S)
+        wait_until(lambda: laptop.connection()["state"] == "lost", PATIENCE_S)
         assert job_of(laptop)["state"] == "RUNNING"
     finally:
         site.heal()
-    wait_until(lambda: connection_of(laptop)["state"] == "open", PATIENCE_S)
+    wait_until(lambda: laptop.connection()["state"] == "open", PATIENCE_S)
     open_gate(laptop)
     out, err = reader.communicate(timeout=PATIENCE_S)
     assert_whole(out)
@@ -124,7 +119,7 @@ def test_a_gateway_that_restarts_costs_one_login_and_nothing_else(
     site = laptop.site
     before = site.logins()
     site.restart_gateway()
-    wait_until(lambda: connection_of(laptop)["state"] == "login-needed", PATIENCE_S)
+    wait_until(lambda: laptop.connection()["state"] == "login-needed", PATIENCE_S)
     job = job_of(laptop)
     assert job["state"] == "RUNNING"
     open_gate(laptop)
@@ -180,7 +175,7 @@ def test_a_laptop_that_slept_for_longer_than_the_gateway_waits_costs_one_login(
         with hushed(laptop), asleep(agent_of(laptop)):
             wait_until(lambda: site.gateway.pids() == [], PATIENCE_S)
         reader.expect_exact("closed until you log in again")
-        wait_until(lambda: connection_of(laptop)["state"] == "asking", PATIENCE_S)
+        wait_until(lambda: laptop.connection()["state"] == "asking", PATIENCE_S)
         assert job_of(laptop)["state"] == "RUNNING"
         open_gate(laptop)
         wait_until(lambda: site.run("squeue", "-h", "-t", "R").stdout == "", PATIENCE_S)
@@ -204,7 +199,7 @@ def test_a_laptop_that_slept_for_longer_than_the_login_node_waits_goes_on_withou
     reader = follow(laptop, counting)
     with hushed(laptop), asleep(agent_of(laptop)):
         wait_until(lambda: site.login.pids() == [], PATIENCE_S)
-    wait_until(lambda: connection_of(laptop)["state"] == "open", PATIENCE_S)
+    wait_until(lambda: laptop.connection()["state"] == "open", PATIENCE_S)
     open_gate(laptop)
     out, err = reader.communicate(timeout=PATIENCE_S)
     assert_whole(out)
@@ -225,7 +220,7 @@ def test_a_way_that_breaks_while_sbatch_waits_for_the_controller_makes_one_job(
         submission = laptop.start(*laptop.command("submit", str(script), "--name", "once"))
         wait_until(lambda: "sbatch" in site.programs(), PATIENCE_S)
         site.restart_gateway()
-        wait_until(lambda: connection_of(laptop)["state"] == "login-needed", PATIENCE_S)
+        wait_until(lambda: laptop.connection()["state"] == "login-needed", PATIENCE_S)
     finally:
         site.cont_controller()
     submission.send_signal(signal.SIGINT)
