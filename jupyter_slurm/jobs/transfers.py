@@ -163,8 +163,7 @@ class Transfers:
     ) -> None:
         """The job's folder, and with it the mirror that it was pushed from, unless another job was
         too or is just being pushed."""
-        lock = self._lock_of("", mirror or "")
-        if mirror is None or not lock.acquire(blocking=False):
+        if mirror is None or not (lock := self._lock_of("", mirror)).acquire(blocking=False):
             transport.remove_tree(job_dir.path)
             return
         try:

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import pytest
 
@@ -97,6 +98,14 @@ class Download:
         return str(out)
 
 
+@contextmanager
+def downloading(laptop: Laptop) -> Iterator[tuple[dict[str, Any], Download]]:
+    """A tunnel to what c2 streams, as the command tells it, and a download through it."""
+    with streaming(laptop.site) as port:
+        tunnel = json.loads(laptop.slurm("tunnel", f"c2:{port}", "--json"))
+        yield tunnel, Download(laptop, tunnel["local_port"])
+
+
 def test_download_over_a_line_that_was_cut_and_healed_gets_every_byte_once(
     laptop: Laptop, whole: str
 ) -> None:
@@ -104,9 +113,7 @@ def test_download_over_a_line_that_was_cut_and_healed_gets_every_byte_once(
     laptop.notice_soon()
     laptop.log_in()
     before = site.logins()
-    with streaming(site) as port:
-        tunnel = json.loads(laptop.slurm("tunnel", f"c2:{port}", "--json"))
-        download = Download(laptop, tunnel["local_port"])
+    with downloading(laptop) as (_, download):
         site.cut()
         try:
             download.go_on()
@@ -122,9 +129,7 @@ def test_download_over_a_line_that_was_lost_is_broken_and_the_next_one_is_whole(
 ) -> None:
     site = impatient_gateway
     laptop.log_in()
-    with streaming(site) as port:
-        tunnel = json.loads(laptop.slurm("tunnel", f"c2:{port}", "--json"))
-        download = Download(laptop, tunnel["local_port"])
+    with downloading(laptop) as (tunnel, download):
         site.cut()
         try:
             download.go_on()
@@ -136,6 +141,6 @@ def test_download_over_a_line_that_was_lost_is_broken_and_the_next_one_is_whole(
         laptop.log_in()
         [again] = json.loads(laptop.slurm("tunnel", "--json"))
         assert (again["id"], again["local_port"]) == (tunnel["id"], tunnel["local_port"])
-        download = Download(laptop, tunnel["local_port"])
-        download.go_on()
-        assert download.end() == whole
+        the_next = Download(laptop, tunnel["local_port"])
+        the_next.go_on()
+        assert the_next.end() == whole

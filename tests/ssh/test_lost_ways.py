@@ -92,6 +92,13 @@ def assert_whole(text: str) -> None:
     assert last == f"the end, after {len(lines)} lines"
 
 
+def assert_followed_to_its_end(reader: subprocess.Popen[str], laptop: Laptop) -> None:
+    out, err = reader.communicate(timeout=PATIENCE_S)
+    assert_whole(out)
+    assert (reader.returncode, err) == (0, "")
+    assert job_of(laptop)["state"] == "COMPLETED"
+
+
 def test_a_line_that_was_cut_and_healed_costs_no_output_and_no_login(
     laptop: Laptop, counting: str
 ) -> None:
@@ -106,10 +113,7 @@ def test_a_line_that_was_cut_and_healed_costs_no_output_and_no_login(
         site.heal()
     wait_until(lambda: laptop.connection()["state"] == "open", PATIENCE_S)
     open_gate(laptop)
-    out, err = reader.communicate(timeout=PATIENCE_S)
-    assert_whole(out)
-    assert (reader.returncode, err) == (0, "")
-    assert job_of(laptop)["state"] == "COMPLETED"
+    assert_followed_to_its_end(reader, laptop)
     assert site.logins() == before
 
 
@@ -201,10 +205,7 @@ def test_a_laptop_that_slept_for_longer_than_the_login_node_waits_goes_on_withou
         wait_until(lambda: site.login.pids() == [], PATIENCE_S)
     wait_until(lambda: laptop.connection()["state"] == "open", PATIENCE_S)
     open_gate(laptop)
-    out, err = reader.communicate(timeout=PATIENCE_S)
-    assert_whole(out)
-    assert (reader.returncode, err) == (0, "")
-    assert job_of(laptop)["state"] == "COMPLETED"
+    assert_followed_to_its_end(reader, laptop)
     assert knocks(site) == before
 
 

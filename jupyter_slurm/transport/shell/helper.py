@@ -5,8 +5,8 @@ that go over; what the verbs of a Transport mean is in `ssh.py`.
 
 Over there a helper is a pair of subshells: one reads on while the other runs a command. The end of
 the input, because we close the channel after a time-out or because the connection is cut, so kills
-the command with all that it has started and not put into a session of its own. That the one who
-reads is there beforehand saves a command a fifth of its time.
+the command with all that it has started and not put into a session of its own. Who reads is there
+beforehand, as no process more is then made for a command than its own (0.1 ms of about 1.9).
 """
 
 from __future__ import annotations

@@ -57,9 +57,9 @@ _LONGEST_PACKET_BYTES = 1 << 18
 _LONGEST_LINE_BYTES = 1 << 13
 _WAIT_MS = 1000
 _TICK_S = 1.0
-_PIECES = 4
-"""Packets handed to a sink at once: more save calls, but meanwhile the peer waits to be told that
-there is room again."""
+_AT_ONCE = 4
+"""Packets that a sink gets in one call. More would save calls; but the peer is told only after each
+that there is room again, and waits for that."""
 _BUFFERS = 512
 """Below IOV_MAX, which is 1024 on Linux and macOS."""
 _U32 = struct.Struct(">I")
@@ -211,7 +211,7 @@ class SharedPacketizer(Packetizer):
                 receiver = self._sink_of(plain)
                 if receiver is None:
                     break
-                if receiver is not sink or len(views) == _PIECES:
+                if receiver is not sink or len(views) == _AT_ONCE:
                     if sink is not None:
                         sink.deliver(views)
                     sink, views = receiver, []

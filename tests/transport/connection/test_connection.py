@@ -7,7 +7,7 @@ import socket
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import psutil
 import pytest
@@ -27,6 +27,7 @@ from jupyter_slurm.wire import QuestionKind
 from tests.ssh.kept import Keeper
 from tests.ssh.odd_users import Person
 from tests.ssh.plugin import Delayed, MakeGateway, MakeSshd
+from tests.ssh.slow_line import SlowLine
 from tests.ssh.sshd import Sshd, free_port
 from tests.ssh.waiting import wait_until
 from tests.transport.ssh_agents import SshAgent
@@ -384,19 +385,32 @@ class Typist:
         return self.person.password if prompt.text.startswith("Password") else self.person.code()
 
 
-def test_while_a_line_is_silent_a_login_with_a_code_is_not_thrown_away(
-    gateway: MakeGateway,
-    person: Person,
-    connect: Connect,
-    delayed: Delayed,
-    hasty: None,
-    impatient: None,
-) -> None:
+class BehindALine(NamedTuple):
+    """A gateway that `person` has logged in to, over a line that can be frozen."""
+
+    sshd: Sshd
+    line: SlowLine
+    connection: Connection
+
+
+@pytest.fixture
+def behind_a_line(
+    gateway: MakeGateway, person: Person, connect: Connect, delayed: Delayed
+) -> BehindALine:
     sshd = gateway()
     line = delayed(sshd.port, 0.0)
     hop = sshd.hop(port=line.port, host_key_alias=f"[127.0.0.1]:{sshd.port}", identity_files=())
     connection = connect(hop)
     connection.open(Typist(person))
+    return BehindALine(sshd, line, connection)
+
+
+def test_while_a_line_is_silent_a_login_with_a_code_is_not_thrown_away(
+    hasty: None,
+    impatient: None,
+    behind_a_line: BehindALine,
+) -> None:
+    sshd, line, connection = behind_a_line
     with connection.session() as channel:
         channel.exec_command("read word; echo $word")
         line.freeze()
@@ -413,19 +427,12 @@ def test_while_a_line_is_silent_a_login_with_a_code_is_not_thrown_away(
 
 
 def test_a_line_that_was_silent_is_used_again_as_soon_as_it_is_heard(
-    gateway: MakeGateway,
-    person: Person,
-    connect: Connect,
-    delayed: Delayed,
     impatient: None,
+    behind_a_line: BehindALine,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(watchdog, "_SILENT_INTERVAL_S", 600.0)
-    sshd = gateway()
-    line = delayed(sshd.port, 0.0)
-    hop = sshd.hop(port=line.port, host_key_alias=f"[127.0.0.1]:{sshd.port}", identity_files=())
-    connection = connect(hop)
-    connection.open(Typist(person))
+    _, line, connection = behind_a_line
     with connection.session() as channel:
         channel.exec_command("read word; echo $word")
         line.freeze()
@@ -438,20 +445,13 @@ def test_a_line_that_was_silent_is_used_again_as_soon_as_it_is_heard(
 
 
 def test_a_silent_login_with_a_code_is_given_up_when_its_time_is_over(
-    gateway: MakeGateway,
-    person: Person,
-    connect: Connect,
-    delayed: Delayed,
     hasty: None,
     impatient: None,
+    behind_a_line: BehindALine,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(watchdog, "_PATIENCE_S", 1.0)
-    sshd = gateway()
-    line = delayed(sshd.port, 0.0)
-    hop = sshd.hop(port=line.port, host_key_alias=f"[127.0.0.1]:{sshd.port}", identity_files=())
-    connection = connect(hop)
-    connection.open(Typist(person))
+    _, line, connection = behind_a_line
     waiting = Waiting(connection)
     line.freeze()
     connection.suspect()
