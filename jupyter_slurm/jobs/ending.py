@@ -209,6 +209,7 @@ class Ending:
             problem=None,
             problem_since_s=None,
             start_estimate_s=None,
+            nodes=job.nodes or ((evidence.started.node,) if evidence.started else ()),
             started_s=started_s,
             ended_s=ended_s,
             usage=_usage(job, evidence.result, started_s, ended_s),

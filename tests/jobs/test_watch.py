@@ -9,6 +9,7 @@ import pytest
 
 from jupyter_slurm.jobs import watch
 from jupyter_slurm.jobs.allocation import ask_allocation
+from jupyter_slurm.wire import JobState
 from tests.jobs.conftest import Site, spec
 
 _PATIENCE_S = 60.0
@@ -39,3 +40,13 @@ def test_a_slow_look_at_a_job_that_runs_does_not_bring_one_back_that_has_ended(
     assert site.service.changes(revision, _A_MOMENT_S).jobs == ()
     assert site.service.job(job.id).state is ended.state
     gate.unlink()
+
+
+def test_a_job_that_was_never_seen_to_run_has_its_node_all_the_same(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(watch.Watch, "_started", lambda *_: None)
+    job = site.run("1")
+    assert (job.state, job.started_s is None) == (JobState.COMPLETED, False)
+    assert len(job.nodes) == 1
+    assert job.nodes[0] in {"n1", "n2"}

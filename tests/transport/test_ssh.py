@@ -19,11 +19,13 @@ import pytest
 from jupyter_slurm.errors import ConnectionLostError, TransportError
 from jupyter_slurm.transport import TimedOutError
 from jupyter_slurm.transport.connection import Connection
+from jupyter_slurm.transport.shell.far_shell import FarShell
 from jupyter_slurm.transport.ssh import SshTransport
 from tests.ssh.odd_users import BANNER
 from tests.ssh.plugin import Delayed, MakeSshd
 from tests.ssh.processes import name_of
 from tests.ssh.sshd import Sshd
+from tests.ssh.waiting import wait_until
 
 PATIENCE_S = 60.0
 
@@ -125,8 +127,19 @@ def test_every_login_shell_will_do(odd_sshd: Sshd, tmp_path: Path) -> None:
             assert near.recv(100) == b"well\n"
 
 
-def test_a_login_that_gives_no_shell_is_said_with_its_own_words(make_sshd: MakeSshd) -> None:
+@pytest.mark.parametrize("when", ["at once", "when it has hung up"])
+def test_a_login_that_gives_no_shell_is_said_with_its_own_words(
+    make_sshd: MakeSshd, when: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     sshd = make_sshd("ForceCommand echo Only on weekdays.; exit 1")
+    send = FarShell.send
+
+    def sent_late(shell: FarShell, data: bytes) -> None:
+        wait_until(lambda: not shell.alive)
+        send(shell, data)
+
+    if when != "at once":
+        monkeypatch.setattr(FarShell, "send", sent_late)
     with transport_to(sshd) as transport, pytest.raises(TransportError) as caught:
         transport.run(["true"])
     assert "no shell" in caught.value.message

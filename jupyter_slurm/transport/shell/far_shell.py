@@ -136,6 +136,7 @@ class FarShell:
         except (SilentError, ShellGoneError, SSHException, EOFError, OSError) as exc:
             if not self.channel.get_transport().is_active():
                 raise ConnectionLostError("The connection broke while a shell was opened.") from exc
+            self._take_in()  # a login that has ended before it was sent anything has said why
             raise TransportError(
                 "The login gives no shell that commands could be run in.",
                 hint="Does `ssh` to this machine run a command, e.g. `ssh HOST true`? If its "
