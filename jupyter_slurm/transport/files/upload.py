@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import secrets
 import threading
+from collections import deque
 from collections.abc import Iterator, Sequence
 from functools import partial
 
@@ -19,6 +20,7 @@ from jupyter_slurm.transport.files import ustar
 from jupyter_slurm.transport.files.archive import Archive, Batch, is_still, member
 from jupyter_slurm.transport.files.difference import Difference
 from jupyter_slurm.transport.files.loads import (
+    AT_ONCE,
     BIG_BYTES,
     CHANGED,
     MIB,
@@ -58,7 +60,8 @@ clean_up
 "$@" >&2 && printf 'ran\0' || exit 3
 """
 
-# $1 the folder, the rest: keys of large files. Prints each, with the names of what has arrived.
+# $1 the folder, the rest: keys of large files. Says whether this dd can take a given number of
+# bytes from a pipe, which POSIX has no way to, and each key with the parts that have arrived.
 _OPEN_SH = r"""
 parts=$1/.jupyter-slurm/parts; shift
 for key do
@@ -66,25 +69,31 @@ for key do
   for old in "$parts/${key%-*}"-*; do [ "$old" = "$parts/$key" ] || rm -rf -- "$old"; done
   echo "$key" $(ls "$parts/$key")
 done
+dd iflag=fullblock count=0 </dev/null >/dev/null 2>&1 && echo counts
+:
 """
 
-# $1 the parts' folder, $2 where to write and $3 how much, in MiB, $4 where it ends, in bytes,
-# $5 the part's number. Of what dd says only the records are in POSIX; a part's last, short one is
-# missed by its last byte.
-_PART_SH = r"""
+# $1 the folder of all parts. To each part belongs a line before it: the file's key, the part's
+# number, where to write and how much, in MiB, where it ends, in bytes, and what else dd is told:
+# without a count it takes all there is. Of what dd says only the records are in POSIX; a part's
+# last, short one is missed by its last byte.
+_PARTS_SH = r"""
 export LC_ALL=C
 cd -- "$1" || exit 1
-said=$(dd of=data ibs=65536 obs=1048576 seek="$2" conv=notrunc 2>&1) || {
-  echo "$said" >&2; exit 2
-}
-last=$(dd if=data bs=1 skip="$(($4 - 1))" count=1 2>/dev/null | wc -c)
-case $said in
-  *"
-$3+"[01]" records out"*) [ "$last" -eq 1 ] && : >"$5" && exit 0 ;;
-esac
-echo "not all of it arrived: $said" >&2
-exit 3
+while read -r key number at size end more; do
+  said=$(dd of="$key/data" ibs=65536 obs=1048576 seek="$at" conv=notrunc $more 2>&1) || {
+    echo "$said" >&2; exit 2
+  }
+  last=$(dd if="$key/data" bs=1 skip="$((end - 1))" count=1 2>/dev/null | wc -c)
+  case $said in
+    *"
+$size+"[01]" records out"*) [ "$last" -eq 1 ] && : >"$key/$number" && continue ;;
+  esac
+  echo "not all of it arrived: $said" >&2
+  exit 3
+done
 """
+_DD_BYTES = 65536
 
 
 class Upload:
@@ -119,9 +128,10 @@ class Upload:
             return not first.is_empty and self._send_archive(first, lock, then)
         if not first.is_empty:
             self._send_archive(first, lock)
-        parts = self._missing_parts(large)
+        parts, counted = self._missing_parts(large)
         loads = [partial(self._send_archive, Batch(files=lot), lock) for lot in lots]
-        carry_out([*loads, *(partial(self._send_part, part) for part in parts)], _nothing)
+        streams = [partial(self._send_parts, parts, counted)] * min(AT_ONCE, len(parts))
+        carry_out([*loads, *streams], _nothing)
         self._finish(large, lock)
         return False
 
@@ -155,37 +165,62 @@ class Upload:
 
     # --- large files ---
 
-    def _missing_parts(self, files: Sequence[tuple[bytes, Entry]]) -> list[Part]:
+    def _missing_parts(self, files: Sequence[tuple[bytes, Entry]]) -> tuple[deque[Part], bool]:
+        """And whether a stream can hold more than one of them."""
+        missing: deque[Part] = deque()
         if not files:
-            return []
+            return missing, False
         keys = {key_of(name, entry): (name, entry) for name, entry in files}
         done = self._transport.run(["sh", "-c", _OPEN_SH, "open", self._root, *keys])
         succeeded(done, f"The files cannot be written to {self._root}")
-        missing: list[Part] = []
-        for line in done.stdout.decode().splitlines():
+        lines = done.stdout.decode().splitlines()
+        for line in lines:
             key, *arrived = line.split(" ")
             if key in keys:
                 parts = parts_of(*keys[key])
                 missing += [part for part in parts if str(part.index) not in arrived]
         sizes = sum(entry.size_bytes for _, entry in files)
         self._progress.moved(0, sizes - sum(part.size_bytes for part in missing))
-        return missing
+        return missing, "counts" in lines
 
-    def _send_part(self, part: Part) -> None:
-        check_stop(self._stop)
-        if part.name in self.again:
-            return
-        folder = f"{self._root}/.jupyter-slurm/parts/{key_of(part.name, part.entry)}"
-        numbers = (part.offset // MIB, part.size_bytes // MIB, part.end, part.index)
-        argv = ["sh", "-c", _PART_SH, "part", folder, *map(str, numbers)]
-        done = self._transport.send(
-            argv, self._unless_stopped(self._stretch(part)), stop=self._stop
-        )
-        if part.name not in self.again:
-            succeeded(done, f"{shown(part.name)} cannot be written to {self._root}")
+    def _send_parts(self, parts: deque[Part], counted: bool) -> None:
+        """Until there are none; others take from them, too."""
+        folder = f"{self._root}/.jupyter-slurm/parts"
+        while parts:
+            check_stop(self._stop)
+            begun: list[Part] = []
+            stream = self._unless_stopped(self._stream(parts, counted, begun))
+            done = self._transport.send(
+                ["sh", "-c", _PARTS_SH, "parts", folder], stream, stop=self._stop
+            )
+            if not any(part.name in self.again for part in begun):
+                names = " and ".join(dict.fromkeys(shown(part.name) for part in begun))
+                succeeded(done, f"{names} cannot be written to {self._root}")
+
+    def _stream(self, parts: deque[Part], counted: bool, begun: list[Part]) -> Iterator[bytes]:
+        """Parts for one program over there: as many as there are, or up to the first that has to
+        end where the stream ends."""
+        while True:
+            try:
+                part = parts.popleft()
+            except IndexError:
+                return
+            if part.name in self.again:
+                continue
+            begun.append(part)
+            size, rest = divmod(part.size_bytes, MIB)
+            last = rest > 0 or not counted
+            more = "" if last else f"iflag=fullblock count={part.size_bytes // _DD_BYTES}"
+            key = key_of(part.name, part.entry)
+            line = f"{key} {part.index} {part.offset // MIB} {size} {part.end} {more}\n"
+            yield line.encode()
+            yield from self._stretch(part)
+            if last or part.name in self.again:
+                return
 
     def _stretch(self, part: Part) -> Iterator[bytes]:
-        """Ends early when the file is no longer what it was: the far side then keeps nothing."""
+        """Ends early when the file is no longer what it was: the far side then keeps nothing of
+        it."""
         try:
             file = os.open(self.path(part.name), os.O_RDONLY | os.O_CLOEXEC)
         except OSError:
