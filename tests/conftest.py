@@ -5,6 +5,7 @@ import signal
 pytest_plugins = (
     "tests.cluster.plugin",
     "tests.cluster.image",
+    "tests.cluster.docker",
     "tests.agent.plugin",
     "tests.ssh.plugin",
 )

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from jupyter_slurm.containers.charliecloud import Charliecloud
+from jupyter_slurm.containers.docker import DOCKERS
 from jupyter_slurm.containers.none import NoContainer
 from jupyter_slurm.containers.runtime import Box, Explained, Launch, Mount, Runtime
 from jupyter_slurm.errors import RequestError
@@ -25,7 +26,7 @@ __all__ = [
 ]
 
 RUNTIMES: Mapping[str, Runtime] = MappingProxyType(
-    {runtime.name: runtime for runtime in (NoContainer(), Charliecloud())}
+    {runtime.name: runtime for runtime in (NoContainer(), Charliecloud(), *DOCKERS)}
 )
 
 

@@ -20,6 +20,7 @@ import re
 import shlex
 from collections.abc import Sequence
 
+from jupyter_slurm.containers.references import Reference
 from jupyter_slurm.containers.runtime import Box, Explained, Launch, Mount, in_workdir, without_nul
 from jupyter_slurm.errors import RequestError
 
@@ -77,6 +78,9 @@ class Charliecloud:
     name = "charliecloud"
     takes_image = True
     image_suffixes = ("", *_SQUASH)
+
+    def fetched(self, reference: Reference) -> str | None:
+        return None
 
     def job_dir(self, box: Box) -> str:
         return _JOB_DIR

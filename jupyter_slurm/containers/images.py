@@ -1,4 +1,4 @@
-"""What `--image NAME` means on a cluster: aliases, image folders, file references. Pure.
+"""What `--image NAME` means on a cluster: aliases, image folders, files, names in a registry. Pure.
 
 Whoever knows the cluster's files passes `exists` and `listing`; nothing is looked up here.
 """
@@ -10,6 +10,7 @@ import posixpath
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from jupyter_slurm.containers.mounts import home_expanded
+from jupyter_slurm.containers.references import Reference, parse_reference
 from jupyter_slurm.errors import NotFoundError, RequestError
 
 
@@ -22,16 +23,24 @@ def find_image(
     home: str,
     exists: Callable[[str], bool],
     listing: Callable[[str], Iterable[str]],
+    fetched: Callable[[Reference], str | None] = lambda _: None,
 ) -> str:
-    """The absolute path of the image on the cluster.
+    """The absolute path of the image on the cluster, else what a tool that fetches images itself
+    calls it, as `fetched` says.
 
     `listing` gives the names in a folder (none for a folder that is not there); it is only called
-    to say what there is. NotFoundError names what was looked for and what exists.
+    to say what there is. NotFoundError names what was looked for and what exists; RequestError:
+    this can be no image.
     """
-    tried = candidates(aliases.get(reference, reference), image_dirs, suffixes, home)
+    wanted = aliases.get(reference, reference)
+    tried = candidates(wanted, image_dirs, suffixes, home)
     for path in tried:
         if exists(path):
             return path
+    if not wanted.startswith(("/", "~/")):
+        named = fetched(parse_reference(wanted))
+        if named is not None:
+            return named
     folders = [home_expanded(folder, home) for folder in image_dirs]
     offered = sorted({*aliases, *(n for folder in folders for n in names_in(listing(folder)))})
     raise NotFoundError(

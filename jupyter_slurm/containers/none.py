@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from jupyter_slurm.containers.references import Reference
 from jupyter_slurm.containers.runtime import Box, Explained, Launch, in_workdir
 from jupyter_slurm.errors import RequestError
 
@@ -12,6 +13,9 @@ class NoContainer:
     name = "none"
     takes_image = False
     image_suffixes: tuple[str, ...] = ()
+
+    def fetched(self, reference: Reference) -> str | None:
+        return None
 
     def job_dir(self, box: Box) -> str:
         return box.job_dir

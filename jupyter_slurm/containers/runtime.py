@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from jupyter_slurm.containers.references import Reference
 from jupyter_slurm.errors import RequestError
 
 _ENTER_FOLDER = 'case $1 in /*) ;; *) cd || exit ;; esac; cd -- "$1" && shift && exec "$@"'
@@ -33,7 +34,8 @@ class Box:
     job_dir: str
     """Absolute, on the node."""
     image: str | None = None
-    """Absolute path of a folder or image file there; None: no container."""
+    """Absolute path of a folder or image file there, or what the runtime calls one that it fetches;
+    None: no container."""
     mounts: tuple[Mount, ...] = ()
     env_file: str | None = None
     """Name of a file in the job dir with `export NAME='value'` lines, read last, inside. Values
@@ -77,6 +79,9 @@ class Runtime(Protocol):
     @property
     def image_suffixes(self) -> tuple[str, ...]:
         """What an image's file name may end in, best first; "" is a folder."""
+
+    def fetched(self, reference: Reference) -> str | None:
+        """What the tool calls an image that it fetches by itself; None: it needs a file."""
 
     def job_dir(self, box: Box) -> str:
         """Where the program finds the job dir."""

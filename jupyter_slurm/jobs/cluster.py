@@ -96,6 +96,7 @@ class SlurmCluster:
             home=home,
             exists=lambda path: self.transport.exists(PurePosixPath(path)),
             listing=lambda folder: self.transport.listing(PurePosixPath(folder)),
+            fetched=runtime.fetched,
         )
         return Site(home, path)
 

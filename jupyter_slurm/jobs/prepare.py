@@ -52,7 +52,7 @@ class Site:
     """What only the cluster's machine could tell."""
 
     home: str
-    image_path: str | None = None
+    image: str | None = None
     """None: no image was asked for."""
 
 
@@ -221,7 +221,7 @@ def _check_places(
             ("The job's folder", str(job_dir.path)),
             ("The folder of --chdir", chdir),
             ("The folder of the notebook", None if own or chdir else spec.cwd),
-            ("The image", site.image_path),
+            ("The image", site.image),
             *mounts,
         ],
     )
@@ -278,7 +278,7 @@ def _launch(
     spec: JobSpec, profile: ClusterProfile, job_dir: JobDir, site: Site, chdir: str | None
 ) -> containers.Launch:
     runtime = containers.runtime_named(runtime_of(spec, profile))
-    if runtime.takes_image and site.image_path is None:
+    if runtime.takes_image and site.image is None:
         raise RequestError(
             f"The runtime {runtime.name} needs an image.", hint="Name one with --image."
         )
@@ -289,7 +289,7 @@ def _launch(
         )
     box = containers.Box(
         job_dir=str(job_dir.path),
-        image=site.image_path if runtime.takes_image else None,
+        image=site.image if runtime.takes_image else None,
         mounts=tuple(parse_mount(mount, site.home) for mount in spec.mounts),
         env_file=layout.ENVIRONMENT if _environment(spec, profile) else None,
     )

@@ -1,0 +1,173 @@
+"""The same ten cells in every runtime that this machine has, through a real Slurm: nobody needs to
+know which one a cluster has, and nothing is left of any."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from jupyter_slurm import places
+from jupyter_slurm.jobs.variables import read_variables, write_variables
+from jupyter_slurm.wire import DisplayData, Job, JobKind, JobSpec, JobState
+from tests.cluster.docker import DockerEngine
+from tests.cluster.plugin import SlurmCluster
+from tests.jobs.conftest import Site, spec
+from tests.ssh.waiting import wait_until
+
+_PATIENCE_S = 60.0
+_HOSTILE = "a, b='c'\n\"$HOME\" `x` \\ é %s #"
+
+
+@dataclass
+class Ground:
+    site: Site
+    runtime: str
+    image: str | None
+    docker: DockerEngine | None
+
+    def asked(self, code: str, **changes: Any) -> JobSpec:
+        return spec(code, image=self.image, runtime=self.runtime, **changes)
+
+    def run(self, code: str, **changes: Any) -> Job:
+        return self.site.wait(self.site.service.submit(self.asked(code, **changes)).id)
+
+    def started(self, code: str, **changes: Any) -> Job:
+        """As soon as it has printed something."""
+        service = self.site.service
+        job = service.submit(self.asked(code, **changes))
+        wait_until(
+            lambda: service.logs(job.id, "", wait_s=1, budget_bytes=None).outputs != (),
+            _PATIENCE_S,
+        )
+        return service.job(job.id)
+
+    def text(self, code: str, **changes: Any) -> str:
+        """What it prints; it has to end well."""
+        job = self.run(code, **changes)
+        assert job.state is JobState.COMPLETED, (job.why, self.site.text(job.id, "stderr"))
+        return self.site.text(job.id)
+
+    def left(self) -> list[str]:
+        """Containers, and processes of this ground's jobs, wherever they have got to."""
+        containers = self.docker.containers() if self.docker else []
+        ours = {f"SLURM_JOB_ID={job}".encode() for job in self.site.slurm_jobs()}
+        running = []
+        for one in psutil.process_iter():
+            try:
+                environment = Path(f"/proc/{one.pid}/environ").read_bytes().split(b"\0")
+                if ours.intersection(environment):
+                    running.append(" ".join(one.cmdline()))
+            except (OSError, psutil.Error):
+                continue  # it has just ended
+        return containers + running
+
+
+@pytest.fixture(params=["none", "charliecloud", "docker"])
+def ground(
+    request: pytest.FixtureRequest,
+    slurm_cluster: SlurmCluster,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Iterator[Ground]:
+    docker: DockerEngine | None = None
+    image: str | None = None
+    settings: dict[str, Any] = {}
+    if request.param == "docker":
+        docker = request.getfixturevalue("docker_engine")
+        image = docker.image
+        settings = {"setup": f"export DOCKER_HOST={docker.env['DOCKER_HOST']}"}
+    elif request.param != "none":
+        image = str(request.getfixturevalue("demo_image"))
+    site = Site(slurm_cluster, tmp_path, monkeypatch, **settings)
+    ground = Ground(site, request.param, image, docker)
+    yield ground
+    wait_until(lambda: not ground.left(), _PATIENCE_S)
+    site.service.close()
+
+
+def test_output_comes_back(ground: Ground) -> None:
+    assert ground.text("import sys; print('hé', sys.stdin.read()); 6 * 7") == "hé \n"
+
+
+def test_gpus_are_the_jobs_own(ground: Ground) -> None:
+    code = "import os; print(os.environ['CUDA_VISIBLE_DEVICES'])"
+    assert len(ground.text(code, options={"gpus": "2"}).split(",")) == 2
+
+
+def test_environment_arrives_without_loss(ground: Ground) -> None:
+    code = "import os; print(repr(os.environ['V']), os.environ['SLURM_JOB_NAME'][:4])"
+    assert ground.text(code, env={"V": _HOSTILE}) == f"{_HOSTILE!r} test\n"
+
+
+def test_files_are_the_users_own(ground: Ground, tmp_path: Path) -> None:
+    home = Path.home()
+    name = f".jupyter-slurm-test-{tmp_path.name}-{os.getpid()}"
+    try:
+        ground.text(f"import os; open(os.path.expanduser('~/{name}'), 'w').write('x')")
+        found = (home / name).stat()
+        assert (found.st_uid, stat.S_ISREG(found.st_mode)) == (os.getuid(), True)
+    finally:
+        (home / name).unlink(missing_ok=True)
+
+
+def test_a_mounted_folder_is_there(ground: Ground, tmp_path: Path) -> None:
+    folder = tmp_path / "it's, $data"
+    folder.mkdir()
+    (folder / "file").write_text("there")
+    if ground.runtime == "none":
+        assert ground.text(f"print(open({str(folder / 'file')!r}).read())") == "there\n"
+        return
+    mounts = (f"{folder}:/mnt/data",)
+    assert ground.text("print(open('/mnt/data/file').read())", mounts=mounts) == "there\n"
+
+
+def test_variables_go_in_and_come_back(ground: Ground) -> None:
+    inputs = places.spool_dir() / "in.vars"
+    write_variables(inputs, ["data"], {"data": [1, 2, 3]})
+    code = "import numpy; total = int(numpy.sum(data))"
+    job = ground.run(code, names_in=("data",), names_out=("total",), inputs=str(inputs))
+    result = ground.site.service.result(job.id)
+    assert result.variables is not None, ground.site.text(job.id, "stderr")
+    assert read_variables(Path(result.variables), result.digest) == {"total": 6}
+
+
+def test_a_figure_comes_back(ground: Ground) -> None:
+    job = ground.run("import matplotlib.pyplot as plt; plt.plot([1, 2, 4]); None")
+    shown = [o for o in ground.site.outputs(job.id) if isinstance(o, DisplayData)]
+    assert [set(one.data) >= {"image/png"} for one in shown] == [True]
+
+
+def test_the_exit_code_of_a_program_comes_through(ground: Ground) -> None:
+    job = ground.run("#!/bin/sh\necho out; exit 42", kind=JobKind.PROGRAM)
+    assert (job.state, job.exit_code) == (JobState.FAILED, 42)
+
+
+def test_a_cancelled_cell_may_save_what_it_has(ground: Ground) -> None:
+    code = (
+        "import time\nprint('up')\ntry:\n    time.sleep(600)\n"
+        "except KeyboardInterrupt:\n    print('saved')\n    raise"
+    )
+    job = ground.started(code)
+    ground.site.service.cancel(job.id)
+    assert ground.site.wait(job.id).state is JobState.CANCELLED
+    assert ground.site.text(job.id) == "up\nsaved\n"
+
+
+_STUBBORN = "#!/bin/sh\ntrap '' TERM INT; echo up; while :; do sleep 1; done"
+
+
+def test_a_job_that_is_killed_leaves_nothing(ground: Ground) -> None:
+    """Nor does one that ignores the order to end; see what `ground` waits for."""
+    job = ground.started(_STUBBORN, kind=JobKind.PROGRAM)
+    assert job.slurm_id is not None
+    assert ground.left()
+    ground.site.cluster.run("scancel", "--full", "--signal=KILL", job.slurm_id)
+    assert ground.site.wait(job.id).state.final
+    wait_until(lambda: not ground.left(), 10)
