@@ -75,8 +75,8 @@ dd iflag=fullblock count=0 </dev/null >/dev/null 2>&1 && echo counts
 
 # $1 the folder of all parts. To each part belongs a line before it: the file's key, the part's
 # number, where to write and how much, in MiB, where it ends, in bytes, and what else dd is told:
-# without a count it takes all there is. Of what dd says only the records are in POSIX; a part's
-# last, short one is missed by its last byte.
+# without a count it takes all there is. Of what dd says only the records are in POSIX; when the last
+# one is short, it is the part's last byte that tells.
 _PARTS_SH = r"""
 export LC_ALL=C
 cd -- "$1" || exit 1
@@ -84,10 +84,13 @@ while read -r key number at size end more; do
   said=$(dd of="$key/data" ibs=65536 obs=1048576 seek="$at" conv=notrunc $more 2>&1) || {
     echo "$said" >&2; exit 2
   }
-  last=$(dd if="$key/data" bs=1 skip="$((end - 1))" count=1 2>/dev/null | wc -c)
-  case $said in
-    *"
-$size+"[01]" records out"*) [ "$last" -eq 1 ] && : >"$key/$number" && continue ;;
+  case $((end % 1048576)),$said in
+    0,*"
+$size+0 records out"*) : >"$key/$number" && continue ;;
+    [1-9]*"
+$size+1 records out"*)
+      last=$(dd if="$key/data" bs=1 skip="$((end - 1))" count=1 2>/dev/null | wc -c)
+      [ "$last" -eq 1 ] && : >"$key/$number" && continue ;;
   esac
   echo "not all of it arrived: $said" >&2
   exit 3
