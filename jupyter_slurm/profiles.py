@@ -8,8 +8,6 @@ a cluster that is defined twice is what the last of them says, whole.
 
 from __future__ import annotations
 
-import datetime
-import difflib
 import os
 import re
 import shutil
@@ -23,21 +21,19 @@ from msgspec import Meta, Struct, field
 
 from jupyter_slurm import places
 from jupyter_slurm.errors import ConfigError, NotFoundError
+from jupyter_slurm.profile_table import TableReading, did_you_mean
+from jupyter_slurm.templates import laid_over
 from jupyter_slurm.toml_file import TomlFile
 
 UP_ORIGIN = "jupyter slurm up"
 """`origin` of the profiles that the private cluster writes."""
 
 _CLUSTER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
+_TIME_LIMIT = re.compile(
+    r"([0-9]+-)?[0-9]+(:[0-9]+){0,2}|(?=.)([0-9]+d)?([0-9]+h)?([0-9]+m)?([0-9]+s)?|unlimited",
+    re.IGNORECASE,
+)
 _SLURM_CONFS = ("/etc/slurm/slurm.conf", "/etc/slurm-llnl/slurm.conf")
-_WORDS = {
-    "str": "text",
-    "float": "a number",
-    "int": "a whole number",
-    "bool": "true or false",
-    "array": "a list",
-    "object": "a table",
-}
 _NO_CLUSTER = "No cluster yet."
 _NO_CLUSTER_HINT = (
     "`jupyter slurm up` starts one on this machine, for trying things out; on a machine where "
@@ -45,6 +41,7 @@ _NO_CLUSTER_HINT = (
 )
 
 Seconds = Annotated[float, Meta(gt=0)]
+Count = Annotated[int, Meta(ge=0)]
 
 
 class Storage(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -66,6 +63,30 @@ class Storage(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             raise ValueError("`stage` needs a folder in `scratch`, from / on or from a $NAME")
         if not all(folder.startswith("/") for folder in self.hidden):
             raise ValueError("`hidden` takes folders from / on")
+
+
+class PartitionLimits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What is known of a partition, or a part of it. What is not said here, Slurm is asked for."""
+
+    limit: str = ""
+    """The longest time limit, as `--time` takes it."""
+    nodes: Count = 0
+    """The most that a job can have. In all of these 0 is: not said."""
+    cpus: Count = 0
+    memory_mib: Count = 0
+    gpus: Count = 0
+    """These three of each node."""
+    gpu: str = ""
+    """What they are, as people are told."""
+    cost: Annotated[float, Meta(ge=0)] | None = None
+    """Of a node for an hour, in the profile's `cost_unit`."""
+    exclusive: bool = False
+    """A job has whole nodes, and has them charged."""
+    note: str = ""
+
+    def __post_init__(self) -> None:
+        if self.limit and not _TIME_LIMIT.fullmatch(self.limit):
+            raise ValueError("`limit` takes a time, like 20m, 48h, 31d or 1-12:00:00")
 
 
 class ClusterProfile(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -104,6 +125,15 @@ class ClusterProfile(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     value is ""."""
     job_env: dict[str, str] = field(default_factory=dict)
     """Environment of the job's own program."""
+    partitions: dict[str, PartitionLimits] = field(default_factory=dict)
+    by_template: frozenset[tuple[str, str]] = frozenset()
+    """(Partition, setting) of what in `partitions` is the template's word, which may be out of
+    date. No setting itself."""
+    cost_unit: str = ""
+    """What the site charges in, e.g. "UA"."""
+    qos: tuple[str, ...] = ()
+    accounts: tuple[str, ...] = ()
+    """Those that there are, as far as known."""
     poll_s: Seconds = 10.0
     command_timeout_s: Seconds = 60.0
     submit_timeout_s: Seconds = 180.0
@@ -118,6 +148,10 @@ class ClusterProfile(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """Whether `%squeue`, `%scontrol` … may be run as typed."""
     hint: str = ""
     """What to tell when the cluster cannot be reached, e.g. "Is the VPN on?"."""
+    template: str = ""
+    """The profile under this one, of those that come with this package; "": none."""
+    vars: dict[str, str] = field(default_factory=dict)
+    """What fills in the template's texts, beside `user`."""
     origin: str = ""
     """The file that defines it, or how it was found."""
 
@@ -148,7 +182,7 @@ class Profiles:
         if self.wanted is not None and self.wanted not in self.clusters:
             raise ConfigError(
                 f"{self.wanted_by}: the default cluster `{self.wanted}` is not defined"
-                f"{_did_you_mean(self.wanted, self.clusters)}",
+                f"{did_you_mean(self.wanted, self.clusters)}",
                 hint=self._known(),
             )
         name = self._default_name()
@@ -169,7 +203,7 @@ class Profiles:
         if name in self.clusters:
             return self.clusters[name]
         raise NotFoundError(
-            f"There is no cluster `{name}`{_did_you_mean(name, self.clusters)}",
+            f"There is no cluster `{name}`{did_you_mean(name, self.clusters)}",
             hint=self._known(),
         )
 
@@ -259,53 +293,18 @@ def _profile(
         file.fail(
             where, f"{name!r} cannot be a cluster's name.", "Letters, digits, `.`, `_` and `-` can."
         )
-    label = "".join(f"[{key}] " for key in where)
-    fields = {one.name: one for one in msgspec.structs.fields(ClusterProfile) if one.name != "name"}
-    values: dict[str, Any] = {"origin": str(file.path)}
-    for key, value in table.items():
-        if key not in fields:
-            guess = _did_you_mean(key, fields)
-            hint = f"Settings: {', '.join(fields)}." if guess == "." else None
-            file.fail((*where, key), f"{label}`{key}` is not a setting{guess}", hint)
-        try:
-            values[key] = msgspec.convert(_as_text(key, value), fields[key].type)
-        except msgspec.ValidationError as exc:
-            file.fail((*where, key), f"{label}{_in_words(key, str(exc))}.")
-    return ClusterProfile(name=name, **values)
-
-
-def _as_text(key: str, value: Any) -> Any:
-    """Settings of TOML's other types as the text that Slurm and the shell take: `true` is a flag,
-    `false` says nothing, and an unquoted 01:30:00 is a time of day to TOML.
-    """
-    if key not in ("defaults", "env", "job_env") or not isinstance(value, dict):
-        return value
-    texts = {}
-    for name, one in value.items():
-        if one is False and key == "defaults":
-            continue
-        if one is True and key == "defaults":
-            texts[name] = ""
-        elif isinstance(one, int | float | datetime.time) and not isinstance(one, bool):
-            texts[name] = str(one)
-        else:
-            texts[name] = one
-    return texts
-
-
-def _in_words(key: str, error: str) -> str:
-    """The message of msgspec with the user's words for types, and no path into our structures."""
-    text, _, path = error.partition(" - at ")
-    if text.startswith("`"):  # one of our own sentences
-        return f"`{key}`: {text}"
-    if unknown := re.fullmatch(r"Object contains unknown field (`.*`)", text):
-        return f"`{key}` has no setting {unknown[1]}"
-    if path.startswith("`$.") and "[" not in path:
-        key = f"{key}.{path[3:-1]}"
-    text = re.sub(r"`(\w+)(?: \| null)?`", lambda found: _WORDS.get(found[1], found[0]), text)
-    text = text.removeprefix("Expected ").replace(", got ", ", not ")
-    text = text.replace(" >= ", " of at least ").replace(" > ", " above ")
-    return f"{f'each value in `{key}`' if '[' in path else f'`{key}`'} must be {text}"
+    reading = TableReading(file, where)
+    below = reading.template(table)
+    types = {one.name: one.type for one in msgspec.structs.fields(ClusterProfile)}
+    values = reading.settings(laid_over(below, table), {**types, "name": None, "by_template": None})
+    own = table.get("partitions", {})
+    values["by_template"] = frozenset(
+        (partition, key)
+        for partition, settings in below.get("partitions", {}).items()
+        for key in settings
+        if key not in own.get(partition, {})
+    )
+    return ClusterProfile(**{"origin": str(file.path), **values, "name": name})
 
 
 # --- where ------------------------------------------------------------------------------------
@@ -333,8 +332,3 @@ def _version(path: Path) -> tuple[int, int, int] | None:
 
 def _user_file() -> Path:
     return places.config_dirs()[-1] / "clusters.toml"
-
-
-def _did_you_mean(word: str, names: Mapping[str, Any]) -> str:
-    near = difflib.get_close_matches(word, list(names), n=1)
-    return f"; did you mean `{near[0]}`?" if near else "."

@@ -8,7 +8,13 @@ from pathlib import Path
 import pytest
 
 from jupyter_slurm.errors import ConfigError, NotFoundError
-from jupyter_slurm.profiles import UP_ORIGIN, ProfileFiles, Profiles, load_profiles
+from jupyter_slurm.profiles import (
+    UP_ORIGIN,
+    ClusterProfile,
+    ProfileFiles,
+    Profiles,
+    load_profiles,
+)
 
 
 @pytest.fixture
@@ -319,3 +325,137 @@ def test_storage_says_where_files_have_to_be(config: Path) -> None:
 def test_a_storage_that_cannot_be_is_refused(config: Path, setting: str, message: str) -> None:
     refused = refusal(config, f"[a.storage]\n{setting}\n")
     assert f"[a] {message}" in refused
+
+
+# --- partitions and templates ------------------------------------------------------------------
+
+SDUMONT = '[sd]\ntemplate = "sdumont"\nuser = "alice"\nvars.project = "deepfun"\n'
+
+
+def loaded(config: Path, text: str) -> ClusterProfile:
+    write(config / "clusters.toml", text)
+    return load_profiles().default
+
+
+def test_a_partition_is_described_in_a_table_of_its_own(config: Path) -> None:
+    profile = loaded(
+        config,
+        """
+        [a]
+        cost_unit = "credits"
+        qos = ["normal", "long"]
+        [a.partitions.gpu]
+        limit = "2d12h"
+        nodes = 4
+        gpus = 8
+        gpu = "A100"
+        cost = 2
+        exclusive = true
+        [a.partitions."short ones"]
+        limit = 00:20:00
+        """,
+    )
+    gpu = profile.partitions["gpu"]
+    assert (gpu.limit, gpu.nodes, gpu.gpus, gpu.cost, gpu.exclusive) == ("2d12h", 4, 8, 2.0, True)
+    assert profile.partitions["short ones"].limit == "00:20:00"
+    assert (profile.cost_unit, profile.qos) == ("credits", ("normal", "long"))
+    assert profile.by_template == frozenset()
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("limt = 1", "line 3: [a] `partitions.gpu` has no setting `limt`"),
+        ('limit = "soon"', "line 3: [a] `partitions.gpu`: `limit` takes a time, like 20m"),
+        ('limit = ""', ""),
+        ('gpus = "many"', "line 3: [a] `partitions.gpu.gpus` must be a whole number, not text"),
+        ("nodes = -1", "line 3: [a] `partitions.gpu.nodes` must be a whole number of at least 0"),
+    ],
+)
+def test_what_a_partition_cannot_say_is_refused_by_name(
+    config: Path, line: str, words: str
+) -> None:
+    text = f"[a]\nruntime = 'none'\n[a.partitions.gpu]\n{line}\n"
+    if words:
+        assert words in refusal(config, text)
+    else:
+        assert loaded(config, text).partitions["gpu"].limit == ""
+
+
+def test_a_template_is_laid_under_the_clusters_own_table(config: Path) -> None:
+    profile = loaded(
+        config,
+        SDUMONT
+        + """
+        modules = ["deepl/deeplearn-py3.7"]
+        [sd.defaults]
+        partition = "gdl"
+        exclusive = false
+        [sd.partitions.gdl]
+        limit = "24h"
+        """,
+    )
+    assert (profile.host, profile.user) == ("login.sdumont.lncc.br", "alice")
+    assert profile.job_root == "/scratch/deepfun/alice/.jupyter-slurm/jobs"
+    assert profile.job_env == {"PYTHONUSERBASE": "/scratch/deepfun/alice/.local"}
+    assert profile.storage.hidden == ("/prj",)
+    assert profile.modules == ("deepl/deeplearn-py3.7",), "lists are replaced"
+    assert profile.defaults == {"partition": "gdl", "nodes": "1", "ntasks": "1"}
+    gdl = profile.partitions["gdl"]
+    assert (gdl.limit, gdl.cost, gdl.gpus) == ("24h", 80.0, 8)
+    assert ("gdl", "cost") in profile.by_template
+    assert ("gdl", "limit") not in profile.by_template
+    assert profile.origin == str(config / "clusters.toml")
+
+
+def test_a_file_of_one_cluster_may_have_a_template_too(config: Path) -> None:
+    write(config / "clusters.d" / "pisa.toml", 'template = "unipi-hpc2019"\nuser = "carta"\n')
+    assert load_profiles().get("pisa").runtime == "charliecloud"
+
+
+@pytest.mark.parametrize(
+    ("text", "words", "hint"),
+    [
+        (
+            '[a]\ntemplate = "sdumnt"\n',
+            "line 2: [a] There is no template `sdumnt`; did you mean `sdumont`?",
+            "Templates: aau-aicloud, arandu, ",
+        ),
+        (
+            '[a]\ntemplate = "sdumont"\nuser = "me"\n',
+            "line 2: [a] The template `sdumont` needs `vars.project`: Your project's code",
+            'Write `vars.project = "…"`',
+        ),
+        ('[a]\ntemplate = "aau-aicloud"\n', "needs `user`: Your AAU ID.", 'Write `user = "…"`'),
+        (
+            f'{SDUMONT}vars.projct = "x"\n',
+            "line 5: [sd] The template `sdumont` has no variable `projct`; did you mean `project`?",
+            "",
+        ),
+        ("[a]\ntemplate = 3\n", "line 2: [a] `template` must be text, not a whole number", ""),
+    ],
+)
+def test_what_a_template_lacks_is_said_with_the_line_to_write(
+    config: Path, text: str, words: str, hint: str
+) -> None:
+    write(config / "clusters.toml", text)
+    with pytest.raises(ConfigError) as caught:
+        load_profiles()
+    assert words in str(caught.value)
+    assert hint in (caught.value.hint or "")
+
+
+def test_the_nodes_own_user_name_does_where_the_profile_gives_none(config: Path) -> None:
+    storage = loaded(config, '[a]\ntemplate = "arandu"\n').storage
+    assert (storage.scratch, storage.stage) == ("/output/{user}", True)
+
+
+def test_the_users_name_is_filled_in_where_it_is_known(config: Path) -> None:
+    profile = loaded(config, '[a]\ntemplate = "aau-aicloud"\nuser = "x@its.aau.dk"\n')
+    assert profile.jump == ("x@its.aau.dk@sshgw.aau.dk",)
+    assert profile.storage.scratch == "/raid/x@its.aau.dk"
+
+
+def test_braces_of_the_clusters_own_are_left_alone(config: Path) -> None:
+    profile = loaded(config, SDUMONT + 'setup = "echo ${project} {user}"\n')
+    assert profile.setup == "echo ${project} {user}"
