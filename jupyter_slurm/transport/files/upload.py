@@ -75,8 +75,8 @@ dd iflag=fullblock count=0 </dev/null >/dev/null 2>&1 && echo counts
 
 # $1 the folder of all parts. To each part belongs a line before it: the file's key, the part's
 # number, where to write and how much, in MiB, where it ends, in bytes, and what else dd is told:
-# without a count it takes all there is. Of what dd says only the records are in POSIX; when the last
-# one is short, it is the part's last byte that tells.
+# without a count it takes all there is. Of what dd says only the records are in POSIX; where the
+# last one is short, the part's last byte tells.
 _PARTS_SH = r"""
 export LC_ALL=C
 cd -- "$1" || exit 1
