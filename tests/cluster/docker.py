@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import subprocess
 import tempfile
 from collections.abc import Iterator
@@ -32,6 +33,11 @@ class DockerEngine:
     @property
     def env(self) -> dict[str, str]:
         return {"DOCKER_HOST": f"unix://{self.socket}"}
+
+    @property
+    def setup(self) -> str:
+        """The same for a job, as the `setup` of a profile."""
+        return "".join(f"export {name}={shlex.quote(text)}\n" for name, text in self.env.items())
 
     def run(self, *words: str) -> str:
         done = subprocess.run(

@@ -5,8 +5,10 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator
-from dataclasses import dataclass
+import sys
+from ast import literal_eval
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -22,18 +24,68 @@ from tests.jobs.conftest import Site, spec
 from tests.ssh.waiting import wait_until
 
 _PATIENCE_S = 60.0
-_HOSTILE = "a, b='c'\n\"$HOME\" `x` \\ é %s #"
+_HOSTILE = "a, b='c'\n\"$HOME\" `x` \\ é %s #\n"
+
+
+@dataclass(frozen=True)
+class Means:
+    """What a runtime has on this machine."""
+
+    runtime: str
+    image: str | None = None
+    settings: dict[str, Any] = field(default_factory=dict)
+    """Of the cluster's profile."""
+    containers: Callable[[], list[str]] = list
+    """What its engine has of containers, running or not, where it keeps a list."""
+    sees_all: bool = False
+    """The program sees the node's files as they are, and nothing is mounted."""
+    module: str | None = None
+    """What the profile's module says in `$FROM_A_MODULE`."""
+
+
+def _none(_request: pytest.FixtureRequest) -> Means:
+    return Means("none", sees_all=True)
+
+
+def _modules(request: pytest.FixtureRequest) -> Means:
+    """A module that brings a Python of its own, as on a cluster without containers."""
+    folder: Path = request.getfixturevalue("tmp_path") / "modules"
+    (folder / "bin").mkdir(parents=True)
+    python = folder / "bin" / "python3"
+    python.write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
+    python.chmod(0o755)
+    module = folder / "python"
+    module.write_text(
+        f"#%Module\nprepend-path PATH {{{python.parent}}}\nsetenv FROM_A_MODULE loaded\n"
+    )
+    settings = {"modules": [str(module)], "python": "python3"}
+    return Means("none", settings=settings, sees_all=True, module="loaded")
+
+
+def _charliecloud(request: pytest.FixtureRequest) -> Means:
+    return Means("charliecloud", image=str(request.getfixturevalue("demo_image")))
+
+
+def _docker(request: pytest.FixtureRequest) -> Means:
+    engine: DockerEngine = request.getfixturevalue("docker_engine")
+    return Means("docker", engine.image, {"setup": engine.setup}, engine.containers)
+
+
+GROUNDS: Mapping[str, Callable[[pytest.FixtureRequest], Means]] = {
+    "none": _none,
+    "none+modules": _modules,
+    "charliecloud": _charliecloud,
+    "docker": _docker,
+}
 
 
 @dataclass
 class Ground:
     site: Site
-    runtime: str
-    image: str | None
-    docker: DockerEngine | None
+    means: Means
 
     def asked(self, code: str, **changes: Any) -> JobSpec:
-        return spec(code, image=self.image, runtime=self.runtime, **changes)
+        return spec(code, image=self.means.image, runtime=self.means.runtime, **changes)
 
     def run(self, code: str, **changes: Any) -> Job:
         return self.site.wait(self.site.service.submit(self.asked(code, **changes)).id)
@@ -56,7 +108,6 @@ class Ground:
 
     def left(self) -> list[str]:
         """Containers, and processes of this ground's jobs, wherever they have got to."""
-        containers = self.docker.containers() if self.docker else []
         ours = {f"SLURM_JOB_ID={job}".encode() for job in self.site.slurm_jobs()}
         running = []
         for one in psutil.process_iter():
@@ -66,27 +117,19 @@ class Ground:
                     running.append(" ".join(one.cmdline()))
             except (OSError, psutil.Error):
                 continue  # it has just ended
-        return containers + running
+        return self.means.containers() + running
 
 
-@pytest.fixture(params=["none", "charliecloud", "docker"])
+@pytest.fixture(params=GROUNDS)
 def ground(
     request: pytest.FixtureRequest,
     slurm_cluster: SlurmCluster,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[Ground]:
-    docker: DockerEngine | None = None
-    image: str | None = None
-    settings: dict[str, Any] = {}
-    if request.param == "docker":
-        docker = request.getfixturevalue("docker_engine")
-        image = docker.image
-        settings = {"setup": f"export DOCKER_HOST={docker.env['DOCKER_HOST']}"}
-    elif request.param != "none":
-        image = str(request.getfixturevalue("demo_image"))
-    site = Site(slurm_cluster, tmp_path, monkeypatch, **settings)
-    ground = Ground(site, request.param, image, docker)
+    means = GROUNDS[request.param](request)
+    site = Site(slurm_cluster, tmp_path, monkeypatch, **means.settings)
+    ground = Ground(site, means)
     yield ground
     wait_until(lambda: not ground.left(), _PATIENCE_S)
     site.service.close()
@@ -97,13 +140,21 @@ def test_output_comes_back(ground: Ground) -> None:
 
 
 def test_gpus_are_the_jobs_own(ground: Ground) -> None:
-    code = "import os; print(os.environ['CUDA_VISIBLE_DEVICES'])"
-    assert len(ground.text(code, options={"gpus": "2"}).split(",")) == 2
+    code = (
+        "import os\n"
+        "print([os.environ.get(f'{name}', '') for name in ('CUDA_VISIBLE_DEVICES', "
+        "'SLURM_JOB_GPUS')])"
+    )
+    devices, given = literal_eval(ground.text(code, options={"gpus": "2"}))
+    assert devices == given
+    assert len(devices.split(",")) == 2
+    assert literal_eval(ground.text(code)) == ["", ""]
 
 
 def test_environment_arrives_without_loss(ground: Ground) -> None:
-    code = "import os; print(repr(os.environ['V']), os.environ['SLURM_JOB_NAME'][:4])"
-    assert ground.text(code, env={"V": _HOSTILE}) == f"{_HOSTILE!r} test\n"
+    code = "import os; print([os.environ.get(n) for n in ('V', 'W', 'FROM_A_MODULE')])"
+    told = ground.text(code, env={"V": _HOSTILE, "W": ""})
+    assert literal_eval(told) == [_HOSTILE, "", ground.means.module]
 
 
 def test_files_are_the_users_own(ground: Ground, tmp_path: Path) -> None:
@@ -112,7 +163,8 @@ def test_files_are_the_users_own(ground: Ground, tmp_path: Path) -> None:
     try:
         ground.text(f"import os; open(os.path.expanduser('~/{name}'), 'w').write('x')")
         found = (home / name).stat()
-        assert (found.st_uid, stat.S_ISREG(found.st_mode)) == (os.getuid(), True)
+        assert (found.st_uid, found.st_gid) == (os.getuid(), os.getgid())
+        assert stat.S_ISREG(found.st_mode)
     finally:
         (home / name).unlink(missing_ok=True)
 
@@ -121,7 +173,7 @@ def test_a_mounted_folder_is_there(ground: Ground, tmp_path: Path) -> None:
     folder = tmp_path / "it's, $data"
     folder.mkdir()
     (folder / "file").write_text("there")
-    if ground.runtime == "none":
+    if ground.means.sees_all:
         assert ground.text(f"print(open({str(folder / 'file')!r}).read())") == "there\n"
         return
     mounts = (f"{folder}:/mnt/data",)
@@ -158,6 +210,14 @@ def test_a_cancelled_cell_may_save_what_it_has(ground: Ground) -> None:
     ground.site.service.cancel(job.id)
     assert ground.site.wait(job.id).state is JobState.CANCELLED
     assert ground.site.text(job.id) == "up\nsaved\n"
+
+
+def test_a_cell_ends_at_its_time_limit(ground: Ground) -> None:
+    job = ground.started("import time; print('up'); time.sleep(600)", options={"time": "1"})
+    ended = ground.site.wait(job.id, limit_s=150)
+    assert ended.state is JobState.TIMEOUT
+    assert ended.advice
+    assert ground.site.text(job.id) == "up\n"
 
 
 _STUBBORN = "#!/bin/sh\ntrap '' TERM INT; echo up; while :; do sleep 1; done"
