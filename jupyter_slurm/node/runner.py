@@ -21,7 +21,7 @@ import time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # typing costs milliseconds of every job
-    from typing import Any, Dict, List, Optional
+    from typing import Any, Callable, Dict, List, Optional
 
 FORWARDED = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGUSR2)
 READ_BYTES = 65536 - 8
@@ -101,6 +101,7 @@ class Stream:
 
     def close(self) -> None:
         self.held += self.decoder.decode(self.tail, True)
+        self.tail = b""
         self.flush()
 
 
@@ -110,7 +111,7 @@ class Supervisor:
     def __init__(self, child: int, pipes: "List[int]", wakeup: int, output: Output) -> None:
         self.child = child
         self.output = output
-        self.wakeup = wakeup
+        self.others = {wakeup: self._signals}  # type: Dict[int, Callable[[bytes], None]]
         stdout, stderr, self.events = pipes
         self.streams = {stdout: Stream("stdout", output), stderr: Stream("stderr", output)}
         self.line = bytearray()
@@ -140,8 +141,8 @@ class Supervisor:
         """Read once from each pipe that has something; False when none had."""
         active = False
         for descriptor, _ in self.poll.poll(timeout_ms):
-            if descriptor == self.wakeup:
-                self._signals(os.read(descriptor, 512))
+            if descriptor in self.others:
+                self.others[descriptor](os.read(descriptor, 512))
                 active = True
                 continue
             data = self._read(descriptor)
@@ -253,21 +254,32 @@ class Signer:
         """Put the signed result in place: the signature on the first line, JSON after it."""
         body = to_line(result)
         signature = self.new(self.key, body, self.algorithm).hexdigest()
-        descriptor = os.open(path + ".partial", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(signature.encode("ascii") + b"\n" + body)
-        os.replace(path + ".partial", path)
+        put(path, signature.encode("ascii") + b"\n" + body)
 
 
-def supervise(job_dir: str, attempt: str, child: "List[int]", output: Output) -> int:
-    """Watch the cell's process to its end; gives the exit code of the job. `child`: pid, pipes."""
-    started_s = time.time()
+def put(path: str, data: bytes) -> None:
+    """A file that is there is whole. OSError."""
+    descriptor = os.open(path + ".partial", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(data)
+    os.replace(path + ".partial", path)
+
+
+def hear_signals() -> int:
+    """A pipe from which the numbers of the signals that arrive can be read from now on."""
     wakeup, waker = os.pipe()
     os.set_blocking(waker, False)
     signal.set_wakeup_fd(waker)
     for number in FORWARDED + (signal.SIGCHLD,):
         signal.signal(number, lambda _number, _frame: None)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, FORWARDED + (signal.SIGCHLD,))
+    return wakeup
+
+
+def supervise(job_dir: str, attempt: str, child: "List[int]", output: Output) -> int:
+    """Watch the cell's process to its end; gives the exit code of the job. `child`: pid, pipes."""
+    started_s = time.time()
+    wakeup = hear_signals()
     signer = Signer(os.path.join(job_dir, "key"))
     supervisor = Supervisor(child[0], child[1:], wakeup, output)
     supervisor.run()
@@ -291,6 +303,11 @@ def supervise(job_dir: str, attempt: str, child: "List[int]", output: Output) ->
     return int(result["exit_code"])
 
 
+def register_errors() -> None:
+    """What a `Stream` decodes with."""
+    codecs.register_error("surrogatepass_or_replace", _surrogatepass_or_replace)
+
+
 def _surrogatepass_or_replace(error: UnicodeError) -> "Any":
     try:
         return codecs.lookup_error("surrogatepass")(error)
@@ -298,8 +315,9 @@ def _surrogatepass_or_replace(error: UnicodeError) -> "Any":
         return "\ufffd", same.end
 
 
-def start(job_dir: str, attempt: str) -> "List[int]":
-    """Fork the cell's process; gives its pid and the reading ends of stdout, stderr and events."""
+def start(live: "Callable[[List[int]], int]") -> "List[int]":
+    """Fork a process for `live`, which gets the writing ends of stdout, stderr and events and gives
+    the exit code; gives its pid and the reading ends. Signals are blocked then in both."""
     signal.pthread_sigmask(signal.SIG_BLOCK, FORWARDED + (signal.SIGCHLD,))
     pipes = [os.pipe() for _ in range(3)]
     for _, writing in pipes:
@@ -312,23 +330,29 @@ def start(job_dir: str, attempt: str) -> "List[int]":
         return [child] + [reading for reading, _ in pipes]
     for reading, _ in pipes:
         os.close(reading)
+    sys.exit(live([writing for _, writing in pipes]))
+
+
+def live_for_a_cell(job_dir: str, attempt: str, pipes: "List[int]") -> int:
+    """What the cell's process does."""
     sys.dont_write_bytecode, written = True, sys.dont_write_bytecode
     sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))  # `python -P` leaves it out
     import runner_cell  # noqa: PLC0415 - only the child needs it
 
     sys.dont_write_bytecode = written
-    sys.exit(runner_cell.run(job_dir, attempt, [writing for _, writing in pipes]))
+    return runner_cell.run(job_dir, attempt, pipes)
 
 
 def main(argv: "List[str]") -> int:
     job_dir, attempt = os.path.abspath(argv[1]), argv[2]
-    codecs.register_error("surrogatepass_or_replace", _surrogatepass_or_replace)
+    register_errors()
     try:
         output = Output(os.path.join(job_dir, "output.%s.jsonl" % attempt))
     except OSError as error:
         complain("output cannot be written, so the cell was not run: %s" % error)
         return NO_ROOM_EXIT
-    return supervise(job_dir, attempt, start(job_dir, attempt), output)
+    child = start(lambda pipes: live_for_a_cell(job_dir, attempt, pipes))
+    return supervise(job_dir, attempt, child, output)
 
 
 if __name__ == "__main__":

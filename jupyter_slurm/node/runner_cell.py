@@ -23,7 +23,7 @@ import runner_process
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # typing costs milliseconds of every job
-    from typing import Any, Callable, Dict, List, Optional  # noqa: F401 - in comments
+    from typing import Any, Callable, Dict, List, Optional, Tuple  # noqa: F401 - in comments
 
 AWAIT = getattr(ast, "PyCF_ALLOW_TOP_LEVEL_AWAIT", 0)
 """Python 3.8; without it a cell that awaits at its top level is a SyntaxError."""
@@ -316,9 +316,8 @@ def _store(
         }
 
 
-def run(job_dir: str, attempt: str, pipes: "List[int]") -> int:
-    """The life of the cell's process; `pipes` are the writing ends of stdout, stderr, events."""
-    interrupts = runner_process.Interrupts()
+def open_process(pipes: "List[int]", interrupts: "Any") -> runner_display.Publisher:
+    """Stand on the writing ends of stdout, stderr and events, and say who runs here."""
     turns = runner_process.open_streams(pipes)
     publisher = runner_display.Publisher(pipes[2], turns.wait, interrupts)
     publisher.send(
@@ -331,16 +330,34 @@ def run(job_dir: str, attempt: str, pipes: "List[int]") -> int:
             "time_s": time.time(),
         }
     )
+    return publisher
+
+
+def read_cell(job_dir: str) -> "Tuple[Dict[str, Any], str]":
+    """The task and the source."""
     with open(os.path.join(job_dir, "task.json"), encoding="utf-8") as file:
         task = json.load(file)
     with open(os.path.join(job_dir, "cell.py"), encoding="utf-8", newline="") as file:
-        cell = Cell(file.read(), task["cell_name"], publisher)
-    builtins.display = runner_display.make_display(publisher)  # type: ignore[attr-defined]
+        return task, file.read()
+
+
+def make_main(cell: Cell) -> None:
+    """Let the process look to the cell as an interpreter of its own."""
+    builtins.display = runner_display.make_display(cell.publisher)  # type: ignore[attr-defined]
     folder = os.path.dirname(os.path.abspath(__file__))
     sys.path[:] = [""] + [part for part in sys.path if part != folder]
     sys.argv = [""]
     sys.modules["__main__"] = cell.module
     watch_imports(Finder(folder), cell)
+
+
+def run(job_dir: str, attempt: str, pipes: "List[int]") -> int:
+    """The life of the cell's process."""
+    interrupts = runner_process.Interrupts()
+    publisher = open_process(pipes, interrupts)
+    task, source = read_cell(job_dir)
+    cell = Cell(source, task["cell_name"], publisher)
+    make_main(cell)
     interrupts.install()
     publisher.send(run_cell(task, job_dir, attempt, cell, interrupts))
     interrupts.restore()

@@ -115,8 +115,10 @@ def start(
         profile_dir=profiles.create_profile_dir(folder),
     )  # type: Any
     shell.publisher = publisher
-    label, _, name = cell_name.rpartition(" ")
-    shell.compile.format_code_name = lambda file: (label, name) if file == cell_name else None
+    label = cell_name.rpartition(" ")[0] + " "
+    shell.compile.format_code_name = lambda file: (
+        (label.strip(), file[len(label) :]) if file.startswith(label) else None
+    )
     for ours in ("exit", "quit"):  # the shell's own end a session; Python's raise SystemExit
         module.__dict__.pop(ours, None)
     shell.display_formatter.formatters["image/png"].for_type_by_name(

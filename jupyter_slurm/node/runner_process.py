@@ -51,6 +51,10 @@ class Interrupts:
                 after_in_child=self._forget,
             )
 
+    def arm(self) -> None:
+        """For another cell: the next signal is its interrupt."""
+        self.first, self.pending, self.armed = None, False, True
+
     def restore(self) -> None:
         """Let signals end the process: the cell is done, and has said so."""
         for number in SIGNALS:

@@ -1,0 +1,338 @@
+"""A session: a job that runs cells as they come, in one process that keeps what they set.
+
+    python3 -u session.py JOBDIR ATTEMPT
+
+Runs on the cluster, Python 3.6 and later, standard library only. What is wanted of it are the lines
+of `cells/requests`, which only ever grows: `run ID`, `cancel ID`. The cell ID lies in `cells/ID`,
+under the names that it would have in a job of its own, and its output, result and exit are left
+there. This process runs no code of the user's: `session_worker.py` does, in a process that is
+replaced when it dies. Exit code: 0 the session was idle for too long, 128 + n signal n ended it.
+"""
+
+import collections
+import contextlib
+import json
+import os
+import select
+import signal
+import sys
+import time
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))  # `python -P` leaves it out
+import runner
+import session_files
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # typing costs milliseconds
+    from typing import Any, Deque, Dict, List, Optional, Set, Tuple  # noqa: F401 - in comments
+
+LOOKS_PER_QUIET_TIME = 100
+"""Where nobody can poke: a request is seen after at most 1 % of the time since the last one."""
+SHORTEST_TICK_S, LONGEST_TICK_S = 0.02, 0.5
+INSIST_S = 0.2
+"""How often a cell is told to end: it may not have begun to listen. One that has ignores it."""
+PATIENCE_S = 5.0
+"""With a process that has nothing more to do, and does not end."""
+LOST = "what the session's cells had set is lost"
+KILLED = runner.FORWARDED[0]  # SIGTERM
+
+
+class Worker(runner.Supervisor):
+    """The process that runs the cells, and where what it writes goes: to the cell that runs, or
+    the last one that did."""
+
+    def __init__(self, child: "List[int]", orders: int, wakeup: int, output: runner.Output) -> None:
+        super().__init__(child[0], child[1:], wakeup, output)
+        self.pipes = child[1:]
+        self.orders = orders
+        self.heard = set()  # type: Set[int]
+
+    @property
+    def gone(self) -> bool:
+        return self.usage is not None
+
+    def listen(self, descriptor: int, heard: "Any") -> None:
+        self.others[descriptor] = heard
+        self.poll.register(descriptor, select.POLLIN)
+
+    def step(self, timeout_s: float) -> None:
+        held = any(stream.held for stream in self.streams.values())
+        if not self._step(runner.QUIET_MS if held else int(timeout_s * 1000)):
+            self._flush()
+
+    def order(self, cell_id: str, output: runner.Output) -> None:
+        self.end = None
+        self._write_to(output)
+        with contextlib.suppress(BrokenPipeError):  # it has died this very moment
+            os.write(self.orders, cell_id.encode("ascii") + b"\n")
+
+    def drain(self) -> None:
+        """What there is to read, to the last byte."""
+        deadline_s = time.monotonic() + runner.DRAIN_S
+        while self._step(0) and self.gone and time.monotonic() < deadline_s:
+            pass
+        for stream in self.streams.values():
+            stream.close()
+
+    def kill(self, number: int) -> None:
+        if not self.gone:
+            os.kill(self.child, number)
+
+    def close(self) -> None:
+        """End it in good order if it can, and let go of its pipes."""
+        os.close(self.orders)
+        for number in (None, signal.SIGTERM, signal.SIGKILL):
+            if number is not None:
+                self.kill(number)
+            deadline_s = time.monotonic() + PATIENCE_S
+            while not self.gone and time.monotonic() < deadline_s:
+                self.step(0.1)
+        self.drain()
+        for descriptor in self.pipes:
+            os.close(descriptor)
+
+    def _write_to(self, output: runner.Output) -> None:
+        before, self.output = self.output, output
+        for stream in self.streams.values():
+            stream.close()
+            stream.output = output
+        os.close(before.descriptor)
+
+    def _signals(self, numbers: bytes) -> None:
+        pid, status, usage = os.wait4(self.child, os.WNOHANG) if not self.gone else (0, 0, None)
+        if pid:
+            self.status, self.usage = status, usage
+        self.heard.update(set(numbers) - {signal.SIGCHLD})
+
+
+class Session:
+    """What is wanted, what runs, and when it is over."""
+
+    def __init__(self, folder: str, attempt: str) -> None:
+        self.folder = folder
+        self.attempt = attempt
+        with open(os.path.join(folder, "task.json"), encoding="utf-8") as file:
+            self.idle_s = float(json.load(file)["idle_s"])
+        self.signer = runner.Signer(os.path.join(folder, "key"))
+        os.makedirs(os.path.join(folder, "cells"), mode=0o700, exist_ok=True)
+        self.requests = session_files.Requests(os.path.join(folder, "cells", "requests"))
+        self.poke = session_files.Poke(os.path.join(folder, "poke"))
+        self.wakeup = runner.hear_signals()
+        self.known = set()  # type: Set[str]
+        self.waiting = collections.deque()  # type: Deque[str]
+        self.untold = []  # type: List[Tuple[str, int, str]]
+        self.cell = None  # type: Optional[session_files.Cell]
+        self.ended_by = 0
+        self.stirred_s = time.monotonic()
+        self.look_at_s = 0.0
+        self.insist_at_s = 0.0
+        self.worker = self._start_worker()
+
+    def run(self) -> "Dict[str, Any]":
+        """Until it is over; gives how."""
+        while not self._is_over():
+            self.worker.step(self._tick_s())
+            self._hear()
+            self._look()
+            self._advance()
+        self.worker.close()
+        if self.ended_by:
+            name = signal.Signals(self.ended_by).name
+            return session_files.ended("interrupted", 128 + self.ended_by, interrupted_by=name)
+        return session_files.ended(
+            "ok", 0, evalue="It was idle for %s." % session_files.span(self.idle_s)
+        )
+
+    def _is_over(self) -> bool:
+        if self.cell is not None or self.waiting:
+            return False
+        if self.ended_by:
+            return True
+        return time.monotonic() - self.stirred_s > self.idle_s
+
+    def _tick_s(self) -> float:
+        quiet_s = time.monotonic() - self.stirred_s
+        return min(max(quiet_s / LOOKS_PER_QUIET_TIME, SHORTEST_TICK_S), LONGEST_TICK_S)
+
+    # --- what is wanted ---
+
+    def _poked(self, _data: bytes) -> None:
+        self.look_at_s = 0.0
+
+    def _look(self) -> None:
+        now_s = time.monotonic()
+        if now_s < self.look_at_s:
+            return
+        for line in self.requests.new():
+            self.stirred_s = now_s
+            verb, _, cell_id = line.partition(" ")
+            if verb == "run" and cell_id.isalnum() and cell_id not in self.known:
+                self.known.add(cell_id)
+                self.waiting.append(cell_id)
+            elif verb == "cancel":
+                self._cancel(cell_id)
+        self.look_at_s = time.monotonic() + self._tick_s()
+        self.untold = [one for one in self.untold if not self._tell(*one)]
+
+    def _cancel(self, cell_id: str) -> None:
+        if cell_id in self.waiting:
+            self.waiting.remove(cell_id)
+            self._leave_out(cell_id, signal.SIGINT)
+        elif self.cell is not None and os.path.basename(self.cell.folder) == cell_id:
+            if self.cell.cancelled:  # and yet it goes on
+                self.worker.kill(signal.SIGKILL)
+            self.cell.cancelled = True
+
+    def _leave_out(self, cell_id: str, number: int) -> None:
+        """A cell that will not be run."""
+        if self._claim(cell_id):
+            self._say(cell_id, 128 + number, signal.Signals(number).name[3:])
+
+    def _hear(self) -> None:
+        """Signals: USR1 and USR2 are for the cell that runs, the others end the session."""
+        for number in self.worker.heard:
+            if number in (signal.SIGTERM, signal.SIGINT):
+                self.ended_by = self.ended_by or number
+            elif self.cell is not None:
+                self.worker.kill(number)
+        self.worker.heard.clear()
+        while self.ended_by and self.waiting:
+            self._leave_out(self.waiting.popleft(), KILLED)
+
+    # --- what runs ---
+
+    def _advance(self) -> None:
+        if self.cell is not None and (self.worker.end is not None or self.worker.gone):
+            self._finish(self.cell)
+        if self.cell is None and self.waiting:
+            self._begin(self.waiting.popleft())
+        if self.cell is not None and (self.cell.cancelled or self.ended_by):
+            now_s = time.monotonic()
+            if now_s >= self.insist_at_s:
+                self.insist_at_s = now_s + INSIST_S
+                self.worker.kill(KILLED if self.ended_by else signal.SIGINT)
+
+    def _begin(self, cell_id: str) -> None:
+        if not self._claim(cell_id):
+            return
+        try:
+            self.cell = session_files.Cell(self._folder(cell_id))
+        except OSError as error:
+            runner.complain("cell %s cannot be run: %s" % (cell_id, error))
+            self._say(cell_id, runner.NO_ROOM_EXIT, "")
+            return
+        if self.worker.gone:
+            text = "jupyter-slurm: the process of the session had ended: %s.\n" % LOST
+            self.cell.output.write(
+                runner.to_line({"type": "stream", "name": "stderr", "text": text})
+            )
+            self.worker.close()
+            self.worker = self._start_worker()
+        self.insist_at_s = 0.0
+        self.worker.order(cell_id, self.cell.output)
+
+    def _finish(self, cell: session_files.Cell) -> None:
+        self.worker.drain()
+        died = self.worker.end is None
+        result = runner.outcome(self.worker.end, self.worker.status)
+        if died:
+            usage = self.worker.usage
+            result["peak_rss_mib"] = round(usage.ru_maxrss / 1024.0, 1)
+            result["cpu_s"] = round(usage.ru_utime + usage.ru_stime, 3)
+            result["evalue"] += "; " + LOST + " with it"
+            if cell.cancelled:
+                result["interrupted_by"] = "SIGINT"
+            error = {"type": "error", "ename": result["ename"], "evalue": result["evalue"]}
+            shown = dict(error, traceback=["%(ename)s: %(evalue)s" % error])
+            cell.output.write(runner.to_line(shown))
+        self.worker.end = None
+        self.cell = None
+        self.stirred_s = time.monotonic()
+        try:
+            cell.finish(result)
+        except OSError as error:
+            runner.complain("the result of a cell cannot be written: %s" % error)
+            self._say(os.path.basename(cell.folder), runner.NO_ROOM_EXIT, "")
+
+    def _start_worker(self) -> Worker:
+        output = runner.Output(os.path.join(self.folder, "output.%s.jsonl" % self.attempt))
+        reading, orders = os.pipe()
+
+        def live(pipes: "List[int]") -> int:
+            signal.set_wakeup_fd(-1)
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            os.close(orders)
+            os.close(output.descriptor)
+            if self.poke.descriptor is not None:
+                os.close(self.poke.descriptor)
+            import session_worker  # noqa: PLC0415 - this process runs no cell
+
+            return session_worker.live(self.folder, reading, pipes)
+
+        child = runner.start(live)
+        os.close(reading)
+        worker = Worker(child, orders, self.wakeup, output)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, runner.FORWARDED + (signal.SIGCHLD,))
+        if self.poke.descriptor is not None:
+            worker.listen(self.poke.descriptor, self._poked)
+        return worker
+
+    # --- a cell's folder ---
+
+    def _folder(self, cell_id: str) -> str:
+        return os.path.join(self.folder, "cells", cell_id)
+
+    def _claim(self, cell_id: str) -> bool:
+        """Once for each cell: a session that Slurm has started anew runs none again."""
+        try:
+            os.mkdir(os.path.join(self._folder(cell_id), "claim.0"), 0o700)
+        except FileExistsError:
+            return False
+        except OSError as error:
+            runner.complain("cell %s cannot be taken: %s" % (cell_id, error))
+            self._say(cell_id, runner.NO_ROOM_EXIT, "")
+            return False
+        return True
+
+    def _say(self, cell_id: str, exit_code: int, caught: str) -> None:
+        if not self._tell(cell_id, exit_code, caught):
+            self.untold.append((cell_id, exit_code, caught))
+
+    def _tell(self, cell_id: str, exit_code: int, caught: str) -> bool:
+        """Whether nothing is left to be said of it; the disk may be full for a while."""
+        try:
+            session_files.put_exit(self._folder(cell_id), exit_code, caught)
+        except FileNotFoundError:  # forgotten
+            return True
+        except OSError:
+            return False
+        return True
+
+
+def main(argv: "List[str]") -> int:
+    folder, attempt = os.path.abspath(argv[1]), argv[2]
+    runner.register_errors()
+    started_s = time.time()
+    try:
+        session = Session(folder, attempt)
+    except OSError as error:
+        runner.complain("the session cannot be set up: %s" % error)
+        return runner.NO_ROOM_EXIT
+    result = session.run()
+    usage = session.worker.usage
+    result.update(
+        started_s=started_s,
+        ended_s=time.time(),
+        peak_rss_mib=round(usage.ru_maxrss / 1024.0, 1) if usage else 0.0,
+        cpu_s=round(usage.ru_utime + usage.ru_stime, 3) if usage else 0.0,
+    )
+    try:
+        session.signer.write(os.path.join(folder, "result.%s.json" % attempt), result)
+    except OSError as error:
+        runner.complain("the session's result cannot be written: %s" % error)
+        return runner.NO_ROOM_EXIT
+    return int(result["exit_code"])
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv))

@@ -1,0 +1,119 @@
+"""The files of a session and of its cells: requests, the poke, output, result, exit.
+
+Runs on the cluster, Python 3.6 and later, standard library only. What is done when is `session.py`.
+"""
+
+import contextlib
+import os
+import stat
+import sys
+import time
+
+import runner
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # typing costs milliseconds
+    from typing import Any, Dict, List, Optional  # noqa: F401 - in comments
+
+
+class Requests:
+    """The lines of a file that grows. It is opened anew for each look, since that is what shows
+    the bytes of another machine on NFS (nfs(5), close-to-open)."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.offset = 0
+
+    def new(self) -> "List[str]":
+        try:
+            with open(self.path, "rb") as file:
+                file.seek(self.offset)
+                data = file.read()
+        except OSError:
+            return []
+        whole = data[: data.rfind(b"\n") + 1]
+        self.offset += len(whole)
+        return whole.decode("ascii", "replace").splitlines()
+
+
+class Poke:
+    """A FIFO in the job's folder: whoever writes to it on this very machine is heard at once.
+
+    On any other machine nobody is behind it, and what is written is nothing to anybody.
+    """
+
+    def __init__(self, path: str) -> None:
+        self.descriptor = None  # type: Optional[int]
+        try:
+            with contextlib.suppress(FileExistsError):
+                os.mkfifo(path, 0o600)
+            # Also for writing: without a writer it would be at its end all the time.
+            opened = os.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
+        except OSError:  # a file system without such things
+            return
+        if stat.S_ISFIFO(os.fstat(opened).st_mode):
+            self.descriptor = opened
+
+
+class Cell:
+    """A cell's files. OSError: they cannot be read or written."""
+
+    def __init__(self, folder: str) -> None:
+        self.folder = folder
+        self.signer = runner.Signer(os.path.join(folder, "key"))
+        self.output = runner.Output(os.path.join(folder, "output.0.jsonl"))
+        self.started_s = time.time()
+        self.cancelled = False
+        began = {"slurm_id": os.environ.get("SLURM_JOB_ID", ""), "node": node()}
+        runner.put(
+            os.path.join(folder, "started.0.json"),
+            runner.to_line(dict(began, time_s=self.started_s)),
+        )
+
+    def finish(self, result: "Dict[str, Any]") -> None:
+        result.update(
+            started_s=self.started_s,
+            ended_s=time.time(),
+            lost_output_bytes=self.output.all_lost_bytes,
+        )
+        self.signer.write(os.path.join(self.folder, "result.0.json"), result)
+        caught = result["interrupted_by"] if result["status"] != "ok" else None
+        put_exit(self.folder, result["exit_code"], (caught or "")[3:])
+
+
+def put_exit(folder: str, exit_code: int, caught: str) -> None:
+    """A cell's last word; `caught`: the signal that ended it, `INT`, or nothing."""
+    said = {"exit_code": exit_code, "signal": caught, "time_s": time.time()}
+    runner.put(os.path.join(folder, "exit.0.json"), runner.to_line(said))
+
+
+def node() -> str:
+    return os.environ.get("SLURMD_NODENAME") or os.uname().nodename
+
+
+def ended(
+    status: str,
+    exit_code: int,
+    evalue: "Optional[str]" = None,
+    interrupted_by: "Optional[str]" = None,
+) -> "Dict[str, Any]":
+    """How the session ended, as a result."""
+    return {
+        "status": status,
+        "ename": None,
+        "evalue": evalue,
+        "traceback": [],
+        "interrupted_by": interrupted_by,
+        "exit_code": exit_code,
+        "signal": None,
+        "variables": None,
+        "python": list(sys.version_info[:3]),
+    }
+
+
+def span(seconds: float) -> str:
+    """For people: `30 minutes`, `90 seconds`."""
+    minutes, rest = divmod(seconds, 60)
+    if rest:
+        return "%g seconds" % seconds
+    return "%d minute%s" % (minutes, "" if minutes == 1 else "s")

@@ -1,0 +1,62 @@
+"""The process of a session that runs its cells, one after the other, and keeps what they set.
+
+Runs on the cluster, Python 3.6 and later, standard library only. `session.py` forks it and names
+each cell on a pipe; how one is run is `runner_cell.py`'s.
+"""
+
+import os
+import resource
+
+import runner_cell
+import runner_process
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Dict, List
+
+
+def live(session_dir: str, orders: int, pipes: "List[int]") -> int:
+    """The life of the process: until `orders` ends. `pipes`: for stdout, stderr, events."""
+    interrupts = runner_process.Interrupts()
+    interrupts.armed = False
+    publisher = runner_cell.open_process(pipes, interrupts)
+    cell = runner_cell.Cell("", "slurm cell", publisher)
+    runner_cell.make_main(cell)
+    import linecache  # noqa: F401, PLC0415 - so that it knows every cell from the first one on
+
+    interrupts.install()
+    with os.fdopen(orders, encoding="ascii") as ids:
+        for line in ids:
+            folder = os.path.join(session_dir, "cells", line.strip())
+            publisher.send(run_one(folder, cell, interrupts))
+    interrupts.restore()
+    return 0
+
+
+def run_one(
+    folder: str, cell: runner_cell.Cell, interrupts: runner_process.Interrupts
+) -> "Dict[str, Any]":
+    """Run the cell in `folder` where the ones before it have run; gives its `end` record."""
+    before = used()
+    try:
+        task, cell.source = runner_cell.read_cell(folder)
+    except (OSError, ValueError) as error:
+        task = {}
+        cell.source = "raise RuntimeError(%r)" % ("the cell cannot be read: %s" % error)
+    cell.name = task.get("cell_name", "slurm cell")
+    cell.cache_lines()
+    interrupts.arm()
+    end = runner_cell.run_cell(task, folder, "0", cell, interrupts)
+    after = used()
+    end["cpu_s"] = round(after["cpu_s"] - before["cpu_s"], 3)
+    end["peak_rss_mib"] = after["peak_rss_mib"]
+    return end
+
+
+def used() -> "Dict[str, float]":
+    """What this process and those that it has waited for have used until now."""
+    usages = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return {
+        "cpu_s": sum(usage.ru_utime + usage.ru_stime for usage in usages),
+        "peak_rss_mib": round(max(usage.ru_maxrss for usage in usages) / 1024.0, 1),
+    }
