@@ -41,6 +41,7 @@ def check_spec(spec: JobSpec) -> None:
             hint="Letters, digits, `.`, `_` and `-`, at most 64: `squeue --name` splits at others.",
         )
     _check_files(spec)
+    _check_session(spec)
     if spec.kind is JobKind.SCRIPT:
         _check_script(spec)
     elif spec.kind is JobKind.PROGRAM and not spec.code.startswith("#!"):
@@ -65,6 +66,13 @@ def _check_files(spec: JobSpec) -> None:
             "A batch script that was pushed no folder has none to bring files from.",
             hint="Push one (--push DIR), or bring them yourself: %slurm pull.",
         )
+
+
+def _check_session(spec: JobSpec) -> None:
+    if spec.session is not None and spec.kind is not JobKind.CELL:
+        raise RequestError("A session runs Python cells only; this text starts with `#!`.")
+    if spec.kind is JobKind.SESSION and (spec.idle_s is None or spec.idle_s < 1):
+        raise RequestError("A session needs a time after which it ends when it is idle: --idle.")
 
 
 def _check_exclusion(spec: JobSpec) -> None:

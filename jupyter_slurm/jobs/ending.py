@@ -13,6 +13,7 @@ from jupyter_slurm.errors import (
     CommandError,
     ControllerError,
     FileAccessError,
+    NotFoundError,
     SignatureError,
     TransportError,
 )
@@ -20,7 +21,14 @@ from jupyter_slurm.jobs.book import Book
 from jupyter_slurm.jobs.cluster import SlurmCluster
 from jupyter_slurm.jobs.layout import JobDir
 from jupyter_slurm.jobs.result import RunnerResult, parse_exit, parse_result, parse_started
-from jupyter_slurm.jobs.verdict import Evidence, SlurmVerdict, Verdict, ended_by_itself, judge
+from jupyter_slurm.jobs.verdict import (
+    Evidence,
+    SessionEnd,
+    SlurmVerdict,
+    Verdict,
+    ended_by_itself,
+    judge,
+)
 from jupyter_slurm.slurm import sacct, scontrol, states
 from jupyter_slurm.slurm.squeue import QueueRow
 from jupyter_slurm.transport import Span
@@ -54,21 +62,22 @@ class Ending:
         verdict = ended_by_itself(evidence)
         if verdict is None:
             self._book.change(self._job.id, state=JobState.FINISHING)
+            session = self._end_of_its_session(evidence)
             try:
-                slurm = self._slurm_verdict()
+                slurm = None if self._job.session is not None else self._slurm_verdict()
             except _GoesOnError as exc:
                 self._book.change(self._job.id, state=JobState.REQUEUED, restarts=exc.restarts)
                 return False
             except _StoppedError:
                 return False
-            evidence = self._files(slurm=slurm)
+            evidence = self._files(slurm=slurm, session=session)
             verdict = judge(evidence)
         self._record(verdict, evidence)
         return True
 
     # --- evidence ---
 
-    def _files(self, slurm: SlurmVerdict | None) -> Evidence:
+    def _files(self, slurm: SlurmVerdict | None, session: SessionEnd | None = None) -> Evidence:
         job, folder = self._job, self._dir
         facts = [
             Span(folder.exit(job.restarts)),
@@ -90,6 +99,7 @@ class Ending:
             exit=parse_exit(exit_bytes) if exit_bytes else None,
             result=self._result(result_bytes),
             slurm=slurm,
+            session=session,
             slurm_out=_text(slurm_out),
             log_tail=_text(log),
             limit_passed=bool(
@@ -106,6 +116,22 @@ class Ending:
             return parse_result(data, key)
         except (SignatureError, ValueError):
             return None  # judged without it; whoever asks for the result is told
+
+    def _end_of_its_session(self, evidence: Evidence) -> SessionEnd | None:
+        """None: the cell is in none, or it was not the session's end that ended it."""
+        session_id = self._job.session
+        if session_id is None or (evidence.exit is not None and evidence.exit.signal != "TERM"):
+            return None
+        try:
+            self._book.wait(
+                lambda: self._book.job(session_id).state.final, self._cluster.profile.exit_grace_s
+            )
+            session = self._book.job(session_id)
+        except NotFoundError:
+            return SessionEnd(state=JobState.LOST, why="Nothing is known of it any more.")
+        if not session.state.final:
+            return None
+        return SessionEnd(state=session.state, why=session.why or f"It is {session.state}.")
 
     # --- Slurm's word ---
 

@@ -10,6 +10,14 @@ Each file has one writer, and a file that is waited for is put in place by a ren
     slurm.out                 by Slurm: what happens around the script (login banners, slurmstepd)
     claim.N/ started.N.json log.N exit.N.json                     by job.sh
     output.N.jsonl vars.N result.N.json                           by node/runner.py
+
+A session has the same; `cells/ID` is the folder of each of its cells, where N is 0:
+
+    cells/ID/cell.py task.json key inputs.vars                    by us
+    cells/requests                                                by us, a line for each wish
+    poke                                                          a FIFO, for who is on the node
+    cells/ID/claim.0/ started.0.json output.0.jsonl vars.0 result.0.json exit.0.json
+                                                                  by node/session.py
 """
 
 from __future__ import annotations
@@ -57,12 +65,18 @@ class JobDir:
     def result(self, attempt: int) -> PurePosixPath:
         return self.path / f"result.{attempt}.json"
 
+    def cell(self, cell_id: str) -> JobDir:
+        """Of a session: the folder of one of its cells."""
+        return JobDir(self.path / "cells" / cell_id)
+
     def exit(self, attempt: int) -> PurePosixPath:
         return self.path / f"exit.{attempt}.json"
 
 
 SCRIPT = "job.sh"
 CELL = "cell.py"
+RUNNER = "runner.py"
+SESSION = "session.py"
 PROGRAM = "program"
 TASK = "task.json"
 KEY = "key"

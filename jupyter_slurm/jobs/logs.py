@@ -18,6 +18,7 @@ from jupyter_slurm.transport import Span, Transport
 from jupyter_slurm.wire import JobKind, Output, Stream
 
 _PIECE_BYTES = 1 << 20
+_WITH_RECORDS = (JobKind.CELL, JobKind.SESSION)
 _MOST_BYTES = 64 << 20
 """Read at most at one call, so that a front end that is far behind is answered within a second."""
 
@@ -116,8 +117,8 @@ class LogReader:
         text, taken = _text(log_data)
         piece = _Piece([], cursor, taken, last=len(log_data) < _PIECE_BYTES)
         if taken:
-            is_cell = self._kind is JobKind.CELL
-            piece.outputs.append(Stream(name="stderr" if is_cell else "stdout", text=text))
+            of_tools = self._kind in _WITH_RECORDS
+            piece.outputs.append(Stream(name="stderr" if of_tools else "stdout", text=text))
         records, consumed, whole = self._records(output, cursor.output, data)
         piece.outputs += records
         piece.size += consumed
@@ -139,7 +140,7 @@ class LogReader:
             data = self._transport.read(path, offset, limit) or b""
 
     def _output_path(self, attempt: int) -> PurePosixPath | None:
-        return self._dir.output(attempt) if self._kind is JobKind.CELL else None
+        return self._dir.output(attempt) if self._kind in _WITH_RECORDS else None
 
     def _log_path(self, attempt: int) -> PurePosixPath | None:
         if self._kind is JobKind.SCRIPT:

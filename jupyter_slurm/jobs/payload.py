@@ -36,6 +36,7 @@ def task_json(spec: JobSpec) -> bytes:
             "cell_name": f"slurm cell {spec.id}",
             "names_in": spec.names_in,
             "names_out": spec.names_out,
+            "idle_s": spec.idle_s,
         }
     )
 
@@ -43,11 +44,21 @@ def task_json(spec: JobSpec) -> bytes:
 @cache
 def runner_files() -> Mapping[str, bytes]:
     """The runner and its siblings: file name -> text, to lie side by side in the job's folder."""
+    return _node_files("runner")
+
+
+@cache
+def session_files() -> Mapping[str, bytes]:
+    """What a session has besides the runner's files."""
+    return _node_files("session")
+
+
+def _node_files(kind: str) -> Mapping[str, bytes]:
     folder = resources.files("jupyter_slurm") / "node"
     return {
         entry.name: entry.read_bytes()
         for entry in sorted(folder.iterdir(), key=lambda entry: entry.name)
-        if entry.name.startswith("runner") and entry.name.endswith(".py")
+        if entry.name.startswith(kind) and entry.name.endswith(".py")
     }
 
 

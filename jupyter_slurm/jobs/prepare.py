@@ -95,6 +95,24 @@ def prepare(
     return Submission(script, tuple(argv), files)
 
 
+def prepare_session_cell(spec: JobSpec, key: bytes) -> dict[str, bytes | Path]:
+    """The files of a cell that a session runs: name in its folder -> content. RequestError."""
+    check_spec(spec)
+    return _own_files(spec, key)
+
+
+def _own_files(spec: JobSpec, key: bytes) -> dict[str, bytes | Path]:
+    """What is of this cell alone."""
+    files: dict[str, bytes | Path] = {
+        layout.CELL: spec.code.encode(),
+        layout.TASK: payload.task_json(spec),
+        layout.KEY: key,
+    }
+    if spec.inputs is not None:
+        files[layout.INPUTS] = Path(spec.inputs)
+    return files
+
+
 def merged_options(spec: JobSpec, profile: ClusterProfile) -> dict[str, str]:
     """The profile's defaults under what the spec says, each checked by sbatch's own table.
 
@@ -163,7 +181,7 @@ def _signal(spec: JobSpec, options: dict[str, str]) -> tuple[str, str] | None:
     if "B" not in flags:
         options["signal"] = f"{'R' if 'R' in flags else ''}B:{name}{at}{time}"
     name = name.removeprefix("SIG")
-    if spec.kind is JobKind.CELL and name not in _INTERRUPTS:
+    if spec.kind in (JobKind.CELL, JobKind.SESSION) and name not in _INTERRUPTS:
         return name, "USR1"
     return name, name
 
@@ -260,17 +278,15 @@ def _environment(spec: JobSpec, profile: ClusterProfile) -> dict[str, str]:
 
 
 def _cell_files(spec: JobSpec, key: bytes) -> dict[str, bytes | Path]:
-    files: dict[str, bytes | Path] = {
-        layout.CELL: spec.code.encode(),
-        layout.TASK: payload.task_json(spec),
-        layout.KEY: key,
+    files = {
+        **_own_files(spec, key),
         **payload.runner_files(),
         **payload.compiled_runner(),
     }
-    if spec.names_in or spec.names_out:
+    if spec.kind is JobKind.SESSION:
+        files |= payload.session_files()
+    if spec.names_in or spec.names_out or spec.kind is JobKind.SESSION:
         files[layout.CLOUDPICKLE] = payload.cloudpickle_zip()
-    if spec.inputs is not None:
-        files[layout.INPUTS] = Path(spec.inputs)
     return files
 
 
@@ -305,7 +321,8 @@ def _launch(
         return runtime.launch([f"{inside}/{layout.PROGRAM}"], box)
     python = "python3" if runtime.takes_image else profile.python
     # -B: what was imported from the job's folder needs no __pycache__ there.
-    return runtime.launch([python, "-uB", f"{inside}/runner.py", inside, "{attempt}"], box)
+    program = layout.SESSION if spec.kind is JobKind.SESSION else layout.RUNNER
+    return runtime.launch([python, "-uB", f"{inside}/{program}", inside, "{attempt}"], box)
 
 
 def _batch_script(

@@ -12,10 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from jupyter_slurm import places
-from jupyter_slurm.errors import (
-    JupyterSlurmError,
-    from_problem,
-)
+from jupyter_slurm.errors import JupyterSlurmError, RequestError, from_problem
 from jupyter_slurm.jobs import describe, doctor, payload, queue
 from jupyter_slurm.jobs.book import Book
 from jupyter_slurm.jobs.cluster import SlurmCluster
@@ -29,6 +26,8 @@ from jupyter_slurm.jobs.prepare import (
     prepare,
     runtime_of,
 )
+from jupyter_slurm.jobs.session_cells import CellPursuit
+from jupyter_slurm.jobs.sessions import Sessions
 from jupyter_slurm.jobs.steering import Steering
 from jupyter_slurm.jobs.store import Record, Store
 from jupyter_slurm.jobs.submit import Pursuit
@@ -43,6 +42,7 @@ from jupyter_slurm.wire import (
     CommandOutput,
     Description,
     Job,
+    JobKind,
     JobSpec,
     JobState,
     LogChunk,
@@ -84,7 +84,10 @@ class Service:
         self.transfer = self._transfers.transfer
         self.stop_transfer = self._transfers.stop
         self._delivery = Delivery(self._book, self._clusters)
-        steering = Steering(self._book, self._clusters, self._transfers, self._delivery)
+        self._sessions = Sessions(self._book, self._clusters)
+        steering = Steering(
+            self._book, self._clusters, self._transfers, self._delivery, self._sessions
+        )
         self.cancel = steering.cancel
         self.hold = steering.hold
         self.release = steering.release
@@ -174,6 +177,11 @@ class Service:
     # --- submission ---
 
     def preview(self, spec: JobSpec) -> Preview:
+        if spec.session is not None:
+            raise RequestError(
+                "A cell of a session is no submission of its own: there is nothing to preview.",
+                hint="`%slurm session start … --dry-run` shows how the session would be submitted.",
+            )
         cluster = self._clusters.named(spec.cluster)
         folder = JobDir(cluster.job_root() / spec.id)
         submission = prepare(spec, cluster.profile, folder, cluster.site(spec), key=b"")
@@ -186,7 +194,7 @@ class Service:
         )
 
     def submit(self, spec: JobSpec) -> Job:
-        cluster = self._clusters.named(spec.cluster)
+        cluster = self._cluster_for(spec)
         record = self._recorded(spec, cluster)
         if record is not None:
             self._pursue(spec.id, cluster)
@@ -208,6 +216,8 @@ class Service:
         with suppress(JupyterSlurmError):
             self._book.record(spec.id)
             return None
+        if spec.session is not None:
+            return self._added(self._sessions.new_record(spec))
         folder = JobDir(cluster.job_root() / spec.id)
         # Refused here and now if it must be: the same is made again when it is sent.
         prepare(spec, cluster.profile, folder, cluster.site(spec), key=b"")
@@ -230,9 +240,19 @@ class Service:
             names_out=spec.names_out,
             fetch=spec.fetch,
             fetch_to=spec.fetch_to,
+            idle_s=spec.idle_s,
+            # Of a session there is no outcome that anybody would wait for.
+            delivered=spec.kind is JobKind.SESSION,
         )
-        record = Record(job=job, spec=spec)
+        return self._added(Record(job=job, spec=spec))
+
+    def _added(self, record: Record) -> Record | None:
         return record if self._book.add(record) else None
+
+    def _cluster_for(self, spec: JobSpec) -> SlurmCluster:
+        if spec.session is not None:
+            return self._sessions.cluster(spec.session)
+        return self._clusters.named(spec.cluster)
 
     def _check_python(self, spec: JobSpec, cluster: SlurmCluster) -> None:
         """VariableError: this image's Python, as an earlier job saw it, cannot read the inputs."""
@@ -250,7 +270,8 @@ class Service:
                 return
 
     def _pursue(self, job_id: str, cluster: SlurmCluster) -> None:
-        pursuit = Pursuit(self._book, cluster, self._transfers, job_id, self._stop)
+        kind = CellPursuit if self._book.job(job_id).session is not None else Pursuit
+        pursuit = kind(self._book, cluster, self._transfers, job_id, self._stop)
 
         def work() -> None:
             try:
@@ -273,7 +294,9 @@ class Service:
             self._book.change(record.job.id, problem=exc.problem(), problem_since_s=self._started_s)
             return
         # A cancellation may have been asked for and not yet been passed on.
-        if record.job.slurm_id is None or record.job.cancel_requested_s is not None:
+        job = record.job
+        sent = job.slurm_id is not None or (job.session is not None and record.spec is None)
+        if not sent or job.cancel_requested_s is not None:
             self._pursue(record.job.id, cluster)
         else:
             self._clusters.watch(cluster).look()

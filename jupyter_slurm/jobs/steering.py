@@ -11,6 +11,7 @@ from jupyter_slurm.jobs.book import Book
 from jupyter_slurm.jobs.clusters import Clusters
 from jupyter_slurm.jobs.delivery import Delivery
 from jupyter_slurm.jobs.layout import JobDir
+from jupyter_slurm.jobs.sessions import Sessions
 from jupyter_slurm.jobs.transfers import Transfers
 from jupyter_slurm.slurm import scancel, scontrol
 from jupyter_slurm.wire import Job
@@ -20,12 +21,18 @@ class Steering:
     """Each call is that of `api.Api` with the same name."""
 
     def __init__(
-        self, book: Book, clusters: Clusters, transfers: Transfers, delivery: Delivery
+        self,
+        book: Book,
+        clusters: Clusters,
+        transfers: Transfers,
+        delivery: Delivery,
+        sessions: Sessions,
     ) -> None:
         self._book = book
         self._clusters = clusters
         self._transfers = transfers
         self._delivery = delivery
+        self._sessions = sessions
 
     def cancel(self, job_id: str) -> Job:
         before = self._book.job(job_id)
@@ -33,6 +40,9 @@ class Steering:
             return before
         # Noted first: should the job be gone before scancel returns, this says why.
         job = self._book.change(job_id, cancel_requested_s=time.time())
+        if job.session is not None:
+            self._sessions.cancel(job, again=before.cancel_requested_s is not None)
+            return self._book.job(job_id)
         if job.slurm_id is None:
             return job
         try:
@@ -89,6 +99,7 @@ class Steering:
             cluster.transport, folder, mirror, still_used=lambda: self._others_use(mirror, job.id)
         )
         self._delivery.served(job.id)
+        self._sessions.forget_cells(job.id)
         self._book.remove(job.id)
 
     def _others_use(self, mirror: str | None, job_id: str) -> bool:

@@ -31,6 +31,14 @@ class SlurmVerdict:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SessionEnd:
+    """How the session ended that a cell was in, and with it the cell."""
+
+    state: JobState
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
     kind: JobKind
     runtime: str = "none"
@@ -39,6 +47,7 @@ class Evidence:
     result: RunnerResult | None = None
     slurm: SlurmVerdict | None = None
     """None: Slurm has forgotten the job, and there is no accounting."""
+    session: SessionEnd | None = None
     slurm_out: str = ""
     """The end of slurm.out, where slurmstepd says what it did; a user's text hardly gets there."""
     log_tail: str = ""
@@ -120,6 +129,8 @@ def judge(evidence: Evidence) -> Verdict:
         return by_itself
     if by_itself is not None and by_itself.state is JobState.COMPLETED and slurm is not None:
         return _completed_all_the_same(by_itself, slurm)
+    if evidence.session is not None:
+        return _by_session(evidence, evidence.session)
     if slurm is not None and slurm.state in _CAUSES - {JobState.CANCELLED}:
         return _by_cause(evidence, slurm, slurm.state, inferred=False)
     traced = _traced(evidence)
@@ -138,9 +149,10 @@ def judge(evidence: Evidence) -> Verdict:
 def _by_exit_code(evidence: Evidence, exit_code: int) -> Verdict:
     if exit_code == 0:
         warning = _warning(evidence.result)
-        return Verdict(
-            state=JobState.COMPLETED, why="It has ended well.", warning=warning, exit_code=0
-        )
+        why = "It has ended well."
+        if evidence.kind is JobKind.SESSION and evidence.result and evidence.result.evalue:
+            why = evidence.result.evalue
+        return Verdict(state=JobState.COMPLETED, why=why, warning=warning, exit_code=0)
     result = evidence.result
     if result is not None and result.status == "error" and result.ename:
         why = f"The cell raised {result.ename}."
@@ -212,10 +224,23 @@ def _by_cause(
     )
 
 
+def _by_session(evidence: Evidence, session: SessionEnd) -> Verdict:
+    """A session that ended in good order, or failed, has no word for what that is to a cell."""
+    known = session.state in _CAUSES or session.state is JobState.LOST
+    when = "before it began" if evidence.started is None else "while it ran"
+    return Verdict(
+        state=session.state if known else JobState.CANCELLED,
+        why=f"Its session ended {when}. {session.why}",
+        advice="`%slurm session start [OPTIONS]` starts another; what this one held is gone.",
+        exit_code=evidence.exit.exit_code if evidence.exit is not None else None,
+    )
+
+
 def _cancelled_by(evidence: Evidence, slurm: SlurmVerdict) -> str:
     before = "" if evidence.started is not None else " before it had started"
     if evidence.cancel_requested:
-        return f"You cancelled it{before}."
+        verb = "stopped" if evidence.kind is JobKind.SESSION else "cancelled"
+        return f"You {verb} it{before}."
     if slurm.cancelled_by:
         return f"It was cancelled by {slurm.cancelled_by}{before}."
     return f"It was cancelled with scancel, not from here{before}."

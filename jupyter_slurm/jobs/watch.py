@@ -13,14 +13,21 @@ import time
 from collections.abc import Callable
 from pathlib import PurePosixPath
 
-from jupyter_slurm.errors import CommandError, JupyterSlurmError, TransportError
+from jupyter_slurm.errors import (
+    CommandError,
+    JupyterSlurmError,
+    NotFoundError,
+    TransportError,
+)
 from jupyter_slurm.jobs.allocation import ask_allocation, ask_usage
 from jupyter_slurm.jobs.book import Book
 from jupyter_slurm.jobs.cluster import SlurmCluster
 from jupyter_slurm.jobs.ending import Ending
 from jupyter_slurm.jobs.layout import JobDir
+from jupyter_slurm.jobs.queue_rows import leading, state_named, waits_for
 from jupyter_slurm.jobs.result import parse_started
-from jupyter_slurm.slurm import reasons, squeue, states
+from jupyter_slurm.jobs.session_cells import rests
+from jupyter_slurm.slurm import squeue, states
 from jupyter_slurm.slurm.squeue import QueueRow
 from jupyter_slurm.slurm.units import gpus_in_tres, parse_nodelist
 from jupyter_slurm.wire import Job, JobKind, JobState
@@ -143,6 +150,9 @@ class Watch:
                     wanted[PurePosixPath(record.stdout_path)] = (job.id, self._output_grew)
                 continue
             folder = JobDir(PurePosixPath(job.job_dir))
+            if job.session is not None:
+                wanted |= self._session_cell_files(job, folder)
+                continue
             wanted[folder.output(job.restarts)] = (job.id, self._output_grew)
             wanted[folder.log(job.restarts)] = (job.id, self._output_grew)
             wanted[folder.started(job.restarts)] = (job.id, self._started)
@@ -150,6 +160,26 @@ class Watch:
             if job.id not in self._ending:
                 wanted[folder.exit(job.restarts)] = (job.id, self._exit_seen)
         return wanted
+
+    def _session_cell_files(
+        self, job: Job, folder: JobDir
+    ) -> dict[PurePosixPath, tuple[str, Callable[[str, PurePosixPath], None]]]:
+        """Fewer than of a job of its own. One whose session has ended writes no more."""
+        if self._session_is_over(job):
+            self._settle(job, None)
+        wanted: dict[PurePosixPath, tuple[str, Callable[[str, PurePosixPath], None]]]
+        wanted = {folder.output(0): (job.id, self._output_grew)}
+        if job.started_s is None:
+            wanted[folder.started(0)] = (job.id, self._started)
+        if job.id not in self._ending:
+            wanted[folder.exit(0)] = (job.id, self._exit_seen)
+        return wanted
+
+    def _session_is_over(self, job: Job) -> bool:
+        try:
+            return self._book.job(job.session or "").state.final
+        except NotFoundError:
+            return True
 
     def _output_grew(self, job_id: str, path: PurePosixPath) -> None:
         """Waiters are nudged for every growth; there is nothing else to do."""
@@ -174,9 +204,12 @@ class Watch:
             "advice": None,
             "start_estimate_s": None,
         }
-        if job.slurm_id is not None and job.id not in self._ending:
+        known = job.slurm_id is not None or job.session is not None
+        if known and job.id not in self._ending:
             changes["state"] = JobState.RUNNING
         self._book.found(job, **changes)
+        if job.kind is JobKind.SESSION:
+            rests(self._book, job.id)
 
     def _exit_seen(self, job_id: str, path: PurePosixPath) -> None:
         self._settle(self._book.job(job_id), None)
@@ -235,12 +268,15 @@ class Watch:
         by_id: dict[str, list[QueueRow]] = {}
         for row in rows:
             by_id.setdefault(row.array_job_id or row.slurm_id, []).append(row)
+        in_sessions = [r.job for r in self._book.live(self._cluster.name) if r.job.session]
+        for old in in_sessions:
+            self._book.change(old.id, problem=None, problem_since_s=None)
         for old in jobs:
             job = self._book.change(old.id, problem=None, problem_since_s=None)
             found = by_id.get(job.slurm_id or "")
             if found:
                 self._absent_since_s.pop(job.id, None)
-                self._row_seen(job, _leading(found), began_s)
+                self._row_seen(job, leading(found), began_s)
             elif job.submitted_s is not None and began_s > job.submitted_s:
                 self._row_missing(job)
 
@@ -264,7 +300,7 @@ class Watch:
             and (job.state_since_s > began_s)
         ):
             return  # the listing is older than what the job's files said
-        state = _state(row.state)
+        state = state_named(row.state)
         if state is not job.state:
             self._stirred_s = time.monotonic()
         changes: dict[str, object] = {
@@ -278,7 +314,7 @@ class Watch:
         if state is JobState.RUNNING:
             changes |= self._running(job, row)
         else:
-            changes |= _waiting(row)
+            changes |= waits_for(row)
         self._book.found(job, **changes)
 
     def _running(self, job: Job, row: QueueRow) -> dict[str, object]:
@@ -327,6 +363,8 @@ class Watch:
     def _find_out(self, job: Job, row: QueueRow | None) -> None:
         try:
             if Ending(self._book, self._cluster, job, row, self._stop).run():
+                if job.session is not None:
+                    rests(self._book, job.session)
                 self._complete_usage(self._book.job(job.id))
         except TransportError as exc:  # the way there broke off; the end stays to be found out
             self._silent([job], exc)
@@ -337,42 +375,3 @@ class Watch:
         finally:
             self._ending.discard(job.id)
             self.look()
-
-
-def _leading(rows: list[QueueRow]) -> QueueRow:
-    """Of an array's tasks the one that says most of the whole: one that runs, else one that
-    waits, else one that went wrong."""
-
-    def rank(row: QueueRow) -> int:
-        if states.is_terminal(row.state):
-            return 3 if row.state == "COMPLETED" else 2
-        return 0 if row.state != "PENDING" else 1
-
-    return min(rows, key=rank)
-
-
-def _state(name: str) -> JobState:
-    try:
-        return JobState(name)
-    except ValueError:
-        return JobState.UNKNOWN
-
-
-def _waiting(row: QueueRow) -> dict[str, object]:
-    reason = row.reason if row.reason and row.reason != "None" else None
-    if reason is None:
-        return {"reason": None, "why": None, "advice": None, "start_estimate_s": row.start_s}
-    said = reasons.explain(
-        reason,
-        job_id=row.slurm_id,
-        partition=row.partition,
-        qos=row.qos,
-        account=row.account,
-        dependency=row.dependency,
-    )
-    return {
-        "reason": reason,
-        "why": said.sentence,
-        "advice": said.advice,
-        "start_estimate_s": row.start_s,
-    }

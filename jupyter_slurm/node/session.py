@@ -3,10 +3,10 @@
     python3 -u session.py JOBDIR ATTEMPT
 
 Runs on the cluster, Python 3.6 and later, standard library only. What is wanted of it are the lines
-of `cells/requests`, which only ever grows: `run ID`, `cancel ID`. The cell ID lies in `cells/ID`,
-under the names that it would have in a job of its own, and its output, result and exit are left
-there. This process runs no code of the user's: `session_worker.py` does, in a process that is
-replaced when it dies. Exit code: 0 the session was idle for too long, 128 + n signal n ended it.
+of `cells/requests`, which only ever grows: `run ID`, `cancel ID`, `kill ID`. The cell ID lies in
+`cells/ID`, under the names that it would have in a job of its own, and there its output, result and
+exit are left. This process runs no code of the user's: `session_worker.py` does, in a process that
+is replaced when it dies. Exit code: 0 the session was idle for too long, 128 + n signal n ended it.
 """
 
 import collections
@@ -169,19 +169,19 @@ class Session:
             if verb == "run" and cell_id.isalnum() and cell_id not in self.known:
                 self.known.add(cell_id)
                 self.waiting.append(cell_id)
-            elif verb == "cancel":
-                self._cancel(cell_id)
+            elif verb in ("cancel", "kill"):
+                self._cancel(cell_id, verb)
         self.look_at_s = time.monotonic() + self._tick_s()
         self.untold = [one for one in self.untold if not self._tell(*one)]
 
-    def _cancel(self, cell_id: str) -> None:
+    def _cancel(self, cell_id: str, verb: str) -> None:
         if cell_id in self.waiting:
             self.waiting.remove(cell_id)
             self._leave_out(cell_id, signal.SIGINT)
         elif self.cell is not None and os.path.basename(self.cell.folder) == cell_id:
-            if self.cell.cancelled:  # and yet it goes on
-                self.worker.kill(signal.SIGKILL)
             self.cell.cancelled = True
+            if verb == "kill":  # it was cancelled, and yet it goes on
+                self.worker.kill(signal.SIGKILL)
 
     def _leave_out(self, cell_id: str, number: int) -> None:
         """A cell that will not be run."""
@@ -204,7 +204,7 @@ class Session:
     def _advance(self) -> None:
         if self.cell is not None and (self.worker.end is not None or self.worker.gone):
             self._finish(self.cell)
-        if self.cell is None and self.waiting:
+        if self.cell is None and self.waiting and not self.ended_by:
             self._begin(self.waiting.popleft())
         if self.cell is not None and (self.cell.cancelled or self.ended_by):
             now_s = time.monotonic()
@@ -287,6 +287,8 @@ class Session:
         try:
             os.mkdir(os.path.join(self._folder(cell_id), "claim.0"), 0o700)
         except FileExistsError:
+            if not os.path.exists(os.path.join(self._folder(cell_id), "exit.0.json")):
+                self._say(cell_id, 128 + KILLED, "TERM")  # with the session, as it was then
             return False
         except OSError as error:
             runner.complain("cell %s cannot be taken: %s" % (cell_id, error))

@@ -66,6 +66,7 @@ class JobKind(StrEnum):
     CELL = "cell"  # Python, run by node/runner.py
     PROGRAM = "program"  # text that starts with `#!`, run as it is inside the image
     SCRIPT = "script"  # a batch script, handed to sbatch as written (%%sbatch)
+    SESSION = "session"  # a process on the node that runs cells as they come; has no code itself
 
 
 class JobSpec(Struct, frozen=True, kw_only=True):
@@ -107,6 +108,10 @@ class JobSpec(Struct, frozen=True, kw_only=True):
     """Patterns of files, relative to the folder where the job runs, that `Api.fetch` brings."""
     fetch_to: str | None = None
     """The folder of this machine that they come to; None: there is nothing to fetch."""
+    session: str | None = None
+    """The id of the session that the cell runs in; None: in a job of its own."""
+    idle_s: int | None = None
+    """A session ends after so long without a cell; None: it is none."""
 
 
 class Usage(Struct, frozen=True, kw_only=True):
@@ -181,5 +186,13 @@ class Job(Struct, frozen=True, kw_only=True):
     fetch: tuple[str, ...] = ()
     fetch_to: str | None = None
     """See `JobSpec`."""
+    session: str | None = None
+    """Of a cell in a session: the session's id. It has no `slurm_id` of its own."""
+    session_ends_s: float | None = None
+    """When that session's time is over, as was known when the cell was sent."""
+    idle_s: int | None = None
+    """Of a session: it ends after so long without a cell."""
+    idle_since_s: float | None = None
+    """Of a session: since when no cell runs or waits in it; None: one does, or it has not begun."""
     transfer: Transfer | None = None
     """The folder that is pushed with it, as it was a second ago; None: none is on its way."""
