@@ -9,6 +9,7 @@ import difflib
 from collections.abc import Mapping
 from types import MappingProxyType
 
+from jupyter_slurm.containers.apptainer import APPTAINERS
 from jupyter_slurm.containers.charliecloud import Charliecloud
 from jupyter_slurm.containers.docker import DOCKERS
 from jupyter_slurm.containers.none import NoContainer
@@ -26,7 +27,7 @@ __all__ = [
 ]
 
 RUNTIMES: Mapping[str, Runtime] = MappingProxyType(
-    {runtime.name: runtime for runtime in (NoContainer(), Charliecloud(), *DOCKERS)}
+    {runtime.name: runtime for runtime in (NoContainer(), Charliecloud(), *APPTAINERS, *DOCKERS)}
 )
 
 

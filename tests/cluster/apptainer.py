@@ -1,0 +1,73 @@
+"""A real Apptainer of the tests' own, and the demo's image as a `.sif`."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.cluster.image import ROOT
+
+_PATIENCE_S = 280.0
+
+
+@dataclass(frozen=True)
+class ApptainerEngine:
+    bin: Path
+    """Where `apptainer` and `singularity` are."""
+    sif: Path
+    """Python, NumPy, Matplotlib and tqdm; must not be changed."""
+    folder: Path
+    """The same, not packed."""
+
+    @property
+    def env(self) -> dict[str, str]:
+        return {"PATH": f"{self.bin}:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"}
+
+    @property
+    def unprivileged(self) -> dict[str, str]:
+        """As on a cluster where the tool is not set-uid: a user namespace, and squashfuse."""
+        return self.env | {"APPTAINER_USERNS": "1"}
+
+    def run(self, *words: str | Path) -> str:
+        """What `apptainer WORDS` prints; it has to end well."""
+        done = subprocess.run(
+            ["apptainer", *words],
+            env=os.environ | self.env,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=_PATIENCE_S,
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+
+@pytest.fixture(scope="session")
+def apptainer_engine(demo_image: Path) -> ApptainerEngine:
+    """Installed once in the user's cache folder (about 10 s), where the `.sif` is kept, too."""
+    done = subprocess.run(
+        [ROOT / "scripts" / "apptainer"],
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+        timeout=_PATIENCE_S,
+    )
+    programs = Path(done.stdout.removesuffix(os.linesep))
+    sif = programs.parent.parent / "apptainer-images" / f"{demo_image.name}.sif"
+    engine = ApptainerEngine(programs, sif, demo_image)
+    sif.parent.mkdir(exist_ok=True)
+    with (sif.parent / ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not sif.exists() or sif.stat().st_mtime < demo_image.stat().st_mtime:
+            partial = sif.with_name(f".{sif.name}.partial")
+            # Not packed: it takes seconds and not a minute.
+            engine.run(
+                "build", "--force", "--mksquashfs-args=-noI -noD -noF -noX", partial, demo_image
+            )
+            partial.rename(sif)
+    return engine

@@ -1,0 +1,217 @@
+"""Apptainer and Singularity as text; `test_apptainer_real.py` runs the real one."""
+
+import csv
+import io
+
+import pytest
+
+from jupyter_slurm.containers import Box, Mount, runtime_named
+from jupyter_slurm.containers.references import parse_reference
+from jupyter_slurm.errors import RequestError
+
+APPTAINER = runtime_named("apptainer")
+BOX = Box(job_dir="/home/u/jobs/abc", image="/images/a.sif")
+
+
+def words(box: Box, *argv: str, name: str = "apptainer") -> list[str]:
+    """What comes behind the script: program, how much it says, and the words behind `exec`."""
+    launch = runtime_named(name).launch(argv, box)
+    assert launch.argv[:2] == ("/bin/sh", "-c")
+    assert (launch.setup, launch.pid_file) == ((), None)
+    return list(launch.argv[4:])
+
+
+@pytest.mark.parametrize("name", ["apptainer", "singularity"])
+def test_the_command_line_is_the_same_but_for_the_programs_name(name: str) -> None:
+    found = words(BOX, "python3", "/home/u/jobs/abc/runner.py", name=name)
+    assert found[:6] == [
+        name,
+        "--quiet",
+        "--pwd=/",
+        "--bind=/home/u/jobs/abc:/home/u/jobs/abc",
+        "/images/a.sif",
+        "/bin/sh",
+    ]
+    assert found[-2:] == ["python3", "/home/u/jobs/abc/runner.py"]
+
+
+def test_the_job_dir_has_the_same_path_inside() -> None:
+    assert APPTAINER.job_dir(BOX) == BOX.job_dir
+
+
+def test_while_an_image_is_fetched_it_may_speak() -> None:
+    assert words(Box(job_dir="/j", image="docker://docker.io/library/x:1"), "true")[1] == ""
+
+
+def test_values_of_the_environment_are_not_in_the_command_line() -> None:
+    found = words(Box(job_dir="/j", image="/i.sif", env_file="env.sh"), "true")
+    assert any(". /j/env.sh\n" in word for word in found)
+
+
+@pytest.mark.parametrize(
+    ("mount", "option"),
+    [
+        (Mount("/a b", "/mnt/x"), "--bind=/a b:/mnt/x"),
+        (Mount("/a", "/mnt/x", read_only=True), "--bind=/a:/mnt/x:ro"),
+        (Mount("/it's $x", "/mnt/é"), "--bind=/it's $x:/mnt/é"),
+    ],
+)
+def test_a_mount_is_a_bind_which_every_version_knows(mount: Mount, option: str) -> None:
+    assert option in words(Box(job_dir="/j", image="/i", mounts=(mount,)), "true")
+
+
+@pytest.mark.parametrize("path", ["/a:b", "/a,b", '/a"b', "/a\\b", "/a\nb"])
+def test_a_path_that_bind_would_divide_goes_by_mount(path: str) -> None:
+    for mount in (Mount(path, "/mnt/x"), Mount("/x", path, read_only=True)):
+        found = words(Box(job_dir="/j", image="/i", mounts=(mount,)), "true")
+        (option,) = [word for word in found if word.startswith("--mount=")]
+        (fields,) = csv.reader(io.StringIO(option.removeprefix("--mount="), newline=""))
+        read_only = ["ro"] * mount.read_only
+        assert fields == [
+            "type=bind",
+            f"source={mount.src}",
+            f"destination={mount.dst}",
+            *read_only,
+        ]
+
+
+@pytest.mark.parametrize(
+    ("mount", "said"),
+    [
+        (Mount("a", "/mnt/x"), "absolute"),
+        (Mount("/a", "x"), "absolute"),
+        (Mount("/a", "/x/.."), "cannot be mounted at"),
+        (Mount("/a\0", "/mnt/x"), "NUL"),
+    ],
+)
+def test_mounts_that_cannot_be_are_refused(mount: Mount, said: str) -> None:
+    with pytest.raises(RequestError, match=said):
+        APPTAINER.launch(["true"], Box(job_dir="/j", image="/i", mounts=(mount,)))
+
+
+def test_an_image_is_needed() -> None:
+    with pytest.raises(RequestError, match="needs an image"):
+        APPTAINER.launch(["true"], Box(job_dir="/j"))
+
+
+_DIGEST = "sha256:" + 64 * "0"
+
+
+@pytest.mark.parametrize(
+    ("name", "fetched"),
+    [
+        ("pytorch:22.11", "docker://nvcr.io/nvidia/pytorch:22.11-py3"),
+        ("nvcr.io#nvidia/cuda:12.0.0-base", "docker://nvcr.io/nvidia/cuda:12.0.0-base"),
+        ("ubuntu", "docker://docker.io/library/ubuntu:latest"),
+        (f"a.b/c:1@{_DIGEST}", f"docker://a.b/c@{_DIGEST}"),
+    ],
+)
+def test_an_image_that_is_no_file_is_fetched_by_its_name(name: str, fetched: str) -> None:
+    assert APPTAINER.fetched(parse_reference(name)) == fetched
+
+
+# Apptainer 1.4.5's own words.
+_HOOK = "container creation failed: mount hook function failure: mount "
+_DRIVER = "container creation failed: image driver mount failure: image driver squashfuse_ll "
+_PULL = "Unable to handle docker://r/x:1 uri: failed to get checksum for docker://r/x:1: "
+
+
+@pytest.mark.parametrize(
+    ("error", "what", "advice"),
+    [
+        (
+            "While checking container encryption: could not open image /x.sif: failed to retrieve "
+            "path for /x.sif: lstat /x.sif: no such file or directory",
+            "is not on the node",
+            "file system",
+        ),
+        (
+            _HOOK + "/no->/no error: while mounting /no: mount source /no doesn't exist",
+            "to be mounted is not on the node",
+            "--mount",
+        ),
+        (
+            _PULL + 'pinging container registry r: Get "https://r/v2/": dial tcp: lookup r: no '
+            "such host",
+            "registry cannot be reached",
+            "image pull",
+        ),
+        (
+            _PULL + "reading manifest 1 in r/x: unauthorized: authentication required",
+            "does not let you have",
+            "login",
+        ),
+        (_PULL + "reading manifest 1 in r/x: manifest unknown", "no such image", "tag"),
+        (
+            "While making image from oci registry: write /tmp/x: no space left on device",
+            "no room",
+            "APPTAINER_TMPDIR",
+        ),
+        (
+            "While checking container encryption: could not open image /x.sif: the image's "
+            "architecture (arm64) could not run on the host's (amd64)",
+            "another kind of processor",
+            "uname -m",
+        ),
+        ("image targets 'arm64', cannot run on 'amd64'", "another kind of processor", "uname -m"),
+        (
+            "While checking container encryption: could not open image /x.sif: image format not "
+            "recognized",
+            "is no image",
+            "again",
+        ),
+        (
+            _DRIVER + "instance exited with error: squashfuse_ll exited: Something went wrong "
+            "trying to read the squashfs image",
+            "only a part",
+            "cut off",
+        ),
+        ("stat /bin/sh: no such file or directory", "lacks", "python3"),
+        (
+            _DRIVER + "instance exited with error: squashfuse_ll exited: fuse: failed to open "
+            "/dev/fuse: Permission denied",
+            "mount image files",
+            "folder as image",
+        ),
+        ("something new", "could not run the container", "its own"),
+    ],
+)
+def test_errors_of_apptainer_are_explained(error: str, what: str, advice: str) -> None:
+    log = f"a line of the program\nWARNING: x\nFATAL:   {error}\n"
+    explained = APPTAINER.explain(log)
+    assert explained is not None
+    assert what in explained.sentence
+    assert error in explained.sentence
+    assert advice in explained.advice
+
+
+def test_an_error_in_colour_is_found() -> None:
+    log = (
+        "\x1b[91mERROR  : Failed to create user namespace: maximum number of user namespaces "
+        "exceeded, check /proc/sys/user/max_user_namespaces\n\x1b[0m"
+    )
+    explained = APPTAINER.explain(log)
+    assert explained is not None
+    assert "does not let users make containers" in explained.sentence
+    assert "\x1b" not in explained.sentence
+
+
+@pytest.mark.parametrize(
+    ("log", "what"),
+    [
+        ("env: 'apptainer': No such file or directory\n", "not installed"),
+        ("env: \u2018singularity\u2019: No such file or directory\n", "not installed"),
+        ("env: singularity: No such file or directory\n", "not installed"),
+        ('Error for command "exec": unknown flag: --mount\n\nUsage: …\n', "too old"),
+        ("sh: 3: exec: python3: not found\n", "no Python"),
+        ("sh: line 3: exec: python3: not found\n", "no Python"),
+    ],
+)
+def test_what_others_say_for_it_is_explained(log: str, what: str) -> None:
+    explained = APPTAINER.explain(log)
+    assert explained is not None
+    assert what in explained.sentence
+
+
+def test_a_failure_of_the_program_is_not_apptainers() -> None:
+    assert APPTAINER.explain("Traceback\nValueError: FATAL: x\nenv: no\n") is None
