@@ -1,0 +1,132 @@
+"""Why an engine did not start a container: its words, found in a job's log, and what to do about
+them. Pure text; tried with Docker 20.10 and 28, podman's by its manual and sources."""
+
+from __future__ import annotations
+
+import re
+
+from jupyter_slurm.containers.docker_script import NOT_BEGUN
+from jupyter_slurm.containers.runtime import Explained
+
+_SAID = re.compile(rf"^jupyter-slurm: {re.escape(NOT_BEGUN)}", re.MULTILINE)
+_NOISE = re.compile(r"^(?:See|Run) '\S+ run --help'|^\s*$|^WARN")
+_ERRORS = re.compile(
+    r"^(?:docker: )?Error response from daemon: (?P<daemon>.*?)\.?$"
+    r"|^Error: (?P<podman>.*?)\.?$"
+    r"|^(?:docker: |ERROR: )?(?P<client>(?:Cannot connect to the|Got permission denied|permission"
+    r" denied while|failed to connect to the|error during connect).*?)\.?$"
+    r"|^(?P<sudo>sudo: .*?)\.?$"
+    r"|^\[FATAL +tini \(\d+\)\] (?P<init>.*?)\.?$",
+    re.MULTILINE,
+)
+_PULLING = re.compile(r"Unable to find image|Pulling from|Trying to pull", re.MULTILINE)
+_PULLED = re.compile(r"^Status: |Writing manifest to image destination", re.MULTILINE)
+
+_KNOWN = (
+    (
+        r"docker(?:\.io)?: (?:command )?not found|podman: (?:command )?not found"
+        r"|sudo: (?:docker: )?(?:command )?not found",
+        "The node has no such container tool",
+        "Name another with --runtime, or a partition whose nodes have it.",
+    ),
+    (
+        r"permission denied while trying to connect|^sudo: ",
+        "You may not use the container engine there",
+        "Ask the administrators for the group `docker`; where it is `sudo docker`, say "
+        "--runtime sudo-docker.",
+    ),
+    (
+        r"Cannot connect|[Ff]ailed to connect to the docker|Is the docker daemon running"
+        r"|error during connect",
+        "The container engine does not answer",
+        "Its daemon does not run on this node: tell the administrators, or leave the node out "
+        "with --exclude.",
+    ),
+    (
+        r"no matching manifest|exec format error|Exec format error|does not match the"
+        r"|no image found in (?:image index|manifest list) for architecture",
+        "The image is for another kind of processor",
+        "Take one that was built for the nodes' own (`uname -m` there).",
+    ),
+    (
+        r"no space left|No space left|disk quota exceeded",
+        "The image could not be unpacked: there is no room for it on the node",
+        "Ask for unused images to be removed there (`docker image prune`), or leave the node out "
+        "with --exclude.",
+    ),
+    (
+        r"unauthorized|no basic auth credentials|authentication required|access denied|denied:"
+        r"|incorrect username or password",
+        "The image could not be pulled: the registry does not let you have it",
+        "Is its name right? A private one needs `docker login` (or `podman login`), once, in a "
+        "home that the nodes see.",
+    ),
+    (
+        r"manifest unknown|not found: |No such image|name unknown",
+        "The image could not be pulled: there is no such image",
+        "Look at its name and tag.",
+    ),
+    (
+        r"toomanyrequests|rate limit",
+        "The image could not be pulled: the registry refuses so many downloads",
+        "Log in to it, wait, or name a mirror in the profile's [images].",
+    ),
+    (
+        r"dial tcp|no such host|timeout|[Tt]imed out|TLS handshake|request canceled|x509"
+        r"|connection refused|server gave HTTP response",
+        "The image could not be pulled: the registry cannot be reached from the node",
+        "Load the image on the node beforehand, or name a mirror in the profile's [images].",
+    ),
+    (
+        r"failed to register layer|Error processing tar|unexpected EOF|verification failed",
+        "The image could not be unpacked",
+        "It may be damaged, or the node's disk is: try another node, then another image.",
+    ),
+    (
+        r"could not select device driver|unresolvable CDI devices|nvidia-container-cli"
+        r"|unknown device",
+        "The container could not be started: the node's engine cannot hand it GPUs",
+        "The NVIDIA container toolkit is missing or wrong there: tell the administrators, or "
+        "leave the node out with --exclude.",
+    ),
+    (
+        r"bind source path does not exist|invalid mount|statfs .*no such file|mkdir .*"
+        r"|not a directory",
+        "The container could not be started: something cannot be mounted",
+        "What --mount names must exist on the node, and root must be able to look into it.",
+    ),
+    (
+        r"executable file not found|no such file or directory: unknown|exec .* failed",
+        "The container could not be started: the image has no shell",
+        "It needs /bin/sh, and python3 for a cell: try another image.",
+    ),
+    (
+        r"container name .* is already in use",
+        "The container could not be started: one of its name is there already",
+        "Submit it again; `docker ps` on the node shows the other one.",
+    ),
+)
+
+
+def explained(log_tail: str) -> Explained | None:
+    """The engine's failure and the step in which it came; None: the program had begun."""
+    said = [found.start() for found in _SAID.finditer(log_tail)]
+    if not said:
+        return None
+    log = log_tail[: said[-1]]
+    words = _words(log)
+    for pattern, what, advice in _KNOWN:
+        if re.search(pattern, words):
+            return Explained(f"{what}: {words}.", advice)
+    pulling = _PULLING.search(log) and not _PULLED.search(log)
+    what = "The image could not be pulled" if pulling else "The container could not be started"
+    return Explained(f"{what}: {words}.", "The sentence is the container tool's own.")
+
+
+def _words(log: str) -> str:
+    """The tool's own, of the last error that is there; else its last line."""
+    errors = [found[found.lastgroup or 0] for found in _ERRORS.finditer(log)]
+    if errors:
+        return str(errors[-1])
+    lines = [line for line in log.splitlines() if not _NOISE.match(line)]
+    return lines[-1].rstrip(".") if lines else "it says nothing"

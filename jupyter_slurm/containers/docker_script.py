@@ -1,0 +1,152 @@
+"""How a container of an engine is started, looked after and ended on the node: POSIX sh, as text.
+
+What the script must do: give the container what a job has and an engine's daemon does not know of
+(user, groups, CPUs, memory, GPUs, environment), hand signals on, and leave no container behind,
+however it ends. Words of the command line that need nothing of the node are `docker.py`'s.
+"""
+
+ENVIRONMENT = "node.sh"
+"""In the job dir: what the container is told of the job. Emptied when the program begins."""
+
+NOT_BEGUN = "the container did not start"
+"""Said in the log where the engine has ended before the program had begun."""
+
+# $1 the job dir, $2 the option that mounts it, $3 how many words lead to the engine, they, its
+# options, the image, the program inside.
+_FACTS = r"""
+dir=$1 mount=$2 count=$3; shift 3
+engine=
+while [ "$count" -gt 0 ]; do engine="$engine $1"; shift; count=$((count - 1)); done
+name=jslurm-$SLURM_JOB_ID-${SLURM_RESTART_COUNT:-0}
+say() { printf 'jupyter-slurm: %s\n' "$1" >&2; }
+set -- --name "$name" --label "jupyter-slurm.job=$SLURM_JOB_ID" --user "$(id -u):$(id -g)" "$@"
+
+# The job dir by way of the home, where it is below: root may not look into a home on NFS.
+if [ -d "$HOME" ] && [ "$HOME" != / ]; then
+  home=$HOME
+  case $home in *\"*) home=$(printf '%s' "$home" | sed 's/"/""/g') ;; esac
+  set -- --mount "type=bind,\"src=$home\",\"dst=$home\"" "$@"
+  case $dir/ in "$HOME"/*) mount= ;; esac
+else
+  HOME=$dir; export HOME
+fi
+[ -z "$mount" ] || set -- "$mount" "$@"
+
+facts=$(awk '/^Cpus_allowed_list:/ { cpus = $2 } /^MemTotal:/ { print cpus, int($2 / 2) "k" }' \
+  /proc/self/status /proc/meminfo)
+limit=$(ulimit -l 2>/dev/null)
+case $limit in '' | *[!0-9]*) limit=-1 ;; *) limit=$((limit * 1024)) ;; esac
+set -- --ulimit "memlock=$limit" --shm-size "${facts#* }" "$@"
+
+gpus=
+case ${CUDA_VISIBLE_DEVICES:-} in
+'' | NoDevFiles) ;;
+*GPU-* | *MIG-*) gpus=$CUDA_VISIBLE_DEVICES ;;
+*)
+  if command -v nvidia-smi >/dev/null; then
+    gpus=$(nvidia-smi -i "$CUDA_VISIBLE_DEVICES" --query-gpu=uuid --format=csv,noheader) || {
+      say "nvidia-smi does not know the GPUs of this job ($CUDA_VISIBLE_DEVICES): $gpus"; exit 66
+    }
+    gpus=$(printf '%s' "$gpus" | tr '\n' ,)
+    CUDA_VISIBLE_DEVICES=$gpus; export CUDA_VISIBLE_DEVICES
+  fi ;;
+esac
+# Images of NVIDIA's say `all` here, which counts where its runtime is the engine's default.
+set -- --env "NVIDIA_VISIBLE_DEVICES=${gpus:-void}" "$@"
+"""
+
+DOCKER_LIMITS = r"""
+for group in $(id -G); do set -- --group-add "$group" "$@"; done
+memory=${SLURM_MEM_PER_NODE:-$((${SLURM_MEM_PER_CPU:-0} * ${SLURM_CPUS_ON_NODE:-0}))}
+[ "$memory" -gt 0 ] && set -- --memory "${memory}m" "$@"
+set -- --cpuset-cpus "${facts% *}" "$@"
+[ -z "$gpus" ] || set -- --gpus "\"device=$gpus\"" "$@"
+"""
+"""A value of --gpus is read as CSV and must be quoted for more than one."""
+
+PODMAN_LIMITS = r"""
+for gpu in $(printf '%s' "$gpus" | tr , ' '); do
+  set -- --device "nvidia.com/gpu=$gpu" "$@"
+done
+"""
+"""Its containers stay in the job's cgroup, where Slurm's limits hold. `--gpus` did nothing before
+5.0; names like these need 4.1 and what `nvidia-ctk cdi generate` writes."""
+
+_RUN = r"""
+mask=$(umask)
+umask 077
+{
+  printf 'umask %s\nexport PYTHONNOUSERSITE=1\n' "$mask"
+  awk 'BEGIN {
+    told = "^(SLURM_[A-Z0-9_]*|CUDA_VISIBLE_DEVICES|OMP_NUM_THREADS|HOME|USER|LOGNAME|TZ)$"
+    for (name in ENVIRON) if (name ~ told || tolower(name) ~ /^(https?|ftp|no|all)_proxy$/) {
+      value = ENVIRON[name]; gsub(/\047/, "\047\\\047\047", value)
+      printf "export %s=\047%s\047\n", name, value
+    }
+  }'
+} >"$dir/node.sh" || exit 74
+
+# Its name is gone before anything can go wrong; not every shared file system can have one.
+pipe=$(mktemp -d /tmp/jslurm.XXXXXX) && mkfifo "$pipe/stdin" || exit 74
+exec 9<>"$pipe/stdin" 8<"$pipe/stdin"
+rm -r "$pipe"
+
+client='' signalled='' told=''
+alive() { kill -0 "$client" 2>/dev/null || [ -d "/proc/$client" ]; }
+hand_on() {
+  signalled=1
+  case $1 in TERM | INT) told=1 ;; esac
+  [ -n "$client" ] || return
+  tries=0
+  until $engine kill --signal "$1" "$name" >/dev/null 2>&1; do
+    # It is being pulled, which the client's end ends, or is just about to start.
+    case $1 in TERM | INT) kill -s TERM "$client" 2>/dev/null ;; *) return ;; esac
+    tries=$((tries + 1))
+    { alive && [ "$tries" -lt 25 ]; } || return
+    sleep 0.2
+  done
+}
+for signal in TERM INT USR1 USR2; do trap "hand_on $signal" "$signal"; done
+[ -z "$told" ] || exit 143
+$engine run --rm --interactive --init "$@" <&8 8<&- 9>&- &
+client=$!
+exec 8<&-
+rc=
+# `wait` comes back early when a trapped signal arrives. A client that is sudo's may not be asked
+# whether it is alive; 127 is also what a second `wait` says.
+while :; do
+  signalled='' before=$rc
+  wait "$client"; rc=$?
+  [ -n "$signalled" ] && [ "$rc" -gt 128 ] && continue
+  [ "$rc" = 127 ] && rc=${before:-127}
+  break
+done
+trap '' TERM INT USR1 USR2
+exec 9>&-
+if [ "$rc" -ge 125 ] || [ -n "$told" ]; then
+  # A client that was ended may leave what it had only just made.
+  $engine rm --force "$name" >/dev/null 2>&1
+fi
+[ -s "$dir/node.sh" ] && [ "$rc" != 0 ] && [ -z "$told" ] &&
+  say "the container did not start: exit code $rc of$engine run"
+exit "$rc"
+"""
+
+# Its input is empty, and the end of the pipe is the end of everything but process 1, which ends
+# then too. It is nobody's child that a program might wait for.
+_DEAD_MAN = """exec 3<&0 </dev/null
+(
+  ( trap '' TERM INT USR1 USR2; while read -r line <&3; do :; done; kill -KILL -1 ) &
+)
+exec 3<&-
+"""
+
+
+def start_script(limits: str) -> str:
+    """The script for `sh -c`; `limits` is the engine's own part, which adds to `"$@"`."""
+    return _FACTS + limits + _RUN
+
+
+def before_program(environment: str) -> str:
+    """Shell text to run inside, before the program. `environment`: the file's path, quoted."""
+    return f"{_DEAD_MAN}. {environment}\n: >{environment}\n"

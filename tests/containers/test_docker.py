@@ -1,0 +1,321 @@
+"""Docker and podman as text: the engine is a stand-in that writes down how it was called, for what
+is looked at is the command line. `test_docker_real.py` runs the real one."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from jupyter_slurm.containers import Box, Mount, runtime_named
+from jupyter_slurm.errors import RequestError
+
+BOX = Box(job_dir="/jobs/abc", image="nvcr.io/nvidia/pytorch:22.11-py3")
+ENGINE = """#!/usr/bin/python3
+import json, os, sys
+words = sys.argv[1:]
+with open(os.environ["CALLS"], "a") as calls:
+    calls.write(json.dumps([os.path.basename(sys.argv[0]), *words]) + "\\n")
+sys.exit(int(os.environ.get("RC", "0")))
+"""
+SMI = """#!/bin/sh
+case $2 in
+0) echo GPU-aa ;;
+0,1) printf 'GPU-aa\\nGPU-bb\\n' ;;
+*) echo "No devices were found"; exit 6 ;;
+esac
+"""
+
+Called = Callable[..., list[str]]
+
+
+@pytest.fixture(params=["dash", "bash"])
+def shell(request: pytest.FixtureRequest) -> str:
+    """A script of POSIX sh does in both of Debian's."""
+    return str(request.param)
+
+
+@pytest.fixture
+def job_dir(tmp_path: Path) -> Path:
+    folder = tmp_path / "jobs" / "it's $HOME"
+    folder.mkdir(parents=True)
+    return folder
+
+
+@pytest.fixture
+def called(shell: str, tmp_path: Path, job_dir: Path) -> Called:
+    """The words that the engine is run with; node.sh and the log are in `tmp_path`."""
+    tools = tmp_path / "bin"
+    tools.mkdir()
+    (tmp_path / "home").mkdir()
+
+    def called(
+        runtime: str = "docker", *, smi: bool = True, box: Box | None = None, **env: str
+    ) -> list[str]:
+        for name in ("docker", "podman", "sudo", *(["nvidia-smi"] if smi else [])):
+            (tools / name).write_text(SMI if name == "nvidia-smi" else ENGINE)
+            (tools / name).chmod(0o755)
+        box = box or Box(str(job_dir), "image:1")
+        launch = runtime_named(runtime).launch(["true"], box)
+        done = subprocess.run(
+            [shell, *launch.argv[1:]],
+            env={
+                "PATH": f"{tools}:/usr/bin:/bin",
+                "HOME": str(tmp_path / "home"),
+                "SLURM_JOB_ID": "7",
+                "CALLS": str(tmp_path / "calls"),
+                **env,
+            },
+            stdin=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+            timeout=60,
+        )
+        (tmp_path / "log").write_text(done.stderr)
+        assert done.returncode == int(env.get("RC", "0")), done.stderr
+        with (tmp_path / "calls").open() as calls:
+            return list(json.loads(calls.readline()))
+
+    return called
+
+
+def value(words: list[str], option: str) -> str:
+    return words[words.index(option) + 1]
+
+
+def values(words: list[str], option: str) -> list[str]:
+    return [words[at + 1] for at, word in enumerate(words) if word == option]
+
+
+def golden(words: list[str]) -> list[str]:
+    """Without what is of this machine, and the program inside."""
+    place = {"--shm-size": "SHM", "--cpuset-cpus": "CPUS", "--ulimit": "LIMIT", "--group-add": "G"}
+    shown = [
+        place.get(words[at - 1], word) if at else word
+        for at, word in enumerate(words[: words.index("-c")])
+    ]
+    return [word for at, word in enumerate(shown) if "--group-add" not in {word, shown[at - 1]}]
+
+
+USER = f"{os.getuid()}:{os.getgid()}"
+
+
+@pytest.mark.parametrize(
+    ("runtime", "engine"), [("docker", "docker"), ("sudo-docker", "sudo -n docker")]
+)
+def test_the_command_line_of_docker(
+    runtime: str, engine: str, called: Called, job_dir: Path, tmp_path: Path
+) -> None:
+    words = called(runtime, CUDA_VISIBLE_DEVICES="0,1", SLURM_MEM_PER_NODE="2048")
+    assert shlex.join(golden(words)) == (
+        f"""{engine} run --rm --interactive --init --gpus '"device=GPU-aa,GPU-bb"' """
+        "--cpuset-cpus CPUS --memory 2048m --env NVIDIA_VISIBLE_DEVICES=GPU-aa,GPU-bb "
+        "--ulimit LIMIT --shm-size SHM "
+        f"""{shlex.quote(f"--mount=type=bind,src={job_dir},dst={job_dir}")} """
+        f"""--mount 'type=bind,"src={tmp_path}/home","dst={tmp_path}/home"' """
+        f"--name jslurm-7-0 --label jupyter-slurm.job=7 --user {USER} --entrypoint=/bin/sh "
+        "--network=host --log-driver=none --workdir=/ image:1"
+    )
+    assert values(words, "--group-add") == [str(group) for group in reversed(_groups())]
+
+
+def test_the_command_line_of_podman(called: Called, job_dir: Path, tmp_path: Path) -> None:
+    words = called("podman", CUDA_VISIBLE_DEVICES="0,1", SLURM_MEM_PER_NODE="2048")
+    assert shlex.join(golden(words)) == (
+        "podman --cgroup-manager=cgroupfs run --rm --interactive --init "
+        "--device nvidia.com/gpu=GPU-bb --device nvidia.com/gpu=GPU-aa "
+        "--env NVIDIA_VISIBLE_DEVICES=GPU-aa,GPU-bb --ulimit LIMIT --shm-size SHM "
+        f"""{shlex.quote(f"--mount=type=bind,src={job_dir},dst={job_dir}")} """
+        f"""--mount 'type=bind,"src={tmp_path}/home","dst={tmp_path}/home"' """
+        f"--name jslurm-7-0 --label jupyter-slurm.job=7 --user {USER} --entrypoint=/bin/sh "
+        "--network=host --log-driver=none --workdir=/ --userns=keep-id --group-add=keep-groups "
+        "--security-opt=label=disable image:1"
+    )
+
+
+def _groups() -> list[int]:
+    told = subprocess.run(["id", "-G"], stdout=subprocess.PIPE, text=True, check=True)
+    return [int(group) for group in told.stdout.split()]
+
+
+@pytest.mark.parametrize(
+    ("given", "wanted"),
+    [
+        ("0", "GPU-aa"),
+        ("GPU-cc", "GPU-cc"),
+        ("GPU-cc,GPU-dd", "GPU-cc,GPU-dd"),
+        ("MIG-e1,MIG-e2", "MIG-e1,MIG-e2"),
+        ("MIG-GPU-aa/1/0", "MIG-GPU-aa/1/0"),
+    ],
+)
+def test_gpus_are_named_by_uuid(given: str, wanted: str, called: Called) -> None:
+    words = called(CUDA_VISIBLE_DEVICES=given)
+    assert value(words, "--gpus") == f'"device={wanted}"'
+    assert f"NVIDIA_VISIBLE_DEVICES={wanted}" in words
+
+
+@pytest.mark.parametrize("given", [{}, {"CUDA_VISIBLE_DEVICES": ""}])
+def test_a_job_without_gpus_gets_none_whatever_the_image_says(
+    given: dict[str, str], called: Called
+) -> None:
+    words = called(**given)
+    assert "--gpus" not in words
+    assert "NVIDIA_VISIBLE_DEVICES=void" in words
+
+
+def test_what_slurm_18_says_for_no_gpus_is_understood(called: Called) -> None:
+    assert "--gpus" not in called(CUDA_VISIBLE_DEVICES="NoDevFiles")
+
+
+def test_gpus_that_nobody_can_name_are_not_all_gpus(called: Called) -> None:
+    words = called(smi=False, CUDA_VISIBLE_DEVICES="0")
+    assert "--gpus" not in words
+    assert "NVIDIA_VISIBLE_DEVICES=void" in words
+
+
+def test_gpus_that_are_not_there_end_the_job_before_the_engine_is_called(
+    called: Called, tmp_path: Path
+) -> None:
+    with pytest.raises(FileNotFoundError):
+        called(CUDA_VISIBLE_DEVICES="5", RC="66")
+    assert "No devices were found" in (tmp_path / "log").read_text()
+
+
+@pytest.mark.parametrize(
+    ("given", "wanted"),
+    [
+        ({"SLURM_MEM_PER_NODE": "100"}, ["100m"]),
+        ({"SLURM_MEM_PER_CPU": "100", "SLURM_CPUS_ON_NODE": "4"}, ["400m"]),
+        ({"SLURM_MEM_PER_NODE": "0"}, []),
+        ({}, []),
+    ],
+)
+def test_the_jobs_memory_is_the_containers(
+    given: dict[str, str], wanted: list[str], called: Called
+) -> None:
+    assert values(called(**given), "--memory") == wanted
+
+
+def test_an_attempt_after_a_requeue_has_a_name_of_its_own(called: Called) -> None:
+    assert value(called(SLURM_RESTART_COUNT="2"), "--name") == "jslurm-7-2"
+
+
+@pytest.mark.parametrize(
+    ("mount", "option"),
+    [
+        (Mount("/a b", "/c"), "--mount=type=bind,src=/a b,dst=/c"),
+        (Mount("/a,b", "/c"), '--mount=type=bind,"src=/a,b",dst=/c'),
+        (Mount('/a"b', "/c"), '--mount=type=bind,"src=/a""b",dst=/c'),
+        (Mount("/a:b", "/c:d"), "--mount=type=bind,src=/a:b,dst=/c:d"),
+        (Mount("/it's $x\né", "/c"), '--mount=type=bind,"src=/it\'s $x\né",dst=/c'),
+        (Mount("/a", "/c", read_only=True), "--mount=type=bind,src=/a,dst=/c,readonly"),
+    ],
+)
+def test_mounts_arrive_whatever_they_are_called(
+    mount: Mount, option: str, called: Called, job_dir: Path
+) -> None:
+    words = called(box=Box(str(job_dir), "image:1", mounts=(mount,)))
+    assert words[words.index("image:1") - 1] == option
+
+
+def test_a_home_with_quotes_is_mounted(called: Called, tmp_path: Path) -> None:
+    home = tmp_path / 'a "b", c:d'
+    home.mkdir()
+    doubled = str(home).replace('"', '""')
+    assert f'type=bind,"src={doubled}","dst={doubled}"' in called(HOME=str(home))
+
+
+def test_a_job_dir_in_the_home_is_seen_by_way_of_it(called: Called, tmp_path: Path) -> None:
+    """Root, who mounts, may not look into a home on NFS."""
+    words = called(HOME=str(tmp_path))
+    assert [word for word in words if "mount" in word] == ["--mount"]
+
+
+def test_where_there_is_no_home_it_is_the_job_dir(
+    called: Called, tmp_path: Path, job_dir: Path
+) -> None:
+    words = called(HOME="/nowhere/at all")
+    assert not any("nowhere" in word for word in words)
+    told = subprocess.run(
+        ["sh", "-c", '. "$1"; printf %s "$HOME"', "sh", job_dir / "node.sh"],
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+    )
+    assert told.stdout == str(job_dir)
+
+
+def test_no_value_of_the_environment_is_in_the_command_line(called: Called, job_dir: Path) -> None:
+    secret = "a, b='c'\n\"$HOME\" `x` \\ é"
+    words = called(https_proxy=secret, SLURM_JOB_NAME=secret, SECRET=secret, PYTHONPATH="/x")
+    assert not any("`x`" in word for word in words)
+    code = "import os, json; print(json.dumps(dict(os.environ)))"
+    told = subprocess.run(
+        ["sh", "-c", '. "$1"; exec python3 -c "$2"', "sh", job_dir / "node.sh", code],
+        env={"PATH": "/usr/bin:/bin"},
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+    )
+    inside = json.loads(told.stdout)
+    assert (inside["https_proxy"], inside["SLURM_JOB_NAME"]) == (secret, secret)
+    assert inside["PYTHONNOUSERSITE"] == "1"
+    assert inside.keys().isdisjoint({"SECRET", "PYTHONPATH", "CALLS"})
+    assert (job_dir / "node.sh").stat().st_mode & 0o077 == 0
+
+
+@pytest.mark.parametrize("rc", ["1", "42", "125", "127", "137"])
+def test_the_exit_code_comes_through(rc: str, called: Called) -> None:
+    called(RC=rc)
+
+
+def test_nothing_is_left_in_tmp(called: Called) -> None:
+    before = {path.name for path in Path("/tmp").glob("jslurm.*")}
+    called()
+    left = {path.name for path in Path("/tmp").glob("jslurm.*")} - before
+    assert not left
+
+
+def test_an_image_is_needed() -> None:
+    with pytest.raises(RequestError, match="docker needs an image"):
+        runtime_named("docker").launch(["true"], Box("/j"))
+
+
+def test_a_file_is_no_image() -> None:
+    with pytest.raises(RequestError, match=r"not the file /x\.sif") as caught:
+        runtime_named("podman").launch(["true"], Box("/j", "/x.sif"))
+    assert "podman load" in str(caught.value.hint)
+
+
+@pytest.mark.parametrize(
+    "box",
+    [
+        Box("/j", "a\0"),
+        Box("/j", "a", mounts=(Mount("/a\0", "/b"),)),
+        Box("/j", "a", mounts=(Mount("/a", "/b\0"),)),
+    ],
+)
+def test_a_nul_is_refused(box: Box) -> None:
+    with pytest.raises(RequestError, match="NUL"):
+        runtime_named("docker").launch(["true"], box)
+
+
+def test_the_program_is_the_last_of_it() -> None:
+    launch = runtime_named("docker").launch(["python3", "-u", "a b"], BOX)
+    assert launch.argv[-3:] == ("python3", "-u", "a b")
+    assert (launch.setup, launch.pid_file) == ((), None)
+    assert runtime_named("docker").job_dir(BOX) == BOX.job_dir
+
+
+@pytest.mark.parametrize("runtime", ["docker", "sudo-docker", "podman"])
+def test_the_version_is_asked_by_the_way_that_jobs_go(runtime: str) -> None:
+    launch = runtime_named(runtime).launch(["true"], BOX)
+    check = runtime_named(runtime).check_argv()
+    assert check[-3:] == ["version", "--format", "{{.Server.Version}}"]
+    assert tuple(check[:-3]) == launch.argv[7 : 7 + len(check) - 3]
