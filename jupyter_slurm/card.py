@@ -16,8 +16,10 @@ from html import escape
 from typing import Any
 
 from jupyter_slurm.readable import duration, memory, moment, visible
+from jupyter_slurm.sessions import SOON_S
+from jupyter_slurm.sessions import left_s as left_of_session_s
 from jupyter_slurm.transfer_card import done_fraction, told
-from jupyter_slurm.wire import Job, JobState, Usage
+from jupyter_slurm.wire import Job, JobKind, JobState, Usage
 
 MIME = "application/vnd.jupyter-slurm.job+json"
 
@@ -81,9 +83,11 @@ def html(job: Job, now_s: float) -> str:
 
 
 def title(job: Job) -> str:
-    """`job k3j9x2m1 (Slurm 123) on arandu`."""
+    """`job k3j9x2m1 (Slurm 123) on arandu`, `job k3j9x2m1 in session a2b4c6d7 on arandu`."""
     slurm = f" (Slurm {job.slurm_id})" if job.slurm_id else ""
-    return f"job {job.id}{slurm} on {job.cluster}"
+    what = "session" if job.kind is JobKind.SESSION else "job"
+    inside = f" in session {job.session}" if job.session else ""
+    return f"{what} {job.id}{slurm}{inside} on {job.cluster}"
 
 
 def headline(job: Job, now_s: float) -> str:
@@ -194,10 +198,27 @@ def _news(job: Job, now_s: float) -> Iterator[_Row]:
         yield _Row("Cancelled", f"asked for at {moment(job.cancel_requested_s, now_s)}")
     if job.warning:
         yield _Row("Warning", job.warning)
+    yield from _session(job, now_s)
     if job.problem is not None:
         since = f"Since {moment(job.problem_since_s, now_s)}." if job.problem_since_s else ""
         known = (since, job.problem.message, job.problem.hint)
         yield _Row("No news", " ".join(text for text in known if text))
+
+
+def _session(job: Job, now_s: float) -> Iterator[_Row]:
+    """What is left of a session, told in its own card and, near the end, in those of its cells."""
+    left_s = left_of_session_s(job, now_s)
+    if job.state.final:
+        return
+    if left_s is not None and left_s < SOON_S:
+        what = "The session" if job.session else "It"
+        held = "what it holds is lost then"
+        yield _Row("Ends soon", f"{what} ends in {duration(max(0.0, left_s))}: {held}", brief=True)
+    if job.idle_s is not None:
+        since = ""
+        if job.idle_since_s is not None:
+            since = f" (now idle for {duration(max(0.0, now_s - job.idle_since_s))})"
+        yield _Row("Idle", f"ends after {duration(job.idle_s)} without a cell{since}")
 
 
 def _time(job: Job, now_s: float) -> Iterator[_Row]:

@@ -11,10 +11,10 @@ import json
 import re
 import shlex
 import unicodedata
+from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from itertools import islice
 from types import MappingProxyType
 from typing import Literal
 
@@ -36,7 +36,7 @@ class OurOption:
     """An option that sbatch does not know."""
 
     metavar: str
-    """"" for a flag."""
+    """"" for a flag; in brackets where the value may be left out."""
     help: str
 
 
@@ -54,6 +54,7 @@ OURS: Mapping[str, OurOption] = MappingProxyType(
         "push-exclude": OurOption(
             "PATTERN", "what --push leaves behind, as in .gitignore; may be repeated"
         ),
+        "session": OurOption("[NAME]", "run it in a session that there is, at once; see `%slurm`"),
         "fetch": OurOption("GLOBS", "files to bring back when the job has ended; may be repeated"),
         "name": OurOption("NAME", "what the job is called"),
         "detach": OurOption("", "give a job handle at once instead of waiting"),
@@ -89,6 +90,8 @@ class Request:
     push: str | None = None
     push_exclude: tuple[str, ...] = ()
     fetch: tuple[str, ...] = ()
+    session: str | None = None
+    """The name or id of a session, "" for the one of this notebook; None: a job of its own."""
     detach: bool | None = None
     """None: the line does not say."""
     on_interrupt: Literal["detach", "cancel"] | None = None
@@ -162,6 +165,7 @@ def parse(words: Sequence[str]) -> Request:
         push=last.get("push"),
         push_exclude=_excluded(ours, options.get("exclude", "")),
         fetch=_patterns(ours.get("fetch", [])),
+        session=last.get("session"),
         detach=_detach(ours),
         on_interrupt=_on_interrupt(last.get("on-interrupt")),
         reuse=_reuse(ours),
@@ -190,6 +194,8 @@ def spec(
             "Variables travel only to and from Python; this text starts with `#!`.",
             hint="Leave out --in and --out, or pass text by `--env NAME={name}`.",
         )
+    if request.session is not None:
+        _check_in_session(request, kind)
     return JobSpec(
         id=job_id,
         name=request.name or _default_name(notebook),
@@ -207,9 +213,31 @@ def spec(
         push=request.push,
         push_exclude=request.push_exclude,
         fetch=request.fetch,
+        session=request.session,
         notebook=notebook,
         fingerprint=fingerprint,
     )
+
+
+def _check_in_session(request: Request, kind: JobKind) -> None:
+    """What is the session's, and was settled when it was started, is not a cell's to ask for."""
+    if kind is not JobKind.CELL:
+        raise RequestError("A session runs Python only; this text starts with `#!`.")
+    ours = {
+        "image": request.image,
+        "runtime": request.runtime,
+        "module": request.modules,
+        "env": request.env,
+        "mount": request.mounts,
+        "push": request.push,
+        "fetch": request.fetch,
+        "dry-run": request.dry_run,
+    }
+    for name in (*request.options, *(name for name, given in ours.items() if given)):
+        raise RequestError(
+            f"--{name} is not for a cell of a session.",
+            hint="The session has what it was started with: `%slurm help`.",
+        )
 
 
 def fingerprint(request: Request, code: str, notebook: str | None) -> str:
@@ -219,7 +247,7 @@ def fingerprint(request: Request, code: str, notebook: str | None) -> str:
         sorted(request.options.items()),
         [request.name, request.image, request.runtime, request.modules],
         [sorted(request.env.items()), request.mounts, request.names_in, request.names_out],
-        [request.push, request.push_exclude, request.fetch],
+        [request.push, request.push_exclude, request.fetch, request.session],
         code,
         notebook or "",
     ]
@@ -230,18 +258,22 @@ def _take_ours(words: Sequence[str]) -> tuple[dict[str, list[str]], list[str]]:
     """Our options with their values, the last given last, and the words that are sbatch's."""
     ours: dict[str, list[str]] = {}
     theirs: list[str] = []
-    rest = iter(words)
-    for word in rest:
+    rest = deque(words)
+    while rest:
+        word = rest.popleft()
         name, equals, value = word[2:].partition("=")
         option = OURS.get(name) if word.startswith("--") else None
         if option is None:
             theirs.append(word)
-            if sbatch.takes_next(word):
-                theirs += islice(rest, 1)  # a value, also where it looks like an option of ours
+            if rest and sbatch.takes_next(word):
+                theirs.append(rest.popleft())  # also where it looks like an option of ours
             continue
         values = ours[name] = ours.pop(name, [])
-        if option.metavar:
-            given = value if equals else next(rest, None)
+        if option.metavar.startswith("["):
+            follows = bool(rest) and not rest[0].startswith("-")
+            values.append(rest.popleft() if follows and not equals else value)
+        elif option.metavar:
+            given = value if equals else rest.popleft() if rest else None
             if not given:
                 raise RequestError(f"--{name} needs a value: --{name} {option.metavar}.")
             values.append(given)

@@ -9,7 +9,7 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
-from jupyter_slurm.cli import clusters, files, jobs, local, new_cluster, remote, submit
+from jupyter_slurm.cli import clusters, files, jobs, local, new_cluster, remote, session, submit
 from jupyter_slurm.cli.command import Command
 from jupyter_slurm.errors import RequestError
 
@@ -134,6 +134,7 @@ def _job_commands(commands: _Commands) -> None:
     doctor.add_argument("cluster", nargs="?", metavar="CLUSTER", help="if not the default")
     _json(doctor)
     commands.add_raw("submit", submit.submit, "run a Python file, a script or a notebook as a job")
+    commands.add_raw("session", session.session, "keep an allocation for several cells")
     attach = commands.add("attach", submit.attach, "show a job's output and wait for its end")
     attach.add_argument("id", metavar="ID", help="a job's id, ours or Slurm's")
     listing = commands.add("jobs", jobs.jobs, "your jobs, newest first")

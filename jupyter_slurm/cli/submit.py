@@ -5,7 +5,6 @@ The words after the file are those of `%%slurm`, understood by the same parser (
 
 from __future__ import annotations
 
-import shlex
 import sys
 from argparse import Namespace
 from collections.abc import Callable, Sequence
@@ -18,11 +17,13 @@ from jupyter_slurm.api import Api
 from jupyter_slurm.cli import follow
 from jupyter_slurm.cli.command import Connect
 from jupyter_slurm.cli.jobs import cluster_name
+from jupyter_slurm.cli.preview import preview_text
+from jupyter_slurm.cli.session import resolved
 from jupyter_slurm.cli.table import in_words_of_a_terminal
 from jupyter_slurm.errors import NotFoundError, RequestError
 from jupyter_slurm.job import new_id, placed
 from jupyter_slurm.login import LoginDeclined
-from jupyter_slurm.wire import Job, JobKind, JobSpec, Preview
+from jupyter_slurm.wire import Job, JobKind, JobSpec
 
 _USAGE = "jupyter slurm submit FILE [OPTIONS] [-- ARGUMENTS]"
 _NOT_HERE = ("in", "out", "attach", "fresh", "no-raise")
@@ -37,10 +38,14 @@ def submit(args: Namespace, connect: Connect) -> int:
         return 0 if words else 2
     file, options, arguments = _split(words)
     request = _request(options)
+    api = None
+    if request.session is not None:
+        api = connect()
+        request = resolved(api, request)
     spec = _spec(file, request, arguments)
-    api = connect()
+    api = api or connect()
     if request.dry_run:
-        sys.stdout.write(_preview_text(api.preview(spec)))
+        sys.stdout.write(preview_text(api.preview(spec)))
         return 0
     job = _submit(api, spec)
     if request.detach:
@@ -153,14 +158,6 @@ def _refuse_arguments(file: Path, arguments: Sequence[str]) -> None:
 def _has_directives(script: str) -> bool:
     """Whether sbatch would find options in the script: then it is handed over as it is."""
     return any(text.startswith("#SBATCH") for text in script.splitlines())
-
-
-def _preview_text(preview: Preview) -> str:
-    files = "".join(f"#   {name}\n" for name in preview.files)
-    return (
-        f"# on {preview.cluster}, in {preview.job_dir}:\n{files}"
-        f"# {shlex.join(preview.sbatch)}\n{preview.script}"
-    )
 
 
 def _help() -> str:

@@ -22,21 +22,22 @@ from pathlib import Path
 import msgspec
 
 from jupyter_slurm.errors import VariableError
-from jupyter_slurm.wire import JobSpec
+from jupyter_slurm.wire import JobKind, JobSpec
 
 _ZIP_TIME = (1980, 1, 1, 0, 0, 0)
 """The same zip from the same files, whenever it is made."""
 
 
 def task_json(spec: JobSpec) -> bytes:
-    """`task.json`: what the runner has to know besides the cell's text."""
+    """`task.json`: what the runner, or a session, has to know besides the cell's text."""
+    if spec.kind is JobKind.SESSION:
+        return msgspec.json.encode({"id": spec.id, "idle_s": spec.idle_s})
     return msgspec.json.encode(
         {
             "id": spec.id,
             "cell_name": f"slurm cell {spec.id}",
             "names_in": spec.names_in,
             "names_out": spec.names_out,
-            "idle_s": spec.idle_s,
         }
     )
 

@@ -28,14 +28,16 @@ from jupyter_slurm.errors import (
 from jupyter_slurm.job import JobHandle, new_id, placed, read_result_variables
 from jupyter_slurm.line import Request, Reuse
 from jupyter_slurm.login import LoginDeclined
+from jupyter_slurm.magics import sessions
 from jupyter_slurm.magics.follow import Following, Worker
 from jupyter_slurm.magics.frontend import say, warn
 from jupyter_slurm.magics.live import LiveCard
+from jupyter_slurm.magics.preview import show_preview
 from jupyter_slurm.magics.replay import Replay
 from jupyter_slurm.magics.session import Session
 from jupyter_slurm.magics.transfer import follow_transfer
 from jupyter_slurm.outcome import failure
-from jupyter_slurm.wire import Job, JobKind, JobSpec, JobState, Preview, Result
+from jupyter_slurm.wire import Job, JobKind, JobSpec, JobState, Result
 
 _CANCEL_WAIT_S = 5.0
 _NOT_SENT = (
@@ -61,6 +63,7 @@ def run(session: Session, line: str, code: str, kind: JobKind | None = None) -> 
     for. CellFailed, SubmitError, VariableError; RequestError for a line that cannot be."""
     is_script = kind is JobKind.SCRIPT
     request = session.script_request(line) if is_script else session.request(line)
+    request = sessions.resolve(session, request)
     notebook = session.notebook
     mark = cell_line.fingerprint(request, code, notebook or session.unnamed)
     spec = placed(
@@ -69,7 +72,7 @@ def run(session: Session, line: str, code: str, kind: JobKind | None = None) -> 
         )
     )
     if request.dry_run:
-        _show_preview(session.api.preview(spec))
+        show_preview(session.api.preview(spec))
         return None
     with Worker(session.person, spec.cluster) as worker:
         job = _find(session, request, mark) or _submit(session, worker, request, spec)
@@ -258,10 +261,3 @@ def _give_up(session: Session, card: LiveCard, exc: JupyterSlurmError) -> None:
 
 def _ways(job_id: str) -> str:
     return f"`%slurm attach {job_id}` brings it back, `%slurm cancel {job_id}` stops it"
-
-
-def _show_preview(preview: Preview) -> None:
-    say(f"Cluster {preview.cluster}, job dir {preview.job_dir}")
-    say("Files: " + ", ".join(preview.files))
-    say("$ " + " ".join(preview.sbatch))
-    say(preview.script)

@@ -24,7 +24,7 @@ from jupyter_slurm.line import OURS
 from jupyter_slurm.magics.commands import COMMANDS
 from jupyter_slurm.magics.session import Session
 from jupyter_slurm.slurm.options import OPTIONS
-from jupyter_slurm.wire import Cluster, ClusterInfo, Job
+from jupyter_slurm.wire import Cluster, ClusterInfo, Job, JobKind
 
 _log = logging.getLogger(__name__)
 
@@ -84,6 +84,12 @@ class Completions:
         match before[0]:
             case word if word in _TAKES_CLUSTER and len(before) == 1:
                 return ((name, "cluster") for name in self._values("cluster"))
+            case "session" if len(before) == 1:
+                return ((word, "command") for word in ("start", "stop", "list", "use"))
+            case "session" if before[1] == "start":
+                return self._cell(before[2:], last)
+            case "session":
+                return ((name, "session") for name in self._values("session"))
             case "push" if len(before) == 1:
                 return _paths(last, folders_only=False)
             case "use":
@@ -113,6 +119,12 @@ class Completions:
                 return tuple(dict.fromkeys(image for one in here for image in one.images))
             case "in" | "out":
                 return tuple(name for name in self._session.namespace if not name.startswith("_"))
+            case "session":
+                return tuple(
+                    job.name
+                    for job in self._jobs.get() or ()
+                    if job.kind is JobKind.SESSION and not job.state.final
+                )
             case "partition" | "account" | "qos":
                 return self._of_cluster(option)
             case _ if option in _FIXED:

@@ -22,6 +22,7 @@ Examples
     %%slurm --gpus 1 --time 30m --image pytorch:22.11 --in data --out model,losses
     %%slurm --detach --cpus-per-task 8 --mem 16G --name "fit-{seed}"
     %%slurm --push . --push-exclude data/ --fetch 'out/*.csv,model.pt' --gpus 1
+    %%slurm --session
     %%slurm --cluster arandu --partition gpu --module cuda/12.4 --env OMP_NUM_THREADS=4 --dry-run
 
 `{name}` stands for the value of a variable here, `{{name}}` for these very characters; `$` and all
@@ -49,6 +50,11 @@ The cluster from this notebook.
     %slurm doctor [CLUSTER]     whether a cluster can be used, and what is wrong
     %slurm use CLUSTER [OPTIONS]
                                 what cells go to from now on, and options for all of them
+
+    %slurm session start [OPTIONS] [--idle 30m]
+                                keep an allocation: `%%slurm --session` cells run in it at once,
+                                in one process that keeps their variables
+    %slurm session              those that there are; `stop [NAME]`, `use NAME`
 
     %slurm connect [CLUSTER]    log in; one login serves every notebook and terminal
     %slurm disconnect [CLUSTER] close the connection; jobs go on

@@ -46,6 +46,8 @@ class Session:
         self.used_cluster: str | None = None
         """What `%slurm use` said."""
         self.used_options: tuple[str, ...] = ()
+        self.used_session: str | None = None
+        """The id of the job that `%%slurm --session` goes to, once that is known."""
         self.unnamed = f"kernel {secrets.token_hex(8)}"
         """Stands for the notebook where nobody names it: two that run the same cell, as a sweep of
         parameters does, must not meet in one job."""
@@ -93,7 +95,13 @@ class Session:
 
     def request(self, line: str) -> Request:
         """The line, after what `%slurm use` and the settings say for every cell."""
-        return parse([*self._to_cluster(), *self._defaults(), *self.words(line)])
+        words = self.words(line)
+        in_session = any(word.partition("=")[0] == "--session" for word in words)
+        # There a cell has what the session has.
+        return parse(words if in_session else self.with_defaults(words))
+
+    def with_defaults(self, words: Sequence[str]) -> list[str]:
+        return [*self._to_cluster(), *self._defaults(), *words]
 
     def script_request(self, line: str) -> Request:
         """The same for a batch script, to which only sbatch's options mean anything."""

@@ -1,0 +1,129 @@
+"""`jupyter slurm session start|stop|list`, and the session that `submit --session` means."""
+
+from __future__ import annotations
+
+import sys
+import time
+from argparse import Namespace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from types import MappingProxyType
+
+import msgspec
+
+from jupyter_slurm import card, line, sessions
+from jupyter_slurm.api import Api
+from jupyter_slurm.cli.command import Connect
+from jupyter_slurm.cli.jobs import cluster_name
+from jupyter_slurm.cli.preview import preview_text
+from jupyter_slurm.cli.table import as_json, in_words_of_a_terminal, table
+from jupyter_slurm.errors import RequestError
+from jupyter_slurm.job import new_id, placed
+from jupyter_slurm.readable import duration
+from jupyter_slurm.wire import Job, JobKind
+
+_WAIT_S = 20.0
+_USAGE = """\
+usage: jupyter slurm session start [OPTIONS]   keep an allocation, and wait until it runs
+       jupyter slurm session stop [NAME …]     end it (the newest)
+       jupyter slurm session list [--json]     those that there are
+
+OPTIONS are those of `submit`, and `--idle TIME`: it ends after so long without a cell (30m).
+`jupyter slurm submit FILE --session [NAME]` and `%%slurm --session [NAME]` run in it.
+"""
+
+
+def session(args: Namespace, connect: Connect) -> int:
+    words: list[str] = args.words
+    if not words or any(word in ("-h", "--help") for word in words):
+        sys.stdout.write(_USAGE)
+        return 0 if words else 2
+    word, *rest = words
+    command = _COMMANDS.get(word)
+    if command is None:
+        raise RequestError(f"`session {word}`: it is start, stop or list.")
+    return command(rest, connect)
+
+
+def resolved(api: Api, request: line.Request) -> line.Request:
+    """With the session's id in the place of its name; "": the newest. NotFoundError."""
+    if request.session is None:
+        return request
+    jobs = api.jobs(request.cluster)
+    name = request.session
+    job = sessions.named(jobs, name) if name else sessions.newest(jobs, None)
+    return replace(request, session=job.id, cluster=job.cluster)
+
+
+def _start(words: Sequence[str], connect: Connect) -> int:
+    request, spec = sessions.start(words, job_id=new_id(), notebook=None)
+    cluster = request.cluster or cluster_name(Namespace(cluster=None))
+    # No notebook names it, so it has a name of its own unless it was given one.
+    spec = msgspec.structs.replace(spec, cluster=cluster, name=request.name or "session")
+    spec = placed(spec)
+    api = connect()
+    if request.dry_run:
+        sys.stdout.write(preview_text(api.preview(spec)))
+        return 0
+    job = api.submit(spec)
+    sys.stderr.write(f"{card.title(job)} is {job.state}.\n")
+    try:
+        if not request.detach:
+            job = _ready(api, job)
+    except KeyboardInterrupt:
+        sys.stderr.write(f"\n{card.title(job)} goes on; `jupyter slurm session stop` ends it.\n")
+        raise
+    sys.stderr.write(in_words_of_a_terminal(card.plain(job, time.time())) + "\n")
+    sys.stdout.write(f"{job.id}\n")
+    return 1 if job.state.final else 0
+
+
+def _ready(api: Api, job: Job) -> Job:
+    """Once its process is there, or it has ended."""
+    cursor = ""
+    while job.python is None and not job.state.final:
+        chunk = api.logs(job.id, cursor, wait_s=_WAIT_S)
+        job, cursor = chunk.job, chunk.cursor
+    return job
+
+
+def _stop(words: Sequence[str], connect: Connect) -> int:
+    api = connect()
+    jobs = api.jobs()
+    for name in words or (sessions.newest(jobs, None).id,):
+        job = api.cancel(sessions.named(jobs, name).id)
+        sys.stdout.write(f"{card.title(job)}: {card.headline(job, time.time())}\n")
+    return 0
+
+
+def _list(words: Sequence[str], connect: Connect) -> int:
+    if [word for word in words if word != "--json"]:
+        raise RequestError("`session list` takes nothing but --json.")
+    found = [job for job in connect().jobs() if job.kind is JobKind.SESSION]
+    if words:
+        sys.stdout.write(as_json(found))
+    elif found:
+        head = ["NAME", "ID", "SLURM", "CLUSTER", "STATE", "NODES", "ENDS"]
+        sys.stdout.write(table(head, [_row(job) for job in found]))
+    else:
+        sys.stdout.write("You have no sessions: `jupyter slurm session start`\n")
+    return 0
+
+
+def _row(job: Job) -> list[str]:
+    left_s = sessions.left_s(job, time.time())
+    ends = job.why or "" if left_s is None else f"in {duration(left_s)} at the latest"
+    return [
+        job.name,
+        job.id,
+        job.slurm_id or "",
+        job.cluster,
+        job.state,
+        ",".join(job.nodes),
+        ends,
+    ]
+
+
+_COMMANDS: Mapping[str, Callable[[Sequence[str], Connect], int]] = MappingProxyType(
+    {"start": _start, "stop": _stop, "list": _list}
+)

@@ -1,0 +1,170 @@
+"""`%slurm session …` and the session that `%%slurm --session` means: an allocation that is kept.
+
+What the kernel itself knows between two cells is `session.py`'s, which has the same word for
+another thing; in here that is `state`, and a session is a job. What words mean is `sessions.py`'s
+of the package.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from types import MappingProxyType
+
+from jupyter_slurm import sessions
+from jupyter_slurm.card import headline, symbol, title
+from jupyter_slurm.errors import CellFailed, RequestError
+from jupyter_slurm.job import new_id, placed
+from jupyter_slurm.line import Request
+from jupyter_slurm.magics.follow import Worker
+from jupyter_slurm.magics.frontend import say
+from jupyter_slurm.magics.live import LiveCard
+from jupyter_slurm.magics.preview import show_preview
+from jupyter_slurm.magics.replay import Replay
+from jupyter_slurm.magics.session import Session as State
+from jupyter_slurm.magics.table import Table
+from jupyter_slurm.readable import duration
+from jupyter_slurm.slurm.options import suggest
+from jupyter_slurm.wire import Job, JobKind
+
+_WAIT_S = 20.0
+
+
+def run(state: State, words: Sequence[str]) -> object:
+    """What `%slurm session` does with the words behind it; none: lists sessions."""
+    word, *rest = words or ("list",)
+    command = _COMMANDS.get(word)
+    if command is None:
+        near = suggest(word, tuple(_COMMANDS))
+        raise RequestError(
+            f"`%slurm session {word}`: there is no such word.",
+            hint=f"Did you mean `{near}`?"
+            if near in _COMMANDS
+            else "`%slurm session start|stop|list|use`",
+        )
+    return command(state, rest)
+
+
+def resolve(state: State, request: Request) -> Request:
+    """With the session's id in the place of its name. NotFoundError, RequestError."""
+    if request.session is None:
+        return request
+    job = _named(state, request.session)
+    if request.cluster not in (None, job.cluster):
+        raise RequestError(
+            f"The session {job.name} runs on {job.cluster}, not on {request.cluster}.",
+            hint="Leave out --cluster.",
+        )
+    return replace(request, session=job.id, cluster=job.cluster)
+
+
+def _named(state: State, name: str) -> Job:
+    """By name or id; "": the one of this notebook, also of its earlier kernels."""
+    if name:
+        return sessions.named(state.api.jobs(), name)
+    if state.used_session is not None:
+        return state.api.job(state.used_session)
+    # Where nobody names the notebook, a session of another one may not be taken for its own.
+    job = sessions.newest(state.api.jobs(), state.notebook or state.unnamed)
+    state.used_session = job.id
+    return job
+
+
+def _start(state: State, words: Sequence[str]) -> None:
+    """Waits until it runs; it is the notebook's session from then on."""
+    line = state.with_defaults(words)
+    request, spec = sessions.start(line, job_id=new_id(), notebook=state.notebook)
+    spec = placed(spec)
+    if request.dry_run:
+        show_preview(state.api.preview(spec))
+        return
+    with Worker(state.person, spec.cluster) as worker:
+        job = worker(lambda: state.api.submit(spec))
+        state.used_session = job.id
+        card = LiveCard(job)
+        card.show()
+        try:
+            if not request.detach:
+                _wait(state, worker, card)
+        finally:
+            state.live.add(card)
+    if card.job.state.final:
+        why = card.job.why or "It left no word of why."
+        raise CellFailed(
+            f"{title(card.job)} ended as {card.job.state}: {why}",
+            hint=card.job.advice,
+            job_id=job.id,
+        )
+
+
+def _wait(state: State, worker: Worker, card: LiveCard) -> None:
+    """Until its process is there and says so, or it has ended."""
+    job, cursor = card.job, ""
+    replay = Replay(job.id, state.output_limit_bytes, on_clear=card.show)
+    try:
+        while job.python is None and not job.state.final:
+            ask = partial(state.api.logs, job.id, cursor, min(_WAIT_S, card.due_s()))
+            chunk = worker(ask)
+            job, cursor = chunk.job, chunk.cursor
+            card.update(job)
+            replay.show(chunk)
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt(
+            f"{title(job)} is {job.state} and goes on; `%slurm session stop` ends it"
+        ) from None
+
+
+def _stop(state: State, words: Sequence[str]) -> None:
+    for name in words or ("",):
+        job = _named(state, name)
+        if job.state.final:
+            say(f"{title(job)} has ended already: {job.why or job.state}")
+        else:
+            say(f"{title(job)}: asked to end ({state.api.cancel(job.id).state})")
+
+
+def _use(state: State, words: Sequence[str]) -> None:
+    if len(words) != 1:
+        raise RequestError("`%slurm session use NAME`")
+    job = _named(state, words[0])
+    state.used_session = job.id
+    say(f"`%%slurm --session` cells go to {title(job)}, which is {job.state}.")
+
+
+def _list(state: State, words: Sequence[str]) -> Table:
+    if words:
+        raise RequestError(f"`%slurm session list` takes nothing behind it, not `{words[0]}`.")
+    jobs = state.api.jobs()
+    now_s = time.time()
+    cells = [job.session for job in jobs if job.session is not None]
+    found = [job for job in jobs if job.kind is JobKind.SESSION]
+    return Table(
+        ("Name", "ID", "Cluster", "Slurm", "State", "Node", "Cells", "Ends", "Notebook"),
+        tuple(
+            (
+                job.name + (" (in use)" if job.id == state.used_session else ""),
+                job.id,
+                job.cluster,
+                job.slurm_id or "",
+                f"{symbol(job.state)} {headline(job, now_s)}",
+                ", ".join(job.nodes),
+                str(cells.count(job.id)),
+                _ends(job, now_s),
+                job.notebook or "",
+            )
+            for job in found
+        ),
+        caption="" if found else "No sessions yet: %slurm session start [OPTIONS]",
+    )
+
+
+def _ends(job: Job, now_s: float) -> str:
+    left_s = sessions.left_s(job, now_s)
+    return job.why or "" if left_s is None else f"in {duration(left_s)} at the latest"
+
+
+_COMMANDS: Mapping[str, Callable[[State, Sequence[str]], object]] = MappingProxyType(
+    {"start": _start, "stop": _stop, "list": _list, "use": _use}
+)
