@@ -80,6 +80,14 @@ _OURS = {
     ),
 }
 """Exit codes that mean something since our own script chose them."""
+_NO_PYTHON = re.compile(
+    r"^\S*sh: .*exec: (?:line \d+: )?(?P<python>.+?): (?:not found|.*No such file)", re.MULTILINE
+)
+"""What dash, bash and busybox say."""
+_OLD_PYTHON = re.compile(
+    r"^jupyter-slurm: this is (?P<python>Python \S+), and a cell needs", re.MULTILINE
+)
+"""`node/runner.py` says it."""
 _TRACES = {
     JobState.TIMEOUT: re.compile(r"DUE TO TIME LIMIT"),
     JobState.PREEMPTED: re.compile(r"DUE TO PREEMPTION"),
@@ -171,6 +179,9 @@ def _by_exit_code(evidence: Evidence, exit_code: int) -> Verdict:
                 advice=container.advice,
                 exit_code=exit_code,
             )
+    python = _without_python(evidence)
+    if python is not None:
+        return Verdict(state=JobState.FAILED, why=python[0], advice=python[1], exit_code=exit_code)
     signal = result.signal if result is not None else None
     found = diagnosis.diagnose("FAILED", exit_code, signal, evidence.slurm_out + evidence.log_tail)
     return Verdict(
@@ -179,6 +190,30 @@ def _by_exit_code(evidence: Evidence, exit_code: int) -> Verdict:
         advice=found.advice if found else None,
         exit_code=exit_code,
         signal=signal,
+    )
+
+
+def _without_python(evidence: Evidence) -> tuple[str, str] | None:
+    """What a cell has not found to run in, and the remedy; None: that was not it."""
+    if evidence.result is not None or evidence.kind not in (JobKind.CELL, JobKind.SESSION):
+        return None
+    missing, old = _NO_PYTHON.search(evidence.log_tail), _OLD_PYTHON.search(evidence.log_tail)
+    if old:
+        why = f"A cell needs Python 3.6 or later, and this is {old['python']}."
+    elif missing and evidence.runtime == "none":
+        why = f"The node has no {missing['python']}."
+    elif missing:
+        why = "The image has no Python."
+    else:
+        return None
+    if evidence.runtime == "none":
+        return why, (
+            "Name another with `python` in the cluster's profile, or load a module that has one "
+            "(--module)."
+        )
+    return why, (
+        "A cell needs python3 (3.6 or later) in it: try another image, or begin the cell with "
+        "#!/bin/sh."
     )
 
 

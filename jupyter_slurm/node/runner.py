@@ -19,6 +19,11 @@ import signal
 import sys
 import time
 
+if sys.version_info < (3, 6):  # this file is one that an older Python can read
+    sys.exit(
+        "jupyter-slurm: this is Python %d.%d, and a cell needs 3.6 or later" % sys.version_info[:2]
+    )
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # typing costs milliseconds of every job
     from typing import Any, Callable, Dict, List, Optional

@@ -233,3 +233,51 @@ def test_a_job_that_ended_by_itself_is_judged_alike_without_slurm(evidence: Evid
     early = ended_by_itself(evidence)
     if early is not None:
         assert judge(replace(evidence, slurm=None)) == early
+
+
+@pytest.mark.parametrize("runtime", ["docker", "charliecloud", "none"])
+@pytest.mark.parametrize(
+    "line",
+    [
+        "sh: 5: exec: python3: not found",
+        "/bin/sh: 5: exec: python3: not found",
+        "sh: line 5: exec: python3: not found",
+        "sh: line 5: /opt/x: exec: python3: not found",
+        "sh: exec: line 5: python3: not found",
+        "sh: line 2: exec: /opt/a b/python3: cannot execute: No such file or directory",
+    ],
+)
+def test_a_cell_that_finds_no_python_says_so(runtime: str, line: str) -> None:
+    code = 127
+    verdict = judge(
+        cell(
+            runtime=runtime,
+            exit=ExitFile(exit_code=code, time_s=20.0),
+            slurm=slurm("FAILED", code),
+            log_tail=f"a banner\n{line}\n",
+        )
+    )
+    where = "The node has no " if runtime == "none" else "The image has no Python."
+    assert (verdict.state, verdict.exit_code) == (JobState.FAILED, code)
+    assert verdict.why.startswith(where)
+    assert ("--module" if runtime == "none" else "#!/bin/sh") in (verdict.advice or "")
+
+
+def test_a_cell_whose_python_is_too_old_says_which_it_is() -> None:
+    verdict = judge(
+        cell(
+            runtime="docker",
+            exit=ExitFile(exit_code=1, time_s=20.0),
+            slurm=slurm("FAILED", 1),
+            log_tail="jupyter-slurm: this is Python 3.5, and a cell needs 3.6 or later\n",
+        )
+    )
+    assert verdict.why == "A cell needs Python 3.6 or later, and this is Python 3.5."
+    assert "another image" in (verdict.advice or "")
+
+
+def test_a_script_that_lacks_a_program_is_no_cell_without_python() -> None:
+    line = "sh: 1: exec: python3: not found"
+    ended = ExitFile(exit_code=127, time_s=20.0)
+    verdict = judge(Evidence(kind=JobKind.PROGRAM, runtime="docker", exit=ended, log_tail=line))
+    assert "image has no Python" not in verdict.why
