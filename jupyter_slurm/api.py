@@ -20,6 +20,9 @@ from jupyter_slurm.wire import (
     CommandOutput,
     Connection,
     Description,
+    Image,
+    ImageBuild,
+    ImageSpec,
     Job,
     JobSpec,
     LogChunk,
@@ -176,6 +179,24 @@ class Api(Protocol):
     def forget(self, job_id: str) -> None:
         """Removes a job that has ended, or whose cluster is no more: its record here and its job
         dir there."""
+
+    # --- images ---
+    def images(self, cluster: str | None = None) -> list[Image]:
+        """Those that jobs can name there: the profile's, those made here, the site's."""
+
+    def make_image(self, spec: ImageSpec) -> ImageBuild:
+        """Begins to build or pull an image, by a job. There is none when the image is there,
+        made from the same recipe; one that is being made has its job. RequestError: the cluster's
+        container tool cannot make that; NotFoundError: its base; and as `submit`."""
+
+    def remove_image(self, name: str, cluster: str | None = None) -> None:
+        """One that was built or pulled, with its older versions. NotFoundError."""
+
+    def registry_login(
+        self, registry: str, user: str, password: str, cluster: str | None = None
+    ) -> str:
+        """Puts a registry's user and password where the cluster's container tool looks for them,
+        a file of the user's own there; gives its path. They are not tried. "": NGC's user."""
 
     # --- the queue ---
     def queue(self, cluster: str | None = None) -> list[QueueEntry]:

@@ -24,6 +24,9 @@ from jupyter_slurm.wire import (
     CommandOutput,
     Connection,
     Description,
+    Image,
+    ImageBuild,
+    ImageSpec,
     Job,
     JobSpec,
     LogChunk,
@@ -43,7 +46,7 @@ _SLOW_ANSWER_S = 240.0
 there, or may ask the cluster several things, get the longer time."""
 _SLOW = frozenset(
     "submit doctor describe cluster_info command requeue forget connect answer disconnect "
-    "forward close_tunnel push pull fetch".split()
+    "forward close_tunnel push pull fetch images make_image remove_image registry_login".split()
 )
 
 
@@ -216,6 +219,21 @@ class AgentClient:
 
     def forget(self, job_id: str) -> None:
         self._call(Api.forget, job_id)
+
+    # --- images ---
+    def images(self, cluster: str | None = None) -> list[Image]:
+        return self._call(Api.images, cluster)
+
+    def make_image(self, spec: ImageSpec) -> ImageBuild:
+        return self._call(Api.make_image, spec)
+
+    def remove_image(self, name: str, cluster: str | None = None) -> None:
+        self._call(Api.remove_image, name, cluster)
+
+    def registry_login(
+        self, registry: str, user: str, password: str, cluster: str | None = None
+    ) -> str:
+        return self._call(Api.registry_login, registry, user, password, cluster)
 
     # --- the queue ---
     def queue(self, cluster: str | None = None) -> list[QueueEntry]:

@@ -31,6 +31,7 @@ from jupyter_slurm.containers.docker_script import (
     before_program,
     start_script,
 )
+from jupyter_slurm.containers.image_folder import docker_tag
 from jupyter_slurm.containers.references import Reference
 from jupyter_slurm.containers.runtime import Box, Explained, Launch, Mount, in_workdir, without_nul
 from jupyter_slurm.errors import RequestError
@@ -70,7 +71,13 @@ class Docker:
                 hint="Say --image NAME, or --runtime none for the node's own Python.",
             )
         image = without_nul(box.image, "the image's name")
-        if image.startswith("/"):
+        setup: tuple[str, ...] = ()
+        tag = docker_tag(image)
+        if tag is not None:  # made here: any node may be the first to run it
+            engine, path = shlex.join(self._words), shlex.quote(image)
+            setup = (f"{engine} image inspect {tag} >/dev/null 2>&1 || {engine} load <{path}",)
+            image = tag
+        elif image.startswith("/"):
             raise RequestError(
                 f"{self.name} takes images by name, not the file {image}.",
                 hint="Load it on the node (`docker load`, `podman load`), and say its name.",
@@ -93,7 +100,8 @@ class Docker:
                 image,
                 # The shell is the entrypoint.
                 *inside[1:],
-            )
+            ),
+            setup,
         )
 
     def check_argv(self) -> list[str]:

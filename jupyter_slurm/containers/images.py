@@ -9,6 +9,7 @@ import difflib
 import posixpath
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
+from jupyter_slurm.containers.image_folder import is_built_name
 from jupyter_slurm.containers.mounts import home_expanded
 from jupyter_slurm.containers.references import Reference, parse_reference
 from jupyter_slurm.errors import NotFoundError, RequestError
@@ -24,20 +25,28 @@ def find_image(
     exists: Callable[[str], bool],
     listing: Callable[[str], Iterable[str]],
     fetched: Callable[[Reference], str | None] = lambda _: None,
+    made: Callable[[str], str | None] = lambda _: None,
 ) -> str:
     """The absolute path of the image on the cluster, else what a tool that fetches images itself
     calls it, as `fetched` says.
 
+    `made` gives the path of an image in our own folder. A name that only such a one can have is
+    looked up there first; of all others the site's own come first.
     `listing` gives the names in a folder (none for a folder that is not there); it is only called
     to say what there is. NotFoundError names what was looked for and what exists; RequestError:
     this can be no image.
     """
     wanted = aliases.get(reference, reference)
     tried = candidates(wanted, image_dirs, suffixes, home)
+    ours_first = is_built_name(wanted)
+    if ours_first and (path := made(wanted)) is not None:
+        return path
     for path in tried:
         if exists(path):
             return path
     if not wanted.startswith(("/", "~/")):
+        if not ours_first and (path := made(wanted)) is not None:
+            return path
         named = fetched(parse_reference(wanted))
         if named is not None:
             return named

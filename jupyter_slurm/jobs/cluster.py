@@ -13,8 +13,11 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, NamedTuple, Self
 
 from jupyter_slurm import containers
+from jupyter_slurm.containers.image_folder import tool_of
 from jupyter_slurm.containers.images import find_image
+from jupyter_slurm.containers.references import Reference
 from jupyter_slurm.errors import CommandError, ControllerError
+from jupyter_slurm.jobs.image_store import ImageStore
 from jupyter_slurm.jobs.prepare import Site, image_of, runtime_of
 from jupyter_slurm.profiles import ClusterProfile
 from jupyter_slurm.slurm.fields import SLURM_ENV
@@ -88,17 +91,28 @@ class SlurmCluster:
         image = image_of(spec, self.profile)
         if image is None or not runtime.takes_image:
             return Site(home)
-        path = find_image(
+        return Site(home, self.find_image(image, runtime.name, runtime.fetched))
+
+    def find_image(
+        self, image: str, runtime: str, fetched: Callable[[Reference], str | None]
+    ) -> str:
+        """The path of an image of this cluster, or what `fetched` says. NotFoundError."""
+        tool = tool_of(runtime)
+        return find_image(
             image,
             aliases=self.profile.images,
             image_dirs=self.profile.image_dirs,
-            suffixes=runtime.image_suffixes,
-            home=home,
+            suffixes=containers.runtime_named(runtime).image_suffixes,
+            home=str(self.transport.home()),
             exists=lambda path: self.transport.exists(PurePosixPath(path)),
             listing=lambda folder: self.transport.listing(PurePosixPath(folder)),
-            fetched=runtime.fetched,
+            fetched=fetched,
+            made=lambda name: self.image_store().find(name, tool),
         )
-        return Site(home, path)
+
+    def image_store(self) -> ImageStore:
+        """Our own folder of images."""
+        return ImageStore(self.transport, self.profile.image_dir)
 
     def counts(self) -> dict[str, int]:
         with self._lock:

@@ -18,6 +18,7 @@ from jupyter_slurm.jobs.book import Book
 from jupyter_slurm.jobs.cluster import SlurmCluster
 from jupyter_slurm.jobs.clusters import Clusters
 from jupyter_slurm.jobs.delivery import Delivery, remove_old_copies
+from jupyter_slurm.jobs.images import Images
 from jupyter_slurm.jobs.layout import JobDir
 from jupyter_slurm.jobs.prepare import (
     gpus_asked,
@@ -94,6 +95,11 @@ class Service:
         self.requeue = steering.requeue
         self.why = steering.why
         self.forget = steering.forget
+        images = Images(self._book, self._clusters, self.submit)
+        self.images = images.images
+        self.make_image = images.make_image
+        self.remove_image = images.remove_image
+        self.registry_login = images.registry_login
         remove_old_copies()
         self._infos: dict[str, ClusterInfo] = {}
         self._pursuits: list[threading.Thread] = []

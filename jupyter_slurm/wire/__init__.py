@@ -25,6 +25,12 @@ from jupyter_slurm.wire.connection import (
     TransferState,
     Tunnel,
 )
+from jupyter_slurm.wire.image import (
+    Image,
+    ImageBuild,
+    ImageOrigin,
+    ImageSpec,
+)
 from jupyter_slurm.wire.job import (
     Job,
     JobKind,
@@ -67,6 +73,10 @@ __all__ = [
     "ExecuteResult",
     "Folder",
     "Hello",
+    "Image",
+    "ImageBuild",
+    "ImageOrigin",
+    "ImageSpec",
     "Job",
     "JobKind",
     "JobSpec",

@@ -1,0 +1,118 @@
+"""Where each tool keeps a registry's user and password, and how one more is written there. PURE.
+
+Files of the tools' own, in the home on the cluster, 0600; whoever writes them does so by rename.
+Nothing is checked with the registry.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from jupyter_slurm.containers.references import NGC
+from jupyter_slurm.errors import RequestError
+
+NGC_USER = "$oauthtoken"
+"""The user of everybody who has an API key of NGC; these very characters."""
+
+_REGISTRY = re.compile(r"[A-Za-z0-9.-]+(?::[0-9]+)?")
+_HUB = re.compile(r"(?:(?:registry-1|index|www)\.)?docker\.(?:io|com)")
+_HUB_KEY = "https://index.docker.io/v1/"
+"""What Docker, podman and Apptainer call Docker Hub in their files, since ever."""
+_JSON = {
+    "docker": (".docker/config.json",),
+    "sudo-docker": (".docker/config.json",),
+    "podman": (".config/containers/auth.json",),
+    "apptainer": (".apptainer/docker-config.json",),
+    # Apptainer's file up to 3.x of Singularity, and what SingularityCE still reads.
+    "singularity": (".singularity/docker-config.json", ".apptainer/docker-config.json"),
+}
+_ENROOT = ".config/enroot/.credentials"
+
+
+@dataclass(frozen=True, slots=True)
+class Login:
+    registry: str
+    user: str
+    password: str
+
+    def __repr__(self) -> str:
+        return f"Login({self.registry!r}, {self.user!r})"
+
+
+def login(registry: str, user: str, password: str) -> Login:
+    """RequestError: it is no registry, or no tool could be given that."""
+    registry = registry.removeprefix("https://").removeprefix("docker://").rstrip("/")
+    if not _REGISTRY.fullmatch(registry):
+        raise RequestError(
+            f"{registry!r} is not the name of a registry.", hint="Say e.g. nvcr.io or ghcr.io."
+        )
+    user = user or (NGC_USER if registry == NGC else "")
+    if not user or not password:
+        raise RequestError(f"A login to {registry} needs a user and a password.")
+    if re.search(r"[\x00-\x1f\x7f]", user + password) or ":" in user:
+        raise RequestError("The user or the password has a character that no tool takes.")
+    return Login("docker.io" if _HUB.fullmatch(registry) else registry, user, password)
+
+
+def charliecloud_file(registry: str) -> str:
+    """Ours, for ch-image has none: a line for the user, one for the password."""
+    return f".jupyter-slurm/registries/{registry}"
+
+
+def files(runtime: str, registry: str) -> tuple[str, ...]:
+    """What is read and written for a login, relative to the home; (): the runtime has no
+    registries."""
+    if runtime in ("pyxis", "enroot"):
+        return (_ENROOT,)
+    if runtime == "charliecloud":
+        return (charliecloud_file(registry),)
+    return _JSON.get(runtime, ())
+
+
+def added(runtime: str, old: bytes | None, new: Login) -> bytes:
+    """The file's new content. RequestError: it is not as such a file should be."""
+    if runtime in ("pyxis", "enroot"):
+        return _netrc((old or b"").decode(errors="surrogateescape"), new)
+    if runtime == "charliecloud":
+        return f"{new.user}\n{new.password}\n".encode()
+    return _json(old, new)
+
+
+def _json(old: bytes | None, new: Login) -> bytes:
+    try:
+        content: Any = json.loads(old) if old and old.strip() else {}
+        logins = content.setdefault("auths", {})
+        keeper = content.get("credHelpers", {}).get(new.registry) or content.get("credsStore")
+    except (ValueError, AttributeError) as exc:
+        raise RequestError(
+            "The container tool's file of logins on the cluster is not understood.",
+            hint="Look at it, or move it away.",
+        ) from exc
+    if keeper:
+        raise RequestError(
+            f"On the cluster logins are kept by a program of its own ({keeper}).",
+            hint="Log in there, with the container tool itself.",
+        )
+    key = _HUB_KEY if new.registry == "docker.io" else new.registry
+    token = base64.b64encode(f"{new.user}:{new.password}".encode()).decode()
+    logins[key] = {"auth": token}
+    return (json.dumps(content, indent=2) + "\n").encode()
+
+
+def _netrc(old: str, new: Login) -> bytes:
+    if re.search(r"[\s`\\]|\$", new.password) or " " in new.user:
+        # It expands what looks like shell in a password.
+        raise RequestError("enroot takes no blanks, `$`, backquotes or backslashes in a password.")
+    machines = {"docker.io": ("auth.docker.io",), NGC: (NGC, "authn.nvidia.com")}
+    ours = machines.get(new.registry, (new.registry,))
+    kept = [
+        line
+        for line in old.splitlines()
+        if not any(re.match(rf"\s*machine\s+{re.escape(one)}(\s|$)", line) for one in ours)
+    ]
+    lines = [f"machine {one} login {new.user} password {new.password}" for one in ours]
+    return ("\n".join([*kept, *lines]) + "\n").encode(errors="surrogateescape")

@@ -1,0 +1,112 @@
+"""A simple Dockerfile, read: its base and its steps, for tools that know no Dockerfile. Pure.
+
+FROM, RUN, ENV, ARG and WORKDIR are understood. What only says how a service is started (CMD,
+EXPOSE …) means nothing here and is left out; all else is refused.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from collections.abc import Iterator
+
+from jupyter_slurm.containers.steps import Enter, Run, Set, Step
+from jupyter_slurm.errors import RequestError
+
+_UNHEEDED = frozenset(
+    "CMD ENTRYPOINT EXPOSE HEALTHCHECK LABEL MAINTAINER STOPSIGNAL USER VOLUME".split()
+)
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_PAIR = re.compile(r"""([A-Za-z_][A-Za-z0-9_]*)=((?:"(?:\\.|[^"\\])*"|'[^']*'|\\.|[^\s"'\\])*)""")
+_TOO_CLEVER = re.compile(r"`|\$\(|[;&|<>()\n]")
+
+
+def base(text: str) -> str:
+    """The image of its first FROM, as it is written there; RequestError: there is none."""
+    for word, rest in _instructions(text):
+        if word == "FROM":
+            words = [one for one in rest.split() if not one.startswith("--")]
+            if words:
+                return words[0]
+    raise RequestError("The Dockerfile has no FROM.", hint="Begin it with FROM IMAGE.")
+
+
+def check(text: str) -> None:
+    """RequestError: it wants files, and a cell has none beside it."""
+    for word, rest in _instructions(text):
+        if word in ("COPY", "ADD") and not rest.startswith("--from="):
+            raise RequestError(
+                f"`{word} {rest}`: a cell has no files beside it.",
+                hint="Fetch them with RUN, write them with RUN, or mount them: --mount.",
+            )
+
+
+def steps(text: str) -> list[Step]:
+    """Of what comes after FROM. RequestError names the instruction that cannot be told so."""
+    check(text)
+    found: list[Step] = []
+    begun = 0
+    for word, rest in _instructions(text):
+        match word:
+            case "FROM":
+                begun += 1
+                if begun > 1 or "$" in rest:
+                    raise _refused(f"FROM {rest}")
+            case "RUN":
+                found.append(Run(_command(rest)))
+            case "ENV" | "ARG":
+                found += _variables(word, rest)
+            case "WORKDIR":
+                if _TOO_CLEVER.search(rest):
+                    raise _refused(f"WORKDIR {rest}")
+                found.append(Enter(rest if "$" in rest else shlex.quote(rest)))
+            case _ if word not in _UNHEEDED:
+                raise _refused(f"{word} {rest}")
+    return found
+
+
+def _instructions(text: str) -> Iterator[tuple[str, str]]:
+    lines = [line for line in text.splitlines() if not line.lstrip().startswith("#")]
+    joined = re.sub(r"\\[ \t]*\n", " ", "\n".join(lines))
+    for line in joined.splitlines():
+        word, _, rest = line.strip().partition(" ")
+        if word:
+            yield word.upper(), rest.strip()
+
+
+def _command(rest: str) -> str:
+    if rest.startswith(("--", "<<")):
+        raise _refused(f"RUN {rest}")
+    if rest.startswith("["):
+        try:
+            words = json.loads(rest)
+        except ValueError:
+            return rest
+        return shlex.join(map(str, words))
+    return rest
+
+
+def _variables(word: str, rest: str) -> list[Step]:
+    kept = word == "ENV"
+    name, _, value = rest.partition(" ")
+    if kept and _NAME.fullmatch(name):  # the old form: ENV NAME a value with blanks
+        pairs = [(name, f'"{value.strip()}"' if "$" in value else shlex.quote(value.strip()))]
+    elif not kept and _NAME.fullmatch(rest):
+        return []
+    else:
+        pairs = _PAIR.findall(rest)
+        if _PAIR.sub("", rest).strip() or not pairs:
+            raise _refused(f"{word} {rest}")
+    for _, value in pairs:
+        if _TOO_CLEVER.search(re.sub(r"'[^']*'", "", value)):
+            raise _refused(f"{word} {rest}")
+    return [Set(name, value, kept) for name, value in pairs]
+
+
+def _refused(line: str) -> RequestError:
+    return RequestError(
+        f"This cluster's container tool takes no Dockerfiles, and `{line}` cannot be translated "
+        "for it.",
+        hint="FROM, RUN, ENV, ARG and WORKDIR can; or write a setup script (#!…) with --from.",
+    )

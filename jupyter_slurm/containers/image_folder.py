@@ -1,0 +1,123 @@
+"""The names in our own image folder on a cluster, and the record of an image. Pure.
+
+    NAME+0123456789ab.sif     an image; the digits are those of its recipe, or of its reference
+    NAME@apptainer.json       which of them `--image NAME` means to that tool: put in place whole
+    .NAME.lock                held while one is made
+
+An image that was made is never written again, so a job that runs in it is not disturbed by the
+next one. What was pulled has its whole reference for a NAME, `/` written `%` and `:` as `+`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from jupyter_slurm.containers.references import parse_reference
+from jupyter_slurm.errors import RequestError
+
+_BUILT = re.compile(r"[a-z0-9]+(?:[._-][a-z0-9]+)*")
+_LONGEST = 64
+_TOOLS = {
+    "sudo-docker": "docker",
+    "podman": "docker",
+    "singularity": "apptainer",
+    "pyxis": "enroot",
+}
+_TAR = re.compile(r".*\+([0-9a-f]{12})\.tar")
+_RECORD = re.compile(r"(?P<stem>.+)@(?P<tool>[a-z]+)\.json")
+
+
+class Record(Struct, frozen=True, kw_only=True):
+    name: str
+    """As `--image` says it: of one that was built, or the whole reference."""
+    digest: str
+    """Of its recipe; of what was pulled, of its reference."""
+    base: str | None = None
+    """None: it was pulled."""
+    file: str
+    """Its name in the folder."""
+    made_s: float
+    size_kib: int | None = None
+
+
+def check_name(name: str) -> None:
+    """RequestError: no image can be built under that name (it must do for every tool)."""
+    if not _BUILT.fullmatch(name) or len(name) > _LONGEST:
+        raise RequestError(
+            f"{name!r} is no name for an image that is built here.",
+            hint="Small letters and digits, with `.`, `_` or `-` between them: my-pytorch.",
+        )
+
+
+def tool_of(runtime: str) -> str:
+    """Whose records a runtime reads: tools that share images share the name."""
+    return _TOOLS.get(runtime, runtime)
+
+
+def is_built_name(name: str) -> bool:
+    return _BUILT.fullmatch(name) is not None and len(name) <= _LONGEST
+
+
+def keys(wanted: str) -> list[str]:
+    """What records of `wanted` may be called, best first."""
+    found = [wanted] if is_built_name(wanted) else []
+    with suppress(RequestError):
+        found.append(str(parse_reference(wanted)))
+    return found
+
+
+def stem(name: str) -> str:
+    return name.replace("/", "%").replace(":", "+")
+
+
+def record_name(name: str, tool: str) -> str:
+    return f"{stem(name)}@{tool}.json"
+
+
+def version(digest: str, again: str | None) -> str:
+    """The digits in a file's name; `again`: any text that makes them new."""
+    if again is None:
+        return digest[:12]
+    return hashlib.sha256(f"{digest} {again}".encode()).hexdigest()[:12]
+
+
+def reference_digest(reference: str, tool: str) -> str:
+    return hashlib.sha256(f"{tool} {reference}".encode()).hexdigest()
+
+
+def is_version(entry: str, name: str, suffixes: Sequence[str]) -> bool:
+    """Whether a file of the folder is the image of that name, in any version."""
+    endings = "|".join(map(re.escape, suffixes))
+    return re.fullmatch(rf"{re.escape(stem(name))}\+[0-9a-f]{{12}}(?:{endings})", entry) is not None
+
+
+def tool_of_record(entry: str) -> str | None:
+    """The tool whose record a file of the folder is; None: it is none."""
+    found = _RECORD.fullmatch(entry)
+    return found["tool"] if found else None
+
+
+def read_record(content: bytes) -> Record | None:
+    try:
+        return msgspec.json.decode(content, type=Record)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return None
+
+
+def begun_record(name: str, digest: str, base: str | None) -> str:
+    """The text of a record up to what only the node can tell, which the script appends."""
+    known: dict[str, Any] = {"name": name, "digest": digest, "base": base}
+    return msgspec.json.encode(known).decode().removesuffix("}")
+
+
+def docker_tag(path: str) -> str | None:
+    """What Docker calls the image of a file that we made; None: it is not ours."""
+    found = _TAR.fullmatch(path)
+    return f"jupyter-slurm/image:{found[1]}" if found else None

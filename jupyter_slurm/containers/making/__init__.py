@@ -1,0 +1,68 @@
+"""How each container tool makes an image: built from a recipe, or pulled from a registry. PURE.
+
+One file per tool, behind the Protocol `Maker`; the frame around a tool's own text is `script.py`'s.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Protocol
+
+from jupyter_slurm.containers.making.apptainer import Apptainer
+from jupyter_slurm.containers.making.charliecloud import Charliecloud
+from jupyter_slurm.containers.making.docker import Docker
+from jupyter_slurm.containers.making.enroot import Enroot
+from jupyter_slurm.containers.making.pyxis import Pyxis
+from jupyter_slurm.containers.recipe import Recipe
+from jupyter_slurm.containers.references import Reference
+from jupyter_slurm.errors import RequestError
+
+__all__ = ["MAKERS", "Maker", "maker_for"]
+
+
+class Maker(Protocol):
+    """A tool that makes images."""
+
+    @property
+    def tool(self) -> str:
+        """Letters, in the names of records: tools that share images share it."""
+
+    @property
+    def suffixes(self) -> tuple[str, ...]:
+        """What an image's file name may end in; "" is a folder."""
+
+    def named(self, reference: Reference) -> str:
+        """What the tool calls an image of a registry."""
+
+    def build(self, recipe: Recipe, base: str | None, version: str) -> str:
+        """Sh text as `script.py` wants it. `base`: absolute path on the cluster, or what `named`
+        says; None: the recipe's own. RequestError: the tool cannot make that."""
+
+    def pull(self, reference: Reference, version: str) -> str:
+        """The same for an image of a registry, as it is there."""
+
+
+MAKERS: Mapping[str, Maker] = MappingProxyType(
+    {
+        "charliecloud": Charliecloud(),
+        "docker": Docker(("docker",)),
+        "sudo-docker": Docker(("sudo", "-n", "docker")),
+        "podman": Docker(("podman",)),
+        "apptainer": Apptainer("apptainer"),
+        "singularity": Apptainer("singularity"),
+        "pyxis": Pyxis(),
+        "enroot": Enroot(),
+    }
+)
+"""By the runtime's name."""
+
+
+def maker_for(runtime: str) -> Maker:
+    """RequestError: that runtime has no images."""
+    if runtime in MAKERS:
+        return MAKERS[runtime]
+    raise RequestError(
+        f"Runtime {runtime} has no images to make.",
+        hint=f"Name a container tool with --runtime: {', '.join(MAKERS)}.",
+    )

@@ -1,0 +1,76 @@
+"""Images for Apptainer and Singularity: a .sif, by `build --fakeroot` from a definition.
+
+What had to be known: temporary files are two or three times the image, and go where
+APPTAINER_TMPDIR says; either tool reads variables of both prefixes from its own side only, so both
+are set. A definition's sections begin with `%` at the start of a line, so a script is brought in as
+a file, not as text of %post.
+"""
+
+from __future__ import annotations
+
+import shlex
+
+from jupyter_slurm.containers.making.script import file
+from jupyter_slurm.containers.recipe import Kind, Recipe
+from jupyter_slurm.containers.references import Reference
+from jupyter_slurm.containers.steps import INSIDE, SETUP, as_script, kept_variables
+
+_BEGIN = """mkdir "$work/tmp" "$work/cache"
+for tool in APPTAINER SINGULARITY; do
+  export "${tool}_TMPDIR=$work/tmp"
+  eval "[ -n \\"\\${${tool}_CACHEDIR:-}\\" ]" || export "${tool}_CACHEDIR=$work/cache"
+done
+"""
+
+
+class Apptainer:
+    tool = "apptainer"
+    suffixes = (".sif",)
+
+    def __init__(self, program: str) -> None:
+        self._program = program
+
+    def named(self, reference: Reference) -> str:
+        return f"docker://{reference}"
+
+    def build(self, recipe: Recipe, base: str | None, version: str) -> str:
+        lines = [_BEGIN]
+        if recipe.kind is Kind.DEFINITION:
+            lines.append(file("definition", recipe.text))
+        else:
+            steps = [] if recipe.kind is Kind.SCRIPT else recipe.steps()
+            script = recipe.text if recipe.kind is Kind.SCRIPT else as_script(steps)
+            lines.append(file(SETUP, script) + f'chmod 755 "$work/{SETUP}"\n')
+            text = _DEFINITION.format(head=_head(base or ""), script=INSIDE)
+            for one in kept_variables(steps):
+                text += f"    export {one.name}={one.value}\n"
+            # The folder's name is known on the node only.
+            lines.append(file("begun", text) + 'sed "s|@work@|$work|" "$work/begun" ')
+            lines.append('>"$work/definition"\n')
+        lines.append('step "building"\n')
+        lines.append(f'{self._program} build --fakeroot "$partial.sif" "$work/definition"\n')
+        return "".join(lines)
+
+    def pull(self, reference: Reference, version: str) -> str:
+        name = shlex.quote(self.named(reference))
+        return f'{_BEGIN}step pulling {name}\n{self._program} pull "$partial.sif" {name}\n'
+
+
+def _head(base: str) -> str:
+    if base.startswith("/"):
+        return f"Bootstrap: localimage\nFrom: {base}"
+    return f"Bootstrap: docker\nFrom: {base.removeprefix('docker://')}"
+
+
+_DEFINITION = f"""{{head}}
+
+%files
+    @work@/{SETUP} {{script}}
+
+%post
+    {{script}}
+    rm -f {{script}}
+
+%environment
+    export PYTHONNOUSERSITE=1
+"""

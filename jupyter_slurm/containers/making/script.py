@@ -1,0 +1,110 @@
+"""The script that makes an image, whatever the tool: a lock, a place to work, the tool's own text,
+and the record at the end. PURE: text.
+
+Tool text is POSIX sh, run with -e in a process group of its own, so that a job that is cancelled
+takes it along. It finds `$work` (an empty folder of the node, removed afterwards) and leaves the
+image at `$partial` with one of the tool's suffixes; `step TEXT` says what it is at.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from jupyter_slurm.containers import image_folder
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where an image goes, and what is told of it."""
+
+    folder: str
+    name: str
+    tool: str
+    digest: str
+    """Of its recipe: 64 hexadecimal digits."""
+    base: str | None
+    version: str
+    """12 of them in the file's name; others than the digest's when it is made once more."""
+
+    @property
+    def stem(self) -> str:
+        return f"{image_folder.stem(self.name)}+{self.version}"
+
+
+def render(target: Target, suffixes: Sequence[str], text: str) -> str:
+    """The whole script. It exits 0 once the image is there, made now or earlier."""
+    return _FRAME.format(
+        folder=shlex.quote(target.folder),
+        name=shlex.quote(target.name),
+        lock=shlex.quote(f".{image_folder.stem(target.name)}.lock"),
+        stem=shlex.quote(target.stem),
+        # A folder, that is no suffix, is looked for last: a file has its name for a beginning.
+        suffixes=" ".join(shlex.quote(one) for one in sorted(suffixes, reverse=True)),
+        record=shlex.quote(image_folder.record_name(target.name, target.tool)),
+        begun=shlex.quote(image_folder.begun_record(target.name, target.digest, target.base)),
+        text=shlex.quote(_STEP + text),
+    )
+
+
+def file(name: str, content: str) -> str:
+    """Puts a file into `$work`."""
+    return f'printf %s {shlex.quote(content)} >"$work"/{shlex.quote(name)}\n'
+
+
+_STEP = """step() { printf '%s' "$*" >"$work/.step"; printf 'jupyter-slurm: %s\\n' "$*"; }
+"""
+
+_FRAME = """#!/bin/sh
+# Written by jupyter-slurm: makes an image.
+folder={folder} name={name} stem={stem}
+say() {{ printf 'jupyter-slurm: %s\\n' "$*"; }}
+mkdir -p -- "$folder" || exit 74
+cd -- "$folder" || exit 74
+# One maker at a time; where the file system knows no locks, the last one wins, and is whole too.
+exec 9>{lock}
+if command -v flock >/dev/null && ! flock -n 9; then
+  say "Another job is making $name: waiting for it."
+  flock 9
+fi
+there() {{
+  for suffix in {suffixes}; do
+    [ -e "$1$suffix" ] && {{ printf '%s' "$suffix"; return 0; }}
+  done
+  return 1
+}}
+if ! suffix=$(there "$stem"); then
+  partial=$folder/.$stem.partial
+  work=$(mktemp -d "${{TMPDIR:-/var/tmp}}/jupyter-slurm-image.XXXXXX") || exit 74
+  export work partial folder
+  tidy() {{ chmod -R u+w "$work" 2>/dev/null; rm -rf -- "$work" "$partial" "$partial".*; }}
+  trap tidy EXIT
+  rm -rf -- "$partial" "$partial".*
+  command -v setsid >/dev/null && apart=setsid || apart=
+  $apart sh -e -c {text} 9>&- &
+  maker=$!
+  stop() {{ kill -TERM -- "-$maker" 2>/dev/null || kill -TERM "$maker" 2>/dev/null; }}
+  trap stop TERM INT HUP
+  while :; do
+    wait "$maker"; rc=$?
+    kill -0 "$maker" 2>/dev/null && continue
+    wait "$maker" 2>/dev/null; last=$?
+    [ "$last" = 127 ] || rc=$last
+    break
+  done
+  trap '' TERM INT HUP
+  if [ "$rc" != 0 ]; then
+    say "$name was not made. It ended with exit code $rc while $(cat "$work/.step" 2>/dev/null);" \\
+      "what the tool said is above." >&2
+    exit "$rc"
+  fi
+  suffix=$(there "$partial") || {{ say "$name was not made: there is no image." >&2; exit 70; }}
+  chmod -R u+w "$partial$suffix"
+  mv -- "$partial$suffix" "$stem$suffix" || exit 74
+fi
+size=$(du -sk -- "$stem$suffix" | cut -f1)
+printf '%s,"file":"%s","made_s":%s,"size_kib":%s}}\\n' {begun} "$stem$suffix" "$(date +%s)" \\
+  "${{size:-null}}" >{record}.partial && mv -- {record}.partial {record} || exit 74
+say "The image $name is there: $folder/$stem$suffix ($((${{size:-0}} / 1024)) MiB)."
+"""

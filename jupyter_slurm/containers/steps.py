@@ -1,0 +1,79 @@
+"""What is done to an image, step by step, as every tool can do it, and its two forms: a Dockerfile
+and a setup script. Pure values and text; where the steps come from is not known here."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+SETUP = "setup"
+"""The script's name beside a Dockerfile that runs it."""
+INSIDE = "/jupyter-slurm-setup"
+"""Its place in the image while it runs. Not below /tmp, which may be the node's there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """POSIX sh text; the first of its commands that fails ends everything."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Set:
+    """A variable, `value` being a word of POSIX sh without command substitution. Not `kept`: it
+    holds while the image is made, and no longer."""
+
+    name: str
+    value: str
+    kept: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Enter:
+    """The folder for the steps that follow; it is made. A word, as in `Set`."""
+
+    folder: str
+
+
+Step = Run | Set | Enter
+
+
+def as_dockerfile(base: str, steps: Sequence[Step]) -> str:
+    lines = [f"FROM {base}"]
+    for step in steps:
+        match step:
+            case Run():
+                # As JSON nothing in it means anything to the builder.
+                command = f"set -e\n{step.text}"
+                lines.append(f"RUN {json.dumps(['/bin/sh', '-c', command])}")
+            case Set():
+                lines.append(f"{'ENV' if step.kept else 'ARG'} {step.name}={step.value}")
+            case Enter():
+                lines.append(f"WORKDIR {step.folder}")
+    return "\n".join(lines) + "\n"
+
+
+def script_dockerfile(base: str) -> str:
+    """A Dockerfile that runs the script `SETUP` beside it."""
+    remove = json.dumps(["/bin/sh", "-c", f"rm -f {INSIDE}"])
+    return f"FROM {base}\nCOPY {SETUP} {INSIDE}\nRUN {json.dumps([INSIDE])}\nRUN {remove}\n"
+
+
+def as_script(steps: Sequence[Step]) -> str:
+    """One POSIX sh script that does them all. Variables are not kept: see `kept_variables`."""
+    lines = ["#!/bin/sh", "set -e"]
+    for step in steps:
+        match step:
+            case Run():
+                lines.append(f"(\n{step.text}\n)")
+            case Set():
+                lines.append(f"export {step.name}={step.value}")
+            case Enter():
+                lines.append(f"mkdir -p -- {step.folder} && cd -- {step.folder}")
+    return "\n".join(lines) + "\n"
+
+
+def kept_variables(steps: Sequence[Step]) -> list[Set]:
+    return [step for step in steps if isinstance(step, Set) and step.kept]

@@ -1,0 +1,81 @@
+"""Our own folder of images on one cluster: what is in it, looked up and removed.
+
+What the files are called is `containers.image_folder`'s; how images come there is `images.py`'s.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import PurePosixPath
+
+from jupyter_slurm.containers import image_folder
+from jupyter_slurm.containers.image_folder import Record
+from jupyter_slurm.containers.mounts import home_expanded
+from jupyter_slurm.errors import FileAccessError
+from jupyter_slurm.transport import Span, Transport
+
+_REMOVE_S = 600.0
+"""A folder of a hundred thousand files, on NFS."""
+_REMOVE = """cd -- "$1" 2>/dev/null || exit 0
+shift
+for one; do chmod -R u+w -- "$one" 2>/dev/null; rm -rf -- "$one" || exit 1; done
+"""
+
+
+class ImageStore:
+    def __init__(self, transport: Transport, folder: str) -> None:
+        """`folder` is the profile's `image_dir`."""
+        self._transport = transport
+        self._folder = folder
+
+    @property
+    def path(self) -> PurePosixPath:
+        return PurePosixPath(home_expanded(self._folder, str(self._transport.home())))
+
+    def record(self, wanted: str, tool: str) -> Record | None:
+        """Of the image that `wanted` names."""
+        for key in image_folder.keys(wanted):
+            path = self.path / image_folder.record_name(key, tool)
+            content = self._transport.read(path)
+            if content is None and path.name in self._transport.listing(self.path):
+                # NFS remembers for a while that a file was not there; a listing makes it look.
+                content = self._transport.read(path)
+            found = image_folder.read_record(content) if content else None
+            if found is not None:
+                return found
+        return None
+
+    def find(self, wanted: str, tool: str) -> str | None:
+        """The image's path; it is not looked whether it is there."""
+        found = self.record(wanted, tool)
+        return None if found is None else str(self.path / found.file)
+
+    def has(self, record: Record) -> bool:
+        return self._transport.exists(self.path / record.file)
+
+    def records(self) -> list[tuple[str, Record]]:
+        """Tool and record, of all."""
+        entries = sorted(self._transport.listing(self.path))
+        named = [(tool, one) for one in entries if (tool := image_folder.tool_of_record(one))]
+        if not named:
+            return []
+        contents = self._transport.read_many([Span(self.path / one) for _, one in named])
+        read = [
+            (tool, image_folder.read_record(content))
+            for (tool, _), content in zip(named, contents, strict=True)
+            if content
+        ]
+        return [(tool, record) for tool, record in read if record is not None]
+
+    def remove(self, name: str, tool: str, suffixes: Sequence[str]) -> None:
+        """The image with all its versions; a job that runs in it fails. FileAccessError."""
+        entries = self._transport.listing(self.path)
+        gone = [one for one in entries if image_folder.is_version(one, name, suffixes)]
+        record = image_folder.record_name(name, tool)
+        # The record first: what has none is not found.
+        argv = ["sh", "-c", _REMOVE, "sh", str(self.path), record, *gone]
+        done = self._transport.run(argv, timeout_s=_REMOVE_S)
+        if done.returncode != 0:
+            raise FileAccessError(
+                f"The image {name} cannot be removed.", detail=done.stderr.decode(errors="replace")
+            )
