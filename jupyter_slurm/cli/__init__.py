@@ -1,9 +1,9 @@
 """`jupyter slurm …`: words on a terminal -> calls of the Api or of the local cluster.
 
 `main` reads the words, runs a command and turns errors into a sentence and an exit code. Inside:
-`parser` (the words), `local` (up, down, status, agent), `jobs` (what is there), `submit`, `session`, `follow`
-(a job's output as it comes), `remote` (logins, tunnels), `files`, `clusters` and `new_cluster`
-(profiles), `terminal` (what goes to stdout and stderr), `table`.
+`parser` (the words), `local` (up, down, status, agent), `jobs` (what is there), `submit`,
+`session`, `follow` (a job's output as it comes), `image`, `remote` (logins, tunnels), `files`,
+`clusters` and `new_cluster` (profiles), `terminal` (what goes to stdout and stderr), `table`.
 """
 
 from __future__ import annotations

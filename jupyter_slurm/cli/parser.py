@@ -9,7 +9,17 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
-from jupyter_slurm.cli import clusters, files, jobs, local, new_cluster, remote, session, submit
+from jupyter_slurm.cli import (
+    clusters,
+    files,
+    image,
+    jobs,
+    local,
+    new_cluster,
+    remote,
+    session,
+    submit,
+)
 from jupyter_slurm.cli.command import Command
 from jupyter_slurm.errors import RequestError
 
@@ -32,6 +42,7 @@ def parse(words: Sequence[str]) -> tuple[Command, Namespace]:
     _cluster_commands(commands)
     _job_commands(commands)
     _remote_commands(commands)
+    _image_commands(commands)
     first = words[0] if words else "--help"
     if not first.startswith("-") and first not in commands.names():
         near = difflib.get_close_matches(first, commands.names(), n=1)
@@ -188,6 +199,26 @@ def _remote_commands(commands: _Commands) -> None:
     tunnel.add_argument("--close", action="append", default=[], metavar="ID", help="close one")
     _cluster(tunnel)
     _json(tunnel)
+
+
+def _image_commands(commands: _Commands) -> None:
+    images = commands.add("image", image.listed, "the images that jobs can run in; make one")
+    more = _Commands(images, required=False)
+    for listing in (images, more.add("ls", image.listed, "those that there are")):
+        _cluster(listing)
+        _json(listing)
+    more.add_raw("build", image.build, "make one from a recipe: lines, a Dockerfile, a script …")
+    more.add_raw("pull", image.pull, "bring one from a registry, for every node")
+    remove = more.add("rm", image.remove, "remove those that were built or pulled")
+    remove.add_argument("names", nargs="+", metavar="NAME", help="as --image says it")
+    login = more.add("login", image.login, "give the cluster your password of a registry")
+    login.add_argument("registry", metavar="REGISTRY", help="nvcr.io, ghcr.io, docker.io …")
+    login.add_argument("--user", metavar="NAME", help="your name there; not needed for nvcr.io")
+    login.add_argument(
+        "--password-stdin", action="store_true", help="read the password from standard input"
+    )
+    _cluster(remove)
+    _cluster(login)
 
 
 def _cluster(parser: ArgumentParser) -> None:

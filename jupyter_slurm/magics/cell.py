@@ -80,7 +80,7 @@ def run(session: Session, line: str, code: str, kind: JobKind | None = None) -> 
     if detach or spec.kind is JobKind.SCRIPT:
         return JobHandle(session.api, job)
     on_interrupt = request.on_interrupt or session.settings.on_interrupt
-    _bring(
+    bring(
         session,
         job,
         cancel_on_interrupt=on_interrupt == "cancel",
@@ -93,7 +93,7 @@ def attach(session: Session, job_id: str | None) -> None:
     """Brings output and outcome of a job into this cell; None: the newest whose outcome nobody has
     had, of this notebook if it has one. NotFoundError."""
     job = session.api.job(job_id) if job_id else _newest(session)
-    _bring(session, job, cancel_on_interrupt=False, raise_on_failure=True)
+    bring(session, job, cancel_on_interrupt=False, raise_on_failure=True)
 
 
 def _newest(session: Session) -> Job:
@@ -161,9 +161,7 @@ def _with_inputs(session: Session, spec: JobSpec) -> JobSpec:
     return msgspec.structs.replace(spec, inputs=str(path), python=python)
 
 
-def _bring(
-    session: Session, job: Job, *, cancel_on_interrupt: bool, raise_on_failure: bool
-) -> None:
+def bring(session: Session, job: Job, *, cancel_on_interrupt: bool, raise_on_failure: bool) -> None:
     """Shows the job here until it has ended, and then what came of it."""
     session.live.drop(job.id)
     card = LiveCard(job)

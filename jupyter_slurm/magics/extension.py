@@ -14,7 +14,7 @@ from IPython.core.magic import Magics, magics_class, no_var_expand
 from traitlets import Bool, CaselessStrEnum, Int, Unicode
 
 from jupyter_slurm.errors import CommandError, RequestError, VariableError
-from jupyter_slurm.magics import cell, commands, manual
+from jupyter_slurm.magics import cell, commands, image, manual
 from jupyter_slurm.magics.completion import Completions
 from jupyter_slurm.magics.frontend import warn
 from jupyter_slurm.magics.session import Session
@@ -96,12 +96,17 @@ def _functions(
     def sbatch(line: str, code: str) -> object:
         return _usage(lambda: cell.run(session, line, code, JobKind.SCRIPT))
 
+    def slurm_image(line: str, code: str) -> object:
+        return _usage(lambda: image.build(session, line, code))
+
     slurm.__doc__ = manual.line_help()
     slurm_cell.__doc__ = manual.cell_help()
     sbatch.__doc__ = manual.script_help()
+    slurm_image.__doc__ = manual.image_help()
     yield "line", "slurm", slurm
     yield "cell", "slurm", slurm_cell
     yield "cell", "sbatch", sbatch
+    yield "cell", "slurm_image", slurm_image
     for command in SLURM_COMMANDS:
         yield "line", command, _slurm_command(session, command)
 

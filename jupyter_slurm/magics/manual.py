@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import textwrap
 
+from jupyter_slurm.image_line import OPTIONS as IMAGE_OPTIONS
 from jupyter_slurm.line import OURS
 from jupyter_slurm.slurm.options import OPTIONS
 
@@ -66,6 +67,12 @@ The cluster from this notebook.
     %slurm tunnel [JOB|HOST:]PORT [--local-port N]
                                 a port here that leads there; `--close ID` closes it
     %slurm tunnels              those that are open
+
+    %slurm image                the images that jobs can run in
+    %slurm image pull IMAGE     bring one onto the cluster, for every node
+    %slurm image rm NAME        remove one that was built or pulled
+    %slurm image login REGISTRY [--user NAME]
+                                give the cluster your password of a registry
     %slurm help                 this text
 
 `ID` is a job's id of eight characters, or Slurm's number. `%%slurm?` tells how a cell becomes a
@@ -83,6 +90,29 @@ Submit this cell as a batch script, as it is written.
 Gives a job handle and a card that stays up to date; it does not wait.
 `job = _`, then `job.wait()`, `job.output`, `job.cancel()`; `%slurm attach` waits and shows.
 """
+
+_IMAGE = """\
+Make an image for jobs to run in, as this cell says, with the container tool that the cluster has.
+
+    %%slurm_image NAME [--from IMAGE] [options of ours] [options of sbatch]
+    pip install transformers==4.40 "numpy<2"
+    apt install git
+
+and from then on `%%slurm --image NAME`. The cell is lines as people type them (pip, apt, conda), or
+lists below `pip:`, `apt:`, `conda:`; a Dockerfile (FROM …), for Docker, podman and Charliecloud,
+and a simple one for all; an Apptainer definition (Bootstrap: …); or a setup script (#!/bin/sh).
+
+It is made by a job, so that it goes on whatever becomes of this notebook, and lies where every node
+sees it. Nothing is made again while the recipe and what it starts from stay the same.
+
+Options of ours
+"""
+
+
+def image_help() -> str:
+    """`%%slurm_image?`"""
+    ours = {**IMAGE_OPTIONS, **{name: OURS[name] for name in ("cluster", "runtime", "detach")}}
+    return _IMAGE + "\n" + "".join(_entry(f"--{k}", v.metavar, v.help) for k, v in ours.items())
 
 
 def cell_help() -> str:

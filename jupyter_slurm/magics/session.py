@@ -108,6 +108,10 @@ class Session:
         defaults = sbatch_args(parse(self._defaults()).options)
         return parse([*self._to_cluster(), *defaults, *self.words(line)])
 
+    def defaults(self) -> Request:
+        """What `%slurm use` and the settings say for every cell."""
+        return parse([*self._to_cluster(), *self._defaults()])
+
     def _to_cluster(self) -> tuple[str, ...]:
         return ("--cluster", self.cluster) if self.cluster else ()
 

@@ -33,6 +33,10 @@ from jupyter_slurm.wire import (
     Connection,
     ConnectionState,
     Description,
+    Image,
+    ImageBuild,
+    ImageOrigin,
+    ImageSpec,
     Job,
     JobSpec,
     JobState,
@@ -248,6 +252,23 @@ class MemoryService:
         if not self.job(job_id).state.final:
             raise RequestError(f"Job {job_id} has not ended.", hint="Cancel it first.")
         del self._jobs[job_id]
+
+    # --- images ---
+    def images(self, cluster: str | None = None) -> list[Image]:
+        return []
+
+    def make_image(self, spec: ImageSpec) -> ImageBuild:
+        job = self.submit(JobSpec(id=spec.id, name="image", code=spec.recipe or ""))
+        image = Image(name=spec.name, origin=ImageOrigin.BUILT, path="/images/mine")
+        return ImageBuild(image=image, job=job)
+
+    def remove_image(self, name: str, cluster: str | None = None) -> None:
+        raise NotFoundError(f"There is no image {name!r}.")
+
+    def registry_login(
+        self, registry: str, user: str, password: str, cluster: str | None = None
+    ) -> str:
+        return "/home/ada/.docker/config.json"
 
     # --- the queue ---
     def queue(self, cluster: str | None = None) -> list[QueueEntry]:

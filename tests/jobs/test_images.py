@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from jupyter_slurm.errors import NotFoundError, RequestError
-from jupyter_slurm.wire import ImageBuild, ImageOrigin, ImageSpec, JobKind, JobState
+from jupyter_slurm.wire import ImageBuild, ImageSpec, JobKind, JobState
 from tests.cluster.docker import DockerEngine
 from tests.cluster.plugin import SlurmCluster
 from tests.jobs.conftest import Site, spec
 
-_MADE = "#!/bin/sh\nset -e\nmkdir -p /opt\necho \"it's $((6 * 7))\" >/opt/made\n"
+_MADE = '#!/bin/sh\nset -e\nmkdir -p /opt\necho "it\'s $((6 * 7))" >/opt/made\n'
 
 
 @dataclass

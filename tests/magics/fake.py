@@ -43,13 +43,15 @@ from jupyter_slurm.wire import (
     UpdateDisplayData,
 )
 from tests.far import FarSide
+from tests.image_side import ImageSide
 
 
-class FakeApi(FarSide):
+class FakeApi(FarSide, ImageSide):
     """Satisfies `Api` as far as front ends use it; `calls` says what was called, in order."""
 
     def __init__(self, folder: Path) -> None:
-        super().__init__()
+        FarSide.__init__(self)
+        ImageSide.__init__(self)
         self.folder = folder
         self.calls: list[str] = []
         self.specs: dict[str, JobSpec] = {}

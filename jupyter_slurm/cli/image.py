@@ -1,0 +1,137 @@
+"""`jupyter slurm image …`: the images of a cluster, and how another one comes there.
+
+The words of `build` and `pull` are those of `%%slurm_image`, understood by `image_line.py`.
+"""
+
+from __future__ import annotations
+
+import getpass
+import os
+import sys
+import time
+from argparse import Namespace
+from pathlib import Path
+
+import msgspec
+
+from jupyter_slurm import packages_here
+from jupyter_slurm.cli import follow
+from jupyter_slurm.cli.command import Connect
+from jupyter_slurm.cli.jobs import cluster_name
+from jupyter_slurm.cli.table import as_json, table
+from jupyter_slurm.errors import NotFoundError, RequestError
+from jupyter_slurm.image_line import ImageRequest, parse_image
+from jupyter_slurm.job import new_id
+from jupyter_slurm.readable import moment
+from jupyter_slurm.wire import Image, ImageSpec
+
+_BUILD = (
+    "jupyter slurm image build NAME [FILE] [--from IMAGE] [--env-from-here] [--rebuild] "
+    "[--cluster NAME] [--runtime NAME] [--detach] [options of sbatch]"
+)
+_PULL = (
+    "jupyter slurm image pull IMAGE [--rebuild] [--cluster NAME] [--runtime NAME] [--detach] "
+    "[options of sbatch]"
+)
+
+
+def listed(args: Namespace, connect: Connect) -> int:
+    found = connect().images(cluster_name(args))
+    if args.json:
+        sys.stdout.write(as_json(found))
+    elif found:
+        head = ["IMAGE", "ORIGIN", "FROM", "SIZE", "MADE", "WHERE"]
+        sys.stdout.write(table(head, [_row(one) for one in found]))
+    else:
+        sys.stdout.write("No images yet: `jupyter slurm image build` makes one.\n")
+    return 0
+
+
+def build(args: Namespace, connect: Connect) -> int:
+    """The recipe comes from FILE, else from standard input. Gives the job's exit code."""
+    if _wants_help(args.words):
+        sys.stdout.write(f"{_BUILD}\n")
+        return 0 if args.words else 2
+    request = parse_image(args.words, _BUILD, takes_file=True)
+    here = packages_here.read() if request.env_from_here else None
+    if here is not None and here.left_out:
+        sys.stderr.write(f"Only on this machine, and so left out: {', '.join(here.left_out)}.\n")
+    text = _recipe(request)
+    return _make(request, request.build_spec(new_id(), text, here), connect)
+
+
+def pull(args: Namespace, connect: Connect) -> int:
+    if _wants_help(args.words):
+        sys.stdout.write(f"{_PULL}\n")
+        return 0 if args.words else 2
+    request = parse_image(args.words, _PULL)
+    return _make(request, request.pull_spec(new_id()), connect)
+
+
+def remove(args: Namespace, connect: Connect) -> int:
+    api = connect()
+    for name in args.names:
+        api.remove_image(name, cluster_name(args))
+        sys.stdout.write(f"{name}: removed\n")
+    return 0
+
+
+def login(args: Namespace, connect: Connect) -> int:
+    """The password is typed unseen, or is a line on standard input."""
+    user = args.user or ""
+    if not user and "nvcr.io" not in args.registry:
+        raise RequestError(f"Who are you at {args.registry}?", hint="Say --user NAME.")
+    if args.password_stdin or not sys.stdin.isatty():
+        password = sys.stdin.readline().rstrip("\n")
+    else:
+        password = getpass.getpass(f"Password (or API key, or token) for {args.registry}: ")
+    path = connect().registry_login(args.registry, user, password, cluster_name(args))
+    sys.stdout.write(f"The login to {args.registry} is in {path}, which only you can read.\n")
+    return 0
+
+
+def _make(request: ImageRequest, spec: ImageSpec, connect: Connect) -> int:
+    cluster = spec.cluster or os.environ.get("JUPYTER_SLURM_CLUSTER") or None
+    api = connect()
+    made = api.make_image(msgspec.structs.replace(spec, cluster=cluster))
+    if made.job is None:
+        sys.stdout.write(f"The image {made.image.name} is there: {made.image.path}\n")
+        return 0
+    if request.request.detach:
+        sys.stdout.write(f"{made.job.id}\n")
+        return 0
+    try:
+        return follow.follow(api, made.job)
+    except KeyboardInterrupt:
+        if request.request.on_interrupt == "cancel":
+            api.cancel(made.job.id)
+        sys.stderr.write(f"\n{follow.come_back(made.job)}\n")
+        raise
+
+
+def _wants_help(words: list[str]) -> bool:
+    return not words or words[0] in ("-h", "--help")
+
+
+def _recipe(request: ImageRequest) -> str:
+    if request.file not in (None, "-"):
+        path = Path(str(request.file))
+        if not path.is_file():
+            raise NotFoundError(f"There is no file {path}.", hint=_BUILD)
+        return path.read_text(encoding="utf-8", errors="replace")
+    if request.file is None and (request.env_from_here or sys.stdin.isatty()):
+        if request.env_from_here:
+            return ""
+        raise RequestError("Which recipe?", hint=_BUILD)
+    return sys.stdin.read()
+
+
+def _row(one: Image) -> list[str]:
+    return [
+        one.name,
+        one.origin,
+        one.base or "",
+        f"{one.size_mib:.0f} MiB" if one.size_mib is not None else "",
+        moment(one.made_s, time.time()) if one.made_s else "",
+        one.path,
+    ]

@@ -1,0 +1,121 @@
+"""`%%slurm_image` and `%slurm image …`: images of the cluster, from this notebook.
+
+What the words mean is `image_line.py`'s; how the job that makes an image is followed, `cell.py`'s.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from functools import partial
+
+from jupyter_slurm import packages_here
+from jupyter_slurm.errors import RequestError
+from jupyter_slurm.image_line import ImageRequest, parse_image
+from jupyter_slurm.job import JobHandle, new_id
+from jupyter_slurm.magics.cell import bring
+from jupyter_slurm.magics.follow import Worker
+from jupyter_slurm.magics.frontend import answerer, say
+from jupyter_slurm.magics.session import Session
+from jupyter_slurm.magics.table import Table
+from jupyter_slurm.readable import moment
+from jupyter_slurm.wire import ImageSpec
+
+_USAGE = "%%slurm_image NAME [--from IMAGE] [--env-from-here] [--rebuild] [options of sbatch]"
+_WORDS = "There are ls, pull, rm, login; %%slurm_image builds one."
+
+
+def build(session: Session, line: str, text: str) -> JobHandle | None:
+    """Makes the image that the cell describes, as `cell.run` runs a cell."""
+    request = parse_image(session.words(line), _USAGE, defaults=session.defaults())
+    here = packages_here.read() if request.env_from_here else None
+    if here is not None and here.left_out:
+        say(f"Only on this machine, and so left out: {', '.join(here.left_out)}.")
+    return _make(session, request, request.build_spec(new_id(), text, here, session.notebook))
+
+
+def command(session: Session, words: Sequence[str]) -> object:
+    """`%slurm image …`; none: `ls`."""
+    word, *rest = words or ("ls",)
+    match word:
+        case "ls":
+            return _listed(session, rest)
+        case "pull":
+            usage = "%slurm image pull IMAGE [--rebuild] [options of sbatch]"
+            request = parse_image(rest, usage, defaults=session.defaults())
+            return _make(session, request, request.pull_spec(new_id(), session.notebook))
+        case "rm":
+            _remove(session, rest)
+        case "login":
+            _login(session, rest)
+        case _:
+            raise RequestError(f"`%slurm image {word}`: there is no such word.", hint=_WORDS)
+    return None
+
+
+def _make(session: Session, request: ImageRequest, spec: ImageSpec) -> JobHandle | None:
+    with Worker(session.person, spec.cluster) as worker:
+        made = worker(lambda: session.api.make_image(spec))
+    if made.job is None:
+        say(f"The image {made.image.name} is there, and nothing has changed: {made.image.path}")
+        return None
+    asked = request.request
+    if session.settings.detach if asked.detach is None else asked.detach:
+        return JobHandle(session.api, made.job)
+    on_interrupt = asked.on_interrupt or session.settings.on_interrupt
+    bring(
+        session,
+        made.job,
+        cancel_on_interrupt=on_interrupt == "cancel",
+        raise_on_failure=asked.raise_on_failure,
+    )
+    return None
+
+
+def _listed(session: Session, words: Sequence[str]) -> Table:
+    if words:
+        raise RequestError(f"`%slurm image ls` takes nothing behind it, not `{words[0]}`.")
+    found = session.api.images(session.cluster)
+    now_s = time.time()
+    return Table(
+        ("Image", "From", "Size", "Made", "Where"),
+        tuple(
+            (
+                one.name,
+                f"{one.origin} from {one.base}" if one.base else str(one.origin),
+                f"{one.size_mib:.0f} MiB" if one.size_mib is not None else "",
+                moment(one.made_s, now_s) if one.made_s else "",
+                one.path,
+            )
+            for one in found
+        ),
+        caption="" if found else "No images yet: %%slurm_image builds one.",
+    )
+
+
+def _remove(session: Session, words: Sequence[str]) -> None:
+    if not words:
+        raise RequestError("`%slurm image rm` needs images: %slurm image rm NAME …")
+    with Worker(session.person, session.cluster) as worker:
+        for name in words:
+            worker(partial(session.api.remove_image, name, session.cluster))
+            say(f"{name}: removed")
+
+
+def _login(session: Session, words: Sequence[str]) -> None:
+    registry, user = words[0] if words else "", ""
+    match list(words[1:]):
+        case []:
+            pass
+        case ["--user", user]:
+            pass
+        case _:
+            registry = ""
+    if not registry or registry.startswith("-"):
+        raise RequestError("`%slurm image login REGISTRY [--user NAME]`")
+    person = answerer()
+    if not user and "nvcr.io" not in registry:
+        user = person.choice(f"User of {registry}: ")
+    password = person.secret(f"Password (or API key, or token) for {registry}: ")
+    path = session.api.registry_login(registry, user, password, session.cluster)
+    say(f"The login to {registry} is in {path}, which only you can read.")

@@ -1,0 +1,93 @@
+"""The packages of the Python that runs now, as lines of a recipe: `--env-from-here`.
+
+What is said of each package is read from its own metadata (PEP 376, PEP 610) and from conda's
+`conda-meta`; nothing is run.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+_OURS = frozenset({"pip", "setuptools", "wheel", "jupyter-slurm", "jupyter_slurm"})
+"""Not of the notebook's work, or not to be had."""
+_NOT_ELSEWHERE = ("python", "_libgcc_mutex", "_openmp_mutex")
+
+
+@dataclass(frozen=True, slots=True)
+class Here:
+    pip: tuple[str, ...]
+    """`NAME==VERSION`, sorted."""
+    conda: tuple[str, ...] = ()
+    """`NAME=VERSION`, those that somebody asked for."""
+    left_out: tuple[str, ...] = ()
+    """Names of packages that lie on this machine alone: editable ones, local folders."""
+    python: str = field(default="")
+    """`3.11`"""
+
+    @property
+    def base(self) -> str:
+        """The image with the same Python."""
+        return "continuumio/miniconda3:latest" if self.conda else f"python:{self.python}-slim"
+
+    def recipe(self) -> str:
+        lines = [f"conda install python={self.python} {' '.join(self.conda)}"] if self.conda else []
+        if self.pip:
+            lines += ["pip:", *(f"  {one}" for one in self.pip)]
+        return "\n".join(lines) + "\n"
+
+
+def read() -> Here:
+    """Of this process's Python."""
+    return collect(metadata.distributions(), Path(sys.prefix, "conda-meta"))
+
+
+def collect(distributions: Iterable[metadata.Distribution], conda_meta: Path) -> Here:
+    """`conda_meta`: the folder need not exist."""
+    pip: dict[str, str] = {}
+    left_out: set[str] = set()
+    for one in distributions:
+        name = one.metadata["Name"]
+        if not name or name.lower() in _OURS or name in pip:
+            continue  # one further back on the path is not the one that is imported
+        if _is_condas(one):
+            continue
+        if _is_local(one):
+            left_out.add(name)
+        else:
+            pip[name] = f"{name}=={one.version}"
+    version = f"{sys.version_info[0]}.{sys.version_info[1]}"
+    conda = tuple(sorted(_asked_of_conda(conda_meta)))
+    return Here(tuple(sorted(pip.values(), key=str.lower)), conda, tuple(sorted(left_out)), version)
+
+
+def _is_condas(one: metadata.Distribution) -> bool:
+    return (one.read_text("INSTALLER") or "").strip() == "conda"
+
+
+def _is_local(one: metadata.Distribution) -> bool:
+    try:
+        origin: Any = json.loads(one.read_text("direct_url.json") or "{}")
+        return str(origin.get("url", "")).startswith("file:")
+    except (ValueError, AttributeError):
+        return False
+
+
+def _asked_of_conda(folder: Path) -> list[str]:
+    """What conda was told to install; what came along with it comes along there too."""
+    asked: list[str] = []
+    for path in folder.glob("*.json") if folder.is_dir() else ():
+        try:
+            known: Any = json.loads(path.read_text(encoding="utf-8"))
+            name, version = str(known["name"]), str(known["version"])
+            wanted = bool(known.get("requested_spec"))
+        except (OSError, ValueError, KeyError, TypeError):
+            continue
+        if wanted and name not in _NOT_ELSEWHERE:
+            asked.append(f"{name}={version}")
+    return asked

@@ -1,0 +1,44 @@
+"""The images of an Api in memory: a fake, for front ends; making one is a job that prints text."""
+
+from __future__ import annotations
+
+from jupyter_slurm.errors import NotFoundError
+from jupyter_slurm.wire import Image, ImageBuild, ImageOrigin, ImageSpec, Job, JobSpec
+
+
+class ImageSide:
+    def __init__(self) -> None:
+        self.image_specs: list[ImageSpec] = []
+        self.logins: list[tuple[str, str, str, str | None]] = []
+        """Registry, user, password, cluster of each."""
+        self.made: dict[str, Image] = {}
+        """By name; what is asked for again is there already."""
+        self.making = "print('making it')"
+        """The job that makes one."""
+
+    def submit(self, spec: JobSpec) -> Job:
+        raise NotImplementedError
+
+    def images(self, cluster: str | None = None) -> list[Image]:
+        return list(self.made.values())
+
+    def make_image(self, spec: ImageSpec) -> ImageBuild:
+        self.image_specs.append(spec)
+        name = spec.name or spec.base or ""
+        if name in self.made and not spec.again:
+            return ImageBuild(image=self.made[name])
+        origin = ImageOrigin.PULLED if spec.recipe is None else ImageOrigin.BUILT
+        image = Image(name=name, origin=origin, path=f"/images/{name}", tool="fake", made_s=1e9)
+        job = self.submit(JobSpec(id=spec.id, name="image", code=self.making))
+        self.made[name] = image
+        return ImageBuild(image=image, job=job)
+
+    def remove_image(self, name: str, cluster: str | None = None) -> None:
+        if self.made.pop(name, None) is None:
+            raise NotFoundError(f"There is no image {name!r} that was built or pulled here.")
+
+    def registry_login(
+        self, registry: str, user: str, password: str, cluster: str | None = None
+    ) -> str:
+        self.logins.append((registry, user, password, cluster))
+        return "/home/alice/.docker/config.json"
