@@ -7,6 +7,7 @@ import shlex
 import subprocess
 import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -59,6 +60,13 @@ class DockerEngine:
 def docker_engine(demo_image: Path) -> Iterator[DockerEngine]:
     if os.geteuid() != 0:
         pytest.skip("Only root can run a Docker daemon.")
+    with docker_running(demo_image) as engine:
+        yield engine
+
+
+@contextmanager
+def docker_running(image: Path) -> Iterator[DockerEngine]:
+    """A daemon with that folder as its image; nothing is left of it."""
     with keeping() as keeper:
         # Not below pytest's own folder: a socket's path must be short.
         folder = Path(tempfile.mkdtemp(prefix="docker-"))
@@ -78,7 +86,7 @@ def docker_engine(demo_image: Path) -> Iterator[DockerEngine]:
             clean_environment(),
         )
         wait_until(engine.socket.exists, _PATIENCE_S)
-        with subprocess.Popen(["tar", "-C", demo_image, "-c", "."], stdout=subprocess.PIPE) as tar:
+        with subprocess.Popen(["tar", "-C", image, "-c", "."], stdout=subprocess.PIPE) as tar:
             subprocess.run(
                 ["docker", "import", "-", engine.image],
                 env=os.environ | engine.env,

@@ -18,6 +18,11 @@ def demo_image() -> Path:
     It is the demo's own, made once in the user's cache folder (about 10 s), and must not be
     changed. Its Python is the distribution's, so of the same version as the tests' own.
     """
+    return made_image()
+
+
+def made_image() -> Path:
+    """For those who are no tests."""
     done = subprocess.run(
         [ROOT / "scripts" / "image"], stdout=subprocess.PIPE, text=True, check=True, timeout=280
     )
