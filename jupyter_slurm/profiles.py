@@ -130,8 +130,8 @@ class ClusterProfile(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """Environment of the job's own program."""
     partitions: dict[str, PartitionLimits] = field(default_factory=dict)
     by_template: frozenset[tuple[str, str]] = frozenset()
-    """(Partition, setting) of what in `partitions` is the template's word, which may be out of
-    date. No setting itself."""
+    """(Partition, setting) of what is the template's word, which may be out of date; "" for `qos`
+    and `accounts`. No setting itself."""
     cost_unit: str = ""
     """What the site charges in, e.g. "UA"."""
     qos: tuple[str, ...] = ()
@@ -306,7 +306,7 @@ def _profile(
         for partition, settings in below.get("partitions", {}).items()
         for key in settings
         if key not in own.get(partition, {})
-    )
+    ) | {("", key) for key in ("qos", "accounts") if key in below and key not in table}
     return ClusterProfile(**{"origin": str(file.path), **values, "name": name})
 
 

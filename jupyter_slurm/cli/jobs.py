@@ -17,6 +17,7 @@ from jupyter_slurm.cli import follow
 from jupyter_slurm.cli.command import Connect
 from jupyter_slurm.cli.table import as_json, in_words_of_a_terminal, table
 from jupyter_slurm.errors import JupyterSlurmError
+from jupyter_slurm.preview_text import MARKS
 from jupyter_slurm.readable import duration
 from jupyter_slurm.wire import Check, Job, QueueEntry
 
@@ -110,8 +111,7 @@ def _each(ids: Sequence[str], act: Callable[[str], str]) -> int:
 
 def check_text(check: Check) -> str:
     """A line, and one for the hint."""
-    mark = {True: "✔", False: "✖", None: "·"}[check.ok]
-    return f"{mark} {check.sentence}\n" + (f"    {check.hint}\n" if check.hint else "")
+    return f"{MARKS[check.ok]} {check.sentence}\n" + (f"    {check.hint}\n" if check.hint else "")
 
 
 def _job_row(job: Job) -> list[str]:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import shlex
 
+from jupyter_slurm.preview_text import preview_lines
 from jupyter_slurm.wire import Preview
 
 
 def preview_text(preview: Preview) -> str:
+    told = "".join(f"# {line}\n" for line in preview_lines(preview))
     files = "".join(f"#   {name}\n" for name in preview.files)
     return (
-        f"# on {preview.cluster}, in {preview.job_dir}:\n{files}"
+        f"{told}# on {preview.cluster}, in {preview.job_dir}:\n{files}"
         f"# {shlex.join(preview.sbatch)}\n{preview.script}"
     )

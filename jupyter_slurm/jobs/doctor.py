@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 
 from jupyter_slurm.errors import JupyterSlurmError, LoginNeededError
+from jupyter_slurm.jobs.known import differences
 from jupyter_slurm.jobs.probe import (
     RUNTIMES,
     SHARED,
@@ -23,7 +24,7 @@ from jupyter_slurm.jobs.probe import (
 from jupyter_slurm.profiles import ClusterProfile
 from jupyter_slurm.slurm import scontrol, sinfo, versions
 from jupyter_slurm.transport import TimedOutError
-from jupyter_slurm.wire import Check, Connection, ConnectionState
+from jupyter_slurm.wire import Check, ClusterInfo, Connection, ConnectionState
 
 _NEEDED = ("sbatch", "squeue", "scontrol", "scancel", "sinfo")
 _PROGRAMS = (
@@ -93,6 +94,20 @@ def _configuration_of_ssh(remarks: Mapping[str, tuple[str, ...]]) -> Iterator[Ch
     for remark in dict.fromkeys(one for all_of_host in remarks.values() for one in all_of_host):
         hosts = " and ".join(host for host, found in remarks.items() if remark in found)
         yield Check(ok=None, sentence=f"SSH configuration of {hosts}: {remark}")
+
+
+def examine_partitions(profile: ClusterProfile, info: ClusterInfo) -> Iterator[Check]:
+    """The profile's partitions against those that the cluster has."""
+    found = list(differences(profile, info))
+    for sentence in found:
+        yield Check(
+            ok=None,
+            sentence=f"{sentence} The profile says otherwise.",
+            hint=f"Change it in {profile.origin}; a job is judged by what the cluster says.",
+        )
+    if profile.partitions and not found:
+        names = ", ".join(profile.partitions)
+        yield Check(ok=True, sentence=f"The profile's partitions are as it says: {names}.")
 
 
 # --- judging ----------------------------------------------------------------------------------

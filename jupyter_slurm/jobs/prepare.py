@@ -45,6 +45,8 @@ class Submission:
     sbatch: tuple[str, ...]
     files: dict[str, bytes | Path]
     """Name in the job's folder -> content, or a local file to move there."""
+    command: tuple[str, ...] = ()
+    """What the script starts; (): it is the user's own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +94,7 @@ def prepare(
     else:
         files |= _cell_files(spec, key)
     argv = sbatch.argv(str(job_dir.path / layout.SCRIPT), options)
-    return Submission(script, tuple(argv), files)
+    return Submission(script, tuple(argv), files, launch.argv)
 
 
 def prepare_session_cell(spec: JobSpec, key: bytes) -> dict[str, bytes | Path]:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Mapping
 from typing import Literal
 
 from jupyter_slurm.errors import CommandError, RequestError
 from jupyter_slurm.jobs.cluster import SlurmCluster
-from jupyter_slurm.slurm import reasons, scontrol, sinfo, squeue
+from jupyter_slurm.slurm import partitions, reasons, scontrol, sinfo, squeue
 from jupyter_slurm.slurm.options import suggest
 from jupyter_slurm.slurm.units import gpus_in_tres
-from jupyter_slurm.wire import ClusterInfo, CommandOutput, Partition, QueueEntry
+from jupyter_slurm.wire import ClusterInfo, CommandOutput, Partition, QueueEntry, Reservation
 
 Verb = Literal["hold", "release", "requeue"]
 
@@ -51,24 +52,34 @@ def _entry(row: squeue.QueueRow, ours: Mapping[str, str]) -> QueueEntry:
 
 
 def cluster_info(cluster: SlurmCluster) -> ClusterInfo:
-    """Three short questions to the controller, and one to accounting where there is one."""
+    """Five short questions to the controller, and one to accounting where there is one."""
     config = scontrol.parse_config(cluster.ask(scontrol.config_argv()))
-    partitions = sinfo.parse_partitions(cluster.ask(sinfo.partitions_argv()))
+    shown = sinfo.parse_partitions(cluster.ask(sinfo.partitions_argv()))
     nodes = sinfo.parse_nodes(cluster.ask(sinfo.nodes_argv()))
+    settings = partitions.parse_partitions(cluster.ask(partitions.partitions_argv()))
+    kept = partitions.parse_reservations(cluster.ask(partitions.reservations_argv()))
     accounting = config.get("AccountingStorageType", "").endswith("slurmdbd")
     accounts, qos = _associations(cluster) if accounting else ((), ())
     return ClusterInfo(
         name=cluster.name,
         slurm_version=config.get("SLURM_VERSION", ""),
-        partitions=tuple(_partition(row, nodes) for row in partitions),
+        partitions=tuple(_partition(row, nodes, settings.get(row.name)) for row in shown),
         accounting=accounting,
         accounts=accounts,
         qos=qos,
+        enforced=_enforced(config),
+        max_tres="MAX_TRES" in config.get("PriorityFlags", ""),
+        hidden=tuple(sorted(set(settings) - {row.name for row in shown})),
+        reservations=tuple(_reservation(one, nodes) for one in kept),
         asked_s=time.time(),
     )
 
 
-def _partition(row: sinfo.PartitionRow, nodes: list[sinfo.NodeRow]) -> Partition:
+def _partition(
+    row: sinfo.PartitionRow,
+    nodes: list[sinfo.NodeRow],
+    settings: partitions.PartitionSettings | None,
+) -> Partition:
     members = [node for node in nodes if node.partition == row.name]
     types = {
         word.split(":")[1]
@@ -88,7 +99,43 @@ def _partition(row: sinfo.PartitionRow, nodes: list[sinfo.NodeRow]) -> Partition
         gpu_types=tuple(sorted(types)),
         gpus=total,
         free_gpus=None if None in used else total - sum(count or 0 for count in used),
+        cpus=max((node.cpus for node in members), default=None),
+        memory_mib=max((node.memory_mib or 0 for node in members), default=0) or None,
+        gpus_per_node=max((node.gpus for node in members), default=0),
+        default_time_s=row.default_time_s,
+        max_nodes=settings.max_nodes if settings else None,
+        exclusive=settings.exclusive if settings else False,
+        allow_qos=settings.qos if settings else (),
+        allow_accounts=settings.accounts if settings else (),
+        billing=dict(settings.weights) if settings else {},
     )
+
+
+def _reservation(row: partitions.Reservation, nodes: list[sinfo.NodeRow]) -> Reservation:
+    kept = set(row.nodes)
+    return Reservation(
+        name=row.name,
+        start_s=row.start_s,
+        end_s=row.end_s,
+        maintenance=row.maintenance,
+        partitions=dict(Counter(node.partition for node in nodes if node.name in kept)),
+    )
+
+
+def _enforced(config: Mapping[str, str]) -> tuple[str, ...]:
+    """slurm.conf(5): EnforcePartLimits, AccountingStorageEnforce (`safe` and `limits` include
+    associations, `qos` does too), JobSubmitPlugins."""
+    if config.get("JobSubmitPlugins"):
+        return ()
+    words = config.get("AccountingStorageEnforce", "").replace("none", "").split(",")
+    enforced = ["requests"]
+    if config.get("EnforcePartLimits", "NO").upper() != "NO":
+        enforced.append("partitions")
+    if any(words):
+        enforced.append("associations")
+    if "qos" in words or "all" in words:
+        enforced.append("qos")
+    return tuple(enforced)
 
 
 def _associations(cluster: SlurmCluster) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -12,8 +12,9 @@ from contextlib import suppress
 from pathlib import Path
 
 from jupyter_slurm import places
-from jupyter_slurm.errors import JupyterSlurmError, RequestError, from_problem
+from jupyter_slurm.errors import JupyterSlurmError, from_problem
 from jupyter_slurm.jobs import describe, doctor, payload, queue
+from jupyter_slurm.jobs.beforehand import Beforehand
 from jupyter_slurm.jobs.book import Book
 from jupyter_slurm.jobs.cluster import SlurmCluster
 from jupyter_slurm.jobs.clusters import Clusters
@@ -39,7 +40,6 @@ from jupyter_slurm.wire import (
     Changes,
     Check,
     Cluster,
-    ClusterInfo,
     CommandOutput,
     Description,
     Job,
@@ -47,7 +47,6 @@ from jupyter_slurm.wire import (
     JobSpec,
     JobState,
     LogChunk,
-    Preview,
     QueueEntry,
     Result,
     Transfer,
@@ -84,6 +83,9 @@ class Service:
         self.close_tunnel = self._tunnels.close_tunnel
         self.transfer = self._transfers.transfer
         self.stop_transfer = self._transfers.stop
+        self._beforehand = Beforehand(self._clusters)
+        self.cluster_info = self._beforehand.cluster_info
+        self.preview = self._beforehand.preview
         self._delivery = Delivery(self._book, self._clusters)
         self._sessions = Sessions(self._book, self._clusters)
         steering = Steering(
@@ -101,7 +103,6 @@ class Service:
         self.remove_image = images.remove_image
         self.registry_login = images.registry_login
         remove_old_copies()
-        self._infos: dict[str, ClusterInfo] = {}
         self._pursuits: list[threading.Thread] = []
         for record in self._book.live():
             self._take_up(record)
@@ -134,16 +135,12 @@ class Service:
     def clusters(self) -> list[Cluster]:
         return self._clusters.listed()
 
-    def cluster_info(self, cluster: str | None = None) -> ClusterInfo:
-        known = self._clusters.named(cluster)
-        info = self._infos.get(known.name)
-        if info is None or time.time() - info.asked_s > queue.INFO_KEPT_S:
-            info = self._infos[known.name] = queue.cluster_info(known)
-        return info
-
     def doctor(self, cluster: str | None = None) -> list[Check]:
         known = self._clusters.named(cluster)
         checks = doctor.examine(known.profile, known.run)
+        if known.profile.partitions:
+            with suppress(JupyterSlurmError):  # why it does not answer, the others tell
+                checks += doctor.examine_partitions(known.profile, self.cluster_info(cluster))
         way = known.way.connection
         sessions = None if way is None else way.sessions_limit
         remarks = {} if way is None else {hop.label: hop.remarks for hop in way.hops}
@@ -182,23 +179,6 @@ class Service:
 
     # --- submission ---
 
-    def preview(self, spec: JobSpec) -> Preview:
-        if spec.session is not None:
-            raise RequestError(
-                "A cell of a session is no submission of its own: there is nothing to preview.",
-                hint="`%slurm session start … --dry-run` shows how the session would be submitted.",
-            )
-        cluster = self._clusters.named(spec.cluster)
-        folder = JobDir(cluster.job_root() / spec.id)
-        submission = prepare(spec, cluster.profile, folder, cluster.site(spec), key=b"")
-        return Preview(
-            cluster=cluster.name,
-            script=submission.script,
-            sbatch=submission.sbatch,
-            job_dir=str(folder.path),
-            files=tuple(submission.files),
-        )
-
     def submit(self, spec: JobSpec) -> Job:
         cluster = self._cluster_for(spec)
         record = self._recorded(spec, cluster)
@@ -227,6 +207,7 @@ class Service:
         folder = JobDir(cluster.job_root() / spec.id)
         # Refused here and now if it must be: the same is made again when it is sent.
         prepare(spec, cluster.profile, folder, cluster.site(spec), key=b"")
+        warning = self._beforehand.judge(spec, cluster)
         self._check_python(spec, cluster)
         now_s = time.time()
         job = Job(
@@ -249,6 +230,7 @@ class Service:
             idle_s=spec.idle_s,
             # Of a session there is no outcome that anybody would wait for.
             delivered=spec.kind is JobKind.SESSION,
+            warning=warning,
         )
         return self._added(Record(job=job, spec=spec))
 

@@ -158,7 +158,8 @@ class Pursuit:
             raise from_problem(now.problem)
         if now.left_out is not None:
             told = ["Not pushed:", *reasons_told(now.left_out.reasons, now.left_out.count)]
-            self._book.change(self._id, warning="\n".join(told))
+            warning = "\n".join(filter(None, (job.warning, *told)))
+            self._book.change(self._id, warning=warning)
         return now.state is TransferState.DONE and job.cancel_requested_s is None
 
     def _judge(self, done: Completed) -> bool:

@@ -22,6 +22,7 @@ from jupyter_slurm.magics.frontend import in_place, say, warn
 from jupyter_slurm.magics.manual import line_help
 from jupyter_slurm.magics.session import Session
 from jupyter_slurm.magics.table import Table
+from jupyter_slurm.preview_text import MARKS
 from jupyter_slurm.readable import duration, moment
 from jupyter_slurm.slurm.options import suggest
 from jupyter_slurm.wire import Job, JobState, Partition, QueueEntry
@@ -156,8 +157,7 @@ def _doctor(session: Session, words: Sequence[str]) -> None:
     """Says what works there; sentences, the good and the bad."""
     cluster = _at_most_one(words, "doctor") or session.cluster
     for check in session.api.doctor(cluster):
-        mark = {True: "✔", False: "✖", None: "·"}[check.ok]
-        say(f"{mark} {check.sentence}")
+        say(f"{MARKS[check.ok]} {check.sentence}")
         if check.hint:
             say(f"  {check.hint}")
 

@@ -10,10 +10,12 @@ from jupyter_slurm.wire.cluster import (
     Cluster,
     ClusterInfo,
     CommandOutput,
+    Cost,
     Description,
     Folder,
     Partition,
     QueueEntry,
+    Reservation,
 )
 from jupyter_slurm.wire.connection import (
     Behind,
@@ -67,6 +69,7 @@ __all__ = [
     "CommandOutput",
     "Connection",
     "ConnectionState",
+    "Cost",
     "Description",
     "DisplayData",
     "ErrorOutput",
@@ -89,6 +92,7 @@ __all__ = [
     "Question",
     "QuestionKind",
     "QueueEntry",
+    "Reservation",
     "Result",
     "Stream",
     "Transfer",

@@ -35,6 +35,32 @@ class Partition(Struct, frozen=True, kw_only=True):
     gpus: int = 0
     free_gpus: int | None = None
     """None: this Slurm does not tell."""
+    cpus: int | None = None
+    memory_mib: int | None = None
+    gpus_per_node: int = 0
+    """These three of its largest nodes."""
+    max_nodes: int | None = None
+    """Of one job; None: no limit."""
+    default_time_s: int | None = None
+    """The time limit of a job that asks for none."""
+    exclusive: bool = False
+    """Every job has whole nodes."""
+    allow_qos: tuple[str, ...] = ()
+    allow_accounts: tuple[str, ...] = ()
+    """Those that may use it; (): all may."""
+    billing: dict[str, float] = field(default_factory=dict)
+    """TRESBillingWeights: for each `cpu`, MiB of `mem`, `gres/gpu` …; {}: none are set."""
+
+
+class Reservation(Struct, frozen=True, kw_only=True):
+    """Nodes that jobs cannot have for a time, but for those whom they are kept for."""
+
+    name: str
+    start_s: float
+    end_s: float
+    maintenance: bool
+    partitions: dict[str, int]
+    """Partition -> how many of its nodes."""
 
 
 class ClusterInfo(Struct, frozen=True, kw_only=True):
@@ -46,6 +72,16 @@ class ClusterInfo(Struct, frozen=True, kw_only=True):
     accounting: bool
     accounts: tuple[str, ...] = ()
     qos: tuple[str, ...] = ()
+    enforced: tuple[str, ...] = ()
+    """What sbatch refuses a job for here: `requests` (no such partition, no such node),
+    `partitions` (their limits), `associations` (accounts), `qos`. A site whose plugins change jobs
+    before they are judged has none of them."""
+    max_tres: bool = False
+    """Billing is the largest of the weighted TRES, not their sum (PriorityFlags=MAX_TRES)."""
+    hidden: tuple[str, ...] = ()
+    """Partitions that are not in `partitions`, as they are not shown to this user."""
+    reservations: tuple[Reservation, ...] = ()
+    """The earliest first."""
     asked_s: float
 
 
@@ -113,6 +149,23 @@ class Check(Struct, frozen=True, kw_only=True):
     """None: neither good nor bad, to be known."""
     sentence: str
     hint: str | None = None
+
+
+class Cost(Struct, frozen=True, kw_only=True):
+    """What a job costs at most: when it runs for all of `limit_s`."""
+
+    limit_s: float
+    jobs: int = 1
+    """An array's; the rest is for all of them."""
+    node_hours: float | None = None
+    """None: it does not have whole nodes."""
+    cpu_hours: float
+    gpu_hours: float
+    units: float | None = None
+    """What the site charges, in `unit`; None: the profile gives no price."""
+    unit: str = ""
+    billing_hours: float | None = None
+    """In Slurm's `billing`; None: the cluster weighs nothing."""
 
 
 class AgentStatus(Struct, frozen=True, kw_only=True):

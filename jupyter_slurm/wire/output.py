@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from msgspec import Struct, field
 
+from jupyter_slurm.wire.cluster import Check, Cost
 from jupyter_slurm.wire.job import Job
 
 
@@ -94,13 +95,20 @@ class Result(Struct, frozen=True, kw_only=True):
 
 
 class Preview(Struct, frozen=True, kw_only=True):
-    """What `submit` would send (`--dry-run`)."""
+    """What `submit` would send (`--dry-run`), and what would become of it."""
 
     cluster: str
     script: str
     sbatch: tuple[str, ...]
     job_dir: str
     files: tuple[str, ...]
+    command: tuple[str, ...] = ()
+    """What the script starts: the container tool with its options, or the program itself. (): a
+    batch script, which is its own."""
+    cost: Cost | None = None
+    """None: nothing limits how long it may run, as far as is known."""
+    checks: tuple[Check, ...] = ()
+    """What speaks against it, what it would meet, what is free now."""
 
 
 class Changes(Struct, frozen=True, kw_only=True):

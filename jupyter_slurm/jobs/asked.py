@@ -1,0 +1,151 @@
+"""sbatch's options -> what a job asks for, in numbers. PURE.
+
+Only what the options say for certain: what Slurm would choose (how many nodes `--gpus 8` is spread
+over) is left open.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from jupyter_slurm.slurm.units import gpus_in_tres, parse_array, parse_memory_mib, parse_time_s
+
+_ONE_NODE = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    partitions: tuple[str, ...] = ()
+    """Any of them would do; (): Slurm's default."""
+    qos: str | None = None
+    account: str | None = None
+    reservation: str | None = None
+    limit_s: float | None = None
+    """math.inf: no limit; None: what the partition gives."""
+    nodes: int = 1
+    """At least; see `open_nodes`."""
+    open_nodes: bool = True
+    """Nothing says how many nodes: Slurm may spread the job."""
+    cpus: int = 1
+    """In all."""
+    cpus_per_node: int = 1
+    memory_per_node_mib: int | None = None
+    """None: what the site gives; 0: all there is."""
+    gpus: int = 0
+    """In all."""
+    gpus_per_node: int = 0
+    """0: also where that is Slurm's to choose."""
+    gpu_types: tuple[str, ...] = ()
+    exclusive: bool = False
+    tasks_of_array: int = 1
+
+
+def asked(options: Mapping[str, str]) -> Asked:
+    """Of options as `slurm.options.check_option` gives them."""
+    nodes, is_open = _nodes(options)
+    per_node = _tasks_per_node(options, nodes)
+    cpus_per_task = _number(options.get("cpus-per-task"), 1)
+    gpus_per_node = _gpus_per_node(options, nodes, per_node, is_open=is_open)
+    cpus_per_node = max(
+        per_node * cpus_per_task,
+        gpus_per_node * _number(options.get("cpus-per-gpu"), 0),
+        _number(options.get("mincpus"), 1),
+    )
+    return Asked(
+        partitions=tuple(filter(None, options.get("partition", "").split(","))),
+        qos=options.get("qos"),
+        account=options.get("account"),
+        reservation=options.get("reservation"),
+        limit_s=_limit_s(options.get("time")),
+        nodes=nodes,
+        open_nodes=is_open,
+        cpus=max(_tasks(options, nodes) * cpus_per_task, nodes, cpus_per_node),
+        cpus_per_node=cpus_per_node,
+        memory_per_node_mib=_memory_mib(options, cpus_per_node, gpus_per_node),
+        gpus=max(nodes * gpus_per_node, _gpus(options.get("gpus", ""))),
+        gpus_per_node=gpus_per_node,
+        gpu_types=tuple(dict.fromkeys(_gpu_types(options))),
+        exclusive=options.get("exclusive") in ("", "exclusive"),
+        tasks_of_array=len(parse_array(options["array"])[0]) if options.get("array") else 1,
+    )
+
+
+def _nodes(options: Mapping[str, str]) -> tuple[int, bool]:
+    """At least how many, and whether nothing says so."""
+    if match := re.match(r"[0-9]+", options.get("nodes", "")):
+        return int(match[0]), False
+    tasks, per_node = options.get("ntasks"), options.get("ntasks-per-node")
+    if tasks and per_node:
+        return math.ceil(int(tasks) / int(per_node)), False
+    return _ONE_NODE, True
+
+
+def _tasks(options: Mapping[str, str], nodes: int) -> int:
+    return _number(options.get("ntasks"), nodes * _number(options.get("ntasks-per-node"), 1))
+
+
+def _tasks_per_node(options: Mapping[str, str], nodes: int) -> int:
+    """On the node that has the most; where Slurm may spread the tasks, only one is certain."""
+    if "ntasks-per-node" in options:
+        return _number(options["ntasks-per-node"], 1)
+    if "nodes" not in options:
+        return 1
+    return math.ceil(_number(options.get("ntasks"), nodes) / nodes)
+
+
+def _gpus_per_node(
+    options: Mapping[str, str], nodes: int, tasks_per_node: int, *, is_open: bool
+) -> int:
+    if "gpus-per-node" in options:
+        return _gpus(options["gpus-per-node"])
+    if count := gpus_in_tres(options.get("gres", "")):
+        return count
+    if "gpus-per-task" in options:
+        return tasks_per_node * _gpus(options["gpus-per-task"])
+    if "gpus" in options and not is_open:
+        return math.ceil(_gpus(options["gpus"]) / nodes)
+    return 0
+
+
+def _gpus(value: str) -> int:
+    """Of `2`, `a100:2`, `a100:1,v100:1`."""
+    return sum(gpus_in_tres(f"gpu:{part}") for part in value.split(",") if part)
+
+
+def _gpu_types(options: Mapping[str, str]) -> Iterable[str]:
+    for name in ("gpus", "gpus-per-node", "gpus-per-task"):
+        for part in options.get(name, "").split(","):
+            kind, colon, _ = part.replace("=", ":").partition(":")
+            if colon:
+                yield kind
+    for part in options.get("gres", "").split(","):
+        words = part.removeprefix("gres:").removeprefix("gres/").replace("=", ":").split(":")
+        if words[0] == "gpu" and len(words) > 1 and not words[1].isdigit():
+            yield words[1]
+
+
+def _memory_mib(options: Mapping[str, str], cpus_per_node: int, gpus_per_node: int) -> int | None:
+    if "mem" in options:
+        return parse_memory_mib(options["mem"])
+    if "mem-per-cpu" in options:
+        return cpus_per_node * parse_memory_mib(options["mem-per-cpu"])
+    if "mem-per-gpu" in options and gpus_per_node:
+        return gpus_per_node * parse_memory_mib(options["mem-per-gpu"])
+    return None
+
+
+def _limit_s(text: str | None) -> float | None:
+    if text is None:
+        return None
+    seconds = parse_time_s(text)
+    # 0 is "no limit" to Slurm, which is the partition's (sbatch(1), --time).
+    return seconds or math.inf
+
+
+def _number(text: str | None, otherwise: int) -> int:
+    """A count, or the lower end of a range."""
+    match = re.match(r"[0-9]+", text or "")
+    return int(match[0]) if match else otherwise

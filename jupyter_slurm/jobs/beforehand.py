@@ -1,0 +1,96 @@
+"""What is known before a job is sent: what the cluster offers, what would be sent, what is wrong.
+
+Owns what clusters said of themselves, for a few minutes. A submission asks nobody: it is judged by
+the profile, and by what happens to be known.
+"""
+
+from __future__ import annotations
+
+import time
+
+from jupyter_slurm.errors import JupyterSlurmError, LoginNeededError, RequestError
+from jupyter_slurm.jobs import costs, queue
+from jupyter_slurm.jobs.asked import Asked, asked
+from jupyter_slurm.jobs.cluster import SlurmCluster
+from jupyter_slurm.jobs.clusters import Clusters
+from jupyter_slurm.jobs.layout import JobDir
+from jupyter_slurm.jobs.limits import Judge
+from jupyter_slurm.jobs.prepare import merged_options, prepare
+from jupyter_slurm.slurm.directives import read_directives
+from jupyter_slurm.wire import Check, ClusterInfo, JobKind, JobSpec, Preview
+
+
+class Beforehand:
+    def __init__(self, clusters: Clusters) -> None:
+        self._clusters = clusters
+        self._infos: dict[str, ClusterInfo] = {}
+
+    def cluster_info(self, cluster: str | None = None) -> ClusterInfo:
+        """Asked again when it is older than a few minutes."""
+        known = self._clusters.named(cluster)
+        info = self._fresh(known.name)
+        if info is None:
+            info = self._infos[known.name] = queue.cluster_info(known)
+        return info
+
+    def preview(self, spec: JobSpec) -> Preview:
+        if spec.session is not None:
+            raise RequestError(
+                "A cell of a session is no submission of its own: there is nothing to preview.",
+                hint="`%slurm session start … --dry-run` shows how the session would be submitted.",
+            )
+        cluster = self._clusters.named(spec.cluster)
+        folder = JobDir(cluster.job_root() / spec.id)
+        submission = prepare(spec, cluster.profile, folder, cluster.site(spec), key=b"")
+        job = _asked(spec, cluster)
+        checks, info = self._looked(cluster)
+        judge = Judge(cluster.profile, info)
+        known = judge.partition(job)
+        checks += [one.check() for one in judge.objections(job)]
+        if info is not None:
+            checks += costs.outlook(job, known, info, time.time())
+        return Preview(
+            cluster=cluster.name,
+            script=submission.script,
+            sbatch=submission.sbatch,
+            job_dir=str(folder.path),
+            files=tuple(submission.files),
+            command=tuple(word.replace("{attempt}", "0") for word in submission.command),
+            cost=costs.cost(
+                job,
+                known,
+                unit=cluster.profile.cost_unit,
+                max_tres=info is not None and info.max_tres,
+            ),
+            checks=tuple(checks),
+        )
+
+    def judge(self, spec: JobSpec, cluster: SlurmCluster) -> str | None:
+        """What the job should be warned of. RequestError: the cluster would refuse it."""
+        objections = Judge(cluster.profile, self._fresh(cluster.name)).objections(
+            _asked(spec, cluster)
+        )
+        for one in objections:
+            if one.certain:
+                raise RequestError(one.sentence, hint=one.hint)
+        return "\n".join(f"{one.sentence} {one.hint}" for one in objections) or None
+
+    def _fresh(self, name: str) -> ClusterInfo | None:
+        info = self._infos.get(name)
+        recent = info is not None and time.time() - info.asked_s <= queue.INFO_KEPT_S
+        return info if recent else None
+
+    def _looked(self, cluster: SlurmCluster) -> tuple[list[Check], ClusterInfo | None]:
+        """What a preview shows does not depend on the controller's answering."""
+        try:
+            return [], self.cluster_info(cluster.name)
+        except LoginNeededError:
+            raise
+        except JupyterSlurmError as exc:
+            return [Check(ok=None, sentence=f"The cluster could not be asked: {exc}")], None
+
+
+def _asked(spec: JobSpec, cluster: SlurmCluster) -> Asked:
+    """Of a batch script with what it says itself, which sbatch's command line overrides."""
+    own = read_directives(spec.code) if spec.kind is JobKind.SCRIPT else {}
+    return asked({**own, **merged_options(spec, cluster.profile)})

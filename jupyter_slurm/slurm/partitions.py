@@ -1,0 +1,129 @@
+"""scontrol: what partitions allow and charge, and reservations of nodes. What is free: `sinfo`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final
+
+from .fields import decode, optional, optional_int
+from .units import parse_duration_s, parse_epoch, parse_nodelist
+
+_KEY = re.compile(r"(?:^| )([A-Z][A-Za-z]*)=(\S*)")
+_EVERYBODY: Final = frozenset({"ALL", "(null)", "N/A", ""})
+_WEIGHT = re.compile(r"([^=]+)=([0-9.]+)([KMGTP]?)", re.IGNORECASE)
+_MIB: Final = MappingProxyType({"K": 2**-10, "M": 1, "G": 2**10, "T": 2**20, "P": 2**30})
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionSettings:
+    """A partition as slurm.conf(5) sets it up. None: no limit, or none of its own."""
+
+    name: str
+    limit_s: int | None
+    default_time_s: int | None
+    max_nodes: int | None
+    """Of one job."""
+    exclusive: bool
+    """Every job has whole nodes (OverSubscribe=EXCLUSIVE)."""
+    hidden: bool
+    qos: tuple[str, ...]
+    accounts: tuple[str, ...]
+    """Those that may use it; (): all may."""
+    weights: Mapping[str, float]
+    """TRESBillingWeights: TRES in small letters -> billing for one of it, of `mem` for a MiB."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reservation:
+    """Nodes that are kept for somebody or something, for a time."""
+
+    name: str
+    start_s: float
+    end_s: float
+    nodes: tuple[str, ...]
+    maintenance: bool
+
+
+def partitions_argv() -> list[str]:
+    """Every partition, those too that are hidden from this user."""
+    return ["scontrol", "-a", "-o", "show", "partition"]
+
+
+def reservations_argv() -> list[str]:
+    return ["scontrol", "-o", "show", "reservation"]
+
+
+def parse_partitions(output: str | bytes) -> dict[str, PartitionSettings]:
+    """Name -> what partitions_argv says of it."""
+    found = (_partition(fields) for fields in _records(output, "PartitionName"))
+    return {one.name: one for one in found}
+
+
+def parse_reservations(output: str | bytes) -> list[Reservation]:
+    """Those of reservations_argv that keep nodes, the earliest first."""
+    found = (_reservation(fields) for fields in _records(output, "ReservationName"))
+    return sorted((one for one in found if one and one.nodes), key=lambda one: one.start_s)
+
+
+def _records(output: str | bytes, first: str) -> list[dict[str, str]]:
+    return [
+        dict(_KEY.findall(line))
+        for line in decode(output).splitlines()
+        if line.startswith(f"{first}=")
+    ]
+
+
+def _partition(fields: Mapping[str, str]) -> PartitionSettings:
+    return PartitionSettings(
+        name=fields["PartitionName"],
+        limit_s=_whole_s(fields.get("MaxTime", "")),
+        default_time_s=_whole_s(fields.get("DefaultTime", "")),
+        max_nodes=optional_int(fields.get("MaxNodes", "")),
+        exclusive=fields.get("OverSubscribe") == "EXCLUSIVE",
+        hidden=fields.get("Hidden") == "YES",
+        qos=_names(fields.get("AllowQos", "")),
+        accounts=_names(fields.get("AllowAccounts", "")),
+        weights=MappingProxyType(_weights(fields.get("TRESBillingWeights", ""))),
+    )
+
+
+def _reservation(fields: Mapping[str, str]) -> Reservation | None:
+    start_s, end_s = (parse_epoch(fields.get(key, "")) for key in ("StartTime", "EndTime"))
+    if start_s is None or end_s is None:
+        return None
+    try:
+        nodes = tuple(parse_nodelist(fields.get("Nodes", "")))
+    except ValueError:
+        nodes = ()
+    return Reservation(
+        name=fields["ReservationName"],
+        start_s=start_s,
+        end_s=end_s,
+        nodes=nodes,
+        maintenance="MAINT" in fields.get("Flags", "").split(","),
+    )
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return () if text in _EVERYBODY else tuple(text.split(","))
+
+
+def _weights(text: str) -> dict[str, float]:
+    """Of `CPU=1.0,Mem=0.25G,GRES/gpu=2.0`; a unit is what the weight is for, without one MiB."""
+    weights = {}
+    for item in (optional(text) or "").split(","):
+        match = _WEIGHT.fullmatch(item.strip())
+        if match is None:
+            continue
+        name, weight, unit = match[1].lower(), float(match[2]), match[3].upper()
+        per = _MIB[unit or "M"] if name == "mem" else _MIB[unit] * 2**20 if unit else 1
+        weights[name] = weight / per
+    return weights
+
+
+def _whole_s(text: str) -> int | None:
+    seconds = parse_duration_s(text)
+    return None if seconds is None else int(seconds)
