@@ -9,7 +9,7 @@ LoginNeededError and has done nothing. `connect` and `answer` are the way to log
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from jupyter_slurm.wire import (
     AgentStatus,
@@ -29,9 +29,24 @@ from jupyter_slurm.wire import (
     Preview,
     QueueEntry,
     Result,
+    TerminalRequest,
     Transfer,
     Tunnel,
 )
+
+if TYPE_CHECKING:
+    import socket
+
+
+class Terminals(Protocol):
+    """What is no call, since its answer is no value."""
+
+    def terminal(self, request: TerminalRequest) -> socket.socket:
+        """The bytes of a terminal in a running job, in the frames of node/terminal.py.
+
+        The caller speaks first (BEGIN); closing the socket leaves the terminal. RequestError: the
+        job does not run; ForwardError: no way could be made to its node.
+        """
 
 
 class Api(Protocol):

@@ -11,8 +11,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
+import msgspec
+
 from jupyter_slurm.agent.place import socket_path
-from jupyter_slurm.agent.protocol import calls
+from jupyter_slurm.agent.protocol import TERMINAL, calls, error_of
 from jupyter_slurm.api import Api
 from jupyter_slurm.errors import AgentError
 from jupyter_slurm.wire import (
@@ -33,6 +35,7 @@ from jupyter_slurm.wire import (
     Preview,
     QueueEntry,
     Result,
+    TerminalRequest,
     Transfer,
     Tunnel,
 )
@@ -234,6 +237,14 @@ class AgentClient:
         self, registry: str, user: str, password: str, cluster: str | None = None
     ) -> str:
         return self._call(Api.registry_login, registry, user, password, cluster)
+
+    # --- terminals ---
+    def terminal(self, request: TerminalRequest) -> socket.socket:
+        """See `api.Terminals`."""
+        answer = self._link.stream(TERMINAL, msgspec.json.encode(request), _SLOW_ANSWER_S)
+        if isinstance(answer, socket.socket):
+            return answer
+        raise error_of(TERMINAL, *answer)
 
     # --- the queue ---
     def queue(self, cluster: str | None = None) -> list[QueueEntry]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import getpass
 import secrets
+import socket
 import threading
 from collections.abc import Callable
 from contextlib import suppress
@@ -16,7 +17,7 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar, cast
 
 from jupyter_slurm.agent.protocol import calls
-from jupyter_slurm.api import Api
+from jupyter_slurm.api import Api, Terminals
 from jupyter_slurm.errors import (
     JupyterSlurmError,
     LoginError,
@@ -24,7 +25,13 @@ from jupyter_slurm.errors import (
     from_problem,
 )
 from jupyter_slurm.readable import visible
-from jupyter_slurm.wire import Connection, ConnectionState, Question, QuestionKind
+from jupyter_slurm.wire import (
+    Connection,
+    ConnectionState,
+    Question,
+    QuestionKind,
+    TerminalRequest,
+)
 
 _R = TypeVar("_R")
 
@@ -98,6 +105,13 @@ class Attended:
     def log_in(self, cluster: str | None) -> Connection:
         """As `log_in`; every login of this object is one caller's."""
         return log_in(self._api, cluster, self._answerer, self._caller)
+
+    def terminal(self, request: TerminalRequest) -> socket.socket:
+        """See `api.Terminals`."""
+        terminals = cast("Terminals", self._api)
+        return self.repeating(
+            lambda: terminals.terminal(request), lambda: self._api.job(request.job_id).cluster
+        )
 
     def _cluster_of(self, named: dict[str, Any]) -> str | None:
         """Where the call with these arguments goes; None: to the default."""

@@ -14,6 +14,7 @@ import math
 import os
 import resource
 import signal
+import socket
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -29,9 +30,10 @@ from jupyter_slurm.agent.peers import peer_uid
 from jupyter_slurm.agent.protocol import MAX_BODY_BYTES, PROTOCOL, Hello, calls, version
 from jupyter_slurm.agent.routes import Desk, application
 from jupyter_slurm.agent.seat import Seat
+from jupyter_slurm.agent.terminals import route
 from jupyter_slurm.api import Api
 from jupyter_slurm.errors import ConfigError
-from jupyter_slurm.wire import AgentStatus
+from jupyter_slurm.wire import AgentStatus, TerminalRequest
 
 IDLE_VARIABLE = "JUPYTER_SLURM_AGENT_IDLE_S"
 GRACE_S = 15.0
@@ -49,6 +51,9 @@ _log = logging.getLogger(__name__)
 
 class AgentService(Api, Protocol):
     """What the agent needs of the one that does the work, beside the calls."""
+
+    def terminal(self, request: TerminalRequest) -> socket.socket:
+        """The bytes of a terminal in a job."""
 
     def needed(self, quiet_s: float) -> bool:
         """Whether something would be lost if the agent, of which nobody has asked anything for
@@ -98,7 +103,12 @@ class Agent:
         False: a request or the service would not end in time, so the process should not wait.
         """
         server = _OwnUserServer(
-            application(self._desk, self._hello(), functools.partial(self._end, "retired")),
+            application(
+                self._desk,
+                self._hello(),
+                functools.partial(self._end, "retired"),
+                [route(self._desk, self._service.terminal)],
+            ),
             max_body_size=MAX_BODY_BYTES,
         )
         server.add_socket(self._seat.listen())

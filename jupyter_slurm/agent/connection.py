@@ -69,6 +69,13 @@ class Connection(http.client.HTTPConnection):
             raise ConnectionResetError("the agent is about to end")
         return status, answer
 
+    def into_stream(self) -> socket.socket:
+        """After an answer of 101: the connection as a stream of bytes; this object is closed."""
+        stream = self.sock.dup()
+        stream.settimeout(None)
+        self.close()
+        return stream
+
     def retire(self) -> None:
         """Asks the agent to end once it has answered what it is being asked."""
         self._ask("POST", "retire", b"")

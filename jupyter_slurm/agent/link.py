@@ -7,6 +7,7 @@ may be used by many threads at once, and on both sides of a fork.
 from __future__ import annotations
 
 import os
+import socket
 import time
 from collections import deque
 from collections.abc import Sequence
@@ -57,6 +58,21 @@ class Link:
         AgentError: no agent can be reached or started, it ended again and again, or it did not
         answer within `timeout_s`.
         """
+        connection, answer = self._asked(name, body, timeout_s)
+        self._idle.append(connection)
+        return answer
+
+    def stream(self, name: str, body: bytes, timeout_s: float) -> socket.socket | tuple[int, bytes]:
+        """As `ask`; where the answer is 101, the connection itself, of which nothing was read."""
+        connection, answer = self._asked(name, body, timeout_s)
+        if answer[0] == 101:
+            return connection.into_stream()
+        self._idle.append(connection)
+        return answer
+
+    def _asked(
+        self, name: str, body: bytes, timeout_s: float
+    ) -> tuple[Connection, tuple[int, bytes]]:
         deadline_s = None
         for pause_s in _PAUSES_S:
             time.sleep(pause_s)
@@ -68,8 +84,7 @@ class Link:
                 self.close()  # the idle ones lead to the same agent
                 deadline_s = deadline_s or time.monotonic() + _RECOVERY_S
             else:
-                self._idle.append(connection)
-                return answer
+                return connection, answer
         raise AgentError(
             f"The agent ended {len(_PAUSES_S)} times while it was asked for {name}.",
             hint=f"Its log: {log_path()}",

@@ -28,6 +28,9 @@ PROTOCOL = 1
 """Raised whenever a client of the release before could misunderstand an answer."""
 
 PREFIX = "/v1/"
+TERMINAL = "terminal"
+"""What is asked for a terminal by: no call, for its answer is a stream (agent/terminals.py)."""
+UPGRADED = b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: terminal\r\n\r\n"
 MAX_BODY_BYTES = 64 * 1024 * 1024
 """Largest request, that is about the largest cell: variables travel as files."""
 
@@ -111,16 +114,12 @@ class Call:
 
         AgentError: the answer is not one that this version understands.
         """
+        if status != 200:
+            raise error_of(self.name, status, answer)
         try:
-            if status == 200:
-                return msgspec.json.decode(answer, type=self.returns)
-            problem = msgspec.json.decode(answer, type=Problem)
+            return msgspec.json.decode(answer, type=self.returns)
         except msgspec.MsgspecError as exc:
-            raise AgentError(
-                f"The agent's answer to {self.name} (status {status}) is not understood: {exc}.",
-                hint="If jupyter-slurm was just installed anew, restart the kernel.",
-            ) from exc
-        raise from_problem(problem)
+            raise _not_understood(self.name, status, exc) from exc
 
 
 @functools.cache
@@ -143,6 +142,21 @@ def _call(name: str, method: Any) -> Call:
         name, fields, frozen=True, kw_only=True, forbid_unknown_fields=True
     )
     return Call(name=name, arguments=arguments, returns=hints["return"])
+
+
+def error_of(name: str, status: int, answer: bytes) -> JupyterSlurmError:
+    """What an answer that is none says: what was raised there, or an AgentError."""
+    try:
+        return from_problem(msgspec.json.decode(answer, type=Problem))
+    except msgspec.MsgspecError as exc:
+        return _not_understood(name, status, exc)
+
+
+def _not_understood(name: str, status: int, exc: Exception) -> AgentError:
+    return AgentError(
+        f"The agent's answer to {name} (status {status}) is not understood: {exc}.",
+        hint="If jupyter-slurm was just installed anew, restart the kernel.",
+    )
 
 
 def body_of(error: JupyterSlurmError) -> bytes:

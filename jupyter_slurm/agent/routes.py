@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from time import monotonic
 from typing import NamedTuple, TypeVar
@@ -54,10 +54,14 @@ class Desk:
         call = calls().get(name)
         if call is None:
             return _unknown(name)
+        return await self.counted(lambda: self._answer(call, body))
+
+    async def counted(self, work: Callable[[], _T]) -> _T:
+        """Runs blocking `work` as a request that is under way."""
         self.in_flight += 1
         self._quiet.clear()
         try:
-            return await self.in_thread(lambda: self._answer(call, body))
+            return await self.in_thread(work)
         finally:
             self.in_flight -= 1
             self.last_request_s = monotonic()
@@ -78,14 +82,21 @@ class Desk:
         return True
 
     def _answer(self, call: Call, body: bytes) -> Answer:
-        try:
+        def work() -> Answer:
             outcome = self._methods[call.name](**call.unpack(body))
             return Answer(200, msgspec.json.encode(outcome))
+
+        return self.guarded(call.name, work)
+
+    def guarded(self, name: str, work: Callable[[], Answer]) -> Answer:
+        """What `work` gives, or what it raises, as an answer."""
+        try:
+            return work()
         except JupyterSlurmError as exc:
             return Answer(exc.status, body_of(exc))
         except Exception as exc:  # noqa: BLE001 - the caller must hear of it, the agent must live
-            _log.exception("%s failed", call.name)
-            return Answer(500, msgspec.json.encode(self._internal(call.name, exc)))
+            _log.exception("%s failed", name)
+            return Answer(500, msgspec.json.encode(self._internal(name, exc)))
 
     def _internal(self, name: str, exc: Exception) -> Problem:
         return Problem(
@@ -154,13 +165,20 @@ class _Call(_Handler):
         self.give(await self.desk.answer(name, self.request.body))
 
 
-def application(desk: Desk, hello: Hello, retire: Callable[[], None]) -> Application:
-    """The whole surface. `retire` is called when a newer client asks the agent to end."""
+Route = tuple[str, type[RequestHandler], dict[str, object]]
+
+
+def application(
+    desk: Desk, hello: Hello, retire: Callable[[], None], more: Sequence[Route] = ()
+) -> Application:
+    """The whole surface. `retire` is called when a newer client asks the agent to end; `more` is
+    what is no call, and comes before those."""
     shared = {"desk": desk, "hello": hello, "retire": retire}
     return Application(
         [
             (f"{PREFIX}hello", _Hello, shared),
             (f"{PREFIX}retire", _Retire, shared),
+            *more,
             (f"{PREFIX}([a-z_]+)", _Call, shared),
         ],
         default_handler_class=_NoSuchPath,

@@ -2,8 +2,9 @@
 
 `main` reads the words, runs a command and turns errors into a sentence and an exit code. Inside:
 `parser` (the words), `local` (up, down, status, agent), `jobs` (what is there), `submit`,
-`session`, `follow` (a job's output as it comes), `image`, `remote` (logins, tunnels), `files`,
-`clusters` and `new_cluster` (profiles), `terminal` (what goes to stdout and stderr), `table`.
+`session`, `shell`, `follow` (a job's output as it comes), `image`, `remote` (logins, tunnels),
+`files`, `clusters` and `new_cluster` (profiles), `terminal` (what goes to stdout and stderr),
+`table`.
 """
 
 from __future__ import annotations

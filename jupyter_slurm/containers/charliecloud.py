@@ -91,7 +91,29 @@ class Charliecloud:
                 "Charliecloud needs an image.",
                 hint="Say --image NAME, or --runtime none for the node's own Python.",
             )
-        image = without_nul(box.image, "the image's path")
+        run, setup = self._run(box, box.image)
+        if not run[-2].endswith(_SQUASH):
+            return Launch((*run, *in_workdir(argv, box, _JOB_DIR, _IMAGE_ENVIRONMENT)), setup)
+        before = _IMAGE_ENVIRONMENT + _UNBLOCK_SIGNALS
+        words = in_workdir(argv, box, _JOB_DIR, before)
+        return Launch(
+            ("/bin/sh", "-c", _BLOCK_SIGNALS, "sh", *run, *words),
+            setup,
+            pid_file=f"{box.job_dir}/{_PID_FILE}",
+        )
+
+    def in_terminal(self, argv: Sequence[str], box: Box) -> Launch:
+        """Here signals come from the terminal: ch-run need not be kept from any."""
+        if box.image is None:
+            return self.launch(argv, box)
+        run, setup = self._run(box, box.image)
+        return Launch((*run, *in_workdir(argv, box, _JOB_DIR, _IMAGE_ENVIRONMENT)), setup)
+
+    beside = in_terminal
+
+    def _run(self, box: Box, image: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """ch-run with its options, the image and `--`; and what has to be done before."""
+        image = without_nul(image, "the image's path")
         skeleton = f"{box.job_dir}/mnt"
         binds = [_bind(skeleton, "/mnt"), _bind(box.job_dir, _JOB_DIR)]
         setup = [_USER, f"mkdir -p -- {shlex.quote(skeleton + '/job')}"]
@@ -100,24 +122,7 @@ class Charliecloud:
             binds.append(_bind(mount.src, dst))
             if dst.startswith("/mnt/"):
                 setup.append(_mount_point(mount.src, skeleton + dst.removeprefix("/mnt")))
-        run = ("ch-run", *_OPTIONS, *binds, image, "--")
-        if not image.endswith(_SQUASH):
-            return Launch(
-                (*run, *in_workdir(argv, box, _JOB_DIR, _IMAGE_ENVIRONMENT)), tuple(setup)
-            )
-        before = _IMAGE_ENVIRONMENT + _UNBLOCK_SIGNALS
-        return Launch(
-            (
-                "/bin/sh",
-                "-c",
-                _BLOCK_SIGNALS,
-                "sh",
-                *run,
-                *in_workdir(argv, box, _JOB_DIR, before),
-            ),
-            tuple(setup),
-            pid_file=f"{box.job_dir}/{_PID_FILE}",
-        )
+        return ("ch-run", *_OPTIONS, *binds, image, "--"), tuple(setup)
 
     def check_argv(self) -> list[str]:
         return ["/bin/sh", "-c", f"{_USER}; exec ch-run --version"]

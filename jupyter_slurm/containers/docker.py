@@ -22,6 +22,7 @@ import csv
 import io
 import shlex
 from collections.abc import Sequence
+from dataclasses import replace
 
 from jupyter_slurm.containers.docker_errors import explained
 from jupyter_slurm.containers.docker_script import (
@@ -31,6 +32,7 @@ from jupyter_slurm.containers.docker_script import (
     before_program,
     start_script,
 )
+from jupyter_slurm.containers.docker_terminal import BEFORE_ENTERED, ENTER
 from jupyter_slurm.containers.image_folder import docker_tag
 from jupyter_slurm.containers.references import Reference
 from jupyter_slurm.containers.runtime import Box, Explained, Launch, Mount, in_workdir, without_nul
@@ -103,6 +105,20 @@ class Docker:
             ),
             setup,
         )
+
+    def in_terminal(self, argv: Sequence[str], box: Box) -> Launch:
+        """The container has something to run beside: it begins, and ends, with the terminal."""
+        waits = self.launch(["tail", "-f", "/dev/null"], box)
+        return replace(self._entering(argv, box, shlex.join(waits.argv)), setup=waits.setup)
+
+    def beside(self, argv: Sequence[str], box: Box) -> Launch:
+        return self._entering(argv, box, "")
+
+    def _entering(self, argv: Sequence[str], box: Box, start: str) -> Launch:
+        count = str(len(self._words))
+        inside = in_workdir(argv, box, box.job_dir, BEFORE_ENTERED)
+        words = ("sh", box.job_dir, count, start, *self._words, *inside)
+        return Launch(("/bin/sh", "-c", ENTER, *words))
 
     def check_argv(self) -> list[str]:
         return [*self._words, "version", "--format", "{{.Server.Version}}"]

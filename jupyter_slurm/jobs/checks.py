@@ -44,7 +44,7 @@ def check_spec(spec: JobSpec) -> None:
     _check_session(spec)
     if spec.kind is JobKind.SCRIPT:
         _check_script(spec)
-    elif spec.kind is JobKind.PROGRAM and not spec.code.startswith("#!"):
+    elif spec.kind in (JobKind.PROGRAM, JobKind.TERMINAL) and not spec.code.startswith("#!"):
         raise RequestError("A program begins with `#!` and its interpreter, e.g. `#!/bin/sh`.")
 
 

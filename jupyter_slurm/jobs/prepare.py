@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 
 from jupyter_slurm import containers
+from jupyter_slurm.containers import terminal
 from jupyter_slurm.containers.mounts import parse_mount
 from jupyter_slurm.errors import RequestError
 from jupyter_slurm.jobs import layout, payload, staging
@@ -29,6 +30,7 @@ from jupyter_slurm.slurm import options as sbatch_options
 from jupyter_slurm.slurm import sbatch
 from jupyter_slurm.slurm.directives import read_directives
 from jupyter_slurm.slurm.units import gpus_in_tres
+from jupyter_slurm.transport.node_program import PYTHON, TERMINAL_FILES, node_file
 from jupyter_slurm.wire import JobKind, JobSpec
 
 _TOKEN = "jslurm:"  # noqa: S105 (a label, no secret)
@@ -91,6 +93,9 @@ def prepare(
         files[layout.ENVIRONMENT] = render_environment(_environment(spec, profile)).encode()
     if spec.kind is JobKind.PROGRAM:
         files[layout.PROGRAM] = spec.code.encode()
+    elif spec.kind is JobKind.TERMINAL:
+        files[layout.PROGRAM] = spec.code.encode()
+        files |= {name: node_file(name) for name in TERMINAL_FILES}
     else:
         files |= _cell_files(spec, key)
     argv = sbatch.argv(str(job_dir.path / layout.SCRIPT), options)
@@ -292,9 +297,34 @@ def _cell_files(spec: JobSpec, key: bytes) -> dict[str, bytes | Path]:
     return files
 
 
+def terminal_name(job_id: str) -> str:
+    """What the socket is called to which a job's terminal is come to."""
+    return f"jslurm-{job_id}"
+
+
 def _launch(
     spec: JobSpec, profile: ClusterProfile, job_dir: JobDir, site: Site, chdir: str | None
 ) -> containers.Launch:
+    runtime, box, inside = boxed(spec, profile, job_dir, site, chdir)
+    program = f"{inside}/{layout.PROGRAM}"
+    if spec.kind is JobKind.PROGRAM:
+        return runtime.launch([program], box)
+    if spec.kind is JobKind.TERMINAL:
+        launch = terminal.in_terminal(runtime, [program], box)
+        holder = (f"{job_dir.path}/{layout.TERMINAL}", "hold", terminal_name(spec.id))
+        words = ("-sEB", *holder, f"{spec.keep_s:g}", *launch.argv)
+        return replace(launch, argv=("/bin/sh", "-c", PYTHON, "sh", profile.python, *words))
+    python = "python3" if runtime.takes_image else profile.python
+    # -B: what was imported from the job's folder needs no __pycache__ there.
+    runner = layout.SESSION if spec.kind is JobKind.SESSION else layout.RUNNER
+    return runtime.launch([python, "-uB", f"{inside}/{runner}", inside, "{attempt}"], box)
+
+
+def boxed(
+    spec: JobSpec, profile: ClusterProfile, job_dir: JobDir, site: Site, chdir: str | None
+) -> tuple[containers.Runtime, containers.Box, str]:
+    """The runtime, what it is told, and where the program finds the job dir. `chdir`: see
+    `--chdir`."""
     runtime = containers.runtime_named(runtime_of(spec, profile))
     if runtime.takes_image and site.image is None:
         raise RequestError(
@@ -319,12 +349,7 @@ def _launch(
             own = staging.INSIDE
             box = replace(box, mounts=(*box.mounts, containers.Mount(str(job_dir.stage), own)))
     box = replace(box, workdir=_workdir(spec, profile, site, chdir, own))
-    if spec.kind is JobKind.PROGRAM:
-        return runtime.launch([f"{inside}/{layout.PROGRAM}"], box)
-    python = "python3" if runtime.takes_image else profile.python
-    # -B: what was imported from the job's folder needs no __pycache__ there.
-    program = layout.SESSION if spec.kind is JobKind.SESSION else layout.RUNNER
-    return runtime.launch([python, "-uB", f"{inside}/{program}", inside, "{attempt}"], box)
+    return runtime, box, inside
 
 
 def _batch_script(

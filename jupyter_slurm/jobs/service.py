@@ -33,6 +33,7 @@ from jupyter_slurm.jobs.sessions import Sessions
 from jupyter_slurm.jobs.steering import Steering
 from jupyter_slurm.jobs.store import Record, Store
 from jupyter_slurm.jobs.submit import Pursuit
+from jupyter_slurm.jobs.terminals import Terminals
 from jupyter_slurm.jobs.transfers import Transfers
 from jupyter_slurm.jobs.tunnels import Tunnels
 from jupyter_slurm.wire import (
@@ -81,6 +82,7 @@ class Service:
         self.forward = self._tunnels.forward
         self.tunnels = self._tunnels.tunnels
         self.close_tunnel = self._tunnels.close_tunnel
+        self.terminal = Terminals(self._book, self._clusters).open
         self.transfer = self._transfers.transfer
         self.stop_transfer = self._transfers.stop
         self._beforehand = Beforehand(self._clusters)

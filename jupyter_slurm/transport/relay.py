@@ -7,41 +7,13 @@ to who makes one.
 
 from __future__ import annotations
 
-import secrets
 import socket
 import threading
-import time
-from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from contextlib import suppress
-from importlib import resources
 
 from jupyter_slurm.errors import ForwardError
+from jupyter_slurm.transport.node_program import Beside, Converse, begin
 from jupyter_slurm.transport.relay_streams import ConversationEndedError, Streams
-
-_START_S = 40.0
-"""From the call to the far end's first word: Slurm may take its time to make a step."""
-
-_PROGRAM = """mark=$1; shift
-exec 3>&1
-words=$("$@" 2>&1 >&3 3>&-)
-printf '\\n%s%s' "$mark" "$words"
-"""
-"""POSIX sh: runs the rest with its standard output as it is, and says at the end, after a mark,
-what came on the other one: the reason, where it failed."""
-_PYTHON = """for python in "$1" python3 /usr/libexec/platform-python; do
-  command -v "$python" >/dev/null && exec "$python" -I -S -c "$2" "$3"
-done
-echo "There is no Python on $(uname -n): neither $1 nor python3." >&2
-"""
-"""POSIX sh, run on the node: the first of the Pythons that is there."""
-_LOADER = """import os
-text = b""
-while len(text) < {size}:
-    text += os.read(0, {size} - len(text)) or os._exit(0)
-exec(compile(text, "relay.py", "exec"))
-"""
-"""Reads the far end's text from standard input, and not a byte more, and becomes it."""
 
 
 class Relay:
@@ -50,8 +22,8 @@ class Relay:
 
     def __init__(
         self,
-        converse: Callable[[Sequence[str]], socket.socket],
-        beside: Callable[[Sequence[str]], Sequence[str]],
+        converse: Converse,
+        beside: Beside,
         python: str,
     ) -> None:
         self._converse = converse
@@ -105,48 +77,7 @@ class Relay:
         return start.result()
 
     def _started(self) -> Streams:
-        text = (resources.files("jupyter_slurm") / "node" / "relay.py").read_bytes()
-        first, last = secrets.token_hex(16), secrets.token_hex(16)
-        loader = _LOADER.format(size=len(text))
-        python = ["/bin/sh", "-c", _PYTHON, "sh", self._python, loader, first]
-        channel = self._converse(["/bin/sh", "-c", _PROGRAM, "sh", last, *self._beside(python)])
-        try:
-            channel.settimeout(_START_S)
-            with suppress(ConnectionError):  # why it has ended already, it will have said
-                channel.sendall(text)
-            return Streams(channel, _after_first_word(channel, first.encode(), last.encode()))
-        except BaseException:
-            channel.close()
-            raise
-
-
-def _after_first_word(channel: socket.socket, first: bytes, last: bytes) -> bytes:
-    """What the far end has sent after its first word; what a prolog printed before is passed over.
-
-    ForwardError: with what came after `last`, the words of the program that was to start it.
-    """
-    said = bytearray()
-    deadline_s = time.monotonic() + _START_S
-    # A reset is an end as well: the program has left what it was sent unread.
-    with suppress(ConnectionError):
-        while data := _received(channel, deadline_s):
-            said += data
-            _, found, after = said.partition(first)
-            if found:
-                return bytes(after)
-    words = said.partition(last)[2].decode(errors="replace").strip()
-    raise ForwardError(
-        "The relay could not be started inside the job.",
-        hint="Does the job still run?",
-        detail=words or None,
-    )
-
-
-def _received(channel: socket.socket, deadline_s: float) -> bytes:
-    channel.settimeout(max(0.1, deadline_s - time.monotonic()))
-    try:
-        return channel.recv(1 << 16)
-    except TimeoutError as exc:
-        raise ForwardError(
-            f"The relay inside the job was not heard of within {_START_S:g} s."
-        ) from exc
+        channel, after = begin(
+            self._converse, self._beside, self._python, "The relay", ["relay.py"]
+        )
+        return Streams(channel, after)

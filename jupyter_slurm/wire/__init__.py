@@ -57,6 +57,7 @@ from jupyter_slurm.wire.output import (
 from jupyter_slurm.wire.problem import (
     Problem,
 )
+from jupyter_slurm.wire.terminal import TerminalRequest
 
 __all__ = [
     "AgentStatus",
@@ -95,6 +96,7 @@ __all__ = [
     "Reservation",
     "Result",
     "Stream",
+    "TerminalRequest",
     "Transfer",
     "TransferState",
     "Tunnel",

@@ -65,6 +65,7 @@ _FINAL = frozenset(
 class JobKind(StrEnum):
     CELL = "cell"  # Python, run by node/runner.py
     PROGRAM = "program"  # text that starts with `#!`, run as it is inside the image
+    TERMINAL = "terminal"  # the same, on a terminal to which somebody comes
     SCRIPT = "script"  # a batch script, handed to sbatch as written (%%sbatch)
     SESSION = "session"  # a process on the node that runs cells as they come; has no code itself
 
@@ -112,6 +113,8 @@ class JobSpec(Struct, frozen=True, kw_only=True):
     """The id of the session that the cell runs in; None: in a job of its own."""
     idle_s: int | None = None
     """A session ends after so long without a cell; None: it is none."""
+    keep_s: float = 1800.0
+    """TERMINAL: how long it waits for somebody to come, or to come back."""
 
 
 class Usage(Struct, frozen=True, kw_only=True):

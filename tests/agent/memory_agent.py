@@ -7,6 +7,7 @@ options make calls misbehave: see `MemoryService.job` and `submit`.
 from __future__ import annotations
 
 import os
+import socket
 import sys
 import threading
 import time
@@ -45,6 +46,7 @@ from jupyter_slurm.wire import (
     QueueEntry,
     Result,
     Stream,
+    TerminalRequest,
     Transfer,
     TransferState,
     Tunnel,
@@ -68,6 +70,14 @@ class MemoryService:
         self._woken = False
 
     # --- what the agent needs beside Api ---
+    def terminal(self, request: TerminalRequest) -> socket.socket:
+        """Gives back what it is sent."""
+        if request.job_id == "nojob":
+            raise NotFoundError("There is no job nojob.")
+        near, far = socket.socketpair()
+        threading.Thread(target=_echo, args=[far], daemon=True).start()
+        return near
+
     def needed(self, quiet_s: float) -> bool:
         return self._live > 0
 
@@ -329,6 +339,12 @@ def _sent(direction: Literal["push", "pull"], local: str, remote: str) -> Transf
         began_s=0.0,
         ended_s=0.0,
     )
+
+
+def _echo(sock: socket.socket) -> None:
+    with sock:
+        while data := sock.recv(1 << 16):
+            sock.sendall(data)
 
 
 def _wait_at(gate: Path) -> None:

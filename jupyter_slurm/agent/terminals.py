@@ -1,0 +1,105 @@
+"""`POST /v1/terminal`: the HTTP connection becomes the bytes of a terminal in a job.
+
+The request is a TerminalRequest; the answer is 101, after which both sides send frames
+(node/terminal.py), the client first, or a Problem as of any call. What is in the frames is not
+looked at here.
+"""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+
+import msgspec
+from tornado.iostream import IOStream
+from tornado.web import RequestHandler
+
+from jupyter_slurm.agent.protocol import PREFIX, TERMINAL, UPGRADED, retiring
+from jupyter_slurm.agent.routes import Answer, Desk, Route
+from jupyter_slurm.errors import RequestError
+from jupyter_slurm.wire import TerminalRequest
+
+Open = Callable[[TerminalRequest], socket.socket]
+
+_PIECE_BYTES = 1 << 16
+_END_S = 5.0
+
+
+class _Terminal(RequestHandler):
+    def initialize(self, desk: Desk, open_terminal: Open) -> None:
+        self._desk = desk
+        self._open = open_terminal
+        self._hung_up = False
+
+    def on_connection_close(self) -> None:
+        self._hung_up = True
+
+    async def post(self) -> None:
+        opened: list[socket.socket] = []
+
+        def work() -> Answer:
+            opened.append(self._open(_request(self.request.body)))
+            return Answer(101, b"")
+
+        if self._desk.closed:
+            answer = Answer(503, msgspec.json.encode(retiring()))
+        else:
+            answer = await self._desk.counted(lambda: self._desk.guarded(TERMINAL, work))
+        if not opened:
+            self.set_status(answer.status)
+            self.set_header("Content-Type", "application/json")
+            self.finish(answer.body)
+        elif self._hung_up:
+            opened[0].close()
+        else:
+            _hand_over(self.detach(), opened[0])
+
+
+def route(desk: Desk, open_terminal: Open) -> Route:
+    shared: dict[str, object] = {"desk": desk, "open_terminal": open_terminal}
+    return f"{PREFIX}{TERMINAL}", _Terminal, shared
+
+
+def _request(body: bytes) -> TerminalRequest:
+    try:
+        return msgspec.json.decode(body, type=TerminalRequest)
+    except msgspec.MsgspecError as exc:
+        raise RequestError(f"{TERMINAL}: {exc}.") from exc
+
+
+def _hand_over(stream: IOStream, far: socket.socket) -> None:
+    """Takes the client's socket out of the event loop."""
+    client = stream.socket.dup()
+    stream.close()
+    client.setblocking(True)
+    threading.Thread(target=_carry, args=[client, far], name="terminal", daemon=True).start()
+
+
+def _carry(client: socket.socket, far: socket.socket) -> None:
+    """Until one of the two ends; the far end has some seconds to do so after the client."""
+    back = threading.Thread(target=_copy, args=[far, client], name="terminal back", daemon=True)
+    with suppress(OSError):
+        client.sendall(UPGRADED)
+        # Until it has said something it reads HTTP, and would take more than the answer.
+        far.sendall(client.recv(_PIECE_BYTES))
+        back.start()
+        _copy(client, far)
+        back.join(_END_S)
+    for sock in (client, far):
+        with suppress(OSError):
+            sock.shutdown(socket.SHUT_RDWR)
+    if back.ident is not None:
+        back.join()
+    client.close()
+    far.close()
+
+
+def _copy(source: socket.socket, target: socket.socket) -> None:
+    """What comes, and its end."""
+    with suppress(OSError):
+        while data := source.recv(_PIECE_BYTES):
+            target.sendall(data)
+    with suppress(OSError):
+        target.shutdown(socket.SHUT_WR)

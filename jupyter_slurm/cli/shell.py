@@ -1,0 +1,162 @@
+"""`shell`: a terminal on a node, in a job that is submitted for it or in one that runs.
+
+Waits for the job and says what becomes of it; the words are shell.py's, the terminal console.py's.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from argparse import Namespace
+from typing import cast
+
+import msgspec
+
+from jupyter_slurm import card, console, shell
+from jupyter_slurm.api import Api, Terminals
+from jupyter_slurm.cli import follow
+from jupyter_slurm.cli.command import Connect
+from jupyter_slurm.cli.jobs import cluster_name
+from jupyter_slurm.cli.table import in_words_of_a_terminal
+from jupyter_slurm.cli.terminal import Terminal
+from jupyter_slurm.console import How, Outcome
+from jupyter_slurm.errors import RequestError
+from jupyter_slurm.job import new_id, placed
+from jupyter_slurm.readable import duration, moment
+from jupyter_slurm.shell import Shell
+from jupyter_slurm.wire import Job, JobKind, JobState
+
+_WAIT_S = 20.0
+_TICK_S = 2.0
+_END_S = 10.0
+"""How long it may take to hear that a job has ended whose terminal has."""
+_LOST = 255
+"""As ssh has it."""
+
+_HELP = f"""usage: jupyter slurm {shell.USAGE}
+
+A terminal on a node: in a job of its own, which ends with it, or in a job that runs (--job), in its
+image. The exit code is the shell's.
+
+  --job ID       the terminal of a job that `shell` has submitted, or a new one in any other job
+  --new          with --job: another terminal beside the job's own
+  --keep TIME    how long a job waits for a terminal that has gone (30m)
+  --cluster, --image, --gpus, --time …    as for `jupyter slurm submit`
+  -- COMMAND     instead of a shell
+
+~. at the beginning of a line leaves: the shell runs on, and `jupyter slurm shell --job ID` comes
+back to it, also after the line was cut or the laptop closed.
+"""
+
+
+def run(args: Namespace, connect: Connect) -> int:
+    words: list[str] = args.words
+    options = words[: words.index("--")] if "--" in words else words
+    if any(word in ("-h", "--help") for word in options):
+        sys.stdout.write(_HELP)
+        return 0
+    wanted = shell.parse(words)
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        raise RequestError(
+            "A shell needs a terminal, and this is none.",
+            hint="Run a program without one: `jupyter slurm submit FILE`.",
+        )
+    cluster = wanted.request.cluster or cluster_name(Namespace(cluster=None))
+    return open_shell(connect(), wanted, cluster)
+
+
+def open_shell(api: Api, wanted: Shell, cluster: str | None) -> int:
+    """In this process's terminal; gives the shell's exit code, 0 where it was left."""
+    job_id = wanted.job_id
+    job = submitted(api, wanted, cluster) if job_id is None else api.job(job_id)
+    try:
+        job = _running(api, job)
+    except KeyboardInterrupt:
+        if job_id is None:
+            api.cancel(job.id)
+            sys.stderr.write(f"\n{card.title(job)} is being cancelled.\n")
+        raise
+    if job.state.final:
+        return _ended(api, job)
+    sys.stderr.write(f"{_welcome(job, time.time())}\n")
+    sys.stderr.flush()
+    sock = cast("Terminals", api).terminal(wanted.terminal(job.id))
+    outcome = console.lend(sock, sys.stdin.fileno(), sys.stdout.fileno(), os.environ)
+    is_own = job.kind is JobKind.TERMINAL and not wanted.beside
+    return _after(api, job, outcome, is_own=is_own, keep_s=wanted.keep_s)
+
+
+def submitted(api: Api, wanted: Shell, cluster: str | None) -> Job:
+    """The job that has this terminal."""
+    spec = placed(wanted.spec(new_id()))
+    return api.submit(msgspec.structs.replace(spec, cluster=cluster))
+
+
+def _running(api: Api, job: Job) -> Job:
+    """The job once it runs, or has ended; why it waits is shown, and what its set-up says."""
+    terminal = Terminal(sys.stdout, sys.stderr)
+    cursor = ""
+    try:
+        terminal.progress(job)
+        while not (job.state.final or (job.state is JobState.RUNNING and job.nodes)):
+            wait_s = _TICK_S if terminal.live else _WAIT_S
+            chunk = api.logs(job.id, cursor, wait_s=wait_s)
+            cursor, job = chunk.cursor, chunk.job
+            if job.kind is JobKind.TERMINAL:
+                for output in chunk.outputs:
+                    terminal.output(output)
+            terminal.progress(job)
+    finally:
+        terminal.close()
+    return job
+
+
+def _welcome(job: Job, now_s: float) -> str:
+    until = ""
+    if job.limit_s is not None and job.started_s is not None:
+        until = f", until {moment(job.started_s + job.limit_s, now_s)}"
+    where = f"{card.title(job)}, node {job.nodes[0]}{until}"
+    return f"[{where}; ~. at the beginning of a line leaves]"
+
+
+def _after(api: Api, job: Job, outcome: Outcome, *, is_own: bool, keep_s: float | None) -> int:
+    """What became of it, and the exit code."""
+    if outcome.how is How.EXITED:
+        if is_own:
+            api.delivered(job.id)
+        return outcome.status or 0
+    if outcome.how is How.LOST:
+        job = _settled(api, job)
+        if job.state.final:
+            return _ended(api, job)
+    again = f"`jupyter slurm shell --job {job.id}`"
+    said = {
+        How.LEFT: "Left.",
+        How.TAKEN: "Another terminal has taken this one over.",
+        How.LOST: "The terminal is lost: nothing comes from there any more.",
+    }[outcome.how]
+    if is_own:
+        kept = "" if keep_s is None else f" within {duration(keep_s)}"
+        said += f" The shell runs on in {card.title(job)}: {again} comes back to it{kept}."
+    else:
+        said += f" The shell ends; {card.title(job)} goes on: {again}"
+    sys.stderr.write(f"\n{said}\n")
+    return 0 if outcome.how is How.LEFT else _LOST
+
+
+def _settled(api: Api, job: Job) -> Job:
+    """The job as it is when news of its end would have come."""
+    give_up_s = time.monotonic() + _END_S
+    cursor = ""
+    while not job.state.final and (left_s := give_up_s - time.monotonic()) > 0:
+        chunk = api.logs(job.id, cursor, wait_s=left_s)
+        cursor, job = chunk.cursor, chunk.job
+    return job
+
+
+def _ended(api: Api, job: Job) -> int:
+    result = api.result(job.id)
+    sys.stderr.write(in_words_of_a_terminal(card.plain(result.job, time.time())) + "\n")
+    api.delivered(job.id)
+    return 0 if result.job.state is JobState.COMPLETED else follow.exit_code(result)

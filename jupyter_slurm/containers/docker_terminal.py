@@ -1,0 +1,57 @@
+"""How a program with a terminal gets into the container of an engine: POSIX sh, as text.
+
+What a client has started in a container does not end with it: so the program leaves its process
+id, by which it is ended. How the container itself is started is `docker_script.py`'s.
+"""
+
+# $1 the job dir, $2 how many words lead to the engine, $3 a command that starts the container, or
+# nothing where the job has started it; they, the program inside.
+ENTER = r"""
+dir=$1 count=$2 start=$3; shift 3
+engine=
+while [ "$count" -gt 0 ]; do engine="$engine $1"; shift; count=$((count - 1)); done
+name=jslurm-$SLURM_JOB_ID-${SLURM_RESTART_COUNT:-0}
+mark=$dir/terminal.$$
+[ -d "$HOME" ] && [ "$HOME" != / ] || { HOME=$dir; export HOME; }
+(
+  umask 077
+  awk 'BEGIN {
+    told = "^(SLURM_[A-Z0-9_]*|OMP_NUM_THREADS|HOME|USER|LOGNAME|TZ|TERM|COLORTERM|LANG|LC_[A-Z]*)$"
+    for (name in ENVIRON) if (name ~ told || tolower(name) ~ /^(https?|ftp|no|all)_proxy$/) {
+      value = ENVIRON[name]; gsub(/\047/, "\047\\\047\047", value)
+      printf "export %s=\047%s\047\n", name, value
+    }
+  }' >"$mark.sh"
+) || exit 74
+
+company=
+leave() {
+  trap '' HUP TERM
+  if [ -s "$mark" ]; then
+    $engine exec "$name" /bin/sh -c 'kill -HUP -- "-$1" "$1"' sh "$(cat "$mark")" >/dev/null 2>&1
+  fi
+  rm -f "$mark" "$mark.sh"
+  [ -z "$company" ] || { kill -TERM "$company"; wait "$company"; } 2>/dev/null
+}
+trap 'leave; exit 129' HUP TERM
+[ -z "$start" ] || { eval "$start" </dev/null & company=$!; }
+runs() {
+  [ "$($engine container inspect --format '{{.State.Running}}' "$name" 2>/dev/null)" = true ]
+}
+until runs; do
+  [ -z "$company" ] || kill -0 "$company" 2>/dev/null || {
+    wait "$company"; rc=$?; rm -f "$mark.sh"; exit "$rc"
+  }
+  sleep 0.2
+done
+$engine exec --interactive --tty --env "JSLURM_TERMINAL=$mark" "$name" "$@"
+rc=$?
+leave
+exit "$rc"
+"""
+
+BEFORE_ENTERED = r"""mark=$JSLURM_TERMINAL; unset JSLURM_TERMINAL
+printf '%s\n' "$$" >"$mark"
+. "$mark.sh"; rm -f "$mark.sh"
+"""
+"""sh text to run inside, before the program."""

@@ -1,0 +1,37 @@
+"""A program that has a terminal, in the image of a job: where a runtime has ways of its own. Pure.
+
+Most are started as for any program; one of them twice in a job, the second beside the first. What
+a runtime has to do differently it says by the methods of `HasTerminal`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol, runtime_checkable
+
+from jupyter_slurm.containers.runtime import Box, Launch, Runtime
+
+
+@runtime_checkable
+class HasTerminal(Protocol):
+    """What a runtime may have beside the methods of `Runtime`."""
+
+    def in_terminal(self, argv: Sequence[str], box: Box) -> Launch:
+        """As `Runtime.launch`, its streams being a terminal, and without a `pid_file`."""
+
+    def beside(self, argv: Sequence[str], box: Box) -> Launch:
+        """The same in a job whose own program runs already, in its container where it has one."""
+
+
+def in_terminal(runtime: Runtime, argv: Sequence[str], box: Box) -> Launch:
+    """RequestError: as of `Runtime.launch`."""
+    if isinstance(runtime, HasTerminal):
+        return runtime.in_terminal(argv, box)
+    return runtime.launch(argv, box)
+
+
+def beside(runtime: Runtime, argv: Sequence[str], box: Box) -> Launch:
+    """RequestError: as of `Runtime.launch`."""
+    if isinstance(runtime, HasTerminal):
+        return runtime.beside(argv, box)
+    return runtime.launch(argv, box)

@@ -1,0 +1,119 @@
+"""Terminals in running jobs: a step on the job's node, whose bytes are handed over as a socket.
+
+What runs there is node/terminal_step.py; who sits there is elsewhere (console.py), and what the two
+say to each other is not looked at here.
+"""
+
+from __future__ import annotations
+
+import socket
+import struct
+from collections.abc import Sequence
+from contextlib import suppress
+from functools import partial
+from pathlib import PurePosixPath
+
+import msgspec
+
+from jupyter_slurm.containers import terminal
+from jupyter_slurm.errors import CommandError, ForwardError, RequestError
+from jupyter_slurm.jobs import prepare
+from jupyter_slurm.jobs.book import Book
+from jupyter_slurm.jobs.cluster import SlurmCluster
+from jupyter_slurm.jobs.clusters import Clusters
+from jupyter_slurm.jobs.layout import JobDir
+from jupyter_slurm.jobs.store import Record
+from jupyter_slurm.slurm import srun
+from jupyter_slurm.slurm.versions import SlurmVersion, has_overlap, parse_version
+from jupyter_slurm.transport import node_program
+from jupyter_slurm.wire import Job, JobKind, JobState, TerminalRequest
+
+_RUNS = frozenset((JobState.RUNNING, JobState.UNKNOWN, JobState.STOPPED, JobState.SIGNALING))
+"""What is UNKNOWN may well run: it is the cluster that does not answer."""
+_FILES = (*node_program.TERMINAL_FILES, "terminal_step.py")
+_FRAME = struct.Struct(">cI")
+"""As in node/terminal.py."""
+
+
+class Terminals:
+    def __init__(self, book: Book, clusters: Clusters) -> None:
+        self._book = book
+        self._clusters = clusters
+
+    def open(self, request: TerminalRequest) -> socket.socket:
+        """Frames to and from it; closing the socket leaves it. Nothing comes before BEGIN is said.
+
+        NotFoundError; RequestError: the job does not run; ForwardError: no step could be made.
+        """
+        record = self._book.record(request.job_id)
+        job = record.job
+        slurm_id, node = _place(job)
+        cluster = self._clusters.named(job.cluster)
+        if job.kind is JobKind.TERMINAL and not request.beside:
+            argv_of = srun.beside_argv
+            setup: dict[str, object] = {"hold": prepare.terminal_name(job.id)}
+        else:
+            argv_of = srun.terminal_argv
+            words = _words(record, cluster, ["/bin/sh", "-c", request.code])
+            setup = {"run": words, "job": slurm_id}
+        version = _version(cluster)
+        step = partial(argv_of, slurm_id, node=node, version=version)
+        channel = _begun(cluster, version, step)
+        body = msgspec.json.encode(setup)
+        channel.settimeout(None)
+        with suppress(ConnectionError):  # who comes for its bytes will find that it has ended
+            channel.sendall(_FRAME.pack(b"S", len(body)) + body)
+        return channel
+
+
+def _begun(
+    cluster: SlurmCluster, version: SlurmVersion | None, beside: node_program.Beside
+) -> socket.socket:
+    converse = partial(cluster.converse, "srun")
+    try:
+        channel, _ = node_program.begin(
+            converse, beside, cluster.profile.python, "The terminal", _FILES
+        )
+    except ForwardError as exc:
+        if version is not None and not has_overlap(version):
+            raise ForwardError(
+                exc.message,
+                hint=f"Slurm {version} has no `srun --overlap` (since 20.11): a terminal has to "
+                "wait until no other step of the job runs.",
+                detail=exc.detail,
+            ) from exc
+        raise
+    return channel
+
+
+def _place(job: Job) -> tuple[str, str]:
+    """Slurm's id, and the node where its script runs."""
+    if job.state.final or job.state is JobState.FINISHING:
+        raise RequestError(f"Job {job.id} has ended: it is {job.state}.")
+    if job.state not in _RUNS or not job.nodes or job.slurm_id is None:
+        raise RequestError(
+            f"Job {job.id} does not run: it is {job.state}.",
+            hint=f"`jupyter slurm why {job.id}` tells what it waits for.",
+        )
+    return job.slurm_id, job.nodes[0]
+
+
+def _words(record: Record, cluster: SlurmCluster, argv: Sequence[str]) -> Sequence[str]:
+    """With what runs them as the job's own program is run: in its image, with its mounts and its
+    folder."""
+    spec = record.spec
+    if spec is None or spec.kind is JobKind.SCRIPT:
+        return argv
+    folder = JobDir(PurePosixPath(record.job.job_dir))
+    chdir = prepare.merged_options(spec, cluster.profile).get("chdir")
+    runtime, box, _ = prepare.boxed(spec, cluster.profile, folder, cluster.site(spec), chdir)
+    launch = terminal.beside(runtime, argv, box)
+    lines = "".join(f"{line} || exit\n" for line in launch.setup)
+    return ("/bin/sh", "-c", f'{lines}exec "$@"', "sh", *launch.argv)
+
+
+def _version(cluster: SlurmCluster) -> SlurmVersion | None:
+    try:
+        return parse_version(cluster.ask(["srun", "--version"]).decode(errors="replace"))
+    except CommandError:
+        return None

@@ -1,0 +1,330 @@
+"""A terminal on the node: a program on a pseudo-terminal, and who sits there, in frames.
+
+Runs on the node, Python 3.6 and later, standard library only. Run in a job's script as
+
+    terminal.py hold NAME KEEP_S WORD...
+
+it runs WORD... for whoever comes to the socket NAME (an abstract one, only for this user's
+programs). When they go it runs on, and the last that it wrote is kept for when they come back.
+Nobody for KEEP_S: it is hung up. Its end is the end of this. terminal_step.py is who comes there,
+or has a terminal without a holder; terminal_pty.py the program.
+
+A frame is its kind (a letter) and a size, then as many bytes. The other end, console.py, says
+BEGIN first; until then nothing is said here.
+"""
+
+import collections
+import json
+import os
+import select
+import signal
+import socket
+import struct
+import sys
+import time
+
+import terminal_pty
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # typing is not imported on the node
+    from typing import Any, Deque, Dict, List, Optional, Tuple  # noqa: F401 - in comments
+
+FRAME = struct.Struct(">cI")
+SETUP = b"S"  # to here, first of all, in a step: JSON, see above
+BEGIN = b"B"  # to here: JSON with rows, columns and env of who sits there
+DATA = b"D"  # both ways
+SIZE = b"W"  # to here: rows and columns
+ALIVE = b"A"  # to here, from time to time
+SAID = b"T"  # from here: a line of ours for who sits there, UTF-8
+TAKEN = b"L"  # from here, last: another terminal has come
+EXIT = b"X"  # from here, last: the program's exit status, as a shell tells it
+WINDOW = struct.Struct(">HH")
+STATUS = struct.Struct(">i")
+CREDENTIALS = struct.Struct("3i")  # struct ucred: pid, uid, gid (unix(7))
+
+SILENCE_S = 90.0
+"""Who has said nothing for so long is gone, though nobody has told."""
+HANGUP_S = 3.0
+FAREWELL_S = 5.0
+KEPT_BYTES = 64 * 1024
+PENDING_MOST = 256 * 1024
+"""More is not read from one side while so much waits for the other."""
+
+
+class Line(object):
+    """Frames to and from who sits at the terminal."""
+
+    def __init__(self, source, sink, sock=None):
+        # type: (int, int, Optional[socket.socket]) -> None
+        self.source = source
+        self.sink = sink
+        self.sock = sock
+        self.inbox = bytearray()
+        self.outbox = bytearray()
+        self.heard_s = time.monotonic()
+        self.begun = False
+        os.set_blocking(sink, False)
+
+    def receive(self):
+        # type: () -> Optional[List[Tuple[bytes, bytes]]]
+        """The frames that are whole; None: they have gone."""
+        try:
+            data = os.read(self.source, 1 << 16)
+        except BlockingIOError:
+            return []
+        except OSError:
+            return None
+        if not data:
+            return None
+        self.heard_s = time.monotonic()
+        self.inbox += data
+        frames = []
+        while len(self.inbox) >= FRAME.size:
+            kind, size = FRAME.unpack_from(self.inbox)
+            if len(self.inbox) < FRAME.size + size:
+                break
+            frames.append((kind, bytes(self.inbox[FRAME.size : FRAME.size + size])))
+            del self.inbox[: FRAME.size + size]
+        return frames
+
+    def say(self, kind, body=b""):
+        # type: (bytes, bytes) -> None
+        self.outbox += FRAME.pack(kind, len(body)) + body
+
+    def flush(self):
+        # type: () -> bool
+        """Whether they are still there."""
+        try:
+            while self.outbox:
+                del self.outbox[: os.write(self.sink, self.outbox[: 1 << 16])]
+        except BlockingIOError:
+            pass
+        except OSError:
+            return False
+        return True
+
+    def close(self):
+        # type: () -> None
+        self.flush()
+        if self.sock is not None:
+            self.sock.close()
+
+
+class Terminal(object):
+    """`listener` None: for one line, whose end is the program's."""
+
+    def __init__(self, argv, env, line=None, listener=None, keep_s=0.0):
+        # type: (List[str], Dict[str, str], Optional[Line], Optional[socket.socket], float) -> None
+        self.argv = argv
+        self.env = env
+        self.line = line
+        self.listener = listener
+        self.keep_s = keep_s
+        self.alone_s = time.monotonic()
+        self.program = None  # type: Optional[terminal_pty.Program]
+        self.kept = collections.deque()  # type: Deque[bytes]
+        self.kept_bytes = 0
+        self.kill_s = None  # type: Optional[float]
+        self.told_to_end = False
+        self.wake_in, self.wake_out = os.pipe()
+        os.set_blocking(self.wake_in, False)
+        os.set_blocking(self.wake_out, False)
+        signal.set_wakeup_fd(self.wake_out)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            signal.signal(number, self.end)
+        for number in (signal.SIGUSR1, signal.SIGUSR2):
+            signal.signal(number, self.warn)
+
+    def end(self, *_):
+        # type: (*Any) -> None
+        self.told_to_end = True
+
+    def warn(self, number, *_):
+        # type: (int, *Any) -> None
+        """What `--signal` of sbatch is for."""
+        self.tell("Slurm has sent the job {}.".format(signal.Signals(number).name))
+
+    def run(self):
+        # type: () -> int
+        """The program's exit status; 0: nobody came for it."""
+        while True:
+            self.wait()
+            self.look_at_the_clock()
+            if self.program is None:
+                if self.told_to_end:
+                    return 0
+                continue
+            self.program.reap()
+            if self.program.status is not None:
+                self.take_leave(self.program)
+                return self.program.status
+
+    def wait(self):
+        # type: () -> None
+        """Until something can be read or written, or is due; and that is done."""
+        line, program = self.line, self.program
+        reads, writes = self.wanted()
+        ready, free, _ = select.select(reads, writes, [], self.pause_s())
+        if self.wake_in in ready:
+            os.read(self.wake_in, 4096)
+        if program is not None and program.master in ready:
+            self.take_output(program)
+        if program is not None and program.master in free:
+            program.write()
+        if line is not None and line.source in ready:
+            self.take_frames(line)
+        if self.listener is not None and self.listener.fileno() in ready:
+            self.welcome(self.listener)
+        if self.line is not None and not self.line.flush():
+            self.part()
+
+    def wanted(self):
+        # type: () -> Tuple[List[int], List[int]]
+        """What to read from and to write to: nothing from one side that the other has no room
+        for."""
+        line, program = self.line, self.program
+        reads, writes = [self.wake_in], []
+        if self.listener is not None:
+            reads.append(self.listener.fileno())
+        if line is not None and (program is None or len(program.pending) < PENDING_MOST):
+            reads.append(line.source)
+        if line is not None and line.outbox:
+            writes.append(line.sink)
+        if program is not None and program.open:
+            if line is None or len(line.outbox) < PENDING_MOST:
+                reads.append(program.master)
+            if program.pending:
+                writes.append(program.master)
+        return reads, writes
+
+    def pause_s(self):
+        # type: () -> float
+        alone_until_s = self.alone_s + self.keep_s
+        due_s = alone_until_s if self.line is None else self.line.heard_s + SILENCE_S
+        if self.kill_s is not None:
+            due_s = min(due_s, self.kill_s)
+        return max(0.0, due_s - time.monotonic()) + 0.01
+
+    def look_at_the_clock(self):
+        # type: () -> None
+        now_s = time.monotonic()
+        if self.line is not None and now_s - self.line.heard_s > SILENCE_S:
+            self.part()
+        if self.line is None and now_s - self.alone_s >= self.keep_s and not self.told_to_end:
+            self.told_to_end = True
+            if self.listener is not None:
+                print("jupyter-slurm: no terminal has come for {:.0f} s".format(self.keep_s))
+        if self.told_to_end and self.program is not None:
+            self.hang_up(self.program, now_s)
+
+    def hang_up(self, program, now_s):
+        # type: (terminal_pty.Program, float) -> None
+        if self.kill_s is None:
+            self.kill_s = now_s + HANGUP_S
+            program.signal(signal.SIGHUP)
+            program.signal(signal.SIGCONT)
+            self.tell("The job is being ended.")
+        elif now_s > self.kill_s:
+            self.kill_s = now_s + HANGUP_S
+            program.signal(signal.SIGKILL)
+
+    def tell(self, text):
+        # type: (str) -> None
+        if self.line is not None:
+            self.line.say(SAID, text.encode())
+
+    def take_output(self, program):
+        # type: (terminal_pty.Program) -> None
+        data = program.read()
+        if not data:
+            return
+        self.kept.append(data)
+        self.kept_bytes += len(data)
+        while self.kept_bytes - len(self.kept[0]) >= KEPT_BYTES:
+            self.kept_bytes -= len(self.kept.popleft())
+        if self.line is not None and self.line.begun:
+            self.line.say(DATA, data)
+
+    def take_frames(self, line):
+        # type: (Line) -> None
+        frames = line.receive()
+        if frames is None:
+            self.part()
+            return
+        for kind, body in frames:
+            if kind == BEGIN:
+                self.begin(line, json.loads(body.decode()))
+            elif self.program is not None and kind == DATA:
+                self.program.pending += body
+            elif self.program is not None and kind == SIZE:
+                self.program.resize(*WINDOW.unpack(body))
+        if self.program is not None:
+            self.program.write()
+
+    def begin(self, line, told):
+        # type: (Line, Dict[str, Any]) -> None
+        line.begun = True
+        if self.program is None:
+            env = terminal_pty.dressed(self.env, told["env"])
+            self.program = terminal_pty.Program(self.argv, env, told["rows"], told["columns"])
+            return
+        if self.kept:
+            line.say(DATA, b"".join(self.kept))
+        self.program.resize(told["rows"], told["columns"])
+        self.program.redraw()
+
+    def welcome(self, listener):
+        # type: (socket.socket) -> None
+        sock, _ = listener.accept()
+        if peer_uid(sock) != os.getuid():
+            sock.close()
+            return
+        if self.line is not None:
+            self.line.say(TAKEN)
+            self.part()
+        self.line = Line(sock.fileno(), sock.fileno(), sock)
+
+    def part(self):
+        # type: () -> None
+        if self.line is not None:
+            self.line.close()
+            self.line = None
+            self.alone_s = time.monotonic()
+
+    def take_leave(self, program):
+        # type: (terminal_pty.Program) -> None
+        """What it last wrote, and its status; until they hang up, which says that they have it."""
+        for _ in range(64):
+            if not program.open or not select.select([program.master], [], [], 0)[0]:
+                break
+            self.take_output(program)
+        assert program.status is not None
+        if self.line is None:
+            return
+        self.line.say(EXIT, STATUS.pack(program.status))
+        give_up_s = time.monotonic() + FAREWELL_S
+        while self.line.flush() and time.monotonic() < give_up_s:
+            sinks = [self.line.sink] if self.line.outbox else []
+            ready, _, _ = select.select([self.line.source], sinks, [], 0.5)
+            if ready and self.line.receive() is None:
+                break
+
+
+def peer_uid(sock):
+    # type: (socket.socket) -> int
+    told = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, CREDENTIALS.size)
+    return int(CREDENTIALS.unpack(told)[1])
+
+
+def hold(name, keep_s, argv):
+    # type: (str, float, List[str]) -> int
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    listener.bind("\0" + name)
+    listener.listen(8)
+    return Terminal(argv, dict(os.environ), listener=listener, keep_s=keep_s).run()
+
+
+if __name__ == "__main__":
+    _, _, given_name, given_keep_s, *given_words = sys.argv
+    sys.exit(hold(given_name, float(given_keep_s), given_words))

@@ -1,0 +1,118 @@
+"""A program on a pseudo-terminal of its own: its birth, its bytes, its size, its signals, its end.
+
+Runs on the node, Python 3.6 and later, standard library only. Who sits there is terminal.py's.
+"""
+
+import contextlib
+import fcntl
+import os
+import pty
+import signal
+import struct
+import termios
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # typing is not imported on the node
+    from typing import Dict, List, Optional  # noqa: F401 - in comments
+
+IUTF8 = 0o40000  # termios(3); the module of that name lacks it
+
+
+class Program(object):
+    """A program on a pseudo-terminal of its own."""
+
+    def __init__(self, argv, env, rows, columns):
+        # type: (List[str], Dict[str, str], int, int) -> None
+        self.pid, self.master = pty.fork()
+        if self.pid == 0:
+            become(argv, env, rows, columns)
+        os.set_blocking(self.master, False)
+        self.pending = bytearray()
+        self.open = True
+        self.status = None  # type: Optional[int]
+
+    def read(self):
+        # type: () -> bytes
+        try:
+            data = os.read(self.master, 1 << 15)
+        except BlockingIOError:
+            return b""
+        except OSError:  # EIO: nothing has it open any more
+            data = b""
+        self.open = bool(data)
+        return data
+
+    def write(self):
+        # type: () -> None
+        try:
+            while self.pending:
+                del self.pending[: os.write(self.master, self.pending[:4096])]
+        except BlockingIOError:
+            pass
+        except OSError:
+            del self.pending[:]
+
+    def resize(self, rows, columns):
+        # type: (int, int) -> None
+        resize(self.master, rows, columns)
+
+    def redraw(self):
+        # type: () -> None
+        self.signal_front(signal.SIGWINCH)
+
+    def signal_front(self, number):
+        # type: (int) -> None
+        with contextlib.suppress(OSError):
+            os.killpg(os.tcgetpgrp(self.master), number)
+
+    def signal(self, number):
+        # type: (int) -> None
+        """To what is in front, and to the program itself."""
+        self.signal_front(number)
+        with contextlib.suppress(OSError):
+            os.killpg(self.pid, number)
+
+    def reap(self):
+        # type: () -> None
+        if self.status is None:
+            pid, told = os.waitpid(self.pid, os.WNOHANG)
+            if pid:
+                by = os.WTERMSIG(told) if os.WIFSIGNALED(told) else 0
+                self.status = 128 + by if by else os.WEXITSTATUS(told)
+
+
+def resize(fd, rows, columns):
+    # type: (int, int, int) -> None
+    fcntl.ioctl(fd, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+
+
+def become(argv, env, rows, columns):
+    # type: (List[str], Dict[str, str], int, int) -> None
+    """In the child: what it was told to ignore, by Python or by a shell's `&`, it does not."""
+    try:
+        for number in range(1, signal.NSIG):
+            if number not in (signal.SIGKILL, signal.SIGSTOP):
+                with contextlib.suppress(OSError, ValueError):
+                    signal.signal(number, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_SETMASK, ())
+        resize(0, rows, columns)
+        modes = termios.tcgetattr(0)
+        modes[0] |= IUTF8
+        termios.tcsetattr(0, termios.TCSANOW, modes)
+        os.execvpe(argv[0], argv, env)
+    except OSError as exc:
+        os.write(2, "{}: {}\r\n".format(argv[0], exc.strerror).encode())
+    finally:
+        os._exit(127)
+
+
+def dressed(env, theirs):
+    # type: (Dict[str, str], Dict[str, str]) -> Dict[str, str]
+    """The job's environment with the terminal's own words; a language only where it has none."""
+    has_language = any(name in env for name in ("LANG", "LC_ALL", "LC_CTYPE"))
+    words = {
+        name: text
+        for name, text in theirs.items()
+        if not (has_language and (name == "LANG" or name.startswith("LC_")))
+    }
+    return dict(env, **words)

@@ -1,0 +1,162 @@
+"""A terminal in a step of a job: it comes to the one that the job holds, or runs a program.
+
+Read from standard input (transport/node_program.py); Python 3.6 and later, standard library only.
+The first frame, SETUP, says what: {"hold": NAME}, to come to that one (terminal.py), or
+{"run": WORDS, "job": SLURM_ID}, a program of this terminal alone, in the environment of what the
+job runs, which ends with it.
+"""
+
+import contextlib
+import errno
+import json
+import os
+import select
+import socket
+import sys
+import threading
+import time
+import tty
+
+import terminal
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # typing is not imported on the node
+    from typing import Dict, Optional  # noqa: F401 - in comments
+
+REACH_S = 900.0
+"""How long a job may set itself up (modules, staging) before its terminal is there."""
+PATIENCE_S = 2.0
+
+
+def environment_of(job):
+    # type: (str) -> Optional[Dict[str, str]]
+    """Of what the job's script runs, with its modules and variables; None: it cannot be seen."""
+    found = {}  # type: Dict[int, Dict[str, str]]
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            if os.stat("/proc/" + name).st_uid != os.getuid():
+                continue
+            with open("/proc/{}/environ".format(name), "rb") as file:
+                pairs = [os.fsdecode(pair).partition("=") for pair in file.read().split(b"\0")]
+        except OSError:
+            continue
+        env = {key: text for key, _, text in pairs if key}
+        if env.get("SLURM_JOB_ID") == job:
+            found[int(name)] = env
+    for pid in sorted(found):
+        if is_script(parent_of(pid)):
+            return found[pid]
+    return None
+
+
+def parent_of(pid):
+    # type: (int) -> int
+    try:
+        with open("/proc/{}/stat".format(pid)) as file:
+            return int(file.read().rpartition(")")[2].split()[1])
+    except OSError:
+        return 0
+
+
+def is_script(pid):
+    # type: (int) -> bool
+    """slurmd runs a batch script under this name (slurmd/slurmstepd)."""
+    try:
+        with open("/proc/{}/cmdline".format(pid), "rb") as file:
+            words = file.read().split(b"\0")
+    except OSError:
+        return False
+    return any(os.path.basename(word) == b"slurm_script" for word in words)
+
+
+def visit(name):
+    # type: (str) -> None
+    """Hands bytes on to and from the one who holds it."""
+    sock = reach(name)
+
+    def there():
+        # type: () -> None
+        with contextlib.suppress(OSError):
+            data = os.read(0, 1 << 16)
+            while data:
+                sock.sendall(data)
+                data = os.read(0, 1 << 16)
+            sock.shutdown(socket.SHUT_WR)
+
+    thread = threading.Thread(target=there)
+    thread.daemon = True
+    thread.start()
+    data = sock.recv(1 << 16)
+    while data:
+        write_all(data)
+        data = sock.recv(1 << 16)
+
+
+def reach(name):
+    # type: (str) -> socket.socket
+    """It may not be there yet: the job's script has modules to load, say."""
+    began_s = time.monotonic()
+    told = False
+    hung_up = select.poll()
+    hung_up.register(0, 0)
+    while True:
+        sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            sock.connect("\0" + name)
+            if terminal.peer_uid(sock) == os.getuid():
+                return sock
+        except OSError as exc:
+            if exc.errno not in (errno.ECONNREFUSED, errno.ENOENT, errno.EAGAIN):
+                raise
+        sock.close()
+        waited_s = time.monotonic() - began_s
+        if waited_s > REACH_S or hung_up.poll(0):
+            raise SystemExit(0)
+        if waited_s > PATIENCE_S and not told:
+            told = True
+            said = b"The job is setting itself up."
+            write_all(terminal.FRAME.pack(terminal.SAID, len(said)) + said)
+        time.sleep(0.05)
+
+
+def write_all(data):
+    # type: (bytes) -> None
+    while data:
+        data = data[os.write(1, data) :]
+
+
+def read_exactly(size):
+    # type: (int) -> bytes
+    data = b""
+    while len(data) < size:
+        more = os.read(0, size - len(data))
+        if not more:
+            raise SystemExit(0)
+        data += more
+    return data
+
+
+def step():
+    # type: () -> None
+    if os.isatty(1):  # `srun --unbuffered` gives a terminal, which would change what is written
+        tty.setraw(1)
+    write_all(sys.argv[1].encode())
+    _, size = terminal.FRAME.unpack(read_exactly(terminal.FRAME.size))
+    setup = json.loads(read_exactly(size).decode())
+    if "hold" in setup:
+        visit(setup["hold"])
+        return
+    env = environment_of(setup["job"]) or dict(os.environ)
+    terminal.Terminal(setup["run"], env, line=terminal.Line(0, 1)).run()
+
+
+def main():
+    # type: () -> None
+    # The other end may go at any moment; a step that fails would show in the job's accounting.
+    with contextlib.suppress(OSError):
+        step()
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main()
