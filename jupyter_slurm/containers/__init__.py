@@ -12,14 +12,17 @@ from types import MappingProxyType
 from jupyter_slurm.containers.apptainer import APPTAINERS
 from jupyter_slurm.containers.charliecloud import Charliecloud
 from jupyter_slurm.containers.docker import DOCKERS
+from jupyter_slurm.containers.enroot import Enroot
 from jupyter_slurm.containers.none import NoContainer
-from jupyter_slurm.containers.runtime import Box, Explained, Launch, Mount, Runtime
+from jupyter_slurm.containers.pyxis import Pyxis
+from jupyter_slurm.containers.runtime import Box, Explained, KeepsContainers, Launch, Mount, Runtime
 from jupyter_slurm.errors import RequestError
 
 __all__ = [
     "RUNTIMES",
     "Box",
     "Explained",
+    "KeepsContainers",
     "Launch",
     "Mount",
     "Runtime",
@@ -27,7 +30,10 @@ __all__ = [
 ]
 
 RUNTIMES: Mapping[str, Runtime] = MappingProxyType(
-    {runtime.name: runtime for runtime in (NoContainer(), Charliecloud(), *APPTAINERS, *DOCKERS)}
+    {
+        runtime.name: runtime
+        for runtime in (NoContainer(), Charliecloud(), *APPTAINERS, *DOCKERS, Pyxis(), Enroot())
+    }
 )
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import difflib
 import posixpath
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from jupyter_slurm.containers.image_folder import is_built_name
@@ -26,9 +27,10 @@ def find_image(
     listing: Callable[[str], Iterable[str]],
     fetched: Callable[[Reference], str | None] = lambda _: None,
     made: Callable[[str], str | None] = lambda _: None,
+    kept: Callable[[str], str] | None = None,
 ) -> str:
     """The absolute path of the image on the cluster, else what a tool that fetches images itself
-    calls it, as `fetched` says.
+    calls it, as `fetched` says; `@NAME` is a container that it has on a node, as `kept` says.
 
     `made` gives the path of an image in our own folder. A name that only such a one can have is
     looked up there first; of all others the site's own come first.
@@ -37,6 +39,8 @@ def find_image(
     this can be no image.
     """
     wanted = aliases.get(reference, reference)
+    if wanted.startswith("@"):
+        return _kept(wanted, kept)
     tried = candidates(wanted, image_dirs, suffixes, home)
     ours_first = is_built_name(wanted)
     if ours_first and (path := made(wanted)) is not None:
@@ -57,6 +61,15 @@ def find_image(
         hint=_hint(reference, offered),
         detail="Looked for " + ", ".join(tried) + "." if tried else None,
     )
+
+
+def _kept(wanted: str, kept: Callable[[str], str] | None) -> str:
+    if kept is None:
+        raise RequestError(
+            f"{wanted!r} is a container that is kept on a node, which this runtime has none of.",
+            hint="pyxis and enroot have; for all others say the image: --image NAME.",
+        )
+    return kept(wanted.removeprefix("@"))
 
 
 def candidates(
@@ -87,7 +100,7 @@ def candidates(
 def names_in(entries: Iterable[str]) -> list[str]:
     """What the files of an image folder are called by `--image`; hidden ones are left out."""
     return [
-        entry.removesuffix(".sqfs").removesuffix(".squashfs").replace("%", "/").replace("+", ":")
+        re.sub(r"\.(sqfs|squashfs|sqsh|sif)$", "", entry).replace("%", "/").replace("+", ":")
         for entry in entries
         if not entry.startswith(".")
     ]

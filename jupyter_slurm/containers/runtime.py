@@ -9,7 +9,7 @@ import posixpath
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from jupyter_slurm.containers.references import Reference
 from jupyter_slurm.errors import RequestError
@@ -94,6 +94,14 @@ class Runtime(Protocol):
 
     def explain(self, log_tail: str) -> Explained | None:
         """The tool's own failure, found in the end of a job's log; None: it was not the tool."""
+
+
+@runtime_checkable
+class KeepsContainers(Protocol):
+    """A tool whose containers can stay on a node, each under a name: `--image @NAME`."""
+
+    def kept(self, name: str) -> str:
+        """The box's image for that container. RequestError: none can be called that."""
 
 
 def in_workdir(argv: Sequence[str], box: Box, job_dir: str, before: str = "") -> tuple[str, ...]:

@@ -97,17 +97,18 @@ class SlurmCluster:
         self, image: str, runtime: str, fetched: Callable[[Reference], str | None]
     ) -> str:
         """The path of an image of this cluster, or what `fetched` says. NotFoundError."""
-        tool = tool_of(runtime)
+        tool, known = tool_of(runtime), containers.runtime_named(runtime)
         return find_image(
             image,
             aliases=self.profile.images,
             image_dirs=self.profile.image_dirs,
-            suffixes=containers.runtime_named(runtime).image_suffixes,
+            suffixes=known.image_suffixes,
             home=str(self.transport.home()),
             exists=lambda path: self.transport.exists(PurePosixPath(path)),
             listing=lambda folder: self.transport.listing(PurePosixPath(folder)),
             fetched=fetched,
             made=lambda name: self.image_store().find(name, tool),
+            kept=known.kept if isinstance(known, containers.KeepsContainers) else None,
         )
 
     def image_store(self) -> ImageStore:

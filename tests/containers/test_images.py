@@ -85,3 +85,22 @@ def test_without_any_image_the_hint_says_how_to_add_some() -> None:
 def test_names_that_cannot_be_images_are_refused(reference: str) -> None:
     with pytest.raises(RequestError):
         find(reference, {"/images": []})
+
+
+def test_a_container_that_is_kept_on_a_node_has_an_at_sign_before_its_name() -> None:
+    found = find_image(
+        "mine",
+        aliases={"mine": "@myrepo"},
+        image_dirs=[],
+        suffixes=SUFFIXES,
+        home="/home/u",
+        exists=lambda _: False,
+        listing=lambda _: (),
+        kept=lambda name: f"@{name}",
+    )
+    assert found == "@myrepo"
+
+
+def test_a_runtime_that_keeps_none_says_so() -> None:
+    with pytest.raises(RequestError, match="'@myrepo' is a container that is kept on a node"):
+        find("@myrepo", {})

@@ -1,0 +1,237 @@
+"""Runtime `pyxis`: Slurm's plug-in for enroot, so a step of srun's inside the batch script.
+
+What had to be known (pyxis 0.24 with enroot 4.1.2 and Slurm 22.05, tried; pyxis 0.1 to 0.24 and
+srun 19.05 to 25.11, read):
+- Given to sbatch, the options would put the whole batch script into the container. Given to srun,
+  the script stays outside, where the job's folder, modules and traps are.
+- A site's plugstack.conf and enroot.conf say what holds where nothing is said: every option that
+  has two halves is given.
+- `--container-mounts` has no escape for commas and colons, and before 0.24 none for blanks: a path
+  that has any is mounted by way of a symbolic link. PYXIS_CONTAINER_* would count as options.
+- srun takes SIGTERM for an order to kill the step (srun_job.c): it runs in a session of its own,
+  so that only Slurm's own end of the job gets to it, when its order to kill is refused already.
+  Signals for the program go to its process id, which is the node's.
+- Between a step and srun lines wait for their end: the program writes to the job's log itself.
+- srun takes part of the job's resources where the environment says so: see CPUs and GPUs below.
+- The node's environment comes inside; where the image sets the same, the image's wins.
+- A container that has a name stays on its node, and is taken again whatever `--container-image`
+  says. One that runs is entered as it is, with no mounts of ours, but with the flag `no_exec`.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+
+from jupyter_slurm.containers.enroot import (
+    GPUS,
+    IMAGE_SUFFIXES,
+    INSIDE,
+    JOB_DIR,
+    PID_FILE,
+    check_destination,
+    container_name,
+    enroot_name,
+    explained,
+    image_of,
+    is_plain,
+)
+from jupyter_slurm.containers.references import Reference
+from jupyter_slurm.containers.runtime import Box, Explained, Launch, in_workdir, without_nul
+from jupyter_slurm.errors import RequestError
+
+SINCE: Mapping[str, str] = MappingProxyType(
+    {
+        "--container-image": "0.1",
+        "--container-mounts": "0.1",
+        "--container-name": "0.1",
+        "--container-workdir": "0.1",
+        "--container-mount-home": "0.3",
+        "--no-container-remap-root": "0.4",
+        "--no-container-entrypoint": "0.8",
+        "--container-writable": "0.11",
+    }
+)
+"""Every option of pyxis that is used here, and the first version that has it. `no_exec` behind a
+name is 0.14's, and only given where 0.15's --container-env shows that it is known."""
+
+_OPTIONS = (
+    "--container-mount-home",
+    "--no-container-entrypoint",
+    "--no-container-remap-root",
+    "--container-writable",
+    "--container-workdir=/",
+)
+
+# $1 the job dir, $2 @NAME of a container or nothing, options of srun, --, the program inside.
+_START = (
+    r"""
+dir=$1 name=$2; shift 2
+finish() { rm -f "$dir/program.pid" "$said"; }
+# They come to the step by itself; from here on this shell only waits for it to end.
+trap : TERM INT HUP USR1 USR2
+rm -f "$dir/program.pid"
+if [ -n "$name" ]; then
+  case $(srun --help 2>/dev/null) in *--container-env*) name=$name:no_exec ;; esac
+  set -- "--container-name=${name#@}" "$@"
+fi
+[ -z "${SLURMD_NODENAME:-}" ] || set -- "--nodelist=$SLURMD_NODENAME" "$@"
+# Without a number a step has all CPUs of the job on its node, with one it has that many; what is
+# asked for by task is the job's for all of its tasks here.
+if [ -n "${SLURM_CPUS_PER_TASK:-}" ]; then
+  tasks=${SLURM_TASKS_PER_NODE%%[!0-9]*}
+  set -- "--cpus-per-task=$((SLURM_CPUS_PER_TASK * ${tasks:-1}))" "$@"
+fi
+# What was asked for by task or for all nodes together is not what one task on one node can have.
+unset SLURM_NTASKS SLURM_NPROCS SLURM_NTASKS_PER_NODE SLURM_GPUS_PER_TASK SLURM_TRES_PER_TASK
+[ "${SLURM_JOB_NUM_NODES:-1}" -eq 1 ] || unset SLURM_GPUS
+"""
+    + GPUS
+    + r"""
+for one in $(awk 'BEGIN {
+  wrong = "^(PYXIS_CONTAINER_[A-Z_]*|PYTHON(PATH|HOME)|VIRTUAL_ENV|CONDA_[A-Z0-9_]*|LD_PRELOAD)$"
+  for (name in ENVIRON) if (name ~ wrong) print name
+}'); do unset "$one"; done
+log=$(readlink "/proc/$$/fd/1") real=$(cd -- "$dir" && pwd -P)
+case $log in "$real"/*) log=/mnt/job/${log#"$real"/} ;; *) log= ;; esac
+export JSLURM_LOG="$log" JSLURM_GPUS="$gpus" JSLURM_LIBRARIES="${LD_LIBRARY_PATH:-}"
+export JSLURM_PIDS="$(readlink /proc/self/ns/pid)"
+
+# An exit code that is not 0 is no error of srun's, and that a step has ended is told otherwise.
+said=$dir/srun.${SLURM_RESTART_COUNT:-0}
+rm -f "$said"
+mkfifo "$said" || exit 74
+trap finish EXIT
+( trap '' TERM INT HUP USR1 USR2
+  exec grep --line-buffered -v -e '^srun: error: .*: task 0: ' -e '^slurmstepd.*: \*\*\* STEP ' \
+    <"$said" >&2 ) &
+sieve=$!
+setsid srun --nodes=1 --ntasks=1 --export=ALL --input=none --quiet "$@" 2>"$said" &
+child=$!
+while :; do
+  wait "$child"; rc=$?
+  kill -0 "$child" 2>/dev/null && continue
+  wait "$child" 2>/dev/null; last=$?
+  [ "$last" = 127 ] || rc=$last
+  break
+done
+while kill -0 "$sieve" 2>/dev/null; do wait "$sieve"; done
+exit "$rc"
+"""
+)
+
+_BEFORE = (
+    r"""
+[ -z "$JSLURM_LOG" ] || exec >>"$JSLURM_LOG" 2>&1
+"""
+    + INSIDE
+    + r"""
+[ "${LD_LIBRARY_PATH:-}" != "$JSLURM_LIBRARIES" ] || unset LD_LIBRARY_PATH
+[ -z "$JSLURM_GPUS" ] || export CUDA_VISIBLE_DEVICES="$JSLURM_GPUS"
+unset JSLURM_LOG JSLURM_GPUS JSLURM_LIBRARIES
+"""
+)
+
+_PYXIS = re.compile(r"^slurmstepd\S* error: (?:pyxis: (.*)|(execve\(\): .*))$", re.MULTILINE)
+_SRUN = re.compile(r"^srun: (?:error: |fatal: )?(.*)$", re.MULTILINE)
+
+
+class Pyxis:
+    name = "pyxis"
+    takes_image = True
+    image_suffixes = IMAGE_SUFFIXES
+
+    def fetched(self, reference: Reference) -> str | None:
+        return enroot_name(reference)
+
+    def kept(self, name: str) -> str:
+        return f"@{container_name(name)}"
+
+    def job_dir(self, box: Box) -> str:
+        return JOB_DIR
+
+    def launch(self, argv: Sequence[str], box: Box) -> Launch:
+        image = image_of(box, self.name)
+        kept = image.startswith("@")
+        mounts, links = _mounts(box)
+        return Launch(
+            (
+                "/bin/sh",
+                "-c",
+                _START,
+                "sh",
+                box.job_dir,
+                image if kept else "",
+                *(() if kept else (f"--container-image={image}",)),
+                f"--container-mounts={mounts}",
+                *_OPTIONS,
+                "--",
+                *in_workdir(argv, box, JOB_DIR, _BEFORE),
+            ),
+            setup=links,
+            pid_file=f"{box.job_dir}/{PID_FILE}",
+        )
+
+    def check_argv(self) -> list[str]:
+        return ["/bin/sh", "-c", "srun --help | grep -e --container-image && exec srun --version"]
+
+    def explain(self, log_tail: str) -> Explained | None:
+        said = ["".join(found) for found in _PYXIS.findall(log_tail)]
+        for words in (said, _SRUN.findall(log_tail)):
+            for pattern, what, advice in _FAILURES:
+                for line in words:
+                    if re.search(pattern, line):
+                        return Explained(f"{what}: {line.strip().rstrip('.')}.", advice)
+        return explained(said) if said else None
+
+
+def _mounts(box: Box) -> tuple[str, tuple[str, ...]]:
+    """What `--container-mounts` is given, and the lines that make the links which that needs."""
+    if not is_plain(box.job_dir):
+        raise RequestError(
+            f"pyxis cannot mount {box.job_dir}: it reads blanks, commas, colons, quotes, $ and \\ "
+            "as its own.",
+            hint="Give the cluster's profile a `job_root` without them.",
+        )
+    words, links = [], []
+    for number, mount in enumerate(box.mounts):
+        check_destination(mount)
+        src = without_nul(mount.src, "the path to mount")
+        if not is_plain(src):
+            link = f"{box.job_dir}/mount.{number}"
+            links.append(f"ln -sfn -- {shlex.quote(src)} {shlex.quote(link)}")
+            src = link
+        words.append(f"{src}:{mount.dst}{':ro' if mount.read_only else ''}")
+    return ",".join([*words, f"{box.job_dir}:{JOB_DIR}"]), tuple(links)
+
+
+_FAILURES = (
+    (
+        r"unrecognized option.*container-",
+        "Slurm has no containers of pyxis here, or too old a pyxis",
+        "The plug-in must be on the nodes too: ask the administrators, or take another --runtime.",
+    ),
+    (
+        r"a container with name .* does not exist",
+        "The container is not on this node",
+        "One with a name stays where it was made: say --nodelist NODE, or save it as a file that "
+        "all nodes see (`srun --container-name=NAME --container-save=FILE.sqsh true`).",
+    ),
+    (
+        r"execve\(\)|exited too soon",
+        "The image has no such program",
+        "It needs /bin/sh and python3: try another image.",
+    ),
+    (
+        r"couldn't (?:mkdir|chown) ",
+        "pyxis cannot make its folder on the node",
+        "Tell the administrators: it is the runtime_path of their plugstack.conf.",
+    ),
+    (
+        r"Unable to create step|Requested nodes are busy",
+        "Slurm gave the container no step of the job",
+        "Leave out what is asked for by task (--ntasks, --gpus-per-task), and say --cpus-per-task.",
+    ),
+)

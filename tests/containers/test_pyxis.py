@@ -1,0 +1,379 @@
+"""pyxis as text: srun is a stand-in that writes down how it was called, for what is looked at is
+the command line. `test_cells.py` runs cells in steps of a real Slurm."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jupyter_slurm.containers import Box, Mount, runtime_named
+from jupyter_slurm.containers.pyxis import SINCE
+from jupyter_slurm.containers.references import parse_reference
+from jupyter_slurm.errors import RequestError
+
+PYXIS = runtime_named("pyxis")
+BOX = Box(job_dir="/jobs/abc", image="nvcr.io#nvidia/pytorch:22.11-py3")
+SRUN = """#!/usr/bin/python3
+import json, os, sys
+if sys.argv[1:] == ["--help"]:
+    sys.exit(print(os.environ.get("HELP", "--container-image")))
+with open(os.environ["CALL"], "w") as call:
+    json.dump({"words": sys.argv[1:], "env": dict(os.environ)}, call)
+print("srun: error: n1: task 0: Exited with exit code 3", file=sys.stderr)
+print("slurmstepd: error: *** STEP 1.0 ON n1 CANCELLED AT 12 ***", file=sys.stderr)
+print("pyxis: importing docker image: x", file=sys.stderr)
+sys.exit(int(os.environ.get("RC", "0")))
+"""
+SMI = """#!/bin/sh
+[ "$2" = 0,1 ] || exit 6
+printf 'GPU-aa\\nGPU-bb\\n'
+"""
+
+Called = Callable[..., dict[str, Any]]
+
+
+def options(box: Box) -> list[str]:
+    argv = PYXIS.launch(["true"], box).argv
+    return [word for word in argv[6 : argv.index("--")] if word]
+
+
+@pytest.fixture(params=["dash", "bash"])
+def called(request: pytest.FixtureRequest, tmp_path: Path) -> Called:
+    """Runs the script with a shell of each kind; what srun was given, and what was printed."""
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    for name, text in {"srun": SRUN, "nvidia-smi": SMI}.items():
+        (programs / name).write_text(text)
+        (programs / name).chmod(0o755)
+
+    def call(image: str = "/i.sqsh", **env: str) -> dict[str, Any]:
+        launch = PYXIS.launch(["prog", "a b"], Box(job_dir=str(tmp_path), image=image))
+        done = subprocess.run(
+            [request.param, *launch.argv[1:]],
+            env={"PATH": f"{programs}:/usr/bin:/bin", "CALL": str(tmp_path / "call"), **env},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
+        )
+        found: dict[str, Any] = json.loads((tmp_path / "call").read_text())
+        return found | {"rc": done.returncode, "stderr": done.stderr}
+
+    return call
+
+
+def test_the_options_of_a_step_in_an_image() -> None:
+    assert options(BOX) == [
+        "--container-image=nvcr.io#nvidia/pytorch:22.11-py3",
+        "--container-mounts=/jobs/abc:/mnt/job",
+        "--container-mount-home",
+        "--no-container-entrypoint",
+        "--no-container-remap-root",
+        "--container-writable",
+        "--container-workdir=/",
+    ]
+
+
+def test_of_options_with_two_halves_one_is_always_given() -> None:
+    given = {option.removeprefix("--").removeprefix("no-") for option in options(BOX)}
+    halves = {"container-mount-home", "container-entrypoint", "container-remap-root"}
+    assert halves <= given
+    assert {"container-writable", "container-readonly"} & given
+
+
+@pytest.mark.parametrize("image", ["/i.sqsh", "@myrepo"])
+def test_every_option_used_has_been_there_since_a_version_that_is_named(
+    image: str, called: Called
+) -> None:
+    used = {word.partition("=")[0] for word in called(image)["words"] if "container-" in word}
+    assert used <= set(SINCE)
+    assert all(int(version.split(".")[1]) <= 11 for version in SINCE.values())
+
+
+def test_the_job_dir_has_one_place_inside() -> None:
+    assert PYXIS.job_dir(BOX) == "/mnt/job"
+
+
+def test_the_script_is_the_same_for_every_job() -> None:
+    other = Box(job_dir="/j", image="@x", mounts=(Mount("/a", "/mnt/a"),))
+    assert PYXIS.launch(["true"], BOX).argv[2] == PYXIS.launch(["true"], other).argv[2]
+
+
+def test_the_step_takes_one_task_on_the_scripts_own_node_and_its_input_is_empty(
+    called: Called,
+) -> None:
+    words = called(SLURMD_NODENAME="n7")["words"]
+    assert words[:5] == ["--nodes=1", "--ntasks=1", "--export=ALL", "--input=none", "--quiet"]
+    assert "--nodelist=n7" in words
+    assert words[-2:] == ["prog", "a b"]
+
+
+@pytest.mark.parametrize(
+    ("env", "expected"),
+    [
+        ({}, []),
+        ({"SLURM_CPUS_PER_TASK": "8", "SLURM_TASKS_PER_NODE": "1"}, ["--cpus-per-task=8"]),
+        ({"SLURM_CPUS_PER_TASK": "2", "SLURM_TASKS_PER_NODE": "4(x2),1"}, ["--cpus-per-task=8"]),
+        ({"SLURM_CPUS_PER_TASK": "2"}, ["--cpus-per-task=2"]),
+    ],
+)
+def test_the_step_has_the_cpus_of_the_job_on_its_node(
+    env: dict[str, str], expected: list[str], called: Called
+) -> None:
+    words = called(**env)["words"]
+    assert [word for word in words if word.startswith("--cpus")] == expected
+
+
+def test_what_is_meant_for_all_tasks_or_nodes_is_not_asked_for_again(called: Called) -> None:
+    job = {"SLURM_NTASKS": "4", "SLURM_GPUS_PER_TASK": "1", "SLURM_GPUS": "8"}
+    assert job.keys() & called(**job, SLURM_JOB_NUM_NODES="2")["env"].keys() == set()
+    assert called(SLURM_GPUS="8", SLURM_JOB_NUM_NODES="1")["env"]["SLURM_GPUS"] == "8"
+
+
+def test_gpus_are_named_by_uuid_where_the_node_knows_them(called: Called) -> None:
+    env = called(CUDA_VISIBLE_DEVICES="0,1")["env"]
+    assert env["NVIDIA_VISIBLE_DEVICES"] == env["JSLURM_GPUS"] == "GPU-aa,GPU-bb"
+    assert env["NVIDIA_DRIVER_CAPABILITIES"] == "compute,utility,video"
+
+
+@pytest.mark.parametrize("devices", ["", "NoDevFiles", "7"])
+def test_no_gpus_are_named_where_there_are_none_or_nobody_knows_them(
+    devices: str, called: Called
+) -> None:
+    env = called(CUDA_VISIBLE_DEVICES=devices)["env"]
+    assert "NVIDIA_VISIBLE_DEVICES" not in env
+    assert env["JSLURM_GPUS"] == ""
+
+
+def test_the_nodes_own_python_and_options_of_pyxis_do_not_come_inside(called: Called) -> None:
+    wrong = {
+        "PYXIS_CONTAINER_IMAGE": "x",
+        "PYTHONPATH": "/x",
+        "PYTHONHOME": "/x",
+        "VIRTUAL_ENV": "/x",
+        "CONDA_PREFIX": "/x",
+        "LD_PRELOAD": "",
+    }
+    env = called(**wrong, LD_LIBRARY_PATH="/lib", KEPT="a\nb, c")["env"]
+    assert wrong.keys() & env.keys() == set()
+    # srun may need it; inside it is unset where the image has not set another.
+    assert env["LD_LIBRARY_PATH"] == env["JSLURM_LIBRARIES"] == "/lib"
+    assert env["KEPT"] == "a\nb, c"
+    assert env["ENROOT_LOGIN_SHELL"] == "no"
+
+
+def test_the_exit_code_comes_through_and_srun_adds_nothing_to_it(called: Called) -> None:
+    done = called(RC="3")
+    assert (done["rc"], done["stderr"]) == (3, "pyxis: importing docker image: x\n")
+
+
+def test_nothing_is_left_beside_the_job(called: Called, tmp_path: Path) -> None:
+    called()
+    assert {path.name for path in tmp_path.iterdir()} == {"bin", "call"}
+
+
+@pytest.mark.parametrize(
+    ("shown", "name"),
+    [("--container-name", "myrepo"), ("--container-name --container-env", "myrepo:no_exec")],
+)
+def test_a_kept_container_is_started_and_not_entered_where_pyxis_can_tell(
+    shown: str, name: str, called: Called
+) -> None:
+    words = called("@myrepo", HELP=shown)["words"]
+    assert f"--container-name={name}" in words
+    assert not any(word.startswith("--container-image") for word in words)
+
+
+@pytest.mark.parametrize("name", ["", "a/b", "a:b", "-a", "a b", "$x"])
+def test_names_that_no_container_can_have_are_refused(name: str) -> None:
+    with pytest.raises(RequestError, match="not the name of a container"):
+        runtime_named("pyxis").kept(name)  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("asked", "uri"),
+    [
+        ("ubuntu:20.04", "ubuntu:20.04"),
+        ("continuumio/miniconda3", "continuumio/miniconda3:latest"),
+        ("pytorch:22.11", "nvcr.io#nvidia/pytorch:22.11-py3"),
+        ("nvcr.io#nvidia/tensorflow:22.02-tf2-py3", "nvcr.io#nvidia/tensorflow:22.02-tf2-py3"),
+        ("docker://quay.io/a/b:1", "quay.io#a/b:1"),
+        ("localhost:5000/mine:1", "localhost:5000#mine:1"),
+        (f"ubuntu@sha256:{'a' * 64}", f"ubuntu@sha256:{'a' * 64}"),
+    ],
+)
+def test_a_name_is_written_as_enroot_reads_it(asked: str, uri: str) -> None:
+    assert PYXIS.fetched(parse_reference(asked)) == uri
+
+
+def test_a_mount_may_be_read_only_and_come_from_any_path() -> None:
+    mounts = (Mount("/data", "/mnt/a", read_only=True), Mount("/it's, $x:", "/srv/b"))
+    launch = PYXIS.launch(["true"], Box(job_dir="/j", image="/i", mounts=mounts))
+    assert "--container-mounts=/data:/mnt/a:ro,/j/mount.1:/srv/b,/j:/mnt/job" in launch.argv
+    assert launch.setup == ("ln -sfn -- '/it'\"'\"'s, $x:' /j/mount.1",)
+
+
+@pytest.mark.parametrize(
+    ("mount", "words"),
+    [
+        (Mount("/a", "/mnt/a,b"), "enroot reads blanks, commas"),
+        (Mount("/a", "/mnt/a b"), "enroot reads blanks, commas"),
+        (Mount("/a", "/mnt/$(x)"), "enroot reads blanks, commas"),
+        (Mount("/a", "/mnt"), "cannot be mounted at /mnt"),
+        (Mount("/a", "/mnt/x/../job"), "cannot be mounted at"),
+        (Mount("/a", "/"), "cannot be mounted at /"),
+        (Mount("a", "/mnt/x"), "absolute path"),
+        (Mount("/a\0", "/mnt/x"), "NUL"),
+    ],
+)
+def test_mounts_that_pyxis_cannot_do_are_refused(mount: Mount, words: str) -> None:
+    with pytest.raises(RequestError, match=words):
+        PYXIS.launch(["true"], Box(job_dir="/j", image="/i", mounts=(mount,)))
+
+
+@pytest.mark.parametrize("job_dir", ["/a b", "/a:b", "/a,b", "/a$b"])
+def test_a_job_dir_that_pyxis_cannot_mount_is_refused_with_the_remedy(job_dir: str) -> None:
+    with pytest.raises(RequestError, match="pyxis cannot mount") as caught:
+        PYXIS.launch(["true"], Box(job_dir=job_dir, image="/i"))
+    assert "job_root" in str(caught.value.hint)
+
+
+def test_an_image_is_needed() -> None:
+    with pytest.raises(RequestError, match="pyxis needs an image"):
+        PYXIS.launch(["true"], Box(job_dir="/j"))
+
+
+def test_values_of_the_environment_are_not_in_the_command_line() -> None:
+    launch = PYXIS.launch(["true"], Box(job_dir="/j", image="/i", env_file="env.sh"))
+    assert any(". /mnt/job/env.sh\n" in word for word in launch.argv)
+
+
+@pytest.mark.parametrize(
+    ("log", "sentence", "advice"),
+    [
+        (
+            "slurmstepd: error: pyxis: child 6754 failed with error code: 6\n"
+            "slurmstepd: error: pyxis: failed to import docker image: ubuntu:20.04\n"
+            "slurmstepd: error: pyxis: printing enroot log file:\n"
+            "slurmstepd: error: pyxis:     [INFO] Querying registry for permission grant\n"
+            "slurmstepd: error: pyxis:     curl: (6) Could not resolve host: registry-1.docker.io\n"
+            "slurmstepd: error: spank: required plugin spank_pyxis.so: task_init() failed\n",
+            "could not be pulled: the registry cannot be reached from the node: "
+            "curl: (6) Could not resolve host: registry-1.docker.io.",
+            "enroot import",
+        ),
+        (
+            "pyxis: importing docker image: nvcr.io#a/b:1\n"
+            "slurmstepd: error: pyxis: failed to import docker image: nvcr.io#a/b:1\n"
+            "slurmstepd: error: pyxis:     [ERROR] URL https://nvcr.io/v2/a/b/manifests/1 "
+            "returned error code: 401 Unauthorized\n",
+            "the registry does not let you have it: URL https://nvcr.io/v2/a/b/manifests/1",
+            ".credentials",
+        ),
+        (
+            "slurmstepd: error: pyxis: failed to import docker image: a:1\n"
+            "slurmstepd: error: pyxis:     [ERROR] URL https://x returned error code: 404 Not "
+            "Found\n",
+            "there is none of that name",
+            "name and tag",
+        ),
+        (
+            "slurmstepd: error: pyxis: failed to import docker image: a:1\n"
+            "slurmstepd: error: pyxis:     [ERROR] Invalid image reference: docker://A#b\n",
+            "does not understand its name",
+            "digests need enroot 4",
+        ),
+        (
+            "slurmstepd-n1: error: pyxis: failed to create container filesystem for image: /x\n"
+            "slurmstepd-n1: error: pyxis:     [ERROR] No such file or directory: /x\n",
+            "no such image on the node: No such file or directory: /x.",
+            "not every node",
+        ),
+        (
+            "slurmstepd: error: pyxis: failed to create container filesystem for image: /x\n"
+            "slurmstepd: error: pyxis:     [ERROR] Invalid image format: /x\n",
+            "could not be unpacked",
+            "enroot import",
+        ),
+        (
+            "slurmstepd: error: pyxis: failed to create container filesystem for image: /x\n"
+            "slurmstepd: error: pyxis:     FATAL ERROR: write_file: failed to write to output "
+            "file /d/usr/x, because No space left on device\n",
+            "no room to unpack",
+            "enroot remove",
+        ),
+        (
+            "slurmstepd: error: pyxis: --container-mounts: source path does not exist: /gone\n"
+            "slurmstepd: error: pyxis: couldn't create enroot start configuration script\n",
+            "could not be mounted",
+            "must exist on the node",
+        ),
+        (
+            "slurmstepd: error: pyxis: container start failed with error code: 1\n"
+            "slurmstepd: error: pyxis:     enroot-nsenter: failed to create user namespace: "
+            "Operation not permitted\n",
+            "does not let users make containers",
+            "user namespaces",
+        ),
+        (
+            "slurmstepd: error: pyxis: container start failed with error code: 1\n"
+            "slurmstepd: error: pyxis:     nvidia-container-cli: initialization error: driver\n"
+            "slurmstepd: error: pyxis:     [ERROR] /etc/enroot/hooks.d/98-nvidia.sh exited with "
+            "return code 1\n",
+            "NVIDIA tools",
+            "--gpus 1",
+        ),
+        (
+            'slurmstepd: error: pyxis: error: a container with name "pyxis_gone" does not exist, '
+            "and --container-image is not set\n",
+            "The container is not on this node",
+            "--nodelist",
+        ),
+        (
+            "slurmstepd: error: pyxis: couldn't mkdir /run/pyxis/1000: Permission denied\n",
+            "pyxis cannot make its folder",
+            "runtime_path",
+        ),
+        (
+            "slurmstepd: error: execve(): /bin/sh: No such file or directory\n",
+            "The image has no such program",
+            "/bin/sh",
+        ),
+        (
+            "srun: unrecognized option '--container-image=/x'\nTry \"srun --help\"\n",
+            "no containers of pyxis here",
+            "--runtime",
+        ),
+        (
+            "srun: error: Unable to create step for job 3: More processors requested than "
+            "permitted\n",
+            "no step of the job: Unable to create step for job 3",
+            "--cpus-per-task",
+        ),
+        ("slurmstepd: error: pyxis: something new\n", "something new.", "its own"),
+    ],
+)
+def test_failures_are_told_by_step_in_the_tools_own_words(
+    log: str, sentence: str, advice: str
+) -> None:
+    explained = PYXIS.explain(f"a line of the program\n{log}")
+    assert explained is not None
+    assert sentence in explained.sentence
+    assert advice in explained.advice
+
+
+@pytest.mark.parametrize(
+    "log",
+    [
+        "Traceback\nValueError: error: pyxis\n",
+        "pyxis: importing docker image: x\npyxis: imported docker image: x\n",
+    ],
+)
+def test_a_failure_of_the_program_is_not_pyxis_s(log: str) -> None:
+    assert PYXIS.explain(log) is None
