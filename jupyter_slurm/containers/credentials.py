@@ -87,6 +87,7 @@ def _json(old: bytes | None, new: Login) -> bytes:
         content: Any = json.loads(old) if old and old.strip() else {}
         logins = content.setdefault("auths", {})
         keeper = content.get("credHelpers", {}).get(new.registry) or content.get("credsStore")
+        logins.items()
     except (ValueError, AttributeError) as exc:
         raise RequestError(
             "The container tool's file of logins on the cluster is not understood.",

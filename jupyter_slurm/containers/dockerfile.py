@@ -17,19 +17,24 @@ from jupyter_slurm.errors import RequestError
 _UNHEEDED = frozenset(
     "CMD ENTRYPOINT EXPOSE HEALTHCHECK LABEL MAINTAINER STOPSIGNAL USER VOLUME".split()
 )
+_FROM = re.compile(r"^([ \t]*FROM[ \t]+(?:--\S+[ \t]+)*)(\S+)", re.MULTILINE | re.IGNORECASE)
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _PAIR = re.compile(r"""([A-Za-z_][A-Za-z0-9_]*)=((?:"(?:\\.|[^"\\])*"|'[^']*'|\\.|[^\s"'\\])*)""")
 _TOO_CLEVER = re.compile(r"`|\$\(|[;&|<>()\n]")
 
 
-def base(text: str) -> str:
-    """The image of its first FROM, as it is written there; RequestError: there is none."""
-    for word, rest in _instructions(text):
-        if word == "FROM":
-            words = [one for one in rest.split() if not one.startswith("--")]
-            if words:
-                return words[0]
-    raise RequestError("The Dockerfile has no FROM.", hint="Begin it with FROM IMAGE.")
+def base(text: str) -> str | None:
+    """The image of its first FROM, as it is written there; None: it is made up of variables, or
+    it is none (`scratch`). RequestError: there is no FROM."""
+    found = _FROM.search(text)
+    if found is None:
+        raise RequestError("The Dockerfile has no FROM.", hint="Begin it with FROM IMAGE.")
+    return None if "$" in found[2] or found[2] == "scratch" else found[2]
+
+
+def with_base(text: str, image: str | None) -> str:
+    """The same from another image; None: from its own."""
+    return text if image is None else _FROM.sub(lambda found: found[1] + image, text, count=1)
 
 
 def check(text: str) -> None:

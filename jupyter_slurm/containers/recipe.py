@@ -48,7 +48,7 @@ class Recipe:
     text: str
     """As it was written, lines ended as on Unix."""
     base: str | None
-    """The image that it stands on, as people call it; None: the text says it itself."""
+    """The image that it stands on, as people call it; None: the text alone says it."""
 
     def digest(self, base: str | None, tool: str) -> str:
         """Equal for what would be the same image: 64 hexadecimal digits. `base` is what the base
@@ -61,7 +61,11 @@ class Recipe:
         definition, nor for a script."""
         if self.kind is Kind.DOCKERFILE:
             return dockerfile.steps(self.text)
-        return [Run(_install(tool, words)) for tool, words in _packages(self.text)]
+        return [Run(command) for command in self.commands()]
+
+    def commands(self) -> list[str]:
+        """What lines install, as POSIX sh. RequestError."""
+        return [_install(tool, words) for tool, words in _packages(self.text)]
 
 
 def read_recipe(text: str, base: str | None) -> Recipe:
@@ -76,7 +80,7 @@ def read_recipe(text: str, base: str | None) -> Recipe:
                 "This recipe names its base itself, so --from cannot.",
                 hint="Leave --from off, or the line that begins with FROM (or Bootstrap:).",
             )
-        return Recipe(kind, text, None)
+        return Recipe(kind, text, dockerfile.base(text) if kind is Kind.DOCKERFILE else None)
     if base is None:
         raise RequestError(
             "What image is this to be made from?", hint="Say --from IMAGE: --from pytorch:22.11."

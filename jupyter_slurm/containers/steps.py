@@ -1,5 +1,5 @@
-"""What is done to an image, step by step, as every tool can do it, and its two forms: a Dockerfile
-and a setup script. Pure values and text; where the steps come from is not known here."""
+"""What is done to an image, step by step, as a setup script; and commands as a
+Dockerfile. Pure values and text; where the steps come from is not known here."""
 
 from __future__ import annotations
 
@@ -40,19 +40,11 @@ class Enter:
 Step = Run | Set | Enter
 
 
-def as_dockerfile(base: str, steps: Sequence[Step]) -> str:
-    lines = [f"FROM {base}"]
-    for step in steps:
-        match step:
-            case Run():
-                # As JSON nothing in it means anything to the builder.
-                command = f"set -e\n{step.text}"
-                lines.append(f"RUN {json.dumps(['/bin/sh', '-c', command])}")
-            case Set():
-                lines.append(f"{'ENV' if step.kept else 'ARG'} {step.name}={step.value}")
-            case Enter():
-                lines.append(f"WORKDIR {step.folder}")
-    return "\n".join(lines) + "\n"
+def as_dockerfile(base: str, commands: Sequence[str]) -> str:
+    """Each command is POSIX sh, and a layer of its own."""
+    # As JSON nothing in it means anything to the builder.
+    runs = [json.dumps(["/bin/sh", "-c", f"set -e\n{text}"]) for text in commands]
+    return "".join([f"FROM {base}\n", *(f"RUN {run}\n" for run in runs)])
 
 
 def script_dockerfile(base: str) -> str:

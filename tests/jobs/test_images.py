@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 
 from jupyter_slurm.wire import ImageBuild, ImageSpec, JobKind, JobState
+from tests.cluster.apptainer import ApptainerEngine
 from tests.cluster.docker import DockerEngine
 from tests.cluster.plugin import SlurmCluster
 from tests.jobs.conftest import Site, spec
@@ -46,22 +48,35 @@ class Ground:
         return self.site.text(job.id)
 
 
-@pytest.fixture(params=["charliecloud", "docker"])
+def charliecloud(request: pytest.FixtureRequest) -> tuple[str, str]:
+    return str(request.getfixturevalue("demo_image")), ""
+
+
+def docker(request: pytest.FixtureRequest) -> tuple[str, str]:
+    engine: DockerEngine = request.getfixturevalue("docker_engine")
+    return engine.image, f"export DOCKER_HOST={engine.env['DOCKER_HOST']}"
+
+
+def apptainer(request: pytest.FixtureRequest) -> tuple[str, str]:
+    engine: ApptainerEngine = request.getfixturevalue("apptainer_engine")
+    env = engine.unprivileged | {"APPTAINER_MKSQUASHFS_ARGS": "-noI -noD -noF -noX"}
+    return str(engine.sif), "; ".join(f"export {k}={shlex.quote(v)}" for k, v in env.items())
+
+
+ENGINES = {one.__name__: one for one in (charliecloud, docker, apptainer)}
+"""Each gives an image to start from, and what the profile's set-up says."""
+
+
+@pytest.fixture(params=ENGINES)
 def ground(
     request: pytest.FixtureRequest,
     slurm_cluster: SlurmCluster,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[Ground]:
+    base, setup = ENGINES[request.param](request)
     folder = tmp_path / "our images"
-    # The environment in which the tests run has a Python of its own on its PATH, as users' have.
-    settings: dict[str, Any] = {"image_dir": str(folder), "runtime": request.param}
-    if request.param == "docker":
-        docker: DockerEngine = request.getfixturevalue("docker_engine")
-        base = docker.image
-        settings["setup"] = f"export DOCKER_HOST={docker.env['DOCKER_HOST']}"
-    else:
-        base = str(request.getfixturevalue("demo_image"))
+    settings = {"image_dir": str(folder), "runtime": request.param, "setup": setup}
     site = Site(slurm_cluster, tmp_path, monkeypatch, **settings)
     yield Ground(site, request.param, base, folder)
     site.service.close()

@@ -36,8 +36,8 @@ class Maker(Protocol):
         """What the tool calls an image of a registry."""
 
     def build(self, recipe: Recipe, base: str | None, version: str) -> str:
-        """Sh text as `script.py` wants it. `base`: absolute path on the cluster, or what `named`
-        says; None: the recipe's own. RequestError: the tool cannot make that."""
+        """Sh text as `script.py` wants it. `base`: of `recipe.base`, the absolute path on the
+        cluster, or what `named` says. RequestError: the tool cannot make that."""
 
     def pull(self, reference: Reference, version: str) -> str:
         """The same for an image of a registry, as it is there."""

@@ -30,7 +30,7 @@ _CREDENTIALS = """if [ -r ~/{path} ]; then
 fi
 """
 
-_LOCAL = """step "reading the base" {name}
+_LOCAL = """step "reading" {path}
 if [ -d {path} ]; then ch-image import {path} base
 else ch-convert -i squash -o dir {path} "$work/base"; ch-image import "$work/base" base; fi
 """
@@ -54,29 +54,26 @@ class Charliecloud:
         return str(reference)
 
     def build(self, recipe: Recipe, base: str | None, version: str) -> str:
-        lines = [_BEGIN]
         if recipe.kind is Kind.DEFINITION:
             raise RequestError(
                 "Charliecloud takes no Apptainer definitions.",
                 hint="Write what %post has as a setup script (#!/bin/sh), and say --from IMAGE.",
             )
+        lines = [_BEGIN]
+        if base is not None and base.startswith("/"):
+            lines.append(_LOCAL.format(path=shlex.quote(base)))
+            base = "base"
+        elif base is not None:
+            lines.append(_credentials(parse_reference(base)))
         if recipe.kind is Kind.DOCKERFILE:
             dockerfile.check(recipe.text)
-            text = recipe.text
-            lines.append(_credentials(parse_reference(dockerfile.base(text))))
+            text = dockerfile.with_base(recipe.text, base)
+        elif recipe.kind is Kind.SCRIPT:
+            lines.append(file(f"context/{SETUP}", recipe.text))
+            lines.append(f'chmod 755 "$work/context/{SETUP}"\n')
+            text = script_dockerfile(base or "")
         else:
-            if base is not None and base.startswith("/"):
-                path = shlex.quote(base)
-                lines.append(_LOCAL.format(path=path, name=path))
-                base = "base"
-            elif base is not None:
-                lines.append(_credentials(parse_reference(base)))
-            if recipe.kind is Kind.SCRIPT:
-                lines.append(file(f"context/{SETUP}", recipe.text))
-                lines.append(f'chmod 755 "$work/context/{SETUP}"\n')
-                text = script_dockerfile(base or "")
-            else:
-                text = as_dockerfile(base or "", recipe.steps())
+            text = as_dockerfile(base or "", recipe.commands())
         lines.append(file("Dockerfile", text))
         lines.append('step "building"\n')
         lines.append('ch-image build --force -t made -f "$work/Dockerfile" "$work/context"\n')

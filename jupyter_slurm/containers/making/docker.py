@@ -46,13 +46,13 @@ class Docker:
             base = tag
         if recipe.kind is Kind.DOCKERFILE:
             dockerfile.check(recipe.text)
-            text = recipe.text
+            text = dockerfile.with_base(recipe.text, base)
         elif recipe.kind is Kind.SCRIPT:
             lines.append(file(f"context/{SETUP}", recipe.text))
             lines.append(f'chmod 755 "$work/context/{SETUP}"\n')
             text = script_dockerfile(base or "")
         else:
-            text = as_dockerfile(base or "", recipe.steps())
+            text = as_dockerfile(base or "", recipe.commands())
         tag = _tag(version)
         lines.append(file("context/Dockerfile", text))
         lines.append('step "building"\n')

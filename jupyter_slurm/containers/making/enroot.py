@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import shlex
 
-from jupyter_slurm.containers.making.pyxis import enroot_name, own_base, setup_script
+from jupyter_slurm.containers.making.pyxis import enroot_name, setup_script
 from jupyter_slurm.containers.making.script import file
 from jupyter_slurm.containers.recipe import Recipe
 from jupyter_slurm.containers.references import Reference
@@ -32,7 +32,7 @@ class Enroot:
 
     def build(self, recipe: Recipe, base: str | None, version: str) -> str:
         lines = [file(SETUP, setup_script(recipe)), f'chmod 755 "$work/{SETUP}"\n']
-        image = base if base is not None else f"docker://{own_base(recipe)}"
+        image = base or ""
         where = shlex.quote(image)
         if not image.startswith("/"):
             lines.append(f"step pulling {where}\n")

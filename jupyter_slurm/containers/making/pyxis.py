@@ -31,7 +31,7 @@ class Pyxis:
 
     def build(self, recipe: Recipe, base: str | None, version: str) -> str:
         script = setup_script(recipe)
-        image = shlex.quote(base if base is not None else own_base(recipe))
+        image = shlex.quote(base or "")
         return (
             file(SETUP, script)
             + f'chmod 755 "$work/{SETUP}"\nstep "building"\n'
@@ -47,14 +47,6 @@ class Pyxis:
 def enroot_name(reference: Reference) -> str:
     """`#` ends the registry in every version, `/` from enroot 4.0 on only."""
     return f"{reference.registry}#{reference.repository}{reference.version}"
-
-
-def own_base(recipe: Recipe) -> str:
-    """What a Dockerfile stands on, as enroot writes it."""
-    from jupyter_slurm.containers.dockerfile import base  # noqa: PLC0415
-    from jupyter_slurm.containers.references import parse_reference  # noqa: PLC0415
-
-    return enroot_name(parse_reference(base(recipe.text)))
 
 
 def setup_script(recipe: Recipe) -> str:

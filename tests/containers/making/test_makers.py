@@ -1,0 +1,134 @@
+"""What each tool is told, as text; that the tools do it is seen in tests/jobs/test_images.py."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+
+import pytest
+
+from jupyter_slurm.containers.image_folder import Record, read_record
+from jupyter_slurm.containers.making import MAKERS, maker_for
+from jupyter_slurm.containers.making.script import Target, render
+from jupyter_slurm.containers.recipe import read_recipe
+from jupyter_slurm.containers.references import parse_reference
+from jupyter_slurm.errors import RequestError
+
+_VERSION = "0123456789ab"
+_RECIPES = {
+    "lines": read_recipe("pip install 'numpy<2'", "ubuntu:22.04"),
+    "script": read_recipe('#!/bin/bash\necho "it\'s %post"\n%files\n', "ubuntu:22.04"),
+    "dockerfile": read_recipe("FROM ubuntu:22.04\nENV A='b c'\nRUN echo hi\n", None),
+}
+_DEFINITION = read_recipe("Bootstrap: docker\nFrom: ubuntu:22.04\n%post\necho\n", None)
+
+
+def built(runtime: str, recipe: str) -> str:
+    maker, read = MAKERS[runtime], _RECIPES[recipe]
+    base = None if read.base is None else maker.named(parse_reference(read.base))
+    return maker.build(read, base, _VERSION)
+
+
+def plain(text: str) -> str:
+    """Without the files that it writes."""
+    return re.sub(r"printf %s .*? >\"\$work\"/\S+\n", "", text, flags=re.DOTALL)
+
+
+@pytest.mark.parametrize("recipe", _RECIPES)
+@pytest.mark.parametrize("runtime", MAKERS)
+def test_every_tool_makes_every_form_and_the_text_is_posix_sh(runtime: str, recipe: str) -> None:
+    target = Target("/a b", "mine", "x", "0" * 64, "it's", _VERSION)
+    texts = [built(runtime, recipe), MAKERS[runtime].pull(parse_reference("a.org/b:c"), _VERSION)]
+    for text in [*texts, *(render(target, MAKERS[runtime].suffixes, text) for text in texts)]:
+        for shell in ("dash", "bash"):
+            subprocess.run([shell, "-n"], input=text, text=True, check=True)
+
+
+def test_a_definition_is_for_apptainer_alone() -> None:
+    for runtime, maker in MAKERS.items():
+        if maker.tool == "apptainer":
+            assert "%post\necho\n" in maker.build(_DEFINITION, None, _VERSION)
+        else:
+            with pytest.raises(RequestError, match="definitions"):
+                MAKERS[runtime].build(_DEFINITION, None, _VERSION)
+
+
+@pytest.mark.parametrize("runtime", MAKERS)
+def test_files_beside_a_dockerfile_are_refused(runtime: str) -> None:
+    recipe = read_recipe("FROM ubuntu\nCOPY a b\n", None)
+    with pytest.raises(RequestError, match="COPY a b"):
+        MAKERS[runtime].build(recipe, None, _VERSION)
+
+
+@pytest.mark.parametrize(
+    ("runtime", "engine"),
+    [("docker", "docker"), ("sudo-docker", "sudo -n docker"), ("podman", "podman")],
+)
+def test_docker_builds_tags_and_saves(runtime: str, engine: str) -> None:
+    assert plain(built(runtime, "lines")) == (
+        'mkdir "$work/context"\n'
+        'step "building"\n'
+        f"{engine} build --network=host --tag jupyter-slurm/image:{_VERSION} "
+        '"$work/context"\n'
+        'step "saving the image"\n'
+        f'{engine} save jupyter-slurm/image:{_VERSION} >"$partial.tar"\n'
+    )
+
+
+def test_docker_loads_a_base_that_was_made_here() -> None:
+    base = "/our images/b+aaaaaaaaaaaa.tar"
+    text = MAKERS["docker"].build(_RECIPES["lines"], base, _VERSION)
+    assert "docker load <'/our images/b+aaaaaaaaaaaa.tar'" in text
+    assert "FROM jupyter-slurm/image:aaaaaaaaaaaa\n" in text
+    with pytest.raises(RequestError, match=r"x\.tar"):
+        MAKERS["docker"].build(_RECIPES["lines"], "/x.tar", _VERSION)
+
+
+@pytest.mark.parametrize("program", ["apptainer", "singularity"])
+def test_apptainer_builds_a_definition_whatever_the_recipe(program: str) -> None:
+    for recipe in _RECIPES:
+        text = built(program, recipe)
+        assert "Bootstrap: docker\nFrom: docker.io/library/ubuntu:22.04\n" in text
+    assert "%environment\n" in text
+    assert "    export A='b c'\n".replace("'", "'\"'\"'") in text
+    assert f'{program} build --fakeroot --force "$partial.sif" "$work/definition"\n' in text
+    local = MAKERS[program].build(_RECIPES["lines"], "/a b/x.sif", _VERSION)
+    assert "Bootstrap: localimage\nFrom: /a b/x.sif\n" in local
+
+
+def test_pyxis_sets_up_a_container_in_a_step_and_saves_it() -> None:
+    assert plain(built("pyxis", "script")).splitlines()[-2:] == [
+        'step "building"',
+        "srun --ntasks=1 '--container-image=docker.io#library/ubuntu:22.04'".replace("'", "")
+        .replace("docker.io#", "'docker.io#")
+        .replace("22.04", "22.04'")
+        + ' --container-save="$partial.sqsh" --container-writable --container-remap-root '
+        '--no-container-mount-home --no-container-entrypoint --container-mounts="$work:/mnt" '
+        "/mnt/setup",
+    ]
+    kept = built("pyxis", "dockerfile")
+    assert "docker.io#library/ubuntu:22.04" in kept
+    assert "/etc/environment" in kept
+
+
+def test_enroot_alone_removes_its_container_whatever_happens() -> None:
+    lines = built("enroot", "dockerfile").splitlines()
+    assert f"trap 'enroot remove -f jupyter-slurm-{_VERSION} >/dev/null 2>&1 || :' EXIT" in lines
+    assert lines[-1] == f'enroot export --output "$partial.sqsh" jupyter-slurm-{_VERSION}'
+
+
+def test_charliecloud_reads_its_login_from_a_file_and_not_from_the_text() -> None:
+    text = MAKERS["charliecloud"].pull(parse_reference("nvcr.io/nvidia/x:1"), _VERSION)
+    assert "if [ -r ~/.jupyter-slurm/registries/nvcr.io ]; then" in text
+
+
+def test_a_runtime_without_images_is_refused() -> None:
+    with pytest.raises(RequestError, match="none"):
+        maker_for("none")
+
+
+def test_the_record_is_what_was_said_and_what_the_node_found(tmp_path_factory: object) -> None:
+    said = '{"name":"a","digest":"b","base":null,"file":"a+1.sif","made_s":12,"size_kib":null}'
+    assert read_record(said.encode()) == Record(name="a", digest="b", file="a+1.sif", made_s=12)
+    assert read_record(b"{") is None
+    assert read_record(b"\xff") is None
