@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import fcntl
 import os
+import shlex
 import subprocess
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -45,6 +47,11 @@ class ApptainerEngine:
         )
         assert done.returncode == 0, done.stderr
         return done.stdout
+
+
+def exports(env: Mapping[str, str]) -> str:
+    """For a profile's `setup`."""
+    return "\n".join(f"export {name}={shlex.quote(value)}" for name, value in env.items())
 
 
 @pytest.fixture(scope="session")

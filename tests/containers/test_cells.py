@@ -18,6 +18,7 @@ import pytest
 from jupyter_slurm import places
 from jupyter_slurm.jobs.variables import read_variables, write_variables
 from jupyter_slurm.wire import DisplayData, Job, JobKind, JobSpec, JobState
+from tests.cluster.apptainer import ApptainerEngine, exports
 from tests.cluster.docker import DockerEngine
 from tests.cluster.plugin import SlurmCluster
 from tests.jobs.conftest import Site, spec
@@ -71,11 +72,30 @@ def _docker(request: pytest.FixtureRequest) -> Means:
     return Means("docker", engine.image, {"setup": engine.setup}, engine.containers)
 
 
+def _apptainer(request: pytest.FixtureRequest) -> Means:
+    engine: ApptainerEngine = request.getfixturevalue("apptainer_engine")
+    return Means("apptainer", str(engine.sif), {"setup": exports(engine.env)})
+
+
+def _apptainer_of_users(request: pytest.FixtureRequest) -> Means:
+    engine: ApptainerEngine = request.getfixturevalue("apptainer_engine")
+    return Means("apptainer", str(engine.sif), {"setup": exports(engine.unprivileged)})
+
+
+def _singularity(request: pytest.FixtureRequest) -> Means:
+    """The older name, with a folder for an image."""
+    engine: ApptainerEngine = request.getfixturevalue("apptainer_engine")
+    return Means("singularity", str(engine.folder), {"setup": exports(engine.unprivileged)})
+
+
 GROUNDS: Mapping[str, Callable[[pytest.FixtureRequest], Means]] = {
     "none": _none,
     "none+modules": _modules,
     "charliecloud": _charliecloud,
     "docker": _docker,
+    "apptainer": _apptainer,
+    "apptainer, not set-uid": _apptainer_of_users,
+    "singularity": _singularity,
 }
 
 
