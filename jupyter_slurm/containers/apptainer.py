@@ -1,5 +1,5 @@
 """Runtimes `apptainer` and `singularity`: one tool under two names, and nothing of Slurm's but what
-a job's environment says.
+a job's environment says. What it says when it fails is `apptainer_errors.py`'s.
 
 What had to be known (tried with Apptainer 1.4; the manuals of Singularity 3.5 and later):
 - The environment goes in, all but PATH and LD_LIBRARY_PATH, which are the image's: so what it says
@@ -22,6 +22,7 @@ import posixpath
 import re
 from collections.abc import Sequence
 
+from jupyter_slurm.containers.apptainer_errors import explained
 from jupyter_slurm.containers.references import Reference
 from jupyter_slurm.containers.runtime import Box, Explained, Launch, Mount, in_workdir, without_nul
 from jupyter_slurm.errors import RequestError
@@ -44,14 +45,6 @@ _INSIDE = "export PYTHONNOUSERSITE=1\n"
 
 _FETCHED = re.compile(r"[a-z][a-z-]*://")
 _NOT_FOR_BIND = re.compile(r'[:,"\\\r\n]')
-
-_ERRORS = re.compile(
-    r"^(?:\x1b\[[0-9;]*m)?(?:FATAL|ERROR) *: +(?:\x1b\[[0-9;]*m)?(.+?)\.?$"
-    r"|^(Error for command .*?)\.?$"
-    r"|^(env: .?(?:apptainer|singularity)\b.*?)\.?$",
-    re.MULTILINE,
-)
-_NO_PYTHON = re.compile(r"^\S*sh: .*exec: .*python3: .*not found", re.MULTILINE)
 
 
 class Apptainer:
@@ -98,17 +91,7 @@ class Apptainer:
         return [self.name, "--version"]
 
     def explain(self, log_tail: str) -> Explained | None:
-        errors = ["".join(found) for found in _ERRORS.findall(log_tail)]
-        if not errors and _NO_PYTHON.search(log_tail):
-            return Explained(
-                "The image has no Python.",
-                "A cell needs python3 (3.6 or later) in it: try another image, or begin the cell "
-                "with #!/bin/sh.",
-            )
-        if not errors:
-            return None
-        what, advice = _advice(errors[-1])
-        return Explained(f"{what}: {errors[-1]}.", advice)
+        return explained(log_tail)
 
 
 APPTAINERS = (Apptainer("apptainer"), Apptainer("singularity"))
@@ -128,86 +111,3 @@ def _mount(mount: Mount) -> str:
     line = io.StringIO()
     csv.writer(line).writerow(fields + ["ro"] * mount.read_only)
     return "--mount=" + line.getvalue().removesuffix("\r\n")
-
-
-_KINDS = tuple(
-    (re.compile(pattern), what, advice)
-    for pattern, what, advice in (
-        (
-            r"^env: ",
-            "Apptainer is not installed on the node",
-            "A module may have it (`module avail`; --module NAME); else exclude the node with "
-            "--exclude, or ask its administrators.",
-        ),
-        (
-            r"unknown flag: --mount",
-            "The node's Apptainer is too old for a path with a colon, comma or quote",
-            "Singularity 3.9 and later mount such. Make a symbolic link without one and name that.",
-        ),
-        (
-            r"unauthorized|authentication required|access .*denied|denied: ",
-            "The registry does not let you have the image",
-            "Is its name right? A private one needs a login: `jupyter slurm image login`.",
-        ),
-        (
-            r"manifest unknown|name unknown|repository name not known|manifest for .* not found",
-            "There is no such image in the registry",
-            "Look at its name and tag.",
-        ),
-        (
-            r"dial tcp|no such host|[Tt]imeout|TLS handshake|connection re(?:fused|set)|EOF$",
-            "The registry cannot be reached from the node",
-            "Fetch the image where there is a network (`jupyter slurm image pull`), and name the "
-            "file; or name a mirror in the profile's [images].",
-        ),
-        (
-            r"[Nn]o space left|disk quota exceeded",
-            "There is no room to unpack the image",
-            "It needs two or three times its size: set APPTAINER_TMPDIR and APPTAINER_CACHEDIR to "
-            "roomy folders in the profile's `setup`, or fetch it once into a file.",
-        ),
-        (
-            r"image targets|image's architecture|exec format error|no image found in .* for arch",
-            "The image is for another kind of processor",
-            "Look for one for the nodes' own (`uname -m` there).",
-        ),
-        (
-            r"could not open image.*no such file|failed to retrieve path",
-            "The image is not on the node",
-            "Is its path right, and on a file system that the nodes see?",
-        ),
-        (
-            r"image format not recognized|bad superblock|trying to read the squashfs",
-            "The image is no image, or only a part of one",
-            "Perhaps its transfer was cut off: fetch or build it again.",
-        ),
-        (
-            r"/bin/sh|executable file not found|shared library is likely missing",
-            "The image lacks what every program needs",
-            "It needs /bin/sh and python3: try another image.",
-        ),
-        (
-            r"/dev/fuse|fusermount",
-            "The node does not let users mount image files",
-            "It has no /dev/fuse for you: ask its administrators; a folder as image needs none "
-            "(`apptainer build --sandbox FOLDER IMAGE`).",
-        ),
-        (
-            r"user namespace|requires privileges|max_user_namespaces",
-            "The node does not let users make containers",
-            "Ask its administrators for unprivileged user namespaces, or a set-uid Apptainer.",
-        ),
-        (
-            r"mount source .* doesn't exist|^while mounting|no such file or directory in mount",
-            "Something to be mounted is not on the node",
-            "What --mount names must exist on the node.",
-        ),
-    )
-)
-
-
-def _advice(error: str) -> tuple[str, str]:
-    for pattern, what, advice in _KINDS:
-        if pattern.search(error):
-            return what, advice
-    return "Apptainer could not run the container", "The sentence is its own."

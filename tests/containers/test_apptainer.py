@@ -134,7 +134,7 @@ _PULL = "Unable to handle docker://r/x:1 uri: failed to get checksum for docker:
             _PULL + 'pinging container registry r: Get "https://r/v2/": dial tcp: lookup r: no '
             "such host",
             "registry cannot be reached",
-            "image pull",
+            "apptainer pull",
         ),
         (
             _PULL + "reading manifest 1 in r/x: unauthorized: authentication required",
@@ -157,7 +157,7 @@ _PULL = "Unable to handle docker://r/x:1 uri: failed to get checksum for docker:
         (
             "While checking container encryption: could not open image /x.sif: image format not "
             "recognized",
-            "is no image",
+            "it is none",
             "again",
         ),
         (
@@ -166,14 +166,14 @@ _PULL = "Unable to handle docker://r/x:1 uri: failed to get checksum for docker:
             "only a part",
             "cut off",
         ),
-        ("stat /bin/sh: no such file or directory", "lacks", "python3"),
+        ("stat /bin/sh: no such file or directory", "has no shell", "python3"),
         (
             _DRIVER + "instance exited with error: squashfuse_ll exited: fuse: failed to open "
             "/dev/fuse: Permission denied",
-            "mount image files",
-            "folder as image",
+            "may not mount image files",
+            "that is a folder",
         ),
-        ("something new", "could not run the container", "its own"),
+        ("something new", "could not be started", "own"),
     ],
 )
 def test_errors_of_apptainer_are_explained(error: str, what: str, advice: str) -> None:
@@ -192,17 +192,21 @@ def test_an_error_in_colour_is_found() -> None:
     )
     explained = APPTAINER.explain(log)
     assert explained is not None
-    assert "does not let users make containers" in explained.sentence
+    assert "users may not make containers" in explained.sentence
     assert "\x1b" not in explained.sentence
 
 
 @pytest.mark.parametrize(
     ("log", "what"),
     [
-        ("env: 'apptainer': No such file or directory\n", "not installed"),
-        ("env: \u2018singularity\u2019: No such file or directory\n", "not installed"),
-        ("env: singularity: No such file or directory\n", "not installed"),
-        ('Error for command "exec": unknown flag: --mount\n\nUsage: …\n', "too old"),
+        ("env: 'apptainer': No such file or directory\n", "has no Apptainer"),
+        ("env: \u2018singularity\u2019: No such file or directory\n", "has no Apptainer"),
+        ("env: singularity: No such file or directory\n", "has no Apptainer"),
+        (
+            'Error for command "exec": unknown flag: --mount\n\nUsage:\n  x\n\n'
+            "Run 'apptainer --help' for more detailed usage information.\n",
+            "cannot mount a path",
+        ),
         ("sh: 3: exec: python3: not found\n", "no Python"),
         ("sh: line 3: exec: python3: not found\n", "no Python"),
     ],
@@ -213,5 +217,15 @@ def test_what_others_say_for_it_is_explained(log: str, what: str) -> None:
     assert what in explained.sentence
 
 
-def test_a_failure_of_the_program_is_not_apptainers() -> None:
-    assert APPTAINER.explain("Traceback\nValueError: FATAL: x\nenv: no\n") is None
+@pytest.mark.parametrize(
+    "log",
+    [
+        "Traceback\nValueError: FATAL:   x\nenv: no\n",
+        'psql: FATAL:  role "u" does not exist\n',
+        "FATAL:  the database system is starting up\n",
+        # Not at the end: whoever said so went on.
+        "FATAL:   x\n" + "a line\n" * 5,
+    ],
+)
+def test_a_failure_of_the_program_is_not_apptainers(log: str) -> None:
+    assert APPTAINER.explain(log) is None

@@ -1,0 +1,131 @@
+"""Why Apptainer did not run a program: its words, found in a job's log, and what to do about them.
+
+Pure text; tried with Apptainer 1.4. It speaks of itself as many programs do (`FATAL: …`), so what
+is believed to be its own is written as it writes it and stands at the end, where it gave up.
+"""
+
+from __future__ import annotations
+
+import re
+
+from jupyter_slurm.containers.runtime import Explained
+
+_LAST_LINES = 5
+_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+_ERRORS = re.compile(
+    r"^(?:FATAL:   |ERROR:   |ERROR  : )(?P<own>.+?)\.?$"
+    r"|^(?P<env>env: .?(?:apptainer|singularity)\b.*?)\.?$"
+    r"|^(?P<shell>\S*sh: .*exec: .*python3: .*not found)$",
+    re.MULTILINE,
+)
+_USAGE = re.compile(
+    r"^Error for command \"exec\": (.+)$(?s:.*)^Run '(?:apptainer|singularity) --help'.*\s*\Z",
+    re.MULTILINE,
+)
+
+_KNOWN = (
+    (
+        r"^env: ",
+        "The node has no Apptainer of that name",
+        "A module may have it (--module NAME, `module avail`); else name another --runtime, or a "
+        "partition whose nodes have it.",
+    ),
+    (
+        r"python3: .*not found",
+        "The image has no Python",
+        "A cell needs python3 in it: try another image, or begin the cell with #!/bin/sh.",
+    ),
+    (
+        r"unknown flag: --mount",
+        "The container could not be started: this Singularity cannot mount a path with a colon, "
+        "comma, quote or backslash",
+        "3.9 and later can. Make a symbolic link without one and name that.",
+    ),
+    (
+        r"toomanyrequests|rate limit",
+        "The image could not be pulled: the registry refuses so many downloads",
+        "Log in to it, wait, or name a mirror in the profile's [images].",
+    ),
+    (
+        r"unauthorized|authentication required|access .*denied|denied: |incorrect username",
+        "The image could not be pulled: the registry does not let you have it",
+        "Is its name right? A private one needs a login, once: `apptainer registry login`, or "
+        "`remote login` before 1.3.",
+    ),
+    (
+        r"manifest unknown|name unknown|repository name not known|manifest for .* not found",
+        "The image could not be pulled: there is no such image",
+        "Look at its name and tag.",
+    ),
+    (
+        r"dial tcp|no such host|[Tt]imeout|[Tt]imed out|TLS handshake|connection refused|x509"
+        r"|server gave HTTP response",
+        "The image could not be pulled: the registry cannot be reached from the node",
+        "Pull it into a file where there is a network (`apptainer pull`) and name the file, or "
+        "name a mirror in the profile's [images].",
+    ),
+    (
+        r"[Nn]o space left|disk quota exceeded",
+        "The image could not be unpacked: there is no room for it on the node",
+        "It takes two or three times its size: name roomy folders with APPTAINER_TMPDIR and "
+        "APPTAINER_CACHEDIR in the profile's `setup`, or pull it once into a file.",
+    ),
+    (
+        r"image targets|image's architecture|exec format error|no image found in .* for arch",
+        "The image is for another kind of processor",
+        "Take one that was built for the nodes' own (`uname -m` there).",
+    ),
+    (
+        r"could not open image .*no such file|failed to retrieve path",
+        "The image is not on the node",
+        "Is its path right, and on a file system that the nodes see?",
+    ),
+    (
+        r"image format not recognized|bad superblock|trying to read the squashfs",
+        "The image could not be unpacked: it is none, or only a part of one",
+        "Perhaps a transfer was cut off: pull or build it again.",
+    ),
+    (
+        r"/dev/fuse|fusermount",
+        "The container could not be started: users may not mount image files on the node",
+        "Ask its administrators for /dev/fuse; an image that is a folder does without "
+        "(`apptainer build --sandbox FOLDER IMAGE`).",
+    ),
+    (
+        r"user namespace|requires privileges|max_user_namespaces",
+        "The container could not be started: users may not make containers on the node",
+        "Ask its administrators for unprivileged user namespaces, or for a set-uid Apptainer.",
+    ),
+    (
+        r"mount source .* doesn't exist",
+        "The container could not be started: something to be mounted is not on the node",
+        "What --mount names must exist there.",
+    ),
+    (
+        r"/bin/sh|executable file not found|shared library is likely missing",
+        "The container could not be started: the image has no shell",
+        "It needs /bin/sh, and python3 for a cell: try another image.",
+    ),
+)
+
+
+def explained(log_tail: str) -> Explained | None:
+    """The failure of Apptainer's with which the log ends; None: there is none."""
+    words = _words(_COLOUR.sub("", log_tail))
+    if words is None:
+        return None
+    for pattern, what, advice in _KNOWN:
+        if re.search(pattern, words):
+            return Explained(f"{what}: {words}.", advice)
+    return Explained(
+        f"The container could not be started: {words}.", "The sentence is Apptainer's own."
+    )
+
+
+def _words(log: str) -> str | None:
+    usage = _USAGE.search(log)
+    if usage:
+        return usage[1]
+    lines = [line for line in log.splitlines() if line.strip()]
+    errors = list(_ERRORS.finditer("\n".join(lines[-_LAST_LINES:])))
+    return str(errors[-1][errors[-1].lastgroup or 0]) if errors else None
