@@ -40,6 +40,8 @@ class Asked:
     """0: also where that is Slurm's to choose."""
     gpu_types: tuple[str, ...] = ()
     exclusive: bool = False
+    held: bool = False
+    """Slurm does not look whether it could run before it is released."""
     tasks_of_array: int = 1
 
 
@@ -69,6 +71,7 @@ def asked(options: Mapping[str, str]) -> Asked:
         gpus_per_node=gpus_per_node,
         gpu_types=tuple(dict.fromkeys(_gpu_types(options))),
         exclusive=options.get("exclusive") in ("", "exclusive"),
+        held="hold" in options,
         tasks_of_array=len(parse_array(options["array"])[0]) if options.get("array") else 1,
     )
 

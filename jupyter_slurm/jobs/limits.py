@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from jupyter_slurm.jobs.asked import Asked
 from jupyter_slurm.jobs.known import Figure, KnownPartition, Source, known_partitions
@@ -50,9 +50,9 @@ class Judge:
             list(self._of_partition(job, known[name]) if name in known else self._of_name(name))
             for name in self._wanted(job)
         ]
-        best = min(
-            judged, key=lambda one: (any(each.certain for each in one), len(one)), default=[]
-        )
+        best = min(judged, key=_gravity, default=[])
+        if job.held:
+            best = [replace(one, certain=False) for one in best]
         return [*best, *self._of_qos(job), *self._of_account(job)]
 
     def _wanted(self, job: Asked) -> Sequence[str]:

@@ -165,6 +165,10 @@ def test_several_partitions_that_all_will_not_do_are_objected_to() -> None:
     assert only(said("-p small,long --gres gpu:3")).certain
 
 
+def test_a_held_job_is_only_warned_of() -> None:
+    assert not only(said("-p small --time 2h --hold")).certain
+
+
 def test_where_nothing_is_known_nothing_is_said() -> None:
     assert said("-p gpu --time 99d --gres gpu:99 --qos x -A y", BARE) == []
 

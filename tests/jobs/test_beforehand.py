@@ -1,0 +1,258 @@
+"""What is told before a job is sent, on the real Slurm: what it costs, what it would meet, what
+speaks against it; and that a submission asks nobody for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jupyter_slurm import templates
+from jupyter_slurm.errors import CommandError, RequestError
+from jupyter_slurm.jobs import queue
+from jupyter_slurm.slurm.options import parse_options
+from jupyter_slurm.wire import JobKind, JobState
+from tests.cluster.plugin import SlurmCluster, running_cluster
+from tests.jobs.conftest import Site, spec
+from tests.ssh.profile import write_profile
+from tests.ssh.sshd import Sshd
+
+PARTITIONS = (
+    "PartitionName=gpu Nodes=ALL MaxTime=1:00:00 DefaultTime=10:00 MaxNodes=1 "
+    'OverSubscribe=EXCLUSIVE TRESBillingWeights="CPU=1.0,Mem=0.25G,GRES/gpu=2.0"',
+    "PartitionName=endless Nodes=n1 MaxTime=UNLIMITED AllowAccounts=physics",
+    "EnforcePartLimits=ALL",
+    "AccountingStorageEnforce=associations,limits,qos",
+)
+
+
+def sentences(site: Site, **changes: Any) -> list[str]:
+    preview = site.service.preview(spec("1", **changes))
+    return [check.sentence for check in preview.checks]
+
+
+def commands(site: Site) -> dict[str, int]:
+    """How often each of Slurm's commands was run, the look at the own jobs aside."""
+    counts = site.service.status().commands
+    return {name: count for name, count in counts.items() if "squeue" not in name}
+
+
+@pytest.fixture(scope="module")
+def strict_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SlurmCluster]:
+    """A cluster with limits and prices, which it enforces."""
+    with running_cluster(
+        tmp_path_factory.mktemp("cluster"),
+        nodes=2,
+        gpus=4,
+        cpus=8,
+        memory_mib=16384,
+        accounting=True,
+        extra_conf=PARTITIONS,
+    ) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def strict(
+    strict_cluster: SlurmCluster,
+    way: Sshd | None,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Iterator[Site]:
+    site = Site(strict_cluster, tmp_path, monkeypatch, sshd=way)
+    yield site
+    site.service.close()
+
+
+def test_what_a_cluster_allows_and_charges_is_read(strict: Site) -> None:
+    info = strict.service.cluster_info()
+    known = {one.name: one for one in info.partitions}
+    gpu = known["gpu"]
+    assert (gpu.cpus, gpu.memory_mib, gpu.gpus_per_node) == (8, 16384, 4)
+    assert (gpu.limit_s, gpu.default_time_s, gpu.max_nodes, gpu.exclusive) == (3600, 600, 1, True)
+    assert gpu.billing == {"cpu": 1.0, "mem": 0.25 / 1024, "gres/gpu": 2.0}
+    assert known["endless"].allow_accounts == ("physics",)
+    assert known["debug"].default
+    assert info.enforced == ("requests", "partitions", "associations", "qos")
+    assert info.reservations == ()
+
+
+def test_a_preview_tells_price_objections_and_what_is_free(strict: Site) -> None:
+    preview = strict.service.preview(
+        spec("1", options={"partition": "gpu", "gres": "gpu:5", "time": "02:00:00"})
+    )
+    wrong = [check for check in preview.checks if check.ok is False]
+    assert [check.sentence for check in wrong] == [
+        "--time 02:00:00 is more than gpu allows: 1 h.",
+        "5 GPUs are more than gpu has on a node: 4.",
+    ]
+    assert "endless" in (wrong[0].hint or "")
+    free = [check.sentence for check in preview.checks if "nodes idle" in check.sentence]
+    assert len(free) == 1
+    assert free[0].startswith("gpu at ")
+    assert "of 2 nodes idle" in free[0]
+    assert "of 8 GPUs free" in free[0]
+    cost = preview.cost
+    assert cost is not None
+    assert (cost.limit_s, cost.node_hours, cost.cpu_hours) == (3600, 1, 8)
+    assert cost.billing_hours == 8 + 4 + 2 * 5
+
+
+def test_a_preview_shows_what_the_script_starts(strict: Site) -> None:
+    assert strict.service.preview(spec("1")).command[0].endswith("sh")
+    script = spec("#!/bin/sh\n#SBATCH -p gpu -t 9:00:00\ntrue\n", kind=JobKind.SCRIPT)
+    preview = strict.service.preview(script)
+    assert preview.command == ()
+    assert any("--time 09:00:00 is more" in check.sentence for check in preview.checks)
+
+
+def test_maintenance_that_a_job_would_run_into_is_told(strict: Site) -> None:
+    strict.cluster.run(
+        *("scontrol", "create", "reservation", "ReservationName=upgrade", "Users=root"),
+        *("StartTime=now+2hours", "Duration=60", "Nodes=ALL", "Flags=MAINT,IGNORE_JOBS"),
+    )
+    try:
+        long = sentences(strict, options={"time": "05:00:00"})
+        short = sentences(strict, options={"time": "01:00:00"})
+    finally:
+        strict.cluster.run("scontrol", "delete", "ReservationName=upgrade")
+    assert any("Maintenance (`upgrade`) keeps all 2 nodes of debug" in one for one in long)
+    assert not any("upgrade" in one for one in short)
+
+
+def test_what_sbatch_would_refuse_is_refused_here_once_it_is_known(strict: Site) -> None:
+    too_long = {"partition": "gpu", "time": "02:00:00"}
+    strict.service.cluster_info()
+    before = commands(strict)
+    with pytest.raises(RequestError, match="--time 02:00:00 is more than gpu allows"):
+        strict.service.submit(spec("1", options=too_long))
+    with pytest.raises(RequestError, match="There is no partition `gppu`; did you mean `gpu`"):
+        strict.service.submit(spec("1", options={"partition": "gppu"}))
+    assert commands(strict) == before
+    assert strict.slurm_jobs() == []
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        *("-p gpu -t 120", "-p gppu", "-p gpu -N 2", "--gres gpu:5", "-c 9", "--mem 17G"),
+        *("-A nobody", "--qos norml", "--gpus a1000:1", "-p endless -A default", "-t 2-0", "-N 3"),
+        *("-p gpu -t 60", "-p gpu -N 1", "--gres gpu:4", "-c 8", "--mem 16G", "-A default"),
+        *("--qos normal", "--gpus a100:1", "--gpus 8 -N 2", "-t 1-0", "-n 16", "--mem 0", ""),
+    ],
+)
+def test_the_judge_is_as_strict_as_sbatch(strict: Site, words: str) -> None:
+    asked = parse_options(words.split())
+    checks = strict.service.preview(spec("1", options=asked)).checks
+    done = strict.cluster.run("sbatch", *words.split(), "--wrap", "true", check=False)
+    told = [check.sentence for check in checks if check.ok is False]
+    assert bool(told) == (done.returncode != 0), (told, done.stderr)
+
+
+def test_a_submission_asks_for_nothing_that_it_did_not_ask_before(site: Site) -> None:
+    job = site.run("1")
+    assert job.state is JobState.COMPLETED
+    assert {name.split()[-1] for name in commands(site)} <= {"sbatch", "scontrol"}
+    assert commands(site)[f"{job.cluster} sbatch"] == 1
+
+
+@pytest.fixture
+def settled(
+    slurm_cluster: SlurmCluster,
+    way: Sshd | None,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Iterator[Callable[..., Site]]:
+    """On the cluster that tests share, with settings of the profile: `settled(qos=["a"])`."""
+    made: list[Site] = []
+
+    def make(partitions: dict[str, str], **settings: Any) -> Site:
+        """`partitions`: name -> its table, as TOML."""
+        tables = "".join(f"[partitions.{name}]\n{text}\n" for name, text in partitions.items())
+
+        def write(config: Path, name: str, settings: dict[str, Any]) -> Path:
+            path = write_profile(config, name, settings)
+            path.write_text(path.read_text(encoding="utf-8") + tables, encoding="utf-8")
+            return path
+
+        monkeypatch.setattr("tests.jobs.conftest.write_profile", write)
+        monkeypatch.setattr("tests.ssh.profile.write_profile", write)
+        made.append(Site(slurm_cluster, tmp_path, monkeypatch, sshd=way, **settings))
+        return made[-1]
+
+    yield make
+    for site in made:
+        site.service.close()
+
+
+DEBUG = 'limit = "10m"'
+TOO_LONG = {"partition": "debug", "time": "01:00:00"}
+
+
+def test_the_profile_of_a_person_refuses_until_the_cluster_was_asked(
+    settled: Callable[..., Site],
+) -> None:
+    site = settled({"debug": DEBUG})
+    with pytest.raises(RequestError) as caught:
+        site.service.submit(spec("1", options=TOO_LONG))
+    assert "--time 01:00:00 is more than debug allows: 10 min (the profile says)" in str(
+        caught.value
+    )
+    assert "change it in " in (caught.value.hint or "")
+    assert site.slurm_jobs() == []
+    site.service.cluster_info()
+    job = site.run("1", options=TOO_LONG)
+    assert (job.state, job.warning) == (JobState.COMPLETED, None)
+
+
+def test_what_only_a_template_says_stands_on_the_job_as_a_warning(
+    settled: Callable[..., Site], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "templates"
+    folder.mkdir()
+    (folder / "tests.toml").write_text(f'about = "a test"\n[partitions.debug]\n{DEBUG}\n')
+    monkeypatch.setattr(templates, "_FOLDER", folder)
+    templates.read.cache_clear()
+    site = settled({"debug": 'note = "ours"'}, template="tests")
+    job = site.run("1", options=TOO_LONG)
+    assert job.state is JobState.COMPLETED
+    assert "is more than debug allows: 10 min (the template says)." in (job.warning or "")
+    templates.read.cache_clear()
+
+
+def test_the_doctor_tells_where_the_profile_is_out_of_date(settled: Callable[..., Site]) -> None:
+    site = settled({"debug": DEBUG, "gone": "gpus = 1", "short": ""})
+    found = {check.sentence: check for check in site.service.doctor()}
+    debug = "`debug` has a time limit of 1 d, not 10 min. The profile says otherwise."
+    assert found[debug].ok is None
+    assert "Change it in " in (found[debug].hint or "")
+    assert "The cluster has no partition `gone`. The profile says otherwise." in found
+
+
+def test_the_doctor_says_so_too_where_all_is_well(settled: Callable[..., Site]) -> None:
+    site = settled({"debug": 'limit = "1d"\ngpus = 4', "short": ""})
+    told = [check.sentence for check in site.service.doctor()]
+    assert "The profile's partitions are as it says: debug, short." in told
+
+
+def test_a_preview_does_not_depend_on_the_controller(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Stands in for a controller that is down; what it says is of no matter here."""
+
+    def silent(*_: object) -> None:
+        raise CommandError("slurmctld is down")
+
+    monkeypatch.setattr(queue, "cluster_info", silent)
+    assert sentences(site) == ["The cluster could not be asked: slurmctld is down"]
+
+
+def test_accounts_and_qos_are_known_where_there_is_accounting(strict: Site) -> None:
+    info = strict.service.cluster_info()
+    assert "normal" in info.qos
+    with pytest.raises(RequestError, match="There is no QOS `norml` for you; did you mean `nor"):
+        strict.service.submit(spec("1", options={"qos": "norml"}))
+    with pytest.raises(RequestError, match="There is no account `nobody` for you"):
+        strict.service.submit(spec("1", options={"account": "nobody"}))
