@@ -4,6 +4,7 @@ real."""
 from __future__ import annotations
 
 import io
+import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -250,3 +251,98 @@ def test_hosts_of_the_ssh_configuration_are_read_as_ssh_does(
     assert ssh_hosts() == ["o"]
     (folder / "other").unlink()
     assert ssh_hosts() == []
+
+
+# --- from a template ----------------------------------------------------------------------------
+
+
+def test_the_templates_are_listed_in_a_line_each(run: Run) -> None:
+    code, out, _ = run("clusters", "templates")
+    assert code == 0
+    assert "sdumont        Santos Dumont (LNCC): K40 and V100 nodes" in out
+    assert "clusters add NAME --template NAME" in out
+    assert set(json.loads(run("clusters", "templates", "--json")[1])) == {
+        *("aau-aicloud", "arandu", "sdumont", "sus-aicloud", "unipi-hpc2019")
+    }
+
+
+def test_a_template_asks_for_what_only_its_user_knows(run: Run, files: Path) -> None:
+    run.lines = ["alice", "deepfun", "yes", "no"]
+    code, out, err = run("clusters", "add", "sd", "--template", "sdumont")
+    assert (code, err) == (0, "")
+    assert "Your user name on Santos Dumont: " in out
+    assert "Your project's code, as in /scratch/PROJECT: " in out
+    assert "over LNCC's VPN: is it on?" in out
+    assert "jupyter slurm login sd" in out
+    text = (files / "sd.toml").read_text()
+    assert text == 'template = "sdumont"\nuser = "alice"\n\n[vars]\nproject = "deepfun"\n'
+    added = profile("sd")
+    assert added.job_root == "/scratch/deepfun/alice/.jupyter-slurm/jobs"
+    assert added.partitions["gdl"].gpus == 8
+
+
+def test_what_options_give_is_not_asked_for(run: Run, files: Path) -> None:
+    code, out, _ = run(
+        *("clusters", "add", "sd", "--template", "sdumont", "--user", "bob", "--yes"),
+        *("--var", "project=p=1", "--partition", "gdl", "--host", "mirror", "--jump", "gw"),
+    )
+    assert code == 0
+    assert "Your" not in out
+    added = profile("sd")
+    assert (added.host, added.user, added.jump) == ("mirror", "bob", ("gw",))
+    assert added.vars == {"project": "p=1"}
+    assert added.defaults["partition"] == "gdl"
+    assert added.defaults["exclusive"] == ""
+
+
+def test_what_a_template_proposes_is_taken_as_it_is(run: Run, files: Path) -> None:
+    run.lines = ["yamada", "", "yes", "no"]
+    assert run("clusters", "add", "sus", "--template", "sus-aicloud")[0] == 0
+    assert "port" not in (files / "sus.toml").read_text()
+    assert profile("sus").port == 22217
+    run.lines = ["yamada", "22232", "yes", "no"]
+    assert run("clusters", "add", "sus2", "--template", "sus-aicloud")[0] == 0
+    assert profile("sus2").port == 22232
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--template", "sdumnt"], "no template `sdumnt`; did you mean `sdumont`?"),
+        (["--template", "sdumont", "--yes"], "The template `sdumont` needs --user: Your user"),
+        (
+            ["--template", "sdumont", "--yes", "--user", "x"],
+            "needs --var project=VALUE: Your project's code",
+        ),
+        (["--template", "sdumont", "--var", "projct=x"], "`projct=x` is not NAME=VALUE of the"),
+        (["--template", "arandu", "--var", "user=x"], "`arandu` has none."),
+    ],
+)
+def test_a_template_that_cannot_be_filled_in_leaves_nothing(
+    run: Run, files: Path, words: list[str], said: str
+) -> None:
+    code, _, err = run("clusters", "add", "x", *words)
+    assert code == 2
+    assert said in err
+    assert not (files / "x.toml").exists()
+
+
+def test_a_port_that_is_none_and_a_person_who_says_no(run: Run, files: Path) -> None:
+    run.lines = ["yamada", "many"]
+    code, _, err = run("clusters", "add", "sus", "--template", "sus-aicloud")
+    assert code == 2
+    assert "`many` is not the number of a port." in err
+    run.lines = ["yamada", "", "no"]
+    code, out, _ = run("clusters", "add", "sus", "--template", "sus-aicloud")
+    assert code == 1
+    assert "Nothing is kept." in out
+    assert not (files / "sus.toml").exists()
+
+
+def test_a_setting_that_cannot_be_leaves_no_file(run: Run, files: Path) -> None:
+    code, _, err = run(
+        *("clusters", "add", "x", "--template", "arandu", "--user", "a", "--port", "99999", "--yes")
+    )
+    assert code == 1
+    assert "`port` must be a whole number" in err
+    assert not (files / "x.toml").exists()

@@ -14,6 +14,7 @@ from contextlib import suppress
 
 from jupyter_slurm import containers, profile_file
 from jupyter_slurm.api import Api
+from jupyter_slurm.cli import from_template
 from jupyter_slurm.cli.command import Connect
 from jupyter_slurm.cli.dialogue import Dialogue
 from jupyter_slurm.cli.ssh_hosts import ssh_hosts
@@ -35,6 +36,8 @@ def add(args: Namespace, connect: Connect) -> int:
     """Exit code 1 where the person did not agree: then nothing is kept."""
     profile_file.check_new(args.name)
     talk = Dialogue(asks=not args.yes)
+    if args.template is not None:
+        return _add_from_template(args, talk, connect)
     way = _way(args, talk)
     api = connect()
     path = profile_file.write_profile(args.name, way)
@@ -56,6 +59,13 @@ def add(args: Namespace, connect: Connect) -> int:
             path.unlink(missing_ok=True)
     _make_default(api, args.name, talk)
     talk.say(f"`{args.name}` is there. To try it: jupyter slurm clusters test {args.name}")
+    return 0
+
+
+def _add_from_template(args: Namespace, talk: Dialogue, connect: Connect) -> int:
+    if not from_template.add(args, talk):
+        return 1
+    _make_default(connect(), args.name, talk)
     return 0
 
 

@@ -12,6 +12,7 @@ from typing import Any, NoReturn
 from jupyter_slurm.cli import (
     clusters,
     files,
+    from_template,
     image,
     jobs,
     local,
@@ -119,6 +120,7 @@ def _cluster_commands(commands: _Commands) -> None:
     _json(more.add("list", clusters.listed, "those that you have"))
     add = more.add("add", new_cluster.add, "set up a cluster in one dialogue")
     add.add_argument("name", metavar="NAME", help="what you will call it")
+    add.add_argument("--template", metavar="NAME", help="it is one of `clusters templates`")
     add.add_argument("--host", help="its login node: [user@]host[:port], or of ~/.ssh/config")
     add.add_argument("--user", help="your name there")
     add.add_argument("--port", type=int, help="of its sshd")
@@ -126,6 +128,7 @@ def _cluster_commands(commands: _Commands) -> None:
         ("--jump", "HOST", "a host to pass through, [user@]host[:port]; outermost first"),
         ("--path", "DIR", "where Slurm's commands are, if not on PATH"),
         ("--env", "NAME=VALUE", "for Slurm's commands, e.g. SLURM_CONF"),
+        ("--var", "NAME=VALUE", "what a template asks for, e.g. project"),
     ):
         add.add_argument(option, action="append", default=[], metavar=metavar, help=about)
     add.add_argument("--runtime", metavar="NAME", help="the container tool")
@@ -133,6 +136,7 @@ def _cluster_commands(commands: _Commands) -> None:
     add.add_argument("--partition", metavar="NAME", help="for jobs that name none")
     add.add_argument("--account", metavar="NAME", help="for jobs that name none")
     add.add_argument("--yes", action="store_true", help="ask nothing: take what is proposed")
+    _json(more.add("templates", from_template.listed, "clusters that are known already"))
     test = more.add("test", clusters.test, "look at it, and run a tiny job from end to end")
     test.add_argument("--partition", metavar="NAME", help="where to run it")
     remove = more.add("remove", clusters.remove, "forget a cluster; its jobs go on")

@@ -30,7 +30,8 @@ class Template:
 
     def variables(self) -> tuple[str, ...]:
         """What is asked for and is no setting: a cluster's own table has it below `vars`."""
-        return tuple(name for name in self.ask if f"{{{name}}}" in str(self.settings))
+        named = _OPEN.findall(str(self.settings))
+        return tuple(name for name in self.ask if name in named and name != _USER)
 
     def filled(self, values: Mapping[str, str]) -> dict[str, Any]:
         """The settings with `{NAME}` filled in. KeyError: `values` has no such name.

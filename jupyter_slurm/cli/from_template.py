@@ -1,0 +1,115 @@
+"""`clusters add NAME --template T` and `clusters templates`: a cluster whose guide is known.
+
+Asks for what only its user knows, and writes these few lines; logs in nowhere. A cluster that is
+not known is looked at by `new_cluster.py`.
+"""
+
+from __future__ import annotations
+
+import sys
+from argparse import Namespace
+
+from jupyter_slurm import profile_file, templates
+from jupyter_slurm.cli.command import Connect
+from jupyter_slurm.cli.dialogue import Dialogue
+from jupyter_slurm.cli.table import as_json, table
+from jupyter_slurm.errors import ConfigError, RequestError
+from jupyter_slurm.profile_file import Setting, toml_text
+from jupyter_slurm.profiles import load_profiles
+from jupyter_slurm.slurm.options import suggest
+from jupyter_slurm.templates import Template
+
+
+def listed(args: Namespace, connect: Connect) -> int:
+    del connect
+    known = {name: templates.read(name).about for name in templates.names()}
+    if args.json:
+        sys.stdout.write(as_json(known))
+    else:
+        sys.stdout.write(table(["NAME", "CLUSTER"], [[*one] for one in known.items()]))
+        sys.stdout.write("To use one: jupyter slurm clusters add NAME --template NAME\n")
+    return 0
+
+
+def add(args: Namespace, talk: Dialogue) -> bool:
+    """Whether the person agreed: then the profile is there. RequestError, ConfigError."""
+    template = _named(args.template)
+    talk.say(f"{template.about}.")
+    settings = _settings(args, template, talk)
+    path = profile_file.profile_path(args.name)
+    talk.say(f"\n{path}:\n\n{toml_text(settings)}")
+    if not talk.agreed("Keep this?"):
+        talk.say("Nothing is kept.")
+        return False
+    profile_file.write_profile(args.name, settings)
+    try:
+        hint = load_profiles().get(args.name).hint
+    except ConfigError:
+        path.unlink()
+        raise
+    talk.say(f"{hint}\nTo log in: jupyter slurm login {args.name}" if hint else "")
+    return True
+
+
+def _named(name: str) -> Template:
+    known = templates.names()
+    if name in known:
+        return templates.read(name)
+    near = suggest(name, known)
+    raise RequestError(
+        f"There is no template `{name}`" + (f"; did you mean `{near}`?" if near else "."),
+        hint=f"Templates: {', '.join(known)}.",
+    )
+
+
+def _settings(args: Namespace, template: Template, talk: Dialogue) -> dict[str, Setting]:
+    """What goes into the file: the template's name, and what is not as it says."""
+    given = _given(args)
+    variables = _variables(args.var, template)
+    for name, question in template.ask.items():
+        default = str(template.settings.get(name, ""))
+        if name in given or name in variables:
+            continue
+        is_variable = name in template.variables()
+        option = f"--var {name}=VALUE" if is_variable else f"--{name}"
+        answer = talk.text(question, default, option=option)
+        if not answer:
+            raise RequestError(f"The template `{template.name}` needs {option}: {question}.")
+        if is_variable:
+            variables[name] = answer
+        elif answer != default:
+            given[name] = _port(answer) if name == "port" else answer
+    return {"template": template.name, **given, "vars": variables}
+
+
+def _given(args: Namespace) -> dict[str, Setting]:
+    """The settings that options gave."""
+    defaults = {"partition": args.partition, "account": args.account}
+    settings: dict[str, Setting | None] = {
+        "host": args.host,
+        "user": args.user,
+        "port": args.port,
+        "jump": tuple(args.jump) or None,
+        "runtime": args.runtime,
+        "job_root": args.job_root,
+        "defaults": {name: value for name, value in defaults.items() if value} or None,
+    }
+    return {name: value for name, value in settings.items() if value is not None}
+
+
+def _variables(pairs: list[str], template: Template) -> dict[str, str]:
+    known = template.variables()
+    variables = {}
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not equals or name not in known:
+            hint = f"It has: {', '.join(known)}." if known else f"`{template.name}` has none."
+            raise RequestError(f"--var: `{pair}` is not NAME=VALUE of the template.", hint=hint)
+        variables[name] = value
+    return variables
+
+
+def _port(text: str) -> int:
+    if not text.isdecimal() or not 0 < int(text) < 2**16:
+        raise RequestError(f"`{text}` is not the number of a port.")
+    return int(text)
