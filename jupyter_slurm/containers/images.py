@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from jupyter_slurm.containers.image_folder import is_built_name
 from jupyter_slurm.containers.mounts import home_expanded
-from jupyter_slurm.containers.references import Reference, parse_reference
+from jupyter_slurm.containers.references import NGC, Reference, parse_reference
 from jupyter_slurm.errors import NotFoundError, RequestError
 
 
@@ -34,32 +34,41 @@ def find_image(
 
     `made` gives the path of an image in our own folder. A name that only such a one can have is
     looked up there first; of all others the site's own come first.
-    `listing` gives the names in a folder (none for a folder that is not there); it is only called
-    to say what there is. NotFoundError names what was looked for and what exists; RequestError:
-    this can be no image.
+    `listing` gives the names in a folder (none for a folder that is not there). NotFoundError
+    names what was looked for and what exists; RequestError: this can be no image.
     """
     wanted = aliases.get(reference, reference)
     if wanted.startswith("@"):
         return _kept(wanted, kept)
-    tried = candidates(wanted, image_dirs, suffixes, home)
+    check_name(wanted)
     ours_first = is_built_name(wanted)
     if ours_first and (path := made(wanted)) is not None:
         return path
-    for path in tried:
+    folders = [home_expanded(folder, home) for folder in image_dirs]
+    if wanted.startswith(("/", "~/")):
+        path = posixpath.normpath(home_expanded(wanted, home))
         if exists(path):
             return path
-    if not wanted.startswith(("/", "~/")):
+        tried = path
+    else:
+        stems = file_stems(wanted)
+        wished = [stem + suffix for stem in stems for suffix in suffixes]
+        for folder in folders:
+            names = frozenset(listing(folder))
+            for path in (posixpath.join(folder, name) for name in wished if name in names):
+                if exists(path):
+                    return path
         if not ours_first and (path := made(wanted)) is not None:
             return path
         named = fetched(parse_reference(wanted))
         if named is not None:
             return named
-    folders = [home_expanded(folder, home) for folder in image_dirs]
+        tried = f"{', '.join(stems)} in {', '.join(folders)}" if folders else ""
     offered = sorted({*aliases, *(n for folder in folders for n in names_in(listing(folder)))})
     raise NotFoundError(
         f"There is no image {reference!r} on this cluster.",
         hint=_hint(reference, offered),
-        detail="Looked for " + ", ".join(tried) + "." if tried else None,
+        detail=f"Looked for {tried}." if tried else None,
     )
 
 
@@ -72,29 +81,38 @@ def _kept(wanted: str, kept: Callable[[str], str] | None) -> str:
     return kept(wanted.removeprefix("@"))
 
 
-def candidates(
-    reference: str, image_dirs: Sequence[str], suffixes: Sequence[str], home: str
-) -> list[str]:
-    """Paths that `reference` may mean, best first; RequestError for an empty or relative one.
-
-    In an image folder `/` is written `%` and `:` is `+`, as ch-image and ch-convert name things.
-    """
+def check_name(reference: str) -> None:
+    """RequestError: it is empty, a relative path, or no line of text."""
     if not reference or "\0" in reference or "\n" in reference:
         raise RequestError(f"{reference!r} is not the name of an image.")
-    if reference.startswith(("/", "~/")):
-        return [posixpath.normpath(home_expanded(reference, home))]
     if reference.startswith("."):
         raise RequestError(
             f"The image {reference!r} is a relative path.",
             hint="Give its absolute path on the cluster, or one that begins with ~/.",
         )
-    stems = dict.fromkeys([_file_stem(reference), reference.replace("/", "%")])
-    return [
-        posixpath.join(home_expanded(folder, home), stem + suffix)
-        for folder in image_dirs
-        for stem in stems
-        for suffix in suffixes
-    ]
+
+
+def file_stems(reference: str) -> list[str]:
+    """What a file in an image folder may be called for `reference`, best first, without suffix.
+
+    As ch-image and ch-convert name things `/` is written `%` and `:` is `+`. Where people keep
+    files for Apptainer (its `pull` calls them NAME_TAG) the registry is left out: so only names
+    that say none, or NGC, are looked for like that.
+    """
+    stems = [_file_stem(reference), reference.replace("/", "%")]
+    try:
+        found = parse_reference(reference)
+    except RequestError:
+        return list(dict.fromkeys(stems))
+    prefix, _, name = found.repository.rpartition("/")
+    known = "/" not in reference or (found.registry, prefix) == (NGC, "nvidia")
+    if known and found.tag and not found.digest:
+        _, _, written = reference.removeprefix("docker://").partition(":")
+        tags = dict.fromkeys([written or found.tag, found.tag])
+        if found.registry == NGC:
+            tags[found.tag.removesuffix("-py3")] = None
+        stems += [f"{name}{between}{tag}" for between in "_-" for tag in tags]
+    return list(dict.fromkeys(stems))
 
 
 def names_in(entries: Iterable[str]) -> list[str]:

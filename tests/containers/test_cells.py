@@ -128,7 +128,8 @@ class Ground:
 
     def left(self) -> list[str]:
         """Containers, and processes of this ground's jobs, wherever they have got to."""
-        ours = {f"SLURM_JOB_ID={job}".encode() for job in self.site.slurm_jobs()}
+        # By name, which has our id in it: another cluster here may have a job of the same number.
+        ours = {f"SLURM_JOB_NAME={job.name}.{job.id}".encode() for job in self.site.service.jobs()}
         running = []
         for one in psutil.process_iter():
             try:

@@ -40,6 +40,46 @@ def test_an_image_folder_is_searched_by_the_names_of_ch_image(reference: str, na
     assert find(reference, {"/none": [], "/images": [name]}) == f"/images/{name}"
 
 
+@pytest.mark.parametrize(
+    ("reference", "name"),
+    [
+        ("pytorch:22.11", "pytorch_22.11.sqfs"),
+        ("pytorch:22.11", "pytorch-22.11-py3.sqfs"),
+        ("pytorch:22.11", "pytorch_22.11-py3"),
+        ("pytorch:22.11-py3", "pytorch_22.11.sqfs"),
+        ("tensorflow:20.10-tf2", "tensorflow_20.10-tf2-py3.sqfs"),
+        ("nvcr.io/nvidia/pytorch:22.11-py3", "pytorch_22.11-py3.sqfs"),
+        ("nvcr.io#nvidia/pytorch:22.11-py3", "pytorch_22.11-py3.sqfs"),
+        ("docker://nvcr.io/nvidia/pytorch:22.11-py3", "pytorch-22.11.sqfs"),
+        ("ubuntu:20.04", "ubuntu_20.04.sqfs"),
+        ("ubuntu", "ubuntu_latest.sqfs"),
+    ],
+)
+def test_files_are_found_by_the_names_that_sites_give_them(reference: str, name: str) -> None:
+    assert find(reference, {"/images": ["other_1.sqfs", name]}) == f"/images/{name}"
+
+
+@pytest.mark.parametrize(
+    ("reference", "name"),
+    [
+        # Somebody else's, whatever it is called.
+        ("somebody/pytorch:22.11-py3", "pytorch_22.11-py3.sqfs"),
+        ("quay.io/nvidia/pytorch:22.11-py3", "pytorch_22.11-py3.sqfs"),
+        ("pytorch:22.11", "pytorch_22.12-py3.sqfs"),
+        ("pytorch:22.11", "pytorch_22.11-tf2-py3.sqfs"),
+        (f"pytorch@sha256:{'0' * 64}", "pytorch_latest.sqfs"),
+    ],
+)
+def test_another_image_is_not_taken_for_it(reference: str, name: str) -> None:
+    with pytest.raises(NotFoundError):
+        find(reference, {"/images": [name]})
+
+
+def test_the_names_of_ch_image_come_first() -> None:
+    names = ["pytorch_22.11.sqfs", "pytorch+22.11.sqfs"]
+    assert find("pytorch:22.11", {"/images": names}) == "/images/pytorch+22.11.sqfs"
+
+
 def test_an_earlier_folder_wins() -> None:
     assert find("a:1", {"/x": ["a+1.sqfs"], "/y": ["a+1"]}) == "/x/a+1.sqfs"
 
@@ -65,7 +105,9 @@ def test_what_is_not_there_is_named_with_what_is() -> None:
     with pytest.raises(NotFoundError) as caught:
         find("pytorch:22.1", {"/images": ["pytorch+22.11.sqfs", ".lock"]}, {"jax": "/x"})
     assert caught.value.message == "There is no image 'pytorch:22.1' on this cluster."
-    assert "/images/pytorch+22.1.sqfs" in str(caught.value.detail)
+    detail = str(caught.value.detail)
+    assert detail.startswith("Looked for pytorch+22.1, ")
+    assert detail.endswith(" in /images.")
     assert caught.value.hint == "Did you mean pytorch:22.11? There are: jax, pytorch:22.11."
 
 
