@@ -113,7 +113,5 @@ def ended(
 
 def span(seconds: float) -> str:
     """For people: `30 minutes`, `90 seconds`."""
-    minutes, rest = divmod(seconds, 60)
-    if rest:
-        return "%g seconds" % seconds
-    return "%d minute%s" % (minutes, "" if minutes == 1 else "s")
+    count, unit = (seconds, "second") if seconds % 60 else (seconds // 60, "minute")
+    return "%g %s%s" % (count, unit, "" if count == 1 else "s")

@@ -1,0 +1,259 @@
+"""A session's program without Slurm: what it makes of the lines in its requests, and of signals."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import signal
+import subprocess
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from jupyter_slurm.jobs import layout, payload
+from jupyter_slurm.jobs.result import RunnerResult, parse_exit, parse_records, parse_result
+from jupyter_slurm.wire import ErrorOutput, ExecuteResult, Hello, JobKind, JobSpec, Stream
+from tests.node.cells import BARE, FULL
+from tests.ssh.waiting import wait_until
+
+PATIENCE_S = 60.0
+KEY = secrets.token_hex(32).encode()
+
+
+class Session:
+    """A session's folder, and its program where it was started."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.cells = folder / "cells"
+        self.process: subprocess.Popen[str] | None = None
+        self.count = 0
+
+    def start(
+        self, *, idle_s: int = 600, attempt: int = 0, python: Sequence[str] = FULL
+    ) -> subprocess.Popen[str]:
+        spec = JobSpec(id="s" * 8, name="s", code="", kind=JobKind.SESSION, idle_s=idle_s)
+        self.folder.mkdir(exist_ok=True)
+        files = {
+            layout.TASK: payload.task_json(spec),
+            layout.KEY: KEY,
+            **payload.runner_files(),
+            **payload.session_files(),
+        }
+        for name, data in files.items():
+            (self.folder / name).write_bytes(data)
+        self.process = subprocess.Popen(
+            [*python, str(self.folder / layout.SESSION), str(self.folder), str(attempt)],
+            cwd=self.folder.parent,
+            env={"PATH": os.environ["PATH"], "HOME": str(self.folder), "LANG": "C.UTF-8"},
+            stdin=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        wait_until(lambda: bool(self.records(self.folder / f"output.{attempt}.jsonl")), PATIENCE_S)
+        return self.process
+
+    def put(self, code: str) -> str:
+        """A cell's folder; nobody has asked for it to be run."""
+        self.count += 1
+        cell_id = f"cell{self.count:04}"
+        folder = self.cells / cell_id
+        folder.mkdir(parents=True)
+        spec = JobSpec(id=cell_id, name="c", code=code)
+        (folder / layout.CELL).write_text(code, encoding="utf-8")
+        (folder / layout.TASK).write_bytes(payload.task_json(spec))
+        (folder / layout.KEY).write_bytes(KEY)
+        return cell_id
+
+    def ask(self, text: str, *, poke: bool = True) -> None:
+        with (self.cells / "requests").open("a") as requests:
+            requests.write(text)
+        if poke:
+            with (self.folder / "poke").open("r+b", buffering=0) as fifo:
+                fifo.write(b".")
+
+    def run(self, code: str) -> str:
+        cell_id = self.put(code)
+        self.ask(f"\nrun {cell_id}\n")
+        self.wait(cell_id)
+        return cell_id
+
+    def wait(self, cell_id: str) -> None:
+        wait_until((self.cells / cell_id / "exit.0.json").exists, PATIENCE_S)
+
+    def exit(self, cell_id: str) -> tuple[int, str | None]:
+        found = parse_exit((self.cells / cell_id / "exit.0.json").read_bytes())
+        assert found is not None
+        return found.exit_code, found.signal
+
+    def result(self, cell_id: str) -> RunnerResult:
+        return parse_result((self.cells / cell_id / "result.0.json").read_bytes(), KEY)
+
+    def records(self, path: Path) -> list[object]:
+        return list(parse_records(path.read_bytes())[0]) if path.exists() else []
+
+    def shown(self, cell_id: str) -> list[object]:
+        return self.records(self.cells / cell_id / "output.0.jsonl")
+
+    def values(self, cell_id: str) -> list[object]:
+        return [o.data["text/plain"] for o in self.shown(cell_id) if isinstance(o, ExecuteResult)]
+
+    def text(self, cell_id: str) -> str:
+        return "".join(o.text for o in self.shown(cell_id) if isinstance(o, Stream))
+
+    def close(self) -> None:
+        if self.process is not None:
+            self.process.kill()
+            self.process.communicate()
+
+
+@pytest.fixture
+def session(tmp_path: Path) -> Iterator[Session]:
+    made = Session(tmp_path / 'a session$dir "é')
+    yield made
+    made.close()
+
+
+@pytest.mark.parametrize("python", [FULL, BARE], ids=["full", "bare"])
+def test_cells_follow_each_other_in_one_process(session: Session, python: Sequence[str]) -> None:
+    session.start(python=python)
+    first = session.run("import os\npid = os.getpid()\nprint('hé')")
+    assert (session.text(first), session.exit(first)) == ("hé\n", (0, None))
+    assert session.values(session.run("pid == os.getpid()")) == ["True"]
+    assert session.result(first).status == "ok"
+
+
+def test_the_first_word_of_a_session_is_who_runs_there(session: Session) -> None:
+    session.start()
+    [hello] = session.records(session.folder / "output.0.jsonl")
+    assert isinstance(hello, Hello)
+
+
+def test_nobody_needs_to_poke_it(session: Session) -> None:
+    session.start()
+    cell_id = session.put("6 * 7")
+    session.ask(f"\nrun {cell_id}\n", poke=False)
+    session.wait(cell_id)
+    assert session.values(cell_id) == ["42"]
+
+
+def test_a_folder_that_can_hold_no_fifo_does_as_well(session: Session) -> None:
+    session.folder.mkdir()
+    (session.folder / "poke").write_text("this is no FIFO")
+    session.start()
+    cell_id = session.put("1")
+    session.ask(f"\nrun {cell_id}\n", poke=False)
+    session.wait(cell_id)
+
+
+def test_a_line_that_comes_twice_or_cut_off_runs_no_cell_twice(session: Session) -> None:
+    session.start()
+    session.run("runs = []")
+    cell_id = session.put("runs.append(1)")
+    session.ask(f"\nrun {cell_id[:3]}", poke=False)
+    session.ask(f"\nrun {cell_id}\n\nrun {cell_id}\n\nwhat is this\nrun ../etc\n")
+    session.wait(cell_id)
+    assert session.values(session.run("len(runs)")) == ["1"]
+
+
+def test_a_session_that_was_put_back_into_the_queue_runs_no_cell_again(session: Session) -> None:
+    session.start()
+    done = session.run("1")
+    cut = session.put("import time\ntime.sleep(600)")
+    never = session.put("2")
+    session.ask(f"\nrun {cut}\n")
+    wait_until((session.cells / cut / "started.0.json").exists, PATIENCE_S)
+    session.close()
+    session.ask(f"\nrun {never}\n", poke=False)
+    session.start(attempt=1)
+    session.wait(never)
+    session.wait(cut)
+    assert session.exit(cut) == (143, "TERM")
+    assert (session.exit(done), session.values(never)) == ((0, None), ["2"])
+
+
+def test_what_a_thread_writes_after_its_cell_is_kept_with_that_cell(session: Session) -> None:
+    session.start()
+    first = session.run(
+        "import threading\ngo = threading.Event()\n"
+        "thread = threading.Thread(target=lambda: (go.wait(), print('late')))\nthread.start()\n"
+        "threading.Timer(0, go.set).start()"
+    )
+    wait_until(lambda: "late\n" in session.text(first), PATIENCE_S)
+
+
+def test_a_cell_may_end_python_without_ending_the_session(session: Session) -> None:
+    session.start()
+    session.run("kept = 1")
+    left = session.run("import sys\nsys.exit(3)")
+    assert session.exit(left) == (1, None)
+    assert session.values(session.run("kept")) == ["1"]
+
+
+def test_a_process_that_is_gone_between_two_cells_is_replaced(session: Session) -> None:
+    session.start()
+    first = session.run(
+        "import os, threading\nthreading.Timer(0.2, os._exit, [9]).start()\nos.getpid()"
+    )
+    [pid] = session.values(first)
+    wait_until(lambda: not Path(f"/proc/{pid}").exists(), PATIENCE_S)
+    after = session.run("'pid' in globals()")
+    assert session.values(after) == ["False"]
+    assert "what the session's cells had set is lost" in session.text(after)
+
+
+def test_a_cell_that_cannot_be_read_fails_and_the_next_one_runs(session: Session) -> None:
+    session.start()
+    cell_id = session.put("1")
+    (session.cells / cell_id / layout.TASK).unlink()
+    session.ask(f"\nrun {cell_id}\n")
+    session.wait(cell_id)
+    [error] = [o for o in session.shown(cell_id) if isinstance(o, ErrorOutput)]
+    assert "cannot be read" in error.evalue
+    no_key = session.put("1")
+    (session.cells / no_key / layout.KEY).unlink()
+    session.ask(f"\nrun {no_key}\n")
+    session.wait(no_key)
+    assert session.exit(no_key) == (74, None)
+    assert session.values(session.run("3")) == ["3"]
+
+
+def test_a_signal_ends_the_cell_then_those_that_wait_then_the_session(session: Session) -> None:
+    process = session.start()
+    running = session.put(
+        "try:\n    import time\n    time.sleep(600)\nfinally:\n    print('saved')"
+    )
+    waiting = session.put("1")
+    session.ask(f"\nrun {running}\nrun {waiting}\n")
+    wait_until((session.cells / running / "started.0.json").exists, PATIENCE_S)
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(PATIENCE_S) == 143
+    assert (session.exit(running), session.exit(waiting)) == ((143, "TERM"), (143, "TERM"))
+    assert session.result(running).interrupted_by == "SIGTERM"
+    assert not (session.cells / waiting / "started.0.json").exists()
+    result = parse_result((session.folder / "result.0.json").read_bytes(), KEY)
+    assert (result.status, result.interrupted_by) == ("interrupted", "SIGTERM")
+
+
+def test_a_thread_that_does_not_end_keeps_no_session(session: Session) -> None:
+    process = session.start(idle_s=1)
+    session.run("import threading\nthreading.Thread(target=threading.Event().wait).start()")
+    assert process.wait(PATIENCE_S) == 0
+
+
+def test_idle_it_ends_and_says_so(session: Session) -> None:
+    process = session.start(idle_s=1)
+    assert process.wait(PATIENCE_S) == 0
+    result = parse_result((session.folder / "result.0.json").read_bytes(), KEY)
+    assert (result.status, result.evalue) == ("ok", "It was idle for 1 second.")
+
+
+def test_the_files_of_a_session_are_its_owners_alone(session: Session) -> None:
+    session.start()
+    cell_id = session.run("1")
+    for name in ("output.0.jsonl", "result.0.json", "exit.0.json", "started.0.json"):
+        assert (session.cells / cell_id / name).stat().st_mode & 0o077 == 0
+    assert (session.folder / "poke").stat().st_mode & 0o077 == 0
+    assert json.loads((session.cells / cell_id / "started.0.json").read_text())["node"]
