@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import os
+import signal
+import subprocess
 import sys
 from collections.abc import Iterator
+from typing import Any
 
 import pexpect  # type: ignore[import-untyped]
+import psutil
 import pytest
 
 from jupyter_slurm.agent.launch import COMMAND
@@ -14,6 +18,7 @@ from jupyter_slurm.client import AgentClient
 from jupyter_slurm.wire import Job, JobKind, JobState
 from tests.agent.home import AgentHome
 from tests.cluster.plugin import SlurmCluster
+from tests.jobs.conftest import spec
 from tests.ssh.waiting import wait_until
 
 PATIENCE_S = 60
@@ -46,6 +51,12 @@ class Desk:
         """The newest."""
         return self.api.jobs()[0]
 
+    def cell(self, code: str, **changes: Any) -> Job:
+        """A job that runs, and runs `code`."""
+        job_id = self.api.submit(spec(code, **changes)).id
+        wait_until(lambda: bool(self.api.job(job_id).nodes), PATIENCE_S)
+        return self.api.job(job_id)
+
     def ended(self, job_id: str) -> Job:
         wait_until(lambda: self.api.job(job_id).state.final, PATIENCE_S)
         return self.api.job(job_id)
@@ -68,22 +79,228 @@ def desk(
 
 
 def prompted(terminal: pexpect.spawn) -> None:
-    """The shell there takes lines."""
+    """The shell there takes lines, and shows what is typed no more."""
     terminal.expect("leaves\\]")
     terminal.sendline("PS1='ready''> '; stty -echo; echo be''gun")
     terminal.expect("begun\r\n")
     terminal.expect("ready> ")
 
 
+def answered(terminal: pexpect.spawn, line: str, answer: str) -> None:
+    terminal.sendline(line)
+    terminal.expect_exact(answer)
+    terminal.expect("ready> ")
+
+
+def end(terminal: pexpect.spawn) -> int:
+    """Its exit status."""
+    terminal.expect(pexpect.EOF)
+    terminal.wait()
+    assert terminal.exitstatus is not None
+    return int(terminal.exitstatus)
+
+
+def left_of(desk: Desk, job: Job) -> list[str]:
+    """What runs of the job, and what of ours leads to it."""
+    found = []
+    conf = str(desk.cluster.conf)
+    for one in psutil.process_iter():
+        try:
+            words, env = one.cmdline(), one.environ()
+            is_its = env.get("SLURM_JOB_ID") == job.slurm_id
+            if env.get("SLURM_CONF") != conf:
+                continue
+            if is_its or f"--jobid={job.slurm_id}" in words:
+                found.append(str(words))
+        except psutil.Error:
+            continue
+    return found
+
+
 def test_shell_runs_in_a_job_which_ends_with_it(desk: Desk) -> None:
     terminal = desk.shell("--cpus-per-task", "2", "--mem", "100")
     prompted(terminal)
-    terminal.sendline("echo $SLURM_CPUS_PER_TASK on $SLURMD_NODENAME; stty size; echo größe")
-    terminal.expect("2 on n[12]\r\n30 100\r\ngröße\r\n")
+    answered(terminal, "echo $SLURM_CPUS_PER_TASK on $SLURMD_NODENAME", "2 on n")
     job = desk.job()
     assert (job.kind, job.state) == (JobKind.TERMINAL, JobState.RUNNING)
     terminal.sendline("exit 7")
-    terminal.expect(pexpect.EOF)
-    terminal.wait()
-    assert terminal.exitstatus == 7
-    assert desk.ended(job.id).exit_code == 7
+    assert end(terminal) == 7
+    ended = desk.ended(job.id)
+    assert (ended.exit_code, ended.delivered) == (7, True)
+    wait_until(lambda: not left_of(desk, job), PATIENCE_S)
+
+
+def test_size_colours_and_letters_are_those_of_the_terminal_here(desk: Desk) -> None:
+    terminal = desk.shell("--mem", "100")
+    prompted(terminal)
+    answered(terminal, "stty size", "30 100\r\n")
+    answered(terminal, "echo $TERM größe ${#LANG}; printf '\\033[31m%s\\n' rot", "\x1b[31mrot")
+    terminal.setwinsize(11, 77)
+    answered(terminal, "while [ \"$(stty size)\" != '11 77' ]; do sleep 0.1; done; echo so", "so")
+    terminal.sendline("cat")
+    terminal.sendline("äöü")
+    terminal.expect("äöü\r\n")
+    terminal.sendeof()
+    terminal.expect("ready> ")
+
+
+def test_ctrl_c_and_ctrl_z_are_for_the_program_there(desk: Desk) -> None:
+    terminal = desk.shell("--mem", "100")
+    prompted(terminal)
+    terminal.sendline("trap 'echo caught' INT; echo sle''eps; sleep 1000; echo $?")
+    terminal.expect("sleeps")
+    terminal.sendintr()
+    terminal.expect("ready> ")
+    terminal.sendline("echo sle''eps; sleep 1000")
+    terminal.expect("sleeps")
+    terminal.send("\x1a")
+    terminal.expect("Stopped")
+    answered(terminal, "kill %1; echo he''re", "here")
+    assert desk.job().state is JobState.RUNNING
+
+
+def test_who_leaves_comes_back_to_the_same_shell(desk: Desk) -> None:
+    terminal = desk.shell("--mem", "100")
+    prompted(terminal)
+    answered(terminal, "kept='the same'; echo se''en", "seen")
+    job = desk.job()
+    terminal.send("\r~.")
+    terminal.expect(f"jupyter slurm shell --job {job.id}")
+    assert end(terminal) == 0
+    wait_until(lambda: not any("--jobid" in words for words in left_of(desk, job)), PATIENCE_S)
+
+    again = desk.shell("--job", str(job.slurm_id))
+    again.expect("seen")
+    answered(again, "echo $kept shell", "the same shell")
+    again.sendline("exit")
+    assert end(again) == 0
+    assert desk.ended(job.id).state is JobState.COMPLETED
+    wait_until(lambda: not left_of(desk, job), PATIENCE_S)
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGHUP])
+def test_a_terminal_that_is_closed_leaves_the_shell_running(
+    desk: Desk, number: signal.Signals
+) -> None:
+    terminal = desk.shell("--mem", "100")
+    prompted(terminal)
+    answered(terminal, "kept=it; echo se''en", "seen")
+    terminal.kill(number)
+    again = desk.shell("--job", desk.job().id)
+    again.expect("seen")
+    answered(again, "echo $kept", "it\r\n")
+
+
+def test_an_agent_that_is_killed_is_a_line_that_is_lost(desk: Desk) -> None:
+    terminal = desk.shell("--mem", "100")
+    prompted(terminal)
+    answered(terminal, "kept=it; echo se''en", "seen")
+    desk.home.kill()
+    terminal.expect("The terminal is lost")
+    assert end(terminal) == 255
+    again = desk.shell("--job", desk.job().id)
+    again.expect("seen")
+    answered(again, "echo $kept", "it\r\n")
+
+
+def test_another_terminal_takes_the_shell_over_or_has_one_of_its_own(desk: Desk) -> None:
+    first = desk.shell("--mem", "100")
+    prompted(first)
+    answered(first, "mine=1; echo se''en", "seen")
+    job_id = desk.job().id
+    beside = desk.shell("--job", job_id, "--new")
+    prompted(beside)
+    answered(beside, "echo $mine.$SLURM_JOB_ID", f".{desk.job().slurm_id}\r\n")
+    second = desk.shell("--job", job_id)
+    first.expect("Another terminal has taken this one over")
+    assert end(first) == 255
+    second.expect("seen")
+    answered(second, "echo $mine.", "1.\r\n")
+    beside.sendline("exit 3")
+    assert end(beside) == 3
+    answered(second, "echo st''ill", "still")
+
+
+def test_shell_in_a_running_job_has_its_environment_and_leaves_it_running(desk: Desk) -> None:
+    job = desk.cell(
+        "import time; time.sleep(1000)",
+        env={"MINE": "a b"},
+        options={"gpus": "1", "mem": "100"},
+    )
+    terminal = desk.shell("--job", job.id)
+    prompted(terminal)
+    answered(terminal, "echo $MINE.$SLURM_JOB_ID", f"a b.{job.slurm_id}\r\n")
+    answered(terminal, "echo gpu${CUDA_VISIBLE_DEVICES:-none}", "gpu0\r\n")
+    terminal.sendline("sleep 1000 & exit 4")
+    assert end(terminal) == 4
+    assert desk.api.job(job.id).state is JobState.RUNNING
+
+    lost = desk.shell("--job", job.id, "--", "sh", "-c", "echo he''re; exec sleep 100187")
+    lost.expect("here")
+    lost.kill(signal.SIGKILL)
+    wait_until(
+        lambda: not [words for words in left_of(desk, job) if "--jobid" in words], PATIENCE_S
+    )
+    wait_until(lambda: "sleep 100187" not in everything(), PATIENCE_S)
+    assert desk.api.job(job.id).state is JobState.RUNNING
+
+
+def everything() -> str:
+    """All command lines of this machine."""
+    told = subprocess.run(["ps", "-eo", "args"], stdout=subprocess.PIPE, text=True, check=True)
+    return told.stdout
+
+
+def test_job_that_is_cancelled_ends_its_shell_and_says_so(desk: Desk) -> None:
+    terminal = desk.shell("--mem", "100")
+    prompted(terminal)
+    job = desk.job()
+    desk.api.cancel(job.id)
+    terminal.expect("The job is being ended")
+    assert end(terminal) == 129
+    assert desk.ended(job.id).state is JobState.CANCELLED
+    wait_until(lambda: not left_of(desk, job), PATIENCE_S)
+
+
+def test_job_for_which_nobody_comes_ends_by_itself(desk: Desk) -> None:
+    terminal = desk.shell("--mem", "100", "--keep", "1s")
+    prompted(terminal)
+    terminal.send("\r~.")
+    assert end(terminal) == 0
+    job = desk.ended(desk.job().id)
+    text = "".join(getattr(one, "text", "") for one in desk.api.logs(job.id).outputs)
+    assert "no terminal has come for 1 s" in text
+    wait_until(lambda: not left_of(desk, job), PATIENCE_S)
+
+
+def test_ctrl_c_while_it_waits_cancels_the_job(desk: Desk) -> None:
+    terminal = desk.shell("--mem", "100", "--hold")
+    terminal.expect("PENDING")
+    terminal.sendintr()
+    terminal.expect("is being cancelled")
+    assert end(terminal) == 130
+    assert desk.ended(desk.job().id).state is JobState.CANCELLED
+
+
+def test_a_program_of_ones_own_in_the_terminal(desk: Desk) -> None:
+    terminal = desk.shell("--mem", "100", "--", "sh", "-c", "tty; exit 3")
+    terminal.expect("/dev/pts/")
+    assert end(terminal) == 3
+
+
+def test_job_that_is_not_there_or_has_ended_is_named(desk: Desk) -> None:
+    wrong = desk.shell("--job", "nosuchjo")
+    wrong.expect("nosuchjo")
+    assert end(wrong) == 1
+    job = desk.cell("pass", options={"mem": "100"})
+    desk.ended(job.id)
+    late = desk.shell("--job", job.id)
+    late.expect(f"Job {job.id} has ended: it is COMPLETED")
+    assert end(late) == 2
+
+
+def test_without_a_terminal_nothing_is_submitted(desk: Desk) -> None:
+    command = [sys.executable, "-m", "jupyter_slurm", "shell", "--mem", "100"]
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, check=False)
+    assert (done.returncode, b"needs a terminal" in done.stderr) == (2, True)
+    assert desk.api.jobs() == []

@@ -57,19 +57,21 @@ def run(args: Namespace, connect: Connect) -> int:
         sys.stdout.write(_HELP)
         return 0
     wanted = shell.parse(words)
-    if not (sys.stdin.isatty() and sys.stdout.isatty()):
-        raise RequestError(
-            "A shell needs a terminal, and this is none.",
-            hint="Run a program without one: `jupyter slurm submit FILE`.",
-        )
     cluster = wanted.request.cluster or cluster_name(Namespace(cluster=None))
     return open_shell(connect(), wanted, cluster)
 
 
 def open_shell(api: Api, wanted: Shell, cluster: str | None) -> int:
     """In this process's terminal; gives the shell's exit code, 0 where it was left."""
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        raise RequestError(
+            "A shell needs a terminal, and this is none.",
+            hint="Run a program without one: `jupyter slurm submit FILE`.",
+        )
     job_id = wanted.job_id
     job = submitted(api, wanted, cluster) if job_id is None else api.job(job_id)
+    if job_id is not None and job.state.final:
+        raise RequestError(f"Job {job.id} has ended: it is {job.state}.")
     try:
         job = _running(api, job)
     except KeyboardInterrupt:

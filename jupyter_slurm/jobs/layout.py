@@ -5,6 +5,7 @@ Each file has one writer, and a file that is waited for is put in place by a ren
 
     job.sh cell.py task.json key env.sh inputs.vars runner.py …   by us, before sbatch
     terminal.py terminal_pty.py                                   by us, where it has a terminal
+    enter                           by us: runs its words on a terminal beside the job's own program
     submit.lock submitted submit.err                              by the submission (jobs/submit.py)
     work/                     by the submission, where a folder was pushed; the job runs there
     stage                     by job.sh: a link to the node's copy of work/ (jobs/staging.py)
@@ -80,6 +81,7 @@ RUNNER = "runner.py"
 SESSION = "session.py"
 PROGRAM = "program"
 TERMINAL = "terminal.py"
+ENTER = "enter"
 TASK = "task.json"
 KEY = "key"
 ENVIRONMENT = "env.sh"

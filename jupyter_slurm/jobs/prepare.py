@@ -22,6 +22,7 @@ from jupyter_slurm.jobs.script import (
     NO_ROOM_EXIT,
     SETUP_EXIT,
     ScriptPlan,
+    render_enter,
     render_environment,
     render_script,
 )
@@ -98,6 +99,9 @@ def prepare(
         files |= {name: node_file(name) for name in TERMINAL_FILES}
     else:
         files |= _cell_files(spec, key)
+    runtime, box, _ = _boxed(spec, profile, job_dir, site, chdir)
+    beside = terminal.beside(runtime, [], box)
+    files[layout.ENTER] = render_enter(beside.argv, beside.setup).encode()
     argv = sbatch.argv(str(job_dir.path / layout.SCRIPT), options)
     return Submission(script, tuple(argv), files, launch.argv)
 
@@ -305,7 +309,7 @@ def terminal_name(job_id: str) -> str:
 def _launch(
     spec: JobSpec, profile: ClusterProfile, job_dir: JobDir, site: Site, chdir: str | None
 ) -> containers.Launch:
-    runtime, box, inside = boxed(spec, profile, job_dir, site, chdir)
+    runtime, box, inside = _boxed(spec, profile, job_dir, site, chdir)
     program = f"{inside}/{layout.PROGRAM}"
     if spec.kind is JobKind.PROGRAM:
         return runtime.launch([program], box)
@@ -320,11 +324,10 @@ def _launch(
     return runtime.launch([python, "-uB", f"{inside}/{runner}", inside, "{attempt}"], box)
 
 
-def boxed(
+def _boxed(
     spec: JobSpec, profile: ClusterProfile, job_dir: JobDir, site: Site, chdir: str | None
 ) -> tuple[containers.Runtime, containers.Box, str]:
-    """The runtime, what it is told, and where the program finds the job dir. `chdir`: see
-    `--chdir`."""
+    """The runtime, what it is told, and where the program finds the job dir."""
     runtime = containers.runtime_named(runtime_of(spec, profile))
     if runtime.takes_image and site.image is None:
         raise RequestError(

@@ -65,6 +65,13 @@ def render_environment(env: Mapping[str, str]) -> str:
     return "".join(f"export {name}={shlex.quote(value)}\n" for name, value in env.items())
 
 
+def render_enter(words: Sequence[str], setup: Sequence[str]) -> str:
+    """The text of `enter`, which runs its own words behind `words`: a program on a terminal, as the
+    job's own is run."""
+    lines = "".join(f"{line} || exit\n" for line in setup)
+    return f'#!/bin/sh\n{lines}exec {shlex.join(words)} "$@"\n'
+
+
 def _quote(text: str) -> str:
     """One word of bash."""
     return _without_dos(shlex.quote(text))

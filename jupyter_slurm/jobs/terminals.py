@@ -11,18 +11,15 @@ import struct
 from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
-from pathlib import PurePosixPath
 
 import msgspec
 
-from jupyter_slurm.containers import terminal
 from jupyter_slurm.errors import CommandError, ForwardError, RequestError
-from jupyter_slurm.jobs import prepare
+from jupyter_slurm.jobs import layout
 from jupyter_slurm.jobs.book import Book
 from jupyter_slurm.jobs.cluster import SlurmCluster
 from jupyter_slurm.jobs.clusters import Clusters
-from jupyter_slurm.jobs.layout import JobDir
-from jupyter_slurm.jobs.store import Record
+from jupyter_slurm.jobs.prepare import terminal_name
 from jupyter_slurm.slurm import srun
 from jupyter_slurm.slurm.versions import SlurmVersion, has_overlap, parse_version
 from jupyter_slurm.transport import node_program
@@ -31,6 +28,8 @@ from jupyter_slurm.wire import Job, JobKind, JobState, TerminalRequest
 _RUNS = frozenset((JobState.RUNNING, JobState.UNKNOWN, JobState.STOPPED, JobState.SIGNALING))
 """What is UNKNOWN may well run: it is the cluster that does not answer."""
 _FILES = (*node_program.TERMINAL_FILES, "terminal_step.py")
+_ENTER = 'if [ -x "$1" ]; then exec "$@"; fi; shift; exec "$@"'
+"""Jobs that an earlier release has submitted lack the file."""
 _FRAME = struct.Struct(">cI")
 """As in node/terminal.py."""
 
@@ -45,17 +44,17 @@ class Terminals:
 
         NotFoundError; RequestError: the job does not run; ForwardError: no step could be made.
         """
-        record = self._book.record(request.job_id)
-        job = record.job
+        job = self._book.job(request.job_id)
+        if job.session is not None:
+            job = self._book.job(job.session)
         slurm_id, node = _place(job)
         cluster = self._clusters.named(job.cluster)
         if job.kind is JobKind.TERMINAL and not request.beside:
             argv_of = srun.beside_argv
-            setup: dict[str, object] = {"hold": prepare.terminal_name(job.id)}
+            setup: dict[str, object] = {"hold": terminal_name(job.id)}
         else:
             argv_of = srun.terminal_argv
-            words = _words(record, cluster, ["/bin/sh", "-c", request.code])
-            setup = {"run": words, "job": slurm_id}
+            setup = {"run": _words(job, request.code), "job": slurm_id}
         version = _version(cluster)
         step = partial(argv_of, slurm_id, node=node, version=version)
         channel = _begun(cluster, version, step)
@@ -98,18 +97,12 @@ def _place(job: Job) -> tuple[str, str]:
     return job.slurm_id, job.nodes[0]
 
 
-def _words(record: Record, cluster: SlurmCluster, argv: Sequence[str]) -> Sequence[str]:
-    """With what runs them as the job's own program is run: in its image, with its mounts and its
-    folder."""
-    spec = record.spec
-    if spec is None or spec.kind is JobKind.SCRIPT:
+def _words(job: Job, code: str) -> Sequence[str]:
+    """sh text, run as the job's own program is: in its image, with its mounts and its folder."""
+    argv = ("/bin/sh", "-c", code)
+    if job.kind is JobKind.SCRIPT:
         return argv
-    folder = JobDir(PurePosixPath(record.job.job_dir))
-    chdir = prepare.merged_options(spec, cluster.profile).get("chdir")
-    runtime, box, _ = prepare.boxed(spec, cluster.profile, folder, cluster.site(spec), chdir)
-    launch = terminal.beside(runtime, argv, box)
-    lines = "".join(f"{line} || exit\n" for line in launch.setup)
-    return ("/bin/sh", "-c", f'{lines}exec "$@"', "sh", *launch.argv)
+    return ("/bin/sh", "-c", _ENTER, "sh", f"{job.job_dir}/{layout.ENTER}", *argv)
 
 
 def _version(cluster: SlurmCluster) -> SlurmVersion | None:

@@ -21,6 +21,7 @@ from jupyter_slurm.magics.cell import attach
 from jupyter_slurm.magics.frontend import in_place, say, warn
 from jupyter_slurm.magics.manual import line_help
 from jupyter_slurm.magics.session import Session
+from jupyter_slurm.magics.shell import shell
 from jupyter_slurm.magics.table import Table
 from jupyter_slurm.preview_text import MARKS
 from jupyter_slurm.readable import duration, moment
@@ -294,6 +295,7 @@ COMMANDS: Mapping[str, Command] = MappingProxyType(
         "forget": _each("forget", "forgotten"),
         "queue": _queue,
         "info": _info,
+        "shell": shell,
         "clusters": _clusters,
         "doctor": _doctor,
         "connect": remote.connect,

@@ -57,6 +57,10 @@ The cluster from this notebook.
                                 in one process that keeps their variables
     %slurm session              those that there are; `stop [NAME]`, `use NAME`
 
+    %slurm shell [OPTIONS]      a terminal on a node, in a job of its own (in a notebook: how to
+                                come to it)
+    %slurm shell --job ID       a terminal in a job that runs
+
     %slurm connect [CLUSTER]    log in; one login serves every notebook and terminal
     %slurm disconnect [CLUSTER] close the connection; jobs go on
     %slurm connections          how each cluster is reached, and whether it is

@@ -11,6 +11,7 @@ import errno
 import json
 import os
 import select
+import signal
 import socket
 import sys
 import threading
@@ -41,7 +42,7 @@ def environment_of(job):
         except OSError:
             continue
         env = {key: text for key, _, text in pairs if key}
-        if env.get("SLURM_JOB_ID") == job:
+        if env.get("SLURM_JOB_ID") == job and env.get("SLURM_CONF") == os.environ.get("SLURM_CONF"):
             found[int(name)] = env
     for pid in sorted(found):
         if is_script(parent_of(pid)):
@@ -71,8 +72,9 @@ def is_script(pid):
 
 def visit(name):
     # type: (str) -> None
-    """Hands bytes on to and from the one who holds it."""
+    """Hands bytes on to and from the one who holds it, also what is said when the job is ended."""
     sock = reach(name)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
 
     def there():
         # type: () -> None

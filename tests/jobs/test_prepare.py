@@ -115,7 +115,7 @@ def test_a_cell_takes_its_inputs_and_what_reads_them() -> None:
 
 def test_a_program_takes_nothing_that_it_does_not_need() -> None:
     submission = prepared(kind=JobKind.PROGRAM, code="#!/bin/sh\ntrue")
-    assert set(submission.files) == {"job.sh", "program"}
+    assert set(submission.files) == {"job.sh", "program", "enter"}
 
 
 @pytest.mark.parametrize(
