@@ -78,7 +78,7 @@ umask 077
 {
   printf 'umask %s\nexport PYTHONNOUSERSITE=1\n' "$mask"
   awk 'BEGIN {
-    told = "^(SLURM_[A-Z0-9_]*|CUDA_VISIBLE_DEVICES|OMP_NUM_THREADS|HOME|USER|LOGNAME|TZ)$"
+    told = "^(SLURMD?_[A-Z0-9_]*|CUDA_VISIBLE_DEVICES|OMP_NUM_THREADS|HOME|USER|LOGNAME|TZ)$"
     for (name in ENVIRON) if (name ~ told || tolower(name) ~ /^(https?|ftp|no|all)_proxy$/) {
       value = ENVIRON[name]; gsub(/\047/, "\047\\\047\047", value)
       printf "export %s=\047%s\047\n", name, value

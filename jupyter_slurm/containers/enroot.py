@@ -115,7 +115,7 @@ done
 printf '%s' "$conf" >"$dir/enroot.conf" || exit 74
 [ -z "$gpus" ] || export CUDA_VISIBLE_DEVICES="$gpus"
 JSLURM_PIDS=$(readlink /proc/self/ns/pid) awk 'BEGIN {
-  told = "^(SLURM_[A-Z0-9_]*|CUDA_VISIBLE_DEVICES|HOME|USER|LOGNAME|TZ|JSLURM_PIDS)$"
+  told = "^(SLURMD?_[A-Z0-9_]*|CUDA_VISIBLE_DEVICES|HOME|USER|LOGNAME|TZ|JSLURM_PIDS)$"
   for (name in ENVIRON) if (name ~ told) {
     value = ENVIRON[name]; gsub(/\047/, "\047\\\047\047", value)
     printf "export %s=\047%s\047\n", name, value

@@ -38,6 +38,8 @@ _TOKEN = "jslurm:"  # noqa: S105 (a label, no secret)
 """Before our id in a job's comment, by which a job is found again whose id was never heard."""
 
 _MEMORY = frozenset({"mem", "mem-per-cpu", "mem-per-gpu"})
+_CORES = frozenset({"ntasks", "ntasks-per-node", "cpus-per-gpu"})
+"""Who says one of these has counted cores: a default of `cpus-per-task` would multiply them."""
 _INTERRUPTS = ("TERM", "INT", "USR1", "USR2")
 """Signals that the runner turns into KeyboardInterrupt as they come."""
 
@@ -133,6 +135,8 @@ def merged_options(spec: JobSpec, profile: ClusterProfile) -> dict[str, str]:
     asked = {*own, *spec.options}
     if not asked.isdisjoint(_MEMORY):
         asked |= _MEMORY
+    if not asked.isdisjoint(_CORES):
+        asked |= {"cpus-per-task"}
     known = {
         name: value
         for name, value in profile.defaults.items()

@@ -132,6 +132,17 @@ def test_a_scripts_own_comment_is_kept_beside_ours(script: str, comment: str) ->
     assert submission.files == {"job.sh": script.encode()}
 
 
+@pytest.mark.parametrize(
+    ("line", "kept"),
+    [("--ntasks=8", False), ("--cpus-per-gpu=6", False), ("--gpus=1", True)],
+)
+def test_who_counts_cores_gets_no_default_of_cores_beside_it(line: str, kept: bool) -> None:
+    script = f"#!/bin/sh\n#SBATCH {line}\ntrue\n"
+    profile = {"defaults": {"cpus-per-task": "8"}}
+    found = options(prepared(kind=JobKind.SCRIPT, code=script, profile=profile))
+    assert ("cpus-per-task" in found) is kept
+
+
 def test_a_profiles_defaults_do_not_change_what_a_script_says_itself() -> None:
     defaults = {"time": "1h", "mem": "8G", "partition": "debug"}
     script = "#!/bin/sh\n#SBATCH -p gpu\n#SBATCH --mem-per-cpu=1G\ntrue\n#SBATCH --time=5\n"

@@ -49,13 +49,24 @@ def make_account(
     keeper: Keeper, folder: Path, shell: str = "/bin/bash", home: str = "home", password: str = "*"
 ) -> Account:
     """A new user whose home is `home` in `folder`; `password` is what passwd(5) holds."""
-    name = f"jst{secrets.token_hex(5)}"
+    name = new_name()
     place = folder / f"{home}-{name}"
-    keeper.at_end("flock", "/etc", "userdel", "--force", name)
-    change_passwd(["useradd", *_FLAGS, "-d", str(place), "-s", shell, "-p", password, name])
+    add_user(keeper, name, place, shell, password)
     place.mkdir(mode=0o700)
     shutil.chown(place, name, name)
     return Account(name, place)
+
+
+def new_name() -> str:
+    return f"jst{secrets.token_hex(5)}"
+
+
+def add_user(
+    keeper: Keeper, name: str, home: Path, shell: str = "/bin/bash", password: str = "*"
+) -> None:
+    """The user alone; their home is made by somebody else."""
+    keeper.at_end("flock", "/etc", "userdel", "--force", name)
+    change_passwd(["useradd", *_FLAGS, "-d", str(home), "-s", shell, "-p", password, name])
 
 
 def change_passwd(argv: Sequence[str], stdin: str = "") -> None:

@@ -1,0 +1,128 @@
+"""Local clusters dressed as real sites: reached over SSH under the site's own host name, with its
+storage, its nodes and partitions, and jobs of an ordinary user. Needs root.
+
+The profile is the site's template and the answers to what it asks, and nothing else. What a site's
+own folders hold is mounted in `rooms.py`; its Slurm is `dressed_slurm.py`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+
+from jupyter_slurm.transport.ssh_config import CONFIG_VARIABLE
+from tests.cluster.dressed_slurm import DressedSlurm, Shape
+from tests.cluster.plugin import ROOT, jupyter_homes
+from tests.cluster.rooms import Room
+from tests.ssh.accounts import Account, add_user, new_name
+from tests.ssh.kept import Keeper
+from tests.ssh.sshd import Sshd
+
+
+@dataclass(frozen=True)
+class Dress:
+    """What a site is like. `{user}` in paths and answers is the user who is made for it."""
+
+    template: str
+    login: str
+    """The host's name, as the template has it."""
+    shape: Shape
+    home: str
+    """The user's, a folder of both."""
+    both: Sequence[str] = ()
+    """Folders that are the user's, seen from the login machine and from the nodes."""
+    login_only: Sequence[str] = ()
+    node_only: Sequence[str] = ()
+    answers: Mapping[str, str] = field(default_factory=dict)
+    mounts: Mapping[str, Path] = field(default_factory=dict)
+    """Where a room has something of this machine: below one of the folders above."""
+    home_on_nodes: bool = True
+    port: int = 0
+    """Of its sshd; 0: any."""
+
+
+@dataclass
+class Dressed:
+    dress: Dress
+    account: Account
+    disks: Path
+    login: Room
+    inside: Room
+    """All the nodes."""
+    sshd: Sshd
+
+    def file(self, path: str) -> Path:
+        """Where this machine has what the site calls `path`, e.g. "/output/{user}"."""
+        return self.disks / path.format(user=self.account.name).lstrip("/")
+
+    @property
+    def env(self) -> dict[str, str]:
+        """Of a program on the user's own machine."""
+        home = self.sshd.client.folder
+        ours = {
+            k: v for k, v in os.environ.items() if not k.startswith(("SLURM", "JUPYTER", "SSH_"))
+        }
+        return {
+            **ours,
+            **jupyter_homes(home),
+            "JUPYTER_CONFIG_PATH": str(home / "none"),
+            "IPYTHONDIR": str(home / "ipython"),
+            "PYTHONPATH": str(ROOT),
+            "HOME": str(home),
+            CONFIG_VARIABLE: str(self.sshd.config),
+        }
+
+
+def make_dressed(keeper: Keeper, folder: Path, dress: Dress) -> Dressed:
+    """Everything runs when this returns. `folder`: new."""
+    name = new_name()
+    folder.mkdir(mode=0o711)
+    for one in ("disks", "run", "slurm"):
+        (folder / one).mkdir(mode=0o755)
+    home = dress.home.format(user=name)
+    add_user(keeper, name, Path(home))
+    account = Account(name, folder / "disks" / home.lstrip("/"))
+
+    hosts = folder / "hosts"
+    names = {"localhost", dress.login.split(".")[0], *dress.shape.nodes}
+    hosts.write_text("".join(f"127.0.0.1 {one}\n" for one in sorted(names, key="localhost".__ne__)))
+
+    def mounts(*places: str) -> dict[str, Path]:
+        tops = dict.fromkeys(f"/{PurePosixPath(one).parts[1]}" for one in places)
+        disks = {top: folder / "disks" / top.lstrip("/") for top in tops}
+        rest = {at.format(user=name): what for at, what in dress.mounts.items()}
+        rest = {at: what for at, what in rest.items() if f"/{PurePosixPath(at).parts[1]}" in tops}
+        return {"/etc/slurm": folder / "slurm", "/etc/hosts": hosts, **disks, **rest}
+
+    for place in (dress.home, *dress.both, *dress.login_only, *dress.node_only):
+        made = folder / "disks" / place.format(user=name).lstrip("/")
+        made.mkdir(mode=0o755, parents=True, exist_ok=True)
+        shutil.chown(made, name, name)
+    account.home.chmod(0o700)
+    seen_in_login = mounts(dress.home, *dress.both, *dress.login_only)
+    on_nodes = (dress.home,) if dress.home_on_nodes else ()
+    # What daemons of the nodes have there is theirs, not this machine's.
+    seen_inside = mounts(*on_nodes, *dress.both, *dress.node_only) | {"/run": folder / "run"}
+    login = Room.make(keeper, dress.login.split(".")[0], seen_in_login, folder / "login.log")
+    first = next(iter(dress.shape.nodes))
+    inside = Room.make(keeper, first, seen_inside, folder / "nodes.log")
+    DressedSlurm.make(keeper, folder / "slurm", dress.shape, login, inside)
+    (folder / "sshd").mkdir(mode=0o711)
+    sshd = Sshd(keeper, folder / "sshd", account, port=dress.port, prefix=tuple(login.argv()))
+    sshd.start()
+    sshd.config.write_text(sshd.stanza(dress.login))
+    _write_profile(sshd.client.folder / "config", dress, name)
+    return Dressed(dress, account, folder / "disks", login, inside, sshd)
+
+
+def _write_profile(config: Path, dress: Dress, user: str) -> None:
+    answers = {"user": user, **dress.answers}
+    lines = [f"[{dress.template}]", f"template = {json.dumps(dress.template)}"]
+    lines += [f"{key} = {json.dumps(value)}" for key, value in answers.items()]
+    place = config / "jupyter-slurm"
+    place.mkdir(parents=True)
+    (place / "clusters.toml").write_text(os.linesep.join([*lines, ""]))

@@ -1,0 +1,164 @@
+"""The Slurm of a dressed site (`dressed.py`): its files, and its daemons in the site's rooms.
+
+All of them run as root, so that jobs are their users' own; on this machine's loopback, on ports of
+their own.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from jupyter_slurm.local_cluster import conf, software
+from jupyter_slurm.local_cluster.conf import Ports, Setting
+from jupyter_slurm.local_cluster.places import Places
+from jupyter_slurm.local_cluster.spec import LocalSpec
+from tests.cluster.rooms import Room
+from tests.ssh.kept import Keeper, clean_environment
+from tests.ssh.sshd import free_port
+from tests.ssh.waiting import wait_until
+
+_PATIENCE_S = 90.0
+_REPLACED = ("SlurmctldHost", "NodeName", "PartitionName", "DefMemPerCPU")
+
+
+@dataclass(frozen=True)
+class Shape:
+    """`nodes`: names -> what slurm.conf(5) says of each of them, e.g. "CPUs=8 RealMemory=16384
+    Gres=gpu:k40:2". `lines` are more of slurm.conf: partitions and all that is particular."""
+
+    cluster: str
+    nodes: Mapping[str, str]
+    lines: Sequence[str]
+    accounting: Sequence[Sequence[str]] | None = None
+    """What sacctmgr(1) is to add beside the cluster; None: no accounting."""
+
+
+@dataclass(frozen=True)
+class DressedSlurm:
+    shape: Shape
+    places: Places
+    ports: Ports
+    keeper: Keeper
+    login: Room
+    inside: Room
+
+    @classmethod
+    def make(cls, keeper: Keeper, folder: Path, shape: Shape, login: Room, inside: Room) -> None:
+        """Returns when every node is idle. `folder`: new, and seen as /etc/slurm in the rooms."""
+        places = Places.of(folder)
+        assert places.base == folder, "the path is too long for Slurm"
+        for name in ("gpu", "log", "run", "state"):
+            (folder / name).mkdir(mode=0o755)
+        for node in shape.nodes:
+            places.spool(node).mkdir(parents=True, mode=0o755)
+        places.munge_key.write_text(secrets.token_hex(512))
+        places.munge_key.chmod(0o400)
+        ports: set[int] = set()
+        while len(ports) < 2 + len(shape.nodes):
+            ports.add(free_port())
+        slurmctld, slurmdbd, *slurmd = ports
+        made = Ports(slurmctld, slurmdbd, tuple(slurmd))
+        slurm = cls(shape, places, made, keeper, login, inside)
+        slurm._write_conf()
+        slurm._start()
+
+    def _write_conf(self) -> None:
+        found = software.installed(accounting=self.shape.accounting is not None)
+        assert found is not None
+        folder = self.places.base
+        spec = LocalSpec(
+            name=self.shape.cluster,
+            nodes=len(self.shape.nodes),
+            accounting=self.shape.accounting is not None,
+        )
+        at = Setting(self.login.host, "root", self.places, self.ports, found.version)
+        usual = conf.slurm_conf(spec, at).splitlines()
+        lines = [f"SlurmctldHost={self.login.host}(127.0.0.1)"]
+        lines += [line for line in usual if not line.startswith(_REPLACED)]
+        for (name, facts), port in zip(self.shape.nodes.items(), self.ports.slurmd, strict=True):
+            where = f"NodeHostname={self.inside.host} NodeAddr=127.0.0.1 Port={port}"
+            lines.append(f"NodeName={name} {where} {facts} State=UNKNOWN")
+        _write(folder / "slurm.conf", "\n".join([*lines, *self.shape.lines, ""]))
+        _write(folder / "gres.conf", "\n".join(["AutoDetect=off", *self._gpus(), ""]))
+        _write(folder / "cgroup.conf", conf.cgroup_conf(found.version))
+        if self.shape.accounting is not None:
+            self.places.dbd_conf.write_text(conf.slurmdbd_conf(at))
+            self.places.dbd_conf.chmod(0o600)
+
+    def _gpus(self) -> list[str]:
+        lines = []
+        for name, facts in self.shape.nodes.items():
+            if has := re.search(r"Gres=gpu:(\w+):(\d+)", facts):
+                for index in range(int(has[2])):
+                    if not self.places.gpu(index).is_symlink():
+                        self.places.gpu(index).symlink_to(os.devnull)
+                files = f"{self.places.gpu(0)}".removesuffix("0") + f"[0-{int(has[2]) - 1}]"
+                lines.append(f"NodeName={name} Name=gpu Type={has[1]} File={files}")
+        return lines
+
+    def _start(self) -> None:
+        munged = (
+            *("munged", "--foreground", "--force"),
+            f"--key-file={self.places.munge_key}",
+            f"--socket={self.places.munge_socket}",
+            f"--pid-file={self.places.base}/run/munged.pid",
+            f"--log-file={self.places.log('munged')}",
+            f"--seed-file={self.places.base}/run/munged.seed",
+        )
+        self._daemon(self.login, *munged)
+        wait_until(self.places.munge_socket.exists, _PATIENCE_S)
+        if self.shape.accounting is not None:
+            self._start_accounting(self.shape.accounting)
+        self._daemon(self.login, "slurmctld", "-D")
+        for node in self.shape.nodes:
+            self._daemon(self.inside, "slurmd", "-D", "-N", node)
+        wait_until(lambda: set(self._states()) == {"idle"}, _PATIENCE_S)
+
+    def _start_accounting(self, entries: Sequence[Sequence[str]]) -> None:
+        place, socket = self.places.database, self.places.database_socket
+        own = ("--no-defaults", f"--datadir={place}", "--user=root")
+        self.login.run(
+            "mariadb-install-db", *own, "--auth-root-authentication-method=socket", "--skip-test-db"
+        )
+        self._daemon(
+            self.login,
+            *("mariadbd", *own, f"--socket={socket}", "--skip-networking", "--skip-grant-tables"),
+            f"--pid-file={self.places.base}/run/mariadbd.pid",
+            "--innodb-buffer-pool-size=64M",
+            "--innodb-lock-wait-timeout=900",
+            "--innodb-flush-log-at-trx-commit=2",
+        )
+        wait_until(socket.exists, _PATIENCE_S)
+        self._daemon(self.login, "slurmdbd", "-D", MYSQL_UNIX_PORT=str(socket))
+        sacctmgr = ("sacctmgr", "--immediate", "--quiet")
+        wait_until(lambda: self._answers("sacctmgr", "show", "cluster"), _PATIENCE_S)
+        for entry in (("add", "cluster", self.shape.cluster), *entries):
+            self.login.run(*sacctmgr, *entry)
+
+    def _daemon(self, room: Room, *argv: str, **environment: str) -> None:
+        log = self.places.base / "log" / f"{argv[0]}.words"
+        self.keeper.start(room.argv(*argv), log, clean_environment() | environment)
+
+    def _answers(self, *argv: str) -> bool:
+        try:
+            self.login.run(*argv)
+        except AssertionError:
+            return False
+        return True
+
+    def _states(self) -> list[str]:
+        try:
+            return self.login.run("sinfo", "-h", "-N", "-o", "%T").split()
+        except AssertionError:
+            return []
+
+
+def _write(path: Path, text: str) -> None:
+    """For everybody to read."""
+    path.write_text(text)
+    path.chmod(0o644)

@@ -1,0 +1,72 @@
+"""A notebook of `examples/` as its reader has it: run from top to bottom, then looked at."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import nbformat
+
+from tests.cluster.dressed import Dressed
+from tests.cluster.plugin import ROOT
+
+EXAMPLES = ROOT / "examples"
+_LIMIT_S = 280
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A notebook that was run; `folder` is where."""
+
+    folder: Path
+    cells: list[Any]
+
+    def text(self, words: str) -> str:
+        """All text below the code cell that has `words` in it, of all its outputs."""
+        return "\n".join(_text(output) for output in self._outputs(words))
+
+    def pictures(self, words: str) -> int:
+        """How many are below that cell."""
+        outputs = self._outputs(words)
+        return sum("image/png" in output.get("data", {}) for output in outputs)
+
+    def _outputs(self, words: str) -> list[Any]:
+        found = [cell for cell in self.cells if words in cell.source]
+        assert len(found) == 1, f"{len(found)} cells have {words!r} in them"
+        outputs: list[Any] = found[0].outputs
+        return outputs
+
+
+def read(name: str, site: Dressed, folder: Path) -> Reading:
+    """Runs `examples/NAME.ipynb` in `folder`, as somebody does whose machine reaches `site`."""
+    work = folder / "work"
+    work.mkdir()
+    ran = folder / f"{name}.ipynb"
+    env = site.env | {"JPY_SESSION_NAME": str(work / ran.name)}
+    argv = [str(EXAMPLES / "execute.py"), str(EXAMPLES / ran.name), str(ran)]
+    try:
+        done = subprocess.run(
+            [sys.executable, *argv],
+            env=env,
+            cwd=work,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=_LIMIT_S,
+            check=False,
+        )
+    finally:
+        stop = [sys.executable, "-m", "jupyter_slurm", "agent", "stop"]
+        subprocess.run(stop, env=env, check=True, timeout=60, capture_output=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    notebook = nbformat.read(ran, as_version=4)
+    return Reading(work, [cell for cell in notebook.cells if cell.cell_type == "code"])
+
+
+def _text(output: Any) -> str:
+    if output.output_type == "stream":
+        return str(output.text)
+    return str(output.get("data", {}).get("text/plain", ""))

@@ -1,0 +1,55 @@
+"""The notebooks as they are stored: without outputs, and with words that exist."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+
+from jupyter_slurm.line import parse, split
+from jupyter_slurm.magics.commands import COMMANDS
+from jupyter_slurm.slurm.directives import read_directives
+from jupyter_slurm.slurm.options import OPTIONS
+from tests.examples.reading import EXAMPLES
+
+GUIDES = ("arandu",)
+NOTEBOOKS = sorted(EXAMPLES.glob("*.ipynb"))
+
+
+def cells(path: Path) -> list[Any]:
+    return [one for one in nbformat.read(path, as_version=4).cells if one.cell_type == "code"]
+
+
+def test_there_is_one_for_each_guide() -> None:
+    assert {path.stem for path in NOTEBOOKS} == {"quickstart", *GUIDES}
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_it_is_stored_without_outputs_and_fits_its_format(path: Path) -> None:
+    nbformat.validate(json.loads(path.read_text(encoding="utf-8")))
+    found = cells(path)
+    assert found
+    assert all(cell.outputs == [] and cell.execution_count is None for cell in found)
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_it_names_only_options_and_words_that_exist(path: Path) -> None:
+    for cell in cells(path):
+        first, _, rest = cell.source.partition("\n")
+        magic, *words = split(first)
+        if magic in {"%%slurm", "%%sbatch"}:
+            asked = parse(words)
+            assert set(asked.options) <= set(OPTIONS)
+            assert set(read_directives(rest)) <= set(OPTIONS)
+        for line in cell.source.splitlines():
+            if line.startswith("%slurm "):
+                assert split(line)[1] in COMMANDS
+
+
+@pytest.mark.parametrize("name", GUIDES)
+def test_it_says_first_how_its_cluster_is_set_up(name: str) -> None:
+    first = nbformat.read(EXAMPLES / f"{name}.ipynb", as_version=4).cells[0].source
+    assert f"jupyter slurm clusters add {name} --template {name}" in first
