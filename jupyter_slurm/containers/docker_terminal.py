@@ -16,7 +16,7 @@ mark=$dir/terminal.$$
 (
   umask 077
   awk 'BEGIN {
-    told = "^(SLURMD?_[A-Z0-9_]*|OMP_NUM_THREADS|HOME|USER|LOGNAME|TZ|TERM|COLORTERM|LANG|LC_[A-Z]*)$"
+    told = "^(SLURMD?_[A-Z0-9_]*|OMP_NUM_THREADS|HOME|USER|LOGNAME|TZ|(COLOR)?TERM|LANG|LC_[A-Z]*)$"
     for (name in ENVIRON) if (name ~ told || tolower(name) ~ /^(https?|ftp|no|all)_proxy$/) {
       value = ENVIRON[name]; gsub(/\047/, "\047\\\047\047", value)
       printf "export %s=\047%s\047\n", name, value
