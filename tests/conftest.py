@@ -6,6 +6,7 @@ pytest_plugins = (
     "tests.cluster.plugin",
     "tests.cluster.image",
     "tests.cluster.docker",
+    "tests.cluster.registry",
     "tests.cluster.apptainer",
     "tests.agent.plugin",
     "tests.ssh.plugin",

@@ -13,12 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.ssh.kept import clean_environment, keeping
+from tests.ssh.kept import Keeper, clean_environment, keeping
 from tests.ssh.waiting import wait_until
 
 _PATIENCE_S = 60.0
 _REMOVE = """
-awk -v folder="$1/" 'index($2, folder) == 1 { print $2 }' /proc/mounts |
+awk -v folder="$1" '$2 == folder || index($2, folder "/") == 1 { print $2 }' /proc/mounts |
   sort -r | xargs -r umount -l
 rm -rf "$1"
 """
@@ -27,23 +27,29 @@ rm -rf "$1"
 
 @dataclass(frozen=True)
 class DockerEngine:
-    socket: Path
-    image: str
+    folder: Path
+    image: str = "demo:1"
     """Python, NumPy, Matplotlib and tqdm, under a name of no registry."""
 
     @property
+    def socket(self) -> Path:
+        return self.folder / "socket"
+
+    @property
     def env(self) -> dict[str, str]:
-        return {"DOCKER_HOST": f"unix://{self.socket}"}
+        """Logins are the tests' own, too."""
+        return {"DOCKER_HOST": f"unix://{self.socket}", "DOCKER_CONFIG": f"{self.folder}/config"}
 
     @property
     def setup(self) -> str:
         """The same for a job, as the `setup` of a profile."""
         return "".join(f"export {name}={shlex.quote(text)}\n" for name, text in self.env.items())
 
-    def run(self, *words: str) -> str:
+    def run(self, *words: str, stdin: str = "") -> str:
         done = subprocess.run(
             ["docker", *words],
             env=os.environ | self.env,
+            input=stdin,
             stdout=subprocess.PIPE,
             text=True,
             check=True,
@@ -55,6 +61,19 @@ class DockerEngine:
         """What is there of containers, running or not."""
         return self.run("ps", "--all", "--format", "{{.Names}}").split()
 
+    def load(self, folder: Path, image: str, *options: str) -> None:
+        """Makes an image of one layer, which is the folder."""
+        with subprocess.Popen(["tar", "-C", folder, "-c", "."], stdout=subprocess.PIPE) as tar:
+            subprocess.run(
+                ["docker", "import", *options, "-", image],
+                env=os.environ | self.env,
+                stdin=tar.stdout,
+                stdout=subprocess.DEVNULL,
+                check=True,
+                timeout=_PATIENCE_S,
+            )
+        assert tar.returncode == 0
+
 
 @pytest.fixture(scope="module")
 def docker_engine(demo_image: Path) -> Iterator[DockerEngine]:
@@ -65,35 +84,34 @@ def docker_engine(demo_image: Path) -> Iterator[DockerEngine]:
 
 
 @contextmanager
-def docker_running(image: Path) -> Iterator[DockerEngine]:
-    """A daemon with that folder as its image; nothing is left of it."""
+def docker_running(image: Path | None, *, disk_mib: int | None = None) -> Iterator[DockerEngine]:
+    """A daemon with that folder as its image, on a disk of that size; nothing is left of it."""
     with keeping() as keeper:
         # Not below pytest's own folder: a socket's path must be short.
         folder = Path(tempfile.mkdtemp(prefix="docker-"))
         keeper.at_end("sh", "-c", _REMOVE, "sh", str(folder))
-        engine = DockerEngine(folder / "socket", "demo:1")
-        keeper.start(
-            [
-                "dockerd",
-                f"--data-root={folder}/data",
-                f"--exec-root={folder}/exec",
-                f"--pidfile={folder}/pid",
-                f"--host=unix://{engine.socket}",
-                "--iptables=false",
-                "--bridge=none",
-            ],
-            folder / "log",
-            clean_environment(),
-        )
-        wait_until(engine.socket.exists, _PATIENCE_S)
-        with subprocess.Popen(["tar", "-C", image, "-c", "."], stdout=subprocess.PIPE) as tar:
-            subprocess.run(
-                ["docker", "import", "-", engine.image],
-                env=os.environ | engine.env,
-                stdin=tar.stdout,
-                stdout=subprocess.DEVNULL,
-                check=True,
-                timeout=_PATIENCE_S,
-            )
-        assert tar.returncode == 0
+        if disk_mib is not None:
+            size = f"size={disk_mib}m"
+            subprocess.run(["mount", "-t", "tmpfs", "-o", size, "none", folder], check=True)
+        engine = DockerEngine(folder)
+        _start(keeper, engine)
+        if image is not None:
+            engine.load(image, engine.image)
         yield engine
+
+
+def _start(keeper: Keeper, engine: DockerEngine) -> None:
+    keeper.start(
+        [
+            "dockerd",
+            f"--data-root={engine.folder}/data",
+            f"--exec-root={engine.folder}/exec",
+            f"--pidfile={engine.folder}/pid",
+            f"--host=unix://{engine.socket}",
+            "--iptables=false",
+            "--bridge=none",
+        ],
+        engine.folder / "log",
+        clean_environment(),
+    )
+    wait_until(engine.socket.exists, _PATIENCE_S)

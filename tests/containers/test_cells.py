@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 
 from jupyter_slurm import places
@@ -21,6 +20,7 @@ from jupyter_slurm.wire import DisplayData, Job, JobKind, JobSpec, JobState
 from tests.cluster.apptainer import ApptainerEngine, exports
 from tests.cluster.docker import DockerEngine
 from tests.cluster.plugin import SlurmCluster
+from tests.containers.leftovers import processes_of
 from tests.jobs.conftest import Site, spec
 from tests.ssh.waiting import wait_until
 
@@ -127,18 +127,8 @@ class Ground:
         return self.site.text(job.id)
 
     def left(self) -> list[str]:
-        """Containers, and processes of this ground's jobs, wherever they have got to."""
-        # By name, which has our id in it: another cluster here may have a job of the same number.
-        ours = {f"SLURM_JOB_NAME={job.name}.{job.id}".encode() for job in self.site.service.jobs()}
-        running = []
-        for one in psutil.process_iter():
-            try:
-                environment = Path(f"/proc/{one.pid}/environ").read_bytes().split(b"\0")
-                if ours.intersection(environment):
-                    running.append(" ".join(one.cmdline()))
-            except (OSError, psutil.Error):
-                continue  # it has just ended
-        return self.means.containers() + running
+        """Containers and processes of this ground's jobs."""
+        return self.means.containers() + processes_of(self.site)
 
 
 @pytest.fixture(params=GROUNDS)

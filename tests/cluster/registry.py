@@ -1,0 +1,74 @@
+"""A real registry of images on this machine, which wants a name and a password."""
+
+from __future__ import annotations
+
+import shutil
+import socket
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import bcrypt
+import pytest
+
+from tests.cluster.docker import DockerEngine
+from tests.ssh.kept import keeping
+from tests.ssh.sshd import free_port
+from tests.ssh.waiting import wait_until
+
+_PATIENCE_S = 60.0
+_CONFIG = """
+version: 0.1
+log: {{level: error}}
+storage: {{filesystem: {{rootdirectory: '{folder}/images'}}}}
+http: {{addr: '{address}'}}
+auth: {{htpasswd: {{realm: tests, path: '{folder}/passwords'}}}}
+"""
+
+
+@dataclass(frozen=True)
+class Registry:
+    address: str
+    """As images' names begin. Docker asks one on this machine without TLS."""
+    user: str = "$oauthtoken"
+    password: str = "it's a $ecret"
+
+    def log_in(self, engine: DockerEngine) -> None:
+        words = ("--username", self.user, "--password-stdin", self.address)
+        engine.run("login", *words, stdin=self.password)
+
+    def log_out(self, engine: DockerEngine) -> None:
+        engine.run("logout", self.address)
+
+    def push(self, engine: DockerEngine, image: str, name: str) -> str:
+        """What the image is called in the registry; the engine has forgotten it then."""
+        full = f"{self.address}/{name}"
+        self.log_in(engine)
+        engine.run("tag", image, full)
+        engine.run("push", "--quiet", full)
+        engine.run("rmi", full)
+        self.log_out(engine)
+        return full
+
+
+@pytest.fixture(scope="module")
+def registry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Registry]:
+    folder = tmp_path_factory.mktemp("registry")
+    registry = Registry(f"localhost:{free_port()}")
+    hashed = bcrypt.hashpw(registry.password.encode(), bcrypt.gensalt(4)).decode()
+    (folder / "passwords").write_text(f"{registry.user}:{hashed}\n")
+    address = registry.address.replace("localhost", "127.0.0.1")
+    (folder / "config.yml").write_text(_CONFIG.format(folder=folder, address=address))
+    with keeping() as keeper:
+        keeper.start(["docker-registry", "serve", str(folder / "config.yml")], folder / "log")
+        wait_until(lambda: _listens(address), _PATIENCE_S)
+        yield registry
+    shutil.rmtree(folder)
+
+
+def _listens(address: str) -> bool:
+    host, _, port = address.rpartition(":")
+    try:
+        socket.create_connection((host, int(port)), _PATIENCE_S).close()
+    except OSError:
+        return False
+    return True
