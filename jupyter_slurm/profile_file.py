@@ -25,10 +25,11 @@ _DEFAULT = re.compile(r"^[ \t]*default[ \t]*=.*\n?", re.MULTILINE)
 
 
 def toml_text(settings: Mapping[str, Setting]) -> str:
-    """What is empty is left out; tables come last, as TOML wants it."""
+    """What is empty is left out, but a host over a template's: then it is this machine. Tables come
+    last, as TOML wants it."""
     lines, tables = [], []
     for key, value in settings.items():
-        if value in ("", (), {}):
+        if value in ("", (), {}) and not (key == "host" and "template" in settings):
             continue
         if isinstance(value, Mapping):
             rows = [f"{_key(name)} = {_value(text)}" for name, text in value.items()]

@@ -94,7 +94,7 @@ class ClusterProfile(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     name: str
     host: str | None = None
-    """A name of DNS or of `~/.ssh/config`. None: this machine."""
+    """A name of DNS or of `~/.ssh/config`. None (over a template: ""): this machine."""
     user: str | None = None
     port: Annotated[int, Meta(ge=1, le=65535)] | None = None
     jump: tuple[str, ...] = ()
@@ -300,6 +300,7 @@ def _profile(
     below = reading.template(table)
     types = {one.name: one.type for one in msgspec.structs.fields(ClusterProfile)}
     values = reading.settings(laid_over(below, table), {**types, "name": None, "by_template": None})
+    values["host"] = values.get("host") or None
     own = table.get("partitions", {})
     values["by_template"] = frozenset(
         (partition, key)

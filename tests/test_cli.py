@@ -22,6 +22,7 @@ from jupyter_slurm.errors import NotFoundError, SubmitError
 from jupyter_slurm.wire import (
     Check,
     Cluster,
+    Cost,
     DisplayData,
     ErrorOutput,
     ExecuteResult,
@@ -80,6 +81,12 @@ class MemoryApi:
             sbatch=("sbatch", "--comment=a b"),
             job_dir="/j",
             files=("job.sh",),
+            command=("docker", "run", "a b", "-c", "one\ntwo"),
+            cost=Cost(limit_s=7200, cpu_hours=16, gpu_hours=0.25, units=1234.5, unit="UA"),
+            checks=(
+                Check(ok=False, sentence="Too many\x1b GPUs.", hint="Ask for less."),
+                Check(ok=None, sentence="All is free."),
+            ),
         )
 
     def job(self, job_id: str) -> Job:
@@ -303,6 +310,13 @@ def test_a_dry_run_shows_script_and_command_and_submits_nothing(run: Run, tmp_pa
     code, out, _ = run(MemoryApi(), "submit", "a.py", "--dry-run")
     assert code == 0
     assert "# sbatch '--comment=a b'\n#!/bin/bash\n" in out
+    assert out.startswith(
+        "# At most 1,234 UA, in 2 h: 16 CPU-hours, 0.25 GPU-hours.\n"
+        "# ✖ Too many� GPUs.\n"
+        "#     Ask for less.\n"
+        "# · All is free.\n"
+        "# Starts: docker run 'a b' -c 'one …'\n"
+    )
 
 
 def test_detaching_prints_the_id_alone_on_stdout(run: Run, tmp_path: Path) -> None:

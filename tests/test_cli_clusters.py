@@ -346,3 +346,9 @@ def test_a_setting_that_cannot_be_leaves_no_file(run: Run, files: Path) -> None:
     assert code == 1
     assert "`port` must be a whole number" in err
     assert not (files / "x.toml").exists()
+
+
+def test_on_the_cluster_itself_the_host_of_a_template_is_this_machine(run: Run) -> None:
+    words = ("clusters", "add", "x", "--template", "arandu", "--user", "a", "--host", "", "--yes")
+    assert run(*words)[0] == 0
+    assert profile("x").host is None

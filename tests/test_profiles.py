@@ -459,3 +459,8 @@ def test_the_users_name_is_filled_in_where_it_is_known(config: Path) -> None:
 def test_braces_of_the_clusters_own_are_left_alone(config: Path) -> None:
     profile = loaded(config, SDUMONT + 'setup = "echo ${project} {user}"\n')
     assert profile.setup == "echo ${project} {user}"
+
+
+def test_on_the_cluster_itself_a_template_has_no_host(config: Path) -> None:
+    assert loaded(config, SDUMONT + 'host = ""\n').host is None
+    assert loaded(config, '[a]\nhost = ""\n').host is None

@@ -102,7 +102,7 @@ def examine_partitions(profile: ClusterProfile, info: ClusterInfo) -> Iterator[C
     for sentence in found:
         yield Check(
             ok=None,
-            sentence=f"{sentence} The profile says otherwise.",
+            sentence=sentence,
             hint=f"Change it in {profile.origin}; a job is judged by what the cluster says.",
         )
     if profile.partitions and not found:

@@ -54,12 +54,13 @@ class KnownPartition:
 def known_partitions(
     profile: ClusterProfile, info: ClusterInfo | None
 ) -> dict[str, KnownPartition]:
-    """Name -> what is known; what the profile alone has is there too."""
-    live = {one.name: one for one in info.partitions} if info else {}
-    return {
-        name: _known(name, profile, live.get(name))
-        for name in dict.fromkeys([*profile.partitions, *live])
-    }
+    """Name -> what is known. What only the profile names is there if the cluster was not asked, or
+    hides it."""
+    if info is None:
+        return {name: _known(name, profile, None) for name in profile.partitions}
+    live = {one.name: one for one in info.partitions}
+    there = [*live, *(name for name in profile.partitions if name in info.hidden)]
+    return {name: _known(name, profile, live.get(name)) for name in there}
 
 
 def _known(name: str, profile: ClusterProfile, live: Partition | None) -> KnownPartition:
@@ -107,23 +108,28 @@ def _least(one: int | None, two: int) -> int:
 def differences(profile: ClusterProfile, info: ClusterInfo) -> Iterator[str]:
     """Where the profile's partitions are not what the cluster has: a sentence for each."""
     live = {one.name: one for one in info.partitions}
+    gone = [name for name in profile.partitions if name not in {*live, *info.hidden}]
+    if gone:
+        names = ", ".join(f"`{name}`" for name in gone)
+        yield f"The cluster does not have what the profile names: {names}."
     for name, told in profile.partitions.items():
-        now = live.get(name)
-        if now is None:
-            if name not in info.hidden:
-                yield f"The cluster has no partition `{name}`."
-            continue
-        limit = limit_s(told)
-        for what, said, there in (
-            ("a time limit of", _span(limit), _span(_or_no_limit(now.limit_s))),
-            ("GPUs on a node:", told.gpus, now.gpus_per_node),
-            ("CPUs on a node:", told.cpus, now.cpus),
-            ("nodes:", told.nodes, _least(now.max_nodes, now.nodes)),
-        ):
-            if said and there is not None and said != there:
-                yield f"`{name}` has {what} {there}, not {said}."
-        if told.memory_mib and now.memory_mib and now.memory_mib < told.memory_mib:
-            yield f"`{name}` has {memory(now.memory_mib)} on a node, not {memory(told.memory_mib)}."
+        if name in live:
+            yield from (
+                f"`{name}` {what}, as the profile says." for what in _other(told, live[name])
+            )
+
+
+def _other(told: PartitionLimits, now: Partition) -> Iterator[str]:
+    for what, said, there in (
+        ("a time limit of", _span(limit_s(told)), _span(_or_no_limit(now.limit_s))),
+        ("GPUs on a node:", told.gpus, now.gpus_per_node),
+        ("CPUs on a node:", told.cpus, now.cpus),
+        ("nodes for a job:", told.nodes, _least(now.max_nodes, now.nodes)),
+    ):
+        if said and there is not None and said != there:
+            yield f"has {what} {there}, not {said}"
+    if told.memory_mib and now.memory_mib and now.memory_mib < told.memory_mib:
+        yield f"has {memory(now.memory_mib)} on a node, not {memory(told.memory_mib)}"
 
 
 def _span(seconds: float | None) -> str:

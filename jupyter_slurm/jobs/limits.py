@@ -18,6 +18,8 @@ from jupyter_slurm.slurm.options import suggest
 from jupyter_slurm.slurm.units import format_memory, format_time
 from jupyter_slurm.wire import Check, ClusterInfo
 
+_FEW = 3
+
 
 @dataclass(frozen=True, slots=True)
 class Objection:
@@ -95,12 +97,13 @@ class Judge:
         if limit is None or wanted_s is None or wanted_s <= limit.value:
             return
         longer = [
-            one.name
+            (one.limit_s.value, one.name)
             for one in known_partitions(self.profile, self.info).values()
             if one.limit_s and one.limit_s.value >= wanted_s
             if not job.gpus or (one.gpus and one.gpus.value)
         ]
-        elsewhere = f", or take {' or '.join(longer)}" if longer else ""
+        names = [name for _, name in sorted(longer)][:_FEW]
+        elsewhere = f", or take {' or '.join(names)}" if names else ""
         asked = format_time(None if wanted_s == math.inf else wanted_s)
         most = format_time(limit.value)
         yield Objection(

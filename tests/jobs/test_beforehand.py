@@ -225,10 +225,10 @@ def test_what_only_a_template_says_stands_on_the_job_as_a_warning(
 def test_the_doctor_tells_where_the_profile_is_out_of_date(settled: Callable[..., Site]) -> None:
     site = settled({"debug": DEBUG, "gone": "gpus = 1", "short": ""})
     found = {check.sentence: check for check in site.service.doctor()}
-    debug = "`debug` has a time limit of 1 d, not 10 min. The profile says otherwise."
+    debug = "`debug` has a time limit of 1 d, not 10 min, as the profile says."
     assert found[debug].ok is None
     assert "Change it in " in (found[debug].hint or "")
-    assert "The cluster has no partition `gone`. The profile says otherwise." in found
+    assert "The cluster does not have what the profile names: `gone`." in found
 
 
 def test_the_doctor_says_so_too_where_all_is_well(settled: Callable[..., Site]) -> None:

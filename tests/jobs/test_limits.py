@@ -165,6 +165,13 @@ def test_several_partitions_that_all_will_not_do_are_objected_to() -> None:
     assert only(said("-p small,long --gres gpu:3")).certain
 
 
+def test_a_partition_that_only_the_profile_has_is_none_once_the_cluster_was_asked() -> None:
+    found = only(said("-p long", PROFILE, told()))
+    assert found.sentence == "There is no partition `long`."
+    assert found.hint == "Partitions: small."
+    assert found.certain
+
+
 def test_a_held_job_is_only_warned_of() -> None:
     assert not only(said("-p small --time 2h --hold")).certain
 
@@ -391,11 +398,11 @@ def test_a_reservation_of_some_nodes_that_has_begun_or_is_ones_own() -> None:
 def test_where_the_profile_is_out_of_date_it_is_told() -> None:
     info = told(partition("small", limit_s=7200, cpus=24, memory_mib=32768, gpus_per_node=4))
     assert list(differences(PROFILE, info)) == [
-        "`small` has a time limit of 2 h, not 1 h.",
-        "`small` has GPUs on a node: 4, not 2.",
-        "`small` has nodes: 2, not 1.",
-        "`small` has 32.0 GiB on a node, not 64.0 GiB.",
-        "The cluster has no partition `long`.",
+        "The cluster does not have what the profile names: `long`.",
+        "`small` has a time limit of 2 h, not 1 h, as the profile says.",
+        "`small` has GPUs on a node: 4, not 2, as the profile says.",
+        "`small` has nodes for a job: 2, not 1, as the profile says.",
+        "`small` has 32.0 GiB on a node, not 64.0 GiB, as the profile says.",
     ]
 
 
@@ -411,7 +418,8 @@ def test_each_figure_keeps_who_says_it() -> None:
     assert alone.limit_s == Figure(3600, Source.PROFILE)
     assert alone.memory_mib == Figure(65536, Source.PROFILE)
     both = known_partitions(PROFILE, told())
-    assert list(both) == ["small", "long"]
+    assert list(both) == ["small"], "the cluster has no other"
+    assert list(known_partitions(PROFILE, told(hidden=("long",)))) == ["small", "long"]
     assert both["small"].limit_s == Figure(3600, Source.CLUSTER)
     assert both["small"].cost == 36
     assert known_partitions(TEMPLATE, None)["long"].limit_s == Figure(31 * 86400, Source.TEMPLATE)

@@ -25,6 +25,7 @@ from jupyter_slurm.wire import (
     Cluster,
     ClusterInfo,
     CommandOutput,
+    Cost,
     Description,
     DisplayData,
     ErrorOutput,
@@ -210,6 +211,8 @@ class FakeApi(FarSide, ImageSide):
             sbatch=("sbatch", *(f"--{key}={value}" for key, value in spec.options.items())),
             job_dir="/jobs/x",
             files=("cell.py",),
+            cost=Cost(limit_s=3600, cpu_hours=1, gpu_hours=1, billing_hours=12, jobs=3),
+            checks=(Check(ok=None, sentence="All is free.", hint="Now."),),
         )
 
     def attachable(self, fingerprint: str) -> Job | None:

@@ -128,6 +128,10 @@ def test_the_cells_text_arrives_unchanged(shell: Shell, api: FakeApi) -> None:
 def test_dry_run_shows_and_submits_nothing(shell: Shell, api: FakeApi) -> None:
     ran = shell.run("%%slurm --dry-run --gpus 1\n1")
     assert "sbatch --gpus=1" in ran.out
+    assert (
+        "At most 12 billing-hours, in 1 h for each of 3 jobs: 1 CPU-hour, 1 GPU-hour.\n" in ran.out
+    )
+    assert "· All is free.\n    Now.\n" in ran.out
     assert api.calls == []
 
 
