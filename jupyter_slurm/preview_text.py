@@ -60,7 +60,9 @@ def _short(word: str) -> str:
 
 
 def _number(value: float) -> str:
-    """>>> _number(36.0), _number(0.25), _number(12345.6)
+    """With as many digits as anybody wants to read.
+
+    >>> _number(36.0), _number(0.25), _number(12345.6)
     ('36', '0.25', '12,346')
     """
     text = f"{value:,.0f}" if value >= 100 else f"{value:.2f}".rstrip("0").rstrip(".")
