@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from jupyter_slurm.wire import ImageBuild, ImageSpec, JobKind, JobState
+from jupyter_slurm.errors import NotFoundError, RequestError
+from jupyter_slurm.wire import ImageBuild, ImageOrigin, ImageSpec, JobKind, JobState, Stream
 from tests.cluster.apptainer import ApptainerEngine
 from tests.cluster.docker import DockerEngine
 from tests.cluster.plugin import SlurmCluster
 from tests.jobs.conftest import Site, spec
+from tests.ssh.waiting import wait_until
 
 _MADE = '#!/bin/sh\nset -e\nmkdir -p /opt\necho "it\'s $((6 * 7))" >/opt/made\n'
 
@@ -38,17 +41,30 @@ class Ground:
             assert job.state is JobState.COMPLETED, self.site.text(job.id)
         return build
 
+    def so_far(self, job_id: str) -> str:
+        outputs = self.site.service.logs(job_id, budget_bytes=None).outputs
+        return "".join(one.text for one in outputs if isinstance(one, Stream))
+
     def told(self, command: str, image: str = "mine") -> str:
         """What a program in the image prints."""
         asked = spec(
             f"#!/bin/sh\n{command}", kind=JobKind.PROGRAM, image=image, runtime=self.runtime
         )
         job = self.site.wait(self.site.service.submit(asked).id)
-        assert job.state is JobState.COMPLETED, (job.why, self.site.text(job.id, "stderr"))
+        assert job.state is JobState.COMPLETED, (job.why, self.site.text(job.id))
         return self.site.text(job.id)
 
 
 def charliecloud(request: pytest.FixtureRequest) -> tuple[str, str]:
+    """On nodes that cannot make SquashFS files: the program there is a stand-in that fails."""
+    programs: Path = request.getfixturevalue("tmp_path") / "programs"
+    programs.mkdir()
+    (programs / "mksquashfs").write_text("#!/bin/sh\nexit 1\n")
+    (programs / "mksquashfs").chmod(0o700)
+    return str(request.getfixturevalue("demo_image")), f"export PATH={programs}:$PATH"
+
+
+def charliecloud_squash(request: pytest.FixtureRequest) -> tuple[str, str]:
     return str(request.getfixturevalue("demo_image")), ""
 
 
@@ -67,21 +83,28 @@ ENGINES = {one.__name__: one for one in (charliecloud, docker, apptainer)}
 """Each gives an image to start from, and what the profile's set-up says."""
 
 
-@pytest.fixture(params=ENGINES)
+@pytest.fixture(params=list(ENGINES.values()), ids=list(ENGINES))
 def ground(
     request: pytest.FixtureRequest,
     slurm_cluster: SlurmCluster,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[Ground]:
-    base, setup = ENGINES[request.param](request)
+    base, setup = request.param(request)
+    runtime = request.param.__name__.partition("_")[0]
     folder = tmp_path / "our images"
-    settings = {"image_dir": str(folder), "runtime": request.param, "setup": setup}
+    settings = {"image_dir": str(folder), "runtime": runtime, "setup": setup}
     site = Site(slurm_cluster, tmp_path, monkeypatch, **settings)
-    yield Ground(site, request.param, base, folder)
+    yield Ground(site, runtime, base, folder)
     site.service.close()
 
 
+@pytest.mark.parametrize(
+    "ground",
+    [*ENGINES.values(), charliecloud_squash],
+    ids=[*ENGINES, "charliecloud squash"],
+    indirect=True,
+)
 def test_a_script_makes_an_image_that_a_cell_runs_in_and_that_is_not_made_twice(
     ground: Ground,
 ) -> None:
@@ -97,3 +120,104 @@ def test_a_script_makes_an_image_that_a_cell_runs_in_and_that_is_not_made_twice(
     assert changed.job is not None
     assert ground.told("cat /opt/made") == "it's 42\nmore\n"
     assert Path(again.image.path).exists()
+
+
+_PIP = """#!/bin/sh
+# A stand-in for pip, which finds no packages here: it notes what it was told to install.
+set -e
+place=/usr/lib/python3/dist-packages/pip
+mkdir -p /opt $place
+: >$place/__init__.py
+cat >$place/__main__.py <<'END'
+import sys
+print("pip says hello")
+open("/opt/pip", "a").write(" ".join(sys.argv[1:]) + "\\n")
+END
+"""
+
+
+def test_packages_are_put_into_an_image_that_was_made_before(ground: Ground) -> None:
+    ground.build(_PIP, name="base")
+    lines = ground.build("pip install -q 'numpy < 2' tqdm\n!pip install x", base="base")
+    assert lines.job is not None
+    assert "pip says hello" in ground.site.text(lines.job.id)
+    assert ground.told("cat /opt/pip") == (
+        "install --no-cache-dir numpy < 2 tqdm\ninstall --no-cache-dir x\n"
+    )
+    dockerfile = 'FROM base\nENV A="b c"\nWORKDIR /srv\nRUN echo $A >here \\\n  && ls /opt\n'
+    ground.build(dockerfile, name="third", base=None)
+    assert ground.told("cat /srv/here; echo $A", "third") == "b c\nb c\n"
+    ground.build(_PIP + "# changed\n", name="base")
+    assert ground.build("pip install x", base="base").job is not None
+
+
+def test_one_that_fails_says_where_and_leaves_nothing(ground: Ground) -> None:
+    recipe = "#!/bin/sh\necho 'no such luck' >&2\nexit 3"
+    build = ground.site.service.make_image(ground.asked(recipe))
+    assert build.job is not None
+    job = ground.site.wait(build.job.id, limit_s=120)
+    assert job.state is JobState.FAILED
+    text = ground.site.text(job.id) + ground.site.text(job.id, "stderr")
+    assert "no such luck" in text
+    assert "mine was not made" in text
+    assert "while building" in text
+    assert [one.name for one in ground.folder.iterdir()] == [".mine.lock"]
+    with pytest.raises(NotFoundError):
+        ground.site.service.remove_image("mine")
+    again = ground.site.service.make_image(ground.asked(recipe))
+    assert again.job is not None
+    assert ground.site.wait(again.job.id, limit_s=120).state is JobState.FAILED
+
+
+def test_one_that_is_cancelled_leaves_nothing(ground: Ground, tmp_path: Path) -> None:
+    service = ground.site.service
+    build = service.make_image(ground.asked("#!/bin/sh\necho begun\nwhile :; do sleep 1; done"))
+    assert build.job is not None
+    job_id = build.job.id
+    wait_until(lambda: "begun" in ground.so_far(job_id), 120)
+    service.cancel(job_id)
+    assert ground.site.wait(job_id).state is JobState.CANCELLED
+    wait_until(lambda: [one.name for one in ground.folder.iterdir()] == [".mine.lock"], 60)
+
+
+def test_two_who_ask_for_the_same_at_once_get_one_job(ground: Ground) -> None:
+    with ThreadPoolExecutor(2) as pool:
+        asked = [ground.asked("#!/bin/sh\nsleep 5") for _ in range(2)]
+        first, second = pool.map(ground.site.service.make_image, asked)
+    assert first.job is not None
+    assert second.job is not None
+    assert first.job.id == second.job.id
+    ground.site.service.cancel(first.job.id)
+    ground.site.wait(first.job.id)
+
+
+def test_images_are_listed_and_removed(ground: Ground) -> None:
+    service = ground.site.service
+    ground.build(_MADE)
+    ground.build(_MADE, again=True)
+    listed = {one.name: one for one in service.images()}
+    mine = listed["mine"]
+    assert (mine.origin, mine.base) == (ImageOrigin.BUILT, ground.base)
+    assert mine.made_s is not None
+    assert mine.size_mib is not None
+    assert mine.size_mib > 10
+    versions = [one for one in ground.folder.iterdir() if one.name.startswith("mine+")]
+    assert len(versions) == 2
+    assert Path(mine.path) in versions
+    service.remove_image("mine")
+    assert [one.name for one in ground.folder.iterdir()] == [".mine.lock"]
+    with pytest.raises(NotFoundError, match="mine"):
+        service.remove_image("mine")
+
+
+def test_what_cannot_be_made_is_refused_before_there_is_a_job(ground: Ground) -> None:
+    for name, recipe, base, said in (
+        ("Mine", _MADE, ground.base, "no name for an image"),
+        ("a/b", _MADE, ground.base, "no name for an image"),
+        ("mine", _MADE, None, "--from IMAGE"),
+        ("mine", "make it so", ground.base, "Line 1"),
+        ("mine", "FROM x\nCOPY a b", None, "COPY a b"),
+    ):
+        with pytest.raises(RequestError, match=said):
+            ground.site.service.make_image(ground.asked(recipe, name, base=base))
+    assert ground.site.service.jobs() == []

@@ -36,13 +36,14 @@ else ch-convert -i squash -o dir {path} "$work/base"; ch-image import "$work/bas
 """
 
 _END = """step "packing the image"
-ch-convert -i ch-image -o dir {made} "$work/made"
-if command -v mksquashfs >/dev/null && mksquashfs "$work/made" "$partial.sqfs" -noappend -quiet \\
-    -no-progress -comp gzip -Xcompression-level 1 &&
-  ch-run "$partial.sqfs" -- /bin/sh -c :; then exit 0; fi
+if command -v mksquashfs >/dev/null; then
+  ch-convert -i ch-image -o dir {made} "$work/made"
+  if mksquashfs "$work/made" "$partial.sqfs" -noappend -quiet -no-progress -comp gzip \\
+      -Xcompression-level 1 && ch-run "$partial.sqfs" -- /bin/sh -c :; then exit 0; fi
+  rm -f "$partial.sqfs"
+fi
 echo "jupyter-slurm: no SquashFS on this node: the image is a folder"
-rm -f "$partial.sqfs"
-cp -a "$work/made" "$partial"
+ch-convert -i ch-image -o dir {made} "$partial"
 """
 
 

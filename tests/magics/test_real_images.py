@@ -1,0 +1,88 @@
+"""`%%slurm_image` end to end: a real kernel, the real agent, a real Slurm, the real tools."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import tempfile
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.cluster.apptainer import ApptainerEngine
+from tests.cluster.docker import DockerEngine
+from tests.cluster.plugin import ROOT, SlurmCluster, jupyter_homes
+from tests.magics.kernel import LOAD, Kernel, Reply, running_kernel
+from tests.ssh.profile import write_profile
+
+_RECIPE = "#!/bin/sh\nset -e\nmkdir -p /opt\necho '{word}' >/opt/made\n"
+
+
+@pytest.fixture(params=["charliecloud", "docker", "apptainer"])
+def base(
+    request: pytest.FixtureRequest, slurm_cluster: SlurmCluster
+) -> Iterator[tuple[Kernel, str]]:
+    """A notebook whose cluster has the tool, and an image that the tool knows."""
+    setup = ""
+    if request.param == "docker":
+        docker: DockerEngine = request.getfixturevalue("docker_engine")
+        setup, image = f"export DOCKER_HOST={docker.env['DOCKER_HOST']}", docker.image
+    elif request.param == "apptainer":
+        apptainer: ApptainerEngine = request.getfixturevalue("apptainer_engine")
+        env = apptainer.unprivileged | {"APPTAINER_MKSQUASHFS_ARGS": "-noI -noD -noF -noX"}
+        setup = "; ".join(f"export {name}='{value}'" for name, value in env.items())
+        image = str(apptainer.sif)
+    else:
+        image = str(request.getfixturevalue("demo_image"))
+    # Not pytest's own folder: a socket's path must be short.
+    home = Path(tempfile.mkdtemp(prefix="images-"))
+    write_profile(
+        home / "config",
+        slurm_cluster.name,
+        {
+            **tomllib.loads(slurm_cluster.profile_path.read_text(encoding="utf-8")),
+            "runtime": request.param,
+            "setup": setup,
+            "image_dir": str(home / "images"),
+        },
+    )
+    env = {
+        **slurm_cluster.env,
+        **jupyter_homes(home),
+        "IPYTHONDIR": str(home / "ipython"),
+        "PYTHONPATH": str(ROOT),
+        "JPY_SESSION_NAME": f"{home}/n.ipynb",
+    }
+    for name in ("JUPYTER_SLURM_AGENT", "SLURM_CONF"):
+        env.pop(name, None)
+    with running_kernel(env, home) as kernel:
+        ok(kernel.run(LOAD))
+        yield kernel, image
+    stop = [sys.executable, "-m", "jupyter_slurm", "agent", "stop"]
+    subprocess.run(stop, env=env, check=True, timeout=60, capture_output=True)
+    shutil.rmtree(home)
+
+
+def ok(reply: Reply) -> Reply:
+    assert reply.content["status"] == "ok", reply.content
+    return reply
+
+
+def test_an_image_is_made_once_and_the_cell_after_it_runs_in_it(base: tuple[Kernel, str]) -> None:
+    kernel, image = base
+    cell = f"%%slurm_image mine --from {image}\n{_RECIPE.format(word='first')}"
+    use = "%%slurm --image mine\nprint(open('/opt/made').read())"
+    made = ok(kernel.run(cell))
+    assert "The image mine is there" in made.text
+    assert ok(kernel.run(use)).text == "first\n\n"
+    again = ok(kernel.run(cell))
+    assert "nothing has changed" in again.text
+    assert again.displays() == []
+    assert "mine+" in str(ok(kernel.run("%slurm image")).messages)
+    failed = kernel.run(f"%%slurm_image mine --from {image}\n#!/bin/sh\nexit 5")
+    assert failed.content["ename"] == "CellFailed"
+    assert ok(kernel.run("%slurm image rm mine")).text == "mine: removed\n"
+    assert "mine+" not in str(ok(kernel.run("%slurm image")).messages)
