@@ -195,7 +195,9 @@ def _news(job: Job, now_s: float) -> Iterator[_Row]:
         at = moment(job.start_estimate_s, now_s)
         yield _Row("Starts about", f"{at} (in {left})", brief=True)
     if job.cancel_requested_s is not None and not job.state.final:
-        yield _Row("Cancelled", f"asked for at {moment(job.cancel_requested_s, now_s)}")
+        again = "; asked again, its process ends, and what the session holds is lost"
+        at = moment(job.cancel_requested_s, now_s)
+        yield _Row("Cancelled", f"asked for at {at}{again if job.session else ''}")
     if job.warning:
         yield _Row("Warning", job.warning)
     yield from _session(job, now_s)

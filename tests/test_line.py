@@ -192,3 +192,33 @@ def test_names_of_variables_are_those_that_python_makes_of_them() -> None:
     [name] = parse(["--in", "\u00b5"]).names_in
     assert namespace[name] == 5
     assert expand(["{\u00b5}"], namespace) == ["5"]
+
+
+@pytest.mark.parametrize(
+    ("line", "name", "detach"),
+    [
+        ("--session", "", None),
+        ("--session fit", "fit", None),
+        ("--session=fit --detach", "fit", True),
+        ("--session --detach", "", True),
+        ("--in a --session fit --out b", "fit", None),
+    ],
+)
+def test_a_session_may_be_named(line: str, name: str, detach: bool | None) -> None:
+    request = parse(split(line))
+    assert (request.session, request.detach) == (name, detach)
+    assert spec(request, "1", job_id="a" * 8).session == name
+
+
+@pytest.mark.parametrize(
+    "words", ["--gpus 1", "--image i", "--runtime none", "--module m", "--env A=1", "--mount /d"]
+)
+def test_a_cell_of_a_session_asks_for_nothing_that_is_the_sessions(words: str) -> None:
+    name = words.split(maxsplit=1)[0]
+    with pytest.raises(RequestError, match=f"{name} is not for a cell of a session"):
+        spec(parse(split(f"{words} --session")), "1", job_id="a" * 8)
+
+
+def test_a_session_runs_python_only() -> None:
+    with pytest.raises(RequestError, match="Python only"):
+        spec(parse(["--session"]), "#!/bin/sh\n", job_id="a" * 8)

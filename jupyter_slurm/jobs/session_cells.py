@@ -135,6 +135,13 @@ def _waits_for(session: Job, others: bool) -> str | None:
     return "It waits for the cells before it in its session." if others else None
 
 
+def ends_s(session: Job) -> float | None:
+    """When its time is over; None: that is not known yet, or it has no end."""
+    if session.started_s is None or session.limit_s is None:
+        return None
+    return session.started_s + session.limit_s
+
+
 def rests(book: Book, session_id: str) -> None:
     """A cell has ended, or the session has begun: from when on is it idle?"""
     try:

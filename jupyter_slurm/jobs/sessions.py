@@ -15,7 +15,7 @@ from jupyter_slurm.jobs.cluster import SlurmCluster
 from jupyter_slurm.jobs.clusters import Clusters
 from jupyter_slurm.jobs.layout import JobDir
 from jupyter_slurm.jobs.prepare import prepare_session_cell
-from jupyter_slurm.jobs.session_cells import ask, ended
+from jupyter_slurm.jobs.session_cells import ask, ended, ends_s
 from jupyter_slurm.jobs.store import Record
 from jupyter_slurm.wire import Job, JobKind, JobSpec, JobState
 
@@ -38,9 +38,6 @@ class Sessions:
         if spec.python is not None and session.python is not None:
             payload.check_python(True, spec.python, session.python[:2])
         now_s = time.time()
-        ends_s = None
-        if session.started_s is not None and session.limit_s is not None:
-            ends_s = session.started_s + session.limit_s
         job = Job(
             id=spec.id,
             cluster=session.cluster,
@@ -58,7 +55,7 @@ class Sessions:
             job_dir=str(JobDir(PurePosixPath(session.job_dir)).cell(spec.id).path),
             names_out=spec.names_out,
             session=session.id,
-            session_ends_s=ends_s,
+            session_ends_s=ends_s(session),
         )
         return Record(job=job, spec=spec)
 

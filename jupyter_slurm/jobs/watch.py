@@ -26,7 +26,7 @@ from jupyter_slurm.jobs.ending import Ending
 from jupyter_slurm.jobs.layout import JobDir
 from jupyter_slurm.jobs.queue_rows import leading, state_named, waits_for
 from jupyter_slurm.jobs.result import parse_started
-from jupyter_slurm.jobs.session_cells import rests
+from jupyter_slurm.jobs.session_cells import ends_s, rests
 from jupyter_slurm.slurm import squeue, states
 from jupyter_slurm.slurm.squeue import QueueRow
 from jupyter_slurm.slurm.units import gpus_in_tres, parse_nodelist
@@ -268,9 +268,6 @@ class Watch:
         by_id: dict[str, list[QueueRow]] = {}
         for row in rows:
             by_id.setdefault(row.array_job_id or row.slurm_id, []).append(row)
-        in_sessions = [r.job for r in self._book.live(self._cluster.name) if r.job.session]
-        for old in in_sessions:
-            self._book.change(old.id, problem=None, problem_since_s=None)
         for old in jobs:
             job = self._book.change(old.id, problem=None, problem_since_s=None)
             found = by_id.get(job.slurm_id or "")
@@ -279,6 +276,19 @@ class Watch:
                 self._row_seen(job, leading(found), began_s)
             elif job.submitted_s is not None and began_s > job.submitted_s:
                 self._row_missing(job)
+            if job.kind is JobKind.SESSION:
+                self._tell_its_cells(self._book.job(job.id))
+
+    def _tell_its_cells(self, session: Job) -> None:
+        """The queue knows nothing of them, and all that it knows of the session holds for them."""
+        for record in self._book.live(self._cluster.name):
+            if record.job.session == session.id:
+                self._book.change(
+                    record.job.id,
+                    problem=None,
+                    problem_since_s=None,
+                    session_ends_s=ends_s(session),
+                )
 
     def _row_missing(self, job: Job) -> None:
         """Absent from a listing that worked. Once says little; for long enough, it has ended."""

@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 
+from jupyter_slurm import places
 from jupyter_slurm.errors import RequestError, SubmitError
+from jupyter_slurm.jobs.store import Store
 from jupyter_slurm.jobs.variables import read_variables, write_variables
 from jupyter_slurm.wire import (
     DisplayData,
@@ -251,6 +253,17 @@ def test_a_cell_that_is_sent_twice_runs_once(site: Site) -> None:
     assert shown(site, run(site, session, "len(runs)")) == ["1"]
 
 
+def test_a_cell_that_a_killed_agent_had_recorded_is_sent_by_the_next_one(site: Site) -> None:
+    session = start(site)
+    asked = spec("6 * 7", session=session.id)
+    record = site.service._sessions.new_record(asked)
+    site.service.close()
+    Store(places.data_dir()).save_synced(record)
+    site.restart()
+    job = site.wait(asked.id, limit_s=PATIENCE_S)
+    assert shown(site, job) == ["42"]
+
+
 def test_a_session_that_slurm_ends_takes_its_cells_with_it_and_says_why(site: Site) -> None:
     session = start(site)
     running = send(site, session, FOR_EVER)
@@ -304,6 +317,15 @@ def test_a_cell_can_be_sent_before_its_session_runs(site: Site) -> None:
     site.service.release(session.id)
     assert site.wait(job.id, limit_s=PATIENCE_S).state is JobState.COMPLETED
     assert shown(site, job) == ["42"]
+
+
+def test_a_cell_hears_when_the_time_of_its_session_is_over(site: Site) -> None:
+    session = start(site, options={"time": "2:00:00"})
+    job = send(site, session, FOR_EVER)
+    wait_until(lambda: site.service.job(job.id).session_ends_s is not None, PATIENCE_S)
+    session = site.service.job(session.id)
+    assert session.limit_s == 7200
+    assert site.service.job(job.id).session_ends_s == (session.started_s or 0) + 7200
 
 
 def test_what_is_no_session_takes_no_cells(site: Site) -> None:

@@ -220,6 +220,20 @@ def test_a_cell_that_cannot_be_read_fails_and_the_next_one_runs(session: Session
     assert session.values(session.run("3")) == ["3"]
 
 
+def test_an_end_that_finds_no_room_is_written_when_there_is_some(session: Session) -> None:
+    session.start()
+    cell_id = session.put("1")
+    folder = session.cells / cell_id
+    for name in ("result.0.json.partial", "exit.0.json.partial"):
+        (folder / name).mkdir()  # nobody can write there, root neither
+    session.ask(f"\nrun {cell_id}\n")
+    assert session.values(session.run("2")) == ["2"]
+    assert not (folder / "exit.0.json").exists()
+    (folder / "exit.0.json.partial").rmdir()
+    session.wait(cell_id)
+    assert session.exit(cell_id) == (74, None)
+
+
 def test_a_signal_ends_the_cell_then_those_that_wait_then_the_session(session: Session) -> None:
     process = session.start()
     running = session.put(

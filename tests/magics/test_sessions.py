@@ -1,0 +1,182 @@
+"""`%slurm session` and `%%slurm --session`: real kernels, the real agent, a real Slurm."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jupyter_slurm.agent.launch import COMMAND
+from jupyter_slurm.client import AgentClient
+from jupyter_slurm.wire import Job, JobKind
+from tests.agent.home import AgentHome
+from tests.cluster.plugin import SlurmCluster
+from tests.magics.kernel import LOAD, Kernel, Reply, running_kernel
+from tests.ssh.waiting import wait_until
+
+PATIENCE_S = 60.0
+
+
+class Desk:
+    """Kernels of notebooks, and the agent that they share."""
+
+    def __init__(self, home: AgentHome) -> None:
+        self.home = home
+        self.api = AgentClient(home.socket, COMMAND)
+
+    @contextmanager
+    def kernel(self, notebook: str = "fit.ipynb") -> Iterator[Kernel]:
+        env = {**os.environ, "JPY_SESSION_NAME": f"/notebooks/{notebook}"}
+        with running_kernel(env, self.home.folder) as kernel:
+            ok(kernel.run(LOAD))
+            yield kernel
+
+    def session(self) -> Job:
+        [found] = [job for job in self.api.jobs() if job.kind is JobKind.SESSION]
+        return found
+
+
+@pytest.fixture
+def desk(
+    agent_home: AgentHome, slurm_cluster: SlurmCluster, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Desk]:
+    monkeypatch.setenv("JUPYTER_CONFIG_DIR", slurm_cluster.env["JUPYTER_CONFIG_DIR"])
+    desk = Desk(agent_home)
+    yield desk
+    for job in desk.api.jobs():
+        if job.kind is JobKind.SESSION and not job.state.final:
+            desk.api.cancel(job.id)
+            wait_until(lambda: desk.session().state.final, PATIENCE_S)
+    desk.api.close()
+
+
+def ok(reply: Reply) -> Reply:
+    assert reply.content["status"] == "ok", (reply.content, reply.text)
+    return reply
+
+
+def value(reply: Reply) -> str:
+    """Of the last expression, as the job's cell gave it."""
+    texts: list[str] = [
+        one["content"]["data"].get("text/plain", "") for one in ok(reply).displays()
+    ]
+    return next(text for text in texts if " on " not in text)
+
+
+def says_begun(request: str, message: dict[str, Any]) -> bool:
+    own: bool = message["parent_header"].get("msg_id") == request
+    return own and "begun" in message["content"].get("text", "")
+
+
+START = "%slurm session start --runtime none --name fit --time 60m"
+
+
+def test_cells_run_in_the_session_that_the_notebook_has_started(desk: Desk) -> None:
+    with desk.kernel() as kernel:
+        started = ok(kernel.run(START))
+        assert "RUNNING" in started.displays()[-1]["content"]["data"]["text/plain"]
+        assert "session" in started.displays()[-1]["content"]["data"]["text/plain"]
+        kernel.run("data = [1, 2, 3]")
+        ok(kernel.run("%%slurm --session --in data\nprint('there')\nkept = sum(data)"))
+        assert value(kernel.run("%%slurm --session fit --out kept\nkept += 1\nkept")) == "7"
+        assert kernel.run("print(kept)").text == "7\n"
+        listed = ok(kernel.run("listed = %slurm session\nprint(listed)")).text
+        assert "fit (in use)" in listed
+        assert desk.session().slurm_id is not None
+        failed = kernel.run("%%slurm --session\nkept / 0")
+        assert "ZeroDivisionError" in failed.content["evalue"]
+        assert "in session" in failed.content["evalue"]
+
+
+def test_what_belongs_to_the_session_is_refused_in_a_cell(desk: Desk) -> None:
+    with desk.kernel() as kernel:
+        none = kernel.run("%%slurm --session\n1")
+        assert "This notebook has no session" in none.content["evalue"]
+        assert "no session `other`" in kernel.run("%%slurm --session other\n1").content["evalue"]
+        ok(kernel.run(f"{START} --detach"))
+        for words, named in (
+            ("--gpus 1", "--gpus"),
+            ("--image ubuntu", "--image"),
+            ("--env A=1", "--env"),
+            ("--dry-run", "--dry-run"),
+        ):
+            told = kernel.run(f"%%slurm --session {words}\n1").text
+            assert f"{named} is not for a cell of a session" in told
+        assert "runs Python only" in kernel.run("%%slurm --session\n#!/bin/sh\necho").text
+        assert "belongs to the cells" in kernel.run("%slurm session start --out x").text
+        assert "no time after which" in kernel.run("%slurm session start --idle 0").text
+        assert "session.py" in ok(kernel.run("%slurm session start --dry-run")).text
+
+
+def test_options_of_the_notebook_are_the_sessions_and_not_its_cells(desk: Desk) -> None:
+    with desk.kernel() as kernel:
+        name = desk.api.clusters()[0].name
+        ok(kernel.run(f"%slurm use {name} --env OF_ALL=1"))
+        ok(kernel.run(START))
+        assert value(kernel.run("%%slurm --session\nimport os; os.environ['OF_ALL']")) == "'1'"
+
+
+def test_a_new_kernel_of_the_notebook_has_the_session_and_its_running_cell(
+    desk: Desk, tmp_path: Path
+) -> None:
+    gate = tmp_path / "gate"
+    cell = (
+        "%%slurm --session --out x\nimport os, time\nprint('begun', flush=True)\n"
+        f"while not os.path.exists({str(gate)!r}):\n    time.sleep(0.05)\nx = kept + 1"
+    )
+    with desk.kernel() as first:
+        ok(first.run(START))
+        ok(first.run("%%slurm --session\nkept = 41"))
+        first.start(cell)
+        first.until(lambda message: "begun" in message["content"].get("text", ""))
+        first.manager.shutdown_kernel(now=True)
+    with desk.kernel() as second:
+        gate.touch()
+        reply = ok(second.run(cell))
+        assert "attached to it" in reply.text
+        assert second.run("print(x)").text == "42\n"
+        assert value(second.run("%%slurm --session\nkept")) == "41"
+
+
+def test_two_notebooks_can_use_one_session(desk: Desk) -> None:
+    with desk.kernel() as one, desk.kernel("other.ipynb") as other:
+        ok(one.run(START))
+        ok(one.run("%%slurm --session\nshared = ['one']"))
+        ok(other.run("%%slurm --session fit\nshared.append('other')"))
+        assert "has no session" in other.run("%%slurm --session\n1").content["evalue"]
+        ok(other.run("%slurm session use fit"))
+        assert value(other.run("%%slurm --session\nshared")) == "['one', 'other']"
+        assert value(one.run("%%slurm --session\nshared")) == "['one', 'other']"
+
+
+def test_an_interrupt_can_leave_the_cell_or_cancel_it(desk: Desk) -> None:
+    cell = "%%slurm --session{}\nimport time\nprint('begun', flush=True)\ntime.sleep(600)"
+    with desk.kernel() as kernel:
+        ok(kernel.run(START))
+        for options, told in ((" --on-interrupt cancel", "was asked to end"), ("", "goes on")):
+            request = kernel.start(cell.format(options))
+            kernel.until(partial(says_begun, request))
+            kernel.manager.interrupt_kernel()
+            reply = kernel.reply(request)
+            assert reply.content["ename"] == "Detached"
+            assert told in reply.content["evalue"]
+        running = next(job for job in desk.api.jobs() if job.session and not job.state.final)
+        ok(kernel.run(f"%slurm cancel {running.id}"))
+        wait_until(lambda: desk.api.job(running.id).state.final, PATIENCE_S)
+        assert value(kernel.run("%%slurm --session\n'alive'")) == "'alive'"
+
+
+def test_a_session_that_was_stopped_says_so_to_the_next_cell(desk: Desk) -> None:
+    with desk.kernel() as kernel:
+        ok(kernel.run(START))
+        assert "asked to end" in ok(kernel.run("%slurm session stop")).text
+        wait_until(lambda: desk.session().state.final, PATIENCE_S)
+        told = kernel.run("%%slurm --session\n1").content["evalue"]
+        assert "has ended as CANCELLED. You stopped it." in told
+        assert "%slurm session start" in told
+        assert "has ended already" in ok(kernel.run("%slurm session stop")).text
