@@ -14,8 +14,7 @@ _LAST_LINES = 5
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 _ERRORS = re.compile(
     r"^(?:FATAL:   |ERROR:   |ERROR  : )(?P<own>.+?)\.?$"
-    r"|^(?P<env>env: .?(?:apptainer|singularity)\b.*?)\.?$"
-    r"|^(?P<shell>\S*sh: .*exec: .*python3: .*not found)$",
+    r"|^(?P<env>env: .?(?:apptainer|singularity)\b.*?)\.?$",
     re.MULTILINE,
 )
 _USAGE = re.compile(
@@ -29,11 +28,6 @@ _KNOWN = (
         "The node has no Apptainer of that name",
         "A module may have it (--module NAME, `module avail`); else name another --runtime, or a "
         "partition whose nodes have it.",
-    ),
-    (
-        r"python3: .*not found",
-        "The image has no Python",
-        "A cell needs python3 in it: try another image, or begin the cell with #!/bin/sh.",
     ),
     (
         r"unknown flag: --mount",

@@ -154,7 +154,7 @@ _SIGNS: Final = (
         "See its line in the log: a missing image, mount point or command is the usual cause.",
     ),
     _sign(
-        r"FATAL: +",
+        r"FATAL: {3}\S",  # as it writes it; databases say FATAL, too
         "apptainer",
         "Apptainer could not start the container.",
         "See its FATAL line in the log: a missing image, folder or command is the usual cause.",

@@ -207,8 +207,6 @@ def test_an_error_in_colour_is_found() -> None:
             "Run 'apptainer --help' for more detailed usage information.\n",
             "cannot mount a path",
         ),
-        ("sh: 3: exec: python3: not found\n", "no Python"),
-        ("sh: line 3: exec: python3: not found\n", "no Python"),
     ],
 )
 def test_what_others_say_for_it_is_explained(log: str, what: str) -> None:
