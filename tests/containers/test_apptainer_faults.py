@@ -3,6 +3,7 @@ sentence and leaves nothing. `test_cells.py` has what goes well."""
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
@@ -15,7 +16,9 @@ import pytest
 from jupyter_slurm.errors import NotFoundError
 from jupyter_slurm.wire import Job, JobKind, JobState
 from tests.cluster.apptainer import ApptainerEngine, exports
+from tests.cluster.docker import DockerEngine
 from tests.cluster.plugin import SlurmCluster
+from tests.cluster.registry import Registry
 from tests.containers.leftovers import processes_of
 from tests.jobs.conftest import Site, spec
 from tests.ssh.sshd import free_port
@@ -235,6 +238,94 @@ def test_a_registry_that_cannot_be_reached(
     job = run(site, f"localhost:{free_port()}/team/small:1")
     failed(job, "The image could not be pulled: the registry cannot be reached", "mirror")
     assert "connection refused" in (job.why or "")
+
+
+@pytest.fixture
+def logged_in(
+    registry: Registry, apptainer_engine: ApptainerEngine, tmp_path: Path
+) -> dict[str, str]:
+    """The environment of nodes where Apptainer knows the registry's password."""
+    env = apptainer_engine.unprivileged | _LOCAL | {"APPTAINER_CONFIGDIR": str(tmp_path / "conf")}
+    subprocess.run(
+        [
+            *("apptainer", "registry", "login", "--username", registry.user),
+            *("--password-stdin", f"docker://{registry.address}"),
+        ],
+        env=env,
+        input=registry.password,
+        text=True,
+        check=True,
+        capture_output=True,
+        timeout=_PATIENCE_S,
+    )
+    return env
+
+
+@pytest.fixture
+def pushed(registry: Registry, docker_engine: DockerEngine, shell_only: Path) -> str:
+    """An image with a shell and no more, in the registry."""
+    docker_engine.load(shell_only, "small:1")
+    return registry.push(docker_engine, "small:1", "team/small:1")
+
+
+def test_a_registry_that_wants_a_login(
+    made: MakeSite, apptainer_engine: ApptainerEngine, registry: Registry
+) -> None:
+    site = made(env=apptainer_engine.unprivileged | _LOCAL)
+    job = run(site, f"{registry.address}/team/small:1")
+    failed(job, "The image could not be pulled: the registry does not let you", "registry login")
+
+
+def test_an_image_that_the_registry_does_not_have(
+    made: MakeSite, logged_in: dict[str, str], registry: Registry
+) -> None:
+    job = run(made(env=logged_in), f"{registry.address}/team/nothing:1")
+    failed(job, "The image could not be pulled: there is no such image: ", "name and tag")
+
+
+def test_an_image_is_pulled_once_and_runs(
+    made: MakeSite, logged_in: dict[str, str], pushed: str
+) -> None:
+    site = made(env=logged_in)
+    for _ in range(2):
+        job = run(site, pushed, "#!/bin/sh\necho hello")
+        assert job.state is JobState.COMPLETED, job.why
+        assert site.text(job.id).endswith("hello\n")
+    assert "Using cached SIF image" in site.text(job.id)
+
+
+def test_a_node_without_room_for_an_image(
+    made: MakeSite,
+    apptainer_engine: ApptainerEngine,
+    logged_in: dict[str, str],
+    pushed: str,
+    tmp_path: Path,
+) -> None:
+    script = """exec unshare --mount sh -c '
+      mount -t tmpfs -o size=64k none "$APPTAINER_TMPDIR" && exec "$REAL" "$@"' sh "$@" """
+    env = nodes_tool(tmp_path / "bin", apptainer_engine, script)
+    job = run(made(env=logged_in | env), pushed, "#!/bin/sh\necho hello")
+    failed(job, "The image could not be unpacked: there is no room", "APPTAINER_TMPDIR")
+
+
+def test_a_job_that_is_cancelled_while_its_image_is_unpacked(
+    made: MakeSite,
+    logged_in: dict[str, str],
+    registry: Registry,
+    docker_engine: DockerEngine,
+    shell_only: Path,
+    tmp_path: Path,
+) -> None:
+    """Or just after, on a quick machine; what it had unpacked is gone, see `made`."""
+    (shell_only / "big").write_bytes(os.urandom(50_000_000))
+    docker_engine.load(shell_only, "big:1")
+    image = registry.push(docker_engine, "big:1", "team/big:1")
+    site = made(env=logged_in)
+    job = begin(site, image, "#!/bin/sh\nexec sleep 600")
+    wait_until(lambda: any((tmp_path / "unpacked").iterdir()), _PATIENCE_S)
+    site.service.cancel(job.id)
+    assert site.wait(job.id).state is JobState.CANCELLED
+    wait_until(lambda: not processes_of(site), 10)
 
 
 # --- the end ---
