@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from jupyter_slurm import packages_here
-from jupyter_slurm.errors import RequestError
+from jupyter_slurm.errors import LoginNeededError, RequestError
 from jupyter_slurm.image_line import ImageRequest, parse_image
 from jupyter_slurm.job import JobHandle, new_id
 from jupyter_slurm.magics.cell import bring
@@ -114,8 +114,14 @@ def _login(session: Session, words: Sequence[str]) -> None:
     if not registry or registry.startswith("-"):
         raise RequestError("`%slurm image login REGISTRY [--user NAME]`")
     person = answerer()
-    if not user and "nvcr.io" not in registry:
-        user = person.choice(f"User of {registry}: ")
-    password = person.secret(f"Password (or API key, or token) for {registry}: ")
+    try:
+        if not user and "nvcr.io" not in registry:
+            user = person.choice(f"User of {registry}: ")
+        password = person.secret(f"Password (or API key, or token) for {registry}: ")
+    except LoginNeededError as exc:
+        raise RequestError(
+            "This front end cannot ask for a password.",
+            hint=f"In a terminal: jupyter slurm image login {registry}",
+        ) from exc
     path = session.api.registry_login(registry, user, password, session.cluster)
     say(f"The login to {registry} is in {path}, which only you can read.")

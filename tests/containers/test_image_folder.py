@@ -1,0 +1,76 @@
+"""Names in our folder of images, and how `--image` finds what is there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+
+from jupyter_slurm.containers import image_folder
+from jupyter_slurm.containers.images import find_image
+from jupyter_slurm.errors import NotFoundError, RequestError
+
+
+@pytest.mark.parametrize("name", ["mine", "my-torch_2.1", "a"])
+def test_a_name_that_every_tool_takes(name: str) -> None:
+    image_folder.check_name(name)
+
+
+@pytest.mark.parametrize("name", ["", "Mine", "a b", "a/b", "a:b", "-a", ".a", "a..b", "a" * 65])
+def test_one_that_some_would_not_take_is_refused(name: str) -> None:
+    with pytest.raises(RequestError, match="no name for an image"):
+        image_folder.check_name(name)
+
+
+def test_versions_of_one_name_are_not_those_of_another() -> None:
+    for entry, found in (
+        ("a+0123456789ab.sif", True),
+        ("a+0123456789ab", False),
+        ("b+0123456789ab.sif", False),
+        ("ba+0123456789ab.sif", False),
+        ("a+0123456789ab.sif.partial", False),
+        ("a@apptainer.json", False),
+    ):
+        assert image_folder.is_version(entry, "a", (".sif",)) is found, entry
+    assert image_folder.is_version("a+0123456789ab", "a", (".sqfs", ""))
+    pulled = "docker.io%library%ubuntu+22.04+0123456789ab.sif"
+    assert image_folder.is_version(pulled, "docker.io/library/ubuntu:22.04", (".sif",))
+
+
+def test_docker_knows_an_image_by_the_digits_of_its_file() -> None:
+    assert image_folder.docker_tag("/x/a+0123456789ab.tar") == "jupyter-slurm/image:0123456789ab"
+    for path in ("/x/a.tar", "/x/a+0123456789ab.sif", "demo:1"):
+        assert image_folder.docker_tag(path) is None
+
+
+def test_tools_that_share_images_share_records() -> None:
+    assert image_folder.tool_of("podman") == image_folder.tool_of("docker")
+    assert image_folder.tool_of("singularity") == image_folder.tool_of("apptainer")
+    entry = image_folder.record_name("a.org/b:c", "docker")
+    assert entry == "a.org%b+c@docker.json"
+    assert image_folder.tool_of_record(entry) == "docker"
+    assert image_folder.tool_of_record("mine+0123456789ab.tar") is None
+
+
+def found(wanted: str, site: Mapping[str, str], ours: Mapping[str, str]) -> str:
+    return find_image(
+        wanted,
+        aliases={"short": "mine"},
+        image_dirs=("/site",),
+        suffixes=(".sif",),
+        home="/home/ada",
+        exists=lambda path: path in site.values(),
+        listing=lambda folder: [path.removeprefix(f"{folder}/") for path in site.values()],
+        made=lambda name: next((ours[key] for key in image_folder.keys(name) if key in ours), None),
+    )
+
+
+def test_our_own_name_is_ours_first_and_a_registrys_the_sites() -> None:
+    site = {"mine": "/site/mine.sif", "ubuntu": "/site/ubuntu+22.04.sif"}
+    ours = {"mine": "/ours/m", "docker.io/library/ubuntu:22.04": "/ours/u"}
+    assert found("mine", site, ours) == found("short", site, ours) == "/ours/m"
+    assert found("mine", site, {}) == "/site/mine.sif"
+    assert found("ubuntu:22.04", site, ours) == "/site/ubuntu+22.04.sif"
+    assert found("ubuntu:22.04", {}, ours) == found("docker://ubuntu:22.04", {}, ours) == "/ours/u"
+    with pytest.raises(NotFoundError):
+        found("debian", site, ours)

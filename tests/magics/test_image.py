@@ -1,0 +1,54 @@
+"""`%%slurm_image` and `%slurm image`, over an Api in memory."""
+
+from __future__ import annotations
+
+import pytest
+from IPython.core.error import UsageError
+
+from tests.magics.fake import FakeApi
+from tests.magics.shell import Shell
+
+
+def test_an_image_is_made_shown_and_not_made_again(shell: Shell, api: FakeApi) -> None:
+    cell = "%%slurm_image mine --from base --partition gpu\npip install x\n"
+    first = shell.run(cell)
+    [spec] = api.image_specs
+    assert (spec.name, spec.base, spec.recipe) == ("mine", "base", "pip install x\n")
+    assert dict(spec.options) == {"partition": "gpu"}
+    assert "making it" in first.out
+    assert "nothing has changed: /images/mine" in shell.run(cell).out
+
+
+def test_a_detached_one_gives_a_handle(shell: Shell, api: FakeApi) -> None:
+    shell.run("%%slurm_image mine --from base --detach\npip install x\n")
+    assert shell.ip.user_ns["_"].id == api.image_specs[0].id
+
+
+def test_one_that_fails_fails_the_cell(shell: Shell, api: FakeApi) -> None:
+    api.making = "1 / 0"
+    ran = shell.run("%%slurm_image mine --from base\npip install x\n")
+    assert "ZeroDivisionError" in str(ran.error)
+
+
+def test_images_are_listed_pulled_and_removed(shell: Shell, api: FakeApi) -> None:
+    shell.run("%slurm image pull ubuntu:22.04")
+    assert (api.image_specs[0].base, api.image_specs[0].recipe) == ("ubuntu:22.04", None)
+    listed = shell.run("t = %slurm image\nprint(t.rows[0]['Image'])")
+    assert listed.out == "ubuntu:22.04\n"
+    shell.run("%slurm image rm ubuntu:22.04")
+    assert api.made == {}
+
+
+def test_the_password_is_asked_for_and_not_shown(
+    shell: Shell, api: FakeApi, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("jupyter_slurm.magics.frontend.getpass.getpass", lambda _: "s3cret")
+    ran = shell.run("%slurm image login nvcr.io")
+    assert api.logins == [("nvcr.io", "", "s3cret", None)]
+    assert "config.json" in ran.out
+    assert "s3cret" not in ran.out
+
+
+@pytest.mark.parametrize("line", ["nonsense", "rm", "login", "login x.org -u y", "ls x", "pull"])
+def test_words_that_cannot_be_are_named(shell: Shell, line: str) -> None:
+    assert isinstance(shell.run(f"%slurm image {line}").error, UsageError)

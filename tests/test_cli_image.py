@@ -1,0 +1,107 @@
+"""`jupyter slurm image …`, over an Api in memory."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from jupyter_slurm.cli import main
+from tests.magics.fake import FakeApi
+
+
+class Run:
+    """Runs command lines over `api`."""
+
+    def __init__(self, api: FakeApi, capsys: pytest.CaptureFixture[str]) -> None:
+        self.api = api
+        self._capsys = capsys
+
+    def __call__(self, *words: str) -> tuple[int, str, str]:
+        self._capsys.readouterr()
+        try:
+            code = main(["image", *words], lambda: self.api)
+        except SystemExit as exc:
+            code = int(exc.code or 0)
+        return code, *self._capsys.readouterr()
+
+
+@pytest.fixture
+def run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Iterator[Run]:
+    monkeypatch.delenv("JUPYTER_SLURM_CLUSTER", raising=False)
+    monkeypatch.chdir(tmp_path)
+    api = FakeApi(tmp_path)
+    yield Run(api, capsys)
+    api.close()
+
+
+@pytest.fixture
+def typed(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    """What comes on standard input, which is no terminal."""
+    return lambda text: monkeypatch.setattr("sys.stdin", io.StringIO(text))
+
+
+def test_a_recipe_of_a_file_is_made_and_its_output_shown(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "recipe").write_text("pip install x\n")
+    code, out, _ = run("build", "mine", "recipe", "--from", "base", "--cluster", "other")
+    assert (code, out) == (0, "making it\n")
+    [spec] = run.api.image_specs
+    assert (spec.name, spec.base, spec.cluster) == ("mine", "base", "other")
+    assert spec.recipe == "pip install x\n"
+    assert run("build", "mine", "recipe", "--from", "base")[:2] == (
+        0,
+        "The image mine is there: /images/mine\n",
+    )
+
+
+def test_a_recipe_may_come_on_standard_input(run: Run, typed: Callable[[str], None]) -> None:
+    typed("FROM x\n")
+    assert run("build", "mine")[0] == 0
+    assert run.api.image_specs[0].recipe == "FROM x\n"
+
+
+def test_the_packages_of_this_python(run: Run) -> None:
+    assert run("build", "mine", "--env-from-here")[0] == 0
+    recipe = run.api.image_specs[0].recipe
+    assert recipe is not None
+    assert "msgspec==" in recipe
+
+
+def test_one_that_fails_has_its_exit_code(run: Run, typed: Callable[[str], None]) -> None:
+    run.api.making = "raise SystemExit(3)"
+    typed("FROM x\n")
+    assert run("build", "mine")[0] == 3
+
+
+def test_images_are_pulled_listed_and_removed(run: Run) -> None:
+    assert run("ls")[:2] == (0, "No images yet: `jupyter slurm image build` makes one.\n")
+    assert run("pull", "ubuntu:22.04", "--detach")[0] == 0
+    assert run.api.image_specs[0].recipe is None
+    assert "ubuntu:22.04" in run()[1]
+    assert json.loads(run("ls", "--json")[1])[0]["origin"] == "pulled"
+    assert run("rm", "ubuntu:22.04")[:2] == (0, "ubuntu:22.04: removed\n")
+    assert run("rm", "ubuntu:22.04")[0] == 1
+
+
+def test_a_password_comes_on_standard_input(run: Run, typed: Callable[[str], None]) -> None:
+    typed("key with blanks \n")
+    code, out, err = run("login", "nvcr.io", "--cluster", "other")
+    assert code == 0, err
+    assert run.api.logins == [("nvcr.io", "", "key with blanks ", "other")]
+    assert "key" not in out
+    typed("x\n")
+    code, _, err = run("login", "ghcr.io")
+    assert (code, "--user NAME" in err) == (2, True)
+
+
+def test_what_cannot_be_is_said(run: Run) -> None:
+    assert run("build")[0] == 2
+    assert run("build", "mine", "nosuch")[0] == 1
+    assert "no file nosuch" in run("build", "mine", "nosuch")[2]
+    assert run("pull")[0] == 2
+    assert run("build", "--help")[:2] == (0, run("build", "-h")[1])
