@@ -141,7 +141,7 @@ class Api(Protocol):
 
         SubmitError: sbatch refused. RequestError: it was refused here. When the cluster does not
         answer, or a pushed folder takes its time (`Job.transfer`), the job comes back SUBMITTING:
-        the agent goes on.
+        the agent goes on. A cell for a session (`JobSpec.session`) is sent there, without sbatch.
         """
 
     def preview(self, spec: JobSpec) -> Preview:
@@ -180,7 +180,9 @@ class Api(Protocol):
     def delivered(self, job_id: str) -> Job:
         """Notes that a front end has given the outcome to its user."""
 
-    def cancel(self, job_id: str) -> Job: ...
+    def cancel(self, job_id: str) -> Job:
+        """Asks it to end. The cell of a session is interrupted and leaves the session alone; asked
+        again, it is ended with the process that runs it, and what the session holds is lost."""
 
     def hold(self, job_id: str) -> Job: ...
 

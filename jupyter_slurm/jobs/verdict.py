@@ -260,8 +260,8 @@ def _by_cause(
 
 
 def _by_session(evidence: Evidence, session: SessionEnd) -> Verdict:
-    """A session that ended in good order, or failed, has no word for what that is to a cell."""
-    known = session.state in _CAUSES or session.state is JobState.LOST
+    """A session that ended in good order has no word for what that is to a cell."""
+    known = session.state in _CAUSES | {JobState.FAILED, JobState.LOST}
     when = "before it began" if evidence.started is None else "while it ran"
     return Verdict(
         state=session.state if known else JobState.CANCELLED,

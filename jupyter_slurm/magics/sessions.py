@@ -19,7 +19,7 @@ from jupyter_slurm.errors import CellFailed, RequestError
 from jupyter_slurm.job import new_id, placed
 from jupyter_slurm.line import Request
 from jupyter_slurm.magics.follow import Worker
-from jupyter_slurm.magics.frontend import say
+from jupyter_slurm.magics.frontend import say, warn
 from jupyter_slurm.magics.live import LiveCard
 from jupyter_slurm.magics.preview import show_preview
 from jupyter_slurm.magics.replay import Replay
@@ -80,6 +80,7 @@ def _start(state: State, words: Sequence[str]) -> None:
     if request.dry_run:
         show_preview(state.api.preview(spec))
         return
+    _remind(state)
     with Worker(state.person, spec.cluster) as worker:
         job = worker(lambda: state.api.submit(spec))
         state.used_session = job.id
@@ -97,6 +98,13 @@ def _start(state: State, words: Sequence[str]) -> None:
             hint=card.job.advice,
             job_id=job.id,
         )
+
+
+def _remind(state: State) -> None:
+    """Of the one that is kept already: what is forgotten there costs others."""
+    for job in state.api.jobs():
+        if job.id == state.used_session and not job.state.final:
+            warn(f"{title(job)} is {job.state} and goes on; `%slurm session stop {job.id}` ends it")
 
 
 def _wait(state: State, worker: Worker, card: LiveCard) -> None:

@@ -82,6 +82,8 @@ class Cell:
         self.module = types.ModuleType("__main__")
         self.namespace = self.module.__dict__
         self.namespace["__builtins__"] = builtins
+        self.run_async = None  # type: Optional[Callable[[Any], Any]]
+        """What runs a coroutine, where the event loop is to outlive the cell."""
 
     def run(self) -> None:
         """Run the cell and show the value of its last expression."""
@@ -130,7 +132,8 @@ class Cell:
         if any(code.co_flags & CO_COROUTINE for code in codes):
             import asyncio  # noqa: PLC0415 - 40 ms, for cells that await
 
-            return asyncio.run(self._await(codes))  # novermin: AWAIT needs Python 3.8
+            run_async = self.run_async or asyncio.run  # novermin: AWAIT needs Python 3.8
+            return run_async(self._await(codes))
         value = None
         for code in codes:
             value = eval(code, self.namespace)

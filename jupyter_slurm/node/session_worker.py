@@ -12,7 +12,44 @@ import runner_process
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Dict, List
+    from typing import Any, Dict, List  # noqa: F401 - in comments
+
+
+class EventLoop:
+    """One for all cells, so that what one has opened another can await."""
+
+    def __init__(self) -> None:
+        self.loop = None  # type: Any
+
+    def run(self, coroutine: "Any") -> "Any":
+        """Its value. What interrupts it ends it, and leaves the loop to the next cell."""
+        import asyncio  # noqa: PLC0415 - 40 ms, for cells that await
+
+        if self.loop is None:
+            self.loop = asyncio.new_event_loop()
+            asyncio.set_event_loop(self.loop)
+        task = self.loop.create_task(coroutine)
+        try:
+            return self.loop.run_until_complete(task)
+        finally:
+            self._end([task])
+
+    def close(self) -> None:
+        if self.loop is not None:
+            import asyncio  # noqa: PLC0415 - it is there already
+
+            self._end(asyncio.all_tasks(self.loop))  # novermin: cells await from Python 3.8 on
+            self.loop.close()
+
+    def _end(self, tasks: "Any") -> None:
+        import asyncio  # noqa: PLC0415 - it is there already
+
+        left = [task for task in tasks if not task.done()]
+        for task in left:
+            task.cancel()
+        if left:
+            ended = asyncio.gather(*left, return_exceptions=True)
+            self.loop.run_until_complete(ended)
 
 
 def live(session_dir: str, orders: int, pipes: "List[int]") -> int:
@@ -22,6 +59,8 @@ def live(session_dir: str, orders: int, pipes: "List[int]") -> int:
     publisher = runner_cell.open_process(pipes, interrupts)
     cell = runner_cell.Cell("", "slurm cell", publisher)
     runner_cell.make_main(cell)
+    events = EventLoop()
+    cell.run_async = events.run
     import linecache  # noqa: F401, PLC0415 - so that it knows every cell from the first one on
 
     interrupts.install()
@@ -30,6 +69,7 @@ def live(session_dir: str, orders: int, pipes: "List[int]") -> int:
             folder = os.path.join(session_dir, "cells", line.strip())
             publisher.send(run_one(folder, cell, interrupts))
     interrupts.restore()
+    events.close()
     return 0
 
 

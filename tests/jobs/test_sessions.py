@@ -285,7 +285,7 @@ def test_a_session_whose_program_is_killed_fails_and_its_cells_are_not_left_wait
     session = start(site)
     run(site, session, "import os, signal, time")
     killed = run(site, session, "os.kill(os.getppid(), signal.SIGKILL)\ntime.sleep(600)")
-    assert killed.state is JobState.CANCELLED
+    assert killed.state is JobState.FAILED
     assert (killed.why or "").startswith("Its session ended while it ran.")
     assert site.wait(session.id, limit_s=PATIENCE_S).state is JobState.FAILED
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jupyter_slurm.jobs.result import ExitFile, RunnerResult, StartedFile
-from jupyter_slurm.jobs.verdict import Evidence, SlurmVerdict, ended_by_itself, judge
+from jupyter_slurm.jobs.verdict import Evidence, SessionEnd, SlurmVerdict, ended_by_itself, judge
 from jupyter_slurm.wire import JobKind, JobState
 
 STARTED = StartedFile(slurm_id="1", node="n1", time_s=10.0)
@@ -211,6 +211,33 @@ evidences = st.builds(
     limit_passed=st.booleans(),
     cancel_requested=st.booleans(),
 )
+
+
+@pytest.mark.parametrize(
+    ("state", "expected"),
+    [
+        ("TIMEOUT", "TIMEOUT"),
+        ("CANCELLED", "CANCELLED"),
+        ("COMPLETED", "CANCELLED"),
+        ("FAILED", "FAILED"),
+        ("LOST", "LOST"),
+    ],
+)
+@pytest.mark.parametrize("evidence", [NEVER_STARTED, cell(exit=TERMINATED)])
+def test_a_cell_ends_with_its_session_and_the_session_says_why(
+    evidence: Evidence, state: str, expected: str
+) -> None:
+    session = SessionEnd(state=JobState(state), why="The reason.")
+    verdict = judge(replace(evidence, session=session))
+    assert verdict.state == expected
+    assert verdict.why.endswith("The reason.")
+    when = "before it began" if evidence.started is None else "while it ran"
+    assert when in verdict.why
+
+
+def test_a_cell_that_ended_well_did_so_whatever_its_session_did() -> None:
+    session = SessionEnd(state=JobState.TIMEOUT, why="The reason.")
+    assert judge(cell(exit=OK_EXIT, result=OK, session=session)).state is JobState.COMPLETED
 
 
 @given(evidences)

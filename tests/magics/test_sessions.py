@@ -36,8 +36,11 @@ class Desk:
             ok(kernel.run(LOAD))
             yield kernel
 
+    def sessions(self) -> list[Job]:
+        return [job for job in self.api.jobs() if job.kind is JobKind.SESSION]
+
     def session(self) -> Job:
-        [found] = [job for job in self.api.jobs() if job.kind is JobKind.SESSION]
+        [found] = self.sessions()
         return found
 
 
@@ -48,10 +51,9 @@ def desk(
     monkeypatch.setenv("JUPYTER_CONFIG_DIR", slurm_cluster.env["JUPYTER_CONFIG_DIR"])
     desk = Desk(agent_home)
     yield desk
-    for job in desk.api.jobs():
-        if job.kind is JobKind.SESSION and not job.state.final:
-            desk.api.cancel(job.id)
-            wait_until(lambda: desk.session().state.final, PATIENCE_S)
+    for job in desk.sessions():
+        desk.api.cancel(job.id)
+    wait_until(lambda: all(job.state.final for job in desk.sessions()), PATIENCE_S)
     desk.api.close()
 
 
@@ -110,6 +112,7 @@ def test_what_belongs_to_the_session_is_refused_in_a_cell(desk: Desk) -> None:
         assert "runs Python only" in kernel.run("%%slurm --session\n#!/bin/sh\necho").text
         assert "belongs to the cells" in kernel.run("%slurm session start --out x").text
         assert "no time after which" in kernel.run("%slurm session start --idle 0").text
+        assert "goes on" in ok(kernel.run(f"{START} --detach")).text
         assert "session.py" in ok(kernel.run("%slurm session start --dry-run")).text
 
 

@@ -192,6 +192,25 @@ def test_a_cell_may_end_python_without_ending_the_session(session: Session) -> N
     assert session.values(session.run("kept")) == ["1"]
 
 
+def test_cells_await_in_one_event_loop_which_an_interrupt_leaves_to_the_next(
+    session: Session,
+) -> None:
+    session.start()
+    session.run(
+        "import asyncio\nfuture = asyncio.get_running_loop().create_future()\n"
+        "async def fill():\n    await asyncio.sleep(0.01)\n    future.set_result(42)\n"
+        "task = asyncio.create_task(fill())\nawait asyncio.sleep(0)"
+    )
+    assert session.values(session.run("await future")) == ["42"]
+    endless = session.put("print('begun')\nawait asyncio.sleep(600)")
+    session.ask(f"\nrun {endless}\n")
+    wait_until(lambda: "begun" in session.text(endless), PATIENCE_S)
+    session.ask(f"\ncancel {endless}\n")
+    session.wait(endless)
+    assert session.exit(endless) == (130, "INT")
+    assert session.values(session.run("await asyncio.sleep(0, 'again')")) == ["'again'"]
+
+
 def test_a_process_that_is_gone_between_two_cells_is_replaced(session: Session) -> None:
     session.start()
     first = session.run(
