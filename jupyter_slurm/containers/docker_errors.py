@@ -12,10 +12,11 @@ _SAID = re.compile(rf"^jupyter-slurm: {re.escape(NOT_BEGUN)}", re.MULTILINE)
 _NOISE = re.compile(r"^(?:See|Run) '\S+ run --help'|^\s*$|^WARN")
 _ERRORS = re.compile(
     r"^(?:docker: )?Error response from daemon: (?P<daemon>.*?)\.?$"
-    r"|^Error: (?P<podman>.*?)\.?$"
-    r"|^(?:docker: |ERROR: )?(?P<client>(?:Cannot connect to the|Got permission denied|permission"
-    r" denied while|failed to connect to the|error during connect).*?)\.?$"
+    r"|^(?:docker|Error): (?P<tool>.*?)\.?$"
+    r"|^(?:ERROR: )?(?P<client>(?:Cannot connect to the|Got permission denied|permission denied"
+    r" while|failed to connect to the|error during connect).*?)\.?$"
     r"|^(?P<sudo>sudo: .*?)\.?$"
+    r"|^\S*sh: .*?(?P<missing>(?:docker|podman|sudo): .*not found)$"
     r"|^\[FATAL +tini \(\d+\)\] (?P<init>.*?)\.?$",
     re.MULTILINE,
 )
@@ -115,12 +116,13 @@ def explained(log_tail: str) -> Explained | None:
         return None
     log = log_tail[: said[-1]]
     words = _words(log)
+    stop = "" if words.endswith(("?", "!")) else "."
     for pattern, what, advice in _KNOWN:
         if re.search(pattern, words):
-            return Explained(f"{what}: {words}.", advice)
+            return Explained(f"{what}: {words}{stop}", advice)
     pulling = _PULLING.search(log) and not _PULLED.search(log)
     what = "The image could not be pulled" if pulling else "The container could not be started"
-    return Explained(f"{what}: {words}.", "The sentence is the container tool's own.")
+    return Explained(f"{what}: {words}{stop}", "The sentence is the container tool's own.")
 
 
 def _words(log: str) -> str:

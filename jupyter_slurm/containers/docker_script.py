@@ -86,11 +86,6 @@ umask 077
   }'
 } >"$dir/node.sh" || exit 74
 
-# Its name is gone before anything can go wrong; not every shared file system can have one.
-pipe=$(mktemp -d /tmp/jslurm.XXXXXX) && mkfifo "$pipe/stdin" || exit 74
-exec 9<>"$pipe/stdin" 8<"$pipe/stdin"
-rm -r "$pipe"
-
 client='' signalled='' told=''
 alive() { kill -0 "$client" 2>/dev/null || [ -d "/proc/$client" ]; }
 hand_on() {
@@ -107,6 +102,13 @@ hand_on() {
   done
 }
 for signal in TERM INT USR1 USR2; do trap "hand_on $signal" "$signal"; done
+
+# Its name is gone at once. Some shared file systems can have none.
+pipe=$dir/stdin.$$
+mkfifo "$pipe" 2>/dev/null || { pipe=/tmp/jslurm-$(id -u).$$; mkfifo "$pipe"; } || exit 74
+exec 9<>"$pipe" 8<"$pipe"
+rm "$pipe"
+
 [ -z "$told" ] || exit 143
 $engine run --rm --interactive --init "$@" <&8 8<&- 9>&- &
 client=$!
@@ -123,11 +125,17 @@ while :; do
 done
 trap '' TERM INT USR1 USR2
 exec 9>&-
+begun=1
+[ -s "$dir/node.sh" ] && begun=
 if [ "$rc" -ge 125 ] || [ -n "$told" ]; then
-  # A client that was ended may leave what it had only just made.
+  # A client that was ended may leave what the engine was just about to make, and one that was
+  # killed, in an earlier job, has left what nobody will ever start.
   $engine rm --force "$name" >/dev/null 2>&1
+  [ -n "$begun" ] || [ -z "$told" ] || { sleep 0.5; $engine rm --force "$name" >/dev/null 2>&1; }
+  $engine container prune --force --filter label=jupyter-slurm.job --filter until=10m \
+    >/dev/null 2>&1
 fi
-[ -s "$dir/node.sh" ] && [ "$rc" != 0 ] && [ -z "$told" ] &&
+[ -n "$begun$told" ] || [ "$rc" = 0 ] ||
   say "the container did not start: exit code $rc of$engine run"
 exit "$rc"
 """

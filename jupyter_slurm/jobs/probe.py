@@ -20,11 +20,13 @@ RUNTIMES: Mapping[str, tuple[str, ...]] = {
     "apptainer": ("apptainer", "singularity"),
     "singularity": ("singularity", "apptainer"),
     "docker": ("docker",),
+    "sudo-docker": ("sudo-docker",),
     "podman": ("podman",),
     "enroot": ("enroot",),
     "pyxis": ("--container-image",),
 }
-"""Runtimes, and the programs by which each is known; an option is one of srun's."""
+"""Runtimes, and the programs by which each is known; an option is one of srun's, and `sudo-docker`
+is a `docker` that this user may ask by way of sudo alone."""
 SHARED = (
     "nfs",
     "lustre",
@@ -43,11 +45,17 @@ SHARED = (
 _PROBE = r"""
 home() { case $1 in '~'|'~/'*) printf '%s' "$HOME${1#\~}" ;; *) printf '%s' "$1" ;; esac; }
 say() { printf '%s\t%s\t%s\n' "$1" "$2" "$3"; }
-root=$(home "$1"); python=$2; programs=$3; shift 3
+root=$(home "$1"); python=$2; programs=$3 may_sudo=; shift 3
 for name in $programs; do say program "$name" "$(command -v "$name")"; done
 if srun --help 2>/dev/null | grep -q -e --container-image; then
   say program --container-image "srun"
 fi
+# Only who may not ask Docker tries sudo, which tells the administrators of everybody whom it
+# refuses.
+if command -v docker && command -v sudo && ! docker version && sudo -n -l docker; then
+  may_sudo=yes
+fi >/dev/null 2>&1 </dev/null
+[ -n "$may_sudo" ] && say program docker "" && say program sudo-docker sudo
 at=$root
 while [ ! -e "$at" ] && [ "$at" != / ] && [ "$at" != . ]; do at=$(dirname "$at"); done
 [ -d "$at" ] && [ -w "$at" ] && say writable "$root" "$at"

@@ -275,11 +275,21 @@ def test_the_exit_code_comes_through(rc: str, called: Called) -> None:
     called(RC=rc)
 
 
-def test_nothing_is_left_in_tmp(called: Called) -> None:
-    before = {path.name for path in Path("/tmp").glob("jslurm.*")}
+def test_a_pipe_is_not_left(called: Called, job_dir: Path) -> None:
     called()
-    left = {path.name for path in Path("/tmp").glob("jslurm.*")} - before
-    assert not left
+    assert [path.name for path in job_dir.iterdir()] == ["node.sh"]
+
+
+def test_a_shared_file_system_need_not_have_pipes(
+    called: Called, job_dir: Path, tmp_path: Path
+) -> None:
+    """The stand-in for one is a `mkfifo` that refuses."""
+    tool = tmp_path / "bin" / "mkfifo"
+    refuse = f"case $1 in {shlex.quote(str(job_dir))}/*) exit 1 ;; esac"
+    tool.write_text(f'#!/bin/sh\n{refuse}\nexec /usr/bin/mkfifo "$1"\n')
+    tool.chmod(0o755)
+    called()
+    assert [path.name for path in job_dir.iterdir()] == ["node.sh"]
 
 
 def test_an_image_is_needed() -> None:

@@ -198,6 +198,23 @@ def test_a_runtime_that_is_missing_is_wrong_where_all_nodes_are_this_machine(
     assert not [check for check in checks if "The runtime" in check.sentence]
 
 
+@pytest.mark.parametrize(
+    ("docker", "sudo", "found"),
+    [(0, 1, {"docker"}), (1, 0, {"sudo-docker"}), (1, 1, {"docker"}), (0, 0, {"docker"})],
+)
+def test_a_docker_that_only_sudo_may_ask_is_told_apart(
+    docker: int, sudo: int, found: set[str], look: Examine, tmp_path: Path
+) -> None:
+    path = bin_dir(tmp_path, "docker", "sudo")
+    Path(path, "docker").write_text(f"#!/bin/sh\nexit {docker}\n")
+    Path(path, "sudo").write_text(f'#!/bin/sh\n[ "$*" = "-n -l docker" ] && exit {sudo}\nexit 9\n')
+    checks = look(env={"PATH": f"{path}:/usr/local/bin:/usr/bin:/bin"})
+    words = (
+        only(checks, "Found here: ").sentence.removeprefix("Found here: ").strip(".").split(", ")
+    )
+    assert {word for word in words if "docker" in word} == found
+
+
 def test_images_that_are_files_must_be_there(look: Examine, tmp_path: Path) -> None:
     there = tmp_path / "an image"
     there.mkdir()
