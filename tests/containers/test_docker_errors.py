@@ -134,10 +134,7 @@ def said(*lines: str) -> str:
     ],
 )
 def test_a_failure_is_told_by_its_step_in_the_tools_own_words(line: str, sentence: str) -> None:
-    after = ["", "Run 'docker run --help' for more information"]
-    explained = DOCKER.explain(
-        said("docker: Error response from daemon: an older one", line, *after)
-    )
+    explained = DOCKER.explain(said(line, "", "Run 'docker run --help' for more information"))
     assert explained is not None
     assert explained.sentence.startswith(sentence)
     assert explained.advice
