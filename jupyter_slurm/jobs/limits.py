@@ -55,7 +55,7 @@ class Judge:
         best = min(judged, key=_gravity, default=[])
         if job.held:
             best = [replace(one, certain=False) for one in best]
-        return [*best, *self._of_qos(job), *self._of_account(job)]
+        return [*best, *self._of_qos(job), *self._of_qos_limits(job), *self._of_account(job)]
 
     def _wanted(self, job: Asked) -> Sequence[str]:
         default = [one.name for one in self.info.partitions if one.default] if self.info else []
@@ -154,6 +154,42 @@ class Judge:
         allowed = here.live.allow_qos if here and here.live else ()
         offered = self.info.qos if self.info else ()
         yield from self._of_word("qos", "QOS", job.qos, offered, self.profile.qos, allowed)
+
+    def _of_qos_limits(self, job: Asked) -> Iterator[Objection]:
+        info = self.info
+        word = job.qos or (info.qos[0] if info and len(info.qos) == 1 else None)
+        qos = next((one for one in info.qos_limits if one.name == word), None) if info else None
+        if qos is None:
+            return
+        certain = qos.denies and self._enforced("limits", Source.CLUSTER) and not job.held
+        otherwise = "" if certain else " Else the job waits for ever."
+        limit_s = qos.limit_s or math.inf
+        # Without --time it may have as much as the partition gives it.
+        wanted_s = job.limit_s if job.limit_s is not None else self._default_s(job)
+        if wanted_s > limit_s:
+            yield Objection(
+                f"A job of the QOS `{word}` can run for {duration(limit_s)}.",
+                f"Ask for --time {format_time(limit_s)} or less.{otherwise}",
+                certain,
+            )
+        wanted = {
+            "cpu": job.cpus,
+            "node": job.nodes,
+            "gres/gpu": job.gpus,
+            "mem": (job.memory_per_node_mib or 0) * job.nodes,
+        }
+        for tres, most in qos.most.items():
+            if wanted.get(tres, 0) > most:
+                text = memory(most) if tres == "mem" else f"{most:.0f} of {tres}"
+                yield Objection(
+                    f"A job of the QOS `{word}` can have {text}.",
+                    f"Ask for less, or take another QOS.{otherwise}",
+                    certain,
+                )
+
+    def _default_s(self, job: Asked) -> float:
+        here = self.partition(job)
+        return here.live.default_time_s or 0 if here and here.live else 0
 
     def _of_account(self, job: Asked) -> Iterator[Objection]:
         here = self.partition(job)

@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Literal
 
 from jupyter_slurm.errors import CommandError, RequestError
 from jupyter_slurm.jobs.cluster import SlurmCluster
-from jupyter_slurm.slurm import partitions, reasons, scontrol, sinfo, squeue
+from jupyter_slurm.slurm import partitions, reasons, sacctmgr, scontrol, sinfo, squeue
 from jupyter_slurm.slurm.options import suggest
 from jupyter_slurm.slurm.units import gpus_in_tres
-from jupyter_slurm.wire import ClusterInfo, CommandOutput, Partition, QueueEntry, Reservation
+from jupyter_slurm.wire import (
+    ClusterInfo,
+    CommandOutput,
+    Partition,
+    Qos,
+    QueueEntry,
+    Reservation,
+)
 
 Verb = Literal["hold", "release", "requeue"]
 
 INFO_KEPT_S = 300.0
 ASK_WAIT_S = 5.0
-_ASSOCIATIONS = ("sacctmgr", "--noheader", "--parsable2", "show", "assoc")
 _COMMANDS = (
     "squeue sinfo sacct scancel scontrol sprio sreport sshare sacctmgr sdiag sstat sbatch".split()
 )
@@ -52,21 +59,22 @@ def _entry(row: squeue.QueueRow, ours: Mapping[str, str]) -> QueueEntry:
 
 
 def cluster_info(cluster: SlurmCluster) -> ClusterInfo:
-    """Five short questions to the controller, and one to accounting where there is one."""
+    """Five short questions to the controller, and two to accounting where there is one."""
     config = scontrol.parse_config(cluster.ask(scontrol.config_argv()))
     shown = sinfo.parse_partitions(cluster.ask(sinfo.partitions_argv()))
     nodes = sinfo.parse_nodes(cluster.ask(sinfo.nodes_argv()))
     settings = partitions.parse_partitions(cluster.ask(partitions.partitions_argv()))
     kept = partitions.parse_reservations(cluster.ask(partitions.reservations_argv()))
     accounting = config.get("AccountingStorageType", "").endswith("slurmdbd")
-    accounts, qos = _associations(cluster) if accounting else ((), ())
+    accounts, qos = _associations(cluster) if accounting else (set(), set())
     return ClusterInfo(
         name=cluster.name,
         slurm_version=config.get("SLURM_VERSION", ""),
         partitions=tuple(_partition(row, nodes, settings.get(row.name)) for row in shown),
         accounting=accounting,
-        accounts=accounts,
-        qos=qos,
+        accounts=tuple(sorted(accounts)),
+        qos=tuple(sorted(qos)),
+        qos_limits=_qos(cluster, qos),
         enforced=_enforced(config),
         max_tres="MAX_TRES" in config.get("PriorityFlags", ""),
         hidden=tuple(sorted(set(settings) - {row.name for row in shown})),
@@ -135,23 +143,40 @@ def _enforced(config: Mapping[str, str]) -> tuple[str, ...]:
         enforced.append("associations")
     if "qos" in words or "all" in words:
         enforced.append("qos")
+    if not {"limits", "safe", "all"}.isdisjoint(words):
+        enforced.append("limits")
     return tuple(enforced)
 
 
-def _associations(cluster: SlurmCluster) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def _associations(cluster: SlurmCluster) -> tuple[set[str], set[str]]:
     """Accounts and QOS that this user may use; empty where the site keeps them to itself."""
-    user = cluster.transport.user()
     try:
-        output = cluster.ask([*_ASSOCIATIONS, f"user={user}", "format=account,qos"])
+        output = cluster.ask(sacctmgr.associations_argv(cluster.transport.user()))
     except CommandError:
-        return (), ()
-    accounts: set[str] = set()
-    qos: set[str] = set()
-    for line in output.decode(errors="replace").splitlines():
-        account, _, names = line.partition("|")
-        accounts.add(account)
-        qos.update(name for name in names.split(",") if name)
-    return tuple(sorted(accounts)), tuple(sorted(qos))
+        return set(), set()
+    rows = sacctmgr.parse_associations(output)
+    return {row.account for row in rows}, {name for row in rows for name in row.qos}
+
+
+def _qos(cluster: SlurmCluster, names: Collection[str]) -> tuple[Qos, ...]:
+    """What these allow one job, which can have no more than all of its user's."""
+    try:
+        rows = sacctmgr.parse_qos(cluster.ask(sacctmgr.qos_argv())) if names else []
+    except CommandError:
+        return ()
+    return tuple(
+        Qos(
+            name=row.name,
+            limit_s=row.limit_s,
+            most={
+                tres: min(per.get(tres, math.inf) for per in (row.tres_per_job, row.tres_per_user))
+                for tres in {**row.tres_per_job, **row.tres_per_user}
+            },
+            denies=row.denies,
+        )
+        for row in rows
+        if row.name in names
+    )
 
 
 def command(cluster: SlurmCluster, argv: list[str]) -> CommandOutput:

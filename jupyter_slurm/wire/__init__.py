@@ -14,6 +14,7 @@ from jupyter_slurm.wire.cluster import (
     Description,
     Folder,
     Partition,
+    Qos,
     QueueEntry,
     Reservation,
 )
@@ -90,6 +91,7 @@ __all__ = [
     "Partition",
     "Preview",
     "Problem",
+    "Qos",
     "Question",
     "QuestionKind",
     "QueueEntry",

@@ -52,6 +52,17 @@ class Partition(Struct, frozen=True, kw_only=True):
     """TRESBillingWeights: for each `cpu`, MiB of `mem`, `gres/gpu` …; {}: none are set."""
 
 
+class Qos(Struct, frozen=True, kw_only=True):
+    """What a QOS allows one job; None, or not there: no limit."""
+
+    name: str
+    limit_s: int | None = None
+    most: dict[str, float] = field(default_factory=dict)
+    """TRES (`cpu`, `gres/gpu`, `mem` in MiB …) -> how much of it."""
+    denies: bool = False
+    """A job over a limit is refused; else it waits for ever."""
+
+
 class Reservation(Struct, frozen=True, kw_only=True):
     """Nodes that jobs cannot have for a time, but for those whom they are kept for."""
 
@@ -72,10 +83,11 @@ class ClusterInfo(Struct, frozen=True, kw_only=True):
     accounting: bool
     accounts: tuple[str, ...] = ()
     qos: tuple[str, ...] = ()
+    qos_limits: tuple[Qos, ...] = ()
     enforced: tuple[str, ...] = ()
     """What sbatch refuses a job for here: `requests` (no such partition, no such node),
-    `partitions` (their limits), `associations` (accounts), `qos`. A site whose plugins change jobs
-    before they are judged has none of them."""
+    `partitions` (their limits), `associations` (accounts), `qos`, `limits` (those of a QOS). A site
+    whose plugins change jobs before they are judged has none of them."""
     max_tres: bool = False
     """Billing is the largest of the weighted TRES, not their sum (PriorityFlags=MAX_TRES)."""
     hidden: tuple[str, ...] = ()

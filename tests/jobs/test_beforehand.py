@@ -3,6 +3,7 @@ speaks against it; and that a submission asks nobody for it."""
 
 from __future__ import annotations
 
+import getpass
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -51,6 +52,14 @@ def strict_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SlurmCl
         accounting=True,
         extra_conf=PARTITIONS,
     ) as cluster:
+        for qos in (
+            "short MaxWall=20 MaxTRES=gres/gpu=1,mem=2G MaxTRESPU=gres/gpu=2,cpu=4 "
+            "flags=DenyOnLimit",
+            "long MaxWall=2-0 MaxTRES=cpu=3",
+        ):
+            cluster.run("sacctmgr", "-i", "add", "qos", *qos.split())
+        user = getpass.getuser()
+        cluster.run("sacctmgr", "-i", "modify", "user", user, "set", "qos+=short,long")
         yield cluster
 
 
@@ -75,7 +84,7 @@ def test_what_a_cluster_allows_and_charges_is_read(strict: Site) -> None:
     assert gpu.billing == {"cpu": 1.0, "mem": 0.25 / 1024, "gres/gpu": 2.0}
     assert known["endless"].allow_accounts == ("physics",)
     assert known["debug"].default
-    assert info.enforced == ("requests", "partitions", "associations", "qos")
+    assert info.enforced == ("requests", "partitions", "associations", "qos", "limits")
     assert info.reservations == ()
 
 
@@ -140,6 +149,9 @@ def test_what_sbatch_would_refuse_is_refused_here_once_it_is_known(strict: Site)
         *("-p gpu -t 120", "-p gppu", "-p gpu -N 2", "--gres gpu:5", "-c 9", "--mem 17G"),
         *("-A nobody", "--qos norml", "--gpus a1000:1", "-p endless -A default", "-t 2-0", "-N 3"),
         *("-p gpu -t 60", "-p gpu -N 1", "--gres gpu:4", "-c 8", "--mem 16G", "-A default"),
+        *("--qos short -t 30", "--qos short", "--qos short -t 9 -c 5"),
+        *("--qos short -t 9 --mem 3G", "--qos short -t 9 --gres gpu:2", "--qos short -t 9"),
+        *("--qos short -t 9 -c 4 --mem 2G --gres gpu:1", "--qos long -t 3-0 -p long"),
         *("--qos normal", "--gpus a100:1", "--gpus 8 -N 2", "-t 1-0", "-n 16", "--mem 0", ""),
     ],
 )
@@ -247,6 +259,13 @@ def test_a_preview_does_not_depend_on_the_controller(
 
     monkeypatch.setattr(queue, "cluster_info", silent)
     assert sentences(site) == ["The cluster could not be asked: slurmctld is down"]
+
+
+def test_a_job_that_its_qos_would_never_let_start_is_warned_of(strict: Site) -> None:
+    checks = strict.service.preview(spec("1", options={"qos": "long", "cpus-per-task": "4"})).checks
+    (check,) = (one for one in checks if "QOS" in one.sentence)
+    assert (check.ok, check.sentence) == (None, "A job of the QOS `long` can have 3 of cpu.")
+    assert "Else the job waits for ever." in (check.hint or "")
 
 
 def test_accounts_and_qos_are_known_where_there_is_accounting(strict: Site) -> None:

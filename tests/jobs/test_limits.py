@@ -16,7 +16,7 @@ from jupyter_slurm.jobs.limits import Judge, Objection
 from jupyter_slurm.preview_text import cost_text
 from jupyter_slurm.profiles import ClusterProfile, PartitionLimits
 from jupyter_slurm.slurm.options import parse_options
-from jupyter_slurm.wire import Check, ClusterInfo, Cost, Partition, Reservation
+from jupyter_slurm.wire import Check, ClusterInfo, Cost, Partition, Qos, Reservation
 
 SMALL = PartitionLimits(limit="1h", nodes=1, cpus=24, memory_mib=65536, gpus=2, gpu="K40", cost=36)
 LONG = PartitionLimits(limit="31d", cpus=24, gpus=2, cost=36, exclusive=True)
@@ -425,3 +425,38 @@ def test_each_figure_keeps_who_says_it() -> None:
     assert known_partitions(TEMPLATE, None)["long"].limit_s == Figure(31 * 86400, Source.TEMPLATE)
     endless = known_partitions(BARE, told(partition("x", limit_s=None)))["x"]
     assert endless.limit_s == Figure(math.inf, Source.CLUSTER)
+
+
+# --- QOS ------------------------------------------------------------------------------------------
+
+SHORT = Qos(name="short", limit_s=1200, most={"gres/gpu": 1, "mem": 2048, "x": 0}, denies=True)
+
+
+def of_qos(words: str, qos: Qos = SHORT, **changes: Any) -> list[Objection]:
+    settings: dict[str, Any] = {"qos": ("normal", "short"), "enforced": (*ALL, "limits")}
+    return said(words, BARE, told(**{**settings, **changes, "qos_limits": (qos,)}))
+
+
+def test_what_a_qos_allows_is_certain_where_it_denies() -> None:
+    found = only(of_qos("--qos short --time 30m"))
+    assert found.sentence == "A job of the QOS `short` can run for 20 min."
+    assert found.hint == "Ask for --time 00:20:00 or less."
+    assert found.certain
+    assert only(of_qos("--qos short --gpus 2 --time 1")).sentence.endswith("1 of gres/gpu.")
+    assert only(of_qos("--qos short --mem 3G --time 1")).sentence.endswith("2.0 GiB.")
+    assert of_qos("--qos short --time 20m --gpus 1 --mem 2G") == []
+    assert of_qos("--qos normal --time 30m --gpus 2") == []
+
+
+def test_a_qos_that_does_not_deny_lets_jobs_wait_for_ever() -> None:
+    lenient = Qos(name="short", limit_s=1200)
+    found = only(of_qos("--qos short --time 30m", lenient))
+    assert not found.certain
+    assert found.hint.endswith("Else the job waits for ever.")
+    assert not only(of_qos("--qos short --time 30m", enforced=ALL)).certain
+
+
+def test_the_only_qos_of_a_person_is_that_of_their_jobs() -> None:
+    assert len(of_qos("--time 30m", qos=SHORT)) == 0
+    info = told(qos=("short",), qos_limits=(SHORT,))
+    assert only(said("--time 30m", BARE, info)).sentence.startswith("A job of the QOS `short`")
