@@ -124,6 +124,23 @@ def test_tables_are_laid_over_each_other_key_by_key(
     assert laid_over(below, above) == merged
 
 
+def test_the_examples_of_the_documentation_are_profiles(made: Path) -> None:
+    text = (Path(__file__).parents[1] / "docs" / "clusters.md").read_text(encoding="utf-8")
+    assert all(f"| `{name}` |" in text for name in NAMES)
+    whole, few_lines, over_it, partitions = re.findall(r"```toml\n(.*?)```", text, re.DOTALL)
+    (made.parent / "clusters.toml").write_text(whole)
+    (made / "few.toml").write_text(few_lines)
+    (made / "over.toml").write_text(few_lines + over_it)
+    (made / "partitions.toml").write_text(partitions)
+    (made / "arandu.toml").unlink()  # the file of one cluster would win
+    assert profile("arandu").defaults["mem"] == "16G"
+    assert profile("few").job_root == "/scratch/deepfun/alice/.jupyter-slurm/jobs"
+    over = profile("over")
+    assert (over.partitions["gdl"].limit, over.partitions["gdl"].cost) == ("24h", 80.0)
+    assert "exclusive" not in over.defaults
+    assert profile("partitions").partitions["gdl"].cost == 80.0
+
+
 def test_a_name_that_nobody_gave_is_named() -> None:
     template = Template("t", "", {"project": "?"}, {"job_root": "/s/{project}", "port": 1})
     assert template.variables() == ("project",)

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import time
 
-from jupyter_slurm.errors import JupyterSlurmError, LoginNeededError, RequestError
+from jupyter_slurm.errors import JupyterSlurmError, LoginNeededError, RequestError, SubmitError
 from jupyter_slurm.jobs import costs, queue
 from jupyter_slurm.jobs.asked import Asked, asked
 from jupyter_slurm.jobs.cluster import SlurmCluster
 from jupyter_slurm.jobs.clusters import Clusters
+from jupyter_slurm.jobs.known import Source
 from jupyter_slurm.jobs.layout import JobDir
 from jupyter_slurm.jobs.limits import Judge
 from jupyter_slurm.jobs.prepare import merged_options, prepare
@@ -66,13 +67,15 @@ class Beforehand:
         )
 
     def judge(self, spec: JobSpec, cluster: SlurmCluster) -> str | None:
-        """What the job should be warned of. RequestError: the cluster would refuse it."""
+        """What the job should be warned of. SubmitError: sbatch would refuse it, and need not be
+        asked; RequestError: it would by what the profile says."""
         objections = Judge(cluster.profile, self._fresh(cluster.name)).objections(
             _asked(spec, cluster)
         )
         for one in objections:
             if one.certain:
-                raise RequestError(one.sentence, hint=one.hint)
+                refusal = SubmitError if one.by is Source.CLUSTER else RequestError
+                raise refusal(one.sentence, hint=one.hint)
         return "\n".join(f"{one.sentence} {one.hint}" for one in objections) or None
 
     def _fresh(self, name: str) -> ClusterInfo | None:

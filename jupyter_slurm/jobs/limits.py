@@ -23,11 +23,12 @@ _FEW = 3
 
 @dataclass(frozen=True, slots=True)
 class Objection:
-    """Why a job would not run as asked. `certain`: sbatch refuses it."""
+    """Why a job would not run as asked, `by` whose word. `certain`: sbatch refuses it."""
 
     sentence: str
     hint: str
     certain: bool
+    by: Source = Source.CLUSTER
 
     def check(self) -> Check:
         return Check(ok=False if self.certain else None, sentence=self.sentence, hint=self.hint)
@@ -111,6 +112,7 @@ class Judge:
             f"{_says(limit.by)}.",
             f"Ask for --time {most} or less{elsewhere}.{self._remedy(limit.by)}",
             certain=self._enforced("partitions", limit.by),
+            by=limit.by,
         )
 
     def _of_gpus(self, job: Asked, known: KnownPartition) -> Iterator[Objection]:
@@ -145,6 +147,7 @@ class Judge:
             f"{asked} are more than {known.name} has {where}: {most}{_says(figure.by)}.",
             f"Ask for {most} or less.{self._remedy(figure.by)}",
             certain=self._enforced(kind, figure.by),
+            by=figure.by,
         )
 
     # --- QOS and accounts ---
@@ -221,6 +224,7 @@ class Judge:
                 f"There is no {what} `{word}` for you{_says(by)}{_near(word, known)}",
                 f"There are: {', '.join(known)}.{self._remedy(by)}",
                 certain=self._enforced(kind, by),
+                by=by,
             )
         elif allowed and word not in allowed:
             yield Objection(

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from jupyter_slurm import templates
-from jupyter_slurm.errors import CommandError, RequestError
+from jupyter_slurm.errors import CommandError, RequestError, SubmitError
 from jupyter_slurm.jobs import queue
 from jupyter_slurm.slurm.options import parse_options
 from jupyter_slurm.wire import JobKind, JobState
@@ -135,9 +135,9 @@ def test_what_sbatch_would_refuse_is_refused_here_once_it_is_known(strict: Site)
     too_long = {"partition": "gpu", "time": "02:00:00"}
     strict.service.cluster_info()
     before = commands(strict)
-    with pytest.raises(RequestError, match="--time 02:00:00 is more than gpu allows"):
+    with pytest.raises(SubmitError, match="--time 02:00:00 is more than gpu allows"):
         strict.service.submit(spec("1", options=too_long))
-    with pytest.raises(RequestError, match="There is no partition `gppu`; did you mean `gpu`"):
+    with pytest.raises(SubmitError, match="There is no partition `gppu`; did you mean `gpu`"):
         strict.service.submit(spec("1", options={"partition": "gppu"}))
     assert commands(strict) == before
     assert strict.slurm_jobs() == []
@@ -271,7 +271,7 @@ def test_a_job_that_its_qos_would_never_let_start_is_warned_of(strict: Site) -> 
 def test_accounts_and_qos_are_known_where_there_is_accounting(strict: Site) -> None:
     info = strict.service.cluster_info()
     assert "normal" in info.qos
-    with pytest.raises(RequestError, match="There is no QOS `norml` for you; did you mean `nor"):
+    with pytest.raises(SubmitError, match="There is no QOS `norml` for you; did you mean `nor"):
         strict.service.submit(spec("1", options={"qos": "norml"}))
-    with pytest.raises(RequestError, match="There is no account `nobody` for you"):
+    with pytest.raises(SubmitError, match="There is no account `nobody` for you"):
         strict.service.submit(spec("1", options={"account": "nobody"}))

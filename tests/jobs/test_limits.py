@@ -122,7 +122,7 @@ def test_what_the_persons_own_profile_rules_out_is_certain(
     assert sentence in found.sentence
     assert hint in found.hint
     assert "change it in /etc/clusters.toml" in found.hint
-    assert found.certain
+    assert (found.certain, found.by) == (True, Source.PROFILE)
 
 
 @pytest.mark.parametrize(
@@ -205,7 +205,7 @@ def test_what_the_cluster_refuses_is_certain_where_it_enforces_it(
     known = {"qos": ("normal",), "accounts": ("physics",)}
     found = only(said(words, BARE, told(**known)))
     assert found.sentence == sentence
-    assert found.certain
+    assert (found.certain, found.by) == (True, Source.CLUSTER)
     assert not only(said(words, BARE, told(enforced=(), **known))).certain
 
 
