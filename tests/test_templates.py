@@ -11,6 +11,9 @@ import msgspec
 import pytest
 
 from jupyter_slurm import templates
+from jupyter_slurm.containers import RUNTIMES
+from jupyter_slurm.containers.images import find_image
+from jupyter_slurm.containers.references import parse_reference
 from jupyter_slurm.profiles import ClusterProfile, load_profiles
 from jupyter_slurm.slurm.options import OPTIONS, check_option, check_together
 from jupyter_slurm.slurm.units import parse_time_s
@@ -122,6 +125,32 @@ def test_tables_are_laid_over_each_other_key_by_key(
     below: dict[str, object], above: dict[str, object], merged: dict[str, object]
 ) -> None:
     assert laid_over(below, above) == merged
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_its_container_tool_is_known_and_takes_its_images(name: str, made: Path) -> None:
+    whole = profile(name)
+    runtime = RUNTIMES[whole.runtime]
+    assert runtime.takes_image == (name != "sdumont")
+    for reference in whole.images.values():
+        if not reference.startswith("/"):
+            assert runtime.fetched(parse_reference(reference))
+
+
+def test_the_images_that_a_site_keeps_are_used_first(made: Path) -> None:
+    aau = profile("aau-aicloud")
+    there = "/user/share/singularity/images/tensorflow_20.10-tf2-py3.sif"
+    for name in ("tensorflow:20.10-tf2-py3", "tensorflow_20.10-tf2-py3", "tensorflow"):
+        found = find_image(
+            name,
+            aliases=aau.images,
+            image_dirs=aau.image_dirs,
+            suffixes=RUNTIMES[aau.runtime].image_suffixes,
+            home="/user/alice",
+            exists=lambda path: path == there,
+            listing=lambda folder: [Path(there).name] if folder in there else [],
+        )
+        assert found == there
 
 
 def test_the_examples_of_the_documentation_are_profiles(made: Path) -> None:
