@@ -11,7 +11,7 @@ import json
 import os
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 
 from jupyter_slurm.transport.ssh_config import CONFIG_VARIABLE
@@ -39,7 +39,8 @@ class Dress:
     node_only: Sequence[str] = ()
     answers: Mapping[str, str] = field(default_factory=dict)
     mounts: Mapping[str, Path] = field(default_factory=dict)
-    """Where a room has something of this machine: below one of the folders above."""
+    """Where both have something of this machine: below one of the folders above, or in place of
+    what the machine has there."""
     home_on_nodes: bool = True
     port: int = 0
     """Of its sshd; 0: any."""
@@ -95,7 +96,11 @@ def make_dressed(keeper: Keeper, folder: Path, dress: Dress) -> Dressed:
         tops = dict.fromkeys(f"/{PurePosixPath(one).parts[1]}" for one in places)
         disks = {top: folder / "disks" / top.lstrip("/") for top in tops}
         rest = {at.format(user=name): what for at, what in dress.mounts.items()}
-        rest = {at: what for at, what in rest.items() if f"/{PurePosixPath(at).parts[1]}" in tops}
+        rest = {
+            at: what
+            for at, what in rest.items()
+            if f"/{PurePosixPath(at).parts[1]}" in tops or Path(at).exists()
+        }
         return {"/etc/slurm": folder / "slurm", "/etc/hosts": hosts, **disks, **rest}
 
     for place in (dress.home, *dress.both, *dress.login_only, *dress.node_only):
@@ -110,7 +115,11 @@ def make_dressed(keeper: Keeper, folder: Path, dress: Dress) -> Dressed:
     login = Room.make(keeper, dress.login.split(".")[0], seen_in_login, folder / "login.log")
     first = next(iter(dress.shape.nodes))
     inside = Room.make(keeper, first, seen_inside, folder / "nodes.log")
-    DressedSlurm.make(keeper, folder / "slurm", dress.shape, login, inside)
+    entries = dress.shape.accounting
+    if entries is not None:
+        entries = [[word.format(user=name) for word in entry] for entry in entries]
+    shape = replace(dress.shape, accounting=entries)
+    DressedSlurm.make(keeper, folder / "slurm", shape, login, inside)
     (folder / "sshd").mkdir(mode=0o711)
     sshd = Sshd(keeper, folder / "sshd", account, port=dress.port, prefix=tuple(login.argv()))
     sshd.start()

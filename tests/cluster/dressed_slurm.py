@@ -117,7 +117,10 @@ class DressedSlurm:
         self._daemon(self.login, "slurmctld", "-D")
         for node in self.shape.nodes:
             self._daemon(self.inside, "slurmd", "-D", "-N", node)
-        wait_until(lambda: set(self._states()) == {"idle"}, _PATIENCE_S)
+        try:
+            wait_until(lambda: set(self._states()) == {"idle"}, _PATIENCE_S)
+        except AssertionError as exc:
+            raise AssertionError(self._last_words()) from exc
 
     def _start_accounting(self, entries: Sequence[Sequence[str]]) -> None:
         place, socket = self.places.database, self.places.database_socket
@@ -150,6 +153,10 @@ class DressedSlurm:
         except AssertionError:
             return False
         return True
+
+    def _last_words(self) -> str:
+        files = sorted((self.places.base / "log").iterdir())
+        return "\n".join(f"{file.name}:\n{file.read_text()[-1000:]}" for file in files)
 
     def _states(self) -> list[str]:
         try:

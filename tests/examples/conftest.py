@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
@@ -20,6 +21,12 @@ def site_keeper() -> Iterator[Keeper]:
         pytest.skip("Only root can mount what a site has, where the machine lets it.")
     with keeping() as keeper:
         yield keeper
+
+
+@pytest.fixture
+def site_folder(site_keeper: Keeper) -> Path:
+    """For what a site has; its users may look into it."""
+    return make_folder(site_keeper, "site-")
 
 
 @pytest.fixture

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from tests.cluster.dressed import Dress, Dressed
 from tests.cluster.dressed_docker import DressedDocker
 from tests.cluster.dressed_slurm import Shape
-from tests.examples.reading import read
+from tests.examples.reading import LIMIT_S, read
 from tests.ssh.kept import Keeper
 
 ARANDU = Dress(
@@ -31,6 +33,7 @@ ARANDU = Dress(
 )
 
 
+@pytest.mark.timeout(LIMIT_S)
 def test_the_guides_steps_are_done_and_nothing_is_left_on_the_nodes(
     dressed: Callable[[Dress], Dressed], site_keeper: Keeper, demo_image: Path, tmp_path: Path
 ) -> None:

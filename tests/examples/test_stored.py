@@ -9,13 +9,14 @@ from typing import Any
 import nbformat
 import pytest
 
+from jupyter_slurm.image_line import parse_image
 from jupyter_slurm.line import parse, split
 from jupyter_slurm.magics.commands import COMMANDS
 from jupyter_slurm.slurm.directives import read_directives
 from jupyter_slurm.slurm.options import OPTIONS
 from tests.examples.reading import EXAMPLES
 
-GUIDES = ("arandu",)
+GUIDES = ("arandu", "sdumont", "unipi-hpc2019")
 NOTEBOOKS = sorted(EXAMPLES.glob("*.ipynb"))
 
 
@@ -44,6 +45,8 @@ def test_it_names_only_options_and_words_that_exist(path: Path) -> None:
             asked = parse(words)
             assert set(asked.options) <= set(OPTIONS)
             assert set(read_directives(rest)) <= set(OPTIONS)
+        if magic == "%%slurm_image":
+            parse_image(words, "")
         for line in cell.source.splitlines():
             if line.startswith("%slurm "):
                 assert split(line)[1] in COMMANDS

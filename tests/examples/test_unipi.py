@@ -1,0 +1,59 @@
+"""The guide of Pisa's Intel cluster: an image by Charliecloud, and a job array in it."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.cluster.dressed import Dress, Dressed
+from tests.cluster.dressed_slurm import Shape
+from tests.examples.reading import LIMIT_S, read
+
+UNIPI = Dress(
+    template="unipi-hpc2019",
+    login="hpc2019.unipi.it",
+    shape=Shape(
+        cluster="hpc2019",
+        nodes={f"c0{number}": "CPUs=16 RealMemory=32000" for number in (1, 2, 3)},
+        lines=(
+            "DefMemPerCPU=1000",
+            "PartitionName=cpu Nodes=ALL Default=YES DefaultTime=60 MaxTime=7-0",
+        ),
+    ),
+    home="/home/{user}",
+)
+
+_CONDA = """#!/bin/sh
+# A stand-in for conda, whose channels cannot be reached: what it is to install is in the image.
+echo "stand-in for conda $*"
+"""
+
+
+@pytest.mark.timeout(LIMIT_S)
+def test_an_image_is_made_and_every_model_of_the_search_comes_back(
+    dressed: Callable[[Dress], Dressed], demo_image: Path, tmp_path: Path
+) -> None:
+    unipi = dressed(UNIPI)
+    image = unipi.account.home / "continuumio%miniconda3"
+    shutil.copytree(demo_image, image, symlinks=True)
+    programs = image / "opt/conda/bin"
+    programs.mkdir(parents=True)
+    (programs / "python").symlink_to("/usr/bin/python3")
+    (image / "usr/bin/conda").write_text(_CONDA)
+    (image / "usr/bin/conda").chmod(0o755)
+    unipi.inside.run("chown", "--recursive", "--no-dereference", unipi.account.name, "/home")
+    reading = read("unipi-hpc2019", unipi, tmp_path)
+
+    assert "cpu" in reading.text("%slurm info")
+    assert "stand-in for conda install" in reading.text("%%slurm_image")
+    assert "antonio-base" in reading.text("images = %slurm image")
+    assert "degree 5 loss" in reading.text("--name try")
+    assert "COMPLETED" in reading.text("job.wait()")
+    assert "8 models on" in reading.text("best = min")
+    assert reading.pictures("--name plot") == 1
+    assert len(list((reading.folder / "results").glob("*.json"))) == 8
+    queue = unipi.login.run("squeue", "--noheader")
+    assert queue == ""
