@@ -290,6 +290,22 @@ def test_a_session_whose_program_is_killed_fails_and_its_cells_are_not_left_wait
     assert site.wait(session.id, limit_s=PATIENCE_S).state is JobState.FAILED
 
 
+def test_a_cell_that_takes_too_much_memory_ends_as_slurm_says_of_its_session(site: Site) -> None:
+    session = start(site, options={"mem": "100M"})
+    hog = "import time\nprint('begun', flush=True)\nhog = b'x' * (600 << 20)\ntime.sleep(60)"
+    ended = run(site, session, hog)
+    assert ended.state is JobState.OUT_OF_MEMORY
+    assert "memory" in (ended.why or "")
+
+
+def test_a_session_runs_in_the_folder_that_was_pushed_with_it(site: Site, tmp_path: Path) -> None:
+    code = tmp_path / "my code"
+    code.mkdir()
+    (code / "helper.py").write_text("answer = 42\n")
+    session = start(site, push=str(code))
+    assert shown(site, run(site, session, "import helper\nhelper.answer")) == ["42"]
+
+
 def test_a_session_ends_when_it_is_idle_for_too_long(site: Site) -> None:
     session = start(site, idle_s=1)
     ended = site.wait(session.id, limit_s=PATIENCE_S)

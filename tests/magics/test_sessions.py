@@ -116,6 +116,15 @@ def test_what_belongs_to_the_session_is_refused_in_a_cell(desk: Desk) -> None:
         assert "session.py" in ok(kernel.run("%slurm session start --dry-run")).text
 
 
+def test_a_session_that_cannot_be_set_up_fails_the_line_that_starts_it(desk: Desk) -> None:
+    with desk.kernel() as kernel:
+        reply = kernel.run(f"{START} --module no/such/module")
+        assert reply.content["ename"] == "CellFailed"
+        assert "could not be set up" in reply.content["evalue"]
+        assert "no/such/module" in reply.text
+        assert "has ended as FAILED" in kernel.run("%%slurm --session\n1").content["evalue"]
+
+
 def test_options_of_the_notebook_are_the_sessions_and_not_its_cells(desk: Desk) -> None:
     with desk.kernel() as kernel:
         name = desk.api.clusters()[0].name
