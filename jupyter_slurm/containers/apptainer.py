@@ -8,6 +8,7 @@ What had to be known (tried with Apptainer 1.4; the manuals of Singularity 3.5 a
   later: only paths that need it go by it. Mount points that the image lacks are made.
 - Its parent process hands signals on to the program, whose exit code is its own; its own failures
   are 255. When it is killed the program is, too.
+- The home is that of the user's entry in passwd, whatever $HOME says.
 - A `.sif` is mounted by the kernel where the tool is set-uid, else by a program beside it, which
   ends with the first TERM, and the files with it. `scancel` sends one to every process under
   proctrack/linuxproc (under proctrack/cgroup to the batch script alone): a cell that wants to save
@@ -27,8 +28,10 @@ from jupyter_slurm.containers.references import Reference
 from jupyter_slurm.containers.runtime import Box, Explained, Launch, Mount, in_workdir, without_nul
 from jupyter_slurm.errors import RequestError
 
-# $1 the program, $2 how much it says, then all that comes behind its `exec`.
-_START = r"""program=$1 talk=$2; shift 2
+# $1 the program, $2 its other name, for nodes where it has only that, $3 how much it says, then all
+# that comes behind its `exec`.
+_START = r"""program=$1 other=$2 talk=$3; shift 3
+command -v "$program" >/dev/null || ! command -v "$other" >/dev/null || program=$other
 [ -z "${ROCR_VISIBLE_DEVICES:-}" ] || set -- --rocm "$@"
 case ${CUDA_VISIBLE_DEVICES:-} in '' | NoDevFiles) ;; *) set -- --nv "$@" ;; esac
 set -- "$program" --nocolor $talk exec "$@"
@@ -51,9 +54,10 @@ class Apptainer:
     takes_image = True
     image_suffixes = (".sif", "", ".simg", ".sqfs", ".squashfs", ".sqsh", ".img")
 
-    def __init__(self, name: str) -> None:
-        """`name` is the program's as well."""
+    def __init__(self, name: str, other: str) -> None:
+        """The program's names."""
         self.name = name
+        self._other = other
 
     def fetched(self, reference: Reference) -> str | None:
         # It takes a tag or a digest, not both.
@@ -78,6 +82,7 @@ class Apptainer:
                 _START,
                 "sh",
                 self.name,
+                self._other,
                 # A fetch takes minutes, and may say how it gets on; warnings and errors remain.
                 "" if _FETCHED.match(image) else "--quiet",
                 "--pwd=/",
@@ -94,7 +99,7 @@ class Apptainer:
         return explained(log_tail)
 
 
-APPTAINERS = (Apptainer("apptainer"), Apptainer("singularity"))
+APPTAINERS = (Apptainer("apptainer", "singularity"), Apptainer("singularity", "apptainer"))
 
 
 def _mount(mount: Mount) -> str:

@@ -1,7 +1,11 @@
-"""Apptainer and Singularity as text; `test_apptainer_real.py` runs the real one."""
+"""Apptainer and Singularity as text, and a stand-in that is told it; `test_apptainer_real.py` runs
+the real one."""
 
 import csv
 import io
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -14,7 +18,7 @@ BOX = Box(job_dir="/home/u/jobs/abc", image="/images/a.sif")
 
 
 def words(box: Box, *argv: str, name: str = "apptainer") -> list[str]:
-    """What comes behind the script: program, how much it says, and the words behind `exec`."""
+    """What comes behind the script: both names, how much is said, and the words behind `exec`."""
     launch = runtime_named(name).launch(argv, box)
     assert launch.argv[:2] == ("/bin/sh", "-c")
     assert (launch.setup, launch.pid_file) == ((), None)
@@ -24,7 +28,8 @@ def words(box: Box, *argv: str, name: str = "apptainer") -> list[str]:
 @pytest.mark.parametrize("name", ["apptainer", "singularity"])
 def test_the_command_line_is_the_same_but_for_the_programs_name(name: str) -> None:
     found = words(BOX, "python3", "/home/u/jobs/abc/runner.py", name=name)
-    assert found[:6] == [
+    assert found[1] in {"apptainer", "singularity"} - {name}
+    assert [found[0], *found[2:7]] == [
         name,
         "--quiet",
         "--pwd=/",
@@ -40,7 +45,7 @@ def test_the_job_dir_has_the_same_path_inside() -> None:
 
 
 def test_while_an_image_is_fetched_it_may_speak() -> None:
-    assert words(Box(job_dir="/j", image="docker://docker.io/library/x:1"), "true")[1] == ""
+    assert words(Box(job_dir="/j", image="docker://docker.io/library/x:1"), "true")[2] == ""
 
 
 def test_values_of_the_environment_are_not_in_the_command_line() -> None:
@@ -92,6 +97,56 @@ def test_mounts_that_cannot_be_are_refused(mount: Mount, said: str) -> None:
 def test_an_image_is_needed() -> None:
     with pytest.raises(RequestError, match="needs an image"):
         APPTAINER.launch(["true"], Box(job_dir="/j"))
+
+
+@pytest.fixture(params=["dash", "bash --posix", "bash"])
+def told(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[..., list[str]]:
+    """Runs the script by a shell on a node that has `program`, a stand-in that prints what it was
+    told, and the variables of `env`."""
+
+    def told(program: str = "apptainer", **env: str) -> list[str]:
+        tool = tmp_path / program
+        tool.write_text('#!/bin/sh\nprintf \'%s\\n\' "${0##*/}" "$@" ; env >&2\n')
+        tool.chmod(0o755)
+        shell, *options = request.param.split()
+        _, _, *rest = APPTAINER.launch(["true"], BOX).argv
+        done = subprocess.run(
+            [f"/bin/{shell}", *options, "-c", *rest],
+            env={"PATH": f"{tmp_path}:/usr/bin:/bin"} | env,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        names = {line.partition("=")[0] for line in done.stderr.splitlines()}
+        assert names.isdisjoint({"PYTHONPATH", "CONDA_PREFIX", "BASH_FUNC_x%%", "LD_PRELOAD"})
+        said = done.stdout.splitlines()
+        return said[: said.index("--pwd=/")]
+
+    return told
+
+
+def test_a_job_without_gpus_is_shown_none(told: Callable[..., list[str]]) -> None:
+    quiet = ["apptainer", "--nocolor", "--quiet", "exec"]
+    assert told() == quiet
+    assert told(CUDA_VISIBLE_DEVICES="") == quiet
+    assert told(CUDA_VISIBLE_DEVICES="NoDevFiles") == quiet
+
+
+def test_a_job_with_gpus_is_given_their_drivers_libraries(told: Callable[..., list[str]]) -> None:
+    assert told(CUDA_VISIBLE_DEVICES="0,1")[3:] == ["exec", "--nv"]
+    assert told(ROCR_VISIBLE_DEVICES="0")[3:] == ["exec", "--rocm"]
+
+
+def test_a_node_that_has_the_tool_under_its_other_name_will_do(
+    told: Callable[..., list[str]],
+) -> None:
+    assert told("singularity")[:3] == ["singularity", "--nocolor", "--quiet"]
+
+
+def test_what_is_said_of_the_nodes_own_programs_is_taken_away(
+    told: Callable[..., list[str]],
+) -> None:
+    told(PYTHONPATH="/x y", CONDA_PREFIX="/x\n*", **{"BASH_FUNC_x%%": "() { echo; }"})
 
 
 _DIGEST = "sha256:" + 64 * "0"
