@@ -9,6 +9,7 @@ import shlex
 import shutil
 import socket
 import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -18,6 +19,7 @@ from typing import Any
 import pytest
 
 from jupyter_slurm.containers import Box, Mount, runtime_named
+from jupyter_slurm.errors import VariableError
 from jupyter_slurm.wire import Job, JobKind, JobState
 from tests.cluster.docker import DockerEngine, docker_running
 from tests.cluster.plugin import SlurmCluster
@@ -99,9 +101,14 @@ def small(docker_engine: DockerEngine, tmp_path_factory: pytest.TempPathFactory)
 
 
 @pytest.fixture(scope="module")
-def pushed(registry: Registry, docker_engine: DockerEngine, small: str) -> str:
-    """An image that the engine has to pull."""
-    return registry.push(docker_engine, small, "team/small:1")
+def pushed(
+    registry: Registry, docker_engine: DockerEngine, tmp_path_factory: pytest.TempPathFactory
+) -> str:
+    """An image that the engine has to pull: it has nothing of it."""
+    docker_engine.load(shell_only(tmp_path_factory.mktemp("pushed")), "pushed:1")
+    full = registry.push(docker_engine, "pushed:1", "team/small:1")
+    docker_engine.run("rmi", "pushed:1")
+    return full
 
 
 @pytest.fixture
@@ -150,7 +157,7 @@ def test_an_image_is_pulled_under_its_own_name_and_the_pull_is_seen(
     text = site.text(job.id)
     assert text.endswith("hello\n")
     assert "Pulling from team/small" in text
-    assert "Downloaded newer image" in text
+    assert "Pull complete" in text
     assert pushed in docker_engine.run("images", "--format", "{{.Repository}}:{{.Tag}}")
     again = run(site, _HELLO, pushed)
     assert site.text(again.id) == "hello\n"
@@ -232,25 +239,45 @@ def test_an_image_without_a_shell(
 
 _CLAIMS_TO_BE_OLD = """#!/usr/bin/python3
 import runpy, sys
-sys.version_info = (3, 5, 3, "final", 0)
+sys.version_info = (3, {minor}, 3, "final", 0)
 sys.argv = [word for word in sys.argv[1:] if not word.startswith("-")]
 runpy.run_path(sys.argv[0], run_name="__main__")
 """
 
 
-def test_an_image_with_an_old_python(
-    made: MakeSite, docker_engine: DockerEngine, tmp_path: Path
-) -> None:
-    """A stand-in that says so: no distribution has a Python that old beside one that is not."""
+def old_python(docker_engine: DockerEngine, tmp_path: Path, minor: int) -> str:
+    """An image with a stand-in that claims to be Python 3.MINOR: no distribution has one so old
+    beside one that is not."""
     python = tmp_path / "python3"
-    python.write_text(_CLAIMS_TO_BE_OLD)
+    python.write_text(_CLAIMS_TO_BE_OLD.format(minor=minor))
     python.chmod(0o755)
+    image = f"old:{minor}"
     container = docker_engine.run("create", docker_engine.image, "true").strip()
     docker_engine.run("cp", str(python), f"{container}:/usr/local/python3")
-    docker_engine.run("commit", "--change", "ENV PATH=/usr/local:/usr/bin:/bin", container, "old:1")
+    docker_engine.run("commit", "--change", "ENV PATH=/usr/local:/usr/bin:/bin", container, image)
     docker_engine.run("rm", container)
-    job = run(made(), image="old:1")
+    return image
+
+
+def test_an_image_with_python_3_5(
+    made: MakeSite, docker_engine: DockerEngine, tmp_path: Path
+) -> None:
+    job = run(made(), image=old_python(docker_engine, tmp_path, 5))
     failed(job, "A cell needs Python 3.6 or later, and this is Python 3.5.", "another image")
+
+
+def test_an_image_with_python_3_6_runs_cells_but_cannot_read_functions_of_ours(
+    made: MakeSite, docker_engine: DockerEngine, tmp_path: Path
+) -> None:
+    site = made()
+    image = old_python(docker_engine, tmp_path, 6)
+    job = run(site, image=image)
+    assert (job.state, site.text(job.id)) == (JobState.COMPLETED, "ran\n")
+    # What holds functions of this notebook says which Python wrote them.
+    asked = spec("f()", image=image, runtime="docker", python=sys.version_info[:2])
+    with pytest.raises(VariableError, match=r"the image has Python 3\.6") as caught:
+        site.service.submit(asked)
+    assert "use an image with Python" in str(caught.value.hint)
 
 
 def test_a_folder_that_is_not_there_to_be_mounted(made: MakeSite) -> None:
