@@ -129,6 +129,7 @@ def _after(api: Api, job: Job, outcome: Outcome, *, is_own: bool, keep_s: float 
             api.delivered(job.id)
         return outcome.status or 0
     if outcome.how is How.LOST:
+        sys.stderr.write("\nThe terminal is lost: nothing comes from there any more.\n")
         job = _settled(api, job)
         if job.state.final:
             return _ended(api, job)
@@ -136,25 +137,27 @@ def _after(api: Api, job: Job, outcome: Outcome, *, is_own: bool, keep_s: float 
     said = {
         How.LEFT: "Left.",
         How.TAKEN: "Another terminal has taken this one over.",
-        How.LOST: "The terminal is lost: nothing comes from there any more.",
+        How.LOST: "",
     }[outcome.how]
     if is_own:
         kept = "" if keep_s is None else f" within {duration(keep_s)}"
         said += f" The shell runs on in {card.title(job)}: {again} comes back to it{kept}."
     else:
         said += f" The shell ends; {card.title(job)} goes on: {again}"
-    sys.stderr.write(f"\n{said}\n")
+    sys.stderr.write(f"\n{said.strip()}\n")
     return 0 if outcome.how is How.LEFT else _LOST
 
 
 def _settled(api: Api, job: Job) -> Job:
-    """The job as it is when news of its end would have come."""
+    """The job as it is when news of its end would have come; nobody is asked but the agent."""
     give_up_s = time.monotonic() + _END_S
-    cursor = ""
-    while not job.state.final and (left_s := give_up_s - time.monotonic()) > 0:
-        chunk = api.logs(job.id, cursor, wait_s=left_s)
-        cursor, job = chunk.cursor, chunk.job
-    return job
+    while True:
+        revision = api.changes().revision
+        job = api.job(job.id)
+        left_s = give_up_s - time.monotonic()
+        if job.state.final or job.problem is not None or left_s <= 0:
+            return job
+        api.changes(revision, left_s)
 
 
 def _ended(api: Api, job: Job) -> int:

@@ -165,6 +165,7 @@ finish() {{
   printf -v seconds '%(%s)T' -1
   printf -v ended '{{"exit_code": %d, "signal": "%s", "time_s": %d}}' "$rc" "$caught" "$seconds"
   write "exit.$attempt.json" "$ended" || rc={no_room_exit}
+  rm -f "$job_dir/environment.$attempt"
   exit "$rc"
 }}
 trap finish EXIT
@@ -180,6 +181,8 @@ printf '%s\\n' "$began" >"$job_dir/started.$attempt.json" || {{ rc={no_room_exit
 
 {command} 8>&- &
 child=$!
+# For a terminal beside it: what it was started with, modules and all.
+(umask 077; export -p >"$job_dir/environment.$attempt") &
 # `wait` comes back early when a trapped signal arrives: only a child that is gone has ended.
 while :; do
   wait "$child"; rc=$?

@@ -11,6 +11,7 @@ import struct
 from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
+from pathlib import PurePosixPath
 
 import msgspec
 
@@ -19,6 +20,7 @@ from jupyter_slurm.jobs import layout
 from jupyter_slurm.jobs.book import Book
 from jupyter_slurm.jobs.cluster import SlurmCluster
 from jupyter_slurm.jobs.clusters import Clusters
+from jupyter_slurm.jobs.layout import JobDir
 from jupyter_slurm.jobs.prepare import terminal_name
 from jupyter_slurm.slurm import srun
 from jupyter_slurm.slurm.versions import SlurmVersion, has_overlap, parse_version
@@ -28,8 +30,16 @@ from jupyter_slurm.wire import Job, JobKind, JobState, TerminalRequest
 _RUNS = frozenset((JobState.RUNNING, JobState.UNKNOWN, JobState.STOPPED, JobState.SIGNALING))
 """What is UNKNOWN may well run: it is the cluster that does not answer."""
 _FILES = (*node_program.TERMINAL_FILES, "terminal_step.py")
-_ENTER = 'if [ -x "$1" ]; then exec "$@"; fi; shift; exec "$@"'
-"""Jobs that an earlier release has submitted lack the file."""
+_ENTER = """term=$TERM colours=${COLORTERM:-}
+[ ! -r "$1" ] || . "$1"
+TERM=$term; export TERM
+[ -z "$colours" ] || { COLORTERM=$colours; export COLORTERM; }
+shift
+[ -x "$1" ] || shift
+exec "$@"
+"""
+"""bash: what the program of the job was started with, and the way into its image. Jobs that an
+earlier release has submitted lack both files."""
 _FRAME = struct.Struct(">cI")
 """As in node/terminal.py."""
 
@@ -54,7 +64,7 @@ class Terminals:
             setup: dict[str, object] = {"hold": terminal_name(job.id)}
         else:
             argv_of = srun.terminal_argv
-            setup = {"run": _words(job, request.code), "job": slurm_id}
+            setup = {"run": _words(job, request.code)}
         version = _version(cluster)
         step = partial(argv_of, slurm_id, node=node, version=version)
         channel = _begun(cluster, version, step)
@@ -102,7 +112,9 @@ def _words(job: Job, code: str) -> Sequence[str]:
     argv = ("/bin/sh", "-c", code)
     if job.kind is JobKind.SCRIPT:
         return argv
-    return ("/bin/sh", "-c", _ENTER, "sh", f"{job.job_dir}/{layout.ENTER}", *argv)
+    folder = JobDir(PurePosixPath(job.job_dir))
+    files = (str(folder.environment(job.restarts)), str(folder.path / layout.ENTER))
+    return ("/bin/bash", "-c", _ENTER, "bash", *files, *argv)
 
 
 def _version(cluster: SlurmCluster) -> SlurmVersion | None:

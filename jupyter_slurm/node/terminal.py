@@ -158,6 +158,7 @@ class Terminal(object):
             self.program.reap()
             if self.program.status is not None:
                 self.take_leave(self.program)
+                self.program.sweep()
                 return self.program.status
 
     def wait(self):

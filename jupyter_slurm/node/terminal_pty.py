@@ -10,11 +10,13 @@ import pty
 import signal
 import struct
 import termios
+import time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # typing is not imported on the node
     from typing import Dict, List, Optional  # noqa: F401 - in comments
 
+SWEEP_S = 1.0
 IUTF8 = 0o40000  # termios(3); the module of that name lacks it
 
 
@@ -79,6 +81,32 @@ class Program(object):
             if pid:
                 by = os.WTERMSIG(told) if os.WIFSIGNALED(told) else 0
                 self.status = 128 + by if by else os.WEXITSTATUS(told)
+
+    def sweep(self):
+        # type: () -> None
+        """Ends what it has left behind in its session: where Slurm tracks processes by their
+        parents (proctrack/linuxproc) a shell's `&` would outlive the job."""
+        for number in (signal.SIGHUP, signal.SIGKILL):
+            give_up_s = time.monotonic() + SWEEP_S
+            members = session_of(self.pid)
+            for pid in members:
+                with contextlib.suppress(OSError):
+                    os.kill(pid, number)
+            while members and time.monotonic() < give_up_s:
+                time.sleep(0.02)
+                members = session_of(self.pid)
+
+
+def session_of(leader):
+    # type: (int) -> List[int]
+    """The processes of a session."""
+    found = []
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        with contextlib.suppress(OSError), open("/proc/{}/stat".format(name)) as file:
+            state, _, _, session = file.read().rpartition(")")[2].split()[:4]
+            if int(session) == leader and state not in "ZX":
+                found.append(int(name))
+    return found
 
 
 def resize(fd, rows, columns):

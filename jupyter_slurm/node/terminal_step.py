@@ -2,8 +2,7 @@
 
 Read from standard input (transport/node_program.py); Python 3.6 and later, standard library only.
 The first frame, SETUP, says what: {"hold": NAME}, to come to that one (terminal.py), or
-{"run": WORDS, "job": SLURM_ID}, a program of this terminal alone, in the environment of what the
-job runs, which ends with it.
+{"run": WORDS}, a program of this terminal alone, which ends with it.
 """
 
 import contextlib
@@ -20,54 +19,9 @@ import tty
 
 import terminal
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:  # typing is not imported on the node
-    from typing import Dict, Optional  # noqa: F401 - in comments
-
 REACH_S = 900.0
 """How long a job may set itself up (modules, staging) before its terminal is there."""
 PATIENCE_S = 2.0
-
-
-def environment_of(job):
-    # type: (str) -> Optional[Dict[str, str]]
-    """Of what the job's script runs, with its modules and variables; None: it cannot be seen."""
-    found = {}  # type: Dict[int, Dict[str, str]]
-    for name in filter(str.isdigit, os.listdir("/proc")):
-        try:
-            if os.stat("/proc/" + name).st_uid != os.getuid():
-                continue
-            with open("/proc/{}/environ".format(name), "rb") as file:
-                pairs = [os.fsdecode(pair).partition("=") for pair in file.read().split(b"\0")]
-        except OSError:
-            continue
-        env = {key: text for key, _, text in pairs if key}
-        if env.get("SLURM_JOB_ID") == job and env.get("SLURM_CONF") == os.environ.get("SLURM_CONF"):
-            found[int(name)] = env
-    for pid in sorted(found):
-        if is_script(parent_of(pid)):
-            return found[pid]
-    return None
-
-
-def parent_of(pid):
-    # type: (int) -> int
-    try:
-        with open("/proc/{}/stat".format(pid)) as file:
-            return int(file.read().rpartition(")")[2].split()[1])
-    except OSError:
-        return 0
-
-
-def is_script(pid):
-    # type: (int) -> bool
-    """slurmd runs a batch script under this name (slurmd/slurmstepd)."""
-    try:
-        with open("/proc/{}/cmdline".format(pid), "rb") as file:
-            words = file.read().split(b"\0")
-    except OSError:
-        return False
-    return any(os.path.basename(word) == b"slurm_script" for word in words)
 
 
 def visit(name):
@@ -148,8 +102,7 @@ def step():
     if "hold" in setup:
         visit(setup["hold"])
         return
-    env = environment_of(setup["job"]) or dict(os.environ)
-    terminal.Terminal(setup["run"], env, line=terminal.Line(0, 1)).run()
+    terminal.Terminal(setup["run"], dict(os.environ), line=terminal.Line(0, 1)).run()
 
 
 def main():

@@ -1,0 +1,63 @@
+"""A terminal in every runtime that this machine has: in a job of its own, and beside a cell."""
+
+from __future__ import annotations
+
+from jupyter_slurm.shell import parse
+from jupyter_slurm.wire import JobKind, JobState
+from tests.containers import test_cells
+from tests.containers.test_cells import Ground
+from tests.near_end import NearEnd
+from tests.ssh.waiting import wait_until
+
+ground = test_cells.ground
+"""At its end nothing is left of any container or process."""
+
+SHELL = parse([])
+
+
+def opened(ground: Ground, job_id: str) -> NearEnd:
+    """Once the job runs."""
+    service = ground.site.service
+    wait_until(lambda: bool(service.job(job_id).nodes), 60)
+    return NearEnd(service.terminal(SHELL.terminal(job_id)))
+
+
+def there(ground: Ground, job_id: str) -> str:
+    """What the job has printed first."""
+    return ground.site.service.logs(job_id).outputs[0].text.strip()  # type: ignore[union-attr]
+
+
+def test_a_job_of_its_own_in_the_image(ground: Ground) -> None:
+    asked = ground.asked(SHELL.code, kind=JobKind.TERMINAL, env={"MINE": "a b"})
+    job = ground.site.service.submit(asked)
+    near = opened(ground, job.id)
+    near.prompted()
+    assert near.answer("echo $MINE.$SLURM_JOB_NAME") == f"a b.{job.name}.{job.id}\r\n"
+    near.answer("kept=1; sleep 1000 &")
+    near.close()
+    again = opened(ground, job.id)
+    again.begin(30, 90)
+    again.type("echo $kept.ke''pt; stty size")
+    again.until("1.kept\r\n30 90\r\n")
+    again.type("exit 6")
+    assert again.status() == 6
+    again.close()
+    assert ground.site.wait(job.id).exit_code == 6
+
+
+def test_beside_a_cell_that_runs_and_goes_on(ground: Ground) -> None:
+    code = "import glob, time; print(sorted(glob.glob('/*')), flush=True); time.sleep(1000)"
+    job = ground.started(code, env={"MINE": "a b"})
+    near = opened(ground, job.id)
+    near.prompted()
+    assert near.answer("echo $MINE.$SLURM_JOB_ID") == f"a b.{job.slurm_id}\r\n"
+    assert str(sorted(near.answer("echo /*").split())) == there(ground, job.id)
+    near.type("sleep 1000 & exit 3")
+    assert near.status() == 3
+    near.close()
+    left = opened(ground, job.id)
+    left.prompted()
+    left.close()
+    assert ground.site.service.job(job.id).state is JobState.RUNNING
+    ground.site.service.cancel(job.id)
+    ground.site.wait(job.id)
