@@ -27,6 +27,7 @@ from jupyter_slurm.jobs.prepare import Site, prepare
 from jupyter_slurm.profiles import ClusterProfile
 from jupyter_slurm.wire import JobSpec
 from tests.benchmarks.table import HEAD, Row, show, spread
+from tests.cluster.apptainer import installed_apptainer
 from tests.cluster.docker import docker_running
 from tests.cluster.image import made_image
 from tests.cluster.plugin import SlurmCluster, running_cluster
@@ -96,6 +97,10 @@ def tools() -> Iterator[list[Tool]]:
         # ch-run wants to know who it is.
         Tool("charliecloud", str(image), ("ch-run", str(image), "--", *python), {"USER": "me"}),
     ]
+    apptainer = installed_apptainer(image)
+    for runtime, one in (("apptainer", apptainer.sif), ("singularity", apptainer.folder)):
+        bare = (runtime, "exec", str(one), *python)
+        found.append(Tool(runtime, str(one), bare, apptainer.unprivileged))
     with ExitStack() as stack:
         if os.geteuid() == 0:
             engine = stack.enter_context(docker_running(image))

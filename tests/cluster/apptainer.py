@@ -54,8 +54,7 @@ def exports(env: Mapping[str, str]) -> str:
     return "\n".join(f"export {name}={shlex.quote(value)}" for name, value in env.items())
 
 
-@pytest.fixture(scope="session")
-def apptainer_engine(demo_image: Path) -> ApptainerEngine:
+def installed_apptainer(demo_image: Path) -> ApptainerEngine:
     """Installed once in the user's cache folder (about 10 s), where the `.sif` is kept, too."""
     done = subprocess.run(
         [ROOT / "scripts" / "apptainer"],
@@ -78,3 +77,8 @@ def apptainer_engine(demo_image: Path) -> ApptainerEngine:
             )
             partial.rename(sif)
     return engine
+
+
+@pytest.fixture(scope="session")
+def apptainer_engine(demo_image: Path) -> ApptainerEngine:
+    return installed_apptainer(demo_image)
