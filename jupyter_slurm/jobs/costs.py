@@ -100,7 +100,9 @@ def outlook(
     free = f"{live.idle_nodes} of {live.nodes} nodes idle"
     if live.gpus and live.free_gpus is not None:
         free += f", {live.free_gpus} of {live.gpus} GPUs free"
-    yield Check(ok=None, sentence=f"{live.name} at {moment(info.asked_s, now_s)}: {free}.")
+    about = f" ({known.about})" if known and known.about else ""
+    at = moment(info.asked_s, now_s)
+    yield Check(ok=None, sentence=f"{live.name}{about} at {at}: {free}.")
     span_s = limit_s(job, known)
     for one in info.reservations:
         count = one.partitions.get(live.name, 0)

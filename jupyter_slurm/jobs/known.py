@@ -45,8 +45,8 @@ class KnownPartition:
     exclusive: bool = False
     cost: float | None = None
     """Of a node for an hour."""
-    gpu: str = ""
-    note: str = ""
+    about: str = ""
+    """Its GPUs and what it is for, as the profile tells people."""
     live: Partition | None = None
     """As the cluster tells of it."""
 
@@ -86,8 +86,7 @@ def _known(name: str, profile: ClusterProfile, live: Partition | None) -> KnownP
         gpus=first(live.gpus_per_node if live else None, "gpus", told.gpus),
         exclusive=live.exclusive or told.exclusive if live else told.exclusive,
         cost=told.cost,
-        gpu=told.gpu or ", ".join(live.gpu_types if live else ()),
-        note=told.note,
+        about="; ".join(filter(None, (told.gpu, told.note))),
         live=live,
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from jupyter_slurm.jobs.costs import cost, limit_s, outlook
-from jupyter_slurm.jobs.known import KnownPartition
+from jupyter_slurm.jobs.known import KnownPartition, known_partitions
 from jupyter_slurm.jobs.limits import Judge
 from jupyter_slurm.preview_text import cost_text
 from jupyter_slurm.profiles import ClusterProfile, PartitionLimits
@@ -83,6 +83,9 @@ def test_what_is_free_is_told_with_its_time() -> None:
     (no_gpus,) = meets("", told(partition("small", default=True, free_gpus=None)))
     assert no_gpus.sentence.endswith(": 1 of 2 nodes idle.")
     assert meets("-p elsewhere", told()) == []
+    here = known_partitions(PROFILE, told())["small"]
+    (about, *_) = outlook(job(""), here, told(), NOW_S)
+    assert about.sentence.startswith("small (K40) at ")
 
 
 def kept(**changes: Any) -> Reservation:
