@@ -8,6 +8,7 @@ pytest_plugins = (
     "tests.cluster.docker",
     "tests.cluster.registry",
     "tests.cluster.apptainer",
+    "tests.cluster.pyxis",
     "tests.agent.plugin",
     "tests.ssh.plugin",
 )

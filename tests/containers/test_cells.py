@@ -20,6 +20,7 @@ from jupyter_slurm.wire import DisplayData, Job, JobKind, JobSpec, JobState
 from tests.cluster.apptainer import ApptainerEngine, exports
 from tests.cluster.docker import DockerEngine
 from tests.cluster.plugin import SlurmCluster
+from tests.cluster.pyxis import EnrootStandIn
 from tests.containers.leftovers import processes_of
 from tests.jobs.conftest import Site, spec
 from tests.ssh.waiting import wait_until
@@ -88,6 +89,21 @@ def _singularity(request: pytest.FixtureRequest) -> Means:
     return Means("singularity", str(engine.folder), {"setup": exports(engine.unprivileged)})
 
 
+def _pyxis(request: pytest.FixtureRequest) -> Means:
+    """A job dir with blanks is refused; see `test_pyxis.py`."""
+    standin: EnrootStandIn = request.getfixturevalue("enroot_standin")
+    settings = {"setup": standin.setup, "job_root": str(standin.folder / "jobs")}
+    image = str(request.getfixturevalue("squash_image"))
+    return Means("pyxis", image, settings, standin.containers)
+
+
+def _enroot(request: pytest.FixtureRequest) -> Means:
+    """What a job that is killed leaves is removed by the next one; see `test_enroot.py`."""
+    standin: EnrootStandIn = request.getfixturevalue("enroot_standin")
+    image = str(request.getfixturevalue("squash_image"))
+    return Means("enroot", image, {"setup": standin.setup})
+
+
 GROUNDS: Mapping[str, Callable[[pytest.FixtureRequest], Means]] = {
     "none": _none,
     "none+modules": _modules,
@@ -96,6 +112,8 @@ GROUNDS: Mapping[str, Callable[[pytest.FixtureRequest], Means]] = {
     "apptainer": _apptainer,
     "apptainer, not set-uid": _apptainer_of_users,
     "singularity": _singularity,
+    "pyxis": _pyxis,
+    "enroot": _enroot,
 }
 
 

@@ -1,0 +1,280 @@
+"""A stand-in for `srun` with pyxis and for `enroot`, which no distribution packages.
+
+It is none of NVIDIA's code: it knows the options and values that those know (pyxis 0.24, enroot
+4.1), refuses all others with their words, unpacks an image as they do, and lets Charliecloud's
+ch-run enter it. The step itself is a real one, of the real srun. What a site's configuration leaves
+open it does the other way round than we need it.
+
+    enroot_standin.py FOLDER srun|enroot WORDS...
+
+FOLDER holds `data` (containers), `registry` (NAME of an image, with `%` for each slash -> SquashFS)
+and `srun` (the real one).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import select
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NoReturn
+
+VALUES = ("image", "mounts", "workdir", "name", "save", "env", "unshare")
+SWITCHES = ("mount-home", "remap-root", "entrypoint", "writable")
+HELP = "".join(f"      --container-{name}=[pyxis]\n" for name in VALUES)
+
+
+class Failed(Exception):
+    """What the tool says, line by line."""
+
+
+@dataclass
+class Asked:
+    """The options of pyxis."""
+
+    values: dict[str, str] = field(default_factory=dict)
+    switches: dict[str, bool] = field(default_factory=dict)
+
+    def take(self, word: str) -> bool:
+        """Whether it is one of them. Failed: one that pyxis does not have."""
+        name, equals, value = word.partition("=")
+        if "container-" not in name:
+            return False
+        bare = name.removeprefix("--").removeprefix("no-").removeprefix("container-")
+        if bare in VALUES and equals and value and not name.startswith("--no-"):
+            if self.values.setdefault(bare, value) != value:
+                raise Failed(f"srun: error: pyxis: {name} specified multiple times")
+        elif (bare in SWITCHES or word == "--container-readonly") and not equals:
+            on = not name.startswith("--no-") and bare != "readonly"
+            bare = "writable" if bare == "readonly" else bare
+            if self.switches.setdefault(bare, on) != on:
+                raise Failed(f"srun: error: pyxis: both {name} and its contrary were specified")
+        else:
+            raise Failed(f"srun: unrecognized option '{word}'\nTry \"srun --help\"")
+        return True
+
+
+def main(argv: list[str]) -> None:
+    folder, program, *words = Path(argv[1]), *argv[2:]
+    run = {"srun": srun, "enroot": enroot, "step": step}[program]
+    try:
+        run(folder, words)
+    except Failed as failed:
+        print(failed, file=sys.stderr)
+        sys.exit(255 if program == "srun" else 1)
+
+
+# --- srun, and what pyxis does in its step
+
+
+def srun(folder: Path, words: list[str]) -> NoReturn:
+    real = str(folder / "srun")
+    if words == ["--help"]:
+        print(subprocess.run([real, "--help"], capture_output=True, text=True, check=True).stdout)
+        print(HELP)
+        sys.exit()
+    end = words.index("--") if "--" in words else len(words)
+    asked = Asked()
+    own = [word for word in words[:end] if not asked.take(word)]
+    if not asked.values:
+        os.execv(real, ["srun", *words])
+    mounts_of_pyxis(asked.values.get("mounts", ""))
+    ours = [word for word in words[:end] if word not in own]
+    inside = [sys.executable, "-IS", __file__, str(folder), "step", *ours]
+    os.execv(real, ["srun", *own, *inside, *words[end:]])
+
+
+def mounts_of_pyxis(value: str) -> Iterator[tuple[str, str]]:
+    """As args.c reads it: no escapes. Failed: it cannot be read."""
+    found = []
+    for entry in value.split(",") if value else []:
+        src, *rest = entry.split(":", 2)
+        dst = rest[0] if rest else src
+        flags = rest[1].split("+") if len(rest) > 1 else []
+        if not src.startswith(("/", ".")) or not dst.startswith(("/", ".")):
+            raise Failed(f"srun: error: pyxis: --container-mounts: invalid format: {entry}")
+        if not set(flags) <= {"ro", "rw", "rprivate", "rslave"}:
+            raise Failed(f"srun: error: pyxis: could not add mount entry: {src}:{dst}")
+        # Before 0.24 they go into a line of an fstab that bash echoes.
+        if re.search(r'[\s"$`\\]', src + dst):
+            raise Failed(f"srun: error: pyxis: a path that bash would change: {entry}")
+        found.append((src, dst))
+    return iter(found)
+
+
+def step(folder: Path, words: list[str]) -> NoReturn:
+    """In the step: what pyxis does in slurmstepd before the program begins."""
+    end = words.index("--")
+    asked = Asked()
+    for word in words[:end]:
+        assert asked.take(word)
+    try:
+        container, ends = in_step(folder, asked)
+    except Failed as failed:
+        lines = "\n".join(f"slurmstepd: error: pyxis: {line}" for line in str(failed).split("\n"))
+        raise Failed(lines) from failed
+    mounts = list(mounts_of_pyxis(asked.values.get("mounts", "")))
+    for src, _ in mounts:
+        if not Path(src).exists():
+            raise Failed(
+                f"slurmstepd: error: pyxis: --container-mounts: source path does not exist: {src}"
+            )
+    if ends:
+        removed_at_the_end(container)
+    command = words[end + 1 :]
+    if asked.switches.get("entrypoint", True):
+        command = ["/bin/sh", "-c", 'echo BANNER; exec "$@"', "entrypoint", *command]
+    if asked.switches.get("mount-home", False):
+        mounts.insert(0, (os.environ["HOME"], os.environ["HOME"]))
+    assert asked.switches.get("remap-root", True) is False, "a user that is not root is not known"
+    assert asked.switches.get("writable", False), "the container cannot be written"
+    enter(container, mounts, command, workdir=asked.values.get("workdir", "/tmp"))
+
+
+def in_step(folder: Path, asked: Asked) -> tuple[Path, bool]:
+    """The container, and whether it goes with the step."""
+    job, number = os.environ["SLURM_JOB_ID"], os.environ["SLURM_STEP_ID"]
+    name, _, flag = asked.values.get("name", "").partition(":")
+    if flag not in {"", "auto", "create", "exec", "no_exec"}:
+        raise Failed(f"--container-name: flag must not be {flag}")
+    container = folder / "data" / f"pyxis_{name or f'{job}.{number}'}"
+    if name and container.exists():
+        return container, False
+    image = asked.values.get("image")
+    if image is None:
+        raise Failed(
+            f'error: a container with name "{container.name}" does not exist, and '
+            "--container-image is not set"
+        )
+    try:
+        if not image.startswith(("/", ".")):
+            print(f"pyxis: importing docker image: {image}", file=sys.stderr)
+        unpack(image_file(folder, image), container)
+    except Failed as failed:
+        what = "create container filesystem for" if image[0] in "/." else "import docker"
+        raise Failed(f"failed to {what} image: {image}\n    {failed}") from failed
+    return container, not name
+
+
+# --- enroot
+
+
+def enroot(folder: Path, words: list[str]) -> None:
+    verb, *rest = words
+    data = folder / "data"
+    match verb, *rest:
+        case ["version"]:
+            print("4.1.2")
+        case ["list"]:
+            print("\n".join(sorted(path.name for path in data.iterdir())))
+        case ["import", "--output", file, uri] if uri.startswith("docker://"):
+            shutil.copyfile(image_file(folder, uri.removeprefix("docker://")), file)
+        case ["create", "--name", name, file]:
+            print("[INFO] Extracting squashfs filesystem...", file=sys.stderr)
+            unpack(image_file(folder, file), data / name)
+        case ["remove", "--force", name]:
+            shutil.rmtree(data / name)
+        case ["start", "--conf", conf, "--rw", name, *command]:
+            start(data / name, conf, command)
+        case _:
+            raise Failed(f"Usage: enroot {verb}: {rest}")
+
+
+def start(container: Path, conf: str, command: list[str]) -> NoReturn:
+    """Of the environment only what the tool itself needs comes inside."""
+    if not container.is_dir():
+        raise Failed(f"[ERROR] No such file or directory: {container}")
+    asked = subprocess.run(
+        ["bash", "-c", '. "$1"; mounts; declare -f rc >/dev/null || echo no rc', "bash", conf],
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+    ).stdout.splitlines()
+    mounts = []
+    for line in asked:
+        src, dst, flags = line.split(" ")  # no rc: the image's entrypoint would run
+        assert flags.startswith("x-create=auto,rbind")
+        src = re.sub(r"\\([0-7]{3})", lambda octal: chr(int(octal[1], 8)), src)
+        if not Path(src).exists():
+            raise Failed(f"enroot-mount: failed to mount: {src} at {dst}: No such file")
+        mounts.append((src, dst))
+    assert os.environ["ENROOT_REMAP_ROOT"] == "no"
+    if os.environ["ENROOT_MOUNT_HOME"] == "yes":
+        mounts.insert(0, (os.environ["HOME"], os.environ["HOME"]))
+    kept = {name: os.environ[name] for name in ("HOME", "PATH", "USER") if name in os.environ}
+    os.environ.clear()
+    os.environ.update(kept)
+    enter(container, mounts, command, workdir="/")
+
+
+# --- both
+
+
+def image_file(folder: Path, image: str) -> Path:
+    """The SquashFS file of a path, or of a name that the registry has. Failed: in their words."""
+    if image.startswith(("/", ".")):
+        if not Path(image).is_file():
+            raise Failed(f"[ERROR] No such file or directory: {image}")
+        return Path(image)
+    if not re.fullmatch(r"([^/#]+#)?[a-z0-9/._-]+(:[\w.-]+)?", image):
+        raise Failed(f"[ERROR] Invalid image reference: docker://{image}")
+    known = folder / "registry" / image.replace("/", "%")
+    if not known.exists():
+        raise Failed("curl: (6) Could not resolve host: registry-1.docker.io")
+    return known
+
+
+def unpack(image: Path, container: Path) -> None:
+    if container.exists():
+        raise Failed(f"[ERROR] File already exists: {container}")
+    with image.open("rb") as file:
+        if file.read(4) != b"hsqs":
+            raise Failed(f"[ERROR] Invalid image format: {image}")
+    subprocess.run(
+        ["unsquashfs", "-no-progress", "-quiet", "-no-xattrs", "-d", container, image],
+        stdout=subprocess.DEVNULL,
+        check=True,
+    )
+
+
+def removed_at_the_end(container: Path) -> None:
+    """As slurmstepd does it: by a process that a signal for the step does not reach."""
+    task = os.pidfd_open(os.getpid())
+    if child := os.fork():
+        os.waitpid(child, 0)
+        return
+    os.setsid()
+    if os.fork():
+        os._exit(0)
+    quiet = os.open(os.devnull, os.O_RDWR)
+    for standard in range(3):
+        os.dup2(quiet, standard)
+    select.select([task], [], [])
+    while container.exists():  # what still runs inside may write while it is being removed
+        shutil.rmtree(container, ignore_errors=True)
+    os._exit(0)
+
+
+def enter(
+    container: Path, mounts: list[tuple[str, str]], command: list[str], *, workdir: str
+) -> NoReturn:
+    """Becomes the command; a mount's destination is made where it is missing."""
+    for src, dst in mounts:
+        point = container / dst.removeprefix("/")
+        (point if Path(src).is_dir() else point.parent).mkdir(parents=True, exist_ok=True)
+        if not Path(src).is_dir():
+            point.touch()
+    os.environ.setdefault("USER", "root")
+    argv = ["ch-run", "--write", "--private-tmp", "--env-no-expand", f"--cd={workdir}"]
+    argv += [f"--set-env=HOME={os.environ['HOME']}"]
+    argv += [f"--bind={src}:{dst}" for src, dst in mounts]
+    os.execvp("ch-run", [*argv, str(container), "--", *command])
+
+
+if __name__ == "__main__":
+    main(sys.argv)

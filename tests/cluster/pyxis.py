@@ -1,0 +1,70 @@
+"""pyxis and enroot for tests: stand-ins on a PATH of their own; `enroot_standin.py` says what they
+are, and why."""
+
+from __future__ import annotations
+
+import shlex
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+_LARGE = ("usr/lib/python3", "usr/lib/python3.11", "usr/local/lib", "usr/share", "var/lib")
+_STAND_IN = Path(__file__).with_name("enroot_standin.py")
+
+
+@dataclass(frozen=True)
+class EnrootStandIn:
+    folder: Path
+
+    @property
+    def setup(self) -> str:
+        """For a profile: what the jobs' nodes have."""
+        return f"export PATH={shlex.quote(str(self.folder / 'bin'))}:$PATH"
+
+    def containers(self) -> list[str]:
+        return [path.name for path in (self.folder / "data").iterdir()]
+
+    def publish(self, name: str, image: Path) -> None:
+        """In a registry as `name`: `ubuntu:20.04`, `nvcr.io#nvidia/x:1`."""
+        (self.folder / "registry" / name.replace("/", "%")).symlink_to(image)
+
+
+def _squashed(image: Path, path: Path, *without: str) -> Path:
+    words = ["mksquashfs", str(image), str(path), "-quiet", "-no-progress", "-noI", "-noD", "-noF"]
+    subprocess.run(
+        [*words, *(["-e", *without] if without else [])], stdout=subprocess.DEVNULL, check=True
+    )
+    return path
+
+
+@pytest.fixture(scope="session")
+def squash_image(demo_image: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Python, NumPy, Matplotlib and tqdm in a SquashFS file; must not be changed."""
+    return _squashed(demo_image, tmp_path_factory.mktemp("squash") / "demo.sqsh")
+
+
+@pytest.fixture(scope="session")
+def small_image(demo_image: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same without Python: unpacked in no time."""
+    path = tmp_path_factory.mktemp("squash") / "small.sqsh"
+    return _squashed(demo_image, path, *_LARGE)
+
+
+@pytest.fixture
+def enroot_standin(tmp_path: Path) -> EnrootStandIn:
+    folder = tmp_path / "enroot"
+    for name in ("bin", "data", "registry"):
+        (folder / name).mkdir(parents=True)
+    real = shutil.which("srun")
+    assert real is not None
+    (folder / "srun").symlink_to(real)
+    for name in ("srun", "enroot"):
+        program = folder / "bin" / name
+        words = shlex.join([sys.executable, "-IS", str(_STAND_IN), str(folder), name])
+        program.write_text(f'#!/bin/sh\nexec {words} "$@"\n')
+        program.chmod(0o755)
+    return EnrootStandIn(folder)
