@@ -20,6 +20,7 @@ import posixpath
 import re
 import shlex
 from collections.abc import Sequence
+from dataclasses import replace
 
 from jupyter_slurm.containers.references import HUB, Reference
 from jupyter_slurm.containers.runtime import Box, Explained, Launch, Mount, in_workdir, without_nul
@@ -54,7 +55,8 @@ fi
 [ -d "${TMPDIR:-/tmp}" ] || unset TMPDIR
 export PATH PYTHONNOUSERSITE=1
 # Signals go to a process id only where it means the same on both sides.
-[ "$(readlink /proc/self/ns/pid)" != "$JSLURM_PIDS" ] || printf '%s\n' "$$" >/mnt/job/program.pid
+[ -z "$JSLURM_PIDS" ] || [ "$(readlink /proc/self/ns/pid)" != "$JSLURM_PIDS" ] ||
+  printf '%s\n' "$$" >/mnt/job/program.pid
 unset JSLURM_PIDS
 """
 """sh for the container: the PATH is the image's, which enroot keeps in that file, whatever a
@@ -64,15 +66,17 @@ another Python."""
 _ENVIRONMENT = "node.sh"
 _CONF = "enroot.conf"
 
-# $1 the job dir, $2 the image, $3 the text of the configuration; then the program inside.
+# $1 the job dir, $2 the image, $3 the text of the configuration, $4 what the container's name gets
+# for a program with a terminal, or nothing; then the program inside.
 _START = (
     r"""
-dir=$1 image=$2 conf=$3; shift 3
+dir=$1 image=$2 conf=$3 terminal=$4; shift 4
 name=jslurm-$SLURM_JOB_ID-${SLURM_RESTART_COUNT:-0}
+[ -z "$terminal" ] || name=$name-$terminal-$$
 made= sqsh= told=
 finish() {
   trap '' TERM INT HUP USR1 USR2
-  rm -f "$dir/program.pid"
+  [ -n "$terminal" ] || rm -f "$dir/program.pid"
   [ -z "$made" ] || enroot remove --force "$name" >/dev/null
   [ -z "$sqsh" ] || rm -f "$sqsh"
 }
@@ -80,7 +84,7 @@ trap finish EXIT
 # What runs gets signals by itself; from here on this shell only waits for its end.
 trap told=yes TERM INT HUP
 trap : USR1 USR2
-rm -f "$dir/program.pid"
+[ -n "$terminal" ] || rm -f "$dir/program.pid"
 run() {
   "$@" &
   child=$!
@@ -108,13 +112,15 @@ umask 077
 # What a job that was killed has left; of which nothing is known is let alone.
 for old in $(enroot list 2>/dev/null | grep '^jslurm-[0-9]'); do
   job=${old#jslurm-}
-  case $(squeue --noheader --job "${job%-*}" --format %T 2>&1) in
+  case $(squeue --noheader --job "${job%%-*}" --format %T 2>&1) in
   '' | *'Invalid job id'*) enroot remove --force "$old" >/dev/null 2>&1 ;;
   esac
 done
 printf '%s' "$conf" >"$dir/enroot.conf" || exit 74
 [ -z "$gpus" ] || export CUDA_VISIBLE_DEVICES="$gpus"
-JSLURM_PIDS=$(readlink /proc/self/ns/pid) awk 'BEGIN {
+pids=$(readlink /proc/self/ns/pid)
+[ -z "$terminal" ] || pids=
+JSLURM_PIDS=$pids awk 'BEGIN {
   told = "^(SLURMD?_[A-Z0-9_]*|CUDA_VISIBLE_DEVICES|HOME|USER|LOGNAME|TZ|JSLURM_PIDS)$"
   for (name in ENVIRON) if (name ~ told) {
     value = ENVIRON[name]; gsub(/\047/, "\047\\\047\047", value)
@@ -134,7 +140,9 @@ case $image in
 esac
 [ -z "$sqsh" ] || { rm -f "$sqsh"; sqsh=; }
 export ENROOT_MOUNT_HOME=yes ENROOT_REMAP_ROOT=no
-run enroot start --conf "$dir/enroot.conf" --rw "$name" "$@"
+set -- enroot start --conf "$dir/enroot.conf" --rw "$name" "$@"
+[ -z "$terminal" ] || { "$@"; exit "$?"; }
+run "$@"
 exit "$rc"
 """
 )
@@ -155,15 +163,22 @@ class Enroot:
         return JOB_DIR
 
     def launch(self, argv: Sequence[str], box: Box) -> Launch:
+        return replace(self._start(argv, box, ""), pid_file=f"{box.job_dir}/{PID_FILE}")
+
+    def in_terminal(self, argv: Sequence[str], box: Box) -> Launch:
+        return self._start(argv, box, "terminal")
+
+    def beside(self, argv: Sequence[str], box: Box) -> Launch:
+        """A container of its own: what the job's has changed in its image is not there."""
+        return self._start(argv, box, "terminal")
+
+    def _start(self, argv: Sequence[str], box: Box, terminal: str) -> Launch:
         image = image_of(box, self.name)
-        mounts = [*box.mounts, Mount(box.job_dir, JOB_DIR)]
         for mount in box.mounts:
             check_destination(mount)
+        conf = _conf([*box.mounts, Mount(box.job_dir, JOB_DIR)])
         inside = in_workdir(argv, box, JOB_DIR, f". {JOB_DIR}/{_ENVIRONMENT}\n{INSIDE}")
-        return Launch(
-            ("/bin/sh", "-c", _START, "sh", box.job_dir, image, _conf(mounts), *inside),
-            pid_file=f"{box.job_dir}/{PID_FILE}",
-        )
+        return Launch(("/bin/sh", "-c", _START, "sh", box.job_dir, image, conf, terminal, *inside))
 
     def check_argv(self) -> list[str]:
         return ["enroot", "version"]

@@ -23,6 +23,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from types import MappingProxyType
 
 from jupyter_slurm.containers.enroot import (
@@ -65,14 +66,14 @@ _OPTIONS = (
     "--container-workdir=/",
 )
 
-# $1 the job dir, $2 @NAME of a container or nothing, options of srun, --, the program inside.
+# $1 the job dir, $2 @NAME of a container or nothing, $3 srun's options for a terminal or nothing,
+# options of srun, --, the program inside.
 _START = (
     r"""
-dir=$1 name=$2; shift 2
+dir=$1 name=$2 terminal=$3; shift 3
 finish() { rm -f "$dir/program.pid" "$said"; }
 # They come to the step by itself; from here on this shell only waits for it to end.
-trap : TERM INT HUP USR1 USR2
-rm -f "$dir/program.pid"
+[ -n "$terminal" ] || { trap : TERM INT HUP USR1 USR2; rm -f "$dir/program.pid"; }
 if [ -n "$name" ]; then
   case $(srun --help 2>/dev/null) in *--container-env*) name=$name:no_exec ;; esac
   set -- "--container-name=${name#@}" "$@"
@@ -99,6 +100,10 @@ case $log in "$real"/*) log=/mnt/job/${log#"$real"/} ;; *) log= ;; esac
 export JSLURM_LOG="$log" JSLURM_GPUS="$gpus" JSLURM_LIBRARIES="${LD_LIBRARY_PATH:-}"
 export JSLURM_PIDS="$(readlink /proc/self/ns/pid)"
 
+if [ -n "$terminal" ]; then
+  JSLURM_PIDS= JSLURM_LOG=
+  exec srun --nodes=1 --ntasks=1 --export=ALL $terminal "$@"
+fi
 # An exit code that is not 0 is no error of srun's, and that a step has ended is told otherwise.
 said=$dir/srun.${SLURM_RESTART_COUNT:-0}
 rm -f "$said"
@@ -153,6 +158,16 @@ class Pyxis:
         return JOB_DIR
 
     def launch(self, argv: Sequence[str], box: Box) -> Launch:
+        return replace(self._step(argv, box, ""), pid_file=f"{box.job_dir}/{PID_FILE}")
+
+    def in_terminal(self, argv: Sequence[str], box: Box) -> Launch:
+        return self._step(argv, box, "--pty")
+
+    def beside(self, argv: Sequence[str], box: Box) -> Launch:
+        """A container of its own: what the job's has changed in its image is not there."""
+        return self._step(argv, box, "--pty --overlap")
+
+    def _step(self, argv: Sequence[str], box: Box, terminal: str) -> Launch:
         image = image_of(box, self.name)
         kept = image.startswith("@")
         mounts, links = _mounts(box)
@@ -164,6 +179,7 @@ class Pyxis:
                 "sh",
                 box.job_dir,
                 image if kept else "",
+                terminal,
                 *(() if kept else (f"--container-image={image}",)),
                 f"--container-mounts={mounts}",
                 *_OPTIONS,
@@ -171,7 +187,6 @@ class Pyxis:
                 *in_workdir(argv, box, JOB_DIR, _BEFORE),
             ),
             setup=links,
-            pid_file=f"{box.job_dir}/{PID_FILE}",
         )
 
     def check_argv(self) -> list[str]:

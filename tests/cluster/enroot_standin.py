@@ -7,15 +7,14 @@ open it does the other way round than we need it.
 
     enroot_standin.py FOLDER srun|enroot WORDS...
 
-FOLDER holds `data` (containers), `registry` (NAME of an image, with `%` for each slash -> SquashFS)
-and `srun` (the real one).
+FOLDER holds `data` (containers), `tasks` (process ids of those in steps), `registry` (NAME of an
+image, with `%` for each slash -> SquashFS) and `srun` (the real one).
 """
 
 from __future__ import annotations
 
 import os
 import re
-import select
 import shutil
 import subprocess
 import sys
@@ -124,8 +123,8 @@ def step(folder: Path, words: list[str]) -> NoReturn:
             raise Failed(
                 f"slurmstepd: error: pyxis: --container-mounts: source path does not exist: {src}"
             )
-    if ends:
-        removed_at_the_end(container)
+    if ends:  # with this process; see the fixture
+        (folder / "tasks" / container.name).write_text(str(os.getpid()))
     command = words[end + 1 :]
     if asked.switches.get("entrypoint", True):
         command = ["/bin/sh", "-c", 'echo BANNER; exec "$@"', "entrypoint", *command]
@@ -240,24 +239,6 @@ def unpack(image: Path, container: Path) -> None:
         stdout=subprocess.DEVNULL,
         check=True,
     )
-
-
-def removed_at_the_end(container: Path) -> None:
-    """As slurmstepd does it: by a process that a signal for the step does not reach."""
-    task = os.pidfd_open(os.getpid())
-    if child := os.fork():
-        os.waitpid(child, 0)
-        return
-    os.setsid()
-    if os.fork():
-        os._exit(0)
-    quiet = os.open(os.devnull, os.O_RDWR)
-    for standard in range(3):
-        os.dup2(quiet, standard)
-    select.select([task], [], [])
-    while container.exists():  # what still runs inside may write while it is being removed
-        shutil.rmtree(container, ignore_errors=True)
-    os._exit(0)
 
 
 def enter(

@@ -7,9 +7,12 @@ import shlex
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Event, Thread
 
+import psutil
 import pytest
 
 _LARGE = ("usr/lib/python3", "usr/lib/python3.11", "usr/local/lib", "usr/share", "var/lib")
@@ -54,10 +57,20 @@ def small_image(demo_image: Path, tmp_path_factory: pytest.TempPathFactory) -> P
     return _squashed(demo_image, path, *_LARGE)
 
 
+def _remove_what_has_ended(folder: Path, until: Event) -> None:
+    """What pyxis does in slurmstepd: no process of a step may outlive it, so it cannot be one."""
+    while not until.wait(0.1):
+        for task in (folder / "tasks").iterdir():
+            pid = task.read_text()
+            if pid and not psutil.pid_exists(int(pid)):
+                shutil.rmtree(folder / "data" / task.name)
+                task.unlink()
+
+
 @pytest.fixture
-def enroot_standin(tmp_path: Path) -> EnrootStandIn:
+def enroot_standin(tmp_path: Path) -> Iterator[EnrootStandIn]:
     folder = tmp_path / "enroot"
-    for name in ("bin", "data", "registry"):
+    for name in ("bin", "data", "registry", "tasks"):
         (folder / name).mkdir(parents=True)
     real = shutil.which("srun")
     assert real is not None
@@ -67,4 +80,9 @@ def enroot_standin(tmp_path: Path) -> EnrootStandIn:
         words = shlex.join([sys.executable, "-IS", str(_STAND_IN), str(folder), name])
         program.write_text(f'#!/bin/sh\nexec {words} "$@"\n')
         program.chmod(0o755)
-    return EnrootStandIn(folder)
+    over = Event()
+    slurmstepd = Thread(target=_remove_what_has_ended, args=(folder, over))
+    slurmstepd.start()
+    yield EnrootStandIn(folder)
+    over.set()
+    slurmstepd.join()

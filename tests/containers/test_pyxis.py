@@ -14,6 +14,7 @@ import pytest
 from jupyter_slurm.containers import Box, Mount, runtime_named
 from jupyter_slurm.containers.pyxis import SINCE
 from jupyter_slurm.containers.references import parse_reference
+from jupyter_slurm.containers.terminal import HasTerminal
 from jupyter_slurm.errors import RequestError
 
 PYXIS = runtime_named("pyxis")
@@ -39,7 +40,7 @@ Called = Callable[..., dict[str, Any]]
 
 def options(box: Box) -> list[str]:
     argv = PYXIS.launch(["true"], box).argv
-    return [word for word in argv[6 : argv.index("--")] if word]
+    return [word for word in argv[7 : argv.index("--")] if word]
 
 
 @pytest.fixture(params=["dash", "bash"])
@@ -166,6 +167,14 @@ def test_the_nodes_own_python_and_options_of_pyxis_do_not_come_inside(called: Ca
     assert env["LD_LIBRARY_PATH"] == env["JSLURM_LIBRARIES"] == "/lib"
     assert env["KEPT"] == "a\nb, c"
     assert env["ENROOT_LOGIN_SHELL"] == "no"
+
+
+def test_a_program_with_a_terminal_is_srun_s_own_child_and_may_run_beside_the_job_s() -> None:
+    runtime = PYXIS
+    assert isinstance(runtime, HasTerminal)
+    first, second = runtime.in_terminal(["sh"], BOX), runtime.beside(["sh"], BOX)
+    assert (first.argv[6], second.argv[6]) == ("--pty", "--pty --overlap")
+    assert (first.pid_file, second.pid_file) == (None, None)
 
 
 def test_the_exit_code_comes_through_and_srun_adds_nothing_to_it(called: Called) -> None:
