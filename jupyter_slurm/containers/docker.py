@@ -22,7 +22,6 @@ import csv
 import io
 import shlex
 from collections.abc import Sequence
-from dataclasses import replace
 
 from jupyter_slurm.containers.docker_errors import explained
 from jupyter_slurm.containers.docker_script import (
@@ -73,13 +72,8 @@ class Docker:
                 hint="Say --image NAME, or --runtime none for the node's own Python.",
             )
         image = without_nul(box.image, "the image's name")
-        setup: tuple[str, ...] = ()
         tag = docker_tag(image)
-        if tag is not None:  # made here: any node may be the first to run it
-            engine, path = shlex.join(self._words), shlex.quote(image)
-            setup = (f"{engine} image inspect {tag} >/dev/null 2>&1 || {engine} load <{path}",)
-            image = tag
-        elif image.startswith("/"):
+        if tag is None and image.startswith("/"):
             raise RequestError(
                 f"{self.name} takes images by name, not the file {image}.",
                 hint="Load it on the node (`docker load`, `podman load`), and say its name.",
@@ -94,22 +88,23 @@ class Docker:
                 "sh",
                 box.job_dir,
                 _mount(Mount(box.job_dir, box.job_dir)),
+                image if tag else "",
+                tag or "",
                 str(len(self._words)),
                 *self._words,
                 *_OPTIONS,
                 *self._options,
                 *map(_mount, box.mounts),
-                image,
+                tag or image,
                 # The shell is the entrypoint.
                 *inside[1:],
-            ),
-            setup,
+            )
         )
 
     def in_terminal(self, argv: Sequence[str], box: Box) -> Launch:
         """The container has something to run beside: it begins, and ends, with the terminal."""
         waits = self.launch(["tail", "-f", "/dev/null"], box)
-        return replace(self._entering(argv, box, shlex.join(waits.argv)), setup=waits.setup)
+        return self._entering(argv, box, shlex.join(waits.argv))
 
     def beside(self, argv: Sequence[str], box: Box) -> Launch:
         return self._entering(argv, box, "")

@@ -11,10 +11,11 @@ ENVIRONMENT = "node.sh"
 NOT_BEGUN = "the container did not start"
 """Said in the log where the engine has ended before the program had begun."""
 
-# $1 the job dir, $2 the option that mounts it, $3 how many words lead to the engine, they, its
-# options, the image, the program inside.
+# $1 the job dir, $2 the option that mounts it, $3 the file that holds the image and $4 its name,
+# where it was made here, $5 how many words lead to the engine, they, its options, the image, the
+# program inside.
 _FACTS = r"""
-dir=$1 mount=$2 count=$3; shift 3
+dir=$1 mount=$2 archive=$3 made=$4 count=$5; shift 5
 engine=
 while [ "$count" -gt 0 ]; do engine="$engine $1"; shift; count=$((count - 1)); done
 name=jslurm-$SLURM_JOB_ID-${SLURM_RESTART_COUNT:-0}
@@ -109,6 +110,10 @@ mkfifo "$pipe" 2>/dev/null || { pipe=/tmp/jslurm-$(id -u).$$; mkfifo "$pipe"; } 
 exec 9<>"$pipe" 8<"$pipe"
 rm "$pipe"
 
+# Any node may be the first to run an image that was made here.
+if [ -n "$archive" ] && ! $engine image inspect "$made" >/dev/null 2>&1; then
+  $engine load <"$archive" || { say "the container did not start:$engine load failed"; exit 125; }
+fi
 [ -z "$told" ] || exit 143
 $engine run --rm --interactive --init "$@" <&8 8<&- 9>&- &
 client=$!

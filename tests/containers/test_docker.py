@@ -224,6 +224,25 @@ def test_mounts_arrive_whatever_they_are_called(
     assert words[words.index("image:1") - 1] == option
 
 
+def test_an_image_that_was_made_here_is_loaded_where_it_is_not_there(
+    called: Called, job_dir: Path, tmp_path: Path
+) -> None:
+    archive = tmp_path / "my $image+0123456789ab.tar"
+    archive.touch()
+    name = "jupyter-slurm/image:0123456789ab"
+    there = ["docker", "image", "inspect", name]
+    assert called(box=Box(str(job_dir), str(archive))) == there
+    calls = [json.loads(line) for line in (tmp_path / "calls").read_text().splitlines()]
+    assert [words[1] for words in calls] == ["image", "run"]
+    assert name in calls[1]
+    (tmp_path / "calls").unlink()
+    called(box=Box(str(job_dir), str(archive)), RC="125")
+    explained = runtime_named("docker").explain((tmp_path / "log").read_text())
+    assert explained is not None
+    calls = [json.loads(line) for line in (tmp_path / "calls").read_text().splitlines()]
+    assert [words[1] for words in calls] == ["image", "load"]
+
+
 def test_a_home_with_quotes_is_mounted(called: Called, tmp_path: Path) -> None:
     home = tmp_path / 'a "b", c:d'
     home.mkdir()
@@ -328,4 +347,4 @@ def test_the_version_is_asked_by_the_way_that_jobs_go(runtime: str) -> None:
     launch = runtime_named(runtime).launch(["true"], BOX)
     check = runtime_named(runtime).check_argv()
     assert check[-3:] == ["version", "--format", "{{.Server.Version}}"]
-    assert tuple(check[:-3]) == launch.argv[7 : 7 + len(check) - 3]
+    assert tuple(check[:-3]) == launch.argv[9 : 9 + len(check) - 3]
