@@ -10,9 +10,12 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
+
+import pexpect  # type: ignore[import-untyped]
 
 from jupyter_slurm.transport.ssh_config import CONFIG_VARIABLE
 from tests.cluster.dressed_slurm import DressedSlurm, Shape
@@ -20,7 +23,10 @@ from tests.cluster.plugin import ROOT, jupyter_homes
 from tests.cluster.rooms import Room
 from tests.ssh.accounts import Account, add_user, new_name
 from tests.ssh.kept import Keeper
+from tests.ssh.odd_users import Person, make_gateway
 from tests.ssh.sshd import Sshd
+
+_PATIENCE_S = 120
 
 
 @dataclass(frozen=True)
@@ -42,6 +48,8 @@ class Dress:
     """Where both have something of this machine: below one of the folders above, or in place of
     what the machine has there."""
     home_on_nodes: bool = True
+    gateway: str = ""
+    """The host before it, which asks for a password and a one-time code; "": none."""
     port: int = 0
     """Of its sshd; 0: any."""
 
@@ -55,6 +63,28 @@ class Dressed:
     inside: Room
     """All the nodes."""
     sshd: Sshd
+    person: Person | None = None
+    """Who answers the gateway; None: there is none."""
+
+    def log_in(self) -> None:
+        """In a terminal, as the guide has it; afterwards nobody is asked any more."""
+        if self.person is None:
+            return
+        argv = ["-m", "jupyter_slurm", "login"]
+        with pexpect.spawn(
+            sys.executable, argv, env=self.env, encoding="utf-8", timeout=_PATIENCE_S, cwd="/"
+        ) as terminal:
+            terminal.expect("Password: ")
+            terminal.sendline(self.person.password)
+            terminal.expect("Verification code: ")
+            terminal.sendline(self.person.code())
+            terminal.expect(pexpect.EOF)
+            said = terminal.before
+        assert terminal.exitstatus == 0, said
+
+    def queue(self) -> list[str]:
+        """The jobs that have not ended."""
+        return self.login.run("squeue", "--noheader").splitlines()
 
     def file(self, path: str) -> Path:
         """Where this machine has what the site calls `path`, e.g. "/output/{user}"."""
@@ -125,7 +155,15 @@ def make_dressed(keeper: Keeper, folder: Path, dress: Dress) -> Dressed:
     sshd.start()
     sshd.config.write_text(sshd.stanza(dress.login))
     _write_profile(sshd.client.folder / "config", dress, name)
-    return Dressed(dress, account, folder / "disks", login, inside, sshd)
+    site = Dressed(dress, account, folder / "disks", login, inside, sshd)
+    if dress.gateway:
+        site.person = Person.of(account)
+        before = {"prefix": tuple(login.argv())}
+        gateway = make_gateway(keeper, folder / "gateway", site.person, **before)
+        gateway.start()
+        with sshd.config.open("a") as config:
+            config.write(gateway.stanza(dress.gateway))
+    return site
 
 
 def _write_profile(config: Path, dress: Dress, user: str) -> None:

@@ -49,6 +49,7 @@ def read(name: str, site: Dressed, folder: Path) -> Reading:
     env = site.env | {"JPY_SESSION_NAME": str(work / ran.name)}
     argv = [str(EXAMPLES / "execute.py"), str(EXAMPLES / ran.name), str(ran)]
     try:
+        site.log_in()
         done = subprocess.run(
             [sys.executable, *argv],
             env=env,
@@ -70,4 +71,6 @@ def read(name: str, site: Dressed, folder: Path) -> Reading:
 def _text(output: Any) -> str:
     if output.output_type == "stream":
         return str(output.text)
+    if output.output_type == "error":
+        return f"{output.ename}: {output.evalue}"
     return str(output.get("data", {}).get("text/plain", ""))

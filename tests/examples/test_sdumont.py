@@ -15,6 +15,7 @@ import pytest
 from tests.cluster.dressed import Dress, Dressed
 from tests.cluster.dressed_slurm import Shape
 from tests.examples.reading import LIMIT_S, read
+from tests.ssh.waiting import wait_until
 
 PROJECT = "deepfun"
 _K40 = "CPUs=24 RealMemory=65536 Gres=gpu:k40:2"
@@ -143,4 +144,4 @@ def test_modules_scratch_and_reports_are_the_guides_and_the_home_stays_unseen(
 
     assert site.file(f"{scratch}/experiments/logs/losses.json").exists()
     assert not (site.account.home / "experiments").exists()
-    assert site.login.run("squeue", "--noheader") == ""
+    wait_until(lambda: site.queue() == [], LIMIT_S)

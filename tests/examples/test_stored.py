@@ -16,7 +16,7 @@ from jupyter_slurm.slurm.directives import read_directives
 from jupyter_slurm.slurm.options import OPTIONS
 from tests.examples.reading import EXAMPLES
 
-GUIDES = ("arandu", "sdumont", "unipi-hpc2019")
+GUIDES = ("aau-aicloud", "arandu", "sdumont", "unipi-hpc2019")
 NOTEBOOKS = sorted(EXAMPLES.glob("*.ipynb"))
 
 

@@ -11,6 +11,7 @@ import pytest
 from tests.cluster.dressed import Dress, Dressed
 from tests.cluster.dressed_slurm import Shape
 from tests.examples.reading import LIMIT_S, read
+from tests.ssh.waiting import wait_until
 
 UNIPI = Dress(
     template="unipi-hpc2019",
@@ -55,5 +56,4 @@ def test_an_image_is_made_and_every_model_of_the_search_comes_back(
     assert "8 models on" in reading.text("best = min")
     assert reading.pictures("--name plot") == 1
     assert len(list((reading.folder / "results").glob("*.json"))) == 8
-    queue = unipi.login.run("squeue", "--noheader")
-    assert queue == ""
+    wait_until(lambda: unipi.queue() == [], LIMIT_S)

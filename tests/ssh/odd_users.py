@@ -49,7 +49,11 @@ class Person:
 
     @classmethod
     def make(cls, keeper: Keeper, folder: Path) -> Person:
-        account = make_account(keeper, folder)
+        return cls.of(make_account(keeper, folder))
+
+    @classmethod
+    def of(cls, account: Account) -> Person:
+        """`account` gets a password and codes."""
         person = cls(
             account, secrets.token_hex(8), base64.b32encode(secrets.token_bytes(20)).decode()
         )
