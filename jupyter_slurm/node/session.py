@@ -46,6 +46,8 @@ class Worker(runner.Supervisor):
         self.pipes = child[1:]
         self.orders = orders
         self.heard = set()  # type: Set[int]
+        self.ready = False
+        """It has said hello, which is the session's own first word."""
 
     @property
     def gone(self) -> bool:
@@ -97,6 +99,10 @@ class Worker(runner.Supervisor):
             stream.close()
             stream.output = output
         os.close(before.descriptor)
+
+    def _events(self, data: bytes) -> None:
+        super()._events(data)
+        self.ready = self.ready or not self.line
 
     def _signals(self, numbers: bytes) -> None:
         pid, status, usage = os.wait4(self.child, os.WNOHANG) if not self.gone else (0, 0, None)
@@ -204,7 +210,8 @@ class Session:
     def _advance(self) -> None:
         if self.cell is not None and (self.worker.end is not None or self.worker.gone):
             self._finish(self.cell)
-        if self.cell is None and self.waiting and not self.ended_by:
+        can_begin = self.worker.ready or self.worker.gone
+        if self.cell is None and self.waiting and can_begin and not self.ended_by:
             self._begin(self.waiting.popleft())
         if self.cell is not None and (self.cell.cancelled or self.ended_by):
             now_s = time.monotonic()

@@ -307,7 +307,7 @@ def test_a_session_runs_in_the_folder_that_was_pushed_with_it(site: Site, tmp_pa
 
 
 def test_a_session_ends_when_it_is_idle_for_too_long(site: Site) -> None:
-    session = start(site, idle_s=1)
+    session = site.service.submit(spec("", kind=JobKind.SESSION, idle_s=1))
     ended = site.wait(session.id, limit_s=PATIENCE_S)
     assert (ended.state, ended.why) == (JobState.COMPLETED, "It was idle for 1 second.")
     with pytest.raises(SubmitError, match="It was idle"):

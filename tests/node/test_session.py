@@ -8,6 +8,7 @@ import secrets
 import signal
 import subprocess
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -51,6 +52,7 @@ class Session:
             stdin=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
             text=True,
+            start_new_session=True,
         )
         wait_until(lambda: bool(self.records(self.folder / f"output.{attempt}.jsonl")), PATIENCE_S)
         return self.process
@@ -105,7 +107,8 @@ class Session:
 
     def close(self) -> None:
         if self.process is not None:
-            self.process.kill()
+            with suppress(ProcessLookupError):
+                os.killpg(self.process.pid, signal.SIGKILL)
             self.process.communicate()
 
 
@@ -129,6 +132,15 @@ def test_the_first_word_of_a_session_is_who_runs_there(session: Session) -> None
     session.start()
     [hello] = session.records(session.folder / "output.0.jsonl")
     assert isinstance(hello, Hello)
+
+
+def test_a_cell_that_is_there_before_the_session_does_not_take_that_word(session: Session) -> None:
+    cell_id = session.put("1")
+    session.ask(f"\nrun {cell_id}\n", poke=False)
+    session.start()
+    session.wait(cell_id)
+    assert [type(one) for one in session.records(session.folder / "output.0.jsonl")] == [Hello]
+    assert [type(one) for one in session.shown(cell_id)] == [ExecuteResult]
 
 
 def test_nobody_needs_to_poke_it(session: Session) -> None:
@@ -213,9 +225,15 @@ def test_cells_await_in_one_event_loop_which_an_interrupt_leaves_to_the_next(
 
 def test_a_process_that_is_gone_between_two_cells_is_replaced(session: Session) -> None:
     session.start()
+    gate = session.folder / "gate"
     first = session.run(
-        "import os, threading\nthreading.Timer(0.2, os._exit, [9]).start()\nos.getpid()"
+        "import os, threading, time\n"
+        "def die():\n"
+        f"    while not os.path.exists({str(gate)!r}):\n        time.sleep(0.01)\n"
+        "    os._exit(9)\n"
+        "threading.Thread(target=die).start()\nos.getpid()"
     )
+    gate.touch()
     [pid] = session.values(first)
     wait_until(lambda: not Path(f"/proc/{pid}").exists(), PATIENCE_S)
     after = session.run("'pid' in globals()")
@@ -271,8 +289,12 @@ def test_a_signal_ends_the_cell_then_those_that_wait_then_the_session(session: S
 
 
 def test_a_thread_that_does_not_end_keeps_no_session(session: Session) -> None:
+    cell_id = session.put(
+        "import threading\nthreading.Thread(target=threading.Event().wait).start()"
+    )
+    session.ask(f"\nrun {cell_id}\n", poke=False)
     process = session.start(idle_s=1)
-    session.run("import threading\nthreading.Thread(target=threading.Event().wait).start()")
+    session.wait(cell_id)
     assert process.wait(PATIENCE_S) == 0
 
 
