@@ -155,6 +155,22 @@ def test_a_new_kernel_of_the_notebook_has_the_session_and_its_running_cell(
         assert value(second.run("%%slurm --session\nkept")) == "41"
 
 
+def test_a_cell_outlives_the_agent_that_sent_it(desk: Desk, tmp_path: Path) -> None:
+    gate = tmp_path / "gate"
+    with desk.kernel() as kernel:
+        ok(kernel.run(START))
+        request = kernel.start(
+            "%%slurm --session --out x\nimport os, time\nprint('begun', flush=True)\n"
+            f"while not os.path.exists({str(gate)!r}):\n    time.sleep(0.05)\nx = 42"
+        )
+        kernel.until(partial(says_begun, request))
+        desk.home.kill()
+        gate.touch()
+        ok(kernel.reply(request))
+        assert kernel.run("print(x)").text == "42\n"
+        assert value(kernel.run("%%slurm --session\nx")) == "42"
+
+
 def test_two_notebooks_can_use_one_session(desk: Desk) -> None:
     with desk.kernel() as one, desk.kernel("other.ipynb") as other:
         ok(one.run(START))
