@@ -277,3 +277,42 @@ def test_accounts_and_qos_are_known_where_there_is_accounting(strict: Site) -> N
         strict.service.submit(spec("1", options={"qos": "norml"}))
     with pytest.raises(SubmitError, match="There is no account `nobody` for you"):
         strict.service.submit(spec("1", options={"account": "nobody"}))
+
+
+def test_a_job_goes_as_the_guide_of_its_template_says(
+    private_cluster: Callable[..., SlurmCluster], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Santos Dumont's: whole nodes of a queue, jobs in scratch, which is a folder here. What is
+    not here is taken out: the way there, and the modules."""
+    cluster = private_cluster(
+        nodes=1,
+        cpus=4,
+        gpus=2,
+        extra_conf=(
+            "PartitionName=nvidia_small Nodes=ALL MaxTime=1:00:00 OverSubscribe=EXCLUSIVE",
+        ),
+    )
+    site = Site(
+        cluster,
+        tmp_path,
+        monkeypatch,
+        template="sdumont",
+        host="",
+        user="me",
+        vars={"project": "p"},
+        modules=[],
+        job_root=str(tmp_path / "scratch" / "p" / "me" / "jobs"),
+    )
+    try:
+        asked = spec("import os; print(os.environ['PYTHONUSERBASE'])", options={"time": "00:10:00"})
+        cost = site.service.preview(asked).cost
+        assert cost is not None
+        assert (cost.units, cost.unit, cost.limit_s) == (6.0, "UA", 600)
+        job = site.wait(site.service.submit(asked).id)
+        assert (job.state, job.partition) == (JobState.COMPLETED, "nvidia_small")
+        assert site.text(job.id) == "/scratch/p/me/.local\n"
+        told = cluster.run("scontrol", "show", "job", str(job.slurm_id)).stdout
+        assert "OverSubscribe=NO" in told
+        assert "NumNodes=1 NumCPUs=4" in told
+    finally:
+        site.service.close()
