@@ -27,3 +27,26 @@ def made_image() -> Path:
         [ROOT / "scripts" / "image"], stdout=subprocess.PIPE, text=True, check=True, timeout=280
     )
     return Path(done.stdout.removesuffix(os.linesep))
+
+
+_LEFT_OUT = (
+    "usr/local/lib",
+    "usr/share",
+    "usr/lib/*/perl",
+    "usr/lib/*/perl-base",
+    "usr/lib/*/gconv",
+)
+
+
+@pytest.fixture(scope="session")
+def small_image(demo_image: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Of it a shell and Python alone, a quarter of its size: for tests that make images of it."""
+    folder = tmp_path_factory.mktemp("small") / "image"
+    folder.mkdir()
+    left_out = [f"--exclude=./{pattern}" for pattern in _LEFT_OUT]
+    with subprocess.Popen(
+        ["tar", "-C", demo_image, *left_out, "-c", "."], stdout=subprocess.PIPE
+    ) as tar:
+        subprocess.run(["tar", "-C", folder, "-x"], stdin=tar.stdout, check=True, timeout=280)
+    assert tar.returncode == 0
+    return folder

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import stat
 from pathlib import Path
 
@@ -27,8 +26,7 @@ def test_an_image_is_pulled_with_the_login_that_was_given_once(
     home = tmp_path / "home"
     home.mkdir()
     monkeypatch.setenv("HOME", str(home))
-    # Slurm gives a job the home of the account.
-    setup = f"export DOCKER_HOST={docker_engine.env['DOCKER_HOST']} HOME={shlex.quote(str(home))}"
+    setup = f"export DOCKER_HOST={docker_engine.env['DOCKER_HOST']}"
     folder = tmp_path / "images"
     site = Site(
         slurm_cluster, tmp_path, monkeypatch, runtime="docker", setup=setup, image_dir=str(folder)

@@ -61,22 +61,24 @@ def charliecloud(request: pytest.FixtureRequest) -> tuple[str, str]:
     programs.mkdir()
     (programs / "mksquashfs").write_text("#!/bin/sh\nexit 1\n")
     (programs / "mksquashfs").chmod(0o700)
-    return str(request.getfixturevalue("demo_image")), f"export PATH={programs}:$PATH"
+    return str(request.getfixturevalue("small_image")), f"export PATH={programs}:$PATH"
 
 
 def charliecloud_squash(request: pytest.FixtureRequest) -> tuple[str, str]:
-    return str(request.getfixturevalue("demo_image")), ""
+    return str(request.getfixturevalue("small_image")), ""
 
 
 def docker(request: pytest.FixtureRequest) -> tuple[str, str]:
     engine: DockerEngine = request.getfixturevalue("docker_engine")
-    return engine.image, f"export DOCKER_HOST={engine.env['DOCKER_HOST']}"
+    engine.load(request.getfixturevalue("small_image"), "small:1")
+    return "small:1", engine.setup
 
 
 def apptainer(request: pytest.FixtureRequest) -> tuple[str, str]:
     engine: ApptainerEngine = request.getfixturevalue("apptainer_engine")
     env = engine.unprivileged | {"APPTAINER_MKSQUASHFS_ARGS": "-noI -noD -noF -noX"}
-    return str(engine.sif), "; ".join(f"export {k}={shlex.quote(v)}" for k, v in env.items())
+    setup = "; ".join(f"export {name}={shlex.quote(value)}" for name, value in env.items())
+    return str(request.getfixturevalue("small_image")), setup
 
 
 ENGINES = {one.__name__: one for one in (charliecloud, docker, apptainer)}
@@ -144,11 +146,17 @@ def test_packages_are_put_into_an_image_that_was_made_before(ground: Ground) -> 
     assert ground.told("cat /opt/pip") == (
         "install --no-cache-dir numpy < 2 tqdm\ninstall --no-cache-dir x\n"
     )
-    dockerfile = 'FROM base\nENV A="b c"\nWORKDIR /srv\nRUN echo $A >here \\\n  && ls /opt\n'
-    ground.build(dockerfile, name="third", base=None)
-    assert ground.told("cat /srv/here; echo $A", "third") == "b c\nb c\n"
     ground.build(_PIP + "# changed\n", name="base")
     assert ground.build("pip install x", base="base").job is not None
+
+
+def test_a_dockerfile_stands_on_an_image_that_was_made_before(ground: Ground) -> None:
+    ground.build(_MADE, name="base")
+    dockerfile = (
+        'FROM base\nENV A="b c"\nWORKDIR /srv\nRUN echo $A >here \\\n  && cat /opt/made >>here\n'
+    )
+    ground.build(dockerfile, base=None)
+    assert ground.told("cat /srv/here; echo $A") == "b c\nit's 42\nb c\n"
 
 
 def test_one_that_fails_says_where_and_leaves_nothing(ground: Ground) -> None:
