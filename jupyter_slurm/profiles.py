@@ -115,8 +115,9 @@ class ClusterProfile(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """Alias -> reference."""
     image_dirs: tuple[str, ...] = ()
     """The site's folders of images."""
-    image_dir: str = "~/.jupyter-slurm/images"
-    """Our own, where images are made; login machine and nodes must both see it."""
+    image_dir: str = ""
+    """Our own, where images are made; login machine and nodes must both see it. "": `images`
+    beside `job_root`."""
     modules: tuple[str, ...] = ()
     login_shell: bool = True
     """Whether the job script begins by reading the user's login profile, which is where sites set

@@ -27,12 +27,13 @@ def find_image(
     listing: Callable[[str], Iterable[str]],
     fetched: Callable[[Reference], str | None] = lambda _: None,
     made: Callable[[str], str | None] = lambda _: None,
+    ours: Callable[[], Iterable[str]] = lambda: (),
     kept: Callable[[str], str] | None = None,
 ) -> str:
     """The absolute path of the image on the cluster, else what a tool that fetches images itself
     calls it, as `fetched` says; `@NAME` is a container that it has on a node, as `kept` says.
 
-    `made` gives the path of an image in our own folder. A name that only such a one can have is
+    `made` gives the path of an image in our own folder, `ours` the names of all. A name that only such a one can have is
     looked up there first; of all others the site's own come first.
     `listing` gives the names in a folder (none for a folder that is not there). NotFoundError
     names what was looked for and what exists; RequestError: this can be no image.
@@ -64,7 +65,8 @@ def find_image(
         if named is not None:
             return named
         tried = f"{', '.join(stems)} in {', '.join(folders)}" if folders else ""
-    offered = sorted({*aliases, *(n for folder in folders for n in names_in(listing(folder)))})
+    there = (name for folder in folders for name in names_in(listing(folder)))
+    offered = sorted({*aliases, *ours(), *there})
     raise NotFoundError(
         f"There is no image {reference!r} on this cluster.",
         hint=_hint(reference, offered),

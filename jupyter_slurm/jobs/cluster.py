@@ -108,12 +108,14 @@ class SlurmCluster:
             listing=lambda folder: self.transport.listing(PurePosixPath(folder)),
             fetched=fetched,
             made=lambda name: self.image_store().find(name, tool),
+            ours=lambda: self.image_store().names(tool),
             kept=known.kept if isinstance(known, containers.KeepsContainers) else None,
         )
 
     def image_store(self) -> ImageStore:
         """Our own folder of images."""
-        return ImageStore(self.transport, self.profile.image_dir)
+        beside = PurePosixPath(self.profile.job_root).parent / "images"
+        return ImageStore(self.transport, self.profile.image_dir or str(beside))
 
     def counts(self) -> dict[str, int]:
         with self._lock:

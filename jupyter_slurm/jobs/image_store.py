@@ -24,7 +24,7 @@ for one; do chmod -R u+w -- "$one" 2>/dev/null; rm -rf -- "$one" || exit 1; done
 
 class ImageStore:
     def __init__(self, transport: Transport, folder: str) -> None:
-        """`folder` is the profile's `image_dir`."""
+        """`folder` may begin with `~/`."""
         self._transport = transport
         self._folder = folder
 
@@ -66,6 +66,10 @@ class ImageStore:
             if content
         ]
         return [(tool, record) for tool, record in read if record is not None]
+
+    def names(self, tool: str) -> list[str]:
+        """Of all that `tool` can run, as `--image` says them."""
+        return [record.name for one, record in self.records() if one == tool]
 
     def remove(self, name: str, tool: str, suffixes: Sequence[str]) -> None:
         """The image with all its versions; a job that runs in it fails. FileAccessError."""

@@ -61,6 +61,7 @@ def found(wanted: str, site: Mapping[str, str], ours: Mapping[str, str]) -> str:
         home="/home/ada",
         exists=lambda path: path in site.values(),
         listing=lambda folder: [path.removeprefix(f"{folder}/") for path in site.values()],
+        ours=lambda: ours,
         made=lambda name: next((ours[key] for key in image_folder.keys(name) if key in ours), None),
     )
 
@@ -72,5 +73,5 @@ def test_our_own_name_is_ours_first_and_a_registrys_the_sites() -> None:
     assert found("mine", site, {}) == "/site/mine.sif"
     assert found("ubuntu:22.04", site, ours) == "/site/ubuntu+22.04.sif"
     assert found("ubuntu:22.04", {}, ours) == found("docker://ubuntu:22.04", {}, ours) == "/ours/u"
-    with pytest.raises(NotFoundError):
-        found("debian", site, ours)
+    with pytest.raises(NotFoundError, match="Did you mean mine"):
+        found("mine2", site, ours)
