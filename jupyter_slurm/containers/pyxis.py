@@ -85,9 +85,15 @@ if [ -n "${SLURM_CPUS_PER_TASK:-}" ]; then
   tasks=${SLURM_TASKS_PER_NODE%%[!0-9]*}
   set -- "--cpus-per-task=$((SLURM_CPUS_PER_TASK * ${tasks:-1}))" "$@"
 fi
-# What was asked for by task or for all nodes together is not what one task on one node can have.
-unset SLURM_NTASKS SLURM_NPROCS SLURM_NTASKS_PER_NODE SLURM_GPUS_PER_TASK SLURM_TRES_PER_TASK
-[ "${SLURM_JOB_NUM_NODES:-1}" -eq 1 ] || unset SLURM_GPUS
+# GPUs asked for by task, or for all nodes together, are not what one task on one node can have.
+if [ "${SLURM_JOB_NUM_NODES:-1}" -gt 1 ] || [ "${SLURM_NTASKS:-1}" -gt 1 ]; then
+  unset SLURM_GPUS SLURM_GPUS_PER_NODE SLURM_GPUS_PER_TASK SLURM_TRES_PER_TASK
+  case ${CUDA_VISIBLE_DEVICES:-} in '' | NoDevFiles) ;; *)
+    commas=$(printf %s "$CUDA_VISIBLE_DEVICES" | tr -dc ,)
+    set -- "--gres=gpu:$((${#commas} + 1))" "$@" ;;
+  esac
+fi
+unset SLURM_NTASKS SLURM_NPROCS SLURM_NTASKS_PER_NODE
 """
     + GPUS
     + r"""

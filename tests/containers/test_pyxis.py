@@ -131,10 +131,20 @@ def test_the_step_has_the_cpus_of_the_job_on_its_node(
     assert [word for word in words if word.startswith("--cpus")] == expected
 
 
-def test_what_is_meant_for_all_tasks_or_nodes_is_not_asked_for_again(called: Called) -> None:
-    job = {"SLURM_NTASKS": "4", "SLURM_GPUS_PER_TASK": "1", "SLURM_GPUS": "8"}
-    assert job.keys() & called(**job, SLURM_JOB_NUM_NODES="2")["env"].keys() == set()
-    assert called(SLURM_GPUS="8", SLURM_JOB_NUM_NODES="1")["env"]["SLURM_GPUS"] == "8"
+@pytest.mark.parametrize("several", [{"SLURM_NTASKS": "2"}, {"SLURM_JOB_NUM_NODES": "2"}])
+def test_gpus_meant_for_all_tasks_or_nodes_are_those_of_the_scripts_node(
+    several: dict[str, str], called: Called
+) -> None:
+    job = {**several, "SLURM_GPUS_PER_TASK": "1", "SLURM_GPUS": "8"}
+    step = called(**job, CUDA_VISIBLE_DEVICES="0,3")
+    assert "--gres=gpu:2" in step["words"]
+    assert {"SLURM_NTASKS", "SLURM_GPUS_PER_TASK", "SLURM_GPUS"} & step["env"].keys() == set()
+
+
+def test_what_one_task_has_is_asked_for_as_the_job_was(called: Called) -> None:
+    step = called(SLURM_GPUS="2", SLURM_NTASKS="1", CUDA_VISIBLE_DEVICES="0,1")
+    assert step["env"]["SLURM_GPUS"] == "2"
+    assert not any(word.startswith("--gres") for word in step["words"])
 
 
 def test_gpus_are_named_by_uuid_where_the_node_knows_them(called: Called) -> None:
