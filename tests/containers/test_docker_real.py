@@ -379,7 +379,7 @@ def test_by_way_of_sudo(made: MakeSite, docker_engine: DockerEngine, tmp_path: P
     stubborn = begin(site, _STUBBORN, runtime="sudo-docker")
     until_it_says(site, stubborn, "up")
     site.cluster.run("scancel", "--full", "--signal=KILL", stubborn.slurm_id or "")
-    wait_until(lambda: not docker_engine.containers(), 10)
+    wait_until(lambda: not docker_engine.containers(), _PATIENCE_S)
     assert site.wait(stubborn.id).state.final
 
 
