@@ -43,8 +43,7 @@ _KNOWN = (
     (
         r"unauthorized|authentication required|access .*denied|denied: |incorrect username",
         "The image could not be pulled: the registry does not let you have it",
-        "Is its name right? A private one needs a login, once: `apptainer registry login`, or "
-        "`remote login` before 1.3.",
+        "Is its name right? A private one needs a login, once: `jupyter slurm image login`.",
     ),
     (
         r"manifest unknown|name unknown|repository name not known|manifest for .* not found",
@@ -55,14 +54,15 @@ _KNOWN = (
         r"dial tcp|no such host|[Tt]imeout|[Tt]imed out|TLS handshake|connection refused|x509"
         r"|server gave HTTP response",
         "The image could not be pulled: the registry cannot be reached from the node",
-        "Pull it into a file where there is a network (`apptainer pull`) and name the file, or "
-        "name a mirror in the profile's [images].",
+        "Copy its file (.sif) to where the nodes see it and name that, or name a mirror in the "
+        "profile's [images].",
     ),
     (
         r"[Nn]o space left|disk quota exceeded",
         "The image could not be unpacked: there is no room for it on the node",
         "It takes two or three times its size: name roomy folders with APPTAINER_TMPDIR and "
-        "APPTAINER_CACHEDIR in the profile's `setup`, or pull it once into a file.",
+        "APPTAINER_CACHEDIR in the profile's `setup`, or pull it once for every node (`jupyter "
+        "slurm image pull`).",
     ),
     (
         r"image targets|image's architecture|exec format error|no image found in .* for arch",

@@ -189,7 +189,7 @@ _PULL = "Unable to handle docker://r/x:1 uri: failed to get checksum for docker:
             _PULL + 'pinging container registry r: Get "https://r/v2/": dial tcp: lookup r: no '
             "such host",
             "registry cannot be reached",
-            "apptainer pull",
+            "mirror",
         ),
         (
             _PULL + "reading manifest 1 in r/x: unauthorized: authentication required",
