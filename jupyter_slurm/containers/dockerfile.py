@@ -56,7 +56,7 @@ def steps(text: str) -> list[Step]:
         match word:
             case "FROM":
                 begun += 1
-                if begun > 1 or "$" in rest:
+                if begun > 1 or "$" in rest or rest == "scratch":
                     raise _refused(f"FROM {rest}")
             case "RUN":
                 found.append(Run(_command(rest)))

@@ -33,8 +33,8 @@ def find_image(
     """The absolute path of the image on the cluster, else what a tool that fetches images itself
     calls it, as `fetched` says; `@NAME` is a container that it has on a node, as `kept` says.
 
-    `made` gives the path of an image in our own folder, `ours` the names of all. A name that only such a one can have is
-    looked up there first; of all others the site's own come first.
+    `made` gives the path of an image in our own folder, `ours` the names of all. A name that only
+    such a one can have is looked up there first; of all others the site's own come first.
     `listing` gives the names in a folder (none for a folder that is not there). NotFoundError
     names what was looked for and what exists; RequestError: this can be no image.
     """

@@ -12,6 +12,7 @@ import re
 from dataclasses import dataclass
 
 from jupyter_slurm.containers import runtime_named
+from jupyter_slurm.containers.making.script import read_failure
 from jupyter_slurm.jobs.result import ExitFile, RunnerResult, StartedFile
 from jupyter_slurm.jobs.script import NO_ROOM_EXIT, SETUP_EXIT
 from jupyter_slurm.slurm import diagnosis
@@ -179,6 +180,16 @@ def _by_exit_code(evidence: Evidence, exit_code: int) -> Verdict:
                 advice=container.advice,
                 exit_code=exit_code,
             )
+    image = read_failure(evidence.log_tail) if evidence.kind is JobKind.PROGRAM else None
+    if image is not None:
+        tool = runtime_named(image.tool).explain(evidence.log_tail)
+        why = f"The image {image.name} was not made: it failed while {image.doing}."
+        return Verdict(
+            state=JobState.FAILED,
+            why=f"{why} {tool.sentence}" if tool else why,
+            advice=tool.advice if tool else "What the tool said is in the job's output.",
+            exit_code=exit_code,
+        )
     python = _without_python(evidence)
     if python is not None:
         return Verdict(state=JobState.FAILED, why=python[0], advice=python[1], exit_code=exit_code)

@@ -39,7 +39,7 @@ _LEFT_OUT = (
 
 
 @pytest.fixture(scope="session")
-def small_image(demo_image: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def lean_image(demo_image: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Of it a shell and Python alone, a quarter of its size: for tests that make images of it."""
     folder = tmp_path_factory.mktemp("small") / "image"
     folder.mkdir()

@@ -126,6 +126,7 @@ def test_a_dockerfile_is_read_step_by_step() -> None:
         "COPY a b",
         "ADD https://example.org/x /x",
         "FROM other",
+        "FROM scratch",
         "USELESS x",
         "RUN --mount=type=cache,target=/x y",
         "RUN <<EOF",

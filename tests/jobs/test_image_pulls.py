@@ -34,7 +34,10 @@ def test_an_image_is_pulled_with_the_login_that_was_given_once(
     try:
         refused = pulled(site, full)
         assert refused.state is JobState.FAILED
-        assert "was not made" in site.text(refused.id)
+        assert refused.why is not None
+        assert f"was not made: it failed while pulling {full}. " in refused.why
+        assert "no basic auth credentials" in refused.why
+        assert refused.advice
         login = (registry.address, registry.user, registry.password)
         written = Path(site.service.registry_login(*login))
         assert written == home / ".docker" / "config.json"

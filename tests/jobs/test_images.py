@@ -61,16 +61,16 @@ def charliecloud(request: pytest.FixtureRequest) -> tuple[str, str]:
     programs.mkdir()
     (programs / "mksquashfs").write_text("#!/bin/sh\nexit 1\n")
     (programs / "mksquashfs").chmod(0o700)
-    return str(request.getfixturevalue("small_image")), f"export PATH={programs}:$PATH"
+    return str(request.getfixturevalue("lean_image")), f"export PATH={programs}:$PATH"
 
 
 def charliecloud_squash(request: pytest.FixtureRequest) -> tuple[str, str]:
-    return str(request.getfixturevalue("small_image")), ""
+    return str(request.getfixturevalue("lean_image")), ""
 
 
 def docker(request: pytest.FixtureRequest) -> tuple[str, str]:
     engine: DockerEngine = request.getfixturevalue("docker_engine")
-    engine.load(request.getfixturevalue("small_image"), "small:1")
+    engine.load(request.getfixturevalue("lean_image"), "small:1")
     return "small:1", engine.setup
 
 
@@ -78,7 +78,7 @@ def apptainer(request: pytest.FixtureRequest) -> tuple[str, str]:
     engine: ApptainerEngine = request.getfixturevalue("apptainer_engine")
     env = engine.unprivileged | {"APPTAINER_MKSQUASHFS_ARGS": "-noI -noD -noF -noX"}
     setup = "; ".join(f"export {name}={shlex.quote(value)}" for name, value in env.items())
-    return str(request.getfixturevalue("small_image")), setup
+    return str(request.getfixturevalue("lean_image")), setup
 
 
 ENGINES = {one.__name__: one for one in (charliecloud, docker, apptainer)}
@@ -168,7 +168,9 @@ def test_one_that_fails_says_where_and_leaves_nothing(ground: Ground) -> None:
     text = ground.site.text(job.id) + ground.site.text(job.id, "stderr")
     assert "no such luck" in text
     assert "mine was not made" in text
-    assert "while building" in text
+    assert job.why is not None
+    assert job.why.startswith("The image mine was not made: it failed while building.")
+    assert job.advice
     assert [one.name for one in ground.folder.iterdir()] == [".mine.lock"]
     with pytest.raises(NotFoundError):
         ground.site.service.remove_image("mine")

@@ -36,7 +36,7 @@ def base(
         setup = "; ".join(f"export {name}='{value}'" for name, value in env.items())
         image = str(apptainer.sif)
     else:
-        image = str(request.getfixturevalue("small_image"))
+        image = str(request.getfixturevalue("lean_image"))
     # Not pytest's own folder: a socket's path must be short.
     home = Path(tempfile.mkdtemp(prefix="images-"))
     write_profile(

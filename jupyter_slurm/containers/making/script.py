@@ -8,6 +8,7 @@ image at `$partial` with one of the tool's suffixes; `step TEXT` says what it is
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -38,6 +39,7 @@ def render(target: Target, suffixes: Sequence[str], text: str) -> str:
     return _FRAME.format(
         folder=shlex.quote(target.folder),
         name=shlex.quote(target.name),
+        tool=target.tool,
         lock=shlex.quote(f".{image_folder.stem(target.name)}.lock"),
         stem=shlex.quote(target.stem),
         # A folder, that is no suffix, is looked for last: a file has its name for a beginning.
@@ -48,10 +50,32 @@ def render(target: Target, suffixes: Sequence[str], text: str) -> str:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """What the script has said of an image that was not made."""
+
+    name: str
+    tool: str
+    doing: str
+    """What it was at, e.g. "building"."""
+
+
+def read_failure(log_tail: str) -> Failure | None:
+    """From the end of a job's log; None: it was no job that makes an image, or went well."""
+    found = _FAILED.search(log_tail)
+    return None if found is None else Failure(found["name"], found["tool"], found["doing"])
+
+
 def file(name: str, content: str) -> str:
     """Puts a file into `$work`."""
     return f'printf %s {shlex.quote(content)} >"$work"/{shlex.quote(name)}\n'
 
+
+_FAILED = re.compile(
+    r"^jupyter-slurm: (?P<name>\S+) was not made by (?P<tool>[a-z]+)\. "
+    r"It ended with exit code [0-9]+ while (?P<doing>.*); what the tool said is above\.$",
+    re.MULTILINE,
+)
 
 _STEP = """step() { printf '%s' "$*" >"$work/.step"; printf 'jupyter-slurm: %s\\n' "$*"; }
 """
@@ -95,7 +119,8 @@ if ! suffix=$(there "$stem"); then
   done
   trap '' TERM INT HUP
   if [ "$rc" != 0 ]; then
-    say "$name was not made. It ended with exit code $rc while $(cat "$work/.step" 2>/dev/null);" \\
+    doing=$(cat "$work/.step" 2>/dev/null)
+    say "$name was not made by {tool}. It ended with exit code $rc while $doing;" \\
       "what the tool said is above." >&2
     exit "$rc"
   fi

@@ -9,7 +9,7 @@ import pytest
 
 from jupyter_slurm.containers.image_folder import Record, read_record
 from jupyter_slurm.containers.making import MAKERS, maker_for
-from jupyter_slurm.containers.making.script import Target, render
+from jupyter_slurm.containers.making.script import Failure, Target, read_failure, render
 from jupyter_slurm.containers.recipe import read_recipe
 from jupyter_slurm.containers.references import parse_reference
 from jupyter_slurm.errors import RequestError
@@ -127,7 +127,21 @@ def test_a_runtime_without_images_is_refused() -> None:
         maker_for("none")
 
 
-def test_the_record_is_what_was_said_and_what_the_node_found(tmp_path_factory: object) -> None:
+def test_what_a_failed_script_said_is_read_again() -> None:
+    target = Target("/nowhere", "mine", "docker", "0" * 64, None, _VERSION)
+    text = render(target, (".tar",), 'step "pulling it"\nexit 7\n')
+    done = subprocess.run(
+        ["sh", "-c", text.replace("folder=/nowhere", "folder=$(mktemp -d)")],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 7
+    assert read_failure(f"a\n{done.stderr}") == Failure("mine", "docker", "pulling it")
+    assert read_failure("mine was not made by hand") is None
+
+
+def test_the_record_is_what_was_said_and_what_the_node_found() -> None:
     said = '{"name":"a","digest":"b","base":null,"file":"a+1.sif","made_s":12,"size_kib":null}'
     assert read_record(said.encode()) == Record(name="a", digest="b", file="a+1.sif", made_s=12)
     assert read_record(b"{") is None
