@@ -28,6 +28,7 @@ class Program(object):
         self.pid, self.master = pty.fork()
         if self.pid == 0:
             become(argv, env, rows, columns)
+        set_up(self.master, rows, columns)  # on both sides: neither is to be the first without
         os.set_blocking(self.master, False)
         self.pending = bytearray()
         self.open = True
@@ -65,7 +66,9 @@ class Program(object):
     def signal_front(self, number):
         # type: (int) -> None
         with contextlib.suppress(OSError):
-            os.killpg(os.tcgetpgrp(self.master), number)
+            group = os.tcgetpgrp(self.master)
+            if group > 1:  # 0: there is none any more, and to killpg(2) that is our own
+                os.killpg(group, number)
 
     def signal(self, number):
         # type: (int) -> None
@@ -114,6 +117,15 @@ def resize(fd, rows, columns):
     fcntl.ioctl(fd, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
 
 
+def set_up(fd, rows, columns):
+    # type: (int, int, int) -> None
+    """The erase key takes letters, not bytes."""
+    resize(fd, rows, columns)
+    modes = termios.tcgetattr(fd)
+    modes[0] |= IUTF8
+    termios.tcsetattr(fd, termios.TCSANOW, modes)
+
+
 def become(argv, env, rows, columns):
     # type: (List[str], Dict[str, str], int, int) -> None
     """In the child: what it was told to ignore, by Python or by a shell's `&`, it does not."""
@@ -123,10 +135,7 @@ def become(argv, env, rows, columns):
                 with contextlib.suppress(OSError, ValueError):
                     signal.signal(number, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
-        resize(0, rows, columns)
-        modes = termios.tcgetattr(0)
-        modes[0] |= IUTF8
-        termios.tcsetattr(0, termios.TCSANOW, modes)
+        set_up(0, rows, columns)
         os.execvpe(argv[0], argv, env)
     except OSError as exc:
         os.write(2, "{}: {}\r\n".format(argv[0], exc.strerror).encode())

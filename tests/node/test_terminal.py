@@ -1,0 +1,279 @@
+"""The terminal of a job on this machine: a program that outlives who sits there, and its end."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from jupyter_slurm.transport import node_program
+from jupyter_slurm.transport.local import LocalTransport
+from tests.near_end import HungUpError, NearEnd
+from tests.ssh.waiting import wait_until
+
+NODE = Path(__file__).parents[2] / "jupyter_slurm" / "node"
+PATIENCE_S = 60
+HOLD = """
+import sys
+sys.path.insert(0, {node!r})
+import terminal
+terminal.SILENCE_S = {silence_s!r}
+sys.exit(terminal.hold({name!r}, {keep_s!r}, {argv!r}))
+"""
+
+
+class Held:
+    """A terminal that is held, as in a job's script."""
+
+    def __init__(self, argv: list[str], keep_s: float, silence_s: float) -> None:
+        self.name = f"jslurm-test-{secrets.token_hex(8)}"
+        code = HOLD.format(
+            node=str(NODE), silence_s=silence_s, name=self.name, keep_s=keep_s, argv=argv
+        )
+        self.came: list[NearEnd] = []
+        self.process = subprocess.Popen(
+            # As what a shell starts by `&`: it ignores SIGINT.
+            ["/bin/sh", "-c", 'trap "" INT QUIT; exec "$@"', "sh", sys.executable, "-c", code],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    def come(self) -> NearEnd:
+        while True:
+            sock = socket.socket(socket.AF_UNIX)
+            try:
+                sock.connect(f"\0{self.name}")
+            except ConnectionRefusedError:
+                sock.close()
+                assert self.process.poll() is None
+                time.sleep(0.02)
+            else:
+                self.came.append(NearEnd(sock))
+                return self.came[-1]
+
+    def end(self) -> tuple[int, str]:
+        """Its exit status, and what it has printed."""
+        out, _ = self.process.communicate(timeout=PATIENCE_S)
+        return self.process.returncode, out
+
+    def program(self) -> psutil.Process:
+        (child,) = psutil.Process(self.process.pid).children()
+        return child
+
+
+Hold = Callable[..., Held]
+
+
+@pytest.fixture
+def hold() -> Iterator[Hold]:
+    """Holds a terminal with `WORDS` in it."""
+    made: list[Held] = []
+
+    def make(*argv: str, keep_s: float = 600.0, silence_s: float = 600.0) -> Held:
+        made.append(Held(list(argv), keep_s, silence_s))
+        return made[-1]
+
+    yield make
+    for held in made:
+        for near in held.came:
+            near.close()
+        if held.process.poll() is None:
+            held.process.terminate()
+        held.process.communicate(timeout=PATIENCE_S)
+
+
+def test_the_program_begins_with_who_comes_first_and_has_their_terminal(hold: Hold) -> None:
+    held = hold("/bin/sh", "-c", "stty size; echo $TERM $LANG; tty; exit 3")
+    near = held.come()
+    assert psutil.Process(held.process.pid).children() == []
+    near.begin(12, 34, TERM="vt7", LANG="C.UTF-8")
+    assert near.status() == 3
+    assert near.shown.startswith("12 34\r\nvt7 ")
+    assert "/dev/pts/" in near.shown
+    near.close()
+    assert held.end() == (3, "")
+
+
+def test_it_runs_on_alone_and_tells_who_comes_back_the_last_that_it_wrote(
+    hold: Hold, tmp_path: Path
+) -> None:
+    code = "read x; seq 100000; echo rea''dy; : >written; read x; echo got $x"
+    held = hold("/bin/sh", "-c", f"cd '{tmp_path}'; {code}")
+    near = held.come()
+    near.begin()
+    near.type("begin")
+    near.until("begin\r\n")
+    near.close()
+    wait_until((tmp_path / "written").exists, PATIENCE_S)
+    again = held.come()
+    again.begin(30, 100)
+    again.until("ready")
+    assert len(again.shown) < 200_000
+    assert "99999\r\n100000\r\nready" in again.shown
+    again.type("it")
+    assert again.status() == 0
+    assert "got it" in again.shown
+
+
+def test_all_of_a_lot_of_output_comes_to_a_slow_reader(hold: Hold) -> None:
+    near = hold("seq", "300000").come()
+    near.begin()
+    time.sleep(0.2)  # nothing is read meanwhile
+    assert near.status() == 0
+    assert near.shown == "".join(f"{number}\r\n" for number in range(1, 300001))
+
+
+def test_what_is_typed_faster_than_it_is_read_is_not_lost(hold: Hold) -> None:
+    near = hold("/bin/sh", "-c", "stty raw -echo; echo go; sleep 1; head -c 500000 | cksum").come()
+    near.begin()
+    near.until("go")
+    data = b"0123456789" * 50_000
+    for at in range(0, len(data), 10_000):
+        near.say(b"D", data[at : at + 10_000])
+    cksum = subprocess.run(["cksum"], input=data, stdout=subprocess.PIPE, check=True).stdout
+    near.until(cksum.decode().strip())
+
+
+def test_another_terminal_takes_its_place(hold: Hold) -> None:
+    held = hold("/bin/sh", "-c", "read x; echo got $x")
+    first = held.come()
+    first.begin()
+    second = held.come()
+    with pytest.raises(HungUpError, match="taken"):
+        first.status()
+    second.begin()
+    second.type("it")
+    second.until("got it")
+
+
+def test_ctrl_c_and_the_erase_key_are_those_of_a_terminal(hold: Hold) -> None:
+    near = hold("/bin/sh", "-c", "trap 'echo int' INT; cat; echo done").come()
+    near.begin()
+    near.say(b"D", "xé\x7fy\r".encode())
+    near.until("xy\r\n")
+    near.say(b"D", b"\x03")
+    near.until("int\r\ndone")
+
+
+def test_nobody_for_long_hangs_the_program_up(hold: Hold) -> None:
+    held = hold("sleep", "1000", keep_s=0.5)
+    near = held.come()
+    near.begin()
+    wait_until(lambda: psutil.Process(held.process.pid).children() != [], PATIENCE_S)
+    near.close()
+    assert held.end() == (129, "jupyter-slurm: no terminal has come for 0 s\n")
+
+
+def test_nobody_at_all_is_an_end_as_well(hold: Hold) -> None:
+    status, said = hold("sleep", "1000", keep_s=1.0).end()
+    assert (status, said) == (0, "jupyter-slurm: no terminal has come for 1 s\n")
+
+
+def test_who_is_silent_is_gone(hold: Hold) -> None:
+    held = hold("cat", silence_s=1.0)
+    near = held.come()
+    near.begin()
+    with pytest.raises(HungUpError):
+        near.status()
+    again = held.come()
+    again.begin()
+    again.type("still")
+    again.until("still\r\nstill\r\n")
+
+
+def test_a_program_that_ignores_the_end_of_the_job_is_killed(hold: Hold) -> None:
+    held = hold("/bin/sh", "-c", "trap '' HUP TERM; echo rea''dy; while :; do sleep 1; done")
+    near = held.come()
+    near.begin()
+    near.until("ready")
+    held.process.terminate()
+    assert near.status() == 137
+    assert near.said == ["The job is being ended."]
+    near.close()
+    assert held.end()[0] == 137
+
+
+def test_a_warning_of_slurms_is_told(hold: Hold) -> None:
+    held = hold("cat")
+    near = held.come()
+    near.begin()
+    near.type("x")
+    near.until("x\r\nx\r\n")
+    held.process.send_signal(signal.SIGUSR1)
+    near.type("y")
+    near.until("y\r\ny\r\n")
+    assert near.said == ["Slurm has sent the job SIGUSR1."]
+
+
+def test_what_a_shell_has_put_aside_ends_with_it(hold: Hold) -> None:
+    held = hold("bash", "-ic", "sleep 4711 & (trap '' HUP; exec sleep 4711) & jobs -p; exit 5")
+    near = held.come()
+    near.begin()
+    assert near.status() == 5
+    pids = {int(line) for line in near.shown.split() if line.isdecimal()}
+    near.close()
+    assert held.end()[0] == 5
+    assert len(pids) == 2
+    wait_until(lambda: not any(map(psutil.pid_exists, pids)), PATIENCE_S)
+
+
+def test_a_socket_of_somebody_else_gets_nothing(hold: Hold) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("Only root can be somebody else.")
+    held = hold("cat")
+    held.come().close()
+    code = f"import socket; s = socket.socket(socket.AF_UNIX); s.connect('\\0{held.name}')\n"
+    code += "s.settimeout(60); print(s.recv(1))"
+    done = subprocess.run(
+        [sys.executable, "-c", code], user=65534, capture_output=True, text=True, check=False
+    )
+    assert done.stdout == "b''\n" or "ConnectionResetError" in done.stderr
+
+
+def stepped(setup: dict[str, object]) -> NearEnd:
+    """What runs in a step, here without srun."""
+    names = [*node_program.TERMINAL_FILES, "terminal_step.py"]
+    channel, _ = node_program.begin(
+        LocalTransport().converse, lambda words: words, sys.executable, "It", names
+    )
+    near = NearEnd(channel)
+    near.say(b"S", json.dumps(setup).encode())
+    return near
+
+
+def test_a_terminal_in_a_step_ends_with_its_program() -> None:
+    near = stepped({"run": ["/bin/sh", "-c", "stty size; exit 9"]})
+    near.begin(5, 50)
+    assert near.status() == 9
+    assert near.shown == "5 50\r\n"
+    near.close()
+
+
+def test_a_program_in_a_step_ends_with_its_terminal() -> None:
+    near = stepped({"run": ["/bin/sh", "-c", "echo at $$; exec sleep 1000"]})
+    near.begin()
+    near.until("at ")
+    pid = int(near.until("\r\n"))
+    near.close()
+    wait_until(lambda: not psutil.pid_exists(pid), PATIENCE_S)
+
+
+def test_a_step_comes_to_the_terminal_that_the_job_holds(hold: Hold) -> None:
+    held = hold("cat")
+    near = stepped({"hold": held.name})
+    near.begin()
+    near.type("through")
+    near.until("through\r\nthrough\r\n")
+    near.close()
+    held.come().begin()
