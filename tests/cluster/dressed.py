@@ -14,6 +14,8 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
+from random import randrange
+from typing import Any
 
 import pexpect  # type: ignore[import-untyped]
 
@@ -51,7 +53,7 @@ class Dress:
     gateway: str = ""
     """The host before it, which asks for a password and a one-time code; "": none."""
     port: int = 0
-    """Of its sshd; 0: any."""
+    """Of its sshd, which then has an address of its own; 0: any."""
 
 
 @dataclass
@@ -151,15 +153,17 @@ def make_dressed(keeper: Keeper, folder: Path, dress: Dress) -> Dressed:
     shape = replace(dress.shape, accounting=entries)
     DressedSlurm.make(keeper, folder / "slurm", shape, login, inside)
     (folder / "sshd").mkdir(mode=0o711)
-    sshd = Sshd(keeper, folder / "sshd", account, port=dress.port, prefix=tuple(login.argv()))
+    host = f"127.{randrange(1, 255)}.{randrange(256)}.{randrange(1, 255)}"
+    at: dict[str, Any] = {"host": host, "port": dress.port} if dress.port else {}
+    sshd = Sshd(keeper, folder / "sshd", account, prefix=tuple(login.argv()), **at)
     sshd.start()
     sshd.config.write_text(sshd.stanza(dress.login))
     _write_profile(sshd.client.folder / "config", dress, name)
     site = Dressed(dress, account, folder / "disks", login, inside, sshd)
     if dress.gateway:
         site.person = Person.of(account)
-        before = {"prefix": tuple(login.argv())}
-        gateway = make_gateway(keeper, folder / "gateway", site.person, **before)
+        prefix = tuple(login.argv())
+        gateway = make_gateway(keeper, folder / "gateway", site.person, prefix=prefix)
         gateway.start()
         with sshd.config.open("a") as config:
             config.write(gateway.stanza(dress.gateway))

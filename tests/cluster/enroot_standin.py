@@ -77,15 +77,16 @@ def srun(folder: Path, words: list[str]) -> NoReturn:
         print(subprocess.run([real, "--help"], capture_output=True, text=True, check=True).stdout)
         print(HELP)
         sys.exit()
-    end = words.index("--") if "--" in words else len(words)
+    end = next((at for at, word in enumerate(words) if word[:1] != "-" or word == "--"), len(words))
     asked = Asked()
     own = [word for word in words[:end] if not asked.take(word)]
     if not asked.values:
         os.execv(real, ["srun", *words])
     mounts_of_pyxis(asked.values.get("mounts", ""))
     ours = [word for word in words[:end] if word not in own]
-    inside = [sys.executable, "-IS", __file__, str(folder), "step", *ours]
-    os.execv(real, ["srun", *own, *inside, *words[end:]])
+    inside = [sys.executable, "-IS", __file__, str(folder), "step", *ours, "--"]
+    program = words[end + 1 :] if words[end:][:1] == ["--"] else words[end:]
+    os.execv(real, ["srun", *own, *inside, *program])
 
 
 def mounts_of_pyxis(value: str) -> Iterator[tuple[str, str]]:
@@ -130,9 +131,18 @@ def step(folder: Path, words: list[str]) -> NoReturn:
         command = ["/bin/sh", "-c", 'echo BANNER; exec "$@"', "entrypoint", *command]
     if asked.switches.get("mount-home", False):
         mounts.insert(0, (os.environ["HOME"], os.environ["HOME"]))
-    assert asked.switches.get("remap-root", True) is False, "a user that is not root is not known"
     assert asked.switches.get("writable", False), "the container cannot be written"
-    enter(container, mounts, command, workdir=asked.values.get("workdir", "/tmp"))
+    argv = entered(container, mounts, command, workdir=asked.values.get("workdir", "/tmp"))
+    if asked.switches.get("remap-root", True):
+        argv[1:1] = ["--uid=0", "--gid=0"]
+    if "save" not in asked.values:
+        os.execvp("ch-run", argv)
+    code = subprocess.run(argv, check=False).returncode
+    if code == 0:
+        pack = ["mksquashfs", str(container), asked.values["save"], "-noappend", "-quiet"]
+        packed = [*pack, "-no-progress", "-noI", "-noD", "-noF"]
+        subprocess.run(packed, stdout=subprocess.DEVNULL, check=True)
+    sys.exit(code)
 
 
 def in_step(folder: Path, asked: Asked) -> tuple[Path, bool]:
@@ -208,7 +218,7 @@ def start(container: Path, conf: str, command: list[str]) -> NoReturn:
     kept = {name: os.environ[name] for name in ("HOME", "PATH", "USER") if name in os.environ}
     os.environ.clear()
     os.environ.update(kept)
-    enter(container, mounts, command, workdir="/")
+    os.execvp("ch-run", entered(container, mounts, command, workdir="/"))
 
 
 # --- both
@@ -241,10 +251,10 @@ def unpack(image: Path, container: Path) -> None:
     )
 
 
-def enter(
+def entered(
     container: Path, mounts: list[tuple[str, str]], command: list[str], *, workdir: str
-) -> NoReturn:
-    """Becomes the command; a mount's destination is made where it is missing."""
+) -> list[str]:
+    """What becomes the command; a mount's destination is made where it is missing."""
     for src, dst in mounts:
         point = container / dst.removeprefix("/")
         (point if Path(src).is_dir() else point.parent).mkdir(parents=True, exist_ok=True)
@@ -254,7 +264,7 @@ def enter(
     argv = ["ch-run", "--write", "--private-tmp", "--env-no-expand", f"--cd={workdir}"]
     argv += [f"--set-env=HOME={os.environ['HOME']}"]
     argv += [f"--bind={src}:{dst}" for src, dst in mounts]
-    os.execvp("ch-run", [*argv, str(container), "--", *command])
+    return [*argv, str(container), "--", *command]
 
 
 if __name__ == "__main__":

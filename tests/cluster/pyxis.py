@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Event, Thread
@@ -67,22 +68,33 @@ def _remove_what_has_ended(folder: Path, until: Event) -> None:
                 task.unlink()
 
 
-@pytest.fixture
-def enroot_standin(tmp_path: Path) -> Iterator[EnrootStandIn]:
-    folder = tmp_path / "enroot"
+@contextmanager
+def standing_in(folder: Path, python: str = sys.executable) -> Iterator[EnrootStandIn]:
+    """In `folder`, for whom may use it; `python` runs the stand-ins."""
     for name in ("bin", "data", "registry", "tasks"):
         (folder / name).mkdir(parents=True)
+    for name in ("data", "tasks"):
+        (folder / name).chmod(0o1777)
     real = shutil.which("srun")
     assert real is not None
     (folder / "srun").symlink_to(real)
+    script = shutil.copy(_STAND_IN, folder)
     for name in ("srun", "enroot"):
         program = folder / "bin" / name
-        words = shlex.join([sys.executable, "-IS", str(_STAND_IN), str(folder), name])
+        words = shlex.join([python, "-IS", str(script), str(folder), name])
         program.write_text(f'#!/bin/sh\nexec {words} "$@"\n')
         program.chmod(0o755)
     over = Event()
     slurmstepd = Thread(target=_remove_what_has_ended, args=(folder, over))
     slurmstepd.start()
-    yield EnrootStandIn(folder)
-    over.set()
-    slurmstepd.join()
+    try:
+        yield EnrootStandIn(folder)
+    finally:
+        over.set()
+        slurmstepd.join()
+
+
+@pytest.fixture
+def enroot_standin(tmp_path: Path) -> Iterator[EnrootStandIn]:
+    with standing_in(tmp_path / "enroot") as standin:
+        yield standin

@@ -9,6 +9,7 @@ from typing import Any
 import nbformat
 import pytest
 
+from jupyter_slurm import templates
 from jupyter_slurm.image_line import parse_image
 from jupyter_slurm.line import parse, split
 from jupyter_slurm.magics.commands import COMMANDS
@@ -16,7 +17,7 @@ from jupyter_slurm.slurm.directives import read_directives
 from jupyter_slurm.slurm.options import OPTIONS
 from tests.examples.reading import EXAMPLES
 
-GUIDES = ("aau-aicloud", "arandu", "sdumont", "unipi-hpc2019")
+GUIDES = templates.names()
 NOTEBOOKS = sorted(EXAMPLES.glob("*.ipynb"))
 
 
