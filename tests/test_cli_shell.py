@@ -304,3 +304,25 @@ def test_without_a_terminal_nothing_is_submitted(desk: Desk) -> None:
     done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, check=False)
     assert (done.returncode, b"needs a terminal" in done.stderr) == (2, True)
     assert desk.api.jobs() == []
+
+
+def test_in_ipython_on_a_terminal_it_is_there_in_place(desk: Desk) -> None:
+    terminal = pexpect.spawn(
+        sys.executable,
+        ["-m", "IPython", "--simple-prompt", "--no-banner", "--ext", "jupyter_slurm"],
+        env={**os.environ, "TERM": "xterm", "IPYTHONDIR": str(desk.home.folder / "ipython")},
+        cwd=str(desk.home.folder),
+        encoding="utf-8",
+        timeout=PATIENCE_S,
+        dimensions=(30, 100),
+    )
+    desk.opened.append(terminal)
+    terminal.expect("In \\[1\\]: ")
+    terminal.sendline("%slurm shell --mem 100")
+    prompted(terminal)
+    answered(terminal, "echo $SLURM_JOB_ID in $SLURMD_NODENAME", " in n")
+    terminal.sendline("exit 3")
+    terminal.expect("In \\[2\\]: ")
+    terminal.sendline("print('as be''fore')")
+    terminal.expect("as before")
+    assert desk.ended(desk.job().id).exit_code == 3

@@ -11,7 +11,7 @@ from jupyter_slurm.errors import CommandError, NotFoundError
 from jupyter_slurm.magics.commands import COMMANDS
 from jupyter_slurm.magics.extension import SLURM_COMMANDS
 from jupyter_slurm.magics.table import SlurmText, Table
-from jupyter_slurm.wire import CommandOutput
+from jupyter_slurm.wire import CommandOutput, JobKind
 from tests.magics.fake import FakeApi
 from tests.magics.shell import Shell
 
@@ -170,3 +170,20 @@ def test_loading_twice_keeps_the_session_and_unloading_takes_all_away(shell: She
     shell.run("%reload_ext jupyter_slurm")
     assert shell.ip.find_cell_magic("slurm") is not None
     assert type(shell.session) is type(before)
+
+
+def test_shell_in_a_notebook_is_a_job_and_what_to_type_in_a_terminal(
+    shell: Shell, api: FakeApi
+) -> None:
+    ran = shell.run("%slurm shell --gpus 1 --name look")
+    (job,) = api.jobs()
+    assert (job.kind, job.name) == (JobKind.TERMINAL, "look")
+    assert f"`jupyter slurm shell --job {job.id}`" in ran.out
+    ran = shell.run(f"%slurm shell --job {job.id} --new")
+    assert f"`jupyter slurm shell --job {job.id} --new`" in ran.out
+    assert len(api.jobs()) == 1
+
+
+@pytest.mark.parametrize("line", ["shell --in x", "shell --job", "shell --job a --gpus 1"])
+def test_shell_takes_only_what_means_something_for_a_terminal(shell: Shell, line: str) -> None:
+    assert isinstance(shell.run(f"%slurm {line}").error, UsageError)
