@@ -1,10 +1,12 @@
-"""A real registry of images on this machine, which wants a name and a password."""
+"""A real registry of images on this machine, which wants a name and a password; a silent one."""
 
 from __future__ import annotations
 
 import shutil
 import socket
+import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import bcrypt
@@ -72,3 +74,25 @@ def _listens(address: str) -> bool:
     except OSError:
         return False
     return True
+
+
+@contextmanager
+def silent_registry() -> Iterator[str]:
+    """A stand-in, which takes connections and never answers: a real one cannot be made slow."""
+    taken: list[socket.socket] = []
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def serve() -> None:
+            while True:
+                try:
+                    taken.append(server.accept()[0])
+                except OSError:
+                    return
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        yield f"localhost:{server.getsockname()[1]}"
+        server.shutdown(socket.SHUT_RDWR)
+        thread.join()
+        for connection in taken:
+            connection.close()

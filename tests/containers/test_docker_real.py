@@ -4,15 +4,10 @@ sentence and leaves nothing. `test_cells.py` has what goes well."""
 from __future__ import annotations
 
 import os
-import re
 import shlex
-import shutil
-import socket
 import subprocess
 import sys
-import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -22,15 +17,15 @@ from jupyter_slurm.containers import Box, Mount, runtime_named
 from jupyter_slurm.errors import VariableError
 from jupyter_slurm.wire import Job, JobKind, JobState
 from tests.cluster.docker import DockerEngine, docker_running
+from tests.cluster.docker_images import AARCH64, old_python, shell_only
 from tests.cluster.plugin import SlurmCluster
-from tests.cluster.registry import Registry
+from tests.cluster.registry import Registry, silent_registry
 from tests.containers.leftovers import processes_of
 from tests.jobs.conftest import Site, spec
 from tests.ssh.sshd import free_port
 from tests.ssh.waiting import wait_until
 
 _PATIENCE_S = 60.0
-_AARCH64 = (183).to_bytes(2, "little")
 _HELLO = "#!/bin/sh\necho hello"
 _STUBBORN = "#!/bin/sh\ntrap '' TERM INT; echo up; while :; do sleep 1; done"
 
@@ -77,21 +72,6 @@ def until_it_says(site: Site, job: Job, words: str) -> None:
         return words in "".join(getattr(output, "text", "") for output in outputs)
 
     wait_until(said, _PATIENCE_S)
-
-
-def shell_only(folder: Path, machine: bytes | None = None) -> Path:
-    """The root of an image that has /bin/sh and no more; `machine` is what its ELF header says."""
-    linked = subprocess.run(["ldd", "/bin/dash"], stdout=subprocess.PIPE, text=True, check=True)
-    for path in re.findall(r"(/\S+) \(", linked.stdout):
-        (folder / path[1:]).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(path, folder / path[1:])
-    program = bytearray(Path("/bin/dash").read_bytes())
-    if machine is not None:
-        program[18:20] = machine
-    (folder / "bin").mkdir()
-    (folder / "bin" / "sh").write_bytes(program)
-    (folder / "bin" / "sh").chmod(0o755)
-    return folder
 
 
 @pytest.fixture(scope="module")
@@ -164,28 +144,6 @@ def test_an_image_is_pulled_under_its_own_name_and_the_pull_is_seen(
     docker_engine.run("rmi", pushed)
 
 
-@contextmanager
-def silent_registry() -> Iterator[str]:
-    """A stand-in, which takes connections and never answers: a real one cannot be made slow."""
-    taken: list[socket.socket] = []
-    with socket.create_server(("127.0.0.1", 0)) as server:
-
-        def serve() -> None:
-            while True:
-                try:
-                    taken.append(server.accept()[0])
-                except OSError:
-                    return
-
-        thread = threading.Thread(target=serve)
-        thread.start()
-        yield f"localhost:{server.getsockname()[1]}"
-        server.shutdown(socket.SHUT_RDWR)
-        thread.join()
-        for connection in taken:
-            connection.close()
-
-
 def test_a_job_that_is_cancelled_while_it_pulls_ends(made: MakeSite) -> None:
     site = made()
     with silent_registry() as address:
@@ -219,7 +177,7 @@ def test_no_room_for_an_image(
 def test_an_image_for_another_processor(
     made: MakeSite, docker_engine: DockerEngine, tmp_path: Path
 ) -> None:
-    root = shell_only(tmp_path / "far", _AARCH64)
+    root = shell_only(tmp_path / "far", AARCH64)
     docker_engine.load(root, "far:1", "--platform", "linux/arm64")
     job = run(made(), image="far:1")
     failed(job, "The image is for another kind of processor: ", "uname -m")
@@ -235,28 +193,6 @@ def test_an_image_without_a_shell(
     (tmp_path / "empty" / "etc").mkdir(parents=True)
     docker_engine.load(tmp_path / "empty", "empty:1")
     failed(run(made(), image="empty:1"), "The container could not be started: the image", "/bin/sh")
-
-
-_CLAIMS_TO_BE_OLD = """#!/usr/bin/python3
-import runpy, sys
-sys.version_info = (3, {minor}, 3, "final", 0)
-sys.argv = [word for word in sys.argv[1:] if not word.startswith("-")]
-runpy.run_path(sys.argv[0], run_name="__main__")
-"""
-
-
-def old_python(docker_engine: DockerEngine, tmp_path: Path, minor: int) -> str:
-    """An image with a stand-in that claims to be Python 3.MINOR: no distribution has one so old
-    beside one that is not."""
-    python = tmp_path / "python3"
-    python.write_text(_CLAIMS_TO_BE_OLD.format(minor=minor))
-    python.chmod(0o755)
-    image = f"old:{minor}"
-    container = docker_engine.run("create", docker_engine.image, "true").strip()
-    docker_engine.run("cp", str(python), f"{container}:/usr/local/python3")
-    docker_engine.run("commit", "--change", "ENV PATH=/usr/local:/usr/bin:/bin", container, image)
-    docker_engine.run("rm", container)
-    return image
 
 
 def test_an_image_with_python_3_5(
