@@ -353,7 +353,7 @@ _FAILURES = (
     ),
     (
         r"No such file or directory",
-        "There is no such image on the node",
+        "There is no such image on this node",
         "Look at its path; not every node sees every file system.",
     ),
 )

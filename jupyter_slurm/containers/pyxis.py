@@ -85,13 +85,15 @@ if [ -n "${SLURM_CPUS_PER_TASK:-}" ]; then
   tasks=${SLURM_TASKS_PER_NODE%%[!0-9]*}
   set -- "--cpus-per-task=$((SLURM_CPUS_PER_TASK * ${tasks:-1}))" "$@"
 fi
-# GPUs asked for by task, or for all nodes together, are not what one task on one node can have.
+# GPUs asked for by task, or for all nodes together, are not what one task on one node can have:
+# `--gpus` takes those that are here, however many are elsewhere (`--gres` would not: 22.05).
 if [ "${SLURM_JOB_NUM_NODES:-1}" -gt 1 ] || [ "${SLURM_NTASKS:-1}" -gt 1 ]; then
-  unset SLURM_GPUS SLURM_GPUS_PER_NODE SLURM_GPUS_PER_TASK SLURM_TRES_PER_TASK
-  case ${CUDA_VISIBLE_DEVICES:-} in '' | NoDevFiles) ;; *)
+  asked=${SLURM_GPUS:-}${SLURM_GPUS_PER_TASK:-}${SLURM_TRES_PER_TASK:-}
+  case $asked:${CUDA_VISIBLE_DEVICES:-} in :* | *: | *:NoDevFiles) ;; *)
     commas=$(printf %s "$CUDA_VISIBLE_DEVICES" | tr -dc ,)
-    set -- "--gres=gpu:$((${#commas} + 1))" "$@" ;;
+    set -- "--gpus=$((${#commas} + 1))" "$@" ;;
   esac
+  unset SLURM_GPUS SLURM_GPUS_PER_TASK SLURM_TRES_PER_TASK
 fi
 unset SLURM_NTASKS SLURM_NPROCS SLURM_NTASKS_PER_NODE
 """
@@ -108,6 +110,7 @@ export JSLURM_PIDS="$(readlink /proc/self/ns/pid)"
 
 if [ -n "$terminal" ]; then
   JSLURM_PIDS= JSLURM_LOG=
+  case $terminal in *--mem=*) unset SLURM_MEM_PER_NODE SLURM_MEM_PER_CPU SLURM_MEM_PER_GPU ;; esac
   exec srun --nodes=1 --ntasks=1 --export=ALL $terminal "$@"
 fi
 # An exit code that is not 0 is no error of srun's, and that a step has ended is told otherwise.
@@ -171,7 +174,7 @@ class Pyxis:
 
     def beside(self, argv: Sequence[str], box: Box) -> Launch:
         """A container of its own: what the job's has changed in its image is not there."""
-        return self._step(argv, box, "--pty --overlap")
+        return self._step(argv, box, "--pty --overlap --mem=0")
 
     def _step(self, argv: Sequence[str], box: Box, terminal: str) -> Launch:
         image = image_of(box, self.name)

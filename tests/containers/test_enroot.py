@@ -142,7 +142,11 @@ def test_what_a_killed_job_has_left_goes_unless_it_may_still_run(
 @pytest.mark.parametrize(
     ("image", "sentence", "advice"),
     [
-        ("/gone.sqsh", "no such image on the node: No such file or directory: /gone.sqsh.", "path"),
+        (
+            "/gone.sqsh",
+            "no such image on this node: No such file or directory: /gone.sqsh.",
+            "path",
+        ),
         ("/etc/hostname", "is no SquashFS file: Invalid image format: /etc/hostname.", "import"),
         ("ubuntu:20.04", "cannot be reached from the node: curl: (6)", "--image FILE"),
         ("Ubuntu:20.04", "does not understand its name", "lower case"),

@@ -137,14 +137,14 @@ def test_gpus_meant_for_all_tasks_or_nodes_are_those_of_the_scripts_node(
 ) -> None:
     job = {**several, "SLURM_GPUS_PER_TASK": "1", "SLURM_GPUS": "8"}
     step = called(**job, CUDA_VISIBLE_DEVICES="0,3")
-    assert "--gres=gpu:2" in step["words"]
+    assert "--gpus=2" in step["words"]
     assert {"SLURM_NTASKS", "SLURM_GPUS_PER_TASK", "SLURM_GPUS"} & step["env"].keys() == set()
 
 
 def test_what_one_task_has_is_asked_for_as_the_job_was(called: Called) -> None:
     step = called(SLURM_GPUS="2", SLURM_NTASKS="1", CUDA_VISIBLE_DEVICES="0,1")
     assert step["env"]["SLURM_GPUS"] == "2"
-    assert not any(word.startswith("--gres") for word in step["words"])
+    assert not any(word.startswith("--g") for word in step["words"])
 
 
 def test_gpus_are_named_by_uuid_where_the_node_knows_them(called: Called) -> None:
@@ -183,7 +183,7 @@ def test_a_program_with_a_terminal_is_srun_s_own_child_and_may_run_beside_the_jo
     runtime = PYXIS
     assert isinstance(runtime, HasTerminal)
     first, second = runtime.in_terminal(["sh"], BOX), runtime.beside(["sh"], BOX)
-    assert (first.argv[6], second.argv[6]) == ("--pty", "--pty --overlap")
+    assert (first.argv[6], second.argv[6]) == ("--pty", "--pty --overlap --mem=0")
     assert (first.pid_file, second.pid_file) == (None, None)
 
 
@@ -311,7 +311,7 @@ def test_values_of_the_environment_are_not_in_the_command_line() -> None:
         (
             "slurmstepd-n1: error: pyxis: failed to create container filesystem for image: /x\n"
             "slurmstepd-n1: error: pyxis:     [ERROR] No such file or directory: /x\n",
-            "no such image on the node: No such file or directory: /x.",
+            "no such image on this node: No such file or directory: /x.",
             "not every node",
         ),
         (
