@@ -1,0 +1,91 @@
+"""What goes wrong with pyxis and enroot, as a job tells it: steps of a real Slurm, with the
+stand-in for what no distribution packages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from jupyter_slurm.wire import Job, JobKind, JobState
+from tests.cluster.plugin import SlurmCluster
+from tests.cluster.pyxis import EnrootStandIn
+from tests.containers.leftovers import processes_of
+from tests.jobs.conftest import Site, spec
+from tests.ssh.waiting import wait_until
+
+_PATIENCE_S = 60.0
+
+
+@pytest.fixture
+def site(
+    slurm_cluster: SlurmCluster,
+    enroot_standin: EnrootStandIn,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Iterator[Site]:
+    settings = {"setup": enroot_standin.setup, "job_root": str(tmp_path / "jobs")}
+    site = Site(slurm_cluster, tmp_path, monkeypatch, **settings)
+    yield site
+    wait_until(lambda: not processes_of(site), _PATIENCE_S)
+    site.service.close()
+
+
+def ended(site: Site, runtime: str, image: str, code: str = "#!/bin/sh\necho up") -> Job:
+    wanted = spec(code, kind=JobKind.PROGRAM, runtime=runtime, image=image)
+    return site.wait(site.service.submit(wanted).id)
+
+
+@pytest.mark.parametrize("runtime", ["pyxis", "enroot"])
+@pytest.mark.parametrize(
+    ("image", "why", "advice"),
+    [
+        ("ubuntu:20.04", "the registry cannot be reached from the node: curl: (6)", "--image FILE"),
+        ("/etc/hostname", "is no SquashFS file: Invalid image format", "enroot import"),
+        ("@myrepo", "on this node", "node"),
+    ],
+)
+def test_the_job_tells_the_step_that_failed(
+    runtime: str, image: str, why: str, advice: str, site: Site, enroot_standin: EnrootStandIn
+) -> None:
+    job = ended(site, runtime, image)
+    assert job.state is JobState.FAILED
+    assert why in str(job.why)
+    assert advice in str(job.advice)
+    assert enroot_standin.containers() == []
+
+
+@pytest.mark.parametrize("runtime", ["pyxis", "enroot"])
+def test_an_image_that_was_fetched_is_used_and_two_jobs_do_not_mind_each_other(
+    runtime: str, site: Site, enroot_standin: EnrootStandIn, small_image: Path
+) -> None:
+    enroot_standin.publish("nvcr.io#nvidia/pytorch:22.11-py3", small_image)
+    code = "#!/bin/sh\necho hi >/opt/mine; ls /opt"
+    wanted = [
+        spec(code, kind=JobKind.PROGRAM, runtime=runtime, image="pytorch:22.11") for _ in range(2)
+    ]
+    submitted = [site.service.submit(one).id for one in wanted]
+    jobs = [site.wait(job_id) for job_id in submitted]
+    for job in jobs:
+        assert job.state is JobState.COMPLETED
+        assert site.text(job.id).splitlines()[-1] == "mine"
+        told = "importing docker image: nvcr.io#nvidia/pytorch" in site.text(job.id)
+        assert told is (runtime == "pyxis")
+    wait_until(lambda: enroot_standin.containers() == [], _PATIENCE_S)
+
+
+def test_what_a_program_prints_comes_before_its_line_is_whole(
+    site: Site, small_image: Path
+) -> None:
+    """A step of srun's would keep it until then."""
+    code = "#!/bin/sh\nprintf half; while [ ! -e /mnt/job/go ]; do sleep 0.1; done; echo"
+    wanted = spec(code, kind=JobKind.PROGRAM, runtime="pyxis", image=str(small_image))
+    job = site.service.submit(wanted)
+    wait_until(
+        lambda: site.service.logs(job.id, "", wait_s=1, budget_bytes=None).outputs != (),
+        _PATIENCE_S,
+    )
+    Path(site.service.job(job.id).job_dir, "go").touch()
+    assert site.wait(job.id).state is JobState.COMPLETED
+    assert site.text(job.id) == "half\n"
