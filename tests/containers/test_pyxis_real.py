@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -25,7 +26,7 @@ def site(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[Site]:
-    settings = {"setup": enroot_standin.setup, "job_root": str(tmp_path / "jobs")}
+    settings: dict[str, Any] = {"setup": enroot_standin.setup, "job_root": str(tmp_path / "jobs")}
     site = Site(slurm_cluster, tmp_path, monkeypatch, **settings)
     yield site
     wait_until(lambda: not processes_of(site), _PATIENCE_S)
