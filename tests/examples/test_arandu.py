@@ -12,6 +12,7 @@ from tests.cluster.dressed_docker import DressedDocker
 from tests.cluster.dressed_slurm import Shape
 from tests.examples.reading import LIMIT_S, read
 from tests.ssh.kept import Keeper
+from tests.ssh.waiting import wait_until
 
 ARANDU = Dress(
     template="arandu",
@@ -42,12 +43,13 @@ def test_the_guides_steps_are_done_and_nothing_is_left_on_the_nodes(
     docker = DressedDocker.make(site_keeper, arandu, demo_image, [image])
     reading = read("arandu", arandu, tmp_path)
 
-    assert "dgx01" in reading.text("%slurm info") or "arandu" in reading.text("%slurm info")
+    assert "a100" in reading.text("%slurm info")
     assert "node dgx01, GPU " in reading.text("--name look")
     assert f"/output/{arandu.account.name}" in reading.text("--name look")
     inside = reading.text("--name inside")
     assert "in a container: True" in inside
     assert f"user {arandu.account.uid} with GPU" in inside
+    assert "1000 values are still here" in reading.text('print(f"{waves.size}')
     assert "Running on\n" in reading.text("print(job.output)")
     assert "Done" in reading.text("print(job.output)")
 
@@ -61,5 +63,6 @@ def test_the_guides_steps_are_done_and_nothing_is_left_on_the_nodes(
     assert reading.pictures("--name plot") == 1
     assert "train" in reading.text("%slurm jobs")
 
+    wait_until(lambda: arandu.queue() == [], LIMIT_S)
     assert docker.containers() == []
     assert list(arandu.file("/output/{user}").iterdir()) == []
