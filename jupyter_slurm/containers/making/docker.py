@@ -7,6 +7,7 @@ import shlex
 from collections.abc import Sequence
 
 from jupyter_slurm.containers import dockerfile
+from jupyter_slurm.containers.docker_script import NOT_BEGUN
 from jupyter_slurm.containers.image_folder import docker_tag
 from jupyter_slurm.containers.making.script import file
 from jupyter_slurm.containers.recipe import Kind, Recipe
@@ -15,6 +16,12 @@ from jupyter_slurm.containers.steps import SETUP, as_dockerfile, script_dockerfi
 from jupyter_slurm.errors import RequestError
 
 _LOAD = "{engine} image inspect {tag} >/dev/null 2>&1 || {engine} load <{path}\n"
+
+_PULL = f"""step pulling {{name}}
+{{engine}} pull {{name}} || {{{{ rc=$?; echo "jupyter-slurm: {NOT_BEGUN}" >&2; exit $rc; }}}}
+{{engine}} tag {{name}} {{tag}}
+"""
+"""What it says where that fails has `docker_errors.py` look for the engine's own words."""
 
 _SAVE = """step "saving the image"
 {engine} save {tag} >"$partial.tar"
@@ -62,9 +69,7 @@ class Docker:
 
     def pull(self, reference: Reference, version: str) -> str:
         name, tag = shlex.quote(str(reference)), _tag(version)
-        fetch = (
-            f"step pulling {name}\n{self._engine} pull {name}\n{self._engine} tag {name} {tag}\n"
-        )
+        fetch = _PULL.format(engine=self._engine, name=name, tag=tag)
         return fetch + _SAVE.format(engine=self._engine, tag=tag)
 
 
