@@ -16,7 +16,16 @@ from jupyter_slurm.api import Api
 from jupyter_slurm.client import AgentClient
 from jupyter_slurm.errors import NotFoundError, RequestError, SubmitError
 from jupyter_slurm.jobs.service import Service
-from jupyter_slurm.wire import ExecuteResult, Job, JobKind, JobSpec, JobState, Output, Stream
+from jupyter_slurm.wire import (
+    ExecuteResult,
+    ImageSpec,
+    Job,
+    JobKind,
+    JobSpec,
+    JobState,
+    Output,
+    Stream,
+)
 from tests.agent.home import AgentHome
 from tests.cluster.plugin import SlurmCluster
 from tests.ssh.profile import SshSlurm
@@ -199,6 +208,19 @@ def test_a_job_can_be_forgotten_once_it_has_ended(api: Api) -> None:
     api.forget(job.id)
     with pytest.raises(NotFoundError):
         api.job(job.id)
+
+
+# --- images ---
+def test_images_that_cannot_be_are_refused_and_those_that_are_not_are_not_found(api: Api) -> None:
+    assert "nosuch" not in [image.name for image in api.images()]
+    with pytest.raises(NotFoundError, match="nosuch"):
+        api.remove_image("nosuch")
+    asked = ImageSpec(id="aaaaaaaa", name="A b", recipe="pip install x", runtime="charliecloud")
+    with pytest.raises(RequestError, match="no name for an image"):
+        api.make_image(asked)
+    with pytest.raises(RequestError, match="registry"):
+        api.registry_login("no registry", "a", "b")
+    assert api.jobs() == []
 
 
 # --- clusters and the queue ---
