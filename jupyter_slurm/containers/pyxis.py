@@ -35,10 +35,10 @@ from jupyter_slurm.containers.enroot import (
     check_destination,
     container_name,
     enroot_name,
-    explained,
     image_of,
     is_plain,
 )
+from jupyter_slurm.containers.enroot_errors import explained
 from jupyter_slurm.containers.references import Reference
 from jupyter_slurm.containers.runtime import Box, Explained, Launch, in_workdir, without_nul
 from jupyter_slurm.errors import RequestError
