@@ -20,7 +20,7 @@ from typing import Any
 import pexpect  # type: ignore[import-untyped]
 
 from jupyter_slurm.transport.ssh_config import CONFIG_VARIABLE
-from tests.cluster.dressed_slurm import DressedSlurm, Shape
+from tests.cluster.dressed_slurm import Shape, start_slurm
 from tests.cluster.plugin import ROOT, jupyter_homes
 from tests.cluster.rooms import Room
 from tests.ssh.accounts import Account, add_user, new_name
@@ -151,7 +151,7 @@ def make_dressed(keeper: Keeper, folder: Path, dress: Dress) -> Dressed:
     if entries is not None:
         entries = [[word.format(user=name) for word in entry] for entry in entries]
     shape = replace(dress.shape, accounting=entries)
-    DressedSlurm.make(keeper, folder / "slurm", shape, login, inside)
+    start_slurm(keeper, folder / "slurm", shape, login, inside)
     (folder / "sshd").mkdir(mode=0o711)
     host = f"127.{randrange(1, 255)}.{randrange(256)}.{randrange(1, 255)}"
     at: dict[str, Any] = {"host": host, "port": dress.port} if dress.port else {}

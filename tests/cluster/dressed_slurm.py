@@ -38,8 +38,27 @@ class Shape:
     """What sacctmgr(1) is to add beside the cluster; None: no accounting."""
 
 
+def start_slurm(keeper: Keeper, folder: Path, shape: Shape, login: Room, inside: Room) -> None:
+    """Returns when every node is idle. `folder`: empty, and seen as /etc/slurm in the rooms."""
+    places = Places.of(folder)
+    assert places.base == folder, "the path is too long for Slurm"
+    for name in ("gpu", "log", "run", "state"):
+        (folder / name).mkdir(mode=0o755)
+    for node in shape.nodes:
+        places.spool(node).mkdir(parents=True, mode=0o755)
+    places.munge_key.write_text(secrets.token_hex(512))
+    places.munge_key.chmod(0o400)
+    ports: set[int] = set()
+    while len(ports) < 2 + len(shape.nodes):
+        ports.add(free_port())
+    slurmctld, slurmdbd, *slurmd = ports
+    slurm = _Slurm(shape, places, Ports(slurmctld, slurmdbd, tuple(slurmd)), keeper, login, inside)
+    slurm.write_conf()
+    slurm.start()
+
+
 @dataclass(frozen=True)
-class DressedSlurm:
+class _Slurm:
     shape: Shape
     places: Places
     ports: Ports
@@ -47,27 +66,7 @@ class DressedSlurm:
     login: Room
     inside: Room
 
-    @classmethod
-    def make(cls, keeper: Keeper, folder: Path, shape: Shape, login: Room, inside: Room) -> None:
-        """Returns when every node is idle. `folder`: new, and seen as /etc/slurm in the rooms."""
-        places = Places.of(folder)
-        assert places.base == folder, "the path is too long for Slurm"
-        for name in ("gpu", "log", "run", "state"):
-            (folder / name).mkdir(mode=0o755)
-        for node in shape.nodes:
-            places.spool(node).mkdir(parents=True, mode=0o755)
-        places.munge_key.write_text(secrets.token_hex(512))
-        places.munge_key.chmod(0o400)
-        ports: set[int] = set()
-        while len(ports) < 2 + len(shape.nodes):
-            ports.add(free_port())
-        slurmctld, slurmdbd, *slurmd = ports
-        made = Ports(slurmctld, slurmdbd, tuple(slurmd))
-        slurm = cls(shape, places, made, keeper, login, inside)
-        slurm._write_conf()
-        slurm._start()
-
-    def _write_conf(self) -> None:
+    def write_conf(self) -> None:
         found = software.installed(accounting=self.shape.accounting is not None)
         assert found is not None
         folder = self.places.base
@@ -101,7 +100,7 @@ class DressedSlurm:
                 lines.append(f"NodeName={name} Name=gpu Type={has[1]} File={files}")
         return lines
 
-    def _start(self) -> None:
+    def start(self) -> None:
         munged = (
             *("munged", "--foreground", "--force"),
             f"--key-file={self.places.munge_key}",
