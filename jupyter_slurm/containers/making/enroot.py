@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import shlex
 
-from jupyter_slurm.containers.making.pyxis import enroot_name, setup_script
+from jupyter_slurm.containers.enroot import enroot_name
+from jupyter_slurm.containers.making.pyxis import setup_script
 from jupyter_slurm.containers.making.script import file
 from jupyter_slurm.containers.recipe import Recipe
 from jupyter_slurm.containers.references import Reference

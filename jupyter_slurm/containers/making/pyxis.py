@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import shlex
 
+from jupyter_slurm.containers.enroot import enroot_name
 from jupyter_slurm.containers.making.script import file
 from jupyter_slurm.containers.recipe import Kind, Recipe
 from jupyter_slurm.containers.references import Reference
@@ -42,11 +43,6 @@ class Pyxis:
     def pull(self, reference: Reference, version: str) -> str:
         name = shlex.quote(enroot_name(reference))
         return f"step pulling {name}\n{_STEP.format(image=name)}/bin/sh -c :\n"
-
-
-def enroot_name(reference: Reference) -> str:
-    """`#` ends the registry in every version, `/` from enroot 4.0 on only."""
-    return f"{reference.registry}#{reference.repository}{reference.version}"
 
 
 def setup_script(recipe: Recipe) -> str:
