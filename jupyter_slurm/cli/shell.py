@@ -86,7 +86,8 @@ def open_shell(api: Api, wanted: Shell, cluster: str | None) -> int:
     sock = cast("Terminals", api).terminal(wanted.terminal(job.id))
     outcome = console.lend(sock, sys.stdin.fileno(), sys.stdout.fileno(), os.environ)
     is_own = job.kind is JobKind.TERMINAL and not wanted.beside
-    return _after(api, job, outcome, is_own=is_own, keep_s=wanted.keep_s)
+    keep_s = None if job_id is not None else wanted.spec(job.id).keep_s
+    return _after(api, job, outcome, is_own=is_own, keep_s=keep_s)
 
 
 def submitted(api: Api, wanted: Shell, cluster: str | None) -> Job:
@@ -132,6 +133,8 @@ def _after(api: Api, job: Job, outcome: Outcome, *, is_own: bool, keep_s: float 
         sys.stderr.write("\nThe terminal is lost: nothing comes from there any more.\n")
         job = _settled(api, job)
         if job.state.final:
+            if is_own:
+                follow.print_text(api, job)
             return _ended(api, job)
     again = f"`jupyter slurm shell --job {job.id}`"
     said = {

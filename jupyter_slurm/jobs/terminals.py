@@ -31,7 +31,7 @@ _RUNS = frozenset((JobState.RUNNING, JobState.UNKNOWN, JobState.STOPPED, JobStat
 """What is UNKNOWN may well run: it is the cluster that does not answer."""
 _FILES = (*node_program.TERMINAL_FILES, "terminal_step.py")
 _ENTER = """term=$TERM colours=${COLORTERM:-}
-[ ! -r "$1" ] || . "$1"
+[ ! -r "$1" ] || . "$1" 2>/dev/null
 TERM=$term; export TERM
 [ -z "$colours" ] || { COLORTERM=$colours; export COLORTERM; }
 shift

@@ -29,6 +29,7 @@ PYTHON = """for python in "$1" python3 /usr/libexec/platform-python; do
   command -v "$python" >/dev/null && shift && exec "$python" "$@"
 done
 echo "There is no Python on $(uname -n): neither $1 nor python3." >&2
+exit 127
 """
 """POSIX sh, run on the node: the first of the Pythons that is there, with the rest as its words."""
 _LOADER = """import os
