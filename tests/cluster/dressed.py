@@ -33,7 +33,7 @@ _PATIENCE_S = 120
 
 @dataclass(frozen=True)
 class Dress:
-    """What a site is like. `{user}` in paths and answers is the user who is made for it."""
+    """What a site is like. `{user}` in its folders and its accounting is the user made for it."""
 
     template: str
     login: str
@@ -43,7 +43,6 @@ class Dress:
     """The user's, a folder of both."""
     both: Sequence[str] = ()
     """Folders that are the user's, seen from the login machine and from the nodes."""
-    login_only: Sequence[str] = ()
     node_only: Sequence[str] = ()
     answers: Mapping[str, str] = field(default_factory=dict)
     mounts: Mapping[str, Path] = field(default_factory=dict)
@@ -96,11 +95,9 @@ class Dressed:
     def env(self) -> dict[str, str]:
         """Of a program on the user's own machine."""
         home = self.sshd.client.folder
-        ours = {
-            k: v for k, v in os.environ.items() if not k.startswith(("SLURM", "JUPYTER", "SSH_"))
-        }
+        foreign = ("SLURM", "JUPYTER", "SSH_")
         return {
-            **ours,
+            **{k: v for k, v in os.environ.items() if not k.startswith(foreign)},
             **jupyter_homes(home),
             "JUPYTER_CONFIG_PATH": str(home / "none"),
             "IPYTHONDIR": str(home / "ipython"),
@@ -113,52 +110,18 @@ class Dressed:
 def make_dressed(keeper: Keeper, folder: Path, dress: Dress) -> Dressed:
     """Everything runs when this returns. `folder`: new."""
     name = new_name()
+    dress = _worn(dress, name)
     folder.mkdir(mode=0o711)
-    for one in ("disks", "run", "slurm"):
-        (folder / one).mkdir(mode=0o755)
-    home = dress.home.format(user=name)
-    add_user(keeper, name, Path(home))
-    account = Account(name, folder / "disks" / home.lstrip("/"))
-
-    hosts = folder / "hosts"
-    names = {"localhost", dress.login.split(".")[0], *dress.shape.nodes}
-    hosts.write_text("".join(f"127.0.0.1 {one}\n" for one in sorted(names, key="localhost".__ne__)))
-
-    def mounts(*places: str) -> dict[str, Path]:
-        tops = dict.fromkeys(f"/{PurePosixPath(one).parts[1]}" for one in places)
-        disks = {top: folder / "disks" / top.lstrip("/") for top in tops}
-        rest = {at.format(user=name): what for at, what in dress.mounts.items()}
-        rest = {
-            at: what
-            for at, what in rest.items()
-            if f"/{PurePosixPath(at).parts[1]}" in tops or Path(at).exists()
-        }
-        return {"/etc/slurm": folder / "slurm", "/etc/hosts": hosts, **disks, **rest}
-
-    for place in (dress.home, *dress.both, *dress.login_only, *dress.node_only):
-        made = folder / "disks" / place.format(user=name).lstrip("/")
+    add_user(keeper, name, Path(dress.home))
+    account = Account(name, folder / "disks" / dress.home.lstrip("/"))
+    for place in (dress.home, *dress.both, *dress.node_only):
+        made = folder / "disks" / place.lstrip("/")
         made.mkdir(mode=0o755, parents=True, exist_ok=True)
         shutil.chown(made, name, name)
     account.home.chmod(0o700)
-    seen_in_login = mounts(dress.home, *dress.both, *dress.login_only)
-    on_nodes = (dress.home,) if dress.home_on_nodes else ()
-    # What daemons of the nodes have there is theirs, not this machine's.
-    seen_inside = mounts(*on_nodes, *dress.both, *dress.node_only) | {"/run": folder / "run"}
-    login = Room.make(keeper, dress.login.split(".")[0], seen_in_login, folder / "login.log")
-    first = next(iter(dress.shape.nodes))
-    inside = Room.make(keeper, first, seen_inside, folder / "nodes.log")
-    entries = dress.shape.accounting
-    if entries is not None:
-        entries = [[word.format(user=name) for word in entry] for entry in entries]
-    shape = replace(dress.shape, accounting=entries)
-    start_slurm(keeper, folder / "slurm", shape, login, inside)
-    (folder / "sshd").mkdir(mode=0o711)
-    host = f"127.{randrange(1, 255)}.{randrange(256)}.{randrange(1, 255)}"
-    at: dict[str, Any] = {"host": host, "port": dress.port} if dress.port else {}
-    sshd = Sshd(keeper, folder / "sshd", account, prefix=tuple(login.argv()), **at)
-    sshd.start()
-    sshd.config.write_text(sshd.stanza(dress.login))
-    _write_profile(sshd.client.folder / "config", dress, name)
+    login, inside = _make_rooms(keeper, folder, dress)
+    start_slurm(keeper, folder / "slurm", dress.shape, login, inside)
+    sshd = _start_sshd(keeper, folder / "sshd", dress, account, login)
     site = Dressed(dress, account, folder / "disks", login, inside, sshd)
     if dress.gateway:
         site.person = Person.of(account)
@@ -167,7 +130,67 @@ def make_dressed(keeper: Keeper, folder: Path, dress: Dress) -> Dressed:
         gateway.start()
         with sshd.config.open("a") as config:
             config.write(gateway.stanza(dress.gateway))
+    _write_profile(sshd.client.folder / "config", dress, name)
     return site
+
+
+def _worn(dress: Dress, user: str) -> Dress:
+    """With the user's name wherever it has `{user}`."""
+
+    def filled(texts: Sequence[str]) -> list[str]:
+        return [text.format(user=user) for text in texts]
+
+    entries = dress.shape.accounting
+    accounting = None if entries is None else [filled(entry) for entry in entries]
+    return replace(
+        dress,
+        shape=replace(dress.shape, accounting=accounting),
+        home=dress.home.format(user=user),
+        both=filled(dress.both),
+        node_only=filled(dress.node_only),
+    )
+
+
+def _make_rooms(keeper: Keeper, folder: Path, dress: Dress) -> tuple[Room, Room]:
+    """The login machine, and the nodes."""
+    for one in ("run", "slurm"):
+        (folder / one).mkdir(mode=0o755)
+    host, first = dress.login.split(".")[0], next(iter(dress.shape.nodes))
+    hosts = folder / "hosts"
+    hosts.write_text(
+        "".join(f"127.0.0.1 {one}\n" for one in ("localhost", host, *dress.shape.nodes))
+    )
+    common = {"/etc/slurm": folder / "slurm", "/etc/hosts": hosts}
+
+    def mounts(*places: str) -> dict[str, Path]:
+        tops = dict.fromkeys(_top(one) for one in places)
+        disks = {top: folder / "disks" / top.lstrip("/") for top in tops}
+        there = {at: w for at, w in dress.mounts.items() if _top(at) in tops or Path(at).exists()}
+        return {**common, **disks, **there}
+
+    seen_in_login = mounts(dress.home, *dress.both)
+    on_nodes = (dress.home,) if dress.home_on_nodes else ()
+    # What daemons of the nodes have in /run is theirs, not this machine's.
+    seen_inside = mounts(*on_nodes, *dress.both, *dress.node_only) | {"/run": folder / "run"}
+    return (
+        Room.make(keeper, host, seen_in_login, folder / "login.log"),
+        Room.make(keeper, first, seen_inside, folder / "nodes.log"),
+    )
+
+
+def _top(path: str) -> str:
+    """The folder of the root that it lies in."""
+    return f"/{PurePosixPath(path).parts[1]}"
+
+
+def _start_sshd(keeper: Keeper, folder: Path, dress: Dress, account: Account, login: Room) -> Sshd:
+    folder.mkdir(mode=0o711)
+    host = f"127.{randrange(1, 255)}.{randrange(256)}.{randrange(1, 255)}"
+    at: dict[str, Any] = {"host": host, "port": dress.port} if dress.port else {}
+    sshd = Sshd(keeper, folder, account, prefix=tuple(login.argv()), **at)
+    sshd.start()
+    sshd.config.write_text(sshd.stanza(dress.login))
+    return sshd
 
 
 def _write_profile(config: Path, dress: Dress, user: str) -> None:
@@ -176,4 +199,4 @@ def _write_profile(config: Path, dress: Dress, user: str) -> None:
     lines += [f"{key} = {json.dumps(value)}" for key, value in answers.items()]
     place = config / "jupyter-slurm"
     place.mkdir(parents=True)
-    (place / "clusters.toml").write_text(os.linesep.join([*lines, ""]))
+    (place / "clusters.toml").write_text("\n".join([*lines, ""]))
