@@ -28,7 +28,7 @@ from tests.ssh.kept import Keeper
 from tests.ssh.odd_users import Person, make_gateway
 from tests.ssh.sshd import Sshd
 
-_PATIENCE_S = 120
+_PATIENCE_S = 300
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from tests.cluster.dressed import Dressed
 from tests.ssh.kept import Keeper, clean_environment
 from tests.ssh.waiting import wait_until
 
-_PATIENCE_S = 120.0
+_PATIENCE_S = 300.0
 
 
 @dataclass(frozen=True)

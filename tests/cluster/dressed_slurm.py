@@ -22,7 +22,7 @@ from tests.ssh.kept import Keeper, clean_environment
 from tests.ssh.sshd import free_port
 from tests.ssh.waiting import wait_until
 
-_PATIENCE_S = 90.0
+_PATIENCE_S = 300.0
 _REPLACED = ("SlurmctldHost", "NodeName", "PartitionName", "DefMemPerCPU")
 
 

@@ -16,7 +16,7 @@ import psutil
 from tests.ssh.kept import Keeper
 from tests.ssh.waiting import wait_until
 
-_PATIENCE_S = 60.0
+_PATIENCE_S = 300.0
 _HOLDER = "room"
 
 # $1 host name, $2 words for the folders of the root that are new, $3 … pairs: what, where.

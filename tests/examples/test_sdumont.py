@@ -88,7 +88,7 @@ def make_software(folder: Path) -> Path:
     folder.chmod(0o755)
     python = folder / "python"
     venv = ("-m", "venv", "--system-site-packages", "--without-pip", str(python))
-    subprocess.run([sys.executable, *venv], check=True, timeout=60)
+    subprocess.run([sys.executable, *venv], check=True, timeout=LIMIT_S)
     (python / "bin/python3.9").symlink_to("python")
     (packages,) = python.glob("lib/python3*/site-packages")
     (packages / "site.pth").write_text("/scratch/app/python/3.9.1-packages\n")
