@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from jupyter_slurm.shell import parse
 from jupyter_slurm.wire import JobKind, JobState
 from tests.containers import test_cells
@@ -13,6 +15,12 @@ ground = test_cells.ground
 """At its end nothing is left of any container or process."""
 
 SHELL = parse([])
+STAND_INS = ("pyxis", "enroot")
+"""There is no real one of these here: what they are told is in `test_pyxis.py`, `test_enroot.py`."""
+
+pytestmark = pytest.mark.parametrize(
+    "ground", [name for name in test_cells.GROUNDS if name not in STAND_INS], indirect=True
+)
 
 
 def opened(ground: Ground, job_id: str) -> NearEnd:
