@@ -16,7 +16,7 @@ ground = test_cells.ground
 
 SHELL = parse([])
 STAND_INS = ("pyxis", "enroot")
-"""There is no real one of these here: what they are told is in `test_pyxis.py`, `test_enroot.py`."""
+"""None of these is here for real: what they are told is in `test_pyxis.py`, `test_enroot.py`."""
 
 pytestmark = pytest.mark.parametrize(
     "ground", [name for name in test_cells.GROUNDS if name not in STAND_INS], indirect=True
