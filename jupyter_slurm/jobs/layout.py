@@ -10,7 +10,7 @@ Each file has one writer, and a file that is waited for is put in place by a ren
     work/                     by the submission, where a folder was pushed; the job runs there
     stage                     by job.sh: a link to the node's copy of work/ (jobs/staging.py)
     slurm.out                 by Slurm: what happens around the script (login banners, slurmstepd)
-    claim.N/ started.N.json log.N exit.N.json environment.N       by job.sh
+    claim.N/ started.N.json log.N exit.N.json                     by job.sh
     output.N.jsonl vars.N result.N.json                           by node/runner.py
 
 A session has the same; `cells/ID` is the folder of each of its cells, where N is 0:
@@ -50,10 +50,6 @@ class JobDir:
     def submitted(self) -> PurePosixPath:
         """What sbatch printed, once it has."""
         return self.path / "submitted"
-
-    def environment(self, attempt: int) -> PurePosixPath:
-        """bash text that sets what the job's program was started with; gone when it has ended."""
-        return self.path / f"environment.{attempt}"
 
     def started(self, attempt: int) -> PurePosixPath:
         return self.path / f"started.{attempt}.json"

@@ -90,7 +90,8 @@ def prepare(
     for name, value in _our_options(spec, job_dir, options).items():
         options[name] = value
     launch = _launch(spec, profile, job_dir, site, chdir)
-    script = render_script(_plan(spec, profile, job_dir, launch, signal, reserve_s))
+    plan = _plan(spec, profile, job_dir, launch, signal, reserve_s)
+    script = render_script(plan)
     files: dict[str, bytes | Path] = {layout.SCRIPT: script.encode()}
     if _environment(spec, profile):
         files[layout.ENVIRONMENT] = render_environment(_environment(spec, profile)).encode()
@@ -103,7 +104,8 @@ def prepare(
         files |= _cell_files(spec, key)
     runtime, box, _ = _boxed(spec, profile, job_dir, site, chdir)
     beside = terminal.beside(runtime, [], box)
-    files[layout.ENTER] = render_enter(beside.argv, beside.setup).encode()
+    entered = replace(plan, command=beside.argv, before="", runtime_setup=beside.setup)
+    files[layout.ENTER] = render_enter(entered).encode()
     argv = sbatch.argv(str(job_dir.path / layout.SCRIPT), options)
     return Submission(script, tuple(argv), files, launch.argv)
 

@@ -46,7 +46,7 @@ class ScriptPlan:
 def render_script(plan: ScriptPlan) -> str:
     """The script's text; ends with a newline."""
     return _TEMPLATE.format(
-        shell="/bin/bash -l" if plan.login_shell else "/bin/bash",
+        shell=_shell(plan),
         title=" ".join(plan.title.split()),
         job_dir=_quote(plan.job_dir),
         target=_target(plan.pid_file),
@@ -65,11 +65,20 @@ def render_environment(env: Mapping[str, str]) -> str:
     return "".join(f"export {name}={shlex.quote(value)}\n" for name, value in env.items())
 
 
-def render_enter(words: Sequence[str], setup: Sequence[str]) -> str:
-    """The text of `enter`, which runs its own words behind `words`: a program on a terminal, as the
-    job's own is run."""
-    lines = "".join(f"{line} || exit\n" for line in setup)
-    return f'#!/bin/sh\n{lines}exec {shlex.join(words)} "$@"\n'
+def render_enter(plan: ScriptPlan) -> str:
+    """The text of `enter`, which runs its own words behind the plan's command, from the same folder
+    and after the same modules and set-up: for a program beside the job's own."""
+    lines = (
+        f"#!{_shell(plan)}",
+        f"cd -- {_quote(plan.job_dir)} || exit {NO_ROOM_EXIT}",
+        _prepare(plan),
+        f'exec {_command(plan.command)} "$@"',
+    )
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _shell(plan: ScriptPlan) -> str:
+    return "/bin/bash -l" if plan.login_shell else "/bin/bash"
 
 
 def _quote(text: str) -> str:
@@ -165,7 +174,6 @@ finish() {{
   printf -v seconds '%(%s)T' -1
   printf -v ended '{{"exit_code": %d, "signal": "%s", "time_s": %d}}' "$rc" "$caught" "$seconds"
   write "exit.$attempt.json" "$ended" || rc={no_room_exit}
-  rm -f "$job_dir/environment.$attempt"
   exit "$rc"
 }}
 trap finish EXIT
@@ -181,8 +189,6 @@ printf '%s\\n' "$began" >"$job_dir/started.$attempt.json" || {{ rc={no_room_exit
 
 {command} 8>&- &
 child=$!
-# For a terminal beside it: what it was started with, modules and all.
-(umask 077; export -p >"$job_dir/environment.$attempt") &
 # `wait` comes back early when a trapped signal arrives: only a child that is gone has ended.
 while :; do
   wait "$child"; rc=$?

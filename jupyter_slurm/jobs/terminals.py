@@ -30,16 +30,8 @@ from jupyter_slurm.wire import Job, JobKind, JobState, TerminalRequest
 _RUNS = frozenset((JobState.RUNNING, JobState.UNKNOWN, JobState.STOPPED, JobState.SIGNALING))
 """What is UNKNOWN may well run: it is the cluster that does not answer."""
 _FILES = (*node_program.TERMINAL_FILES, "terminal_step.py")
-_ENTER = """term=$TERM colours=${COLORTERM:-}
-[ ! -r "$1" ] || . "$1" 2>/dev/null
-TERM=$term; export TERM
-[ -z "$colours" ] || { COLORTERM=$colours; export COLORTERM; }
-shift
-[ -x "$1" ] || shift
-exec "$@"
-"""
-"""bash: what the program of the job was started with, and the way into its image. Jobs that an
-earlier release has submitted lack both files."""
+_ENTER = '[ -x "$1" ] || shift; exec "$@"'
+"""sh: jobs that an earlier release has submitted lack that file."""
 _FRAME = struct.Struct(">cI")
 """As in node/terminal.py."""
 
@@ -113,8 +105,7 @@ def _words(job: Job, code: str) -> Sequence[str]:
     if job.kind is JobKind.SCRIPT:
         return argv
     folder = JobDir(PurePosixPath(job.job_dir))
-    files = (str(folder.environment(job.restarts)), str(folder.path / layout.ENTER))
-    return ("/bin/bash", "-c", _ENTER, "bash", *files, *argv)
+    return ("/bin/sh", "-c", _ENTER, "sh", str(folder.path / layout.ENTER), *argv)
 
 
 def _version(cluster: SlurmCluster) -> SlurmVersion | None:
