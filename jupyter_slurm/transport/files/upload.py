@@ -13,6 +13,7 @@ import secrets
 import threading
 from collections import deque
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from functools import partial
 
 from jupyter_slurm.transport import Completed, Transport
@@ -189,28 +190,30 @@ class Upload:
     def _send_parts(self, parts: deque[Part], counted: bool) -> None:
         """Until there are none; others take from them, too."""
         folder = f"{self._root}/.jupyter-slurm/parts"
-        while parts:
+        argv = ["sh", "-c", _PARTS_SH, "parts", folder]
+        while (first := self._next(parts)) is not None:
             check_stop(self._stop)
-            begun: list[Part] = []
-            stream = self._unless_stopped(self._stream(parts, counted, begun))
-            done = self._transport.send(
-                ["sh", "-c", _PARTS_SH, "parts", folder], stream, stop=self._stop
-            )
+            begun = [first]
+            stream = self._unless_stopped(self._stream(begun, parts, counted))
+            done = self._transport.send(argv, stream, stop=self._stop)
             if not any(part.name in self.again for part in begun):
                 names = " and ".join(dict.fromkeys(shown(part.name) for part in begun))
                 succeeded(done, f"{names} cannot be written to {self._root}")
 
-    def _stream(self, parts: deque[Part], counted: bool, begun: list[Part]) -> Iterator[bytes]:
-        """Parts for one program over there: as many as there are, or up to the first that has to
-        end where the stream ends."""
-        while True:
-            try:
+    def _next(self, parts: deque[Part]) -> Part | None:
+        """None: there is no other."""
+        while parts:
+            with suppress(IndexError):  # somebody else was quicker
                 part = parts.popleft()
-            except IndexError:
-                return
-            if part.name in self.again:
-                continue
-            begun.append(part)
+                if part.name not in self.again:
+                    return part
+        return None
+
+    def _stream(self, begun: list[Part], parts: deque[Part], counted: bool) -> Iterator[bytes]:
+        """The one in `begun` and more, for one program over there: as many as there are, or up to
+        the first that has to end where the stream ends."""
+        while True:
+            part = begun[-1]
             size, rest = divmod(part.size_bytes, MIB)
             last = rest > 0 or not counted
             more = "" if last else f"iflag=fullblock count={part.size_bytes // _DD_BYTES}"
@@ -220,6 +223,10 @@ class Upload:
             yield from self._stretch(part)
             if last or part.name in self.again:
                 return
+            following = self._next(parts)
+            if following is None:
+                return
+            begun.append(following)
 
     def _stretch(self, part: Part) -> Iterator[bytes]:
         """Ends early when the file is no longer what it was: the far side then keeps nothing of
