@@ -19,6 +19,7 @@ import pytest
 from jupyter_slurm.errors import ConnectionLostError, TransportError
 from jupyter_slurm.transport import TimedOutError
 from jupyter_slurm.transport.connection import Connection
+from jupyter_slurm.transport.shell import helper as shell_helper
 from jupyter_slurm.transport.shell.far_shell import FarShell
 from jupyter_slurm.transport.ssh import SshTransport
 from tests.ssh.odd_users import BANNER
@@ -320,6 +321,23 @@ def test_a_helper_of_which_a_part_was_killed_costs_one_command_at_most(
         assert transport.run(["echo", "well"]).stdout == b"well\n"
     assert transport.run(["echo", "well"]).stdout == b"well\n"
     eventually(lambda: far_side(own_sshd) == HELPER, "something is left of it")
+
+
+def test_a_helper_killed_with_a_command_before_it_loses_it_and_only_it(
+    own_sshd: Sshd, transport: SshTransport, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shell_helper, "_QUIET_S", 0.5)
+    transport.run(["true"])
+    _, hands_on, obeys = helper(own_sshd)
+    obeys.suspend()
+    before = hands_on.io_counters().write_count
+    with ThreadPoolExecutor(1) as pool:
+        lost = pool.submit(transport.run, ["echo", "well"], timeout_s=600)
+        eventually(lambda: hands_on.io_counters().write_count > before, "it was not handed on")
+        obeys.kill()
+        with pytest.raises(ConnectionLostError):
+            lost.result(PATIENCE_S)
+    assert transport.run(["echo", "well"]).stdout == b"well\n"
 
 
 def test_a_helper_killed_under_a_command_loses_it_and_only_it(

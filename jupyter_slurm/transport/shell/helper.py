@@ -61,6 +61,8 @@ of both and of all that they run. `_r ARGV` runs a command in the environment th
 126 itself (POSIX, `Exit Status for Commands`)."""
 
 _MOST_HELPERS = 2
+_QUIET_S = 5.0
+"""So long without an answer, and it is seen to that there is somebody to give one."""
 _SENT_AT_ONCE_BYTES = 1 << 18
 """Well below the window that sshd gives a session (2 MiB): sending it cannot block."""
 _SIGNALS = range(129, 193)
@@ -89,7 +91,7 @@ class Helper:
         self._shell.send(b"@" + line)
         deadline_s = time.monotonic() + timeout_s
         with self._in_time("sh", timeout_s):
-            return [self._shell.answer(number, deadline_s) for number in numbers]
+            return [self._answer(number, deadline_s) for number in numbers]
 
     def run(
         self, argv: Sequence[str], env: Mapping[str, str] | None, stdin: bytes, timeout_s: float
@@ -100,8 +102,19 @@ class Helper:
         (number,), line = self._shell.numbered(command(argv, env))
         self._shell.send(b"@" + line)
         with self._in_time(argv[0], timeout_s):
-            answer = self._shell.answer(number, time.monotonic() + timeout_s)
+            answer = self._answer(number, time.monotonic() + timeout_s)
         return completed(answer, argv[0])
+
+    def _answer(self, number: int, deadline_s: float) -> Answer:
+        """Of the one that obeys. Where it was killed with the line before it, nobody answers; the
+        one that hands on finds that out by the next line, and an empty one does no harm."""
+        while True:
+            try:
+                return self._shell.answer(number, min(deadline_s, time.monotonic() + _QUIET_S))
+            except SilentError:
+                if time.monotonic() >= deadline_s:
+                    raise
+            self._shell.send(b"@\n")
 
     def _run_with(
         self, argv: Sequence[str], env: Mapping[str, str] | None, stdin: bytes, timeout_s: float
