@@ -1,6 +1,7 @@
 """jupyter-slurm: run notebook cells as containerised Slurm jobs, as if they ran here.
 
-Public names and the hooks of IPython; no logic, and nothing heavy is imported before it is used.
+Public names and the hooks of IPython and Jupyter; no logic, and nothing heavy is imported before it
+is used.
 
     import jupyter_slurm as js
     job = js.connect("arandu").submit(js.JobSpec(id=js.new_id(), name="hello", code="print(1)"))
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
     from jupyter_slurm.errors import CellFailed, JobLostError, JupyterSlurmError
     from jupyter_slurm.job import Connection, JobHandle, connect, new_id
+    from jupyter_slurm.server.extension import SlurmApp
     from jupyter_slurm.wire import Job, JobKind, JobSpec, JobState
 
 __all__ = [
@@ -49,6 +51,11 @@ def __getattr__(name: str) -> object:
     return getattr(import_module(f"{__name__}.{module}"), name)
 
 
+def _jupyter_labextension_paths() -> list[dict[str, str]]:
+    """Where `jupyter-builder develop` finds the browser's side, and what JupyterLab calls it."""
+    return [{"src": "labextension", "dest": "jupyter-slurm"}]
+
+
 def load_ipython_extension(shell: InteractiveShell) -> None:
     """`%load_ext jupyter_slurm`"""
     from jupyter_slurm.magics.extension import load  # noqa: PLC0415
@@ -61,3 +68,10 @@ def unload_ipython_extension(shell: InteractiveShell) -> None:
     from jupyter_slurm.magics.extension import unload  # noqa: PLC0415
 
     unload(shell)
+
+
+def _jupyter_server_extension_points() -> list[dict[str, str | type[SlurmApp]]]:
+    """What a Jupyter server loads: `jupyter server extension list` names it."""
+    from jupyter_slurm.server.extension import SlurmApp  # noqa: PLC0415
+
+    return [{"module": "jupyter_slurm", "app": SlurmApp}]

@@ -24,14 +24,18 @@ from jupyter_slurm.wire import (
     ImageBuild,
     ImageSpec,
     Job,
+    JobDetails,
     JobSpec,
     LogChunk,
+    NodeChanges,
     Preview,
+    QueueChanges,
     QueueEntry,
     Result,
     TerminalRequest,
     Transfer,
     Tunnel,
+    UsageChanges,
 )
 
 if TYPE_CHECKING:
@@ -145,8 +149,9 @@ class Api(Protocol):
         without sbatch.
         """
 
-    def preview(self, spec: JobSpec) -> Preview:
-        """What `submit` would send; nothing is sent."""
+    def preview(self, spec: JobSpec, estimate: bool = False) -> Preview:
+        """What `submit` would send; nothing is sent. `estimate`: Slurm is asked when it would
+        start (one RPC, `sbatch --test-only`)."""
 
     def attachable(self, fingerprint: str) -> Job | None:
         """The newest job of this cell that still runs or whose outcome nobody has had."""
@@ -157,8 +162,23 @@ class Api(Protocol):
     def jobs(self, cluster: str | None = None) -> list[Job]:
         """Ours, newest first; None: of every cluster."""
 
-    def changes(self, revision: int = 0, wait_s: float = 0.0) -> Changes:
-        """Jobs that changed after `revision`; waits up to `wait_s` for the first."""
+    def adopt(self, slurm_id: str, cluster: str | None = None) -> Job:
+        """A job of this user's that was submitted elsewhere, as one of ours from now on: watched,
+        steered, its output read from where Slurm says that it writes. One that is ours already is
+        given back as it is. NotFoundError; RequestError: it is somebody else's."""
+
+    def details(self, job_id: str) -> JobDetails:
+        """All that can be said of one job: Slurm is asked for its record."""
+
+    def changes(self, cursor: str = "", wait_s: float = 0.0, caller: str = "") -> Changes:
+        """What is new of jobs and connections; waits up to `wait_s` for the first of it.
+
+        `caller`: whose questions the connections show, see `connect`.
+        """
+
+    def usage(self, job_id: str, cursor: str = "", wait_s: float = 0.0) -> UsageChanges:
+        """What it used over time, as measured in the job every few seconds, later less often;
+        waits up to `wait_s` for the first sample after `cursor`."""
 
     def logs(
         self,
@@ -196,7 +216,7 @@ class Api(Protocol):
 
     def forget(self, job_id: str) -> None:
         """Removes a job that has ended, or whose cluster is no more: its record here and its job
-        dir there."""
+        dir there. Of one that was adopted the record, at any time; there, nothing is touched."""
 
     # --- images ---
     def images(self, cluster: str | None = None) -> list[Image]:
@@ -219,6 +239,26 @@ class Api(Protocol):
     # --- the queue ---
     def queue(self, cluster: str | None = None) -> list[QueueEntry]:
         """Everybody's jobs, as Slurm lists them."""
+
+    def queue_changes(
+        self,
+        cluster: str | None = None,
+        cursor: str = "",
+        wait_s: float = 0.0,
+        everyone: bool = False,
+    ) -> QueueChanges:
+        """What is new of the queue, this user's jobs or everyone's; waits up to `wait_s` for the
+        first of it, and makes the agent ask Slurm as often as the profile allows (`poll_s`) while
+        somebody waits here: once for all who do. A problem is no error but part of the answer."""
+
+    def node_changes(
+        self, cluster: str | None = None, cursor: str = "", wait_s: float = 0.0
+    ) -> NodeChanges:
+        """The same of nodes and partitions, asked a fifth as often."""
+
+    def history(self, cluster: str | None = None, days: float = 1.0) -> list[QueueEntry]:
+        """This user's jobs that have ended in the last days, as accounting has them, the latest
+        first; [] where there is no accounting."""
 
     def command(self, argv: list[str], cluster: str | None = None) -> CommandOutput:
         """Runs one of Slurm's own commands (squeue, sinfo, sacct, scancel …) as written."""

@@ -15,13 +15,16 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any
 
-from jupyter_slurm.readable import duration, memory, moment, visible
+from jupyter_slurm.readable import date_and_time, duration, memory, moment, visible
 from jupyter_slurm.sessions import SOON_S
 from jupyter_slurm.sessions import left_s as left_of_session_s
 from jupyter_slurm.transfer_card import done_fraction, told
 from jupyter_slurm.wire import Job, JobKind, JobState, Usage
 
 MIME = "application/vnd.jupyter-slurm.job+json"
+CARDS_VARIABLE = "JUPYTER_SLURM_CARDS"
+"""`live` in the environment of kernels whose Jupyter server has the browser's side, which shows
+what `MIME` names by itself."""
 
 _GREY, _BLUE, _GREEN, _ORANGE, _RED = "#767676", "#2878c8", "#2e8540", "#b56a00", "#d0342c"
 """Each has a contrast of at least 3:1 on white and on JupyterLab's dark background."""
@@ -45,17 +48,25 @@ _CODE = re.compile(r"`([^`\n]+)`")
 
 def bundle(job: Job, now_s: float) -> dict[str, Any]:
     """The three forms. The first only names the job: a live renderer asks the agent for the rest,
-    so a saved notebook cannot put words into its mouth."""
+    so a saved notebook cannot put words into its mouth. The others may be read much later: they
+    give dates, and say of when they are as long as the job has not ended."""
+    text = _lines(job, saved_headline(job), now_s)
+    if not job.state.final:
+        text += f"\n  as of {date_and_time(now_s)}"
     return {
         MIME: {"v": 1, "cluster": job.cluster, "id": job.id},
         "text/html": html(job, now_s),
-        "text/plain": plain(job, now_s),
+        "text/plain": text,
     }
 
 
 def plain(job: Job, now_s: float) -> str:
-    """One to three lines."""
-    lines = [f"{symbol(job.state)} {title(job)}: {headline(job, now_s)}"]
+    """One to three lines, to be read now."""
+    return _lines(job, headline(job, now_s), now_s)
+
+
+def _lines(job: Job, headline: str, now_s: float) -> str:
+    lines = [f"{symbol(job.state)} {title(job)}: {headline}"]
     reasons = [text for text in (job.why, job.advice) if text]
     if reasons and job.state is not JobState.COMPLETED:
         lines.append("  " + " ".join(reasons))
@@ -70,14 +81,14 @@ def html(job: Job, now_s: float) -> str:
     ours = colour(job.state)
     head = (
         f'{_ROW}<td colspan="2" style="{_CELL};padding:1px 12px 3px">'
-        f'<b style="{_ink(ours)}">{symbol(job.state)} {escape(headline(job, now_s))}</b>'
+        f'<b style="{_ink(ours)}">{symbol(job.state)} {escape(saved_headline(job))}</b>'
         f" · <b>{escape(job.name)}</b> · "
         f'<span style="opacity:.75">{escape(title(job))}</span></td></tr>'
     )
     body = "".join(
         f'{_ROW}<th scope="row" style="{_LABEL}">{escape(row.label)}</th>'
         f'<td style="{_VALUE}">{row.html(ours)}</td></tr>'
-        for row in _rows(job, now_s)
+        for row in (*_rows(job, now_s), *_as_of(job, now_s))
     )
     return f'<table style="{_TABLE};border-left:4px solid {ours}">{head}{body}</table>'
 
@@ -95,6 +106,13 @@ def headline(job: Job, now_s: float) -> str:
     if job.state.final:
         return f"{job.state} {moment(job.ended_s or job.state_since_s, now_s)}"
     return f"{job.state} for {duration(now_s - job.state_since_s)}"
+
+
+def saved_headline(job: Job) -> str:
+    """The same, for somebody who reads it on another day."""
+    if job.state.final:
+        return f"{job.state} {date_and_time(job.ended_s or job.state_since_s)}"
+    return f"{job.state} since {date_and_time(job.state_since_s)}"
 
 
 def symbol(state: JobState) -> str:
@@ -167,7 +185,7 @@ def _rows(job: Job, now_s: float) -> Iterator[_Row]:
     yield from _news(job, now_s)
     if job.nodes:
         where = f"{', '.join(job.nodes)} ({job.partition})" if job.partition else job.nodes[0]
-        yield _Row("Node", where, brief=True)
+        yield _Row("Login machine" if job.on_login else "Node", where, brief=True)
     elif job.partition:
         yield _Row("Partition", job.partition, brief=True)
     if job.gpus:
@@ -180,6 +198,11 @@ def _rows(job: Job, now_s: float) -> Iterator[_Row]:
         if not job.delivered and job.state is not JobState.REJECTED:
             brings = ", ".join(["its output", *job.names_out])
             yield _Row("Not seen yet", f"`%slurm attach {job.id}` brings {brings}")
+
+
+def _as_of(job: Job, now_s: float) -> Iterator[_Row]:
+    if not job.state.final:
+        yield _Row("As of", date_and_time(now_s))
 
 
 def _news(job: Job, now_s: float) -> Iterator[_Row]:
@@ -224,11 +247,11 @@ def _session(job: Job, now_s: float) -> Iterator[_Row]:
 
 
 def _time(job: Job, now_s: float) -> Iterator[_Row]:
-    if job.started_s is None:
+    used_s = max(0.0, (job.ended_s or now_s) - job.started_s) if job.started_s is not None else 0.0
+    if job.started_s is None or (used_s < 1 and not job.state.final):
         if job.limit_s is not None and not job.state.final:
             yield _Row("Time limit", duration(job.limit_s))
         return
-    used_s = max(0.0, (job.ended_s or now_s) - job.started_s)
     if job.limit_s is None:
         yield _Row("Time", duration(used_s), brief=True)
         return

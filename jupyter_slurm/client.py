@@ -9,11 +9,11 @@ from __future__ import annotations
 import socket
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 import msgspec
 
-from jupyter_slurm.agent.place import socket_path
+from jupyter_slurm.agent.place import socket_path, told_path
 from jupyter_slurm.agent.protocol import TERMINAL, calls, error_of
 from jupyter_slurm.api import Api
 from jupyter_slurm.errors import AgentError
@@ -30,15 +30,22 @@ from jupyter_slurm.wire import (
     ImageBuild,
     ImageSpec,
     Job,
+    JobDetails,
     JobSpec,
     LogChunk,
+    NodeChanges,
     Preview,
+    QueueChanges,
     QueueEntry,
     Result,
     TerminalRequest,
     Transfer,
     Tunnel,
+    UsageChanges,
 )
+
+if TYPE_CHECKING:
+    from jupyter_slurm.agent.by_server import ServerLink
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
@@ -48,8 +55,9 @@ _SLOW_ANSWER_S = 240.0
 """How long an answer may take beyond the wait that was asked for. Calls that move files, open a way
 there, or may ask the cluster several things, get the longer time."""
 _SLOW = frozenset(
-    "submit doctor describe cluster_info command requeue forget connect answer disconnect "
-    "forward close_tunnel push pull fetch images make_image remove_image registry_login".split()
+    "submit preview details doctor describe cluster_info command requeue forget connect answer "
+    "disconnect forward close_tunnel push pull fetch images make_image remove_image "
+    "registry_login".split()
 )
 
 
@@ -58,6 +66,27 @@ def connect() -> AgentClient:
 
     AgentError: it cannot be started (with its own words), or does not fit this version.
     """
+    return _by_server() or connect_here()
+
+
+def _by_server() -> AgentClient | None:
+    """By way of this kernel's own Jupyter server, where that told of an agent that cannot be used
+    from here; else None."""
+    told = told_path()
+    if told is None or (hasattr(socket, "AF_UNIX") and told == socket_path()):
+        return None
+    from jupyter_slurm.agent.by_server import ServerLink, own_server  # noqa: PLC0415
+
+    server = own_server()
+    if server is None:
+        return None
+    client = AgentClient(told, None, ServerLink(server))
+    client.check()
+    return client
+
+
+def connect_here() -> AgentClient:
+    """The same, and always by the agent's own socket."""
     _check_platform()
     from jupyter_slurm.agent.launch import COMMAND  # noqa: PLC0415 - not on Windows
 
@@ -81,10 +110,13 @@ class AgentClient:
     not answer in time.
     """
 
-    def __init__(self, path: Path, command: Sequence[str] | None) -> None:
+    def __init__(
+        self, path: Path, command: Sequence[str] | None, link: ServerLink | None = None
+    ) -> None:
+        """`link`: another way there than the socket."""
         from jupyter_slurm.agent.link import Link  # noqa: PLC0415 - loads http.client
 
-        self._link = Link(path, command)
+        self._link: Link | ServerLink = link or Link(path, command)
 
     def check(self) -> None:
         """Returns once an agent answers."""
@@ -97,6 +129,12 @@ class AgentClient:
     def close(self) -> None:
         """Closes the idle connections; the client can be used on."""
         self._link.close()
+
+    def relay(self, name: str, body: bytes, wait_s: float = 0.0) -> tuple[int, bytes]:
+        """The status and the body of the agent's answer to the call `name`, both bodies unread;
+        `wait_s` is what the body says of it."""
+        timeout_s = _SLOW_ANSWER_S if name in _SLOW else _ANSWER_S
+        return self._link.ask(name, body, timeout_s + wait_s)
 
     # --- clusters ---
     def clusters(self) -> list[Cluster]:
@@ -175,8 +213,8 @@ class AgentClient:
     def submit(self, spec: JobSpec) -> Job:
         return self._call(Api.submit, spec)
 
-    def preview(self, spec: JobSpec) -> Preview:
-        return self._call(Api.preview, spec)
+    def preview(self, spec: JobSpec, estimate: bool = False) -> Preview:
+        return self._call(Api.preview, spec, estimate)
 
     def attachable(self, fingerprint: str) -> Job | None:
         return self._call(Api.attachable, fingerprint)
@@ -187,8 +225,17 @@ class AgentClient:
     def jobs(self, cluster: str | None = None) -> list[Job]:
         return self._call(Api.jobs, cluster)
 
-    def changes(self, revision: int = 0, wait_s: float = 0.0) -> Changes:
-        return self._call(Api.changes, revision, wait_s)
+    def adopt(self, slurm_id: str, cluster: str | None = None) -> Job:
+        return self._call(Api.adopt, slurm_id, cluster)
+
+    def details(self, job_id: str) -> JobDetails:
+        return self._call(Api.details, job_id)
+
+    def changes(self, cursor: str = "", wait_s: float = 0.0, caller: str = "") -> Changes:
+        return self._call(Api.changes, cursor, wait_s, caller)
+
+    def usage(self, job_id: str, cursor: str = "", wait_s: float = 0.0) -> UsageChanges:
+        return self._call(Api.usage, job_id, cursor, wait_s)
 
     def logs(
         self,
@@ -250,6 +297,23 @@ class AgentClient:
     def queue(self, cluster: str | None = None) -> list[QueueEntry]:
         return self._call(Api.queue, cluster)
 
+    def queue_changes(
+        self,
+        cluster: str | None = None,
+        cursor: str = "",
+        wait_s: float = 0.0,
+        everyone: bool = False,
+    ) -> QueueChanges:
+        return self._call(Api.queue_changes, cluster, cursor, wait_s, everyone)
+
+    def node_changes(
+        self, cluster: str | None = None, cursor: str = "", wait_s: float = 0.0
+    ) -> NodeChanges:
+        return self._call(Api.node_changes, cluster, cursor, wait_s)
+
+    def history(self, cluster: str | None = None, days: float = 1.0) -> list[QueueEntry]:
+        return self._call(Api.history, cluster, days)
+
     def command(self, argv: list[str], cluster: str | None = None) -> CommandOutput:
         return self._call(Api.command, argv, cluster)
 
@@ -263,9 +327,8 @@ class AgentClient:
         """What the agent's `method` gives back or raises."""
         call = calls()[method.__name__]
         named = call.name_arguments(args, kwargs)
-        timeout_s = _SLOW_ANSWER_S if call.name in _SLOW else _ANSWER_S
-        timeout_s += float(named.get("wait_s", 0.0))
-        outcome: _R = call.unpack_answer(*self._link.ask(call.name, call.pack(named), timeout_s))
+        wait_s = float(named.get("wait_s", 0.0))
+        outcome: _R = call.unpack_answer(*self.relay(call.name, call.pack(named), wait_s))
         return outcome
 
 

@@ -15,6 +15,7 @@ JupyterSlurmError
 ├── CommandError           a program on the cluster refused; holds its argv, exit code and own words
 │   └── ControllerError    slurmctld did not answer: nothing is known, trying again may help
 ├── SubmitError            sbatch refused the job; there is none
+├── NotMeasuredError       there is no measurement of what a job uses, or not yet
 ├── JobLostError           nobody knows what became of the job
 ├── SignatureError         what came back is not what the job wrote
 ├── LocalClusterError      the private Slurm of `jupyter slurm up`
@@ -23,7 +24,8 @@ JupyterSlurmError
 
 Every class has a stable `code` (for programs), an HTTP `status` (for the agent and the server),
 and says with `transient` whether the same call may succeed later. An instance has a sentence
-(`message`), what to do next (`hint`) and the tool's own words (`detail`).
+(`message`), what to do next (`hint`), the tool's own words (`detail`), and where it is about an
+option that somebody gave, which (`option`).
 """
 
 from __future__ import annotations
@@ -40,11 +42,19 @@ class JupyterSlurmError(Exception):
     status: ClassVar[int] = 500
     transient: ClassVar[bool] = False
 
-    def __init__(self, message: str, *, hint: str | None = None, detail: str | None = None) -> None:
+    def __init__(
+        self,
+        message: str,
+        *,
+        hint: str | None = None,
+        detail: str | None = None,
+        option: str | None = None,
+    ) -> None:
         super().__init__(message)
         self.message = message
         self.hint = hint
         self.detail = detail
+        self.option = option
 
     def __str__(self) -> str:
         parts = [self.message, self.detail and self.detail.strip(), self.hint]
@@ -58,6 +68,7 @@ class JupyterSlurmError(Exception):
             hint=self.hint,
             detail=self.detail,
             transient=self.transient,
+            option=self.option,
         )
 
     def _render_traceback_(self) -> list[str]:
@@ -135,6 +146,11 @@ class SubmitError(JupyterSlurmError):
     status = 422
 
 
+class NotMeasuredError(JupyterSlurmError):
+    code = "not-measured"
+    status = 404
+
+
 class JobLostError(JupyterSlurmError):
     code = "job-lost"
     status = 410
@@ -166,10 +182,11 @@ class CellFailed(JupyterSlurmError):
         *,
         hint: str | None = None,
         detail: str | None = None,
+        option: str | None = None,
         traceback: tuple[str, ...] = (),
         job_id: str | None = None,
     ) -> None:
-        super().__init__(message, hint=hint, detail=detail)
+        super().__init__(message, hint=hint, detail=detail, option=option)
         self.traceback = traceback
         self.job_id = job_id
 
@@ -181,7 +198,7 @@ def from_problem(problem: Problem) -> JupyterSlurmError:
     """The exception that a `Problem` was made of; an unknown code gives the base class."""
     classes = {cls.code: cls for cls in _tree(JupyterSlurmError)}
     cls = classes.get(problem.code, JupyterSlurmError)
-    return cls(problem.message, hint=problem.hint, detail=problem.detail)
+    return cls(problem.message, hint=problem.hint, detail=problem.detail, option=problem.option)
 
 
 def _tree(cls: type[JupyterSlurmError]) -> list[type[JupyterSlurmError]]:

@@ -39,15 +39,16 @@ def new_id() -> str:
     return "".join(secrets.choice("abcdefghijklmnopqrstuvwxyz234567") for _ in range(8))
 
 
-def placed(spec: JobSpec) -> JobSpec:
-    """With this process's folder in it, which is not the agent's: where the code runs, what is
-    pushed and where fetched files come to are absolute. NotFoundError: no such folder to push."""
+def placed(spec: JobSpec, here: Path | None = None) -> JobSpec:
+    """With the folder `here` (None: this process's) in it, which is not the agent's: where the code
+    runs, what is pushed and where fetched files come to are absolute. NotFoundError: no such folder
+    to push."""
     import msgspec  # noqa: PLC0415
 
-    here = Path.cwd()
+    here = here or Path.cwd()
     push = None
     if spec.push is not None:
-        folder = Path(spec.push).expanduser().absolute()
+        folder = (here / Path(spec.push).expanduser()).absolute()
         if not folder.is_dir():
             raise NotFoundError(f"--push: there is no folder {folder}.")
         push = str(folder)
@@ -94,13 +95,13 @@ class JobHandle:
         """The job, once it has ended. TimeoutError: it had not within `timeout_s` (None: ever)."""
         until_s = float("inf") if timeout_s is None else time.monotonic() + timeout_s
         job = self.job
-        revision = job.revision
+        cursor = ""
         while not job.state.final:
             left_s = until_s - time.monotonic()
             if left_s <= 0:
                 raise TimeoutError(f"Job {self.id} is {job.state} after {timeout_s:g} s.")
-            changes = self._api.changes(revision, wait_s=min(_WAIT_S, left_s))
-            revision = changes.revision
+            changes = self._api.changes(cursor, wait_s=min(_WAIT_S, left_s))
+            cursor = changes.cursor
             job = next((one for one in changes.jobs if one.id == self.id), job)
         self._job = job
         return job

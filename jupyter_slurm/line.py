@@ -19,6 +19,7 @@ from types import MappingProxyType
 from typing import Literal
 
 from jupyter_slurm.errors import RequestError
+from jupyter_slurm.readable import brief
 from jupyter_slurm.slurm import options as sbatch
 from jupyter_slurm.wire import JobKind, JobSpec
 
@@ -67,7 +68,8 @@ OURS: Mapping[str, OurOption] = MappingProxyType(
     }
 )
 
-_MANY = frozenset({"module", "in", "out", "env", "mount"})
+_LONGEST = 32 * 1024
+"""More nobody types; splitting takes the time of its square (shlex)."""
 _JOB_NAME = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _BRACES = re.compile(r"\{\{([^\W\d]\w*)\}\}|\{([^\W\d]\w*)\}")
@@ -106,12 +108,18 @@ def split(line: str) -> list[str]:
     >>> split("--comment 'a b' --export X=$HOME")
     ['--comment', 'a b', '--export', 'X=$HOME']
     """
+    if len(line) > _LONGEST:
+        raise RequestError(
+            f"This line has {len(line):,} characters, and {_LONGEST:,} are the most.",
+            hint="Put what is long into a file, or into the cell.",
+        )
     try:
         return shlex.split(line)
     except ValueError as exc:
-        raise RequestError(
+        raise _wrong(
+            "",
             f"This line cannot be split into words: {str(exc).lower()}.",
-            hint="Close every quote; write a backslash before a quote that is meant as itself.",
+            "Close every quote; write a backslash before a quote that is meant as itself.",
         ) from exc
 
 
@@ -187,8 +195,7 @@ def spec(
 
     `kind` None: CELL, or PROGRAM when the text starts with `#!`.
     """
-    if kind is None:
-        kind = JobKind.PROGRAM if code.startswith("#!") else JobKind.CELL
+    kind = kind or (JobKind.PROGRAM if code.startswith("#!") else JobKind.CELL)
     if kind is not JobKind.CELL and (request.names_in or request.names_out):
         raise RequestError(
             "Variables travel only to and from Python; this text starts with `#!`.",
@@ -234,9 +241,10 @@ def _check_in_session(request: Request, kind: JobKind) -> None:
         "dry-run": request.dry_run,
     }
     for name in (*request.options, *(name for name, given in ours.items() if given)):
-        raise RequestError(
+        raise _wrong(
+            name,
             f"--{name} is not for a cell of a session.",
-            hint="The session has what it was started with: `%slurm help`.",
+            "The session has what it was started with: `%slurm help`.",
         )
 
 
@@ -275,10 +283,10 @@ def _take_ours(words: Sequence[str]) -> tuple[dict[str, list[str]], list[str]]:
         elif option.metavar:
             given = value if equals else rest.popleft() if rest else None
             if not given:
-                raise RequestError(f"--{name} needs a value: --{name} {option.metavar}.")
+                raise _wrong(name, f"--{name} needs a value: --{name} {option.metavar}.")
             values.append(given)
         elif equals:
-            raise RequestError(f"--{name} takes no value, not `{value}`.")
+            raise _wrong(name, f"--{name} takes no value, not `{value}`.")
     return ours, theirs
 
 
@@ -286,11 +294,15 @@ def _unknown(exc: sbatch.OptionError) -> RequestError:
     """The same with the nearest of all options: sbatch's table does not know ours."""
     word = exc.word.partition("=")[0]
     if not word.startswith("-"):
-        return RequestError(exc.message, hint="Code goes below the line; options begin with `--`.")
+        return _wrong("", exc.message, "Code goes below the line; options begin with `--`.")
     near = exc.suggestion
     if word.startswith("--") and word[2:] not in sbatch.OPTIONS:
         near = sbatch.suggest(word, tuple(OURS))
-    return RequestError(exc.message, hint=f"Did you mean `{near}`?" if near else None)
+    return _wrong(exc.option, exc.message, f"Did you mean `{near}`?" if near else None)
+
+
+def _wrong(option: str, message: str, hint: str | None = None) -> RequestError:
+    return RequestError(message, hint=hint, option=option)
 
 
 def _names(values: Sequence[str]) -> tuple[str, ...]:
@@ -303,11 +315,12 @@ def _excluded(ours: Mapping[str, Sequence[str]], nodes: str) -> tuple[str, ...]:
     """`nodes`: what --exclude says, which is sbatch's, and which `push` has for patterns."""
     patterns = tuple(ours.get("push-exclude", ()))
     if patterns and "push" not in ours:
-        raise RequestError("--push-exclude needs a folder that is pushed: --push DIR.")
+        raise _wrong("push-exclude", "--push-exclude needs a folder that is pushed: --push DIR.")
     if "push" in ours and ("*" in nodes or nodes.startswith("!") or nodes.endswith("/")):
-        raise RequestError(
+        raise _wrong(
+            "exclude",
             f"--exclude names nodes, as for sbatch, and `{nodes}` is none.",
-            hint=f"Files stay behind with `--push-exclude '{nodes}'`.",
+            f"Files stay behind with `--push-exclude '{nodes}'`.",
         )
     return patterns
 
@@ -317,10 +330,10 @@ def _patterns(values: Sequence[str]) -> tuple[str, ...]:
     patterns = _names(values)
     for pattern in patterns:
         if pattern.startswith(("/", "~")) or ".." in pattern.split("/"):
-            raise RequestError(
+            raise _wrong(
+                "fetch",
                 f"--fetch: `{pattern}` is outside of the folder where the job runs.",
-                hint="Give patterns relative to it, e.g. `--fetch 'out/*.csv'`; `%slurm pull` "
-                "brings files from anywhere.",
+                "Give patterns relative to it, e.g. `out/*.csv`; `%slurm pull` brings any file.",
             )
     return patterns
 
@@ -330,9 +343,10 @@ def _variables(option: str, values: Sequence[str]) -> tuple[str, ...]:
     names = _names([unicodedata.normalize("NFKC", value) for value in values])
     for name in names:
         if not name.isidentifier():
-            raise RequestError(
+            raise _wrong(
+                option,
                 f"--{option}: `{name}` is not the name of a variable.",
-                hint="Give names, separated by commas: `--in data,weights`.",
+                "Give names, separated by commas: `--in data,weights`.",
             )
     return names
 
@@ -342,9 +356,10 @@ def _environment(values: Sequence[str]) -> dict[str, str]:
     for text in values:
         name, equals, value = text.partition("=")
         if not equals or not _ENV_NAME.fullmatch(name):
-            raise RequestError(
+            raise _wrong(
+                "env",
                 f"--env: `{text}` is not NAME=VALUE.",
-                hint="For a value with blanks quote the whole: --env 'GREETING=good day'.",
+                "For a value with blanks quote the whole: --env 'GREETING=good day'.",
             )
         env[name] = value
     return env
@@ -352,9 +367,10 @@ def _environment(values: Sequence[str]) -> dict[str, str]:
 
 def _job_name(name: str | None) -> str | None:
     if name is not None and not _JOB_NAME.fullmatch(name):
-        raise RequestError(
-            f"--name: `{name}` cannot be a job's name.",
-            hint="Up to 64 letters, digits, `.`, `_` and `-`.",
+        raise _wrong(
+            "name",
+            f"--name: `{brief(name)}` cannot be a job's name.",
+            "Up to 64 letters, digits, `.`, `_` and `-`.",
         )
     return name
 
@@ -375,10 +391,10 @@ def _on_interrupt(value: str | None) -> Literal["detach", "cancel"] | None:
         case None | "detach" | "cancel":
             return value
         case _:
-            raise RequestError(f"--on-interrupt is `detach` or `cancel`, not `{value}`.")
+            raise _wrong("on-interrupt", f"--on-interrupt is `detach` or `cancel`, not `{value}`.")
 
 
 def _reuse(ours: Mapping[str, object]) -> Reuse:
     if "attach" in ours and "fresh" in ours:
-        raise RequestError("--attach and --fresh are opposites: give one of them.")
+        raise _wrong("attach", "--attach and --fresh are opposites: give one of them.")
     return Reuse.ATTACH if "attach" in ours else Reuse.FRESH if "fresh" in ours else Reuse.AUTO

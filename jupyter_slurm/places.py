@@ -17,6 +17,7 @@ from jupyter_core import paths
 
 from jupyter_slurm.errors import ConfigError
 
+_RUNTIME_PREFIX = "jupyter-slurm-"
 _SOCKET_PATH_BYTES = 100
 """sun_path holds 108 bytes on Linux, 104 on macOS, the closing NUL included (unix(7))."""
 
@@ -55,11 +56,17 @@ def runtime_dir() -> Path:
     Not in XDG_RUNTIME_DIR, which one session of a user has and another has not: that would make
     two agents on one store.
     """
-    path = Path(paths.jupyter_runtime_dir()) / f"jupyter-slurm-{host()}"
+    path = Path(paths.jupyter_runtime_dir()) / f"{_RUNTIME_PREFIX}{host()}"
     if len(os.fsencode(path / "agent.sock")) > _SOCKET_PATH_BYTES:
         digest = hashlib.sha256(os.fsencode(path)).hexdigest()[:12]
         path = Path(tempfile.gettempdir()) / f"jslurm-{os.getuid()}-{digest}"
     return private_dir(path)
+
+
+def is_of_this_host(folder: Path) -> bool:
+    """Whether a folder that may be another host's `runtime_dir` is none."""
+    name = folder.name
+    return not name.startswith(_RUNTIME_PREFIX) or name == f"{_RUNTIME_PREFIX}{host()}"
 
 
 def config_dirs() -> list[Path]:

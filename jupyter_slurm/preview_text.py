@@ -1,9 +1,13 @@
-"""PURE: what a job would cost and meet, as lines (`--dry-run`), for notebook and terminal alike."""
+"""PURE: what a job would cost and meet (`--dry-run`): lines for a terminal, HTML for a notebook.
+
+Everything that anybody typed is made harmless; the HTML has no colours of its own and no script.
+"""
 
 from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator
+from html import escape
 
 from jupyter_slurm.readable import duration, visible
 from jupyter_slurm.wire import Cost, Preview
@@ -11,7 +15,7 @@ from jupyter_slurm.wire import Cost, Preview
 MARKS = {True: "✔", False: "✖", None: "·"}
 """Before a sentence of `Check`, by its `ok`."""
 
-_LONGEST_WORD = 60
+_PRE = "white-space:pre-wrap;overflow-wrap:anywhere;margin:2px 0 2px 1.5em"
 
 
 def preview_lines(preview: Preview) -> Iterator[str]:
@@ -23,7 +27,43 @@ def preview_lines(preview: Preview) -> Iterator[str]:
         if check.hint:
             yield f"    {visible(check.hint)}"
     if preview.command:
-        yield f"Starts: {command_text(preview.command)}"
+        yield "Starts:"
+        yield from (f"    {visible(line)}" for line in preview.command.splitlines())
+    if preview.variables:
+        yield visible(_variables(preview))
+
+
+def preview_html(preview: Preview) -> str:
+    """The same, with script and sbatch's command line folded away below."""
+    told = "".join(f"<div>{line}</div>" for line in _html_lines(preview))
+    files = ", ".join(preview.files)
+    where = f"Cluster {preview.cluster}, job dir {preview.job_dir}. Files: {files}."
+    script = f"$ {shlex.join(preview.sbatch)}\n\n{preview.script}"
+    return (
+        f"{told}<details><summary>What would be sent</summary><div>{escape(where)}</div>"
+        f"{_pre(script)}</details>"
+    )
+
+
+def _html_lines(preview: Preview) -> Iterator[str]:
+    if preview.cost is not None:
+        yield f"<b>{escape(cost_text(preview.cost))}</b>"
+    for check in preview.checks:
+        hint = f'<br><span style="opacity:.75">{escape(check.hint)}</span>' if check.hint else ""
+        yield f"{MARKS[check.ok]} {escape(check.sentence)}{hint}"
+    if preview.command:
+        yield f"Starts:{_pre(preview.command)}"
+    if preview.variables:
+        yield escape(_variables(preview))
+
+
+def _pre(text: str) -> str:
+    return f'<pre style="{_PRE}">{escape(text)}</pre>'
+
+
+def _variables(preview: Preview) -> str:
+    names = ", ".join(preview.variables)
+    return f"With {names} in its environment, from a file that only you can read."
 
 
 def cost_text(cost: Cost) -> str:
@@ -47,16 +87,6 @@ def cost_text(cost: Cost) -> str:
     jobs = f" for each of {cost.jobs:,} jobs" if cost.jobs > 1 else ""
     most = f"At most {' or '.join(charged)}, in" if charged else "At most, in"
     return f"{most} {duration(cost.limit_s)}{jobs}: {', '.join(used)}."
-
-
-def command_text(command: tuple[str, ...]) -> str:
-    """As one would type it; of a word that is a program itself, its beginning."""
-    return " ".join(shlex.quote(_short(word)) for word in command)
-
-
-def _short(word: str) -> str:
-    line = word.strip().partition("\n")[0]
-    return line if line == word else f"{line[:_LONGEST_WORD]} …"
 
 
 def _number(value: float) -> str:

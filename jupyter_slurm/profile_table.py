@@ -11,7 +11,7 @@ import difflib
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, NoReturn, get_args
+from typing import Any, Literal, NoReturn, get_args, get_origin
 
 import msgspec
 
@@ -84,6 +84,9 @@ class TableReading:
         try:
             return msgspec.convert(_as_text(keys[0], value), kind)
         except msgspec.ValidationError as exc:
+            if get_origin(kind) is Literal:
+                words = " or ".join(f'"{word}"' for word in get_args(kind))
+                self._fail(keys, f"`{keys[0]}` must be {words}.")
             self._fail(keys, f"{_in_words('.'.join(keys), str(exc))}.")
 
     def _fail(self, keys: tuple[str, ...], message: str, hint: str | None = None) -> NoReturn:

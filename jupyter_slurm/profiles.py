@@ -14,7 +14,7 @@ import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta, Struct, field
@@ -24,6 +24,7 @@ from jupyter_slurm.errors import ConfigError, NotFoundError
 from jupyter_slurm.profile_table import TableReading, did_you_mean
 from jupyter_slurm.templates import laid_over
 from jupyter_slurm.toml_file import TomlFile
+from jupyter_slurm.wire import JobSpec
 
 UP_ORIGIN = "jupyter slurm up"
 """`origin` of the profiles that the private cluster writes."""
@@ -118,6 +119,9 @@ class ClusterProfile(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     image_dir: str = ""
     """Our own, where images are made; login machine and nodes must both see it. "": `images`
     beside `job_root`."""
+    build_on: Literal["job", "login"] = "job"
+    """Where images are made: in a job, or on the login machine itself, where a site lets its users
+    do that or nodes have no way to a registry."""
     modules: tuple[str, ...] = ()
     login_shell: bool = True
     """Whether the job script begins by reading the user's login profile, which is where sites set
@@ -158,6 +162,13 @@ class ClusterProfile(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """What fills in the template's texts, beside `user`."""
     origin: str = ""
     """The file that defines it, or how it was found."""
+
+    def for_job(self, spec: JobSpec) -> ClusterProfile:
+        """What of it holds for `spec`: what is not handed to Slurm has no defaults of sbatch's, and
+        no node with a copy of its files."""
+        if not spec.on_login:
+            return self
+        return msgspec.structs.replace(self, defaults={}, storage=Storage())
 
 
 @dataclass(frozen=True)
@@ -209,6 +220,7 @@ class Profiles:
         raise NotFoundError(
             f"There is no cluster `{name}`{did_you_mean(name, self.clusters)}",
             hint=self._known(),
+            option="cluster",
         )
 
     def _default_name(self) -> str | None:

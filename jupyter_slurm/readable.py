@@ -16,6 +16,15 @@ def visible(line: str) -> str:
     return "".join(shown)
 
 
+def brief(text: str, most: int = 80) -> str:
+    """Its beginning, where it is too long to be read in a sentence.
+
+    >>> brief("a" * 100, 5)
+    'aaaa…'
+    """
+    return text if len(text) <= most else text[: most - 1] + "…"
+
+
 def duration(seconds: float) -> str:
     """As people say it, two units at most.
 
@@ -38,6 +47,11 @@ def moment(at_s: float, now_s: float) -> str:
     """Local time; with the date unless it is today's."""
     at, now = time.localtime(at_s), time.localtime(now_s)
     return time.strftime("%H:%M:%S" if at[:3] == now[:3] else "%Y-%m-%d %H:%M", at)
+
+
+def date_and_time(at_s: float) -> str:
+    """Local time, as what is kept for another day says it."""
+    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(at_s))
 
 
 def memory(mib: float) -> str:

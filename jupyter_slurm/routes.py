@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from jupyter_slurm.api import Api
 from jupyter_slurm.errors import NotFoundError, RequestError
+from jupyter_slurm.readable import duration
 from jupyter_slurm.wire import Connection, ConnectionState, Tunnel
 
 
@@ -35,6 +36,39 @@ def ways(connection: Connection) -> str:
     """Through which hosts it goes."""
     hops = " → ".join(connection.hosts)
     return f"{hops} (by the system's ssh)" if connection.via_openssh else hops
+
+
+CONNECTION_HEAD = ("Cluster", "State", "For", "Way", "Round trip", "Note")
+
+
+def connection_row(connection: Connection, now_s: float) -> tuple[str, ...]:
+    """Of a table under CONNECTION_HEAD."""
+    trip_s = connection.round_trip_s
+    return (
+        connection.cluster,
+        connection.state,
+        duration(now_s - connection.since_s),
+        ways(connection),
+        f"{trip_s * 1000:.0f} ms" if trip_s is not None else "",
+        connection.problem.message if connection.problem else "",
+    )
+
+
+TUNNEL_HEAD = ("ID", "Here", "There", "Cluster", "Job", "Route", "Open", "Note")
+
+
+def tunnel_row(tunnel: Tunnel) -> tuple[str, ...]:
+    """Of a table under TUNNEL_HEAD."""
+    return (
+        tunnel.id,
+        f"127.0.0.1:{tunnel.local_port}",
+        f"{tunnel.host}:{tunnel.port}",
+        tunnel.cluster,
+        tunnel.job_id or "",
+        tunnel.route,
+        str(tunnel.connections),
+        tunnel.problem.message if tunnel.problem else "",
+    )
 
 
 def target(api: Api, aim: str, local_port: str) -> Target:

@@ -112,15 +112,15 @@ class QueueWidget(anywidget.AnyWidget):
             self._log.follow()
 
     def _keep(self) -> None:
-        revision = 0
+        cursor = ""
 
         def wait() -> None:
-            nonlocal revision
+            nonlocal cursor
             if self.everyone:
                 self._switched.wait(_EVERYONE_EVERY_S)
                 self._switched.clear()
             else:
-                revision = self._api.changes(revision, wait_s=_MINE_EVERY_S).revision
+                cursor = self._api.changes(cursor, wait_s=_MINE_EVERY_S).cursor
 
         while self._is_shown():
             if not (self._try(wait, "as_of") and self._refresh()):

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jupyter_slurm.card import MIME, bundle, colour, html, plain, symbol
-from jupyter_slurm.readable import duration
+from jupyter_slurm.readable import date_and_time, duration
 from jupyter_slurm.wire import Job, JobKind, JobState, Problem, Transfer, TransferState, Usage
 
 NOW_S = 1_790_000_000.0
@@ -65,9 +65,26 @@ def test_the_first_form_only_names_the_job() -> None:
 
 def test_a_running_job_tells_where_since_when_and_how_long_it_may() -> None:
     running = job(started_s=NOW_S - 125, limit_s=600, nodes=("n1",), partition="gpu", gpus=2)
-    for told in (Text(html(running, NOW_S)).text, plain(running, NOW_S)):
-        for part in ("RUNNING for 2 min 5 s", "k3j9x2m1", "123", "n1 (gpu)", "7 min 55 s left"):
+    since = f"RUNNING since {date_and_time(NOW_S - 125)}"
+    for head, told in (
+        (since, Text(html(running, NOW_S)).text),
+        ("RUNNING for 2 min 5 s", plain(running, NOW_S)),
+    ):
+        for part in (head, "k3j9x2m1", "123", "n1 (gpu)", "7 min 55 s left"):
             assert part in told
+
+
+def test_what_is_saved_is_still_true_on_another_day() -> None:
+    """A page that shows jobs itself is told of the start alone, and saves that."""
+    begun = bundle(job(state_since_s=NOW_S, started_s=NOW_S, limit_s=600), NOW_S)
+    for told in (Text(begun["text/html"]).text, begun["text/plain"]):
+        assert f"RUNNING since {date_and_time(NOW_S)}" in told
+        assert re.search(f"as of +{date_and_time(NOW_S)}", told, re.IGNORECASE)
+        assert "0 s" not in told.replace(date_and_time(NOW_S), "")
+    ended = bundle(job(state=JobState.COMPLETED, ended_s=NOW_S - 90_000), NOW_S)
+    for told in (Text(ended["text/html"]).text, ended["text/plain"]):
+        assert f"COMPLETED {date_and_time(NOW_S - 90_000)}" in told
+        assert "as of" not in told.lower()
 
 
 def test_a_waiting_job_tells_why_and_when_it_may_start() -> None:

@@ -22,6 +22,7 @@ from jupyter_slurm.errors import NotFoundError, SubmitError
 from jupyter_slurm.wire import (
     Check,
     Cluster,
+    ClusterInfo,
     Cost,
     DisplayData,
     ErrorOutput,
@@ -32,6 +33,7 @@ from jupyter_slurm.wire import (
     JobState,
     LogChunk,
     Output,
+    Partition,
     Preview,
     Problem,
     QueueEntry,
@@ -73,7 +75,7 @@ class MemoryApi:
         self.specs.append(spec)
         return job_of(spec)
 
-    def preview(self, spec: JobSpec) -> Preview:
+    def preview(self, spec: JobSpec, estimate: bool = False) -> Preview:
         self.specs.append(spec)
         return Preview(
             cluster="local",
@@ -81,12 +83,24 @@ class MemoryApi:
             sbatch=("sbatch", "--comment=a b"),
             job_dir="/j",
             files=("job.sh",),
-            command=("docker", "run", "a b", "-c", "one\ntwo"),
+            command="docker run \\\n  --gpus all \\\n  'a b' -c 'one\x1b\ntwo'",
+            variables=("TOKEN",),
             cost=Cost(limit_s=7200, cpu_hours=16, gpu_hours=0.25, units=1234.5, unit="UA"),
             checks=(
                 Check(ok=False, sentence="Too many\x1b GPUs.", hint="Ask for less."),
                 Check(ok=None, sentence="All is free."),
             ),
+        )
+
+    def cluster_info(self, cluster: str | None = None) -> ClusterInfo:
+        gpu = Partition(name="gpu", default=False, up=True, limit_s=None, nodes=2, idle_nodes=1)
+        return ClusterInfo(
+            name="site",
+            slurm_version="22.05.8",
+            partitions=(gpu,),
+            accounting=True,
+            accounts=tuple(f"account-{number}" for number in range(9)),
+            asked_s=0.0,
         )
 
     def job(self, job_id: str) -> Job:
@@ -315,8 +329,29 @@ def test_a_dry_run_shows_script_and_command_and_submits_nothing(run: Run, tmp_pa
         "# ✖ Too many� GPUs.\n"
         "#     Ask for less.\n"
         "# · All is free.\n"
-        "# Starts: docker run 'a b' -c 'one …'\n"
+        "# Starts:\n"
+        "#     docker run \\\n"
+        "#       --gpus all \\\n"
+        "#       'a b' -c 'one�\n"
+        "#     two'\n"
+        "# With TOKEN in its environment, from a file that only you can read.\n"
     )
+
+
+def test_what_a_cluster_offers_is_a_table_or_lines(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    code, wide, _ = run(MemoryApi(), "info")
+    assert code == 0
+    assert wide.splitlines()[0].split("  ")[0] == "PARTITION"
+    assert wide.splitlines()[1].startswith("gpu ")
+    monkeypatch.setenv("COLUMNS", "30")
+    narrow = run(MemoryApi(), "info")[1]
+    told = ["gpu", "    Time limit: none", "    Nodes idle: 1 of 2"]
+    assert narrow.splitlines()[:3] == told
+    assert all(len(line) <= 30 for line in narrow.splitlines())
+    assert '"partitions"' in run(MemoryApi(), "info", "--json")[1]
 
 
 def test_detaching_prints_the_id_alone_on_stdout(run: Run, tmp_path: Path) -> None:

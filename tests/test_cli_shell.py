@@ -6,7 +6,9 @@ import os
 import signal
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pexpect  # type: ignore[import-untyped]
@@ -19,6 +21,7 @@ from jupyter_slurm.wire import Job, JobKind, JobState
 from tests.agent.home import AgentHome
 from tests.cluster.plugin import SlurmCluster
 from tests.jobs.conftest import spec
+from tests.ssh.profile import write_profile
 from tests.ssh.waiting import wait_until
 
 PATIENCE_S = 60
@@ -297,6 +300,23 @@ def test_job_that_is_not_there_or_has_ended_is_named(desk: Desk) -> None:
     late = desk.shell("--job", job.id)
     late.expect(f"Job {job.id} has ended: it is COMPLETED")
     assert end(late) == 2
+
+
+def test_job_whose_node_has_no_python_says_what_to_do(
+    desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    for name in ("mv", "sleep", "uname"):
+        (programs / name).symlink_to(f"/bin/{name}")
+    profile = tomllib.loads(desk.cluster.profile_path.read_text(encoding="utf-8"))
+    changes = {"setup": f"export PATH={programs}", "python": "/no/python3"}
+    write_profile(tmp_path / "config", desk.cluster.name, profile | changes)
+    monkeypatch.setenv("JUPYTER_CONFIG_DIR", str(tmp_path / "config"))
+    terminal = desk.shell("--mem", "100")
+    terminal.expect("The node has no Python")
+    terminal.expect("shell --job ID")
+    assert end(terminal) == 127
 
 
 def test_without_a_terminal_nothing_is_submitted(desk: Desk) -> None:

@@ -220,7 +220,7 @@ def test_an_orderly_end_of_the_agent_lets_polls_return(
     with ThreadPoolExecutor() as pool:
         poll = _poll(api, pool)
         agent_home.kill(signal.SIGTERM)
-        assert poll.result() == Changes(revision=0, jobs=())
+        assert poll.result() == Changes(cursor="0", whole=False, jobs=())
     assert "cut off" not in agent_home.log.read_text()
 
 
@@ -311,7 +311,7 @@ def test_threads_get_their_own_answers(api: AgentClient) -> None:
 def test_an_interrupted_call_leaves_the_client_usable(agent_home: AgentHome) -> None:
     watcher = agent_home.client()
     program = agent_home.python(
-        "try:\n    client.changes(0, 60.0)\n"
+        "try:\n    client.changes(client.changes().cursor, 60.0)\n"
         "except KeyboardInterrupt:\n    print(client.command(['squeue']).stdout)\n"
     )
     until(lambda: watcher.status().clients == 2)
@@ -372,7 +372,7 @@ def test_a_cell_of_thirty_megabytes_travels_unchanged(api: AgentClient) -> None:
 
 def _poll(api: AgentClient, pool: ThreadPoolExecutor) -> Future[Changes]:
     """A long poll that has arrived in the agent."""
-    poll = pool.submit(api.changes, 0, 60.0)
+    poll = pool.submit(api.changes, api.changes().cursor, 60.0)
     until(lambda: api.status().clients == 2)
     return poll
 

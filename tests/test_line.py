@@ -96,6 +96,25 @@ def test_a_line_that_cannot_be_names_the_word_and_the_remedy(line: str, told: st
     assert told in str(raised.value)
 
 
+@pytest.mark.parametrize(
+    ("line", "option"),
+    [
+        ("--time soon", "time"),
+        ("--gups 1", "gups"),
+        ("--name 'a b'", "name"),
+        ("--env A", "env"),
+        ("--mem 1G --mem-per-cpu 1G", "mem-per-cpu"),
+        ("--image", "image"),
+        ("print(1)", ""),
+        ("--comment 'a", ""),
+    ],
+)
+def test_a_refusal_says_which_option_it_is_about(line: str, option: str) -> None:
+    with pytest.raises(RequestError) as caught:
+        parse(split(line))
+    assert caught.value.problem().option == option
+
+
 def test_a_bad_value_is_not_answered_with_another_option() -> None:
     with pytest.raises(RequestError) as raised:
         parse(["--time=soon"])
@@ -222,3 +241,15 @@ def test_a_cell_of_a_session_asks_for_nothing_that_is_the_sessions(words: str) -
 def test_a_session_runs_python_only() -> None:
     with pytest.raises(RequestError, match="Python only"):
         spec(parse(["--session"]), "#!/bin/sh\n", job_id="a" * 8)
+
+
+def test_a_line_that_nobody_types_is_refused_at_once() -> None:
+    with pytest.raises(RequestError, match="1,048,583 characters") as refused:
+        split(f"--name {'n' * (1 << 20)}")
+    assert len(str(refused.value)) < 200
+
+
+def test_a_long_name_is_refused_in_a_short_sentence() -> None:
+    with pytest.raises(RequestError, match="cannot be a job's name") as refused:
+        parse(["--name", "n" * 5_000])
+    assert len(str(refused.value)) < 300

@@ -495,3 +495,20 @@ def test_a_killed_test_run_leaves_no_cluster(tmp_path: Path) -> None:
     assert done.returncode == -signal.SIGKILL
     place, pid = done.stdout.split()
     wait_until(lambda: not Path(place).exists() and processes.process(int(pid)) is None)
+
+
+def test_a_process_of_which_a_thread_still_runs_is_not_gone() -> None:
+    """Its first thread has ended: what its others write would be in the way of a folder's end."""
+    code = """import ctypes, signal, threading
+threading.Thread(target=signal.pause).start()
+ctypes.CDLL(None).pthread_exit(None)"""
+    with subprocess.Popen([sys.executable, "-c", code]) as left:
+        try:
+            told = Path(f"/proc/{left.pid}/stat")
+            wait_until(lambda: ") Z " in told.read_text())
+            found = processes.process(left.pid)
+            assert found is not None, "a thread of it runs"
+            processes.kill([found])
+            assert not found.alive()
+        finally:
+            left.kill()

@@ -116,6 +116,7 @@ def test_defaults_of_every_toml_type_become_the_text_that_slurm_takes(config: Pa
         ("[a]\npoll_s = 'x'", "line 2: [a] `poll_s` must be a number, not text."),
         ("[a]\npoll_s = 0", "line 2: [a] `poll_s` must be a number above 0.0."),
         ("[a]\npath = '/x'", "line 2: [a] `path` must be a list, not text."),
+        ("[a]\nbuild_on = 'node'", 'line 2: [a] `build_on` must be "job" or "login".'),
         ("[a]\nhost = 1", "line 2: [a] `host` must be text"),
         ("[a]\nallow_commands = 1", "[a] `allow_commands` must be true or false"),
         ("[a.images]\nb = 1", "line 1: [a] each value in `images` must be text"),

@@ -1,10 +1,10 @@
 """What holds for the project as a whole: its map, its scripts, its notebook, its packaging."""
 
 import ast
+import json
 import re
 import subprocess
 import sys
-import tomllib
 from pathlib import Path, PurePosixPath
 
 import nbformat
@@ -17,7 +17,7 @@ MODULES = sorted(
     for path in PACKAGE.rglob("*.py")
     if path.name not in {"__init__.py", "__main__.py"}
 )
-SCRIPTS = ["bench", "check", "demo", "dev", "image", "packages", "test"]
+SCRIPTS = ["bench", "check", "demo", "dev", "image", "labextension", "packages", "test"]
 
 
 def named_in_map() -> set[str]:
@@ -114,7 +114,7 @@ def test_links_of_the_documents_lead_somewhere() -> None:
 
 
 def test_the_changelog_knows_the_version_or_is_unreleased() -> None:
-    version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    version = json.loads((ROOT / "labextension" / "package.json").read_text())["version"]
     text = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
     assert f"## [{version}]" in text or "## [Unreleased]" in text
 

@@ -107,7 +107,8 @@ def test_sdumont_keeps_jobs_where_nodes_see_them_and_knows_its_prices(made: Path
 def test_pisa_has_images_in_the_home_and_sus_a_port_of_its_own(made: Path) -> None:
     pisa, sus = profile("unipi-hpc2019"), profile("sus-aicloud")
     assert (pisa.runtime, pisa.image_dirs[0]) == ("charliecloud", "~")
-    assert (sus.runtime, sus.port) == ("pyxis", 22217)
+    assert pisa.build_on == "login"
+    assert (sus.runtime, sus.port, sus.build_on) == ("pyxis", 22217, "job")
 
 
 @pytest.mark.parametrize(

@@ -153,7 +153,8 @@ class Link:
             raise AgentError(
                 f"The agent (version {connection.hello.version}) and this process (version "
                 f"{version()}) do not understand each other.",
-                hint="Restart the kernel, so that it loads the version that is installed now.",
+                hint="Restart the kernel, or the Jupyter server, so that it loads the version "
+                "that is installed now.",
             )
         return connection
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 from pathlib import Path
 
 from jupyter_slurm import places
@@ -13,8 +14,33 @@ kernels, so that they all meet even where a kernel's folders are not the server'
 
 
 def socket_path() -> Path:
-    given = os.environ.get(SOCKET_VARIABLE)
-    return Path(given) if given else places.runtime_dir() / "agent.sock"
+    """The one that this process was told of where it can be used from here, else this host's."""
+    told = told_path()
+    return told if told is not None and _is_here(told) else places.runtime_dir() / "agent.sock"
+
+
+def told_path() -> Path | None:
+    told = os.environ.get(SOCKET_VARIABLE)
+    return Path(told) if told else None
+
+
+def _is_here(path: Path) -> bool:
+    """Whether an agent at this path is one of this host: its folder is here, and when the folder
+    is named for another host (a home is seen by many), somebody listens all the same."""
+    folder = path.parent
+    if not folder.is_dir():
+        return False
+    return places.is_of_this_host(folder) or _somebody_listens(path)
+
+
+def _somebody_listens(path: Path) -> bool:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        probe.settimeout(1.0)
+        try:
+            probe.connect(os.fspath(path))
+        except OSError:
+            return False
+    return True
 
 
 def log_path() -> Path:

@@ -35,6 +35,10 @@ MAX_BODY_BYTES = 64 * 1024 * 1024
 """Largest request, that is about the largest cell: variables travel as files."""
 
 
+LONGEST_WAIT_S = 60.0
+"""A call that is to wait for longer returns then: whoever asked may have hung up long ago."""
+
+
 class Hello(msgspec.Struct, frozen=True, kw_only=True):
     """Who answers at a socket."""
 
@@ -107,7 +111,10 @@ class Call:
             given = msgspec.json.decode(body or b"{}", type=self.arguments)
         except msgspec.MsgspecError as exc:
             raise RequestError(f"{self.name}: {exc}.") from exc
-        return {name: getattr(given, name) for name in given.__struct_fields__}
+        named: dict[str, Any] = {name: getattr(given, name) for name in given.__struct_fields__}
+        if "wait_s" in named:
+            named["wait_s"] = min(named["wait_s"], LONGEST_WAIT_S)
+        return named
 
     def unpack_answer(self, status: int, answer: bytes) -> Any:
         """What the method gave back, or raises what it raised.

@@ -6,16 +6,18 @@ Each asks the agent and shows what it says; `submit.py` has those that wait for 
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 import time
 from argparse import Namespace
 from collections.abc import Callable, Sequence
+from textwrap import TextWrapper
 
-from jupyter_slurm import card
+from jupyter_slurm import card, offer_text
 from jupyter_slurm.api import Api
 from jupyter_slurm.cli import follow
 from jupyter_slurm.cli.command import Connect
-from jupyter_slurm.cli.table import as_json, in_words_of_a_terminal, table
+from jupyter_slurm.cli.table import as_json, in_words_of_a_terminal, printable, table
 from jupyter_slurm.errors import JupyterSlurmError
 from jupyter_slurm.preview_text import MARKS
 from jupyter_slurm.readable import duration
@@ -43,6 +45,23 @@ def jobs(args: Namespace, connect: Connect) -> int:
         sys.stdout.write(table(head, [_job_row(job) for job in known]))
     else:
         sys.stdout.write("You have no jobs here.\n")
+    return 0
+
+
+def info(args: Namespace, connect: Connect) -> int:
+    """A table where the terminal is wide enough for it, else lines."""
+    told = connect().cluster_info(cluster_name(args))
+    if args.json:
+        sys.stdout.write(as_json(told))
+        return 0
+    width = shutil.get_terminal_size().columns
+    text = table([name.upper() for name in offer_text.HEAD], offer_text.rows(told))
+    if max(map(len, text.splitlines()), default=0) > width:
+        lines = [line for one in offer_text.fitted(told, width) for line in one]
+        text = "".join(f"{printable(line)}\n" for line in lines)
+    below = [printable(line) for line in offer_text.lines(told, time.time())]
+    wrap = TextWrapper(width=width, subsequent_indent="    ", break_on_hyphens=False)
+    sys.stdout.write("\n".join([text, *("\n".join(wrap.wrap(line)) for line in below)]) + "\n")
     return 0
 
 

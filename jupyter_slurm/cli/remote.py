@@ -11,8 +11,15 @@ from jupyter_slurm.cli.command import Connect
 from jupyter_slurm.cli.jobs import cluster_name
 from jupyter_slurm.cli.table import as_json, table
 from jupyter_slurm.login import TerminalAnswerer, log_in
-from jupyter_slurm.readable import duration
-from jupyter_slurm.routes import connected, reach, target, ways
+from jupyter_slurm.routes import (
+    CONNECTION_HEAD,
+    TUNNEL_HEAD,
+    connected,
+    connection_row,
+    reach,
+    target,
+    tunnel_row,
+)
 
 
 def login(args: Namespace, connect: Connect) -> int:
@@ -35,18 +42,8 @@ def connections(args: Namespace, connect: Connect) -> int:
         sys.stdout.write(as_json(found))
         return 0
     now_s = time.time()
-    rows = [
-        [
-            one.cluster,
-            one.state,
-            duration(now_s - one.since_s),
-            ways(one),
-            f"{one.round_trip_s * 1000:.0f} ms" if one.round_trip_s is not None else "",
-            one.problem.message if one.problem else "",
-        ]
-        for one in found
-    ]
-    sys.stdout.write(table(["CLUSTER", "STATE", "FOR", "WAY", "ROUND TRIP", "NOTE"], rows))
+    rows = [connection_row(one, now_s) for one in found]
+    sys.stdout.write(table([*map(str.upper, CONNECTION_HEAD)], rows))
     return 0
 
 
@@ -70,18 +67,6 @@ def _list(args: Namespace, connect: Connect) -> None:
     if args.json:
         sys.stdout.write(as_json(found))
         return
-    rows = [
-        [
-            one.id,
-            f"127.0.0.1:{one.local_port}",
-            f"{one.host}:{one.port}",
-            one.cluster,
-            one.job_id or "",
-            one.route,
-            str(one.connections),
-            one.problem.message if one.problem else "",
-        ]
-        for one in found
-    ]
-    head = ["ID", "HERE", "THERE", "CLUSTER", "JOB", "ROUTE", "OPEN", "NOTE"]
+    head = [*map(str.upper, TUNNEL_HEAD)]
+    rows = [*map(tunnel_row, found)]
     sys.stdout.write(table(head, rows) if found else "No tunnel is open.\n")

@@ -6,12 +6,11 @@ import sys
 import time
 from argparse import Namespace
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from types import MappingProxyType
 
 import msgspec
 
-from jupyter_slurm import card, line, sessions
+from jupyter_slurm import card, sessions
 from jupyter_slurm.api import Api
 from jupyter_slurm.cli.command import Connect
 from jupyter_slurm.cli.jobs import cluster_name
@@ -43,16 +42,6 @@ def session(args: Namespace, connect: Connect) -> int:
     if command is None:
         raise RequestError(f"`session {word}`: it is start, stop or list.")
     return command(rest, connect)
-
-
-def resolved(api: Api, request: line.Request) -> line.Request:
-    """With the session's id in the place of its name; "": the newest. NotFoundError."""
-    if request.session is None:
-        return request
-    jobs = api.jobs(request.cluster)
-    name = request.session
-    job = sessions.named(jobs, name) if name else sessions.newest(jobs, None)
-    return replace(request, session=job.id, cluster=job.cluster)
 
 
 def _start(words: Sequence[str], connect: Connect) -> int:

@@ -21,7 +21,7 @@ from jupyter_slurm.cli.jobs import cluster_name
 from jupyter_slurm.cli.table import in_words_of_a_terminal
 from jupyter_slurm.cli.terminal import Terminal
 from jupyter_slurm.console import How, Outcome
-from jupyter_slurm.errors import RequestError
+from jupyter_slurm.errors import ForwardError, RequestError
 from jupyter_slurm.job import new_id, placed
 from jupyter_slurm.readable import duration, moment
 from jupyter_slurm.shell import Shell
@@ -83,7 +83,12 @@ def open_shell(api: Api, wanted: Shell, cluster: str | None) -> int:
         return _ended(api, job)
     sys.stderr.write(f"{_welcome(job, time.time())}\n")
     sys.stderr.flush()
-    sock = cast("Terminals", api).terminal(wanted.terminal(job.id))
+    try:
+        sock = cast("Terminals", api).terminal(wanted.terminal(job.id))
+    except (ForwardError, RequestError):
+        if job_id is None and (job := _settled(api, job)).state.final:
+            return _ended(api, job)
+        raise
     outcome = console.lend(sock, sys.stdin.fileno(), sys.stdout.fileno(), os.environ)
     is_own = job.kind is JobKind.TERMINAL and not wanted.beside
     keep_s = None if job_id is not None else wanted.spec(job.id).keep_s
@@ -155,12 +160,12 @@ def _settled(api: Api, job: Job) -> Job:
     """The job as it is when news of its end would have come; nobody is asked but the agent."""
     give_up_s = time.monotonic() + _END_S
     while True:
-        revision = api.changes().revision
+        cursor = api.changes().cursor
         job = api.job(job.id)
         left_s = give_up_s - time.monotonic()
         if job.state.final or job.problem is not None or left_s <= 0:
             return job
-        api.changes(revision, left_s)
+        api.changes(cursor, left_s)
 
 
 def _ended(api: Api, job: Job) -> int:

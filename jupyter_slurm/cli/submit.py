@@ -12,22 +12,19 @@ from pathlib import Path
 
 import msgspec
 
-from jupyter_slurm import card, driver_code, line
+from jupyter_slurm import card, headless, line
 from jupyter_slurm.api import Api
 from jupyter_slurm.cli import follow
 from jupyter_slurm.cli.command import Connect
 from jupyter_slurm.cli.jobs import cluster_name
 from jupyter_slurm.cli.preview import preview_text
-from jupyter_slurm.cli.session import resolved
 from jupyter_slurm.cli.table import in_words_of_a_terminal
 from jupyter_slurm.errors import NotFoundError, RequestError
 from jupyter_slurm.job import new_id, placed
 from jupyter_slurm.login import LoginDeclined
-from jupyter_slurm.wire import Job, JobKind, JobSpec
+from jupyter_slurm.wire import Job, JobSpec
 
 _USAGE = "jupyter slurm submit FILE [OPTIONS] [-- ARGUMENTS]"
-_NOT_HERE = ("in", "out", "attach", "fresh", "no-raise")
-"""Options of cells that mean nothing without a notebook."""
 
 
 def submit(args: Namespace, connect: Connect) -> int:
@@ -37,11 +34,11 @@ def submit(args: Namespace, connect: Connect) -> int:
         sys.stdout.write(_help())
         return 0 if words else 2
     file, options, arguments = _split(words)
-    request = _request(options)
+    request = headless.request(options)
     api = None
     if request.session is not None:
         api = connect()
-        request = resolved(api, request)
+        request = headless.resolved(api, request)
     spec = _spec(file, request, arguments)
     api = api or connect()
     if request.dry_run:
@@ -107,35 +104,12 @@ def _split(words: Sequence[str]) -> tuple[Path, list[str], list[str]]:
     return file, options, arguments
 
 
-def _request(options: Sequence[str]) -> line.Request:
-    for word in options:
-        name = word.partition("=")[0].removeprefix("--")
-        if word.startswith("--") and name in _NOT_HERE:
-            raise RequestError(f"--{name} belongs to cells of a notebook.")
-    return line.parse(options)
-
-
 def _spec(file: Path, request: line.Request, arguments: Sequence[str]) -> JobSpec:
-    text = _read(file)
-    path = str(file.resolve())
-    kind, code, notebook = JobKind.CELL, text, None
-    if file.suffix == ".ipynb":
-        _refuse_arguments(file, arguments)
-        code, notebook = driver_code.of_notebook(text, file.name), path
-    elif text.startswith("#!") and file.suffix != ".py":
-        _refuse_arguments(file, arguments)
-        kind = JobKind.SCRIPT if _has_directives(text) else JobKind.PROGRAM
-    elif file.suffix == ".py":
-        code = driver_code.of_python(text, path, arguments)
-    else:
-        raise RequestError(
-            f"{file} is neither a notebook (.ipynb), nor Python (.py), nor a script.",
-            hint="A script begins with `#!`, e.g. `#!/bin/bash`.",
-        )
-    # What the name of a job may hold is known there, where it is made of a notebook's name.
-    named = line.spec(request, code, job_id=new_id(), kind=kind, notebook=str(file.with_suffix("")))
+    spec = headless.file_spec(
+        file, str(file.resolve()), _read(file), request, job_id=new_id(), arguments=arguments
+    )
     cluster = request.cluster or cluster_name(Namespace(cluster=None))
-    return placed(msgspec.structs.replace(named, notebook=notebook, cluster=cluster))
+    return placed(msgspec.structs.replace(spec, cluster=cluster))
 
 
 def _read(file: Path) -> str:
@@ -147,24 +121,11 @@ def _read(file: Path) -> str:
         raise RequestError(f"{file} cannot be read: {exc.strerror}.") from exc
 
 
-def _refuse_arguments(file: Path, arguments: Sequence[str]) -> None:
-    if arguments:
-        raise RequestError(
-            f"{file} takes no arguments after `--`; only a Python file does.",
-            hint="`--env NAME=VALUE` gives it a variable.",
-        )
-
-
-def _has_directives(script: str) -> bool:
-    """Whether sbatch would find options in the script: then it is handed over as it is."""
-    return any(text.startswith("#SBATCH") for text in script.splitlines())
-
-
 def _help() -> str:
     ours = "".join(
         in_words_of_a_terminal(f"  {f'--{name} {option.metavar}'.rstrip():<28}  {option.help}\n")
         for name, option in line.OURS.items()
-        if name not in _NOT_HERE
+        if name not in headless.NOT_HERE
     )
     return (
         f"usage: {_USAGE}\n\n"

@@ -45,4 +45,5 @@ def runtime_named(name: str) -> Runtime:
     raise RequestError(
         f"There is no runtime {name!r}.",
         hint=(f"Did you mean {near[0]}? " if near else "") + f"Known: {', '.join(RUNTIMES)}.",
+        option="runtime",
     )

@@ -17,15 +17,24 @@ What had to be known (tried with Apptainer 1.4; the manuals of Singularity 3.5 a
 
 from __future__ import annotations
 
-import csv
-import io
 import posixpath
 import re
 from collections.abc import Sequence
 
 from jupyter_slurm.containers.apptainer_errors import explained
+from jupyter_slurm.containers.mounts import csv_line
 from jupyter_slurm.containers.references import Reference
-from jupyter_slurm.containers.runtime import Box, Explained, Launch, Mount, in_workdir, without_nul
+from jupyter_slurm.containers.runtime import (
+    Box,
+    Explained,
+    Launch,
+    Mount,
+    Typed,
+    image_of,
+    in_workdir,
+    without_nul,
+)
+from jupyter_slurm.containers.typed import folder, quoted
 from jupyter_slurm.errors import RequestError
 
 # $1 the program, $2 its other name, for nodes where it has only that, $3 how much it says, then all
@@ -60,20 +69,13 @@ class Apptainer:
         self._other = other
 
     def fetched(self, reference: Reference) -> str | None:
-        # It takes a tag or a digest, not both.
-        version = f"@{reference.digest}" if reference.digest else f":{reference.tag}"
-        return f"docker://{reference.registry}/{reference.repository}{version}"
+        return apptainer_name(reference)
 
     def job_dir(self, box: Box) -> str:
         return box.job_dir
 
     def launch(self, argv: Sequence[str], box: Box) -> Launch:
-        if box.image is None:
-            raise RequestError(
-                f"The runtime {self.name} needs an image.",
-                hint="Say --image NAME, or --runtime none for the node's own Python.",
-            )
-        image = without_nul(box.image, "the image's path")
+        image = image_of(box, self.name)
         mounts = [Mount(box.job_dir, box.job_dir), *box.mounts]
         return Launch(
             (
@@ -92,6 +94,19 @@ class Apptainer:
             )
         )
 
+    def typed(self, argv: Sequence[str], box: Box, gpus: int) -> Typed:
+        mounts = [Mount(box.job_dir, box.job_dir), *box.mounts]
+        return (
+            (
+                f"{self.name} exec",
+                *(["--nv"] if gpus else []),
+                f"--pwd {folder(box)}",
+                *(quoted(_mount(one)) for one in mounts),
+                quoted(box.image or ""),
+                quoted(*argv),
+            ),
+        )
+
     def check_argv(self) -> list[str]:
         return [self.name, "--version"]
 
@@ -100,6 +115,12 @@ class Apptainer:
 
 
 APPTAINERS = (Apptainer("apptainer", "singularity"), Apptainer("singularity", "apptainer"))
+
+
+def apptainer_name(reference: Reference) -> str:
+    """It takes a tag or a digest, not both."""
+    version = f"@{reference.digest}" if reference.digest else f":{reference.tag}"
+    return f"docker://{reference.registry}/{reference.repository}{version}"
 
 
 def _mount(mount: Mount) -> str:
@@ -113,6 +134,4 @@ def _mount(mount: Mount) -> str:
     if not _NOT_FOR_BIND.search(src + dst):
         return f"--bind={src}:{dst}{':ro' if mount.read_only else ''}"
     fields = ["type=bind", f"source={src}", f"destination={dst}"]
-    line = io.StringIO()
-    csv.writer(line).writerow(fields + ["ro"] * mount.read_only)
-    return "--mount=" + line.getvalue().removesuffix("\r\n")
+    return f"--mount={csv_line(fields + ['ro'] * mount.read_only)}"

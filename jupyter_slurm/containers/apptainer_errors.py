@@ -8,13 +8,24 @@ from __future__ import annotations
 
 import re
 
+from jupyter_slurm.containers.failures import (
+    FOREIGN,
+    LOCKED,
+    NO_ROOM,
+    NO_SHELL,
+    TOO_MANY,
+    UNKNOWN,
+    UNREACHABLE,
+    known,
+)
 from jupyter_slurm.containers.runtime import Explained
 
 _LAST_LINES = 5
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 _ERRORS = re.compile(
     r"^(?:FATAL:   |ERROR:   |ERROR  : )(?P<own>.+?)\.?$"
-    r"|^(?P<env>env: .?(?:apptainer|singularity)\b.*?)\.?$",
+    r"|^(?P<env>env: .?(?:apptainer|singularity)\b.*?)\.?$"
+    r"|^\S*sh: .*?(?P<sh>(?:apptainer|singularity): .*not found)$",
     re.MULTILINE,
 )
 _USAGE = re.compile(
@@ -24,7 +35,7 @@ _USAGE = re.compile(
 
 _KNOWN = (
     (
-        r"^env: ",
+        r"^env: |^(?:apptainer|singularity): ",
         "The node has no Apptainer of that name",
         "A module may have it (--module NAME, `module avail`); else name another --runtime, or a "
         "partition whose nodes have it.",
@@ -35,39 +46,29 @@ _KNOWN = (
         "comma, quote or backslash",
         "3.9 and later can. Make a symbolic link without one and name that.",
     ),
-    (
-        r"toomanyrequests|rate limit",
-        "The image could not be pulled: the registry refuses so many downloads",
-        "Log in to it, wait, or name a mirror in the profile's [images].",
-    ),
-    (
-        r"unauthorized|authentication required|access .*denied|denied: |incorrect username",
-        "The image could not be pulled: the registry does not let you have it",
-        "Is its name right? A private one needs a login, once: `jupyter slurm image login`.",
-    ),
+    (r"toomanyrequests|rate limit", *TOO_MANY),
+    (r"unauthorized|authentication required|access .*denied|denied: |incorrect username", *LOCKED),
     (
         r"manifest unknown|name unknown|repository name not known|manifest for .* not found",
-        "The image could not be pulled: there is no such image",
-        "Look at its name and tag.",
+        *UNKNOWN,
     ),
     (
         r"dial tcp|no such host|[Tt]imeout|[Tt]imed out|TLS handshake|connection refused|x509"
         r"|server gave HTTP response",
-        "The image could not be pulled: the registry cannot be reached from the node",
+        UNREACHABLE,
         "Copy its file (.sif) to where the nodes see it and name that, or name a mirror in the "
         "profile's [images].",
     ),
     (
         r"[Nn]o space left|disk quota exceeded",
-        "The image could not be unpacked: there is no room for it on the node",
+        NO_ROOM,
         "It takes two or three times its size: name roomy folders with APPTAINER_TMPDIR and "
         "APPTAINER_CACHEDIR in the profile's `setup`, or pull it once for every node (`jupyter "
         "slurm image pull`).",
     ),
     (
         r"image targets|image's architecture|exec format error|no image found in .* for arch",
-        "The image is for another kind of processor",
-        "Take one that was built for the nodes' own (`uname -m` there).",
+        *FOREIGN,
     ),
     (
         r"could not open image .*no such file|failed to retrieve path",
@@ -97,8 +98,7 @@ _KNOWN = (
     ),
     (
         r"/bin/sh|executable file not found|shared library is likely missing",
-        "The container could not be started: the image has no shell",
-        "It needs /bin/sh, and python3 for a cell: try another image.",
+        *NO_SHELL,
     ),
 )
 
@@ -108,12 +108,14 @@ def explained(log_tail: str) -> Explained | None:
     words = _words(_COLOUR.sub("", log_tail))
     if words is None:
         return None
-    for pattern, what, advice in _KNOWN:
-        if re.search(pattern, words):
-            return Explained(f"{what}: {words}.", advice)
-    return Explained(
-        f"The container could not be started: {words}.", "The sentence is Apptainer's own."
-    )
+    own = (r"", "The container could not be started", "The sentence is Apptainer's own.")
+    return known([*_KNOWN, own], words)
+
+
+def explained_making(log_tail: str) -> Explained | None:
+    """The same in the log of a job that makes an image; None: it is not known, or the recipe's."""
+    words = _words(_COLOUR.sub("", log_tail))
+    return None if words is None else known(_KNOWN, words)
 
 
 def _words(log: str) -> str | None:

@@ -1,5 +1,7 @@
 """Runtime `charliecloud`: the flags and ways of ch-run (0.31, tried), and nothing of Slurm.
 
+What it says when it fails is `charliecloud_errors.py`'s.
+
 What had to be known, from ch-run(1) and by trying 0.31:
 - Images are mounted read-only and a bind's destination must exist in them. So a folder of the
   job dir is bound over /mnt first: below it any destination can be made, whatever the image has.
@@ -16,12 +18,22 @@ What had to be known, from ch-run(1) and by trying 0.31:
 from __future__ import annotations
 
 import posixpath
-import re
 import shlex
 from collections.abc import Sequence
 
+from jupyter_slurm.containers.charliecloud_errors import explained
 from jupyter_slurm.containers.references import Reference
-from jupyter_slurm.containers.runtime import Box, Explained, Launch, Mount, in_workdir, without_nul
+from jupyter_slurm.containers.runtime import (
+    Box,
+    Explained,
+    Launch,
+    Mount,
+    Typed,
+    image_of,
+    in_workdir,
+    without_nul,
+)
+from jupyter_slurm.containers.typed import folder, made, quoted
 from jupyter_slurm.errors import RequestError
 
 _SQUASH = (".sqfs", ".squashfs", ".sqsh")
@@ -71,8 +83,6 @@ if command -v python3 >/dev/null; then
 fi
 """
 
-_ERROR = re.compile(r"^ch-run\[\d+\]: error: (.*?)(?: \(\S+\.c:\d+(?: \d+)?\))?$", re.MULTILINE)
-
 
 class Charliecloud:
     name = "charliecloud"
@@ -86,12 +96,7 @@ class Charliecloud:
         return _JOB_DIR
 
     def launch(self, argv: Sequence[str], box: Box) -> Launch:
-        if box.image is None:
-            raise RequestError(
-                "Charliecloud needs an image.",
-                hint="Say --image NAME, or --runtime none for the node's own Python.",
-            )
-        run, setup = self._run(box, box.image)
+        run, setup = self._run(box)
         if not run[-2].endswith(_SQUASH):
             return Launch((*run, *in_workdir(argv, box, _JOB_DIR, _IMAGE_ENVIRONMENT)), setup)
         before = _IMAGE_ENVIRONMENT + _UNBLOCK_SIGNALS
@@ -104,16 +109,14 @@ class Charliecloud:
 
     def in_terminal(self, argv: Sequence[str], box: Box) -> Launch:
         """Here signals come from the terminal: ch-run need not be kept from any."""
-        if box.image is None:
-            return self.launch(argv, box)
-        run, setup = self._run(box, box.image)
+        run, setup = self._run(box)
         return Launch((*run, *in_workdir(argv, box, _JOB_DIR, _IMAGE_ENVIRONMENT)), setup)
 
     beside = in_terminal
 
-    def _run(self, box: Box, image: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    def _run(self, box: Box) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """ch-run with its options, the image and `--`; and what has to be done before."""
-        image = without_nul(image, "the image's path")
+        image = image_of(box, self.name)
         skeleton = f"{box.job_dir}/mnt"
         binds = [_bind(skeleton, "/mnt"), _bind(box.job_dir, _JOB_DIR)]
         setup = [_USER, f"mkdir -p -- {shlex.quote(skeleton + '/job')}"]
@@ -124,16 +127,18 @@ class Charliecloud:
                 setup.append(_mount_point(mount.src, skeleton + dst.removeprefix("/mnt")))
         return ("ch-run", *_OPTIONS, *binds, image, "--"), tuple(setup)
 
+    def typed(self, argv: Sequence[str], box: Box, gpus: int) -> Typed:
+        *options, image, _ = self._run(box)[0]
+        points = ["/mnt/job", *map(_destination, box.mounts)]
+        points = [f"{box.job_dir}{point}" for point in points if point.startswith("/mnt/")]
+        inside = (f"--cd {folder(box)}", f"{quoted(image)} --", quoted(*argv))
+        return (made(points), (*map(quoted, options), *inside))
+
     def check_argv(self) -> list[str]:
         return ["/bin/sh", "-c", f"{_USER}; exec ch-run --version"]
 
     def explain(self, log_tail: str) -> Explained | None:
-        errors = _ERROR.findall(log_tail)
-        if not errors:
-            return None
-        return Explained(
-            f"Charliecloud could not run the container: {errors[-1]}.", _advice(errors[-1])
-        )
+        return explained(log_tail)
 
 
 def _bind(src: str, dst: str) -> str:
@@ -165,23 +170,3 @@ def _mount_point(src: str, path: str) -> str:
     point, parent = shlex.quote(path), shlex.quote(posixpath.dirname(path))
     folder, file = f"mkdir -p -- {point}", f"mkdir -p -- {parent} && : >>{point}"
     return f"if [ -d {shlex.quote(src)} ]; then {folder}; else {file}; fi"
-
-
-def _advice(error: str) -> str:
-    for pattern, advice in (
-        (r"can't stat", "Look whether the image is there: `jupyter slurm doctor`."),
-        (r"source not found", "What is to be mounted must exist on the node."),
-        (
-            r"destination not found|can't mkdir",
-            "The image has no such folder: mount below /mnt, as in --mount SRC:/mnt/NAME.",
-        ),
-        (r"can't execve", "The image has no such program: try another image."),
-        (
-            r"namespace|unshare",
-            "The node does not let users make containers: ask its administrators for "
-            "unprivileged user namespaces.",
-        ),
-    ):
-        if re.search(pattern, error):
-            return advice
-    return "The sentence is ch-run's own; `man ch-run` explains its options."

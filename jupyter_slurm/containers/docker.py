@@ -18,8 +18,6 @@ podman-run(1)):
 
 from __future__ import annotations
 
-import csv
-import io
 import shlex
 from collections.abc import Sequence
 
@@ -33,8 +31,19 @@ from jupyter_slurm.containers.docker_script import (
 )
 from jupyter_slurm.containers.docker_terminal import BEFORE_ENTERED, ENTER
 from jupyter_slurm.containers.image_folder import docker_tag
+from jupyter_slurm.containers.mounts import csv_line
 from jupyter_slurm.containers.references import Reference
-from jupyter_slurm.containers.runtime import Box, Explained, Launch, Mount, in_workdir, without_nul
+from jupyter_slurm.containers.runtime import (
+    Box,
+    Explained,
+    Launch,
+    Mount,
+    Typed,
+    image_of,
+    in_workdir,
+    without_nul,
+)
+from jupyter_slurm.containers.typed import folder, quoted
 from jupyter_slurm.errors import RequestError
 
 _OPTIONS = (
@@ -51,12 +60,14 @@ class Docker:
     image_suffixes: tuple[str, ...] = ()
 
     def __init__(
-        self, name: str, words: Sequence[str], limits: str, options: Sequence[str] = ()
+        self, name: str, words: Sequence[str], limits: str, gpus: str, options: Sequence[str] = ()
     ) -> None:
-        """`words` lead to the engine; `limits` is its part of the script, `options` are its own."""
+        """`words` lead to the engine; `limits` is its part of the script, `gpus` how one types
+        what that part says of GPUs, `options` are its own."""
         self.name = name
         self._words = tuple(words)
         self._start = start_script(limits)
+        self._gpus = gpus
         self._options = tuple(options)
 
     def fetched(self, reference: Reference) -> str | None:
@@ -66,12 +77,7 @@ class Docker:
         return box.job_dir
 
     def launch(self, argv: Sequence[str], box: Box) -> Launch:
-        if box.image is None:
-            raise RequestError(
-                f"The runtime {self.name} needs an image.",
-                hint="Say --image NAME, or --runtime none for the node's own Python.",
-            )
-        image = without_nul(box.image, "the image's name")
+        image = image_of(box, self.name)
         tag = docker_tag(image)
         if tag is None and image.startswith("/"):
             raise RequestError(
@@ -115,6 +121,25 @@ class Docker:
         words = ("sh", box.job_dir, count, start, *self._words, *inside)
         return Launch(("/bin/sh", "-c", ENTER, *words))
 
+    def typed(self, argv: Sequence[str], box: Box, gpus: int) -> Typed:
+        engine, image = quoted(*self._words), box.image or ""
+        tag = docker_tag(image)
+        program, *words = argv
+        run = (
+            f"{engine} run --rm --interactive --init",
+            '--name "jslurm-$SLURM_JOB_ID"',
+            '--user "$(id -u):$(id -g)"',
+            *([self._gpus] if gpus else []),
+            "--network=host",
+            *self._options,
+            '--mount "type=bind,src=$HOME,dst=$HOME"',
+            *(quoted(_mount(one)) for one in [Mount(box.job_dir, box.job_dir), *box.mounts]),
+            f"--workdir {folder(box)}",
+            f"--entrypoint {quoted(program)}",
+            quoted(tag or image, *words),
+        )
+        return ((f"{engine} load <{quoted(image)}",), run) if tag else (run,)
+
     def check_argv(self) -> list[str]:
         return [*self._words, "version", "--format", "{{.Server.Version}}"]
 
@@ -122,13 +147,16 @@ class Docker:
         return explained(log_tail)
 
 
+_DOCKER_GPUS = r'--gpus "\"device=$CUDA_VISIBLE_DEVICES\""'
+
 DOCKERS = (
-    Docker("docker", ("docker",), DOCKER_LIMITS),
-    Docker("sudo-docker", ("sudo", "-n", "docker"), DOCKER_LIMITS),
+    Docker("docker", ("docker",), DOCKER_LIMITS, _DOCKER_GPUS),
+    Docker("sudo-docker", ("sudo", "-n", "docker"), DOCKER_LIMITS, _DOCKER_GPUS),
     Docker(
         "podman",
         ("podman", "--cgroup-manager=cgroupfs"),
         PODMAN_LIMITS,
+        "$(printf -- '--device nvidia.com/gpu=%s ' ${CUDA_VISIBLE_DEVICES//,/ })",
         # Files belong to whom they do outside, and the groups count; labels would need what users
         # may not do.
         ("--userns=keep-id", "--group-add=keep-groups", "--security-opt=label=disable"),
@@ -137,13 +165,10 @@ DOCKERS = (
 
 
 def _mount(mount: Mount) -> str:
-    """CSV, so that a comma, a quote or a newline in a path is one."""
     fields = [
         "type=bind",
         f"src={without_nul(mount.src, 'the path to mount')}",
         f"dst={without_nul(mount.dst, 'the mount point')}",
         *(["readonly"] if mount.read_only else []),
     ]
-    line = io.StringIO()
-    csv.writer(line).writerow(fields)
-    return f"--mount={line.getvalue()}".removesuffix("\r\n")
+    return f"--mount={csv_line(fields)}"

@@ -6,10 +6,21 @@ from __future__ import annotations
 import re
 
 from jupyter_slurm.containers.docker_script import NOT_BEGUN
+from jupyter_slurm.containers.failures import (
+    FOREIGN,
+    LOCKED,
+    NO_ROOM,
+    NO_SHELL,
+    NO_TOOL,
+    TOO_MANY,
+    UNKNOWN,
+    UNREACHABLE,
+    known,
+)
 from jupyter_slurm.containers.runtime import Explained
 
 _SAID = re.compile(rf"^jupyter-slurm: {re.escape(NOT_BEGUN)}", re.MULTILINE)
-_NOISE = re.compile(r"^(?:See|Run) '\S+ run --help'|^\s*$|^WARN")
+_NOISE = re.compile(r"^(?:See|Run) '\S+ run --help'|^\s*$|^WARN|^jupyter-slurm: ")
 _ERRORS = re.compile(
     r"^(?:docker: )?Error response from daemon: (?P<daemon>.*?)\.?$"
     r"|^(?:docker|Error): (?P<tool>.*?)\.?$"
@@ -23,11 +34,18 @@ _ERRORS = re.compile(
 _PULLING = re.compile(r"Unable to find image|Pulling from|Trying to pull", re.MULTILINE)
 _PULLED = re.compile(r"^Status: |Writing manifest to image destination", re.MULTILINE)
 
+_RECIPES = re.compile(
+    r"returned a non-zero code: \d+$|did not complete successfully: exit code"
+    r"|^Error: building at STEP \"RUN ",
+    re.MULTILINE,
+)
+"""What builders say of a command in it that failed: the old one of Docker's, BuildKit, podman."""
+
 _KNOWN = (
     (
         r"docker(?:\.io)?: (?:command )?not found|podman: (?:command )?not found"
         r"|sudo: (?:docker: )?(?:command )?not found",
-        "The node has no such container tool",
+        NO_TOOL,
         "Name another with --runtime, or a partition whose nodes have it.",
     ),
     (
@@ -46,36 +64,25 @@ _KNOWN = (
     (
         r"no matching manifest|exec format error|Exec format error|does not match the"
         r"|no image found in (?:image index|manifest list) for architecture",
-        "The image is for another kind of processor",
-        "Take one that was built for the nodes' own (`uname -m` there).",
+        *FOREIGN,
     ),
     (
         r"no space left|No space left|disk quota exceeded",
-        "The image could not be unpacked: there is no room for it on the node",
+        NO_ROOM,
         "Ask for unused images to be removed there (`docker image prune`), or leave the node out "
         "with --exclude.",
     ),
     (
         r"unauthorized|no basic auth credentials|authentication required|access denied|denied:"
         r"|incorrect username or password",
-        "The image could not be pulled: the registry does not let you have it",
-        "Is its name right? A private one needs `docker login` (or `podman login`), once, in a "
-        "home that the nodes see.",
+        *LOCKED,
     ),
-    (
-        r"manifest unknown|not found: |No such image|name unknown",
-        "The image could not be pulled: there is no such image",
-        "Look at its name and tag.",
-    ),
-    (
-        r"toomanyrequests|rate limit",
-        "The image could not be pulled: the registry refuses so many downloads",
-        "Log in to it, wait, or name a mirror in the profile's [images].",
-    ),
+    (r"manifest unknown|not found: |No such image|name unknown", *UNKNOWN),
+    (r"toomanyrequests|rate limit", *TOO_MANY),
     (
         r"dial tcp|no such host|timeout|[Tt]imed out|TLS handshake|request canceled|x509"
         r"|connection refused|server gave HTTP response",
-        "The image could not be pulled: the registry cannot be reached from the node",
+        UNREACHABLE,
         "Load the image on the node beforehand, or name a mirror in the profile's [images].",
     ),
     (
@@ -96,11 +103,7 @@ _KNOWN = (
         "The container could not be started: something cannot be mounted",
         "What --mount names must exist on the node, and root must be able to look into it.",
     ),
-    (
-        r"executable file not found|no such file or directory: unknown|exec .* failed",
-        "The container could not be started: the image has no shell",
-        "It needs /bin/sh, and python3 for a cell: try another image.",
-    ),
+    (r"executable file not found|no such file or directory: unknown|exec .* failed", *NO_SHELL),
     (
         r"container name .* is already in use",
         "The container could not be started: one of its name is there already",
@@ -115,14 +118,16 @@ def explained(log_tail: str) -> Explained | None:
     if not said:
         return None
     log = log_tail[: said[-1]]
-    words = _words(log)
-    stop = "" if words.endswith(("?", "!")) else "."
-    for pattern, what, advice in _KNOWN:
-        if re.search(pattern, words):
-            return Explained(f"{what}: {words}{stop}", advice)
     pulling = _PULLING.search(log) and not _PULLED.search(log)
     what = "The image could not be pulled" if pulling else "The container could not be started"
-    return Explained(f"{what}: {words}{stop}", "The sentence is the container tool's own.")
+    other = (r"", what, "The sentence is the container tool's own.")
+    return known([*_KNOWN, other], _words(log))
+
+
+def explained_making(log_tail: str) -> Explained | None:
+    """The engine's failure in the log of a job that makes an image; None: it is not known here, or
+    the recipe's own."""
+    return None if _RECIPES.search(log_tail) else known(_KNOWN, _words(log_tail))
 
 
 def _words(log: str) -> str:

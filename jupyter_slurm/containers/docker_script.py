@@ -110,11 +110,27 @@ mkfifo "$pipe" 2>/dev/null || { pipe=/tmp/jslurm-$(id -u).$$; mkfifo "$pipe"; } 
 exec 9<>"$pipe" 8<"$pipe"
 rm "$pipe"
 
+# When all of a job is killed at once, the engine goes on with the container that it was asked for,
+# and nobody starts it. Who looks after that is nobody's child: Slurm lets it live where it goes by
+# parents or process groups. Under proctrack/cgroup it is killed, too, and then nobody of ours is
+# left where the engine could be asked: the next job on the node takes away what never ran.
+keeper='
+trap "" TERM INT HUP USR1 USR2
+cd /
+$1 container prune --force --filter label=jupyter-slurm.job --filter until=10m
+read -r over && exit
+for pause in 0 1 2 5; do
+  sleep "$pause"
+  [ -s "$3" ] || exit # it has begun, and ends by itself
+  [ -z "$($1 rm --force "$2")" ] || exit
+done'
+
 # Any node may be the first to run an image that was made here.
 if [ -n "$archive" ] && ! $engine image inspect "$made" >/dev/null 2>&1; then
   $engine load <"$archive" || { say "the container did not start:$engine load failed"; exit 125; }
 fi
 [ -z "$told" ] || exit 143
+( setsid sh -c "$keeper" sh "$engine" "$name" "$dir/node.sh" <&8 8<&- 9>&- >/dev/null 2>&1 & )
 $engine run --rm --interactive --init "$@" <&8 8<&- 9>&- &
 client=$!
 exec 8<&-
@@ -129,16 +145,16 @@ while :; do
   break
 done
 trap '' TERM INT USR1 USR2
-exec 9>&-
 begun=1
 [ -s "$dir/node.sh" ] && begun=
-if [ "$rc" -ge 125 ] || [ -n "$told" ]; then
-  # A client that was ended may leave what the engine was just about to make, and one that was
-  # killed, in an earlier job, has left what nobody will ever start.
+if [ -z "$begun" ] && { [ -n "$told" ] || [ "$rc" -gt 128 ]; }; then
+  # A client that was ended may leave what the engine is just about to make.
   $engine rm --force "$name" >/dev/null 2>&1
-  [ -n "$begun" ] || [ -z "$told" ] || { sleep 0.5; $engine rm --force "$name" >/dev/null 2>&1; }
-  $engine container prune --force --filter label=jupyter-slurm.job --filter until=10m \
-    >/dev/null 2>&1
+  sleep 0.5
+  $engine rm --force "$name" >/dev/null 2>&1
+else
+  [ "$rc" -lt 125 ] || $engine rm --force "$name" >/dev/null 2>&1
+  echo over >&9
 fi
 [ -n "$begun$told" ] || [ "$rc" = 0 ] ||
   say "the container did not start: exit code $rc of$engine run"

@@ -4,6 +4,9 @@ What a client has started in a container does not end with it: so the program le
 id, by which it is ended. How the container itself is started is `docker_script.py`'s.
 """
 
+HANG_UP = 'kill -HUP "-$1" "$1"'
+"""To the group of $1, by whatever shell the image has: many a one refuses `--` before a group."""
+
 # $1 the job dir, $2 how many words lead to the engine, $3 a command that starts the container, or
 # nothing where the job has started it; they, the program inside.
 ENTER = r"""
@@ -28,7 +31,7 @@ company=
 leave() {
   trap '' HUP TERM
   if [ -s "$mark" ]; then
-    $engine exec "$name" /bin/sh -c 'kill -HUP -- "-$1" "$1"' sh "$(cat "$mark")" >/dev/null 2>&1
+    $engine exec "$name" /bin/sh -c 'HANG_UP' sh "$(cat "$mark")" >/dev/null 2>&1
   fi
   rm -f "$mark" "$mark.sh"
   [ -z "$company" ] || { kill -TERM "$company"; wait "$company"; } 2>/dev/null
@@ -48,7 +51,7 @@ $engine exec --interactive --tty --env "JSLURM_TERMINAL=$mark" "$name" "$@"
 rc=$?
 leave
 exit "$rc"
-"""
+""".replace("HANG_UP", HANG_UP)
 
 BEFORE_ENTERED = r"""mark=$JSLURM_TERMINAL; unset JSLURM_TERMINAL
 printf '%s\n' "$$" >"$mark"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from jupyter_slurm.containers.failures import LOCKED, TOO_MANY, UNKNOWN, UNREACHABLE
 from jupyter_slurm.containers.runtime import Explained
 
 _SAID = re.compile(
@@ -32,33 +33,19 @@ def explained(said: Sequence[str]) -> Explained:
 
 
 _TELLING = re.compile(r"^\s*(?:\[ERROR\] |(?=curl: )|(?=enroot-[a-z]+: )|(?=FATAL ERROR))")
-_FETCH = "The image could not be pulled: "
 _FAILURES = (
-    (
-        r"error code: 40[13]|[Uu]nauthorized|returned error: 40[13]",
-        _FETCH + "the registry does not let you have it",
-        "Is its name right? A private one needs a line in ~/.config/enroot/.credentials on the "
-        "cluster (`machine REGISTRY login USER password KEY`; for nvcr.io USER is $oauthtoken).",
-    ),
-    (
-        r"error code: 404|returned error: 404",
-        _FETCH + "there is none of that name",
-        "Look at its name and tag.",
-    ),
-    (
-        r"error code: 429|returned error: 429|toomanyrequests",
-        _FETCH + "the registry has had too many requests",
-        "Wait, or fetch it once (`enroot import -o FILE docker://NAME`) and name the file.",
-    ),
+    (r"error code: 40[13]|[Uu]nauthorized|returned error: 40[13]", *LOCKED),
+    (r"error code: 404|returned error: 404", *UNKNOWN),
+    (r"error code: 429|returned error: 429|toomanyrequests", *TOO_MANY),
     (
         r"curl: \((?:5|6|7|28|35|52|56|60)\)|error code: 50\d",
-        _FETCH + "the registry cannot be reached from the node",
+        UNREACHABLE,
         "Fetch it where there is a network (`enroot import -o FILE docker://NAME`), and say "
         "--image FILE.",
     ),
     (
         r"Invalid image reference",
-        _FETCH + "enroot does not understand its name",
+        "The image could not be pulled: enroot does not understand its name",
         "Say NAME:TAG or REGISTRY#NAME:TAG in lower case; digests need enroot 4.",
     ),
     (

@@ -71,6 +71,7 @@ def find_image(
         f"There is no image {reference!r} on this cluster.",
         hint=_hint(reference, offered),
         detail=f"Looked for {tried}." if tried else None,
+        option="image",
     )
 
 
@@ -79,6 +80,7 @@ def _kept(wanted: str, kept: Callable[[str], str] | None) -> str:
         raise RequestError(
             f"{wanted!r} is a container that is kept on a node, which this runtime has none of.",
             hint="pyxis and enroot have; for all others say the image: --image NAME.",
+            option="image",
         )
     return kept(wanted.removeprefix("@"))
 
@@ -86,11 +88,12 @@ def _kept(wanted: str, kept: Callable[[str], str] | None) -> str:
 def check_name(reference: str) -> None:
     """RequestError: it is empty, a relative path, or no line of text."""
     if not reference or "\0" in reference or "\n" in reference:
-        raise RequestError(f"{reference!r} is not the name of an image.")
+        raise RequestError(f"{reference!r} is not the name of an image.", option="image")
     if reference.startswith("."):
         raise RequestError(
             f"The image {reference!r} is a relative path.",
             hint="Give its absolute path on the cluster, or one that begins with ~/.",
+            option="image",
         )
 
 

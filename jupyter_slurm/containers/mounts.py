@@ -1,8 +1,12 @@
-"""What `--mount SRC[:DST[:ro]]` says. Pure; whether a runtime can do it is the runtime's matter."""
+"""What `--mount SRC[:DST[:ro]]` says, and a mount as CSV. Pure; whether a runtime can do it is the
+runtime's matter."""
 
 from __future__ import annotations
 
+import csv
+import io
 import posixpath
+from collections.abc import Sequence
 
 from jupyter_slurm.containers.runtime import Mount, without_nul
 from jupyter_slurm.errors import RequestError
@@ -19,15 +23,24 @@ def parse_mount(text: str, home: str) -> Mount:
     dst = rest[0] if rest else None
     mode = rest[1] if len(rest) > 1 else "rw"
     if not src or dst == "" or mode not in {"ro", "rw"} or len(rest) > 2:
-        raise RequestError(f"--mount {text!r} is not understood.", hint=_FORM)
+        raise RequestError(f"--mount {text!r} is not understood.", hint=_FORM, option="mount")
     src = home_expanded(src, home)
     for path in (src, dst or src):
         if not posixpath.isabs(path):
             raise RequestError(
                 f"--mount {text!r}: {path} is not an absolute path.",
                 hint=f"{_FORM} SRC may begin with ~/, your home on the cluster.",
+                option="mount",
             )
     return Mount(src, dst or src, read_only=mode == "ro")
+
+
+def csv_line(fields: Sequence[str]) -> str:
+    """Fields of a mount for tools that read it as CSV, where a comma, a quote or a newline in a
+    path is one."""
+    line = io.StringIO()
+    csv.writer(line).writerow(fields)
+    return line.getvalue().removesuffix("\r\n")
 
 
 def home_expanded(path: str, home: str) -> str:

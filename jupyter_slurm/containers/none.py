@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from jupyter_slurm.containers.references import Reference
-from jupyter_slurm.containers.runtime import Box, Explained, Launch, in_workdir
+from jupyter_slurm.containers.runtime import Box, Explained, Launch, Typed, in_workdir
+from jupyter_slurm.containers.typed import folder, quoted
 from jupyter_slurm.errors import RequestError
 
 
@@ -25,13 +26,18 @@ class NoContainer:
             raise RequestError(
                 f"Runtime none runs on the node itself and cannot use the image {box.image}.",
                 hint="Leave --image off, or name a container tool: --runtime charliecloud.",
+                option="image",
             )
         if box.mounts:
             raise RequestError(
                 f"Runtime none sees the node's own files; {box.mounts[0].src} cannot be mounted.",
                 hint="Leave --mount off and use the path as it is.",
+                option="mount",
             )
         return Launch(argv=in_workdir(argv, box, box.job_dir))
+
+    def typed(self, argv: Sequence[str], box: Box, gpus: int) -> Typed:
+        return ((f"cd {folder(box)}",), (quoted(*argv),))
 
     def check_argv(self) -> list[str]:
         return ["true"]

@@ -23,24 +23,28 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from types import MappingProxyType
 
-from jupyter_slurm.containers.enroot import (
+from jupyter_slurm.containers.enroot_containers import (
     GPUS,
-    IMAGE_SUFFIXES,
     INSIDE,
     JOB_DIR,
-    PID_FILE,
+    EnrootContainers,
+    Way,
     check_destination,
-    container_name,
-    enroot_name,
-    image_of,
     is_plain,
 )
 from jupyter_slurm.containers.enroot_errors import explained
-from jupyter_slurm.containers.references import Reference
-from jupyter_slurm.containers.runtime import Box, Explained, Launch, in_workdir, without_nul
+from jupyter_slurm.containers.runtime import (
+    Box,
+    Explained,
+    Launch,
+    Typed,
+    image_of,
+    in_workdir,
+    without_nul,
+)
+from jupyter_slurm.containers.typed import folder, quoted
 from jupyter_slurm.errors import RequestError
 
 SINCE: Mapping[str, str] = MappingProxyType(
@@ -48,36 +52,31 @@ SINCE: Mapping[str, str] = MappingProxyType(
         "--container-image": "0.1",
         "--container-mounts": "0.1",
         "--container-name": "0.1",
+        "--container-save": "0.7",
         "--container-workdir": "0.1",
         "--container-mount-home": "0.3",
+        "--no-container-mount-home": "0.3",
+        "--container-remap-root": "0.4",
         "--no-container-remap-root": "0.4",
         "--no-container-entrypoint": "0.8",
         "--container-writable": "0.11",
     }
 )
-"""Every option of pyxis that is used here, and the first version that has it. `no_exec` behind a
-name is 0.14's, and only given where 0.15's --container-env shows that it is known."""
+"""Every option of pyxis that is used, for programs and to make images (`making/pyxis.py`), and the
+first version that has it. `no_exec` behind a name is 0.14's, and only given where 0.15's
+--container-env shows that it is known. What enters a container that runs is enroot's own (3.0)."""
 
 _OPTIONS = (
     "--container-mount-home",
     "--no-container-entrypoint",
     "--no-container-remap-root",
     "--container-writable",
+    # It must be there; into the program's own folder goes the shell inside.
     "--container-workdir=/",
 )
 
-# $1 the job dir, $2 @NAME of a container or nothing, $3 srun's options for a terminal or nothing,
-# options of srun, --, the program inside.
-_START = (
+STEP = (
     r"""
-dir=$1 name=$2 terminal=$3; shift 3
-finish() { rm -f "$dir/program.pid" "$said"; }
-# They come to the step by itself; from here on this shell only waits for it to end.
-[ -n "$terminal" ] || { trap : TERM INT HUP USR1 USR2; rm -f "$dir/program.pid"; }
-if [ -n "$name" ]; then
-  case $(srun --help 2>/dev/null) in *--container-env*) name=$name:no_exec ;; esac
-  set -- "--container-name=${name#@}" "$@"
-fi
 [ -z "${SLURMD_NODENAME:-}" ] || set -- "--nodelist=$SLURMD_NODENAME" "$@"
 # Without a number a step has all CPUs of the job on its node, with one it has that many; what is
 # asked for by task is the job's for all of its tasks here.
@@ -103,14 +102,40 @@ for one in $(awk 'BEGIN {
   wrong = "^(PYXIS_CONTAINER_[A-Z_]*|PYTHON(PATH|HOME)|VIRTUAL_ENV|CONDA_[A-Z0-9_]*|LD_PRELOAD)$"
   for (name in ENVIRON) if (name ~ wrong) print name
 }'); do unset "$one"; done
+export JSLURM_GPUS="$gpus" JSLURM_LIBRARIES="${LD_LIBRARY_PATH:-}"
+"""
+)
+"""sh for the batch script, before a step: puts options in front of `"$@"`, so that it has what the
+job has on this node, and takes out of the environment what would ask for something else."""
+
+SRUN = "setsid srun --nodes=1 --ntasks=1 --export=ALL --input=none"
+
+# $1 the job dir, $2 @NAME of a container or nothing, $3 srun's options for a terminal or nothing,
+# options of srun, --, the program inside.
+_START = (
+    r"""
+dir=$1 name=$2 terminal=$3; shift 3
+finish() { rm -f "$dir/program.pid" "$said"; }
+# They come to the step by itself; from here on this shell only waits for it to end.
+[ -n "$terminal" ] || trap : TERM INT HUP USR1 USR2
+case $terminal in *--overlap*) ;; *) rm -f "$dir/program.pid" ;; esac
+if [ -n "$name" ]; then
+  case $(srun --help 2>/dev/null) in *--container-env*) name=$name:no_exec ;; esac
+  set -- "--container-name=${name#@}" "$@"
+fi
+"""
+    + STEP
+    + r"""
 log=$(readlink "/proc/$$/fd/1") real=$(cd -- "$dir" && pwd -P)
 case $log in "$real"/*) log=/mnt/job/${log#"$real"/} ;; *) log= ;; esac
-export JSLURM_LOG="$log" JSLURM_GPUS="$gpus" JSLURM_LIBRARIES="${LD_LIBRARY_PATH:-}"
-export JSLURM_PIDS="$(readlink /proc/self/ns/pid)"
+export JSLURM_LOG="$log" JSLURM_PIDS="$(readlink /proc/self/ns/pid)"
 
 if [ -n "$terminal" ]; then
-  JSLURM_PIDS= JSLURM_LOG=
-  case $terminal in *--mem=*) unset SLURM_MEM_PER_NODE SLURM_MEM_PER_CPU SLURM_MEM_PER_GPU ;; esac
+  JSLURM_LOG=
+  case $terminal in *--overlap*)
+    JSLURM_PIDS=
+    unset SLURM_MEM_PER_NODE SLURM_MEM_PER_CPU SLURM_MEM_PER_GPU ;;
+  esac
   exec srun --nodes=1 --ntasks=1 --export=ALL $terminal "$@"
 fi
 # An exit code that is not 0 is no error of srun's, and that a step has ended is told otherwise.
@@ -122,13 +147,15 @@ trap finish EXIT
   exec grep --line-buffered -v -e '^srun: error: .*: task 0: ' -e '^slurmstepd.*: \*\*\* STEP ' \
     <"$said" >&2 ) &
 sieve=$!
-setsid srun --nodes=1 --ntasks=1 --export=ALL --input=none --quiet "$@" 2>"$said" &
+"""
+    + SRUN
+    + r""" --quiet "$@" 2>"$said" &
 child=$!
 while :; do
   wait "$child"; rc=$?
   kill -0 "$child" 2>/dev/null && continue
   wait "$child" 2>/dev/null; last=$?
-  [ "$last" = 127 ] || rc=$last
+  case $last in 127 | -1) ;; *) rc=$last ;; esac
   break
 done
 while kill -0 "$sieve" 2>/dev/null; do wait "$sieve"; done
@@ -136,50 +163,56 @@ exit "$rc"
 """
 )
 
-_BEFORE = (
-    r"""
-[ -z "$JSLURM_LOG" ] || exec >>"$JSLURM_LOG" 2>&1
-"""
-    + INSIDE
+STEP_INSIDE = (
+    INSIDE
     + r"""
 [ "${LD_LIBRARY_PATH:-}" != "$JSLURM_LIBRARIES" ] || unset LD_LIBRARY_PATH
 [ -z "$JSLURM_GPUS" ] || export CUDA_VISIBLE_DEVICES="$JSLURM_GPUS"
-unset JSLURM_LOG JSLURM_GPUS JSLURM_LIBRARIES
+unset JSLURM_GPUS JSLURM_LIBRARIES
 """
 )
+"""sh for the container, where `STEP` was run outside."""
+
+_BEFORE = (
+    r"""
+[ -z "$JSLURM_LOG" ] || exec >>"$JSLURM_LOG" 2>&1
+unset JSLURM_LOG
+"""
+    + STEP_INSIDE
+)
+
+_TERMINAL = {
+    Way.PROGRAM: "",
+    Way.TERMINAL: "--pty",
+    Way.BESIDE: "--pty --overlap --mem=0",
+}
+# The step's end is that of its terminal, which what was left in the background would keep open
+# where Slurm tracks processes by their parents (proctrack/linuxproc).
+_SWEEP = r"""trap : HUP INT QUIT
+"$@"
+rc=$?
+for stat in /proc/[0-9]*/stat; do
+  pid=${stat#/proc/} pid=${pid%/stat} line=
+  { read -r line <"$stat"; } 2>/dev/null
+  set -- ${line##*)}
+  [ "$pid" = "$$" ] || [ "${4:-}" != "$$" ] || kill -KILL "$pid" 2>/dev/null
+done
+exit "$rc"
+"""
 
 _PYXIS = re.compile(r"^slurmstepd\S* error: (?:pyxis: (.*)|(execve\(\): .*))$", re.MULTILINE)
 _SRUN = re.compile(r"^srun: (?:error: |fatal: )?(.*)$", re.MULTILINE)
 
 
-class Pyxis:
+class Pyxis(EnrootContainers):
     name = "pyxis"
-    takes_image = True
-    image_suffixes = IMAGE_SUFFIXES
 
-    def fetched(self, reference: Reference) -> str | None:
-        return enroot_name(reference)
-
-    def kept(self, name: str) -> str:
-        return f"@{container_name(name)}"
-
-    def job_dir(self, box: Box) -> str:
-        return JOB_DIR
-
-    def launch(self, argv: Sequence[str], box: Box) -> Launch:
-        return replace(self._step(argv, box, ""), pid_file=f"{box.job_dir}/{PID_FILE}")
-
-    def in_terminal(self, argv: Sequence[str], box: Box) -> Launch:
-        return self._step(argv, box, "--pty")
-
-    def beside(self, argv: Sequence[str], box: Box) -> Launch:
-        """A container of its own: what the job's has changed in its image is not there."""
-        return self._step(argv, box, "--pty --overlap --mem=0")
-
-    def _step(self, argv: Sequence[str], box: Box, terminal: str) -> Launch:
+    def started(self, argv: Sequence[str], box: Box, way: Way) -> Launch:
         image = image_of(box, self.name)
         kept = image.startswith("@")
         mounts, links = _mounts(box)
+        if way is not Way.PROGRAM:
+            argv = ("/bin/sh", "-c", _SWEEP, "sh", *argv)
         return Launch(
             (
                 "/bin/sh",
@@ -188,7 +221,7 @@ class Pyxis:
                 "sh",
                 box.job_dir,
                 image if kept else "",
-                terminal,
+                _TERMINAL[way],
                 *(() if kept else (f"--container-image={image}",)),
                 f"--container-mounts={mounts}",
                 *_OPTIONS,
@@ -197,6 +230,20 @@ class Pyxis:
             ),
             setup=links,
         )
+
+    def typed(self, argv: Sequence[str], box: Box, gpus: int) -> Typed:
+        image = image_of(box, self.name)
+        mounts, links = _mounts(box)
+        what = f"name={image[1:]}" if image.startswith("@") else f"image={image}"
+        run = (
+            "srun --nodes=1 --ntasks=1",
+            quoted(f"--container-{what}"),
+            quoted(f"--container-mounts={mounts}"),
+            *_OPTIONS[:-1],
+            f"--container-workdir {folder(box)}",
+            quoted(*argv),
+        )
+        return (*((link,) for link in links), run)
 
     def check_argv(self) -> list[str]:
         return ["/bin/sh", "-c", "srun --help | grep -e --container-image && exec srun --version"]

@@ -77,6 +77,7 @@ def parse_reference(text: str) -> Reference:
         raise RequestError(
             f"{text!r} is not the name of an image.",
             hint="Say NAME:TAG, REGISTRY/NAME:TAG, or an absolute path on the cluster.",
+            option="image",
         )
     if registry is None:
         registry, name, tag = _short(name, tag)

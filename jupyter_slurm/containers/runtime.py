@@ -57,6 +57,11 @@ class Launch:
     launched process becomes the program."""
 
 
+Typed = tuple[tuple[str, ...], ...]
+"""Commands of sh, each in pieces that stay together when it is long: an option with its value, the
+program with its words. All of it is quoted; what only the job will know is `"$NAME"`."""
+
+
 @dataclass(frozen=True, slots=True)
 class Explained:
     """Why a container did not start, and what to do about it."""
@@ -89,6 +94,9 @@ class Runtime(Protocol):
     def launch(self, argv: Sequence[str], box: Box) -> Launch:
         """RequestError: this runtime cannot do what the box asks for."""
 
+    def typed(self, argv: Sequence[str], box: Box, gpus: int) -> Typed:
+        """What `launch` comes down to for a job of that many GPUs, as a person would type it."""
+
     def check_argv(self) -> list[str]:
         """Exits 0 where the runtime is installed; prints its version."""
 
@@ -113,6 +121,17 @@ def in_workdir(argv: Sequence[str], box: Box, job_dir: str, before: str = "") ->
     if box.env_file is not None:
         before += f". {shlex.quote(f'{job_dir}/{box.env_file}')}\n"
     return ("/bin/sh", "-c", before + _ENTER_FOLDER, "sh", _folder(box.workdir), *argv)
+
+
+def image_of(box: Box, runtime: str) -> str:
+    """The box's image. RequestError: it has none."""
+    if box.image is None:
+        raise RequestError(
+            f"The runtime {runtime} needs an image.",
+            hint="Say --image NAME, or --runtime none for the node's own Python.",
+            option="image",
+        )
+    return without_nul(box.image, "the image's name")
 
 
 def without_nul(text: str, what: str) -> str:

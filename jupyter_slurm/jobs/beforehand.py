@@ -8,33 +8,41 @@ from __future__ import annotations
 
 import time
 
+from msgspec.structs import replace
+
 from jupyter_slurm.errors import JupyterSlurmError, LoginNeededError, RequestError, SubmitError
-from jupyter_slurm.jobs import costs, queue
+from jupyter_slurm.jobs import costs, offers
 from jupyter_slurm.jobs.asked import Asked, asked
 from jupyter_slurm.jobs.cluster import SlurmCluster
 from jupyter_slurm.jobs.clusters import Clusters
-from jupyter_slurm.jobs.known import Source
+from jupyter_slurm.jobs.estimates import Estimates, Outlook
+from jupyter_slurm.jobs.known import Source, known_partitions
 from jupyter_slurm.jobs.layout import JobDir
 from jupyter_slurm.jobs.limits import Judge
-from jupyter_slurm.jobs.prepare import merged_options, prepare
+from jupyter_slurm.jobs.options import merged_options
+from jupyter_slurm.jobs.prepare import prepare
+from jupyter_slurm.profiles import ClusterProfile
 from jupyter_slurm.slurm.directives import read_directives
 from jupyter_slurm.wire import Check, ClusterInfo, JobKind, JobSpec, Preview
+
+_INFO_KEPT_S = 300.0
 
 
 class Beforehand:
     def __init__(self, clusters: Clusters) -> None:
         self._clusters = clusters
         self._infos: dict[str, ClusterInfo] = {}
+        self._estimates = Estimates()
 
     def cluster_info(self, cluster: str | None = None) -> ClusterInfo:
         """Asked again when it is older than a few minutes."""
         known = self._clusters.named(cluster)
         info = self._fresh(known.name)
         if info is None:
-            info = self._infos[known.name] = queue.cluster_info(known)
-        return info
+            info = self._infos[known.name] = offers.cluster_info(known)
+        return _priced(info, known.profile)
 
-    def preview(self, spec: JobSpec) -> Preview:
+    def preview(self, spec: JobSpec, estimate: bool = False) -> Preview:
         if spec.session is not None:
             raise RequestError(
                 "A cell of a session is no submission of its own: there is nothing to preview.",
@@ -50,20 +58,23 @@ class Beforehand:
         checks += [one.check() for one in judge.objections(job)]
         if info is not None:
             checks += costs.outlook(job, known, info, time.time())
+        outlook = self._estimates.ask(cluster, spec.id, submission) if estimate else Outlook()
         return Preview(
             cluster=cluster.name,
             script=submission.script,
             sbatch=submission.sbatch,
             job_dir=str(folder.path),
             files=tuple(submission.files),
-            command=tuple(word.replace("{attempt}", "0") for word in submission.command),
+            command=submission.command,
+            variables=submission.variables,
             cost=costs.cost(
                 job,
                 known,
                 unit=cluster.profile.cost_unit,
                 max_tres=info is not None and info.max_tres,
             ),
-            checks=tuple(checks),
+            checks=(*checks, *outlook.checks),
+            start_estimate_s=outlook.start_s,
         )
 
     def judge(self, spec: JobSpec, cluster: SlurmCluster) -> str | None:
@@ -76,11 +87,12 @@ class Beforehand:
             if one.certain:
                 refusal = SubmitError if one.by is Source.CLUSTER else RequestError
                 raise refusal(one.sentence, hint=one.hint)
-        return "\n".join(f"{one.sentence} {one.hint}" for one in objections) or None
+        told = (f"{one.sentence} {one.hint}" for one in objections if not one.passing)
+        return "\n".join(told) or None
 
     def _fresh(self, name: str) -> ClusterInfo | None:
         info = self._infos.get(name)
-        recent = info is not None and time.time() - info.asked_s <= queue.INFO_KEPT_S
+        recent = info is not None and time.time() - info.asked_s <= _INFO_KEPT_S
         return info if recent else None
 
     def _looked(self, cluster: SlurmCluster) -> tuple[list[Check], ClusterInfo | None]:
@@ -91,6 +103,16 @@ class Beforehand:
             raise
         except JupyterSlurmError as exc:
             return [Check(ok=None, sentence=f"The cluster could not be asked: {exc}")], None
+
+
+def _priced(info: ClusterInfo, profile: ClusterProfile) -> ClusterInfo:
+    """With what only the profile says of its partitions."""
+    told = known_partitions(profile, info)
+    partitions = (
+        replace(one, cost=told[one.name].cost, about=told[one.name].about)
+        for one in info.partitions
+    )
+    return replace(info, partitions=tuple(partitions), cost_unit=profile.cost_unit)
 
 
 def _asked(spec: JobSpec, cluster: SlurmCluster) -> Asked:

@@ -6,26 +6,53 @@ the revision. Thread-safe. Knows nothing of Slurm.
 
 from __future__ import annotations
 
+import secrets
 import threading
 import time
+from collections import deque
 from collections.abc import Callable
-from typing import Any
+from itertools import takewhile
+from typing import Any, NamedTuple
 
 import msgspec
 
 from jupyter_slurm.errors import NotFoundError
+from jupyter_slurm.jobs.events import following
 from jupyter_slurm.jobs.store import Record, Store
 from jupyter_slurm.wire import Job
+
+_GONE_KEPT = 10_000
+
+
+class News(NamedTuple):
+    """What has come of the jobs since a revision."""
+
+    revision: int
+    """Now."""
+    whole: bool
+    """`jobs` are all there are."""
+    jobs: tuple[Job, ...]
+    """In the order in which they have changed."""
+    gone: tuple[str, ...]
 
 
 class Book:
     def __init__(self, store: Store) -> None:
         self.store = store
+        self.epoch = secrets.token_hex(4)
+        """Revisions of another Book mean nothing to this one."""
         self._changed = threading.Condition()
         self._closed = False
         self._stirs = 0
-        self._records = {record.job.id: record for record in store.load()}
-        self._revision = max((r.job.revision for r in self._records.values()), default=0)
+        found = sorted(store.load(), key=lambda record: record.job.revision)
+        self._records = {record.job.id: record for record in found}
+        """The latest changed last."""
+        self._live = {r.job.id: r for r in found if not r.job.state.final}
+        self._gone: deque[tuple[int, str]] = deque()
+        """Forgotten jobs, and at which revision."""
+        self._revision = found[-1].job.revision if found else 0
+        self._remembers_since = self._revision
+        """What was forgotten before is no longer known."""
 
     @property
     def stirs(self) -> int:
@@ -51,10 +78,21 @@ class Book:
                 return False
             self._revision += 1
             record.job = msgspec.structs.replace(record.job, revision=self._revision)
+            record.events = following((), None, record.job, time.time())
             self.store.save_synced(record)
-            self._records[record.job.id] = record
-            self._notify()
+            self._enter(record)
             return True
+
+    def _enter(self, record: Record) -> None:
+        """It has changed last."""
+        job_id = record.job.id
+        self._records.pop(job_id, None)
+        self._records[job_id] = record
+        if record.job.state.final:
+            self._live.pop(job_id, None)
+        else:
+            self._live[job_id] = record
+        self._notify()
 
     def record(self, job_id: str) -> Record:
         """By our id, or by Slurm's: the newest job that has it. NotFoundError."""
@@ -77,12 +115,32 @@ class Book:
             return sorted(self._records.values(), key=lambda r: r.job.created_s, reverse=True)
 
     def live(self, cluster: str | None = None) -> list[Record]:
-        """Those that have not ended, of one cluster or of all."""
-        return [
-            record
-            for record in self.records()
-            if not record.job.state.final and cluster in (None, record.job.cluster)
-        ]
+        """Those that have not ended, of one cluster or of all, newest first."""
+        with self._changed:
+            found = [r for r in self._live.values() if cluster in (None, r.job.cluster)]
+        return sorted(found, key=lambda r: r.job.created_s, reverse=True)
+
+    def by_slurm_id(self, cluster: str) -> dict[str, Job]:
+        """Slurm's id -> the job, of all on that cluster."""
+        with self._changed:
+            jobs = [record.job for record in self._records.values()]
+        return {job.slurm_id: job for job in jobs if job.slurm_id and job.cluster == cluster}
+
+    def news(self, revision: int | None) -> News:
+        """What has changed after `revision`, at the cost of what has; None, or one from which it
+        cannot be told: all there is."""
+        with self._changed:
+            if revision is None or not self._remembers_since <= revision <= self._revision:
+                jobs = tuple(record.job for record in self._records.values())
+                return News(self._revision, True, jobs, ())
+            changed = takewhile(
+                lambda job: job.revision > revision,
+                (record.job for record in reversed(self._records.values())),
+            )
+            gone = takewhile(lambda one: one[0] > revision, reversed(self._gone))
+            return News(
+                self._revision, False, tuple(changed)[::-1], tuple(job_id for _, job_id in gone)
+            )
 
     def change(self, job_id: str, **changes: Any) -> Job:
         """The job, with these fields of it changed; saved only if that makes a difference."""
@@ -95,8 +153,9 @@ class Book:
                 return old
             self._revision += 1
             record.job = msgspec.structs.replace(old, **changes, revision=self._revision)
+            record.events = following(record.events, old, record.job, time.time())
             self.store.save(record)
-            self._notify()
+            self._enter(record)
             return record.job
 
     def found(self, seen: Job, **changes: Any) -> Job:
@@ -118,8 +177,12 @@ class Book:
         with self._changed:
             record = self.record(job_id)
             del self._records[record.job.id]
+            self._live.pop(record.job.id, None)
             self.store.remove(record.job.id)
             self._revision += 1
+            self._gone.append((self._revision, record.job.id))
+            if len(self._gone) > _GONE_KEPT:
+                self._remembers_since, _ = self._gone.popleft()
             self._notify()
 
     def wait(self, ready: Callable[[], bool], wait_s: float) -> bool:

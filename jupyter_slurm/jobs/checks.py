@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from jupyter_slurm.errors import RequestError
+from jupyter_slurm.readable import brief
 from jupyter_slurm.transport.files.ignore import Patterns
 from jupyter_slurm.wire import JobKind, JobSpec
 
@@ -34,14 +35,17 @@ def check_spec(spec: JobSpec) -> None:
     for what, text in _texts(msgspec.structs.asdict(spec), ""):
         _check_text(what, text, spec.kind)
     if not _ID.fullmatch(spec.id):
-        raise RequestError(f"{spec.id!r} is no job id: eight of a-z and 2-7.")
+        raise RequestError(f"{brief(spec.id)!r} is no job id: eight of a-z and 2-7.")
     if not _NAME.fullmatch(spec.name):
         raise RequestError(
-            f"{spec.name!r} is no name for a job.",
+            f"{brief(spec.name)!r} is no name for a job.",
             hint="Letters, digits, `.`, `_` and `-`, at most 64: `squeue --name` splits at others.",
+            option="name",
         )
     _check_files(spec)
     _check_session(spec)
+    if spec.on_login and (spec.kind is not JobKind.PROGRAM or spec.image or spec.push):
+        raise RequestError("On the login machine images are made, and nothing else is run.")
     if spec.kind is JobKind.SCRIPT:
         _check_script(spec)
     elif spec.kind in (JobKind.PROGRAM, JobKind.TERMINAL) and not spec.code.startswith("#!"):
@@ -89,11 +93,12 @@ def check_environment(env: Mapping[str, str]) -> None:
     total_bytes = 0
     for name, value in env.items():
         if not _VARIABLE.fullmatch(name):
-            raise RequestError(f"{name!r} is no name for an environment variable.")
+            raise RequestError(f"{name!r} is no name for an environment variable.", option="env")
         if _SHELLS.fullmatch(name):
             raise RequestError(
                 f"The environment variable {name} cannot be set: the node's shell has its own.",
                 hint="Take another name.",
+                option="env",
             )
         size_bytes = len(f"{name}={value}".encode()) + 1
         total_bytes += size_bytes
@@ -102,6 +107,7 @@ def check_environment(env: Mapping[str, str]) -> None:
                 f"The environment variable {name} makes the environment too large: Linux takes "
                 "128 KiB for one variable, and 1 MiB are taken here for all.",
                 hint="Pass large values as variables (--in) or in a file.",
+                option="env",
             )
 
 
@@ -156,4 +162,5 @@ def _check_script(spec: JobSpec) -> None:
             raise RequestError(
                 f"A batch script is handed to sbatch as it is, without --{option}.",
                 hint="Do it in the script itself, or run a cell (%%slurm) that begins with `#!`.",
+                option=option,
             )

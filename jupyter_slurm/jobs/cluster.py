@@ -121,12 +121,14 @@ class SlurmCluster:
         with self._lock:
             return dict(self._counts)
 
-    def run(self, argv: Sequence[str], timeout_s: float | None = None) -> Completed:
+    def run(
+        self, argv: Sequence[str], timeout_s: float | None = None, stdin: bytes = b""
+    ) -> Completed:
         """What the command said, whether it failed or not. ControllerError: it did not answer."""
         self._count(argv[0])
         limit_s = timeout_s or self.profile.command_timeout_s
         try:
-            return self.transport.run(argv, env=SLURM_ENV, timeout_s=limit_s)
+            return self.transport.run(argv, env=SLURM_ENV, stdin=stdin, timeout_s=limit_s)
         except TimedOutError as exc:
             raise _silent(self.name, argv, str(exc)) from exc
 

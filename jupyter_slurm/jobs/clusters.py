@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import threading
 import time
+from itertools import count
 
 from jupyter_slurm.errors import ConfigError, JupyterSlurmError, RequestError
 from jupyter_slurm.jobs.book import Book
@@ -29,7 +30,10 @@ class Clusters:
         self._open: dict[str, SlurmCluster] = {}
         self._watches: dict[str, Watch] = {}
         self._began_s = time.time()
-        self.logins = Logins()
+        self._stirs = count(1)
+        self.stirs = 0
+        """Differs after every change of a connection; whoever waits in the Book is told."""
+        self.logins = Logins(self._stir)
 
     def named(self, name: str | None) -> SlurmCluster:
         """None: the default. Opened anew when its profile has changed. NotFoundError,
@@ -77,6 +81,11 @@ class Clusters:
         if watch is not None and way is not None and way.state is ConnectionState.OPEN:
             watch.way_opened()
         self.logins.notify()
+        self._stir()
+
+    def _stir(self) -> None:
+        self.stirs = next(self._stirs)
+        self._book.nudge()
 
     def connect(
         self, cluster: str | None = None, caller: str = "", wait_s: float = 0.0
@@ -129,6 +138,22 @@ class Clusters:
                 )
         return found
 
+    def seen(self, caller: str) -> tuple[Connection, ...] | None:
+        """As `connections`, but none is opened to be looked at: CLOSED and little more is said of
+        one that nobody has needed. None: the profiles cannot be read."""
+        try:
+            profiles = list(self._profiles.load())
+        except ConfigError:
+            return None
+        return tuple(self._seen(profile, caller) for profile in profiles)
+
+    def _seen(self, profile: ClusterProfile, caller: str) -> Connection:
+        known = self._open.get(profile.name)
+        if known is not None and known.profile == profile:
+            return self.connection(known, caller)
+        state = ConnectionState.LOCAL if profile.host is None else ConnectionState.CLOSED
+        return Connection(cluster=profile.name, state=state, since_s=self._began_s)
+
     def watch(self, cluster: SlurmCluster) -> Watch:
         with self._lock:
             if cluster.name not in self._watches:
@@ -159,9 +184,16 @@ class Clusters:
         """`cluster program` -> how often it was run."""
         return {
             f"{name} {program}": count
-            for name, cluster in self._open.items()
+            for name, cluster in list(self._open.items())  # others are opened meanwhile
             for program, count in cluster.counts().items()
         }
+
+    def wake_waiters(self) -> None:
+        """Whoever looks at a queue or at nodes is answered now."""
+        with self._lock:
+            watches = list(self._watches.values())
+        for watch in watches:
+            watch.wake_waiters()
 
     def close(self) -> None:
         self.logins.close()

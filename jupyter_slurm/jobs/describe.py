@@ -1,6 +1,6 @@
 """What a cluster has that a profile could name, for `clusters add`: tools, Python, folders.
 
-Looks, proposes nothing and changes nothing; Slurm itself is asked by `queue.cluster_info`. Two
+Looks, proposes nothing and changes nothing; Slurm itself is asked by `offers.cluster_info`. Two
 commands are all it costs.
 """
 

@@ -17,6 +17,7 @@ from jupyter_slurm.errors import (
     SignatureError,
     TransportError,
 )
+from jupyter_slurm.jobs import on_login
 from jupyter_slurm.jobs.book import Book
 from jupyter_slurm.jobs.cluster import SlurmCluster
 from jupyter_slurm.jobs.layout import JobDir
@@ -71,7 +72,7 @@ class Ending:
             except _StoppedError:
                 return False
             evidence = self._files(slurm=slurm, session=session)
-            verdict = judge(evidence)
+            verdict = (on_login.judge if self._job.on_login else judge)(evidence)
         self._record(verdict, evidence)
         return True
 
@@ -180,6 +181,7 @@ class Ending:
             exit_code=worst.exit_code,
             signal=worst.exit_signal or None,
             ended_s=worst.end_s,
+            had_nodes=worst.nodelist is not None,
         )
 
     def _note_stdout(self, path: str | None) -> None:
@@ -206,12 +208,17 @@ class Ending:
             signal=row.exit_signal or None,
             ended_s=row.end_s,
             cancelled_by=str(row.cancelled_by) if row.cancelled_by is not None else None,
+            had_nodes=row.nodelist is not None,
         )
 
     def _from_row(self) -> SlurmVerdict | None:
         if self._row is None or not states.is_terminal(self._row.state):
             return None
-        return SlurmVerdict(state=JobState(self._row.state), ended_s=self._row.end_s)
+        return SlurmVerdict(
+            state=JobState(self._row.state),
+            ended_s=self._row.end_s,
+            had_nodes=self._row.nodelist is not None,
+        )
 
     # --- what is kept ---
 

@@ -15,7 +15,7 @@ from pathlib import PurePosixPath
 
 from jupyter_slurm.containers import credentials, image_folder
 from jupyter_slurm.containers.images import names_in
-from jupyter_slurm.containers.making import MAKERS, Maker, maker_for
+from jupyter_slurm.containers.making import MAKERS, WITHIN_SLURM, Maker, maker_for
 from jupyter_slurm.containers.making.script import Target, render
 from jupyter_slurm.containers.mounts import home_expanded
 from jupyter_slurm.containers.recipe import read_recipe
@@ -105,7 +105,9 @@ class Images:
             if one.job.fingerprint == mark:
                 return ImageBuild(image=image, job=one.job)
         code = render(target, maker.suffixes, text(maker, version))
-        return ImageBuild(image=image, job=self._submit(_job(spec, cluster.name, name, code, mark)))
+        on_login = cluster.profile.build_on == "login" and runtime not in WITHIN_SLURM
+        job = _job(spec, cluster.name, name, code, mark, on_login=on_login)
+        return ImageBuild(image=image, job=self._submit(job))
 
     def remove_image(self, name: str, cluster: str | None = None) -> None:
         known = self._clusters.named(cluster)
@@ -182,7 +184,9 @@ def _base(wanted: str, cluster: SlurmCluster, runtime: str, maker: Maker) -> str
     return cluster.find_image(wanted, runtime, fetched)
 
 
-def _job(spec: ImageSpec, cluster: str, name: str, code: str, mark: str) -> JobSpec:
+def _job(
+    spec: ImageSpec, cluster: str, name: str, code: str, mark: str, *, on_login: bool
+) -> JobSpec:
     label = re.sub(r"[^A-Za-z0-9._-]+", "-", name.rpartition("/")[2])[:48]
     return JobSpec(
         id=spec.id,
@@ -190,10 +194,11 @@ def _job(spec: ImageSpec, cluster: str, name: str, code: str, mark: str) -> JobS
         code=code,
         kind=JobKind.PROGRAM,
         cluster=cluster,
-        options=dict(spec.options),
+        options={} if on_login else dict(spec.options),
         runtime="none",
         notebook=spec.notebook,
         fingerprint=mark,
+        on_login=on_login,
     )
 
 

@@ -11,6 +11,7 @@ Each file has one writer, and a file that is waited for is put in place by a ren
     stage                     by job.sh: a link to the node's copy of work/ (jobs/staging.py)
     slurm.out                 by Slurm: what happens around the script (login banners, slurmstepd)
     claim.N/ started.N.json log.N exit.N.json                     by job.sh
+    usage.N.jsonl             by node/usage.py, on the first node: what the job uses
     output.N.jsonl vars.N result.N.json                           by node/runner.py
 
 A session has the same; `cells/ID` is the folder of each of its cells, where N is 0:
@@ -61,6 +62,9 @@ class JobDir:
     def output(self, attempt: int) -> PurePosixPath:
         return self.path / f"output.{attempt}.jsonl"
 
+    def usage(self, attempt: int) -> PurePosixPath:
+        return self.path / f"usage.{attempt}.jsonl"
+
     def variables(self, attempt: int) -> PurePosixPath:
         return self.path / f"vars.{attempt}"
 
@@ -76,6 +80,7 @@ class JobDir:
 
 
 SCRIPT = "job.sh"
+USAGE = "usage.py"
 CELL = "cell.py"
 RUNNER = "runner.py"
 SESSION = "session.py"

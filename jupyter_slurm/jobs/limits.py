@@ -1,7 +1,8 @@
 """What a job asks for against what is known of the cluster: what cannot be, and why. PURE.
 
 What is certain is what sbatch itself would refuse, on the cluster's own word or on that of the
-person's profile; a template may be out of date, and only warns.
+person's profile; a template may be out of date, and only warns. What a QOS or an account allows is
+`policies.py`'s.
 """
 
 from __future__ import annotations
@@ -10,28 +11,17 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from jupyter_slurm.jobs import policies
 from jupyter_slurm.jobs.asked import Asked
 from jupyter_slurm.jobs.known import Figure, KnownPartition, Source, known_partitions
+from jupyter_slurm.jobs.objection import Objection
 from jupyter_slurm.profiles import ClusterProfile
 from jupyter_slurm.readable import duration, memory
 from jupyter_slurm.slurm.options import suggest
 from jupyter_slurm.slurm.units import format_memory, format_time
-from jupyter_slurm.wire import Check, ClusterInfo
+from jupyter_slurm.wire import ClusterInfo
 
 _FEW = 3
-
-
-@dataclass(frozen=True, slots=True)
-class Objection:
-    """Why a job would not run as asked, `by` whose word. `certain`: sbatch refuses it."""
-
-    sentence: str
-    hint: str
-    certain: bool
-    by: Source = Source.CLUSTER
-
-    def check(self) -> Check:
-        return Check(ok=False if self.certain else None, sentence=self.sentence, hint=self.hint)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +46,7 @@ class Judge:
         best = min(judged, key=_gravity, default=[])
         if job.held:
             best = [replace(one, certain=False) for one in best]
-        return [*best, *self._of_qos(job), *self._of_qos_limits(job), *self._of_account(job)]
+        return [*best, *self._of_qos(job), *self._of_account(job), *self._of_policies(job)]
 
     def _wanted(self, job: Asked) -> Sequence[str]:
         default = [one.name for one in self.info.partitions if one.default] if self.info else []
@@ -72,26 +62,28 @@ class Judge:
                 f"There is no partition `{name}`{_near(name, known)}",
                 f"Partitions: {', '.join(known)}.",
                 certain=self._enforced("requests", Source.CLUSTER),
+                option="partition",
             )
 
     def _of_partition(self, job: Asked, known: KnownPartition) -> Iterator[Objection]:
         if known.live and not known.live.up:
-            yield Objection(f"The partition {known.name} is down.", "Jobs wait.", certain=False)
+            sentence = f"The partition {known.name} is down."
+            yield Objection(sentence, "Jobs wait.", certain=False, option="partition")
         yield from self._of_time(job, known)
         if known.max_nodes and job.nodes > known.max_nodes.value:
             most = f"{known.max_nodes.value:.0f}"
             yield self._too_much(
-                f"{job.nodes} nodes", most, "for a job", known, known.max_nodes, "partitions"
+                f"{job.nodes} nodes", most, "for a job", known, known.max_nodes, "nodes"
             )
         yield from self._of_gpus(job, known)
         if known.cpus and job.cpus_per_node > known.cpus.value:
             asked, most = f"{job.cpus_per_node} CPUs", f"{known.cpus.value:.0f}"
-            yield self._too_much(asked, most, "on a node", known, known.cpus, "requests")
+            yield self._too_much(asked, most, "on a node", known, known.cpus, "cpus-per-task")
         mib = job.memory_per_node_mib or 0
         if known.memory_mib and mib > known.memory_mib.value:
             most = memory(known.memory_mib.value)
             asked = f"{format_memory(mib)} of memory"
-            yield self._too_much(asked, most, "on a node", known, known.memory_mib, "requests")
+            yield self._too_much(asked, most, "on a node", known, known.memory_mib, "mem")
 
     def _of_time(self, job: Asked, known: KnownPartition) -> Iterator[Objection]:
         limit, wanted_s = known.limit_s, job.limit_s
@@ -113,6 +105,7 @@ class Judge:
             f"Ask for --time {most} or less{elsewhere}.{self._remedy(limit.by)}",
             certain=self._enforced("partitions", limit.by),
             by=limit.by,
+            option="time",
         )
 
     def _of_gpus(self, job: Asked, known: KnownPartition) -> Iterator[Objection]:
@@ -123,14 +116,15 @@ class Judge:
                 f"{known.name} has no GPUs.",
                 f"Partitions with GPUs: {', '.join(others) or 'none'}.",
                 certain=self._enforced("requests", Source.CLUSTER),
+                option="gpus",
             )
         elif figure and job.gpus_per_node > figure.value:
             asked, most = f"{job.gpus_per_node} GPUs", f"{figure.value:.0f}"
-            yield self._too_much(asked, most, "on a node", known, figure, "requests")
+            yield self._too_much(asked, most, "on a node", known, figure, "gpus")
         elif live and job.gpus > live.gpus:
             figure = Figure(live.gpus, Source.CLUSTER)
             asked, most = f"{job.gpus} GPUs", f"{live.gpus}"
-            yield self._too_much(asked, most, "in all", known, figure, "requests")
+            yield self._too_much(asked, most, "in all", known, figure, "gpus")
         types = live.gpu_types if live else ()
         for kind in job.gpu_types if types else ():
             if kind.lower() not in {one.lower() for one in types}:
@@ -138,16 +132,19 @@ class Judge:
                     f"{known.name} has no GPU of the type `{kind}`{_near(kind, types)}",
                     f"It has: {', '.join(types)}.",
                     certain=self._enforced("requests", Source.CLUSTER),
+                    option="gpus",
                 )
 
     def _too_much(
-        self, asked: str, most: str, where: str, known: KnownPartition, figure: Figure, kind: str
+        self, asked: str, most: str, where: str, known: KnownPartition, figure: Figure, option: str
     ) -> Objection:
+        kind = "partitions" if option == "nodes" else "requests"
         return Objection(
             f"{asked} are more than {known.name} has {where}: {most}{_says(figure.by)}.",
             f"Ask for {most} or less.{self._remedy(figure.by)}",
             certain=self._enforced(kind, figure.by),
             by=figure.by,
+            option=option,
         )
 
     # --- QOS and accounts ---
@@ -158,41 +155,10 @@ class Judge:
         offered = self.info.qos if self.info else ()
         yield from self._of_word("qos", "QOS", job.qos, offered, self.profile.qos, allowed)
 
-    def _of_qos_limits(self, job: Asked) -> Iterator[Objection]:
-        info = self.info
-        word = job.qos or (info.qos[0] if info and len(info.qos) == 1 else None)
-        qos = next((one for one in info.qos_limits if one.name == word), None) if info else None
-        if qos is None:
-            return
-        certain = qos.denies and self._enforced("limits", Source.CLUSTER) and not job.held
-        otherwise = "" if certain else " Else the job waits for ever."
-        limit_s = qos.limit_s or math.inf
-        # Without --time it may have as much as the partition gives it.
-        wanted_s = job.limit_s if job.limit_s is not None else self._default_s(job)
-        if wanted_s > limit_s:
-            yield Objection(
-                f"A job of the QOS `{word}` can run for {duration(limit_s)}.",
-                f"Ask for --time {format_time(limit_s)} or less.{otherwise}",
-                certain,
-            )
-        wanted = {
-            "cpu": job.cpus,
-            "node": job.nodes,
-            "gres/gpu": job.gpus,
-            "mem": (job.memory_per_node_mib or 0) * job.nodes,
-        }
-        for tres, most in qos.most.items():
-            if wanted.get(tres, 0) > most:
-                text = memory(most) if tres == "mem" else f"{most:.0f} of {tres}"
-                yield Objection(
-                    f"A job of the QOS `{word}` can have {text}.",
-                    f"Ask for less, or take another QOS.{otherwise}",
-                    certain,
-                )
-
-    def _default_s(self, job: Asked) -> float:
+    def _of_policies(self, job: Asked) -> Iterator[Objection]:
         here = self.partition(job)
-        return here.live.default_time_s or 0 if here and here.live else 0
+        if self.info is not None:
+            yield from policies.objections(job, self.info, here.live if here else None)
 
     def _of_account(self, job: Asked) -> Iterator[Objection]:
         here = self.partition(job)
@@ -218,19 +184,21 @@ class Judge:
         if not offered:
             by = Source.TEMPLATE if ("", key) in self.profile.by_template else Source.PROFILE
         known = offered or told
-        kind = "qos" if key == "qos" else "associations"
+        kind, option = ("qos", "qos") if key == "qos" else ("associations", "account")
         if known and word not in known:
             yield Objection(
                 f"There is no {what} `{word}` for you{_says(by)}{_near(word, known)}",
                 f"There are: {', '.join(known)}.{self._remedy(by)}",
                 certain=self._enforced(kind, by),
                 by=by,
+                option=option,
             )
         elif allowed and word not in allowed:
             yield Objection(
                 f"The partition does not take the {what} `{word}`.",
                 f"It takes: {', '.join(allowed)}.",
                 certain=self._enforced(kind, Source.CLUSTER),
+                option=option,
             )
 
     # --- whose word it is ---

@@ -10,6 +10,7 @@ import logging
 import secrets
 import threading
 import time
+from collections.abc import Callable
 from typing import Protocol
 
 from jupyter_slurm.errors import JupyterSlurmError, LoginError, TransportError
@@ -69,9 +70,11 @@ class _Attempt:
 class Login:
     """The login of one cluster. `answered` says whether a person had to answer for it."""
 
-    def __init__(self, cluster: str, way: Way) -> None:
+    def __init__(self, cluster: str, way: Way, on_change: Callable[[], None]) -> None:
+        """`on_change` is called, with locks held, whenever `seen_by` may say something else."""
         self._cluster = cluster
         self._way = way
+        self._on_change = on_change
         self._changed = threading.Condition()
         self._attempt: _Attempt | None = None
         self._thread: threading.Thread | None = None
@@ -94,7 +97,7 @@ class Login:
             if attempt is None or question is None or question.id != question_id:
                 return self._seen_by(attempt.asked if attempt else "")
             attempt.answer, attempt.question = text, None
-            self._changed.notify_all()
+            self._notify()
         return self._follow(attempt, attempt.asked, wait_s)
 
     def has_asked(self, question_id: str) -> bool:
@@ -109,7 +112,7 @@ class Login:
     def notify(self) -> None:
         """The way has changed: who waits looks again."""
         with self._changed:
-            self._changed.notify_all()
+            self._notify()
 
     def close(self) -> None:
         """Ends a login that is under way, as if the person had declined."""
@@ -135,7 +138,12 @@ class Login:
             target=self._run, args=(attempt,), name=f"login on {self._cluster}", daemon=True
         )
         self._thread.start()
+        self._notify()
         return attempt
+
+    def _notify(self) -> None:
+        self._changed.notify_all()
+        self._on_change()
 
     def _follow(self, attempt: _Attempt, caller: str, wait_s: float) -> Connection:
         deadline_s = time.monotonic() + wait_s
@@ -201,7 +209,7 @@ class Login:
             attempt.ended, attempt.error, attempt.question = True, error, None
             if error is None and answered:
                 self.answered = True
-            self._changed.notify_all()
+            self._notify()
 
     def _ask(self, attempt: _Attempt, prompt: Prompt) -> str:
         deadline_s = time.monotonic() + _LONGEST_THOUGHT_S
@@ -217,13 +225,14 @@ class Login:
             )
             attempt.question_ids.add(question.id)
             attempt.question_since_s = time.monotonic()
-            self._changed.notify_all()
+            self._notify()
             self._changed.wait_for(
                 lambda: attempt.question is not question or self._closed,
                 deadline_s - time.monotonic(),
             )
             unanswered = attempt.question is question
             attempt.question = None
+            self._on_change()
             answer, attempt.answer = attempt.answer, None
         if unanswered:
             raise LoginError(f"Nobody has answered {prompt.host}.", hint="Log in again.")
@@ -237,7 +246,8 @@ class Login:
 class Logins:
     """The logins of all clusters that are reached over a connection."""
 
-    def __init__(self) -> None:
+    def __init__(self, on_change: Callable[[], None]) -> None:
+        self._on_change = on_change
         self._lock = threading.Lock()
         self._logins: dict[str, tuple[Way, Login]] = {}
 
@@ -247,7 +257,7 @@ class Logins:
             known = self._logins.get(cluster)
             if known is not None and known[0] is way:
                 return known[1]
-            login = Login(cluster, way)
+            login = Login(cluster, way, self._on_change)
             self._logins[cluster] = (way, login)
         if known is not None:
             known[1].close()

@@ -7,6 +7,7 @@ any front end can go on where any other left off, after a restart of everything.
 from __future__ import annotations
 
 import codecs
+import re
 from collections import deque
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
@@ -17,8 +18,12 @@ from jupyter_slurm.jobs.result import parse_records
 from jupyter_slurm.transport import Span, Transport
 from jupyter_slurm.wire import JobKind, Output, Stream
 
+_CURSOR = re.compile(r"[0-9]{1,9}(:[0-9]{1,18}){3}")
 _PIECE_BYTES = 1 << 20
 _WITH_RECORDS = (JobKind.CELL, JobKind.SESSION)
+_LONGEST_CHARACTER = 4
+_CHARACTER_GOES_ON = bytes(range(0x80, 0xC0))
+"""Bytes of UTF-8 that begin no character."""
 _MOST_BYTES = 64 << 20
 """Read at most at one call, so that a front end that is far behind is answered within a second."""
 
@@ -39,11 +44,9 @@ def parse_cursor(text: str) -> Cursor:
     """RequestError: that is none of ours."""
     if not text:
         return Cursor()
-    try:
-        attempt, output, log, revision = (int(part) for part in text.split(":"))
-    except ValueError as exc:
-        raise RequestError(f"{text!r} is no cursor of a log.") from exc
-    return Cursor(attempt, output, log, revision)
+    if not _CURSOR.fullmatch(text):
+        raise RequestError(f"{text[:100]!r} is no cursor of a log.")
+    return Cursor(*map(int, text.split(":")))
 
 
 @dataclass(slots=True)
@@ -83,13 +86,14 @@ class LogReader:
         chunk = Chunk(deque(), cursor)
         text_bytes = 0
         read_bytes = 0
+        is_end_near = False
         while True:
             piece = self._piece(chunk.cursor)
             outputs, chunk.cursor = piece.outputs, piece.cursor
             if piece.last and chunk.cursor.attempt + 1 < attempts:
                 outputs.append(_again(chunk.cursor))
                 chunk.cursor = Cursor(chunk.cursor.attempt + 1)
-                piece.last = False
+                piece.last = is_end_near = False
             chunk.outputs.extend(outputs)
             text_bytes += sum(_text_bytes(output) for output in outputs)
             read_bytes += piece.size
@@ -99,9 +103,30 @@ class LogReader:
                 text_bytes -= dropped
             if piece.last:
                 return chunk
+            if budget_bytes is not None and not is_end_near:
+                is_end_near = True
+                begin = self._end_of_log(chunk.cursor, budget_bytes)
+                if begin.log > chunk.cursor.log:
+                    chunk.skipped_bytes += _drop_oldest(chunk.outputs, text_bytes)
+                    chunk.skipped_bytes += begin.log - chunk.cursor.log
+                    chunk.cursor, text_bytes = begin, 0
             if read_bytes >= (_PIECE_BYTES if budget_bytes is None else _MOST_BYTES):
                 chunk.complete = False
                 return chunk
+
+    def _end_of_log(self, cursor: Cursor, budget_bytes: int) -> Cursor:
+        """Where its last `budget_bytes` begin, so that what is older is not even read; not so where
+        records come with it, for among these are displays."""
+        path = self._log_path(cursor.attempt)
+        if path is None or self._kind in _WITH_RECORDS:
+            return cursor
+        counted = self._transport.run(["wc", "-c", str(path)]).stdout.split()
+        begin = int(counted[0]) - budget_bytes if counted and counted[0].isdigit() else 0
+        if begin <= cursor.log:
+            return cursor
+        cut = self._transport.read(path, begin, _LONGEST_CHARACTER) or b""
+        begin += len(cut) - len(cut.lstrip(_CHARACTER_GOES_ON))
+        return replace(cursor, log=begin)
 
     def _piece(self, cursor: Cursor) -> _Piece:
         """What comes next in both files, read in one round trip."""

@@ -1,10 +1,13 @@
-"""PURE: what the rows of the queue say of a job of ours."""
+"""PURE: what the rows of the queue say of a job of ours, and what is shown of any."""
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from jupyter_slurm.slurm import reasons, states
 from jupyter_slurm.slurm.squeue import QueueRow
-from jupyter_slurm.wire import JobState
+from jupyter_slurm.slurm.units import gpus_in_tres
+from jupyter_slurm.wire import Job, JobState, QueueEntry
 
 
 def leading(rows: list[QueueRow]) -> QueueRow:
@@ -44,3 +47,40 @@ def waits_for(row: QueueRow) -> dict[str, object]:
         "advice": said.advice,
         "start_estimate_s": row.start_s,
     }
+
+
+@lru_cache(maxsize=1024)
+def _why(reason: str) -> str:
+    """In a listing many jobs wait for the same."""
+    return reasons.explain(reason).sentence
+
+
+def entry_of(row: QueueRow, job: Job | None) -> QueueEntry:
+    """`job`: the same one, where it is one of ours.
+
+    squeue tells the GPUs of a node, not those that were asked for the whole job (`--gpus`): of
+    these only what we have sent ourselves is known.
+    """
+    waits = row.state == "PENDING" and row.reason not in (None, "", "None")
+    return QueueEntry(
+        slurm_id=row.slurm_id,
+        state=row.state,
+        name=row.name or "",
+        user=row.user or "",
+        partition=row.partition or "",
+        array_id=row.array_job_id,
+        account=row.account,
+        qos=row.qos,
+        priority=row.priority,
+        reason=row.reason if waits else None,
+        why=_why(row.reason) if waits else None,
+        nodes=row.nodelist,
+        node_count=row.node_count,
+        gpus=gpus_in_tres(row.gres or "") * (row.node_count or 1) or (job.gpus if job else 0),
+        submitted_s=row.submit_s,
+        started_s=row.start_s if not waits else None,
+        start_estimate_s=row.start_s if waits else None,
+        elapsed_s=row.elapsed_s,
+        limit_s=int(row.limit_s) if row.limit_s is not None else None,
+        id=job.id if job else None,
+    )

@@ -14,6 +14,8 @@ from dataclasses import dataclass
 DUPLICATE_EXIT = 0
 SETUP_EXIT = 66
 """A module or the profile's set-up failed; EX_NOINPUT of sysexits.h, which programs hardly use."""
+_MEASURED_MIB = 128
+"""Jobs that have less memory on a node are not measured."""
 NO_ROOM_EXIT = 74
 """The job's folder cannot be written; EX_IOERR of sysexits.h."""
 
@@ -41,6 +43,8 @@ class ScriptPlan:
     signal: tuple[str, str] | None = None
     """The one that `--signal` asks for, and the one to hand on to the program in its place."""
     login_shell: bool = True
+    python: str = "python3"
+    """The node's, for what measures the job."""
 
 
 def render_script(plan: ScriptPlan) -> str:
@@ -53,10 +57,12 @@ def render_script(plan: ScriptPlan) -> str:
         signals=_traps(plan.signal),
         prepare=_prepare(plan),
         command=_command(plan.command),
+        python=_quote(plan.python),
         after=_without_dos(plan.after),
         setup_exit=SETUP_EXIT,
         no_room_exit=NO_ROOM_EXIT,
         duplicate_exit=DUPLICATE_EXIT,
+        measured_mib=_MEASURED_MIB,
     )
 
 
@@ -167,6 +173,32 @@ write() {{ # NAME TEXT: a file that is there is whole
   printf '%s\\n' "$2" >"$job_dir/$1.partial" && mv "$job_dir/$1.partial" "$job_dir/$1"
 }}
 hand_on() {{ [ -n "{target}" ] && kill -"$1" "{target}" 2>/dev/null; }}
+# What runs below this script, each with when it began: a container tool may have put programs of
+# its own into other groups (Apptainer's squashfuse), which no signal to this one's reaches.
+find_below() {{
+  below=''
+  local stat line round tree=' '
+  for round in 1 2 3; do
+    for stat in /proc/[0-9]*/stat; do
+      {{ read -r line <"$stat"; }} 2>/dev/null || continue
+      set -- "${{line%% *}}" ${{line##*) }} # proc(5): $3 parent, $4 group, ${{21}} begin
+      case $tree in *" $1 "*) continue ;; esac
+      if [ "$4" = "$$" ]; then
+        tree="$tree$1 "
+      else
+        case $tree in *" $3 "*) tree="$tree$1 " below="$below $1.${{21}}" ;; esac
+      fi
+    done
+  done
+}}
+kill_below() {{
+  local one line
+  for one in $below; do
+    {{ read -r line <"/proc/${{one%.*}}/stat"; }} 2>/dev/null || continue
+    set -- "${{line%% *}}" ${{line##*) }}
+    [ "$1.${{21}}" != "$one" ] || kill -KILL "$1"
+  done
+}}
 finish() {{
   trap - EXIT
 {after}
@@ -187,14 +219,41 @@ printf '%s\\n' "$began" >"$job_dir/started.$attempt.json" || {{ rc={no_room_exit
 
 {prepare}
 
-{command} 8>&- &
+# Another one waits for the end of the pipe, which closes with this script, however that ends. It
+# measures the program, beside it and not in its way: a second later, unless all is over by then.
+# Killed, this script ends nothing: so it ends what would stay where Slurm tracks processes by their
+# parents (proctrack/linuxproc). It is nobody's child, for while bash has another child than the
+# program, it waits on for that where a signal has ended the program (5.2, tried).
+exec 7> >(
+  (
+    trap '' TERM INT HUP USR1 USR2
+    exec >/dev/null 2>&1 8>&-
+    # What measures takes some 12 MB of the job's own memory: not where that would be missed.
+    memory=${{SLURM_MEM_PER_NODE:-$((${{SLURM_MEM_PER_CPU:-0}} * ${{SLURM_CPUS_ON_NODE:-1}}))}}
+    if [ "$memory" -gt 0 ] && [ "$memory" -lt {measured_mib} ]; then
+      read -r || :
+    elif ! {{ read -rt 1 || [ $? -le 128 ]; }}; then
+      for python in {python} python3 /usr/libexec/platform-python; do
+        command -v "$python" || continue
+        "$python" -ISB "$job_dir/usage.py" "$job_dir/usage.$attempt.jsonl" "$$" <&0 &
+        break
+      done
+      read -r || :
+    fi
+    [ ! -e "$job_dir/exit.$attempt.json" ] || exit
+    find_below
+    kill -TERM -- "-$$"; sleep 2; hand_on KILL; kill_below; kill -KILL -- "-$$"
+  ) <&0 &
+)
+{command} 7>&- 8>&- &
 child=$!
 # `wait` comes back early when a trapped signal arrives: only a child that is gone has ended.
+# A signal to all of the group makes bash (5.2, tried) lose at times how the child ended: -1.
 while :; do
   wait "$child"; rc=$?
   kill -0 "$child" 2>/dev/null && continue
   wait "$child" 2>/dev/null; last=$?
-  [ $last = 127 ] || rc=$last
+  case $last in 127 | -1) ;; *) rc=$last ;; esac
   break
 done
 exit "$rc"

@@ -14,20 +14,19 @@ from pathlib import Path
 from jupyter_slurm import places
 from jupyter_slurm.errors import JupyterSlurmError, from_problem
 from jupyter_slurm.jobs import describe, doctor, payload, queue
+from jupyter_slurm.jobs.adoption import Adoption
 from jupyter_slurm.jobs.beforehand import Beforehand
 from jupyter_slurm.jobs.book import Book
+from jupyter_slurm.jobs.changes import changes
 from jupyter_slurm.jobs.cluster import SlurmCluster
 from jupyter_slurm.jobs.clusters import Clusters
 from jupyter_slurm.jobs.delivery import Delivery, remove_old_copies
+from jupyter_slurm.jobs.details import Details
 from jupyter_slurm.jobs.images import Images
 from jupyter_slurm.jobs.layout import JobDir
-from jupyter_slurm.jobs.prepare import (
-    gpus_asked,
-    image_of,
-    merged_options,
-    prepare,
-    runtime_of,
-)
+from jupyter_slurm.jobs.on_login import LoginPursuit
+from jupyter_slurm.jobs.options import gpus_asked, merged_options
+from jupyter_slurm.jobs.prepare import image_of, prepare, runtime_of
 from jupyter_slurm.jobs.session_cells import CellPursuit
 from jupyter_slurm.jobs.sessions import Sessions
 from jupyter_slurm.jobs.steering import Steering
@@ -36,6 +35,7 @@ from jupyter_slurm.jobs.submit import Pursuit
 from jupyter_slurm.jobs.terminals import Terminals
 from jupyter_slurm.jobs.transfers import Transfers
 from jupyter_slurm.jobs.tunnels import Tunnels
+from jupyter_slurm.jobs.usage import Measured
 from jupyter_slurm.wire import (
     AgentStatus,
     Changes,
@@ -48,6 +48,8 @@ from jupyter_slurm.wire import (
     JobSpec,
     JobState,
     LogChunk,
+    NodeChanges,
+    QueueChanges,
     QueueEntry,
     Result,
     Transfer,
@@ -89,6 +91,8 @@ class Service:
         self.cluster_info = self._beforehand.cluster_info
         self.preview = self._beforehand.preview
         self._delivery = Delivery(self._book, self._clusters)
+        self.details = Details(self._book, self._clusters).details
+        self.usage = Measured(self._book, self._clusters).usage
         self._sessions = Sessions(self._book, self._clusters)
         steering = Steering(
             self._book, self._clusters, self._transfers, self._delivery, self._sessions
@@ -99,6 +103,7 @@ class Service:
         self.requeue = steering.requeue
         self.why = steering.why
         self.forget = steering.forget
+        self.adopt = Adoption(self._book, self._clusters).adopt
         images = Images(self._book, self._clusters, self.submit)
         self.images = images.images
         self.make_image = images.make_image
@@ -122,6 +127,7 @@ class Service:
     def wake_waiters(self) -> None:
         """Every call that waits returns now, and so does every later one."""
         self._book.close()
+        self._clusters.wake_waiters()
 
     def live_jobs(self) -> int:
         return len(self._book.live())
@@ -209,7 +215,7 @@ class Service:
         folder = JobDir(cluster.job_root() / spec.id)
         # Refused here and now if it must be: the same is made again when it is sent.
         prepare(spec, cluster.profile, folder, cluster.site(spec), key=b"")
-        warning = self._beforehand.judge(spec, cluster)
+        warning = None if spec.on_login else self._beforehand.judge(spec, cluster)
         self._check_python(spec, cluster)
         now_s = time.time()
         job = Job(
@@ -230,6 +236,7 @@ class Service:
             fetch=spec.fetch,
             fetch_to=spec.fetch_to,
             idle_s=spec.idle_s,
+            on_login=spec.on_login,
             # Of a session there is no outcome that anybody would wait for.
             delivered=spec.kind is JobKind.SESSION,
             warning=warning,
@@ -260,7 +267,8 @@ class Service:
                 return
 
     def _pursue(self, job_id: str, cluster: SlurmCluster) -> None:
-        kind = CellPursuit if self._book.job(job_id).session is not None else Pursuit
+        job = self._book.job(job_id)
+        kind = LoginPursuit if job.on_login else CellPursuit if job.session else Pursuit
         pursuit = kind(self._book, cluster, self._transfers, job_id, self._stop)
 
         def work() -> None:
@@ -285,8 +293,7 @@ class Service:
             return
         # A cancellation may have been asked for and not yet been passed on.
         job = record.job
-        sent = job.slurm_id is not None or (job.session is not None and record.spec is None)
-        if not sent or job.cancel_requested_s is not None:
+        if job.submitted_s is None or job.cancel_requested_s is not None:
             self._pursue(record.job.id, cluster)
         else:
             self._clusters.watch(cluster).look()
@@ -307,11 +314,8 @@ class Service:
     def jobs(self, cluster: str | None = None) -> list[Job]:
         return [r.job for r in self._book.records() if cluster in (None, r.job.cluster)]
 
-    def changes(self, revision: int = 0, wait_s: float = 0.0) -> Changes:
-        self._book.wait(lambda: self._book.revision > revision, wait_s)
-        now = self._book.revision
-        changed = [r.job for r in self._book.records() if r.job.revision > revision]
-        return Changes(revision=now, jobs=tuple(changed))
+    def changes(self, cursor: str = "", wait_s: float = 0.0, caller: str = "") -> Changes:
+        return changes(self._book, self._clusters, cursor, wait_s, caller)
 
     def logs(
         self,
@@ -334,8 +338,27 @@ class Service:
 
     def queue(self, cluster: str | None = None) -> list[QueueEntry]:
         known = self._clusters.named(cluster)
-        ours = {job.slurm_id: job.id for job in self.jobs(known.name) if job.slurm_id}
-        return queue.entries(known, ours)
+        return queue.entries(known, self._book.by_slurm_id(known.name))
+
+    def history(self, cluster: str | None = None, days: float = 1.0) -> list[QueueEntry]:
+        known = self._clusters.named(cluster)
+        return queue.history(known, days, self._book.by_slurm_id(known.name))
+
+    def queue_changes(
+        self,
+        cluster: str | None = None,
+        cursor: str = "",
+        wait_s: float = 0.0,
+        everyone: bool = False,
+    ) -> QueueChanges:
+        watch = self._clusters.watch(self._clusters.named(cluster))
+        return watch.listing.changes(cursor, wait_s, everyone)
+
+    def node_changes(
+        self, cluster: str | None = None, cursor: str = "", wait_s: float = 0.0
+    ) -> NodeChanges:
+        watch = self._clusters.watch(self._clusters.named(cluster))
+        return watch.nodes.changes(cursor, wait_s)
 
     def command(self, argv: list[str], cluster: str | None = None) -> CommandOutput:
         return queue.command(self._clusters.named(cluster), argv)

@@ -6,7 +6,7 @@ import time
 from pathlib import PurePosixPath
 
 from jupyter_slurm.errors import CommandError, NotFoundError, RequestError
-from jupyter_slurm.jobs import queue
+from jupyter_slurm.jobs import on_login, queue
 from jupyter_slurm.jobs.book import Book
 from jupyter_slurm.jobs.clusters import Clusters
 from jupyter_slurm.jobs.delivery import Delivery
@@ -42,6 +42,9 @@ class Steering:
         job = self._book.change(job_id, cancel_requested_s=time.time())
         if job.session is not None:
             self._sessions.cancel(job, again=before.cancel_requested_s is not None)
+            return self._book.job(job_id)
+        if job.on_login:
+            on_login.look(self._book, self._clusters.named(job.cluster))
             return self._book.job(job_id)
         if job.slurm_id is None:
             return job
@@ -85,6 +88,9 @@ class Steering:
     def forget(self, job_id: str) -> None:
         record = self._book.record(job_id)
         job = record.job
+        if record.adopted:
+            self._book.remove(job.id)
+            return
         try:
             cluster = self._clusters.named(job.cluster)
         except NotFoundError:  # with the cluster went its jobs and their folders

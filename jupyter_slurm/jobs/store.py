@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 
 from jupyter_slurm.places import private_dir
-from jupyter_slurm.wire import Job, JobSpec
+from jupyter_slurm.wire import Job, JobEvent, JobSpec
 
 _KEY_BYTES = 32
 
@@ -30,6 +30,12 @@ class Record(msgspec.Struct, kw_only=True):
     """Where a batch script of the user's writes, once Slurm has said so."""
     mirror: str | None = None
     """Where the cluster keeps its copy of the folder that was pushed with it (`staging.py`)."""
+    adopted: bool = False
+    """It was submitted elsewhere: nothing over there is ours to take away."""
+    command: tuple[str, ...] = ()
+    """sbatch as it was called for it."""
+    events: tuple[JobEvent, ...] = ()
+    """What has happened to it (`events.py`)."""
 
 
 class Store:

@@ -28,33 +28,21 @@ from jupyter_slurm.errors import (
 from jupyter_slurm.jobs.book import Book
 from jupyter_slurm.jobs.cluster import SlurmCluster
 from jupyter_slurm.jobs.layout import JobDir
-from jupyter_slurm.jobs.prepare import comment_token, prepare, slurm_name
+from jupyter_slurm.jobs.options import comment_token, slurm_name
+from jupyter_slurm.jobs.prepare import Submission, prepare
 from jupyter_slurm.jobs.result import parse_started
+from jupyter_slurm.jobs.sbatch_call import sbatch_call, sbatch_call_as_typed
 from jupyter_slurm.jobs.transfers import Transfers
 from jupyter_slurm.readable import reasons_told
 from jupyter_slurm.slurm import sacct, sbatch, scancel, squeue
 from jupyter_slurm.slurm.rejections import explain_rejection
 from jupyter_slurm.transport import Completed
-from jupyter_slurm.wire import JobKind, JobState, TransferState
+from jupyter_slurm.wire import JobKind, JobSpec, JobState, TransferState
 
 _FIRST_PAUSE_S = 2.0
 _LONGEST_PAUSE_S = 30.0
 _PUSH_TOLD_S = 1.0
 """How often it is told how far a folder that is pushed has come."""
-
-# Runs in the job's folder, "$@" is sbatch's command line. The lock is held by sbatch itself too, so
-# that a second call waits for a first one whose caller has died; what sbatch said is kept.
-_SUBMIT_SH = """
-[ -s submitted ] && { cat submitted; exit 0; }
-exec 9>submit.lock
-if command -v flock >/dev/null 2>&1; then flock 9; fi
-[ -s submitted ] && { cat submitted; exit 0; }
-"$@" >submitted.partial 2>submit.err
-rc=$?
-cat submit.err >&2
-[ $rc = 0 ] && mv submitted.partial submitted && cat submitted
-exit $rc
-"""
 
 
 class Pursuit:
@@ -100,9 +88,9 @@ class Pursuit:
         record = self._book.record(self._id)
         if record.sbatch_calls == 0:
             return self._cancelled_meanwhile() or self._call_sbatch()
-        slurm_id = self._look_up()
-        if slurm_id is not None:
-            return self._settle(slurm_id)
+        answer = self._look_up()
+        if answer is not None:
+            return self._settle(answer)
         now_s = time.monotonic()
         if self._first_empty_s is None:
             self._first_empty_s = now_s
@@ -126,10 +114,9 @@ class Pursuit:
         except (RequestError, NotFoundError, FileAccessError) as exc:
             return self._reject(exc)
         calls = record.sbatch_calls
-        self._book.note(self._id, sbatch_calls=calls + 1)
-        argv = ["sh", "-c", _SUBMIT_SH, "submit", *submission.sbatch]
+        self._book.note(self._id, sbatch_calls=calls + 1, command=submission.sbatch)
         try:
-            done = self._cluster.deliver(self._dir.path, submission.files, argv)
+            done = self._hand_over(spec, submission)
         except FileAccessError as exc:  # sbatch was not called
             return self._reject(SubmitError(exc.message, hint=exc.hint, detail=exc.detail))
         except ConnectionLostError:  # it may have been
@@ -138,6 +125,12 @@ class Pursuit:
             self._book.note(self._id, sbatch_calls=calls)
             raise
         return self._judge(done)
+
+    def _hand_over(self, spec: JobSpec, submission: Submission) -> Completed:
+        argv = sbatch_call(submission.sbatch)
+        if spec.kind is JobKind.SCRIPT:
+            argv = sbatch_call_as_typed(submission.sbatch, self._cluster.profile.env)
+        return self._cluster.deliver(self._dir.path, submission.files, argv)
 
     def _has_pushed(self, folder: str, exclude: tuple[str, ...]) -> bool:
         """Once for a job: what is edited while it waits changes nothing. False: it was stopped, or
@@ -208,10 +201,14 @@ class Pursuit:
         rows = sacct.parse(output)
         return rows[0].slurm_id if rows else None
 
-    def _settle(self, slurm_id: str, warning: str | None = None) -> bool:
+    def _learned(self, answer: str) -> dict[str, object]:
+        """What `answer`, which settles it, is to the job."""
+        return {"slurm_id": answer}
+
+    def _settle(self, answer: str, warning: str | None = None) -> bool:
         self._book.record(self._id).spec = None
         job = self._book.job(self._id)
-        changes: dict[str, object] = {"slurm_id": slurm_id, "submitted_s": time.time()}
+        changes: dict[str, object] = {**self._learned(answer), "submitted_s": time.time()}
         if not job.state.final:
             # Its files may have told already that it runs, before sbatch had answered.
             state = JobState.RUNNING if job.started_s is not None else JobState.PENDING
@@ -220,7 +217,7 @@ class Pursuit:
             changes["warning"] = "\n".join(filter(None, (job.warning, warning)))
         job = self._book.change(self._id, **changes)
         if job.cancel_requested_s is not None and not job.state.final:
-            self._cancel(slurm_id)
+            self._cancel(answer)
         return True
 
     def _cancel(self, slurm_id: str) -> None:
@@ -259,7 +256,7 @@ class Pursuit:
             self._id,
             state=JobState.CANCELLED,
             ended_s=time.time(),
-            why="You cancelled it before Slurm had taken it.",
+            why="You cancelled it before it was sent.",
             problem=None,
             problem_since_s=None,
         )

@@ -16,7 +16,7 @@ from pathlib import PurePosixPath
 import msgspec
 
 from jupyter_slurm.errors import CommandError, ForwardError, RequestError
-from jupyter_slurm.jobs import layout
+from jupyter_slurm.jobs import layout, plain_terminal
 from jupyter_slurm.jobs.book import Book
 from jupyter_slurm.jobs.cluster import SlurmCluster
 from jupyter_slurm.jobs.clusters import Clusters
@@ -53,13 +53,19 @@ class Terminals:
         cluster = self._clusters.named(job.cluster)
         if job.kind is JobKind.TERMINAL and not request.beside:
             argv_of = srun.beside_argv
-            setup: dict[str, object] = {"hold": terminal_name(job.id)}
+            setup: dict[str, str | Sequence[str]] = {"hold": terminal_name(job.id)}
         else:
             argv_of = srun.terminal_argv
             setup = {"run": _words(job, request.code)}
         version = _version(cluster)
         step = partial(argv_of, slurm_id, node=node, version=version)
-        channel = _begun(cluster, version, step)
+        words = setup.get("run")
+        try:
+            channel = _begun(cluster, version, step)
+        except ForwardError as exc:
+            if words is None or node_program.NO_PYTHON not in (exc.detail or ""):
+                raise
+            return plain_terminal.begin(partial(cluster.converse, "srun"), step, words)
         body = msgspec.json.encode(setup)
         channel.settimeout(None)
         with suppress(ConnectionError):  # who comes for its bytes will find that it has ended

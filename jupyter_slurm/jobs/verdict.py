@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from jupyter_slurm.containers import runtime_named
+from jupyter_slurm.containers import making, runtime_named
 from jupyter_slurm.containers.making.script import read_failure
 from jupyter_slurm.jobs.result import ExitFile, RunnerResult, StartedFile
 from jupyter_slurm.jobs.script import NO_ROOM_EXIT, SETUP_EXIT
@@ -29,6 +29,8 @@ class SlurmVerdict:
     ended_s: float | None = None
     cancelled_by: str | None = None
     """A user's name or uid."""
+    had_nodes: bool = False
+    """It had begun, whatever its own files say: a script as written leaves none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,6 +87,8 @@ _NO_PYTHON = re.compile(
     r"^\S*sh: .*exec: (?:line \d+: )?(?P<python>.+?): (?:not found|.*No such file)", re.MULTILINE
 )
 """What dash, bash and busybox say."""
+_NO_HOLDER = re.compile(r"^There is no Python on ", re.MULTILINE)
+"""`transport/node_program.py` says it."""
 _OLD_PYTHON = re.compile(
     r"^jupyter-slurm: this is (?P<python>Python \S+), and a cell needs", re.MULTILINE
 )
@@ -98,6 +102,13 @@ _TRACES = {
     JobState.CANCELLED: re.compile(r"\*\*\* (JOB|STEP) \S+ .*CANCELLED AT"),
 }
 """What slurmstepd writes into the job's output (src/slurmd/slurmstepd/req.c, mgr.c)."""
+_ALL_THE_SAME = {
+    JobState.OUT_OF_MEMORY: "It has ended well, though one of its processes ran out of memory on "
+    "the way.",
+    JobState.TIMEOUT: "It has ended well, though its time limit came when it had just ended.",
+    JobState.CANCELLED: "It has ended well, though it was cancelled when it had just ended.",
+}
+"""Done, and yet Slurm names a cause."""
 _CAUSES = frozenset(
     {
         JobState.CANCELLED,
@@ -182,7 +193,7 @@ def _by_exit_code(evidence: Evidence, exit_code: int) -> Verdict:
             )
     image = read_failure(evidence.log_tail) if evidence.kind is JobKind.PROGRAM else None
     if image is not None:
-        tool = runtime_named(image.tool).explain(evidence.log_tail)
+        tool = making.explained(image, evidence.log_tail)
         why = f"The image {image.name} was not made: it failed while {image.doing}."
         return Verdict(
             state=JobState.FAILED,
@@ -205,7 +216,14 @@ def _by_exit_code(evidence: Evidence, exit_code: int) -> Verdict:
 
 
 def _without_python(evidence: Evidence) -> tuple[str, str] | None:
-    """What a cell has not found to run in, and the remedy; None: that was not it."""
+    """What a cell or a terminal has not found to run in, and the remedy; None: that was not it."""
+    if evidence.kind is JobKind.TERMINAL and _NO_HOLDER.search(evidence.log_tail):
+        return (
+            "The node has no Python, which a job's own terminal needs.",
+            "Name one with `python` in the cluster's profile, or load a module that has one "
+            "(--module). A terminal in a job that runs already needs none: "
+            "`jupyter slurm shell --job ID`.",
+        )
     if evidence.result is not None or evidence.kind not in (JobKind.CELL, JobKind.SESSION):
         return None
     missing, old = _NO_PYTHON.search(evidence.log_tail), _OLD_PYTHON.search(evidence.log_tail)
@@ -241,12 +259,7 @@ def _warning(result: RunnerResult | None) -> str | None:
 
 def _completed_all_the_same(verdict: Verdict, slurm: SlurmVerdict) -> Verdict:
     """Done, its result written, and yet Slurm names a cause: of a child process, or afterwards."""
-    words = {
-        JobState.OUT_OF_MEMORY: "one of its processes ran out of memory on the way",
-        JobState.TIMEOUT: "its time limit came when it had just ended",
-        JobState.CANCELLED: "it was cancelled when it had just ended",
-    }
-    warning = f"It has ended well, though {words.get(slurm.state, f'Slurm says {slurm.state}')}."
+    warning = _ALL_THE_SAME.get(slurm.state, f"It has ended well, though Slurm says {slurm.state}.")
     return Verdict(state=JobState.COMPLETED, why=verdict.why, warning=warning, exit_code=0)
 
 
@@ -273,23 +286,29 @@ def _by_cause(
 def _by_session(evidence: Evidence, session: SessionEnd) -> Verdict:
     """A session that ended in good order has no word for what that is to a cell."""
     known = session.state in _CAUSES | {JobState.FAILED, JobState.LOST}
-    when = "before it began" if evidence.started is None else "while it ran"
+    why = f"Its session ended while it ran. {session.why}"
+    if evidence.started is None:
+        why = f"Its session ended before it began. {session.why}"
     return Verdict(
         state=session.state if known else JobState.CANCELLED,
-        why=f"Its session ended {when}. {session.why}",
+        why=why,
         advice="`%slurm session start [OPTIONS]` starts another; what this one held is gone.",
         exit_code=evidence.exit.exit_code if evidence.exit is not None else None,
     )
 
 
 def _cancelled_by(evidence: Evidence, slurm: SlurmVerdict) -> str:
-    before = "" if evidence.started is not None else " before it had started"
+    started = evidence.started is not None or slurm.had_nodes
+    if evidence.cancel_requested and evidence.kind is JobKind.SESSION:
+        return "You stopped it." if started else "You stopped it before it had started."
     if evidence.cancel_requested:
-        verb = "stopped" if evidence.kind is JobKind.SESSION else "cancelled"
-        return f"You {verb} it{before}."
-    if slurm.cancelled_by:
-        return f"It was cancelled by {slurm.cancelled_by}{before}."
-    return f"It was cancelled with scancel, not from here{before}."
+        return "You cancelled it." if started else "You cancelled it before it had started."
+    by = slurm.cancelled_by
+    if by:
+        before = f"It was cancelled by {by} before it had started."
+        return f"It was cancelled by {by}." if started else before
+    before = "It was cancelled with scancel, not from here, before it had started."
+    return "It was cancelled with scancel, not from here." if started else before
 
 
 def _traced(evidence: Evidence) -> JobState | None:

@@ -1,8 +1,9 @@
 """Watching one cluster's live jobs: two threads, whatever the number of jobs and of watchers.
 
 The files thread sees at once what jobs write: that they have started, output, that they have ended.
-The queue thread runs one `squeue` for all jobs per interval, for what only Slurm can tell: why they
-wait, and that one has ended which could not say so itself. No live job: neither does anything.
+The queue thread runs one `squeue` per interval for all jobs and for all who look at the queue
+(`listing.py`): it tells why jobs wait, and that one has ended which could not say so itself. No
+live job and nobody who looks: neither does anything.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import PurePosixPath
 
 from jupyter_slurm.errors import (
@@ -19,17 +21,20 @@ from jupyter_slurm.errors import (
     NotFoundError,
     TransportError,
 )
-from jupyter_slurm.jobs.allocation import ask_allocation, ask_usage
+from jupyter_slurm.jobs import on_login
+from jupyter_slurm.jobs.allocation import ask_usage
+from jupyter_slurm.jobs.board import backed_off_s
 from jupyter_slurm.jobs.book import Book
 from jupyter_slurm.jobs.cluster import SlurmCluster
+from jupyter_slurm.jobs.comparison import Comparison
 from jupyter_slurm.jobs.ending import Ending
 from jupyter_slurm.jobs.layout import JobDir
-from jupyter_slurm.jobs.queue_rows import leading, state_named, waits_for
+from jupyter_slurm.jobs.listing import Listing
+from jupyter_slurm.jobs.nodes import Nodes
 from jupyter_slurm.jobs.result import parse_started
-from jupyter_slurm.jobs.session_cells import ends_s, rests
-from jupyter_slurm.slurm import squeue, states
+from jupyter_slurm.jobs.session_cells import rests
+from jupyter_slurm.slurm import squeue
 from jupyter_slurm.slurm.squeue import QueueRow
-from jupyter_slurm.slurm.units import gpus_in_tres, parse_nodelist
 from jupyter_slurm.wire import Job, JobKind, JobState
 
 _FILES_WAIT_S = 300.0
@@ -43,7 +48,8 @@ _CALM_FACTOR = 3.0
 _OLD_S = 3600.0
 _OLD_FACTOR = 10.0
 """and after an hour a tenth as often."""
-_BACK_OFF_LONGEST_S = 300.0
+_REST_FACTOR = 3.0
+"""After a listing of everyone's jobs there is a rest of so many times as long as it took."""
 
 _log = logging.getLogger(__name__)
 
@@ -61,17 +67,44 @@ class Watch:
         self._lock = threading.Lock()
         self._threads: list[threading.Thread] = []
         self._ending: set[str] = set()
-        self._absent_since_s: dict[str, float] = {}
         self._stirred_s = time.monotonic()
+        self._comparison = Comparison(book, cluster, self)
+        self.listing = Listing(cluster.name, cluster.profile.poll_s, self._show, self._closed)
+        self.nodes = Nodes(cluster, self._closed)
 
     def look(self) -> None:
         """There is something new: a job, or a reason to ask Slurm now."""
+        self.stirred()
+        self._begin()
+        self._files_wake.set()
+        self._queue_wake.set()
+
+    def stirred(self) -> None:
+        """Something has happened to a job: the queue is asked more often for a while."""
+        self._stirred_s = time.monotonic()
+
+    def files_changed(self) -> None:
+        """Other files are to be watched than before."""
+        self._files_wake.set()
+
+    def is_ending(self, job_id: str) -> bool:
+        """Whether it is being found out how this job ended."""
+        return job_id in self._ending
+
+    def _begin(self) -> None:
         with self._lock:
-            self._stirred_s = time.monotonic()
             if not self._threads and not self._stop.is_set():
                 self._start(lambda: self._keep_at(self._watch_files), "files")
                 self._start(lambda: self._keep_at(self._watch_queue), "queue")
-        self._files_wake.set()
+
+    def _closed(self) -> bool:
+        return self._book.closed or self._stop.is_set()
+
+    def _show(self, now: bool) -> None:
+        """Somebody begins to look at the queue."""
+        self._begin()
+        if now:
+            self._asked.set()
         self._queue_wake.set()
 
     def ask_now(self) -> None:
@@ -84,15 +117,24 @@ class Watch:
         self._asked.set()
         self._files_wake.set()
         self._queue_wake.set()
+        self.nodes.way_opened()
+
+    def wake_waiters(self) -> None:
+        """Whoever looks at the queue or the nodes is answered now."""
+        self.listing.wake()
+        self.nodes.wake()
 
     def close(self) -> None:
         with self._lock:
             self._stop.set()
+        self.listing.wake()
+        self.nodes.close()
         self._asked.set()
         self._files_wake.set()
         self._queue_wake.set()
         for thread in self._threads:
             thread.join(timeout=_JOIN_S)
+        self.nodes.join(_JOIN_S)
 
     def _start(self, work: Callable[[], None], what: str) -> None:
         name = f"{self._cluster.name}: {what}"
@@ -125,19 +167,28 @@ class Watch:
                 found = self._cluster.transport.grown(
                     sizes, wait_s=_FILES_WAIT_S, wake=self._files_wake
                 )
+                woken = self._files_wake.is_set()
                 self._files_wake.clear()
                 for path, size in found.items():
                     job_id, seen = wanted[path]
                     seen(job_id, path)
                     sizes[path] = size
+                if woken or not found:
+                    self._look_on_login()
             except TransportError as exc:
                 errors += 1
                 self._silent([r.job for r in self._book.live(self._cluster.name)], exc)
-                self._files_wake.wait(self._backed_off_s(errors))
+                self._files_wake.wait(backed_off_s(self._cluster.profile.poll_s, errors))
+                self._files_wake.clear()
                 continue
             errors = 0
             if found:
                 self._book.nudge()
+
+    def _look_on_login(self) -> None:
+        """Where files may not tell all: nothing has grown for long, or something else is new."""
+        for job in on_login.look(self._book, self._cluster):
+            self.settle(job, None)
 
     def _files_wanted(
         self,
@@ -166,7 +217,7 @@ class Watch:
     ) -> dict[PurePosixPath, tuple[str, Callable[[str, PurePosixPath], None]]]:
         """Fewer than of a job of its own. One whose session has ended writes no more."""
         if self._session_is_over(job):
-            self._settle(job, None)
+            self.settle(job, None)
         wanted: dict[PurePosixPath, tuple[str, Callable[[str, PurePosixPath], None]]]
         wanted = {folder.output(0): (job.id, self._output_grew)}
         if job.started_s is None:
@@ -204,7 +255,7 @@ class Watch:
             "advice": None,
             "start_estimate_s": None,
         }
-        known = job.slurm_id is not None or job.session is not None
+        known = job.submitted_s is not None or job.session is not None
         if known and job.id not in self._ending:
             changes["state"] = JobState.RUNNING
         self._book.found(job, **changes)
@@ -212,7 +263,7 @@ class Watch:
             rests(self._book, job.id)
 
     def _exit_seen(self, job_id: str, path: PurePosixPath) -> None:
-        self._settle(self._book.job(job_id), None)
+        self.settle(self._book.job(job_id), None)
 
     # --- the queue ---
 
@@ -220,134 +271,68 @@ class Watch:
         errors = 0
         while not self._stop.is_set():
             waiting = [r.job for r in self._book.live(self._cluster.name) if r.job.slurm_id]
-            if not waiting:
+            if not waiting and not self.listing.looked_at:
                 self._queue_wake.wait()
                 self._queue_wake.clear()
                 # A job that is over by then has cost the controller nothing but its sbatch.
-                self._stop.wait(min(self._cluster.profile.poll_s, _FIRST_LOOK_S))
+                first_s = self.listing.due_s if self.listing.looked_at else _FIRST_LOOK_S
+                self._asked.wait(min(self._cluster.profile.poll_s, first_s))
+                self._asked.clear()
                 continue
-            began_s = time.time()
+            began_s, rest_s = time.time(), 0.0
+            everyone = self.listing.everyone_looked_at
             try:
-                argv = squeue.mine_argv(self._cluster.transport.user())
-                rows = squeue.parse(self._cluster.ask(argv))
+                rows = self._list(waiting, everyone=everyone)
             except (CommandError, TransportError) as exc:
                 errors += 1
+                self.listing.failed(exc.problem())
                 self._silent(waiting, exc)
             else:
                 errors = 0
-                self._compare(waiting, rows, began_s)
-            self._pause(errors)
+                if everyone:
+                    rest_s = (time.time() - began_s) * _REST_FACTOR
+                self._comparison.compare(waiting, rows, began_s)
+            self._pause(errors, rest_s)
 
-    def _pause(self, errors: int) -> None:
+    def _list(self, waiting: list[Job], *, everyone: bool) -> list[QueueRow]:
+        """The one squeue, for all who look; the rows of these jobs."""
+        user = self._cluster.transport.user()
+        argv = squeue.everyone_argv() if everyone else squeue.mine_argv(user)
+        rows = squeue.split(self._cluster.ask(argv))
+        ours = self._book.by_slurm_id(self._cluster.name)
+        self.listing.answered(rows, user, ours, everyone=everyone)
+        wanted = {job.slurm_id for job in waiting}
+        return [squeue.read(r) for r in rows if r.slurm_id in wanted or r.array_id in wanted]
+
+    def _pause(self, errors: int, rest_s: float) -> None:
         """Until the next squeue: as the profile says, longer when nothing happens."""
-        interval_s = self._cluster.profile.poll_s
+        least_s = interval_s = max(self._cluster.profile.poll_s, rest_s)
         quiet_s = time.monotonic() - self._stirred_s
         if errors:
-            interval_s = self._backed_off_s(errors)
+            interval_s = backed_off_s(self._cluster.profile.poll_s, errors)
+        elif self.listing.looked_at:
+            pass
         elif quiet_s > _OLD_S:
             interval_s *= _OLD_FACTOR
         elif quiet_s > _YOUNG_S:
             interval_s *= _CALM_FACTOR
         # However many jobs are submitted meanwhile: not sooner than the profile's interval, unless
         # a person asks.
-        if not self._asked.wait(self._cluster.profile.poll_s):
-            self._queue_wake.wait(max(0.0, interval_s - self._cluster.profile.poll_s))
+        if not self._asked.wait(least_s):
+            self._queue_wake.wait(max(0.0, interval_s - least_s))
         self._asked.clear()
         self._queue_wake.clear()
-
-    def _backed_off_s(self, errors: int) -> float:
-        return min(self._cluster.profile.poll_s * 2.0**errors, _BACK_OFF_LONGEST_S)
 
     def _silent(self, jobs: list[Job], error: JupyterSlurmError) -> None:
         now_s = time.time()
         for job in jobs:
             since_s = job.problem_since_s or now_s
-            self._book.change(job.id, problem=error.problem(), problem_since_s=since_s)
-
-    def _compare(self, jobs: list[Job], rows: list[QueueRow], began_s: float) -> None:
-        by_id: dict[str, list[QueueRow]] = {}
-        for row in rows:
-            by_id.setdefault(row.array_job_id or row.slurm_id, []).append(row)
-        for old in jobs:
-            job = self._book.change(old.id, problem=None, problem_since_s=None)
-            found = by_id.get(job.slurm_id or "")
-            if found:
-                self._absent_since_s.pop(job.id, None)
-                self._row_seen(job, leading(found), began_s)
-            elif job.submitted_s is not None and began_s > job.submitted_s:
-                self._row_missing(job)
-            if job.kind is JobKind.SESSION:
-                self._tell_its_cells(self._book.job(job.id))
-
-    def _tell_its_cells(self, session: Job) -> None:
-        """The queue knows nothing of them, and all that it knows of the session holds for them."""
-        for record in self._book.live(self._cluster.name):
-            if record.job.session == session.id:
-                self._book.change(
-                    record.job.id,
-                    problem=None,
-                    problem_since_s=None,
-                    session_ends_s=ends_s(session),
-                )
-
-    def _row_missing(self, job: Job) -> None:
-        """Absent from a listing that worked. Once says little; for long enough, it has ended."""
-        now_s = time.monotonic()
-        since_s = self._absent_since_s.setdefault(job.id, now_s)
-        if now_s - since_s >= self._cluster.profile.lost_after_s:
-            self._absent_since_s.pop(job.id, None)
-            self._settle(job, None)
-
-    def _row_seen(self, job: Job, row: QueueRow, began_s: float) -> None:
-        if job.state.final or job.id in self._ending:
-            return
-        if states.is_terminal(row.state):
-            self._settle(job, row)
-            return
-        if (
-            job.state is JobState.RUNNING
-            and row.state == "PENDING"
-            and (job.state_since_s > began_s)
-        ):
-            return  # the listing is older than what the job's files said
-        state = state_named(row.state)
-        if state is not job.state:
-            self._stirred_s = time.monotonic()
-        changes: dict[str, object] = {
-            "state": state,
-            "partition": row.partition,
-            "account": row.account,
-            "qos": row.qos,
-            "limit_s": int(row.limit_s) if row.limit_s is not None else None,
-            "gpus": gpus_in_tres(row.gres or "") * (row.node_count or 1) or job.gpus,
-        }
-        if state is JobState.RUNNING:
-            changes |= self._running(job, row)
-        else:
-            changes |= waits_for(row)
-        self._book.found(job, **changes)
-
-    def _running(self, job: Job, row: QueueRow) -> dict[str, object]:
-        changes: dict[str, object] = {
-            "nodes": tuple(parse_nodelist(row.nodelist or "")),
-            "started_s": job.started_s or row.start_s,
-            "reason": None,
-            "why": None,
-            "advice": None,
-            "start_estimate_s": None,
-        }
-        if job.usage is None and job.slurm_id is not None:
-            given = ask_allocation(self._cluster, job.slurm_id)
-            if given is not None:
-                changes |= {"usage": given.usage, "gpus": given.gpus}
-                if job.kind is JobKind.SCRIPT:
-                    self._book.note(job.id, stdout_path=given.stdout)
-                    self._files_wake.set()
-        return changes
+            with suppress(NotFoundError):  # it was forgotten meanwhile
+                self._book.change(job.id, problem=error.problem(), problem_since_s=since_s)
 
     # --- the end ---
 
-    def _settle(self, job: Job, row: QueueRow | None) -> None:
+    def settle(self, job: Job, row: QueueRow | None) -> None:
         """Finds out how `job` ended, in a thread of its own: it may take Slurm a while to say."""
         with self._lock:
             if job.id in self._ending or job.state.final or self._stop.is_set():

@@ -13,6 +13,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+_PARENT, _THREADS, _STARTED = 1, 17, 19
+"""In /proc/PID/stat, counted from behind the name (proc_pid_stat(5))."""
+
 
 @dataclass(frozen=True)
 class Process:
@@ -23,7 +26,7 @@ class Process:
     boot_id: str
 
     def alive(self) -> bool:
-        """Whether this very process runs; a zombie does not."""
+        """Whether this very process runs, or a thread of it; a zombie does not."""
         reap(self.pid)
         stat = _stat(self.pid)
         return stat is not None and stat.start_ticks == self.start_ticks and boot() == self.boot_id
@@ -141,16 +144,17 @@ def _all() -> Iterator[tuple[int, _Stat]]:
 
 
 def _stat(pid: int) -> _Stat | None:
-    """None when there is no such process, or a zombie."""
+    """None when there is no such process, or a zombie. One whose other threads have not ended yet,
+    and may be writing a file, is none."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
     except (FileNotFoundError, ProcessLookupError):
         return None
     head, _, tail = text.rpartition(")")  # the name may hold blanks and brackets
     fields = tail.split()
-    if fields[0] in "ZX":
+    if fields[0] == "X" or (fields[0] == "Z" and fields[_THREADS] == "1"):
         return None
-    return _Stat(int(fields[19]), int(fields[1]), head.partition("(")[2])
+    return _Stat(int(fields[_STARTED]), int(fields[_PARENT]), head.partition("(")[2])
 
 
 def _open_files(pid: int) -> Iterator[str]:

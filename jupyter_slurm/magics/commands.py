@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 
+from jupyter_slurm import offer_text
 from jupyter_slurm.card import headline, symbol
 from jupyter_slurm.errors import JupyterSlurmError, RequestError
 from jupyter_slurm.job import read_whole_log
@@ -26,7 +27,7 @@ from jupyter_slurm.magics.table import Table
 from jupyter_slurm.preview_text import MARKS
 from jupyter_slurm.readable import duration, moment
 from jupyter_slurm.slurm.options import suggest
-from jupyter_slurm.wire import Job, JobState, Partition, QueueEntry
+from jupyter_slurm.wire import Job, JobState, QueueEntry
 
 Command = Callable[[Session, Sequence[str]], object]
 
@@ -115,24 +116,13 @@ def _queue_row(entry: QueueEntry, now_s: float) -> tuple[str, ...]:
 
 def _info(session: Session, words: Sequence[str]) -> Table:
     info = session.api.cluster_info(_at_most_one(words, "info") or session.cluster)
-    accounting = "with" if info.accounting else "without"
+    rows = offer_text.rows(info)
+    # A column that says nothing here is none to look at.
+    kept = [at for at in range(len(offer_text.HEAD)) if any(row[at] for row in rows)]
     return Table(
-        ("Partition", "Up", "Time limit", "Nodes", "Idle", "GPUs", "Free", "GPU types"),
-        tuple(_partition_row(partition) for partition in info.partitions),
-        caption=f"{info.name}: Slurm {info.slurm_version}, {accounting} accounting.",
-    )
-
-
-def _partition_row(partition: Partition) -> tuple[str, ...]:
-    return (
-        partition.name + (" (default)" if partition.default else ""),
-        "yes" if partition.up else "no",
-        "none" if partition.limit_s is None else duration(partition.limit_s),
-        str(partition.nodes),
-        str(partition.idle_nodes),
-        str(partition.gpus or ""),
-        "" if partition.free_gpus is None or not partition.gpus else str(partition.free_gpus),
-        ", ".join(partition.gpu_types),
+        tuple(offer_text.HEAD[at] for at in kept),
+        tuple(tuple(row[at] for at in kept) for row in rows),
+        caption="\n".join(offer_text.lines(info, time.time())),
     )
 
 

@@ -15,8 +15,11 @@ from IPython.core.error import StdinNotImplementedError
 from IPython.core.getipython import get_ipython
 from IPython.display import clear_output, publish_display_data
 
+from jupyter_slurm.card import CARDS_VARIABLE
 from jupyter_slurm.errors import LoginNeededError
 from jupyter_slurm.login import Answerer, TerminalAnswerer
+
+_VS_CODE = "__vsc_ipynb_file__"
 
 
 def in_place() -> bool:
@@ -24,12 +27,22 @@ def in_place() -> bool:
     return hasattr(get_ipython(), "kernel")
 
 
+def renders_jobs() -> bool:
+    """The page keeps cards of jobs up to date itself: JupyterLab or Notebook with our extension.
+
+    Not so the kernel of a notebook that VS Code shows, be it a Jupyter server's; nor, without
+    JPY_SESSION_NAME, one that was started in a terminal of such a server.
+    """
+    told = os.environ.get(CARDS_VARIABLE) == "live" and "JPY_SESSION_NAME" in os.environ
+    return told and _VS_CODE not in getattr(get_ipython(), "user_ns", {})
+
+
 def notebook(namespace: Mapping[str, object]) -> str | None:
     """The notebook's path as its front end gives it; None where it gives none.
 
     JPY_SESSION_NAME: jupyter_server >= 2; `__vsc_ipynb_file__`: VS Code, in the user's namespace.
     """
-    path = os.environ.get("JPY_SESSION_NAME") or namespace.get("__vsc_ipynb_file__")
+    path = os.environ.get("JPY_SESSION_NAME") or namespace.get(_VS_CODE)
     return path if isinstance(path, str) and path else None
 
 

@@ -1,7 +1,9 @@
 """Cards that stay up to date: one under a cell while it waits, and those of jobs left running.
 
 Where and when a card is shown lives here; what it says is `card.py`'s. One background thread per
-kernel serves every card that no cell waits for, by one long poll at the agent.
+kernel serves every card that no cell waits for, by one long poll at the agent. Where the page
+shows jobs by itself (`renders_jobs`), what is published here is what the notebook is saved with:
+a new state, and how it ended.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ import msgspec
 from jupyter_slurm.api import Api
 from jupyter_slurm.card import bundle
 from jupyter_slurm.errors import JupyterSlurmError
-from jupyter_slurm.magics.frontend import change, in_place, show
+from jupyter_slurm.magics.frontend import change, in_place, renders_jobs, show
 from jupyter_slurm.wire import Job, JobState, Problem
 
 _BETWEEN_CHANGES_S = 1.0
@@ -43,7 +45,8 @@ class LiveCard:
         self._publish(update=False)
 
     def update(self, job: Job) -> None:
-        """A new state is shown at once, another change within a second, a clock now and then."""
+        """A new state is shown at once, another change within a second, a clock now and then; a
+        page that shows jobs itself is told of states and of what comes after the end alone."""
         if job.revision < self.job.revision:
             return
         self.job = job
@@ -56,7 +59,7 @@ class LiveCard:
 
     def no_news(self, problem: Problem) -> None:
         """Says that nothing newer can be known, once; `update` takes it back."""
-        if self.job.problem is None:
+        if self.job.problem is None and not renders_jobs():
             self.job = msgspec.structs.replace(
                 self.job, problem=problem, problem_since_s=time.time()
             )
@@ -67,10 +70,13 @@ class LiveCard:
         if self._shown is None or self._shown[0] is not self.job.state:
             return 0.0
         past_s = time.monotonic() - self._shown_s
-        if self._shown[1] != self.job.revision:
-            return 0.0 if self.job.state.final else max(0.0, _BETWEEN_CHANGES_S - past_s)
+        is_new = self._shown[1] != self.job.revision
         if self.job.state.final:
+            return 0.0 if is_new else _LONGEST_WAIT_S
+        if renders_jobs():
             return _LONGEST_WAIT_S
+        if is_new:
+            return max(0.0, _BETWEEN_CHANGES_S - past_s)
         return max(0.0, _BETWEEN_CLOCKS_S - past_s)
 
     @property
@@ -114,15 +120,15 @@ class LiveCards:
             self._cards.pop(job_id, None)
 
     def _keep(self) -> None:
-        revision = min((card.job.revision for card in self._now()), default=0)
+        cursor = ""
         while self._unsettled():
             try:
-                changes = self._api().changes(revision, wait_s=self._wait_s())
-                revision = changes.revision
+                changes = self._api().changes(cursor, wait_s=self._wait_s())
+                cursor = changes.cursor
                 self._update({job.id: job for job in changes.jobs})
             except JupyterSlurmError as exc:
                 self._say(exc)
-                revision = 0  # every job anew, so that the cards take it back
+                cursor = ""  # every job anew, so that the cards take it back
                 time.sleep(_RETRY_S)
             except Exception as exc:  # noqa: BLE001 - nobody else would hear of it
                 self._say(JupyterSlurmError(f"This card is no longer kept up to date: {exc!r}"))

@@ -46,7 +46,7 @@ The cluster from this notebook.
     %slurm forget ID …          remove jobs that have ended, and their files
 
     %slurm queue                everybody's jobs
-    %slurm info                 partitions and what is free
+    %slurm info                 partitions: limits, cost, what is free; what is yours
     %slurm clusters             the clusters that are set up
     %slurm doctor [CLUSTER]     whether a cluster can be used, and what is wrong
     %slurm use CLUSTER [OPTIONS]
@@ -91,7 +91,8 @@ Submit this cell as a batch script, as it is written.
     #SBATCH --time=10
     srun hostname
 
-Gives a job handle and a card that stays up to date; it does not wait.
+It is submitted as if it had been typed after a login: what your login files set (`module`, PATH) is
+there. Gives a job handle and a card that stays up to date; it does not wait.
 `job = _`, then `job.wait()`, `job.output`, `job.cancel()`; `%slurm attach` waits and shows.
 """
 

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
-from jupyter_slurm.magics.frontend import say
-from jupyter_slurm.preview_text import preview_lines
+import shlex
+
+from jupyter_slurm.magics.frontend import in_place, say, show
+from jupyter_slurm.preview_text import preview_html, preview_lines
 from jupyter_slurm.wire import Preview
 
 
 def show_preview(preview: Preview) -> None:
-    for line in preview_lines(preview):
-        say(line)
-    say(f"Cluster {preview.cluster}, job dir {preview.job_dir}")
-    say("Files: " + ", ".join(preview.files))
-    say("$ " + " ".join(preview.sbatch))
-    say(preview.script)
+    """A notebook has it as HTML; where that cannot be shown, and in a terminal, it is text."""
+    told = (
+        *preview_lines(preview),
+        f"Cluster {preview.cluster}, job dir {preview.job_dir}",
+        f"Files: {', '.join(preview.files)}",
+        f"$ {shlex.join(preview.sbatch)}",
+        preview.script,
+    )
+    text = "\n".join(told)
+    if in_place():
+        show({"text/html": preview_html(preview), "text/plain": text}, {})
+    else:
+        say(text)

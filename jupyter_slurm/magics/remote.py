@@ -16,8 +16,15 @@ from jupyter_slurm.magics.frontend import say
 from jupyter_slurm.magics.session import Session
 from jupyter_slurm.magics.table import Table
 from jupyter_slurm.magics.transfer import follow_transfer
-from jupyter_slurm.readable import duration
-from jupyter_slurm.routes import connected, reach, target, ways
+from jupyter_slurm.routes import (
+    CONNECTION_HEAD,
+    TUNNEL_HEAD,
+    connected,
+    connection_row,
+    reach,
+    target,
+    tunnel_row,
+)
 from jupyter_slurm.wire import Transfer
 
 
@@ -36,20 +43,8 @@ def disconnect(session: Session, words: Sequence[str]) -> None:
 def connections(session: Session, words: Sequence[str]) -> Table:
     _read(words, "connections", most=0)
     now_s = time.time()
-    return Table(
-        ("Cluster", "State", "For", "Way", "Round trip", "Note"),
-        tuple(
-            (
-                one.cluster,
-                one.state,
-                duration(now_s - one.since_s),
-                ways(one),
-                f"{one.round_trip_s * 1000:.0f} ms" if one.round_trip_s is not None else "",
-                one.problem.message if one.problem else "",
-            )
-            for one in session.api.connections()
-        ),
-    )
+    rows = (connection_row(one, now_s) for one in session.api.connections())
+    return Table(CONNECTION_HEAD, tuple(rows))
 
 
 def push(session: Session, words: Sequence[str]) -> None:
@@ -95,23 +90,8 @@ def tunnel(session: Session, words: Sequence[str]) -> None:
 def tunnels(session: Session, words: Sequence[str]) -> Table:
     _read(words, "tunnels", most=0)
     found = session.api.tunnels()
-    return Table(
-        ("ID", "Here", "There", "Cluster", "Job", "Route", "Open", "Note"),
-        tuple(
-            (
-                one.id,
-                f"127.0.0.1:{one.local_port}",
-                f"{one.host}:{one.port}",
-                one.cluster,
-                one.job_id or "",
-                one.route,
-                str(one.connections),
-                one.problem.message if one.problem else "",
-            )
-            for one in found
-        ),
-        caption="" if found else "No tunnel is open.",
-    )
+    caption = "" if found else "No tunnel is open."
+    return Table(TUNNEL_HEAD, tuple(map(tunnel_row, found)), caption=caption)
 
 
 def _follow(session: Session, cluster: str | None, begin: Callable[[], Transfer]) -> None:

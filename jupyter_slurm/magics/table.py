@@ -54,7 +54,11 @@ class Table:
         style = f"{_CELL};white-space:pre"
         head = "".join(f'<th style="{style}">{escape(name)}</th>' for name in self.columns)
         body = "".join("<tr>" + "".join(map(_html, row)) + "</tr>" for row in self.values)
-        caption = f"<div>{escape(self.caption)}</div>" if self.caption else ""
+        caption = (
+            f'<div style="white-space:pre-line">{escape(self.caption)}</div>'
+            if self.caption
+            else ""
+        )
         return (
             '<table style="border-collapse:collapse;color:inherit"><thead>'
             f'<tr style="border-bottom:1px solid currentColor">{head}</tr></thead>'

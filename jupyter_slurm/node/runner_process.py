@@ -18,8 +18,9 @@ if TYPE_CHECKING:  # typing costs milliseconds of every job
     from typing import Any, List, Optional  # noqa: F401 - in comments
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGUSR2)
-TURN_S = 0.05
-"""How long to wait for the supervisor to read the other pipes; order is not worth more."""
+TURN_S = 1.0
+"""How long to wait for the supervisor to read the other pipes, which it does at once where there is
+a CPU for it; order is not worth more."""
 
 
 class Interrupts:

@@ -203,13 +203,14 @@ _EXIT_CODES: Final = {
     ),
 }
 _SIGNALS: Final = {
-    signals.SIGABRT: "It gave up by itself (abort).",
-    signals.SIGBUS: "It used memory that is not there (bus error).",
-    signals.SIGFPE: "It did an impossible calculation (floating point exception).",
-    signals.SIGSEGV: "It crashed (segmentation fault).",
-    signals.SIGKILL: "It was killed outright: out of memory, or cancelled and slow to end.",
-    signals.SIGTERM: "It was told to end: cancelled, or at its time limit.",
-    signals.SIGINT: "It was interrupted.",
+    signals.SIGABRT: "It gave up by itself (abort) (SIGABRT).",
+    signals.SIGBUS: "It used memory that is not there (bus error) (SIGBUS).",
+    signals.SIGFPE: "It did an impossible calculation (floating point exception) (SIGFPE).",
+    signals.SIGSEGV: "It crashed (segmentation fault) (SIGSEGV).",
+    signals.SIGKILL: "It was killed outright: out of memory, or cancelled and slow to end "
+    "(SIGKILL).",
+    signals.SIGTERM: "It was told to end: cancelled, or at its time limit (SIGTERM).",
+    signals.SIGINT: "It was interrupted (SIGINT).",
 }
 _LOOK: Final = "Look at the end of its output for the cause."
 _SIG_OOM: Final = 125
@@ -257,5 +258,5 @@ def _by_number(exit_code: int | None, signal: int | None) -> Explanation | None:
         known = signals.Signals(number)
     except ValueError:
         return Explanation("signal", f"It was ended by signal {number}.", _LOOK)
-    sentence = _SIGNALS.get(known, "It was ended by a signal.")
-    return Explanation("signal", f"{sentence[:-1]} ({known.name}).", _LOOK)
+    sentence = _SIGNALS.get(known, f"It was ended by a signal ({known.name}).")
+    return Explanation("signal", sentence, _LOOK)

@@ -104,19 +104,24 @@ def optional_float(text: str) -> float | None:
 
 
 def split_records(output: str | bytes, names: Sequence[str]) -> list[dict[str, str]]:
-    """Records that end in RECORD_END, each cut into the fields `names`.
+    """As `cut_records`, the fields by `names`."""
+    return [dict(zip(names, values, strict=True)) for values in cut_records(output, len(names))]
+
+
+def cut_records(output: str | bytes, count: int) -> list[list[str]]:
+    """Records that end in RECORD_END, each cut into `count` fields.
 
     The last field takes whatever is left. A piece with too few fields is the rest of a free text
     that held RECORD_END itself, and goes back to the end of the record before it.
     """
     records: list[list[str]] = []
     for piece in decode(output).split(RECORD_END):
-        values = piece.removeprefix("\n").split(FIELD_END, len(names) - 1)
-        if len(values) == len(names):
+        values = piece.removeprefix("\n").split(FIELD_END, count - 1)
+        if len(values) == count:
             records.append(values)
         elif records and piece.strip("\n"):
             records[-1][-1] += RECORD_END + piece
-    return [dict(zip(names, values, strict=True)) for values in records]
+    return records
 
 
 def split_lines(output: str | bytes, names: Sequence[str]) -> list[dict[str, str]]:

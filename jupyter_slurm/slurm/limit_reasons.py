@@ -23,7 +23,7 @@ _PER_OWNER = re.compile(
 _OWNERS: Final[Mapping[str, str]] = MappingProxyType(
     {"Assoc": "your account", "QOS": "{the_qos}"},
 )
-_THINGS: Final[Mapping[str, str]] = MappingProxyType(
+THINGS: Final[Mapping[str, str]] = MappingProxyType(
     {
         "cpu": "CPUs",
         "memory": "memory",
@@ -47,11 +47,11 @@ _THINGS: Final[Mapping[str, str]] = MappingProxyType(
 def explain_limit(reason: str) -> Entry | None:
     """The sentence for a limit's code; None where it is none."""
     if match := _PER_OWNER.fullmatch(reason):
-        return _per_owner(_THINGS[match["resource"].lower()], match["unit"], match["who"])
+        return _per_owner(THINGS[match["resource"].lower()], match["unit"], match["who"])
     match = _OWNED.fullmatch(reason)
     if match is None:
         return None
-    thing, owner = _THINGS[match["resource"].lower()], _OWNERS[match["owner"]]
+    thing, owner = THINGS[match["resource"].lower()], _OWNERS[match["owner"]]
     unit = match["unit"] or ""
     if match["scope"] == "Min":
         return Entry(

@@ -35,6 +35,11 @@ class OptionError(ValueError):
         self.message = message
         self.suggestion = suggestion
 
+    @property
+    def option(self) -> str:
+        """The name behind two dashes that the word begins with; "" where it has none."""
+        return self.word[2:].partition("=")[0] if self.word.startswith("--") else ""
+
 
 def parse_options(words: Sequence[str]) -> dict[str, str]:
     """Long name -> checked value ("" for a flag) of `--name value`, `--name=value`, `-n4`, `-n 4`.

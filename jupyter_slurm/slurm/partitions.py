@@ -32,6 +32,10 @@ class PartitionSettings:
     qos: tuple[str, ...]
     accounts: tuple[str, ...]
     """Those that may use it; (): all may."""
+    own_qos: str | None
+    """Whose limits hold for every job in it."""
+    default: bool
+    up: bool
     weights: Mapping[str, float]
     """TRESBillingWeights: TRES in small letters -> billing for one of it, of `mem` for a MiB."""
 
@@ -86,6 +90,9 @@ def _partition(fields: Mapping[str, str]) -> PartitionSettings:
         hidden=fields.get("Hidden") == "YES",
         qos=_names(fields.get("AllowQos", "")),
         accounts=_names(fields.get("AllowAccounts", "")),
+        own_qos=optional(fields.get("QoS", "")),
+        default=fields.get("Default") == "YES",
+        up=fields.get("State") == "UP",
         weights=MappingProxyType(_weights(fields.get("TRESBillingWeights", ""))),
     )
 

@@ -25,6 +25,8 @@ class Rejection:
     advice: str
     text: str
     known: bool = True
+    option: str | None = None
+    """Of sbatch's, by its long name: the one that it is about."""
 
 
 class _Case(NamedTuple):
@@ -32,10 +34,11 @@ class _Case(NamedTuple):
     category: Category
     sentence: str
     advice: str
+    option: str | None = None
 
 
-def _no(text: str, sentence: str, advice: str) -> _Case:
-    return _Case(text, "definitive", sentence, advice)
+def _no(text: str, sentence: str, advice: str, option: str | None = None) -> _Case:
+    return _Case(text, "definitive", sentence, advice, option)
 
 
 def _maybe(text: str, what: str) -> _Case:
@@ -112,36 +115,43 @@ _CASES: Final = (
         "Invalid account or account/partition combination",
         "The account does not exist, is not yours, or may not use this partition.",
         f"Give another --account or --partition. {_ASSOC}",
+        "account",
     ),
     _no(
         "Invalid qos specification",
         "The QOS does not exist, is not yours, or may not be used in this partition.",
         f"Give another --qos. {_ASSOC}",
+        "qos",
     ),
     _no(
         "Invalid partition name specified",
         "There is no such partition.",
         "Give another --partition; `sinfo` lists them.",
+        "partition",
     ),
     _no(
         "No partition specified or system default partition",
         "The cluster has no default partition.",
         "Give a --partition; `sinfo` lists them.",
+        "partition",
     ),
     _no(
         "User's group not permitted to use this partition",
         "This partition is not open to you.",
         "Give another --partition.",
+        "partition",
     ),
     _no(
         "Required partition not available",
         "The partition takes no jobs now.",
         "Give another --partition.",
+        "partition",
     ),
     _no(
         "Memory specification can not be satisfied",
         "No node of the partition has as much memory as is asked for.",
         "Ask for less --mem; `sinfo -o '%P %m'`.",
+        "mem",
     ),
     _no(
         "Requested node configuration is not available",
@@ -157,6 +167,7 @@ _CASES: Final = (
         "Invalid generic resource (gres) specification",
         "The cluster does not know this --gres (or GPU type).",
         "Write it as `gpu:2` or `gpu:TYPE:2`; `sinfo -o '%P %G'` lists them.",
+        "gpus",
     ),
     _no(
         "Job violates accounting/QOS policy",
@@ -167,71 +178,85 @@ _CASES: Final = (
         "Requested time limit is invalid",
         "The time limit is missing, or longer than the partition allows.",
         "Give a --time within the limit; `sinfo -o '%P %l'`.",
+        "time",
     ),
     _no(
         "Time limit specification required, but not provided",
         "This site demands a time limit.",
         "Give a --time.",
+        "time",
     ),
     _no(
         "Memory required by task is not available",
         "No node has as much memory as is asked for.",
         "Ask for less --mem.",
+        "mem",
     ),
     _no(
         "Node count specification invalid",
         "The partition cannot give this number of nodes.",
         "Change --nodes.",
+        "nodes",
     ),
     _no(
         "CPU count specification invalid",
         "No node can give this number of CPUs.",
         "Change --cpus-per-task or --ntasks.",
+        "cpus-per-task",
     ),
     _no(
         "More processors requested than permitted",
         "It asks for more CPUs than the partition has.",
         "Change --cpus-per-task or --ntasks.",
+        "cpus-per-task",
     ),
     _no(
         "Requested nodes not in this partition",
         "A node of --nodelist is not in the partition.",
         "Change --nodelist or --partition.",
+        "nodelist",
     ),
     _no(
         "Invalid node name specified",
         "There is no such node.",
         "Change --nodelist; `sinfo -N` lists the nodes.",
+        "nodelist",
     ),
     _no(
         "Invalid feature specification",
         "No node has such a feature.",
         "Change --constraint; `sinfo -o '%P %f'` lists them.",
+        "constraint",
     ),
     _no(
         "Invalid license specification",
         "The cluster does not know this licence, or has not so many.",
         "Change --licenses; `scontrol show licenses` lists them.",
+        "licenses",
     ),
     _no(
         "Requested reservation is invalid",
         "There is no such reservation.",
         "Change --reservation; `scontrol show reservation` lists them.",
+        "reservation",
     ),
     _no(
         "Access denied to requested reservation",
         "This reservation is not for you.",
         "Leave --reservation out.",
+        "reservation",
     ),
     _no(
         "Invalid job array specification",
         "The array is malformed or larger than the site allows.",
         "Change --array; `scontrol show config | grep MaxArraySize`.",
+        "array",
     ),
     _no(
         "Job dependency problem",
         "The job named in --dependency does not exist (any more).",
         "Change --dependency.",
+        "dependency",
     ),
     _no(
         "Invalid job id specified",
@@ -267,15 +292,17 @@ def explain_rejection(stderr: str) -> Rejection | None:
     for category in ("ambiguous", "definitive", "transient"):
         for case in found:
             if case.category == category:
-                return Rejection(case.category, case.sentence, case.advice, text)
-    said = _message(text)
+                return Rejection(
+                    case.category, case.sentence, case.advice, text, option=case.option
+                )
+    said = message(text)
     return Rejection(
         "definitive", said, "Change the request as the text says, or ask the site.", text, False
     )
 
 
-def _message(text: str) -> str:
-    """The lines of errors without the command's name in front; a site's text stays as it is."""
+def message(text: str) -> str:
+    """What a command said: the lines of errors without its name in front; a site's text stays."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     errors = [line for line in lines if ": error: " in line or ": fatal: " in line]
     kept = [line.partition(": error: ")[2] or line.partition(": fatal: ")[2] for line in errors]

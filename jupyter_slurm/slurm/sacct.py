@@ -133,8 +133,8 @@ def names_argv(names: Iterable[str], since_s: float) -> list[str]:
 
 
 def mine_argv(user: str, since_s: float) -> list[str]:
-    """A user's jobs that were there since a point in time (UTC epoch seconds)."""
-    return [*_since_argv(since_s), "-u", user]
+    """A user's jobs that were there since a point in time (UTC epoch seconds), without steps."""
+    return [*_since_argv(since_s), "-X", "-u", user]
 
 
 def _since_argv(since_s: float) -> list[str]:
@@ -149,6 +149,14 @@ def is_disabled(stderr: str) -> bool:
 def parse(output: str | bytes) -> list[AcctRow]:
     """The jobs and steps of argv, names_argv and mine_argv, each job before its steps."""
     return [_row(field) for field in split_lines(output, tuple(_FIELDS))]
+
+
+def parse_fields(output: str | bytes) -> list[dict[str, str]]:
+    """The same as sacct names and prints it."""
+    return [
+        {_FIELDS[name]: value for name, value in field.items()}
+        for field in split_lines(output, tuple(_FIELDS))
+    ]
 
 
 def exit_candidates(row: AcctRow, version: SlurmVersion) -> tuple[int, ...]:

@@ -1,7 +1,7 @@
 """sbatch: the argv of a submission and what it prints. The options' meaning is in `options`."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from .options import sbatch_args
@@ -31,10 +31,11 @@ def argv(script: str, options: Mapping[str, str]) -> list[str]:
     return ["sbatch", "--parsable", *sbatch_args(options), "--", script]
 
 
-def test_only_argv(script: str, options: Mapping[str, str]) -> list[str]:
-    """Ask what would happen; nothing is submitted. Slow on a loaded cluster (the answer is a plan
-    of the backfill scheduler), so only when a person asks."""
-    return ["sbatch", "--test-only", *sbatch_args(options), "--", script]
+def test_only_argv(submission: Sequence[str]) -> list[str]:
+    """Ask what would become of what `argv` gave; nothing is submitted, and the script, which need
+    not be there yet, is read from standard input. Slow on a loaded cluster (the answer is a plan of
+    the backfill scheduler), so only when a person asks."""
+    return ["sbatch", "--test-only", *submission[2:-2]]
 
 
 def literal_path(path: str) -> str:

@@ -84,6 +84,11 @@ def job_argv(slurm_id: str) -> list[str]:
     return ["scontrol", "show", "job", "-d", "-o", slurm_id]
 
 
+def script_argv(slurm_id: str) -> list[str]:
+    """The text of the batch script of a job that the controller still knows."""
+    return ["scontrol", "write", "batch_script", slurm_id, "-"]
+
+
 def config_argv() -> list[str]:
     """The controller's configuration; ask once per session."""
     return ["scontrol", "show", "config"]

@@ -63,6 +63,8 @@ _STATE_MARKS: Final[Mapping[str, str]] = MappingProxyType(
     }
 )
 """sinfo(1), NODE STATE CODES."""
+_TAKE_JOBS: Final = frozenset({"idle", "mixed", "allocated", "completing", "planned"})
+_NO_JOBS: Final = frozenset("*!%$@^")
 _LEADING_NUMBER = re.compile(r"[0-9]+")
 
 
@@ -71,7 +73,7 @@ class NodeRow:
     """A node in one of its partitions (a node of two partitions has two rows).
 
     `state` is Slurm's word in small letters (idle, mixed, allocated, drained …), `state_flags`
-    what the marks after it mean. `cpu_load` is the load average. Texts of 160 characters may have
+    what the `marks` after it mean. `cpu_load` is the load average. Texts of 160 characters may have
     been cut; `gpus_used` is None where the site does not say.
     """
 
@@ -79,6 +81,7 @@ class NodeRow:
     partition: str
     state: str
     state_flags: tuple[str, ...]
+    marks: str
     cpus: int
     cpus_allocated: int
     memory_mib: int | None
@@ -90,6 +93,11 @@ class NodeRow:
     gpus: int
     gpus_used: int | None
     reason: str | None
+
+    @property
+    def takes_jobs(self) -> bool:
+        """Whether a job could begin on it, were there room; one asleep is woken up for it."""
+        return self.state in _TAKE_JOBS and _NO_JOBS.isdisjoint(self.marks)
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +166,7 @@ def _node(record: Mapping[str, str]) -> NodeRow:
         partition=field["partition"].removesuffix("*"),
         state=word.lower(),
         state_flags=tuple(_STATE_MARKS[mark] for mark in field["state"][len(word) :]),
+        marks=field["state"][len(word) :],
         cpus=total,
         cpus_allocated=allocated,
         memory_mib=optional_int(field["memory"]),

@@ -8,9 +8,12 @@ squeue throw most away: _print_job() in src/squeue/squeue.c).
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Final
+from typing import Final, NamedTuple
 
 from .fields import (
+    FIELD_END,
+    RECORD_END,
+    cut_records,
     optional,
     optional_int,
     optional_text,
@@ -18,7 +21,7 @@ from .fields import (
     split_records,
 )
 from .states import parse_state
-from .units import parse_duration_s, parse_epoch
+from .units import parse_duration_s, parse_epoch, parse_tres
 
 # %C is left out: it makes squeue ask for every job's details. The texts that a person chose come
 # last, so that nothing in them can shift another field.
@@ -50,13 +53,26 @@ _FIELDS: Final[Mapping[str, str]] = MappingProxyType(
         "comment": "%k",
     }
 )
+_NAMES: Final = tuple(_FIELDS)
+_ID, _ELAPSED, _LEFT, _STATE, _ARRAY, _USER = map(
+    _NAMES.index, ("slurm_id", "elapsed", "left", "state", "array_job_id", "user")
+)
+# As in `sinfo.nodes_argv`: only -O tells what a job has been given.
+_USE_FIELDS: Final[Mapping[str, tuple[str, int]]] = MappingProxyType(
+    {
+        "state": ("State", 24),
+        "qos": ("QOS", 64),
+        "account": ("Account", 64),
+        "partition": ("Partition", 64),
+        "tres": ("tres-alloc", 256),
+    }
+)
 _START_FIELDS: Final[Mapping[str, str]] = MappingProxyType(
     {"slurm_id": "%i", "start": "%S", "nodelist": "%Y"}
 )
 
 
-@dataclass(frozen=True, slots=True)
-class QueueRow:
+class QueueRow(NamedTuple):
     """One job or array task of the queue; None is "not set".
 
     `slurm_id` is `123`, `123_4`, `123+0`, or `123_[5-8%2]` for the tasks of an array that still
@@ -90,6 +106,32 @@ class QueueRow:
     comment: str | None
 
 
+class RawRow(NamedTuple):
+    """A row as squeue printed it, for who compares many and reads few (`read`)."""
+
+    slurm_id: str
+    array_id: str
+    """Of a job that is no array's: its own."""
+    state: str
+    user: str
+    elapsed: str
+    left: str
+    text: str
+    """All fields, but for the two before, which change as time passes."""
+
+
+@dataclass(frozen=True, slots=True)
+class UseRow:
+    """One job that waits or has been given something."""
+
+    running: bool
+    qos: str
+    account: str
+    partition: str
+    tres: Mapping[str, float]
+    """Memory in MiB; {} while it waits."""
+
+
 @dataclass(frozen=True, slots=True)
 class StartRow:
     """When and where the backfill scheduler means to start a job; None: it has not said."""
@@ -100,13 +142,47 @@ class StartRow:
 
 
 def mine_argv(user: str) -> list[str]:
-    """All of a user's jobs, each array task by itself, the ended ones too until MinJobAge."""
-    return ["squeue", "-h", "-r", "-u", user, "-t", "all", "-o", record_format(_FIELDS)]
+    """All of a user's jobs, waiting arrays in one row, the ended ones too until MinJobAge."""
+    return ["squeue", "-h", "-u", user, "-t", "all", "-o", record_format(_FIELDS)]
+
+
+def everyone_argv() -> list[str]:
+    """The same of everyone, as far as it may be seen."""
+    return ["squeue", "-h", "-t", "all", "-o", record_format(_FIELDS)]
 
 
 def all_argv() -> list[str]:
     """The whole queue as it may be seen: jobs that have not ended, waiting arrays in one row."""
     return ["squeue", "-h", "-o", record_format(_FIELDS)]
+
+
+def use_argv(user: str) -> list[str]:
+    """What a user's jobs have, those that wait too, each array task by itself."""
+    last = list(_USE_FIELDS)[-1]
+    columns = [
+        f"{code}:{width}{RECORD_END if name == last else FIELD_END}"
+        for name, (code, width) in _USE_FIELDS.items()
+    ]
+    return ["squeue", "-h", "-r", "-u", user, "-O", ",".join(columns)]
+
+
+def parse_use(output: str | bytes) -> list[UseRow]:
+    """The rows of use_argv."""
+    rows = []
+    for record in split_records(output, tuple(_USE_FIELDS)):
+        field = {name: text.strip() for name, text in record.items()}
+        waits = field["state"] == "PENDING"
+        tres = {} if waits else parse_tres(field["tres"])
+        rows.append(
+            UseRow(
+                running=not waits,
+                qos=field["qos"],
+                account=field["account"],
+                partition=field["partition"],
+                tres=MappingProxyType(tres),
+            )
+        )
+    return rows
 
 
 def names_argv(user: str, names: Iterable[str]) -> list[str]:
@@ -126,12 +202,27 @@ def start_argv(ids: Iterable[str]) -> list[str]:
 
 
 def parse(output: str | bytes) -> list[QueueRow]:
-    """The rows of mine_argv, all_argv and names_argv."""
-    return [
-        _row(record)
-        for record in split_records(output, tuple(_FIELDS))
-        if record["slurm_id"][:1].isdigit()
-    ]
+    """The rows of mine_argv, everyone_argv, all_argv and names_argv."""
+    return [read(row) for row in split(output)]
+
+
+def split(output: str | bytes) -> list[RawRow]:
+    """The same, not yet read."""
+    return [_raw(values) for values in cut_records(output, len(_NAMES)) if values[0][:1].isdigit()]
+
+
+def _raw(values: list[str]) -> RawRow:
+    elapsed, left = values[_ELAPSED], values[_LEFT]
+    values[_ELAPSED] = values[_LEFT] = ""
+    return RawRow(
+        slurm_id=values[_ID],
+        array_id=values[_ARRAY],
+        state=values[_STATE],
+        user=values[_USER],
+        elapsed=elapsed,
+        left=left,
+        text=FIELD_END.join(values),
+    )
 
 
 def parse_start(output: str | bytes) -> list[StartRow]:
@@ -142,7 +233,10 @@ def parse_start(output: str | bytes) -> list[StartRow]:
     ]
 
 
-def _row(field: Mapping[str, str]) -> QueueRow:
+def read(row: RawRow) -> QueueRow:
+    """One of `split`."""
+    values = row.text.split(FIELD_END, len(_NAMES) - 1)
+    field = dict(zip(_NAMES, values, strict=True))
     is_array = optional(field["array_task_id"]) is not None
     return QueueRow(
         slurm_id=field["slurm_id"],
@@ -160,8 +254,8 @@ def _row(field: Mapping[str, str]) -> QueueRow:
         start_s=parse_epoch(field["start"]),
         end_s=parse_epoch(field["end"]),
         submit_s=parse_epoch(field["submit"]),
-        elapsed_s=parse_duration_s(field["elapsed"]),
-        left_s=parse_duration_s(field["left"]),
+        elapsed_s=parse_duration_s(row.elapsed),
+        left_s=parse_duration_s(row.left),
         limit_s=parse_duration_s(field["limit"]),
         priority=optional_int(field["priority"]),
         dependency=optional(field["dependency"]),

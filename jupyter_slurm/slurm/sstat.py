@@ -9,7 +9,13 @@ from .fields import decode, optional_int
 from .units import parse_duration_s, parse_tres
 
 _FIELDS: Final[Mapping[str, str]] = MappingProxyType(
-    {"step_id": "JobID", "tasks": "NTasks", "average_cpu": "AveCPU", "max_rss": "MaxRSS"}
+    {
+        "step_id": "JobID",
+        "tasks": "NTasks",
+        "average_cpu": "AveCPU",
+        "max_rss": "MaxRSS",
+        "average_rss": "AveRSS",
+    }
 )
 _SEPARATOR: Final = "|"
 """sstat has no --delimiter; none of these fields can hold a bar."""
@@ -17,10 +23,14 @@ _SEPARATOR: Final = "|"
 
 @dataclass(frozen=True, slots=True)
 class StepUsage:
-    """One running step (`123.batch`); None where nothing has been sampled yet."""
+    """One running step (`123.batch`); None where nothing has been sampled yet.
+
+    `max_rss_mib` is the largest so far, `average_rss_mib` is a task's now (tried with 22.05).
+    """
 
     step_id: str
     max_rss_mib: float | None
+    average_rss_mib: float | None
     average_cpu_s: float | None
     tasks: int | None
 
@@ -31,17 +41,18 @@ def argv(slurm_id: str) -> list[str]:
 
 
 def parse(output: str | bytes) -> list[StepUsage]:
-    """The steps of argv."""
+    """The steps of argv; the last column may be missing."""
     steps: list[StepUsage] = []
     for line in decode(output).splitlines():
         values = line.split(_SEPARATOR)
-        if len(values) != len(_FIELDS):
+        if len(values) not in (len(_FIELDS) - 1, len(_FIELDS)):
             continue
-        field = dict(zip(_FIELDS, values, strict=True))
+        field = dict(zip(_FIELDS, values, strict=False))
         steps.append(
             StepUsage(
                 step_id=field["step_id"],
                 max_rss_mib=_memory_mib(field["max_rss"]),
+                average_rss_mib=_memory_mib(field.get("average_rss", "")),
                 average_cpu_s=parse_duration_s(field["average_cpu"]),
                 tasks=optional_int(field["tasks"]),
             )

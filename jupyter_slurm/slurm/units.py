@@ -7,6 +7,7 @@
 import re
 from collections.abc import Iterable, Sequence
 from datetime import datetime
+from functools import lru_cache
 from typing import Final
 
 _UNLIMITED: Final = frozenset({"unlimited", "infinite", "-1"})
@@ -64,6 +65,7 @@ def format_time(seconds: float | None) -> str:
     return f"{days}-{clock}" if days else clock
 
 
+@lru_cache(maxsize=4096)
 def parse_duration_s(text: str) -> float | None:
     """A duration as squeue and sacct print it, in seconds.
 
@@ -242,6 +244,7 @@ def parse_tres(text: str) -> dict[str, float]:
 _GRES_GPU = re.compile(r"(?:gres[:/])?gpu(?::([^:=,()]+?))?(?:[:=]([0-9]+))?(?:\(.*)?")
 
 
+@lru_cache(maxsize=1024)
 def gpus_in_tres(text: str) -> int:
     """How many GPUs a TRES text (`gres/gpu=2,gres/gpu:a100=2`) or a gres text (`gpu:a100:2`) has.
 

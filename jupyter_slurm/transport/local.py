@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pwd
+import secrets
 import shutil
 import signal
 import socket
@@ -238,8 +239,8 @@ def _connect(sock: socket.socket, host: str, port: int) -> None:
 
 
 def _place(target: Path, content: bytes | Path) -> None:
-    """There whole or not at all."""
-    partial = target.with_name(target.name + ".partial")
+    """There whole or not at all. Its name on the way is its own: another may do the same now."""
+    partial = target.with_name(f"{target.name}.{secrets.token_hex(4)}.partial")
     try:
         if isinstance(content, bytes):
             partial.write_bytes(content)

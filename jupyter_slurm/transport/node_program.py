@@ -25,10 +25,12 @@ printf '\\n%s%s' "$mark" "$words"
 """
 """POSIX sh: runs the rest with its standard output as it is, and says at the end, after a mark,
 what came on the other one: the reason, where it failed."""
-PYTHON = """for python in "$1" python3 /usr/libexec/platform-python; do
+NO_PYTHON = "There is no Python on "
+"""How that program begins to say so."""
+PYTHON = f"""for python in "$1" python3 /usr/libexec/platform-python; do
   command -v "$python" >/dev/null && shift && exec "$python" "$@"
 done
-echo "There is no Python on $(uname -n): neither $1 nor python3." >&2
+echo "{NO_PYTHON}$(uname -n): neither $1 nor python3." >&2
 exit 127
 """
 """POSIX sh, run on the node: the first of the Pythons that is there, with the rest as its words."""

@@ -6,6 +6,7 @@ UTC epoch seconds, None where not known. Slurm's words (partition, reason, QOS â
 
 from jupyter_slurm.wire.cluster import (
     AgentStatus,
+    Association,
     Check,
     Cluster,
     ClusterInfo,
@@ -13,8 +14,13 @@ from jupyter_slurm.wire.cluster import (
     Cost,
     Description,
     Folder,
+    InUse,
+    Limits,
+    Node,
+    NodeChanges,
     Partition,
     Qos,
+    QueueChanges,
     QueueEntry,
     Reservation,
 )
@@ -35,11 +41,16 @@ from jupyter_slurm.wire.image import (
     ImageSpec,
 )
 from jupyter_slurm.wire.job import (
+    GpuSample,
     Job,
+    JobDetails,
+    JobEvent,
     JobKind,
     JobSpec,
     JobState,
     Usage,
+    UsageChanges,
+    UsageSample,
 )
 from jupyter_slurm.wire.output import (
     Changes,
@@ -62,6 +73,7 @@ from jupyter_slurm.wire.terminal import TerminalRequest
 
 __all__ = [
     "AgentStatus",
+    "Association",
     "Behind",
     "Changes",
     "Check",
@@ -77,16 +89,23 @@ __all__ = [
     "ErrorOutput",
     "ExecuteResult",
     "Folder",
+    "GpuSample",
     "Hello",
     "Image",
     "ImageBuild",
     "ImageOrigin",
     "ImageSpec",
+    "InUse",
     "Job",
+    "JobDetails",
+    "JobEvent",
     "JobKind",
     "JobSpec",
     "JobState",
+    "Limits",
     "LogChunk",
+    "Node",
+    "NodeChanges",
     "Output",
     "Partition",
     "Preview",
@@ -94,6 +113,7 @@ __all__ = [
     "Qos",
     "Question",
     "QuestionKind",
+    "QueueChanges",
     "QueueEntry",
     "Reservation",
     "Result",
@@ -104,4 +124,6 @@ __all__ = [
     "Tunnel",
     "UpdateDisplayData",
     "Usage",
+    "UsageChanges",
+    "UsageSample",
 ]

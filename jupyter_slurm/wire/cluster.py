@@ -34,7 +34,9 @@ class Partition(Struct, frozen=True, kw_only=True):
     gpu_types: tuple[str, ...] = ()
     gpus: int = 0
     free_gpus: int | None = None
-    """None: this Slurm does not tell."""
+    """Of nodes that take jobs. None: this Slurm does not tell."""
+    gpus_by_type: dict[str, tuple[int, int | None]] = field(default_factory=dict)
+    """Type ("": no type is told) -> how many, and how many of them are free."""
     cpus: int | None = None
     memory_mib: int | None = None
     gpus_per_node: int = 0
@@ -45,22 +47,70 @@ class Partition(Struct, frozen=True, kw_only=True):
     """The time limit of a job that asks for none."""
     exclusive: bool = False
     """Every job has whole nodes."""
+    qos: str | None = None
+    """Its own, whose limits hold for every job in it."""
     allow_qos: tuple[str, ...] = ()
     allow_accounts: tuple[str, ...] = ()
     """Those that may use it; (): all may."""
     billing: dict[str, float] = field(default_factory=dict)
     """TRESBillingWeights: for each `cpu`, MiB of `mem`, `gres/gpu` …; {}: none are set."""
+    cost: float | None = None
+    """Of a node for an hour, in `ClusterInfo.cost_unit`; None: the profile names no price."""
+    about: str = ""
+    """What the profile says of it to people."""
 
 
-class Qos(Struct, frozen=True, kw_only=True):
-    """What a QOS allows one job; None, or not there: no limit."""
+class Limits(Struct, frozen=True, kw_only=True):
+    """What a QOS or an association allows; None, or not there: no limit.
 
-    name: str
+    TRES (`cpu`, `gres/gpu`, `mem` in MiB …) -> how much of it; `jobs` run, `queued` ones may wait.
+    """
+
     limit_s: int | None = None
-    most: dict[str, float] = field(default_factory=dict)
-    """TRES (`cpu`, `gres/gpu`, `mem` in MiB …) -> how much of it."""
+    per_job: dict[str, float] = field(default_factory=dict)
+    per_user: dict[str, float] = field(default_factory=dict)
+    """All running jobs of a user together."""
+    in_all: dict[str, float] = field(default_factory=dict)
+    """All that run under it."""
+    jobs_per_user: int | None = None
+    jobs_in_all: int | None = None
+    queued_per_user: int | None = None
+    queued_in_all: int | None = None
+
+
+class Qos(Limits, frozen=True, kw_only=True):
+    name: str
     denies: bool = False
     """A job over a limit is refused; else it waits for ever."""
+    over_partition: bool = False
+    """Its limits come before those of a partition's QOS."""
+
+
+class Association(Limits, frozen=True, kw_only=True):
+    """This user with an account, or an account itself."""
+
+    account: str
+    whole: bool = False
+    """The account, with all of its users."""
+    partition: str | None = None
+    """None: in every partition."""
+    qos: tuple[str, ...] = ()
+    default_qos: str | None = None
+    default: bool = False
+    """Of jobs that name no account."""
+
+
+class InUse(Struct, frozen=True, kw_only=True):
+    """What this user's jobs have, of one QOS, account and partition."""
+
+    qos: str
+    account: str
+    partition: str
+    jobs: int = 0
+    """Running."""
+    queued: int = 0
+    """Running and waiting."""
+    tres: dict[str, float] = field(default_factory=dict)
 
 
 class Reservation(Struct, frozen=True, kw_only=True):
@@ -84,6 +134,10 @@ class ClusterInfo(Struct, frozen=True, kw_only=True):
     accounts: tuple[str, ...] = ()
     qos: tuple[str, ...] = ()
     qos_limits: tuple[Qos, ...] = ()
+    """Of those, and of partitions."""
+    associations: tuple[Association, ...] = ()
+    in_use: tuple[InUse, ...] = ()
+    cost_unit: str = ""
     enforced: tuple[str, ...] = ()
     """What sbatch refuses a job for here: `requests` (no such partition, no such node),
     `partitions` (their limits), `associations` (accounts), `qos`, `limits` (those of a QOS). A site
@@ -125,24 +179,85 @@ class Description(Struct, frozen=True, kw_only=True):
     folders: tuple[Folder, ...]
 
 
-class QueueEntry(Struct, frozen=True, kw_only=True):
+class QueueEntry(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A row of the cluster's queue; `id` is ours where the job is one of ours."""
 
     slurm_id: str
+    """`123`, `123_4`, or `123_[5-8%2]` for the tasks of an array that still wait."""
     state: str
     name: str
     user: str
     partition: str
+    array_id: str | None = None
+    """The array's own id; None: it is no array's."""
+    account: str | None = None
+    qos: str | None = None
+    priority: int | None = None
     reason: str | None = None
     why: str | None = None
     nodes: str | None = None
+    node_count: int | None = None
     gpus: int = 0
     submitted_s: float | None = None
     started_s: float | None = None
     start_estimate_s: float | None = None
+    ended_s: float | None = None
+    """Only in `Api.history`."""
     elapsed_s: float | None = None
+    """As of the listing; of one that runs, now minus `started_s` is newer."""
     limit_s: int | None = None
     id: str | None = None
+
+
+class QueueChanges(Struct, frozen=True, kw_only=True):
+    """What a cluster's queue has come to since a cursor."""
+
+    cluster: str
+    cursor: str
+    """Opaque; "" is the beginning."""
+    whole: bool
+    """`entries` are all there are; else those that are new or changed (but for `elapsed_s`)."""
+    entries: tuple[QueueEntry, ...]
+    gone: tuple[str, ...] = ()
+    """Slurm's ids of those that are no longer listed."""
+    asked_s: float | None = None
+    """When Slurm was last asked and answered; None: it has not answered yet."""
+    problem: Problem | None = None
+    """Why it has not answered since."""
+
+
+class Node(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A node as sinfo shows it."""
+
+    name: str
+    state: str
+    """Slurm's, in full and in lower case: `idle`, `mixed`, `allocated`, `drained*` …"""
+    partitions: tuple[str, ...]
+    cpus: int
+    cpus_used: int
+    memory_mib: int | None = None
+    memory_free_mib: int | None = None
+    load: float | None = None
+    gpus: int = 0
+    gpus_used: int | None = None
+    """None: this Slurm does not tell."""
+    gpu_type: str | None = None
+    features: str | None = None
+    reason: str | None = None
+    """Why it is down or drained, in the words of who did it."""
+
+
+class NodeChanges(Struct, frozen=True, kw_only=True):
+    """A cluster's nodes and partitions, whole, whenever something of them has changed."""
+
+    cluster: str
+    cursor: str
+    nodes: tuple[Node, ...]
+    partitions: tuple[Partition, ...]
+    reservations: tuple[Reservation, ...] = ()
+    asked_s: float | None = None
+    problem: Problem | None = None
+    """As in QueueChanges."""
 
 
 class CommandOutput(Struct, frozen=True, kw_only=True):
@@ -161,6 +276,8 @@ class Check(Struct, frozen=True, kw_only=True):
     """None: neither good nor bad, to be known."""
     sentence: str
     hint: str | None = None
+    option: str | None = None
+    """As of a `Problem`."""
 
 
 class Cost(Struct, frozen=True, kw_only=True):

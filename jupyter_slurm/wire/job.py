@@ -113,6 +113,8 @@ class JobSpec(Struct, frozen=True, kw_only=True):
     """The id of the session that the cell runs in; None: in a job of its own."""
     idle_s: int | None = None
     """A session ends after so long without a cell; None: it is none."""
+    on_login: bool = False
+    """It is run on the login machine itself and not handed to Slurm: an image is made there."""
     keep_s: float = 1800.0
     """TERMINAL: how long it waits for somebody to come, or to come back."""
 
@@ -191,6 +193,8 @@ class Job(Struct, frozen=True, kw_only=True):
     """See `JobSpec`."""
     session: str | None = None
     """Of a cell in a session: the session's id. It has no `slurm_id` of its own."""
+    on_login: bool = False
+    """Of an image that is made on the login machine: it has no `slurm_id`, and `nodes` is that."""
     session_ends_s: float | None = None
     """When that session's time is over, as was known when the cell was sent."""
     idle_s: int | None = None
@@ -199,3 +203,62 @@ class Job(Struct, frozen=True, kw_only=True):
     """Of a session: since when no cell runs or waits in it; None: one does, or it has not begun."""
     transfer: Transfer | None = None
     """The folder that is pushed with it, as it was a second ago; None: none is on its way."""
+
+
+class JobEvent(Struct, frozen=True, kw_only=True):
+    """Something that happened to a job."""
+
+    time_s: float
+    state: JobState
+    """The job's from then on."""
+    text: str | None = None
+    """What is to be said of it: why it waits, on which node it began, who asked for its end."""
+
+
+class JobDetails(Struct, frozen=True, kw_only=True):
+    """All that can be said of a job, for somebody who looks at it alone."""
+
+    job: Job
+    code: str | None = None
+    """What the user wrote; None: it is no longer there."""
+    script: str | None = None
+    """The batch script as sbatch had it; None: it is no longer there."""
+    command: tuple[str, ...] = ()
+    """sbatch with its options."""
+    environment: dict[str, str | None] = field(default_factory=dict)
+    """What was set for it; None: a value that is kept back."""
+    record: dict[str, str] = field(default_factory=dict)
+    """Slurm's own record, its field names as they are: `scontrol show job`, later sacct's."""
+    events: tuple[JobEvent, ...] = ()
+    """The oldest first."""
+    problem: Problem | None = None
+    """Why what lies on the cluster is missing here: the way there is lost, or needs a login."""
+
+
+class GpuSample(Struct, frozen=True, kw_only=True):
+    name: str
+    utilisation: float | None
+    """0 to 1; None: it does not say, as parts of a GPU (MIG) do not."""
+    memory_mib: float
+    memory_total_mib: float
+
+
+class UsageSample(Struct, frozen=True, kw_only=True):
+    """What a job used at a moment, on its first node."""
+
+    time_s: float
+    cpus: float
+    """Cores kept busy since the sample before."""
+    memory_mib: float
+    gpus: tuple[GpuSample, ...] = ()
+
+
+class UsageChanges(Struct, frozen=True, kw_only=True):
+    cursor: str
+    samples: tuple[UsageSample, ...]
+    """After the cursor, the oldest first."""
+    job: Job
+    end: bool = False
+    """The job is final, and nothing more will come."""
+    problem: Problem | None = None
+    """Why nothing is measured."""

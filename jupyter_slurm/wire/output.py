@@ -11,6 +11,7 @@ from typing import Any, Literal
 from msgspec import Struct, field
 
 from jupyter_slurm.wire.cluster import Check, Cost
+from jupyter_slurm.wire.connection import Connection
 from jupyter_slurm.wire.job import Job
 
 
@@ -102,15 +103,28 @@ class Preview(Struct, frozen=True, kw_only=True):
     sbatch: tuple[str, ...]
     job_dir: str
     files: tuple[str, ...]
-    command: tuple[str, ...] = ()
-    """What the script starts: the container tool with its options, or the program itself. (): a
-    batch script, which is its own."""
+    command: str = ""
+    """What the script starts, in sh, as one would type it in the job: the container tool with its
+    options, or the program itself. "": a batch script, which is its own."""
+    variables: tuple[str, ...] = ()
+    """Names of the environment variables that the program is given; values travel in a file."""
     cost: Cost | None = None
     """None: nothing limits how long it may run, as far as is known."""
     checks: tuple[Check, ...] = ()
     """What speaks against it, what it would meet, what is free now."""
+    start_estimate_s: float | None = None
+    """When Slurm expects it to start (sbatch --test-only); None: it was not asked, or said none."""
 
 
 class Changes(Struct, frozen=True, kw_only=True):
-    revision: int
+    """What is new of jobs and connections since a cursor."""
+
+    cursor: str
+    """Opaque; "" is the beginning. One of an agent that is no more counts as the beginning."""
+    whole: bool
+    """`jobs` are all there are; else those that are new or changed."""
     jobs: tuple[Job, ...]
+    gone: tuple[str, ...] = ()
+    """Ids of jobs that were forgotten."""
+    connections: tuple[Connection, ...] | None = None
+    """All of them; None: nothing of them has changed."""

@@ -13,3 +13,6 @@ class Problem(Struct, frozen=True, kw_only=True):
     hint: str | None = None
     detail: str | None = None
     transient: bool = False
+    option: str | None = None
+    """The option of `%%slurm` that it is about, by its long name; "": of the line, but of none that
+    can be named; None: not of what was typed there."""

@@ -39,6 +39,8 @@ from jupyter_slurm.wire import (
     ImageOrigin,
     ImageSpec,
     Job,
+    JobDetails,
+    JobKind,
     JobSpec,
     JobState,
     LogChunk,
@@ -50,23 +52,29 @@ from jupyter_slurm.wire import (
     Transfer,
     TransferState,
     Tunnel,
+    UsageChanges,
+    UsageSample,
 )
+from tests.queue_side import QueueSide, revision_of
 
 SCRIPT = Path(__file__)
 LIVE_VARIABLE = "JUPYTER_SLURM_TEST_LIVE"
 BROKEN_VARIABLE = "JUPYTER_SLURM_TEST_BROKEN"
 
 
-class MemoryService:
+class MemoryService(QueueSide):
     """Jobs that never leave this process: they run as soon as submitted, and print their code."""
 
     def __init__(self) -> None:
         if os.environ.get(BROKEN_VARIABLE):
             raise ConfigError("clusters.toml, line 3: no.", hint="Mend it.")
+        QueueSide.__init__(self)
         self._live = int(os.environ.get(LIVE_VARIABLE, "0"))
         self._changed = threading.Condition()
         self._jobs: dict[str, Job] = {}
         self._code: dict[str, str] = {}
+        self._gone: list[tuple[int, str]] = []
+        self._revision = 0
         self._woken = False
 
     # --- what the agent needs beside Api ---
@@ -194,9 +202,24 @@ class MemoryService:
                 )
             return self._jobs[spec.id]
 
-    def preview(self, spec: JobSpec) -> Preview:
+    def details(self, job_id: str) -> JobDetails:
+        job = self.job(job_id)
+        return JobDetails(job=job, code=self._code[job.id])
+
+    def usage(self, job_id: str, cursor: str = "", wait_s: float = 0.0) -> UsageChanges:
+        job = self.job(job_id)
+        sample = UsageSample(time_s=job.created_s, cpus=1.0, memory_mib=100.0)
+        samples = () if cursor else (sample,)
+        return UsageChanges(cursor="1", samples=samples, job=job, end=job.state.final)
+
+    def preview(self, spec: JobSpec, estimate: bool = False) -> Preview:
         return Preview(
-            cluster="here", script=spec.code, sbatch=("sbatch",), job_dir="~/j", files=()
+            cluster="here",
+            script=spec.code,
+            sbatch=("sbatch",),
+            job_dir="~/j",
+            files=(),
+            start_estimate_s=0.0 if estimate else None,
         )
 
     def attachable(self, fingerprint: str) -> Job | None:
@@ -215,12 +238,25 @@ class MemoryService:
     def jobs(self, cluster: str | None = None) -> list[Job]:
         return [job for job in self._jobs.values() if cluster in {None, job.cluster}][::-1]
 
-    def changes(self, revision: int = 0, wait_s: float = 0.0) -> Changes:
+    def adopt(self, slurm_id: str, cluster: str | None = None) -> Job:
+        if slurm_id == "1000000":
+            raise NotFoundError(f"Slurm knows no job {slurm_id}.")
+        same = [job for job in self._jobs.values() if job.slurm_id == slurm_id]
+        if same:
+            return same[-1]
+        job = self.submit(JobSpec(id=f"adopted{slurm_id}", name="theirs", code=""))
+        return self._change(job.id, slurm_id=slurm_id, kind=JobKind.SCRIPT)
+
+    def changes(self, cursor: str = "", wait_s: float = 0.0, caller: str = "") -> Changes:
+        known = revision_of(cursor)
         with self._changed:
-            self._changed.wait_for(lambda: self._newer(revision) or self._woken, wait_s)
-            newer = self._newer(revision)
+            self._changed.wait_for(lambda: self._revision > known or self._woken, wait_s)
             return Changes(
-                revision=max((job.revision for job in newer), default=revision), jobs=tuple(newer)
+                cursor=str(self._revision),
+                whole=known < 0,
+                jobs=tuple(job for job in self._jobs.values() if job.revision > known),
+                gone=tuple(job_id for at, job_id in self._gone if at > known >= 0),
+                connections=None if known >= 0 else tuple(self.connections()),
             )
 
     def logs(
@@ -261,7 +297,11 @@ class MemoryService:
     def forget(self, job_id: str) -> None:
         if not self.job(job_id).state.final:
             raise RequestError(f"Job {job_id} has not ended.", hint="Cancel it first.")
-        del self._jobs[job_id]
+        with self._changed:
+            del self._jobs[job_id]
+            self._revision += 1
+            self._gone.append((self._revision, job_id))
+            self._changed.notify_all()
 
     # --- images ---
     def images(self, cluster: str | None = None) -> list[Image]:
@@ -314,16 +354,13 @@ class MemoryService:
             commands={"here squeue": 3},
         )
 
-    def _newer(self, revision: int) -> list[Job]:
-        return [job for job in self._jobs.values() if job.revision > revision]
-
     def _change(self, job_id: str, **changes: object) -> Job:
         with self._changed:
             return self._put(msgspec.structs.replace(self.job(job_id), **changes))
 
     def _put(self, job: Job) -> Job:
-        latest = max((other.revision for other in self._jobs.values()), default=0)
-        self._jobs[job.id] = msgspec.structs.replace(job, revision=latest + 1)
+        self._revision += 1
+        self._jobs[job.id] = msgspec.structs.replace(job, revision=self._revision)
         self._changed.notify_all()
         return self._jobs[job.id]
 

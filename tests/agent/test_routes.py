@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from jupyter_slurm.agent.protocol import MAX_BODY_BYTES, calls, release
+from jupyter_slurm.agent.protocol import LONGEST_WAIT_S, MAX_BODY_BYTES, calls, release
 from jupyter_slurm.api import Api
 from jupyter_slurm.errors import AgentError, RequestError
 from jupyter_slurm.wire import Job, JobSpec
@@ -80,7 +80,8 @@ def test_a_client_that_hangs_up_frees_its_place_when_its_poll_returns(
     web: Http, agent_home: AgentHome
 ) -> None:
     api = agent_home.client()
-    web.request("POST", "/v1/changes", '{"wait_s": 60}')
+    waiting = {"cursor": api.changes().cursor, "wait_s": 60}
+    web.request("POST", "/v1/changes", json.dumps(waiting))
     until(lambda: api.status().clients == 2)
     web.close()
     api.submit(JobSpec(id="abcdefgh", name="cell", code=""))
@@ -90,16 +91,16 @@ def test_a_client_that_hangs_up_frees_its_place_when_its_poll_returns(
 
 def test_two_hundred_long_polls_leave_room_for_other_calls(agent_home: AgentHome) -> None:
     api = agent_home.client()
-    api.check()
+    cursor = api.changes().cursor
     polls = [Http("agent") for _ in range(200)]
     for poll in polls:
         poll.sock = socket.socket(socket.AF_UNIX)
         poll.sock.connect(str(agent_home.socket))
-        poll.request("POST", "/v1/changes", '{"wait_s": 60}')
+        poll.request("POST", "/v1/changes", json.dumps({"cursor": cursor, "wait_s": 60}))
     until(lambda: api.status().clients == 201)
     job = api.submit(JobSpec(id="abcdefgh", name="cell", code=""))
     answers = [json.loads(poll.getresponse().read()) for poll in polls]
-    assert {answer["revision"] for answer in answers} == {job.revision}
+    assert {answer["jobs"][0]["revision"] for answer in answers} == {job.revision}
     for poll in polls:
         poll.close()
 
@@ -160,3 +161,9 @@ def test_releases_are_compared_by_their_numbers() -> None:
     assert release("0.10.0") > release("0.9.9")
     assert release("1.0.0rc1") == release("1.0.0")
     assert release("unknown") == ()
+
+
+def test_no_call_waits_for_longer_than_a_minute_whoever_asks_for_it() -> None:
+    """One whose asker has hung up holds its thread till then."""
+    assert calls()["changes"].unpack(b'{"wait_s": 1e300}')["wait_s"] == LONGEST_WAIT_S
+    assert calls()["changes"].unpack(b'{"wait_s": 2}')["wait_s"] == 2.0

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from jupyter_slurm.transport.connection import Connection
 from jupyter_slurm.transport.ssh_config import CONFIG_VARIABLE, route
-from tests.ssh.accounts import make_folder, oneself
+from tests.ssh.accounts import PLAIN_SHELL, make_folder, oneself
 from tests.ssh.kept import Keeper, keeping
 from tests.ssh.slow_line import lay
 from tests.ssh.sshd import Sshd
@@ -32,9 +32,6 @@ WAYS = (
     Way("far", "20 ms of round trip"),
     Way("jumped", "0 ms, behind a jump host"),
 )
-_PLAIN_SHELL = "SetEnv SHLVL=2"
-"""With it bash does not read a .bashrc for a command of ssh's (bash(1), INVOCATION): what one has
-in it can take longer than all that is measured, to OpenSSH's disadvantage."""
 NARROW = Way("narrow", "10 MB/s, 20 ms of round trip")
 
 
@@ -97,7 +94,7 @@ def ground() -> Iterator[Ground]:
 
 def _sshd(keeper: Keeper, folder: Path) -> Sshd:
     folder.mkdir(mode=0o711)
-    sshd = Sshd(keeper, folder, oneself(), [_PLAIN_SHELL])
+    sshd = Sshd(keeper, folder, oneself(), [PLAIN_SHELL])
     sshd.start()
     return sshd
 

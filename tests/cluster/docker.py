@@ -61,6 +61,10 @@ class DockerEngine:
         """What is there of containers, running or not."""
         return self.run("ps", "--all", "--format", "{{.Names}}").split()
 
+    def traces(self) -> list[str]:
+        """What lies where a daemon of its own keeps what runs, elsewhere below /run."""
+        return [path.name for path in self.folder.glob(f"exec/**/{'[0-9a-f]' * 64}")]
+
     def load(self, folder: Path, image: str, *options: str) -> None:
         """Makes an image of one layer, which is the folder."""
         with subprocess.Popen(["tar", "-C", folder, "-c", "."], stdout=subprocess.PIPE) as tar:

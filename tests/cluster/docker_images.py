@@ -28,7 +28,7 @@ def shell_only(folder: Path, machine: bytes | None = None) -> Path:
     return folder
 
 
-_CLAIMS_TO_BE_OLD = """#!/usr/bin/python3
+CLAIMS_TO_BE_OLD = """#!/usr/bin/python3
 import runpy, sys
 sys.version_info = (3, {minor}, 3, "final", 0)
 sys.argv = [word for word in sys.argv[1:] if not word.startswith("-")]
@@ -40,7 +40,7 @@ def old_python(docker_engine: DockerEngine, tmp_path: Path, minor: int) -> str:
     """An image with a stand-in that claims to be Python 3.MINOR: no distribution has one so old
     beside one that is not."""
     python = tmp_path / "python3"
-    python.write_text(_CLAIMS_TO_BE_OLD.format(minor=minor))
+    python.write_text(CLAIMS_TO_BE_OLD.format(minor=minor))
     python.chmod(0o755)
     image = f"old:{minor}"
     container = docker_engine.run("create", docker_engine.image, "true").strip()

@@ -139,9 +139,7 @@ def step(folder: Path, words: list[str]) -> NoReturn:
         os.execvp("ch-run", argv)
     code = subprocess.run(argv, check=False).returncode
     if code == 0:
-        pack = ["mksquashfs", str(container), asked.values["save"], "-noappend", "-quiet"]
-        packed = [*pack, "-no-progress", "-noI", "-noD", "-noF"]
-        subprocess.run(packed, stdout=subprocess.DEVNULL, check=True)
+        pack(container, asked.values["save"])
     sys.exit(code)
 
 
@@ -173,6 +171,12 @@ def in_step(folder: Path, asked: Asked) -> tuple[Path, bool]:
 # --- enroot
 
 
+_CONF = """. "$1"
+! declare -f mounts >/dev/null || mounts
+declare -f rc >/dev/null || echo no rc
+"""
+
+
 def enroot(folder: Path, words: list[str]) -> None:
     verb, *rest = words
     data = folder / "data"
@@ -189,22 +193,32 @@ def enroot(folder: Path, words: list[str]) -> None:
         case ["remove", "--force", name]:
             shutil.rmtree(data / name)
         case ["start", "--conf", conf, "--rw", name, *command]:
+            assert os.environ["ENROOT_REMAP_ROOT"] == "no"
             start(data / name, conf, command)
+        case ["start", "--root", "--rw", "--conf", conf, "--mount", mount, name, *command]:
+            start(data / name, conf, command, mount, "--uid=0", "--gid=0")
+        case ["export", "--output", file, name]:
+            pack(data / name, file)
+        case ["exec", "--env", variable, pid, *command] if command:
+            join(variable, pid, command)
         case _:
             raise Failed(f"Usage: enroot {verb}: {rest}")
 
 
-def start(container: Path, conf: str, command: list[str]) -> NoReturn:
+def start(
+    container: Path, conf: str, command: list[str], mount: str = "", *as_root: str
+) -> NoReturn:
     """Of the environment only what the tool itself needs comes inside."""
     if not container.is_dir():
         raise Failed(f"[ERROR] No such file or directory: {container}")
     asked = subprocess.run(
-        ["bash", "-c", '. "$1"; mounts; declare -f rc >/dev/null || echo no rc', "bash", conf],
+        ["bash", "-c", _CONF, "bash", conf],
         stdout=subprocess.PIPE,
         text=True,
         check=True,
     ).stdout.splitlines()
-    mounts = []
+    source, point, _ = mount.split(":") if mount else ("", "", "")
+    mounts = [(source, point)] if mount else []
     for line in asked:
         src, dst, flags = line.split(" ")  # no rc: the image's entrypoint would run
         assert flags.startswith("x-create=auto,rbind")
@@ -212,13 +226,26 @@ def start(container: Path, conf: str, command: list[str]) -> NoReturn:
         if not Path(src).exists():
             raise Failed(f"enroot-mount: failed to mount: {src} at {dst}: No such file")
         mounts.append((src, dst))
-    assert os.environ["ENROOT_REMAP_ROOT"] == "no"
     if os.environ["ENROOT_MOUNT_HOME"] == "yes":
         mounts.insert(0, (os.environ["HOME"], os.environ["HOME"]))
     kept = {name: os.environ[name] for name in ("HOME", "PATH", "USER") if name in os.environ}
     os.environ.clear()
     os.environ.update(kept)
-    os.execvp("ch-run", entered(container, mounts, command, workdir="/"))
+    run, *rest = entered(container, mounts, command, workdir="/")
+    os.execvp(run, [run, *as_root, *rest])
+
+
+def join(variable: str, pid: str, command: list[str]) -> NoReturn:
+    """As src/runtime.sh does it: with what that process was begun with, line by line."""
+    environ = Path(f"/proc/{pid}/environ")
+    if not pid.isdigit() or not environ.exists():
+        raise Failed(f"[ERROR] Process not found: {pid}")
+    lines = environ.read_text().replace("\0", "\n").splitlines()
+    told = dict(line.split("=", 1) for line in lines if re.match(r"[A-Za-z_]\w*=", line))
+    told[variable] = os.environ.get(variable, "")
+    words = [f"--target={pid}", "--user", "--mount", "--preserve-credentials"]
+    entered = ["nsenter", *words, f"--wd=/proc/{pid}/cwd", "--", *command]
+    os.execvpe("nsenter", entered, told)
 
 
 # --- both
@@ -236,6 +263,11 @@ def image_file(folder: Path, image: str) -> Path:
     if not known.exists():
         raise Failed("curl: (6) Could not resolve host: registry-1.docker.io")
     return known
+
+
+def pack(container: Path, file: str) -> None:
+    words = ["mksquashfs", str(container), file, "-noappend", "-quiet", "-no-progress"]
+    subprocess.run([*words, "-noI", "-noD", "-noF"], stdout=subprocess.DEVNULL, check=True)
 
 
 def unpack(image: Path, container: Path) -> None:

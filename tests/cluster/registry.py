@@ -1,13 +1,17 @@
-"""A real registry of images on this machine, which wants a name and a password; a silent one."""
+"""A real registry of images on this machine, which wants a name and a password, with and without
+TLS; a silent one."""
 
 from __future__ import annotations
 
 import shutil
 import socket
+import subprocess
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
 
 import bcrypt
 import pytest
@@ -22,7 +26,7 @@ _CONFIG = """
 version: 0.1
 log: {{level: error}}
 storage: {{filesystem: {{rootdirectory: '{folder}/images'}}}}
-http: {{addr: '{address}'}}
+http: {{addr: '{address}'{tls}}}
 auth: {{htpasswd: {{realm: tests, path: '{folder}/passwords'}}}}
 """
 
@@ -31,6 +35,9 @@ auth: {{htpasswd: {{realm: tests, path: '{folder}/passwords'}}}}
 class Registry:
     address: str
     """As images' names begin. Docker asks one on this machine without TLS."""
+    secure: str
+    """The same, by way of TLS."""
+    certificate: Path
     user: str = "$oauthtoken"
     password: str = "it's a $ecret"
 
@@ -55,22 +62,32 @@ class Registry:
 @pytest.fixture(scope="module")
 def registry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Registry]:
     folder = tmp_path_factory.mktemp("registry")
-    registry = Registry(f"localhost:{free_port()}")
+    certificate, key = folder / "certificate", folder / "key"
+    words = ["req", "-x509", "-nodes", "-newkey", "rsa:2048", "-subj", "/CN=localhost"]
+    words += ["-addext", "subjectAltName=DNS:localhost", "-keyout", str(key)]
+    subprocess.run(
+        ["openssl", *words, "-out", certificate], check=True, capture_output=True, timeout=60
+    )
+    registry = Registry(f"localhost:{free_port()}", f"localhost:{free_port()}", certificate)
     hashed = bcrypt.hashpw(registry.password.encode(), bcrypt.gensalt(4)).decode()
     (folder / "passwords").write_text(f"{registry.user}:{hashed}\n")
-    address = registry.address.replace("localhost", "127.0.0.1")
-    (folder / "config.yml").write_text(_CONFIG.format(folder=folder, address=address))
+    tls = f", tls: {{certificate: '{certificate}', key: '{key}'}}"
     with keeping() as keeper:
-        keeper.start(["docker-registry", "serve", str(folder / "config.yml")], folder / "log")
-        wait_until(lambda: _listens(address), _PATIENCE_S)
+        for name, more in ((registry.address, ""), (registry.secure, tls)):
+            address = name.replace("localhost", "127.0.0.1")
+            config = folder / f"{name}.yml"
+            config.write_text(_CONFIG.format(folder=folder, address=address, tls=more))
+            keeper.start(["docker-registry", "serve", str(config)], folder / f"{name}.log")
+        for name in (registry.address, registry.secure):
+            wait_until(partial(_listens, name), _PATIENCE_S)
         yield registry
     shutil.rmtree(folder)
 
 
 def _listens(address: str) -> bool:
-    host, _, port = address.rpartition(":")
     try:
-        socket.create_connection((host, int(port)), _PATIENCE_S).close()
+        port = int(address.rpartition(":")[2])
+        socket.create_connection(("127.0.0.1", port), _PATIENCE_S).close()
     except OSError:
         return False
     return True

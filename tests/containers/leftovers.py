@@ -2,24 +2,35 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
 
+from jupyter_slurm.wire import Job
 from tests.jobs.conftest import Site
 
 
 def processes_of(site: Site) -> list[str]:
-    """The command lines of processes that have a job's environment. Slurm's ids do not tell: other
-    clusters of the tests give out the same."""
-    names = [f"{job.name}.{job.id}" for job in site.service.jobs()]
-    ours = {f"SLURM_JOB_NAME={name}".encode() for name in names}
+    """The command lines of what runs of a site's jobs."""
+    return [words for _, words in processes(*site.service.jobs())]
+
+
+def processes(*jobs: Job) -> list[tuple[psutil.Process, str]]:
+    """What has a job's environment, with its command line. Slurm's ids do not tell: other clusters
+    of the tests give out the same."""
+    ours = {f"SLURM_JOB_NAME={job.name}.{job.id}".encode() for job in jobs}
     running = []
     for one in psutil.process_iter():
-        try:
+        with suppress(OSError, psutil.Error):  # it has just ended
             environment = Path(f"/proc/{one.pid}/environ").read_bytes().split(b"\0")
-            if ours.intersection(environment):
-                running.append(" ".join(one.cmdline()))
-        except (OSError, psutil.Error):
-            continue  # it has just ended
+            if not ours.isdisjoint(environment):
+                running.append((one, " ".join(one.cmdline())))
     return running
+
+
+def runs(one: psutil.Process) -> bool:
+    """Whether it has not ended; whose parent is gone is nobody's to wait for."""
+    with suppress(psutil.Error):
+        return one.is_running() and one.status() != psutil.STATUS_ZOMBIE
+    return False

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from jupyter_slurm.containers import Box, Mount, runtime_named
+from jupyter_slurm.containers.apptainer_errors import explained_making
 from jupyter_slurm.containers.references import parse_reference
 from jupyter_slurm.errors import RequestError
 
@@ -282,3 +283,14 @@ def test_what_others_say_for_it_is_explained(log: str, what: str) -> None:
 )
 def test_a_failure_of_the_program_is_not_apptainers(log: str) -> None:
     assert APPTAINER.explain(log) is None
+
+
+def test_a_node_that_lacks_it_has_made_no_image() -> None:
+    found = explained_making("sh: 9: apptainer: not found\njupyter-slurm: a was not made\n")
+    assert found is not None
+    assert found.sentence.startswith("The node has no Apptainer")
+
+
+def test_a_command_of_a_recipe_that_fails_is_not_its_failure() -> None:
+    log = "FATAL:   While performing build: while running engine: exit status 3\n"
+    assert explained_making(log) is None

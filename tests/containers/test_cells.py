@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from jupyter_slurm import places
@@ -21,7 +22,7 @@ from tests.cluster.apptainer import ApptainerEngine, exports
 from tests.cluster.docker import DockerEngine
 from tests.cluster.plugin import SlurmCluster
 from tests.cluster.pyxis import EnrootStandIn
-from tests.containers.leftovers import processes_of
+from tests.containers.leftovers import processes, processes_of, runs
 from tests.jobs.conftest import Site, spec
 from tests.ssh.waiting import wait_until
 
@@ -38,7 +39,7 @@ class Means:
     settings: dict[str, Any] = field(default_factory=dict)
     """Of the cluster's profile."""
     containers: Callable[[], list[str]] = list
-    """What its engine has of containers, running or not, where it keeps a list."""
+    """What its engine has of containers, running or not, where it keeps any."""
     sees_all: bool = False
     """The program sees the node's files as they are, and nothing is mounted."""
     module: str | None = None
@@ -70,7 +71,8 @@ def _charliecloud(request: pytest.FixtureRequest) -> Means:
 
 def _docker(request: pytest.FixtureRequest) -> Means:
     engine: DockerEngine = request.getfixturevalue("docker_engine")
-    return Means("docker", engine.image, {"setup": engine.setup}, engine.containers)
+    settings = {"setup": engine.setup}
+    return Means("docker", engine.image, settings, lambda: engine.containers() + engine.traces())
 
 
 def _apptainer(request: pytest.FixtureRequest) -> Means:
@@ -98,10 +100,9 @@ def _pyxis(request: pytest.FixtureRequest) -> Means:
 
 
 def _enroot(request: pytest.FixtureRequest) -> Means:
-    """What a job that is killed leaves is removed by the next one; see `test_enroot.py`."""
     standin: EnrootStandIn = request.getfixturevalue("enroot_standin")
     image = str(request.getfixturevalue("squash_image"))
-    return Means("enroot", image, {"setup": standin.setup})
+    return Means("enroot", image, {"setup": standin.setup}, standin.containers)
 
 
 GROUNDS: Mapping[str, Callable[[pytest.FixtureRequest], Means]] = {
@@ -121,6 +122,8 @@ GROUNDS: Mapping[str, Callable[[pytest.FixtureRequest], Means]] = {
 class Ground:
     site: Site
     means: Means
+    tmp: Path
+    """Its jobs' $TMPDIR."""
 
     def asked(self, code: str, **changes: Any) -> JobSpec:
         return spec(code, image=self.means.image, runtime=self.means.runtime, **changes)
@@ -144,9 +147,19 @@ class Ground:
         assert job.state is JobState.COMPLETED, (job.why, self.site.text(job.id, "stderr"))
         return self.site.text(job.id)
 
+    def script_of(self, job: Job) -> psutil.Process:
+        """The process that runs `job.sh`, which leads the group of all the others."""
+        (script,) = (
+            one
+            for one, words in processes(job)
+            if "slurm_script" in words and os.getpgid(one.pid) == one.pid
+        )
+        return script
+
     def left(self) -> list[str]:
-        """Containers and processes of this ground's jobs."""
-        return self.means.containers() + processes_of(self.site)
+        """Containers, processes and temporary files of this ground's jobs."""
+        files = [path.name for path in self.tmp.iterdir()]
+        return self.means.containers() + processes_of(self.site) + files
 
 
 @pytest.fixture(params=GROUNDS)
@@ -157,8 +170,11 @@ def ground(
     monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[Ground]:
     means = GROUNDS[request.param](request)
-    site = Site(slurm_cluster, tmp_path, monkeypatch, **means.settings)
-    ground = Ground(site, means)
+    tmp = tmp_path / "tmp"
+    tmp.mkdir()
+    setup = f"{means.settings.get('setup', '')}\nexport TMPDIR={tmp}"
+    site = Site(slurm_cluster, tmp_path, monkeypatch, **{**means.settings, "setup": setup})
+    ground = Ground(site, means, tmp)
     yield ground
     wait_until(lambda: not ground.left(), _PATIENCE_S)
     site.service.close()
@@ -178,6 +194,18 @@ def test_gpus_are_the_jobs_own(ground: Ground) -> None:
     assert devices == given
     assert len(devices.split(",")) == 2
     assert literal_eval(ground.text(code)) == ["", ""]
+
+
+def test_what_a_cell_uses_is_measured_wherever_it_runs(ground: Ground) -> None:
+    job = ground.started("held = bytearray(150 << 20)\nprint('up')\nwhile True: pass")
+    service = ground.site.service
+    cursor = service.usage(job.id).cursor
+    told = service.usage(job.id, cursor, _PATIENCE_S)
+    # And the programs of the container's tool besides.
+    assert all(150 < sample.memory_mib < 400 for sample in told.samples), told
+    assert all(sample.cpus > 0 for sample in told.samples)
+    service.cancel(job.id)
+    ground.site.wait(job.id)
 
 
 def test_environment_arrives_without_loss(ground: Ground) -> None:
@@ -243,6 +271,7 @@ def test_a_cancelled_cell_may_save_what_it_has(ground: Ground) -> None:
 
 def test_a_cell_ends_at_its_time_limit(ground: Ground) -> None:
     job = ground.started("import time; print('up'); time.sleep(600)", options={"time": "1"})
+    ground.site.cluster.end_time_of(job.slurm_id or "")
     ended = ground.site.wait(job.id, limit_s=150)
     assert ended.state is JobState.TIMEOUT
     assert ended.advice
@@ -252,11 +281,19 @@ def test_a_cell_ends_at_its_time_limit(ground: Ground) -> None:
 _STUBBORN = "#!/bin/sh\ntrap '' TERM INT; echo up; while :; do sleep 1; done"
 
 
-def test_a_job_that_is_killed_leaves_nothing(ground: Ground) -> None:
-    """Nor does one that ignores the order to end; see what `ground` waits for."""
+@pytest.mark.parametrize("whom", ["all of it", "its script"])
+def test_of_a_job_that_is_killed_nothing_is_left(whom: str, ground: Ground) -> None:
     job = ground.started(_STUBBORN, kind=JobKind.PROGRAM)
     assert job.slurm_id is not None
     assert ground.left()
-    ground.site.cluster.run("scancel", "--full", "--signal=KILL", job.slurm_id)
+    script = ground.script_of(job)
+    # What an engine starts for a container may have neither its environment nor its group.
+    beneath = script.children(recursive=True)
+    if whom == "its script":
+        script.kill()
+    else:
+        ground.site.cluster.run("scancel", "--full", "--signal=KILL", job.slurm_id)
+    script.wait(_PATIENCE_S)
+    wait_until(lambda: not (ground.left() or any(map(runs, beneath))), _PATIENCE_S)
     assert ground.site.wait(job.id).state.final
-    wait_until(lambda: not ground.left(), 10)
+    assert str(ground.means.image) not in Path("/proc/self/mountinfo").read_text()

@@ -74,6 +74,7 @@ def test_a_job_dir_with_a_colon_is_refused() -> None:
         ("can't bind: source not found: /data (ch_core.c:104)", "must exist on the node"),
         ("can't mkdir: /images/a/data: Read-only file system (ch_misc.c:409 30)", "below /mnt"),
         ("can't execve(2): nope: No such file or directory (ch_core.c:410 2)", "no such program"),
+        ("can't execve(2): /bin/sh: Exec format error (ch_core.c:410 8)", "uname -m"),
         ("can't init user+mount namespaces: Operation not permitted (x.c:1 1)", "administrators"),
         ("something new", "ch-run's own"),
     ],
@@ -85,6 +86,20 @@ def test_errors_of_ch_run_are_explained(error: str, advice: str) -> None:
     assert error.split(" (", maxsplit=1)[0].split(": ", 1)[-1] in explained.sentence
     assert ".c:" not in explained.sentence
     assert advice in explained.advice
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "/var/spool/slurmd/job00012/slurm_script: line 84: ch-run: command not found",
+        "env: 'ch-run': No such file or directory",
+    ],
+)
+def test_a_node_that_lacks_it_is_told(line: str) -> None:
+    explained = CHARLIECLOUD.explain(f"a banner\n{line}\n")
+    assert explained is not None
+    assert explained.sentence.startswith("The node has no such container tool: ")
+    assert "--runtime" in explained.advice
 
 
 def test_a_failure_of_the_program_is_not_ch_runs() -> None:

@@ -19,6 +19,8 @@ BOX = Box(job_dir="/jobs/abc", image="nvcr.io/nvidia/pytorch:22.11-py3")
 ENGINE = """#!/usr/bin/python3
 import json, os, sys
 words = sys.argv[1:]
+if "prune" in words:  # beside all else
+    sys.exit()
 with open(os.environ["CALLS"], "a") as calls:
     calls.write(json.dumps([os.path.basename(sys.argv[0]), *words]) + "\\n")
 sys.exit(int(os.environ.get("RC", "0")))

@@ -3,6 +3,7 @@
 import pytest
 
 from jupyter_slurm.containers import runtime_named
+from jupyter_slurm.containers.docker_errors import explained_making
 
 DOCKER = runtime_named("docker")
 END = "jupyter-slurm: the container did not start: exit code 125 of docker run\n"
@@ -166,3 +167,25 @@ def test_an_engine_that_says_nothing_is_told_as_such() -> None:
 
 def test_what_a_program_says_is_not_the_engines() -> None:
     assert DOCKER.explain("docker: Error response from daemon: no space left on device\n") is None
+
+
+MAKING = "jupyter-slurm: a:1 was not made by docker. It ended with exit code 1 while pulling a:1"
+
+
+def test_the_engines_last_line_is_its_failure_to_pull_an_image() -> None:
+    line = "write /data/tmp/GetImageBlob39: no space left on device"
+    found = explained_making(f"1: Pulling from a\n{line}\n{MAKING}\n")
+    assert found is not None
+    assert found.sentence.endswith(f"there is no room for it on the node: {line}.")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "The command '/bin/sh -c set -e\nmkdir /x' returned a non-zero code: 3",
+        'ERROR: failed to solve: process "mkdir /x" did not complete successfully: exit code: 3',
+        'Error: building at STEP "RUN mkdir /x": while running runtime: exit status 3',
+    ],
+)
+def test_a_command_of_a_recipe_that_fails_is_not_the_engines_failure(line: str) -> None:
+    assert explained_making(f"Error: denied: by a program\n{line}\n{MAKING}\n") is None

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import shlex
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -124,7 +125,7 @@ def test_a_registry_that_cannot_be_reached(made: MakeSite) -> None:
 
 def test_a_registry_that_wants_a_login(made: MakeSite, pushed: str) -> None:
     job = run(made(), image=pushed)
-    failed(job, "The image could not be pulled: the registry does not let you", "docker login")
+    failed(job, "The image could not be pulled: the registry does not let you", "image login")
 
 
 @pytest.mark.usefixtures("logged_in")
@@ -267,6 +268,35 @@ def test_a_container_that_ignores_the_order_to_end(made: MakeSite) -> None:
     until_it_says(site, job, "up")
     site.service.cancel(job.id)
     assert site.wait(job.id, limit_s=120).state is JobState.CANCELLED
+
+
+_SLOW = """#!/bin/sh
+case $1 in run)
+  shift
+  ( setsid sh -c 'sleep 2; {docker} create "$@"; : >{folder}/made' sh "$@" & ) >/dev/null 2>&1
+  : >{folder}/asked
+  exec sleep 600 ;;
+esac
+exec {docker} "$@"
+"""
+
+
+def test_a_container_that_the_engine_makes_after_the_job_was_killed(
+    made: MakeSite, docker_engine: DockerEngine, tmp_path: Path
+) -> None:
+    """By a stand-in for the client: the real engine is too quick for it to be hit for sure."""
+    folder = tmp_path / "slow"
+    folder.mkdir()
+    docker = shutil.which("docker")
+    (folder / "docker").write_text(_SLOW.format(docker=docker, folder=shlex.quote(str(folder))))
+    (folder / "docker").chmod(0o755)
+    site = made(f"export PATH={shlex.quote(str(folder))}:$PATH\n")
+    job = begin(site, _HELLO)
+    wait_until((folder / "asked").exists, _PATIENCE_S)
+    site.cluster.run("scancel", "--full", "--signal=KILL", job.slurm_id or "")
+    wait_until((folder / "made").exists, _PATIENCE_S)
+    wait_until(lambda: not docker_engine.containers(), _PATIENCE_S)
+    assert site.wait(job.id).state.final
 
 
 def test_a_program_that_fails_is_not_dockers_failure(made: MakeSite) -> None:

@@ -15,6 +15,7 @@ from jupyter_slurm.containers import Box, Mount, runtime_named
 from jupyter_slurm.containers.references import parse_reference
 from jupyter_slurm.errors import RequestError
 from tests.cluster.pyxis import EnrootStandIn
+from tests.ssh.waiting import wait_until
 
 ENROOT = runtime_named("enroot")
 SQUEUE = """#!/bin/sh
@@ -185,6 +186,24 @@ def test_signals_are_for_the_program_itself(box: Box, run: Run) -> None:
     code = 'read -r pid </mnt/job/program.pid; kill -TERM "$pid"; sleep 60'
     assert run(box, "sh", "-c", code).returncode == 143
     assert not Path(pid_file).exists()
+
+
+def test_what_a_killed_shell_has_made_is_removed_with_what_runs_in_it(
+    box: Box, enroot_standin: EnrootStandIn
+) -> None:
+    programs = enroot_standin.folder / "bin"
+    (programs / "squeue").write_text(SQUEUE)
+    (programs / "squeue").chmod(0o755)
+    launch = ENROOT.launch(["sh", "-c", "trap '' TERM; echo up; while :; do sleep 1; done"], box)
+    env = {"PATH": f"{programs}:/usr/bin:/bin", "HOME": str(box.job_dir), "SLURM_JOB_ID": "5"}
+    with subprocess.Popen(launch.argv, env=env, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"up\n"
+        assert enroot_standin.containers() == ["jslurm-5-0"]
+        process.kill()
+        process.wait()
+        assert process.stdout.read() == b"", "the program has ended"
+    wait_until(lambda: enroot_standin.containers() == [], 60)
 
 
 def test_a_failure_of_the_program_is_not_enroots() -> None:

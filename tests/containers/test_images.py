@@ -1,8 +1,9 @@
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 import pytest
 
 from jupyter_slurm.containers.images import find_image
+from jupyter_slurm.containers.references import Reference
 from jupyter_slurm.errors import NotFoundError, RequestError
 
 SUFFIXES = ("", ".sqfs")
@@ -12,6 +13,7 @@ def find(
     reference: str,
     files: Mapping[str, Iterable[str]],
     aliases: Mapping[str, str] | None = None,
+    fetched: Callable[[Reference], str | None] = lambda _: None,
 ) -> str:
     """`files`: folder -> names in it; every folder but /other is one for images."""
     return find_image(
@@ -22,6 +24,7 @@ def find(
         home="/home/u",
         exists=lambda path: any(path == f"{d}/{n}" for d, names in files.items() for n in names),
         listing=lambda folder: files.get(folder, ()),
+        fetched=fetched,
     )
 
 
@@ -91,6 +94,11 @@ def test_an_earlier_folder_wins() -> None:
 def test_an_alias_stands_for_a_path_or_another_name(target: str, path: str) -> None:
     files = {"/images": ["a+1"], "/other": ["p"], "/home/u": ["p"]}
     assert find("torch", files, {"torch": target}) == path
+
+
+def test_an_alias_may_name_a_mirror_from_which_the_tool_fetches() -> None:
+    mirror = {"pytorch:22.11": "mirror.site.edu/nvidia/pytorch:22.11-py3"}
+    assert find("pytorch:22.11", {}, mirror, fetched=str) == mirror["pytorch:22.11"]
 
 
 def test_an_alias_comes_before_a_file_of_that_name() -> None:

@@ -3,33 +3,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
-import pytest
-
 from jupyter_slurm.wire import ExecuteResult, Job, JobKind, JobState
-from tests.cluster.plugin import SlurmCluster
-from tests.containers.test_cells import GROUNDS, Ground
-from tests.jobs.conftest import Site
+from tests.containers import test_cells
+from tests.containers.test_cells import Ground
 from tests.ssh.waiting import wait_until
 
 _PATIENCE_S = 60.0
 
 
-@pytest.fixture(params=GROUNDS)
-def ground(
-    request: pytest.FixtureRequest,
-    slurm_cluster: SlurmCluster,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> Iterator[Ground]:
-    means = GROUNDS[request.param](request)
-    ground = Ground(Site(slurm_cluster, tmp_path, monkeypatch, **means.settings), means)
-    yield ground
-    wait_until(lambda: not ground.left(), _PATIENCE_S)
-    ground.site.service.close()
+ground = test_cells.ground
+"""At its end nothing is left of any container or process."""
 
 
 def shown(ground: Ground, session: Job, code: str, **changes: Any) -> list[str]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from jupyter_slurm.shell import parse
+from jupyter_slurm.shell import Shell, parse
 from jupyter_slurm.wire import JobKind, JobState
 from tests.containers import test_cells
 from tests.containers.test_cells import Ground
@@ -15,19 +17,15 @@ ground = test_cells.ground
 """At its end nothing is left of any container or process."""
 
 SHELL = parse([])
-STAND_INS = ("pyxis", "enroot")
-"""None of these is here for real: what they are told is in `test_pyxis.py`, `test_enroot.py`."""
-
-pytestmark = pytest.mark.parametrize(
-    "ground", [name for name in test_cells.GROUNDS if name not in STAND_INS], indirect=True
-)
+CHANGES = pytest.mark.parametrize("ground", ["pyxis", "enroot"], indirect=True)
+"""A program can change what it has of its image there."""
 
 
-def opened(ground: Ground, job_id: str) -> NearEnd:
+def opened(ground: Ground, job_id: str, shell: Shell = SHELL) -> NearEnd:
     """Once the job runs."""
     service = ground.site.service
     wait_until(lambda: bool(service.job(job_id).nodes), 60)
-    return NearEnd(service.terminal(SHELL.terminal(job_id)))
+    return NearEnd(service.terminal(shell.terminal(job_id)))
 
 
 def there(ground: Ground, job_id: str) -> str:
@@ -70,3 +68,40 @@ def test_beside_a_cell_that_runs_and_goes_on(ground: Ground) -> None:
     assert ground.site.service.job(job.id).state is JobState.RUNNING
     ground.site.service.cancel(job.id)
     ground.site.wait(job.id)
+
+
+@CHANGES
+def test_what_a_cell_has_changed_in_its_container_is_there(ground: Ground) -> None:
+    code = "import time; open('/opt/mine', 'w'); print('up', flush=True); time.sleep(1000)"
+    job = ground.started(code, env={"MINE": "a\nb"})
+    near = opened(ground, job.id)
+    near.prompted()
+    assert near.answer('ls /opt; echo "$MINE.$TERM"') == "mine\r\na\r\nb.dumb\r\n"
+    near.close()
+    # Where that cannot be told, the same image in a container of its own.
+    Path(job.job_dir, "program.pid").unlink()
+    apart = opened(ground, job.id)
+    apart.prompted()
+    assert apart.answer('ls /opt; echo "$MINE.$TERM"') == "a\r\nb.dumb\r\n"
+    apart.close()
+    assert ground.site.service.job(job.id).state is JobState.RUNNING
+    ground.site.service.cancel(job.id)
+    ground.site.wait(job.id)
+
+
+@CHANGES
+def test_another_terminal_is_in_the_container_of_the_first(ground: Ground) -> None:
+    job = ground.site.service.submit(ground.asked(SHELL.code, kind=JobKind.TERMINAL))
+    first = opened(ground, job.id)
+    first.prompted()
+    first.answer("echo >/opt/mine")
+    second = opened(ground, job.id, parse(["--job", job.id, "--new"]))
+    second.prompted()
+    assert second.answer("ls /opt") == "mine\r\n"
+    second.type("exit 4")
+    assert second.status() == 4
+    second.close()
+    first.type("exit 0")
+    assert first.status() == 0
+    first.close()
+    assert ground.site.wait(job.id).state is JobState.COMPLETED

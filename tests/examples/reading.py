@@ -26,8 +26,15 @@ class Reading:
     cells: list[Any]
 
     def text(self, words: str) -> str:
-        """All text below the code cell that has `words` in it, of all its outputs."""
-        return "\n".join(_text(output) for output in self._outputs(words))
+        """All text below the code cell that has `words` in it: what its job wrote to each stream,
+        whatever came in between, and then all other outputs."""
+        outputs = self._outputs(words)
+        streams = [
+            "".join(one.text for one in outputs if one.get("name") == name)
+            for name in ("stdout", "stderr")
+        ]
+        others = [_text(one) for one in outputs if one.output_type != "stream"]
+        return "\n".join([*streams, *others])
 
     def pictures(self, words: str) -> int:
         """How many are below that cell."""

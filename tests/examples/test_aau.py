@@ -17,15 +17,24 @@ from tests.ssh.waiting import wait_until
 _DGX2 = "CPUs=96 RealMemory=1474560 Gres=gpu:v100:16"
 _QOS = ("normal", "short", "1gpulong", "allgpus")
 
+# Stands in for NVIDIA's, which needs a GPU: one that is idle, looked at again and again.
+_SMI = """#!/bin/sh
+[ "$1 $2 $5 $6" = "-i 0 -l 1" ] || exit 6
+while printf '2026/01/01 00:00:00.000, %s, 7, 3\\n' "$2"; do sleep 0.1; done
+"""
+
 
 def aau(engine: ApptainerEngine, folder: Path) -> Dress:
     folder.chmod(0o755)
-    for name in ("profile.d", "home"):
+    for name in ("profile.d", "home", "nvidia"):
         (folder / name).mkdir()
     shutil.copytree("/etc/profile.d", folder / "profile.d", dirs_exist_ok=True)
     # As it is installed where users may not have it set-uid.
     on_path = f"export PATH={engine.bin}:$PATH APPTAINER_USERNS=1\n"
+    on_path += "export PATH=/user/share/bin:$PATH\n"
     (folder / "profile.d/zz-singularity.sh").write_text(on_path)
+    (folder / "nvidia/nvidia-smi").write_text(_SMI)
+    (folder / "nvidia/nvidia-smi").chmod(0o755)
     # It knows its own place, which lies in a home that nobody else may enter.
     installed = engine.bin.parent
     closed = [one for one in installed.parents if not one.stat().st_mode & 0o001]
@@ -55,6 +64,7 @@ def aau(engine: ApptainerEngine, folder: Path) -> Dress:
         node_only=("/raid/{user}",),
         mounts={
             "/etc/profile.d": folder / "profile.d",
+            "/user/share/bin": folder / "nvidia",
             **opened,
             str(installed): installed,
             f"{images}/tensorflow_20.10-tf2-py3.sif": engine.folder,
@@ -83,6 +93,7 @@ def test_one_login_by_the_gateway_then_containers_sessions_and_accounting(
     assert (reading.folder / "output_data/weights.npy").exists()
     assert "tensorflow_20.10-tf2-py3.sif" in reading.text("SINGULARITY_CONTAINER")
     assert reading.pictures("plt.imshow") == 1
+    assert " times: 7 % busy on average" in reading.text("import csv")
     assert "MySlurmJob" in reading.text("%sacct -X")
     assert "Cluster Utilization" in reading.text("%sreport")
     assert "1gpulong" in reading.text("%sacctmgr show qos")

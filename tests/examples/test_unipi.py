@@ -1,4 +1,4 @@
-"""The guide of Pisa's Intel cluster: an image by Charliecloud, and a job array in it."""
+"""The guide of Pisa's Intel cluster: an image by Charliecloud, a job array in it, and Ray."""
 
 from __future__ import annotations
 
@@ -31,6 +31,7 @@ _CONDA = """#!/bin/sh
 # A stand-in for conda, whose channels cannot be reached: what it is to install is in the image.
 echo "stand-in for conda $*"
 """
+RAY = Path(__file__).with_name("ray_standin.py")
 
 
 @pytest.mark.timeout(LIMIT_S)
@@ -45,6 +46,9 @@ def test_an_image_is_made_and_every_model_of_the_search_comes_back(
     (programs / "python").symlink_to("/usr/bin/python3")
     (image / "usr/bin/conda").write_text(_CONDA)
     (image / "usr/bin/conda").chmod(0o755)
+    shutil.copy(RAY, image / "usr/lib/python3/dist-packages/ray.py")
+    (programs / "ray").write_text("#!/usr/bin/python3\nimport ray\nray.main()\n")
+    (programs / "ray").chmod(0o755)
     unipi.inside.run("chown", "--recursive", "--no-dereference", unipi.account.name, "/home")
     reading = read("unipi-hpc2019", unipi, tmp_path)
 
@@ -55,5 +59,6 @@ def test_an_image_is_made_and_every_model_of_the_search_comes_back(
     assert "COMPLETED" in reading.text("job.wait()")
     assert "8 models on" in reading.text("best = min")
     assert reading.pictures("--name plot") == 1
+    assert "[0, 1, 4, 9, 16, 25] from 3 nodes" in reading.text("print(demo.output)")
     assert len(list((reading.folder / "results").glob("*.json"))) == 8
     wait_until(lambda: unipi.queue() == [], LIMIT_S)

@@ -85,11 +85,11 @@ class Site:
             return job.state in wanted if wanted else job.state.final
 
         deadline_s = time.monotonic() + limit_s
-        revision = 0
+        cursor = ""
         while not there(job := self.service.job(job_id)):
             left_s = deadline_s - time.monotonic()
             assert left_s > 0, f"{job.state} ({job.why}, {job.problem}), wanted {wanted}"
-            revision = self.service.changes(revision, left_s).revision
+            cursor = self.service.changes(cursor, left_s).cursor
         return job
 
     def outputs(self, job_id: str) -> list[Output]:
@@ -105,6 +105,11 @@ class Site:
     def text(self, job_id: str, name: str = "stdout") -> str:
         streams = [o for o in self.outputs(job_id) if isinstance(o, Stream) and o.name == name]
         return "".join(stream.text for stream in streams)
+
+    def so_far(self, job_id: str) -> str:
+        """What it has written until now, of whatever kind."""
+        chunk = self.service.logs(job_id, budget_bytes=None)
+        return "".join(str(getattr(output, "text", "")) for output in chunk.outputs)
 
     def slurm_jobs(self) -> list[str]:
         """Slurm's ids of this site's jobs, in any state."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from jupyter_slurm.jobs.asked import Asked, asked
-from jupyter_slurm.jobs.limits import Judge, Objection
+from jupyter_slurm.jobs.limits import Judge
+from jupyter_slurm.jobs.objection import Objection
 from jupyter_slurm.profiles import ClusterProfile, PartitionLimits
 from jupyter_slurm.slurm.options import parse_options
 from jupyter_slurm.wire import ClusterInfo, Partition

@@ -4,6 +4,7 @@ speaks against it; and that a submission asks nobody for it."""
 from __future__ import annotations
 
 import getpass
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ import pytest
 
 from jupyter_slurm import templates
 from jupyter_slurm.errors import CommandError, RequestError, SubmitError
-from jupyter_slurm.jobs import queue
+from jupyter_slurm.jobs import offers
 from jupyter_slurm.slurm.options import parse_options
 from jupyter_slurm.wire import JobKind, JobState
 from tests.cluster.plugin import SlurmCluster, running_cluster
@@ -56,10 +57,19 @@ def strict_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SlurmCl
             "short MaxWall=20 MaxTRES=gres/gpu=1,mem=2G MaxTRESPU=gres/gpu=2,cpu=4 "
             "flags=DenyOnLimit",
             "long MaxWall=2-0 MaxTRES=cpu=3",
+            "pool GrpTRES=gres/gpu=3 MaxJobsPU=1 MaxSubmitJobsPU=5 flags=DenyOnLimit",
+            "room MaxTRES=cpu=2 flags=DenyOnLimit",
+            "over MaxTRES=cpu=4 flags=DenyOnLimit,OverPartQOS",
         ):
             cluster.run("sacctmgr", "-i", "add", "qos", *qos.split())
         user = getpass.getuser()
-        cluster.run("sacctmgr", "-i", "modify", "user", user, "set", "qos+=short,long")
+        cluster.run("sacctmgr", "-i", "modify", "user", user, "set", "qos+=short,long,pool,over")
+        account = ("sacctmgr", "-i", "modify", "account", "default", "set")
+        cluster.run(*account, "GrpTRES=cpu=6,gres/gpu=2")
+        mine = ("sacctmgr", "-i", "modify", "user", user, "where", "account=default", "set")
+        cluster.run(*mine, "MaxTRES=cpu=5", "GrpTRES=gres/gpu=1", "MaxWall=100")
+        # Its QOS must be known when the partition is made.
+        cluster.run("scontrol", "create", "PartitionName=room", "Nodes=ALL", "QOS=room")
         yield cluster
 
 
@@ -82,6 +92,7 @@ def test_what_a_cluster_allows_and_charges_is_read(strict: Site) -> None:
     assert (gpu.cpus, gpu.memory_mib, gpu.gpus_per_node) == (8, 16384, 4)
     assert (gpu.limit_s, gpu.default_time_s, gpu.max_nodes, gpu.exclusive) == (3600, 600, 1, True)
     assert gpu.billing == {"cpu": 1.0, "mem": 0.25 / 1024, "gres/gpu": 2.0}
+    assert gpu.gpus_by_type == {"a100": (8, 8)}
     assert known["endless"].allow_accounts == ("physics",)
     assert known["debug"].default
     assert info.enforced == ("requests", "partitions", "associations", "qos", "limits")
@@ -110,10 +121,14 @@ def test_a_preview_tells_price_objections_and_what_is_free(strict: Site) -> None
 
 
 def test_a_preview_shows_what_the_script_starts(strict: Site) -> None:
-    assert strict.service.preview(spec("1")).command[0].endswith("sh")
+    cell = strict.service.preview(spec("1", env={"TOKEN": "s3cret"}, modules=("gcc/7.4",)))
+    assert cell.command.startswith("module load gcc/7.4\ncd ")
+    assert " -uB " in cell.command
+    assert cell.variables == ("TOKEN",)
+    assert "s3cret" not in repr(cell)
     script = spec("#!/bin/sh\n#SBATCH -p gpu -t 9:00:00\ntrue\n", kind=JobKind.SCRIPT)
     preview = strict.service.preview(script)
-    assert preview.command == ()
+    assert (preview.command, preview.variables) == ("", ())
     assert any("--time 09:00:00 is more" in check.sentence for check in preview.checks)
 
 
@@ -150,6 +165,11 @@ LINES = (
     *("--qos short -t 30", "--qos short", "--qos short -t 9 -c 5"),
     *("--qos short -t 9 --mem 3G", "--qos short -t 9 --gres gpu:2", "--qos short -t 9"),
     *("--qos short -t 9 -c 4 --mem 2G --gres gpu:1", "--qos long -t 3-0 -p long"),
+    *("-p room -c 3", "-p room -c 2", "-p room --qos over -c 3", "-p room --qos over -c 5"),
+    *("--qos pool --gpus 4", "--qos pool --gpus 3 -N 1", "--qos pool --array 1-6"),
+    *("-A default -c 6", "-A default --qos short -t 9 -c 4 --mem 1G", "-A default --qos pool -c 6"),
+    *("-A default --qos pool -c 5", "-A default --qos pool --gpus 2", "-A default -t 101"),
+    *("-A default --qos pool -t 101", "-A default --qos pool -c 7"),
     *("--qos normal", "--gpus a100:1", "--gpus 8 -N 2", "-t 1-0", "-n 16", "--mem 0", ""),
 )
 
@@ -157,7 +177,8 @@ LINES = (
 def test_the_judge_is_as_strict_as_sbatch(strict: Site) -> None:
     otherwise = {}
     for words in LINES:
-        checks = strict.service.preview(spec("1", options=parse_options(words.split()))).checks
+        script = spec("#!/bin/sh\n", kind=JobKind.SCRIPT, options=parse_options(words.split()))
+        checks = strict.service.preview(script).checks
         told = [check.sentence for check in checks if check.ok is False]
         done = strict.cluster.run("sbatch", *words.split(), "--wrap", "true", check=False)
         if bool(told) != (done.returncode != 0):
@@ -259,15 +280,55 @@ def test_a_preview_does_not_depend_on_the_controller(
     def silent(*_: object) -> None:
         raise CommandError("slurmctld is down")
 
-    monkeypatch.setattr(queue, "cluster_info", silent)
+    monkeypatch.setattr(offers, "cluster_info", silent)
     assert sentences(site) == ["The cluster could not be asked: slurmctld is down"]
 
 
 def test_a_job_that_its_qos_would_never_let_start_is_warned_of(strict: Site) -> None:
     checks = strict.service.preview(spec("1", options={"qos": "long", "cpus-per-task": "4"})).checks
     (check,) = (one for one in checks if "QOS" in one.sentence)
-    assert (check.ok, check.sentence) == (None, "A job of the QOS `long` can have 3 of cpu.")
+    assert (check.ok, check.sentence) == (
+        None,
+        "A job of the QOS `long` can have 3 CPUs, not 4 CPUs.",
+    )
     assert "Else the job waits for ever." in (check.hint or "")
+
+
+def test_what_a_qos_leaves_of_what_ones_jobs_have_makes_the_next_one_wait(strict: Site) -> None:
+    options = {"qos": "pool", "gpus": "1", "time": "00:10:00"}
+    job = strict.service.submit(spec("import time; time.sleep(600)", options=options))
+    try:
+        strict.wait(job.id, JobState.RUNNING)
+        (use,) = (one for one in strict.service.cluster_info().in_use if one.qos == "pool")
+        assert (use.jobs, use.queued, use.tres["gres/gpu"]) == (1, 1, 1)
+        told = sentences(strict, options={"qos": "pool", "gpus": "3"})
+        wait = "It will wait: the QOS `pool` allows 3 GPUs in all, and you use 1 GPU."
+        assert wait in told
+        told = sentences(strict, options={"qos": "pool"})
+        wait = "It will wait: the QOS `pool` allows 1 running job of a user, and you have 1."
+        assert wait in told
+        next_one = strict.service.submit(spec("1", options=options))
+        assert "It will wait" not in (next_one.warning or "")
+        strict.service.cancel(next_one.id)
+        strict.wait(next_one.id)
+    finally:
+        strict.service.cancel(job.id)
+        strict.wait(job.id)
+
+
+def test_what_is_asked_of_the_controller_does_not_grow(strict: Site) -> None:
+    """Four of these five, and where there is accounting squeue; sacctmgr asks slurmdbd."""
+    before = Counter(commands_run(strict))
+    strict.service.cluster_info()
+    strict.service.cluster_info()
+    strict.service.preview(spec("1"))
+    asked = Counter(commands_run(strict)) - before
+    assert asked == {"scontrol": 3, "sinfo": 1, "squeue": 1, "sacctmgr": 3}
+
+
+def commands_run(site: Site) -> dict[str, int]:
+    counts = site.service.status().commands
+    return {name.split()[-1]: count for name, count in counts.items()}
 
 
 def test_accounts_and_qos_are_known_where_there_is_accounting(strict: Site) -> None:

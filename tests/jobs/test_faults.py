@@ -50,8 +50,7 @@ def test_a_controller_that_answers_late_still_gets_one_job(private_site: MakeSit
     submitting = threading.Thread(target=site.service.submit, args=(asked,))
     submitting.start()
     # sbatch is killed at the profile's time-out with its request already in the controller's queue.
-    site.service.changes(0, 10)
-    _until(lambda: site.service.job(asked.id).problem is not None)
+    _until(lambda: any(job.problem is not None for job in site.service.jobs()))
     assert site.service.job(asked.id).state is JobState.SUBMITTING
     site.cluster.cont_controller()
     job = site.wait(asked.id)
@@ -169,6 +168,7 @@ def test_a_signal_before_the_end_interrupts_the_cell(site: Site) -> None:
 
 def test_the_time_limit(site: Site) -> None:
     job_id = running(site, options={"time": "1"})
+    site.cluster.end_time_of(site.service.job(job_id).slurm_id or "")
     job = site.wait(job_id, limit_s=150)
     assert job.state is JobState.TIMEOUT
     assert "time limit" in (job.why or "").lower()

@@ -3,70 +3,198 @@
 from __future__ import annotations
 
 import stat
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from jupyter_slurm.errors import RequestError
-from jupyter_slurm.wire import ImageSpec, Job, JobKind, JobState
-from tests.cluster.docker import DockerEngine
+from jupyter_slurm.wire import ImageSpec, Job, JobState
+from tests.cluster.apptainer import ApptainerEngine, exports
+from tests.cluster.docker import DockerEngine, docker_running
 from tests.cluster.plugin import SlurmCluster
 from tests.cluster.registry import Registry
 from tests.jobs.conftest import Site, spec
+from tests.ssh.kept import keeping
+from tests.ssh.sshd import free_port
 
 
-def test_an_image_is_pulled_with_the_login_that_was_given_once(
-    docker_engine: DockerEngine,
+@dataclass(frozen=True)
+class Ground:
+    site: Site
+    runtime: str
+    registry: str
+    """As the tool calls it."""
+    logins: Path
+    """Where the tool looks for its password."""
+
+    def pull(self, reference: str) -> Job:
+        """Once it has ended."""
+        build = self.site.service.make_image(ImageSpec(id=spec("").id, base=reference))
+        assert build.job is not None
+        return self.site.wait(build.job.id, limit_s=180)
+
+    def log_in(self, known: Registry) -> Path:
+        login = (self.registry, known.user, known.password)
+        return Path(self.site.service.registry_login(*login))
+
+
+def docker(request: pytest.FixtureRequest, home: Path) -> tuple[str, Path]:
+    engine: DockerEngine = request.getfixturevalue("docker_engine")
+    setup = f"export DOCKER_HOST={engine.env['DOCKER_HOST']}"
+    return setup, home / ".docker" / "config.json"
+
+
+def apptainer(request: pytest.FixtureRequest, home: Path) -> tuple[str, Path]:
+    """The home where it looks for its files is that of /etc/passwd, which is no test's."""
+    engine: ApptainerEngine = request.getfixturevalue("apptainer_engine")
+    env = engine.unprivileged | {
+        "APPTAINER_MKSQUASHFS_ARGS": "-noI -noD -noF -noX",
+        "APPTAINER_CONFIGDIR": f"{home}/.apptainer",
+        "APPTAINER_NOHTTPS": "1",
+    }
+    return exports(env), home / ".apptainer" / "docker-config.json"
+
+
+def charliecloud(request: pytest.FixtureRequest, home: Path) -> tuple[str, Path]:
+    known: Registry = request.getfixturevalue("registry")
+    setup = exports({"REQUESTS_CA_BUNDLE": str(known.certificate)})
+    return setup, home / ".jupyter-slurm" / "registries" / known.secure
+
+
+TOOLS = {one.__name__: one for one in (docker, apptainer, charliecloud)}
+
+
+@pytest.fixture(scope="module")
+def pushed(registry: Registry, docker_engine: DockerEngine, lean_image: Path) -> str:
+    """What it is called in the registry: no tool has anything of it."""
+    docker_engine.load(lean_image, "lean:1")
+    name = registry.push(docker_engine, "lean:1", "ours/lean:1")
+    docker_engine.run("rmi", "lean:1")
+    return name.partition("/")[2]
+
+
+@pytest.fixture(params=list(TOOLS.values()), ids=list(TOOLS))
+def ground(
+    request: pytest.FixtureRequest,
     registry: Registry,
     slurm_cluster: SlurmCluster,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    full = registry.push(docker_engine, docker_engine.image, "ours/demo:1")
+) -> Iterator[Ground]:
     home = tmp_path / "home"
     home.mkdir()
     monkeypatch.setenv("HOME", str(home))
-    setup = f"export DOCKER_HOST={docker_engine.env['DOCKER_HOST']}"
-    folder = tmp_path / "images"
-    site = Site(
-        slurm_cluster, tmp_path, monkeypatch, runtime="docker", setup=setup, image_dir=str(folder)
-    )
-    try:
-        refused = pulled(site, full)
-        assert refused.state is JobState.FAILED
-        assert refused.why is not None
-        assert f"was not made: it failed while pulling {full}. " in refused.why
-        assert "no basic auth credentials" in refused.why
-        assert refused.advice
-        login = (registry.address, registry.user, registry.password)
-        written = Path(site.service.registry_login(*login))
-        assert written == home / ".docker" / "config.json"
-        assert stat.S_IMODE(written.stat().st_mode) == 0o600
-        job = pulled(site, full)
-        assert job.state is JobState.COMPLETED, site.text(job.id)
-        told = job_dir_texts(Path(job.job_dir)) + site.text(job.id)
-        assert registry.password not in told
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "unpacked"))
+    (tmp_path / "unpacked").mkdir()
+    setup, logins = request.param(request, home)
+    runtime = request.param.__name__
+    folder = str(tmp_path / "images")
+    settings = {"runtime": runtime, "setup": setup, "image_dir": folder}
+    site = Site(slurm_cluster, tmp_path, monkeypatch, **settings)
+    address = registry.secure if runtime == "charliecloud" else registry.address
+    yield Ground(site, runtime, address, logins)
+    site.service.close()
+
+
+def not_made(job: Job, reference: str, sentence: str, advice: str) -> None:
+    assert job.state is JobState.FAILED
+    assert f"The image {reference} was not made: it failed while " in (job.why or "")
+    assert sentence in (job.why or "")
+    assert advice in (job.advice or "")
+    assert "\n" not in (job.why or "")
+
+
+def test_an_image_is_pulled_with_the_login_that_was_given_once_and_a_cell_runs_in_it(
+    ground: Ground, registry: Registry, pushed: str, docker_engine: DockerEngine
+) -> None:
+    site, full = ground.site, f"{ground.registry}/{pushed}"
+    refused = ground.pull(full)
+    not_made(refused, full, "does not let you have it", "jupyter slurm image login")
+    assert ground.log_in(registry) == ground.logins
+    assert stat.S_IMODE(ground.logins.stat().st_mode) == 0o600
+    job = ground.pull(full)
+    assert job.state is JobState.COMPLETED, (job.why, site.text(job.id))
+    assert registry.password not in job_dir_texts(Path(job.job_dir)) + site.text(job.id)
+    if ground.runtime == "docker":
         docker_engine.run("rmi", full)  # as on a node that has never seen it
-        program = spec(
-            "#!/bin/sh\npython3 -c 'import numpy; print(6 * 7)'", kind=JobKind.PROGRAM, image=full
-        )
-        used = site.wait(site.service.submit(program).id)
-        assert used.state is JobState.COMPLETED, site.text(used.id)
-        assert site.text(used.id) == "42\n"
-        again = site.service.make_image(ImageSpec(id=spec("").id, base=full))
-        assert again.job is None
-    finally:
-        site.service.close()
-
-
-def pulled(site: Site, reference: str) -> Job:
-    build = site.service.make_image(ImageSpec(id=spec("").id, base=reference))
-    assert build.job is not None
-    return site.wait(build.job.id, limit_s=180)
+    used = site.wait(site.service.submit(spec("print(6 * 7)", image=full)).id)
+    assert used.state is JobState.COMPLETED, (used.why, site.text(used.id))
+    assert site.text(used.id) == "42\n"
+    again = site.service.make_image(ImageSpec(id=spec("").id, base=full))
+    assert again.job is None
 
 
 def job_dir_texts(folder: Path) -> str:
     return "".join(path.read_text() for path in folder.iterdir() if path.is_file())
+
+
+def test_a_registry_that_cannot_be_reached(ground: Ground) -> None:
+    full = f"localhost:{free_port()}/ours/lean:1"
+    not_made(ground.pull(full), full, "the registry cannot be reached from the node: ", "mirror")
+
+
+def test_an_image_that_the_registry_does_not_have(ground: Ground, registry: Registry) -> None:
+    ground.log_in(registry)
+    full = f"{ground.registry}/ours/nothing:1"
+    not_made(ground.pull(full), full, "there is no such image", "name and tag")
+
+
+def test_a_login_that_is_wrong(ground: Ground, registry: Registry, pushed: str) -> None:
+    ground.site.service.registry_login(ground.registry, registry.user, "wrong")
+    full = f"{ground.registry}/{pushed}"
+    not_made(ground.pull(full), full, "does not let you have it", "jupyter slurm image login")
+
+
+@contextmanager
+def cramped(folder: Path) -> Iterator[None]:
+    """It has room for 2 MiB."""
+    folder.mkdir(exist_ok=True)
+    with keeping() as keeper:
+        keeper.at_end("umount", "-l", str(folder))
+        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2m", "none", folder], check=True)
+        yield
+
+
+@pytest.mark.parametrize("ground", [apptainer, charliecloud], indirect=True)
+def test_no_room_for_an_image_on_the_node(
+    ground: Ground, registry: Registry, pushed: str, tmp_path: Path
+) -> None:
+    ground.log_in(registry)
+    full = f"{ground.registry}/{pushed}"
+    with cramped(tmp_path / "unpacked"):
+        job = ground.pull(full)
+    not_made(job, full, "there is no room for it on the node: ", "TMPDIR")
+
+
+@pytest.mark.parametrize("ground", [docker, charliecloud], indirect=True)
+def test_no_room_in_the_folder_of_images(
+    ground: Ground, registry: Registry, pushed: str, tmp_path: Path
+) -> None:
+    ground.log_in(registry)
+    full = f"{ground.registry}/{pushed}"
+    with cramped(tmp_path / "images"):
+        job = ground.pull(full)
+    not_made(job, full, "There is no room for it in the folder of images: ", "image_dir")
+
+
+def test_no_room_for_an_image_in_docker(
+    registry: Registry,
+    pushed: str,
+    slurm_cluster: SlurmCluster,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with docker_running(None, disk_mib=24) as engine:
+        registry.log_in(engine)
+        site = Site(slurm_cluster, tmp_path, monkeypatch, runtime="docker", setup=engine.setup)
+        full = f"{registry.address}/{pushed}"
+        job = Ground(site, "docker", registry.address, tmp_path).pull(full)
+        site.service.close()
+    not_made(job, full, "there is no room for it on the node: ", "docker image prune")
 
 
 def test_a_cluster_without_a_container_tool_has_no_registries(

@@ -19,7 +19,7 @@ from tests.cluster.plugin import SlurmCluster
 from tests.jobs.conftest import Site, spec
 from tests.ssh.waiting import wait_until
 
-_MADE = '#!/bin/sh\nset -e\nmkdir -p /opt\necho "it\'s $((6 * 7))" >/opt/made\n'
+MADE = '#!/bin/sh\nset -e\nmkdir -p /opt\necho "it\'s $((6 * 7))" >/opt/made\n'
 
 
 @dataclass
@@ -110,15 +110,15 @@ def ground(
 def test_a_script_makes_an_image_that_a_cell_runs_in_and_that_is_not_made_twice(
     ground: Ground,
 ) -> None:
-    first = ground.build(_MADE)
+    first = ground.build(MADE)
     assert first.job is not None
     assert "The image mine is there" in ground.site.text(first.job.id)
     assert ground.told("cat /opt/made") == "it's 42\n"
-    again = ground.build(_MADE)
+    again = ground.build(MADE)
     assert again.job is None
     assert Path(again.image.path).exists()
     assert [path.name for path in ground.folder.glob(".*") if "partial" in path.name] == []
-    changed = ground.build(_MADE + "echo more >>/opt/made\n")
+    changed = ground.build(MADE + "echo more >>/opt/made\n")
     assert changed.job is not None
     assert ground.told("cat /opt/made") == "it's 42\nmore\n"
     assert Path(again.image.path).exists()
@@ -151,7 +151,7 @@ def test_packages_are_put_into_an_image_that_was_made_before(ground: Ground) -> 
 
 
 def test_a_dockerfile_stands_on_an_image_that_was_made_before(ground: Ground) -> None:
-    ground.build(_MADE, name="base")
+    ground.build(MADE, name="base")
     dockerfile = (
         'FROM base\nENV A="b c"\nWORKDIR /srv\nRUN echo $A >here \\\n  && cat /opt/made >>here\n'
     )
@@ -203,8 +203,8 @@ def test_two_who_ask_for_the_same_at_once_get_one_job(ground: Ground) -> None:
 
 def test_images_are_listed_and_removed(ground: Ground) -> None:
     service = ground.site.service
-    ground.build(_MADE)
-    ground.build(_MADE, again=True)
+    ground.build(MADE)
+    ground.build(MADE, again=True)
     listed = {one.name: one for one in service.images()}
     mine = listed["mine"]
     assert (mine.origin, mine.base) == (ImageOrigin.BUILT, ground.base)
@@ -222,9 +222,9 @@ def test_images_are_listed_and_removed(ground: Ground) -> None:
 
 def test_what_cannot_be_made_is_refused_before_there_is_a_job(ground: Ground) -> None:
     for name, recipe, base, said in (
-        ("Mine", _MADE, ground.base, "no name for an image"),
-        ("a/b", _MADE, ground.base, "no name for an image"),
-        ("mine", _MADE, None, "--from IMAGE"),
+        ("Mine", MADE, ground.base, "no name for an image"),
+        ("a/b", MADE, ground.base, "no name for an image"),
+        ("mine", MADE, None, "--from IMAGE"),
         ("mine", "make it so", ground.base, "Line 1"),
         ("mine", "FROM x\nCOPY a b", None, "COPY a b"),
     ):

@@ -11,13 +11,30 @@ from hypothesis import strategies as st
 from jupyter_slurm.jobs.asked import asked
 from jupyter_slurm.jobs.costs import cost
 from jupyter_slurm.jobs.known import Source
-from jupyter_slurm.jobs.limits import Judge, Objection
+from jupyter_slurm.jobs.limits import Judge
+from jupyter_slurm.jobs.objection import Objection
 from jupyter_slurm.preview_text import cost_text
 from jupyter_slurm.profiles import ClusterProfile
 from jupyter_slurm.wire import ClusterInfo, Qos
 from tests.jobs.judged import ALL, BARE, PROFILE, TEMPLATE, only, partition, said, told
 
 # --- refused, warned of, let through ------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("words", "option"),
+    [
+        ("-p small --time 2h", "time"),
+        ("-p small -N 2", "nodes"),
+        ("-p long --gres gpu:3", "gpus"),
+        ("-p small -c 25", "cpus-per-task"),
+        ("-p small --mem 65G", "mem"),
+        ("--qos norml", "qos"),
+        ("--account deep", "account"),
+    ],
+)
+def test_an_objection_says_which_option_it_is_about(words: str, option: str) -> None:
+    assert only(said(words)).check().option == option
 
 
 @pytest.mark.parametrize(
@@ -214,7 +231,7 @@ def test_any_job_can_be_judged_and_priced(
 
 # --- QOS ------------------------------------------------------------------------------------------
 
-SHORT = Qos(name="short", limit_s=1200, most={"gres/gpu": 1, "mem": 2048, "x": 0}, denies=True)
+SHORT = Qos(name="short", limit_s=1200, per_job={"gres/gpu": 1, "mem": 2048, "x": 0}, denies=True)
 
 
 def of_qos(words: str, qos: Qos = SHORT, **changes: Any) -> list[Objection]:
@@ -227,8 +244,12 @@ def test_what_a_qos_allows_is_certain_where_it_denies() -> None:
     assert found.sentence == "A job of the QOS `short` can run for 20 min."
     assert found.hint == "Ask for --time 00:20:00 or less."
     assert found.certain
-    assert only(of_qos("--qos short --gpus 2 --time 1")).sentence.endswith("1 of gres/gpu.")
-    assert only(of_qos("--qos short --mem 3G --time 1")).sentence.endswith("2.0 GiB.")
+    assert only(of_qos("--qos short --gpus 2 --time 1")).sentence.endswith(
+        "can have 1 GPU, not 2 GPUs."
+    )
+    assert only(of_qos("--qos short --mem 3G --time 1")).sentence.endswith(
+        "2.0 GiB of memory, not 3.0 GiB of memory."
+    )
     assert of_qos("--qos short --time 20m --gpus 1 --mem 2G") == []
     assert of_qos("--qos normal --time 30m --gpus 2") == []
 

@@ -42,6 +42,10 @@ class ScriptedWay:
         self.state = ConnectionState.OPEN
 
 
+def nobody() -> None:
+    """Waits for a change."""
+
+
 def asked(found: Connection) -> Question:
     assert found.state is ConnectionState.ASKING
     assert found.question is not None
@@ -50,7 +54,7 @@ def asked(found: Connection) -> Question:
 
 def test_questions_come_one_by_one_to_the_caller_who_began() -> None:
     way = ScriptedWay("Password: ", "Code: ")
-    login = Login("arandu", way)
+    login = Login("arandu", way, nobody)
     first = asked(login.connect("notebook", PATIENCE_S))
     assert (first.prompt, first.host, first.cluster) == ("Password: ", "alice@gateway", "arandu")
     second = asked(login.answer(first.id, "secret", PATIENCE_S))
@@ -64,7 +68,7 @@ def test_questions_come_one_by_one_to_the_caller_who_began() -> None:
 
 def test_a_login_without_questions_is_open_at_once_and_not_done_twice() -> None:
     way = ScriptedWay()
-    login = Login("arandu", way)
+    login = Login("arandu", way, nobody)
     assert login.connect("a", PATIENCE_S).state is ConnectionState.OPEN
     assert login.connect("b", PATIENCE_S).state is ConnectionState.OPEN
     assert way.opened == 1
@@ -73,7 +77,7 @@ def test_a_login_without_questions_is_open_at_once_and_not_done_twice() -> None:
 
 def test_two_callers_share_one_login_and_only_the_first_is_asked() -> None:
     way = ScriptedWay("Code: ")
-    login = Login("arandu", way)
+    login = Login("arandu", way, nobody)
     question = asked(login.connect("first", PATIENCE_S))
     other = login.connect("second", 0.0)
     assert other.state is ConnectionState.ASKING
@@ -92,7 +96,7 @@ def test_a_question_that_lies_unanswered_is_offered_to_others(
 ) -> None:
     monkeypatch.setattr(logins, "_OFFERED_TO_OTHERS_S", 0.0)
     way = ScriptedWay("Code: ")
-    login = Login("arandu", way)
+    login = Login("arandu", way, nobody)
     login.connect("closed its laptop", PATIENCE_S)
     question = asked(login.connect("second", PATIENCE_S))
     assert login.answer(question.id, "1", PATIENCE_S).state is ConnectionState.OPEN
@@ -100,7 +104,7 @@ def test_a_question_that_lies_unanswered_is_offered_to_others(
 
 def test_an_answer_that_comes_too_late_changes_nothing() -> None:
     way = ScriptedWay("Password: ", "Code: ")
-    login = Login("arandu", way)
+    login = Login("arandu", way, nobody)
     first = asked(login.connect("a", PATIENCE_S))
     second = asked(login.answer(first.id, "secret", PATIENCE_S))
     assert login.answer(first.id, "again", 0.0).question == second
@@ -110,7 +114,7 @@ def test_an_answer_that_comes_too_late_changes_nothing() -> None:
 
 def test_declining_ends_the_login_for_everybody_who_waits() -> None:
     way = ScriptedWay("Code: ")
-    login = Login("arandu", way)
+    login = Login("arandu", way, nobody)
     question = asked(login.connect("first", PATIENCE_S))
     login.connect("second", 0.0)
     with pytest.raises(LoginError, match="broken off"):
@@ -125,7 +129,7 @@ def test_declining_ends_the_login_for_everybody_who_waits() -> None:
 
 def test_how_a_login_failed_is_told_to_who_asks_later() -> None:
     way = ScriptedWay(error=HostKeyError("The key has changed."))
-    login = Login("arandu", way)
+    login = Login("arandu", way, nobody)
     try:
         found = login.connect("a", 0.0)
     except HostKeyError:
@@ -138,7 +142,7 @@ def test_how_a_login_failed_is_told_to_who_asks_later() -> None:
 
 def test_a_fault_of_ours_is_told_and_the_next_login_works() -> None:
     way = ScriptedWay(error=ZeroDivisionError("oh"))
-    login = Login("arandu", way)
+    login = Login("arandu", way, nobody)
     with pytest.raises(Exception, match="oh"):
         login.connect("a", PATIENCE_S)
     way._error = None
@@ -147,7 +151,7 @@ def test_a_fault_of_ours_is_told_and_the_next_login_works() -> None:
 
 def test_closing_ends_a_login_that_waits_for_a_person() -> None:
     way = ScriptedWay("Code: ")
-    every = Logins()
+    every = Logins(nobody)
     login = every.of("arandu", way)
     question = asked(login.connect("a", PATIENCE_S))
     assert every.asking(question.id) is login
@@ -161,7 +165,7 @@ def test_closing_ends_a_login_that_waits_for_a_person() -> None:
 def test_only_a_login_that_took_a_person_is_worth_keeping(
     prompts: tuple[str, ...], needs: bool
 ) -> None:
-    every = Logins()
+    every = Logins(nobody)
     login = every.of("arandu", ScriptedWay(*prompts))
     found = login.connect("a", PATIENCE_S)
     if found.question is not None:
@@ -170,7 +174,7 @@ def test_only_a_login_that_took_a_person_is_worth_keeping(
 
 
 def test_another_way_to_the_same_cluster_has_a_login_of_its_own() -> None:
-    every = Logins()
+    every = Logins(nobody)
     way: Callable[[], ScriptedWay] = lambda: ScriptedWay("Code: ")  # noqa: E731
     first = way()
     login = every.of("arandu", first)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from jupyter_slurm.errors import RequestError
 from jupyter_slurm.jobs.layout import JobDir
 from jupyter_slurm.jobs.logs import Cursor, LogReader, parse_cursor
+from jupyter_slurm.transport import Span
 from jupyter_slurm.transport.local import LocalTransport
 from jupyter_slurm.wire import DisplayData, JobKind, Stream
 
@@ -99,7 +101,34 @@ def test_a_programs_log_is_its_stdout(tmp_path: Path) -> None:
     assert list(reader.read(Cursor(), 1, 100).outputs) == [Stream(name="stdout", text="out")]
 
 
-@pytest.mark.parametrize("text", ["x", "1:2", "1:2:3:4:5", "a:b:c:d"])
+class CountedTransport(LocalTransport):
+    """Knows how many bytes have been read."""
+
+    read_bytes = 0
+
+    def read_many(self, spans: Sequence[Span]) -> list[bytes | None]:
+        found = super().read_many(spans)
+        self.read_bytes += sum(len(data or b"") for data in found)
+        return found
+
+
+@pytest.mark.parametrize("character", ["x", "ü"])
+def test_of_a_long_log_only_its_end_is_read(tmp_path: Path, character: str) -> None:
+    text = "".join(f"{i:08d} {character * 91}\n" for i in range(200_000))
+    (tmp_path / "log.0").write_text(text)
+    transport = CountedTransport()
+    reader = LogReader(transport, JobDir(PurePosixPath(tmp_path)), JobKind.PROGRAM)
+    chunk = reader.read(Cursor(), 1, 300_001)
+    kept = "".join(o.text for o in chunk.outputs if isinstance(o, Stream))
+    size = len(text.encode())
+    assert text.endswith(kept)
+    assert 299_997 <= len(kept.encode()) <= 300_001
+    assert chunk.skipped_bytes + len(kept) == pytest.approx(size, abs=2**20)
+    assert (chunk.complete, chunk.cursor.log) == (True, size)
+    assert transport.read_bytes < 4_000_000
+
+
+@pytest.mark.parametrize("text", ["x", "1:2", "1:2:3:4:5", "a:b:c:d", "-1:0:0:0", "0:-1:0:0"])
 def test_a_cursor_that_is_none_of_ours_is_refused(text: str) -> None:
     with pytest.raises(RequestError, match="no cursor"):
         parse_cursor(text)

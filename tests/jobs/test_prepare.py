@@ -9,7 +9,8 @@ import pytest
 
 from jupyter_slurm.errors import RequestError
 from jupyter_slurm.jobs.layout import JobDir
-from jupyter_slurm.jobs.prepare import Site, Submission, gpus_asked, prepare
+from jupyter_slurm.jobs.options import gpus_asked
+from jupyter_slurm.jobs.prepare import Site, Submission, prepare
 from jupyter_slurm.profiles import ClusterProfile
 from jupyter_slurm.wire import JobKind, JobSpec
 
@@ -115,7 +116,7 @@ def test_a_cell_takes_its_inputs_and_what_reads_them() -> None:
 
 def test_a_program_takes_nothing_that_it_does_not_need() -> None:
     submission = prepared(kind=JobKind.PROGRAM, code="#!/bin/sh\ntrue")
-    assert set(submission.files) == {"job.sh", "program", "enter"}
+    assert set(submission.files) == {"job.sh", "program", "enter", "usage.py"}
 
 
 @pytest.mark.parametrize(

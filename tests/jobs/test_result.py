@@ -8,7 +8,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from jupyter_slurm.errors import SignatureError
@@ -161,8 +161,10 @@ def test_any_bytes_are_read_the_same_whole_and_in_two_pieces(data: bytes, cut: i
     assert (first + second, read + rest) == (outputs, consumed)
 
 
+@example(["half: \ud800"])
 @given(st.lists(st.text(st.characters(exclude_categories=()))))
 def test_any_text_survives_as_a_record(texts: list[str]) -> None:
     records = [{"type": "stream", "name": "stdout", "text": text} for text in texts]
     data = b"".join(json.dumps(record).encode() + b"\n" for record in records)
-    assert parse_records(data)[0] == [Stream(name="stdout", text=text) for text in texts]
+    told = [json.loads(json.dumps(t)).encode("utf-8", "backslashreplace").decode() for t in texts]
+    assert parse_records(data)[0] == [Stream(name="stdout", text=text) for text in told]

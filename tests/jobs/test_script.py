@@ -10,11 +10,13 @@ import subprocess
 from dataclasses import replace
 from pathlib import Path
 
+import psutil
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jupyter_slurm.jobs.script import ScriptPlan, render_environment, render_script
+from tests.ssh.waiting import wait_until
 
 HOSTILE = [
     "plain",
@@ -124,7 +126,7 @@ def start(folder: Path, plan: ScriptPlan) -> subprocess.Popen[bytes]:
     script = folder / "job.sh"
     script.write_text(render_script(plan))
     env = {"PATH": os.environ["PATH"], "HOME": str(folder), "SLURM_JOB_ID": "1"}
-    process = subprocess.Popen(["/bin/bash", script], env=env)
+    process = subprocess.Popen(["/bin/bash", script], env=env, start_new_session=True)
     fifo = folder / "ready"
     fifo.read_text()  # opens when the program does
     return process
@@ -132,6 +134,7 @@ def start(folder: Path, plan: ScriptPlan) -> subprocess.Popen[bytes]:
 
 SAVES = """
 trap 'echo saved; exit 7' {name}
+echo "$$" >"$1/pid"
 echo ready >"$1/ready"
 while :; do sleep 0.05; done
 """
@@ -157,6 +160,53 @@ def test_signals_reach_the_program_and_its_exit_code_is_kept(
     exit_file = read(tmp_path, "exit.0.json")
     assert exit_file["exit_code"] == 7
     assert exit_file["signal"] == ("TERM" if sent is signal.SIGTERM else "")
+
+
+@pytest.mark.parametrize("minds", ["TERM", "USR1"])
+def test_a_signal_to_the_whole_group_ends_program_and_script(tmp_path: Path, minds: str) -> None:
+    """Time and again: it is a matter of moments what bash hears of first."""
+    for number in range(8):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        os.mkfifo(folder / "ready")
+        command = ["bash", "-c", SAVES.format(name=minds), "program", str(folder)]
+        process = start(folder, ScriptPlan("t", str(folder), command))
+        os.killpg(process.pid, signal.SIGTERM)
+        code = process.wait(timeout=60)
+        assert code == 143 or (minds == "TERM" and code == 7)  # bash may lose what it ended with
+        assert read(folder, "exit.0.json")["exit_code"] == code
+        assert ("saved\n" in (folder / "log.0").read_text()) is (minds == "TERM")
+
+
+@pytest.mark.parametrize("minds", ["TERM", "USR1"])
+def test_what_a_killed_script_leaves_is_ended(tmp_path: Path, minds: str) -> None:
+    """A program that does not mind TERM is killed."""
+    os.mkfifo(tmp_path / "ready")
+    text = "trap '' TERM; " * (minds != "TERM") + SAVES.format(name=minds)
+    command = ["bash", "-c", text, "program", str(tmp_path)]
+    process = start(tmp_path, ScriptPlan("t", str(tmp_path), command))
+    program = psutil.Process(int((tmp_path / "pid").read_text()))
+    process.kill()
+    process.wait()
+    wait_until(lambda: not program.is_running(), 60)
+    assert ("saved\n" in (tmp_path / "log.0").read_text()) is (minds == "TERM")
+
+
+def test_a_program_that_a_killed_script_knows_by_its_id_alone_is_killed(tmp_path: Path) -> None:
+    """It is in no group of the script's: a container's may be the child of somebody else."""
+    os.mkfifo(tmp_path / "ready")
+    text = "trap '' TERM; " + SAVES.format(name="USR1")
+    words = shlex.join(["setsid", "bash", "-c", text, "program", str(tmp_path)])
+    plan = ScriptPlan("t", str(tmp_path), ["sh", "-c", words], pid_file=f"{tmp_path}/pid")
+    process = start(tmp_path, plan)
+    program = psutil.Process(int((tmp_path / "pid").read_text()))
+    try:
+        process.kill()
+        process.wait()
+        wait_until(lambda: not program.is_running(), 60)
+    finally:
+        if program.is_running():
+            program.kill()
 
 
 def test_a_module_that_cannot_be_loaded_is_named(tmp_path: Path) -> None:

@@ -150,12 +150,7 @@ FOR_EVER = "import time\nprint('begun', flush=True)\nwhile True:\n    time.sleep
 
 
 def begun(site: Site, job: Job) -> None:
-    wait_until(lambda: "begun" in so_far(site, job), PATIENCE_S)
-
-
-def so_far(site: Site, job: Job) -> str:
-    chunk = site.service.logs(job.id, budget_bytes=None)
-    return "".join(str(getattr(output, "text", "")) for output in chunk.outputs)
+    wait_until(lambda: "begun" in site.so_far(job.id), PATIENCE_S)
 
 
 def test_cells_wait_for_their_turn_and_one_that_waits_can_be_cancelled(site: Site) -> None:
@@ -199,7 +194,7 @@ def test_a_cell_that_ignores_its_interrupt_ends_when_it_is_cancelled_again(site:
     job = send(site, session, stubborn)
     begun(site, job)
     site.service.cancel(job.id)
-    wait_until(lambda: "no" in so_far(site, job), PATIENCE_S)
+    wait_until(lambda: "no" in site.so_far(job.id), PATIENCE_S)
     site.service.cancel(job.id)
     assert site.wait(job.id, limit_s=PATIENCE_S).state is JobState.CANCELLED
     assert run(site, session, "1").state is JobState.COMPLETED
@@ -367,6 +362,8 @@ def test_the_time_limit_ends_cells_with_their_session(site: Site) -> None:
     session = start(site, options={"time": "1"})
     assert session.limit_s is None or session.limit_s == 60
     job = send(site, session, FOR_EVER)
+    begun(site, job)
+    site.cluster.end_time_of(session.slurm_id or "")
     ended = site.wait(job.id, limit_s=280)
     assert ended.state is JobState.TIMEOUT
     assert (ended.why or "").startswith("Its session ended while it ran.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from jupyter_slurm.slurm.srun import terminal_argv
 from jupyter_slurm.slurm.versions import SlurmVersion
 from jupyter_slurm.wire import JobKind, JobState
 from tests.cluster.plugin import SlurmCluster
+from tests.containers.leftovers import processes_of
 from tests.jobs.conftest import Site, spec
 from tests.near_end import NearEnd
 from tests.ssh.waiting import wait_until
@@ -97,3 +99,73 @@ def test_batch_script_of_the_users_own_has_a_shell_on_its_node(site: Site) -> No
     assert site.service.job(job.id).state is JobState.RUNNING
     site.service.cancel(job.id)
     site.wait(job.id)
+
+
+@pytest.fixture
+def programs(tmp_path: Path) -> Path:
+    """A node's, of which `python3` is missing."""
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    for folder in ("/usr/bin", "/bin"):
+        for one in Path(folder).iterdir():
+            if not one.name.startswith(("python", "pypy")):
+                with suppress(FileExistsError):
+                    (programs / one.name).symlink_to(one)
+    return programs
+
+
+def test_a_node_without_python_has_a_plain_terminal(
+    programs: Path, slurm_cluster: SlurmCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    srun = programs / "srun"
+    real = srun.resolve()
+    srun.unlink()
+    srun.write_text(f'#!/bin/sh\nPATH={programs}; export PATH\nexec {real} "$@"\n')
+    srun.chmod(0o755)
+    path = [str(programs), str(slurm_cluster.folder / "bin")]
+    site = Site(slurm_cluster, tmp_path, monkeypatch, path=path, python="/no/python3")
+    try:
+        job = site.service.submit(spec("#!/bin/sh\nsleep 1000", kind=JobKind.PROGRAM))
+        wait_until(lambda: bool(site.service.job(job.id).nodes), 60)
+        near = NearEnd(site.service.terminal(SHELL.terminal(job.id)))
+        near.begin(30, 90)
+        near.type("PS1='ready''> '; stty -echo; echo be''gun")
+        near.until("begun\r\nready> ")
+        assert near.answer("stty size; echo $TERM $SLURM_JOB_ID") == (
+            f"30 90\r\ndumb {site.service.job(job.id).slurm_id}\r\n"
+        )
+        assert "30 90 dumb" not in near.shown
+        assert "no Python" in near.said[0]
+        near.type("exit 3")
+        assert near.status() == 3
+        near.close()
+        left = NearEnd(site.service.terminal(SHELL.terminal(job.id)))
+        left.prompted()
+        left.close()
+        wait_until(lambda: not any("script -qfc" in one for one in processes_of(site)), 60)
+        assert site.service.job(job.id).state is JobState.RUNNING
+        (programs / "script").unlink()
+        bare = NearEnd(site.service.terminal(SHELL.terminal(job.id)))
+        bare.begin()
+        assert bare.status() == 127
+        assert "neither Python nor script(1)" in bare.shown
+        bare.close()
+        site.service.cancel(job.id)
+        site.wait(job.id)
+        wait_until(lambda: not processes_of(site), 60)
+    finally:
+        site.service.close()
+
+
+def test_a_job_for_a_terminal_says_that_its_node_has_no_python_and_what_to_do(
+    programs: Path, slurm_cluster: SlurmCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    setup = f"export PATH={programs}"
+    site = Site(slurm_cluster, tmp_path, monkeypatch, setup=setup, python="/no/python3")
+    try:
+        job = site.run(SHELL.code, kind=JobKind.TERMINAL)
+        assert (job.state, job.exit_code) == (JobState.FAILED, 127)
+        assert str(job.why).startswith("The node has no Python")
+        assert "shell --job ID" in str(job.advice)
+    finally:
+        site.service.close()

@@ -25,6 +25,7 @@ from jupyter_slurm.wire import Job, JobKind, JobState, Transfer, TransferState
 from tests.cluster.plugin import SlurmCluster
 from tests.jobs.conftest import Site, spec
 from tests.ssh.sshd import Sshd
+from tests.ssh.waiting import wait_until
 
 
 class Slow(LocalTransport):
@@ -536,8 +537,10 @@ def test_in_an_image_a_staged_job_finds_it_on_the_node(
 
 
 def test_a_staged_job_at_its_time_limit_gives_its_files_back(staged: Site, source: Path) -> None:
-    code = f"{CODE}\nimport time; time.sleep(300)"
+    code = f"{CODE}\nprint('up', flush=True)\nimport time; time.sleep(300)"
     job = submitted(staged, source, code, options={"time": "1"})
+    wait_until(lambda: "up" in staged.so_far(job.id), 60)
+    staged.cluster.end_time_of(staged.service.job(job.id).slurm_id or "")
     job = staged.wait(job.id, limit_s=150)
     assert job.state is JobState.TIMEOUT
     assert (Path(job.job_dir) / "work" / "results" / "out.txt").read_text() == "42"

@@ -134,6 +134,12 @@ CASES = [
         "before it had started",
     ),
     Case(
+        "cancelled as it ran, and a script as written leaves no word of its start",
+        script(slurm=SlurmVerdict(state=JobState("CANCELLED"), had_nodes=True)),
+        "CANCELLED",
+        "not from here.",
+    ),
+    Case(
         "forgotten, and the log tells of the time limit",
         cell(slurm_out=LIMIT_LINE),
         "TIMEOUT",

@@ -32,6 +32,7 @@ from jupyter_slurm.wire import (
     ExecuteResult,
     Folder,
     Job,
+    JobDetails,
     JobSpec,
     JobState,
     LogChunk,
@@ -42,17 +43,21 @@ from jupyter_slurm.wire import (
     Result,
     Stream,
     UpdateDisplayData,
+    UsageChanges,
+    UsageSample,
 )
 from tests.far import FarSide
 from tests.image_side import ImageSide
+from tests.queue_side import QueueSide, revision_of
 
 
-class FakeApi(FarSide, ImageSide):
+class FakeApi(FarSide, ImageSide, QueueSide):
     """Satisfies `Api` as far as front ends use it; `calls` says what was called, in order."""
 
     def __init__(self, folder: Path) -> None:
         FarSide.__init__(self)
         ImageSide.__init__(self)
+        QueueSide.__init__(self)
         self.folder = folder
         self.calls: list[str] = []
         self.specs: dict[str, JobSpec] = {}
@@ -88,6 +93,7 @@ class FakeApi(FarSide, ImageSide):
         self._results: dict[str, Result] = {}
         self._lingering: dict[str, threading.Event] = {}
         self._threads: list[threading.Thread] = []
+        self._gone: list[tuple[int, str]] = []
         self._revision = 0
         self._changed = threading.Condition()
 
@@ -204,15 +210,28 @@ class FakeApi(FarSide, ImageSide):
         thread.start()
         return job
 
-    def preview(self, spec: JobSpec) -> Preview:
+    def details(self, job_id: str) -> JobDetails:
+        job = self.job(job_id)
+        return JobDetails(job=job, code=self.specs[job.id].code)
+
+    def usage(self, job_id: str, cursor: str = "", wait_s: float = 0.0) -> UsageChanges:
+        job = self.job(job_id)
+        sample = UsageSample(time_s=job.created_s, cpus=1.0, memory_mib=100.0)
+        samples = () if cursor else (sample,)
+        return UsageChanges(cursor="1", samples=samples, job=job, end=job.state.final)
+
+    def preview(self, spec: JobSpec, estimate: bool = False) -> Preview:
         return Preview(
             cluster="fake",
             script=f"#!/bin/sh\n# {spec.name}",
             sbatch=("sbatch", *(f"--{key}={value}" for key, value in spec.options.items())),
             job_dir="/jobs/x",
             files=("cell.py",),
+            command="ch-run &lt; true",
+            variables=("A", "B"),
             cost=Cost(limit_s=3600, cpu_hours=1, gpu_hours=1, billing_hours=12, jobs=3),
             checks=(Check(ok=None, sentence="All is free.", hint="Now."),),
+            start_estimate_s=time.time() if estimate else None,
         )
 
     def attachable(self, fingerprint: str) -> Job | None:
@@ -230,11 +249,21 @@ class FakeApi(FarSide, ImageSide):
     def jobs(self, cluster: str | None = None) -> list[Job]:
         return [job for job in reversed(self._jobs.values()) if cluster in (None, job.cluster)]
 
-    def changes(self, revision: int = 0, wait_s: float = 0.0) -> Changes:
+    def adopt(self, slurm_id: str, cluster: str | None = None) -> Job:
+        self.far()
+        return self.job(slurm_id)
+
+    def changes(self, cursor: str = "", wait_s: float = 0.0, caller: str = "") -> Changes:
+        known = revision_of(cursor)
         with self._changed:
-            self._changed.wait_for(lambda: self._revision > revision, wait_s)
-            changed = tuple(job for job in self._jobs.values() if job.revision > revision)
-            return Changes(revision=self._revision, jobs=changed)
+            self._changed.wait_for(lambda: self._revision > known, wait_s)
+            return Changes(
+                cursor=str(self._revision),
+                whole=known < 0,
+                jobs=tuple(job for job in self._jobs.values() if job.revision > known),
+                gone=tuple(job_id for at, job_id in self._gone if at > known >= 0),
+                connections=None if known >= 0 else tuple(self.connections()),
+            )
 
     def logs(
         self,
@@ -297,7 +326,11 @@ class FakeApi(FarSide, ImageSide):
         job = self.job(job_id)
         self.finish(job.id)
         self.change(job.id, state=JobState.CANCELLED, ended_s=time.time())
-        del self._jobs[job.id]
+        with self._changed:
+            del self._jobs[job.id]
+            self._revision += 1
+            self._gone.append((self._revision, job.id))
+            self._changed.notify_all()
 
     def queue(self, cluster: str | None = None) -> list[QueueEntry]:
         self.far()

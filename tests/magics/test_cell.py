@@ -127,12 +127,21 @@ def test_the_cells_text_arrives_unchanged(shell: Shell, api: FakeApi) -> None:
 
 def test_dry_run_shows_and_submits_nothing(shell: Shell, api: FakeApi) -> None:
     ran = shell.run("%%slurm --dry-run --gpus 1\n1")
-    assert "sbatch --gpus=1" in ran.out
-    assert (
-        "At most 12 billing-hours, in 1 h for each of 3 jobs: 1 CPU-hour, 1 GPU-hour.\n" in ran.out
-    )
-    assert "· All is free.\n    Now.\n" in ran.out
+    (shown,) = ran.shown
+    text, html = shown.data["text/plain"], shown.data["text/html"]
+    assert "sbatch --gpus=1" in text
+    cost = "At most 12 billing-hours, in 1 h for each of 3 jobs: 1 CPU-hour, 1 GPU-hour."
+    assert text.startswith(f"{cost}\n· All is free.\n    Now.\nStarts:\n    ch-run &lt; true\n")
+    assert html.startswith(f"<div><b>{cost}</b></div><div>· All is free.<br>")
+    assert ">ch-run &amp;lt; true</pre>" in html
+    assert "With A, B in its environment" in html
     assert api.calls == []
+
+
+def test_a_terminal_has_a_dry_run_as_text(terminal: Shell) -> None:
+    ran = terminal.run("%%slurm --dry-run --gpus 1\n1")
+    assert ran.shown == []
+    assert "sbatch --gpus=1" in ran.out
 
 
 def test_detach_gives_a_handle_and_a_card_at_once(shell: Shell, api: FakeApi) -> None:

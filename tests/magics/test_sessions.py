@@ -113,7 +113,8 @@ def test_what_belongs_to_the_session_is_refused_in_a_cell(desk: Desk) -> None:
         assert "belongs to the cells" in kernel.run("%slurm session start --out x").text
         assert "no time after which" in kernel.run("%slurm session start --idle 0").text
         assert "goes on" in ok(kernel.run(f"{START} --detach")).text
-        assert "session.py" in ok(kernel.run("%slurm session start --dry-run")).text
+        (shown,) = ok(kernel.run("%slurm session start --dry-run")).displays()
+        assert "session.py" in shown["content"]["data"]["text/plain"]
 
 
 def test_a_session_that_cannot_be_set_up_fails_the_line_that_starts_it(desk: Desk) -> None:

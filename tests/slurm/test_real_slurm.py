@@ -14,9 +14,9 @@ from tests.cluster.plugin import SlurmCluster
 HOSTILE = "a  b | $HOME 'q' \"d\" \\ \\\\ #x é✓ JobId=7 UserId=root(0)"
 
 
-def ask(cluster: SlurmCluster, argv: list[str]) -> str:
+def ask(cluster: SlurmCluster, argv: list[str], stdin: str = "") -> str:
     settings = [f"{name}={value}" for name, value in SLURM_ENV.items()]
-    return cluster.run("env", *settings, *argv).stdout
+    return cluster.run("env", *settings, *argv, stdin=stdin).stdout
 
 
 def test_every_option_that_sbatch_helps_with_is_in_the_table(slurm_cluster: SlurmCluster) -> None:
@@ -31,9 +31,7 @@ def test_every_option_that_sbatch_helps_with_is_in_the_table(slurm_cluster: Slur
             assert OPTIONS[long].short == short
 
 
-def test_values_that_pass_here_pass_there(slurm_cluster: SlurmCluster, tmp_path: Path) -> None:
-    script = tmp_path / "job.sh"
-    script.write_text("#!/bin/sh\n")
+def test_values_that_pass_here_pass_there(slurm_cluster: SlurmCluster) -> None:
     options = {
         "time": "00:30:00",
         "mem": "64M",
@@ -53,7 +51,7 @@ def test_values_that_pass_here_pass_there(slurm_cluster: SlurmCluster, tmp_path:
         "exclusive": "user",
         "no-kill": "off",
     }
-    ask(slurm_cluster, sbatch.test_only_argv(str(script), options))
+    ask(slurm_cluster, sbatch.test_only_argv(sbatch.argv("-", options)), "#!/bin/sh\n")
 
 
 def test_a_job_with_a_hostile_name_goes_round(slurm_cluster: SlurmCluster, tmp_path: Path) -> None:

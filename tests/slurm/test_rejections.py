@@ -25,6 +25,22 @@ FAILED = "sbatch: error: Batch job submission failed: "
 
 
 @pytest.mark.parametrize(
+    ("text", "option"),
+    [
+        ("Invalid qos specification", "qos"),
+        ("Invalid partition name specified", "partition"),
+        ("Requested time limit is invalid (missing or exceeds some limit)", "time"),
+        ("Requested node configuration is not available", None),
+        ("a site's own words", None),
+    ],
+)
+def test_a_refusal_says_which_option_it_is_about(text: str, option: str | None) -> None:
+    said = explain_rejection(f"{FAILED}{text}")
+    assert said is not None
+    assert said.option == option
+
+
+@pytest.mark.parametrize(
     ("text", "category"),
     [
         (f"{FAILED}Socket timed out on send/recv operation", "ambiguous"),

@@ -43,7 +43,11 @@ def test_a_script_whose_name_begins_with_a_dash_is_no_option() -> None:
         "--",
         "-x.sh",
     ]
-    assert "--test-only" in sbatch.test_only_argv("x.sh", {})
+
+
+def test_asking_what_would_become_of_a_submission_has_its_options() -> None:
+    submission = sbatch.argv("x.sh", {"ntasks": "2", "hold": ""})
+    assert sbatch.test_only_argv(submission) == ["sbatch", "--test-only", "--ntasks=2", "--hold"]
 
 
 def test_only_ids_are_cancelled() -> None:

@@ -69,6 +69,18 @@ def test_marks_of_a_state_are_told_in_words(
     assert (node.reason, node.cpu_load, node.memory_free_mib) == ("bad disk é", None, None)
 
 
+@pytest.mark.parametrize("printed", ["idle", "MIXED", "mixed-", "IDLE~", "allocated", "completing"])
+def test_a_node_that_works_or_sleeps_takes_jobs(printed: str) -> None:
+    [node] = sinfo.parse_nodes(node_line(printed))
+    assert node.takes_jobs
+
+
+@pytest.mark.parametrize("printed", ["down", "drained", "draining", "idle*", "reserved", "idle$"])
+def test_a_node_that_is_kept_back_takes_none(printed: str) -> None:
+    [node] = sinfo.parse_nodes(node_line(printed))
+    assert not node.takes_jobs
+
+
 def test_gpus_in_use_are_unknown_where_the_site_does_not_say() -> None:
     [silent] = sinfo.parse_nodes(node_line(gres="gpu:2"))
     assert (silent.gpus, silent.gpus_used) == (2, None)

@@ -1,5 +1,3 @@
-from dataclasses import replace
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -170,7 +168,7 @@ def test_any_name_and_comment_survive_without_harm_to_the_next_row(name: str, co
     release = RELEASES[0]
     gpu, held = job_id(release, "gpu"), job_id(release, "held")
     before = rows(release)
-    hostile = replace(before[gpu], name=name, comment=comment)
+    hostile = before[gpu]._replace(name=name, comment=comment)
     text = printed(hostile, output(release, "squeue_mine"))
     text += printed(before[held], output(release, "squeue_mine"))
     assert squeue.parse(text) == [hostile, before[held]]

@@ -40,6 +40,11 @@ class Account:
         return target
 
 
+PLAIN_SHELL = "SetEnv SHLVL=2"
+"""For sshd_config(5): with it bash does not read a .bashrc for a command of ssh's (bash(1),
+INVOCATION). Whoever runs the tests may have anything in theirs: what takes long, or waits."""
+
+
 def oneself() -> Account:
     entry = pwd.getpwuid(os.getuid())
     return Account(entry.pw_name, Path(entry.pw_dir))

@@ -15,7 +15,7 @@ from typing import Literal, Protocol
 import pytest
 
 from tests.cluster.plugin import SlurmCluster
-from tests.ssh.accounts import Account, make_account, make_folder, oneself
+from tests.ssh.accounts import PLAIN_SHELL, Account, make_account, make_folder, oneself
 from tests.ssh.kept import Keeper, keeping
 from tests.ssh.laptop import Laptop
 from tests.ssh.network import possible
@@ -138,7 +138,8 @@ def gateway(ssh_keeper: Keeper, ssh_folder: Path, person: Person) -> Iterator[Ma
 @pytest.fixture(scope="session")
 def ssh_slurm(ssh_keeper: Keeper, ssh_folder: Path, slurm_cluster: SlurmCluster) -> SshSlurm:
     """The private cluster that tests share, over SSH: its jobs are those of who runs the tests."""
-    return SshSlurm(slurm_cluster, _running(ssh_keeper, ssh_folder / "slurm", oneself(), ()))
+    sshd = _running(ssh_keeper, ssh_folder / "slurm", oneself(), (PLAIN_SHELL,))
+    return SshSlurm(slurm_cluster, sshd)
 
 
 @pytest.fixture(scope="session")

@@ -18,8 +18,9 @@ _POLL_S = 1.0
 """The site's profile says so: one squeue for all jobs in that time."""
 _SHELLS = 8
 """Two helpers at most, of three each, and the one that looks at the files, with its subshell."""
-_AT_MOST = 15
-"""With a subshell and two programs in each helper, and with a `sleep` or `wc`."""
+_AT_MOST = 16
+"""With a subshell and two programs in each helper, with a `wc`, and with the `sleep` of the looks
+before, which outlives by a moment the subshell that it was for."""
 _LOOKS = 60
 _LOOK_EVERY_S = 0.1
 

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 
 
-def wait_until(true: Callable[[], bool], limit_s: float = 30) -> None:
+def wait_until(true: Callable[[], bool], limit_s: float = 60) -> None:
     """Fails the test when that takes too long."""
     deadline_s = time.monotonic() + limit_s
     while not true():

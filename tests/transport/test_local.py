@@ -72,6 +72,22 @@ def test_delivering_again_after_the_big_file_was_moved_is_fine(
         assert transport.deliver(folder, {"big": big}, ["cat", "big"]).stdout == b"x"
 
 
+def test_two_deliveries_of_the_same_at_once_are_both_placed(
+    transport: LocalTransport, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = PurePosixPath(tmp_path / "job")
+    put_in_place = Path.replace
+
+    def after_another(partial: Path, target: Path) -> Path:
+        monkeypatch.undo()
+        assert transport.deliver(folder, {"a": b"other"}, ["cat", "a"]).stdout == b"other"
+        return put_in_place(partial, target)
+
+    monkeypatch.setattr(Path, "replace", after_another)
+    assert transport.deliver(folder, {"a": b"one"}, ["cat", "a"]).stdout == b"one"
+    assert [path.name for path in Path(folder).iterdir()] == ["a"]
+
+
 def test_a_place_that_cannot_be_written_is_named(transport: LocalTransport) -> None:
     with pytest.raises(TransportError, match="/proc/job"):
         transport.deliver(PurePosixPath("/proc/job"), {}, ["true"])

@@ -7,14 +7,16 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Locator, Page, expect, sync_playwright
 
 from jupyter_slurm.transport.ssh_config import CONFIG_VARIABLE
 from tests.cluster.plugin import ROOT, SlurmCluster, jupyter_homes, running_cluster
 from tests.ui.lab import PATIENCE_S, Lab, Notebook, running_lab
+from tests.ui.side import Sbatch, open_sidebar
 
 OPTIONS = """
     --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking
@@ -34,7 +36,8 @@ def cluster(tmp_path_factory: pytest.TempPathFactory, demo_image: Path) -> Itera
 
 
 @pytest.fixture(scope="module")
-def lab(cluster: SlurmCluster) -> Iterator[Lab]:
+def lab_home(cluster: SlurmCluster) -> Iterator[tuple[Path, dict[str, str]]]:
+    """A folder for a server, and the environment to start it with; its agent ends with it."""
     # Not pytest's own folder: a socket's path must be short.
     home = Path(tempfile.mkdtemp(prefix="ui-"))
     env = {
@@ -48,15 +51,27 @@ def lab(cluster: SlurmCluster) -> Iterator[Lab]:
     (home / "ssh_config").touch()
     for name in ("JUPYTER_SLURM_AGENT", "SLURM_CONF", "JPY_SESSION_NAME"):
         env.pop(name, None)
-    with running_lab(env, home) as started:
-        yield started
+    yield home, env
     stop = [sys.executable, "-m", "jupyter_slurm", "agent", "stop"]
     subprocess.run(stop, env=env, check=True, timeout=60, capture_output=True)
     shutil.rmtree(home)
 
 
 @pytest.fixture(scope="module")
+def lab(lab_home: tuple[Path, dict[str, str]]) -> Iterator[Lab]:
+    home, env = lab_home
+    with running_lab(env, home) as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
+    with chromium() as started:
+        yield started
+
+
+@contextmanager
+def chromium() -> Iterator[Browser]:
     with sync_playwright() as playwright:
         started = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=OPTIONS)
         yield started
@@ -82,3 +97,16 @@ def opened(lab: Lab, page: Page, request: pytest.FixtureRequest) -> Callable[...
         return Notebook(page, lab, name)
 
     return make
+
+
+@pytest.fixture
+def sidebar(page: Page, lab: Lab) -> Locator:
+    return open_sidebar(page, lab)
+
+
+@pytest.fixture
+def sbatch(cluster: SlurmCluster) -> Iterator[Sbatch]:
+    made = Sbatch(cluster)
+    yield made
+    if made.ids:
+        cluster.run("scancel", *made.ids)

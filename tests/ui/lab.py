@@ -6,13 +6,15 @@ import json
 import re
 import secrets
 import signal
+import socket
 import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import quote
 
 import nbformat
 from nbformat import NotebookNode
@@ -20,6 +22,8 @@ from nbformat.v4 import new_code_cell, new_notebook
 from playwright.sync_api import Locator, Page, expect
 
 PATIENCE_S = 30.0
+_END_S = 120.0
+"""A server ends its kernels one by one."""
 _CONFIRM = re.compile("^(Restart|Confirm .*)$")
 SETTINGS = {
     "@jupyterlab/apputils-extension/themes": {"adaptive-theme": True},
@@ -36,6 +40,7 @@ class Lab:
     url: str
     token: str
     folder: Path
+    pid: int
 
     @property
     def ssh_config(self) -> Path:
@@ -43,7 +48,7 @@ class Lab:
         return self.folder.parent / "ssh_config"
 
     def address(self, name: str) -> str:
-        return f"{self.url}lab/tree/{name}?token={self.token}&reset"
+        return f"{self.url}lab/tree/{quote(name)}?token={self.token}&reset"
 
     def write(self, name: str, sources: Sequence[str]) -> Path:
         """A notebook of these code cells."""
@@ -55,20 +60,31 @@ class Lab:
 
 
 @contextmanager
-def running_lab(env: dict[str, str], home: Path) -> Iterator[Lab]:
-    """Everything it writes is below `home`; at the end it shuts its kernels down."""
+def running_lab(
+    env: dict[str, str],
+    home: Path,
+    port: int = 0,
+    token: str | None = None,
+    python: str = sys.executable,
+    front_end: str = "jupyterlab",
+) -> Iterator[Lab]:
+    """Everything it writes is below `home`; at the end it shuts its kernels down.
+
+    With the port and the token of one that has ended it is the same for whoever looks at it.
+    `front_end`: the module that is run; `notebook` is Notebook 7.
+    """
     folder = home / "notebooks"
-    folder.mkdir(parents=True)
+    folder.mkdir(parents=True, exist_ok=True)
     for plugin, values in SETTINGS.items():
         path = home / "settings" / f"{plugin}.jupyterlab-settings"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps(values))
-    token = secrets.token_urlsafe()
+    token = token or secrets.token_urlsafe()
     ours = ["--no-browser", "--allow-root", f"--ServerApp.root_dir={folder}"]
-    address = ["--ServerApp.ip=127.0.0.1", "--ServerApp.port=0"]
+    address = ["--ServerApp.ip=127.0.0.1", f"--ServerApp.port={port}"]
     with (home / "lab.log").open("wb") as log:
         process = subprocess.Popen(
-            [sys.executable, "-m", "jupyterlab", *ours, *address],
+            [python, "-m", front_end, *ours, *address],
             env=env
             | {
                 "JUPYTER_TOKEN": token,
@@ -80,22 +96,64 @@ def running_lab(env: dict[str, str], home: Path) -> Iterator[Lab]:
             start_new_session=True,
         )
     try:
-        yield Lab(_url(process, Path(env["JUPYTER_RUNTIME_DIR"])), token, folder)
+        url = _url(process, Path(env["JUPYTER_RUNTIME_DIR"]))
+        yield Lab(url, token, folder, process.pid)
     finally:
         process.send_signal(signal.SIGTERM)
-        process.wait(PATIENCE_S)
+        process.wait(_END_S)
 
 
 def _url(process: subprocess.Popen[bytes], runtime: Path) -> str:
+    """Once it listens there: its file says so a moment before."""
     told = runtime / f"jpserver-{process.pid}.json"
     deadline = time.monotonic() + PATIENCE_S
     while time.monotonic() < deadline:
         assert process.poll() is None, "JupyterLab has ended"
         if told.exists() and (text := told.read_text()):
-            url: str = json.loads(text)["url"]
-            return url
+            info = json.loads(text)
+            with suppress(ConnectionRefusedError):
+                socket.create_connection(("127.0.0.1", info["port"]), PATIENCE_S).close()
+                url: str = info["url"]
+                return url
         time.sleep(0.05)
     raise AssertionError("JupyterLab did not start")
+
+
+def at_rest(page: Page) -> None:
+    """Waits until JupyterLab has come up: what it opens last takes the focus, and keys with it."""
+    expect(page.locator("#jupyterlab-splash")).to_have_count(0)
+    expect(page.get_by_role("main").get_by_role("tab", selected=True)).to_be_visible()
+
+
+def adopt(page: Page, slurm_id: str) -> str:
+    """Makes a job of the cluster `local` one of ours, as opening it does; our id."""
+    ours: str = page.evaluate(
+        """async id => {
+            const url = document.baseURI.replace(/lab\\b.*/, 'jupyter-slurm/api/adopt');
+            const xsrf = document.cookie.match(/_xsrf=([^;]*)/)?.[1] ?? '';
+            const answer = await fetch(url, {
+                method: 'POST',
+                headers: {'X-XSRFToken': xsrf},
+                body: JSON.stringify({slurm_id: id, cluster: 'local'})
+            });
+            return (await answer.json()).id;
+        }""",
+        slurm_id,
+    )
+    return ours
+
+
+def hide(page: Page, *, hidden: bool) -> None:
+    """As a tab behind another one is; or before them again."""
+    page.evaluate(
+        """hidden => {
+          Object.defineProperty(document, 'hidden', { value: hidden, configurable: true });
+          Object.defineProperty(document, 'visibilityState', {
+            value: hidden ? 'hidden' : 'visible', configurable: true });
+          document.dispatchEvent(new Event('visibilitychange'));
+        }""",
+        hidden,
+    )
 
 
 class Notebook:
@@ -120,7 +178,7 @@ class Notebook:
         return self.cell(at).locator(".jp-Cell-outputArea")
 
     def card(self, at: int) -> Locator:
-        return self.output(at).get_by_role("table").first
+        return self.output(at).get_by_role("region", name="Job")
 
     def run(self, *ats: int) -> None:
         """Starts them, in this order."""
@@ -153,6 +211,12 @@ class Notebook:
         self.page.get_by_role("button", name="Restart the kernel", exact=True).click()
         self.page.get_by_role("dialog").get_by_role("button", name=_CONFIRM).click()
         self.shown()
+
+    def shut_down(self) -> None:
+        """Its kernel is gone."""
+        self.page.get_by_role("menubar").get_by_role("menuitem", name="Kernel").click()
+        self.page.get_by_role("menuitem", name="Shut Down Kernel", exact=True).click()
+        expect(self.page.get_by_role("button", name="No Kernel").first).to_be_visible()
 
     def saved(self) -> NotebookNode:
         """Saves it as a person would, and reads the file."""

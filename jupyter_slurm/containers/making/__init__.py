@@ -14,11 +14,16 @@ from jupyter_slurm.containers.making.charliecloud import Charliecloud
 from jupyter_slurm.containers.making.docker import Docker
 from jupyter_slurm.containers.making.enroot import Enroot
 from jupyter_slurm.containers.making.pyxis import Pyxis
+from jupyter_slurm.containers.making.script import Failure, without_room
 from jupyter_slurm.containers.recipe import Recipe
 from jupyter_slurm.containers.references import Reference
+from jupyter_slurm.containers.runtime import Explained
 from jupyter_slurm.errors import RequestError
 
-__all__ = ["MAKERS", "Maker", "maker_for"]
+__all__ = ["MAKERS", "WITHIN_SLURM", "Maker", "explained", "maker_for"]
+
+WITHIN_SLURM = frozenset({"pyxis"})
+"""Runtimes that make images in a step of a job, and nowhere else."""
 
 
 class Maker(Protocol):
@@ -41,6 +46,10 @@ class Maker(Protocol):
 
     def pull(self, reference: Reference, version: str) -> str:
         """The same for an image of a registry, as it is there."""
+
+    def explain(self, log_tail: str) -> Explained | None:
+        """The tool's own failure, found in the end of the log of a job that was to make an image;
+        None: it is not known."""
 
 
 MAKERS: Mapping[str, Maker] = MappingProxyType(
@@ -66,3 +75,10 @@ def maker_for(runtime: str) -> Maker:
         f"Runtime {runtime} has no images to make.",
         hint=f"Name a container tool with --runtime: {', '.join(MAKERS)}.",
     )
+
+
+def explained(failure: Failure, log_tail: str) -> Explained | None:
+    """Why the image was not made, by any of the runtimes that share the tool."""
+    makers = (maker for maker in MAKERS.values() if maker.tool == failure.tool)
+    found = (maker.explain(log_tail) for maker in makers)
+    return without_room(failure, log_tail) or next(filter(None, found), None)

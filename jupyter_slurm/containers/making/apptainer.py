@@ -11,9 +11,12 @@ from __future__ import annotations
 
 import shlex
 
+from jupyter_slurm.containers.apptainer import apptainer_name
+from jupyter_slurm.containers.apptainer_errors import explained_making
 from jupyter_slurm.containers.making.script import file
 from jupyter_slurm.containers.recipe import Kind, Recipe
 from jupyter_slurm.containers.references import Reference
+from jupyter_slurm.containers.runtime import Explained
 from jupyter_slurm.containers.steps import INSIDE, SETUP, as_script, kept_variables
 
 _BEGIN = """mkdir "$work/tmp" "$work/cache"
@@ -33,7 +36,7 @@ class Apptainer:
         self._program = program
 
     def named(self, reference: Reference) -> str:
-        return f"docker://{reference}"
+        return apptainer_name(reference)
 
     def build(self, recipe: Recipe, base: str | None, version: str) -> str:
         lines = [_BEGIN]
@@ -58,6 +61,9 @@ class Apptainer:
     def pull(self, reference: Reference, version: str) -> str:
         name = shlex.quote(self.named(reference))
         return f'{_BEGIN}step pulling {name}\n{self._program} pull "$partial.sif" {name}\n'
+
+    def explain(self, log_tail: str) -> Explained | None:
+        return explained_making(log_tail)
 
 
 def _head(base: str) -> str:

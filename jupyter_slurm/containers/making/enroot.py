@@ -7,20 +7,28 @@ from __future__ import annotations
 
 import shlex
 
-from jupyter_slurm.containers.enroot import enroot_name
+from jupyter_slurm.containers.enroot_containers import enroot_name
+from jupyter_slurm.containers.enroot_errors import explained_by_enroot
 from jupyter_slurm.containers.making.pyxis import setup_script
-from jupyter_slurm.containers.making.script import file
+from jupyter_slurm.containers.making.script import SAVING, file
 from jupyter_slurm.containers.recipe import Recipe
 from jupyter_slurm.containers.references import Reference
+from jupyter_slurm.containers.runtime import Explained
 from jupyter_slurm.containers.steps import SETUP
 
-_BUILD = """trap 'enroot remove -f {name} >/dev/null 2>&1 || :' EXIT
+# As in a job's program: no entrypoint of the image, nothing of the user's home; what is left of a
+# job that was killed is removed by the next one in an image there (`containers/enroot.py`). A
+# TERM that comes while it is being removed must not end that (seen when a build was cancelled).
+_BUILD = f"""name="jslurm-${{{{SLURM_JOB_ID:-login}}}}-image-$$"
+trap 'trap "" TERM; enroot remove --force "$name" >/dev/null 2>&1 || :' EXIT
 trap 'exit 143' TERM
-enroot create --name {name} {image}
+export ENROOT_MOUNT_HOME=no ENROOT_LOGIN_SHELL=no
+printf '%s\\n' 'rc() {{{{ cd / && exec "$@"; }}}}' >"$work/conf"
+enroot create --name "$name" {{image}}
 step "building"
-enroot start --root --rw --mount "$work:/mnt" {name} /mnt/{setup}
-step "saving the image"
-enroot export --output "$partial.sqsh" {name}
+set -- --root --rw --conf "$work/conf" --mount "$work:/mnt:x-create=auto,rbind"
+enroot start "$@" "$name" /mnt/{SETUP}
+{SAVING}enroot export --output "$partial.sqsh" "$name"
 """
 
 
@@ -39,9 +47,11 @@ class Enroot:
             lines.append(f"step pulling {where}\n")
             lines.append(f'enroot import --output "$work/base.sqsh" {where}\n')
             where = '"$work/base.sqsh"'
-        name = f"jupyter-slurm-{version}"
-        return "".join([*lines, _BUILD.format(name=name, image=where, setup=SETUP)])
+        return "".join([*lines, _BUILD.format(image=where)])
 
     def pull(self, reference: Reference, version: str) -> str:
         name = shlex.quote(self.named(reference))
         return f'step pulling {name}\nenroot import --output "$partial.sqsh" {name}\n'
+
+    def explain(self, log_tail: str) -> Explained | None:
+        return explained_by_enroot(log_tail)

@@ -1,26 +1,27 @@
 """Images for pyxis: a container set up by a script in a step of the job, saved as .sqsh.
 
-Options of pyxis and the version that has each: --container-image, --container-mounts (0.1),
---container-remap-root, --no-container-mount-home (0.4), --container-save (0.7),
---no-container-entrypoint (0.8), --container-writable (0.11).
+Which version of pyxis has each of the options is said in `containers/pyxis.py`.
 """
 
 from __future__ import annotations
 
 import shlex
 
-from jupyter_slurm.containers.enroot import enroot_name
+from jupyter_slurm.containers import runtime_named
+from jupyter_slurm.containers.enroot_containers import enroot_name
+from jupyter_slurm.containers.making.context import refuse_definition
 from jupyter_slurm.containers.making.script import file
+from jupyter_slurm.containers.pyxis import SRUN, STEP, STEP_INSIDE
 from jupyter_slurm.containers.recipe import Kind, Recipe
 from jupyter_slurm.containers.references import Reference
+from jupyter_slurm.containers.runtime import Explained
 from jupyter_slurm.containers.steps import SETUP, as_script, kept_variables
-from jupyter_slurm.errors import RequestError
 
-_STEP = (
-    "srun --ntasks=1 --container-image={image} "
+_OPTIONS = (
     '--container-save="$partial.sqsh" --container-writable --container-remap-root '
-    "--no-container-mount-home --no-container-entrypoint "
+    '--no-container-mount-home --no-container-entrypoint --container-mounts="$work:/mnt"'
 )
+_INSIDE = shlex.quote(STEP_INSIDE + 'exec "$@"')
 
 
 class Pyxis:
@@ -31,28 +32,31 @@ class Pyxis:
         return enroot_name(reference)
 
     def build(self, recipe: Recipe, base: str | None, version: str) -> str:
-        script = setup_script(recipe)
-        image = shlex.quote(base or "")
-        return (
-            file(SETUP, script)
-            + f'chmod 755 "$work/{SETUP}"\nstep "building"\n'
-            + _STEP.format(image=image)
-            + f'--container-mounts="$work:/mnt" /mnt/{SETUP}\n'
-        )
+        script = file(SETUP, setup_script(recipe)) + f'chmod 755 "$work/{SETUP}"\n'
+        return f'{script}step "building"\n{_step(base or "", f"/mnt/{SETUP}")}'
 
     def pull(self, reference: Reference, version: str) -> str:
-        name = shlex.quote(enroot_name(reference))
-        return f"step pulling {name}\n{_STEP.format(image=name)}/bin/sh -c :\n"
+        name = enroot_name(reference)
+        # Not `:`, which for srun begins another part of a heterogeneous job.
+        return f"step pulling {shlex.quote(name)}\n{_step(name, '/bin/sh -c true')}"
+
+    def explain(self, log_tail: str) -> Explained | None:
+        return runtime_named("pyxis").explain(log_tail)
+
+
+def _step(image: str, program: str) -> str:
+    """An order to end comes to the step by itself: this shell waits for its end."""
+    return f"""trap 'exit 143' TERM
+set -- --container-image={shlex.quote(image)} {_OPTIONS} -- /bin/sh -c {_INSIDE} sh {program}
+{STEP}
+{SRUN} "$@"
+"""
 
 
 def setup_script(recipe: Recipe) -> str:
     """The recipe as one script; RequestError: it cannot be. enroot gives every program the
     variables of /etc/environment."""
-    if recipe.kind is Kind.DEFINITION:
-        raise RequestError(
-            "enroot takes no Apptainer definitions.",
-            hint="Write what %post has as a setup script (#!/bin/sh), and say --from IMAGE.",
-        )
+    refuse_definition(recipe, "enroot")
     if recipe.kind is Kind.SCRIPT:
         return recipe.text
     steps = recipe.steps()

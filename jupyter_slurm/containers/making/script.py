@@ -14,6 +14,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from jupyter_slurm.containers import image_folder
+from jupyter_slurm.containers.runtime import Explained
+
+_SAVING = "saving the image"
+SAVING = f'step "{_SAVING}"\n'
+"""Sh text: from here on, what there is no room for is the image in its folder."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,11 +71,24 @@ def read_failure(log_tail: str) -> Failure | None:
     return None if found is None else Failure(found["name"], found["tool"], found["doing"])
 
 
+def without_room(failure: Failure, log_tail: str) -> Explained | None:
+    """None: that was not it."""
+    full = _FULL.findall(log_tail)
+    if failure.doing != _SAVING or not full:
+        return None
+    return Explained(
+        f"There is no room for it in the folder of images: {full[-1].rstrip('.')}.",
+        "Remove what is not needed there (`jupyter slurm image rm`), or name another folder: "
+        "`image_dir` of the cluster's profile.",
+    )
+
+
 def file(name: str, content: str) -> str:
     """Puts a file into `$work`."""
     return f'printf %s {shlex.quote(content)} >"$work"/{shlex.quote(name)}\n'
 
 
+_FULL = re.compile(r"^.*(?:[Nn]o space left on device|[Qq]uota exceeded).*$", re.MULTILINE)
 _FAILED = re.compile(
     r"^jupyter-slurm: (?P<name>\S+) was not made by (?P<tool>[a-z]+)\. "
     r"It ended with exit code [0-9]+ while (?P<doing>.*); what the tool said is above\.$",
@@ -105,16 +123,18 @@ if ! suffix=$(there "$stem"); then
   tidy() {{ chmod -R u+w "$work" 2>/dev/null; rm -rf -- "$work" "$partial" "$partial".*; }}
   trap tidy EXIT
   rm -rf -- "$partial" "$partial".*
-  command -v setsid >/dev/null && apart=setsid || apart=
+  # Slurm's signals come to the job's script alone; elsewhere to the whole group, which nothing
+  # leaves.
+  [ -n "$SLURM_JOB_ID" ] && command -v setsid >/dev/null && apart=setsid || apart=
   $apart sh -e -c {text} 9>&- &
   maker=$!
-  stop() {{ kill -TERM -- "-$maker" 2>/dev/null || kill -TERM "$maker" 2>/dev/null; }}
+  stop() {{ kill -TERM "-$maker" 2>/dev/null || kill -TERM "$maker" 2>/dev/null; }}
   trap stop TERM INT HUP
   while :; do
     wait "$maker"; rc=$?
     kill -0 "$maker" 2>/dev/null && continue
     wait "$maker" 2>/dev/null; last=$?
-    [ "$last" = 127 ] || rc=$last
+    case $last in 127 | -1) ;; *) rc=$last ;; esac
     break
   done
   trap '' TERM INT HUP

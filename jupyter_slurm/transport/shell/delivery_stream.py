@@ -23,18 +23,26 @@ NOT_PLACED = "not-placed"
 
 
 _WORK = b"""
-{ if ( %(place)b ) >&4 2>&4 4>&-; then
+if ( %(place)b ) >&4 2>&4 4>&-; then {
 ( cd %(target)b; %(exports)bexec %(argv)b ) </dev/null 2>&4 3<&- 4>&-;
 _f $? %(program)b;
-else
+} & else
 cat <&3 >/dev/null;
 ( cd %(partial)b && head -c 65536 /dev/zero >full ) 2>&4 4>&-;
 rm -rf %(partial)b;
 _m %(not_placed)b;
-fi; } &
+fi
 """.strip().replace(b"\n", b" ")
-"""`cat` takes what `tar` has left, lest it be read as lines. The `head` says why nothing can be
-written, if that is so: GNU tar does not tell a full disk from other ills."""
+"""Only the program runs beside the shell, which kills it when its input ends: what is being placed
+is taken away before, if its end does not come. `cat` takes what `tar` has left, lest it be read as
+lines. The `head` says why nothing can be written, if that is so: GNU tar does not tell a full disk
+from other ills."""
+
+_OLD = b"""
+set -- .partial-*; [ ! -e "$1" ] || find "$@" -prune -mtime +0 -exec rm -rf {} \\; 2>/dev/null || :
+""".strip()
+"""What a shell that was killed has left goes after a day. What is younger may be another delivery,
+that is on its way now."""
 
 
 class Delivery:
@@ -121,12 +129,10 @@ def _work(
     env: Mapping[str, str] | None,
 ) -> bytes:
     target = quote_path(folder)
-    partials = target + b"/.partial-"
-    partial = partials + secrets.token_hex(4).encode()
+    partial = target + b"/.partial-" + secrets.token_hex(4).encode()
     steps = [b"umask 077", b"mkdir -p " + partial, b"cd " + partial, b"tar -xmf - <&3"]
-    # With it goes what an earlier delivery left that was cut off.
-    steps += [*_renames(placed), b"cd ..", b"rm -rf %b*" % partials]
-    steps += [_check(name) for name in moved]
+    steps += [*_renames(placed), b"cd ..", b"rm -rf " + partial]
+    steps += [*map(_check, moved), b"{ %b; }" % _OLD]
     return _WORK % {
         b"place": b" && ".join(steps),
         b"target": target,

@@ -38,7 +38,7 @@ _SIZE = re.compile(rb" *([0-9]+) (.+)")
 _SETTING = b"""
 _q() { if [ "$_w" ]; then kill "$_w"; wait "$_w"; _w=; fi; }
 _z() {
-  _a=$(_look)
+  _look
   if [ "$_a" != "$_o" ]; then _o=$_a; printf '%%s' "$_k$_i+$_n$_a$_k$_i."; fi
   kill -0 $$ || exit
   sleep "$_s"
@@ -53,7 +53,8 @@ _w=
 _ticks='%b'
 sleep 0.001 || _ticks=1
 """
-"""`_look` comes with each list. `_t N` looks at `$_ticks`, then N times at the last of them."""
+"""`_look` comes with each list, and sets `_a`. `_t N` looks at `$_ticks`, then N times at the last
+of them."""
 
 
 def _ticks() -> Iterator[float]:
@@ -161,7 +162,7 @@ class Follow:
         if known is None or known.paths != set(sizes):
             self._number += 1
             self._list = known = _List(sizes)
-            line += b"_q; _i=%d; _look() { %b; }\n" % (self._number, known.look)
+            line += b"_q; _i=%d; _look() { _a=$(%b); }\n" % (self._number, known.look)
         more = max(0, round((wait_s - sum(_TICKS)) / _LONGEST_TICK_S))
         shell.send(line + b"_q; _t %d </dev/null & _w=$!\n" % more)
         return known
@@ -172,7 +173,7 @@ class Follow:
         began_s = time.monotonic()
         known = _List(sizes)
         while True:
-            found = known.longer(self._look(known.look + b"; _m 0"), sizes)
+            found = known.longer(self._look(b"( %b ); _m 0" % known.look), sizes)
             now_s = time.monotonic()
             if found or now_s >= deadline_s:
                 return found
@@ -197,9 +198,9 @@ class _List:
                 name = plain
             self._names[name] = path
         names = b" ".join(quote(name) for name in self._names if name[:1] != b"/")
-        steps = [b"wc -c %b" % names] if names else []
-        script = b"; ".join(steps + odd)
-        self.look = b"( cd %b && { %b; } ) 2>/dev/null" % (quote(folder), script)
+        # `exec`: many a shell would make one more process for it.
+        steps = [*odd, b"exec wc -c %b" % names] if names else odd
+        self.look = b"cd %b && { %b; }" % (quote(folder), b"; ".join(steps))
 
     def longer(self, said: bytes, sizes: Mapping[PurePosixPath, int]) -> dict[PurePosixPath, int]:
         found = {}

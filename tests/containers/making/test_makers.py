@@ -10,6 +10,7 @@ import pytest
 from jupyter_slurm.containers.image_folder import Record, read_record
 from jupyter_slurm.containers.making import MAKERS, maker_for
 from jupyter_slurm.containers.making.script import Failure, Target, read_failure, render
+from jupyter_slurm.containers.pyxis import SRUN, STEP
 from jupyter_slurm.containers.recipe import read_recipe
 from jupyter_slurm.containers.references import parse_reference
 from jupyter_slurm.errors import RequestError
@@ -97,27 +98,60 @@ def test_apptainer_builds_a_definition_whatever_the_recipe(program: str) -> None
 
 
 def test_pyxis_sets_up_a_container_in_a_step_and_saves_it() -> None:
-    assert plain(built("pyxis", "script")).splitlines()[-2:] == [
-        'step "building"',
-        "srun --ntasks=1 --container-image=ubuntu:22.04 "
+    lines = plain(built("pyxis", "script")).splitlines()
+    assert 'step "building"' in lines
+    (asked,) = (line for line in lines if line.startswith("set -- --container-image"))
+    assert asked.startswith(
+        "set -- --container-image=ubuntu:22.04 "
         '--container-save="$partial.sqsh" --container-writable --container-remap-root '
         '--no-container-mount-home --no-container-entrypoint --container-mounts="$work:/mnt" '
-        "/mnt/setup",
-    ]
+        "-- /bin/sh -c "
+    )
+    assert STEP in built("pyxis", "script")
+    assert lines[-1] == f'{SRUN} "$@"'
     kept = built("pyxis", "dockerfile")
     assert "=ubuntu:22.04 " in kept
     assert "/etc/environment" in kept
 
 
-def test_enroot_alone_removes_its_container_whatever_happens() -> None:
-    lines = built("enroot", "dockerfile").splitlines()
-    assert f"trap 'enroot remove -f jupyter-slurm-{_VERSION} >/dev/null 2>&1 || :' EXIT" in lines
-    assert lines[-1] == f'enroot export --output "$partial.sqsh" jupyter-slurm-{_VERSION}'
+def test_enroot_alone_sets_up_a_container_that_is_removed_whatever_happens() -> None:
+    assert plain(built("enroot", "script")).splitlines() == [
+        'chmod 755 "$work/setup"',
+        "step pulling docker://ubuntu:22.04",
+        'enroot import --output "$work/base.sqsh" docker://ubuntu:22.04',
+        'name="jslurm-${SLURM_JOB_ID:-login}-image-$$"',
+        'trap \'trap "" TERM; enroot remove --force "$name" >/dev/null 2>&1 || :\' EXIT',
+        "trap 'exit 143' TERM",
+        "export ENROOT_MOUNT_HOME=no ENROOT_LOGIN_SHELL=no",
+        "printf '%s\\n' 'rc() { cd / && exec \"$@\"; }' >\"$work/conf\"",
+        'enroot create --name "$name" "$work/base.sqsh"',
+        'step "building"',
+        'set -- --root --rw --conf "$work/conf" --mount "$work:/mnt:x-create=auto,rbind"',
+        'enroot start "$@" "$name" /mnt/setup',
+        'step "saving the image"',
+        'enroot export --output "$partial.sqsh" "$name"',
+    ]
+    local = MAKERS["enroot"].build(_RECIPES["script"], "/a b/x.sqsh", _VERSION)
+    assert "enroot create --name \"$name\" '/a b/x.sqsh'\n" in local
 
 
 def test_charliecloud_reads_its_login_from_a_file_and_not_from_the_text() -> None:
     text = MAKERS["charliecloud"].pull(parse_reference("nvcr.io/nvidia/x:1"), _VERSION)
     assert "if [ -r ~/.jupyter-slurm/registries/nvcr.io ]; then" in text
+
+
+def test_charliecloud_is_not_told_that_an_image_is_docker_hubs() -> None:
+    """It would ask docker.io, which is no registry."""
+    text = MAKERS["charliecloud"].pull(parse_reference("ubuntu:22.04"), _VERSION)
+    assert "ch-image pull library/ubuntu:22.04\n" in text
+    assert "~/.jupyter-slurm/registries/docker.io" in text
+    assert "FROM library/ubuntu:22.04\n" in built("charliecloud", "lines")
+    assert "FROM library/ubuntu:22.04\n" in built("charliecloud", "dockerfile")
+
+
+def test_apptainer_is_told_a_digest_without_a_tag() -> None:
+    reference = parse_reference(f"a.org/b:c@sha256:{'0' * 64}")
+    assert MAKERS["apptainer"].named(reference) == f"docker://a.org/b@sha256:{'0' * 64}"
 
 
 def test_a_runtime_without_images_is_refused() -> None:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import subprocess
 from pathlib import Path, PurePosixPath
+from typing import cast
 
 from jupyter_slurm.transport.shell import follow
+from jupyter_slurm.transport.shell.far_shell import FarShell
+from tests.transport.shell.posix import LOOP, PRELUDE
 
 
 def test_what_happens_is_seen_within_a_25th_of_the_time_waited_for_it() -> None:
@@ -39,3 +42,35 @@ def test_what_is_no_answer_is_left_alone(tmp_path: Path) -> None:
     known = follow._List([path])
     for said in (b"", b"12", b"x ./a", b"12 ./b", b" 7 total", b"\n\n"):
         assert known.longer(said, {path: 0}) == {}
+
+
+class Line:
+    """What a shell would be sent."""
+
+    def __init__(self) -> None:
+        self.sent = b""
+
+    def send(self, data: bytes) -> None:
+        self.sent += data
+
+
+def test_a_look_costs_the_other_machine_one_process(shell: list[str], tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(b"12")
+    wc = tmp_path / "wc"
+    wc.write_text('#!/bin/sh\necho $PPID >>parents\nPATH=/usr/bin:/bin; exec wc "$@"\n')
+    wc.chmod(0o755)
+    line = Line()
+    looks = follow.Follow(lambda: None, lambda: True, lambda _: b"")
+    looks._begin(cast("FarShell", line), {PurePosixPath(tmp_path / "a"): 0}, 0)
+    *setting, go = line.sent.splitlines()
+    done = subprocess.run(
+        [*shell, "-c", LOOP],
+        input=PRELUDE + b"\n".join([*setting, b"_ticks='0 0'", go, b"wait", b""]),
+        capture_output=True,
+        check=False,
+        timeout=60,
+        env={"PATH": f"{tmp_path}:/usr/bin:/bin"},
+    )
+    assert done.stdout == b"KEY:1+\n2 ./aKEY:1."
+    first, second = (tmp_path / "parents").read_text().split()
+    assert first == second  # the shell that ticks: there is no other between

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
-import shutil
+import signal
 import stat
 import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
 
 import pytest
@@ -18,30 +21,10 @@ from jupyter_slurm.transport.shell.far_files import (
     listing_script,
     read_script,
 )
-from jupyter_slurm.transport.shell.far_shell import LOGIN_COMMAND
-from jupyter_slurm.transport.shell.helper import DEFINITIONS, command
-from jupyter_slurm.transport.shell.words import exports, quote
-
-SHELLS = {
-    "dash": ["dash"],
-    "bash": ["bash", "--posix"],
-    "busybox": ["busybox", "sh"],
-    "zsh": ["zsh", "--emulate", "sh"],
-}
-LOOP = LOGIN_COMMAND.removeprefix("exec /bin/sh -c '").removesuffix("'")
-PRELUDE = b"\n".join(
-    [
-        b"_n=$(printf '\\nx'); _n=${_n%x}; _i=0; _k=KEY:; exec 4>&2 2>/dev/null",
-        b"_m() { printf '%s' \"$_k$_i $1$_n\"; printf '%s' \"$_k$_i$_n\" >&4; }",
-        b"eval " + quote(DEFINITIONS),
-        b"",
-    ]
-)
-
-
-@pytest.fixture(params=sorted(name for name in SHELLS if shutil.which(SHELLS[name][0])))
-def shell(request: pytest.FixtureRequest) -> list[str]:
-    return SHELLS[request.param]
+from jupyter_slurm.transport.shell.helper import command
+from jupyter_slurm.transport.shell.words import exports
+from tests.ssh.waiting import wait_until
+from tests.transport.shell.posix import LOOP, PRELUDE
 
 
 def run(shell: list[str], *lines: bytes) -> tuple[bytes, bytes]:
@@ -77,41 +60,83 @@ def test_exit_codes_signals_and_programs_that_are_not_there(shell: list[str]) ->
         assert said == b"KEY:0 %b\n" % status
 
 
+@contextmanager
+def begun(
+    shell: list[str], delivery: Delivery, brought: int | None = None, *, at_its_end: str = ""
+) -> Iterator[subprocess.Popen[bytes]]:
+    """A shell that was sent so many bytes of the delivery's files, or all; ended at the end."""
+    feed = b"head -c %d | ( exec 3<&0 </dev/null; %b )\n" % (delivery.size_bytes, delivery.work)
+    stream = b"".join(delivery.stream())
+    assert len(stream) == delivery.size_bytes
+    pipe = subprocess.PIPE
+    argv = [*shell, "-c", LOOP + at_its_end]
+    with subprocess.Popen(argv, 0, None, pipe, pipe, pipe, start_new_session=True) as process:
+        assert process.stdin is not None
+        process.stdin.write(PRELUDE + feed + stream[:brought])
+        try:
+            yield process
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+
+
+def heard(process: subprocess.Popen[bytes], rest: bytes = b"") -> bytes:
+    """Its standard output, after the end of its input."""
+    return process.communicate(rest, timeout=60)[0]
+
+
+def names_in(folder: Path) -> set[str]:
+    return {path.name for path in folder.iterdir()}
+
+
 def test_a_delivery_is_placed(shell: list[str], tmp_path: Path) -> None:
     folder = tmp_path / "it's a\njob"
     files: dict[str, bytes | Path] = {"a": b"1" * 1000, "in/-b": b"#!x", "l" * 120: b"", "é'": b"2"}
-    delivery = Delivery(PurePosixPath(folder), files, ["pwd"], None)
-    feed = b"head -c %d | ( exec 3<&0 </dev/null; %b )" % (delivery.size_bytes, delivery.work)
-    stream = b"".join(delivery.stream())
-    assert len(stream) == delivery.size_bytes
-    done = subprocess.run(
-        [*shell, "-c", LOOP],
-        input=PRELUDE + feed + b"\n" + stream,
-        capture_output=True,
-        check=False,
-        timeout=60,
-    )
-    assert done.stdout == os.fsencode(folder) + b"\nKEY:0 0\n"
+    with begun(shell, Delivery(PurePosixPath(folder), files, ["pwd"], None)) as process:
+        assert heard(process) == os.fsencode(folder) + b"\nKEY:0 0\n"
     found = {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
     assert found == set(files)
     assert stat.S_IMODE((folder / "in" / "-b").stat().st_mode) == 0o700
     assert stat.S_IMODE((folder / "a").stat().st_mode) == 0o600
 
 
-def test_a_delivery_that_breaks_off_runs_nothing(shell: list[str], tmp_path: Path) -> None:
-    delivery = Delivery(PurePosixPath(tmp_path / "job"), {"a": b"1", "b": b"2"}, ["touch", "x"], {})
-    feed = b"head -c %d | ( exec 3<&0 </dev/null; %b )" % (delivery.size_bytes, delivery.work)
-    stream = b"".join(delivery.stream())
-    for size in (0, 512, 1024, 1500):
-        done = subprocess.run(
-            [*shell, "-c", LOOP],
-            input=PRELUDE + feed + b"\n" + stream[:size],
-            capture_output=True,
-            check=False,
-            timeout=60,
-        )
-        assert done.stdout.endswith(b"KEY:0 not-placed\n")
-        assert {path.name for path in (tmp_path / "job").iterdir()} <= {"a"}
+@pytest.mark.parametrize("brought", [0, 512, 1024, 1500])
+def test_a_delivery_that_breaks_off_runs_nothing_and_leaves_nothing(
+    shell: list[str], tmp_path: Path, brought: int
+) -> None:
+    folder = tmp_path / "job"
+    files: dict[str, bytes | Path] = {"a": b"1", "b": b"2"}
+    delivery = Delivery(PurePosixPath(folder), files, ["touch", "x"], {})
+    with begun(shell, delivery, brought) as process:
+        assert heard(process).endswith(b"KEY:0 not-placed\n")
+    assert names_in(folder) <= {"a"}
+    with begun(shell, delivery, brought, at_its_end="; kill -9 0") as process:  # as helpers do
+        heard(process)
+    assert names_in(folder) <= {"a"}
+
+
+def test_two_deliveries_into_one_folder_at_once_are_both_placed(
+    shell: list[str], tmp_path: Path
+) -> None:
+    first, second = (
+        Delivery(PurePosixPath(tmp_path), {name: b"1", "both": b"2"}, ["pwd"], None)
+        for name in ("first", "second")
+    )
+    with begun(shell, first, 512) as process:
+        wait_until(lambda: any(tmp_path.glob(".partial-*")))
+        with begun(shell, second) as other:
+            assert heard(other).endswith(b"KEY:0 0\n")
+        assert heard(process, b"".join(first.stream())[512:]).endswith(b"KEY:0 0\n")
+    assert names_in(tmp_path) == {"first", "second", "both"}
+
+
+def test_what_a_killed_delivery_has_left_goes_after_days(shell: list[str], tmp_path: Path) -> None:
+    for name, age_s in ((".partial-old", 2 * 86400), (".partial-new", 3600)):
+        (tmp_path / name / "in").mkdir(parents=True)
+        os.utime(tmp_path / name, (time.time() - age_s,) * 2)
+    with begun(shell, Delivery(PurePosixPath(tmp_path), {"a": b"1"}, ["pwd"], None)) as process:
+        assert heard(process).endswith(b"KEY:0 0\n")
+    assert names_in(tmp_path) == {".partial-new", "a"}
 
 
 def test_questions_about_files(shell: list[str], tmp_path: Path) -> None:

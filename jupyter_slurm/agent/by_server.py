@@ -1,0 +1,139 @@
+"""The way to the agent by way of a kernel's own Jupyter server, for one that cannot use the socket.
+
+A kernel in a container, or on another machine than its server, does not see the agent's socket.
+Its server does, and relays (`server/handlers.py`), for whoever may run programs there. Imported
+only when it is needed; a `Link` in all but the way.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import socket
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from jupyter_core import paths
+
+from jupyter_slurm.errors import AgentError
+
+_PATH = "jupyter-slurm/agent/v1/"
+_PAUSES_S = (0.0, 0.5, 2.0)
+"""Before each try: a server that restarts, or a line that breaks. All calls may be repeated."""
+_SPARE_S = 5.0
+"""The server itself gives up first, with better words."""
+
+
+@dataclass(frozen=True, slots=True)
+class JupyterServer:
+    """Of this kernel."""
+
+    url: str
+    """With its base URL, and a slash at the end."""
+    token: str
+    sock: str | None = None
+    """The Unix socket that it listens at, in place of a port."""
+
+
+def own_server() -> JupyterServer | None:
+    """This kernel's, as JupyterHub or the server's own file tells of it. None: there is none, or
+    none that takes a token (one with a password only)."""
+    url, token = (os.environ.get(f"JUPYTERHUB_{name}", "") for name in ("SERVICE_URL", "API_TOKEN"))
+    if url and token:
+        return JupyterServer(url.rstrip("/") + "/", token)
+    parent = os.environ.get("JPY_PARENT_PID", "")
+    told = Path(paths.jupyter_runtime_dir()) / f"jpserver-{parent}.json"
+    try:
+        info = json.loads(told.read_text(encoding="utf-8"))
+        server = JupyterServer(info["url"], info["token"], info.get("sock") or None)
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return server if server.token else None
+
+
+class ServerLink:
+    """To the agent, by way of `server`. May be used by many threads at once."""
+
+    def __init__(self, server: JupyterServer) -> None:
+        self._server = server
+
+    def check(self) -> None:
+        """Returns once the agent has answered."""
+        self.ask("status", b"{}", 60.0)
+
+    def reaches(self) -> bool:
+        """Whether the agent answers; the server starts it where none runs."""
+        try:
+            self.check()
+        except AgentError:
+            return False
+        return True
+
+    def close(self) -> None:
+        """There is nothing that is kept open."""
+
+    def ask(self, name: str, body: bytes, timeout_s: float) -> tuple[int, bytes]:
+        """The status and the body of the answer. AgentError: the server cannot be reached, or does
+        not let this kernel ask."""
+        for pause_s in _PAUSES_S:
+            time.sleep(pause_s)
+            try:
+                return self._allowed(*self._ask(name, body, timeout_s + _SPARE_S))
+            except (OSError, http.client.HTTPException) as exc:
+                failed = exc
+        raise AgentError(
+            f"This kernel's Jupyter server at {self._server.url} cannot be reached: {failed}.",
+            hint="The agent is on the server's machine, and its socket cannot be used from here.",
+        ) from failed
+
+    def stream(self, name: str, body: bytes, timeout_s: float) -> socket.socket | tuple[int, bytes]:
+        raise AgentError(
+            "A terminal cannot be had by way of the Jupyter server.",
+            hint="Open it in JupyterLab, or in a terminal of the machine where Jupyter runs.",
+        )
+
+    def _ask(self, name: str, body: bytes, timeout_s: float) -> tuple[int, bytes]:
+        connection, path = self._connection(timeout_s)
+        try:
+            if self._server.sock is not None:
+                connection.sock.connect(self._server.sock)
+            headers = {
+                "Authorization": f"token {self._server.token}",
+                "Content-Type": "application/json",
+            }
+            connection.request("POST", path + name, body, headers)
+            answer = connection.getresponse()
+            return answer.status, answer.read()
+        finally:
+            connection.close()
+
+    def _connection(self, timeout_s: float) -> tuple[http.client.HTTPConnection, str]:
+        parts = urlsplit(self._server.url)
+        path = parts.path + _PATH
+        if self._server.sock is not None:
+            connection = http.client.HTTPConnection("localhost", timeout=timeout_s)
+            connection.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+            connection.sock.settimeout(timeout_s)
+            return connection, path
+        host = parts.hostname or "localhost"
+        if parts.scheme == "https":
+            return http.client.HTTPSConnection(host, parts.port, timeout=timeout_s), path
+        return http.client.HTTPConnection(host, parts.port, timeout=timeout_s), path
+
+    def _allowed(self, status: int, answer: bytes) -> tuple[int, bytes]:
+        if status == 403:
+            raise AgentError(
+                "This kernel's Jupyter server does not let it use the agent.",
+                hint="The agent is on the server's machine, and its socket cannot be used from "
+                "here. Restart the kernel from Jupyter, so that it has the server's token.",
+            )
+        if not answer.startswith((b"{", b"[", b'"', b"null")):
+            raise AgentError(
+                f"This kernel's Jupyter server at {self._server.url} knows no jupyter-slurm "
+                f"(status {status}).",
+                hint="Install jupyter-slurm where the Jupyter server runs, and restart that.",
+            )
+        return status, answer

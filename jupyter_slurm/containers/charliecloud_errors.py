@@ -1,0 +1,99 @@
+"""Why Charliecloud did not run a program or make an image: its words, found in a job's log, and
+what to do about them. Pure text; tried with 0.31."""
+
+from __future__ import annotations
+
+import re
+
+from jupyter_slurm.containers.failures import (
+    FOREIGN,
+    LOCKED,
+    NO_ROOM,
+    NO_TOOL,
+    TOO_MANY,
+    UNREACHABLE,
+    known,
+)
+from jupyter_slurm.containers.runtime import Explained
+
+_RUN = re.compile(r"^ch-run\[\d+\]: error: (.*?)(?: \(\S+\.c:\d+(?: \d+)?\))?$", re.MULTILINE)
+_NO_RUN = re.compile(
+    r"^.*slurm_script: line \d+: (ch-run: command not found)$|^(env: .ch-run.: No such file .*)$",
+    re.MULTILINE,
+)
+"""The job's own script says it, or what starts ch-run with an image that it mounts."""
+_MAKE = re.compile(
+    r"^error: (?P<own>.*?)\.?$|^\S*sh: .*?(?P<missing>ch-[a-z]+: .*not found)$", re.MULTILINE
+)
+_URLLIB = re.compile(r"HTTPS?ConnectionPool\(host='([^']+)', port=(\d+)\).*\] ([^'()]*\w).*")
+"""What Python's library says of a connection, with the one part that tells something."""
+
+_FAILURES_OF_RUN = (
+    (r"can't stat", "Look whether the image is there: `jupyter slurm doctor`."),
+    (r"source not found", "What is to be mounted must exist on the node."),
+    (
+        r"destination not found|can't mkdir",
+        "The image has no such folder: mount below /mnt, as in --mount SRC:/mnt/NAME.",
+    ),
+    (r"can't execve", "The image has no such program: try another image."),
+    (
+        r"namespace|unshare",
+        "The node does not let users make containers: ask its administrators for "
+        "unprivileged user namespaces.",
+    ),
+)
+
+_FAILURES_OF_MAKE = (
+    (
+        r"ch-\w+: .*not found",
+        NO_TOOL,
+        "A module may have it (`setup` or `modules` of the profile); ch-convert is of 0.26.",
+    ),
+    (
+        r"unauthorized or not in registry",
+        "The image could not be pulled: there is no such image, or the registry does not let you "
+        "have it",
+        "Look at its name and tag. A private one needs a login, once: "
+        "`jupyter slurm image login REGISTRY`.",
+    ),
+    (r"no further authentication possible|but got 40[13]", *LOCKED),
+    (r"but got 429|[Rr]ate limit", *TOO_MANY),
+    (r"requested arch unavailable", *FOREIGN),
+    (
+        r"[Nn]o space left|quota exceeded",
+        NO_ROOM,
+        "Name a roomy folder of the node with `export TMPDIR=…` in the profile's `setup` (else it "
+        "is /var/tmp).",
+    ),
+    (
+        r"GET failed: ",
+        UNREACHABLE,
+        "Name a mirror in the profile's [images], or pull it in a partition whose nodes have a "
+        "network.",
+    ),
+)
+
+
+def explained(log_tail: str) -> Explained | None:
+    """Of ch-run; None: it has not failed."""
+    missing = _NO_RUN.search(log_tail)
+    if missing:
+        advice = "A module may have it (`setup` or `modules` of the profile); or name another "
+        return Explained(f"{NO_TOOL}: {missing[1] or missing[2]}.", f"{advice}--runtime.")
+    errors = _RUN.findall(log_tail)
+    if not errors:
+        return None
+    if foreign := known(((r"Exec format error", *FOREIGN),), errors[-1]):
+        return foreign
+    own = "The sentence is ch-run's own; `man ch-run` explains its options."
+    found = (advice for pattern, advice in _FAILURES_OF_RUN if re.search(pattern, errors[-1]))
+    return Explained(f"Charliecloud could not run the container: {errors[-1]}.", next(found, own))
+
+
+def explained_making(log_tail: str) -> Explained | None:
+    """Of ch-image and ch-convert, in the log of a job that makes an image; None: what they say is
+    not known here."""
+    errors = [found["own"] or found["missing"] for found in _MAKE.finditer(log_tail)]
+    if not errors:
+        return None
+    return known(_FAILURES_OF_MAKE, _URLLIB.sub(r"\1:\2: \3", errors[-1]))

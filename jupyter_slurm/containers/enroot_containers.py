@@ -1,0 +1,160 @@
+"""A container of enroot's on the node, whoever starts it: what `enroot.py` and `pyxis.py` have in
+common. How each of them starts one lives there.
+
+What had to be known (enroot 3.0 to 4.1, read):
+- `enroot exec PID` (3.0) joins the container of a process, with that one's first environment; lines
+  of a value after its first are lost. The tool refuses what it may not join.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import replace
+from enum import Enum
+
+from jupyter_slurm.containers.references import HUB, Reference
+from jupyter_slurm.containers.runtime import Box, Launch, Mount, in_workdir, without_nul
+from jupyter_slurm.errors import RequestError
+
+IMAGE_SUFFIXES = (".sqsh", ".squashfs", ".sqfs")
+JOB_DIR = "/mnt/job"
+_PID_FILE = "program.pid"
+
+GPUS = r"""
+gpus=
+case ${CUDA_VISIBLE_DEVICES:-} in '' | NoDevFiles) ;; *)
+  gpus=$(nvidia-smi -i "$CUDA_VISIBLE_DEVICES" --query-gpu=uuid --format=csv,noheader \
+    2>/dev/null) && gpus=$(printf '%s' "$gpus" | tr '\n' ,) || gpus= ;;
+esac
+if [ -n "$gpus" ]; then
+  export NVIDIA_VISIBLE_DEVICES="$gpus"
+  export NVIDIA_DRIVER_CAPABILITIES="${NVIDIA_DRIVER_CAPABILITIES:-compute,utility,video}"
+fi
+ENROOT_LOGIN_SHELL=no; export ENROOT_LOGIN_SHELL
+"""
+"""sh for the node: the job's GPUs by UUID, which is right whether or not cgroups hide the others;
+none are named where the node's tools know none."""
+
+INSIDE = r"""
+PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
+if [ -r /etc/environment ]; then
+  while IFS= read -r pair || [ -n "$pair" ]; do
+    case $pair in PATH=*) PATH=${pair#PATH=} PATH=${PATH#[\"\']} PATH=${PATH%[\"\']} ;; esac
+  done </etc/environment
+fi
+[ -d "${TMPDIR:-/tmp}" ] || unset TMPDIR
+export PATH PYTHONNOUSERSITE=1
+# Signals go to a process id only where it means the same on both sides.
+[ -z "$JSLURM_PIDS" ] || [ "$(readlink /proc/self/ns/pid)" != "$JSLURM_PIDS" ] ||
+  printf '%s\n' "$$" >/mnt/job/program.pid
+unset JSLURM_PIDS
+"""
+"""sh for the container: the PATH is the image's, which enroot keeps in that file, whatever a
+profile has made of it. The home is the node's: what `pip install --user` has put there is for
+another Python."""
+
+# $1 the job dir, $2 sh text for the container and $3 its word, $4 how many words start another
+# container, they, the program inside.
+_BESIDE = r"""
+dir=$1 text=$2 folder=$3 count=$4; shift 4
+enter() { enroot exec --env TERM "$pid" "$@"; }
+pid=$(cat "$dir/program.pid" 2>/dev/null)
+if [ -n "$pid" ] && enter /bin/sh -c : >/dev/null 2>&1 </dev/null &&
+    tr '\0' '\n' <"/proc/$pid/environ" | grep -qx "SLURM_JOB_ID=$SLURM_JOB_ID"; then
+  shift "$count"
+  exec enroot exec --env TERM "$pid" /bin/sh -c "$text" sh "$folder" "$@"
+fi
+exec "$@"
+"""
+
+
+class Way(Enum):
+    """How a program is started in a container."""
+
+    PROGRAM = "program"
+    """The job's own, with a file of its process id."""
+    TERMINAL = "terminal"
+    """The job's own, its streams being a terminal."""
+    BESIDE = "beside"
+    """A second one with a terminal, while the job's own runs."""
+
+
+class EnrootContainers(ABC):
+    """What is a `Runtime`, a `HasTerminal` and a `KeepsContainers` but for how one is started."""
+
+    takes_image = True
+    image_suffixes = IMAGE_SUFFIXES
+
+    @abstractmethod
+    def started(self, argv: Sequence[str], box: Box, way: Way) -> Launch:
+        """A program in a container of its own."""
+
+    def fetched(self, reference: Reference) -> str | None:
+        return enroot_name(reference)
+
+    def kept(self, name: str) -> str:
+        return f"@{container_name(name)}"
+
+    def job_dir(self, box: Box) -> str:
+        return JOB_DIR
+
+    def launch(self, argv: Sequence[str], box: Box) -> Launch:
+        return replace(self.started(argv, box, Way.PROGRAM), pid_file=f"{box.job_dir}/{_PID_FILE}")
+
+    def in_terminal(self, argv: Sequence[str], box: Box) -> Launch:
+        return self.started(argv, box, Way.TERMINAL)
+
+    def beside(self, argv: Sequence[str], box: Box) -> Launch:
+        """In the container of the job's program, by its process id; in one of its own where that
+        cannot be: what was changed in the job's is not there then."""
+        _, _, text, _, folder = in_workdir((), box, JOB_DIR)
+        own = self.started((), box, Way.BESIDE)
+        words = (box.job_dir, text, folder, str(len(own.argv)), *own.argv, *argv)
+        return replace(own, argv=("/bin/sh", "-c", _BESIDE, "sh", *words))
+
+
+def enroot_name(reference: Reference) -> str:
+    """As enroot 2 to 4 and pyxis read it: `ubuntu:20.04`, `nvcr.io#nvidia/pytorch:22.11-py3`.
+
+    Its version 4 takes a slash for the `#` too, and digests.
+    """
+    if reference.registry == HUB:
+        return f"{reference.repository.removeprefix('library/')}{reference.version}"
+    return f"{reference.registry}#{reference.repository}{reference.version}"
+
+
+def container_name(name: str) -> str:
+    """RequestError: no container can be called that."""
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.+-]*", name):
+        raise RequestError(
+            f"{name!r} is not the name of a container that is kept on a node.",
+            hint="Say --image @NAME, with the name that `enroot list` shows there; for pyxis "
+            "without the `pyxis_` before it.",
+        )
+    return name
+
+
+def check_destination(mount: Mount) -> None:
+    """RequestError: nothing can be mounted there, by enroot, or beside the job's own folder."""
+    if not posixpath.isabs(mount.src):
+        raise RequestError(f"enroot needs an absolute path to mount, not {mount.src!r}.")
+    dst = posixpath.normpath(without_nul(mount.dst, "the mount point"))
+    if not is_plain(dst):
+        raise RequestError(
+            f"{mount.src} cannot be mounted at {mount.dst}: enroot reads blanks, commas, colons, "
+            "quotes, $ and \\ there as its own.",
+            hint="What is mounted may be called anything; say a plain name behind it: "
+            "--mount SRC:/mnt/NAME.",
+        )
+    if dst in {"/", "/mnt"} or (dst + "/").startswith(JOB_DIR + "/"):
+        raise RequestError(
+            f"{mount.src} cannot be mounted at {mount.dst}.", hint="Say --mount SRC:/mnt/NAME."
+        )
+
+
+def is_plain(path: str) -> bool:
+    """Whether pyxis and enroot hand it on as it is."""
+    return not re.search(r'[\s,:"$`\\]', path)

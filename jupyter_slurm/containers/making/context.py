@@ -1,0 +1,35 @@
+"""What `docker build` and `ch-image build` are given: the sh text that makes a folder with a
+Dockerfile, whatever the recipe. PURE."""
+
+from __future__ import annotations
+
+from jupyter_slurm.containers import dockerfile
+from jupyter_slurm.containers.making.script import file
+from jupyter_slurm.containers.recipe import Kind, Recipe
+from jupyter_slurm.containers.steps import SETUP, as_dockerfile, script_dockerfile
+from jupyter_slurm.errors import RequestError
+
+
+def context(recipe: Recipe, base: str | None) -> str:
+    """Makes `$work/context`; `base` is what the builder calls the image that it stands on.
+    RequestError: it cannot be a Dockerfile."""
+    lines = ['mkdir "$work/context"\n']
+    if recipe.kind is Kind.DOCKERFILE:
+        dockerfile.check(recipe.text)
+        text = dockerfile.with_base(recipe.text, base)
+    elif recipe.kind is Kind.SCRIPT:
+        lines.append(file(f"context/{SETUP}", recipe.text))
+        lines.append(f'chmod 755 "$work/context/{SETUP}"\n')
+        text = script_dockerfile(base or "")
+    else:
+        text = as_dockerfile(base or "", recipe.commands())
+    return "".join([*lines, file("context/Dockerfile", text), 'step "building"\n'])
+
+
+def refuse_definition(recipe: Recipe, tool: str) -> None:
+    """RequestError: it is an Apptainer definition."""
+    if recipe.kind is Kind.DEFINITION:
+        raise RequestError(
+            f"{tool} takes no Apptainer definitions.",
+            hint="Write what %post has as a setup script (#!/bin/sh), and say --from IMAGE.",
+        )

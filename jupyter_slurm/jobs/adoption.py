@@ -1,0 +1,108 @@
+"""Jobs that were submitted elsewhere, as ours from now on: `Api.adopt`."""
+
+from __future__ import annotations
+
+import re
+import secrets
+import threading
+import time
+
+from jupyter_slurm.errors import CommandError, NotFoundError, RequestError
+from jupyter_slurm.jobs.book import Book
+from jupyter_slurm.jobs.cluster import SlurmCluster
+from jupyter_slurm.jobs.clusters import Clusters
+from jupyter_slurm.jobs.layout import JobDir
+from jupyter_slurm.jobs.queue_rows import state_named
+from jupyter_slurm.jobs.store import Record
+from jupyter_slurm.slurm import scontrol, states
+from jupyter_slurm.slurm.scontrol import ControlRow
+from jupyter_slurm.slurm.units import parse_nodelist
+from jupyter_slurm.wire import Job, JobKind, JobState
+
+_LETTERS = "abcdefghijklmnopqrstuvwxyz234567"
+_SLURM_ID = re.compile(r"([0-9]+)(?:[_+][0-9]+|(_\[[^]]*\]))?")
+"""As squeue lists them; the last for the tasks of an array that still wait."""
+
+
+class Adoption:
+    def __init__(self, book: Book, clusters: Clusters) -> None:
+        self._book = book
+        self._clusters = clusters
+        self._lock = threading.Lock()
+
+    def adopt(self, slurm_id: str, cluster: str | None = None) -> Job:
+        """As `Api.adopt`. Of an array it is the whole array that is taken."""
+        match = _SLURM_ID.fullmatch(slurm_id)
+        if match is None:
+            raise RequestError(f"{slurm_id!r} is no job id of Slurm's.", hint="123 is one.")
+        known = self._clusters.named(cluster)
+        row = _asked(known, match[1] if match[2] else slurm_id)
+        user = known.transport.user()
+        if row.user != user:
+            raise RequestError(
+                f"Job {slurm_id} is {row.user}'s.", hint=f"Only jobs of {user} can be taken over."
+            )
+        with self._lock:
+            ours = self._ours(known, row)
+            if ours is not None:
+                return ours
+            record = _record(known, row)
+            self._book.add(record)
+        self._clusters.watch(known).ask_now()
+        return record.job
+
+    def _ours(self, cluster: SlurmCluster, row: ControlRow) -> Job | None:
+        """Slurm's ids begin anew one day: what was submitted after ours had ended is another."""
+        whole_id = row.array_job_id or row.slurm_id
+        for record in self._book.records():
+            job = record.job
+            if (job.cluster, job.slurm_id) == (cluster.name, whole_id) and (
+                not job.state.final or (row.submit_s or 0.0) <= (job.ended_s or 0.0)
+            ):
+                return job
+        return None
+
+
+def _asked(cluster: SlurmCluster, slurm_id: str) -> ControlRow:
+    """Of an array the task that says most of the whole. NotFoundError."""
+    try:
+        rows = scontrol.parse_jobs(cluster.ask(scontrol.job_argv(slurm_id)))
+    except CommandError as exc:
+        if not scontrol.is_unknown_job(exc.detail or ""):
+            raise
+        rows = []
+    if not rows:
+        raise NotFoundError(
+            f"Slurm knows no job {slurm_id} on {cluster.name}.",
+            hint="It forgets a job some minutes after its end.",
+        )
+    return min(rows, key=lambda row: states.is_terminal(row.state))
+
+
+def _record(cluster: SlurmCluster, row: ControlRow) -> Record:
+    job_id = "".join(secrets.choice(_LETTERS) for _ in range(8))
+    ended = states.is_terminal(row.state)
+    now_s = time.time()
+    job = Job(
+        id=job_id,
+        cluster=cluster.name,
+        name=row.name,
+        kind=JobKind.SCRIPT,
+        # How it has ended is found out as of any other job.
+        state=JobState.FINISHING if ended else state_named(row.state),
+        slurm_id=row.array_job_id or row.slurm_id,
+        restarts=row.requeues,
+        created_s=row.submit_s or now_s,
+        state_since_s=(row.start_s if row.state == "RUNNING" else row.submit_s) or now_s,
+        submitted_s=row.submit_s or now_s,
+        started_s=row.start_s if row.state != "PENDING" else None,
+        limit_s=int(row.limit_s) if row.limit_s is not None else None,
+        partition=row.partition,
+        account=row.account,
+        qos=row.qos,
+        nodes=tuple(parse_nodelist(row.nodelist or "")),
+        gpus=int(row.tres.get("gres/gpu", 0)),
+        # There is none: nothing of ours went with it.
+        job_dir=str(JobDir(cluster.job_root() / job_id).path),
+    )
+    return Record(job=job, spec=None, stdout_path=row.stdout, adopted=True)

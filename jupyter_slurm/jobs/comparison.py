@@ -1,0 +1,132 @@
+"""What a listing of the queue makes of our jobs: why they wait, that they run, that they ended.
+
+When the queue is listed is `watch.py`'s; how a job ended is found out by `ending.py`.
+"""
+
+from __future__ import annotations
+
+import time
+from contextlib import suppress
+from typing import Protocol
+
+from jupyter_slurm.errors import NotFoundError
+from jupyter_slurm.jobs.allocation import ask_allocation
+from jupyter_slurm.jobs.book import Book
+from jupyter_slurm.jobs.cluster import SlurmCluster
+from jupyter_slurm.jobs.queue_rows import leading, state_named, waits_for
+from jupyter_slurm.jobs.session_cells import ends_s
+from jupyter_slurm.slurm import states
+from jupyter_slurm.slurm.squeue import QueueRow
+from jupyter_slurm.slurm.units import gpus_in_tres, parse_nodelist
+from jupyter_slurm.wire import Job, JobKind, JobState
+
+
+class Watcher(Protocol):
+    """Who is to know what was found; the methods of `watch.Watch`."""
+
+    def stirred(self) -> None: ...
+
+    def files_changed(self) -> None: ...
+
+    def is_ending(self, job_id: str) -> bool: ...
+
+    def settle(self, job: Job, row: QueueRow | None) -> None: ...
+
+
+class Comparison:
+    def __init__(self, book: Book, cluster: SlurmCluster, watch: Watcher) -> None:
+        self._book = book
+        self._cluster = cluster
+        self._watch = watch
+        self._absent_since_s: dict[str, float] = {}
+
+    def compare(self, jobs: list[Job], rows: list[QueueRow], began_s: float) -> None:
+        """`jobs`: all that live. `rows`: of these, listed after `began_s`, by which they were as
+        given."""
+        live = {job.id for job in jobs}
+        self._absent_since_s = {j: s for j, s in self._absent_since_s.items() if j in live}
+        by_id: dict[str, list[QueueRow]] = {}
+        for row in rows:
+            by_id.setdefault(row.array_job_id or row.slurm_id, []).append(row)
+        for job in jobs:
+            with suppress(NotFoundError):  # it was forgotten meanwhile
+                self._compare_one(job, by_id.get(job.slurm_id or ""), began_s)
+
+    def _compare_one(self, old: Job, found: list[QueueRow] | None, began_s: float) -> None:
+        job = self._book.change(old.id, problem=None, problem_since_s=None)
+        if found:
+            self._absent_since_s.pop(job.id, None)
+            self._row_seen(job, leading(found), began_s)
+        elif job.submitted_s is not None and began_s > job.submitted_s:
+            self._row_missing(job)
+        if job.kind is JobKind.SESSION:
+            self._tell_its_cells(self._book.job(job.id))
+
+    def _tell_its_cells(self, session: Job) -> None:
+        """The queue knows nothing of them, and all that it knows of the session holds for them."""
+        for record in self._book.live(self._cluster.name):
+            if record.job.session == session.id:
+                self._book.change(
+                    record.job.id,
+                    problem=None,
+                    problem_since_s=None,
+                    session_ends_s=ends_s(session),
+                )
+
+    def _row_missing(self, job: Job) -> None:
+        """Absent from a listing that worked. Once says little; for long enough, it has ended."""
+        now_s = time.monotonic()
+        since_s = self._absent_since_s.setdefault(job.id, now_s)
+        if now_s - since_s >= self._cluster.profile.lost_after_s:
+            self._absent_since_s.pop(job.id, None)
+            self._watch.settle(job, None)
+
+    def _row_seen(self, job: Job, row: QueueRow, began_s: float) -> None:
+        if job.state.final or self._watch.is_ending(job.id):
+            return
+        if states.is_terminal(row.state):
+            self._watch.settle(job, row)
+            return
+        if (
+            job.state is JobState.RUNNING
+            and row.state == "PENDING"
+            and (job.state_since_s > began_s)
+        ):
+            return  # the listing is older than what the job's files said
+        state = state_named(row.state)
+        if state is not job.state:
+            self._watch.stirred()
+        changes: dict[str, object] = {
+            "state": state,
+            # As it may have been renamed; our own names in Slurm end in the id (`slurm_name`).
+            "name": (row.name or "").removesuffix(f".{job.id}") or job.name,
+            "partition": row.partition,
+            "account": row.account,
+            "qos": row.qos,
+            "limit_s": int(row.limit_s) if row.limit_s is not None else None,
+            "gpus": gpus_in_tres(row.gres or "") * (row.node_count or 1) or job.gpus,
+        }
+        if state is JobState.RUNNING:
+            changes |= self._running(job, row)
+        else:
+            changes |= waits_for(row)
+        self._book.found(job, **changes)
+
+    def _running(self, job: Job, row: QueueRow) -> dict[str, object]:
+        changes: dict[str, object] = {
+            "nodes": tuple(parse_nodelist(row.nodelist or "")),
+            "started_s": job.started_s or row.start_s,
+            "reason": None,
+            "why": None,
+            "advice": None,
+            "start_estimate_s": None,
+        }
+        if job.usage is None and job.slurm_id is not None:
+            given = ask_allocation(self._cluster, job.slurm_id)
+            if given is not None:
+                # A site whose AccountingStorageTRES has no GPUs says 0 of them.
+                changes |= {"usage": given.usage, "gpus": given.gpus or job.gpus}
+                if job.kind is JobKind.SCRIPT:
+                    self._book.note(job.id, stdout_path=given.stdout)
+                    self._watch.files_changed()
+        return changes

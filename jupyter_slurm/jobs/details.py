@@ -1,0 +1,133 @@
+"""All that can be said of one job: by its record here, its folder there, and Slurm's own record.
+
+Asked when a person looks at one job. Values of the user's own variables are kept back here.
+"""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import PurePosixPath
+
+from jupyter_slurm.errors import CommandError, NotFoundError, RequestError, TransportError
+from jupyter_slurm.jobs import layout
+from jupyter_slurm.jobs.book import Book
+from jupyter_slurm.jobs.cluster import SlurmCluster
+from jupyter_slurm.jobs.clusters import Clusters
+from jupyter_slurm.jobs.layout import JobDir
+from jupyter_slurm.jobs.prepare import Submission, prepare
+from jupyter_slurm.jobs.store import Record
+from jupyter_slurm.slurm import sacct, scontrol
+from jupyter_slurm.transport import Span
+from jupyter_slurm.wire import Job, JobDetails, JobKind, JobSpec
+
+_CODE = {
+    JobKind.CELL: layout.CELL,
+    JobKind.PROGRAM: layout.PROGRAM,
+    JobKind.TERMINAL: layout.PROGRAM,
+    JobKind.SCRIPT: layout.SCRIPT,
+}
+"""The file in the job's folder with what the user wrote; of a session there is none."""
+
+
+class Details:
+    def __init__(self, book: Book, clusters: Clusters) -> None:
+        self._book = book
+        self._clusters = clusters
+
+    def details(self, job_id: str) -> JobDetails:
+        record = self._book.record(job_id)
+        cluster = self._clusters.named(record.job.cluster)
+        if record.spec is not None:
+            return _before(record, record.spec, cluster)
+        try:
+            return _sent(record, cluster)
+        except TransportError as exc:
+            return JobDetails(
+                job=record.job,
+                command=record.command,
+                events=record.events,
+                problem=exc.problem(),
+            )
+
+
+def _before(record: Record, spec: JobSpec, cluster: SlurmCluster) -> JobDetails:
+    """Of one whose folder is not there, as far as is known."""
+    submission = _submission(record.job, spec, cluster)
+    return JobDetails(
+        job=record.job,
+        code=None if spec.kind is JobKind.SESSION else spec.code,
+        script=submission.script if submission else None,
+        command=record.command or (submission.sbatch if submission else ()),
+        environment={**cluster.profile.job_env, **dict.fromkeys(spec.env)},
+        events=record.events,
+    )
+
+
+def _submission(job: Job, spec: JobSpec, cluster: SlurmCluster) -> Submission | None:
+    if spec.session is not None:
+        return None
+    folder = JobDir(PurePosixPath(job.job_dir))
+    try:
+        return prepare(spec, cluster.profile, folder, cluster.site(spec), key=b"")
+    except (RequestError, NotFoundError):
+        return None
+
+
+def _sent(record: Record, cluster: SlurmCluster) -> JobDetails:
+    job, folder = record.job, PurePosixPath(record.job.job_dir)
+    names = [_CODE.get(job.kind), layout.SCRIPT, layout.ENVIRONMENT]
+    spans = {name: Span(folder / name) for name in names if name and job.job_dir}
+    found = dict(zip(spans, cluster.transport.read_many([*spans.values()]), strict=True))
+    text = {name: data.decode(errors="replace") for name, data in found.items() if data is not None}
+    if record.adopted and job.slurm_id is not None:
+        text |= _script_of(job.slurm_id, cluster)
+    return JobDetails(
+        job=job,
+        code=text.get(_CODE.get(job.kind, "")),
+        script=text.get(layout.SCRIPT),
+        command=record.command,
+        environment=_environment(text.get(layout.ENVIRONMENT, ""), cluster.profile.job_env),
+        record=_slurm_record(job, cluster),
+        events=record.events,
+    )
+
+
+def _script_of(slurm_id: str, cluster: SlurmCluster) -> dict[str, str]:
+    """The batch script as Slurm keeps it, until it forgets the job."""
+    try:
+        script = cluster.ask(scontrol.script_argv(slurm_id)).decode(errors="replace")
+    except CommandError:
+        return {}
+    return {layout.SCRIPT: script}
+
+
+def _environment(text: str, profiles: dict[str, str]) -> dict[str, str | None]:
+    """Of `env.sh` as `render_environment` writes it: a value is shown where it is the profile's."""
+    words = [word.partition("=") for word in shlex.split(text)]
+    return {
+        name: value if profiles.get(name) == value else None
+        for name, equals, value in words
+        if equals
+    }
+
+
+def _slurm_record(job: Job, cluster: SlurmCluster) -> dict[str, str]:
+    """{}: Slurm does not know it, or does not answer now."""
+    if job.slurm_id is None:
+        return {}
+    try:
+        rows = scontrol.parse_jobs(cluster.ask(scontrol.job_argv(job.slurm_id)))
+    except CommandError as exc:
+        if not scontrol.is_unknown_job(exc.detail or ""):
+            return {}
+        return _accounted(job.slurm_id, cluster)
+    return dict(rows[0].fields) if rows else {}
+
+
+def _accounted(slurm_id: str, cluster: SlurmCluster) -> dict[str, str]:
+    try:
+        rows = sacct.parse_fields(cluster.ask(sacct.argv([slurm_id])))
+    except CommandError:
+        return {}
+    of_job = [row for row in rows if "." not in row["JobID"]]
+    return {name: value for name, value in of_job[-1].items() if value} if of_job else {}

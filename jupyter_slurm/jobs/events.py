@@ -1,0 +1,120 @@
+"""PURE: what has happened to a job: the events that there are in a change of it.
+
+An event is what somebody would still want to be told a day later. That the way to a cluster was
+lost and came back is none, nor is what only we do (how a job has ended is being found out).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from jupyter_slurm.wire import Job, JobEvent, JobState
+
+MOST = 100
+"""So many are kept of a job. Of more, the oldest go first that only say why it waited."""
+_CLOCKS_DIFFER_S = 5.0
+"""By so much a node's clock may be behind; what it says is given in whole seconds besides."""
+_WAITS = frozenset(
+    {
+        JobState.PENDING,
+        JobState.REQUEUED,
+        JobState.REQUEUE_FED,
+        JobState.REQUEUE_HOLD,
+        JobState.SPECIAL_EXIT,
+        JobState.RESV_DEL_HOLD,
+    }
+)
+_RUNS = frozenset({JobState.RUNNING, JobState.SUSPENDED, JobState.STOPPED})
+_PASSING = {
+    JobState.CONFIGURING: "Its nodes are being made ready.",
+    JobState.SUSPENDED: "It is suspended.",
+    JobState.STOPPED: "It is stopped, and keeps what it has.",
+}
+
+
+def following(
+    events: tuple[JobEvent, ...], old: Job | None, new: Job, now_s: float
+) -> tuple[JobEvent, ...]:
+    """`events` and what the change from `old` (None: the job is new here) to `new` adds."""
+    for event in _found(events[-1] if events else None, old, new, now_s):
+        latest_s = events[-1].time_s if events else 0.0
+        events = _bounded((*events, _not_before(event, latest_s, now_s)))
+    return events
+
+
+def _not_before(event: JobEvent, latest_s: float, now_s: float) -> JobEvent:
+    """In the order of what happened: a node's clock need not be that of this machine."""
+    time_s = event.time_s if event.time_s > latest_s - _CLOCKS_DIFFER_S else now_s
+    return JobEvent(time_s=max(time_s, latest_s), state=event.state, text=event.text)
+
+
+def _bounded(events: tuple[JobEvent, ...]) -> tuple[JobEvent, ...]:
+    if len(events) <= MOST:
+        return events
+    # The first two are that it was asked for, and taken.
+    oldest = next((at for at, event in enumerate(events) if at > 1 and event.state in _WAITS), 2)
+    return (*events[:oldest], *events[oldest + 1 :])
+
+
+def _found(last: JobEvent | None, old: Job | None, new: Job, now_s: float) -> Iterator[JobEvent]:
+    state = last.state if last else JobState.SUBMITTING
+    if old is None and new.slurm_id is None:
+        yield JobEvent(time_s=new.created_s, state=state)
+    taken = _taken(old, new)
+    if taken:
+        state = JobState.PENDING
+        yield JobEvent(time_s=new.submitted_s or now_s, state=state, text=taken)
+    again = old is not None and new.restarts > old.restarts
+    if state in _RUNS and (again or new.state in _WAITS):
+        state = new.state if new.state in _WAITS else JobState.REQUEUED
+        yield JobEvent(time_s=now_s, state=state, text="Slurm has put it back into the queue.")
+    elif _has_begun(state, old, new):
+        state = JobState.RUNNING
+        yield JobEvent(time_s=new.started_s or now_s, state=state, text=_began(new))
+    asked = _asked(old, new)
+    if asked:
+        yield JobEvent(time_s=now_s, state=state, text=asked)
+    if new.state in _WAITS and _waits_for(new) not in (None, old and _waits_for(old)):
+        yield JobEvent(time_s=now_s, state=new.state, text=new.why or new.reason)
+    if new.state is not state and new.state in _PASSING:
+        yield JobEvent(time_s=now_s, state=new.state, text=_PASSING[new.state])
+    if new.state is JobState.RUNNING and state in _PASSING:
+        yield JobEvent(time_s=now_s, state=new.state, text="It goes on.")
+    if new.state.final and not (old is not None and old.state.final):
+        yield JobEvent(time_s=new.ended_s or now_s, state=new.state, text=new.why)
+
+
+def _taken(old: Job | None, new: Job) -> str | None:
+    if new.slurm_id is not None and (old is None or old.slurm_id is None):
+        return f"Slurm has taken it as job {new.slurm_id}."
+    if new.session is not None and new.submitted_s and (old is None or old.submitted_s is None):
+        return "Its session has it."
+    return None
+
+
+def _has_begun(state: JobState, old: Job | None, new: Job) -> bool:
+    """A short job may have begun and ended by the time that anybody looks."""
+    if state in _RUNS or new.started_s is None:
+        return False
+    if new.state.final:
+        return old is None or new.started_s != old.started_s
+    return new.state in _RUNS
+
+
+def _began(job: Job) -> str:
+    if not job.nodes or job.session is not None:
+        return "It has begun."
+    first, others = job.nodes[0], len(job.nodes) - 1
+    return f"It has begun on {first} and {others} more." if others else f"It has begun on {first}."
+
+
+def _asked(old: Job | None, new: Job) -> str | None:
+    before = old.cancel_requested_s if old is not None else None
+    if (before is None) == (new.cancel_requested_s is None):
+        return None
+    return "You asked for its end." if before is None else "It could not be cancelled."
+
+
+def _waits_for(job: Job) -> str | None:
+    """What the reason is told apart by: the sentence may tell of times and numbers, too."""
+    return job.reason or job.why

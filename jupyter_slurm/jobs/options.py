@@ -1,0 +1,125 @@
+"""sbatch's options for a job: the profile's defaults, what the person said, and our own. PURE."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from jupyter_slurm.errors import RequestError
+from jupyter_slurm.jobs.layout import JobDir
+from jupyter_slurm.profiles import ClusterProfile
+from jupyter_slurm.slurm import options as sbatch_options
+from jupyter_slurm.slurm import sbatch
+from jupyter_slurm.slurm.directives import read_directives
+from jupyter_slurm.slurm.units import gpus_in_tres
+from jupyter_slurm.wire import JobKind, JobSpec
+
+_TOKEN = "jslurm:"  # noqa: S105 (a label, no secret)
+"""Before our id in a job's comment, by which a job is found again whose id was never heard."""
+
+_MEMORY = frozenset({"mem", "mem-per-cpu", "mem-per-gpu"})
+_CORES = frozenset({"ntasks", "ntasks-per-node", "cpus-per-gpu"})
+"""Who says one of these has counted cores: a default of `cpus-per-task` would multiply them."""
+_INTERRUPTS = ("TERM", "INT", "USR1", "USR2")
+"""Signals that the runner turns into KeyboardInterrupt as they come."""
+
+
+def comment_token(job_id: str) -> str:
+    return f"{_TOKEN}{job_id}"
+
+
+def slurm_name(spec: JobSpec) -> str:
+    """The job's name in Slurm. `squeue` and `sacct` find jobs by name, so our id is part of it."""
+    return f"{spec.name}.{spec.id}"
+
+
+def merged_options(spec: JobSpec, profile: ClusterProfile) -> dict[str, str]:
+    """The profile's defaults under what the spec says, each checked by sbatch's own table.
+
+    What a batch script says itself is no default's to change: sbatch puts its line above both.
+    """
+    profile = profile.for_job(spec)
+    own = read_directives(spec.code) if spec.kind is JobKind.SCRIPT else {}
+    asked = {*own, *spec.options}
+    if not asked.isdisjoint(_MEMORY):
+        asked |= _MEMORY
+    if not asked.isdisjoint(_CORES):
+        asked |= {"cpus-per-task"}
+    known = {
+        name: value
+        for name, value in profile.defaults.items()
+        if name in sbatch_options.OPTIONS and name not in asked
+    }
+    try:
+        merged = {
+            name: sbatch_options.check_option(name, value)
+            for name, value in {**known, **spec.options}.items()
+        }
+        sbatch_options.check_together(merged)
+    except sbatch_options.OptionError as exc:
+        raise RequestError(str(exc), option=exc.option) from exc
+    return merged
+
+
+def our_options(spec: JobSpec, job_dir: JobDir, options: dict[str, str]) -> dict[str, str]:
+    for name, instead in (
+        ("array", "An array is a batch script for now: use %%sbatch."),
+        ("output", "The output comes back into the cell, and `%slurm logs` shows all of it."),
+        ("error", "The output comes back into the cell, and `%slurm logs` shows all of it."),
+        ("export", "`--env NAME=VALUE` gives the job a variable."),
+        ("open-mode", "The output comes back into the cell."),
+    ):
+        if name in options:
+            raise RequestError(f"`--{name}` cannot be used with a cell.", hint=instead, option=name)
+    ours = {
+        "job-name": slurm_name(spec),
+        "comment": comment(spec, options.get("comment")),
+        "chdir": str(job_dir.path),
+        "output": sbatch.literal_path(str(job_dir.slurm_out)),
+        "open-mode": "append",
+    }
+    if "requeue" not in options:
+        # A cell that appends to a file must not run twice unless its writer says that it may.
+        ours["no-requeue"] = ""
+    return ours
+
+
+def comment(spec: JobSpec, given: str | None) -> str:
+    """The user's comment behind our token, which is a word by itself."""
+    comment = " ".join(filter(None, (comment_token(spec.id), given)))
+    try:
+        return sbatch_options.check_option("comment", comment)
+    except sbatch_options.OptionError as exc:
+        raise RequestError("The comment is too long.", hint=str(exc), option="comment") from exc
+
+
+def signal_handed_on(spec: JobSpec, options: dict[str, str]) -> tuple[str, str] | None:
+    """Rewrites `--signal` so that it reaches the batch script (`B:`), which hands it on: without
+    the `B:` only steps of srun get it (sbatch(1))."""
+    value = options.get("signal")
+    if not value:
+        return None
+    flags, _, rest = value.rpartition(":")
+    name, at, time = rest.partition("@")
+    if "B" not in flags:
+        options["signal"] = f"{'R' if 'R' in flags else ''}B:{name}{at}{time}"
+    name = name.removeprefix("SIG")
+    if spec.kind in (JobKind.CELL, JobKind.SESSION) and name not in _INTERRUPTS:
+        return name, "USR1"
+    return name, name
+
+
+def gpus_asked(options: Mapping[str, str]) -> int:
+    """GPUs in all that sbatch's options ask for; what Slurm has given it says later."""
+    if "gpus" in options:
+        return _gpus(options["gpus"])
+    digits = re.match(r"[0-9]+", options.get("nodes", ""))
+    nodes = int(digits[0]) if digits else 1
+    if "gpus-per-node" in options:
+        return nodes * _gpus(options["gpus-per-node"])
+    return nodes * gpus_in_tres(options.get("gres", ""))
+
+
+def _gpus(value: str) -> int:
+    """Of `2`, `a100:2`, `a100:1,v100:1`."""
+    return sum(gpus_in_tres(f"gpu:{part}") for part in value.split(","))

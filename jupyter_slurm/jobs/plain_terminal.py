@@ -1,0 +1,129 @@
+"""A terminal on a node that has no Python: that of script(1), spoken of in frames.
+
+To who sits there (console.py) it is as node/terminal.py, but for two things: it keeps the size that
+it has begun with, and it ends with its line. Where programs begin is `terminals.py`'s.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+import select
+import shlex
+import socket
+import struct
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+
+import msgspec
+
+from jupyter_slurm.transport.node_program import Beside, Converse
+
+_FRAME = struct.Struct(">cI")
+_STATUS = struct.Struct(">i")
+_BEGIN, _DATA, _SAID, _EXIT = b"B", b"D", b"T", b"X"
+"""As in node/terminal.py."""
+_PIECE_BYTES = 1 << 16
+_START_S = 40.0
+_NOTE = b"The node has no Python: the terminal keeps its size, and ends when it is left."
+
+# $1 a mark, $2 sh text to be run on a terminal. `srun --pty` has none where it has none itself.
+_FAR = r"""if command -v script >/dev/null; then
+  JSLURM_SHELL=${SHELL:-}; export JSLURM_SHELL
+  SHELL=/bin/sh exec script -qfc "$2" /dev/null
+fi
+echo "There is neither Python nor script(1) on $(uname -n): no terminal can be there."
+printf '\n%s127.' "$1"
+"""
+# $1 the mark, then the program.
+_ON_TERMINAL = r"""mark=$1 SHELL=$JSLURM_SHELL; shift; unset JSLURM_SHELL
+stty -echo 2>/dev/null
+printf '%s+' "$mark"
+read -r rows columns TERM || exit
+stty rows "$rows" cols "$columns" echo 2>/dev/null
+export TERM
+"$@"
+printf '\n%s%s.' "$mark" "$?"
+"""
+
+
+def begin(converse: Converse, beside: Beside, argv: Sequence[str]) -> socket.socket:
+    """As a terminal's own channel. Where no step can be made its words are shown, and it ends."""
+    mark = f"\x1e{secrets.token_hex(16)}"
+    words = shlex.join(["/bin/sh", "-c", _ON_TERMINAL, "sh", mark, *argv])
+    far = converse(beside(["/bin/sh", "-c", _FAR, "sh", mark, words]))
+    near, ours = socket.socketpair()
+    threading.Thread(
+        target=_Between(far, ours, mark.encode()).run, name="plain terminal", daemon=True
+    ).start()
+    return near
+
+
+class _Between:
+    """Frames on one side, bytes on the other."""
+
+    def __init__(self, far: socket.socket, near: socket.socket, mark: bytes) -> None:
+        self._far = far
+        self._near = near
+        self._ready = mark + b"+"
+        # The line's end before it may have come, and been shown, by itself.
+        self._end = re.compile(b"(?:\r?\n)?" + re.escape(mark) + rb"(\d+)\.")
+        self._inbox = bytearray()
+        self._shown = bytearray()
+
+    def run(self) -> None:
+        with self._far, self._near, suppress(OSError):
+            self._far.settimeout(_START_S)
+            while self._ready not in self._shown and (data := self._far.recv(_PIECE_BYTES)):
+                self._shown += data
+            before, ready, after = bytes(self._shown).partition(self._ready)
+            self._shown = bytearray(after if ready else before)
+            self._far.settimeout(None)
+            if ready:
+                self._say(_SAID, _NOTE)
+            sides: dict[socket.socket, Callable[[bytes], bool]] = {
+                self._far: self._show,
+                self._near: self._take,
+            }
+            goes_on = self._show(b"") and bool(ready)
+            while goes_on:
+                for sock in select.select(list(sides), [], [])[0]:
+                    data = sock.recv(_PIECE_BYTES)
+                    goes_on = goes_on and bool(data) and sides[sock](data)
+            self._say(_DATA, bytes(self._shown))
+
+    def _take(self, data: bytes) -> bool:
+        self._inbox += data
+        while len(self._inbox) >= _FRAME.size:
+            kind, size = _FRAME.unpack_from(self._inbox)
+            body = bytes(self._inbox[_FRAME.size : _FRAME.size + size])
+            if len(body) < size:
+                break
+            del self._inbox[: _FRAME.size + size]
+            if kind == _BEGIN:
+                told = msgspec.json.decode(body)
+                term = re.sub(r"[^\w.+-]", "", told["env"].get("TERM", "")) or "dumb"
+                self._far.sendall(f"{told['rows']} {told['columns']} {term}\n".encode())
+            elif kind == _DATA:
+                self._far.sendall(body)
+        return True
+
+    def _show(self, data: bytes) -> bool:
+        """Whether the program runs; what may be the mark's beginning waits for the rest."""
+        self._shown += data
+        ended = self._end.search(bytes(self._shown))
+        if ended:
+            self._say(_DATA, bytes(self._shown[: ended.start()]))
+            self._shown.clear()
+            self._say(_EXIT, _STATUS.pack(int(ended[1])))
+            return False
+        at = self._shown.find(b"\x1e", max(0, len(self._shown) - 64))
+        whole = len(self._shown) if at < 0 else max(0, at - 2)
+        self._say(_DATA, bytes(self._shown[:whole]))
+        del self._shown[:whole]
+        return True
+
+    def _say(self, kind: bytes, body: bytes) -> None:
+        if body:
+            self._near.sendall(_FRAME.pack(kind, len(body)) + body)

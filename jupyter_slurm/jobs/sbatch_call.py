@@ -1,0 +1,106 @@
+"""How sbatch is called in a job's folder: once, its answer kept; as after a login. PURE: sh text.
+
+A batch script is its author's own, who knows what `sbatch` does when it is typed after logging in:
+Slurm hands on the environment that it finds (sbatch(1), --export), and with it what the login files
+have set, `module` among that. What to make of the answer is `submit.py`'s.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Sequence
+
+from jupyter_slurm.slurm.fields import SLURM_ENV
+
+_LOOKS = 400
+"""At 0.05 s: what a login is given to run what it is told."""
+_NO_LOGIN = 200
+
+# Runs in the job's folder, "$@" is sbatch's command line. The lock is held by sbatch itself too, so
+# that a second call waits for a first one whose caller has died; what sbatch said is kept.
+_CALL = """
+[ -s submitted ] && { cat submitted; exit 0; }
+exec 9>submit.lock
+if command -v flock >/dev/null 2>&1; then flock 9; fi
+[ -s submitted ] && { cat submitted; exit 0; }
+"$@" >submitted.partial 2>submit.err
+rc=$?
+cat submit.err >&2
+[ $rc = 0 ] && mv submitted.partial submitted && cat submitted
+exit $rc
+"""
+
+# Runs in a bash that the login shell has become. `-p`: functions that the login files have exported
+# go on to sbatch, and are not this shell's own; nor is $BASH_ENV read.
+_AFTER_LOGIN = f"""
+mask=$(umask)
+umask 077
+cd -- "$JSLURM_DIR" && mkdir -- "$JSLURM_CLAIM" || exit 1
+claim=$JSLURM_CLAIM program=$JSLURM_PROGRAM
+for name in $JSLURM_NAMES; do
+  kept=JSLURM_ENV_$name
+  export "$name=${{!kept}}"
+done
+case $program in */*)
+  case :$PATH: in *":${{program%/*}}:"*) ;; *) PATH=${{program%/*}}:$PATH ;; esac ;;
+esac
+# It would wait for the end of the job.
+unset SBATCH_WAIT
+with_mask() ( umask "$mask"; exec "$@" )
+eval "set -- with_mask \\"\\$program\\" $JSLURM_WORDS"
+unset "${{!JSLURM_@}}"
+( {_CALL} )
+echo "$?" >"$claim/rc"
+"""
+
+# $1 names of the variables that the profile sets, $2 sbatch's words behind its name, quoted, $3
+# _AFTER_LOGIN, then sbatch's command line. Who makes the claim first calls sbatch, the other one
+# never will: a login that hangs, or ends without a word, is given up. The first try is a login as
+# with a terminal; some do other things then than to run what they are given.
+_AS_TYPED = f"""
+( JSLURM_NAMES=$1 JSLURM_WORDS=$2 JSLURM_AFTER=$3 JSLURM_DIR=$PWD
+  JSLURM_PROGRAM=$(command -v "$4" || echo "$4")
+  for name in $1; do eval "export JSLURM_ENV_$name=\\"\\$$name\\""; done
+  export JSLURM_NAMES JSLURM_WORDS JSLURM_AFTER JSLURM_DIR JSLURM_PROGRAM JSLURM_CLAIM
+  unset {" ".join(SLURM_ENV)}
+  own=; command -v setsid >/dev/null 2>&1 && own=setsid
+  for how in '-i -c' -c; do
+    JSLURM_CLAIM=submit.login.$$.${{#how}}
+    rm -rf -- "$JSLURM_CLAIM"
+    $own bash -c 'exec -a "-${{SHELL##*/}}" "$SHELL" $0 "$1"' "$how" \\
+      'exec bash -p -c '\\''eval "$JSLURM_AFTER"'\\' </dev/null >/dev/null 2>&1 &
+    login=$! looks=0
+    until [ -d "$JSLURM_CLAIM" ] || ! kill -0 "$login" 2>/dev/null || [ "$looks" = {_LOOKS} ]; do
+      sleep 0.05
+      looks=$((looks + 1))
+    done
+    if ! mkdir -- "$JSLURM_CLAIM" 2>/dev/null; then
+      wait "$login"
+      # Without that file nobody knows what became of sbatch; who looks for the job will.
+      rc=$(cat "$JSLURM_CLAIM/rc" 2>/dev/null || echo 0)
+      cat submit.err >&2
+      [ "$rc" != 0 ] || cat submitted 2>/dev/null
+      rm -rf -- submit.login.$$.*
+      exit "$rc"
+    fi
+    kill -9 "-$login" 2>/dev/null || kill -9 "$login" 2>/dev/null
+  done
+  rm -rf -- submit.login.$$.*
+  exit {_NO_LOGIN} )
+rc=$?
+[ "$rc" = {_NO_LOGIN} ] || exit "$rc"
+shift 3
+{_CALL}"""
+
+
+def sbatch_call(argv: Sequence[str]) -> list[str]:
+    """What to run in the job's folder, to run `argv` with the environment that there is."""
+    return ["sh", "-c", _CALL, "submit", *argv]
+
+
+def sbatch_call_as_typed(argv: Sequence[str], names: Iterable[str]) -> list[str]:
+    """The same with that of the user's login, but for the variables `names`, which are the
+    profile's. Where the login gives no shell, as `sbatch_call`."""
+    kept = " ".join(name for name in names if name.isidentifier())
+    words = (kept, shlex.join(argv[1:]), _AFTER_LOGIN, *argv)
+    return ["sh", "-c", _AS_TYPED, "submit", *words]

@@ -1,0 +1,371 @@
+"""What a job uses on its first node, a line every few seconds, measured beside the program.
+
+    usage.py FILE PID    FILE: usage.N.jsonl; PID: of the job's script, with which our input ends
+
+Writes that file and nothing else, and ends with the script. Python 3.6, standard library. It is to
+cost less than a hundredth of a core: what a look has cost decides when the next may be.
+"""
+
+import json
+import os
+import re
+import select
+import signal
+import subprocess
+import sys
+import time
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Dict, List, Optional, Set, Tuple  # noqa: F401 - in comments
+
+EVERY_S = ((60.0, 2.0), (3600.0, 10.0))
+"""Up to this age of the job, a sample so often;"""
+LATER_S = 60.0
+LATER_PART = 1 / 300.0
+"""then so often, and as the job gets old only once in this part of its age: about 2,000 lines are
+what even a month makes."""
+LARGEST_SHARE = 0.005
+"""Of a core, for the looking."""
+YOUNG_S = 60.0
+GPUS_WAIT_S = 10.0
+GPUS_TRIES = 3
+
+TICKS = os.sysconf("SC_CLK_TCK")
+CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+"""What a process's start is given by; Python has a name for it since 3.7."""
+PAGE_MIB = os.sysconf("SC_PAGE_SIZE") / 1048576.0
+
+
+def main() -> None:
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2):
+        signal.signal(number, signal.SIG_IGN)
+    os.nice(10)
+    job_id = os.environ.get("SLURM_JOB_ID", "")
+    script = int(sys.argv[2])
+    processes = Processes(script, job_id, os.environ.get("SLURM_JOB_NAME"))
+    meter = Meter(processes, Cgroup.of_job(job_id))
+    follow(sys.argv[1], meter, Gpus.of_job())
+
+
+def follow(path: str, meter: "Meter", gpus: "Gpus") -> None:
+    began_s = time.monotonic()
+    meter.look()
+    rest_s = pause_s(0.0, 0.0)
+    while not ended_within(rest_s):
+        before_s = own_cpu_s()
+        cpus, memory_mib = meter.look()
+        line = {
+            "time_s": round(time.time(), 2),
+            "cpus": round(cpus, 3),
+            "memory_mib": round(memory_mib, 1),
+            "gpus": gpus.look(),
+        }
+        append(path, json.dumps(line))
+        rest_s = pause_s(time.monotonic() - began_s, own_cpu_s() - before_s)
+
+
+def pause_s(age_s: float, cost_s: float) -> float:
+    """Until the next sample of a job of that age, when the last one has cost so much."""
+    every_s = max(LATER_S, age_s * LATER_PART)
+    for until_s, often_s in reversed(EVERY_S):
+        if age_s < until_s:
+            every_s = often_s
+    return max(every_s, cost_s / LARGEST_SHARE)
+
+
+def ended_within(rest_s: float) -> bool:
+    """Whether the script has ended: then our input has."""
+    ready, _, _ = select.select([0], [], [], rest_s)
+    return bool(ready)
+
+
+def own_cpu_s() -> float:
+    """Of this process and the programs that it has run."""
+    return sum(os.times()[:4])
+
+
+def append(path: str, line: str) -> None:
+    """A full disk loses a sample; the next begins on a line of its own."""
+    try:
+        file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+    except OSError:
+        return
+    try:
+        data = (line + "\n").encode()
+        if 0 < os.write(file, data) < len(data):
+            os.write(file, b"\n")
+    except OSError:
+        pass
+    finally:
+        os.close(file)
+
+
+class Meter:
+    """Cores kept busy since the look before, and the memory in use now."""
+
+    def __init__(self, processes: "Processes", cgroup: "Cgroup") -> None:
+        self._processes = processes
+        self._cgroup = cgroup
+        self._time_s = time.monotonic()
+        self._cpu_s = 0.0
+
+    def look(self) -> "Tuple[float, float]":
+        """(cores, MiB). The job's cgroup knows best, of what is in it: containers of an engine are
+        not."""
+        inside, outside = self._processes.look()
+        cpu_s, memory_mib = self._cgroup.cpu_s(), self._cgroup.memory_mib()
+        cpu_s = outside.cpu_s + (inside.cpu_s if cpu_s is None else cpu_s)
+        memory_mib = outside.memory_mib + (inside.memory_mib if memory_mib is None else memory_mib)
+        now_s = time.monotonic()
+        # What is gone, and was nobody's child in here, is missing in the sum.
+        used_s = max(0.0, cpu_s - self._cpu_s)
+        cores = used_s / max(now_s - self._time_s, 0.001)
+        self._time_s, self._cpu_s = now_s, cpu_s
+        return cores, memory_mib
+
+
+class Sum:
+    """Of some processes."""
+
+    def __init__(self) -> None:
+        self.cpu_s = 0.0
+        self.memory_mib = 0.0
+
+    def add(self, stat: "Stat") -> None:
+        self.cpu_s += stat.cpu_s
+        self.memory_mib += stat.memory_mib
+
+
+class Stat:
+    """A line of /proc/PID/stat (proc(5)); the name in it may hold anything, a bracket too."""
+
+    def __init__(self, line: bytes) -> None:
+        words = line[line.rindex(b")") + 2 :].split()
+        self.parent = int(words[1])
+        self.group = int(words[2])
+        # With that of the children that it has waited for.
+        self.cpu_s = sum(int(word) for word in words[11:15]) / float(TICKS)
+        self.start = int(words[19])
+        self.memory_mib = int(words[21]) * PAGE_MIB
+
+
+class Processes:
+    """Those of the job on this machine, whoever has started them.
+
+    They are the script's descendants, those of its process group, those that have the job's id in
+    their environment (steps of srun, containers of an engine), and the descendants of all these.
+    """
+
+    def __init__(self, script: int, job_id: str, name: "Optional[str]") -> None:
+        """`name`: as Slurm has it; a node may have jobs of two clusters with the same id."""
+        self._script = script
+        self._marks = [b"\0SLURM_JOB_ID=" + job_id.encode() + b"\0"]
+        if name:
+            self._marks.append(b"\0SLURM_JOB_NAME=" + os.fsencode(name) + b"\0")
+        self._in_job = re.compile(b"/job_" + job_id.encode() + b"(/|$)", re.MULTILINE)
+        self._ours = {}  # type: Dict[int, Tuple[int, bool]]
+        """Process id -> its start, and whether it is outside of the job's cgroup."""
+        self._strangers = {}  # type: Dict[int, int]
+        """Process id -> its start: those whose environment was read in vain."""
+
+    def look(self) -> "Tuple[Sum, Sum]":
+        """What those in the job's cgroup have used and use, and what the others do."""
+        stats = self._stats()
+        ours = self._members(stats)
+        inside, outside = Sum(), Sum()
+        kept = {}
+        for pid in ours:
+            stat = stats[pid]
+            known = self._ours.get(pid)
+            if known is None or known[0] != stat.start:
+                known = (stat.start, self._is_outside(pid))
+            kept[pid] = known
+            (outside if known[1] else inside).add(stat)
+        self._ours = kept
+        self._strangers = {pid: stats[pid].start for pid in stats if pid not in ours}
+        return inside, outside
+
+    def _stats(self) -> "Dict[int, Stat]":
+        found = {}
+        uid = os.getuid()
+        for name in os.listdir("/proc"):
+            if not name.isdigit():
+                continue
+            folder = "/proc/" + name
+            try:
+                if os.stat(folder).st_uid == uid:
+                    found[int(name)] = Stat(read(folder + "/stat"))
+            except (OSError, ValueError):
+                continue
+        return found
+
+    def _members(self, stats: "Dict[int, Stat]") -> "Set[int]":
+        children = {}  # type: Dict[int, List[int]]
+        for pid, stat in stats.items():
+            children.setdefault(stat.parent, []).append(pid)
+        ours = set()  # type: Set[int]
+        own = os.getpid()
+
+        def take(pid: int) -> None:
+            waiting = [pid]
+            while waiting:
+                one = waiting.pop()
+                if one in stats and one not in ours and one != own:
+                    ours.add(one)
+                    waiting += children.get(one, ())
+
+        take(self._script)
+        for pid, stat in stats.items():
+            known = self._ours.get(pid)
+            if (known and known[0] == stat.start) or stat.group == self._script:
+                take(pid)
+        for pid, stat in stats.items():
+            if pid not in ours and pid != own and self._is_named(pid, stat):
+                take(pid)
+        return ours
+
+    def _is_named(self, pid: int, stat: "Stat") -> bool:
+        """By its environment. A young one may yet become another program, with another."""
+        age_s = time.clock_gettime(CLOCK) - stat.start / float(TICKS)
+        if self._strangers.get(pid) == stat.start and age_s > YOUNG_S:
+            return False
+        try:
+            environment = b"\0" + read("/proc/%d/environ" % pid)
+        except OSError:
+            return False
+        return all(mark in environment for mark in self._marks)
+
+    def _is_outside(self, pid: int) -> bool:
+        try:
+            return not self._in_job.search(read("/proc/%d/cgroup" % pid))
+        except OSError:
+            return False
+
+
+class Cgroup:
+    """The job's own on this machine, as Slurm makes it; nothing is known where there is none."""
+
+    def __init__(self, folders: "Dict[str, str]") -> None:
+        """Controller -> folder; "" is the one of version 2, which has all of them."""
+        self._folders = folders
+
+    @classmethod
+    def of_job(
+        cls, job_id: str, membership: str = "/proc/self/cgroup", mounts: str = "/sys/fs/cgroup"
+    ) -> "Cgroup":
+        folders = {}
+        try:
+            lines = read(membership).decode("utf-8", "replace").splitlines()
+        except OSError:
+            lines = []
+        for line in lines:
+            _, _, rest = line.partition(":")
+            controllers, _, path = rest.partition(":")
+            before, found, _ = (path + "/").partition("/job_" + job_id + "/")
+            for controller in controllers.split(",") if found else ():
+                for mounted in (controllers, controller):
+                    folder = "/".join((mounts, mounted)).rstrip("/") + before + found
+                    if os.path.isdir(folder):
+                        folders[controller] = folder
+        return cls(folders)
+
+    def cpu_s(self) -> "Optional[float]":
+        """None: it does not count that."""
+        if "cpuacct" in self._folders:
+            return self._number("cpuacct", "cpuacct.usage", 1e9)
+        stat = self._stat("", "cpu.stat")
+        return stat["usage_usec"] / 1e6 if "usage_usec" in stat else None
+
+    def memory_mib(self) -> "Optional[float]":
+        """What programs hold, without what the system keeps of files. None: it does not count."""
+        if "memory" in self._folders:
+            stat = self._stat("memory", "memory.stat")
+            names = ("total_rss", "total_shmem")
+        else:
+            stat = self._stat("", "memory.stat")
+            names = ("anon", "shmem")
+        return sum(stat.get(name, 0) for name in names) / 1048576.0 if names[0] in stat else None
+
+    def _number(self, controller: str, name: str, unit: float) -> "Optional[float]":
+        try:
+            return int(read(self._folders[controller] + name)) / unit
+        except (OSError, ValueError):
+            return None
+
+    def _stat(self, controller: str, name: str) -> "Dict[str, int]":
+        if controller not in self._folders:
+            return {}
+        try:
+            lines = read(self._folders[controller] + name).decode().splitlines()
+            return {words[0]: int(words[1]) for words in map(str.split, lines) if len(words) == 2}
+        except (OSError, ValueError):
+            return {}
+
+
+class Gpus:
+    """The job's GPUs as nvidia-smi sees them; one that fails is not asked for ever."""
+
+    def __init__(self, devices: str) -> None:
+        self._devices = devices
+        self._tries = GPUS_TRIES if devices else 0
+
+    @classmethod
+    def of_job(cls) -> "Gpus":
+        devices = os.environ.get("CUDA_VISIBLE_DEVICES", "")
+        return cls("" if devices == "NoDevFiles" else devices)
+
+    def look(self) -> "List[Dict[str, Any]]":
+        if not self._tries:
+            return []
+        fields = "name,utilization.gpu,memory.used,memory.total"
+        try:
+            said = subprocess.run(
+                [
+                    "nvidia-smi",
+                    "-i",
+                    self._devices,
+                    "--query-gpu=" + fields,
+                    "--format=csv,noheader,nounits",
+                ],
+                check=False,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                timeout=GPUS_WAIT_S,
+            )
+        except OSError:
+            self._tries = 0
+            return []
+        except subprocess.TimeoutExpired:
+            self._tries -= 1
+            return []
+        found = [parse_gpu(line) for line in said.stdout.decode("utf-8", "replace").splitlines()]
+        self._tries = GPUS_TRIES if any(found) else self._tries - 1
+        return [gpu for gpu in found if gpu]
+
+
+def parse_gpu(line: str) -> "Optional[Dict[str, Any]]":
+    """None: that is none. How busy it is, parts of a GPU (MIG) do not say ("[N/A]")."""
+    words = [word.strip() for word in line.rsplit(",", 3)]
+    try:
+        used_mib, total_mib = (float(word) for word in words[2:])
+        busy = None if words[1].startswith("[") else float(words[1]) / 100.0
+    except (IndexError, ValueError):
+        return None
+    return {
+        "name": words[0],
+        "utilisation": busy,
+        "memory_mib": used_mib,
+        "memory_total_mib": total_mib,
+    }
+
+
+def read(path: str) -> bytes:
+    with open(path, "rb") as file:
+        return file.read()
+
+
+if __name__ == "__main__":
+    main()
+    os._exit(0)  # at once: Slurm waits for the last process of a job

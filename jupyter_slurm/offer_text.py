@@ -1,0 +1,174 @@
+"""PURE: what a cluster offers, as people look at it before they choose (`info`): rows and lines.
+
+For notebook and terminal alike; what is free is as of when it was asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from jupyter_slurm.readable import duration, memory, moment
+from jupyter_slurm.wire import Association, ClusterInfo, Limits, Partition
+
+HEAD = ("Partition", "Time limit", "Nodes idle", "GPUs free", "A node has", "Cost", "Note")
+
+_SHORT: Mapping[str, str] = {"cpu": "CPU", "gres/gpu": "GPU", "node": "node"}
+
+
+def rows(info: ClusterInfo) -> list[tuple[str, ...]]:
+    """Under HEAD."""
+    return [_row(one, info) for one in info.partitions]
+
+
+def fitted(info: ClusterInfo, width: int) -> Sequence[tuple[str, ...]]:
+    """The rows as lines for a terminal too narrow for a table: a partition, then what it has."""
+    lines = []
+    for row in rows(info):
+        told = [f"{what}: {value}" for what, value in zip(HEAD[1:], row[1:], strict=True) if value]
+        lines.append((row[0], *told))
+    return [tuple(_wrapped(one, width)) for one in lines]
+
+
+def lines(info: ClusterInfo, now_s: float) -> Iterator[str]:
+    """What is not of one partition: versions, what is mine, what is kept for others."""
+    accounting = "with" if info.accounting else "without"
+    at = moment(info.asked_s, now_s)
+    yield f"{info.name} at {at}: Slurm {info.slurm_version}, {accounting} accounting."
+    if info.accounts:
+        default = {one.account for one in info.associations if one.default}
+        yield f"Your accounts: {_names(info.accounts, default)}."
+    if info.qos:
+        default = {one.default_qos for one in info.associations if one.default_qos}
+        yield f"Your QOS: {_names(info.qos, default)}."
+    if "limits" in info.enforced:
+        for qos in info.qos_limits:
+            if said := limits_text(qos):
+                yield f"QOS {qos.name}: {said}."
+        for one in info.associations:
+            if said := limits_text(one):
+                yield f"{_whose(one)}: {said}."
+    yield from _what_is_had(info)
+    yield from _what_is_kept(info, now_s)
+
+
+def _what_is_had(info: ClusterInfo) -> Iterator[str]:
+    for use in info.in_use:
+        gpus = use.tres.get("gres/gpu", 0)
+        has = f", {gpus:.0f} GPU{'' if gpus == 1 else 's'}" if gpus else ""
+        yield (
+            f"You have {use.jobs} running and {use.queued - use.jobs} waiting in {use.partition}"
+            f" (QOS {use.qos}){has}."
+        )
+
+
+def _what_is_kept(info: ClusterInfo, now_s: float) -> Iterator[str]:
+    for kept in info.reservations:
+        if kept.end_s > now_s:
+            what = "Maintenance" if kept.maintenance else "Reserved"
+            span = f"{moment(kept.start_s, now_s)} to {moment(kept.end_s, now_s)}"
+            where = ", ".join(f"{count} of {name}" for name, count in kept.partitions.items())
+            yield f"{what} (`{kept.name}`), {span}: {where or 'no'} nodes."
+
+
+def limits_text(limits: Limits) -> str:
+    """What it allows, in short.
+
+    >>> limits_text(Limits(limit_s=3600, per_user={"gres/gpu": 2}, jobs_per_user=3))
+    'a job 1 h; a user 2 GPU, 3 running jobs'
+    """
+    job = [duration(limits.limit_s)] if limits.limit_s is not None else []
+    parts = {
+        "a job": job + _amounts(limits.per_job),
+        "a user": _amounts(limits.per_user)
+        + _jobs(limits.jobs_per_user, "running")
+        + _jobs(limits.queued_per_user, "queued"),
+        "in all": _amounts(limits.in_all)
+        + _jobs(limits.jobs_in_all, "running")
+        + _jobs(limits.queued_in_all, "queued"),
+    }
+    return "; ".join(f"{who} {', '.join(what)}" for who, what in parts.items() if what)
+
+
+def _row(one: Partition, info: ClusterInfo) -> tuple[str, ...]:
+    down = "" if one.up else ", down"
+    return (
+        f"{one.name}{' (default)' if one.default else ''}{down}",
+        "none" if one.limit_s is None else duration(one.limit_s),
+        f"{one.idle_nodes} of {one.nodes}",
+        _gpus(one),
+        _node(one),
+        _cost(one, info),
+        "; ".join(filter(None, (one.about, _only(one)))),
+    )
+
+
+def _gpus(one: Partition) -> str:
+    """`a100 3 of 8, v100 0 of 4`."""
+    kinds = one.gpus_by_type or ({"": (one.gpus, one.free_gpus)} if one.gpus else {})
+    told = (
+        f"{kind} {total if free is None else f'{free} of {total}'}".strip()
+        for kind, (total, free) in kinds.items()
+    )
+    return ", ".join(told)
+
+
+def _node(one: Partition) -> str:
+    has = [f"{one.cpus} CPUs"] if one.cpus else []
+    has += [memory(one.memory_mib)] if one.memory_mib else []
+    has += [f"{one.gpus_per_node} GPU{'s' * (one.gpus_per_node > 1)}"] if one.gpus_per_node else []
+    return ", ".join(has)
+
+
+def _cost(one: Partition, info: ClusterInfo) -> str:
+    """Of an hour: what the profile says, and what Slurm does."""
+    told = [] if one.cost is None else [f"{one.cost:g} {info.cost_unit}".rstrip() + " a node"]
+    weights = (
+        f"{weight * 1024:g} a GiB" if name == "mem" else f"{weight:g} a {_SHORT.get(name, name)}"
+        for name, weight in one.billing.items()
+    )
+    billing = ", ".join(weights)
+    most = " (the most of these)" if info.max_tres else ""
+    return "; ".join([*told, *([f"billing {billing}{most}"] if billing else [])])
+
+
+def _only(one: Partition) -> str:
+    """Whom it is for."""
+    whole = ["whole nodes"] if one.exclusive else []
+    qos = [f"QOS {', '.join(one.allow_qos)} only"] if one.allow_qos else []
+    accounts = [f"accounts {', '.join(one.allow_accounts)} only"] if one.allow_accounts else []
+    return "; ".join(whole + qos + accounts)
+
+
+def _names(names: Sequence[str], default: set[str]) -> str:
+    return ", ".join(f"{name} (default)" if name in default else name for name in names)
+
+
+def _whose(one: Association) -> str:
+    where = f" in {one.partition}" if one.partition else ""
+    return f"{'Account' if one.whole else 'You with account'} {one.account}{where}"
+
+
+def _amounts(tres: Mapping[str, float]) -> list[str]:
+    return [
+        f"{memory(count)} of memory" if name == "mem" else f"{count:.0f} {_SHORT.get(name, name)}"
+        for name, count in tres.items()
+    ]
+
+
+def _jobs(count: int | None, what: str) -> list[str]:
+    return [] if count is None else [f"{count} {what} job{'' if count == 1 else 's'}"]
+
+
+def _wrapped(parts: Sequence[str], width: int) -> Iterator[str]:
+    """The first at the margin, the rest behind it, as many in a line as there is room for."""
+    head, *rest = parts
+    yield head
+    line = ""
+    for part in rest:
+        longer = f"{line}; {part}" if line else f"    {part}"
+        if line and len(longer) > width:
+            yield line
+            longer = f"    {part}"
+        line = longer
+    if line:
+        yield line

@@ -1,0 +1,5 @@
+"""The Jupyter server's part: who may, then relayed to the agent. It knows nothing of jobs.
+
+Handlers and kernels share one process and one event loop with everybody's notebooks: nothing here
+blocks, and nothing is started before somebody asks for something.
+"""

@@ -1,0 +1,89 @@
+"""Who may use which call, and how: one table. What the calls do is `api.py`'s matter.
+
+A call that is not in the table is not served: a new one is put here by a person who has thought
+about it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Literal
+
+import msgspec
+
+from jupyter_slurm.agent.protocol import LONGEST_WAIT_S, Call, calls
+from jupyter_slurm.errors import RequestError
+
+Action = Literal["read", "write", "execute"]
+"""Jupyter's own words, which an authorizer judges by."""
+
+RESOURCE = "jupyter_slurm"
+"""What an authorizer is asked about."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    action: Action
+    get: bool
+    """Whether GET may: such a call changes nothing and has scalars as arguments."""
+
+
+RULES: Mapping[str, Rule] = MappingProxyType(
+    dict.fromkeys(
+        "clusters cluster_info connections tunnels jobs job details history images queue status "
+        "describe doctor result attachable transfer".split(),
+        Rule("read", get=True),
+    )
+    | dict.fromkeys(
+        "changes queue_changes node_changes logs usage preview why".split(), Rule("read", get=False)
+    )
+    | dict.fromkeys(
+        "connect answer disconnect forward close_tunnel push pull fetch stop_transfer submit adopt "
+        "delivered cancel hold release requeue forget make_image remove_image registry_login "
+        "command".split(),
+        Rule("write", get=False),
+    )
+)
+
+WATCHED = frozenset("changes queue_changes node_changes logs usage".split())
+"""Those that wait for news from a cursor on, which the WebSocket serves."""
+
+
+def packed_query(name: str, arguments: Mapping[str, str]) -> bytes:
+    """The body of a call whose arguments came in an address. RequestError."""
+    call = calls()[name]
+    try:
+        given = msgspec.convert(arguments, type=call.arguments, strict=False)
+    except msgspec.ValidationError as exc:
+        raise RequestError(f"{name}: {exc}.") from exc
+    return msgspec.json.encode(given)
+
+
+def with_caller(name: str, body: bytes, caller: str) -> bytes:
+    """The same body; where the call wants to know who calls and it does not say, `caller` does."""
+    if not asks_for_caller(calls()[name]):
+        return body
+    try:
+        given = msgspec.json.decode(body or b"{}", type=dict[str, msgspec.Raw])
+    except msgspec.MsgspecError:
+        return body  # the agent says what is wrong with it
+    return msgspec.json.encode({"caller": caller, **given})
+
+
+def asks_for_caller(call: Call) -> bool:
+    return "caller" in call.arguments.__struct_fields__
+
+
+class _Waits(msgspec.Struct):
+    wait_s: float = 0.0
+
+
+def wait_s(body: bytes) -> float:
+    """How long the answer to this body may wait for news."""
+    try:
+        asked_s = msgspec.json.decode(body or b"{}", type=_Waits).wait_s
+    except msgspec.MsgspecError:
+        return 0.0
+    return min(max(0.0, asked_s), LONGEST_WAIT_S)

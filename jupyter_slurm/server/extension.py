@@ -1,0 +1,90 @@
+"""The extension's life in a Jupyter server: its routes, what its kernels are told, its end."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from jupyter_core.paths import jupyter_path
+from jupyter_server.extension.application import ExtensionApp
+from tornado.web import RequestHandler
+
+from jupyter_slurm import client
+from jupyter_slurm.agent.place import SOCKET_VARIABLE, socket_path
+from jupyter_slurm.card import CARDS_VARIABLE
+from jupyter_slurm.errors import ConfigError
+from jupyter_slurm.server.events import SCHEMA, JobStates
+from jupyter_slurm.server.feed import Feed
+from jupyter_slurm.server.handlers import AgentHandler, CallHandler, NoSuchRoute
+from jupyter_slurm.server.own import (
+    DocumentHandler,
+    ExecutedHandler,
+    LogHandler,
+    NotebookHandler,
+    OutlookHandler,
+    SpecHandler,
+)
+from jupyter_slurm.server.relay import Relay
+from jupyter_slurm.server.watch import Client, WatchHandler
+
+ROUTES: tuple[tuple[str, type[RequestHandler]], ...] = (
+    (r"/jupyter-slurm/api/watch", WatchHandler),
+    (r"/jupyter-slurm/api/spec", SpecHandler),
+    (r"/jupyter-slurm/api/outlook", OutlookHandler),
+    (r"/jupyter-slurm/api/notebook", NotebookHandler),
+    (r"/jupyter-slurm/api/executed", ExecutedHandler),
+    (r"/jupyter-slurm/api/logfile", LogHandler),
+    (r"/jupyter-slurm/api/openapi\.json", DocumentHandler),
+    (r"/jupyter-slurm/api/([a-z_]+)", CallHandler),
+    (r"/jupyter-slurm/agent/v1/([a-z_]+)", AgentHandler),
+    (r"/jupyter-slurm/.*", NoSuchRoute),
+)
+"""All of them, below the server's base URL."""
+
+
+class SlurmApp(ExtensionApp):
+    """The agent, for the pages and the kernels of this server. It is started by the first of them
+    that asks for something."""
+
+    name = "jupyter_slurm"
+
+    def initialize_settings(self) -> None:
+        assert self.serverapp is not None
+        self._tell_kernels()
+        logger = self.serverapp.event_logger
+        assert logger is not None
+        logger.register_event_schema(SCHEMA)
+        states = JobStates(lambda data: logger.emit(schema_id=JobStates.SCHEMA_ID, data=data))
+        self.relay = Relay(client.connect_here)
+        self.feed = Feed(self.relay.ask, self.relay.caller, states.see)
+        self.clients: set[Client] = set()
+
+    def initialize_handlers(self) -> None:
+        given: dict[type[RequestHandler], dict[str, object]] = {
+            WatchHandler: {"feed": self.feed, "clients": self.clients}
+        }
+        self.handlers.extend(
+            (pattern, handler, given.get(handler, {"relay": self.relay}))
+            for pattern, handler in ROUTES
+        )
+
+    async def stop_extension(self) -> None:
+        """Jobs go on, and so does the agent."""
+        if not hasattr(self, "feed"):
+            return  # a server that ended before it had begun
+        for one in list(self.clients):
+            one.close()
+        self.feed.close()
+        self.relay.close()
+
+    def _tell_kernels(self) -> None:
+        """Whether pages show jobs themselves, and where the agent is: a kernel inherits this
+        process's environment, and may have folders of its own. An agent that was told to this
+        server already holds, where it can be on this host."""
+        folders = map(Path, jupyter_path("labextensions"))
+        if any((folder / "jupyter-slurm" / "package.json").is_file() for folder in folders):
+            os.environ[CARDS_VARIABLE] = "live"
+        try:
+            os.environ[SOCKET_VARIABLE] = os.fspath(socket_path())
+        except (OSError, ConfigError) as exc:
+            self.log.warning("jupyter-slurm: the agent's folder cannot be made: %s", exc)

@@ -1,0 +1,179 @@
+"""News for everybody who watches: one long poll of the agent for all who stand at the same place.
+
+A place is a call, its arguments and a cursor. Who watches from an older cursor is brought up to
+date by a poll of its own and meets the others at the next news, so steadily there is one poll for
+each call and arguments, however many watch, and none when nobody does. Answers are passed on
+unread but for the cursor. Nothing here knows of WebSockets, or what the calls are about.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from time import monotonic
+from typing import Any, NamedTuple
+
+import msgspec
+
+from jupyter_slurm.agent.protocol import body_of
+from jupyter_slurm.errors import AgentError
+from jupyter_slurm.server.relay import Answer
+
+Ask = Callable[[str, bytes, float], Awaitable[Answer]]
+"""A call's name, its body and the `wait_s` in it -> the answer; never raises."""
+
+_WAIT_S = 15.0
+_LEAST_WAIT_S = 1.0
+_MANY_POLLS = 64
+"""More than these take turns: each waits for a shorter time."""
+_PACE_S = 0.1
+"""A job that writes without pause is told of ten times a second."""
+_STILL_S = 0.5
+"""How soon one asks again that was sent away at once with nothing new."""
+_BACK_OFF_S = (0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0)
+
+
+@dataclass(eq=False)
+class Watch:
+    """Somebody who watches."""
+
+    call: str
+    args: dict[str, Any]
+    cursor: str
+    """Where the last value that was taken has led to."""
+    give: Callable[[bytes], bool]
+    """Takes a value. False: not now; the feed lets go of the watch, whose cursor stays."""
+    fail: Callable[[bytes], None]
+    """Takes a problem: it is tried again, and the next value says that it is over."""
+    _last: int = 0
+    """The hash of what it was told last."""
+    _failures: int = 0
+    _poll: _Poll | None = field(default=None, repr=False)
+
+
+class _Place(NamedTuple):
+    call: str
+    args: bytes
+    cursor: str
+    first: bool
+    """Answered at once, and told even when there is nothing new."""
+
+
+@dataclass(eq=False)
+class _Poll:
+    place: _Place
+    watches: set[Watch] = field(default_factory=set)
+    hurry: asyncio.Event = field(default_factory=asyncio.Event)
+    """Somebody new has come, who does not wait for a pause to be over."""
+    task: asyncio.Task[None] | None = None
+
+
+class _Told(msgspec.Struct):
+    """All that is read of a value."""
+
+    cursor: str
+    end: bool = False
+
+
+class Feed:
+    """Polls for those who watch. `seen` is told of every value, once."""
+
+    def __init__(self, ask: Ask, caller: str, seen: Callable[[str, bytes], None]) -> None:
+        self._ask = ask
+        self._caller = caller
+        self._seen = seen
+        self._polls: dict[_Place, _Poll] = {}
+
+    def watch(self, watch: Watch) -> None:
+        """The first value comes at once, whether or not there is something new."""
+        self._join(watch, first=True).hurry.set()
+
+    def unwatch(self, watch: Watch) -> None:
+        if watch._poll is not None:
+            watch._poll.watches.discard(watch)
+            watch._poll = None
+
+    def close(self) -> None:
+        for poll in self._polls.values():
+            if poll.task is not None:
+                poll.task.cancel()
+
+    def _join(self, watch: Watch, *, first: bool, pause_s: float = 0.0) -> _Poll:
+        args = msgspec.json.encode(dict(sorted(watch.args.items())))
+        place = _Place(watch.call, args, watch.cursor, first)
+        poll = self._polls.get(place)
+        if poll is None:
+            poll = self._polls[place] = _Poll(place)
+            poll.task = asyncio.create_task(self._run(poll, watch.args, pause_s))
+        poll.watches.add(watch)
+        watch._poll = poll
+        return poll
+
+    async def _run(self, poll: _Poll, args: Mapping[str, object], pause_s: float) -> None:
+        if pause_s:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(poll.hurry.wait(), pause_s)
+        if not poll.watches:
+            del self._polls[poll.place]
+            return
+        began_s = monotonic()
+        try:
+            answer = await self._asked(poll.place, args)
+        finally:
+            del self._polls[poll.place]
+        told = _told(answer)
+        watches = list(poll.watches)
+        if isinstance(told, _Told):
+            self._seen(poll.place.call, answer.body)
+            pause_s = _PACE_S - (monotonic() - began_s)
+            for watch in watches:
+                self._tell(watch, poll.place, answer.body, told, pause_s)
+        else:
+            for watch in watches:
+                self._fail(watch, told)
+
+    async def _asked(self, place: _Place, args: Mapping[str, object]) -> Answer:
+        wait_s = 0.0 if place.first else self._wait_s()
+        body: dict[str, Any] = {**args, "cursor": place.cursor, "wait_s": wait_s}
+        if place.call == "changes":
+            body["caller"] = self._caller
+        return await self._ask(place.call, msgspec.json.encode(body), wait_s)
+
+    def _wait_s(self) -> float:
+        return max(_LEAST_WAIT_S, _WAIT_S * min(1.0, _MANY_POLLS / len(self._polls)))
+
+    def _tell(self, watch: Watch, place: _Place, value: bytes, told: _Told, pause_s: float) -> None:
+        watch._poll = None
+        is_news = place.first or hash(value) != watch._last
+        if is_news and not watch.give(value):
+            return
+        if not is_news and told.cursor == place.cursor and pause_s > 0:
+            pause_s = _STILL_S
+        watch.cursor, watch._last, watch._failures = told.cursor, hash(value), 0
+        if not told.end:
+            self._join(watch, first=False, pause_s=max(0.0, pause_s))
+
+    def _fail(self, watch: Watch, problem: bytes) -> None:
+        if hash(problem) != watch._last:
+            watch.fail(problem)
+            watch._last = hash(problem)
+        pause_s = _BACK_OFF_S[min(watch._failures, len(_BACK_OFF_S) - 1)]
+        watch._failures += 1
+        self._join(watch, first=True, pause_s=pause_s)
+
+
+def _told(answer: Answer) -> _Told | bytes:
+    """What a value says of itself, or the problem."""
+    if answer.status != 200:
+        return answer.body
+    try:
+        return msgspec.json.decode(answer.body, type=_Told)
+    except msgspec.MsgspecError as exc:
+        return body_of(
+            AgentError(
+                f"The agent's answer is not understood: {exc}.",
+                hint="If jupyter-slurm was just installed anew, restart the Jupyter server.",
+            )
+        )

@@ -1,0 +1,216 @@
+"""Jobs made of what lies on this server: a line and a text, a notebook or script; its output as a
+file. What makes them jobs is `headless.py`'s; who may is `own.py`'s.
+
+Files are read and written by the server's own contents manager, with its rules and hooks.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import msgspec
+from jupyter_core.utils import ensure_async
+from jupyter_server.services.contents.fileio import FileManagerMixin
+from jupyter_server.services.contents.manager import ContentsManager
+
+from jupyter_slurm import headless, line, sessions
+from jupyter_slurm.api import Api
+from jupyter_slurm.errors import RequestError
+from jupyter_slurm.job import new_id, placed
+from jupyter_slurm.notebooks import Executed
+from jupyter_slurm.wire import ErrorOutput, Job, JobKind, JobSpec, Output, Preview, Stream
+
+
+class LineWish(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What becomes a JobSpec: a text, or a file of this server's."""
+
+    line: str
+    code: str = ""
+    path: str | None = None
+    """The file whose text is run in the place of `code`; relative to the contents' root."""
+    kind: JobKind | None = None
+    notebook: str | None = None
+    """Whose cell it is; relative to the contents' root."""
+    id: str | None = None
+    """The job's; None: a new one."""
+
+
+class FileWish(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A file that becomes a job."""
+
+    path: str
+    """Relative to the contents' root."""
+    line: str = ""
+    id: str | None = None
+    """The job's: who asks again with the same one gets the same job. None: a new one."""
+
+
+class JobWish(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A job whose executed notebook is wanted."""
+
+    job_id: str
+
+
+class Written(msgspec.Struct, frozen=True):
+    """Where it is now."""
+
+    path: str
+
+
+class Folders:
+    """Where the contents' root is on this machine."""
+
+    def __init__(self, contents: ContentsManager) -> None:
+        self.contents = contents
+
+    @property
+    def root(self) -> Path:
+        """RequestError: these contents are no files of this machine."""
+        if not isinstance(self.contents, FileManagerMixin):
+            raise RequestError(
+                "The files of this Jupyter server are not on its own disk, so jobs cannot be made "
+                "of them here.",
+                hint="Run the cells with `%%slurm`.",
+            )
+        return Path(str(self.contents.root_dir)).absolute()
+
+    def local(self, path: str) -> Path:
+        """RequestError: it leads out of the root."""
+        parts = [part for part in path.split("/") if part]
+        if ".." in parts:
+            raise RequestError(f"{path} leads out of the folder that this server shows.")
+        return self.root.joinpath(*parts)
+
+    def shown(self, path: str) -> str:
+        """How the contents call the file. RequestError: they do not have it."""
+        try:
+            return Path(path).relative_to(self.root).as_posix()
+        except ValueError as exc:
+            raise RequestError(
+                f"{path} is not in the folder that this server shows.", hint=f"It is {self.root}."
+            ) from exc
+
+    async def text(self, path: str) -> str:
+        """A file's content. HTTPError: it is not there, hidden, or no text."""
+        model = await ensure_async(
+            self.contents.get(path, content=True, type="file", format="text")
+        )
+        content: str = model["content"]
+        return content
+
+    async def save(self, path: str, notebook: dict[str, Any]) -> None:
+        model = {"type": "notebook", "format": "json", "content": notebook}
+        await ensure_async(self.contents.save(model, path))
+
+
+def line_spec(api: Api, folders: Folders, wish: LineWish) -> JobSpec:
+    """The job that a `%%slurm` line and a cell's text ask for. RequestError, NotFoundError."""
+    notebook = None if wish.notebook is None else folders.local(wish.notebook)
+    words = _words(wish.line)
+    called = None if notebook is None else os.fspath(notebook)
+    job_id = wish.id or new_id()
+    if wish.kind is JobKind.SESSION:
+        request, spec = sessions.start(words, job_id=job_id, notebook=called)
+    else:
+        # The words that only a cell can mean have their sense in a notebook's.
+        asked = headless.request(words) if notebook is None else line.parse(words)
+        request = headless.resolved(api, asked)
+        spec = line.spec(request, wish.code, job_id=job_id, kind=wish.kind, notebook=called)
+    return _placed(spec, folders.root if notebook is None else notebook.parent)
+
+
+def file_spec(api: Api, folders: Folders, wish: FileWish, text: str) -> JobSpec:
+    """The job that runs a file whose content is `text`. RequestError, NotFoundError."""
+    file = folders.local(wish.path)
+    request = headless.resolved(api, headless.request(_words(wish.line)))
+    shown = PurePosixPath(wish.path.strip("/"))
+    job_id = wish.id or new_id()
+    return _placed(
+        headless.file_spec(shown, os.fspath(file), text, request, job_id=job_id), file.parent
+    )
+
+
+def file_job(api: Api, folders: Folders, wish: FileWish, text: str) -> Job:
+    """Submits the file, whose content is `text`. RequestError, SubmitError."""
+    return api.submit(file_spec(api, folders, wish, text))
+
+
+def outlook(api: Api, spec: JobSpec) -> Preview:
+    """What would become of the job if it was submitted now, and when Slurm would start it."""
+    return api.preview(spec, estimate=True)
+
+
+def executed(api: Api, folders: Folders, job_id: str) -> tuple[str, dict[str, Any]]:
+    """Where the executed copy of a job's notebook belongs, and what is in it.
+
+    RequestError: the job has not run a notebook of this server's.
+    """
+    job = api.job(job_id)
+    copy = Executed()
+    for outputs in _pages(api, job_id):
+        for output in outputs:
+            copy.add(output)
+    text = copy.text()
+    if text is None or job.notebook is None:
+        raise RequestError(
+            f"Job {job_id} has not run a notebook.", hint="It may not have begun yet."
+        )
+    notebook = PurePosixPath(folders.shown(job.notebook))
+    content: dict[str, Any] = msgspec.json.decode(text)
+    for cell in content["cells"]:
+        cell.get("metadata", {}).pop("trusted", None)  # who opens it says so
+    return str(notebook.with_name(f"{notebook.stem}.slurm-{job.slurm_id or job.id}.ipynb")), content
+
+
+def note_given(api: Api, job_id: str) -> None:
+    """The executed notebook is all that is wanted of a job that has ended."""
+    if api.job(job_id).state.final:
+        api.delivered(job_id)
+
+
+class TextPages:
+    """All that a job has written so far as text, page by page; each call of `next` may block."""
+
+    def __init__(self, api: Api, job_id: str) -> None:
+        self.job = api.job(job_id)
+        self._pages = _pages(api, job_id)
+
+    def next(self) -> bytes | None:
+        """None: there is no more."""
+        outputs = next(self._pages, None)
+        if outputs is None:
+            return None
+        return "".join(_text(output) for output in outputs).encode("utf-8", "replace")
+
+
+def _pages(api: Api, job_id: str) -> Iterator[tuple[Output, ...]]:
+    cursor = ""
+    while True:
+        chunk = api.logs(job_id, cursor, budget_bytes=None)
+        yield chunk.outputs
+        if chunk.end or not chunk.outputs:
+            return
+        cursor = chunk.cursor
+
+
+def _text(output: Output) -> str:
+    match output:
+        case Stream():
+            return output.text
+        case ErrorOutput():
+            return "".join(f"{text}\n" for text in output.traceback)
+        case _:
+            return ""
+
+
+def _words(text: str) -> list[str]:
+    """There are no variables here: a `{name}` is refused rather than sent as it is."""
+    return line.expand(line.split(text), {})
+
+
+def _placed(spec: JobSpec, folder: Path) -> JobSpec:
+    cluster = spec.cluster or os.environ.get("JUPYTER_SLURM_CLUSTER") or None
+    return placed(msgspec.structs.replace(spec, cluster=cluster), folder)

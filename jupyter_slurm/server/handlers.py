@@ -1,0 +1,100 @@
+"""The routes that relay a call to the agent; what is the server's own is in `own.py`."""
+
+from __future__ import annotations
+
+from types import TracebackType
+
+from jupyter_server.base.handlers import APIHandler
+from tornado.web import HTTPError, authenticated
+
+from jupyter_slurm.agent.protocol import MAX_BODY_BYTES, calls
+from jupyter_slurm.errors import JupyterSlurmError, RequestError
+from jupyter_slurm.server.access import Guarded
+from jupyter_slurm.server.calls import RULES, Rule, packed_query, wait_s, with_caller
+from jupyter_slurm.server.relay import Answer, Relay
+
+
+class Handler(Guarded, APIHandler):
+    """A route that has to do with the agent."""
+
+    def initialize(self, relay: Relay) -> None:
+        self.relay = relay
+
+    def log_exception(
+        self,
+        typ: type[BaseException] | None,
+        value: BaseException | None,
+        tb: TracebackType | None,
+    ) -> None:
+        """Ours are answers, and no lines in the log."""
+        if not isinstance(value, JupyterSlurmError):
+            super().log_exception(typ, value, tb)
+
+    def give(self, answer: Answer) -> None:
+        self.set_status(answer.status)
+        self.finish(answer.body)
+
+    def query(self) -> dict[str, str]:
+        """The address's arguments, without those that are not the call's: the token, and the
+        number that JupyterLab adds against caches."""
+        names = (name for name in self.request.query_arguments if not name.isdigit())
+        return {
+            name: self.get_query_argument(name, strip=False) for name in names if name != "token"
+        }
+
+    async def ask(self, name: str, body: bytes) -> Answer:
+        if len(body) > MAX_BODY_BYTES:
+            raise RequestError(
+                f"{name} would send {len(body) / 2**20:.0f} MiB, and the agent takes "
+                f"{MAX_BODY_BYTES / 2**20:.0f} MiB at most."
+            )
+        return await self.relay.ask(name, body, wait_s(body))
+
+
+class CallHandler(Handler):
+    """`{base_url}jupyter-slurm/api/NAME`"""
+
+    @authenticated
+    async def get(self, name: str) -> None:
+        rule = _rule(name)
+        await self.permit(rule.action)
+        if not rule.get:
+            raise HTTPError(405, f"{name} is asked for by POST.")
+        self.give(await self.ask(name, packed_query(name, self.query())))
+
+    @authenticated
+    async def post(self, name: str) -> None:
+        await self.permit(_rule(name).action)
+        body = with_caller(name, self.request.body, self.relay.caller)
+        self.give(await self.ask(name, body))
+
+
+class AgentHandler(Handler):
+    """`{base_url}jupyter-slurm/agent/v1/NAME`: the agent itself, for kernels that cannot see its
+    socket. Who may use it may run programs as this server's user, as its kernels may."""
+
+    @authenticated
+    async def post(self, name: str) -> None:
+        await self.permit("execute")
+        if name not in calls():
+            raise HTTPError(404, f"There is no call {name}.")
+        self.give(await self.ask(name, self.request.body))
+
+
+class NoSuchRoute(Handler):
+    """What else is asked for below `{base_url}jupyter-slurm/`."""
+
+    @authenticated
+    async def get(self) -> None:
+        raise HTTPError(404, "There is no such call.")
+
+    @authenticated
+    async def post(self) -> None:
+        raise HTTPError(404, "There is no such call.")
+
+
+def _rule(name: str) -> Rule:
+    rule = RULES.get(name)
+    if rule is None:
+        raise HTTPError(404, f"There is no call {name}.")
+    return rule

@@ -1,0 +1,98 @@
+"""The REST part as an OpenAPI 3.1 document, made of the table and types that serve it."""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from jupyter_slurm.agent.protocol import Call, calls, version
+from jupyter_slurm.api import Api
+from jupyter_slurm.server import files
+from jupyter_slurm.server.calls import RULES, Rule
+from jupyter_slurm.wire import Job, JobSpec, Preview, Problem
+
+
+@dataclass(frozen=True)
+class _Served:
+    name: str
+    takes: Any
+    gives: Any
+    rule: Rule
+    text: str
+
+    @classmethod
+    def of(cls, call: Call) -> _Served:
+        text = inspect.getdoc(getattr(Api, call.name)) or ""
+        return cls(call.name, call.arguments, call.returns, RULES[call.name], text)
+
+
+_READ, _WRITE = Rule("read", get=False), Rule("write", get=False)
+_OWN = tuple(
+    _Served(name, takes, gives, rule, inspect.getdoc(does) or "")
+    for name, takes, gives, rule, does in (
+        ("spec", files.LineWish, JobSpec, _READ, files.line_spec),
+        ("outlook", files.LineWish, Preview, _READ, files.outlook),
+        ("notebook", files.FileWish, Job, _WRITE, files.file_job),
+        ("executed", files.JobWish, files.Written, _WRITE, files.executed),
+    )
+)
+"""Beside them there are `logfile` and the WebSocket, which OpenAPI has no good words for."""
+
+_REF = "#/components/schemas/{name}"
+
+
+def document(base_url: str) -> bytes:
+    """As JSON."""
+    served = [_Served.of(calls()[name]) for name in sorted(RULES)] + list(_OWN)
+    types = [Problem, *(one for call in served for one in (call.takes, call.gives))]
+    schemas, components = msgspec.json.schema_components(types, ref_template=_REF)
+    problem, *pairs = schemas
+    paths = {
+        f"/{call.name}": _path(call, takes, gives, problem)
+        for call, takes, gives in zip(served, pairs[::2], pairs[1::2], strict=True)
+    }
+    return msgspec.json.encode(
+        {
+            "openapi": "3.1.0",
+            "info": {"title": "jupyter-slurm", "version": version()},
+            "servers": [{"url": f"{base_url}jupyter-slurm/api"}],
+            "paths": paths,
+            "components": {"schemas": components},
+        }
+    )
+
+
+def _path(call: _Served, takes: Any, gives: Any, problem: Any) -> dict[str, Any]:
+    common = {
+        "description": call.text,
+        "x-authorized-action": call.rule.action,
+        "responses": {
+            "200": _content("What it gives back.", gives),
+            "default": _content("What went wrong.", problem),
+        },
+    }
+    post = {
+        "operationId": call.name,
+        **common,
+        "requestBody": {"content": {"application/json": {"schema": takes}}},
+    }
+    if not call.rule.get:
+        return {"post": post}
+    get = {"operationId": f"get_{call.name}", **common, "parameters": _parameters(call)}
+    return {"get": get, "post": post}
+
+
+def _parameters(call: _Served) -> list[dict[str, Any]]:
+    schema = msgspec.json.schema(call.takes)
+    fields = schema["$defs"][call.name] if "$defs" in schema else schema
+    return [
+        {"name": name, "in": "query", "required": name in fields["required"], "schema": one}
+        for name, one in fields["properties"].items()
+    ]
+
+
+def _content(text: str, schema: Any) -> dict[str, Any]:
+    return {"description": text, "content": {"application/json": {"schema": schema}}}

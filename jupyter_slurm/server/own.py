@@ -1,0 +1,129 @@
+"""The routes that are the server's own: jobs made of its files, a log as a file, what there is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+import msgspec
+from tornado.iostream import StreamClosedError
+from tornado.web import authenticated
+
+from jupyter_slurm.api import Api
+from jupyter_slurm.errors import JupyterSlurmError, RequestError
+from jupyter_slurm.server import files
+from jupyter_slurm.server.handlers import Handler
+from jupyter_slurm.server.openapi import document
+from jupyter_slurm.wire import JobSpec
+
+_T = TypeVar("_T")
+
+
+class _FileHandler(Handler):
+    @property
+    def folders(self) -> files.Folders:
+        return files.Folders(self.contents_manager)
+
+    def wish(self, kind: type[_T]) -> _T:
+        """The body. RequestError."""
+        try:
+            return msgspec.json.decode(self.request.body or b"{}", type=kind)
+        except msgspec.MsgspecError as exc:
+            raise RequestError(f"{exc}.") from exc
+
+    def give_value(self, value: object) -> None:
+        self.finish(msgspec.json.encode(value))
+
+
+class _LineHandler(_FileHandler):
+    async def asked(self) -> Callable[[Api], JobSpec]:
+        """What makes the job's spec of the body, where it may block."""
+        wish, folders = self.wish(files.LineWish), self.folders
+        if wish.path is None:
+            return lambda api: files.line_spec(api, folders, wish)
+        await self.permit_files("read")
+        file = files.FileWish(wish.path, wish.line, wish.id)
+        text = await folders.text(wish.path)
+        return lambda api: files.file_spec(api, folders, file, text)
+
+
+class SpecHandler(_LineHandler):
+    """`POST spec`: a line and a text or file -> JobSpec."""
+
+    @authenticated
+    async def post(self) -> None:
+        await self.permit("read")
+        self.give_value(await self.relay.with_agent(await self.asked()))
+
+
+class OutlookHandler(_LineHandler):
+    """`POST outlook`: the same -> Preview, in one step: a form asks while its user types."""
+
+    @authenticated
+    async def post(self) -> None:
+        await self.permit("read")
+        spec = await self.asked()
+        self.give_value(await self.relay.with_agent(lambda api: files.outlook(api, spec(api))))
+
+
+class NotebookHandler(_FileHandler):
+    """`POST notebook`: a file of this server's -> Job."""
+
+    @authenticated
+    async def post(self) -> None:
+        await self.permit("write")
+        await self.permit_files("read")
+        wish = self.wish(files.FileWish)
+        text = await self.folders.text(wish.path)
+        self.give_value(
+            await self.relay.with_agent(lambda api: files.file_job(api, self.folders, wish, text))
+        )
+
+
+class ExecutedHandler(_FileHandler):
+    """`POST executed`: writes a job's executed notebook beside the notebook -> its path."""
+
+    @authenticated
+    async def post(self) -> None:
+        await self.permit("write")
+        await self.permit_files("write")
+        wish = self.wish(files.JobWish)
+        path, notebook = await self.relay.with_agent(
+            lambda api: files.executed(api, self.folders, wish.job_id)
+        )
+        await self.folders.save(path, notebook)
+        await self.relay.with_agent(lambda api: files.note_given(api, wish.job_id))
+        self.give_value(files.Written(path=path))
+
+
+class LogHandler(Handler):
+    """`GET logfile?job_id=…`: all of a job's output, as a file to keep."""
+
+    @authenticated
+    async def get(self) -> None:
+        await self.permit("read")
+        job_id = self.get_query_argument("job_id", "")
+        pages = await self.relay.with_agent(lambda api: files.TextPages(api, job_id))
+        page = await self.relay.with_agent(lambda _: pages.next())
+        self.set_header("Content-Type", "text/plain; charset=utf-8")
+        self.set_attachment_header(f"{pages.job.name}-{pages.job.slurm_id or pages.job.id}.log")
+        try:
+            while page is not None:
+                self.write(page)
+                await self.flush()
+                page = await self.relay.with_agent(lambda _: pages.next())
+        except StreamClosedError:
+            return
+        except JupyterSlurmError:
+            self.detach().close()  # an end in good order would say that this was all
+            return
+        self.finish(set_content_type="text/plain; charset=utf-8")
+
+
+class DocumentHandler(Handler):
+    """`GET openapi.json`"""
+
+    @authenticated
+    async def get(self) -> None:
+        await self.permit("read")
+        self.finish(document(self.base_url))

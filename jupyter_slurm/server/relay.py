@@ -1,0 +1,112 @@
+"""The one way from the Jupyter server to the agent: blocking calls meet the event loop here.
+
+Nothing here knows who asks or what is asked. The agent is started by the first who asks; what
+becomes of it later is the client's own matter, which finds or starts another one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, NamedTuple, TypeVar
+
+import msgspec
+
+from jupyter_slurm.agent.protocol import body_of
+from jupyter_slurm.client import AgentClient
+from jupyter_slurm.errors import JupyterSlurmError
+from jupyter_slurm.wire import Problem
+
+_CALLS = 48
+_WAITS = 96
+"""Most requests at the agent at once: those that want an answer, and those that wait for news. The
+second cannot keep the first from being asked, and the agent (256 threads) has room for others."""
+
+_INTERNAL = Problem(
+    code="internal", message="This failed inside the Jupyter server, whose log says more."
+)
+_log = logging.getLogger(__name__)
+_T = TypeVar("_T")
+
+
+class Answer(NamedTuple):
+    status: int
+    body: bytes
+
+
+class Relay:
+    """Asks the agent for everybody on this server."""
+
+    def __init__(self, connect: Callable[[], AgentClient]) -> None:
+        """`connect` gives the client, and may take its time."""
+        self._connect = connect
+        self._client: AgentClient | None = None
+        self._calls = asyncio.Semaphore(_CALLS)
+        self._waits = asyncio.Semaphore(_WAITS)
+        self.caller = f"server-{secrets.token_hex(8)}"
+        """Whom a login asks that was begun here: whoever looks at this server."""
+
+    async def ask(self, name: str, body: bytes, wait_s: float = 0.0) -> Answer:
+        """The agent's answer, unread; what kept it from answering is an answer too."""
+
+        def work(agent: AgentClient) -> Answer:
+            return Answer(*agent.relay(name, body, wait_s))
+
+        try:
+            return await self._with_agent(work, self._waits if wait_s else self._calls)
+        except JupyterSlurmError as exc:
+            return Answer(exc.status, body_of(exc))
+        except Exception:  # noqa: BLE001 - whoever asked must hear of it
+            _log.exception("jupyter-slurm: %s could not be asked for", name)
+            return Answer(500, msgspec.json.encode(_INTERNAL))
+
+    async def with_agent(self, work: Callable[[AgentClient], _T]) -> _T:
+        """What `work`, which may block, makes of the agent. Raises what it raises."""
+        return await self._with_agent(work, self._calls)
+
+    def close(self) -> None:
+        if self._client is not None:
+            self._client.close()
+
+    async def _with_agent(self, work: Callable[[AgentClient], _T], places: asyncio.Semaphore) -> _T:
+        await places.acquire()
+        future = in_thread(lambda: work(self._agent()))
+        # The place is free when the thread has ended, whether or not somebody still waits for it.
+        future.add_done_callback(lambda _: places.release())
+        return await asyncio.shield(future)
+
+    def _agent(self) -> AgentClient:
+        """Several may connect at once; one whose agent does not start keeps nobody waiting."""
+        client = self._client
+        if client is None:
+            client = self._client = self._connect()
+        return client
+
+
+def in_thread(work: Callable[[], _T]) -> asyncio.Future[_T]:
+    """Runs `work` in a thread of its own, for which the end of the process does not wait."""
+    loop = asyncio.get_running_loop()
+    future: asyncio.Future[_T] = loop.create_future()
+
+    def settle_once(settle: Callable[[Any], None], outcome: object) -> None:
+        if not future.done():
+            settle(outcome)
+
+    def tell(settle: Callable[[Any], None], outcome: object) -> None:
+        with suppress(RuntimeError):  # the loop is closed: the server has ended
+            loop.call_soon_threadsafe(settle_once, settle, outcome)
+
+    def run() -> None:
+        try:
+            outcome = work()
+        except Exception as exc:  # noqa: BLE001 - raised where it is waited for
+            tell(future.set_exception, exc)
+        else:
+            tell(future.set_result, outcome)
+
+    threading.Thread(target=run, name="jupyter-slurm", daemon=True).start()
+    return future

@@ -1,0 +1,25 @@
+import js from '@eslint/js';
+import hooks from 'eslint-plugin-react-hooks';
+import ts from 'typescript-eslint';
+
+export default ts.config(
+  { ignores: ['lib', 'node_modules', '**/*.mjs', '**/*.cjs', 'src/wire.ts'] },
+  js.configs.recommended,
+  ...ts.configs.strictTypeChecked,
+  ...ts.configs.stylisticTypeChecked,
+  {
+    languageOptions: {
+      parserOptions: { projectService: true, tsconfigRootDir: import.meta.dirname }
+    },
+    plugins: { 'react-hooks': hooks },
+    rules: {
+      ...hooks.configs.recommended.rules,
+      '@typescript-eslint/restrict-template-expressions': ['error', { allowNumber: true }],
+      // Lumino's classes and namespaces are written this way.
+      '@typescript-eslint/no-namespace': 'off',
+      '@typescript-eslint/no-extraneous-class': 'off',
+      // A signal is connected to a method and the object that it is of.
+      '@typescript-eslint/unbound-method': 'off'
+    }
+  }
+);

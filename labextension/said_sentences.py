@@ -1,0 +1,94 @@
+"""Prints, as JSON, what the agent says of jobs: templates in which %1, %2 … stand for what varies.
+
+For wire.mjs, which makes sentences.ts of it. Reasons come out of their own tables; what is composed
+in code is read there, as gettext's tools do: whole sentences, also with values in them.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import itertools
+import json
+import re
+import sys
+from collections.abc import Iterator
+from types import ModuleType
+
+from jupyter_slurm.jobs import events, verdict
+from jupyter_slurm.slurm import diagnosis, limit_reasons, reason_table, reasons
+
+_VALUE = "\0\0"
+_NAMES = ("partition", "qos", "account", "dependency")
+_VARIES = re.compile(rf" \(?\0(?:{'|'.join(_NAMES)})\0\)?|{_VALUE}")
+"""A name comes and goes with the blank, or the brackets, around it: `the QOS%1`."""
+_THINGS = {word: limit_reasons.THINGS[word.lower()] for word in ("Cpu", "Jobs", "Wall")}
+_UNITS = ("", "RunMinutes", "PerUser", "PerNode", "MinutesPerJob")
+_PER = ("PerUser", "PerAccount", "RunMinsPerUser", "RunMinsPerAccount")
+_SENTENCE = re.compile(r"(?=.*[a-z] )[A-Z`%\0].*[.?\0]", re.DOTALL)
+
+
+def main() -> None:
+    limits = dict(_limits())
+    said = {*_reasons(), *_in_code(events, verdict, diagnosis)}
+    said |= {text for text, thing in limits.items() if thing not in text}
+    found = {
+        "sentences": {_template(text) for text in said},
+        "limits": {_of_a_thing(text, thing) for text, thing in limits.items() if thing in text},
+        "things": set(limit_reasons.THINGS.values()),
+    }
+    json.dump({name: sorted(texts) for name, texts in found.items()}, sys.stdout)
+
+
+def _explained(reason: str) -> tuple[str, str]:
+    said = reasons.explain(reason, job_id=_VALUE, **{name: f"\0{name}\0" for name in _NAMES})
+    return said.sentence, said.advice
+
+
+def _reasons() -> Iterator[str]:
+    for reason in [*reason_table.REASONS, _VALUE]:
+        yield from _explained(reason)
+    for _, entry in reason_table.PREFIXES:
+        yield from (text for text in (entry.sentence, entry.advice) if "{" not in text)
+
+
+def _limits() -> Iterator[tuple[str, str]]:
+    """Sentences, and the thing that is limited in each."""
+    owned = itertools.product(("Assoc", "QOS"), ("Grp", "Max", "Min"), _THINGS, _UNITS)
+    codes = [("".join(parts), _THINGS[parts[2]]) for parts in owned]
+    codes += [(f"MaxCpu{unit}", _THINGS["Cpu"]) for unit in _PER]
+    for code, thing in codes:
+        yield from ((text, thing) for text in _explained(code))
+
+
+def _of_a_thing(text: str, thing: str) -> str:
+    """The thing is %1, so that it is told from a name, and translated, too."""
+    return "%1".join(_template(text, 2).rsplit(thing, 1))
+
+
+def _in_code(*modules: ModuleType) -> Iterator[str]:
+    for module in modules:
+        tree = ast.parse(inspect.getsource(module))
+        remarks = {node.value for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+        joined = [node for node in ast.walk(tree) if isinstance(node, ast.JoinedStr)]
+        parts = {part for node in joined for part in node.values}
+        for node in ast.walk(tree):
+            if node not in remarks | parts and _SENTENCE.fullmatch(text := _text(node)):
+                yield text
+
+
+def _text(node: ast.AST) -> str:
+    if isinstance(node, ast.JoinedStr):
+        return "".join(_text(part) for part in node.values)
+    if isinstance(node, ast.FormattedValue):
+        return _VALUE
+    return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else ""
+
+
+def _template(text: str, first: int = 1) -> str:
+    numbers = itertools.count(first)
+    return _VARIES.sub(lambda _: f"%{next(numbers)}", text)
+
+
+if __name__ == "__main__":
+    main()

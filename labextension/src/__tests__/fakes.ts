@@ -1,0 +1,133 @@
+// Fakes for tests: a job, and a model whose news a test makes up.
+import { Signal } from '@lumino/signaling';
+import type { Freshness, ISlurmModel } from '../tokens';
+import type { Cluster, Connection, Job } from '../wire';
+
+export const NOW_S = 1_790_000_000;
+
+export function job(fields: Partial<Job> = {}): Job {
+  return {
+    id: 'a2b4c6d7',
+    cluster: 'arandu',
+    name: 'fit',
+    kind: 'cell',
+    state: 'RUNNING',
+    revision: 1,
+    slurm_id: '123',
+    restarts: 0,
+    reason: null,
+    why: null,
+    advice: null,
+    warning: null,
+    problem: null,
+    problem_since_s: null,
+    created_s: NOW_S - 200,
+    state_since_s: NOW_S - 125,
+    submitted_s: NOW_S - 200,
+    started_s: NOW_S - 125,
+    ended_s: null,
+    start_estimate_s: null,
+    limit_s: 3600,
+    partition: 'gpu',
+    account: null,
+    qos: null,
+    nodes: ['n1'],
+    gpus: 2,
+    image: null,
+    runtime: 'none',
+    exit_code: null,
+    signal: null,
+    usage: null,
+    cancel_requested_s: null,
+    inferred: false,
+    delivered: true,
+    notebook: null,
+    fingerprint: null,
+    job_dir: '/home/ana/jobs/a2b4c6d7',
+    python: null,
+    names_out: [],
+    fetch: [],
+    fetch_to: null,
+    session: null,
+    session_ends_s: null,
+    idle_s: null,
+    idle_since_s: null,
+    on_login: false,
+    transfer: null,
+    ...fields
+  };
+}
+
+export function connection(fields: Partial<Connection> = {}): Connection {
+  return {
+    cluster: 'arandu',
+    state: 'open',
+    since_s: NOW_S - 900,
+    hosts: ['arandu.example'],
+    question: null,
+    problem: null,
+    round_trip_s: null,
+    via_openssh: false,
+    ...fields
+  };
+}
+
+/** It is told what there is, and says so to whoever listens. */
+export class FakeModel implements ISlurmModel {
+  clusters: readonly Cluster[] = [];
+  connections: ReadonlyMap<string, Connection> = new Map();
+  readonly jobs = new Map<string, Job>();
+  freshness: Freshness = { asOf: null, problem: null };
+  readonly changed = new Signal<this, void>(this);
+  readonly stateChanged = new Signal<this, { job: Job; before: Job['state'] }>(this);
+  watchers: { background: boolean }[] = [];
+  /** The ids of jobs that are watched one by one. */
+  seen: string[] = [];
+
+  /** News of a job. */
+  put(news: Job): void {
+    const before = this.jobs.get(news.id);
+    this.jobs.set(news.id, news);
+    this.freshness = { asOf: NOW_S, problem: null };
+    if (before !== undefined && before.state !== news.state) {
+      this.stateChanged.emit({ job: news, before: before.state });
+    }
+    this.changed.emit();
+  }
+
+  watchJobs({ background = false } = {}): ReturnType<ISlurmModel['watchJobs']> {
+    const watcher = { background };
+    this.watchers.push(watcher);
+    return {
+      isDisposed: false,
+      dispose: () => {
+        this.watchers = this.watchers.filter(one => one !== watcher);
+      }
+    };
+  }
+
+  watchJob(id: string): ReturnType<ISlurmModel['watchJob']> {
+    this.seen.push(id);
+    const watched = this.watchJobs();
+    return {
+      isDisposed: false,
+      dispose: () => {
+        watched.dispose();
+        this.seen = this.seen.filter(one => one !== id);
+      }
+    };
+  }
+
+  readonly queue = unused;
+  readonly nodes = unused;
+  readonly log = unused;
+  readonly usage = unused;
+  readonly details = unused;
+  readonly connect = unused;
+  readonly call = unused;
+  readonly callLoggedIn = unused;
+}
+
+function unused(): never {
+  throw new Error('no test needs it');
+}

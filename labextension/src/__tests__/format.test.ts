@@ -1,0 +1,45 @@
+import { nullTranslator } from '@jupyterlab/translation';
+import { duration, isFinal, memory, stateWord, timeUsed, tone, visible } from '../format';
+
+const trans = nullTranslator.load('jupyter_slurm');
+
+test.each([
+  [7.4, '7 s'],
+  [125, '2 min 5 s'],
+  [3700, '1 h 1 min'],
+  [200_000, '2 d 7 h'],
+  [-3, '0 s']
+])('%d seconds are told as %s', (seconds, told) => {
+  expect(duration(seconds)).toBe(told);
+});
+
+test('sizes come in the unit that people would use', () => {
+  expect([memory(512), memory(1536)]).toEqual(['512 MiB', '1.5 GiB']);
+});
+
+test('a name with control characters and turned text is one line in its own order', () => {
+  expect(visible('a\u001b[31m\tb\n\u202Ec')).toBe('a\ufffd[31m b \ufffdc');
+});
+
+test.each([
+  ['COMPLETED', 'done', true],
+  ['RUNNING', 'running', false],
+  ['PENDING', 'waiting', false],
+  ['OUT_OF_MEMORY', 'failed', true],
+  ['LOST', 'unknown', true],
+  ['SOMETHING_NEW', 'waiting', false]
+])('%s is toned %s', (state, expected, final) => {
+  expect(tone(state)).toBe(expected);
+  expect(isFinal(state)).toBe(final);
+});
+
+test('a state that is not known is told by its own name', () => {
+  expect(stateWord('SOMETHING_NEW', trans)).toBe('something new');
+});
+
+test('a job without a limit has used no part of it', () => {
+  const job = { started_s: 100, ended_s: null, limit_s: null };
+  expect(timeUsed(job, 160)).toBeNull();
+  expect(timeUsed({ ...job, limit_s: 120 }, 160)).toBe(0.5);
+  expect(timeUsed({ ...job, limit_s: 120, ended_s: 130 }, 160)).toBe(0.25);
+});

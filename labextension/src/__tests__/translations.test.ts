@@ -1,0 +1,64 @@
+interface Tool {
+  PLURALS: Record<string, string>;
+  catalogue(locale: string): Record<string, string[]>;
+  forms(locale: string): number;
+  /** By singular: its plural, or null. */
+  sources(): Map<string, string | null>;
+}
+const tool = jest.requireActual<Tool>('../../translations.cjs');
+const sources = tool.sources();
+
+function placeholders(text: string): string[] {
+  return [...new Set(text.match(/%\d|%%/g))].sort();
+}
+
+test('there are texts to translate', () => {
+  expect(sources.get('%1 GPU')).toBe('%1 GPUs');
+  expect(sources.get('Tell when a job starts')).toBeNull();
+});
+
+describe.each(Object.keys(tool.PLURALS))('%s', locale => {
+  const { '': header, ...texts } = tool.catalogue(locale);
+
+  test('is a catalogue as JupyterLab reads it', () => {
+    expect(header).toEqual({
+      domain: 'jupyter_slurm',
+      language: locale.replace('_', '-'),
+      plural_forms: tool.PLURALS[locale]
+    });
+  });
+
+  test('has every text of the sources and no other (npm run translations)', () => {
+    expect(Object.keys(texts).sort()).toEqual([...sources.keys()].sort());
+  });
+
+  test('every text is translated, with its placeholders', () => {
+    const bad = Object.entries(texts).filter(
+      ([text, translations]) => !isWhole(text, sources.get(text) ?? null, translations, locale)
+    );
+    expect(bad).toEqual([]);
+  });
+});
+
+function isWhole(
+  text: string,
+  plural: string | null,
+  translations: string[],
+  locale: string
+): boolean {
+  const wanted = placeholders(plural ?? text);
+  const count = plural === null ? 1 : tool.forms(locale);
+  return (
+    translations.length === count &&
+    translations.every((one, at) => {
+      const there = placeholders(one);
+      // The first form of a plural may say the number in words.
+      const needed = at === 0 && plural !== null ? wanted.filter(each => each !== '%1') : wanted;
+      return (
+        one.trim() !== '' &&
+        needed.every(each => there.includes(each)) &&
+        there.every(each => wanted.includes(each))
+      );
+    })
+  );
+}

@@ -1,0 +1,114 @@
+import { nullTranslator } from '@jupyterlab/translation';
+import { connection, job, NOW_S } from '../../__tests__/fakes';
+import type { Job, Problem } from '../../wire';
+import { attaching, facts, notes, place } from '../facts';
+
+const trans = nullTranslator.load('jupyter_slurm');
+const FRESH = { asOf: NOW_S, problem: null };
+const PROBLEM: Problem = {
+  code: 'unreachable',
+  message: 'arandu does not answer.',
+  hint: null,
+  detail: null,
+  option: null,
+  transient: true
+};
+
+function line(fields: Partial<Job>): string {
+  return facts(job(fields), NOW_S, trans).join(' · ');
+}
+
+function said(fields: Partial<Job>, freshness = FRESH as Parameters<typeof notes>[1]): string[] {
+  return notes(job(fields), freshness, undefined, NOW_S, trans).map(one => one.text);
+}
+
+test('one that runs says for how long, of how long, where and with what', () => {
+  expect(line({ image: 'python:3.11', runtime: 'apptainer' })).toBe(
+    '2 min 5 s of 1 h · n1 · 2 GPUs · python:3.11 (apptainer)'
+  );
+});
+
+test('one that waits says since when, for which partition, and when it is to start', () => {
+  const waits: Partial<Job> = { state: 'PENDING', started_s: null, nodes: [] };
+  expect(line({ ...waits, gpus: 0 })).toBe('for 3 min 20 s · gpu');
+  expect(line({ ...waits, start_estimate_s: NOW_S + 90 })).toMatch(
+    /^for 3 min 20 s · starts at about .+, in 1 min 30 s · gpu · 2 GPUs$/
+  );
+});
+
+test('one that has ended says how, and what it used of what it had', () => {
+  const usage = {
+    elapsed_s: 100,
+    cpu_s: 300,
+    cpus: 4,
+    peak_memory_mib: 1536,
+    memory_mib: 2048,
+    gpus: 2
+  };
+  const text = line({ state: 'FAILED', ended_s: NOW_S - 25, exit_code: 2, usage });
+  expect(text).toMatch(/^ran for 1 min 40 s, ended .+ · exit code 2 · 1\.5 GiB of 2\.0 GiB of/);
+  expect(text).toMatch(/75 % of 4 CPUs$/);
+  expect(line({ state: 'FAILED', ended_s: NOW_S, signal: 9, exit_code: 137 })).toContain(
+    'killed by signal 9'
+  );
+});
+
+test('one that never started says no span that it has not had', () => {
+  expect(line({ state: 'REJECTED', started_s: null, ended_s: NOW_S, nodes: [] })).toMatch(
+    /^ended /
+  );
+});
+
+test('why it waits is told, and why it failed as bad news; what went well needs no why', () => {
+  const told = { why: 'Others are before it.', advice: 'Ask for less.' };
+  expect(said({ state: 'PENDING', ...told })).toEqual(['Others are before it. Ask for less.']);
+  const failed = notes(job({ state: 'FAILED', ...told }), FRESH, undefined, NOW_S, trans);
+  expect(failed).toEqual([{ tone: 'bad', text: 'Others are before it. Ask for less.' }]);
+  expect(said({ state: 'COMPLETED', ...told })).toEqual([]);
+});
+
+test('what is old is said to be old, and since when, unless it can change no more', () => {
+  const old = { asOf: NOW_S - 60, problem: PROBLEM };
+  expect(said({}, old)).toEqual([
+    expect.stringMatching(/^Nothing newer is known since .+: arandu/)
+  ]);
+  expect(said({ problem: PROBLEM, problem_since_s: null })).toEqual([
+    'Nothing newer is known: arandu does not answer.'
+  ]);
+  const cut = connection({ state: 'lost', problem: PROBLEM });
+  expect(notes(job(), FRESH, cut, NOW_S, trans)[0]?.text).toMatch(/arandu does not answer/);
+  expect(said({ state: 'COMPLETED', problem: PROBLEM }, old)).toEqual([]);
+});
+
+test('the end of a session is told when it is near: by its limit, its idleness, or to a cell', () => {
+  const session = { kind: 'session', started_s: NOW_S - 3500 } as const;
+  expect(said(session)).toEqual([expect.stringMatching(/ends in 1 min 40 s/)]);
+  expect(said({ ...session, limit_s: 7200 })).toEqual([]);
+  const idle = { limit_s: 7200, idle_s: 600, idle_since_s: NOW_S - 500 };
+  expect(said({ ...session, ...idle })).toEqual([
+    expect.stringMatching(/ends in 1 min 40 s/),
+    'It ends after 10 min without a cell; it is idle for 8 min 20 s.'
+  ]);
+  expect(said({ session: 'b2b4c6d7', session_ends_s: NOW_S + 30 })).toEqual([
+    expect.stringMatching(/ends in 30 s/)
+  ]);
+});
+
+test('a cancellation that was asked for is told, and what asking again would do', () => {
+  expect(said({ cancel_requested_s: NOW_S })).toHaveLength(1);
+  expect(said({ cancel_requested_s: NOW_S, session: 'b2b4c6d7' })).toHaveLength(2);
+});
+
+test('an outcome that nobody has had says how to have it', () => {
+  const over = { state: 'COMPLETED', delivered: false } as const;
+  expect(attaching(job(over), trans)?.text).toBe(
+    '`%slurm attach a2b4c6d7` brings its output here.'
+  );
+  expect(said(over)).toEqual([]);
+  expect(attaching(job({ ...over, delivered: true }), trans)).toBeNull();
+});
+
+test('what a cluster says cannot turn the words around it', () => {
+  expect(place(job({ cluster: 'a\u202eb' }), trans)).toBe('123 on a\ufffdb');
+  expect(line({ nodes: ['n\n1'] })).toContain('n 1');
+});

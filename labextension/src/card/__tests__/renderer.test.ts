@@ -1,0 +1,107 @@
+import { nullTranslator } from '@jupyterlab/translation';
+import { CommandRegistry } from '@lumino/commands';
+import { MessageLoop } from '@lumino/messaging';
+import { Widget } from '@lumino/widgets';
+import { FakeModel, job } from '../../__tests__/fakes';
+import { JobCard, jobNamed, MIME } from '../renderer';
+
+const trans = nullTranslator.load('jupyter_slurm');
+const NAMES = { v: 1, cluster: 'arandu', id: 'a2b4c6d7' };
+
+beforeEach(() => jest.useFakeTimers());
+afterEach(() => {
+  document.body.replaceChildren();
+  jest.useRealTimers();
+});
+
+function shownBy(model: FakeModel, data: Record<string, unknown>): JobCard {
+  const card = new JobCard(model, new CommandRegistry(), trans);
+  Widget.attach(card, document.body);
+  void card.renderModel({ data, metadata: {}, trusted: false, setData: () => undefined } as never);
+  return card;
+}
+
+// React's own, which it took before there were fake timers.
+const later = setTimeout;
+
+/** What it shows once `ms` have passed. */
+async function text(card: JobCard, ms = 50): Promise<string> {
+  jest.advanceTimersByTime(ms);
+  MessageLoop.flush();
+  await new Promise(resolve => later(resolve, 20));
+  return card.node.textContent ?? '';
+}
+
+test('only a bundle of ours names a job', () => {
+  expect(jobNamed(NAMES)).toBe('a2b4c6d7');
+  const others = [null, 'a2b4c6d7', [], {}, { ...NAMES, v: 2 }, { v: 1, id: '../a2b4' }, { id: 1 }];
+  expect(others.map(jobNamed)).toEqual(others.map(() => null));
+});
+
+test('what is shown comes from the model, nothing of it from the notebook', async () => {
+  const model = new FakeModel();
+  model.put(job());
+  const bundle = { [MIME]: { ...NAMES, name: 'evil' }, 'text/plain': 'evil', 'text/html': 'evil' };
+  const card = shownBy(model, bundle);
+  expect(await text(card)).toMatch(/running.*fit.*123 on arandu/);
+  expect(await text(card)).not.toContain('evil');
+  model.put(job({ state: 'COMPLETED' }));
+  expect(await text(card)).toContain('done');
+});
+
+test('a job that is not known is looked for a while; then its text is shown as text', async () => {
+  const model = new FakeModel();
+  const saved = '<b>✔ job</b>\n\u202etext';
+  const card = shownBy(model, { [MIME]: NAMES, 'text/plain': saved });
+  expect(await text(card)).toBe('Looking for job a2b4c6d7…');
+  model.put(job({ id: 'zzzzzzzz' }));
+  expect(await text(card)).toBe('Looking for job a2b4c6d7…');
+  expect(await text(card, 4_000)).toMatch(/knows no such job.*<b>✔ job<\/b>\n\ufffdtext$/s);
+  model.put(job());
+  expect(await text(card)).toContain('running');
+});
+
+test('where nothing can be known it says why', async () => {
+  const model = new FakeModel();
+  const message = 'The Jupyter server cannot be reached.';
+  model.freshness = {
+    asOf: null,
+    problem: { code: 'x', message, hint: null, detail: null, option: null, transient: true }
+  };
+  const card = shownBy(model, { [MIME]: NAMES, 'text/plain': 'saved' });
+  expect(await text(card, 4_000)).toBe(`Nothing is known of job a2b4c6d7 yet: ${message}`);
+});
+
+test('a job is watched while its card is seen', async () => {
+  const model = new FakeModel();
+  model.put(job());
+  const card = shownBy(model, { [MIME]: NAMES });
+  expect(model.seen).toEqual(['a2b4c6d7']);
+  card.hide();
+  expect([model.seen, model.watchers]).toEqual([[], []]);
+  model.put(job({ state: 'COMPLETED' }));
+  card.show();
+  expect(model.seen).toEqual(['a2b4c6d7']);
+  expect(await text(card)).toContain('done');
+});
+
+test('a bundle that names no job shows what was saved and asks for nothing', async () => {
+  const model = new FakeModel();
+  const card = shownBy(model, { [MIME]: { v: 99 }, 'text/plain': 'saved' });
+  expect(await text(card)).toMatch(/names no job.*saved$/);
+  expect(model.watchers).toHaveLength(0);
+});
+
+test('one that has ended is not drawn again for the news of others, and costs no clock', async () => {
+  const model = new FakeModel();
+  model.put(job({ state: 'COMPLETED' }));
+  const clock = jest.spyOn(window, 'setInterval');
+  const card = shownBy(model, { [MIME]: NAMES });
+  await text(card);
+  const update = jest.spyOn(card, 'update');
+  model.put(job({ id: 'zzzzzzzz' }));
+  expect(update).not.toHaveBeenCalled();
+  expect(clock).not.toHaveBeenCalled();
+  card.dispose();
+  expect(model.watchers).toHaveLength(0);
+});

@@ -1,0 +1,224 @@
+// What a card says of a job, as words: one line of facts, and sentences that a person should read.
+// Pure: a job and what time it is -> text. How it looks is view.tsx's.
+import type { TranslationBundle } from '@jupyterlab/translation';
+import { duration, isFinal, memory, moment, visible } from '../format';
+import { said } from '../said';
+import type { Freshness } from '../tokens';
+import type { Connection, Job, Transfer, Usage } from '../wire';
+
+export interface Note {
+  /** `bad`: it went wrong; `look`: worth a look; `plain`: good to know. */
+  tone: 'bad' | 'look' | 'plain';
+  text: string;
+}
+
+/** Below which what is left of a session is told; as jupyter_slurm/sessions.py has it. */
+const SOON_S = 300;
+
+/** `123 on arandu`. */
+export function place(job: Job, trans: TranslationBundle): string {
+  return trans.__('%1 on %2', job.slurm_id ?? job.id, visible(job.cluster));
+}
+
+/** Time first, then where it runs and with what. */
+export function facts(job: Job, nowS: number, trans: TranslationBundle): string[] {
+  const where = job.nodes.map(visible).join(', ') || visible(job.partition ?? '');
+  return [
+    time(job, nowS, trans),
+    where,
+    job.gpus > 0 ? trans._n('%1 GPU', '%1 GPUs', job.gpus) : '',
+    job.image === null ? '' : `${visible(job.image)} (${job.runtime})`,
+    ...(isFinal(job.state) ? end(job, trans) : [])
+  ].filter(part => part !== '');
+}
+
+function time(job: Job, nowS: number, trans: TranslationBundle): string {
+  if (job.started_s !== null) {
+    const passed = duration((job.ended_s ?? nowS) - job.started_s);
+    if (isFinal(job.state)) {
+      return trans.__('ran for %1, ended %2', passed, moment(job.ended_s ?? nowS, nowS));
+    }
+    return job.limit_s ? trans.__('%1 of %2', passed, duration(job.limit_s)) : passed;
+  }
+  if (isFinal(job.state)) {
+    return trans.__('ended %1', moment(job.ended_s ?? job.state_since_s, nowS));
+  }
+  const waits = trans.__('for %1', duration(nowS - (job.submitted_s ?? job.created_s)));
+  if (job.start_estimate_s === null || job.start_estimate_s <= nowS) {
+    return waits;
+  }
+  const starts = trans.__(
+    'starts at about %1, in %2',
+    moment(job.start_estimate_s, nowS),
+    duration(job.start_estimate_s - nowS)
+  );
+  return `${waits} · ${starts}`;
+}
+
+function end(job: Job, trans: TranslationBundle): string[] {
+  const how = job.signal
+    ? trans.__('killed by signal %1', job.signal)
+    : job.exit_code
+      ? trans.__('exit code %1', job.exit_code)
+      : '';
+  return [how, ...(job.usage === null ? [] : used(job.usage, trans))];
+}
+
+function used(usage: Usage, trans: TranslationBundle): string[] {
+  const { peak_memory_mib: peak, memory_mib: asked, cpu_s, cpus, elapsed_s } = usage;
+  const parts: string[] = [];
+  if (peak !== null) {
+    parts.push(
+      asked === null
+        ? trans.__('%1 of memory', memory(peak))
+        : trans.__('%1 of %2 of memory', memory(peak), memory(asked))
+    );
+  }
+  if (cpu_s !== null && cpus && elapsed_s) {
+    const share = Math.round((100 * cpu_s) / (cpus * elapsed_s));
+    parts.push(trans._n('%2 %% of %1 CPU', '%2 %% of %1 CPUs', cpus, share));
+  }
+  return parts;
+}
+
+/** What a person should read, the most urgent first. */
+export function notes(
+  job: Job,
+  freshness: Freshness,
+  connection: Connection | undefined,
+  nowS: number,
+  trans: TranslationBundle
+): Note[] {
+  const over = isFinal(job.state);
+  const all = [
+    why(job, trans),
+    note('look', said(job.warning ?? '', trans)),
+    ...(over ? [] : [...asked(job, nowS, trans), ...session(job, nowS, trans)]),
+    job.transfer === null || over ? null : note('plain', moving(job.transfer, trans)),
+    over ? null : doubt(job, freshness, connection, nowS, trans),
+    over && job.inferred
+      ? note(
+          'look',
+          trans.__('The end was concluded from traces: neither the job nor Slurm said it.')
+        )
+      : null
+  ];
+  return all.filter(one => one !== null);
+}
+
+/** What a person can do in a notebook to have the output there; null: nothing is to be done. */
+export function attaching(job: Job, trans: TranslationBundle): Note | null {
+  const { id, state, kind, delivered } = job;
+  return isFinal(state) && !delivered && state !== 'REJECTED' && kind !== 'session'
+    ? note('plain', trans.__('%1 brings its output here.', `\`%slurm attach ${id}\``))
+    : null;
+}
+
+function note(tone: Note['tone'], text: string | null): Note | null {
+  return text ? { tone, text } : null;
+}
+
+function why(job: Job, trans: TranslationBundle): Note | null {
+  if (job.state === 'COMPLETED') {
+    return null;
+  }
+  const bad = isFinal(job.state) && job.state !== 'CANCELLED';
+  return note(
+    bad ? 'bad' : 'plain',
+    [job.why ?? '', job.advice ?? '']
+      .map(text => said(text, trans))
+      .filter(Boolean)
+      .join(' ')
+  );
+}
+
+function asked(job: Job, nowS: number, trans: TranslationBundle): (Note | null)[] {
+  if (job.cancel_requested_s === null) {
+    return [];
+  }
+  const at = moment(job.cancel_requested_s, nowS);
+  return [
+    note('plain', trans.__('It was asked to end at %1.', at)),
+    job.session === null
+      ? null
+      : note('look', trans.__('Asked again, its process ends, and what the session holds is lost.'))
+  ];
+}
+
+/** What is left of a session, in its own card and, near the end, in those of its cells. */
+function session(job: Job, nowS: number, trans: TranslationBundle): (Note | null)[] {
+  const ends = sessionEnds(job);
+  const soon = ends !== null && ends - nowS < SOON_S;
+  const idle = job.idle_since_s === null ? null : duration(nowS - job.idle_since_s);
+  return [
+    soon
+      ? note(
+          'look',
+          trans.__('The session ends in %1; what it holds is lost then.', duration(ends - nowS))
+        )
+      : null,
+    job.idle_s === null
+      ? null
+      : note(
+          'plain',
+          idle === null
+            ? trans.__('It ends after %1 without a cell.', duration(job.idle_s))
+            : trans.__(
+                'It ends after %1 without a cell; it is idle for %2.',
+                duration(job.idle_s),
+                idle
+              )
+        )
+  ];
+}
+
+/** As jupyter_slurm/sessions.py has it; null: nobody knows, or never. */
+function sessionEnds(job: Job): number | null {
+  if (job.session !== null) {
+    return job.session_ends_s;
+  }
+  if (job.kind !== 'session' || job.state !== 'RUNNING') {
+    return null;
+  }
+  const { started_s, limit_s, idle_since_s, idle_s } = job;
+  const ends = [
+    started_s !== null && limit_s !== null ? started_s + limit_s : Infinity,
+    idle_since_s !== null && idle_s !== null ? idle_since_s + idle_s : Infinity
+  ];
+  const first = Math.min(...ends);
+  return Number.isFinite(first) ? first : null;
+}
+
+function moving(transfer: Transfer, trans: TranslationBundle): string {
+  const { bytes, bytes_done: done } = transfer;
+  const part = bytes ? `${Math.floor((100 * done) / bytes)} %` : memory(done / 1_048_576);
+  return trans.__('%1 goes to the cluster: %2', visible(transfer.local), part);
+}
+
+/** Why what is shown may be old, and since when. */
+function doubt(
+  job: Job,
+  freshness: Freshness,
+  connection: Connection | undefined,
+  nowS: number,
+  trans: TranslationBundle
+): Note | null {
+  if (freshness.problem !== null) {
+    return old(freshness.asOf, freshness.problem.message, nowS, trans);
+  }
+  if (job.problem !== null) {
+    return old(job.problem_since_s, job.problem.message, nowS, trans);
+  }
+  const problem = connection?.problem ?? null;
+  return problem === null ? null : old(null, problem.message, nowS, trans);
+}
+
+function old(sinceS: number | null, why: string, nowS: number, trans: TranslationBundle): Note {
+  return {
+    tone: 'look',
+    text:
+      sinceS === null
+        ? trans.__('Nothing newer is known: %1', why)
+        : trans.__('Nothing newer is known since %1: %2', moment(sinceS, nowS), why)
+  };
+}

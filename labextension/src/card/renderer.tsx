@@ -1,0 +1,137 @@
+// The output of a cell that is a job, as a widget: the bundle in the notebook names a job, and
+// everything that is shown of it comes from the model. What it looks like is view.tsx's.
+import type { IRenderMime } from '@jupyterlab/rendermime';
+import type { TranslationBundle } from '@jupyterlab/translation';
+import { ReactWidget } from '@jupyterlab/ui-components';
+import type { CommandRegistry } from '@lumino/commands';
+import type { IDisposable } from '@lumino/disposable';
+import type { Message } from '@lumino/messaging';
+import type { JSX } from 'react';
+import { isFinal } from '../format';
+import type { ISlurmModel } from '../tokens';
+import type { Job } from '../wire';
+import { JobCardView, Saved } from './view';
+
+export const MIME = 'application/vnd.jupyter-slurm.job+json';
+
+/** A card is there before the news of its job: so long it says that it looks for it. */
+const LOOK_MS = 3_000;
+
+/** Which job a bundle names; null: it is none of ours, whatever it may hold. */
+export function jobNamed(bundle: unknown): string | null {
+  if (typeof bundle !== 'object' || bundle === null) {
+    return null;
+  }
+  const { v, id } = bundle as Record<string, unknown>;
+  return v === 1 && typeof id === 'string' && /^[a-z2-7]{8}$/.test(id) ? id : null;
+}
+
+export class JobCard extends ReactWidget implements IRenderMime.IRenderer {
+  private jobId: string | null = null;
+  private saved = '';
+  private shown: Job | undefined;
+  private watched: IDisposable | null = null;
+  private looking = 0;
+
+  constructor(
+    private readonly model: ISlurmModel,
+    private readonly commands: CommandRegistry,
+    private readonly trans: TranslationBundle
+  ) {
+    super();
+    this.addClass('jp-slurm-CardHost');
+  }
+
+  override dispose(): void {
+    this.rest();
+    super.dispose();
+  }
+
+  renderModel(bundle: IRenderMime.IMimeModel): Promise<void> {
+    this.jobId = jobNamed(bundle.data[MIME]);
+    const plain = bundle.data['text/plain'];
+    this.saved = typeof plain === 'string' ? plain : '';
+    this.look();
+    this.update();
+    return this.renderPromise ?? Promise.resolve();
+  }
+
+  protected override render(): JSX.Element {
+    const { model, trans } = this;
+    this.shown = this.job();
+    if (this.shown !== undefined) {
+      return <JobCardView job={this.shown} model={model} commands={this.commands} trans={trans} />;
+    }
+    const looks = this.jobId !== null && (this.looking !== 0 || model.freshness.asOf === null);
+    return <Saved sentence={this.sentence(looks)} saved={looks ? '' : this.saved} />;
+  }
+
+  protected override onAfterAttach(message: Message): void {
+    super.onAfterAttach(message);
+    this.look();
+  }
+
+  protected override onAfterShow(message: Message): void {
+    super.onAfterShow(message);
+    this.look();
+    this.update();
+  }
+
+  protected override onBeforeHide(message: Message): void {
+    this.rest();
+    super.onBeforeHide(message);
+  }
+
+  protected override onBeforeDetach(message: Message): void {
+    this.rest();
+    super.onBeforeDetach(message);
+  }
+
+  private job(): Job | undefined {
+    return this.jobId === null ? undefined : this.model.jobs.get(this.jobId);
+  }
+
+  /** Instead of the card of a job that is not known. */
+  private sentence(looks: boolean): string {
+    const { trans } = this;
+    if (this.jobId === null) {
+      return trans.__('This names no job. What the notebook was saved with:');
+    }
+    if (!looks) {
+      return trans.__('This Jupyter knows no such job. What the notebook was saved with:');
+    }
+    const { problem } = this.model.freshness;
+    return problem === null
+      ? trans.__('Looking for job %1…', this.jobId)
+      : trans.__('Nothing is known of job %1 yet: %2', this.jobId, problem.message);
+  }
+
+  private look(): void {
+    if (this.watched === null && this.isVisible && this.jobId !== null) {
+      this.watched = this.model.watchJob(this.jobId);
+      this.model.changed.connect(this.hear, this);
+      if (this.job() === undefined) {
+        this.looking = window.setTimeout(() => {
+          this.looking = 0;
+          this.update();
+        }, LOOK_MS);
+      }
+    }
+  }
+
+  private rest(): void {
+    window.clearTimeout(this.looking);
+    this.looking = 0;
+    this.model.changed.disconnect(this.hear, this);
+    this.watched?.dispose();
+    this.watched = null;
+  }
+
+  /** What has ended changes no more: it is not drawn again for others' news. */
+  private hear(): void {
+    const job = this.job();
+    if (job !== this.shown || job === undefined || !isFinal(job.state)) {
+      this.update();
+    }
+  }
+}

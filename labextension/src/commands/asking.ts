@@ -1,0 +1,104 @@
+// What is asked before something is done that cannot be taken back. Which jobs these are is said by
+// the agent's words for them, not by those of whoever calls.
+import { Dialog, showDialog } from '@jupyterlab/apputils';
+import type { TranslationBundle } from '@jupyterlab/translation';
+import { Widget } from '@lumino/widgets';
+import { stateWord, visible } from '../format';
+import type { ISlurmModel } from '../tokens';
+import { isTask, jobOf, stateOf, type Target } from './targets';
+
+/** More are counted, not named. */
+const NAMED = 10;
+
+export async function mayCancel(
+  model: ISlurmModel,
+  targets: readonly Target[],
+  trans: TranslationBundle
+): Promise<boolean> {
+  return asked(
+    trans._n('Cancel this job?', 'Cancel %1 jobs?', targets.length),
+    new Names(await named(model, targets, trans), targets.length, '', trans),
+    trans._n('Cancel the job', 'Cancel the jobs', targets.length),
+    trans
+  );
+}
+
+export async function mayForget(
+  model: ISlurmModel,
+  targets: readonly Target[],
+  trans: TranslationBundle
+): Promise<boolean> {
+  const lost = trans.__('Output and variables that nobody has fetched are lost.');
+  return asked(
+    trans._n('Forget this job?', 'Forget %1 jobs?', targets.length),
+    new Names(await named(model, targets, trans), targets.length, lost, trans),
+    trans.__('Forget'),
+    trans
+  );
+}
+
+async function asked(
+  title: string,
+  body: Widget,
+  label: string,
+  trans: TranslationBundle
+): Promise<boolean> {
+  const result = await showDialog({
+    title,
+    body,
+    buttons: [Dialog.cancelButton({ label: trans.__('Keep') }), Dialog.warnButton({ label })]
+  });
+  return result.button.accept;
+}
+
+function named(
+  model: ISlurmModel,
+  targets: readonly Target[],
+  trans: TranslationBundle
+): Promise<string[]> {
+  return Promise.all(targets.slice(0, NAMED).map(target => nameOf(model, target, trans)));
+}
+
+async function nameOf(
+  model: ISlurmModel,
+  target: Target,
+  trans: TranslationBundle
+): Promise<string> {
+  const job = target.id === null ? null : await jobOf(model, target);
+  const name = visible(job?.name ?? target.name ?? '');
+  const slurmId = isTask(target) ? target.slurm_id : (job?.slurm_id ?? target.slurm_id);
+  const state = stateOf(model, target) ?? job?.state;
+  return [
+    name,
+    slurmId ?? target.id ?? '',
+    job?.cluster ?? target.cluster,
+    state === undefined ? '' : stateWord(state, trans)
+  ]
+    .filter(part => part !== '')
+    .join(' · ');
+}
+
+class Names extends Widget {
+  constructor(names: readonly string[], count: number, more: string, trans: TranslationBundle) {
+    super();
+    this.addClass('jp-slurm');
+    this.addClass('jp-slurm-Names');
+    const list = document.createElement('ul');
+    for (const name of names) {
+      const item = document.createElement('li');
+      const text = document.createElement('bdi');
+      text.textContent = name;
+      item.append(text);
+      list.append(item);
+    }
+    this.node.append(list);
+    const rest = count - names.length;
+    for (const line of [rest > 0 ? trans._n('and %1 more', 'and %1 more', rest) : '', more]) {
+      if (line !== '') {
+        const text = document.createElement('p');
+        text.textContent = line;
+        this.node.append(text);
+      }
+    }
+  }
+}

@@ -1,0 +1,62 @@
+// Logging in to a cluster and leaving it, as commands.
+import type { JupyterFrontEnd } from '@jupyterlab/application';
+import type { TranslationBundle } from '@jupyterlab/translation';
+import type { LabIcon } from '@jupyterlab/ui-components';
+import { connectIcon, disconnectIcon } from '../icons';
+import { CommandIDs, type ISlurmModel } from '../tokens';
+import { say, tell } from './telling';
+
+const describedBy = {
+  args: {
+    type: 'object',
+    properties: { cluster: { type: 'string', description: "The cluster's name." } },
+    required: ['cluster']
+  }
+} as const;
+
+export function addClusterCommands(
+  app: JupyterFrontEnd,
+  model: ISlurmModel,
+  trans: TranslationBundle
+): void {
+  const add = (
+    id: string,
+    label: string,
+    caption: string,
+    icon: LabIcon,
+    execute: (cluster: string) => Promise<unknown>
+  ): void => {
+    app.commands.addCommand(id, {
+      label,
+      caption,
+      icon,
+      describedBy,
+      isEnabled: args => typeof args.cluster === 'string',
+      execute: async ({ cluster }) => {
+        try {
+          await execute(cluster as string);
+        } catch (error) {
+          tell(error, label);
+        }
+      }
+    });
+  };
+  add(
+    CommandIDs.connect,
+    trans.__('Connect'),
+    trans.__('Log in to the cluster'),
+    connectIcon,
+    async cluster => {
+      if (!(await model.connect(cluster))) {
+        say(trans.__('The login to %1 was given up; nothing was done.', cluster));
+      }
+    }
+  );
+  add(
+    CommandIDs.disconnect,
+    trans.__('Disconnect'),
+    trans.__('Close the connection; jobs run on'),
+    disconnectIcon,
+    cluster => model.call('disconnect', { cluster })
+  );
+}

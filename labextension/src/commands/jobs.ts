@@ -1,0 +1,170 @@
+// The commands of jobs, as every view and every menu uses them: what each is called, when it can be
+// used, and what it does by the files beside this one.
+import type { JupyterFrontEnd } from '@jupyterlab/application';
+import { Clipboard } from '@jupyterlab/apputils';
+import type { TranslationBundle } from '@jupyterlab/translation';
+import { copyIcon, folderIcon, notebookIcon, type LabIcon } from '@jupyterlab/ui-components';
+import { isFinal, isRunning } from '../format';
+import { cancelIcon, forgetIcon, holdIcon, releaseIcon, requeueIcon } from '../icons';
+import { CommandIDs, type ISlurmModel } from '../tokens';
+import { mayCancel, mayForget } from './asking';
+import { wantedBy } from './current';
+import { goToCell, openFolder } from './places';
+import { each, steer, type Verb } from './steering';
+import { isTask, jobOf, stateOf, targetsSchema, type Target } from './targets';
+import { tell } from './telling';
+
+interface Command {
+  id: string;
+  label: string;
+  caption: string;
+  icon: LabIcon;
+  /** Whether it can be used on this one. */
+  fits: (target: Target) => boolean;
+  execute: (targets: Target[]) => Promise<void>;
+}
+
+export function addJobCommands(
+  app: JupyterFrontEnd,
+  model: ISlurmModel,
+  trans: TranslationBundle
+): void {
+  const all = [...steering(model, trans), ...finding(app, model, trans)];
+  for (const { id, label, caption, icon, fits, execute } of all) {
+    app.commands.addCommand(id, {
+      label: args => (args.current === true ? trans.__('This job: %1', label) : label),
+      caption,
+      icon,
+      describedBy: { args: targetsSchema },
+      isEnabled: args => wantedBy(app, args).some(fits),
+      isVisible: args => args.current !== true || wantedBy(app, args).some(fits),
+      execute: async args => {
+        const targets = wantedBy(app, args).filter(fits);
+        try {
+          if (targets.length > 0) {
+            await execute(targets);
+          }
+        } catch (error) {
+          tell(error, label);
+        }
+      }
+    });
+  }
+}
+
+function steering(model: ISlurmModel, trans: TranslationBundle): Command[] {
+  /** Where nothing is known of its state, Slurm says whether it can be done. */
+  const when = (fits: (state: string) => boolean) => (target: Target) => {
+    const state = stateOf(model, target);
+    return state === null || fits(state);
+  };
+  const does = (verb: Verb) => (targets: Target[]) => steer(model, targets, verb);
+  return [
+    {
+      id: CommandIDs.cancel,
+      label: trans.__('Cancel'),
+      caption: trans.__('Ask the job to end'),
+      icon: cancelIcon,
+      fits: when(state => !isFinal(state)),
+      execute: async targets => {
+        if (await mayCancel(model, targets, trans)) {
+          await steer(model, targets, 'cancel');
+        }
+      }
+    },
+    {
+      id: CommandIDs.hold,
+      label: trans.__('Hold'),
+      caption: trans.__('Keep it from starting'),
+      icon: holdIcon,
+      fits: when(isWaiting),
+      execute: does('hold')
+    },
+    {
+      id: CommandIDs.release,
+      label: trans.__('Release'),
+      caption: trans.__('Let it start again'),
+      icon: releaseIcon,
+      fits: when(isWaiting),
+      execute: does('release')
+    },
+    {
+      id: CommandIDs.requeue,
+      label: trans.__('Requeue'),
+      caption: trans.__('Put it into the queue again, from its beginning'),
+      icon: requeueIcon,
+      fits: when(isRunning),
+      execute: does('requeue')
+    },
+    {
+      id: CommandIDs.forget,
+      label: trans.__('Forget…'),
+      caption: trans.__('Remove its record here and its folder on the cluster'),
+      icon: forgetIcon,
+      fits: target => isOurs(target) && when(isFinal)(target),
+      execute: async targets => {
+        if (await mayForget(model, targets, trans)) {
+          await each(targets, async target => {
+            const job = await jobOf(model, target);
+            await model.callLoggedIn(job.cluster, 'forget', { job_id: job.id });
+          });
+        }
+      }
+    }
+  ];
+}
+
+function finding(app: JupyterFrontEnd, model: ISlurmModel, trans: TranslationBundle): Command[] {
+  const known = (target: Target) => (isOurs(target) ? model.jobs.get(target.id) : undefined);
+  const first =
+    (act: (target: Target) => Promise<void>) =>
+    async ([target]: Target[]) => {
+      if (target !== undefined) {
+        await act(target);
+      }
+    };
+  return [
+    {
+      id: CommandIDs.copyId,
+      label: trans.__('Copy the id'),
+      caption: trans.__("Slurm's id, where it has one"),
+      icon: copyIcon,
+      fits: () => true,
+      execute: targets => {
+        const ids = targets.map(one => known(one)?.slurm_id ?? one.slurm_id ?? one.id ?? '');
+        Clipboard.copyToSystem(ids.join(' '));
+        return Promise.resolve();
+      }
+    },
+    {
+      id: CommandIDs.openFolder,
+      label: trans.__('Open its folder'),
+      caption: trans.__('In the file browser, or its path is copied'),
+      icon: folderIcon,
+      fits: isOurs,
+      execute: first(async target => {
+        await openFolder(app, model, await jobOf(model, target), trans);
+      })
+    },
+    {
+      id: CommandIDs.goToCell,
+      label: trans.__('Go to its cell'),
+      caption: trans.__('Open the notebook that the job came from, at its cell'),
+      icon: notebookIcon,
+      fits: target => isOurs(target) && known(target)?.notebook !== null,
+      execute: first(async target => {
+        await goToCell(app, await jobOf(model, target), trans);
+      })
+    }
+  ];
+}
+
+function isOurs(target: Target): target is Target & { id: string } {
+  return target.id !== null && !isTask(target);
+}
+
+function isWaiting(state: string): boolean {
+  return !isFinal(state) && !isRunning(state);
+}
+
+export { tell } from './telling';

@@ -1,0 +1,40 @@
+// The menu of jobs, as every list of them opens it.
+import type { CommandRegistry } from '@lumino/commands';
+import { Menu } from '@lumino/widgets';
+import { CommandIDs } from '../tokens';
+import { argsOf, type Target } from './targets';
+
+/** `steering`: what can be done to those that wait or run, but for cancelling. */
+export function openMenu(
+  commands: CommandRegistry,
+  targets: readonly Target[],
+  steering: readonly string[],
+  at: { x: number; y: number }
+): void {
+  const menu = new Menu({ commands });
+  const args = argsOf(targets);
+  const groups = [
+    [CommandIDs.openJob, CommandIDs.goToCell, CommandIDs.openFolder, CommandIDs.copyId],
+    steering,
+    [CommandIDs.cancel, CommandIDs.forget]
+  ];
+  for (const [index, group] of groups.entries()) {
+    if (index > 0) {
+      menu.addItem({ type: 'separator' });
+    }
+    for (const command of group.filter(id => commands.hasCommand(id))) {
+      menu.addItem({ command, args });
+    }
+  }
+  const had = document.activeElement;
+  menu.aboutToClose.connect(() => {
+    // The chosen command is still to be run.
+    window.setTimeout(() => {
+      menu.dispose();
+      if (document.activeElement === document.body && had instanceof HTMLElement) {
+        had.focus({ preventScroll: true });
+      }
+    }, 0);
+  });
+  menu.open(at.x, at.y);
+}

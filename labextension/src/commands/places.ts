@@ -1,0 +1,86 @@
+// Where a job's things are in this JupyterLab: its folder in the file browser, its cell in a
+// notebook. No steering.
+import type { JupyterFrontEnd } from '@jupyterlab/application';
+import { Clipboard } from '@jupyterlab/apputils';
+import { PageConfig } from '@jupyterlab/coreutils';
+import { NotebookPanel } from '@jupyterlab/notebook';
+import type { TranslationBundle } from '@jupyterlab/translation';
+import type { ISlurmModel } from '../tokens';
+import type { Connection, Job } from '../wire';
+import { say, warn } from './telling';
+import { belowRoot, jobsIn } from './where';
+
+/** In the file browser where it shows that folder; else its path is copied, and that is said. */
+export async function openFolder(
+  app: JupyterFrontEnd,
+  model: ISlurmModel,
+  job: Job,
+  trans: TranslationBundle
+): Promise<void> {
+  const path = belowRoot(job.job_dir, root());
+  const here = path !== null && (await isLocal(model, job.cluster));
+  if (here && app.commands.hasCommand('filebrowser:open-path') && (await isThere(app, path))) {
+    await app.commands.execute('filebrowser:open-path', { path });
+    return;
+  }
+  Clipboard.copyToSystem(job.job_dir);
+  say(
+    // The path comes last: of a long notification the end is not shown.
+    trans.__(
+      'Its path was copied, as this file browser does not show it: %1 on %2',
+      job.job_dir,
+      job.cluster
+    )
+  );
+}
+
+async function isLocal(model: ISlurmModel, cluster: string): Promise<boolean> {
+  const known = model.connections.get(cluster);
+  const all = known === undefined ? await model.call<Connection[]>('connections') : [known];
+  return all.some(one => one.cluster === cluster && one.state === 'local');
+}
+
+/** A hidden folder, as the job's may be, is there only where the server shows hidden ones. */
+async function isThere(app: JupyterFrontEnd, path: string): Promise<boolean> {
+  try {
+    await app.serviceManager.contents.get(path, { content: false });
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/** Opens the notebook that the job came from, at the cell whose output it is. */
+export async function goToCell(
+  app: JupyterFrontEnd,
+  job: Job,
+  trans: TranslationBundle
+): Promise<void> {
+  if (job.notebook === null) {
+    say(trans.__('This job came from no notebook.'));
+    return;
+  }
+  const path = belowRoot(job.notebook, root());
+  if (path === null || !(await isThere(app, path))) {
+    warn(trans.__('Not among the files of this Jupyter: %1', job.notebook));
+    return;
+  }
+  const panel: unknown = await app.commands.execute('docmanager:open', { path });
+  if (!(panel instanceof NotebookPanel)) {
+    return;
+  }
+  await panel.context.ready;
+  const cells = [...(panel.content.model?.cells ?? [])];
+  const at = cells.findIndex(cell => jobsIn(cell.toJSON()).includes(job.id));
+  if (at < 0) {
+    say(trans.__('No cell of %1 shows this job any more.', path));
+    return;
+  }
+  await panel.revealed;
+  panel.content.activeCellIndex = at;
+  await panel.content.scrollToItem(at, 'center');
+}
+
+function root(): string {
+  return PageConfig.getOption('serverRoot');
+}

@@ -1,0 +1,33 @@
+// The cells of a row, column by column; a view may put more into one than its text.
+import type { JSX } from 'react';
+import type { Shown } from './columns';
+
+interface Props<T> {
+  item: T;
+  shown: readonly Shown<T>[];
+  nowS: number;
+  /** What a cell holds instead of its text; null: its text. */
+  content?: (id: string, text: string, first: boolean) => JSX.Element | null;
+}
+
+export function Cells<T>({ item, shown, nowS, content }: Props<T>): JSX.Element {
+  return (
+    <>
+      {shown.map(({ column, width }, number) => {
+        const text = column.text(item, nowS);
+        return (
+          <div
+            key={column.id}
+            role="gridcell"
+            className="jp-slurm-Cell"
+            data-number={column.number}
+            style={{ flexBasis: width }}
+            title={column.hint?.(item, nowS) ?? text}
+          >
+            {content?.(column.id, text, number === 0) ?? <bdi>{text}</bdi>}
+          </div>
+        );
+      })}
+    </>
+  );
+}

@@ -1,0 +1,168 @@
+// The heads of a grid's columns: sorted by a click, made wider and moved by pointer and by keys.
+import type { TranslationBundle } from '@jupyterlab/translation';
+import { useRef, useState, type JSX, type KeyboardEvent, type PointerEvent } from 'react';
+import { moved, NARROWEST_PX, sortedBy, type Arrangement, type Shown } from './columns';
+
+const STEP_PX = 16;
+
+interface Props<T> {
+  shown: readonly Shown<T>[];
+  arrangement: Arrangement;
+  arrange: (next: Arrangement) => void;
+  trans: TranslationBundle;
+}
+
+export function Heads<T>({ shown, arrangement, arrange, trans }: Props<T>): JSX.Element {
+  const [active, setActive] = useState(0);
+  const row = useRef<HTMLDivElement>(null);
+  const at = Math.min(active, shown.length - 1);
+  const resize = (id: string, width: number): void => {
+    const widths = { ...arrangement.widths, [id]: Math.max(NARROWEST_PX, Math.round(width)) };
+    arrange({ ...arrangement, widths });
+  };
+  const move = (id: string, places: number): void => {
+    const columns = shown.map(({ column }) => column.id);
+    arrange({ ...arrangement, columns: moved(columns, id, places) });
+  };
+  const go = (next: number): void => {
+    const to = Math.min(shown.length - 1, Math.max(0, next));
+    setActive(to);
+    row.current?.querySelectorAll('button')[to]?.focus();
+  };
+  const keys = (event: KeyboardEvent): void => {
+    const step = event.key === 'ArrowRight' ? 1 : event.key === 'ArrowLeft' ? -1 : 0;
+    const here = shown[at];
+    if (step === 0 || here === undefined) {
+      return;
+    }
+    event.preventDefault();
+    if (event.altKey) {
+      move(here.column.id, step);
+      setActive(Math.min(shown.length - 1, Math.max(0, at + step)));
+    } else if (event.shiftKey) {
+      resize(here.column.id, here.width + step * STEP_PX);
+    } else {
+      go(at + step);
+    }
+  };
+  return (
+    <div className="jp-slurm-Heads" ref={row} onKeyDown={keys}>
+      {shown.map(({ column, width }, number) => (
+        <Head
+          key={column.id}
+          id={column.id}
+          title={column.title}
+          width={width}
+          number={column.number}
+          focusable={number === at}
+          order={
+            arrangement.sorting.column !== column.id
+              ? 'none'
+              : arrangement.sorting.down
+                ? 'descending'
+                : 'ascending'
+          }
+          onFocus={() => {
+            setActive(number);
+          }}
+          onSort={() => {
+            arrange({ ...arrangement, sorting: sortedBy(arrangement.sorting, column.id) });
+          }}
+          onResize={next => {
+            resize(column.id, next ?? column.width);
+          }}
+          onDrop={id => {
+            move(id, number - shown.findIndex(one => one.column.id === id));
+          }}
+          trans={trans}
+        />
+      ))}
+    </div>
+  );
+}
+
+interface HeadProps {
+  id: string;
+  title: string;
+  width: number;
+  number: boolean;
+  focusable: boolean;
+  order: 'none' | 'ascending' | 'descending';
+  onFocus: () => void;
+  onSort: () => void;
+  /** null: as wide as to begin with. */
+  onResize: (width: number | null) => void;
+  onDrop: (id: string) => void;
+  trans: TranslationBundle;
+}
+
+const DRAGGED = 'application/x-jupyter-slurm-column';
+
+function Head(props: HeadProps): JSX.Element {
+  const { id, title, order, trans, width } = props;
+  return (
+    <div
+      role="columnheader"
+      aria-sort={order}
+      className="jp-slurm-HeadCell"
+      data-number={props.number}
+      style={{ flexBasis: width }}
+      onDragOver={event => {
+        if (event.dataTransfer.types.includes(DRAGGED)) {
+          event.preventDefault();
+        }
+      }}
+      onDrop={event => {
+        event.preventDefault();
+        props.onDrop(event.dataTransfer.getData(DRAGGED));
+      }}
+    >
+      <button
+        draggable
+        tabIndex={props.focusable ? 0 : -1}
+        title={trans.__(
+          '%1: sort. Shift and ← → make it narrower or wider, Alt and ← → move it.',
+          title
+        )}
+        onFocus={props.onFocus}
+        onClick={props.onSort}
+        onDragStart={event => {
+          event.dataTransfer.setData(DRAGGED, id);
+        }}
+      >
+        {title}
+        <span className="jp-slurm-Order" aria-hidden="true">
+          {order === 'none' ? '' : order === 'descending' ? '▾' : '▴'}
+        </span>
+      </button>
+      <Handle width={width} onResize={props.onResize} />
+    </div>
+  );
+}
+
+/** For the pointer alone: the keys of the head do the same. */
+function Handle({ width, onResize }: Pick<HeadProps, 'width' | 'onResize'>): JSX.Element {
+  const from = useRef<{ x: number; width: number } | null>(null);
+  const drag = (event: PointerEvent): void => {
+    if (from.current !== null) {
+      onResize(from.current.width + event.clientX - from.current.x);
+    }
+  };
+  return (
+    <span
+      className="jp-slurm-Handle"
+      aria-hidden="true"
+      onPointerDown={event => {
+        event.currentTarget.setPointerCapture(event.pointerId);
+        from.current = { x: event.clientX, width };
+      }}
+      onPointerMove={drag}
+      onPointerUp={() => {
+        from.current = null;
+      }}
+      onDoubleClick={() => {
+        onResize(null);
+      }}
+    />
+  );
+}

@@ -1,0 +1,154 @@
+// A panel about one cluster in the main area: opened by a command, one for each cluster, there again
+// with the layout, looked at as it was last. Whether it is seen, and nothing of what it shows.
+import {
+  ILayoutRestorer,
+  type JupyterFrontEnd,
+  type JupyterFrontEndPlugin
+} from '@jupyterlab/application';
+import { MainAreaWidget, WidgetTracker } from '@jupyterlab/apputils';
+import { IStateDB } from '@jupyterlab/statedb';
+import { ITranslator, nullTranslator, type TranslationBundle } from '@jupyterlab/translation';
+import { ReactWidget } from '@jupyterlab/ui-components';
+import type { CommandRegistry } from '@lumino/commands';
+import type { ReadonlyPartialJSONObject } from '@lumino/coreutils';
+import type { Message } from '@lumino/messaging';
+import type { ComponentType, JSX } from 'react';
+import { show } from '../commands/show';
+import { usualCluster } from '../commands/targets';
+import { slurmIcon } from '../icons';
+import { ISlurmModel } from '../tokens';
+
+export interface PanelProps<Look> {
+  cluster: string;
+  model: ISlurmModel;
+  commands: CommandRegistry;
+  trans: TranslationBundle;
+  look: Look;
+  remember: (look: Look) => void;
+  /** Whether anybody can see it: nothing is watched else. */
+  seen: boolean;
+}
+
+interface Kind<Look> {
+  /** In ids. */
+  name: string;
+  command: string;
+  label: string;
+  caption: string;
+  title: (cluster: string) => string;
+  className: string;
+  View: ComponentType<PanelProps<Look>>;
+  /** How it is looked at, as it was remembered; null: as at first. */
+  lookOf: (remembered: unknown) => Look;
+  saved: (look: Look) => ReadonlyPartialJSONObject;
+}
+
+export function panelPlugin<Look>(
+  id: string,
+  description: string,
+  kindOf: (trans: TranslationBundle) => Kind<Look>
+): JupyterFrontEndPlugin<void> {
+  return {
+    id,
+    description,
+    autoStart: true,
+    requires: [ISlurmModel],
+    optional: [ITranslator, ILayoutRestorer, IStateDB],
+    activate: (
+      app: JupyterFrontEnd,
+      model: ISlurmModel,
+      translator: ITranslator | null,
+      restorer: ILayoutRestorer | null,
+      state: IStateDB | null
+    ) => {
+      const trans = (translator ?? nullTranslator).load('jupyter_slurm');
+      const kind = kindOf(trans);
+      const tracker = addPanel(app, model, trans, kind, state);
+      void restorer?.restore(tracker, {
+        command: kind.command,
+        args: widget => ({ cluster: widget.content.cluster }),
+        name: widget => widget.content.cluster
+      });
+    }
+  };
+}
+
+type Tracker<Look> = WidgetTracker<MainAreaWidget<ClusterPanel<Look>>>;
+
+/** The command that opens it. */
+function addPanel<Look>(
+  app: JupyterFrontEnd,
+  model: ISlurmModel,
+  trans: TranslationBundle,
+  kind: Kind<Look>,
+  state: IStateDB | null
+): Tracker<Look> {
+  const { command, name, label, caption } = kind;
+  const tracker: Tracker<Look> = new WidgetTracker({ namespace: `slurm-${name}` });
+  const key = `jupyter-slurm:${name}-look`;
+  let look = kind.lookOf(null);
+  const remembered = state?.fetch(key).then(value => {
+    look = kind.lookOf(value);
+  });
+  const remember = (next: Look): void => {
+    look = next;
+    void state?.save(key, kind.saved(next));
+  };
+  app.commands.addCommand(command, {
+    label,
+    caption,
+    icon: slurmIcon,
+    describedBy: {
+      args: {
+        type: 'object',
+        properties: { cluster: { type: 'string', description: 'None: the default one.' } }
+      }
+    },
+    execute: async args => {
+      await remembered;
+      const cluster = typeof args.cluster === 'string' ? args.cluster : await usualCluster(model);
+      let panel = tracker.find(widget => widget.content.cluster === cluster);
+      if (panel === undefined) {
+        const props = { cluster, model, commands: app.commands, trans, look, remember };
+        panel = new MainAreaWidget({ content: new ClusterPanel(kind, props) });
+        await tracker.add(panel);
+      }
+      show(app, panel);
+    }
+  });
+  return tracker;
+}
+
+class ClusterPanel<Look> extends ReactWidget {
+  constructor(
+    private readonly kind: Kind<Look>,
+    private readonly props: Omit<PanelProps<Look>, 'seen'>
+  ) {
+    super();
+    this.id = `jupyter-slurm-${kind.name}-${this.cluster}`;
+    this.title.label = kind.title(this.cluster);
+    this.title.icon = slurmIcon;
+    this.title.closable = true;
+    this.addClass('jp-slurm');
+    this.addClass(kind.className);
+  }
+
+  get cluster(): string {
+    return this.props.cluster;
+  }
+
+  protected override render(): JSX.Element {
+    const { View } = this.kind;
+    return <View {...this.props} seen={this.isVisible} />;
+  }
+
+  protected override onAfterShow(message: Message): void {
+    super.onAfterShow(message);
+    this.update();
+  }
+
+  protected override onAfterHide(message: Message): void {
+    super.onAfterHide(message);
+    this.update();
+  }
+}

@@ -1,0 +1,171 @@
+// What somebody types into a filter, as a test of an item. Pure, and fast enough for 50,000 items
+// at every key.
+import type { Column } from './columns';
+
+export type Test<T> = (item: T) => boolean;
+
+const TERM = /(-?)(?:([a-z_]+)(:|<=|>=|<|>|=))?(?:"([^"]*)"?|(\S*))/gu;
+const SPANS: Record<string, number> = { s: 1, m: 60, min: 60, h: 3600, d: 86_400 };
+
+interface Word {
+  not: boolean;
+  /** '': any. */
+  field: string;
+  /** '' where there is no field. */
+  sign: string;
+  wanted: string;
+}
+
+function wordsOf(words: string): Word[] {
+  return [...words.toLowerCase().matchAll(TERM)].map(([, not, field, sign, quoted, plain]) => ({
+    not: not === '-',
+    field: field ?? '',
+    sign: sign ?? '',
+    wanted: quoted ?? plain ?? ''
+  }));
+}
+
+/**
+ * All of the words must hold: `ana` is found in any column, `user:ana,bo` in that one (either of
+ * them), `"two words"` as they stand, `gpus>0` and `time>2h` compare, `-word` must not hold. A word
+ * that is not typed to its end asks for nothing.
+ */
+export function testOf<T extends object>(
+  words: string,
+  columns: readonly Column<T>[],
+  nowS: number
+): Test<T> {
+  const textOf = textsOf(columns);
+  const tests: Test<T>[] = [];
+  for (const { not, field, sign, wanted } of wordsOf(words)) {
+    const test = field
+      ? testOfField(columns, field, sign, wanted, nowS)
+      : wanted === ''
+        ? null
+        : undefined;
+    if (test === null) {
+      continue;
+    }
+    const whole = `${field}${sign}${wanted}`;
+    const holds = test ?? ((item: T) => textOf(item).includes(whole));
+    tests.push(not ? item => !holds(item) : holds);
+  }
+  return item => tests.every(test => test(item));
+}
+
+/**
+ * Whether all that `after` finds is among what `before` finds, for each word of that is still there
+ * or has grown. A comparison never is: what it finds changes with the time of day.
+ */
+export function narrows(before: string, after: string): boolean {
+  const now = wordsOf(after);
+  return wordsOf(before).every(
+    was => (was.field === '' && was.wanted === '') || now.some(word => hasGrownFrom(was, word))
+  );
+}
+
+function hasGrownFrom(was: Word, now: Word): boolean {
+  if (now.not !== was.not || now.field !== was.field || now.sign !== was.sign) {
+    return false;
+  }
+  if (was.sign !== '' && was.sign !== ':') {
+    return false;
+  }
+  const isList = was.field !== '' && `${was.wanted}${now.wanted}`.includes(',');
+  return now.wanted === was.wanted || (!was.not && !isList && now.wanted.includes(was.wanted));
+}
+
+/** null: it asks for nothing yet; undefined: there is no such column. */
+function testOfField<T>(
+  columns: readonly Column<T>[],
+  field: string,
+  sign: string,
+  wanted: string,
+  nowS: number
+): Test<T> | null | undefined {
+  const column = columns.find(({ id }) => id === field);
+  if (column === undefined) {
+    return undefined;
+  }
+  const { amount, words } = column;
+  if (amount !== undefined && sign !== ':') {
+    const than = column.span ? spanOf(wanted) : numberOf(wanted);
+    return than === null ? null : item => compared(amount(item, nowS), sign, than);
+  }
+  const any = wanted.split(',').filter(part => part !== '');
+  return any.length === 0 ? null : item => any.some(part => words(item).includes(part));
+}
+
+function compared(value: number | null, sign: string, than: number): boolean {
+  if (value === null) {
+    return false;
+  }
+  switch (sign) {
+    case '<':
+      return value < than;
+    case '<=':
+      return value <= than;
+    case '>':
+      return value > than;
+    case '>=':
+      return value >= than;
+    default:
+      return value === than;
+  }
+}
+
+function numberOf(text: string): number | null {
+  return /^\d+(\.\d+)?$/.test(text) ? Number(text) : null;
+}
+
+/** In seconds. A number alone is of minutes, as in Slurm's options. */
+function spanOf(text: string): number | null {
+  const match = /^(\d+(?:\.\d+)?)(s|min|m|h|d)?$/.exec(text);
+  return match === null ? null : Number(match[1]) * (SPANS[match[2] ?? 'm'] ?? 60);
+}
+
+/** All words of an item in small letters, put together once for each. */
+function textsOf<T extends object>(columns: readonly Column<T>[]): (item: T) => string {
+  let texts = known.get(columns);
+  if (texts === undefined) {
+    texts = new WeakMap<object, string>();
+    known.set(columns, texts);
+  }
+  const found = texts;
+  return item => {
+    let text = found.get(item);
+    if (text === undefined) {
+      text = columns.map(({ words }) => words(item)).join('\n');
+      found.set(item, text);
+    }
+    return text;
+  };
+}
+
+/** Puts together what filters will look at, so that the first key does not wait for it. */
+export function prepare<T extends object>(
+  items: readonly T[],
+  columns: readonly Column<T>[]
+): void {
+  items.forEach(textsOf(columns));
+}
+
+const known = new WeakMap<object, WeakMap<object, string>>();
+
+/** The words with `field:value` added to that field's values, or taken away. */
+export function toggled(words: string, field: string, value: string): string {
+  const match = new RegExp(`(^|\\s)${field}:(\\S*)`, 'iu').exec(words);
+  if (match === null) {
+    return `${words.trimEnd()} ${field}:${value}`.trimStart();
+  }
+  const values = (match[2] ?? '').split(',').filter(one => one !== '');
+  const next = values.includes(value) ? values.filter(one => one !== value) : [...values, value];
+  const term = next.length === 0 ? '' : `${match[1] ?? ''}${field}:${next.join(',')}`;
+  return words.replace(match[0], () => term).trim();
+}
+
+/** Whether the words ask for `value` in that field. */
+export function asksFor(words: string, field: string, value: string): boolean {
+  const match = new RegExp(`(?:^|\\s)${field}:(\\S*)`, 'iu').exec(words);
+  return match?.[1]?.split(',').includes(value) ?? false;
+}

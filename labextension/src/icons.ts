@@ -1,0 +1,58 @@
+// The icons of this extension: its own mark, and a sign for every state.
+import { LabIcon } from '@jupyterlab/ui-components';
+import { tone } from './format';
+
+/** Four nodes, one of them at work. */
+export const slurmIcon = new LabIcon({
+  name: 'jupyter-slurm:slurm',
+  svgstr: `<svg xmlns="http://www.w3.org/2000/svg" width="16" viewBox="0 0 24 24">
+  <g class="jp-icon3" fill="#616161">
+    <path d="M4 3h7v7H4zm1.6 1.6v3.8h3.8V4.6zM13 3h7v7h-7zM4 14h7v7H4zm1.6 1.6v3.8h3.8v-3.8zM13 14h7v7h-7zm1.6 1.6v3.8h3.8v-3.8z" fill-rule="evenodd"/>
+  </g></svg>`
+});
+
+export const cancelIcon = drawn(
+  'cancel',
+  'M7.8 6.4 12 10.6l4.2-4.2 1.4 1.4L13.4 12l4.2 4.2-1.4 1.4L12 13.4l-4.2 4.2-1.4-1.4 4.2-4.2-4.2-4.2z'
+);
+export const holdIcon = drawn('hold', 'M7 5h4v14H7zm6 0h4v14h-4z');
+export const releaseIcon = drawn('release', 'M8 5v14l11-7z');
+export const requeueIcon = drawn('requeue', 'M12 5V1L7 6l5 5V7a5 5 0 1 1-5 5H5a7 7 0 1 0 7-7z');
+export const forgetIcon = drawn(
+  'forget',
+  'M6 19a2 2 0 0 0 2 2h8a2 2 0 0 0 2-2V7H6zM19 4h-3.5l-1-1h-5l-1 1H5v2h14z'
+);
+export const connectIcon = drawn(
+  'connect',
+  'M16 7h-1V3h-2v4h-2V3H9v4H8a1 1 0 0 0-1 1v5l3 4v4h4v-4l3-4V8a1 1 0 0 0-1-1z'
+);
+export const disconnectIcon = drawn(
+  'disconnect',
+  'M18 8v5l-1 1.4L10.6 8H11V3h2v4h2V3h2v4a1 1 0 0 1 1 1zM4.4 3 3 4.4 7 8.4V13l3 4v4h4v-4l.6-.8 4.9 4.9 1.4-1.4z'
+);
+
+function drawn(name: string, path: string): LabIcon {
+  return new LabIcon({
+    name: `jupyter-slurm:${name}`,
+    svgstr: `<svg xmlns="http://www.w3.org/2000/svg" width="16" viewBox="0 0 24 24">
+  <path class="jp-icon3" fill="#616161" d="${path}"/></svg>`
+  });
+}
+
+/** A sign that is told apart without colour; the state's word stands beside it always. */
+export function stateSign(state: string): string {
+  switch (tone(state)) {
+    case 'done':
+      return '✔';
+    case 'ended':
+      return '⊘';
+    case 'failed':
+      return '✖';
+    case 'running':
+      return '▶';
+    case 'unknown':
+      return '?';
+    case 'waiting':
+      return state === 'SUSPENDED' || state === 'STOPPED' ? '‖' : '◷';
+  }
+}

@@ -1,0 +1,25 @@
+// The list of plugins; what each does lives in its folder.
+import type { JupyterFrontEndPlugin } from '@jupyterlab/application';
+import { plugin as card } from './card/plugin';
+import { plugin as commands } from './commands/plugin';
+import { plugin as job } from './job/plugin';
+import { plugin as model } from './model/plugin';
+import { plugin as nodes } from './nodes/plugin';
+import { plugin as queue } from './queue/plugin';
+import { plugin as sidebar } from './sidebar/plugin';
+import { plugin as status } from './status/plugin';
+import { plugin as submit } from './submit/plugin';
+
+const plugins: JupyterFrontEndPlugin<unknown>[] = [
+  model,
+  commands,
+  sidebar,
+  queue,
+  nodes,
+  job,
+  card,
+  submit,
+  status
+];
+
+export default plugins;

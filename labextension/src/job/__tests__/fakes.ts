@@ -1,0 +1,30 @@
+// Chunks of a job's output, and a job that has what the job panel's pure parts look at.
+import type { Job, LogChunk, Output } from '../../wire';
+
+export function job(what: Partial<Job> = {}): Job {
+  const known: Partial<Job> = {
+    id: '0a1b2c3d',
+    cluster: 'here',
+    name: 'train',
+    kind: 'cell',
+    state: 'RUNNING',
+    slurm_id: '7',
+    started_s: 110,
+    ended_s: null,
+    nodes: ['node1'],
+    usage: null
+  };
+  return { ...known, ...what } as Job;
+}
+
+export function chunk(...outputs: Output[]): LogChunk {
+  return { job: job(), outputs, cursor: '1', skipped_bytes: 0, end: false };
+}
+
+export function out(text: string): Output {
+  return { type: 'stream', name: 'stdout', text };
+}
+
+export function err(text: string): Output {
+  return { type: 'stream', name: 'stderr', text };
+}

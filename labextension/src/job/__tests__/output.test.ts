@@ -1,0 +1,154 @@
+import type { LogChunk, Output } from '../../wire';
+import { NOTHING, textOf, withChunk, type Block, type Shown, type Wanted } from '../output';
+import { Search } from '../search';
+import { chunk, err, out } from './fakes';
+
+const figure = (id: string | null, text: string): Output => ({
+  type: 'display_data',
+  data: { 'text/plain': text },
+  metadata: {},
+  display_id: id
+});
+
+function shownOf(...chunks: LogChunk[]): Shown {
+  return chunks.reduce(withChunk, NOTHING);
+}
+
+function text({ blocks }: Shown, wanted: Wanted = 'all'): string {
+  return blocks.map(block => textOf(block, wanted)).join('');
+}
+
+const kinds = ({ blocks }: Shown): Block['kind'][] => blocks.map(block => block.kind);
+
+describe('what a job has written', () => {
+  test('comes in its order, whole, however it was cut', () => {
+    const shown = shownOf(chunk(out('a'), out('b\nc')), chunk(out('d\n')), chunk(out('e')));
+    expect(text(shown)).toBe('ab\ncd\ne');
+    expect(kinds(shown)).toEqual(['text']);
+  });
+
+  test('a progress line begins anew over chunks', () => {
+    const shown = shownOf(chunk(err('10%')), chunk(err('\r20%\r')), chunk(err('30%\n')));
+    expect(text(shown)).toBe('30%\n');
+  });
+
+  test('of each source has lines of its own, and can be seen alone', () => {
+    const shown = shownOf(chunk(out('out'), err('err\n'), out('more\n')));
+    expect(text(shown)).toBe('out\nerr\nmore\n');
+    expect(text(shown, 'stdout')).toBe('out\nmore\n');
+    expect(text(shown, 'stderr')).toBe('err\n');
+  });
+
+  test('an error is a traceback, which is no standard output', () => {
+    const error: Output = {
+      type: 'error',
+      ename: 'ValueError',
+      evalue: 'x',
+      traceback: ['Traceback', 'ValueError: x']
+    };
+    const shown = shownOf(chunk(out('a\n'), error));
+    expect(text(shown, 'stderr')).toBe('Traceback\nValueError: x\n');
+    expect(text(shown, 'stdout')).toBe('a\n');
+  });
+
+  test('displays stand between, and one with a name is drawn anew', () => {
+    const again: Output = {
+      type: 'update_display_data',
+      data: { 'text/plain': 'two' },
+      metadata: {},
+      display_id: 'it'
+    };
+    const shown = shownOf(chunk(out('a\n'), figure('it', 'one'), out('b\n')), chunk(again));
+    expect(kinds(shown)).toEqual(['text', 'display', 'text']);
+    expect(shown.blocks[1]).toMatchObject({ data: { 'text/plain': 'two' } });
+  });
+
+  test('is cleared at once, or when something comes in its place', () => {
+    const before = chunk(out('a\n'));
+    const clear = (wait: boolean): Output => ({ type: 'clear_output', wait });
+    expect(shownOf(before, chunk(clear(false))).blocks).toEqual([]);
+    const waits = shownOf(before, chunk(clear(true)));
+    expect(text(waits)).toBe('a\n');
+    expect(text(withChunk(waits, chunk(out('b\n'))))).toBe('b\n');
+  });
+
+  test('tells where something was left out, and how much', () => {
+    const shown = shownOf(
+      { ...chunk(out('late\n')), skipped_bytes: 500 },
+      { ...chunk(out('later\n')), skipped_bytes: 7 }
+    );
+    expect(kinds(shown)).toEqual(['gap', 'text', 'gap', 'text']);
+    expect(shown.blocks).toMatchObject([{ bytes: 500 }, {}, { bytes: 7 }, {}]);
+  });
+});
+
+describe('very much output', () => {
+  const lines = (from: number, count: number): string =>
+    Array.from({ length: count }, (_, at) => `line ${from + at}\n`).join('');
+
+  test('is in blocks of which the earlier ones stay the same', () => {
+    const first = shownOf(chunk(out(lines(0, 1_000))));
+    const then = withChunk(first, chunk(out(lines(1_000, 300))));
+    expect(then.blocks.slice(0, 4)).toEqual(first.blocks.slice(0, 4));
+    expect(then.blocks[0]).toBe(first.blocks[0]);
+    expect(text(then)).toBe(lines(0, 1_300));
+    expect(new Set(then.blocks.map(block => block.key)).size).toBe(then.blocks.length);
+    for (const block of then.blocks) {
+      expect(block).toMatchObject({ kind: 'text' });
+      expect(textOf(block, 'all').split('\n').length - 1).toBeLessThanOrEqual(200);
+    }
+  });
+
+  test('sources that alternate share blocks', () => {
+    const both = Array.from({ length: 300 }, (_, at) => (at % 2 ? err('e\n') : out('o\n')));
+    expect(shownOf(chunk(...both)).blocks).toHaveLength(2);
+  });
+
+  test('the colour that was on when a block ended is on in the next', () => {
+    const shown = shownOf(chunk(out(`\u001b[31m${lines(0, 250)}`)));
+    expect(shown.blocks[1]).toMatchObject({ runs: [{ style: '\u001b[31m' }] });
+  });
+
+  test('a line without an end is cut', () => {
+    const shown = shownOf(...Array.from({ length: 5 }, () => chunk(out('x'.repeat(50_000)))));
+    expect(text(shown)).toBe('x'.repeat(250_000));
+    expect(shown.blocks.length).toBeGreaterThan(3);
+  });
+
+  test('goes from the front when it is too much, and is counted there', () => {
+    const mebi = `${'x'.repeat(1023)}\n`.repeat(1024);
+    let shown = NOTHING;
+    for (let count = 0; count < 100; count += 1) {
+      shown = withChunk(shown, chunk(out(mebi)));
+    }
+    const kept = text(shown).length;
+    expect(kept).toBeLessThanOrEqual(16 * 1024 * 1024);
+    expect(kept).toBeGreaterThan(15 * 1024 * 1024);
+    expect(shown.chars).toBe(kept);
+    expect(kinds(shown).filter(kind => kind === 'gap')).toHaveLength(1);
+    expect(shown.blocks[0]).toMatchObject({ kind: 'gap', bytes: 100 * 1024 * 1024 - kept });
+  });
+});
+
+describe('search', () => {
+  const shown = shownOf(
+    chunk(out('Epoch 1\nepoch 2\n'), err('EPOCH 3 \u001b[31mep\u001b[0moch 4\n'))
+  );
+
+  test('finds whatever the case, through colours, in order', () => {
+    const search = new Search('epoch', 'all');
+    expect(search.count(shown.blocks)).toBe(4);
+    expect(search.match(shown.blocks, 3)).toEqual({ key: shown.blocks[0]?.key, at: 3 });
+    expect(search.match(shown.blocks, 4)).toBeNull();
+  });
+
+  test('sees what is shown alone', () => {
+    expect(new Search('epoch', 'stdout').count(shown.blocks)).toBe(2);
+  });
+
+  test('takes what is typed as text', () => {
+    expect(new Search('.*', 'all').count(shown.blocks)).toBe(0);
+    expect(new Search('', 'all').count(shown.blocks)).toBe(0);
+    expect(new Search('a(', 'all').count(shownOf(chunk(out('a('))).blocks)).toBe(1);
+  });
+});

@@ -1,0 +1,101 @@
+import type { UsageSample } from '../../wire';
+import { asked, average, cpuShare, peak, seriesOf, thinned, type Point } from '../samples';
+import { bytes, commandLine, languageOf } from '../words';
+import { job } from './fakes';
+
+const usage = {
+  elapsed_s: 100,
+  cpu_s: 40,
+  cpus: 4,
+  peak_memory_mib: null,
+  memory_mib: 8192,
+  gpus: null
+};
+
+const sample = (time_s: number, gpus: UsageSample['gpus'] = []): UsageSample => ({
+  time_s,
+  cpus: 1,
+  memory_mib: 100,
+  gpus
+});
+
+describe('what was measured', () => {
+  test('has a series for each thing, and what was asked for of it', () => {
+    const gpu = { name: 'H100', utilisation: 0.5, memory_mib: 10, memory_total_mib: 80 };
+    const series = seriesOf([sample(1), sample(2, [gpu])], job({ usage }));
+    expect(series.map(({ kind, limit }) => [kind, limit])).toEqual([
+      ['cpu', 4],
+      ['memory', 8192],
+      ['gpu', 1],
+      ['gpu-memory', 80]
+    ]);
+    expect(series[2]?.points).toEqual([
+      [1, null],
+      [2, 0.5]
+    ]);
+  });
+
+  test('of a part of a GPU has its memory, and not how busy it is', () => {
+    const part = { name: 'A100 MIG', utilisation: null, memory_mib: 10, memory_total_mib: 80 };
+    const [, , busy, memory] = seriesOf([sample(1, [part])], job({ usage }));
+    expect(peak(busy?.points ?? [])).toBeNull();
+    expect(peak(memory?.points ?? [])).toBe(10);
+  });
+
+  test('is of the first of several nodes', () => {
+    expect(asked(job({ usage, nodes: ['a', 'b'] }))).toEqual({ cpus: 2, memoryMib: 4096 });
+  });
+
+  test('is averaged over time, not over looks', () => {
+    const points: Point[] = [
+      [0, 9],
+      [1, 4],
+      [10, 1]
+    ];
+    expect(average(points)).toBeCloseTo(1.3);
+    expect(average([[5, 3]])).toBe(3);
+    expect(average([])).toBeNull();
+    expect(peak(points)).toBe(9);
+    expect(peak([[1, null]])).toBeNull();
+  });
+
+  test('of which a chart shows no more than it has room for, but peaks always', () => {
+    const many = Array.from({ length: 1_000 }, (_, at): Point => [at, at === 500 ? 7 : 1]);
+    const shown = thinned(many, 100, true);
+    expect(shown).toHaveLength(100);
+    expect(peak(shown)).toBe(7);
+    expect(shown.at(-1)?.[0]).toBe(999);
+    expect(thinned(many.slice(0, 3), 100, true)).toEqual(many.slice(0, 3));
+  });
+
+  test('the share of the CPU time is told where somebody counted', () => {
+    expect(cpuShare(job({ usage }))).toBeCloseTo(0.1);
+    expect(cpuShare(job({ usage: { ...usage, cpu_s: 0 } }))).toBe(0);
+    expect(cpuShare(job())).toBeNull();
+  });
+});
+
+test('amounts of output', () => {
+  expect([12, 34_500, 1_250_000, 104_857_600].map(bytes)).toEqual([
+    '12 bytes',
+    '35 kB',
+    '1.3 MB',
+    '105 MB'
+  ]);
+});
+
+test('a command can be typed as it stands', () => {
+  expect(commandLine(['sbatch', '--time=1:00', "it's", ''])).toBe(
+    `sbatch --time=1:00 'it'\\''s' ''`
+  );
+});
+
+test.each([
+  ['print(1)', 'cell', 'python'],
+  ['#!/usr/bin/env python3\n', 'program', 'python'],
+  ['#!/bin/bash -l\n', 'script', 'shell'],
+  ['hostname', 'program', 'shell'],
+  ['#!/usr/bin/perl\n', 'program', 'text']
+] as const)('%s of a %s is %s', (code, kind, language) => {
+  expect(languageOf(code, kind)).toBe(language);
+});

@@ -1,0 +1,225 @@
+// A block of a log: near what is seen with its colours and what is looked for, elsewhere as text
+// alone, which a browser lays out only when it is seen. Which blocks there are is output.ts's.
+import type { IRenderMimeRegistry } from '@jupyterlab/rendermime';
+import type { TranslationBundle } from '@jupyterlab/translation';
+import type { ReadonlyPartialJSONObject } from '@lumino/coreutils';
+import { Widget } from '@lumino/widgets';
+import {
+  createContext,
+  memo,
+  useContext,
+  useEffect,
+  useLayoutEffect,
+  useRef,
+  useState,
+  type CSSProperties,
+  type JSX,
+  type RefObject
+} from 'react';
+import { bytes } from './words';
+import { runsOf, textOf, type Block, type DisplayBlock, type Run, type TextBlock } from './output';
+import type { Wanted } from './output';
+import type { Found } from './search';
+import { pieces, type Piece } from './terminal';
+
+/** Tells an element when it comes near what is seen, and when it is far again. */
+export interface Nearness {
+  watch(element: Element, hear: (near: boolean) => void): () => void;
+}
+
+export const NearnessContext = createContext<Nearness | null>(null);
+
+interface Props {
+  block: Block;
+  wanted: Wanted;
+  found: Found;
+  /** Which match of this block is the one that somebody is at; null: none of it. */
+  current: number | null;
+  /** How long a match is. */
+  length: number;
+  /** Asks for more of what was left out; null: there is no more to be had here. */
+  more: (() => void) | null;
+  rendermime: IRenderMimeRegistry;
+  trans: TranslationBundle;
+}
+
+export const BlockView = memo(function BlockView(props: Props): JSX.Element | null {
+  const { block } = props;
+  switch (block.kind) {
+    case 'gap':
+      return <Gap {...props} bytes={block.bytes} />;
+    case 'display':
+      return props.wanted === 'all' ? <Display {...props} block={block} /> : null;
+    case 'text':
+      return <Text {...props} block={block} />;
+  }
+});
+
+function Gap({ bytes: count, more, trans }: Props & { bytes: number }): JSX.Element {
+  return (
+    <p className="jp-slurm-LogGap">
+      {trans.__('%1 are left out here; the download has them.', bytes(count))}{' '}
+      {more === null ? null : (
+        <button className="jp-slurm-Button" onClick={more}>
+          {trans.__('Load more')}
+        </button>
+      )}
+    </p>
+  );
+}
+
+function Text(props: Props & { block: TextBlock }): JSX.Element | null {
+  const { block, wanted, found, current, length } = props;
+  const host = useRef<HTMLPreElement>(null);
+  const near = useNear(host);
+  const runs = runsOf(block, wanted);
+  if (runs.length === 0) {
+    return null;
+  }
+  const before = (at: number): number =>
+    found.runs.slice(0, at).reduce((sum, one) => sum + one.length, 0);
+  return (
+    <pre
+      ref={host}
+      className="jp-slurm-LogBlock"
+      style={{ '--jp-slurm-lines': block.lines } as CSSProperties}
+    >
+      {near || current !== null
+        ? runs.map((run, at) => (
+            <RunView
+              key={at}
+              run={run}
+              starts={found.runs[at] ?? []}
+              length={length}
+              current={current === null ? null : current - before(at)}
+            />
+          ))
+        : textOf(block, wanted)}
+    </pre>
+  );
+}
+
+interface RunProps {
+  run: Run;
+  starts: readonly number[];
+  length: number;
+  current: number | null;
+}
+
+function RunView({ run, starts, length, current }: RunProps): JSX.Element {
+  let at = 0;
+  return (
+    <span className="jp-slurm-LogRun" data-source={run.source}>
+      {pieces(run.style, run.text).map((piece, key) => {
+        const from = at;
+        at += piece.text.length;
+        const marks = starts.some(start => start < at && start + length > from);
+        const inside = marks ? (
+          <Marked text={piece.text} from={from} {...{ starts, length, current }} />
+        ) : (
+          piece.text
+        );
+        return <Coloured key={key} piece={piece} inside={inside} />;
+      })}
+    </span>
+  );
+}
+
+function Coloured({ piece, inside }: { piece: Piece; inside: JSX.Element | string }): JSX.Element {
+  const { className, color, background } = piece;
+  if (className === '' && color === null && background === null) {
+    return <>{inside}</>;
+  }
+  const style = { color: color ?? undefined, backgroundColor: background ?? undefined };
+  return (
+    <span className={className} style={style}>
+      {inside}
+    </span>
+  );
+}
+
+interface MarkedProps extends Omit<RunProps, 'run'> {
+  text: string;
+  /** Where the text is in its run. */
+  from: number;
+}
+
+function Marked({ text, from, starts, length, current }: MarkedProps): JSX.Element {
+  const parts: JSX.Element[] = [];
+  let at = 0;
+  starts.forEach((start, number) => {
+    const begin = Math.max(start - from, at);
+    const end = Math.min(start - from + length, text.length);
+    if (begin < end) {
+      parts.push(
+        <span key={`${begin}t`}>{text.slice(at, begin)}</span>,
+        <mark key={begin} aria-current={number === current ? 'true' : undefined}>
+          {text.slice(begin, end)}
+        </mark>
+      );
+      at = end;
+    }
+  });
+  return (
+    <>
+      {parts}
+      {text.slice(at)}
+    </>
+  );
+}
+
+/** A figure or a table, by JupyterLab's own renderers, as of a notebook that is not trusted. */
+function Display({ block, rendermime, trans }: Props & { block: DisplayBlock }): JSX.Element {
+  const host = useRef<HTMLDivElement>(null);
+  const near = useNear(host);
+  const [seen, setSeen] = useState(false);
+  const [unknown, setUnknown] = useState(false);
+  const { data, metadata } = block;
+  if (near && !seen) {
+    setSeen(true);
+  }
+  // Lumino wants to take a widget down while its element is still there.
+  useLayoutEffect(() => {
+    if (!seen || host.current === null) {
+      return undefined;
+    }
+    const model = rendermime.createModel({
+      data: data as ReadonlyPartialJSONObject,
+      metadata: metadata as ReadonlyPartialJSONObject,
+      trusted: false
+    });
+    const type = rendermime.preferredMimeType(model.data, 'ensure');
+    setUnknown(type === undefined);
+    if (type === undefined) {
+      return undefined;
+    }
+    const renderer = rendermime.createRenderer(type);
+    Widget.attach(renderer, host.current);
+    renderer.renderModel(model).catch(() => {
+      setUnknown(true);
+    });
+    return () => {
+      renderer.dispose();
+    };
+  }, [seen, data, metadata, rendermime]);
+  return (
+    <div className="jp-slurm-LogDisplay">
+      <div ref={host} />
+      {unknown ? (
+        <p className="jp-slurm-Quiet">
+          {trans.__('There is no safe way to show this here: %1', Object.keys(data).join(', '))}
+        </p>
+      ) : null}
+    </div>
+  );
+}
+
+function useNear(host: RefObject<Element>): boolean {
+  const nearness = useContext(NearnessContext);
+  const [near, setNear] = useState(false);
+  useEffect(
+    () => (host.current === null ? undefined : nearness?.watch(host.current, setNear)),
+    [nearness, host]
+  );
+  return near;
+}

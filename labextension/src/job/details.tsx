@@ -1,0 +1,239 @@
+// What there is to know of a job beside its output: its life, its places, Slurm's own record, its
+// environment. Asked for while somebody looks.
+import type { TranslationBundle } from '@jupyterlab/translation';
+import type { CommandRegistry } from '@lumino/commands';
+import { useCallback, useEffect, useState, type JSX } from 'react';
+import { moment, stateWord, tone, visible } from '../format';
+import { stateSign } from '../icons';
+import { problemOf } from '../model/model';
+import { said } from '../said';
+import { CommandIDs, type ISlurmModel } from '../tokens';
+import type { Job, JobDetails, Problem } from '../wire';
+import { CopyButton } from './parts';
+
+export interface Asked {
+  details: JobDetails | null;
+  problem: Problem | null;
+  again: () => void;
+}
+
+/** The details, asked for once `wanted`, and anew when the way to the job, or what Slurm's record says
+ * of it, may be another. What was told before the way was lost is told on, beside the problem. */
+export function useDetails(model: ISlurmModel, job: Job, wanted: boolean): Asked {
+  const { id, state, cluster, restarts, name, reason, limit_s: limit } = job;
+  const way = model.connections.get(cluster)?.state;
+  const isReached = model.freshness.problem === null;
+  const [details, setDetails] = useState<JobDetails | null>(null);
+  const [problem, setProblem] = useState<Problem | null>(null);
+  const [round, setRound] = useState(0);
+  useEffect(() => {
+    if (!wanted || !isReached) {
+      return undefined;
+    }
+    let stale = false;
+    model.details(id).then(
+      found => {
+        if (!stale) {
+          setDetails(before =>
+            found.problem === null || before === null
+              ? found
+              : { ...before, job: found.job, events: found.events }
+          );
+          setProblem(found.problem);
+        }
+      },
+      (error: unknown) => {
+        if (!stale) {
+          setProblem(problemOf(error));
+        }
+      }
+    );
+    return () => {
+      stale = true;
+    };
+  }, [model, id, state, restarts, name, reason, limit, way, wanted, isReached, round]);
+  const again = useCallback(() => {
+    setRound(before => before + 1);
+  }, []);
+  return { details, problem, again };
+}
+
+interface Props {
+  details: JobDetails;
+  commands: CommandRegistry;
+  trans: TranslationBundle;
+}
+
+export function DetailsPane({ details, commands, trans }: Props): JSX.Element {
+  const { record, environment } = details;
+  return (
+    <>
+      <Events details={details} trans={trans} />
+      <Places details={details} commands={commands} trans={trans} />
+      {details.problem === null ? (
+        <>
+          <Pairs
+            title={trans.__("Slurm's record")}
+            pairs={readable(record)}
+            empty={trans.__('Slurm does not know the job any more, or has not been asked yet.')}
+            trans={trans}
+          />
+          <Pairs
+            title={trans.__('Environment')}
+            pairs={environment}
+            empty={trans.__('Neither the job nor the profile of its cluster sets any variable.')}
+            trans={trans}
+          />
+        </>
+      ) : null}
+    </>
+  );
+}
+
+function Events({ details, trans }: Omit<Props, 'commands'>): JSX.Element {
+  const nowS = Date.now() / 1000;
+  return (
+    <section aria-label={trans.__('What happened')}>
+      <h3>{trans.__('What happened')}</h3>
+      {details.events.length === 0 ? (
+        <p className="jp-slurm-Empty">{trans.__('Nothing that was seen from here.')}</p>
+      ) : null}
+      <ol className="jp-slurm-Events">
+        {details.events.map((event, at) => (
+          <li key={at} data-tone={tone(event.state)}>
+            <time
+              dateTime={new Date(event.time_s * 1000).toISOString()}
+              title={new Date(event.time_s * 1000).toLocaleString()}
+            >
+              {moment(event.time_s, nowS)}
+            </time>
+            <span className="jp-slurm-State" data-tone={tone(event.state)}>
+              <span aria-hidden="true">{stateSign(event.state)} </span>
+              {stateWord(event.state, trans)}
+            </span>
+            <span>{visible(said(event.text ?? '', trans))}</span>
+          </li>
+        ))}
+      </ol>
+    </section>
+  );
+}
+
+/** Where its files are; Slurm's record tells of those that it has been given itself. */
+function Places({ details, commands, trans }: Props): JSX.Element {
+  const { job, record } = details;
+  const places: [string, string | null | undefined][] = [
+    [trans.__('Notebook'), job.notebook],
+    [trans.__('Folder on the cluster'), job.job_dir],
+    [trans.__('Works in'), record.WorkDir],
+    [trans.__('Standard output'), record.StdOut],
+    [trans.__('Standard error'), record.StdErr === record.StdOut ? null : record.StdErr],
+    [trans.__('Files come to'), job.fetch_to]
+  ];
+  return (
+    <section>
+      <h3>{trans.__('Places')}</h3>
+      <table className="jp-slurm-Pairs">
+        <tbody>
+          {places.map(([name, path]) =>
+            path ? (
+              <tr key={name}>
+                <th scope="row">{name}</th>
+                <td>
+                  {path === job.notebook ? (
+                    <button
+                      className="jp-slurm-JobLink"
+                      onClick={() => void commands.execute(CommandIDs.goToCell, { id: job.id })}
+                    >
+                      {visible(path)}
+                    </button>
+                  ) : (
+                    visible(path)
+                  )}{' '}
+                  <CopyButton text={() => path} what={name} trans={trans} />
+                </td>
+              </tr>
+            ) : null
+          )}
+        </tbody>
+      </table>
+    </section>
+  );
+}
+
+/** With the times that Slurm gives as UTC epoch seconds as people read them. */
+function readable(record: Record<string, string>): Record<string, string> {
+  return Object.fromEntries(
+    Object.entries(record).map(([name, value]) => [
+      name,
+      /(Time|Start|End|Submit|Eligible|Eval)$/.test(name) && /^\d{10}$/.test(value)
+        ? new Date(Number(value) * 1000).toLocaleString()
+        : value
+    ])
+  );
+}
+
+interface PairsProps {
+  title: string;
+  /** null: it is kept back. */
+  pairs: Record<string, string | null>;
+  empty: string;
+  trans: TranslationBundle;
+}
+
+/** So few are read without a filter. */
+const FEW = 8;
+
+function Pairs({ title, pairs, empty, trans }: PairsProps): JSX.Element {
+  const [filter, setFilter] = useState('');
+  const all = Object.entries(pairs);
+  const sought = filter.toLowerCase();
+  const shown = all.filter(([name, value]) =>
+    `${name} ${value ?? ''}`.toLowerCase().includes(sought)
+  );
+  return (
+    <section aria-label={title}>
+      <h3>
+        {title}{' '}
+        {all.length <= FEW ? null : (
+          <input
+            type="text"
+            className="jp-slurm-JobFilter"
+            aria-label={trans.__('Filter: %1', title)}
+            placeholder={trans.__('Filter')}
+            value={filter}
+            onChange={event => {
+              setFilter(event.currentTarget.value);
+            }}
+          />
+        )}
+      </h3>
+      {all.length === 0 ? <p className="jp-slurm-Empty">{empty}</p> : null}
+      {all.length > 0 && shown.length === 0 ? (
+        <p className="jp-slurm-Empty">{trans.__('Nothing of it has this text.')}</p>
+      ) : null}
+      <table className="jp-slurm-Pairs">
+        <tbody>
+          {shown.map(([name, value]) => (
+            <tr key={name}>
+              <th scope="row">{visible(name)}</th>
+              <td>
+                {value === null ? (
+                  <span
+                    role="img"
+                    aria-label={trans.__('kept back')}
+                    title={trans.__('It may be a secret, and is kept back.')}
+                  >
+                    •••
+                  </span>
+                ) : (
+                  visible(value)
+                )}
+              </td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </section>
+  );
+}

@@ -1,0 +1,77 @@
+// The head of a job's panel: what it is, how it goes, and what can be done about it by commands.
+import type { TranslationBundle } from '@jupyterlab/translation';
+import type { CommandRegistry } from '@lumino/commands';
+import type { JSX } from 'react';
+import { Facts } from '../card/view';
+import { isFinal, stateWord, tone, visible } from '../format';
+import { stateSign } from '../icons';
+import { CommandIDs, type ISlurmModel } from '../tokens';
+import type { Job } from '../wire';
+
+interface Props {
+  job: Job;
+  model: ISlurmModel;
+  commands: CommandRegistry;
+  trans: TranslationBundle;
+}
+
+export function Head({ job, model, commands, trans }: Props): JSX.Element {
+  const where = [
+    trans.__('%1 on %2', job.slurm_id ?? job.id, visible(job.cluster)),
+    job.partition === null ? '' : trans.__('partition %1', visible(job.partition)),
+    job.account === null ? '' : trans.__('account %1', visible(job.account)),
+    job.restarts > 0 ? trans.__('attempt %1', job.restarts + 1) : ''
+  ];
+  return (
+    <div className="jp-slurm-JobHead">
+      <div className="jp-slurm-JobTitle">
+        <span className="jp-slurm-State" data-tone={tone(job.state)} title={job.state}>
+          <span aria-hidden="true">{stateSign(job.state)} </span>
+          {stateWord(job.state, trans)}
+        </span>
+        <h2>
+          <bdi>{visible(job.name)}</bdi>
+        </h2>
+        <span className="jp-slurm-Quiet">{where.filter(part => part !== '').join(' · ')}</span>
+        <Actions job={job} commands={commands} trans={trans} />
+      </div>
+      <Facts
+        job={job}
+        freshness={model.freshness}
+        connection={model.connections.get(job.cluster)}
+        trans={trans}
+      />
+    </div>
+  );
+}
+
+function Actions({ job, commands, trans }: Omit<Props, 'model'>): JSX.Element {
+  const held = (job.reason ?? '').includes('Held');
+  const waits = job.state === 'PENDING' || job.state === 'REQUEUE_HOLD';
+  const over = isFinal(job.state);
+  const buttons: [id: string, shown: boolean][] = [
+    [CommandIDs.goToCell, job.notebook !== null],
+    [CommandIDs.copyId, job.slurm_id !== null],
+    [CommandIDs.hold, waits && !held],
+    [CommandIDs.release, waits && held],
+    [CommandIDs.requeue, job.state === 'RUNNING' && job.session === null],
+    [CommandIDs.cancel, !over],
+    [CommandIDs.forget, over]
+  ];
+  return (
+    <span className="jp-slurm-JobActions" role="group" aria-label={trans.__('Actions')}>
+      {buttons
+        .filter(([id, shown]) => shown && commands.hasCommand(id))
+        .map(([id]) => (
+          <button
+            key={id}
+            className="jp-slurm-Button"
+            title={commands.caption(id, { id: job.id })}
+            onClick={() => void commands.execute(id, { id: job.id })}
+          >
+            {commands.label(id, { id: job.id })}
+          </button>
+        ))}
+    </span>
+  );
+}

@@ -1,0 +1,236 @@
+// The live log of a job: its blocks in a box that follows the end, found by a text, filtered by
+// source. What the blocks are is output.ts's, how one looks blocks.tsx's.
+import type { IRenderMimeRegistry } from '@jupyterlab/rendermime';
+import type { TranslationBundle } from '@jupyterlab/translation';
+import type { CommandRegistry } from '@lumino/commands';
+import {
+  useCallback,
+  useDeferredValue,
+  useEffect,
+  useLayoutEffect,
+  useMemo,
+  useRef,
+  useState,
+  type JSX
+} from 'react';
+import { isFinal } from '../format';
+import type { ISlurmModel } from '../tokens';
+import type { Job, Problem } from '../wire';
+import { BlockView, NearnessContext } from './blocks';
+import { useFollowing, useNearness } from './follow';
+import { LogBar } from './logbar';
+import { NOTHING, textOf, withChunk, type Shown, type Wanted } from './output';
+import { Trouble } from './parts';
+import { Search } from './search';
+
+/** What is asked for at first, and what is kept at most. */
+const FIRST_BYTES = 1024 * 1024;
+const MOST_BYTES = 16 * 1024 * 1024;
+/** A job that writes without pause is shown anew so often: else the page falls behind it. */
+const PACE_MS = 250;
+
+interface Props {
+  job: Job;
+  model: ISlurmModel;
+  commands: CommandRegistry;
+  rendermime: IRenderMimeRegistry;
+  download: string;
+  trans: TranslationBundle;
+}
+
+export function LogPane(props: Props): JSX.Element {
+  const { job, model, rendermime, trans } = props;
+  const told = model.freshness.problem?.message;
+  const [budget, setBudget] = useState(FIRST_BYTES);
+  const { shown, ended, problem } = useLog(model, job.id, budget);
+  const [wanted, setWanted] = useState<Wanted>('all');
+  const [wrap, setWrap] = useState(true);
+  const box = useRef<HTMLDivElement>(null);
+  const content = useRef<HTMLDivElement>(null);
+  const nearness = useNearness(box);
+  const { follow, setFollow, scrolled } = useFollowing(box, content);
+  const { blocks } = shown;
+  const finding = useFinding(shown, wanted, box, setFollow);
+  const load = useCallback(() => {
+    setFollow(false);
+    setBudget(MOST_BYTES);
+  }, [setFollow]);
+  return (
+    <div className="jp-slurm-Log">
+      <LogBar
+        wanted={wanted}
+        setWanted={setWanted}
+        wrap={wrap}
+        setWrap={setWrap}
+        text={() => blocks.map(block => textOf(block, wanted)).join('')}
+        download={props.download}
+        finding={finding}
+        leave={() => box.current?.focus()}
+        trans={trans}
+      />
+      {problem === null || problem.message === told ? null : (
+        <Trouble {...props} cluster={job.cluster} problem={problem} />
+      )}
+      <div
+        className="jp-slurm-LogText"
+        data-wrap={wrap}
+        data-follow={follow}
+        ref={box}
+        tabIndex={0}
+        role="log"
+        aria-live="off"
+        aria-label={trans.__('Output')}
+        onScroll={scrolled}
+      >
+        <div ref={content}>
+          {blocks.length === 0 ? (
+            <p className="jp-slurm-Empty">{empty(job, ended, problem, trans)}</p>
+          ) : null}
+          <NearnessContext.Provider value={nearness}>
+            {blocks.map(block => (
+              <BlockView
+                key={block.key}
+                block={block}
+                wanted={wanted}
+                found={finding.search.in(block)}
+                current={finding.match?.key === block.key ? finding.match.at : null}
+                length={finding.search.text.length}
+                more={budget < MOST_BYTES ? load : null}
+                rendermime={rendermime}
+                trans={trans}
+              />
+            ))}
+          </NearnessContext.Provider>
+        </div>
+      </div>
+      {follow || blocks.length === 0 ? null : (
+        <button
+          className="jp-slurm-Button jp-slurm-ToEnd"
+          onClick={() => {
+            setFollow(true);
+          }}
+        >
+          <span aria-hidden="true">↓ </span>
+          {ended ? trans.__('To the end') : trans.__('Follow')}
+        </button>
+      )}
+    </div>
+  );
+}
+
+interface Log {
+  shown: Shown;
+  ended: boolean;
+  problem: Problem | null;
+}
+
+/** What has come of the output; what was there stays until there is something to put in its place. */
+function useLog(model: ISlurmModel, jobId: string, budget: number): Log {
+  const [log, setLog] = useState<Log>({ shown: NOTHING, ended: false, problem: null });
+  useEffect(() => {
+    const view = model.log(jobId, budget);
+    let shown = NOTHING;
+    let ended = false;
+    let timer = 0;
+    let last = -Infinity;
+    const show = (): void => {
+      timer = 0;
+      last = performance.now();
+      setLog({ shown, ended, problem: null });
+    };
+    view.chunk.connect((_, chunk) => {
+      shown = withChunk(shown, chunk);
+      ({ end: ended } = chunk);
+      if (performance.now() - last >= PACE_MS) {
+        window.clearTimeout(timer);
+        show();
+      } else if (timer === 0) {
+        timer = window.setTimeout(show, PACE_MS);
+      }
+    });
+    view.changed.connect(() => {
+      const { problem } = view.freshness;
+      setLog(before => (before.problem === problem ? before : { ...before, problem }));
+    });
+    return () => {
+      window.clearTimeout(timer);
+      view.dispose();
+    };
+  }, [model, jobId, budget]);
+  return log;
+}
+
+function empty(
+  job: Job,
+  ended: boolean,
+  problem: Problem | null,
+  trans: TranslationBundle
+): string {
+  if (ended) {
+    return trans.__('It has written nothing.');
+  }
+  if (problem !== null) {
+    return trans.__('Its output is not known now.');
+  }
+  if (job.started_s === null && !isFinal(job.state)) {
+    return trans.__('It has not begun yet. What it writes comes here as soon as it does.');
+  }
+  return trans.__('No output yet.');
+}
+
+/** The search in a log, and at which of its matches somebody is. */
+export interface Finding {
+  text: string;
+  setText: (text: string) => void;
+  search: Search;
+  total: number;
+  /** Counted from 0. */
+  number: number;
+  match: { key: number; at: number } | null;
+  /** How many characters are looked through, where these are not all there are; else null. */
+  part: number | null;
+  step: (by: number) => void;
+}
+
+function useFinding(
+  { blocks, chars }: Shown,
+  wanted: Wanted,
+  box: React.RefObject<HTMLElement>,
+  setFollow: (follow: boolean) => void
+): Finding {
+  const [text, setText] = useState('');
+  const [at, setAt] = useState(0);
+  const sought = useDeferredValue(text);
+  const search = useMemo(() => new Search(sought, wanted), [sought, wanted]);
+  const total = useMemo(() => search.count(blocks), [search, blocks]);
+  const number = total === 0 ? 0 : Math.min(at, total - 1);
+  const match = useMemo(
+    () => (total === 0 ? null : search.match(blocks, number)),
+    [search, blocks, number, total]
+  );
+  const key = match?.key;
+  const place = match?.at;
+  useLayoutEffect(() => {
+    if (key !== undefined) {
+      setFollow(false);
+      box.current?.querySelector('mark[aria-current]')?.scrollIntoView({ block: 'center' });
+    }
+  }, [key, place, search, box, setFollow]);
+  return {
+    text,
+    setText: wish => {
+      setText(wish);
+      setAt(0);
+    },
+    search,
+    total,
+    number,
+    match,
+    part: blocks.some(block => block.kind === 'gap') ? chars : null,
+    step: by => {
+      if (total > 0) {
+        setAt((number + by + total) % total);
+      }
+    }
+  };
+}

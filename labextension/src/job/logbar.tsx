@@ -1,0 +1,140 @@
+// What can be done with a log: look for a text, show one source, wrap, copy, download.
+import type { TranslationBundle } from '@jupyterlab/translation';
+import { useEffect, useRef, type JSX, type KeyboardEvent } from 'react';
+import type { Finding } from './log';
+import type { Wanted } from './output';
+import { CopyButton } from './parts';
+import { bytes } from './words';
+
+interface Props {
+  wanted: Wanted;
+  setWanted: (wanted: Wanted) => void;
+  wrap: boolean;
+  setWrap: (wrap: boolean) => void;
+  text: () => string;
+  download: string;
+  finding: Finding;
+  /** Nobody looks for anything any more. */
+  leave: () => void;
+  trans: TranslationBundle;
+}
+
+export function LogBar(props: Props): JSX.Element {
+  const { wanted, setWanted, wrap, setWrap, text, download, trans } = props;
+  return (
+    <div className="jp-slurm-LogBar">
+      <SearchField {...props} />
+      <select
+        aria-label={trans.__('Show')}
+        value={wanted}
+        onChange={event => {
+          setWanted(event.currentTarget.value as Wanted);
+        }}
+      >
+        <option value="all">{trans.__('all output')}</option>
+        <option value="stdout">stdout</option>
+        <option value="stderr">stderr</option>
+      </select>
+      <label className="jp-slurm-Check">
+        <input
+          type="checkbox"
+          checked={wrap}
+          onChange={event => {
+            setWrap(event.currentTarget.checked);
+          }}
+        />{' '}
+        {trans.__('Wrap')}
+      </label>
+      <span className="jp-slurm-LogEnd">
+        <CopyButton text={text} what={trans.__('the output')} trans={trans} />
+        <a className="jp-slurm-Button" href={download} download>
+          {trans.__('Download')}
+        </a>
+      </span>
+    </div>
+  );
+}
+
+function SearchField({ finding, leave, trans }: Props): JSX.Element {
+  const { text, setText, step } = finding;
+  const host = useRef<HTMLSpanElement>(null);
+  const field = useRef<HTMLInputElement>(null);
+  useEffect(() => {
+    const panel = host.current?.closest<HTMLElement>('.jp-slurm-Job');
+    const find = (event: globalThis.KeyboardEvent): void => {
+      if (event.key === 'f' && (event.ctrlKey || event.metaKey) && !event.altKey) {
+        event.preventDefault();
+        event.stopPropagation();
+        field.current?.select();
+      }
+    };
+    panel?.addEventListener('keydown', find);
+    return () => {
+      panel?.removeEventListener('keydown', find);
+    };
+  }, []);
+  const keys = (event: KeyboardEvent): void => {
+    if (event.key === 'Enter') {
+      event.preventDefault();
+      step(event.shiftKey ? -1 : 1);
+    } else if (event.key === 'Escape') {
+      setText('');
+      leave();
+    }
+  };
+  return (
+    <span className="jp-slurm-LogSearch" role="search" ref={host}>
+      <input
+        ref={field}
+        type="text"
+        className="jp-slurm-JobFilter"
+        aria-label={trans.__('Find in the output')}
+        placeholder={trans.__('Find')}
+        value={text}
+        onChange={event => {
+          setText(event.currentTarget.value);
+        }}
+        onKeyDown={keys}
+      />
+      <span className="jp-slurm-Found jp-slurm-Quiet" role="status">
+        {foundWords(finding, trans)}
+      </span>
+      {text === '' ? null : (
+        <>
+          <button
+            className="jp-slurm-IconButton"
+            aria-label={trans.__('The match before')}
+            disabled={finding.total === 0}
+            onClick={() => {
+              step(-1);
+            }}
+          >
+            <span aria-hidden="true">↑</span>
+          </button>
+          <button
+            className="jp-slurm-IconButton"
+            aria-label={trans.__('The next match')}
+            disabled={finding.total === 0}
+            onClick={() => {
+              step(1);
+            }}
+          >
+            <span aria-hidden="true">↓</span>
+          </button>
+        </>
+      )}
+    </span>
+  );
+}
+
+function foundWords({ search, total, number, part }: Finding, trans: TranslationBundle): string {
+  if (search.text === '') {
+    return '';
+  }
+  if (part === null) {
+    return total === 0 ? trans.__('not found') : trans.__('%1 of %2', number + 1, total);
+  }
+  return total === 0
+    ? trans.__('not found in the %1 shown', bytes(part))
+    : trans.__('%1 of %2 in the %3 shown', number + 1, total, bytes(part));
+}

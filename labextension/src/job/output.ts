@@ -1,0 +1,268 @@
+// A job's output as it is shown: blocks of lines, displays and gaps, in order. Pure: a chunk and what
+// there is -> what there is then. Blocks are values; only the last one is ever followed by another
+// of the same key, so that views can keep the rest.
+import type { LogChunk, Output } from '../wire';
+import { asTerminal, openStyle, plain } from './terminal';
+
+const BLOCK_LINES = 200;
+const BLOCK_CHARS = 64 * 1024;
+/** What is kept in all; the file has the rest. */
+const MOST_BLOCKS = 2_000;
+const MOST_CHARS = 16 * 1024 * 1024;
+
+/** `error` is the traceback of a cell. */
+export type Source = 'stdout' | 'stderr' | 'error';
+
+/** Text of one source, at least part of a line. */
+export interface Run {
+  source: Source;
+  /** The colours in force where it begins. */
+  style: string;
+  text: string;
+}
+
+export interface TextBlock {
+  kind: 'text';
+  key: number;
+  runs: readonly Run[];
+  lines: number;
+  chars: number;
+}
+
+export interface DisplayBlock {
+  kind: 'display';
+  key: number;
+  data: Record<string, unknown>;
+  metadata: Record<string, unknown>;
+  displayId: string | null;
+  chars: number;
+}
+
+/** Something was left out here. */
+export interface GapBlock {
+  kind: 'gap';
+  key: number;
+  bytes: number;
+  chars: 0;
+}
+
+export type Block = TextBlock | DisplayBlock | GapBlock;
+
+export interface Shown {
+  blocks: readonly Block[];
+  chars: number;
+  /** The next block's key. */
+  next: number;
+  /** `clear_output(wait=True)` was said: the next output comes in place of all. */
+  clears: boolean;
+}
+
+export const NOTHING: Shown = { blocks: [], chars: 0, next: 0, clears: false };
+
+export function withChunk(shown: Shown, chunk: LogChunk): Shown {
+  const draft = new Draft(shown);
+  if (chunk.skipped_bytes > 0) {
+    draft.gap(chunk.skipped_bytes);
+  }
+  for (const output of chunk.outputs) {
+    draft.take(output);
+  }
+  return draft.done();
+}
+
+export type Wanted = 'all' | 'stdout' | 'stderr';
+
+/** What a block says of `wanted`, without colours. */
+export function textOf(block: Block, wanted: Wanted): string {
+  if (block.kind !== 'text') {
+    return '';
+  }
+  return runsOf(block, wanted)
+    .map(run => plain(run.text))
+    .reduce((whole, text) => (whole === '' ? text : `${endLine(whole)}${text}`), '');
+}
+
+export function runsOf(block: TextBlock, wanted: Wanted): readonly Run[] {
+  return wanted === 'all'
+    ? block.runs
+    : block.runs.filter(run => (run.source === 'stdout') === (wanted === 'stdout'));
+}
+
+/** Another source begins a line of its own. */
+function endLine(text: string): string {
+  return text.endsWith('\n') ? text : `${text}\n`;
+}
+
+/** The blocks while a chunk is taken in. */
+class Draft {
+  private blocks: Block[];
+  private chars: number;
+  private next: number;
+  private clears: boolean;
+
+  constructor(shown: Shown) {
+    this.blocks = [...shown.blocks];
+    ({ chars: this.chars, next: this.next, clears: this.clears } = shown);
+  }
+
+  done(): Shown {
+    this.bound();
+    const { blocks, chars, next, clears } = this;
+    return { blocks, chars, next, clears };
+  }
+
+  gap(bytes: number): void {
+    const last = this.blocks.at(-1);
+    if (last?.kind === 'gap') {
+      this.blocks[this.blocks.length - 1] = { ...last, bytes: last.bytes + bytes };
+    } else {
+      this.blocks.push({ kind: 'gap', key: this.next++, bytes, chars: 0 });
+    }
+  }
+
+  take(output: Output): void {
+    switch (output.type) {
+      case 'hello':
+        return;
+      case 'clear_output':
+        this.clears = true;
+        if (!output.wait) {
+          this.clear();
+        }
+        return;
+      case 'update_display_data':
+        this.blocks = this.blocks.map(block =>
+          block.kind === 'display' && block.displayId === output.display_id
+            ? { ...block, data: output.data, metadata: output.metadata }
+            : block
+        );
+        return;
+      case 'stream':
+        this.clear();
+        this.text(output.name, output.text);
+        return;
+      case 'error':
+        this.clear();
+        this.text('error', `${output.traceback.join('\n')}\n`);
+        return;
+      case 'display_data':
+        this.display(output.data, output.metadata, output.display_id);
+        return;
+      case 'execute_result':
+        this.display(output.data, output.metadata, null);
+    }
+  }
+
+  private clear(): void {
+    if (this.clears) {
+      this.blocks = [];
+      this.chars = 0;
+      this.clears = false;
+    }
+  }
+
+  private display(
+    data: Record<string, unknown>,
+    metadata: Record<string, unknown>,
+    displayId: string | null
+  ): void {
+    this.clear();
+    const texts = Object.values(data).filter(one => typeof one === 'string');
+    const chars = texts.reduce((sum, text) => sum + text.length, 0);
+    const key = this.next++;
+    this.chars += chars;
+    this.blocks.push({ kind: 'display', key, data, metadata, displayId, chars });
+  }
+
+  private text(source: Source, text: string): void {
+    const last = this.blocks.at(-1);
+    const block = last?.kind === 'text' ? last : this.begun();
+    const run = block.runs.at(-1);
+    const goesOn = run?.source === source;
+    const before = goesOn ? run.text : '';
+    let style = goesOn ? run.style : '';
+    let rest = asTerminal(before + text);
+    let runs = goesOn ? block.runs.slice(0, -1) : block.runs;
+    let key = block.key;
+    this.chars -= block.chars;
+    this.blocks.pop();
+    do {
+      const taken = fitting(rest, BLOCK_LINES - linesOf(runs), BLOCK_CHARS - charsOf(runs));
+      const piece = rest.slice(0, taken);
+      rest = rest.slice(taken);
+      this.put(key, piece === '' ? runs : [...runs, { source, style, text: piece }]);
+      style = openStyle(style + piece);
+      runs = [];
+      key = rest === '' ? key : this.next++;
+    } while (rest !== '');
+  }
+
+  private begun(): TextBlock {
+    const block: TextBlock = { kind: 'text', key: this.next++, runs: [], lines: 0, chars: 0 };
+    this.blocks.push(block);
+    return block;
+  }
+
+  private put(key: number, runs: readonly Run[]): void {
+    if (runs.length > 0) {
+      const chars = charsOf(runs);
+      this.chars += chars;
+      this.blocks.push({ kind: 'text', key, runs, lines: linesOf(runs), chars });
+    }
+  }
+
+  /** What is too much goes from the front, and is counted there. */
+  private bound(): void {
+    let dropped = 0;
+    let from = 0;
+    let bytes = 0;
+    while (
+      this.blocks.length - from > MOST_BLOCKS ||
+      (this.chars - dropped > MOST_CHARS && this.blocks.length - from > 1)
+    ) {
+      const block = this.blocks[from];
+      dropped += block?.chars ?? 0;
+      bytes += block?.kind === 'gap' ? block.bytes : (block?.chars ?? 0);
+      from += 1;
+    }
+    if (from > 0) {
+      this.chars -= dropped;
+      const gap: GapBlock = { kind: 'gap', key: this.next++, bytes, chars: 0 };
+      const first = this.blocks[from];
+      const rest = this.blocks.slice(first?.kind === 'gap' ? from + 1 : from);
+      gap.bytes += first?.kind === 'gap' ? first.bytes : 0;
+      this.blocks = [gap, ...rest];
+    }
+  }
+}
+
+function charsOf(runs: readonly Run[]): number {
+  return runs.reduce((sum, run) => sum + run.text.length, 0);
+}
+
+/** A run begins a line of its own. */
+function linesOf(runs: readonly Run[]): number {
+  return runs.reduce((sum, { text }) => sum + newlines(text) + (text.endsWith('\n') ? 0 : 1), 0);
+}
+
+function newlines(text: string): number {
+  let count = 0;
+  for (let at = text.indexOf('\n'); at >= 0; at = text.indexOf('\n', at + 1)) {
+    count += 1;
+  }
+  return count;
+}
+
+/** How much of `text` is at most so many lines and characters, at a line's end where it can be. */
+function fitting(text: string, lines: number, chars: number): number {
+  let end = 0;
+  for (let left = lines; left > 0 && chars > 0; left -= 1) {
+    const at = text.indexOf('\n', end) + 1;
+    const next = at > 0 ? at : text.length;
+    if (next > chars) {
+      return end > 0 ? end : chars;
+    }
+    end = next;
+  }
+  return end;
+}

@@ -1,0 +1,74 @@
+// Small parts that the panes of a job share: a button that copies, what is wrong and what to do.
+import { Clipboard } from '@jupyterlab/apputils';
+import type { TranslationBundle } from '@jupyterlab/translation';
+import type { CommandRegistry } from '@lumino/commands';
+import { useEffect, useState, type JSX } from 'react';
+import { CommandIDs } from '../tokens';
+import type { Problem } from '../wire';
+
+const SAID_MS = 2_000;
+
+interface CopyProps {
+  /** Asked when it is pressed: it may be long. */
+  text: () => string;
+  /** What is copied, for who does not see beside what the button stands. */
+  what: string;
+  trans: TranslationBundle;
+}
+
+export function CopyButton({ text, what, trans }: CopyProps): JSX.Element {
+  const [copied, setCopied] = useState(false);
+  useEffect(() => {
+    if (!copied) {
+      return undefined;
+    }
+    const timer = window.setTimeout(() => {
+      setCopied(false);
+    }, SAID_MS);
+    return () => {
+      window.clearTimeout(timer);
+    };
+  }, [copied]);
+  return (
+    <button
+      className="jp-slurm-Button jp-slurm-Copy"
+      aria-label={copied ? trans.__('Copied: %1', what) : trans.__('Copy: %1', what)}
+      onClick={() => {
+        Clipboard.copyToSystem(text());
+        setCopied(true);
+      }}
+    >
+      {copied ? trans.__('Copied') : trans.__('Copy')}
+    </button>
+  );
+}
+
+interface TroubleProps {
+  problem: Problem;
+  cluster: string;
+  commands: CommandRegistry;
+  trans: TranslationBundle;
+  /** Asks once more; undefined: that happens by itself. */
+  again?: () => void;
+}
+
+export function Trouble({ problem, cluster, commands, trans, again }: TroubleProps): JSX.Element {
+  const login = problem.code === 'login-needed';
+  return (
+    <div className="jp-slurm-Problem">
+      {problem.message} {problem.hint}{' '}
+      {login ? (
+        <button
+          className="jp-slurm-Button"
+          onClick={() => void commands.execute(CommandIDs.connect, { cluster }).then(again)}
+        >
+          {trans.__('Log in')}
+        </button>
+      ) : again === undefined ? null : (
+        <button className="jp-slurm-Button" onClick={again}>
+          {trans.__('Try again')}
+        </button>
+      )}
+    </div>
+  );
+}

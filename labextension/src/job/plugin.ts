@@ -1,0 +1,82 @@
+// The plugin that opens a job by itself in the main area; what it shows is in the files beside it.
+import {
+  ILayoutRestorer,
+  type JupyterFrontEnd,
+  type JupyterFrontEndPlugin
+} from '@jupyterlab/application';
+import { MainAreaWidget, WidgetTracker } from '@jupyterlab/apputils';
+import { IEditorServices } from '@jupyterlab/codeeditor';
+import { URLExt } from '@jupyterlab/coreutils';
+import { NotebookPanel } from '@jupyterlab/notebook';
+import { IRenderMimeRegistry } from '@jupyterlab/rendermime';
+import type { ServerConnection } from '@jupyterlab/services';
+import { ITranslator, nullTranslator } from '@jupyterlab/translation';
+import { wantedBy } from '../commands/current';
+import { tell } from '../commands/jobs';
+import { show } from '../commands/show';
+import { jobOf, targetsSchema } from '../commands/targets';
+import { slurmIcon } from '../icons';
+import { CommandIDs, ISlurmModel } from '../tokens';
+import { JobPanel } from './widget';
+
+export const plugin: JupyterFrontEndPlugin<void> = {
+  id: 'jupyter-slurm:job',
+  description: 'A job by itself: log, resources, script, details.',
+  autoStart: true,
+  requires: [ISlurmModel, IRenderMimeRegistry, IEditorServices],
+  optional: [ITranslator, ILayoutRestorer],
+  activate: (
+    app: JupyterFrontEnd,
+    model: ISlurmModel,
+    rendermime: IRenderMimeRegistry,
+    editors: IEditorServices,
+    translator: ITranslator | null,
+    restorer: ILayoutRestorer | null
+  ) => {
+    const trans = (translator ?? nullTranslator).load('jupyter_slurm');
+    const tracker = new WidgetTracker<MainAreaWidget<JobPanel>>({ namespace: 'slurm-job' });
+    const { commands, serviceManager, shell } = app;
+    const { serverSettings } = serviceManager;
+    const services = { model, commands, rendermime, editors, trans };
+    const open = async (id: string): Promise<void> => {
+      let panel = tracker.find(widget => widget.content.jobId === id);
+      if (panel === undefined) {
+        const content = new JobPanel(id, services, logfileUrl(serverSettings, id));
+        panel = new MainAreaWidget({ content });
+        panel.id = `${content.id}-area`;
+        await tracker.add(panel);
+      }
+      show(app, panel);
+    };
+    const label = trans.__('Open the job');
+    commands.addCommand(CommandIDs.openJob, {
+      label,
+      caption: trans.__('Its log, what it uses, its script, what happened to it'),
+      icon: slurmIcon,
+      describedBy: { args: targetsSchema },
+      execute: async args => {
+        try {
+          for (const target of wantedBy(app, args)) {
+            await open(target.id ?? (await jobOf(model, target)).id);
+          }
+        } catch (error) {
+          tell(error, label);
+        }
+      },
+      isEnabled: args => wantedBy(app, args).length > 0,
+      isVisible: args => args.current !== true || shell.currentWidget instanceof NotebookPanel
+    });
+    void restorer?.restore(tracker, {
+      command: CommandIDs.openJob,
+      args: widget => ({ id: widget.content.jobId }),
+      name: widget => widget.content.jobId
+    });
+  }
+};
+
+/** Where the browser finds the whole output as a file. */
+function logfileUrl(settings: ServerConnection.ISettings, id: string): string {
+  const token = settings.appendToken && settings.token ? { token: settings.token } : {};
+  const url = URLExt.join(settings.baseUrl, 'jupyter-slurm/api/logfile');
+  return url + URLExt.objectToQueryString({ job_id: id, ...token });
+}

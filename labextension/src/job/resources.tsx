@@ -1,0 +1,242 @@
+// What a job uses over time against what it asked for: CPUs, memory, each GPU; as charts, as a
+// table, and as sentences. What the numbers are is samples.ts's.
+import type { TranslationBundle } from '@jupyterlab/translation';
+import type { CommandRegistry } from '@lumino/commands';
+import { useEffect, useMemo, useState, type JSX } from 'react';
+import { isFinal, memory, moment, visible } from '../format';
+import type { ISlurmModel } from '../tokens';
+import type { Job, Problem, UsageSample } from '../wire';
+import { Chart } from './chart';
+import { Trouble } from './parts';
+import { asked, average, cpuShare, peak, seriesOf, thinned, type Series } from './samples';
+
+/** More than a chart has pixels would be drawn in vain; more rows would not be read. */
+const MOST_POINTS = 320;
+const MOST_ROWS = 60;
+const EXACT_S = 600;
+
+interface Props {
+  job: Job;
+  model: ISlurmModel;
+  commands: CommandRegistry;
+  trans: TranslationBundle;
+}
+
+interface Measured {
+  samples: readonly UsageSample[];
+  problem: Problem | null;
+}
+
+export function ResourcesPane({ job, model, commands, trans }: Props): JSX.Element {
+  const { samples, problem } = useUsage(model, job.id);
+  const series = useMemo(() => seriesOf(samples, job), [samples, job]);
+  const sentences = useSentences(job, series, trans);
+  const charted = series.filter(one => one.kind !== 'gpu' || peak(one.points) !== null);
+  const told = model.freshness.problem?.message;
+  return (
+    <div className="jp-slurm-Resources">
+      {problem === null || problem.message === told ? null : (
+        <Trouble problem={problem} cluster={job.cluster} commands={commands} trans={trans} />
+      )}
+      {samples.length === 0 ? (
+        problem === null ? (
+          <p className="jp-slurm-Empty">{nothing(job, trans)}</p>
+        ) : null
+      ) : (
+        <div className="jp-slurm-Charts">
+          {charted.map(one => (
+            <SeriesChart key={`${one.kind} ${one.index}`} series={one} trans={trans} />
+          ))}
+        </div>
+      )}
+      {sentences.length === 0 ? null : <p>{sentences.join(' ')}</p>}
+      {samples.length === 0 ? null : <Table series={charted} trans={trans} />}
+    </div>
+  );
+}
+
+function useUsage(model: ISlurmModel, jobId: string): Measured {
+  const [measured, setMeasured] = useState<Measured>({ samples: [], problem: null });
+  useEffect(() => {
+    const view = model.usage(jobId);
+    const take = (): void => {
+      setMeasured({ samples: view.samples, problem: view.freshness.problem });
+    };
+    view.changed.connect(take);
+    take();
+    return () => {
+      view.dispose();
+    };
+  }, [model, jobId]);
+  return measured;
+}
+
+/** Why there is nothing to see yet. */
+function nothing(job: Job, trans: TranslationBundle): string {
+  if (job.started_s !== null) {
+    return isFinal(job.state)
+      ? trans.__('Nothing was measured of this job.')
+      : trans.__('The first measurement comes within seconds.');
+  }
+  return isFinal(job.state)
+    ? trans.__('It never ran, so there is nothing to measure.')
+    : trans.__('It has not begun yet. What it uses is measured as soon as it runs.');
+}
+
+function useSentences(job: Job, series: readonly Series[], trans: TranslationBundle): string[] {
+  return useMemo(() => {
+    const { cpus, memoryMib } = asked(job);
+    const [cpu, used] = series;
+    const mean = cpu === undefined ? null : average(cpu.points);
+    const share = cpuShare(job) ?? (mean !== null && cpus ? Math.min(1, mean / cpus) : null);
+    const most = job.usage?.peak_memory_mib ?? (used === undefined ? null : peak(used.points));
+    const all = series
+      .filter(one => one.kind === 'gpu')
+      .map(one => (peak(one.points) === null ? null : average(one.points)));
+    const gpus = all.filter(one => one !== null);
+    const over = isFinal(job.state);
+    const lines: string[] = [];
+    if (share !== null) {
+      const percent = Math.round(share * 100);
+      lines.push(
+        over
+          ? trans.__('It used %1 % of the CPU time it asked for.', percent)
+          : trans.__('So far it has used %1 % of the CPU time it asked for.', percent)
+      );
+    }
+    if (most !== null && most > 0) {
+      lines.push(
+        memoryMib === null
+          ? trans.__('Its memory was %1 at most.', memory(most))
+          : trans.__('Its memory was %1 at most, of %2.', memory(most), memory(memoryMib))
+      );
+    }
+    if (gpus.length > 0) {
+      const busy = Math.round((gpus.reduce((sum, one) => sum + one, 0) / gpus.length) * 100);
+      lines.push(
+        trans._n(
+          'Its GPU was busy for %2 % of the time.',
+          'Its %1 GPUs were busy for %2 % of the time on average.',
+          gpus.length,
+          busy
+        )
+      );
+    }
+    if (gpus.length < all.length) {
+      lines.push(trans.__('How busy its GPU is cannot be told: parts of a GPU (MIG) do not say.'));
+    }
+    if (job.nodes.length > 1 && series.some(one => one.points.length > 0)) {
+      lines.push(trans.__('Measured on its first node, %1.', visible(job.nodes[0] ?? '')));
+    }
+    return lines;
+  }, [job, series, trans]);
+}
+
+function titleOf({ kind, index, name }: Series, trans: TranslationBundle): string {
+  switch (kind) {
+    case 'cpu':
+      return trans.__('CPU cores');
+    case 'memory':
+      return trans.__('Memory');
+    case 'gpu':
+      return trans.__('GPU %1 (%2)', index, visible(name));
+    case 'gpu-memory':
+      return trans.__('Memory of GPU %1', index);
+  }
+}
+
+function formatOf({ kind }: Series): (value: number) => string {
+  switch (kind) {
+    case 'cpu':
+      return value => String(Number(value.toFixed(1)));
+    case 'gpu':
+      return value => `${Math.round(value * 100)} %`;
+    default:
+      return memory;
+  }
+}
+
+function SeriesChart({ series, trans }: { series: Series; trans: TranslationBundle }): JSX.Element {
+  const title = titleOf(series, trans);
+  const format = formatOf(series);
+  const shown = useMemo(
+    () => thinned(series.points, MOST_POINTS, series.kind.endsWith('memory')),
+    [series]
+  );
+  const summary = trans.__(
+    '%1: %2 on average, %3 at most, of %4',
+    title,
+    format(average(series.points) ?? 0),
+    format(peak(series.points) ?? 0),
+    series.limit === null ? trans.__('no limit') : format(series.limit)
+  );
+  return (
+    <Chart
+      title={title}
+      points={shown}
+      limit={series.limit}
+      format={format}
+      time={timeOf(series)}
+      summary={summary}
+    />
+  );
+}
+
+/** With seconds where minutes would not tell one moment from another. */
+function timeOf({ points }: Series): (timeS: number) => string {
+  const nowS = Date.now() / 1000;
+  const spanS = (points.at(-1)?.[0] ?? 0) - (points[0]?.[0] ?? 0);
+  return timeS =>
+    spanS < EXACT_S ? new Date(timeS * 1000).toLocaleTimeString() : moment(timeS, nowS);
+}
+
+interface TableProps {
+  series: readonly Series[];
+  trans: TranslationBundle;
+}
+
+/** The same as numbers, for who does not see charts or wants to copy them. */
+function Table({ series, trans }: TableProps): JSX.Element {
+  const [open, setOpen] = useState(false);
+  const columns = open
+    ? series.map(one => thinned(one.points, MOST_ROWS, one.kind.endsWith('memory')))
+    : [];
+  return (
+    <details
+      onToggle={event => {
+        setOpen(event.currentTarget.open);
+      }}
+    >
+      <summary>{trans.__('As a table')}</summary>
+      <div className="jp-slurm-Scrolled" tabIndex={0} role="region" aria-label={trans.__('Table')}>
+        <table className="jp-slurm-Samples">
+          <thead>
+            <tr>
+              <th scope="col">{trans.__('Time')}</th>
+              {series.map(one => (
+                <th scope="col" key={`${one.kind} ${one.index}`}>
+                  {titleOf(one, trans)}
+                </th>
+              ))}
+            </tr>
+          </thead>
+          <tbody>
+            {columns[0]?.map(([timeS], row) => (
+              <tr key={timeS}>
+                <th scope="row">{new Date(timeS * 1000).toLocaleTimeString()}</th>
+                {series.map((one, at) => {
+                  const value = columns[at]?.[row]?.[1] ?? null;
+                  return (
+                    <td key={`${one.kind} ${one.index}`}>
+                      {value === null ? '–' : formatOf(one)(value)}
+                    </td>
+                  );
+                })}
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </div>
+    </details>
+  );
+}

@@ -1,0 +1,109 @@
+// A job by itself: its head with what can be done about it, and its panes behind tabs.
+import type { IEditorServices } from '@jupyterlab/codeeditor';
+import type { IRenderMimeRegistry } from '@jupyterlab/rendermime';
+import type { TranslationBundle } from '@jupyterlab/translation';
+import type { CommandRegistry } from '@lumino/commands';
+import { useId, useState, type JSX } from 'react';
+import type { ISlurmModel } from '../tokens';
+import type { Job, JobDetails } from '../wire';
+import { DetailsPane, useDetails } from './details';
+import { Head } from './head';
+import { LogPane } from './log';
+import { Trouble } from './parts';
+import { ResourcesPane } from './resources';
+import { ScriptPane } from './script';
+import { Tabs } from './tabs';
+
+export interface Services {
+  model: ISlurmModel;
+  commands: CommandRegistry;
+  rendermime: IRenderMimeRegistry;
+  editors: IEditorServices;
+  trans: TranslationBundle;
+}
+
+interface Props extends Services {
+  job: Job;
+  /** Where the whole output is, as a file. */
+  download: string;
+}
+
+type Pane = 'log' | 'resources' | 'script' | 'details';
+
+export function JobPanelView(props: Props): JSX.Element {
+  const { job, model, commands, editors, trans } = props;
+  const [pane, setPane] = useState<Pane>('log');
+  const id = useId();
+  return (
+    <div className="jp-slurm-JobBody">
+      <Head job={job} model={model} commands={commands} trans={trans} />
+      <Tabs
+        id={id}
+        label={trans.__('Views of the job')}
+        tabs={[
+          ['log', trans.__('Log')],
+          ['resources', trans.__('Resources')],
+          ['script', trans.__('Script')],
+          ['details', trans.__('Details')]
+        ]}
+        shown={pane}
+        show={setPane}
+      />
+      <div
+        className="jp-slurm-Pane"
+        role="tabpanel"
+        id={`${id}pane`}
+        aria-labelledby={`${id}${pane}`}
+        tabIndex={pane === 'log' ? undefined : 0}
+      >
+        {pane === 'log' ? <LogPane {...props} /> : null}
+        {pane === 'resources' ? <ResourcesPane {...props} /> : null}
+        <WithDetails {...props} wanted={pane === 'script' || pane === 'details'}>
+          {details =>
+            pane === 'script' ? (
+              <ScriptPane details={details} editors={editors} trans={trans} />
+            ) : (
+              <DetailsPane details={details} commands={commands} trans={trans} />
+            )
+          }
+        </WithDetails>
+      </div>
+    </div>
+  );
+}
+
+interface WithDetailsProps extends Props {
+  wanted: boolean;
+  children: (details: JobDetails) => JSX.Element;
+}
+
+/** Kept while another pane is looked at, so that coming back shows at once what there was. */
+function WithDetails({
+  job,
+  model,
+  commands,
+  trans,
+  wanted,
+  children
+}: WithDetailsProps): JSX.Element | null {
+  const { details, problem, again } = useDetails(model, job, wanted);
+  if (!wanted) {
+    return null;
+  }
+  return (
+    <div className="jp-slurm-Details">
+      {problem !== null ? (
+        <Trouble
+          problem={problem}
+          cluster={job.cluster}
+          commands={commands}
+          trans={trans}
+          again={again}
+        />
+      ) : details === null ? (
+        <p className="jp-slurm-Empty">{trans.__('Looking…')}</p>
+      ) : null}
+      {details === null ? null : children(details)}
+    </div>
+  );
+}

@@ -1,0 +1,105 @@
+// The panel of a job as a widget: which job it is, and its title. What it shows is view.tsx's.
+import { ReactWidget } from '@jupyterlab/ui-components';
+import type { IDisposable } from '@lumino/disposable';
+import type { Message } from '@lumino/messaging';
+import type { JSX } from 'react';
+import { stateWord, visible } from '../format';
+import { slurmIcon } from '../icons';
+import type { Job } from '../wire';
+import { stateIcon } from './icons';
+import { JobPanelView, type Services } from './view';
+
+export class JobPanel extends ReactWidget {
+  private readonly watched: IDisposable;
+  private seen: IDisposable | null = null;
+  private shown: Job | undefined;
+
+  constructor(
+    readonly jobId: string,
+    private readonly services: Services,
+    private readonly download: string
+  ) {
+    super();
+    this.id = `jupyter-slurm-job-${jobId}`;
+    this.title.icon = slurmIcon;
+    this.title.label = jobId;
+    this.title.closable = true;
+    this.addClass('jp-slurm');
+    this.addClass('jp-slurm-Job');
+    const { model } = services;
+    this.watched = model.watchJobs();
+    model.changed.connect(this.hear, this);
+    this.hear();
+  }
+
+  override dispose(): void {
+    this.services.model.changed.disconnect(this.hear, this);
+    this.rest();
+    this.watched.dispose();
+    super.dispose();
+  }
+
+  protected override onAfterAttach(message: Message): void {
+    super.onAfterAttach(message);
+    this.look();
+  }
+
+  protected override onAfterShow(message: Message): void {
+    super.onAfterShow(message);
+    this.look();
+  }
+
+  protected override onBeforeHide(message: Message): void {
+    this.rest();
+    super.onBeforeHide(message);
+  }
+
+  protected override onBeforeDetach(message: Message): void {
+    this.rest();
+    super.onBeforeDetach(message);
+  }
+
+  protected override render(): JSX.Element {
+    const { model, trans } = this.services;
+    const job = model.jobs.get(this.jobId);
+    if (job !== undefined) {
+      return <JobPanelView {...this.services} job={job} download={this.download} />;
+    }
+    const { asOf, problem } = model.freshness;
+    const text =
+      asOf === null
+        ? (problem?.message ?? trans.__('Looking…'))
+        : trans.__('This Jupyter knows no such job; it may have been forgotten. Close this tab.');
+    return <p className="jp-slurm-Empty jp-slurm-Details">{text}</p>;
+  }
+
+  private look(): void {
+    if (this.isVisible) {
+      this.seen ??= this.services.model.watchJob(this.jobId);
+    }
+  }
+
+  private rest(): void {
+    this.seen?.dispose();
+    this.seen = null;
+  }
+
+  private hear(): void {
+    const { model, trans } = this.services;
+    const job = model.jobs.get(this.jobId);
+    if (job !== undefined && job !== this.shown) {
+      const name = visible(job.name);
+      this.title.label = name;
+      this.title.icon = stateIcon(job.state) ?? slurmIcon;
+      this.title.caption = trans.__(
+        '%1: %2, %3 on %4',
+        name,
+        stateWord(job.state, trans),
+        job.slurm_id ?? job.id,
+        visible(job.cluster)
+      );
+    }
+    this.shown = job;
+    this.update();
+  }
+}

@@ -1,0 +1,31 @@
+// Words of the job panel alone: amounts of output, a command line, the kind of a text. Pure.
+import type { Job } from '../wire';
+
+/** In the unit that people would use: `812 bytes`, `34 kB`, `1.2 MB`. */
+export function bytes(count: number): string {
+  if (count < 1_000) {
+    return `${count} bytes`;
+  }
+  return count < 1_000_000
+    ? `${Math.ceil(count / 1_000)} kB`
+    : `${(count / 1_000_000).toFixed(count < 10_000_000 ? 1 : 0)} MB`;
+}
+
+/** As one would type it into a POSIX shell. */
+export function commandLine(words: readonly string[]): string {
+  return words
+    .map(word => (/^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replace(/'/g, "'\\''")}'`))
+    .join(' ');
+}
+
+/** What a user's code is written in, as far as can be told: by its first line, or what runs it. */
+export function languageOf(code: string, kind: Job['kind']): 'python' | 'shell' | 'text' {
+  const first = /^#!.*/.exec(code)?.[0] ?? '';
+  if (/\bpython/.test(first)) {
+    return 'python';
+  }
+  if (/sh\b/.test(first) || kind === 'script') {
+    return 'shell';
+  }
+  return first !== '' ? 'text' : kind === 'cell' || kind === 'session' ? 'python' : 'shell';
+}

@@ -1,0 +1,182 @@
+import { nullTranslator } from '@jupyterlab/translation';
+import { Signal } from '@lumino/signaling';
+import { SlurmError } from '../../server';
+import type { ISlurmModel } from '../../tokens';
+import type { Connection, Question } from '../../wire';
+import { makeLogin } from '../login';
+
+const login = makeLogin(nullTranslator.load('jupyter_slurm'));
+
+/** As much of a model as a login needs: connections, and answers that the test gives. */
+class FakeModel {
+  readonly connections = new Map<string, Connection>();
+  readonly changed = new Signal<this, void>(this);
+  readonly asked: [string, Record<string, unknown>][] = [];
+  watchers = 0;
+  private readonly answers: (Connection | SlurmError)[] = [];
+
+  watchJobs(): { isDisposed: boolean; dispose(): void } {
+    this.watchers += 1;
+    return { isDisposed: false, dispose: () => (this.watchers -= 1) };
+  }
+
+  /** What the calls to come are answered, in this order. */
+  will(...answers: (Connection | SlurmError)[]): void {
+    this.answers.push(...answers);
+  }
+
+  call(name: string, args: Record<string, unknown>): Promise<Connection> {
+    this.asked.push([name, args]);
+    const answer = this.answers.shift();
+    return answer === undefined || answer instanceof SlurmError
+      ? Promise.reject(answer ?? new Error(`${name} was not expected`))
+      : Promise.resolve(answer);
+  }
+
+  tell(connection: Connection): void {
+    this.connections.set(connection.cluster, connection);
+    this.changed.emit();
+  }
+}
+
+let model: FakeModel;
+
+function begin(): Promise<boolean> {
+  return login(model as unknown as ISlurmModel, 'far');
+}
+
+function at(state: Connection['state'], question: Partial<Question> | null = null): Connection {
+  const whole = { id: 'q1', cluster: 'far', host: 'me@gate', kind: 'secret' as const };
+  return {
+    cluster: 'far',
+    state,
+    since_s: 0,
+    hosts: ['me@gate', 'me@far'],
+    question:
+      question === null ? null : { ...whole, prompt: 'Password:', instruction: '', ...question },
+    problem: null,
+    round_trip_s: null,
+    via_openssh: false
+  };
+}
+
+async function settled(): Promise<void> {
+  for (let turn = 0; turn < 20; turn += 1) {
+    await new Promise(resolve => setTimeout(resolve, 0));
+  }
+}
+
+async function dialog(): Promise<HTMLElement> {
+  await settled();
+  const found = document.querySelector<HTMLElement>('.jp-Dialog');
+  if (found === null) {
+    throw new Error('There is no dialog.');
+  }
+  return found;
+}
+
+function press(within: HTMLElement, name: string): void {
+  const buttons = [...within.querySelectorAll<HTMLButtonElement>('button')];
+  const found = buttons.find(one => one.textContent === name);
+  if (found === undefined) {
+    throw new Error(`There is no button ${name}.`);
+  }
+  found.click();
+}
+
+beforeEach(() => {
+  model = new FakeModel();
+});
+
+afterEach(() => {
+  expect(document.querySelector('.jp-Dialog')).toBeNull();
+  expect(model.watchers).toBe(0);
+});
+
+test('keys that suffice ask nothing', async () => {
+  model.will(at('connecting'), at('open'));
+  expect(await begin()).toBe(true);
+});
+
+test('a secret is never shown, and goes to the one who asks for it', async () => {
+  model.will(at('asking', {}), at('open'));
+  const done = begin();
+  const shown = await dialog();
+  expect(shown.textContent).toContain('Hop 1 of 2 to the cluster far: me@gate → me@far');
+  const input = shown.querySelector('input');
+  expect([input?.type, input?.autocomplete]).toEqual(['password', 'off']);
+  if (input !== null) {
+    input.value = 'secret';
+  }
+  press(shown, 'Answer');
+  expect(await done).toBe(true);
+  expect(model.asked.at(-1)).toEqual(['answer', { question_id: 'q1', text: 'secret', wait_s: 20 }]);
+});
+
+test('a host key is shown in a block of its own, and only a yes is one', async () => {
+  const key = 'ED25519 SHA256:abc/def+1';
+  const question = {
+    kind: 'host-key' as const,
+    prompt: 'Is this it?',
+    instruction: `New.\n${key}`
+  };
+  model.will(at('asking', question), at('open'));
+  const done = begin();
+  const shown = await dialog();
+  expect(shown.querySelector('code')?.textContent).toBe(key);
+  expect(shown.querySelector('input')).toBeNull();
+  press(shown, 'Yes, remember this key');
+  expect(await done).toBe(true);
+  expect(model.asked.at(-1)?.[1].text).toBe('yes');
+});
+
+test('what a host says is text', async () => {
+  model.will(at('asking', { prompt: '<b>x</b>', instruction: '<img src=x>' }), at('closed'));
+  const done = begin();
+  const shown = await dialog();
+  expect(shown.querySelector('b, img')).toBeNull();
+  expect(shown.textContent).toContain('<img src=x>');
+  press(shown, 'Give up the login');
+  await done;
+});
+
+test('a login that is given up is ended, also where it has ended by then', async () => {
+  const broken = {
+    code: 'login',
+    message: 'x',
+    hint: null,
+    detail: null,
+    option: null,
+    transient: false
+  };
+  for (const answer of [at('connecting'), new SlurmError(broken, 401)]) {
+    model.will(at('asking', {}), answer);
+    const done = begin();
+    press(await dialog(), 'Give up the login');
+    expect(await done).toBe(false);
+    expect(model.asked.at(-1)).toEqual(['answer', { question_id: 'q1', text: null, wait_s: 20 }]);
+  }
+});
+
+test('a question that another tab has answered disappears, and the end is told here too', async () => {
+  model.will(at('asking', {}));
+  const done = begin();
+  await dialog();
+  model.tell(at('asking', {}));
+  await dialog();
+  model.tell(at('connecting'));
+  await settled();
+  expect(document.querySelector('.jp-Dialog')).toBeNull();
+  model.tell(at('open'));
+  expect(await done).toBe(true);
+  expect(model.asked).toHaveLength(1);
+});
+
+test('news that are older than the question take nothing away', async () => {
+  model.will(at('asking', {}), at('open'));
+  const done = begin();
+  await dialog();
+  model.tell(at('connecting'));
+  press(await dialog(), 'Answer');
+  expect(await done).toBe(true);
+});

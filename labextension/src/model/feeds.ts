@@ -1,0 +1,159 @@
+// What is watched of a cluster's queue and nodes and of a job's output and use: each a value that
+// is kept as the server's changes come in. Who shares them is shared.ts's; no DOM, no calls.
+import type { IDisposable } from '@lumino/disposable';
+import { Signal } from '@lumino/signaling';
+import type { Freshness, LogView, UsageView } from '../tokens';
+import type {
+  LogChunk,
+  Node,
+  NodeChanges,
+  Partition,
+  Problem,
+  QueueChanges,
+  QueueEntry,
+  Reservation,
+  UsageChanges,
+  UsageSample
+} from '../wire';
+import type { Listener, WatchSocket } from './socket';
+
+abstract class Feed<T extends { cursor: string }> implements IDisposable {
+  freshness: Freshness = { asOf: null, problem: null };
+  readonly changed = new Signal<this, void>(this);
+  isDisposed = false;
+  private watch: IDisposable | null = null;
+  private cursor = '';
+
+  constructor(
+    private readonly socket: WatchSocket,
+    private readonly call: string,
+    private readonly args: Record<string, unknown>
+  ) {
+    this.wake();
+  }
+
+  dispose(): void {
+    if (!this.isDisposed) {
+      this.isDisposed = true;
+      this.rest();
+      Signal.clearData(this);
+    }
+  }
+
+  /** Watches; what is known already does not come again. */
+  wake(): void {
+    const { call, args, cursor } = this;
+    this.watch ??= this.socket.watch(call, args, this.listener(), { cursor });
+  }
+
+  /** Keeps what is known, and asks for nothing. */
+  rest(): void {
+    this.watch?.dispose();
+    this.watch = null;
+  }
+
+  protected abstract take(value: T): void;
+
+  private listener(): Listener<T> {
+    return {
+      value: value => {
+        this.cursor = value.cursor;
+        this.freshness = { asOf: Date.now() / 1000, problem: null };
+        this.take(value);
+        this.changed.emit();
+      },
+      problem: problem => {
+        this.freshness = { ...this.freshness, problem };
+        this.changed.emit();
+      }
+    };
+  }
+}
+
+export class QueueFeed extends Feed<QueueChanges> {
+  readonly entries = new Map<string, QueueEntry>();
+
+  constructor(
+    socket: WatchSocket,
+    readonly cluster: string,
+    readonly everyone: boolean
+  ) {
+    super(socket, 'queue_changes', { cluster, everyone });
+  }
+
+  protected take(changes: QueueChanges): void {
+    this.freshness = answered(changes);
+    if (changes.whole) {
+      this.entries.clear();
+    }
+    for (const id of changes.gone) {
+      this.entries.delete(id);
+    }
+    for (const entry of changes.entries) {
+      this.entries.set(entry.slurm_id, entry);
+    }
+  }
+}
+
+export class NodesFeed extends Feed<NodeChanges> {
+  nodes: readonly Node[] = [];
+  partitions: readonly Partition[] = [];
+  reservations: readonly Reservation[] = [];
+
+  constructor(
+    socket: WatchSocket,
+    readonly cluster: string
+  ) {
+    super(socket, 'node_changes', { cluster });
+  }
+
+  protected take(changes: NodeChanges): void {
+    this.freshness = answered(changes);
+    if (changes.asked_s !== null) {
+      this.nodes = changes.nodes;
+      this.partitions = changes.partitions;
+      this.reservations = changes.reservations;
+    }
+  }
+}
+
+export class LogFeed extends Feed<LogChunk> implements LogView {
+  readonly chunk = new Signal<this, LogChunk>(this);
+  ended = false;
+
+  constructor(
+    socket: WatchSocket,
+    readonly jobId: string,
+    budgetBytes?: number
+  ) {
+    const budget = budgetBytes === undefined ? {} : { budget_bytes: budgetBytes };
+    super(socket, 'logs', { job_id: jobId, ...budget });
+  }
+
+  protected take(chunk: LogChunk): void {
+    this.ended = chunk.end;
+    this.chunk.emit(chunk);
+  }
+}
+
+export class UsageFeed extends Feed<UsageChanges> implements UsageView {
+  samples: readonly UsageSample[] = [];
+
+  constructor(
+    socket: WatchSocket,
+    readonly jobId: string
+  ) {
+    super(socket, 'usage', { job_id: jobId });
+  }
+
+  protected take(changes: UsageChanges): void {
+    this.freshness = { ...this.freshness, problem: changes.problem };
+    const last = this.samples.at(-1)?.time_s ?? 0;
+    this.samples = [...this.samples, ...changes.samples.filter(one => one.time_s > last)];
+  }
+}
+
+/** Of a listing that Slurm gave, or did not give. */
+function answered(changes: { asked_s: number | null; problem: Problem | null }): Freshness {
+  return { asOf: changes.asked_s, problem: changes.problem };
+}

@@ -1,0 +1,147 @@
+// A login as a person does it: question after question until it is open, given up, or done in
+// another tab. How a question looks is question.ts's. What is typed is kept nowhere.
+import type { TranslationBundle } from '@jupyterlab/translation';
+import { isOpen } from '../format';
+import { SlurmError } from '../server';
+import type { ISlurmModel } from '../tokens';
+import type { Connection, Question } from '../wire';
+import type { Login } from './model';
+import { questionDialog } from './question';
+
+const WAIT_S = 20;
+
+/** What became of a question; `elsewhere`: another tab or kernel has answered it. */
+type Reply = { text: string } | 'given-up' | 'elsewhere';
+
+export function makeLogin(trans: TranslationBundle): Login {
+  return async (model, cluster) => {
+    const watched = model.watchJobs();
+    try {
+      return await logIn(model, cluster, trans);
+    } finally {
+      watched.dispose();
+    }
+  };
+}
+
+async function logIn(
+  model: ISlurmModel,
+  cluster: string,
+  trans: TranslationBundle
+): Promise<boolean> {
+  let connection = await join(model, cluster);
+  for (;;) {
+    const { question } = connection;
+    if (question !== null) {
+      const reply = await put(model, connection, question, trans);
+      if (reply === 'elsewhere') {
+        return await followed(model, cluster);
+      }
+      if (reply === 'given-up') {
+        await giveUp(model, question);
+        return false;
+      }
+      connection = await model.call<Connection>('answer', {
+        question_id: question.id,
+        text: reply.text,
+        wait_s: WAIT_S
+      });
+    } else if (isUnderWay(connection)) {
+      connection = await join(model, cluster);
+    } else {
+      return isOpen(connection);
+    }
+  }
+}
+
+function join(model: ISlurmModel, cluster: string): Promise<Connection> {
+  return model.call('connect', { cluster, wait_s: WAIT_S });
+}
+
+/**
+ * The login ends by this; that it then says so is no failure of ours. Its end is waited for: who
+ * has not heard of it is told by the next login, which fails by that.
+ */
+async function giveUp(model: ISlurmModel, { id }: Question): Promise<void> {
+  try {
+    await model.call('answer', { question_id: id, text: null, wait_s: WAIT_S });
+  } catch (error) {
+    if (!(error instanceof SlurmError) || error.problem.code !== 'login') {
+      throw error;
+    }
+  }
+}
+
+/** The end of a login that somebody else sees through; nobody is asked here. */
+function followed(model: ISlurmModel, cluster: string): Promise<boolean> {
+  return new Promise((resolve, reject) => {
+    const look = (): void => {
+      const connection = model.connections.get(cluster);
+      if (connection !== undefined && isUnderWay(connection)) {
+        return;
+      }
+      model.changed.disconnect(look);
+      const open = connection !== undefined && isOpen(connection);
+      if (!open && connection?.problem) {
+        reject(new SlurmError(connection.problem, 401));
+      } else {
+        resolve(open);
+      }
+    };
+    model.changed.connect(look);
+    look();
+  });
+}
+
+async function put(
+  model: ISlurmModel,
+  connection: Connection,
+  question: Question,
+  trans: TranslationBundle
+): Promise<Reply> {
+  const dialog = questionDialog(question, connection, trans);
+  const stop = whenAnswered(model, question, () => {
+    dialog.reject();
+  });
+  try {
+    const result = await dialog.launch();
+    if (stop.answered) {
+      return 'elsewhere';
+    }
+    return result.button.accept ? { text: result.value ?? '' } : 'given-up';
+  } finally {
+    stop.dispose();
+  }
+}
+
+/** Calls `then` once the question, having been told of by the server, is so no more. */
+function whenAnswered(
+  model: ISlurmModel,
+  question: Question,
+  then: () => void
+): { readonly answered: boolean; dispose(): void } {
+  let seen = false;
+  let answered = false;
+  const look = (): void => {
+    const now = model.connections.get(question.cluster);
+    if (now?.question?.id === question.id) {
+      seen = true;
+    } else if (now !== undefined && !answered && (seen || now.question !== null || isOpen(now))) {
+      answered = true;
+      then();
+    }
+  };
+  model.changed.connect(look);
+  return {
+    get answered() {
+      return answered;
+    },
+    dispose: () => {
+      model.changed.disconnect(look);
+    }
+  };
+}
+
+function isUnderWay({ state }: Connection): boolean {
+  return state === 'connecting' || state === 'asking';
+}

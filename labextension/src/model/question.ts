@@ -1,0 +1,103 @@
+// A login's question as a dialog, by its kind: a secret that is never shown, a text, a host's key.
+// All that a host says is text. Who asks and what becomes of the answer is login.ts's.
+import { Clipboard, Dialog } from '@jupyterlab/apputils';
+import type { TranslationBundle } from '@jupyterlab/translation';
+import { Widget } from '@lumino/widgets';
+import { visible } from '../format';
+import type { Connection, Question } from '../wire';
+
+const FINGERPRINT = /(?:SHA256:\S+|MD5:(?:[0-9a-f]{2}:){15}[0-9a-f]{2})/i;
+
+export function questionDialog(
+  question: Question,
+  connection: Connection,
+  trans: TranslationBundle
+): Dialog<string> {
+  const isKey = question.kind === 'host-key';
+  return new Dialog<string>({
+    title: isKey ? trans.__('Is this %1?', question.host) : trans.__('%1 asks', question.host),
+    body: new QuestionBody(question, connection, trans),
+    buttons: [
+      Dialog.cancelButton({ label: isKey ? trans.__('No') : trans.__('Give up the login') }),
+      Dialog.okButton({ label: isKey ? trans.__('Yes, remember this key') : trans.__('Answer') })
+    ],
+    // Who presses Enter without having read trusts nobody.
+    defaultButton: isKey ? 0 : 1,
+    ...(isKey ? {} : { focusNodeSelector: 'input' })
+  });
+}
+
+class QuestionBody extends Widget implements Dialog.IBodyWidget {
+  private readonly input: HTMLInputElement | null = null;
+
+  constructor(question: Question, connection: Connection, trans: TranslationBundle) {
+    super();
+    this.addClass('jp-slurm');
+    this.addClass('jp-slurm-Question');
+    this.node.append(paragraph(way(question, connection, trans), 'jp-slurm-Quiet'));
+    for (const line of question.instruction.split('\n').filter(one => one.trim() !== '')) {
+      this.node.append(FINGERPRINT.test(line) ? fingerprint(line, trans) : paragraph(line));
+    }
+    if (question.kind === 'host-key') {
+      this.node.append(paragraph(question.prompt));
+    } else {
+      this.input = document.createElement('input');
+      this.input.className = 'jp-mod-styled';
+      this.input.type = question.kind === 'secret' ? 'password' : 'text';
+      this.input.autocomplete = 'off';
+      this.input.spellcheck = false;
+      const label = document.createElement('label');
+      const words = document.createElement('span');
+      words.textContent = question.prompt;
+      label.append(words, this.input);
+      this.node.append(label);
+    }
+  }
+
+  /** To a host's key the button is the answer. */
+  getValue(): string {
+    return this.input === null ? 'yes' : this.input.value;
+  }
+}
+
+/** For the sake of which cluster, and by which hops. */
+function way(question: Question, connection: Connection, trans: TranslationBundle): string {
+  const hops = connection.hosts.map(visible);
+  const at = hops.indexOf(question.host);
+  if (at < 0 || hops.length < 2) {
+    return trans.__('To reach the cluster %1', question.cluster);
+  }
+  return trans.__(
+    'Hop %1 of %2 to the cluster %3: %4',
+    at + 1,
+    hops.length,
+    question.cluster,
+    hops.join(' → ')
+  );
+}
+
+function paragraph(text: string, className = ''): HTMLElement {
+  const made = document.createElement('p');
+  made.className = className;
+  made.textContent = text;
+  return made;
+}
+
+/** A key in letters that can be compared one by one, and copied. */
+function fingerprint(line: string, trans: TranslationBundle): HTMLElement {
+  const block = document.createElement('div');
+  block.className = 'jp-slurm-Fingerprint';
+  const key = document.createElement('code');
+  key.textContent = line;
+  const copy = document.createElement('button');
+  copy.type = 'button';
+  copy.className = 'jp-slurm-Button';
+  copy.textContent = trans.__('Copy');
+  copy.setAttribute('aria-label', trans.__('Copy the fingerprint'));
+  copy.onclick = () => {
+    Clipboard.copyToSystem(FINGERPRINT.exec(line)?.[0] ?? line);
+    copy.textContent = trans.__('Copied');
+  };
+  block.append(key, copy);
+  return block;
+}

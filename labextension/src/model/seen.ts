@@ -1,0 +1,59 @@
+// The jobs that somebody looks at one by one, in a card or a panel: as long as one of them lives,
+// its cluster's queue is watched, so that it is asked for as often as the profile allows.
+import { DisposableDelegate, type IDisposable } from '@lumino/disposable';
+import { isFinal, isOpen } from '../format';
+import type { ISlurmModel } from '../tokens';
+
+type Source = Pick<ISlurmModel, 'jobs' | 'connections' | 'queue'>;
+
+export class SeenJobs implements IDisposable {
+  private readonly seen = new Set<{ id: string }>();
+  /** By cluster. */
+  private readonly queues = new Map<string, IDisposable>();
+  isDisposed = false;
+
+  constructor(private readonly model: Source) {}
+
+  /** Until what it gives back is disposed of. */
+  see(id: string): IDisposable {
+    const one = { id };
+    this.seen.add(one);
+    this.adapt();
+    return new DisposableDelegate(() => {
+      this.seen.delete(one);
+      this.adapt();
+    });
+  }
+
+  /** Jobs or connections have changed. */
+  adapt(): void {
+    const wanted = new Set([...this.seen].flatMap(({ id }) => this.clusterOf(id) ?? []));
+    for (const [cluster, queue] of this.queues) {
+      if (!wanted.has(cluster)) {
+        queue.dispose();
+        this.queues.delete(cluster);
+      }
+    }
+    for (const cluster of wanted) {
+      if (!this.queues.has(cluster)) {
+        this.queues.set(cluster, this.model.queue(cluster, false));
+      }
+    }
+  }
+
+  dispose(): void {
+    this.isDisposed = true;
+    this.seen.clear();
+    this.adapt();
+  }
+
+  /** Whose queue may have news of it. */
+  private clusterOf(id: string): string | undefined {
+    const job = this.model.jobs.get(id);
+    if (job === undefined || isFinal(job.state) || job.slurm_id === null) {
+      return undefined;
+    }
+    const connection = this.model.connections.get(job.cluster);
+    return connection !== undefined && isOpen(connection) ? job.cluster : undefined;
+  }
+}

@@ -1,0 +1,118 @@
+// One feed for all who show the same: made with its first view, it rests after its last, and ends
+// when nobody comes back to it. Each view has a signal of its own, so that who lets go of a view
+// leaves nothing behind. No sockets, no DOM.
+import type { IDisposable } from '@lumino/disposable';
+import { Signal } from '@lumino/signaling';
+import type { Freshness, NodesView, QueueView } from '../tokens';
+import type { Node, Partition, QueueEntry, Reservation } from '../wire';
+import type { NodesFeed, QueueFeed } from './feeds';
+
+/** Somebody who comes back within this time is told only what is new since. */
+const KEPT_MS = 600_000;
+
+interface Resting extends IDisposable {
+  wake(): void;
+  rest(): void;
+}
+
+interface Shared<F> {
+  feed: F;
+  users: number;
+  end: number;
+}
+
+/** Feeds by what they are of. */
+export class SharedFeeds<F extends Resting> implements IDisposable {
+  private readonly shared = new Map<string, Shared<F>>();
+  isDisposed = false;
+
+  /** The feed of that key, made where there is none. Who takes it gives it back once. */
+  take(key: string, make: () => F): F {
+    const found = this.shared.get(key) ?? { feed: make(), users: 0, end: 0 };
+    found.users += 1;
+    window.clearTimeout(found.end);
+    found.feed.wake();
+    this.shared.set(key, found);
+    return found.feed;
+  }
+
+  giveBack(key: string): void {
+    const found = this.shared.get(key);
+    if (found === undefined) {
+      return;
+    }
+    found.users -= 1;
+    if (found.users === 0) {
+      found.feed.rest();
+      found.end = window.setTimeout(() => {
+        this.shared.delete(key);
+        found.feed.dispose();
+      }, KEPT_MS);
+    }
+  }
+
+  dispose(): void {
+    this.isDisposed = true;
+    for (const { feed, end } of this.shared.values()) {
+      window.clearTimeout(end);
+      feed.dispose();
+    }
+    this.shared.clear();
+  }
+}
+
+abstract class FeedView<F extends QueueFeed | NodesFeed> implements IDisposable {
+  readonly changed = new Signal<this, void>(this);
+  isDisposed = false;
+
+  constructor(
+    protected readonly feed: F,
+    private readonly giveBack: () => void
+  ) {
+    feed.changed.connect(this.tell, this);
+  }
+
+  get cluster(): string {
+    return this.feed.cluster;
+  }
+
+  get freshness(): Freshness {
+    return this.feed.freshness;
+  }
+
+  dispose(): void {
+    if (!this.isDisposed) {
+      this.isDisposed = true;
+      Signal.clearData(this);
+      this.giveBack();
+    }
+  }
+
+  private tell(): void {
+    this.changed.emit();
+  }
+}
+
+export class SharedQueue extends FeedView<QueueFeed> implements QueueView {
+  get everyone(): boolean {
+    return this.feed.everyone;
+  }
+
+  get entries(): ReadonlyMap<string, QueueEntry> {
+    return this.feed.entries;
+  }
+}
+
+export class SharedNodes extends FeedView<NodesFeed> implements NodesView {
+  get nodes(): readonly Node[] {
+    return this.feed.nodes;
+  }
+
+  get partitions(): readonly Partition[] {
+    return this.feed.partitions;
+  }
+
+  get reservations(): readonly Reservation[] {
+    return this.feed.reservations;
+  }
+}

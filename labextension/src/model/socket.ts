@@ -1,0 +1,220 @@
+// One WebSocket for everything that is watched: opened when somebody watches, brought back when it
+// breaks, closed while the tab is hidden. Knows no call by name and no view.
+import type { ServerConnection } from '@jupyterlab/services';
+import type { IDisposable } from '@lumino/disposable';
+import { unreachable, watchUrl } from '../server';
+import type { Problem } from '../wire';
+
+/** What the server sends of a call; every value holds the cursor after it. */
+interface Value {
+  cursor: string;
+}
+
+export interface Listener<T extends Value> {
+  value(value: T): void;
+  /** Nothing newer is known; the next value takes it back. */
+  problem(problem: Problem): void;
+}
+
+export interface WatchOptions {
+  /** Also while the tab is hidden. */
+  background?: boolean;
+  /** Where to go on from; none: from the beginning. */
+  cursor?: string;
+}
+
+interface Watch {
+  call: string;
+  args: Record<string, unknown>;
+  cursor: string;
+  background: boolean;
+  listener: Listener<Value>;
+}
+
+interface Message {
+  watch?: number;
+  value?: Value;
+  problem?: Problem;
+}
+
+const FIRST_RETRY_MS = 500;
+const LONGEST_RETRY_MS = 30_000;
+const CHECK_MS = 5_000;
+/** The server says something at least every 15 s. */
+const SILENT_MS = 20_000;
+
+export class WatchSocket implements IDisposable {
+  private readonly watches = new Map<number, Watch>();
+  private socket: WebSocket | null = null;
+  private next = 1;
+  private retries = 0;
+  private retryTimer = 0;
+  private checkTimer = 0;
+  private heard = 0;
+
+  constructor(private readonly settings: ServerConnection.ISettings) {
+    document.addEventListener('visibilitychange', this.adapt);
+    window.addEventListener('online', this.again);
+  }
+
+  isDisposed = false;
+
+  dispose(): void {
+    this.isDisposed = true;
+    document.removeEventListener('visibilitychange', this.adapt);
+    window.removeEventListener('online', this.again);
+    this.watches.clear();
+    this.close();
+  }
+
+  /** Tells `listener` what `call` has to say, and whatever is new of it, until it is disposed of. */
+  watch<T extends Value>(
+    call: string,
+    args: Record<string, unknown>,
+    listener: Listener<T>,
+    options: WatchOptions = {}
+  ): IDisposable {
+    const id = this.next++;
+    const watch: Watch = {
+      call,
+      args,
+      cursor: options.cursor ?? '',
+      background: options.background ?? false,
+      listener
+    };
+    this.watches.set(id, watch);
+    if (this.socket?.readyState === WebSocket.OPEN && wanted(watch)) {
+      this.send(id, watch);
+    } else {
+      this.adapt();
+    }
+    return new Subscription(() => {
+      if (this.watches.delete(id)) {
+        this.say({ unwatch: id });
+        this.adapt();
+      }
+    });
+  }
+
+  private readonly adapt = (): void => {
+    const any = [...this.watches.values()].some(wanted);
+    if (!any) {
+      this.close();
+    } else if (this.socket === null) {
+      this.open();
+    } else if (this.socket.readyState === WebSocket.OPEN) {
+      for (const [id, watch] of this.watches) {
+        if (!wanted(watch)) {
+          this.say({ unwatch: id });
+        }
+      }
+      if (!document.hidden) {
+        // What was not watched while the tab was hidden; for the others it changes nothing.
+        for (const [id, watch] of this.watches) {
+          if (!watch.background) {
+            this.send(id, watch);
+          }
+        }
+      }
+    }
+  };
+
+  private readonly again = (): void => {
+    this.close();
+    this.retries = 0;
+    this.adapt();
+  };
+
+  private open(): void {
+    window.clearTimeout(this.retryTimer);
+    const socket = new this.settings.WebSocket(watchUrl(this.settings));
+    this.socket = socket;
+    this.heard = Date.now();
+    this.checkTimer = window.setInterval(this.check, CHECK_MS);
+    socket.onopen = () => {
+      for (const [id, watch] of this.watches) {
+        if (wanted(watch)) {
+          this.send(id, watch);
+        }
+      }
+    };
+    socket.onmessage = event => {
+      this.heard = Date.now();
+      this.retries = 0;
+      this.hear(JSON.parse(event.data as string) as Message);
+    };
+    socket.onclose = () => {
+      if (this.socket === socket) {
+        this.lost();
+      }
+    };
+  }
+
+  /** A computer that slept, or a network that is gone, closes no socket: silence tells. */
+  private readonly check = (): void => {
+    if (Date.now() - this.heard > SILENT_MS) {
+      this.close();
+      this.lost();
+    }
+  };
+
+  private lost(): void {
+    this.close();
+    for (const watch of this.watches.values()) {
+      watch.listener.problem(unreachable());
+    }
+    const longest = Math.min(FIRST_RETRY_MS * 2 ** this.retries++, LONGEST_RETRY_MS);
+    this.retryTimer = window.setTimeout(this.adapt, longest * (0.5 + Math.random() / 2));
+  }
+
+  private close(): void {
+    window.clearTimeout(this.retryTimer);
+    window.clearInterval(this.checkTimer);
+    const socket = this.socket;
+    this.socket = null;
+    if (socket !== null) {
+      socket.onopen = socket.onmessage = socket.onclose = null;
+      socket.close();
+    }
+  }
+
+  private send(id: number, { call, args, cursor }: Watch): void {
+    this.say({ watch: id, call, args, cursor });
+  }
+
+  private say(message: object): void {
+    if (this.socket?.readyState === WebSocket.OPEN) {
+      this.socket.send(JSON.stringify(message));
+    }
+  }
+
+  private hear({ watch: id, value, problem }: Message): void {
+    const watch = id === undefined ? undefined : this.watches.get(id);
+    if (watch === undefined) {
+      return; // its unwatching was under way, or it is a sign of life
+    }
+    if (value !== undefined) {
+      watch.cursor = value.cursor;
+      watch.listener.value(value);
+    } else if (problem !== undefined) {
+      watch.listener.problem(problem);
+    }
+  }
+}
+
+function wanted(watch: Watch): boolean {
+  return watch.background || !document.hidden;
+}
+
+class Subscription implements IDisposable {
+  isDisposed = false;
+
+  constructor(private readonly end: () => void) {}
+
+  dispose(): void {
+    if (!this.isDisposed) {
+      this.isDisposed = true;
+      this.end();
+    }
+  }
+}

@@ -1,0 +1,120 @@
+import { nullTranslator } from '@jupyterlab/translation';
+import { ordered } from '../../grid/order';
+import { testOf } from '../../grid/terms';
+import type { Node, Partition } from '../../wire';
+import { columnsOf } from '../columns';
+import { rememberedLook, savedLook, usualLook } from '../look';
+import { byName, condition, freeGpus, kindsOf, usedPart } from '../nodes';
+import { canHave } from '../partitions';
+
+const trans = nullTranslator.load('jupyter_slurm');
+const COLUMNS = columnsOf(trans);
+
+function node(name: string, more: Partial<Node> = {}): Node {
+  return { name, state: 'idle', partitions: ['p'], cpus: 8, cpus_used: 0, ...more };
+}
+
+test.each([
+  ['idle', 0, 'idle'],
+  ['idle~', 0, 'idle'],
+  ['planned', 0, 'idle'],
+  ['mixed', 3, 'mixed'],
+  ['mixed-', 3, 'mixed'],
+  ['allocated', 8, 'full'],
+  ['idle*', 0, 'out'],
+  ['idle$', 0, 'out'],
+  ['mixed@', 3, 'out'],
+  ['drained', 0, 'out'],
+  ['draining', 3, 'out'],
+  ['down*', 0, 'out'],
+  ['reserved', 0, 'out'],
+  ['maint', 0, 'out']
+])('a node that is %s with %d CPUs in use is %s', (state, cpus_used, expected) => {
+  expect(condition(node('n', { state, cpus_used }))).toBe(expected);
+});
+
+test('GPUs of a node that takes no jobs are not free', () => {
+  const gpus = { gpus: 4, gpus_used: 1 };
+  expect(freeGpus(node('n', gpus))).toBe(3);
+  expect(freeGpus(node('n', { ...gpus, state: 'drained' }))).toBe(0);
+  expect(freeGpus(node('n', { gpus: 4 }))).toBeNull();
+});
+
+test('a node is used by its GPUs, where it has some', () => {
+  expect(usedPart(node('n', { cpus_used: 8, gpus: 4, gpus_used: 1 }))).toBe(0.25);
+  expect(usedPart(node('n', { cpus_used: 2 }))).toBe(0.25);
+});
+
+test('free GPUs are told by their kind', () => {
+  const a100 = { gpus: 4, gpus_used: 1, gpu_type: 'a100' };
+  const kinds = kindsOf([
+    node('c1', { gpus_used: 0 }),
+    node('a1', a100),
+    node('a2', { ...a100, state: 'down' }),
+    node('h1', { gpus: 2, gpu_type: 'h100' })
+  ]);
+  expect(
+    kinds.map(({ type, gpus, freeGpus: free, idleNodes }) => [type, gpus, free, idleNodes])
+  ).toEqual([
+    ['a100', 8, 3, 1],
+    ['h100', 2, null, 1],
+    [null, 0, 0, 1]
+  ]);
+});
+
+test('nodes are counted as people count', () => {
+  const nodes = ['n10', 'n2', 'a3'].map(name => node(name));
+  expect([...nodes].sort(byName).map(({ name }) => name)).toEqual(['a3', 'n2', 'n10']);
+  const [first] = COLUMNS;
+  const sorted = ordered([], nodes, first, { column: 'node', down: false }, byName);
+  expect(sorted.map(({ name }) => name)).toEqual(['a3', 'n2', 'n10']);
+});
+
+test('a filter finds nodes by what is free, and by why they are not', () => {
+  const nodes = [
+    node('n1', { gpus: 4, gpus_used: 4 }),
+    node('n2', { gpus: 4, gpus_used: 1 }),
+    node('n3', { state: 'drained', reason: 'Disk' })
+  ];
+  const found = (words: string): string[] =>
+    nodes.filter(testOf(words, COLUMNS, 0)).map(({ name }) => name);
+  expect(found('gpus>0')).toEqual(['n2']);
+  expect(found('why:disk')).toEqual(['n3']);
+  expect(found('state:idle')).toEqual(['n1', 'n2']);
+});
+
+test('what a job can have in a partition is told in words', () => {
+  const partition: Partition = {
+    name: 'p',
+    default: true,
+    up: true,
+    limit_s: 60,
+    nodes: 4,
+    idle_nodes: 4,
+    gpu_types: [],
+    gpus: 0,
+    free_gpus: 0,
+    gpus_by_type: {},
+    qos: null,
+    cost: null,
+    about: '',
+    cpus: 8,
+    memory_mib: 2048,
+    gpus_per_node: 1,
+    max_nodes: 1,
+    default_time_s: null,
+    exclusive: true,
+    allow_qos: [],
+    allow_accounts: ['a', 'b'],
+    billing: {}
+  };
+  expect(canHave(partition, trans)).toBe(
+    '1 node · 8 CPUs each · 1 GPU · 2.0 GiB · whole nodes only · accounts: a, b'
+  );
+});
+
+test('a look is remembered', () => {
+  const look = { ...usualLook(trans), as: 'table' as const };
+  expect(rememberedLook(savedLook(look), trans)).toEqual(look);
+  expect(rememberedLook(undefined, trans)).toEqual(usualLook(trans));
+});

@@ -1,0 +1,90 @@
+// The columns of the table of nodes. Pure.
+import type { TranslationBundle } from '@jupyterlab/translation';
+import { memory, visible } from '../format';
+import type { Column } from '../grid/columns';
+import type { Node } from '../wire';
+import { condition, CONDITIONS, freeGpus, type Condition } from './nodes';
+
+type NodeColumn = Column<Node>;
+
+export function conditionWords(trans: TranslationBundle): Record<Condition, string> {
+  return {
+    idle: trans.__('idle'),
+    mixed: trans.__('partly used'),
+    full: trans.__('in use'),
+    out: trans.__('not to be had')
+  };
+}
+
+export function columnsOf(trans: TranslationBundle): readonly NodeColumn[] {
+  return [
+    {
+      ...text('node', trans.__('Node'), 120, node => node.name),
+      // Slurm numbers nodes: n2 before n10.
+      value: node => node.name.replace(/\d+/g, digits => digits.padStart(8, '0'))
+    },
+    {
+      ...text('state', trans.__('State'), 150, node => node.state),
+      value: node => `${CONDITIONS.indexOf(condition(node))} ${node.state}`,
+      words: node => `${node.state} ${conditionWords(trans)[condition(node)]}`.toLowerCase()
+    },
+    text('partition', trans.__('Partitions'), 140, node => node.partitions.join(', ')),
+    count('cpus', trans.__('CPUs free'), node => freeOf(node, node.cpus - node.cpus_used), {
+      of: node => node.cpus
+    }),
+    count('gpus', trans.__('GPUs free'), freeGpus, { of: node => node.gpus ?? 0 }),
+    text('type', trans.__('GPU'), 100, node => node.gpu_type ?? ''),
+    {
+      ...count('memory', trans.__('Memory free'), node => node.memory_free_mib ?? null),
+      text: node => (node.memory_free_mib == null ? '' : memory(node.memory_free_mib)),
+      hint: node => (node.memory_mib == null ? '' : trans.__('of %1', memory(node.memory_mib)))
+    },
+    {
+      ...count('load', trans.__('Load'), node => node.load ?? null),
+      text: node => (node.load == null ? '' : node.load.toFixed(1)),
+      usual: false
+    },
+    { ...text('features', trans.__('Features'), 140, node => node.features ?? ''), usual: false },
+    text('why', trans.__('Why it is not to be had'), 260, node => visible(node.reason ?? ''))
+  ];
+}
+
+function text(id: string, title: string, width: number, of: (node: Node) => string): NodeColumn {
+  return {
+    id,
+    title,
+    width,
+    usual: true,
+    number: false,
+    text: of,
+    words: node => of(node).toLowerCase(),
+    value: node => of(node).toLowerCase() || null
+  };
+}
+
+function count(
+  id: string,
+  title: string,
+  free: (node: Node) => number | null,
+  { of }: { of?: (node: Node) => number } = {}
+): NodeColumn {
+  const told = (node: Node): string => {
+    const all = of?.(node);
+    return all === 0 ? '' : `${free(node) ?? '?'}${all === undefined ? '' : ` / ${all}`}`;
+  };
+  return {
+    id,
+    title,
+    width: 116,
+    usual: true,
+    number: true,
+    text: told,
+    words: told,
+    value: node => (of?.(node) === 0 ? null : free(node)),
+    amount: free
+  };
+}
+
+function freeOf(node: Node, free: number): number {
+  return condition(node) === 'out' ? 0 : free;
+}

@@ -1,0 +1,76 @@
+// The nodes as a dense table, filtered and sorted as the queue is.
+import type { TranslationBundle } from '@jupyterlab/translation';
+import { useDeferredValue, useMemo, useState, type JSX } from 'react';
+import { Cells } from '../grid/cells';
+import { shownOf, type Arrangement } from '../grid/columns';
+import { Grid } from '../grid/grid';
+import { Heads } from '../grid/head';
+import { ordered } from '../grid/order';
+import { testOf } from '../grid/terms';
+import type { Node } from '../wire';
+import { byName, condition } from './nodes';
+import { columnsOf } from './columns';
+
+interface Props {
+  nodes: readonly Node[];
+  words: string;
+  arrangement: Arrangement;
+  arrange: (next: Arrangement) => void;
+  label: string;
+  nowS: number;
+  trans: TranslationBundle;
+}
+
+export function NodesTable(props: Props): JSX.Element {
+  const { nodes, arrangement, arrange, trans, nowS } = props;
+  const words = useDeferredValue(props.words);
+  const columns = useMemo(() => columnsOf(trans), [trans]);
+  const shown = useMemo(() => shownOf(columns, arrangement), [columns, arrangement]);
+  const { sorting } = arrangement;
+  const rows = useMemo(() => {
+    const wanted = columns.find(({ id }) => id === sorting.column);
+    const found = nodes.filter(testOf(words, columns, 0));
+    return ordered([], found, wanted, sorting, byName);
+  }, [nodes, words, columns, sorting]);
+  const [chosen, setChosen] = useState('');
+  return (
+    <Grid
+      label={props.label}
+      listing={`${words}\n${sorting.column} ${sorting.down}`}
+      count={rows.length}
+      columns={shown.length}
+      width={shown.reduce((sum, { width }) => sum + width, 0)}
+      head={<Heads shown={shown} arrangement={arrangement} arrange={arrange} trans={trans} />}
+      keyOf={at => rows[at]?.name ?? ''}
+      find={key => rows.findIndex(node => node.name === key)}
+      cells={at => {
+        const node = rows[at];
+        return node === undefined ? (
+          <></>
+        ) : (
+          <Cells
+            item={node}
+            shown={shown}
+            nowS={nowS}
+            content={(id, text) =>
+              id === 'state' ? (
+                <span className="jp-slurm-State" data-tone={TONES[condition(node)]}>
+                  <span aria-hidden="true">{SIGNS[condition(node)]} </span>
+                  {text}
+                </span>
+              ) : null
+            }
+          />
+        );
+      }}
+      selected={at => rows[at]?.name === chosen}
+      onSelect={at => {
+        setChosen(rows[at]?.name ?? '');
+      }}
+      onOpen={() => undefined}
+    />
+  );
+}
+
+const SIGNS = { idle: '○', mixed: '◐', full: '●', out: '✕' } as const;
+const TONES = { idle: 'done', mixed: 'running', full: 'running', out: 'failed' } as const;

@@ -1,0 +1,205 @@
+// The nodes of a cluster: partitions on top, below them the nodes as a picture or as a table.
+import type { TranslationBundle } from '@jupyterlab/translation';
+import { useCallback, useMemo, useState, type JSX } from 'react';
+import type { Arrangement } from '../grid/columns';
+import { ColumnsMenu } from '../grid/columns_menu';
+import { useFeed, useNow } from '../grid/feed';
+import { FreshnessLine } from '../grid/freshness';
+import type { PanelProps } from '../grid/panel';
+import type { NodesView } from '../tokens';
+import type { Node } from '../wire';
+import { columnsOf, conditionWords } from './columns';
+import { usualLook, type Look } from './look';
+import { condition, CONDITIONS, type Condition } from './nodes';
+import { Partitions, Reservations } from './partitions';
+import { Picture } from './picture';
+import { NodesTable } from './table';
+
+type Shown = Pick<NodesView, 'nodes' | 'partitions' | 'reservations'>;
+const NONE: Shown = { nodes: [], partitions: [], reservations: [] };
+
+export function NodesPanelView(props: PanelProps<Look>): JSX.Element {
+  const { cluster, model, trans, seen } = props;
+  const open = useCallback(() => model.nodes(cluster), [model, cluster]);
+  const { view } = useFeed(seen ? open : null);
+  const [look, setLook] = useState(props.look);
+  const [only, setOnly] = useState<string | null>(null);
+  const [how, setHow] = useState<Condition | null>(null);
+  const [words, setWords] = useState('');
+  const nowS = useNow(seen);
+  const { nodes, partitions, reservations }: Shown = view ?? NONE;
+  const within = useMemo(
+    () => nodes.filter(node => only === null || node.partitions.includes(only)),
+    [nodes, only]
+  );
+  const shown = useMemo(
+    () => within.filter(node => how === null || condition(node) === how),
+    [within, how]
+  );
+  const change = (next: Partial<Look>): void => {
+    const whole = { ...look, ...next };
+    setLook(whole);
+    props.remember(whole);
+  };
+  const isTable = look.as === 'table';
+  const arrange = (arrangement: Arrangement): void => {
+    change({ arrangement });
+  };
+  return (
+    <div className="jp-slurm-Nodes" data-as={look.as}>
+      <div className="jp-slurm-NodesTop">
+        <div className="jp-slurm-NodesHead">
+          <h2>{trans.__('Partitions')}</h2>
+          <FreshnessLine freshness={view?.freshness} trans={trans} />
+        </div>
+        <Partitions partitions={partitions} only={only} choose={setOnly} trans={trans} />
+        <Reservations reservations={reservations} trans={trans} nowS={nowS} />
+      </div>
+      <div className="jp-slurm-NodesHead">
+        <h2>{only === null ? trans.__('Nodes') : trans.__('Nodes of %1', only)}</h2>
+        <Conditions nodes={within} how={how} choose={setHow} trans={trans} />
+        {isTable ? (
+          <>
+            <input
+              className="jp-slurm-Filter"
+              type="search"
+              value={words}
+              placeholder={trans.__('Filter: words, type:a100, gpus>0')}
+              aria-label={trans.__('Filter the nodes')}
+              spellCheck={false}
+              onChange={event => {
+                setWords(event.currentTarget.value);
+              }}
+            />
+            <ColumnsMenu
+              all={columnsOf(trans)}
+              arrangement={look.arrangement}
+              arrange={arrange}
+              usual={usualLook(trans).arrangement}
+              trans={trans}
+            />
+          </>
+        ) : null}
+        <AsWhat as={look.as} change={change} trans={trans} />
+      </div>
+      {isTable ? (
+        <NodesTable
+          nodes={shown}
+          words={words}
+          arrangement={look.arrangement}
+          arrange={arrange}
+          label={trans.__('Nodes of %1', cluster)}
+          nowS={nowS}
+          trans={trans}
+        />
+      ) : (
+        <>
+          <Picture nodes={shown} trans={trans} />
+          <Out nodes={shown} trans={trans} />
+        </>
+      )}
+    </div>
+  );
+}
+
+interface ConditionsProps {
+  nodes: readonly Node[];
+  how: Condition | null;
+  choose: (how: Condition | null) => void;
+  trans: TranslationBundle;
+}
+
+/** What the boxes mean, how many there are of each; a click shows these alone. */
+function Conditions({ nodes, how, choose, trans }: ConditionsProps): JSX.Element {
+  const words = conditionWords(trans);
+  return (
+    <span className="jp-slurm-Legend" role="group" aria-label={trans.__('States')}>
+      {CONDITIONS.map(one => {
+        const count = nodes.filter(node => condition(node) === one).length;
+        return count === 0 && how !== one ? null : (
+          <button
+            key={one}
+            className="jp-slurm-Chip"
+            aria-pressed={how === one}
+            onClick={() => {
+              choose(how === one ? null : one);
+            }}
+          >
+            <span className="jp-slurm-Node" data-condition={one} aria-hidden="true" />
+            {words[one]} <span className="jp-slurm-Number">{count}</span>
+          </button>
+        );
+      })}
+    </span>
+  );
+}
+
+interface AsWhatProps {
+  as: Look['as'];
+  change: (next: Partial<Look>) => void;
+  trans: TranslationBundle;
+}
+
+function AsWhat({ as, change, trans }: AsWhatProps): JSX.Element {
+  const ways = [
+    ['picture', trans.__('Picture')],
+    ['table', trans.__('Table')]
+  ] as const;
+  return (
+    <span className="jp-slurm-Switch" role="group" aria-label={trans.__('Shown as')}>
+      {ways.map(([way, label]) => (
+        <button
+          key={way}
+          aria-pressed={as === way}
+          onClick={() => {
+            change({ as: way });
+          }}
+        >
+          {label}
+        </button>
+      ))}
+    </span>
+  );
+}
+
+/** Those that cannot be had, and why; the table says it in a column of its own. */
+function Out({ nodes, trans }: { nodes: readonly Node[]; trans: TranslationBundle }) {
+  const out = nodes.filter(node => condition(node) === 'out');
+  return out.length === 0 ? null : (
+    <>
+      <h2>{trans.__('Not to be had')}</h2>
+      <table className="jp-slurm-Table">
+        <thead>
+          <tr>
+            <th scope="col">{trans.__('Node')}</th>
+            <th scope="col">{trans.__('State')}</th>
+            <th scope="col">{trans.__('Why')}</th>
+          </tr>
+        </thead>
+        <tbody>
+          {groupsOf(out).map(([key, names, { state, reason }]) => (
+            <tr key={key}>
+              <th scope="row">{names.join(', ')}</th>
+              <td>{state}</td>
+              <td>
+                <bdi>{reason ?? ''}</bdi>
+              </td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </>
+  );
+}
+
+/** Nodes that share a state and its reason are one line. */
+function groupsOf(nodes: readonly Node[]): [string, string[], Node][] {
+  const groups = new Map<string, [string, string[], Node]>();
+  for (const node of nodes) {
+    const key = `${node.state}\n${node.reason ?? ''}`;
+    const group = groups.get(key) ?? [key, [], node];
+    group[1].push(node.name);
+    groups.set(key, group);
+  }
+  return [...groups.values()];
+}

@@ -1,0 +1,124 @@
+// Above the queue: filter, whose jobs, which columns, what to do with those that are chosen, states.
+import type { TranslationBundle } from '@jupyterlab/translation';
+import type { CommandRegistry } from '@lumino/commands';
+import type { JSX } from 'react';
+import { argsOf, type Target } from '../commands/targets';
+import { stateWord, tone } from '../format';
+import { asksFor, toggled } from '../grid/terms';
+import { stateSign } from '../icons';
+import { CommandIDs } from '../tokens';
+
+export const STEERING = [CommandIDs.hold, CommandIDs.release, CommandIDs.requeue] as const;
+const ACTIONS = [CommandIDs.openJob, ...STEERING, CommandIDs.cancel] as const;
+
+interface WordsProps {
+  words: string;
+  setWords: (words: string) => void;
+  trans: TranslationBundle;
+}
+
+export function FilterBox({ words, setWords, trans }: WordsProps): JSX.Element {
+  return (
+    <input
+      className="jp-slurm-Filter"
+      type="search"
+      value={words}
+      placeholder={trans.__('Filter: words, user:ana, state:pending, gpus>0')}
+      aria-label={trans.__('Filter the queue')}
+      title={filterHelp(trans)}
+      spellCheck={false}
+      onChange={event => {
+        setWords(event.currentTarget.value);
+      }}
+      onKeyDown={event => {
+        if (event.key === 'Escape' && words !== '') {
+          event.stopPropagation();
+          setWords('');
+        }
+      }}
+    />
+  );
+}
+
+function filterHelp(trans: TranslationBundle): string {
+  return [
+    trans.__('All of the words must be found, in whatever column:'),
+    trans.__('ana train – in any column'),
+    trans.__('"two words" – as they stand'),
+    trans.__('user:ana,bo – in that column, either of them'),
+    trans.__('-state:pending – not these'),
+    trans.__('gpus>0  nodes>=2  priority<100 – numbers'),
+    trans.__('time>2h  limit<=30m – spans of time (s, m, h, d)'),
+    trans.__(
+      'Columns: %1',
+      'id name user state partition time limit gpus nodes where why reason priority account qos job'
+    )
+  ].join('\n');
+}
+
+interface StatesProps extends WordsProps {
+  counts: readonly (readonly [string, number])[];
+}
+
+export function StateChips({ counts, words, setWords, trans }: StatesProps): JSX.Element {
+  return (
+    <>
+      {counts.map(([state, count]) => (
+        <button
+          key={state}
+          className="jp-slurm-Chip"
+          aria-pressed={asksFor(words, 'state', state.toLowerCase())}
+          title={state}
+          onClick={() => {
+            setWords(toggled(words, 'state', state.toLowerCase()));
+          }}
+        >
+          <span className="jp-slurm-State" data-tone={tone(state)}>
+            <span aria-hidden="true">{stateSign(state)} </span>
+            {stateWord(state, trans)}
+          </span>{' '}
+          <span className="jp-slurm-Number">{count.toLocaleString()}</span>
+        </button>
+      ))}
+    </>
+  );
+}
+
+interface ActionsProps {
+  commands: CommandRegistry;
+  /** How many rows are chosen, whosoever. */
+  chosen: number;
+  targets: readonly Target[];
+  trans: TranslationBundle;
+}
+
+export function Actions({ commands, chosen, targets, trans }: ActionsProps): JSX.Element | null {
+  if (chosen === 0) {
+    return null;
+  }
+  const args = argsOf(targets);
+  return (
+    <div className="jp-slurm-QueueActions" role="group" aria-label={trans.__('What is chosen')}>
+      {ACTIONS.filter(id => commands.hasCommand(id)).map(id => (
+        <button
+          key={id}
+          className="jp-slurm-Button"
+          disabled={!commands.isEnabled(id, args)}
+          title={commands.caption(id, args)}
+          onClick={() => {
+            void commands.execute(id, args);
+          }}
+        >
+          {commands.label(id, args)}
+        </button>
+      ))}
+      <span className="jp-slurm-Quiet" role="status">
+        {targets.length === 0
+          ? trans._n('This job is not yours.', 'None of these %1 jobs is yours.', chosen)
+          : chosen > 1
+            ? trans._n('%1 job of yours chosen', '%1 jobs of yours chosen', targets.length)
+            : ''}
+      </span>
+    </div>
+  );
+}

@@ -1,0 +1,105 @@
+// What the cells of the queue hold beside their text: an array's handle, states with their signs.
+import type { TranslationBundle } from '@jupyterlab/translation';
+import { memo, type JSX } from 'react';
+import { stateWord, tone } from '../format';
+import { Cells } from '../grid/cells';
+import type { Shown } from '../grid/columns';
+import { stateSign } from '../icons';
+import type { QueueEntry } from '../wire';
+import { isArray, shownEntry, stateCounts, taskCount, type Row } from './listing';
+
+interface Props {
+  row: Row;
+  shown: readonly Shown<QueueEntry>[];
+  nowS: number;
+  isOpen: boolean;
+  expand: (row: Row, open: boolean) => void;
+  trans: TranslationBundle;
+}
+
+/** The same for the same row: while it is scrolled nothing of it is made anew. */
+export const QueueCells = memo(function QueueCells(props: Props): JSX.Element {
+  const { row, shown, nowS, trans } = props;
+  const content = (id: string, text: string, first: boolean): JSX.Element | null => {
+    const inner =
+      id === 'state' ? (
+        <States row={row} trans={trans} />
+      ) : id === 'id' ? (
+        <Id row={row} trans={trans} />
+      ) : first ? (
+        <bdi>{text}</bdi>
+      ) : null;
+    return first ? (
+      <>
+        <Handle {...props} />
+        {inner}
+      </>
+    ) : (
+      inner
+    );
+  };
+  return <Cells item={shownEntry(row)} shown={shown} nowS={nowS} content={content} />;
+});
+
+function Handle({ row, isOpen, expand, trans }: Props): JSX.Element {
+  if (!isArray(row)) {
+    return <span className="jp-slurm-NoTwist" data-inside={row.inside} aria-hidden="true" />;
+  }
+  return (
+    <button
+      className="jp-slurm-Twist"
+      aria-expanded={isOpen}
+      aria-label={trans.__('Tasks of %1', row.key)}
+      tabIndex={-1}
+      onClick={event => {
+        event.stopPropagation();
+        expand(row, !isOpen);
+      }}
+      onDoubleClick={event => {
+        event.stopPropagation();
+      }}
+    >
+      <span aria-hidden="true">{isOpen ? '▾' : '▸'}</span>
+    </button>
+  );
+}
+
+function Id({ row, trans }: Pick<Props, 'row' | 'trans'>): JSX.Element {
+  if (row.entry.array_id == null || row.inside) {
+    return <bdi>{row.entry.slurm_id}</bdi>;
+  }
+  const listed = row.tasks.map(task => taskCount(task.slurm_id));
+  const count = listed.reduce<number>((sum, one) => sum + (one ?? 1), 0);
+  return (
+    <>
+      <bdi>{isArray(row) ? row.key : row.entry.slurm_id}</bdi>{' '}
+      {count > 1 ? (
+        <span className="jp-slurm-Quiet">
+          {listed.includes(null)
+            ? trans.__('over %1 tasks', count)
+            : trans._n('%1 task', '%1 tasks', count)}
+        </span>
+      ) : null}
+    </>
+  );
+}
+
+/** The state; of an array how many there are of each. */
+function States({ row, trans }: Pick<Props, 'row' | 'trans'>): JSX.Element {
+  const counts = isArray(row) ? stateCounts(row.tasks) : [[row.entry.state, 0] as const];
+  return (
+    <>
+      {counts.map(([state, count]) => (
+        <span key={state} className="jp-slurm-State" data-tone={tone(state)}>
+          <span aria-hidden="true">{stateSign(state)} </span>
+          {count > 0 ? `${count} ` : ''}
+          {counts.length > 1 ? (
+            <span className="jp-slurm-Hidden">{stateWord(state, trans)} </span>
+          ) : (
+            stateWord(state, trans)
+          )}
+        </span>
+      ))}
+    </>
+  );
+}

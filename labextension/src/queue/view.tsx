@@ -1,0 +1,240 @@
+// The whole queue of a cluster: the bar, the grid, and what is said when there is nothing to show.
+import type { TranslationBundle } from '@jupyterlab/translation';
+import type { CommandRegistry } from '@lumino/commands';
+import { useCallback, useDeferredValue, useMemo, useState, type JSX } from 'react';
+import { openMenu } from '../commands/menu';
+import { argsOf } from '../commands/targets';
+import { ColumnsMenu } from '../grid/columns_menu';
+import { shownOf, type Arrangement } from '../grid/columns';
+import { useNow } from '../grid/feed';
+import { FreshnessLine } from '../grid/freshness';
+import { Grid, type Choosing } from '../grid/grid';
+import { Heads } from '../grid/head';
+import type { PanelProps } from '../grid/panel';
+import { CommandIDs } from '../tokens';
+import { Actions, FilterBox, StateChips, STEERING } from './bar';
+import { QueueCells } from './cells';
+import { chosen, NOTHING, targetsOf } from './choice';
+import { columnsOf } from './columns';
+import { isArray, rowsOf, stateCounts, type Row } from './listing';
+import { usualLook, type Look } from './look';
+import { useFound, useOrder, usePrepared, useQueue } from './state';
+
+export function QueuePanelView(props: PanelProps<Look>): JSX.Element {
+  const { cluster, model, commands, trans, remember, seen } = props;
+  const [look, setLook] = useState(props.look);
+  const change = (next: Partial<Look>): void => {
+    const whole = { ...look, ...next };
+    setLook(whole);
+    remember(whole);
+  };
+  const arrange = (arrangement: Arrangement): void => {
+    change({ arrangement });
+  };
+  const { arrangement, everyone } = look;
+  const [words, setWords] = useState('');
+  const [choice, setChoice] = useState(NOTHING);
+  const [open, setOpen] = useState<ReadonlySet<string>>(new Set());
+  const asked = useDeferredValue(words);
+  const columns = useMemo(() => columnsOf(trans), [trans]);
+  const shown = useMemo(() => shownOf(columns, arrangement), [columns, arrangement]);
+  const queue = useQueue(model, cluster, everyone, seen);
+  const nowS = useNow(seen);
+  const order = useOrder(queue, columns, arrangement.sorting);
+  const found = useFound(order, asked, columns);
+  const rows = useMemo(() => rowsOf(found, open), [found, open]);
+  usePrepared(order, columns);
+  const find = useFind(rows);
+  const counts = useMemo(() => stateCounts(order), [order]);
+  const targets = useMemo(
+    () => targetsOf(cluster, rows, choice.keys, queue.isOwn),
+    [cluster, rows, choice, queue.isOwn]
+  );
+  const select = (at: number, how: Choosing): void => {
+    setChoice(chosen(choice, rows, find, at, how));
+  };
+  const expand = useCallback((row: Row, wanted: boolean): void => {
+    if (isArray(row)) {
+      setOpen(before => {
+        const next = new Set(before);
+        next.delete(row.key);
+        return wanted ? next.add(row.key) : next;
+      });
+    }
+  }, []);
+  const openJob = (at: number): void => {
+    const row = rows[at];
+    const here = row ? targetsOf(cluster, [row], new Set([row.key]), queue.isOwn) : [];
+    if (here.length > 0) {
+      void commands.execute(CommandIDs.openJob, argsOf(here));
+    }
+  };
+  const hasData = queue.followed.view?.freshness.asOf != null;
+  return (
+    <div className="jp-slurm-QueueBody">
+      <div className="jp-slurm-QueueBar">
+        <FilterBox words={words} setWords={setWords} trans={trans} />
+        <Whose everyone={everyone} change={change} trans={trans} />
+        <ColumnsMenu
+          all={columns}
+          arrangement={arrangement}
+          arrange={arrange}
+          usual={usualLook(trans).arrangement}
+          trans={trans}
+        />
+        <FreshnessLine freshness={queue.followed.view?.freshness} trans={trans} />
+      </div>
+      <div className="jp-slurm-QueueStates" role="group" aria-label={trans.__('States')}>
+        <StateChips counts={counts} words={words} setWords={setWords} trans={trans} />
+        <span className="jp-slurm-Quiet" role="status">
+          {hasData && asked.trim() !== '' ? trans._n('%1 row', '%1 rows', rows.length) : ''}
+        </span>
+        <Actions commands={commands} chosen={choice.keys.size} targets={targets} trans={trans} />
+      </div>
+      <Grid
+        label={trans.__('Queue of %1', cluster)}
+        listing={`${asked}\n${everyone}\n${arrangement.sorting.column} ${arrangement.sorting.down}`}
+        count={rows.length}
+        columns={shown.length}
+        width={shown.reduce((sum, { width }) => sum + width, 0)}
+        head={<Heads shown={shown} arrangement={arrangement} arrange={arrange} trans={trans} />}
+        keyOf={at => rows[at]?.key ?? ''}
+        find={find}
+        cells={at => {
+          const row = rows[at];
+          return row === undefined ? (
+            <></>
+          ) : (
+            <QueueCells
+              row={row}
+              shown={shown}
+              nowS={nowS}
+              isOpen={open.has(row.key)}
+              expand={expand}
+              trans={trans}
+            />
+          );
+        }}
+        selected={at => choice.keys.has(rows[at]?.key ?? '')}
+        onSelect={select}
+        onSelectAll={() => {
+          setChoice({ ...choice, keys: new Set(rows.map(row => row.key)) });
+        }}
+        onExpand={(at, wanted) => {
+          const row = rows[at];
+          if (row !== undefined) {
+            expand(row, wanted);
+          }
+        }}
+        onOpen={openJob}
+        onDelete={() => {
+          if (targets.length > 0) {
+            void commands.execute(CommandIDs.cancel, argsOf(targets));
+          }
+        }}
+        onMenu={(at, event) => {
+          const row = rows[at];
+          const here = new Set(row ? [row.key] : []);
+          const meant = choice.keys.has(row?.key ?? '')
+            ? targets
+            : targetsOf(cluster, row ? [row] : [], here, queue.isOwn);
+          event.preventDefault();
+          openMenu(commands, meant, STEERING, { x: event.clientX, y: event.clientY });
+        }}
+      />
+      {hasData && rows.length === 0 ? (
+        <Nothing
+          filtered={asked.trim() !== ''}
+          everyone={everyone}
+          clear={() => {
+            setWords('');
+          }}
+          commands={commands}
+          cluster={cluster}
+          trans={trans}
+        />
+      ) : null}
+    </div>
+  );
+}
+
+/** Where the row of a key is; looked up once it is asked. */
+function useFind(rows: readonly { key: string }[]): (key: string) => number {
+  const index = useMemo(() => ({ rows, at: null as Map<string, number> | null }), [rows]);
+  return useCallback(
+    (key: string) => {
+      if (key === '') {
+        return -1;
+      }
+      index.at ??= new Map(index.rows.map((row, at) => [row.key, at]));
+      return index.at.get(key) ?? -1;
+    },
+    [index]
+  );
+}
+
+interface WhoseProps {
+  everyone: boolean;
+  change: (next: Partial<Look>) => void;
+  trans: TranslationBundle;
+}
+
+function Whose({ everyone, change, trans }: WhoseProps): JSX.Element {
+  return (
+    <span className="jp-slurm-Switch" role="group" aria-label={trans.__('Whose jobs')}>
+      {(
+        [
+          [true, trans.__('Everyone')],
+          [false, trans.__('Mine')]
+        ] as const
+      ).map(([value, label]) => (
+        <button
+          key={label}
+          aria-pressed={everyone === value}
+          onClick={() => {
+            change({ everyone: value });
+          }}
+        >
+          {label}
+        </button>
+      ))}
+    </span>
+  );
+}
+
+interface NothingProps {
+  filtered: boolean;
+  everyone: boolean;
+  clear: () => void;
+  commands: CommandRegistry;
+  cluster: string;
+  trans: TranslationBundle;
+}
+
+function Nothing(props: NothingProps): JSX.Element {
+  const { filtered, everyone, clear, commands, cluster, trans } = props;
+  const canSubmit = commands.hasCommand(CommandIDs.submit);
+  return (
+    <p className="jp-slurm-Nothing">
+      {filtered
+        ? trans.__('No job is found by these words.')
+        : everyone
+          ? trans.__('Nobody has a job in this queue.')
+          : trans.__('None of your jobs is in this queue.')}{' '}
+      {filtered ? (
+        <button className="jp-slurm-Button" onClick={clear}>
+          {trans.__('Show all')}
+        </button>
+      ) : canSubmit ? (
+        <button
+          className="jp-slurm-Button"
+          onClick={() => {
+            void commands.execute(CommandIDs.submit, { cluster });
+          }}
+        >
+          {trans.__('Submit a job…')}
+        </button>
+      ) : null}
+    </p>
+  );
+}

@@ -1,0 +1,89 @@
+// The way to the Jupyter server: calls, and what is watched over one WebSocket. Knows no view.
+import { URLExt } from '@jupyterlab/coreutils';
+import { ServerConnection } from '@jupyterlab/services';
+import type { Problem } from './wire';
+
+/** An error that the agent or the server has put into words. */
+export class SlurmError extends Error {
+  constructor(
+    readonly problem: Problem,
+    readonly status: number
+  ) {
+    super(problem.message);
+    this.name = 'SlurmError';
+  }
+}
+
+const PREFIX = 'jupyter-slurm/api';
+
+/** Asks the server to call `name`; rejects with a SlurmError, also where it cannot be reached. */
+export async function request<T>(
+  settings: ServerConnection.ISettings,
+  name: string,
+  args: Record<string, unknown> = {}
+): Promise<T> {
+  const url = URLExt.join(settings.baseUrl, PREFIX, name);
+  let response: Response;
+  try {
+    response = await ServerConnection.makeRequest(
+      url,
+      {
+        method: 'POST',
+        body: JSON.stringify(args),
+        headers: { 'Content-Type': 'application/json' }
+      },
+      settings
+    );
+  } catch {
+    throw new SlurmError(unreachable(), 0);
+  }
+  const text = await response.text();
+  if (!response.ok) {
+    throw new SlurmError(problemOf(text, response), response.status);
+  }
+  return (text === '' ? null : JSON.parse(text)) as T;
+}
+
+/** The address of the WebSocket that carries what is watched. */
+export function watchUrl(settings: ServerConnection.ISettings): string {
+  const url = URLExt.join(settings.wsUrl, PREFIX, 'watch');
+  const token = settings.appendToken && settings.token;
+  return token ? `${url}?token=${encodeURIComponent(token)}` : url;
+}
+
+export function unreachable(): Problem {
+  return {
+    code: 'server-unreachable',
+    message: 'The Jupyter server cannot be reached.',
+    hint: 'What is shown may be old. It is tried again.',
+    detail: null,
+    option: null,
+    transient: true
+  };
+}
+
+function problemOf(text: string, response: Response): Problem {
+  try {
+    const said = JSON.parse(text) as Partial<Problem>;
+    if (typeof said.message === 'string') {
+      return {
+        code: 'server',
+        hint: null,
+        detail: null,
+        option: null,
+        transient: false,
+        ...said
+      } as Problem;
+    }
+  } catch {
+    // Not ours: a proxy's page, perhaps.
+  }
+  return {
+    code: 'server',
+    message: `The Jupyter server answered ${response.status} ${response.statusText}.`,
+    hint: null,
+    detail: null,
+    option: null,
+    transient: response.status >= 500
+  };
+}

@@ -1,0 +1,89 @@
+// Jobs of mine that have ended and are not ours, asked of Slurm's accounting when one wants them.
+import type { TranslationBundle } from '@jupyterlab/translation';
+import { useCallback, useState, type JSX } from 'react';
+import { problemOf } from '../model/model';
+import type { ISlurmModel } from '../tokens';
+import type { Problem, QueueEntry } from '../wire';
+
+/** How far one looks back, step by step. */
+const DAYS = [1, 7, 30, 90] as const;
+
+export interface History {
+  /** By cluster. */
+  entries: ReadonlyMap<string, readonly QueueEntry[]>;
+  /** 0: nothing was asked for yet. */
+  days: number;
+  busy: boolean;
+  problem: Problem | null;
+  /** Asks for more; null: one has looked back as far as one can. */
+  further: (() => void) | null;
+  nextDays: number;
+}
+
+export function useHistory(model: ISlurmModel, clusters: readonly string[]): History {
+  const [told, setTold] = useState<Pick<History, 'entries' | 'days' | 'problem'>>({
+    entries: new Map(),
+    days: 0,
+    problem: null
+  });
+  const [busy, setBusy] = useState(false);
+  const nextDays = DAYS.find(days => days > told.days);
+  const ask = useCallback(
+    async (days: number) => {
+      setBusy(true);
+      const entries = new Map<string, readonly QueueEntry[]>();
+      let problem: Problem | null = null;
+      for (const cluster of clusters) {
+        try {
+          entries.set(cluster, await model.call<QueueEntry[]>('history', { cluster, days }));
+        } catch (error) {
+          problem = problemOf(error);
+        }
+      }
+      setTold(before => ({ entries, problem, days: problem === null ? days : before.days }));
+      setBusy(false);
+    },
+    [model, clusters]
+  );
+  return {
+    ...told,
+    busy,
+    nextDays: nextDays ?? told.days,
+    further: nextDays === undefined ? null : () => void ask(nextDays)
+  };
+}
+
+export function HistoryFoot({
+  history,
+  trans
+}: {
+  history: History;
+  trans: TranslationBundle;
+}): JSX.Element {
+  const { days, busy, problem, further, nextDays } = history;
+  return (
+    <div className="jp-slurm-History">
+      {further === null ? null : (
+        <button
+          className="jp-slurm-Button"
+          title={trans.__("In Slurm's accounting, for jobs that were not submitted from here")}
+          disabled={busy}
+          onClick={further}
+        >
+          {busy ? trans.__('Looking…') : trans._n('Look a day back', 'Look %1 days back', nextDays)}
+        </button>
+      )}
+      <span className="jp-slurm-Quiet" role="status">
+        {problem !== null
+          ? problem.message
+          : days === 0
+            ? ''
+            : trans._n(
+                'With all that accounting has of a day',
+                'With all that accounting has of %1 days',
+                days
+              )}
+      </span>
+    </div>
+  );
+}

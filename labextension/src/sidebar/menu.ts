@@ -1,0 +1,19 @@
+// What can be done to a job of the sidebar: as buttons in its row, and in its context menu.
+import { isFinal, isRunning } from '../format';
+import { CommandIDs } from '../tokens';
+import type { JobRow } from './rows';
+
+/** The few that one wants most, while it is looked at. */
+export function actionsOf(row: JobRow): string[] {
+  if (isFinal(row.state)) {
+    return [CommandIDs.copyId, ...(row.job === null ? [] : [CommandIDs.forget])];
+  }
+  const waits = !isRunning(row.state);
+  const steer = waits ? [row.held ? CommandIDs.release : CommandIDs.hold] : [];
+  return [CommandIDs.copyId, ...steer, CommandIDs.cancel];
+}
+
+/** What its menu offers between opening and cancelling it. */
+export function steeringOf(row: JobRow): string[] {
+  return [row.held ? CommandIDs.release : CommandIDs.hold, CommandIDs.requeue];
+}

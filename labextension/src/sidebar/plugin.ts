@@ -1,0 +1,41 @@
+// The plugin that puts the sidebar to the left; what it shows lives in the files beside it.
+import {
+  ILayoutRestorer,
+  type JupyterFrontEnd,
+  type JupyterFrontEndPlugin
+} from '@jupyterlab/application';
+import { ITranslator, nullTranslator } from '@jupyterlab/translation';
+import { slurmIcon } from '../icons';
+import { CommandIDs, ISlurmModel } from '../tokens';
+import { SlurmSidebar } from './widget';
+
+const RANK = 600;
+
+export const plugin: JupyterFrontEndPlugin<void> = {
+  id: 'jupyter-slurm:sidebar',
+  description: 'Clusters and my jobs, beside the notebooks.',
+  autoStart: true,
+  requires: [ISlurmModel],
+  optional: [ITranslator, ILayoutRestorer],
+  activate: (
+    app: JupyterFrontEnd,
+    model: ISlurmModel,
+    translator: ITranslator | null,
+    restorer: ILayoutRestorer | null
+  ) => {
+    const trans = (translator ?? nullTranslator).load('jupyter_slurm');
+    const sidebar = new SlurmSidebar(model, app.commands, trans);
+    // In Notebook 7 there is no restorer, but a left side, and its shell opens it by the same call.
+    restorer?.add(sidebar, sidebar.id);
+    app.shell.add(sidebar, 'left', { rank: RANK });
+    app.commands.addCommand(CommandIDs.showSidebar, {
+      label: trans.__('Show Slurm jobs'),
+      caption: trans.__('Clusters and my jobs, in the sidebar'),
+      icon: slurmIcon,
+      describedBy: { args: { type: 'object', properties: {} } },
+      execute: () => {
+        app.shell.activateById(sidebar.id);
+      }
+    });
+  }
+};

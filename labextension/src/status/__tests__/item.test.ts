@@ -1,0 +1,54 @@
+import { nullTranslator } from '@jupyterlab/translation';
+import { connection, FakeModel, job } from '../../__tests__/fakes';
+import { summary } from '../item';
+import { notifySettings, translated } from '../settings';
+
+interface Schema {
+  title: string;
+  properties: Record<string, { default: string | boolean; oneOf?: { const: string }[] }>;
+}
+const schema = jest.requireActual<Schema>('../../../schema/plugin.json');
+const trans = nullTranslator.load('jupyter_slurm');
+
+test('it counts what runs and what waits, and nothing that has ended', () => {
+  const model = new FakeModel();
+  expect(summary(model, trans)).toEqual({ text: 'Slurm', told: 'no job runs or waits' });
+  model.put(job({ id: 'aaaaaaaa' }));
+  model.put(job({ id: 'bbbbbbbb', state: 'CONFIGURING' }));
+  model.put(job({ id: 'cccccccc', state: 'PENDING' }));
+  model.put(job({ id: 'dddddddd', state: 'FAILED' }));
+  expect(summary(model, trans)).toEqual({
+    text: 'Slurm 2 ▶ 1 ◷',
+    told: '2 jobs run, 1 job waits'
+  });
+});
+
+test('a cluster with jobs that wants a login is told of, one without is not', () => {
+  const model = new FakeModel();
+  model.connections = new Map([['arandu', connection({ state: 'login-needed' })]]);
+  expect(summary(model, trans).text).toBe('Slurm');
+  model.put(job());
+  expect(summary(model, trans)).toEqual({
+    text: 'Slurm 1 ▶ 0 ◷ ⚠',
+    told: '1 job runs, arandu wants a login'
+  });
+});
+
+test('settings are the schema’s, and whatever else is written there is none', () => {
+  const defaults: Record<string, string | boolean> = {};
+  for (const [name, one] of Object.entries(schema.properties)) {
+    defaults[name] = one.default;
+  }
+  const usual = notifySettings(defaults);
+  expect(usual).toEqual({ start: true, end: 'always', quiet: false, browser: false });
+  expect(notifySettings({})).toEqual(usual);
+  expect(notifySettings({ notifyEnd: 7, quiet: 'yes' })).toEqual(usual);
+});
+
+test('the settings’ page is in the user’s language, and its values are not', () => {
+  const other = { __: (text: string) => `«${text}»` } as typeof trans;
+  const { title, properties } = translated(schema, other);
+  expect(title).toBe('«Slurm»');
+  expect(properties.notifyEnd?.oneOf?.[0]).toEqual({ const: 'always', title: '«Always»' });
+  expect(properties.notifyEnd?.default).toBe('always');
+});

@@ -1,0 +1,90 @@
+import { Notification } from '@jupyterlab/apputils';
+import { nullTranslator } from '@jupyterlab/translation';
+import { CommandRegistry } from '@lumino/commands';
+import { FakeModel, job } from '../../__tests__/fakes';
+import { kindOf, Notifier } from '../notifier';
+import { notifySettings } from '../settings';
+
+const trans = nullTranslator.load('jupyter_slurm');
+
+beforeEach(() => {
+  jest.useFakeTimers();
+  Notification.dismiss();
+});
+afterEach(() => jest.useRealTimers());
+
+function notified(values: Record<string, boolean | string> = {}): FakeModel {
+  const model = new FakeModel();
+  const notifier = new Notifier(model, new CommandRegistry(), trans, null);
+  notifier.follow(notifySettings(values));
+  return model;
+}
+
+function shown(): [string, string, number | false | undefined][] {
+  jest.advanceTimersByTime(5_000);
+  return Notification.manager.notifications.map(one => [
+    one.type,
+    one.message,
+    one.options.autoClose
+  ]);
+}
+
+test('one notification a job, changed in place from its start to its end', () => {
+  const model = notified();
+  model.put(job({ state: 'PENDING' }));
+  expect(shown()).toEqual([]);
+  model.put(job({ state: 'RUNNING' }));
+  expect(shown()).toEqual([['info', 'fit: running', 6_000]]);
+  model.put(job({ state: 'COMPLETED' }));
+  expect(shown()).toEqual([['success', 'fit: done', 6_000]]);
+});
+
+test('what went wrong says why, and stays for longer', () => {
+  const model = notified({ notifyEnd: 'failed', notifyStart: false });
+  model.put(job({ state: 'PENDING' }));
+  model.put(job({ state: 'RUNNING' }));
+  model.put(job({ state: 'FAILED', why: 'It raised\nValueError.' }));
+  expect(shown()).toEqual([['error', 'fit: failed. It raised ValueError.', 20_000]]);
+});
+
+test('only what is wanted is told: not a good end, nothing at all, nothing over the page', () => {
+  for (const [values, count] of [
+    [{ notifyEnd: 'failed' }, 0],
+    [{ notifyEnd: 'never' }, 0],
+    [{ quiet: true }, 1]
+  ] as const) {
+    const model = notified(values);
+    model.put(job({ state: 'RUNNING' }));
+    model.put(job({ state: 'COMPLETED' }));
+    expect(shown()).toHaveLength(count);
+  }
+  expect(shown()[0]?.[2]).toBe(0);
+});
+
+test('an array that ends is one notification', () => {
+  const model = notified();
+  const ids = Array.from({ length: 50 }, (_, at) => `aaaaaa${at + 10}`);
+  for (const id of ids) {
+    model.put(job({ id }));
+  }
+  for (const id of ids) {
+    model.put(job({ id, state: id.endsWith('1') ? 'FAILED' : 'COMPLETED' }));
+  }
+  expect(shown()).toEqual([['error', '50 jobs have ended, 5 of them failed', 6_000]]);
+});
+
+test('it listens while the tab is hidden only for notifications of the browser', () => {
+  expect(notified().watchers).toEqual([{ background: false }]);
+  expect(notified({ browserNotifications: true }).watchers).toEqual([{ background: true }]);
+  expect(notified({ notifyStart: false, notifyEnd: 'never' }).watchers).toEqual([]);
+});
+
+test('a start is that of one that waited', () => {
+  const running = job({ state: 'RUNNING' });
+  expect(kindOf(running, 'PENDING')).toBe('start');
+  expect(kindOf(running, 'CONFIGURING')).toBe('start');
+  expect(kindOf(running, 'UNKNOWN')).toBeNull();
+  expect(kindOf(running, 'SUSPENDED')).toBeNull();
+  expect(kindOf(job({ state: 'LOST' }), 'RUNNING')).toBe('end');
+  expect(kindOf(job({ state: 'COMPLETED' }), 'CANCELLED')).toBeNull();
+});

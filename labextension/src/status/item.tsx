@@ -1,0 +1,81 @@
+// Slurm in the status bar: how many jobs run and wait, and whether somebody is to log in; a click
+// opens the sidebar.
+import { TextItem } from '@jupyterlab/statusbar';
+import type { TranslationBundle } from '@jupyterlab/translation';
+import { ReactWidget } from '@jupyterlab/ui-components';
+import type { CommandRegistry } from '@lumino/commands';
+import type { IDisposable } from '@lumino/disposable';
+import type { Message } from '@lumino/messaging';
+import type { JSX } from 'react';
+import { isFinal, isRunning, visible } from '../format';
+import { CommandIDs, type ISlurmModel } from '../tokens';
+
+export class StatusItem extends ReactWidget {
+  private watched: IDisposable | null = null;
+
+  constructor(
+    private readonly model: ISlurmModel,
+    private readonly commands: CommandRegistry,
+    private readonly trans: TranslationBundle
+  ) {
+    super();
+    this.addClass('jp-mod-highlighted');
+    model.changed.connect(this.update, this);
+  }
+
+  override dispose(): void {
+    this.model.changed.disconnect(this.update, this);
+    this.watched?.dispose();
+    super.dispose();
+  }
+
+  protected override onAfterAttach(message: Message): void {
+    super.onAfterAttach(message);
+    this.watched ??= this.model.watchJobs();
+  }
+
+  protected override onBeforeDetach(message: Message): void {
+    this.watched?.dispose();
+    this.watched = null;
+    super.onBeforeDetach(message);
+  }
+
+  protected override render(): JSX.Element {
+    const { text, told } = summary(this.model, this.trans);
+    return (
+      <button
+        className="jp-slurm-Status"
+        title={told}
+        aria-label={this.trans.__('Slurm: %1', told)}
+        onClick={() => void this.commands.execute(CommandIDs.showSidebar)}
+      >
+        <TextItem source={text} />
+      </button>
+    );
+  }
+}
+
+/** In signs for the bar, and in words. */
+export function summary(
+  model: ISlurmModel,
+  trans: TranslationBundle
+): { text: string; told: string } {
+  const live = [...model.jobs.values()].filter(job => !isFinal(job.state));
+  const running = live.filter(job => isRunning(job.state)).length;
+  const waiting = live.length - running;
+  const needed = [...model.connections.values()]
+    .filter(({ state }) => state === 'lost' || state === 'login-needed' || state === 'asking')
+    .filter(({ cluster }) => live.some(job => job.cluster === cluster))
+    .map(({ cluster }) => trans.__('%1 wants a login', visible(cluster)));
+  const doubts = model.freshness.problem === null ? needed : [model.freshness.problem.message];
+  const counts = [
+    running > 0 ? trans._n('%1 job runs', '%1 jobs run', running) : '',
+    waiting > 0 ? trans._n('%1 job waits', '%1 jobs wait', waiting) : '',
+    live.length === 0 ? trans.__('no job runs or waits') : ''
+  ].filter(part => part !== '');
+  const signs = live.length === 0 ? '' : ` ${running} ▶ ${waiting} ◷`;
+  return {
+    text: `Slurm${signs}${doubts.length > 0 ? ' ⚠' : ''}`,
+    told: [...counts, ...doubts].join(', ')
+  };
+}

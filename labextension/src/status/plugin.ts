@@ -1,0 +1,68 @@
+// The plugin that tells of jobs beside their views: a line in the status bar, a notification at
+// start and end, the views and what is done to a job in the palette.
+import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
+import { ICommandPalette } from '@jupyterlab/apputils';
+import { ISettingRegistry } from '@jupyterlab/settingregistry';
+import { IStatusBar } from '@jupyterlab/statusbar';
+import { ITranslator, nullTranslator } from '@jupyterlab/translation';
+import { CURRENT } from '../commands/current';
+import { CommandIDs, ISlurmModel } from '../tokens';
+import { StatusItem } from './item';
+import { Notifier } from './notifier';
+import { notifySettings, SETTINGS, translateSchema } from './settings';
+
+const VIEWS = [CommandIDs.showSidebar, CommandIDs.openQueue, CommandIDs.openNodes];
+const OF_A_JOB = [
+  CommandIDs.openJob,
+  CommandIDs.goToCell,
+  CommandIDs.openFolder,
+  CommandIDs.copyId,
+  CommandIDs.hold,
+  CommandIDs.release,
+  CommandIDs.requeue,
+  CommandIDs.cancel,
+  CommandIDs.forget
+];
+const CHANNEL = 'jupyter-slurm';
+
+export const plugin: JupyterFrontEndPlugin<void> = {
+  id: SETTINGS,
+  description: 'Slurm in the status bar, notifications, the command palette.',
+  autoStart: true,
+  requires: [ISlurmModel],
+  optional: [ITranslator, IStatusBar, ICommandPalette, ISettingRegistry],
+  activate: (
+    app: JupyterFrontEnd,
+    model: ISlurmModel,
+    translator: ITranslator | null,
+    statusBar: IStatusBar | null,
+    palette: ICommandPalette | null,
+    registry: ISettingRegistry | null
+  ) => {
+    const trans = (translator ?? nullTranslator).load('jupyter_slurm');
+    const category = trans.__('Slurm');
+    for (const command of VIEWS) {
+      palette?.addItem({ command, category });
+    }
+    for (const command of OF_A_JOB) {
+      palette?.addItem({ command, category, args: CURRENT });
+    }
+    const channel = 'BroadcastChannel' in window ? new BroadcastChannel(CHANNEL) : null;
+    const notifier = new Notifier(model, app.commands, trans, channel);
+    if (registry !== null) {
+      translateSchema(registry, trans);
+      void registry.load(SETTINGS).then(settings => {
+        const follow = (): void => {
+          notifier.follow(notifySettings(settings.composite));
+        };
+        settings.changed.connect(follow);
+        follow();
+      });
+    }
+    statusBar?.registerStatusItem(SETTINGS, {
+      item: new StatusItem(model, app.commands, trans),
+      align: 'left',
+      rank: 90
+    });
+  }
+};

@@ -1,0 +1,52 @@
+// The settings of schema/plugin.json: what they are, and their page in the user's language.
+import type { ISettingRegistry } from '@jupyterlab/settingregistry';
+import type { TranslationBundle } from '@jupyterlab/translation';
+import type { ReadonlyPartialJSONObject } from '@lumino/coreutils';
+
+export const SETTINGS = 'jupyter-slurm:plugin';
+
+export interface NotifySettings {
+  start: boolean;
+  end: 'always' | 'failed' | 'never';
+  /** Only in the list of notifications, not over the page. */
+  quiet: boolean;
+  /** Also by the browser, while the page is not seen. */
+  browser: boolean;
+}
+
+export function notifySettings(values: ReadonlyPartialJSONObject): NotifySettings {
+  const end = values.notifyEnd;
+  return {
+    start: values.notifyStart !== false,
+    end: end === 'failed' || end === 'never' ? end : 'always',
+    quiet: values.quiet === true,
+    browser: values.browserNotifications === true
+  };
+}
+
+/**
+ * Has the settings' page in the user's language. JupyterLab's server translates schemas by the
+ * catalogues of language packs alone (jupyterlab_server 2.28, `TranslationBundle.update_locale`).
+ */
+export function translateSchema(registry: ISettingRegistry, trans: TranslationBundle): void {
+  registry.transform(SETTINGS, {
+    fetch: plugin => ({ ...plugin, schema: translated(plugin.schema, trans) })
+  });
+}
+
+const TEXTS = new Set(['title', 'description', 'jupyter.lab.setting-icon-label']);
+
+/** A schema with its titles and descriptions in the user's language. */
+export function translated<T>(schema: T, trans: TranslationBundle): T {
+  if (Array.isArray(schema)) {
+    return schema.map((one: unknown) => translated(one, trans)) as T;
+  }
+  if (typeof schema !== 'object' || schema === null) {
+    return schema;
+  }
+  const entries = Object.entries(schema).map(([key, value]: [string, unknown]) => [
+    key,
+    typeof value === 'string' && TEXTS.has(key) ? trans.__(value) : translated(value, trans)
+  ]);
+  return Object.fromEntries(entries) as T;
+}

@@ -1,0 +1,82 @@
+// Several tabs of one browser hear the same news: one of them tells it, rather one that is seen.
+// Knows no job and no notification.
+
+/** What a BroadcastChannel can do; it needs no secure context, unlike Web Locks. */
+export interface Channel {
+  postMessage(message: Claim): void;
+  onmessage: ((event: MessageEvent<Claim>) => void) | null;
+}
+
+interface Claim {
+  key: string;
+  /** The higher one tells it; 1 and more: of a tab that is seen. */
+  rank: number;
+}
+
+const WAIT_MS = 250;
+/** Long enough for one that is seen to hear it, too. */
+const HIDDEN_WAIT_MS = 1_500;
+const MOST_KEYS = 2_000;
+
+export class News<T> {
+  private readonly told = new Set<string>();
+  private readonly claims = new Map<string, { rank: number; item: T }>();
+  private timer = 0;
+
+  /** `tell` gets what has come within a moment, all at once. */
+  constructor(
+    private readonly channel: Channel | null,
+    private readonly tell: (items: T[]) => void,
+    private readonly seen = () => !document.hidden
+  ) {
+    if (channel !== null) {
+      channel.onmessage = ({ data }) => {
+        this.hearClaim(data);
+      };
+    }
+  }
+
+  /** News that every tab hears under the same key. */
+  hear(key: string, item: T): void {
+    if (this.told.has(key)) {
+      return;
+    }
+    this.remember(key);
+    const rank = this.least() + Math.random();
+    this.claims.set(key, { rank, item });
+    this.channel?.postMessage({ key, rank });
+    if (this.timer === 0) {
+      this.timer = window.setTimeout(
+        () => {
+          this.timer = 0;
+          const items = [...this.claims.values()].map(claim => claim.item);
+          this.claims.clear();
+          if (items.length > 0) {
+            this.tell(items);
+          }
+        },
+        this.seen() ? WAIT_MS : HIDDEN_WAIT_MS
+      );
+    }
+  }
+
+  private hearClaim({ key, rank }: Claim): void {
+    if (rank >= (this.claims.get(key)?.rank ?? this.least())) {
+      this.claims.delete(key);
+      this.remember(key);
+    }
+  }
+
+  /** This tab's least rank. */
+  private least(): number {
+    return this.seen() ? 1 : 0;
+  }
+
+  private remember(key: string): void {
+    this.told.add(key);
+    if (this.told.size > MOST_KEYS) {
+      const [oldest] = this.told;
+      this.told.delete(oldest ?? key);
+    }
+  }
+}

@@ -1,0 +1,205 @@
+import { Signal } from '@lumino/signaling';
+import { SlurmError } from '../../server';
+import type { ISlurmModel } from '../../tokens';
+import type { Job } from '../../wire';
+import { ExecutedCopies, isHeadless } from '../executed';
+import { Latest, PAUSE_MS } from '../latest';
+import { Memory } from '../memory';
+import { NO_WISHES } from '../form';
+import { Sender } from '../sending';
+
+describe('somebody who types', () => {
+  beforeEach(() => jest.useFakeTimers());
+  afterEach(() => jest.useRealTimers());
+
+  test('is asked after when there is a pause, and told of the last only', async () => {
+    const asked: string[] = [];
+    const answers: ((answer: string) => void)[] = [];
+    const told: string[] = [];
+    const latest = new Latest<string, string>(
+      question => {
+        asked.push(question);
+        return new Promise(resolve => answers.push(resolve));
+      },
+      (question, answer) => told.push(`${question}=${answer}`)
+    );
+    for (const key of ['a', 'ab', 'abc']) {
+      latest.want(key);
+      await jest.advanceTimersByTimeAsync(PAUSE_MS - 1);
+    }
+    expect(asked).toEqual([]);
+    await jest.advanceTimersByTimeAsync(1);
+    expect(asked).toEqual(['abc']);
+    latest.want('abcd');
+    await jest.advanceTimersByTimeAsync(10 * PAUSE_MS);
+    expect(asked).toEqual(['abc']);
+    answers[0]?.('stale');
+    await jest.advanceTimersByTimeAsync(PAUSE_MS);
+    expect(asked).toEqual(['abc', 'abcd']);
+    answers[1]?.('new');
+    await jest.advanceTimersByTimeAsync(0);
+    expect(told).toEqual(['abcd=new']);
+    latest.want('abcde');
+    latest.dispose();
+    await jest.advanceTimersByTimeAsync(PAUSE_MS);
+    expect(asked).toHaveLength(2);
+  });
+});
+
+class FakeModel {
+  readonly jobs = new Map<string, Job>();
+  readonly changed = new Signal<this, void>(this);
+  readonly calls: [string, Record<string, unknown>][] = [];
+  answer: (name: string) => unknown = () => ({});
+
+  watchJobs(): void {
+    // Nothing is asked of nobody.
+  }
+
+  call(name: string, args: Record<string, unknown>): Promise<unknown> {
+    this.calls.push([name, args]);
+    return Promise.resolve(name).then(this.answer);
+  }
+
+  callLoggedIn(_: string, name: string, args: Record<string, unknown>): Promise<unknown> {
+    return this.call(name, args);
+  }
+
+  get asModel(): ISlurmModel {
+    return this as unknown as ISlurmModel;
+  }
+}
+
+const failing = (code: string, transient = false): SlurmError =>
+  new SlurmError({ code, message: code, hint: null, detail: null, option: null, transient }, 500);
+
+describe('a submission', () => {
+  beforeAll(() => {
+    Object.defineProperty(globalThis, 'crypto', {
+      value: { getRandomValues: (bytes: Uint8Array) => bytes.map(() => Math.random() * 256) },
+      configurable: true
+    });
+  });
+
+  test('that nobody knows of is sent again under its id; the next one has another', async () => {
+    const model = new FakeModel();
+    const sender = new Sender(model.asModel);
+    model.answer = () => {
+      throw failing('server-unreachable', true);
+    };
+    const what = { path: 'a.py' };
+    await expect(sender.submit('here', '', what)).rejects.toThrow('unreachable');
+    model.answer = () => ({});
+    await sender.submit('here', '', what);
+    await sender.submit('here', '', what);
+    const ids = model.calls.map(([, args]) => args.id);
+    expect(ids[0]).toMatch(/^[a-z2-7]{8}$/);
+    expect(ids[1]).toBe(ids[0]);
+    expect(ids[2]).not.toBe(ids[0]);
+  });
+
+  test('of a text is what the line makes of it', async () => {
+    const model = new FakeModel();
+    model.answer = name => ({ name });
+    await new Sender(model.asModel).submit('here', '--gpus 1', { code: 'x' });
+    expect(model.calls.map(([name]) => name)).toEqual(['spec', 'submit']);
+    expect(model.calls[1]?.[1]).toEqual({ spec: { name: 'spec' } });
+  });
+});
+
+describe('executed copies', () => {
+  const job = (more: Partial<Job> = {}): Job =>
+    ({
+      id: 'aaaaaaaa',
+      kind: 'cell',
+      state: 'COMPLETED',
+      session: null,
+      fingerprint: null,
+      notebook: '/lab/x.ipynb',
+      delivered: false,
+      ...more
+    }) as Job;
+  const locks = { request: (_: string, __: unknown, does: (lock: object) => unknown) => does({}) };
+  const told = { written: jest.fn(), failed: jest.fn() };
+
+  beforeAll(() => {
+    Object.defineProperty(navigator, 'locks', { value: locks, configurable: true });
+  });
+  beforeEach(() => jest.resetAllMocks());
+
+  test('are of notebooks that were submitted as a whole', () => {
+    expect(isHeadless(job())).toBe(true);
+    expect(isHeadless(job({ fingerprint: 'x' }))).toBe(false);
+    expect(isHeadless(job({ session: 'bbbbbbbb' }))).toBe(false);
+    expect(isHeadless(job({ kind: 'program' }))).toBe(false);
+    expect(isHeadless(job({ notebook: '/lab/x.py' }))).toBe(false);
+    expect(isHeadless(job({ notebook: null }))).toBe(false);
+  });
+
+  test('come once, when the job has ended, unless they were had', async () => {
+    const model = new FakeModel();
+    model.answer = () => ({ path: 'x.slurm-1.ipynb' });
+    model.jobs.set('bbbbbbbb', job({ id: 'bbbbbbbb', delivered: true }));
+    model.jobs.set('aaaaaaaa', job({ state: 'RUNNING' }));
+    new ExecutedCopies(model.asModel, told).begin();
+    expect(model.calls).toEqual([]);
+    model.jobs.set('aaaaaaaa', job());
+    model.changed.emit();
+    model.changed.emit();
+    await Promise.resolve();
+    await Promise.resolve();
+    expect(model.calls).toEqual([['executed', { job_id: 'aaaaaaaa' }]]);
+    expect(told.written.mock.calls).toEqual([[job(), 'x.slurm-1.ipynb']]);
+  });
+
+  test.each([
+    ['request', 0],
+    ['internal', 1]
+  ])('that cannot be had (%s) are told of %i times', async (code, times) => {
+    const model = new FakeModel();
+    model.answer = () => {
+      throw failing(code);
+    };
+    model.jobs.set('aaaaaaaa', job());
+    new ExecutedCopies(model.asModel, told).begin();
+    await new Promise(resolve => setTimeout(resolve, 0));
+    expect(told.failed).toHaveBeenCalledTimes(times);
+  });
+
+  test('are asked for again where a login was needed', async () => {
+    jest.useFakeTimers();
+    const model = new FakeModel();
+    model.answer = () => {
+      throw failing('login-needed');
+    };
+    model.jobs.set('aaaaaaaa', job());
+    new ExecutedCopies(model.asModel, told).begin();
+    await jest.advanceTimersByTimeAsync(0);
+    model.answer = () => ({ path: 'x' });
+    await jest.advanceTimersByTimeAsync(60_000);
+    expect(told.written).toHaveBeenCalledTimes(1);
+    jest.useRealTimers();
+  });
+});
+
+test('the last choice is remembered by cluster, without a name; what else lies there is not', async () => {
+  const kept = new Map<string, unknown>();
+  const state = {
+    fetch: (key: string) => Promise.resolve(kept.get(key)),
+    save: (key: string, value: unknown) => Promise.resolve(kept.set(key, value))
+  } as never;
+  const memory = new Memory(state);
+  await memory.keep({ ...NO_WISHES, cluster: 'here', gpus: '2', name: 'mine' });
+  await memory.keep({ ...NO_WISHES, cluster: 'there', time: '5m' });
+  const other = new Memory(state);
+  await other.read();
+  expect(other.last).toBe('there');
+  expect(other.of('here')).toEqual({ ...NO_WISHES, cluster: 'here', gpus: '2' });
+  expect(other.of('new')).toEqual({ ...NO_WISHES, cluster: 'new' });
+  kept.set('jupyter-slurm:wishes', { last: 'x', by: { x: { gpus: 7, evil: 'y' } } });
+  await other.read();
+  expect(other.of('x')).toEqual({ ...NO_WISHES, cluster: 'x' });
+  kept.set('jupyter-slurm:wishes', 'nonsense');
+  await other.read();
+  expect(other.last).toBe('x');
+});

@@ -1,0 +1,82 @@
+import { cellText, isRunnable, withLine } from '../cell';
+import { lineOf, NO_WISHES, quoted, wishesOf, type Wishes } from '../form';
+import { split } from '../words';
+
+const of = (wishes: Partial<Wishes>): string => lineOf({ ...NO_WISHES, ...wishes });
+
+test.each([
+  ["a 'b c' d", ['a', 'b c', 'd']],
+  ['a\\ b "c \\" \\d"', ['a b', 'c " \\d']],
+  ["''", ['']],
+  ['x=\'1 2\'"3"', ['x=1 23']],
+  ['  ', []],
+  ["a 'b", null],
+  ['a\\', null]
+])('%s are the words %j', (line, words) => {
+  expect(split(line)).toEqual(words);
+});
+
+test.each(["it's", 'a b', '$HOME', '', 'é🐍', '"', 'a\\b', 'ok-1.2'])(
+  'one word %j stays one',
+  word => {
+    expect(split(quoted(word))).toEqual([word]);
+  }
+);
+
+test('the line says what is said, in one order', () => {
+  expect(of({})).toBe('');
+  expect(of({ gpus: '0', gpuType: 'a100' })).toBe('');
+  expect(
+    of({
+      cluster: 'here',
+      gpus: '2',
+      gpuType: 'a100',
+      memory: ' 8G ',
+      modules: 'gcc/12, cuda',
+      env: "A=1\n\n B=it's ",
+      more: '--exclusive\n -C a100'
+    })
+  ).toBe(
+    `--cluster here --gpus a100:2 --mem 8G --module gcc/12 --module cuda --env A=1 --env 'B=it'"'"'s' --exclusive -C a100`
+  );
+});
+
+test('a value that looks like an option or a variable is none', () => {
+  expect(of({ partition: '--hold' })).toBe('--partition=--hold');
+  expect(of({ env: 'X={name}' })).toBe("--env 'X={{name}}'");
+});
+
+test.each([
+  '--cluster here --partition gpu --gpus a100:2 --time 30m',
+  `--image 'a b' --module gcc --module cuda --env A=1 --env 'B=x y' --exclusive`,
+  "--env 'X={{name}}'",
+  '--nodes 2-4 --array 1-10%2 --constraint a100'
+])('%s is read and said again', line => {
+  expect(lineOf(wishesOf(line))).toBe(line);
+});
+
+test('short options, and what no field can say', () => {
+  expect(wishesOf('-p gpu -t 5 -H --in data --time={minutes} --gpus a:1,b:2')).toEqual({
+    ...NO_WISHES,
+    partition: 'gpu',
+    time: '5',
+    more: "-H --in data '--time={minutes}' --gpus a:1,b:2"
+  });
+  expect(wishesOf("--name 'x").more).toBe("--name 'x");
+});
+
+test('a cell with and without a line', () => {
+  expect(cellText('print(1)\n')).toEqual({ line: null, body: 'print(1)\n' });
+  expect(cellText('\n%%slurm --gpus 1\nprint(1)')).toEqual({ line: '--gpus 1', body: 'print(1)' });
+  expect(cellText('%%slurm')).toEqual({ line: '', body: '' });
+  expect(cellText('%%slurm_script x\n')).toEqual({ line: null, body: '%%slurm_script x\n' });
+  expect(withLine('', 'x')).toBe('%%slurm\nx');
+  expect(withLine('--gpus 1', '%%bash\nx')).toBe('%%slurm --gpus 1\n%%bash\nx');
+});
+
+test('what can be run', () => {
+  expect(['x', '%%slurm\nx', '%%bash\nls'].every(isRunnable)).toBe(true);
+  expect(['', ' \n', '%%slurm --gpus 1\n ', '%%slurm_image x\nFROM y'].some(isRunnable)).toBe(
+    false
+  );
+});

@@ -1,0 +1,101 @@
+import { nullTranslator } from '@jupyterlab/translation';
+import type { Check, Partition, Preview, Problem } from '../../wire';
+import { NO_WISHES, type Wishes } from '../form';
+import { seconds, told, unusable } from '../partitions';
+import { fieldOf, sorted } from '../sentences';
+
+const trans = nullTranslator.load('jupyter_slurm');
+
+test.each([
+  ['time', 'time'],
+  ['mem', 'memory'],
+  ['gups', 'more'],
+  ['', 'more'],
+  [null, null]
+])('what is said of --%s stands at %s', (option, field) => {
+  expect(fieldOf(option)).toBe(field);
+});
+
+const check = (ok: boolean | null, sentence: string, option: string | null = 'time'): Check => ({
+  ok,
+  sentence,
+  hint: 'Less.',
+  option
+});
+
+test('what is wrong stands at its field, the others below', () => {
+  const checks = [
+    check(null, 'a'),
+    check(false, 'b'),
+    check(true, 'c'),
+    check(false, 'd'),
+    check(false, 'else', null)
+  ];
+  const { byField, others } = sorted({ checks } as unknown as Preview, null);
+  expect([...byField]).toEqual([['time', { text: 'b. Less.', ok: false }]]);
+  expect(others.map(one => one.text)).toEqual(['a. Less.', 'c. Less.', 'd. Less.', 'else. Less.']);
+  const problem = { message: '--mem: `x`', hint: null, option: 'mem' } as Problem;
+  expect(sorted(null, problem).byField.get('memory')).toEqual({ text: '--mem: `x`', ok: false });
+});
+
+test.each([
+  ['30', 1800],
+  ['30m', 1800],
+  ['1h30m', 5400],
+  ['90min', 5400],
+  ['1:30', 90],
+  ['1:00:00', 3600],
+  ['1-12', 129_600],
+  ['1-00:30', 88_200],
+  ['soon', null],
+  ['', null]
+])('%s is %s seconds', (text, s) => {
+  expect(seconds(text)).toBe(s);
+});
+
+const gpu: Partition = {
+  name: 'gpu',
+  default: true,
+  up: true,
+  limit_s: 7200,
+  nodes: 2,
+  idle_nodes: 1,
+  gpu_types: ['a100'],
+  gpus: 4,
+  gpus_by_type: { a100: [4, 3] },
+  free_gpus: 3,
+  cpus: 8,
+  memory_mib: 16_384,
+  gpus_per_node: 2,
+  max_nodes: 2,
+  default_time_s: null,
+  exclusive: false,
+  allow_qos: [],
+  allow_accounts: ['ours'],
+  billing: {},
+  qos: null,
+  cost: null,
+  about: ''
+};
+
+test.each<[Partial<Partition>, Partial<Wishes>, string | null]>([
+  [{}, {}, null],
+  [{}, { gpus: '4', time: '2h', cpus: '8', nodes: '2' }, null],
+  [{ up: false }, {}, 'down'],
+  [{ gpus: 0 }, { gpus: '1' }, 'no GPUs'],
+  [{}, { gpus: '5' }, '4 GPUs in all'],
+  [{}, { gpus: '1', gpuType: 'v100' }, 'no v100'],
+  [{}, { time: '3h' }, 'at most 2 h'],
+  [{}, { time: 'soon' }, null],
+  [{}, { cpus: '9' }, '8 CPUs on a node'],
+  [{}, { nodes: '3' }, '2 nodes at most'],
+  [{}, { account: 'theirs' }, 'not for theirs']
+])('%j with %j: %s', (partition, wishes, why) => {
+  expect(unusable({ ...gpu, ...partition }, { ...NO_WISHES, ...wishes }, trans)).toBe(why);
+});
+
+test('a choice says what there is, or why it cannot be', () => {
+  expect(told(gpu, null, trans)).toBe('gpu — at most 2 h, 3 of 4 GPUs free');
+  expect(told({ ...gpu, gpus: 0, limit_s: null }, null, trans)).toBe('gpu — 1 of 2 nodes idle');
+  expect(told(gpu, 'down', trans)).toBe('gpu — down');
+});

@@ -1,0 +1,207 @@
+import { nullTranslator } from '@jupyterlab/translation';
+import { Signal } from '@lumino/signaling';
+import { act } from 'react';
+import { createRoot, type Root } from 'react-dom/client';
+import { SlurmError } from '../../server';
+import type { ISlurmModel } from '../../tokens';
+import type { Connection } from '../../wire';
+import { NO_WISHES } from '../form';
+import type { Source } from '../source';
+import { SubmitView, type SubmitProps } from '../view';
+
+Object.assign(globalThis, { IS_REACT_ACT_ENVIRONMENT: true });
+
+class FakeModel {
+  readonly clusters = [
+    {
+      name: 'far',
+      host: 'far',
+      runtime: 'none',
+      origin: '',
+      default: true,
+      images: [],
+      problem: null
+    }
+  ];
+  readonly freshness = { asOf: 1, problem: null };
+  connections = new Map([['far', { cluster: 'far', state: 'login-needed' } as Connection]]);
+  readonly calls: string[] = [];
+  answers: Record<string, unknown> = {};
+
+  async call(name: string): Promise<unknown> {
+    this.calls.push(name);
+    const answer = this.answers[name] ?? loginNeeded();
+    if (answer instanceof Error) {
+      throw answer;
+    }
+    return Promise.resolve(answer);
+  }
+
+  nodes(): object {
+    return { partitions: [], changed: new Signal(this), dispose: () => undefined };
+  }
+}
+
+function loginNeeded(): SlurmError {
+  const message = 'far needs a login.';
+  const problem = {
+    code: 'login-needed',
+    message,
+    hint: null,
+    detail: null,
+    option: null,
+    transient: false
+  };
+  return new SlurmError(problem, 401);
+}
+
+const info = { accounts: [], qos: [], partitions: [] };
+let root: Root;
+let host: HTMLElement;
+const props = {
+  connect: jest.fn(),
+  submit: jest.fn<Promise<void>, unknown[]>(() => Promise.resolve()),
+  remember: jest.fn(),
+  copy: jest.fn(),
+  keep: jest.fn()
+};
+
+beforeEach(() => {
+  jest.clearAllMocks();
+  jest.useFakeTimers();
+  host = document.body.appendChild(document.createElement('div'));
+  root = createRoot(host);
+});
+afterEach(() => {
+  act(() => {
+    root.unmount();
+  });
+  host.remove();
+  jest.useRealTimers();
+});
+
+async function show(model: FakeModel, shown = true, source?: Source): Promise<void> {
+  const all: SubmitProps = {
+    ...props,
+    model: model as unknown as ISlurmModel,
+    trans: nullTranslator.load('jupyter_slurm'),
+    source: source ?? { kind: 'code', code: 'x' },
+    draft: { wishes: { ...NO_WISHES, cluster: 'far' }, code: 'x' },
+    remembered: cluster => ({ ...NO_WISHES, cluster })
+  };
+  act(() => {
+    root.render(<SubmitView {...all} shown={shown} />);
+  });
+  await act(async () => {
+    await jest.advanceTimersByTimeAsync(1000);
+  });
+}
+
+async function press(name: string): Promise<void> {
+  await act(async () => {
+    [...host.querySelectorAll('button')].find(one => one.textContent === name)?.click();
+    await jest.advanceTimersByTimeAsync(0);
+  });
+}
+
+test('a cluster that needs a login: nobody is asked before they want it, and the way back', async () => {
+  const model = new FakeModel();
+  await show(model);
+  expect(host.querySelector('[role=alert]')?.textContent).toContain('far needs a login.');
+  expect(model.calls).not.toContain('connect');
+  expect(host.textContent?.match(/far needs a login/g)).toHaveLength(1);
+  await press('Connect');
+  expect(props.connect).toHaveBeenCalledWith('far');
+  model.connections = new Map([['far', { cluster: 'far', state: 'open' } as Connection]]);
+  model.answers = {
+    cluster_info: info,
+    images: [],
+    outlook: { checks: [], script: '', command: '', sbatch: [], cost: null, start_estimate_s: 1 }
+  };
+  await show(model);
+  expect(host.querySelector('[role=alert]')).toBeNull();
+  expect(host.textContent).toContain('Slurm expects it to start at once.');
+  await press('Submit');
+  expect(props.submit).toHaveBeenCalledTimes(1);
+});
+
+test('a form that nobody looks at asks for nothing', async () => {
+  const model = new FakeModel();
+  await show(model, false);
+  expect(model.calls).toEqual([]);
+});
+
+test('what is refused is not sent, a problem of sending is said, and two clicks are one job', async () => {
+  const model = new FakeModel();
+  const check = { ok: false, sentence: '9d is more than it allows.', hint: null, option: 'time' };
+  const outlook = {
+    checks: [check],
+    script: '',
+    command: '',
+    sbatch: [],
+    cost: null,
+    start_estimate_s: null
+  };
+  model.answers = { cluster_info: info, images: [], outlook };
+  await show(model);
+  await press('Submit');
+  expect(props.submit).not.toHaveBeenCalled();
+  expect(document.activeElement?.getAttribute('aria-invalid')).toBe('true');
+
+  model.answers = { ...model.answers, outlook: { ...outlook, checks: [] } };
+  model.connections = new Map();
+  await show(model);
+  let fail: (error: Error) => void = () => undefined;
+  props.submit.mockImplementation(() => new Promise((_, reject) => (fail = reject)));
+  await press('Submit');
+  await press('Submitting…');
+  expect(props.submit).toHaveBeenCalledTimes(1);
+  await act(async () => {
+    fail(new Error('No.'));
+    await jest.advanceTimersByTimeAsync(0);
+  });
+  expect(host.querySelector('[role=alert]')?.textContent).toContain('No.');
+});
+
+test("a cell's line may hold what only its kernel knows", async () => {
+  const model = new FakeModel();
+  const problem = {
+    code: 'request',
+    message: '`{n}`: there is no variable `n` here.',
+    hint: null,
+    detail: null,
+    option: null,
+    transient: false
+  };
+  model.answers = { cluster_info: info, images: [], outlook: new SlurmError(problem, 400) };
+  await show(model, true, {
+    kind: 'cell',
+    notebook: 'a.ipynb',
+    body: () => 'y',
+    run: () => Promise.resolve()
+  });
+  await press('Submit');
+  expect(props.submit.mock.calls[0]?.slice(1)).toEqual(['--cluster far', 'y']);
+});
+
+test('accounts and QOS are chosen from what the cluster has for its user', async () => {
+  const model = new FakeModel();
+  const check = { ok: false, sentence: 'It is not for you.', hint: null, option: 'qos' };
+  const outlook = { checks: [check], script: '', command: '', sbatch: [], cost: null };
+  model.answers = {
+    cluster_info: { ...info, accounts: ['physics', 'biology'], qos: ['normal', 'long'] },
+    images: [],
+    outlook: { ...outlook, start_estimate_s: null }
+  };
+  await show(model);
+  const labels = [...host.querySelectorAll('label')];
+  const choice = (name: string): HTMLSelectElement | null =>
+    host.querySelector(`select[id="${labels.find(one => one.textContent === name)?.htmlFor}"]`);
+  expect([...(choice('Account')?.options ?? [])].map(one => one.value)).toEqual([
+    '',
+    'physics',
+    'biology'
+  ]);
+  expect(choice('QOS')?.getAttribute('aria-invalid')).toBe('true');
+  expect(host.textContent).toContain('It is not for you.');
+});

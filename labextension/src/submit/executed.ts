@@ -1,0 +1,80 @@
+// Notebooks that jobs have run: when such a job has ended, its executed copy is put beside the
+// notebook, whoever looks then. Nothing is kept here: that a job's outcome has been given is the
+// agent's to know, so a page that was closed meanwhile changes nothing.
+import { problemOf } from '../model/model';
+import { isFinal } from '../format';
+import type { ISlurmModel } from '../tokens';
+import type { Job, Problem } from '../wire';
+
+const AGAIN_MS = 60_000;
+
+/** A notebook that was submitted as a whole: a cell's job bears its cell's fingerprint. */
+export function isHeadless(job: Job): boolean {
+  return (
+    job.kind === 'cell' &&
+    job.session === null &&
+    job.fingerprint === null &&
+    job.notebook?.endsWith('.ipynb') === true
+  );
+}
+
+export interface Told {
+  /** The copy is there. */
+  written: (job: Job, path: string) => void;
+  failed: (job: Job, problem: Problem) => void;
+}
+
+/** Goes on as long as the page is there. */
+export class ExecutedCopies {
+  private readonly tried = new Set<string>();
+
+  constructor(
+    private readonly model: ISlurmModel,
+    private readonly told: Told
+  ) {}
+
+  begin(): void {
+    this.model.watchJobs();
+    this.model.changed.connect(this.hear, this);
+    this.hear();
+  }
+
+  private hear(): void {
+    for (const job of this.model.jobs.values()) {
+      if (!job.delivered && isFinal(job.state) && isHeadless(job) && !this.tried.has(job.id)) {
+        this.tried.add(job.id);
+        void this.bring(job);
+      }
+    }
+  }
+
+  /** Of several tabs one does it. */
+  private async bring(job: Job): Promise<void> {
+    await navigator.locks.request(
+      `jupyter-slurm:executed:${job.id}`,
+      { ifAvailable: true },
+      async lock => {
+        if (lock === null || this.model.jobs.get(job.id)?.delivered !== false) {
+          return;
+        }
+        try {
+          const { path } = await this.model.call<{ path: string }>('executed', { job_id: job.id });
+          this.told.written(job, path);
+        } catch (error) {
+          this.fail(job, problemOf(error));
+        }
+      }
+    );
+  }
+
+  private fail(job: Job, problem: Problem): void {
+    if (problem.transient || problem.code === 'login-needed') {
+      window.setTimeout(() => {
+        this.tried.delete(job.id);
+        this.hear();
+      }, AGAIN_MS);
+    } else if (problem.code !== 'request') {
+      this.told.failed(job, problem); // `request`: there is nothing to copy, or it lies elsewhere
+    }
+  }
+}

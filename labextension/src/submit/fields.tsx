@@ -1,0 +1,247 @@
+// The fields of the form: what a job can ask for, with what the cluster has of it. A function of
+// what is typed, of what is known and of what was said of it.
+import type { TranslationBundle } from '@jupyterlab/translation';
+import type { JSX, ReactNode } from 'react';
+import { duration, memory } from '../format';
+import type { Cluster, Image } from '../wire';
+import type { Known } from './cluster';
+import type { Field, Wishes } from './form';
+import { Choice, Lines, Stepper, Text, type Option } from './inputs';
+import { chosen, freeGpus, freeOfType, offer, seconds, told, unusable } from './partitions';
+import type { Sentence } from './sentences';
+
+const TIMES = ['10m', '30m', '1h', '4h', '12h', '1d', '3d'];
+
+export interface FieldsProps {
+  clusters: readonly Cluster[];
+  known: Known;
+  wishes: Wishes;
+  said: ReadonlyMap<Field, Sentence>;
+  change: (next: Partial<Wishes>) => void;
+  changeCluster: (cluster: string) => void;
+  trans: TranslationBundle;
+}
+
+interface Common {
+  label: string;
+  value: string;
+  said: Sentence | undefined;
+  change: (value: string) => void;
+}
+
+/** What every field has, by its name. */
+function common(props: FieldsProps, field: Field, label: string): Common {
+  return {
+    label,
+    value: props.wishes[field],
+    said: props.said.get(field),
+    change: value => {
+      props.change({ [field]: value });
+    }
+  };
+}
+
+export function Fields(props: FieldsProps): JSX.Element {
+  const { trans } = props;
+  return (
+    <>
+      <Group title={trans.__('Where')}>
+        <Where {...props} />
+      </Group>
+      <Group title={trans.__('What it gets')}>
+        <Resources {...props} />
+      </Group>
+      <Group title={trans.__('What it runs in')}>
+        <Program {...props} />
+      </Group>
+      <Group title={trans.__('The job')}>
+        <More {...props} />
+      </Group>
+    </>
+  );
+}
+
+function Group({ title, children }: { title: string; children: ReactNode }): JSX.Element {
+  return (
+    <fieldset className="jp-slurm-Group">
+      <legend>{title}</legend>
+      <div className="jp-slurm-Fields">{children}</div>
+    </fieldset>
+  );
+}
+
+function Where(props: FieldsProps): JSX.Element {
+  const { clusters, known, wishes, trans } = props;
+  const usual = chosen(known.partitions, '');
+  const cluster = clusters.find(one => one.name === wishes.cluster);
+  const partition = chosen(known.partitions, wishes.partition);
+  const partitions = known.partitions.map(one => {
+    const why = unusable(one, wishes, trans);
+    return { value: one.name, text: told(one, why, trans), disabled: why !== null };
+  });
+  const none = usual ? trans.__('the default: %1', usual.name) : trans.__('the default');
+  const usually = { value: '', text: trans.__('the default') };
+  return (
+    <>
+      <Choice
+        {...common(props, 'cluster', trans.__('Cluster'))}
+        change={props.changeCluster}
+        hint={cluster?.host ?? (cluster ? trans.__('this machine') : '')}
+        options={clusters.map(one => ({
+          value: one.name,
+          text: one.problem === null ? one.name : `${one.name} — ${one.problem.message}`,
+          disabled: one.problem !== null
+        }))}
+      />
+      <Choice
+        {...common(props, 'partition', trans.__('Partition'))}
+        hint={partition ? offer(partition, trans) : ''}
+        options={[{ value: '', text: none }, ...partitions]}
+      />
+      {several(known.info?.accounts, wishes.account) ? (
+        <Choice
+          {...common(props, 'account', trans.__('Account'))}
+          options={[usually, ...plain(known.info?.accounts)]}
+        />
+      ) : null}
+      {several(known.info?.qos, wishes.qos) ? (
+        <Choice
+          {...common(props, 'qos', trans.__('QOS'))}
+          options={[usually, ...plain(known.info?.qos)]}
+        />
+      ) : null}
+    </>
+  );
+}
+
+function several(offered: readonly string[] | undefined, said: string): boolean {
+  return (offered?.length ?? 0) > 1 || said !== '';
+}
+
+function plain(values: readonly string[] = []): Option[] {
+  return values.map(value => ({ value, text: value }));
+}
+
+function Resources(props: FieldsProps): JSX.Element {
+  const { known, wishes, trans } = props;
+  const partition = chosen(known.partitions, wishes.partition);
+  const limitS = partition?.limit_s ?? null;
+  const usualS = partition?.default_time_s ?? null;
+  const types = partition?.gpu_types ?? [];
+  const ofType = (type: string): Option => {
+    const free = partition ? freeOfType(partition, type, trans) : '';
+    return { value: type, text: free === '' ? type : `${type} — ${free}` };
+  };
+  const times = TIMES.filter(one => limitS === null || (seconds(one) ?? 0) <= limitS);
+  return (
+    <>
+      <Stepper
+        {...common(props, 'gpus', trans.__('GPUs'))}
+        less={trans.__('One GPU less')}
+        more={trans.__('One GPU more')}
+        most={partition?.gpus ?? null}
+        hint={partition ? freeGpus(partition, trans) || trans.__('none in this partition') : ''}
+      />
+      {types.length > 0 || wishes.gpuType !== '' ? (
+        <Choice
+          {...common(props, 'gpuType', trans.__('Type of GPU'))}
+          options={[{ value: '', text: trans.__('any') }, ...types.map(ofType)]}
+        />
+      ) : null}
+      <Text
+        {...common(props, 'cpus', trans.__('CPUs of a task'))}
+        hint={partition?.cpus ? trans.__('at most %1 on a node', partition.cpus) : ''}
+      />
+      <Text
+        {...common(props, 'memory', trans.__('Memory of a node'))}
+        hint={
+          partition?.memory_mib
+            ? trans.__('8G; at most %1', memory(partition.memory_mib))
+            : trans.__('for example 8G')
+        }
+      />
+      <Text
+        {...common(props, 'time', trans.__('Time limit'))}
+        list={times.map(one => [one, ''])}
+        hint={[
+          usualS === null ? trans.__('30m, 2h, 1d') : trans.__('else %1', duration(usualS)),
+          limitS === null ? '' : trans.__('at most %1', duration(limitS))
+        ]
+          .filter(Boolean)
+          .join('; ')}
+      />
+      <Text
+        {...common(props, 'nodes', trans.__('Nodes'))}
+        hint={
+          partition?.max_nodes
+            ? trans.__('at most %1', partition.max_nodes)
+            : trans.__('1, or a range as 2-4')
+        }
+      />
+      <Text {...common(props, 'tasks', trans.__('Tasks'))} hint={trans.__('1 unless said')} />
+    </>
+  );
+}
+
+function Program(props: FieldsProps): JSX.Element {
+  const { clusters, known, wishes, trans } = props;
+  const cluster = clusters.find(one => one.name === wishes.cluster);
+  return (
+    <>
+      <Text
+        {...common(props, 'image', trans.__('Image'))}
+        wide
+        list={offered(known.images, cluster?.images ?? [], trans)}
+        hint={trans.__("a name, a registry's address or a path; empty: the cluster's default")}
+      />
+      <Text
+        {...common(props, 'modules', trans.__('Modules'))}
+        hint={trans.__('names, with blanks between')}
+      />
+      <Lines
+        {...common(props, 'env', trans.__('Environment'))}
+        rows={2}
+        hint={trans.__('NAME=VALUE, one a line')}
+      />
+    </>
+  );
+}
+
+function offered(
+  images: readonly Image[],
+  aliases: readonly string[],
+  trans: TranslationBundle
+): [string, string][] {
+  const words = {
+    alias: trans.__("of the cluster's profile"),
+    built: trans.__('built here'),
+    pulled: trans.__('pulled'),
+    site: trans.__("the site's")
+  } as const;
+  const told = new Map(aliases.map(name => [name, words.alias]));
+  for (const image of images) {
+    told.set(image.name, words[image.origin]);
+  }
+  return [...told];
+}
+
+function More(props: FieldsProps): JSX.Element {
+  const { trans } = props;
+  return (
+    <>
+      <Text
+        {...common(props, 'name', trans.__('Name'))}
+        hint={trans.__('letters, digits, . _ -')}
+      />
+      <Text
+        {...common(props, 'array', trans.__('Array'))}
+        hint={trans.__('1-10: ten jobs, told apart by SLURM_ARRAY_TASK_ID')}
+      />
+      <Text
+        {...common(props, 'more', trans.__('More options'))}
+        wide
+        hint={trans.__("in sbatch's own words: --exclusive --constraint a100")}
+      />
+    </>
+  );
+}

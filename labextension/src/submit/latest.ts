@@ -1,0 +1,45 @@
+// The newest question of somebody who types: asked after a pause, one at a time; an answer that was
+// overtaken is dropped. No view, no calls of its own.
+
+/** Somebody who types is not asked after at every key. */
+export const PAUSE_MS = 400;
+
+export class Latest<Q, A> {
+  private wanted: { question: Q } | null = null;
+  private timer: number | undefined;
+  private asking = false;
+
+  constructor(
+    /** Never rejects. */
+    private readonly ask: (question: Q) => Promise<A>,
+    private readonly tell: (question: Q, answer: A) => void
+  ) {}
+
+  want(question: Q): void {
+    this.wanted = { question };
+    window.clearTimeout(this.timer);
+    this.timer = window.setTimeout(() => void this.next(), PAUSE_MS);
+  }
+
+  /** Nobody waits for the answer any more. */
+  dispose(): void {
+    this.wanted = null;
+    window.clearTimeout(this.timer);
+  }
+
+  private async next(): Promise<void> {
+    const { wanted } = this;
+    if (wanted === null || this.asking) {
+      return;
+    }
+    this.asking = true;
+    const answer = await this.ask(wanted.question);
+    this.asking = false;
+    if (this.wanted === wanted) {
+      this.wanted = null;
+      this.tell(wanted.question, answer);
+    } else if (this.wanted !== null) {
+      this.want(this.wanted.question);
+    }
+  }
+}

@@ -1,0 +1,49 @@
+// What was chosen last on each cluster, in JupyterLab's own state.
+import type { IStateDB } from '@jupyterlab/statedb';
+import { NO_WISHES, type Wishes } from './form';
+
+const KEY = 'jupyter-slurm:wishes';
+
+interface Saved {
+  /** The cluster of the last job. */
+  last: string;
+  by: Record<string, Partial<Wishes>>;
+}
+
+export class Memory {
+  private saved: Saved = { last: '', by: {} };
+
+  constructor(private readonly state: IStateDB | null) {}
+
+  get last(): string {
+    return this.saved.last;
+  }
+
+  async read(): Promise<void> {
+    const found = await this.state?.fetch(KEY);
+    if (isSaved(found)) {
+      this.saved = found;
+    }
+  }
+
+  /** A name and an array are one job's own. */
+  of(cluster: string): Wishes {
+    const saved = Object.entries(this.saved.by[cluster] ?? {}).filter(
+      ([key, value]) => key in NO_WISHES && typeof value === 'string'
+    );
+    return { ...NO_WISHES, ...Object.fromEntries(saved), cluster, name: '', array: '' };
+  }
+
+  async keep(wishes: Wishes): Promise<void> {
+    this.saved = {
+      last: wishes.cluster,
+      by: { ...this.saved.by, [wishes.cluster]: { ...wishes, name: '', array: '' } }
+    };
+    await this.state?.save(KEY, { ...this.saved });
+  }
+}
+
+function isSaved(value: unknown): value is Saved {
+  const { last, by } = (value ?? {}) as Partial<Record<keyof Saved, unknown>>;
+  return typeof last === 'string' && typeof by === 'object' && by !== null;
+}

@@ -1,0 +1,107 @@
+// A cell of an open notebook on Slurm: the line is put on top of it and the cell is run, so that the
+// notebook says what was done, its output is where one looks for it, and Run All does it again.
+import { NotebookActions, type Notebook, type NotebookPanel } from '@jupyterlab/notebook';
+import type { Kernel } from '@jupyterlab/services';
+import type { TranslationBundle } from '@jupyterlab/translation';
+import { cellText, LOAD, loadsSlurm, withLine } from './cell';
+import type { CellSource } from './source';
+
+export type Cell = NonNullable<Notebook['activeCell']>;
+
+/** Whether the kernel knows `%%slurm`; asked as an expression, which shows and changes nothing. */
+const KNOWS = "'slurm' in get_ipython().magics_manager.magics['cell']";
+
+export function cellSource(
+  panel: NotebookPanel,
+  cell: Cell,
+  path: string,
+  show: () => void,
+  trans: TranslationBundle
+): CellSource {
+  return {
+    kind: 'cell',
+    notebook: path,
+    body: () => (cell.isDisposed ? '' : cellText(cell.model.sharedModel.getSource()).body),
+    run: async line => {
+      if (cell.isDisposed || panel.isDisposed) {
+        throw new Error(trans.__('The cell is no longer there.'));
+      }
+      const kernel = await kernelOf(panel, trans);
+      const known = await isKnown(kernel, trans);
+      const { sharedModel } = cell.model;
+      sharedModel.setSource(withLine(line, cellText(sharedModel.getSource()).body));
+      show();
+      if (!known) {
+        await load(panel, kernel);
+      }
+      const at = panel.content.widgets.indexOf(cell);
+      panel.content.activeCellIndex = at;
+      panel.content.deselectAll();
+      // It is done when the job is: nobody waits for that here.
+      void NotebookActions.run(panel.content, panel.sessionContext);
+    }
+  };
+}
+
+async function kernelOf(
+  panel: NotebookPanel,
+  trans: TranslationBundle
+): Promise<Kernel.IKernelConnection> {
+  await panel.sessionContext.ready;
+  const kernel = panel.sessionContext.session?.kernel;
+  if (!kernel) {
+    throw new Error(trans.__('The notebook has no kernel: choose one first.'));
+  }
+  const { language_info: language } = await kernel.info;
+  if (language.name !== 'python') {
+    throw new Error(trans.__('Cells of a %1 kernel cannot run on Slurm.', language.name));
+  }
+  return kernel;
+}
+
+/** One that is busy is not waited for: its next cells tell what it knows. */
+async function isKnown(
+  kernel: Kernel.IKernelConnection,
+  trans: TranslationBundle
+): Promise<boolean> {
+  if (kernel.status !== 'idle') {
+    return false;
+  }
+  const { content } = await kernel.requestExecute({
+    code: '',
+    silent: true,
+    store_history: false,
+    user_expressions: {
+      known: KNOWS,
+      there: "__import__('importlib.util').util.find_spec('jupyter_slurm') is not None"
+    }
+  }).done;
+  const said = content.status === 'ok' ? content.user_expressions : {};
+  if (text(said.there) === 'False') {
+    throw new Error(
+      trans.__("jupyter-slurm is not installed in this kernel's Python: %pip install jupyter-slurm")
+    );
+  }
+  return text(said.known) === 'True';
+}
+
+function text(expression: unknown): string {
+  const { data } = (expression ?? {}) as { data?: Record<string, unknown> };
+  const plain = data?.['text/plain'];
+  return typeof plain === 'string' ? plain : '';
+}
+
+/** In the notebook, where nothing of it does so yet: it is to work when it is opened again. */
+async function load(panel: NotebookPanel, kernel: Kernel.IKernelConnection): Promise<void> {
+  const notebook = panel.content;
+  const cells = notebook.widgets.map(one => one.model.sharedModel.getSource());
+  if (cells.some(loadsSlurm) || notebook.model === null) {
+    kernel.requestExecute({ code: LOAD, silent: true, store_history: false });
+    return;
+  }
+  notebook.model.sharedModel.insertCell(0, { cell_type: 'code', source: LOAD });
+  const [first] = notebook.widgets;
+  if (first !== undefined) {
+    await NotebookActions.runCells(notebook, [first], panel.sessionContext);
+  }
+}

@@ -1,0 +1,100 @@
+// What a partition offers, and why a job would not run in it, as far as the form can tell. Pure: the
+// last word is the server's.
+import type { TranslationBundle } from '@jupyterlab/translation';
+import { duration } from '../format';
+import type { Partition } from '../wire';
+import type { Wishes } from './form';
+
+const UNITS: Readonly<Record<string, number>> = { s: 1, m: 60, min: 60, h: 3600, d: 86_400 };
+
+/** Seconds of `30` (minutes), `30m`, `1h30m`, `1:00:00`, `2-12`, `2-12:00:00`; null: of no time. */
+export function seconds(text: string): number | null {
+  const word = text.trim().toLowerCase();
+  if (/^(?:\d+(?:min|[smhd]))+$/.test(word)) {
+    const parts = word.matchAll(/(\d+)(min|[smhd])/g);
+    return [...parts].reduce((sum, [, n, unit]) => sum + Number(n) * (UNITS[unit ?? ''] ?? 0), 0);
+  }
+  const [, days, clock] = /^(?:(\d+)-)?(\d+(?::\d+){0,2})$/.exec(word) ?? [];
+  if (clock === undefined) {
+    return null;
+  }
+  const [first = 0, second = 0, third = 0] = clock.split(':').map(Number);
+  const colons = clock.split(':').length - 1;
+  if (days !== undefined) {
+    return Number(days) * 86_400 + first * 3600 + second * 60 + third;
+  }
+  return colons === 2 ? first * 3600 + second * 60 + third : first * 60 + second;
+}
+
+/** Why a job with these wishes cannot run there; null: nothing is known against it. */
+export function unusable(one: Partition, wishes: Wishes, trans: TranslationBundle): string | null {
+  const gpus = Number(wishes.gpus || 0);
+  const wantedS = seconds(wishes.time);
+  if (!one.up) {
+    return trans.__('down');
+  }
+  if (gpus > 0 && one.gpus === 0) {
+    return trans.__('no GPUs');
+  }
+  if (gpus > one.gpus) {
+    return trans._n('%1 GPU in all', '%1 GPUs in all', one.gpus);
+  }
+  if (gpus > 0 && wishes.gpuType !== '' && !one.gpu_types.includes(wishes.gpuType)) {
+    return trans.__('no %1', wishes.gpuType);
+  }
+  if (wantedS !== null && one.limit_s !== null && wantedS > one.limit_s) {
+    return trans.__('at most %1', duration(one.limit_s));
+  }
+  if (one.cpus !== null && Number(wishes.cpus) > one.cpus) {
+    return trans._n('%1 CPU on a node', '%1 CPUs on a node', one.cpus);
+  }
+  if (one.max_nodes !== null && Number(wishes.nodes) > one.max_nodes) {
+    return trans._n('%1 node at most', '%1 nodes at most', one.max_nodes);
+  }
+  const { account, qos } = wishes;
+  if (account !== '' && one.allow_accounts.length > 0 && !one.allow_accounts.includes(account)) {
+    return trans.__('not for %1', account);
+  }
+  if (qos !== '' && one.allow_qos.length > 0 && !one.allow_qos.includes(qos)) {
+    return trans.__('not for %1', qos);
+  }
+  return null;
+}
+
+/** As a choice: its name, and what it has now or why it cannot be taken. */
+export function told(one: Partition, why: string | null, trans: TranslationBundle): string {
+  return `${one.name} — ${why ?? offer(one, trans)}`;
+}
+
+/** What it has now, and for how long at most. */
+export function offer(one: Partition, trans: TranslationBundle): string {
+  const facts = [limit(one, trans), freeGpus(one, trans) || idleNodes(one, trans)];
+  return facts.filter(fact => fact !== '').join(', ');
+}
+
+export function freeGpus(one: Partition, trans: TranslationBundle): string {
+  return one.gpus > 0 && one.free_gpus !== null
+    ? trans.__('%1 of %2 GPUs free', one.free_gpus, one.gpus)
+    : '';
+}
+
+function idleNodes(one: Partition, trans: TranslationBundle): string {
+  return trans.__('%1 of %2 nodes idle', one.idle_nodes, one.nodes);
+}
+
+function limit(one: Partition, trans: TranslationBundle): string {
+  return one.limit_s === null ? '' : trans.__('at most %1', duration(one.limit_s));
+}
+
+/** How many of a type are free; '': it is not known. */
+export function freeOfType(one: Partition, type: string, trans: TranslationBundle): string {
+  const [all, free] = one.gpus_by_type[type] ?? [];
+  return all === undefined || free === undefined || free === null
+    ? ''
+    : trans.__('%1 of %2 free', free, all);
+}
+
+/** The one that the job would go to; undefined: it is not known. */
+export function chosen(partitions: readonly Partition[], name: string): Partition | undefined {
+  return partitions.find(one => (name === '' ? one.default : one.name === name));
+}

@@ -1,0 +1,195 @@
+// The plugin of the form: from the launcher, the file browser, a notebook's cell or all of it; and
+// of the executed copies of notebooks that jobs have run.
+import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
+import {
+  Clipboard,
+  ICommandPalette,
+  IToolbarWidgetRegistry,
+  MainAreaWidget,
+  Notification
+} from '@jupyterlab/apputils';
+import { IDocumentManager } from '@jupyterlab/docmanager';
+import { IFileBrowserFactory } from '@jupyterlab/filebrowser';
+import { ILauncher } from '@jupyterlab/launcher';
+import { INotebookTracker, type NotebookPanel } from '@jupyterlab/notebook';
+import { IStateDB } from '@jupyterlab/statedb';
+import { ITranslator, nullTranslator, type TranslationBundle } from '@jupyterlab/translation';
+import { show } from '../commands/show';
+import { usualCluster } from '../commands/targets';
+import { visible } from '../format';
+import { CommandIDs, ISlurmModel } from '../tokens';
+import { addSubmitCommands } from './commands';
+import { ExecutedCopies } from './executed';
+import type { Wishes } from './form';
+import { Memory } from './memory';
+import { Sender } from './sending';
+import type { Source } from './source';
+import { slurmButton, TOOLBAR_ITEM } from './toolbar';
+import { SubmitPanel } from './widget';
+
+const NAME_SHOWN_MS = 5_000;
+
+interface Parts {
+  app: JupyterFrontEnd;
+  model: ISlurmModel;
+  trans: TranslationBundle;
+  documents: IDocumentManager | null;
+  memory: Memory;
+}
+
+export const plugin: JupyterFrontEndPlugin<void> = {
+  id: 'jupyter-slurm:submit',
+  description: 'A form that submits jobs to Slurm, and executed notebooks that come back.',
+  autoStart: true,
+  requires: [ISlurmModel],
+  optional: [
+    ITranslator,
+    ILauncher,
+    ICommandPalette,
+    IFileBrowserFactory,
+    INotebookTracker,
+    IStateDB,
+    IDocumentManager,
+    IToolbarWidgetRegistry
+  ],
+  activate: (
+    app: JupyterFrontEnd,
+    model: ISlurmModel,
+    translator: ITranslator | null,
+    launcher: ILauncher | null,
+    palette: ICommandPalette | null,
+    browsers: IFileBrowserFactory | null,
+    notebooks: INotebookTracker | null,
+    state: IStateDB | null,
+    documents: IDocumentManager | null,
+    toolbars: IToolbarWidgetRegistry | null
+  ) => {
+    const trans = (translator ?? nullTranslator).load('jupyter_slurm');
+    const parts = { app, model, trans, documents, memory: new Memory(state) };
+    addSubmitCommands({
+      app,
+      trans,
+      browser: () => browsers?.tracker.currentWidget ?? null,
+      notebooks,
+      open: (source, wishes) => open(parts, source, wishes)
+    });
+    launcher?.add({
+      command: CommandIDs.submit,
+      args: { isLauncher: true },
+      category: trans.__('Slurm'),
+      rank: 1
+    });
+    for (const command of [CommandIDs.submit, CommandIDs.submitCell, CommandIDs.submitNotebook]) {
+      palette?.addItem({ command, category: trans.__('Slurm') });
+    }
+    toolbars?.addFactory<NotebookPanel>('Notebook', TOOLBAR_ITEM, panel =>
+      slurmButton(panel, app.commands, trans)
+    );
+    bringExecuted(parts);
+  }
+};
+
+async function open(
+  parts: Parts,
+  source: Source,
+  begun: Partial<Wishes> = {}
+): Promise<MainAreaWidget> {
+  const { app, model, trans, memory } = parts;
+  await memory.read();
+  const names = (await known(model)).map(one => one.name);
+  const last = names.includes(memory.last) ? memory.last : await usualCluster(model);
+  const cluster = begun.cluster ?? '';
+  const wishes = {
+    ...memory.of(cluster === '' ? last : cluster),
+    ...begun,
+    cluster: cluster === '' ? last : cluster
+  };
+  const content = new SubmitPanel({
+    model,
+    trans,
+    source,
+    wishes,
+    remembered: name => memory.of(name),
+    remember: chosen => void memory.keep(chosen),
+    connect: name => void app.commands.execute(CommandIDs.connect, { cluster: name }),
+    copy: text => {
+      Clipboard.copyToSystem(text);
+    },
+    submit: sendingOf(parts, source, () => {
+      panel.dispose();
+    })
+  });
+  const panel = new MainAreaWidget({ content });
+  show(app, panel);
+  return panel;
+}
+
+async function known(model: ISlurmModel): Promise<ISlurmModel['clusters']> {
+  return model.clusters.length > 0 ? model.clusters : model.call('clusters');
+}
+
+/** What the form's button does; `close`: the form has done its work. */
+function sendingOf(
+  { app, model, trans, documents }: Parts,
+  source: Source,
+  close: () => void
+): (wishes: Wishes, line: string, code: string) => Promise<void> {
+  const sender = new Sender(model);
+  return async ({ cluster }, line, code) => {
+    if (source.kind === 'cell') {
+      await source.run(line); // its card under the cell tells the rest
+      close();
+      return;
+    }
+    if (source.kind === 'file') {
+      await save(documents, source.path);
+    }
+    const what = source.kind === 'file' ? { path: source.path } : { code };
+    const job = await sender.submit(cluster, line, what);
+    if (source.kind === 'file') {
+      close(); // a text stays: it is nowhere else
+    }
+    Notification.success(trans.__('%1 is submitted to %2.', visible(job.name), job.cluster), {
+      autoClose: NAME_SHOWN_MS
+    });
+    await app.commands.execute(CommandIDs.openJob, { id: job.id });
+  };
+}
+
+/** What is run is what its user sees: a document that is open is saved first. */
+async function save(documents: IDocumentManager | null, path: string): Promise<void> {
+  const widget = documents?.findWidget(path, null);
+  const context = widget && documents?.contextForWidget(widget);
+  if (context?.model.dirty) {
+    await context.save();
+  }
+}
+
+function bringExecuted({ app, model, trans }: Parts): void {
+  const copies = new ExecutedCopies(model, {
+    written: (job, path) => {
+      Notification.success(
+        trans.__('%1 has been run: %2', visible(job.name), visible(path.split('/').at(-1) ?? path)),
+        {
+          autoClose: false,
+          actions: [
+            {
+              label: trans.__('Open'),
+              callback: () => void app.commands.execute('docmanager:open', { path })
+            }
+          ]
+        }
+      );
+    },
+    failed: (job, { message, hint }) => {
+      Notification.warning(
+        [trans.__('The executed copy of %1 did not come:', visible(job.name)), message, hint ?? '']
+          .filter(Boolean)
+          .join(' ')
+      );
+    }
+  });
+  void app.restored.then(() => {
+    copies.begin();
+  });
+}

@@ -1,0 +1,39 @@
+// From the form to a job. A submission that is tried again, since nobody knows what became of it,
+// bears the id that it had: it is one job.
+import type { ISlurmModel } from '../tokens';
+import type { Job, JobSpec } from '../wire';
+
+const LETTERS = 'abcdefghijklmnopqrstuvwxyz234567';
+
+/** Eight of `a-z2-7`, which is what the agent takes as a job's id. */
+export function newId(): string {
+  const bytes = crypto.getRandomValues(new Uint8Array(8));
+  return [...bytes].map(byte => LETTERS.charAt(byte % LETTERS.length)).join('');
+}
+
+export type Sent = { path: string } | { code: string };
+
+export class Sender {
+  private pending: { of: string; id: string } | null = null;
+
+  constructor(private readonly model: ISlurmModel) {}
+
+  async submit(cluster: string, line: string, what: Sent): Promise<Job> {
+    const of = JSON.stringify([cluster, line, what]);
+    if (this.pending?.of !== of) {
+      this.pending = { of, id: newId() };
+    }
+    const { id } = this.pending;
+    const job = await this.send(cluster, { line, id, ...what });
+    this.pending = null;
+    return job;
+  }
+
+  private async send(cluster: string, wish: { line: string; id: string } & Sent): Promise<Job> {
+    if ('path' in wish) {
+      return this.model.callLoggedIn(cluster, 'notebook', wish);
+    }
+    const spec = await this.model.call<JobSpec>('spec', wish);
+    return this.model.callLoggedIn(cluster, 'submit', { spec });
+  }
+}

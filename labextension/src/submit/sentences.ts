@@ -1,0 +1,67 @@
+// What is said of a job, each sentence at the field of the option that it is about. Pure.
+import type { Check, Preview, Problem } from '../wire';
+import type { Field } from './form';
+
+/** Something that is said of the job, about one field or about all of it. */
+export interface Sentence {
+  text: string;
+  /** false: it cannot be so; null: it is good to know. */
+  ok: boolean | null;
+}
+
+const OPTIONS: Readonly<Record<string, Field>> = {
+  cluster: 'cluster',
+  partition: 'partition',
+  account: 'account',
+  qos: 'qos',
+  gpus: 'gpus',
+  nodes: 'nodes',
+  ntasks: 'tasks',
+  'cpus-per-task': 'cpus',
+  mem: 'memory',
+  time: 'time',
+  image: 'image',
+  module: 'modules',
+  env: 'env',
+  name: 'name',
+  array: 'array'
+};
+
+/** null: it is about no field. What has none of its own stands in `more`. */
+export function fieldOf(option: string | null): Field | null {
+  return option === null ? null : (OPTIONS[option] ?? 'more');
+}
+
+export interface Sorted {
+  byField: ReadonlyMap<Field, Sentence>;
+  others: readonly Sentence[];
+}
+
+/** What is wrong, at its field, and all else that is to be said. */
+export function sorted(preview: Preview | null, problem: Problem | null): Sorted {
+  const said: (readonly [string | null, Sentence])[] = (preview?.checks ?? []).map(one => [
+    one.option,
+    { text: whole(one), ok: one.ok }
+  ]);
+  if (problem !== null) {
+    said.push([
+      problem.option,
+      { text: [problem.message, problem.hint].filter(Boolean).join(' '), ok: false }
+    ]);
+  }
+  const byField = new Map<Field, Sentence>();
+  const others: Sentence[] = [];
+  for (const [option, sentence] of said) {
+    const field = sentence.ok === false ? fieldOf(option) : null;
+    if (field === null || byField.has(field)) {
+      others.push(sentence);
+    } else {
+      byField.set(field, sentence);
+    }
+  }
+  return { byField, others };
+}
+
+function whole({ sentence, hint }: Check): string {
+  return hint ? `${sentence}${/[.!?:;]$/.test(sentence) ? '' : '.'} ${hint}` : sentence;
+}

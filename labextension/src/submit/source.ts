@@ -1,0 +1,15 @@
+// What a job is made of: a text, a file of the server's, or a cell of a notebook that is open.
+// No view; how a cell is run is notebook.ts's.
+
+/** A cell as the form needs it, while the notebook may change or be closed. */
+export interface CellSource {
+  kind: 'cell';
+  /** Of the notebook, relative to the server's root. */
+  notebook: string;
+  /** What is below its `%%slurm` line now; '': it is no longer there. */
+  body: () => string;
+  /** Puts the line on top of it and runs it, as its user would. Rejects: it is no longer there. */
+  run: (line: string) => Promise<void>;
+}
+
+export type Source = { kind: 'code'; code: string } | { kind: 'file'; path: string } | CellSource;

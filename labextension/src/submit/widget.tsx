@@ -1,0 +1,88 @@
+// The form as a widget of the main area: its title, and whether somebody looks at it. What it shows
+// is view.tsx's.
+import { ReactWidget } from '@jupyterlab/ui-components';
+import type { IDisposable } from '@lumino/disposable';
+import { MessageLoop, type Message } from '@lumino/messaging';
+import { Widget } from '@lumino/widgets';
+import type { JSX } from 'react';
+import { visible } from '../format';
+import { slurmIcon } from '../icons';
+import type { Wishes } from './form';
+import { SubmitView, type Draft, type SubmitProps } from './view';
+
+/** What does not change while the form is there. */
+export type SubmitOptions = Omit<SubmitProps, 'draft' | 'keep'> & { wishes: Wishes };
+
+let count = 0;
+
+export class SubmitPanel extends ReactWidget {
+  private readonly watched: IDisposable;
+  private draft: Draft;
+
+  constructor(private readonly props: SubmitOptions) {
+    super();
+    const { model, trans, source, wishes } = props;
+    this.draft = { wishes, code: source.kind === 'code' ? source.code : '' };
+    this.id = `jupyter-slurm-submit-${count++}`;
+    const path =
+      source.kind === 'file' ? source.path : source.kind === 'cell' ? source.notebook : '';
+    const name = visible(path.split('/').at(-1) ?? '');
+    this.title.label =
+      source.kind === 'code'
+        ? trans.__('New Slurm job')
+        : source.kind === 'cell'
+          ? trans.__('Cell of %1 on Slurm', name)
+          : trans.__('%1 on Slurm', name);
+    this.title.caption = visible(path);
+    this.title.icon = slurmIcon;
+    this.title.closable = true;
+    this.addClass('jp-slurm');
+    this.addClass('jp-slurm-SubmitPanel');
+    this.watched = model.watchJobs();
+    model.changed.connect(this.update, this);
+  }
+
+  override dispose(): void {
+    this.props.model.changed.disconnect(this.update, this);
+    this.watched.dispose();
+    super.dispose();
+  }
+
+  protected override render(): JSX.Element {
+    return (
+      <SubmitView
+        {...this.props}
+        draft={this.draft}
+        keep={draft => {
+          this.draft = draft;
+        }}
+        shown={this.isVisible}
+      />
+    );
+  }
+
+  protected override onAfterShow(message: Message): void {
+    super.onAfterShow(message);
+    this.update();
+  }
+
+  protected override onAfterHide(message: Message): void {
+    super.onAfterHide(message);
+    this.update();
+  }
+
+  protected override onActivateRequest(message: Message): void {
+    super.onActivateRequest(message);
+    void this.focusFirst();
+  }
+
+  /** The form is not there before React has made it. */
+  private async focusFirst(): Promise<void> {
+    // Sent, not flushed: this may itself be in the midst of the loop of messages.
+    MessageLoop.sendMessage(this, Widget.Msg.UpdateRequest);
+    await this.renderPromise;
+    if (!this.node.querySelector('form')?.contains(document.activeElement)) {
+      this.node.querySelector<HTMLElement>('textarea, select')?.focus();
+    }
+  }
+}

@@ -1,0 +1,135 @@
+// What the plugins of this extension know of each other: the model's face, and the ids of commands.
+// No code lives here.
+import { Token } from '@lumino/coreutils';
+import type { IDisposable } from '@lumino/disposable';
+import type { ISignal } from '@lumino/signaling';
+import type {
+  Cluster,
+  Connection,
+  Job,
+  JobDetails,
+  LogChunk,
+  Node,
+  Partition,
+  Problem,
+  QueueEntry,
+  Reservation,
+  UsageSample
+} from './wire';
+
+/** Whether what is shown is true. */
+export interface Freshness {
+  /** UTC epoch seconds of the last news; null: there was none yet. */
+  asOf: number | null;
+  /** Why nothing newer is known; null: all is well. */
+  problem: Problem | null;
+}
+
+/** A cluster's queue, of this user or of everyone; changes by its signal. */
+export interface QueueView extends IDisposable {
+  readonly cluster: string;
+  readonly everyone: boolean;
+  /** By Slurm's id, in Slurm's own order. The same map always, changed in place. */
+  readonly entries: ReadonlyMap<string, QueueEntry>;
+  readonly freshness: Freshness;
+  readonly changed: ISignal<QueueView, void>;
+}
+
+export interface NodesView extends IDisposable {
+  readonly cluster: string;
+  readonly nodes: readonly Node[];
+  readonly partitions: readonly Partition[];
+  readonly reservations: readonly Reservation[];
+  readonly freshness: Freshness;
+  readonly changed: ISignal<NodesView, void>;
+}
+
+/** A job's output, as far as it has come; a chunk is given to each listener once. */
+export interface LogView extends IDisposable {
+  readonly jobId: string;
+  /** The last chunk; null before the first. */
+  readonly chunk: ISignal<LogView, LogChunk>;
+  readonly ended: boolean;
+  readonly freshness: Freshness;
+  /** A chunk has come, or freshness has changed. */
+  readonly changed: ISignal<LogView, void>;
+}
+
+export interface UsageView extends IDisposable {
+  readonly jobId: string;
+  readonly samples: readonly UsageSample[];
+  readonly freshness: Freshness;
+  readonly changed: ISignal<UsageView, void>;
+}
+
+/**
+ * All that is known of clusters and jobs in this browser tab: the one source of every view, so that
+ * two views of a job always agree. It asks for what somebody shows, and for nothing while the tab
+ * is hidden.
+ */
+export interface ISlurmModel {
+  readonly clusters: readonly Cluster[];
+  /** By cluster. */
+  readonly connections: ReadonlyMap<string, Connection>;
+  /** Ours, by our id. */
+  readonly jobs: ReadonlyMap<string, Job>;
+  readonly freshness: Freshness;
+  /** Clusters, connections, jobs or freshness have changed; at most once a frame. */
+  readonly changed: ISignal<ISlurmModel, void>;
+  /** A job is in another state than it was; the first news of a job is none. */
+  readonly stateChanged: ISignal<ISlurmModel, { job: Job; before: Job['state'] }>;
+
+  /**
+   * Keeps clusters, connections and jobs up to date until it is disposed of; `background`: also
+   * while the tab is hidden.
+   */
+  watchJobs(options?: { background?: boolean }): IDisposable;
+  /**
+   * The same for one that somebody sees: while it lives, its cluster's queue is asked for as often
+   * as its profile allows.
+   */
+  watchJob(id: string): IDisposable;
+  queue(cluster: string, everyone: boolean): QueueView;
+  nodes(cluster: string): NodesView;
+  /** `budgetBytes`: of what is older than so much stream text only the amount is told. */
+  log(jobId: string, budgetBytes?: number): LogView;
+  usage(jobId: string): UsageView;
+  details(jobId: string): Promise<JobDetails>;
+  /** Logs in to a cluster, with whoever sits there; false: they gave up. Rejects: it failed. */
+  connect(cluster: string): Promise<boolean>;
+
+  /**
+   * A call of `jupyter_slurm.api.Api` by its name, its arguments by theirs. Rejects with a
+   * `SlurmError`, which holds the Problem.
+   */
+  call<T>(name: string, args?: Record<string, unknown>): Promise<T>;
+  /** The same for calls that need a way to the cluster: asks for a login where one is needed. */
+  callLoggedIn<T>(cluster: string, name: string, args?: Record<string, unknown>): Promise<T>;
+}
+
+export const ISlurmModel = new Token<ISlurmModel>(
+  'jupyter-slurm:ISlurmModel',
+  'The clusters and jobs that this browser tab knows.'
+);
+
+/** Command ids; their arguments are in the describedBy of each. */
+export const CommandIDs = {
+  showSidebar: 'jupyter-slurm:show-sidebar',
+  openQueue: 'jupyter-slurm:open-queue',
+  openNodes: 'jupyter-slurm:open-nodes',
+  openJob: 'jupyter-slurm:open-job',
+  cancel: 'jupyter-slurm:cancel',
+  hold: 'jupyter-slurm:hold',
+  release: 'jupyter-slurm:release',
+  requeue: 'jupyter-slurm:requeue',
+  forget: 'jupyter-slurm:forget',
+  copyId: 'jupyter-slurm:copy-id',
+  openFolder: 'jupyter-slurm:open-folder',
+  goToCell: 'jupyter-slurm:go-to-cell',
+  connect: 'jupyter-slurm:connect',
+  disconnect: 'jupyter-slurm:disconnect',
+  submit: 'jupyter-slurm:submit',
+  submitFile: 'jupyter-slurm:submit-file',
+  submitCell: 'jupyter-slurm:submit-cell',
+  submitNotebook: 'jupyter-slurm:submit-notebook'
+} as const;

@@ -1,0 +1,771 @@
+// What leaves a process, as jupyter_slurm/wire has it. Made by `npm run wire`; not edited by hand.
+
+export type JobKind = 'cell' | 'program' | 'script' | 'session' | 'terminal';
+/**
+ * Slurm's states under Slurm's names, and five of ours for what Slurm has no word for.
+ */
+export type JobState =
+  | 'BOOT_FAIL'
+  | 'CANCELLED'
+  | 'COMPLETED'
+  | 'COMPLETING'
+  | 'CONFIGURING'
+  | 'DEADLINE'
+  | 'EXPEDITING'
+  | 'FAILED'
+  | 'FINISHING'
+  | 'LOST'
+  | 'NODE_FAIL'
+  | 'OUT_OF_MEMORY'
+  | 'PENDING'
+  | 'PREEMPTED'
+  | 'REJECTED'
+  | 'REQUEUED'
+  | 'REQUEUE_FED'
+  | 'REQUEUE_HOLD'
+  | 'RESIZING'
+  | 'RESV_DEL_HOLD'
+  | 'REVOKED'
+  | 'RUNNING'
+  | 'SIGNALING'
+  | 'SPECIAL_EXIT'
+  | 'STAGE_OUT'
+  | 'STOPPED'
+  | 'SUBMITTING'
+  | 'SUSPENDED'
+  | 'TIMEOUT'
+  | 'UNKNOWN';
+export type TransferState = 'done' | 'failed' | 'running' | 'stopped';
+export type ConnectionState =
+  'asking' | 'closed' | 'connecting' | 'local' | 'login-needed' | 'lost' | 'open';
+export type QuestionKind = 'host-key' | 'secret' | 'text';
+export type ImageOrigin = 'alias' | 'built' | 'pulled' | 'site';
+export type Output =
+  Hello | Stream | DisplayData | UpdateDisplayData | ExecuteResult | ClearOutput | ErrorOutput;
+
+export interface Wire {
+  AgentStatus?: AgentStatus;
+  Association?: Association;
+  Behind?: Behind;
+  Changes?: Changes;
+  Job?: Job;
+  JobKind?: JobKind;
+  JobState?: JobState;
+  Problem?: Problem;
+  Usage?: Usage;
+  Transfer?: Transfer;
+  TransferState?: TransferState;
+  Connection?: Connection;
+  ConnectionState?: ConnectionState;
+  Question?: Question;
+  QuestionKind?: QuestionKind;
+  Check?: Check;
+  ClearOutput?: ClearOutput;
+  Cluster?: Cluster;
+  ClusterInfo?: ClusterInfo;
+  Partition?: Partition;
+  Qos?: Qos;
+  InUse?: InUse;
+  Reservation?: Reservation;
+  CommandOutput?: CommandOutput;
+  Cost?: Cost;
+  Description?: Description;
+  Folder?: Folder;
+  DisplayData?: DisplayData;
+  ErrorOutput?: ErrorOutput;
+  ExecuteResult?: ExecuteResult;
+  GpuSample?: GpuSample;
+  Hello?: Hello;
+  Image?: Image;
+  ImageOrigin?: ImageOrigin;
+  ImageBuild?: ImageBuild;
+  ImageSpec?: ImageSpec;
+  JobDetails?: JobDetails;
+  JobEvent?: JobEvent;
+  JobSpec?: JobSpec;
+  Limits?: Limits;
+  LogChunk?: LogChunk;
+  Stream?: Stream;
+  UpdateDisplayData?: UpdateDisplayData;
+  Node?: Node;
+  NodeChanges?: NodeChanges;
+  Preview?: Preview;
+  QueueChanges?: QueueChanges;
+  QueueEntry?: QueueEntry;
+  Result?: Result;
+  TerminalRequest?: TerminalRequest;
+  Tunnel?: Tunnel;
+  UsageChanges?: UsageChanges;
+  UsageSample?: UsageSample;
+  Output?: Output;
+}
+/**
+ * `jupyter slurm status`.
+ */
+export interface AgentStatus {
+  version: string;
+  protocol: number;
+  pid: number;
+  host: string;
+  socket: string;
+  log: string;
+  started_s: number;
+  memory_mib: number;
+  cpu_s: number;
+  clients: number;
+  live_jobs: number;
+  commands: {
+    [k: string]: number;
+  };
+}
+/**
+ * This user with an account, or an account itself.
+ */
+export interface Association {
+  limit_s: number | null;
+  per_job: {
+    [k: string]: number;
+  };
+  per_user: {
+    [k: string]: number;
+  };
+  in_all: {
+    [k: string]: number;
+  };
+  jobs_per_user: number | null;
+  jobs_in_all: number | null;
+  queued_per_user: number | null;
+  queued_in_all: number | null;
+  account: string;
+  whole: boolean;
+  partition: string | null;
+  qos: string[];
+  default_qos: string | null;
+  default: boolean;
+}
+/**
+ * Files that a transfer has not taken along.
+ */
+export interface Behind {
+  count: number;
+  reasons: {
+    [k: string]: string;
+  };
+}
+/**
+ * What is new of jobs and connections since a cursor.
+ */
+export interface Changes {
+  cursor: string;
+  whole: boolean;
+  jobs: Job[];
+  gone: string[];
+  connections: Connection[] | null;
+}
+/**
+ * A job as the agent knows it. Each change raises `revision`.
+ */
+export interface Job {
+  id: string;
+  cluster: string;
+  name: string;
+  kind: JobKind;
+  state: JobState;
+  revision: number;
+  slurm_id: string | null;
+  restarts: number;
+  reason: string | null;
+  why: string | null;
+  advice: string | null;
+  warning: string | null;
+  problem: Problem | null;
+  problem_since_s: number | null;
+  created_s: number;
+  state_since_s: number;
+  submitted_s: number | null;
+  started_s: number | null;
+  ended_s: number | null;
+  start_estimate_s: number | null;
+  limit_s: number | null;
+  partition: string | null;
+  account: string | null;
+  qos: string | null;
+  nodes: string[];
+  gpus: number;
+  image: string | null;
+  runtime: string;
+  exit_code: number | null;
+  signal: number | null;
+  usage: Usage | null;
+  cancel_requested_s: number | null;
+  inferred: boolean;
+  delivered: boolean;
+  notebook: string | null;
+  fingerprint: string | null;
+  job_dir: string;
+  python: [number, number, number] | null;
+  names_out: string[];
+  fetch: string[];
+  fetch_to: string | null;
+  session: string | null;
+  on_login: boolean;
+  session_ends_s: number | null;
+  idle_s: number | null;
+  idle_since_s: number | null;
+  transfer: Transfer | null;
+}
+/**
+ * An error on its way to a person: see `errors.py` for the codes.
+ */
+export interface Problem {
+  code: string;
+  message: string;
+  hint: string | null;
+  detail: string | null;
+  transient: boolean;
+  option: string | null;
+}
+/**
+ * What a job used, against what it had; None where nobody measured.
+ */
+export interface Usage {
+  elapsed_s: number | null;
+  cpu_s: number | null;
+  cpus: number | null;
+  peak_memory_mib: number | null;
+  memory_mib: number | null;
+  gpus: number | null;
+}
+/**
+ * Files on their way between this machine and a cluster.
+ */
+export interface Transfer {
+  id: string;
+  cluster: string;
+  direction: 'pull' | 'push';
+  local: string;
+  remote: string;
+  state: TransferState;
+  files: number | null;
+  bytes: number | null;
+  files_done: number;
+  bytes_done: number;
+  files_same: number;
+  failed: Behind | null;
+  left_out: Behind | null;
+  began_s: number;
+  ended_s: number | null;
+  problem: Problem | null;
+}
+/**
+ * The way to a cluster, as it is.
+ */
+export interface Connection {
+  cluster: string;
+  state: ConnectionState;
+  since_s: number;
+  hosts: string[];
+  question: Question | null;
+  problem: Problem | null;
+  round_trip_s: number | null;
+  via_openssh: boolean;
+}
+/**
+ * What a login wants to know of a person; `Api.answer` takes the answer.
+ */
+export interface Question {
+  id: string;
+  cluster: string;
+  host: string;
+  kind: QuestionKind;
+  prompt: string;
+  instruction: string;
+}
+/**
+ * One sentence of `doctor`.
+ */
+export interface Check {
+  ok: boolean | null;
+  sentence: string;
+  hint: string | null;
+  option: string | null;
+}
+export interface ClearOutput {
+  type: 'clear_output';
+  wait: boolean;
+}
+/**
+ * A cluster that the profiles name.
+ */
+export interface Cluster {
+  name: string;
+  host: string | null;
+  runtime: string;
+  origin: string;
+  default: boolean;
+  images: string[];
+  problem: Problem | null;
+}
+/**
+ * What a cluster offers, as its Slurm said at `asked_s`.
+ */
+export interface ClusterInfo {
+  name: string;
+  slurm_version: string;
+  partitions: Partition[];
+  accounting: boolean;
+  accounts: string[];
+  qos: string[];
+  qos_limits: Qos[];
+  associations: Association[];
+  in_use: InUse[];
+  cost_unit: string;
+  enforced: string[];
+  max_tres: boolean;
+  hidden: string[];
+  reservations: Reservation[];
+  asked_s: number;
+}
+export interface Partition {
+  name: string;
+  default: boolean;
+  up: boolean;
+  limit_s: number | null;
+  nodes: number;
+  idle_nodes: number;
+  gpu_types: string[];
+  gpus: number;
+  free_gpus: number | null;
+  gpus_by_type: {
+    /**
+     * @minItems 2
+     * @maxItems 2
+     */
+    [k: string]: [number, number | null];
+  };
+  cpus: number | null;
+  memory_mib: number | null;
+  gpus_per_node: number;
+  max_nodes: number | null;
+  default_time_s: number | null;
+  exclusive: boolean;
+  qos: string | null;
+  allow_qos: string[];
+  allow_accounts: string[];
+  billing: {
+    [k: string]: number;
+  };
+  cost: number | null;
+  about: string;
+}
+export interface Qos {
+  limit_s: number | null;
+  per_job: {
+    [k: string]: number;
+  };
+  per_user: {
+    [k: string]: number;
+  };
+  in_all: {
+    [k: string]: number;
+  };
+  jobs_per_user: number | null;
+  jobs_in_all: number | null;
+  queued_per_user: number | null;
+  queued_in_all: number | null;
+  name: string;
+  denies: boolean;
+  over_partition: boolean;
+}
+/**
+ * What this user's jobs have, of one QOS, account and partition.
+ */
+export interface InUse {
+  qos: string;
+  account: string;
+  partition: string;
+  jobs: number;
+  queued: number;
+  tres: {
+    [k: string]: number;
+  };
+}
+/**
+ * Nodes that jobs cannot have for a time, but for those whom they are kept for.
+ */
+export interface Reservation {
+  name: string;
+  start_s: number;
+  end_s: number;
+  maintenance: boolean;
+  partitions: {
+    [k: string]: number;
+  };
+}
+/**
+ * A Slurm command's own words.
+ */
+export interface CommandOutput {
+  argv: string[];
+  returncode: number;
+  stdout: string;
+  stderr: string;
+}
+/**
+ * What a job costs at most: when it runs for all of `limit_s`.
+ */
+export interface Cost {
+  limit_s: number;
+  jobs: number;
+  node_hours: number | null;
+  cpu_hours: number;
+  gpu_hours: number;
+  units: number | null;
+  unit: string;
+  billing_hours: number | null;
+}
+/**
+ * What a cluster has that a profile could name, as seen on its login machine.
+ */
+export interface Description {
+  name: string;
+  sbatch: string | null;
+  runtimes: string[];
+  modules: boolean;
+  python: string | null;
+  folders: Folder[];
+}
+/**
+ * A folder of the cluster that somebody may want to use.
+ */
+export interface Folder {
+  name: string;
+  path: string;
+  writable: boolean;
+  file_system: string;
+  free_mib: number | null;
+  shared: boolean | null;
+}
+export interface DisplayData {
+  type: 'display_data';
+  data: {
+    [k: string]: unknown;
+  };
+  metadata: {
+    [k: string]: unknown;
+  };
+  display_id: string | null;
+}
+export interface ErrorOutput {
+  type: 'error';
+  ename: string;
+  evalue: string;
+  traceback: string[];
+}
+export interface ExecuteResult {
+  type: 'execute_result';
+  data: {
+    [k: string]: unknown;
+  };
+  metadata: {
+    [k: string]: unknown;
+  };
+}
+export interface GpuSample {
+  name: string;
+  utilisation: number | null;
+  memory_mib: number;
+  memory_total_mib: number;
+}
+/**
+ * The first record: who runs the cell. `ipython` is None where the image has none.
+ */
+export interface Hello {
+  type: 'hello';
+  /**
+   * @minItems 3
+   * @maxItems 3
+   */
+  python: [number, number, number];
+  ipython: string | null;
+  host: string;
+  pid: number;
+  time_s: number;
+}
+export interface Image {
+  name: string;
+  origin: ImageOrigin;
+  path: string;
+  tool: string | null;
+  base: string | null;
+  digest: string | null;
+  made_s: number | null;
+  size_mib: number | null;
+}
+export interface ImageBuild {
+  image: Image;
+  job: Job | null;
+}
+/**
+ * What is asked for: an image built from a recipe, or pulled.
+ */
+export interface ImageSpec {
+  id: string;
+  name: string;
+  recipe: string | null;
+  base: string | null;
+  cluster: string | null;
+  runtime: string | null;
+  options: {
+    [k: string]: string;
+  };
+  again: boolean;
+  notebook: string | null;
+}
+/**
+ * All that can be said of a job, for somebody who looks at it alone.
+ */
+export interface JobDetails {
+  job: Job;
+  code: string | null;
+  script: string | null;
+  command: string[];
+  environment: {
+    [k: string]: string | null;
+  };
+  record: {
+    [k: string]: string;
+  };
+  events: JobEvent[];
+  problem: Problem | null;
+}
+/**
+ * Something that happened to a job.
+ */
+export interface JobEvent {
+  time_s: number;
+  state: JobState;
+  text: string | null;
+}
+/**
+ * What is asked for. `id` is made by who asks: submitting the same id twice is one job.
+ */
+export interface JobSpec {
+  id: string;
+  name: string;
+  code: string;
+  kind: JobKind;
+  cluster: string | null;
+  options: {
+    [k: string]: string;
+  };
+  image: string | null;
+  runtime: string | null;
+  modules: string[];
+  env: {
+    [k: string]: string;
+  };
+  mounts: string[];
+  cwd: string | null;
+  names_in: string[];
+  names_out: string[];
+  inputs: string | null;
+  python: [number, number] | null;
+  notebook: string | null;
+  fingerprint: string | null;
+  push: string | null;
+  push_exclude: string[];
+  fetch: string[];
+  fetch_to: string | null;
+  session: string | null;
+  idle_s: number | null;
+  on_login: boolean;
+  keep_s: number;
+}
+/**
+ * What a QOS or an association allows; None, or not there: no limit.
+ *
+ *     TRES (`cpu`, `gres/gpu`, `mem` in MiB …) -> how much of it; `jobs` run, `queued` ones may wait.
+ */
+export interface Limits {
+  limit_s: number | null;
+  per_job: {
+    [k: string]: number;
+  };
+  per_user: {
+    [k: string]: number;
+  };
+  in_all: {
+    [k: string]: number;
+  };
+  jobs_per_user: number | null;
+  jobs_in_all: number | null;
+  queued_per_user: number | null;
+  queued_in_all: number | null;
+}
+/**
+ * What came since `cursor` was last given back, and the job at that moment.
+ */
+export interface LogChunk {
+  job: Job;
+  outputs: (
+    Hello | Stream | DisplayData | UpdateDisplayData | ExecuteResult | ClearOutput | ErrorOutput
+  )[];
+  cursor: string;
+  skipped_bytes: number;
+  end: boolean;
+}
+export interface Stream {
+  type: 'stream';
+  name: 'stderr' | 'stdout';
+  text: string;
+}
+export interface UpdateDisplayData {
+  type: 'update_display_data';
+  data: {
+    [k: string]: unknown;
+  };
+  metadata: {
+    [k: string]: unknown;
+  };
+  display_id: string;
+}
+/**
+ * A node as sinfo shows it.
+ */
+export interface Node {
+  name: string;
+  state: string;
+  partitions: string[];
+  cpus: number;
+  cpus_used: number;
+  memory_mib?: number | null;
+  memory_free_mib?: number | null;
+  load?: number | null;
+  gpus?: number;
+  gpus_used?: number | null;
+  gpu_type?: string | null;
+  features?: string | null;
+  reason?: string | null;
+}
+/**
+ * A cluster's nodes and partitions, whole, whenever something of them has changed.
+ */
+export interface NodeChanges {
+  cluster: string;
+  cursor: string;
+  nodes: Node[];
+  partitions: Partition[];
+  reservations: Reservation[];
+  asked_s: number | null;
+  problem: Problem | null;
+}
+/**
+ * What `submit` would send (`--dry-run`), and what would become of it.
+ */
+export interface Preview {
+  cluster: string;
+  script: string;
+  sbatch: string[];
+  job_dir: string;
+  files: string[];
+  command: string;
+  variables: string[];
+  cost: Cost | null;
+  checks: Check[];
+  start_estimate_s: number | null;
+}
+/**
+ * What a cluster's queue has come to since a cursor.
+ */
+export interface QueueChanges {
+  cluster: string;
+  cursor: string;
+  whole: boolean;
+  entries: QueueEntry[];
+  gone: string[];
+  asked_s: number | null;
+  problem: Problem | null;
+}
+/**
+ * A row of the cluster's queue; `id` is ours where the job is one of ours.
+ */
+export interface QueueEntry {
+  slurm_id: string;
+  state: string;
+  name: string;
+  user: string;
+  partition: string;
+  array_id?: string | null;
+  account?: string | null;
+  qos?: string | null;
+  priority?: number | null;
+  reason?: string | null;
+  why?: string | null;
+  nodes?: string | null;
+  node_count?: number | null;
+  gpus?: number;
+  submitted_s?: number | null;
+  started_s?: number | null;
+  start_estimate_s?: number | null;
+  ended_s?: number | null;
+  elapsed_s?: number | null;
+  limit_s?: number | null;
+  id?: string | null;
+}
+/**
+ * How a cell ended, its signature checked.
+ */
+export interface Result {
+  job: Job;
+  status: 'error' | 'interrupted' | 'killed' | 'none' | 'ok';
+  ename: string | null;
+  evalue: string | null;
+  traceback: string[];
+  interrupted_by: string | null;
+  variables: string | null;
+  digest: string | null;
+  names: string[];
+  failed: {
+    [k: string]: string;
+  };
+}
+/**
+ * The terminal of a job of kind TERMINAL, or one beside what a job runs.
+ */
+export interface TerminalRequest {
+  job_id: string;
+  code: string;
+  beside: boolean;
+}
+/**
+ * A port of this machine (127.0.0.1 only) that leads to `host:port` as the cluster sees it.
+ */
+export interface Tunnel {
+  id: string;
+  cluster: string;
+  host: string;
+  port: number;
+  local_port: number;
+  route: 'direct' | 'hop' | 'relay';
+  job_id: string | null;
+  opened_s: number;
+  connections: number;
+  problem: Problem | null;
+}
+export interface UsageChanges {
+  cursor: string;
+  samples: UsageSample[];
+  job: Job;
+  end: boolean;
+  problem: Problem | null;
+}
+/**
+ * What a job used at a moment, on its first node.
+ */
+export interface UsageSample {
+  time_s: number;
+  cpus: number;
+  memory_mib: number;
+  gpus: GpuSample[];
+}

@@ -1,0 +1,132 @@
+// npm run translations: brings the catalogues of jupyter_slurm/locale up to date with the sources.
+// What is new gets an empty translation, what is gone is dropped; an empty one fails the tests.
+const fs = require('fs');
+const path = require('path');
+const ts = require('typescript');
+
+const LOCALES = path.join(__dirname, '..', 'jupyter_slurm', 'locale');
+const DOMAIN = 'jupyter_slurm';
+/** As GNU gettext has them; by the names of JupyterLab's language packs. */
+const PLURALS = {
+  da_DK: 'nplurals=2; plural=(n != 1);',
+  it_IT: 'nplurals=2; plural=(n != 1);',
+  ja_JP: 'nplurals=1; plural=0;',
+  pt_BR: 'nplurals=2; plural=(n > 1);'
+};
+/** Texts of a schema that people read: settings.ts translates them. */
+const SCHEMA_TEXTS = ['title', 'description', 'jupyter.lab.setting-icon-label'];
+/** Translates what a schema says, which is no literal there. */
+const BY_SCHEMA = 'settings.ts';
+/** Made of what the agent says, which is no literal in a call: said.ts translates it. */
+const SAID = 'sentences.ts';
+
+/** By singular: its plural, or null. */
+function sources() {
+  const found = new Map();
+  for (const file of files(path.join(__dirname, 'src'), /\.tsx?$/)) {
+    readSource(file, found);
+  }
+  for (const file of files(path.join(__dirname, 'schema'), /\.json$/)) {
+    readSchema(JSON.parse(fs.readFileSync(file, 'utf8')), found);
+  }
+  return found;
+}
+
+function files(folder, wanted) {
+  return fs.readdirSync(folder, { withFileTypes: true }).flatMap(entry => {
+    const name = path.join(folder, entry.name);
+    if (entry.isDirectory()) {
+      return entry.name === '__tests__' ? [] : files(name, wanted);
+    }
+    return wanted.test(entry.name) ? [name] : [];
+  });
+}
+
+function readSource(file, found) {
+  const text = fs.readFileSync(file, 'utf8');
+  const tree = ts.createSourceFile(file, text, ts.ScriptTarget.Latest, true);
+  const isSaid = path.basename(file) === SAID && path.dirname(file) === path.join(__dirname, 'src');
+  const visit = node => {
+    if (isSaid && ts.isStringLiteral(node)) {
+      found.set(node.text, null);
+    }
+    if (ts.isCallExpression(node) && ts.isPropertyAccessExpression(node.expression)) {
+      const name = node.expression.name.text;
+      if (name === '__' || name === '_n') {
+        add(node, name, file, found);
+      }
+    }
+    ts.forEachChild(node, visit);
+  };
+  visit(tree);
+}
+
+function add(call, name, file, found) {
+  const texts = call.arguments.slice(0, name === '_n' ? 2 : 1).map(literal);
+  if (!texts.includes(null)) {
+    found.set(texts[0], texts[1] ?? null);
+  } else if (path.basename(file) !== BY_SCHEMA) {
+    throw new Error(`${file}: only literal text can be translated: ${call.getText()}`);
+  }
+}
+
+function literal(node) {
+  if (ts.isStringLiteralLike(node)) {
+    return node.text;
+  }
+  if (ts.isBinaryExpression(node) && node.operatorToken.kind === ts.SyntaxKind.PlusToken) {
+    const parts = [literal(node.left), literal(node.right)];
+    return parts.includes(null) ? null : parts.join('');
+  }
+  return null;
+}
+
+function readSchema(schema, found) {
+  for (const [key, value] of Object.entries(schema)) {
+    if (typeof value === 'string' && SCHEMA_TEXTS.includes(key)) {
+      found.set(value, null);
+    } else if (typeof value === 'object' && value !== null) {
+      readSchema(value, found);
+    }
+  }
+}
+
+function catalogueFile(locale) {
+  return path.join(LOCALES, locale, 'LC_MESSAGES', `${DOMAIN}.json`);
+}
+
+/** A catalogue as it is in its file; {} where there is none. */
+function catalogue(locale) {
+  const file = catalogueFile(locale);
+  return fs.existsSync(file) ? JSON.parse(fs.readFileSync(file, 'utf8')) : {};
+}
+
+/** How many forms a number of things has; JupyterLab takes no fewer than two (Gettext.dcnpgettext). */
+function forms(locale) {
+  return Math.max(2, Number(/nplurals=(\d)/.exec(PLURALS[locale])[1]));
+}
+
+function update(locale) {
+  const known = catalogue(locale);
+  const header = { domain: DOMAIN, language: locale.replace('_', '-'), plural_forms: PLURALS[locale] };
+  const entries = [...sources()]
+    .sort(([one], [other]) => (one < other ? -1 : 1))
+    .map(([text, plural]) => {
+      const count = plural === null ? 1 : forms(locale);
+      const there = known[text];
+      return [text, there?.length === count ? there : Array(count).fill('')];
+    });
+  const file = catalogueFile(locale);
+  fs.mkdirSync(path.dirname(file), { recursive: true });
+  const all = { '': header, ...Object.fromEntries(entries) };
+  fs.writeFileSync(file, `${JSON.stringify(all, null, 2)}\n`);
+  return entries.filter(([, texts]) => texts.includes('')).length;
+}
+
+module.exports = { PLURALS, catalogue, forms, sources };
+
+if (require.main === module) {
+  for (const locale of Object.keys(PLURALS)) {
+    console.log(`${locale}: ${update(locale)} to translate`);
+  }
+}

@@ -1,0 +1,59 @@
+"""Prints the JSON schema of all that leaves a process, for wire.mjs, which makes wire.ts of it."""
+
+from __future__ import annotations
+
+import inspect
+import json
+
+import msgspec
+
+from jupyter_slurm import wire
+from jupyter_slurm.wire.output import Output
+
+# What the union `Output` stands for has no name of its own in a schema: it gets one there.
+_TYPES = [one for name in wire.__all__ if inspect.isclass(one := getattr(wire, name))]
+
+
+def main() -> None:
+    _, components = msgspec.json.schema_components(_TYPES, ref_template="#/definitions/{name}")
+    output, _ = msgspec.json.schema_components([Output], ref_template="#/definitions/{name}")
+    components["Output"] = output[0]
+    for schema in components.values():
+        _closed(schema)
+        _with_tuples(schema)
+    root = {
+        "title": "Wire",
+        "type": "object",
+        "properties": {name: {"$ref": f"#/definitions/{name}"} for name in components},
+        "additionalProperties": False,
+        "definitions": components,
+    }
+    print(json.dumps(root))  # noqa: T201
+
+
+def _closed(schema: dict[str, object]) -> None:
+    """Objects have the fields that they have. A field with a default is there nevertheless, as
+    msgspec writes it, but in structs that leave defaults out."""
+    properties = schema.get("properties")
+    if not isinstance(properties, dict):
+        return
+    schema["additionalProperties"] = False
+    for one in properties.values():
+        one.pop("default", None)
+    struct = getattr(wire, str(schema["title"]))
+    if not struct.__struct_config__.omit_defaults:
+        schema["required"] = list(properties)
+
+
+def _with_tuples(schema: object) -> None:
+    """A tuple's items are named as drafts before 2020-12 named them, which is all that
+    json-schema-to-typescript understands."""
+    for part in schema.values() if isinstance(schema, dict) else ():
+        for inner in part if isinstance(part, list) else [part]:
+            _with_tuples(inner)
+    if isinstance(schema, dict) and "prefixItems" in schema:
+        schema["items"] = schema.pop("prefixItems")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,46 @@
+"""Which socket is meant: the one that was told, or this host's own."""
+
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+
+import pytest
+
+from jupyter_slurm import places
+from jupyter_slurm.agent.place import SOCKET_VARIABLE, socket_path
+from tests.agent.home import AgentHome
+
+
+def told(monkeypatch: pytest.MonkeyPatch, folder: Path) -> Path:
+    path = folder / "agent.sock"
+    monkeypatch.setenv(SOCKET_VARIABLE, str(path))
+    return path
+
+
+def test_the_one_that_was_told_where_its_folder_is_here(
+    agent_home: AgentHome, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = told(monkeypatch, agent_home.folder)
+    assert socket_path() == path
+
+
+def test_this_hosts_own_where_that_folder_is_not(
+    agent_home: AgentHome, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told(monkeypatch, agent_home.folder / "not here")
+    assert socket_path() == agent_home.socket
+
+
+def test_a_folder_of_another_host_counts_only_while_somebody_listens_there(
+    agent_home: AgentHome, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = agent_home.folder / f"jupyter-slurm-{places.host()}-else"
+    folder.mkdir()
+    path = told(monkeypatch, folder)
+    assert socket_path() == agent_home.socket
+    with socket.socket(socket.AF_UNIX) as listens:
+        listens.bind(str(path))
+        assert socket_path() == agent_home.socket
+        listens.listen()
+        assert socket_path() == path

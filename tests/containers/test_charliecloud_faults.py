@@ -1,0 +1,158 @@
+"""What can go wrong with Charliecloud, on the real one through a real Slurm: each ends with the
+right sentence and leaves nothing. `test_cells.py` has what goes well."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jupyter_slurm.wire import Job, JobKind, JobState
+from tests.cluster.docker_images import AARCH64, CLAIMS_TO_BE_OLD, shell_only
+from tests.cluster.plugin import SlurmCluster
+from tests.containers.leftovers import processes_of
+from tests.jobs.conftest import Site, spec
+from tests.ssh.waiting import wait_until
+
+_PATIENCE_S = 60.0
+_STUBBORN = "#!/bin/sh\ntrap '' TERM INT; echo up; while :; do sleep 1; done"
+
+MakeSite = Callable[..., Site]
+
+
+@pytest.fixture
+def made(
+    slurm_cluster: SlurmCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[MakeSite]:
+    """Makes the test's site; at its end nothing may be left of its jobs."""
+    sites: list[Site] = []
+
+    def made(setup: str = "") -> Site:
+        sites.append(Site(slurm_cluster, tmp_path, monkeypatch, setup=setup))
+        return sites[-1]
+
+    yield made
+    wait_until(lambda: not any(map(processes_of, sites)), _PATIENCE_S)
+    for site in sites:
+        site.service.close()
+
+
+def begin(site: Site, image: Path, code: str = "print('ran')", **changes: Any) -> Job:
+    kind = JobKind.PROGRAM if code.startswith("#!") else JobKind.CELL
+    asked = spec(code, image=str(image), kind=kind, runtime="charliecloud", **changes)
+    return site.service.submit(asked)
+
+
+def run(site: Site, image: Path, **changes: Any) -> Job:
+    return site.wait(begin(site, image, **changes).id)
+
+
+def until_it_runs(site: Site, job: Job) -> None:
+    wait_until(
+        lambda: site.service.logs(job.id, "", wait_s=1, budget_bytes=None).outputs != (),
+        _PATIENCE_S,
+    )
+
+
+def failed(job: Job, sentence: str, advice: str) -> None:
+    assert job.state is JobState.FAILED
+    assert (job.why or "").startswith(sentence)
+    assert advice in (job.advice or "")
+    assert "\n" not in (job.why or "")
+
+
+def small(folder: Path, machine: bytes | None = None) -> Path:
+    """A folder image that has /bin/sh and no more, and where ch-run can mount what it must."""
+    shell_only(folder, machine)
+    for name in ("dev", "etc", "home", "mnt", "proc", "sys", "tmp"):
+        (folder / name).mkdir(exist_ok=True)
+    for name in ("hosts", "passwd", "group", "resolv.conf"):
+        (folder / "etc" / name).touch()
+    return folder
+
+
+def test_an_image_for_another_processor(made: MakeSite, tmp_path: Path) -> None:
+    job = run(made(), small(tmp_path / "far", AARCH64))
+    failed(job, "The image is for another kind of processor: ", "uname -m")
+
+
+def test_an_image_without_python(made: MakeSite, tmp_path: Path) -> None:
+    failed(run(made(), small(tmp_path / "small")), "The image has no Python.", "#!/bin/sh")
+
+
+@pytest.mark.parametrize("minor", [5, 6])
+def test_an_image_with_an_old_python(
+    made: MakeSite, demo_image: Path, tmp_path: Path, minor: int
+) -> None:
+    """A stand-in that claims to be one; 3.6 will do."""
+    python = tmp_path / "old" / "python3"
+    python.parent.mkdir()
+    python.write_text(CLAIMS_TO_BE_OLD.format(minor=minor))
+    python.chmod(0o755)
+    site = made()
+    mounts = (f"{python.parent}:/mnt/old",)
+    job = run(site, demo_image, mounts=mounts, env={"PATH": "/mnt/old:/usr/bin:/bin"})
+    if minor == 6:
+        assert (job.state, site.text(job.id)) == (JobState.COMPLETED, "ran\n")
+    else:
+        failed(job, "A cell needs Python 3.6 or later, and this is Python 3.5.", "another image")
+
+
+@pytest.fixture
+def without_charliecloud(tmp_path: Path) -> Path:
+    """A folder of all programs of this machine but Charliecloud's."""
+    folder = tmp_path / "without"
+    folder.mkdir()
+    for place in ("/usr/bin", "/usr/sbin"):
+        for program in Path(place).iterdir():
+            link = folder / program.name
+            if not program.name.startswith("ch-") and not link.exists():
+                link.symlink_to(program)
+    return folder
+
+
+def test_a_node_without_charliecloud(
+    made: MakeSite, demo_image: Path, without_charliecloud: Path
+) -> None:
+    job = run(made(f"export PATH='{without_charliecloud}'\n"), demo_image)
+    failed(job, "The node has no such container tool: ", "--runtime")
+    assert "ch-run" in (job.why or "")
+
+
+def test_a_login_node_without_charliecloud(
+    made: MakeSite,
+    demo_image: Path,
+    without_charliecloud: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    node = os.environ["PATH"]
+    with monkeypatch.context() as login:
+        login.setenv("PATH", str(without_charliecloud))
+        site = made(f"export PATH={shlex.quote(node)}\n")
+        job = run(site, demo_image)
+        assert (job.state, site.text(job.id)) == (JobState.COMPLETED, "ran\n")
+
+
+def test_two_jobs_on_one_node_of_which_one_ignores_the_order_to_end(
+    made: MakeSite, demo_image: Path, tmp_path: Path
+) -> None:
+    """It is ended, and the other goes on as if it had been alone."""
+    site = made()
+    code = (
+        "import os, time\nprint('up')\n"
+        "while not os.path.exists('/mnt/go/go'): time.sleep(0.05)\nprint('done')"
+    )
+    at_once: dict[str, Any] = {"options": {"nodelist": "n1"}}
+    first = begin(site, demo_image, code, mounts=(f"{tmp_path}:/mnt/go",), **at_once)
+    second = begin(site, demo_image, _STUBBORN, **at_once)
+    for job in (first, second):
+        until_it_runs(site, job)
+    site.service.cancel(second.id)
+    assert site.wait(second.id).state is JobState.CANCELLED
+    (tmp_path / "go").touch()
+    assert site.wait(first.id).state is JobState.COMPLETED
+    assert site.text(first.id) == "up\ndone\n"

@@ -1,0 +1,59 @@
+"""What `Api` promises to those who look at one job, of every Api and of every fake."""
+
+from __future__ import annotations
+
+import pytest
+
+from jupyter_slurm.errors import NotFoundError
+from jupyter_slurm.wire import JobSpec, JobState, UsageSample
+from tests.contract.conftest import AnyApi
+from tests.contract.test_watching import PATIENCE_S, cancelled, submitted
+from tests.ssh.waiting import wait_until
+
+
+def test_a_job_in_all_its_parts(any_api: AnyApi) -> None:
+    api = any_api.api
+    job = submitted(any_api)
+    details = api.details(job.id)
+    assert details.job.id == job.id
+    assert details.code == any_api.lingers
+    if any_api.real:
+        assert details.script is not None
+        assert details.command[0] == "sbatch"
+        assert details.record["JobId"] == job.slurm_id
+        assert [event.state for event in details.events][:2] == [
+            JobState.SUBMITTING,
+            JobState.PENDING,
+        ]
+    cancelled(any_api, job)
+    if any_api.real:
+        assert api.details(job.id).events[-1].state is JobState.CANCELLED
+
+
+def test_what_it_uses_comes_once_and_has_an_end(any_api: AnyApi) -> None:
+    api = any_api.api
+    job = submitted(any_api)
+    samples: list[UsageSample] = []
+    cursor = ""
+    while not samples:
+        told = api.usage(job.id, cursor, PATIENCE_S)
+        samples, cursor = [*told.samples], told.cursor
+    assert all(sample.memory_mib > 0 for sample in samples)
+    cancelled(any_api, job)
+    while not told.end:
+        told = api.usage(job.id, told.cursor, PATIENCE_S)
+        assert not {one.time_s for one in told.samples} & {one.time_s for one in samples}
+    assert told.job.state.final
+
+
+def test_when_it_would_start_is_told_to_who_asks(any_api: AnyApi) -> None:
+    api = any_api.api
+    asked = JobSpec(id="aaaaaaaa", name="t", code="1", options={"time": "00:05:00"})
+    assert api.preview(asked).start_estimate_s is None
+    wait_until(lambda: api.preview(asked, estimate=True).start_estimate_s is not None, PATIENCE_S)
+
+
+@pytest.mark.parametrize("call", ["details", "usage"])
+def test_a_job_that_there_is_not_has_no_parts(any_api: AnyApi, call: str) -> None:
+    with pytest.raises(NotFoundError, match="nosuch"):
+        getattr(any_api.api, call)("nosuch")

@@ -1,0 +1,130 @@
+"""What `Api` promises to those who watch, of every Api and of every fake that stands for one."""
+
+from __future__ import annotations
+
+import secrets
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from jupyter_slurm.errors import NotFoundError
+from jupyter_slurm.wire import Job, JobSpec, QueueEntry
+from tests.cluster.plugin import SlurmCluster
+from tests.contract.conftest import AnyApi
+from tests.ssh.waiting import wait_until
+
+LETTERS = "abcdefghijklmnopqrstuvwxyz234567"
+PATIENCE_S = 60.0
+
+
+def submitted(any_api: AnyApi) -> Job:
+    job_id = "".join(secrets.choice(LETTERS) for _ in range(8))
+    return any_api.api.submit(JobSpec(id=job_id, name="t", code=any_api.lingers))
+
+
+def cancelled(any_api: AnyApi, job: Job) -> None:
+    any_api.api.cancel(job.id)
+    wait_until(lambda: any_api.api.job(job.id).state.final, PATIENCE_S)
+
+
+# --- jobs and connections ---
+def test_the_first_look_is_whole_and_comes_at_once(any_api: AnyApi) -> None:
+    first = any_api.api.changes("", PATIENCE_S)
+    assert (first.whole, first.jobs, first.gone) == (True, (), ())
+    assert first.connections
+    again = any_api.api.changes(first.cursor)
+    assert (again.whole, again.jobs, again.gone, again.connections) == (False, (), (), None)
+
+
+def test_who_waits_hears_of_a_submission_and_of_what_was_forgotten(any_api: AnyApi) -> None:
+    api = any_api.api
+    before = api.changes().cursor
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(api.changes, before, PATIENCE_S)
+        job = submitted(any_api)
+        heard = waiting.result()
+        while not heard.jobs:  # a connection was opened for it
+            heard = api.changes(heard.cursor, PATIENCE_S)
+    assert [changed.id for changed in heard.jobs] == [job.id]
+    cancelled(any_api, job)
+    cursor = api.changes(heard.cursor, PATIENCE_S).cursor
+    api.forget(job.id)
+    gone = api.changes(cursor, PATIENCE_S)
+    while not gone.gone:
+        gone = api.changes(gone.cursor, PATIENCE_S)
+    assert (gone.whole, gone.gone) == (False, (job.id,))
+    assert api.changes().jobs == ()
+
+
+def test_a_cursor_of_an_agent_that_is_no_more_is_the_beginning(any_api: AnyApi) -> None:
+    job = submitted(any_api)
+    told = any_api.api.changes("0badcafe.7.0", PATIENCE_S)
+    assert (told.whole, [one.id for one in told.jobs]) == (True, [job.id])
+    assert any_api.api.queue_changes(None, "0badcafe.7", PATIENCE_S).whole
+    assert any_api.api.node_changes(None, "0badcafe.7", PATIENCE_S).nodes
+    cancelled(any_api, job)
+
+
+# --- the queue ---
+@pytest.mark.parametrize("everyone", [False, True])
+def test_the_queue_is_told_whole_and_then_what_is_new(any_api: AnyApi, everyone: bool) -> None:
+    api = any_api.api
+    told = api.queue_changes(None, "", PATIENCE_S, everyone)
+    assert (told.whole, told.gone, told.problem) == (True, (), None)
+    assert told.asked_s is not None
+    again = api.queue_changes(None, told.cursor, 0.0, everyone)
+    assert again.whole is False
+    assert not {entry.slurm_id for entry in again.entries} & set(again.gone)
+
+
+def test_a_job_comes_to_the_queue_and_leaves_it(any_api: AnyApi) -> None:
+    if not any_api.real:
+        return  # the fakes' queue is what a test says
+    api = any_api.api
+    cursor = api.queue_changes(None, "", PATIENCE_S).cursor
+    job = submitted(any_api)
+    told = api.queue_changes(None, cursor, PATIENCE_S)
+    while job.id not in [entry.id for entry in told.entries]:
+        assert not told.whole
+        told = api.queue_changes(None, told.cursor, PATIENCE_S)
+    api.cancel(job.id)
+    while job.slurm_id not in told.gone:
+        assert not told.whole
+        told = api.queue_changes(None, told.cursor, PATIENCE_S)
+
+
+def test_nodes_and_partitions_are_told(any_api: AnyApi) -> None:
+    told = any_api.api.node_changes(None, "", PATIENCE_S)
+    assert told.problem is None
+    assert told.asked_s is not None
+    for node in told.nodes:
+        assert node.partitions
+        assert 0 <= node.cpus_used <= node.cpus
+
+
+def test_history_is_of_jobs_that_have_ended(any_api: AnyApi) -> None:
+    entries: list[QueueEntry] = any_api.api.history(None, 1.0)
+    assert all(entry.ended_s is not None for entry in entries)
+
+
+@pytest.mark.parametrize("call", ["queue_changes", "node_changes", "history"])
+def test_a_cluster_that_there_is_not_cannot_be_looked_at(any_api: AnyApi, call: str) -> None:
+    with pytest.raises(NotFoundError, match="nosuch"):
+        getattr(any_api.api, call)("nosuch")
+
+
+# --- adoption ---
+def test_a_job_from_elsewhere_becomes_ours(any_api: AnyApi, slurm_cluster: SlurmCluster) -> None:
+    api = any_api.api
+    with pytest.raises(NotFoundError, match="1000000"):
+        api.adopt("1000000")
+    own = submitted(any_api)
+    assert own.slurm_id is not None
+    assert api.adopt(own.slurm_id).id == own.id
+    cancelled(any_api, own)
+    if any_api.real:
+        slurm_id = slurm_cluster.submit("--output=/dev/null", stdin="#!/bin/sh\nsleep 600\n")
+        job = api.adopt(slurm_id)
+        assert (job.slurm_id, job.kind, job.notebook) == (slurm_id, "script", None)
+        assert api.job(job.id).slurm_id == slurm_id
+        cancelled(any_api, job)

@@ -1,0 +1,51 @@
+"""A queue of any size, in squeue's own words: as `slurm/squeue.py` asks for it."""
+
+from __future__ import annotations
+
+from jupyter_slurm.slurm.fields import FIELD_END, RECORD_END
+
+_NOW_S = 1_795_200_000
+_REASONS = ("Priority", "Resources", "QOSMaxJobsPerUserLimit", "Dependency", "BeginTime")
+
+
+def listed(count: int, *, user: str = "", seconds_later: int = 0, changed: int = 0) -> bytes:
+    """`count` jobs of a hundred users, or of one; half of them run. `seconds_later` the clocks of
+    those have moved, and the first `changed` have another priority."""
+    rows = (
+        _row(number, user or f"user{number % 100}", seconds_later, bump=number < changed)
+        for number in range(count)
+    )
+    return "\n".join(rows).encode()
+
+
+def _row(number: int, user: str, later_s: int, *, bump: bool) -> str:
+    runs = number % 2 == 0
+    slurm_id = str(1_000_000 + number)
+    ran_s = 600 + number % 3600 + later_s
+    fields = [
+        slurm_id,
+        slurm_id,
+        slurm_id,
+        "N/A",
+        "RUNNING" if runs else "PENDING",
+        "None" if runs else _REASONS[number % len(_REASONS)],
+        f"gpu{number % 8}",
+        "normal",
+        f"project{number % 50}",
+        user,
+        "1",
+        f"node{number % 900:03d}" if runs else "",
+        f"node{number % 900:03d}" if runs else "n/a",
+        str(_NOW_S - number % 3600) if runs else "N/A",
+        str(_NOW_S + 86400 - number % 3600) if runs else "N/A",
+        str(_NOW_S - 7200),
+        f"{ran_s // 3600}:{ran_s // 60 % 60:02d}:{ran_s % 60:02d}" if runs else "0:00",
+        "23:00:00" if runs else "1-00:00:00",
+        "1-00:00:00",
+        str(4_294_000_000 - number + (1_000_000 if bump else 0)),
+        "(null)",
+        "gres:gpu:a100:4",
+        f"train-{number}-ä",
+        "(null)",
+    ]
+    return FIELD_END.join(fields) + RECORD_END

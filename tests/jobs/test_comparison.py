@@ -1,0 +1,116 @@
+"""What listings of the queue make of many jobs: little work, where little has happened."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from jupyter_slurm.jobs.book import Book
+from jupyter_slurm.jobs.cluster import SlurmCluster
+from jupyter_slurm.jobs.comparison import Comparison
+from jupyter_slurm.jobs.store import Record, Store
+from jupyter_slurm.slurm import squeue
+from jupyter_slurm.slurm.squeue import QueueRow
+from jupyter_slurm.wire import Job, JobState, Usage
+from tests.jobs.crowd import listed
+from tests.jobs.test_book import record
+
+MANY = 300
+
+
+class Notes:
+    """Who watches, and what came to be known."""
+
+    def __init__(self) -> None:
+        self.settled: list[str] = []
+
+    def stirred(self) -> None: ...
+
+    def files_changed(self) -> None: ...
+
+    def is_ending(self, job_id: str) -> bool:
+        return job_id in self.settled
+
+    def settle(self, job: Job, row: QueueRow | None) -> None:
+        self.settled.append(job.id)
+
+
+class Seat:
+    """A Book of many jobs that wait or run, and what listings make of them."""
+
+    def __init__(self, folder: Path) -> None:
+        self.book = Book(Store(folder))
+        for number in range(MANY):
+            fields: dict[str, Any] = {"usage": Usage(cpus=1), "submitted_s": 1.0}
+            self.book.add(record(f"job{number:05}", slurm_id=str(1_000_000 + number), **fields))
+        self.profile = SimpleNamespace(lost_after_s=0.0)
+        cluster = cast("SlurmCluster", SimpleNamespace(name="c", profile=self.profile))
+        self.notes = Notes()
+        self.comparison = Comparison(self.book, cluster, self.notes)
+
+    def compare(self, output: bytes) -> None:
+        jobs = [one.job for one in self.book.live("c")]
+        self.comparison.compare(jobs, squeue.parse(output), time.time())
+
+
+@pytest.fixture
+def seat(tmp_path: Path) -> Seat:
+    return Seat(tmp_path)
+
+
+def test_a_listing_in_which_only_time_has_passed_changes_and_saves_nothing(
+    seat: Seat, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seat.compare(listed(MANY))
+    states = [one.job.state for one in seat.book.live("c")]
+    assert states.count(JobState.RUNNING) == states.count(JobState.PENDING) == MANY // 2
+    saved: list[Record] = []
+    before = seat.book.revision
+    monkeypatch.setattr(seat.book.store, "save", saved.append)
+    seat.compare(listed(MANY, seconds_later=30))
+    assert (seat.book.revision, saved, seat.notes.settled) == (before, [], [])
+
+
+def test_only_those_that_have_changed_are_saved(
+    seat: Seat, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seat.compare(listed(MANY))
+    saved: list[str] = []
+    monkeypatch.setattr(seat.book.store, "save", lambda one: saved.append(one.job.id))
+    seat.compare(listed(MANY).replace(b"QOSMaxJobsPerUserLimit", b"AssocGrpCpuLimit"))
+    assert 0 < len(saved) < MANY // 4
+    reasons = {seat.book.job(job_id).reason for job_id in saved}
+    assert reasons == {"AssocGrpCpuLimit"}
+
+
+def test_one_that_was_renamed_in_a_terminal_has_its_new_name(seat: Seat) -> None:
+    seat.compare(listed(MANY).replace("train-1-ä".encode(), b"job00001.job00001"))
+    assert seat.book.job("job00001").name == "job00001", "our id is no part of it"
+    seat.compare(listed(MANY))
+    assert seat.book.job("job00001").name == "train-1-ä"
+
+
+def test_one_that_was_forgotten_meanwhile_is_passed_over(seat: Seat) -> None:
+    jobs = [one.job for one in seat.book.live("c")]
+    seat.book.remove(jobs[0].id)
+    seat.comparison.compare(jobs, squeue.parse(listed(MANY)), time.time())
+    assert {one.job.state for one in seat.book.live("c")} == {JobState.RUNNING, JobState.PENDING}
+
+
+def test_one_that_is_listed_no_more_is_settled_in_the_end(seat: Seat) -> None:
+    seat.compare(listed(MANY))
+    seat.compare(listed(MANY - 1))
+    assert seat.notes.settled == [f"job{MANY - 1:05}"]
+
+
+def test_of_one_that_has_ended_otherwise_nothing_is_remembered(seat: Seat) -> None:
+    seat.compare(listed(MANY))
+    seat.profile.lost_after_s = 60.0
+    seat.compare(listed(MANY - 1))
+    seat.book.change(f"job{MANY - 1:05}", state=JobState.COMPLETED)
+    seat.compare(listed(MANY - 1))
+    assert seat.comparison._absent_since_s == {}

@@ -1,0 +1,88 @@
+"""When a card is published anew: often where nobody else keeps it up to date, rarely where the page
+shows jobs by itself."""
+
+from __future__ import annotations
+
+import time
+
+import msgspec
+import pytest
+
+from jupyter_slurm.card import CARDS_VARIABLE
+from jupyter_slurm.magics.frontend import renders_jobs
+from jupyter_slurm.magics.live import LiveCard
+from jupyter_slurm.wire import Job, JobKind, JobState, Problem
+from tests.magics.shell import KeepingPublisher, Shell
+
+
+@pytest.fixture
+def card(shell: Shell) -> LiveCard:
+    now_s = time.time()
+    job = Job(
+        id="a2b4c6d7",
+        cluster="local",
+        name="fit",
+        kind=JobKind.CELL,
+        state=JobState.PENDING,
+        created_s=now_s,
+        state_since_s=now_s,
+    )
+    return LiveCard(job)
+
+
+@pytest.fixture
+def page(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    """This shell is the kernel of a page that shows jobs."""
+    monkeypatch.setenv(CARDS_VARIABLE, "live")
+    monkeypatch.setenv("JPY_SESSION_NAME", "/home/ana/fit.ipynb")
+    # Only a kernel's display can be changed; the page is one's.
+    monkeypatch.setattr(shell.ip, "kernel", object(), raising=False)
+
+
+def change(card: LiveCard, **fields: object) -> None:
+    card.update(msgspec.structs.replace(card.job, revision=card.job.revision + 1, **fields))
+
+
+def published(shell: Shell) -> int:
+    publisher = shell.ip.display_pub
+    assert isinstance(publisher, KeepingPublisher)
+    return len(publisher.shown)
+
+
+@pytest.mark.usefixtures("page")
+def test_a_page_that_shows_jobs_is_told_of_states_and_of_what_comes_after_the_end(
+    shell: Shell, card: LiveCard
+) -> None:
+    card.show()
+    change(card, why="Others are before it.")
+    card.no_news(Problem(code="agent", message="gone"))
+    assert published(shell) == 1
+    assert card.due_s() > 15
+    change(card, state=JobState.RUNNING)
+    assert published(shell) == 2
+    change(card, nodes=("n1",))
+    assert published(shell) == 2
+    change(card, state=JobState.COMPLETED)
+    change(card, delivered=True)
+    assert published(shell) == 4
+
+
+def test_another_page_sees_every_change_within_a_second_or_so(shell: Shell, card: LiveCard) -> None:
+    card.show()
+    change(card, why="Others are before it.")
+    assert 0 < card.due_s() <= 1
+
+
+@pytest.mark.usefixtures("page")
+def test_vs_code_shows_no_jobs_by_itself_whose_ever_the_kernel_is(shell: Shell) -> None:
+    assert renders_jobs()
+    shell.ip.user_ns["__vsc_ipynb_file__"] = "/home/ana/fit.ipynb"
+    assert not renders_jobs()
+
+
+@pytest.mark.usefixtures("page")
+def test_a_notebook_that_runs_in_a_terminal_of_such_a_server_is_no_page(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv("JPY_SESSION_NAME")
+    assert not renders_jobs()

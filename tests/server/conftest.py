@@ -1,0 +1,18 @@
+"""Servers that tests of a module share: `served` with an agent in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.server.served import Served, environment, memory_agent, running_server, short_home
+
+
+@pytest.fixture(scope="module")
+def served() -> Iterator[Served]:
+    """A server with token and password, and an agent in memory."""
+    with short_home() as home:
+        env = environment(home)
+        with memory_agent(env), running_server(env, home) as started:
+            yield started

@@ -1,0 +1,89 @@
+"""What is told on Jupyter's event bus."""
+
+from __future__ import annotations
+
+import asyncio
+
+import msgspec
+from jupyter_events import EventLogger
+
+from jupyter_slurm.server.events import SCHEMA, JobStates
+from jupyter_slurm.wire import Changes, Job, JobKind, JobState
+
+
+def job(job_id: str, state: JobState, revision: int) -> Job:
+    return Job(
+        id=job_id,
+        cluster="here",
+        name="n",
+        kind=JobKind.CELL,
+        state=state,
+        revision=revision,
+        created_s=0.0,
+        state_since_s=0.0,
+    )
+
+
+class Told:
+    def __init__(self) -> None:
+        self.events: list[tuple[str, str]] = []
+        self.states = JobStates(lambda data: self.events.append((data["id"], data["state"])))
+
+    def see(self, *jobs: Job, whole: bool = False, gone: tuple[str, ...] = ()) -> None:
+        changes = Changes(cursor="1", whole=whole, jobs=jobs, gone=gone)
+        self.states.see("changes", msgspec.json.encode(changes))
+
+
+def test_one_event_for_each_change_of_a_state() -> None:
+    told = Told()
+    told.see(job("a", JobState.PENDING, 1), whole=True)
+    assert told.events == [], "what was so before anybody watched is no news"
+    told.see(job("a", JobState.PENDING, 2))
+    told.see(job("a", JobState.RUNNING, 3))
+    told.see(job("a", JobState.RUNNING, 3))
+    told.see(job("b", JobState.SUBMITTING, 1))
+    assert told.events == [("a", "RUNNING"), ("b", "SUBMITTING")]
+
+
+def test_a_second_page_makes_no_events() -> None:
+    told = Told()
+    told.see(job("a", JobState.PENDING, 1), whole=True)
+    told.see(job("a", JobState.RUNNING, 2))
+    told.see(job("a", JobState.RUNNING, 2), whole=True)
+    assert told.events == [("a", "RUNNING")]
+
+
+def test_an_older_answer_that_comes_later_is_no_change() -> None:
+    told = Told()
+    told.see(job("a", JobState.PENDING, 1), whole=True)
+    told.see(job("a", JobState.COMPLETED, 3))
+    told.see(job("a", JobState.RUNNING, 2), whole=True)
+    assert told.events == [("a", "COMPLETED")]
+
+
+def test_other_calls_and_other_answers_say_nothing() -> None:
+    told = Told()
+    told.states.see("logs", b"{}")
+    told.states.see("changes", b'{"revision": 1}')
+    told.see(gone=("nobody",))
+    assert told.events == []
+
+
+def test_the_events_fit_their_schema() -> None:
+    heard: list[dict[str, str]] = []
+
+    async def listen(logger: EventLogger, schema_id: str, data: dict[str, str]) -> None:
+        heard.append(data)
+
+    async def main() -> None:
+        logger = EventLogger()
+        logger.register_event_schema(SCHEMA)
+        logger.add_listener(schema_id=JobStates.SCHEMA_ID, listener=listen)
+        states = JobStates(lambda data: logger.emit(schema_id=JobStates.SCHEMA_ID, data=data))
+        for number, state in enumerate((JobState.PENDING, JobState.RUNNING)):
+            changes = Changes(cursor="1", whole=not number, jobs=(job("a", state, number),))
+            states.see("changes", msgspec.json.encode(changes))
+        await logger.gather_listeners()
+
+    asyncio.run(main())
+    assert heard == [{"id": "a", "cluster": "here", "state": "RUNNING"}]

@@ -1,0 +1,298 @@
+"""Who watches the same shares one poll; what each of them is told."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import msgspec
+import pytest
+
+from jupyter_slurm.agent.protocol import body_of
+from jupyter_slurm.errors import AgentError
+from jupyter_slurm.server import feed as feed_module
+from jupyter_slurm.server.feed import Feed, Watch
+from jupyter_slurm.server.relay import Answer
+
+CALLER = "server-1"
+
+
+class Log:
+    """An agent with one growing text; a cursor is how much of it one has had."""
+
+    def __init__(self) -> None:
+        self.text = ""
+        self.ended = False
+        self.broken = False
+        self.asked: list[tuple[str, dict[str, Any], float]] = []
+        self.waiting = 0
+        self._news = asyncio.Condition()
+
+    async def __call__(self, name: str, body: bytes, wait_s: float) -> Answer:
+        args = msgspec.json.decode(body)
+        self.asked.append((name, args, wait_s))
+        if self.broken:
+            return Answer(503, body_of(AgentError("It is gone.")))
+        at = int(args["cursor"] or 0)
+        if wait_s and not self.ended:
+            self.waiting += 1
+            async with self._news:
+                await self._news.wait_for(lambda: len(self.text) > at or self.ended or self.broken)
+            self.waiting -= 1
+        told = {"text": self.text[at:], "cursor": str(len(self.text)), "end": self.ended}
+        return Answer(200, msgspec.json.encode(told))
+
+    async def write(self, text: str) -> None:
+        async with self._news:
+            self.text += text
+            self._news.notify_all()
+
+    async def end(self) -> None:
+        async with self._news:
+            self.ended = True
+            self._news.notify_all()
+
+    async def breaks(self) -> None:
+        async with self._news:
+            self.broken = True
+            self._news.notify_all()
+
+
+class Reader:
+    """Somebody who watches that text, and takes what comes unless it is `busy`."""
+
+    def __init__(self, cursor: str = "", job: str = "j") -> None:
+        self.text = ""
+        self.values = 0
+        self.problems: list[bytes] = []
+        self.busy = False
+        self.watch = Watch("logs", {"job_id": job}, cursor, self.give, self.problems.append)
+
+    def give(self, value: bytes) -> bool:
+        if self.busy:
+            return False
+        self.values += 1
+        self.text += msgspec.json.decode(value)["text"]
+        return True
+
+
+def run(test: Callable[[Log, Feed], Awaitable[None]]) -> None:
+    async def main() -> None:
+        log = Log()
+        feed = Feed(log, CALLER, lambda call, value: None)
+        try:
+            await test(log, feed)
+        finally:
+            feed.close()
+
+    asyncio.run(main())
+
+
+async def until(condition: Callable[[], object]) -> None:
+    async with asyncio.timeout(30):
+        while not condition():  # noqa: ASYNC110 - of any kind
+            await asyncio.sleep(0.001)
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The pauses of a feed are of no matter here."""
+    monkeypatch.setattr(feed_module, "_PACE_S", 0.001)
+    monkeypatch.setattr(feed_module, "_STILL_S", 0.001)
+    monkeypatch.setattr(feed_module, "_BACK_OFF_S", (0.001,))
+
+
+@pytest.mark.parametrize("count", [1, 5, 20])
+def test_all_who_watch_the_same_wait_in_one_poll(count: int) -> None:
+    async def test(log: Log, feed: Feed) -> None:
+        readers = [Reader() for _ in range(count)]
+        for reader in readers:
+            feed.watch(reader.watch)
+        await until(lambda: all(reader.values for reader in readers))
+        for part in ("one ", "two ", "three"):
+            await until(lambda: log.waiting)
+            assert log.waiting == 1
+            await log.write(part)
+            await until(lambda: all(reader.text == log.text for reader in readers))
+        assert len(log.asked) == 1 + 3 + log.waiting
+
+    run(test)
+
+
+def test_who_comes_later_has_all_of_it_once_and_meets_the_others() -> None:
+    async def test(log: Log, feed: Feed) -> None:
+        first, second = Reader(), Reader()
+        await log.write("before ")
+        feed.watch(first.watch)
+        await until(lambda: first.text == "before ")
+        await until(lambda: log.waiting == 1)
+        feed.watch(second.watch)
+        await until(lambda: second.text == "before ")
+        await log.write("after")
+        await until(lambda: first.text == second.text == "before after")
+        await until(lambda: log.waiting == 1)
+
+    run(test)
+
+
+def test_readers_at_different_places_never_get_a_word_twice() -> None:
+    async def test(log: Log, feed: Feed) -> None:
+        readers = []
+        for number in range(200):
+            await log.write(f"{number} ")
+            if number % 20 == 0:
+                readers.append(Reader())
+                feed.watch(readers[-1].watch)
+            await asyncio.sleep(0)
+        await until(lambda: all(reader.text == log.text for reader in readers))
+        await until(lambda: log.waiting == 1)
+
+    run(test)
+
+
+def test_who_comes_back_with_a_cursor_gets_what_it_missed() -> None:
+    async def test(log: Log, feed: Feed) -> None:
+        reader = Reader()
+        await log.write("one ")
+        feed.watch(reader.watch)
+        await until(lambda: reader.text == "one ")
+        feed.unwatch(reader.watch)
+        await log.write("two")
+        again = Reader(reader.watch.cursor)
+        feed.watch(again.watch)
+        await until(lambda: again.text == "two")
+        assert reader.text == "one "
+
+    run(test)
+
+
+def test_nobody_watches_nothing_is_asked() -> None:
+    async def test(log: Log, feed: Feed) -> None:
+        reader = Reader()
+        feed.watch(reader.watch)
+        await until(lambda: log.waiting == 1)
+        feed.unwatch(reader.watch)
+        await log.write("news")
+        await until(lambda: not log.waiting)
+        asked = len(log.asked)
+        await asyncio.sleep(0.05)
+        assert len(log.asked) == asked
+        assert not feed._polls
+
+    run(test)
+
+
+def test_who_cannot_take_a_value_gets_it_from_its_cursor_later() -> None:
+    async def test(log: Log, feed: Feed) -> None:
+        slow, quick = Reader(), Reader()
+        for reader in (slow, quick):
+            feed.watch(reader.watch)
+        await until(lambda: slow.values and quick.values)
+        slow.busy = True
+        for part in ("one ", "two ", "three"):
+            await until(lambda: log.waiting)
+            await log.write(part)
+            await until(lambda: quick.text == log.text)
+        assert slow.text == ""
+        slow.busy = False
+        feed.watch(slow.watch)
+        await until(lambda: slow.text == log.text)
+        assert slow.values == 2
+
+    run(test)
+
+
+def test_the_end_of_a_log_ends_the_polls() -> None:
+    async def test(log: Log, feed: Feed) -> None:
+        reader = Reader()
+        feed.watch(reader.watch)
+        await until(lambda: log.waiting)
+        await log.write("all")
+        await until(lambda: log.waiting)
+        await log.end()
+        await until(lambda: not feed._polls)
+        assert reader.text == "all"
+        feed.unwatch(reader.watch)
+
+    run(test)
+
+
+def test_a_problem_is_told_once_and_the_next_value_takes_it_back() -> None:
+    async def test(log: Log, feed: Feed) -> None:
+        reader = Reader()
+        feed.watch(reader.watch)
+        await until(lambda: log.waiting)
+        log.broken = True
+        await log.write("x")
+        await until(lambda: reader.text == "x")
+        asked = len(log.asked)
+        await until(lambda: len(log.asked) > asked + 5)
+        assert len(reader.problems) == 1
+        values = reader.values
+        log.broken = False
+        await until(lambda: reader.values > values)
+
+    run(test)
+
+
+def test_somebody_new_does_not_wait_for_a_pause(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(feed_module, "_BACK_OFF_S", (3600.0,))
+
+    async def test(log: Log, feed: Feed) -> None:
+        log.broken = True
+        waits, comes = Reader(), Reader()
+        feed.watch(waits.watch)
+        await until(lambda: waits.problems)
+        log.broken = False
+        feed.watch(comes.watch)
+        await until(lambda: comes.values and waits.values)
+
+    run(test)
+
+
+def test_an_answer_that_is_not_understood_is_a_problem() -> None:
+    async def main() -> None:
+        async def ask(name: str, body: bytes, wait_s: float) -> Answer:
+            return Answer(200, b'{"revision": 5}')
+
+        feed, reader = Feed(ask, CALLER, lambda call, value: None), Reader()
+        feed.watch(reader.watch)
+        await until(lambda: reader.problems)
+        feed.close()
+        assert b"restart the Jupyter server" in reader.problems[0]
+
+    asyncio.run(main())
+
+
+def test_many_polls_take_turns_by_waiting_less() -> None:
+    async def test(log: Log, feed: Feed) -> None:
+        readers = [Reader(job=f"j{number}") for number in range(128)]
+        for reader in readers:
+            feed.watch(reader.watch)
+        await until(lambda: log.waiting == 128)
+        waits = Counter(wait_s for _, _, wait_s in log.asked if wait_s)
+        assert min(waits) <= 15.0 * 64 / 128 + 0.2
+
+    run(test)
+
+
+def test_arguments_that_differ_are_polls_of_their_own() -> None:
+    async def test(log: Log, feed: Feed) -> None:
+        for job in ("a", "b", "a"):
+            feed.watch(Reader(job=job).watch)
+        await until(lambda: log.waiting == 2)
+
+    run(test)
+
+
+def test_the_server_itself_is_the_caller_of_changes() -> None:
+    async def test(log: Log, feed: Feed) -> None:
+        reader = Reader()
+        reader.watch.call, reader.watch.args = "changes", {}
+        feed.watch(reader.watch)
+        await until(lambda: log.waiting)
+        assert {args["caller"] for _, args, _ in log.asked} == {CALLER}
+
+    run(test)

@@ -1,0 +1,135 @@
+"""What lies on the server, as jobs; a log as a file."""
+
+from __future__ import annotations
+
+import asyncio
+import http.client
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from jupyter_server.services.contents.filemanager import FileContentsManager
+from jupyter_server.services.contents.manager import ContentsManager
+
+from jupyter_slurm.errors import RequestError
+from jupyter_slurm.notebooks import MIME
+from jupyter_slurm.server.files import Folders, LineWish, TextPages, executed, line_spec
+from jupyter_slurm.wire import (
+    DisplayData,
+    ErrorOutput,
+    ExecuteResult,
+    JobKind,
+    JobState,
+    LogChunk,
+    Output,
+    Stream,
+)
+from tests.server.breaking_agent import SCRIPT
+from tests.server.served import API, agent_of, environment, running_server, short_home
+from tests.server.test_events import job
+
+
+class Logged:
+    """An Api whose jobs have written these pages."""
+
+    def __init__(self, *pages: Sequence[Output], notebook: str | None = None) -> None:
+        self._pages = pages
+        self._notebook = notebook
+
+    def job(self, job_id: str) -> Any:
+        return SimpleNamespace(id=job_id, slurm_id="7", name="n", notebook=self._notebook)
+
+    def logs(self, job_id: str, cursor: str = "", budget_bytes: int | None = 0) -> LogChunk:
+        assert budget_bytes is None, "something would be skipped"
+        at = int(cursor or 0)
+        outputs = tuple(self._pages[at]) if at < len(self._pages) else ()
+        running = job(job_id, JobState.RUNNING, 1)
+        return LogChunk(job=running, outputs=outputs, cursor=str(at + 1))
+
+
+@pytest.fixture
+def folders(tmp_path: Path) -> Folders:
+    return Folders(FileContentsManager(root_dir=str(tmp_path)))
+
+
+def test_text_is_what_was_printed_and_raised_in_order() -> None:
+    api: Any = Logged(
+        [Stream(name="stdout", text="out "), Stream(name="stderr", text="err\udce9\n")],
+        [ExecuteResult(data={"text/plain": "42"})],
+        [ErrorOutput(ename="E", evalue="", traceback=("Traceback:", "  E"))],
+    )
+    pages = TextPages(api, "a")
+    text = []
+    while (page := pages.next()) is not None:
+        text.append(page)
+    assert b"".join(text) == b"out err?\nTraceback:\n  E\n"
+
+
+def test_a_path_stays_in_the_root(folders: Folders, tmp_path: Path) -> None:
+    assert folders.local("/a b//c.py") == tmp_path / "a b" / "c.py"
+    with pytest.raises(RequestError, match="leads out"):
+        folders.local("a/../../b")
+
+
+def test_a_notebook_of_elsewhere_gets_no_copy(folders: Folders) -> None:
+    cell = {"cell_type": "code", "source": "1", "metadata": {}, "outputs": []}
+    notebook = {"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": [cell]}
+    marker = DisplayData(data={MIME: {"notebook": notebook}})
+    api: Any = Logged([ExecuteResult(data={})], notebook="/elsewhere/x.ipynb")
+    with pytest.raises(RequestError, match="has not run a notebook"):
+        executed(api, folders, "a")
+    api = Logged([marker], notebook="/elsewhere/x.ipynb")
+    with pytest.raises(RequestError, match="is not in the folder that this server shows"):
+        executed(api, folders, "a")
+
+
+def test_an_executed_copy_is_trusted_by_nobody_before_its_user_trusts_it(
+    folders: Folders, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It comes from elsewhere: no script in it may run when it is opened."""
+    monkeypatch.setenv("JUPYTER_DATA_DIR", str(tmp_path / "data"))
+    output = {"output_type": "display_data", "data": {"text/html": "<script>"}, "metadata": {}}
+    cell = {
+        "cell_type": "code",
+        "id": "a",
+        "source": "1",
+        "metadata": {"trusted": True},
+        "outputs": [output],
+        "execution_count": 1,
+    }
+    notebook = {"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": [cell]}
+    marker = DisplayData(data={MIME: {"notebook": notebook}})
+    api: Any = Logged([marker], notebook=str(tmp_path / "x.ipynb"))
+    path, content = executed(api, folders, "a")
+    asyncio.run(folders.save(path, content))
+    (opened,) = folders.contents.get(path)["content"]["cells"]
+    assert opened["outputs"][0]["data"] == {"text/html": "<script>"}
+    assert not opened["metadata"]["trusted"]
+
+
+def test_contents_that_are_no_files_of_this_machine_are_no_jobs() -> None:
+    with pytest.raises(RequestError, match="not on its own disk"):
+        _ = Folders(ContentsManager()).root
+
+
+def test_the_environment_of_the_server_names_the_default_cluster(
+    folders: Folders, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("JUPYTER_SLURM_CLUSTER", "arandu")
+    api: Any = Logged()
+    assert line_spec(api, folders, LineWish(line="", code="1")).cluster == "arandu"
+    told = line_spec(api, folders, LineWish(line="--cluster here", code="#!/bin/sh"))
+    assert (told.cluster, told.kind) == ("here", JobKind.PROGRAM)
+
+
+def test_a_log_that_breaks_off_does_not_look_whole() -> None:
+    with short_home() as home:
+        env = environment(home)
+        with agent_of(env, (sys.executable, str(SCRIPT))), running_server(env, home) as served:
+            client = served.client()
+            client.call("submit", spec={"id": "aaaaaaaa", "name": "n", "code": "1"})
+            with pytest.raises((http.client.IncompleteRead, ConnectionError)):
+                client.get(f"{API}logfile?job_id=aaaaaaaa")

@@ -1,0 +1,343 @@
+"""Pages on a Jupyter server with the real agent and a real Slurm: what they see, who is asked."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import nbformat
+import pytest
+from nbformat.v4 import new_code_cell, new_notebook
+
+from jupyter_slurm.agent.connection import Connection
+from jupyter_slurm.job import new_id
+from jupyter_slurm.wire import JobSpec
+from tests.agent.home import AgentHome, ended
+from tests.cluster.plugin import SlurmCluster
+from tests.server.served import (
+    API,
+    PATIENCE_S,
+    Served,
+    Watcher,
+    agent_of,
+    environment,
+    query,
+    running_server,
+    short_home,
+)
+
+
+@pytest.fixture(scope="module")
+def home() -> Iterator[Path]:
+    with short_home() as folder:
+        yield folder
+
+
+@pytest.fixture(scope="module")
+def env(home: Path, slurm_cluster: SlurmCluster) -> dict[str, str]:
+    config = {"JUPYTER_CONFIG_DIR": slurm_cluster.env["JUPYTER_CONFIG_DIR"]}
+    return environment(home) | config
+
+
+@pytest.fixture(scope="module")
+def agent(env: dict[str, str]) -> Iterator[AgentHome]:
+    """Nobody has started it yet."""
+    with agent_of(env) as one:
+        yield one
+
+
+@pytest.fixture(scope="module")
+def served(home: Path, env: dict[str, str], agent: AgentHome) -> Iterator[Served]:
+    with running_server(env, home) as started:
+        yield started
+
+
+def cell(code: str, **more: object) -> dict[str, object]:
+    return {"spec": {"id": new_id(), "name": "page", "code": code, **more}}
+
+
+def sleeper() -> dict[str, object]:
+    return cell("#!/bin/sh\nexec sleep 600", kind="program")
+
+
+def until(condition: Callable[[], object]) -> None:
+    deadline = time.monotonic() + PATIENCE_S
+    while not condition():
+        assert time.monotonic() < deadline, "it did not come to that"
+        time.sleep(0.05)
+
+
+def test_the_agent_is_started_by_the_first_who_asks(served: Served, agent: AgentHome) -> None:
+    assert agent.agent_pid() is None, "the server has started it for nobody"
+    assert served.client().get(f"{API}openapi.json").status == 200
+    assert agent.agent_pid() is None
+    assert served.client().call("status")["pid"] == agent.pid()
+
+
+def test_a_page_sees_a_job_from_its_submission_to_its_end(served: Served) -> None:
+    client = served.client()
+    with client.watch() as page:
+        page.say(watch=1, call="changes")
+        assert page.value(1)["whole"]
+        job = client.call("submit", **cell("print('hello, page')"))
+        page.say(watch=2, call="logs", args={"job_id": job["id"]})
+        page.until(1, id=job["id"], state="COMPLETED")
+    with client.watch() as page:
+        page.say(watch=1, call="logs", args={"job_id": job["id"]})
+        value = page.value(1)
+    assert value["end"]
+    assert [one["text"] for one in value["outputs"] if one["type"] == "stream"] == ["hello, page\n"]
+    kept = client.get(query(f"{API}logfile", job_id=job["id"]))
+    assert kept.body == b"hello, page\n"
+    assert kept.headers["Content-Type"] == "text/plain; charset=utf-8"
+    assert kept.headers["Content-Disposition"].startswith("attachment")
+    assert f"page-{job['slurm_id']}.log" in kept.headers["Content-Disposition"]
+
+
+def test_a_whole_long_log_is_a_file(served: Served) -> None:
+    client = served.client()
+    code = "for n in range(40_000):\n    print(f'{n:060d}')\nraise SystemError('at the end')"
+    job = client.call("submit", **cell(code))
+    with client.watch() as page:
+        page.say(watch=1, call="changes")
+        page.until(1, id=job["id"], state="FAILED")
+    text = client.get(query(f"{API}logfile", job_id=job["id"])).body.decode()
+    lines = text.splitlines()
+    assert lines[:40_000] == [f"{n:060d}" for n in range(40_000)]
+    assert "SystemError" in lines[-1]
+
+
+def test_a_line_and_a_text_become_what_the_magic_would_submit(served: Served) -> None:
+    client = served.client()
+    line = "--gpus 1 --time 5m --name 'a-job'"
+    told = client.call("spec", line=line, code="print(1)", notebook="lab/x.ipynb")
+    spec = JobSpec(**told)
+    assert spec.options == {"gpus": "1", "time": "00:05:00"}
+    assert (spec.name, spec.kind) == ("a-job", "cell")
+    assert spec.notebook == str(served.folder / "lab" / "x.ipynb")
+    assert spec.cwd == str(served.folder / "lab")
+    assert client.call("preview", spec=told)["cluster"] == "local"
+    session = client.call("spec", line="--idle 1h", code="", kind="session")
+    assert (session["kind"], session["idle_s"]) == ("session", 3600)
+
+
+def test_a_form_is_told_in_one_step_what_would_become_of_a_text_and_of_a_file(
+    served: Served,
+) -> None:
+    client = served.client()
+    name = "r\u00e9sum\u00e9 'of' \N{SNAKE}.sh"
+    (served.folder / name).write_text("#!/bin/sh\n#SBATCH --time=5\necho went\n")
+    of_text = client.call("outlook", line="--time 5m", code="print(1)")
+    of_file = client.call("outlook", line="", path=name)
+    for told in (of_text, of_file):
+        assert told["start_estimate_s"]
+        assert not [one for one in told["checks"] if one["ok"] is False]
+    assert client.call("spec", line="", path=name)["kind"] == "script"
+    problem = client.post(f"{API}outlook", {"line": "--module x", "path": name}).problem
+    assert "module" in problem.message
+    cell = {"line": "--in data", "code": "data", "notebook": "x.ipynb"}
+    assert client.call("spec", **cell)["names_in"] == ["data"]
+    assert client.call("outlook", **cell)["script"]
+
+
+def test_a_file_that_is_sent_twice_under_one_id_is_one_job(served: Served) -> None:
+    client = served.client()
+    (served.folder / "twice.py").write_text("print('once')")
+    wish = {"path": "twice.py", "id": new_id()}
+    first, second = client.call("notebook", **wish), client.call("notebook", **wish)
+    assert first["id"] == second["id"] == wish["id"]
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("--gups 1", "`--gpus`"),
+        ("--in data", "--in belongs to cells"),
+        ("--time {minutes}", "no variable `minutes`"),
+        ("--name 'a", "cannot be split"),
+        ("--session nobody", "no session `nobody`"),
+    ],
+)
+def test_a_line_that_cannot_be_is_a_problem(served: Served, line: str, words: str) -> None:
+    problem = served.client().post(f"{API}spec", {"line": line, "code": "1"}).problem
+    assert words in f"{problem.message} {problem.hint}"
+
+
+def test_a_notebook_runs_headless_and_its_executed_copy_lies_beside_it(served: Served) -> None:
+    client = served.client()
+    (served.folder / "lab é").mkdir()
+    source = new_notebook(cells=[new_code_cell("print(6 * 7)"), new_code_cell("6 * 9")])
+    nbformat.write(source, served.folder / "lab é" / "sum.ipynb")
+    job = client.call("notebook", path="lab é/sum.ipynb", line="--time 5")
+    assert job["name"] == "sum"
+    with client.watch() as page:
+        page.say(watch=1, call="changes")
+        page.until(1, id=job["id"], state="COMPLETED")
+    path = client.call("executed", job_id=job["id"])["path"]
+    assert path == f"lab é/sum.slurm-{job['slurm_id']}.ipynb"
+    cells = nbformat.read(served.folder / path, as_version=4).cells
+    assert [one.outputs[0].get("text") or one.outputs[0].data["text/plain"] for one in cells] == [
+        "42\n",
+        "54",
+    ]
+    told = client.get(f"{API}job?job_id={job['id']}").value
+    assert told["notebook"].endswith("sum.ipynb")
+    assert told["delivered"]
+
+
+def test_a_script_and_python_run_by_their_path(served: Served) -> None:
+    client = served.client()
+    (served.folder / "go.slurm").write_text("#!/bin/sh\n#SBATCH --time=5\necho went\n")
+    (served.folder / "go.py").write_text("import os; print(os.getcwd())")
+    script = client.call("notebook", path="go.slurm")
+    python = client.call("notebook", path="go.py")
+    assert (script["kind"], python["kind"]) == ("script", "cell")
+    with client.watch() as page:
+        page.say(watch=1, call="changes")
+        page.until(1, id=python["id"], state="COMPLETED")
+    kept = client.get(query(f"{API}logfile", job_id=python["id"])).body.decode()
+    assert kept == f"{served.folder}\n"
+
+
+@pytest.mark.parametrize(
+    ("path", "status"),
+    [("none.py", 404), ("../../etc/passwd", 404), ("", 400), (".secret.py", 404)],
+)
+def test_a_file_that_this_server_does_not_show_is_not_run(
+    served: Served, path: str, status: int
+) -> None:
+    (served.folder / ".secret.py").write_text("1")
+    assert served.client().post(f"{API}notebook", {"path": path}).status == status
+
+
+def test_a_job_of_no_notebook_has_no_executed_copy(served: Served) -> None:
+    job = served.client().call("submit", **cell("1"))
+    problem = served.client().post(f"{API}executed", {"job_id": job["id"]}).problem
+    assert problem.code == "request"
+
+
+def test_state_changes_are_on_the_event_bus_while_somebody_watches(served: Served) -> None:
+    client = served.client()
+    with client.watch() as page, client.subscribe() as bus:
+        page.say(watch=1, call="changes")
+        page.value(1)
+        job = client.call("submit", **cell("1"))
+        page.until(1, id=job["id"], state="COMPLETED")
+        states = []
+        while "COMPLETED" not in states:
+            event = bus.hear()
+            if event.get("id") == job["id"]:
+                states.append(event["state"])
+        assert len(states) == len(set(states))
+
+
+def squeues(served: Served) -> int:
+    commands = served.client().call("status")["commands"]
+    return sum(count for name, count in commands.items() if name.endswith(" squeue"))
+
+
+def squeues_a_second(served: Served) -> float:
+    before, began_s = squeues(served), time.monotonic()
+    until(lambda: squeues(served) >= before + 3)
+    return (squeues(served) - before) / (time.monotonic() - began_s)
+
+
+def test_many_pages_ask_slurm_no_more_than_one(served: Served) -> None:
+    """As many requests at the agent, and as many squeue in the same time, with 1, 5, 20 pages."""
+    client = served.client()
+    job = client.call("submit", **sleeper())
+    with client.watch() as page:
+        page.say(watch=1, call="changes")
+        page.until(1, id=job["id"], state="RUNNING")
+    clients, rates = set(), {}
+    for count in (1, 5, 20):
+        with ExitStack() as stack:
+            pages = [stack.enter_context(served.client().watch()) for _ in range(count)]
+            for one in pages:
+                one.say(watch=1, call="changes")
+                one.say(watch=2, call="queue_changes", args={"everyone": True})
+                one.say(watch=3, call="logs", args={"job_id": job["id"]})
+            for one in pages:
+                one.value(2)
+            until(lambda: client.call("status")["clients"] == 4)
+            clients.add(client.call("status")["clients"])
+            rates[count] = squeues_a_second(served)
+    assert clients == {4}, "three polls, and the question itself"
+    assert max(rates.values()) < 2 * rates[1] + 0.5
+    client.call("cancel", job_id=job["id"])
+
+
+def killed(agent: AgentHome) -> None:
+    agent.kill()
+
+
+def retired(agent: AgentHome) -> None:
+    """As by a client of a newer version."""
+    with ended(agent.pid()) as wait:
+        Connection(agent.socket).retire()
+        assert wait(PATIENCE_S)
+
+
+@pytest.mark.parametrize("end", [killed, retired])
+def test_an_agent_that_has_ended_is_followed_by_another(
+    served: Served, agent: AgentHome, end: Callable[[AgentHome], None]
+) -> None:
+    """Nobody has to come back, and the first value of the next one is whole."""
+    client = served.client()
+    job = client.call("submit", **sleeper())
+    with client.watch() as page:
+        page.say(watch=1, call="changes")
+        page.until(1, id=job["id"], state="RUNNING")
+        first = agent.pid()
+        end(agent)
+        value = page.value(1)
+        while not value["whole"]:
+            value = page.value(1)
+        assert job["id"] in {one["id"] for one in value["jobs"]}
+        assert client.call("status")["pid"] == agent.pid() != first
+        client.call("cancel", job_id=job["id"])
+        page.until(1, id=job["id"], state="CANCELLED")
+
+
+def test_a_server_that_was_killed_takes_nothing_with_it(
+    home: Path, env: dict[str, str], agent: AgentHome
+) -> None:
+    """The agent goes on, and a page comes back with its cursor to the next server."""
+    folder = home / "again"
+    folder.mkdir()
+    with running_server(env, folder, token="kept") as first:
+        client = first.client()
+        job = client.call(
+            "submit",
+            **cell(
+                "import time\nprint('one', flush=True)\nwhile not "
+                f"__import__('os').path.exists({str(home / 'go')!r}):\n"
+                "    time.sleep(0.1)\nprint('two')"
+            ),
+        )
+        with client.watch() as page:
+            page.say(watch=1, call="changes")
+            page.until(1, id=job["id"], state="RUNNING")
+            page.say(watch=2, call="logs", args={"job_id": job["id"]})
+            text, cursor = read(page, 2, "one\n")
+        pid = agent.pid()
+        os.kill(first.pid, signal.SIGKILL)
+    with running_server(env, folder, token="kept") as second, second.client().watch() as page:
+        page.say(watch=2, call="logs", args={"job_id": job["id"]}, cursor=cursor)
+        (home / "go").touch()
+        text, _ = read(page, 2, "two\n")
+        assert text == "two\n"
+        assert second.client().call("status")["pid"] == pid == agent.pid()
+
+
+def read(page: Watcher, number: int, wanted: str) -> tuple[str, str]:
+    """A job's text up to `wanted`, and the cursor there."""
+    text = ""
+    while wanted not in text:
+        value = page.value(number)
+        text += "".join(one["text"] for one in value["outputs"] if one["type"] == "stream")
+    return text, value["cursor"]

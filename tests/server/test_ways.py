@@ -1,0 +1,214 @@
+"""Servers as people run them: by password, over TLS, at a Unix socket, below another address."""
+
+from __future__ import annotations
+
+import datetime
+import gc
+import ipaddress
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+
+from jupyter_slurm.agent import by_server
+from jupyter_slurm.agent.place import SOCKET_VARIABLE
+from jupyter_slurm.client import connect
+from jupyter_slurm.errors import AgentError
+from tests.server.served import (
+    API,
+    Client,
+    Served,
+    environment,
+    memory_agent,
+    running_server,
+    short_home,
+)
+from tests.server.test_access import GUARD
+
+
+def certificate(folder: Path) -> tuple[Path, Path]:
+    """Of localhost, signed by itself, and its key."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "localhost")])
+    now = datetime.datetime.now(datetime.UTC)
+    names = [x509.DNSName("localhost"), x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]
+    signed = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(1)
+        .not_valid_before(now - datetime.timedelta(days=1))
+        .not_valid_after(now + datetime.timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName(names), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    cert, secret = folder / "cert.pem", folder / "key.pem"
+    pem = serialization.Encoding.PEM
+    cert.write_bytes(signed.public_bytes(pem))
+    kept = serialization.NoEncryption()
+    secret.write_bytes(key.private_bytes(pem, serialization.PrivateFormat.PKCS8, kept))
+    return cert, secret
+
+
+Serve = Callable[[str], Served]
+WAYS = ("plain", "tls", "socket", "base")
+
+
+@pytest.fixture(scope="module")
+def home() -> Iterator[Path]:
+    with short_home() as folder:
+        yield folder
+
+
+@pytest.fixture(scope="module")
+def serve(home: Path) -> Iterator[Serve]:
+    """`serve("tls")`: a server of that way, on one agent for all."""
+    env = environment(home)
+    cert, key = certificate(home)
+    configs = {
+        "plain": "",
+        "tls": f"c.ServerApp.certfile = {str(cert)!r}\nc.ServerApp.keyfile = {str(key)!r}\n",
+        "socket": f"del c.ServerApp['port']\nc.ServerApp.sock = {str(home / 'jupyter.sock')!r}\n",
+        "base": "c.ServerApp.base_url = '/user/ada%20l%C3%B6velace/'\n",
+        "password": "",
+        "denying": GUARD,
+        "without": "c.ServerApp.jpserver_extensions = {'jupyter_slurm': False}\n",
+    }
+    with memory_agent(env):
+        started: dict[str, Served] = {}
+        servers = []
+
+        def start(way: str) -> Served:
+            if way not in started:
+                place = home / way
+                place.mkdir()
+                token = "" if way == "password" else None
+                more = {"ALLOWED": "read write"}
+                servers.append(running_server(env | more, place, configs[way], token=token))
+                started[way] = servers[-1].__enter__()
+            return started[way]
+
+        yield start
+        for server in servers:
+            server.__exit__(None, None, None)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_calls_and_pages_go_this_way(serve: Serve, way: str) -> None:
+    served = serve(way)
+    client = served.client()
+    assert client.call("clusters")[0]["name"] == "here"
+    with client.watch() as page:
+        page.say(watch=1, call="changes")
+        assert page.value(1)["whole"]
+    assert served.stranger().get(f"{API}clusters").status == 403
+
+
+def test_a_server_with_a_password_alone_serves_who_is_logged_in(serve: Serve) -> None:
+    served = serve("password")
+    assert Client(served.url, "").get(f"{API}clusters").status == 403
+    page = served.stranger().log_in()
+    assert page.call("clusters")[0]["name"] == "here"
+    with page.watch(served.url.rstrip("/")) as line:
+        line.say(watch=1, call="changes")
+        assert line.value(1)["whole"]
+
+
+# --- kernels that cannot see the socket -----------------------------------------------------------
+
+Kernel = Callable[[Served], None]
+
+
+@pytest.fixture
+def kernel(monkeypatch: pytest.MonkeyPatch, home: Path, tmp_path: Path) -> Kernel:
+    """`kernel(served)`: this process is a kernel of that server, with a home of its own."""
+
+    def become(served: Served) -> None:
+        for name in ("DATA", "CONFIG"):
+            monkeypatch.setenv(f"JUPYTER_{name}_DIR", str(tmp_path / name))
+        monkeypatch.setenv("JUPYTER_RUNTIME_DIR", served.env["JUPYTER_RUNTIME_DIR"])
+        monkeypatch.setenv("JPY_PARENT_PID", str(served.pid))
+        monkeypatch.setenv("SSL_CERT_FILE", str(home / "cert.pem"))
+        monkeypatch.setenv(SOCKET_VARIABLE, "/nowhere/here/agent.sock")
+        for name in ("URL", "TOKEN"):
+            monkeypatch.delenv(f"JUPYTERHUB_SERVICE_{name}", raising=False)
+        monkeypatch.delenv("JUPYTERHUB_API_TOKEN", raising=False)
+        monkeypatch.setattr(by_server, "_PAUSES_S", (0.0, 0.01))
+
+    return become
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_kernel_that_cannot_see_the_socket_asks_by_way_of_its_server(
+    serve: Serve, kernel: Kernel, way: str
+) -> None:
+    served = serve(way)
+    kernel(served)
+    api = connect()
+    assert api.status().pid == served.client().call("status")["pid"]
+    assert api.changes(wait_s=0.1).whole
+    with pytest.raises(Exception, match="There is no job 'nobody' here"):
+        api.job("nobody")
+
+
+def test_a_kernel_of_a_hub_asks_with_the_token_of_its_server(
+    serve: Serve, kernel: Kernel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    served = serve("base")
+    kernel(served)
+    monkeypatch.setenv("JPY_PARENT_PID", "1")
+    monkeypatch.setenv("JUPYTERHUB_SERVICE_URL", served.url.rstrip("/"))
+    monkeypatch.setenv("JUPYTERHUB_API_TOKEN", served.token)
+    assert connect().clusters()[0].name == "here"
+
+
+@pytest.mark.parametrize(
+    ("way", "words"),
+    [("denying", "does not let it use the agent"), ("without", "knows no jupyter-slurm")],
+)
+def test_a_server_that_does_not_help_is_named(
+    serve: Serve, kernel: Kernel, way: str, words: str
+) -> None:
+    kernel(serve(way))
+    with pytest.raises(AgentError, match=words):
+        connect()
+
+
+def test_a_server_that_has_ended_is_named(
+    serve: Serve, kernel: Kernel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kernel(serve("plain"))
+    monkeypatch.setenv("JUPYTERHUB_SERVICE_URL", "http://127.0.0.1:1/user/ada/")
+    monkeypatch.setenv("JUPYTERHUB_API_TOKEN", "x")
+    with pytest.raises(AgentError, match="/user/ada/ cannot be reached"):
+        connect()
+
+
+def test_a_server_at_a_socket_that_has_ended_is_named_and_leaves_no_socket_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(by_server, "_PAUSES_S", (0.0, 0.0))
+    gone = by_server.JupyterServer("http://localhost/", "token", str(tmp_path / "gone.sock"))
+    with pytest.raises(AgentError, match="cannot be reached"):
+        by_server.ServerLink(gone).check()
+    gc.collect()  # warns of a socket that nobody has closed
+
+
+def test_with_a_password_alone_there_is_no_such_way(serve: Serve, kernel: Kernel) -> None:
+    kernel(serve("password"))
+    assert by_server.own_server() is None
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"url": 5}', '{"url": "http://x/", "token": null}'])
+def test_a_file_that_says_nothing_of_a_server_is_none(
+    kernel: Kernel, serve: Serve, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, text: str
+) -> None:
+    kernel(serve("plain"))
+    monkeypatch.setenv("JUPYTER_RUNTIME_DIR", str(tmp_path))
+    monkeypatch.setenv("JPY_PARENT_PID", "77")
+    (tmp_path / "jpserver-77.json").write_text(text)
+    assert by_server.own_server() is None

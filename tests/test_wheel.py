@@ -1,0 +1,138 @@
+"""The package as people install it: built from what git has, into an environment of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import zipfile
+from collections.abc import Sequence
+from pathlib import Path, PurePosixPath
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.cluster.plugin import ROOT, jupyter_homes
+from tests.server.served import agent_of, short_home
+from tests.ui.conftest import chromium
+from tests.ui.lab import running_lab
+
+pytestmark = pytest.mark.timeout(900)
+
+
+def run(argv: Sequence[str | Path], **env: str) -> str:
+    done = subprocess.run(
+        [str(word) for word in argv],
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=600,
+        env={"PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin", **env} if env else None,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout + done.stderr
+
+
+BY_DEVELOPERS = (
+    "build_log.json",
+    "install.json",
+    "package.json",
+    "static/main.js.map",
+    "static/style.js",
+)
+"""What `scripts/labextension` leaves in a checkout, among others."""
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The files that git knows, as they are now, and a developer's build of the browser's side."""
+    source = tmp_path_factory.mktemp("source")
+    known = run(["git", "-C", ROOT, "ls-files", "-z", "--cached", "--others", "--exclude-standard"])
+    for name in known.split("\0"):
+        if name and (ROOT / name).is_file():
+            target = source / name
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes((ROOT / name).read_bytes())
+    for name in BY_DEVELOPERS:
+        target = source / "jupyter_slurm" / "labextension" / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text("{}")
+    return source
+
+
+@pytest.fixture(scope="module")
+def wheel(source: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return built(source, tmp_path_factory.mktemp("wheel"))
+
+
+def built(source: Path, folder: Path) -> Path:
+    """The wheel of a folder or an sdist."""
+    run([sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", folder, source])
+    (made,) = folder.glob("*.whl")
+    return made
+
+
+def content(wheel: Path) -> dict[str, bytes]:
+    with zipfile.ZipFile(wheel) as archive:
+        return {name: archive.read(name) for name in archive.namelist()}
+
+
+@pytest.fixture(scope="module")
+def environment(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A clean one, with JupyterLab and the wheel, and nothing done beside."""
+    folder = tmp_path_factory.mktemp("clean") / "env"
+    run([sys.executable, "-m", "venv", folder])
+    run([folder / "bin" / "pip", "install", "-q", wheel, "jupyterlab"])
+    return folder
+
+
+def test_the_wheel_holds_the_browsers_side_once_and_as_it_is_for_users(wheel: Path) -> None:
+    names = [*content(wheel)]
+    ours = [PurePosixPath(name) for name in names if "/labextensions/" in name]
+    assert any(name.name == "style.js" for name in ours)
+    assert any(name.name == "install.json" for name in ours)
+    assert not [name for name in names if name.endswith((".map", "build_log.json", ".tsbuildinfo"))]
+    assert not [name for name in names if "node_modules" in name or name.endswith(".ts")]
+    entries = [name for name in names if PurePosixPath(name).name.startswith("remoteEntry")]
+    assert len(entries) == 1
+
+
+def test_the_sdist_makes_the_same_wheel(source: Path, wheel: Path, tmp_path: Path) -> None:
+    run([sys.executable, "-m", "build", "-q", "--sdist", "--outdir", tmp_path, source])
+    (sdist,) = tmp_path.glob("*.tar.gz")
+    assert content(built(sdist, tmp_path)) == content(wheel)
+
+
+def test_the_wheel_says_whose_work_it_holds_and_nothing_of_where_it_was_built(
+    source: Path, wheel: Path
+) -> None:
+    files = content(wheel)
+    (told,) = [data for name, data in files.items() if name.endswith("third-party-licenses.json")]
+    theirs = {one["name"]: one["licenseId"] for one in json.loads(told)["packages"]}
+    assert theirs["anser"] == "MIT"
+    assert [name for name in files if name.endswith("licenses/LICENSE")]
+    for name, data in files.items():
+        assert os.fsencode(source) not in data, name
+        assert os.fsencode(ROOT) not in data, name
+
+
+def test_sidebar_and_server_extension_are_there_with_no_further_step(environment: Path) -> None:
+    with short_home() as home:
+        path = f"{environment / 'bin'}:/usr/bin:/bin"
+        env = {"PATH": path, "HOME": str(home), "LANG": "C.UTF-8", **jupyter_homes(home)}
+        python = str(environment / "bin" / "python")
+        with agent_of(env), running_lab(env, home, python=python) as lab, chromium() as browser:
+            page = browser.new_page()
+            page.goto(f"{lab.url}lab?token={lab.token}")
+            page.get_by_role("tab", name="Slurm").click(timeout=60_000)
+            told = page.get_by_role("region", name="Slurm").get_by_text("No jobs yet.")
+            expect(told).to_be_visible(timeout=60_000)
+
+
+def test_uninstalling_leaves_nothing(environment: Path) -> None:
+    before = {path for path in environment.rglob("*slurm*") if "__pycache__" not in path.parts}
+    assert before
+    run([environment / "bin" / "pip", "uninstall", "-q", "-y", "jupyter-slurm"])
+    left = [path for path in environment.rglob("*slurm*") if path.exists()]
+    assert left == []

@@ -1,0 +1,14 @@
+"""Every shell there is, for what must hold in all of them."""
+
+from __future__ import annotations
+
+import shutil
+
+import pytest
+
+from tests.transport.shell.posix import SHELLS
+
+
+@pytest.fixture(params=sorted(name for name in SHELLS if shutil.which(SHELLS[name][0])))
+def shell(request: pytest.FixtureRequest) -> list[str]:
+    return SHELLS[request.param]

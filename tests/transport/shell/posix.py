@@ -1,0 +1,23 @@
+"""The shells that a /bin/sh may be, and what ours over there are told at first."""
+
+from __future__ import annotations
+
+from jupyter_slurm.transport.shell.far_shell import LOGIN_COMMAND
+from jupyter_slurm.transport.shell.helper import DEFINITIONS
+from jupyter_slurm.transport.shell.words import quote
+
+SHELLS = {
+    "dash": ["dash"],
+    "bash": ["bash", "--posix"],
+    "busybox": ["busybox", "sh"],
+    "zsh": ["zsh", "--emulate", "sh"],
+}
+LOOP = LOGIN_COMMAND.removeprefix("exec /bin/sh -c '").removesuffix("'")
+PRELUDE = b"\n".join(
+    [
+        b"_n=$(printf '\\nx'); _n=${_n%x}; _i=0; _k=KEY:; exec 4>&2 2>/dev/null",
+        b"_m() { printf '%s' \"$_k$_i $1$_n\"; printf '%s' \"$_k$_i$_n\" >&4; }",
+        b"eval " + quote(DEFINITIONS),
+        b"",
+    ]
+)

@@ -1,0 +1,95 @@
+"""One job in all its views on one page: its card, the sidebar, the queue's panel and its own."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from playwright.sync_api import Locator, Page, expect
+
+from tests.ui.lab import Notebook
+
+_PATIENCE_S = 60.0
+_TICK_MS = 20
+
+
+@dataclass(frozen=True)
+class FourViews:
+    page: Page
+    slurm_id: str
+    card: Locator
+    panel: Locator
+    sidebar: Locator
+    """The newest row in it, which is the job's."""
+    queue: Locator
+    """The job's row in it."""
+
+    def all_say(self, *words: str) -> None:
+        """Waits until each view says all of it; prints after how many seconds each did."""
+        self._wait(dict.fromkeys(("card", "panel", "sidebar", "queue"), words))
+
+    def all_say_that_it_is_over(self, word: str) -> None:
+        """The same of an end: the queue has it no more."""
+        self._wait({"card": (word,), "panel": (word,), "sidebar": (word,), "queue": ()})
+
+    def show_nodes(self) -> None:
+        """Beside the queue."""
+        sidebar = self.page.get_by_role("region", name="Slurm")
+        sidebar.get_by_role("button", name="Nodes", exact=True).click()
+        tabs = self.page.locator("#jp-main-dock-panel").get_by_role("tab")
+        _drag(self.page, tabs.filter(has_text="Nodes of local"), 0.94, 0.8)
+        expect(self.queue).to_be_visible()
+
+    def _wait(self, wanted: Mapping[str, tuple[str, ...]]) -> None:
+        began_s = time.monotonic()
+        after_s: dict[str, float] = {}
+        while missing := wanted.keys() - after_s:
+            said = {name: texts(getattr(self, name)) for name in missing}
+            for name, text in said.items():
+                words = wanted[name]
+                if all(word in text for word in words) if words else not text:
+                    after_s[name] = round(time.monotonic() - began_s, 2)
+            assert time.monotonic() < began_s + _PATIENCE_S, f"wanted {wanted}, there is {said}"
+            self.page.wait_for_timeout(_TICK_MS)
+        print(self.slurm_id, wanted, after_s)
+
+
+def beside_one_another(notebook: Notebook) -> FourViews:
+    """Opens them all for the job of the second cell, in a window that has room for them."""
+    page = notebook.page
+    page.set_viewport_size({"width": 1800, "height": 1200})
+    main = page.locator("#jp-main-dock-panel")
+    card = notebook.card(1)
+    where = card.get_by_text(re.compile(r"^\d+ on local$"))
+    expect(where).to_be_visible()
+    slurm_id = where.inner_text().split()[0]
+    card.get_by_role("button", name="Open").click()
+    panel = page.locator(".jp-slurm-JobHead")
+    expect(panel).to_be_visible()
+    _drag(page, main.locator(".lm-TabBar-tab.lm-mod-current"), 0.95, 0.5)
+    page.get_by_role("tab", name="Slurm").click()
+    page.get_by_role("button", name="Queue", exact=True).click()
+    _drag(page, main.get_by_role("tab").filter(has_text="Queue of local"), 0.5, 0.95)
+    grid = page.get_by_role("grid", name="Queue of local")
+    row = grid.get_by_role("row").filter(has=page.get_by_text(slurm_id, exact=True))
+    expect(row).to_be_visible()
+    sidebar = page.get_by_role("region", name="Slurm").get_by_role("listitem")
+    mine = sidebar.filter(has=page.locator(".jp-slurm-RowMain")).first
+    expect(card).to_be_visible()
+    return FourViews(page, slurm_id, card, panel, mine, row)
+
+
+def _drag(page: Page, tab: Locator, x: float, y: float) -> None:
+    """To that part of the main area, as a person does."""
+    area = page.locator("#jp-main-dock-panel").bounding_box()
+    assert area
+    tab.hover()
+    page.mouse.down()
+    page.mouse.move(area["x"] + area["width"] * x, area["y"] + area["height"] * y, steps=8)
+    page.mouse.up()
+
+
+def texts(view: Locator) -> str:
+    return " ".join(view.all_inner_texts())

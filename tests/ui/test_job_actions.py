@@ -1,0 +1,147 @@
+"""What is done to one job, from its row, its panel and the command palette."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Locator, Page, expect
+
+from tests.cluster.plugin import SlurmCluster
+from tests.ssh.profile import write_profile
+from tests.ssh.waiting import wait_until
+from tests.ui.lab import Lab, Notebook
+from tests.ui.looks import look
+from tests.ui.side import Sbatch, row
+
+SECRET = "not to be seen"
+CELL = f"""%%slurm --detach --name from-a-cell --env TOKEN='{SECRET}'
+import time
+print("it writes", flush=True)
+time.sleep(600)"""
+
+
+@pytest.fixture
+def near(lab: Lab, cluster: SlurmCluster) -> Iterator[str]:
+    """The same cluster, with its jobs' folders among the files of this Jupyter."""
+    profile = tomllib.loads(cluster.profile_path.read_text(encoding="utf-8"))
+    settings = {**profile, "images": None, "job_root": str(lab.folder / "jobs")}
+    path = write_profile(Path(cluster.env["JUPYTER_CONFIG_DIR"]), "near", settings)
+    yield "near"
+    path.unlink()
+
+
+def menu(page: Page, of: Locator, *path: str) -> None:
+    of.click(button="right")
+    for name in path:
+        page.get_by_role("menuitem", name=name, exact=True).click()
+
+
+def copied(page: Page) -> str:
+    text: str = page.evaluate("navigator.clipboard.readText()")
+    return text
+
+
+def test_where_there_is_no_job_yet_the_sidebar_says_how_to_begin_and_where_to_look(
+    sidebar: Locator, page: Page
+) -> None:
+    expect(sidebar.get_by_text("No jobs yet.")).to_be_visible()
+    sidebar.get_by_role("button", name="Earlier").click()
+    sidebar.get_by_role("button", name="Look a day back").click()
+    expect(sidebar.get_by_text("With all that accounting has of a day")).to_be_visible()
+    sidebar.get_by_role("button", name="Look 7 days back").click()
+    expect(sidebar.get_by_text("With all that accounting has of 7 days")).to_be_visible()
+    look(page, "sidebar-empty", sidebar.locator(".jp-slurm-SidebarBody"))
+    sidebar.get_by_role("button", name="Queue", exact=True).click()
+    expect(page.get_by_text("Nobody has a job in this queue.")).to_be_visible()
+    look(page, "queue-empty")
+
+
+def test_a_row_copies_its_id_is_held_and_released_and_put_back_into_the_queue(
+    sidebar: Locator, cluster: SlurmCluster, sbatch: Sbatch, page: Page
+) -> None:
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    slurm_id = sbatch("steered", "--requeue", "--begin=now+1hour")
+    waits = sidebar.get_by_role("list", name="Waiting").get_by_role("listitem")
+    shown = waits.filter(has_text="steered")
+    shown.hover()
+    shown.get_by_role("button", name="Copy the id: steered").click()
+    wait_until(lambda: copied(page) == slurm_id)
+    menu(page, row(sidebar, "steered"), "Hold")
+    expect(shown).to_contain_text("held")
+    menu(page, row(sidebar, "steered"), "Release")
+    expect(shown).not_to_contain_text("held")
+    cluster.run("scontrol", "update", f"jobid={slurm_id}", "starttime=now")
+    runs = sidebar.get_by_role("list", name="Running").get_by_role("listitem")
+    expect(runs.filter(has_text="steered")).to_contain_text("n1")
+    menu(page, row(sidebar, "steered"), "Requeue")
+    expect(shown).to_be_visible()
+    assert "Restarts=1" in cluster.run("scontrol", "show", "job", slurm_id).stdout
+
+
+def test_a_row_shows_the_log_of_a_job_that_was_submitted_in_a_terminal(
+    sidebar: Locator, sbatch: Sbatch, page: Page, tmp_path: Path
+) -> None:
+    sbatch("talks", f"--output={tmp_path}/out", runs="echo it talks; sleep 600")
+    menu(page, row(sidebar, "talks"), "Open the job")
+    log = page.get_by_role("log", name="Output")
+    expect(log).to_contain_text("it talks")
+    expect(page.get_by_role("tab", name="Log", exact=True)).to_have_attribute(
+        "aria-selected", "true"
+    )
+
+
+def test_its_cell_and_its_folder_are_found_and_its_life_and_its_settings_told(
+    opened: Callable[..., Notebook], near: str, page: Page
+) -> None:
+    notebook = opened([CELL.replace("%%slurm", f"%%slurm --cluster {near}"), "1 + 1"])
+    notebook.run(0, 1, 2)
+    notebook.card(1).get_by_role("button", name="Open", exact=True).click()
+    page.get_by_role("tab", name="Details", exact=True).click()
+    told = page.get_by_role("region", name="What happened").get_by_role("listitem")
+    expect(told.filter(has_text="running")).to_be_visible()
+    token = page.get_by_role("row").filter(has=page.get_by_role("rowheader", name="TOKEN"))
+    expect(token.get_by_role("img", name="kept back")).to_be_visible()
+    expect(page.locator("body")).not_to_contain_text(SECRET, use_inner_text=True)
+    actions = page.get_by_role("group", name="Actions")
+    expect(actions.get_by_role("button")).to_have_text(
+        ["Go to its cell", "Copy the id", "Requeue", "Cancel"]
+    )
+    page.get_by_role("button", name=str(notebook.path), exact=True).click()
+    expect(notebook.cell(1)).to_be_in_viewport()
+    expect(notebook.cell(1)).to_have_class(re.compile("jp-mod-active"))
+
+    page.get_by_role("tab", name="Slurm").click()
+    sidebar = page.get_by_role("region", name="Slurm")
+    menu(page, row(sidebar, "from-a-cell"), "Open its folder")
+    files = page.get_by_role("region", name="File Browser Section")
+    expect(files.get_by_text("job.sh", exact=True)).to_be_visible()
+
+    notebook.cell(1).locator(".jp-InputPrompt").click()
+    page.keyboard.press("Control+Shift+c")
+    palette = page.locator(".lm-CommandPalette")
+    palette.get_by_role("textbox").fill("this job cancel")
+    page.keyboard.press("Enter")
+    page.get_by_role("dialog").get_by_role("button", name="Cancel the job").click()
+    expect(notebook.card(1)).to_contain_text("cancelled")
+
+
+def test_a_folder_that_is_not_among_the_files_here_is_copied(
+    opened: Callable[..., Notebook], page: Page
+) -> None:
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    notebook = opened(["%%slurm --detach --cluster local --name elsewhere\n1"])
+    notebook.run(0, 1)
+    expect(notebook.card(1)).to_contain_text("done")
+    page.get_by_role("tab", name="Slurm").click()
+    sidebar = page.get_by_role("region", name="Slurm")
+    menu(page, row(sidebar, "elsewhere"), "Open its folder")
+    expect(page.get_by_text("Its path was copied")).to_be_visible()
+    wait_until(lambda: copied(page).startswith("/"))
+    menu(page, row(sidebar, "elsewhere"), "Forget…")
+    page.get_by_role("dialog").get_by_role("button", name="Forget").click()
+    expect(row(sidebar, "elsewhere")).to_have_count(0)
+    expect(notebook.card(1)).to_have_count(0)

@@ -1,0 +1,170 @@
+"""A job by itself in JupyterLab's main area: its log, what it uses, its script, its life."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from playwright.sync_api import Page, expect
+
+from tests.ssh.waiting import wait_until
+from tests.ui.lab import Notebook
+from tests.ui.looks import look
+
+_CODE = """%%slurm --detach --image python:3.11
+import sys, time
+print("\\x1b[32mgreen\\x1b[0m <script>alert(1)</script> \\x1b[38;5;208morange\\x1b[0m")
+for percent in range(0, 101, 10):
+    print(f"\\r{percent} % of it", end="", flush=True)
+print()
+print("\\x1b[1;33ma warning\\x1b[0m of a tool", file=sys.stderr, flush=True)
+class Table:
+    def _repr_html_(self):
+        return "<table><tr><th>loss</th><td>0.25</td></tr></table><script>bad()</script>"
+display(Table())
+for step in range(2000):
+    print(f"step {step} loss 0.{step:04}")
+block = [bytearray(1 << 20) for _ in range(300)]
+until = time.time() + 12
+while time.time() < until:
+    pass
+time.sleep(600)"""
+
+
+def _open(notebook: Notebook, at: int = 1) -> Page:
+    """Runs all and opens the job of a cell."""
+    page = notebook.page
+    notebook.run_all()
+    notebook.cell(at).get_by_role("button", name="Open").click()
+    expect(page.get_by_role("log", name="Output")).to_be_visible()
+    page.get_by_role("log", name="Output").click()
+    return page
+
+
+def _show(page: Page, tab: str) -> None:
+    page.get_by_role("tab", name=tab, exact=True).click()
+
+
+def test_a_jobs_output_its_use_its_script_and_what_happened(
+    opened: Callable[..., Notebook],
+) -> None:
+    page = _open(opened([_CODE]))
+    page.set_viewport_size({"width": 1400, "height": 900})
+    log = page.get_by_role("log", name="Output")
+    expect(log).to_contain_text("step 1999")
+    expect(page.get_by_text("step 1999 loss")).to_be_in_viewport()
+    look(page, "job-log-end")
+    log.focus()
+    page.keyboard.press("Home")
+    expect(page.get_by_role("button", name="Follow", exact=True)).to_be_visible()
+    expect(page.get_by_text("100 % of it", exact=False)).to_be_in_viewport()
+    expect(log).not_to_contain_text("90 % of it")
+    expect(log).to_contain_text("<script>alert(1)</script>")
+    expect(log.get_by_role("cell", name="0.25")).to_be_visible()
+    assert not log.locator("script").count()
+    look(page, "job-log", log)
+    _show(page, "Resources")
+    expect(page.get_by_role("img", name="CPU cores")).to_be_visible()
+    expect(page.get_by_text("of the CPU time it asked for")).to_be_visible()
+    page.get_by_text("As a table").click()
+    expect(page.get_by_role("table").get_by_role("row").nth(3)).to_be_visible()
+    look(page, "job-resources")
+    _show(page, "Script")
+    expect(page.get_by_role("region", name="Batch script")).to_contain_text("#!/bin/bash")
+    look(page, "job-script")
+    _show(page, "Details")
+    expect(page.get_by_role("rowheader", name="JobId")).to_be_visible()
+    look(page, "job-details")
+
+
+def test_a_text_is_found_in_the_output_and_the_end_followed_again(
+    opened: Callable[..., Notebook],
+) -> None:
+    code = """%%slurm --detach --image python:3.11
+import sys, time
+for step in range(5000):
+    print(f"step {step} \\x1b[36mloss\\x1b[0m 0.{step:04}")
+    if step % 1000 == 0:
+        print(f"Saved to <b>checkpoint-{step}</b>", file=sys.stderr, flush=True)
+for step in range(600):
+    print("still here", step, flush=True)
+    time.sleep(1)"""
+    page = _open(opened([code]))
+    log = page.get_by_role("log", name="Output")
+    expect(log).to_contain_text("still here")
+    page.keyboard.press("Control+f")
+    field = page.get_by_label("Find in the output")
+    expect(field).to_be_focused()
+    page.keyboard.type("CHECKPOINT")
+    status = page.get_by_role("search").get_by_role("status")
+    expect(status).to_have_text("1 of 5")
+    current = log.locator("mark[aria-current]")
+    expect(current).to_be_in_viewport()
+    expect(log.get_by_text("checkpoint-0")).to_be_in_viewport()
+    page.keyboard.press("Enter")
+    page.keyboard.press("Enter")
+    expect(status).to_have_text("3 of 5")
+    expect(current).to_be_in_viewport()
+    expect(log.get_by_text("checkpoint-2000")).to_be_in_viewport()
+    page.keyboard.press("Shift+Enter")
+    expect(status).to_have_text("2 of 5")
+    look(page, "job-search")
+    field.fill("step 4999 loss")
+    expect(status).to_have_text("1 of 1")
+    expect(current.first).to_be_in_viewport()
+    field.fill("nowhere")
+    expect(status).to_have_text("not found")
+    page.keyboard.press("Escape")
+    expect(log).to_be_focused()
+    page.get_by_label("Show", exact=True).select_option("stderr")
+    expect(log).not_to_contain_text("step 1")
+    expect(log).to_contain_text("checkpoint-4000")
+    page.get_by_label("Show", exact=True).select_option("all output")
+    page.keyboard.press("Home")
+    # A browser may take its time to get there, and whoever scrolls up does not follow.
+    page.wait_for_function("document.querySelector('[role=log]').scrollTop === 0")
+    page.get_by_role("button", name="Follow", exact=True).click()
+    expect(log.get_by_text("still here", exact=False).last).to_be_in_viewport()
+    before = log.evaluate("e => e.textContent.length")
+    longer = "before => document.querySelector('[role=log]').textContent.length > before"
+    page.wait_for_function(longer, arg=before)
+    expect(page.get_by_role("button", name="Follow", exact=True)).to_have_count(0)
+
+
+def test_a_job_that_failed_after_much_output_is_there_again_after_a_reload(
+    opened: Callable[..., Notebook],
+) -> None:
+    code = """%%slurm --detach --image python:3.11
+print("the first line")
+print(("x" * 79 + "\\n") * 40_000)
+raise ValueError("<i>too</i> much")"""
+    notebook = opened([code])
+    page = _open(notebook)
+    log = page.get_by_role("log", name="Output")
+    expect(log).to_contain_text("ValueError: <i>too</i> much")
+    expect(page.get_by_title("FAILED", exact=True)).to_be_visible()
+    assert not log.locator("i").count()
+    saved = notebook.path.parent.parent / "workspaces"
+    wait_until(lambda: any("slurm-job" in one.read_text() for one in saved.glob("*")))
+    page.reload()
+    expect(log).to_contain_text("ValueError: <i>too</i> much")
+    look(page, "job-failed")
+    log.focus()
+    page.keyboard.press("Home")
+    expect(log).to_contain_text("are left out here")
+    expect(log).not_to_contain_text("the first line")
+    log.get_by_role("button", name="Load more").click()
+    expect(log).to_contain_text("the first line")
+    expect(log).not_to_contain_text("are left out here")
+    with page.expect_download() as download:
+        page.get_by_role("link", name="Download").click()
+    assert "the first line" in download.value.path().read_text()
+    page.get_by_role("tab", name="Log", exact=True).focus()
+    page.keyboard.press("ArrowRight")
+    expect(page.get_by_role("tab", name="Resources", exact=True)).to_be_focused()
+    expect(page.get_by_text(re.compile("measured"))).to_be_visible()
+    page.keyboard.press("End")
+    expect(page.get_by_role("tab", name="Details", exact=True)).to_be_focused()
+    page.get_by_label("Filter: Slurm's record").fill("jobstate")
+    expect(page.get_by_role("rowheader", name="JobState")).to_be_visible()
+    expect(page.get_by_role("rowheader", name="JobId")).to_have_count(0)

@@ -1,0 +1,116 @@
+"""The page in other languages than English, Brazilian Portuguese above all."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import nbformat
+import pytest
+from nbformat.v4 import new_output
+from playwright.sync_api import Page, expect
+
+from jupyter_slurm.card import MIME
+from tests.cluster.plugin import ROOT, SlurmCluster
+from tests.ui.lab import Lab, adopt, running_lab
+from tests.ui.looks import look
+
+
+@pytest.fixture(scope="module")
+def lab(lab_home: tuple[Path, dict[str, str]]) -> Iterator[Lab]:
+    """One whose user has chosen Portuguese."""
+    home, env = lab_home
+    chosen = home / "settings/@jupyterlab/translation-extension/plugin.jupyterlab-settings"
+    chosen.parent.mkdir(parents=True)
+    chosen.write_text(json.dumps({"locale": "pt_BR"}))
+    for locale in ("ja_JP", "da_DK", "it_IT"):
+        _empty_pack(home / "packs", locale)
+    paths = os.pathsep.join([env["PYTHONPATH"], str(home / "packs")])
+    with running_lab(env | {"PYTHONPATH": paths}, home) as started:
+        yield started
+
+
+def test_jobs_are_told_of_in_portuguese(page: Page, lab: Lab, cluster: SlurmCluster) -> None:
+    slurm_id = cluster.run("sbatch", "--parsable", "-H", "--wrap", "sleep 600").stdout.strip()
+    page.goto(f"{lab.url}lab?token={lab.token}&reset")
+    expect(page.get_by_role("button", name="Slurm: nenhum job")).to_be_visible()
+    names = {"v": 1, "cluster": "local", "id": adopt(page, slurm_id)}
+    expect(page.get_by_role("button", name="Slurm: 1 job esperando")).to_be_visible()
+
+    path = lab.write("fila.ipynb", ["1"])
+    notebook = nbformat.read(path, as_version=4)
+    data = {MIME: names, "text/plain": "job"}
+    notebook.cells[0].outputs = [new_output("display_data", data)]
+    nbformat.write(notebook, path)
+    page.goto(lab.address(path.name))
+    card = page.get_by_role("region", name="Job")
+    expect(card).to_contain_text("esperando")
+    expect(card).to_contain_text("Está retido pelo dono.")
+    expect(card).to_contain_text(f"scontrol release {slurm_id} o libera.")
+    look(page, "portuguese", card)
+    page.get_by_role("tab", name="Slurm").click()
+    waiting = page.get_by_role("list", name="Esperando")
+    expect(waiting).to_contain_text("Está retido pelo dono.")
+    look(page, "portuguese-sidebar")
+    card.get_by_role("button", name="Cancelar").click()
+    page.get_by_role("dialog").get_by_role("button", name="Cancelar o job").click()
+    expect(card).to_contain_text("cancelado")
+
+
+def _empty_pack(folder: Path, locale: str) -> None:
+    """Stands for JupyterLab's own pack of a language, without which it loads nobody's catalogue."""
+    name = f"jupyterlab_language_pack_{locale}"
+    (folder / name).mkdir(parents=True)
+    (folder / name / "__init__.py").touch()
+    about = folder / f"{name}-0.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 0\n")
+    (about / "entry_points.txt").write_text(f"[jupyterlab.languagepack]\n{locale} = {name}\n")
+
+
+@pytest.mark.parametrize("locale", ["pt_BR", "ja_JP", "da_DK", "it_IT"])
+def test_sidebar_and_form_are_in_each_language_and_fit(page: Page, lab: Lab, locale: str) -> None:
+    page.goto(f"{lab.url}lab?token={lab.token}&reset")
+    words = json.loads(_catalogue(locale).read_text(encoding="utf-8"))
+    _choose(page, lab, locale)
+    try:
+        page.reload()
+        expect(page.locator("#jupyterlab-splash")).to_have_count(0)
+        page.get_by_role("tab", name="Slurm", exact=True).click()
+        sidebar = page.get_by_role("region", name="Slurm")
+        expect(sidebar.get_by_role("heading", name=words["My jobs"][0])).to_be_visible()
+        page.get_by_text(words["Slurm job"][0], exact=True).click()
+        form = page.get_by_role("form", name=words["Slurm job"][0])
+        expect(form.get_by_text(words["Slurm expects it to start at once."][0])).to_be_visible()
+        look(page, f"language-{locale}", form)
+    finally:
+        _choose(page, lab, "pt_BR")
+
+
+def _choose(page: Page, lab: Lab, locale: str) -> None:
+    plugin = "lab/api/settings/@jupyterlab/translation-extension:plugin"
+    chosen = page.request.put(
+        f"{lab.url}{plugin}?token={lab.token}",
+        data={"raw": json.dumps({"locale": locale})},
+        headers={"X-XSRFToken": _xsrf(page)},
+    )
+    assert chosen.ok, chosen.text()
+
+
+def _xsrf(page: Page) -> str:
+    [value] = [one["value"] for one in page.context.cookies() if one["name"] == "_xsrf"]
+    return value
+
+
+def _catalogue(locale: str) -> Path:
+    return ROOT / "jupyter_slurm" / "locale" / locale / "LC_MESSAGES" / "jupyter_slurm.json"
+
+
+def test_the_settings_page_is_in_portuguese(page: Page, lab: Lab) -> None:
+    page.goto(f"{lab.url}lab?token={lab.token}&reset")
+    expect(page.get_by_role("button", name="Slurm:")).to_be_visible()
+    page.keyboard.press("Control+,")
+    page.locator(".jp-PluginList-wrapper input").first.fill("Slurm")
+    expect(page.get_by_label("Avisar quando um job começa")).to_be_checked()

@@ -1,0 +1,70 @@
+"""The nodes of a cluster in JupyterLab's main area."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.cluster.plugin import SlurmCluster
+from tests.ui.lab import Lab, at_rest
+from tests.ui.looks import look
+
+WHY = "disk & <b>fan</b>"
+
+
+@pytest.fixture
+def opened(page: Page, lab: Lab) -> Page:
+    page.goto(f"{lab.url}lab?token={lab.token}&reset")
+    at_rest(page)
+    page.get_by_role("tab", name="Slurm").click()
+    page.get_by_role("button", name="Nodes", exact=True).click()
+    page.get_by_role("tab", name="Slurm").click()
+    expect(page.get_by_role("rowheader", name="debug")).to_be_visible()
+    return page
+
+
+@pytest.fixture
+def drained(cluster: SlurmCluster) -> Iterator[None]:
+    cluster.run("scontrol", "update", "nodename=n1", "state=drain", f'reason="{WHY}"')
+    yield
+    cluster.run("scontrol", "update", "nodename=n1", "state=resume")
+
+
+def test_a_node_says_what_is_free_in_partition_picture_and_table(
+    cluster: SlurmCluster, page: Page, lab: Lab, request: pytest.FixtureRequest
+) -> None:
+    job = cluster.submit("--gres=gpu:1", "--wrap", "sleep 600")
+    cluster.wait_for(job, "RUNNING")
+    request.getfixturevalue("opened")
+    partition = page.get_by_role("row").filter(has=page.get_by_role("rowheader", name="debug"))
+    expect(partition).to_contain_text("1 / 2")
+    expect(partition).to_contain_text("1 node · 8 CPUs each · 2 GPUs")
+    expect(page.get_by_role("img", name="n1: partly used")).to_be_visible()
+    page.get_by_role("button", name="Table", exact=True).click()
+    row = page.get_by_role("grid", name="Nodes of local").get_by_role("row").nth(1)
+    expect(row).to_contain_text("n1")
+    expect(row).to_contain_text("mixed")
+    page.get_by_label("Filter the nodes").fill("gpus>1")
+    expect(row).to_have_count(0)
+    page.get_by_label("Filter the nodes").fill("gpus=1 partition:short")
+    expect(row).to_be_visible()
+    page.get_by_role("button", name="Picture", exact=True).click()
+    look(page, "nodes")
+    cluster.run("scancel", job)
+
+
+@pytest.mark.usefixtures("drained")
+def test_a_node_that_is_drained_is_shown_with_the_reason_and_has_nothing_free(
+    opened: Page,
+) -> None:
+    page = opened
+    row = page.get_by_role("row").filter(has_text="<b>fan</b>")
+    expect(row.get_by_role("rowheader", name="n1")).to_be_visible()
+    partition = page.get_by_role("row").filter(has=page.get_by_role("rowheader", name="debug"))
+    expect(partition).to_contain_text("0 / 2")
+    expect(page.get_by_role("img", name="n1: not to be had")).to_be_visible()
+    page.get_by_role("button", name="Table", exact=True).click()
+    expect(page.get_by_role("grid").get_by_role("row").nth(1)).to_contain_text(WHY)
+    look(page, "nodes-drained")

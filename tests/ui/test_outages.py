@@ -1,0 +1,182 @@
+"""The server, the agent, the network or the computer is away: what is not known is said, and all is
+right again by itself."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from playwright.sync_api import Browser, Locator, Page, expect
+
+from tests.cluster.plugin import SlurmCluster
+from tests.ssh.accounts import PLAIN_SHELL, oneself
+from tests.ssh.plugin import Delayed, MakeSshd
+from tests.ui.four_views import FourViews, beside_one_another
+from tests.ui.lab import Lab, Notebook, running_lab
+
+_CELL = "%%slurm --detach\nimport time\ntime.sleep(600)"
+_PATIENCE_MS = 60_000
+"""A line that is silent is taken for broken after 20 to 25 s."""
+_AWAY = "The Jupyter server cannot be reached."
+_AGE = r"\d\d?:\d\d(:\d\d)?\sAM|\d\d?:\d\d(:\d\d)?\sPM"
+
+
+def free_port() -> int:
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        port: int = one.getsockname()[1]
+        return port
+
+
+def shown(page: Page, lab: Lab, name: str) -> FourViews:
+    """A job that runs, in all its views, and the nodes beside them."""
+    lab.write(name, ["%load_ext jupyter_slurm", _CELL])
+    notebook = Notebook(page, lab, name)
+    notebook.run_all()
+    views = beside_one_another(notebook)
+    views.show_nodes()
+    views.all_say("running")
+    return views
+
+
+def told_in(views: FourViews) -> dict[str, Locator]:
+    """Where each says how old it is, or that it is not known."""
+    page = views.page
+    return {
+        "card": views.card,
+        "panel": views.panel,
+        "sidebar": page.get_by_role("region", name="Slurm"),
+        "queue": page.locator(".jp-slurm-QueueBar"),
+        "nodes": page.locator(".jp-slurm-NodesHead").first,
+    }
+
+
+def expect_doubt(views: FourViews) -> None:
+    """Each view says once that nothing newer is known, and since when; what was known stays."""
+    for where in told_in(views).values():
+        expect(where.get_by_text(_AWAY)).to_have_count(1, timeout=_PATIENCE_MS)
+        expect(where).to_contain_text(re.compile(_AGE))
+    expect(views.page.get_by_role("button", name=_AWAY)).to_be_visible()
+    views.all_say("running")
+
+
+def expect_no_doubt(views: FourViews) -> None:
+    for where in told_in(views).values():
+        expect(where.get_by_text(_AWAY)).to_have_count(0)
+    expect(views.page.get_by_role("button", name=_AWAY)).to_have_count(0)
+
+
+def test_a_server_that_is_killed_is_told_in_every_view_and_all_is_right_when_it_is_back(
+    page: Page, lab_home: tuple[Path, dict[str, str]], cluster: SlurmCluster
+) -> None:
+    home, env = lab_home
+    port, token = free_port(), "a-token-of-this-test"
+    with running_lab(env, home, port, token) as lab:
+        views = shown(page, lab, "killed.ipynb")
+        os.kill(lab.pid, signal.SIGKILL)
+        expect_doubt(views)
+    cluster.run("scancel", views.slurm_id)
+    with running_lab(env, home, port, token):
+        views.all_say_that_it_is_over("cancelled")
+        expect_no_doubt(views)
+
+
+def test_an_agent_that_is_killed_is_replaced_and_every_view_goes_on(
+    page: Page, lab: Lab, lab_home: tuple[Path, dict[str, str]], cluster: SlurmCluster
+) -> None:
+    views = shown(page, lab, "agent.ipynb")
+    asked = [sys.executable, "-m", "jupyter_slurm", "status", "--json"]
+    told = subprocess.run(asked, env=lab_home[1], capture_output=True, check=True)
+    os.kill(json.loads(told.stdout)["agent"]["pid"], signal.SIGKILL)
+    cluster.run("scancel", views.slurm_id)
+    views.all_say_that_it_is_over("cancelled")
+    expect_no_doubt(views)
+
+
+def test_a_network_that_is_cut_is_noticed_by_its_silence(
+    page: Page, lab: Lab, delayed: Delayed, cluster: SlurmCluster
+) -> None:
+    line = delayed(urlsplit(lab.url).port or 0, 0.0)
+    far = dataclasses.replace(lab, url=f"http://127.0.0.1:{line.port}/")
+    views = shown(page, far, "cut.ipynb")
+    line.freeze()
+    expect_doubt(views)
+    cluster.run("scancel", views.slurm_id)
+    line.thaw()
+    views.all_say_that_it_is_over("cancelled")
+    expect_no_doubt(views)
+
+
+def test_a_laptop_that_was_asleep_is_right_again_by_itself(
+    page: Page, browser: Browser, lab: Lab, delayed: Delayed, cluster: SlurmCluster
+) -> None:
+    line = delayed(urlsplit(lab.url).port or 0, 0.0)
+    far = dataclasses.replace(lab, url=f"http://127.0.0.1:{line.port}/")
+    views = shown(page, far, "asleep.ipynb")
+    with asleep(browser):
+        line.cut()
+        cluster.run("scancel", views.slurm_id)
+        cluster.wait_for(views.slurm_id, "CANCELLED")
+    views.all_say_that_it_is_over("cancelled")
+    expect_no_doubt(views)
+
+
+def test_a_cluster_whose_way_is_cut_is_told_as_lost_and_followed_again(
+    page: Page, lab: Lab, cluster: SlurmCluster, make_sshd: MakeSshd, delayed: Delayed
+) -> None:
+    sshd = make_sshd(PLAIN_SHELL, account=oneself())
+    line = delayed(sshd.port, 0.0)
+    known = lab.folder / "known_hosts"
+    known.write_text("".join(sshd.known_hosts_lines()).replace(f":{sshd.port}", f":{line.port}"))
+    ours = (f"Port {line.port}", f"UserKnownHostsFile {known}", "ServerAliveInterval 1")
+    lab.ssh_config.write_text(sshd.stanza("far", *ours))
+    told = cluster.profile_path.read_text(encoding="utf-8").splitlines(keepends=True)
+    profile = cluster.profile_path.with_name("far.toml")
+    profile.write_text('host = "far"\n' + "".join(i for i in told if not i.startswith("origin")))
+    lab.write(
+        "far.ipynb",
+        ["%load_ext jupyter_slurm", _CELL.replace("--detach", "--cluster far --detach")],
+    )
+    notebook = Notebook(page, lab, "far.ipynb")
+    notebook.run_all()
+    card = notebook.card(1)
+    expect(card).to_contain_text("running")
+    page.get_by_role("tab", name="Slurm").click()
+    far = page.get_by_role("list", name="Clusters").get_by_role("listitem").filter(has_text="far")
+    expect(far).to_contain_text("connected since")
+    line.freeze()
+    expect(far).to_contain_text("was given up: it no longer answers")
+    expect(card).to_contain_text(re.compile(f"Nothing newer is known since ({_AGE})"))
+    expect(card).to_contain_text("running")
+    cluster.run("scancel", card.get_by_text("on far").inner_text().split()[0])
+    line.thaw()
+    expect(far).to_contain_text("connected since")
+    expect(card).to_contain_text("cancelled")
+    expect(card).not_to_contain_text("Nothing newer is known")
+    profile.unlink()
+
+
+@contextmanager
+def asleep(browser: Browser) -> Iterator[None]:
+    """The pages' processes do not run."""
+    session = browser.new_browser_cdp_session()
+    told = session.send("SystemInfo.getProcessInfo")["processInfo"]
+    pages = [int(one["id"]) for one in told if one["type"] == "renderer"]
+    assert pages
+    for pid in pages:
+        os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        for pid in pages:
+            os.kill(pid, signal.SIGCONT)

@@ -1,0 +1,186 @@
+"""The whole queue of a cluster in JupyterLab's main area."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Locator, Page, expect
+
+from tests.cluster.plugin import SlurmCluster
+from tests.ui.lab import Lab, at_rest
+from tests.ui.looks import look
+
+SELECTED = "true"
+
+
+@pytest.fixture
+def jobs(cluster: SlurmCluster) -> Iterator[dict[str, str]]:
+    """Held ones, one that runs, an array that waits for it, one of somebody else's: name -> id."""
+    made = {
+        "first one": cluster.submit("-H", "-J", "first one", "--wrap", "true"),
+        "second": cluster.submit("-H", "-J", 'second "one" <i>x</i>', "--wrap", "true"),
+        "third one": cluster.submit("-H", "-J", "third one", "-t", "3:00:00", "--wrap", "true"),
+        "runs": cluster.submit("-J", "runs", "--gres=gpu:2", "--wrap", "sleep 600"),
+        "theirs": cluster.submit("-H", "--uid=nobody", "-D", "/", "-J", "theirs", "--wrap", "true"),
+    }
+    cluster.wait_for(made["runs"], "RUNNING")
+    array = ("-a", "1-40%2", "-J", "sweep", "--wrap", "sleep 600")
+    made["sweep"] = cluster.submit(*array)
+    cluster.wait_for(f"{made['sweep']}_2", "RUNNING")
+    yield made
+    cluster.run("scancel", *made.values(), check=False)
+
+
+@pytest.fixture
+def grid(page: Page, lab: Lab, jobs: dict[str, str]) -> Locator:
+    page.goto(f"{lab.url}lab?token={lab.token}&reset")
+    at_rest(page)
+    page.get_by_role("tab", name="Slurm").click()
+    page.get_by_role("button", name="Queue", exact=True).click()
+    page.get_by_role("tab", name="Slurm").click()
+    grid = page.get_by_role("grid", name="Queue of local")
+    # These jobs, and no more those of the test before, with which the first listing may come.
+    order = ("runs", "sweep", "first one", "second", "third one", "theirs")
+    rows(grid, *(jobs[name] for name in order))
+    return grid
+
+
+def rows(grid: Locator, *texts: str) -> None:
+    """These rows are shown, in this order, and no others."""
+    expect(grid.get_by_role("row")).to_have_count(len(texts) + 1)
+    for at, text in enumerate(texts, 1):
+        expect(grid.get_by_role("row").nth(at)).to_contain_text(text)
+
+
+def test_the_queue_is_filtered_by_words_and_by_chips(page: Page, grid: Locator) -> None:
+    rows(grid, "runs", "sweep", "first one", "second", "third one", "theirs")
+    expect(grid.get_by_role("row").filter(has_text='second "one" <i>x</i>')).to_be_visible()
+    words = page.get_by_label("Filter the queue")
+    for asked, found in (
+        ("first", ["first one"]),
+        ("one -first", ["second", "third one"]),
+        ("gpus>1", ["runs"]),
+        ("user:nobody", ["theirs"]),
+        ("limit>2h state:pending", ["third one"]),
+    ):
+        words.fill(asked)
+        rows(grid, *found)
+    words.fill("no such job")
+    expect(page.get_by_text("No job is found by these words.")).to_be_visible()
+    page.get_by_role("button", name="Show all").click()
+    states = page.get_by_role("group", name="States")
+    states.get_by_role("button", name="running").click()
+    rows(grid, "runs", "sweep")
+    expect(words).to_have_value("state:running")
+    page.get_by_role("button", name="Mine", exact=True).click()
+    words.fill("theirs")
+    rows(grid)
+
+
+def test_an_array_is_one_row_that_opens(grid: Locator, jobs: dict[str, str]) -> None:
+    array = grid.get_by_role("row").filter(has_text="40 tasks")
+    array.focus()
+    array.press("ArrowRight")
+    expect(grid.get_by_role("row").filter(has_text=f"{jobs['sweep']}_2")).to_be_visible()
+    waiting = grid.get_by_role("row").filter(has_text=f"{jobs['sweep']}_[3-40%2]")
+    expect(waiting).to_contain_text("waiting")
+    array.press("ArrowLeft")
+    expect(waiting).to_have_count(0)
+
+
+def test_ones_own_jobs_are_chosen_and_steered_and_nobody_elses(
+    page: Page, grid: Locator, cluster: SlurmCluster, jobs: dict[str, str]
+) -> None:
+    page.get_by_label("Filter the queue").fill("name:one,theirs")
+    rows(grid, "first one", "second", "third one", "theirs")
+    grid.get_by_role("row").nth(1).click()
+    grid.get_by_role("row").nth(3).click(modifiers=["Control"])
+    actions = page.get_by_role("group", name="What is chosen")
+    expect(actions).to_contain_text("2 jobs of yours chosen")
+    actions.get_by_role("button", name="Release").click()
+    for name in ("first one", "third one"):
+        cluster.wait_for(jobs[name], "RUNNING", "COMPLETED", "COMPLETING", "PENDING")
+    grid.get_by_role("row").filter(has_text="theirs").click()
+    expect(actions).to_contain_text("This job is not yours.")
+    expect(actions.get_by_role("button", name="Cancel")).to_be_disabled()
+    page.get_by_label("Filter the queue").fill("name:second")
+    grid.get_by_role("row").nth(1).click()
+    page.keyboard.press("Delete")
+    page.get_by_role("dialog").get_by_role("button", name=re.compile("^Cancel ")).click()
+    rows(grid)
+
+
+def test_it_is_gone_through_by_keys(page: Page, grid: Locator) -> None:
+    first = grid.get_by_role("row").nth(1)
+    first.focus()
+    page.keyboard.press("End")
+    expect(grid.get_by_role("row").filter(has_text="theirs")).to_be_focused()
+    page.keyboard.press("Home")
+    expect(first).to_be_focused()
+    page.keyboard.press("Shift+ArrowDown")
+    expect(grid.locator(f"[aria-selected={SELECTED}]")).to_have_count(2)
+    page.keyboard.press("Escape")
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("tab", name=re.compile("first one|sweep"))).to_be_visible()
+
+
+def test_a_key_is_not_lost_when_the_row_that_had_the_focus_goes(
+    page: Page, grid: Locator, cluster: SlurmCluster, jobs: dict[str, str]
+) -> None:
+    third = grid.get_by_role("row").filter(has_text="third one")
+    third.focus()
+    cluster.run("scancel", jobs["third one"])
+    expect(third).to_have_count(0)
+    theirs = grid.get_by_role("row").filter(has_text="theirs")
+    expect(theirs).to_be_focused()
+    page.keyboard.press("Home")
+    expect(grid.get_by_role("row").nth(1)).to_be_focused()
+    page.get_by_label("Filter the queue").fill("second")
+    rows(grid, "second")
+    grid.get_by_role("row").nth(1).focus()
+    cluster.run("scancel", jobs["second"])
+    rows(grid)
+    page.keyboard.press("End")
+    expect(grid).to_be_focused()
+
+
+def test_columns_are_chosen_sorted_widened_and_remembered(page: Page, grid: Locator) -> None:
+    grid.get_by_role("columnheader", name="Name").get_by_role("button").click()
+    rows(grid, "first one", "runs", "second", "sweep", "theirs", "third one")
+    name = grid.get_by_role("columnheader", name="Name")
+    name.get_by_role("button").press("Alt+ArrowLeft")
+    before = name.bounding_box()
+    name.get_by_role("button").press("Shift+ArrowRight")
+    after = name.bounding_box()
+    assert before
+    assert after
+    assert after["width"] == before["width"] + 16
+    page.get_by_role("button", name="Columns").click()
+    page.get_by_role("checkbox", name="Partition").uncheck()
+    page.get_by_role("checkbox", name="QOS").check()
+    page.keyboard.press("Escape")
+    heads = grid.get_by_role("columnheader")
+    expect(heads.first).to_contain_text("Name")
+    expect(heads.last).to_contain_text("QOS")
+    # The layout is saved a moment after it has changed.
+    with page.expect_response(lambda r: "/api/workspaces" in r.url and r.request.method == "PUT"):
+        pass
+    page.reload()
+    page.goto(page.url.split("?")[0])
+    expect(page.locator("#jupyterlab-splash")).to_have_count(0)
+    rows(grid, "first one", "runs", "second", "sweep", "theirs", "third one")
+    expect(heads.first).to_contain_text("Name")
+    expect(heads.last).to_contain_text("QOS")
+    expect(grid.get_by_role("columnheader", name="Partition")).to_have_count(0)
+
+
+def test_it_looks_well(page: Page, grid: Locator) -> None:
+    grid.get_by_role("button", name="Tasks of").click()
+    grid.get_by_role("row").nth(1).click()
+    page.keyboard.press("Shift+ArrowDown")
+    look(page, "queue")
+    page.get_by_role("button", name="Columns").click()
+    look(page, "queue-columns")

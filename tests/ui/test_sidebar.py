@@ -1,0 +1,261 @@
+"""The sidebar in JupyterLab: my jobs on a real Slurm, seen and steered as a person does it."""
+
+from __future__ import annotations
+
+import re
+import socket
+from pathlib import Path
+
+from playwright.sync_api import Locator, Page, expect
+
+from tests.cluster.plugin import SlurmCluster
+from tests.ssh.profile import write_profile
+from tests.ui.lab import Lab, at_rest
+from tests.ui.looks import look, look_as_it_is
+from tests.ui.side import Sbatch, open_sidebar, row
+
+
+def states(cluster: SlurmCluster, slurm_id: str) -> list[str]:
+    """Of what is left of it in the queue."""
+    told = cluster.run("squeue", "-h", "-j", slurm_id, "-o", "%i %T").stdout.split("\n")
+    return [line for line in told if line and "CANCELLED" not in line and "COMPLETING" not in line]
+
+
+def test_a_job_that_was_submitted_in_a_terminal_is_seen_and_its_end_too(
+    sidebar: Locator, cluster: SlurmCluster, sbatch: Sbatch
+) -> None:
+    expect(sidebar.get_by_text("this machine")).to_be_visible()
+    name = 'my job, "quoted" <b>é</b>'
+    slurm_id = sbatch(name)
+    running = sidebar.get_by_role("list", name="Running")
+    shown = running.get_by_role("listitem").filter(has_text=name)
+    expect(shown).to_be_visible()
+    cluster.run("scancel", slurm_id)
+    expect(shown).to_have_count(0)
+
+
+def test_several_are_chosen_and_cancelled_by_keys_once_a_person_has_said_so(
+    sidebar: Locator, cluster: SlurmCluster, sbatch: Sbatch, page: Page
+) -> None:
+    ids = [sbatch(name, "-H") for name in ("keep", "one", "two")]
+    for name in ("keep", "one", "two"):
+        expect(row(sidebar, name)).to_be_visible()
+    row(sidebar, "two").focus()
+    page.keyboard.press("Home")
+    page.keyboard.press("Space")
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Space")
+    expect(sidebar.get_by_text("2 selected")).to_be_visible()
+    page.keyboard.press("Delete")
+    dialog = page.get_by_role("dialog")
+    for name, slurm_id in (("one", ids[1]), ("two", ids[2])):
+        expect(dialog).to_contain_text(f"{name} · {slurm_id} · local · waiting")
+    expect(dialog).not_to_contain_text("keep")
+    dialog.get_by_role("button", name="Keep").click()
+    assert len(states(cluster, ",".join(ids))) == 3
+    page.get_by_role("group", name="Selected jobs").get_by_role("button", name="Cancel").click()
+    dialog.get_by_role("button", name="Cancel the jobs").click()
+    ended = sidebar.get_by_role("list", name="Ended today")
+    for name in ("one", "two"):
+        expect(ended.get_by_role("listitem").filter(has_text=name)).to_contain_text("cancelled")
+    expect(row(sidebar, "keep")).to_be_visible()
+    assert [line.split()[0] for line in states(cluster, ",".join(ids))] == [ids[0]]
+
+
+def test_of_an_array_one_task_is_cancelled_and_the_others_stay(
+    sidebar: Locator, cluster: SlurmCluster, sbatch: Sbatch, page: Page
+) -> None:
+    slurm_id = sbatch("sweep", "--array=0-3%2")
+    expect(row(sidebar, "sweep")).to_contain_text("2 of 4 tasks run")
+    sidebar.get_by_role("button", name="Tasks of sweep").click()
+    tasks = sidebar.get_by_role("list", name="Tasks of sweep")
+    task = tasks.get_by_role("listitem").filter(has_text=f"{slurm_id}_1")
+    expect(task).to_be_visible()
+    task.get_by_role("button", name=re.compile("^sweep ")).focus()
+    page.keyboard.press("Delete")
+    dialog = page.get_by_role("dialog")
+    expect(dialog).to_contain_text(f"{slurm_id}_1")
+    dialog.get_by_role("button", name="Cancel the job").click()
+    expect(task).to_have_count(0)
+    left = " ".join(states(cluster, slurm_id))
+    assert f"{slurm_id}_0" in left
+    assert f"{slurm_id}_1 " not in left
+    waiting = tasks.get_by_role("listitem").filter(has_text=f"{slurm_id}_[")
+    if waiting.count():
+        waiting.get_by_role("button", name=re.compile("^sweep ")).focus()
+        page.keyboard.press("Delete")
+        dialog.get_by_role("button", name="Cancel the job").click()
+        expect(waiting).to_have_count(0)
+        assert f"{slurm_id}_0" in " ".join(states(cluster, slurm_id))
+
+
+def test_a_job_is_held_and_released_from_its_menu(
+    sidebar: Locator, cluster: SlurmCluster, sbatch: Sbatch, page: Page
+) -> None:
+    slurm_id = sbatch("menu", "-H")
+    row(sidebar, "menu").click(button="right")
+    page.get_by_role("menuitem", name="Release").click()
+    expect(sidebar.get_by_role("list", name="Running")).to_contain_text("menu")
+    assert states(cluster, slurm_id) == [f"{slurm_id} RUNNING"]
+
+
+def test_a_filter_finds_by_slash_and_says_where_nothing_is(
+    sidebar: Locator, sbatch: Sbatch, page: Page
+) -> None:
+    sbatch("alpha", "-H")
+    sbatch("beta", "-H")
+    row(sidebar, "beta").focus()
+    page.keyboard.press("/")
+    page.keyboard.type("alp")
+    expect(row(sidebar, "alpha")).to_be_visible()
+    expect(row(sidebar, "beta")).to_have_count(0)
+    page.keyboard.type("zzz")
+    expect(sidebar.get_by_text("None of my jobs has")).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(row(sidebar, "beta")).to_be_visible()
+
+
+def test_a_sidebar_that_is_not_seen_asks_for_no_queue(page: Page, lab: Lab, sbatch: Sbatch) -> None:
+    sent: list[str] = []
+    page.on(
+        "websocket",
+        lambda one: (
+            one.on("framesent", lambda frame: sent.append(str(frame)))
+            if "/jupyter-slurm/" in one.url
+            else None
+        ),
+    )
+    page.goto(f"{lab.url}lab?token={lab.token}&reset")
+    at_rest(page)
+    page.get_by_role("tab", name="Slurm").click()
+    sbatch("seen", "-H")
+    sidebar = page.get_by_role("region", name="Slurm")
+    expect(row(sidebar, "seen")).to_be_visible()
+    watched = [one for one in sent if "queue_changes" in one]
+    assert len(watched) == 1
+    page.get_by_role("tab", name="File Browser").click()
+    expect(sidebar).not_to_be_visible()
+    assert any('"unwatch"' in one for one in sent)
+    sbatch("unseen", "-H")
+    page.get_by_role("tab", name="Slurm").click()
+    expect(row(sidebar, "unseen")).to_be_visible()
+
+
+def test_the_sidebar_looks_well_in_both_themes_and_narrow(
+    sidebar: Locator, sbatch: Sbatch, page: Page
+) -> None:
+    sbatch("train-resnet-50-with-a-name-that-is-rather-long", "--gpus=1", "--time=2:00:00")
+    sbatch("held", "-H")
+    sbatch("wants-more-than-there-is", "--gpus=2", "--time=30")
+    sbatch("sweep", "--array=0-5%1", "--time=10")
+    expect(row(sidebar, "sweep")).to_be_visible()
+    sidebar.get_by_role("button", name="Tasks of sweep").click()
+    row(sidebar, "held").focus()
+    page.keyboard.press("Space")
+    sidebar.get_by_role("button", name="Earlier").click()
+    look(page, "sidebar", sidebar.locator(".jp-slurm-SidebarBody"))
+
+
+def test_it_is_gone_through_by_tab_arrows_and_menu_key_alone(
+    sidebar: Locator, cluster: SlurmCluster, sbatch: Sbatch, page: Page
+) -> None:
+    slurm_id = sbatch("upper", "-H")
+    sbatch("lower", "-H")
+    expect(row(sidebar, "upper")).to_be_visible()
+    expect(row(sidebar, "lower")).to_be_visible()
+    sidebar.get_by_label("Filter my jobs").focus()
+    page.keyboard.press("Tab")
+    expect(sidebar.get_by_role("button", name=re.compile(r"^Waiting \d"))).to_be_focused()
+    page.keyboard.press("Tab")
+    expect(row(sidebar, "lower")).to_be_focused()
+    page.keyboard.press("Tab")
+    expect(sidebar.get_by_role("button", name="Copy the id: lower")).to_be_focused()
+    page.keyboard.press("Shift+Tab")
+    page.keyboard.press("ArrowDown")
+    expect(row(sidebar, "upper")).to_be_focused()
+    page.keyboard.press("ContextMenu")
+    menu = page.get_by_role("menu")
+    expect(menu.get_by_role("menuitem", name="Release")).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(menu).to_have_count(0)
+    expect(row(sidebar, "upper")).to_be_focused()
+    page.keyboard.press("ContextMenu")
+    for _ in ("Open the job", "Copy the id", "Release"):
+        page.keyboard.press("ArrowDown")
+    page.keyboard.press("Enter")
+    expect(sidebar.get_by_role("list", name="Running")).to_contain_text("upper")
+    expect(row(sidebar, "upper")).to_be_focused()
+    assert states(cluster, slurm_id) == [f"{slurm_id} RUNNING"]
+
+
+def test_a_screen_reader_is_told_what_is_seen(sidebar: Locator, sbatch: Sbatch, page: Page) -> None:
+    sbatch("read out", "-H")
+    row(sidebar, "read out").focus()
+    page.keyboard.press("Space")
+    expect(sidebar).to_match_aria_snapshot("""
+      - region "Slurm":
+        - list "Clusters":
+          - listitem: local this machine
+        - heading "My jobs" [level=2]
+        - button "Submit…"
+        - button "Queue"
+        - button "Nodes"
+        - searchbox "Filter my jobs"
+        - heading /Waiting \\d+/ [level=3]:
+          - button /Waiting \\d+/ [expanded]
+        - list "Waiting":
+          - listitem:
+            - button /read out .* waiting · It is held by its owner. selected/
+            - 'button "Copy the id: read out"'
+            - 'button "Release: read out"'
+            - 'button "Cancel: read out"'
+        - group "Selected jobs":
+          - status: 1 selected
+    """)
+
+
+def test_a_cluster_that_cannot_be_reached_says_why_and_can_be_tried_again(
+    page: Page, lab: Lab, cluster: SlurmCluster
+) -> None:
+    config = Path(cluster.env["JUPYTER_CONFIG_DIR"])
+    with socket.socket() as nobody:  # bound, and not listened at
+        nobody.bind(("127.0.0.1", 0))
+        far = {"host": "127.0.0.1", "port": nobody.getsockname()[1]}
+        path = write_profile(config, "nowhere", far)
+        try:
+            sidebar = open_sidebar(page, lab)
+            nowhere = sidebar.get_by_role("list", name="Clusters").get_by_role("listitem")
+            nowhere = nowhere.filter(has_text="nowhere")
+            nowhere.get_by_role("button", name="Connect nowhere").click()
+            expect(nowhere).to_contain_text("refuses connections")
+            expect(nowhere.get_by_role("button", name="Connect nowhere")).to_be_visible()
+            look(page, "sidebar-error", sidebar.locator(".jp-slurm-SidebarBody"))
+        finally:
+            path.unlink()
+
+
+def test_a_sidebar_of_200_pixels_shows_all_of_it(
+    sidebar: Locator, sbatch: Sbatch, page: Page
+) -> None:
+    sbatch("train-resnet-50-with-a-name-that-is-rather-long", "--gpus-per-node=1", "--time=2:00:00")
+    sbatch("held", "-H")
+    # JupyterLab's own least is more; a person's style sheet may allow less.
+    page.add_style_tag(content=":root { --jp-sidebar-min-width: 180px !important; }")
+    for _ in range(2):
+        page.get_by_role("tab", name="Slurm").click()
+    row(sidebar, "held").focus()
+    page.keyboard.press("Space")
+    box = sidebar.bounding_box()
+    assert box
+    edge, middle = box["x"] + box["width"] + 2, box["y"] + box["height"] / 2
+    page.mouse.move(edge, middle)
+    page.mouse.down()
+    page.mouse.move(box["x"] + 200, middle, steps=5)
+    page.mouse.up()
+    page.mouse.move(edge + 300, middle)
+    narrow = sidebar.bounding_box()
+    assert narrow
+    assert narrow["width"] <= 202
+    body = sidebar.locator(".jp-slurm-SidebarBody")
+    assert body.evaluate("e => e.scrollWidth <= e.parentElement.clientWidth")
+    look_as_it_is(page, "sidebar-200")

@@ -1,0 +1,236 @@
+"""The form that makes jobs, in JupyterLab, on a real Slurm: from each place where it is opened."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import nbformat
+import pytest
+from nbformat.v4 import new_code_cell, new_notebook
+from playwright.sync_api import Locator, Page, expect
+
+from tests.ssh.waiting import wait_until
+from tests.ui.lab import Lab, Notebook, at_rest
+from tests.ui.looks import look
+
+HOSTILE = "r\u00e9sum\u00e9 'of' \"all\" \N{SNAKE} \u05e9\u05dc\u05d5\u05dd $(x) #1"
+"""Blanks, quotes, an emoji, letters from right to left, a shell's and an address's own signs."""
+
+
+@pytest.fixture
+def opened_lab(page: Page, lab: Lab) -> Page:
+    page.goto(f"{lab.url}lab?token={lab.token}&reset")
+    at_rest(page)
+    return page
+
+
+@pytest.fixture
+def form(page: Page) -> Locator:
+    return page.get_by_role("form", name="Slurm job")
+
+
+@pytest.fixture
+def gate(lab: Lab) -> Iterator[str]:
+    """The path of a file that jobs wait for; it is there at the end."""
+    path = lab.folder / "gate"
+    path.unlink(missing_ok=True)
+    yield str(path)
+    path.touch()
+
+
+def from_launcher(page: Page) -> None:
+    page.get_by_text("Slurm job", exact=True).click()
+
+
+def from_browser(page: Page, name: str) -> None:
+    item = page.get_by_role("listitem", name=f"Name: {name}")
+    item.first.click(button="right")
+    page.get_by_role("menuitem", name="Run on Slurm").click()
+
+
+def from_toolbar(page: Page, item: str) -> None:
+    page.get_by_role("button", name="Run this cell or this notebook on Slurm").click()
+    page.get_by_role("menuitem", name=item).click()
+
+
+def submit(form: Locator) -> None:
+    form.get_by_role("button", name="Submit").click()
+
+
+def test_a_job_is_made_by_a_form_that_knows_the_cluster(opened_lab: Page, form: Locator) -> None:
+    page = opened_lab
+    from_launcher(page)
+    expect(form.get_by_label("Code")).to_be_focused()
+    page.keyboard.type("print('from the form')")
+    form.get_by_label("Image").fill("python:3.11")
+    gpus = form.get_by_role("textbox", name="GPUs", exact=True)
+    expect(form.get_by_text("2 of 2 GPUs free").last).to_be_attached()
+    gpus.fill("9")
+    expect(form.get_by_text("Ask for 2 or less")).to_be_visible()
+    expect(gpus).to_have_attribute("aria-invalid", "true")
+    expect(
+        form.get_by_role("combobox", name="Partition").locator("option[disabled]")
+    ).not_to_have_count(0)
+    submit(form)
+    expect(gpus).to_be_focused()
+    look(page, "submit-wrong", form)
+    gpus.fill("1")
+    form.get_by_role("button", name="One GPU more").click()
+    expect(gpus).to_have_value("2")
+    expect(form.get_by_role("button", name="One GPU more")).to_be_disabled()
+    expect(form.get_by_text("Slurm expects it to start")).to_be_visible()
+    expect(form.get_by_text("h of GPUs")).to_be_visible()
+    look(page, "submit", form)
+    page.keyboard.press("Control+Enter")
+    expect(page.get_by_role("log", name="Output")).to_contain_text("from the form")
+
+
+def test_the_last_choice_on_a_cluster_is_remembered_and_the_line_can_be_copied(
+    opened_lab: Page, form: Locator
+) -> None:
+    page = opened_lab
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    from_launcher(page)
+    form.get_by_label("Code").fill("1")
+    form.get_by_label("Time limit").fill("7m")
+    form.get_by_label("Name").fill("once")
+    form.get_by_label("Environment").fill("A=it's {x}\nB=2")
+    line = "%%slurm --cluster local --time 7m --name once --env 'A=it'\"'\"'s {{x}}' --env B=2"
+    form.get_by_role("button", name="Copy as a cell").click()
+    assert page.evaluate("navigator.clipboard.readText()") == f"{line}\n1"
+    submit(form)
+    expect(page.get_by_role("tab", name="once")).to_be_visible()
+    page.get_by_role("tab", name="New Slurm job").get_by_title("Close").click()
+    page.get_by_role("button", name="New Launcher (").click()
+    from_launcher(page)
+    expect(form.get_by_label("Time limit")).to_have_value("7m")
+    expect(form.get_by_label("Name")).to_have_value("")
+
+
+@pytest.mark.parametrize(
+    ("suffix", "text"),
+    [
+        (".py", "import sys\nprint('ran', __file__.endswith('.py'))\n"),
+        (".sh", "#!/bin/sh\necho ran\n"),
+        (".slurm", "#!/bin/sh\n#SBATCH --time=5\necho ran\n"),
+        (".ipynb", nbformat.writes(new_notebook(cells=[new_code_cell("print('ran')")]))),
+    ],
+)
+def test_a_file_of_any_name_is_run_from_the_file_browser(
+    page: Page, lab: Lab, form: Locator, suffix: str, text: str
+) -> None:
+    name = HOSTILE + suffix
+    (lab.folder / name).write_text(text)
+    page.goto(f"{lab.url}lab?token={lab.token}&reset")
+    at_rest(page)
+    from_browser(page, name)
+    expect(form.get_by_text(name, exact=True)).to_be_visible()
+    expect(form.get_by_text("Slurm expects it to start")).to_be_visible()
+    submit(form)
+    expect(page.get_by_role("log", name="Output")).to_contain_text("ran")
+    expect(form).to_have_count(0)
+    if suffix == ".ipynb":  # its copy, which comes once the job has ended, is of this test, too
+        wait_until(lambda: any(lab.folder.glob("*.slurm-*.ipynb")))
+        [copy] = lab.folder.glob("*.slurm-*.ipynb")
+        copy.unlink()
+    (lab.folder / name).unlink()
+
+
+def test_what_cannot_be_run_is_not_offered(page: Page, lab: Lab) -> None:
+    (lab.folder / "table.csv").write_text("1,2\n")
+    page.goto(f"{lab.url}lab?token={lab.token}&reset")
+    at_rest(page)
+    page.get_by_role("listitem", name="Name: table.csv").click(button="right")
+    expect(page.get_by_role("menuitem", name="Rename")).to_be_visible()
+    expect(page.get_by_role("menuitem", name="Run on Slurm")).to_have_count(0)
+
+
+def test_a_cell_gets_its_line_and_its_output(lab: Lab, page: Page, form: Locator) -> None:
+    path = lab.write(f"{HOSTILE} cell.ipynb", ["x = 6", "print(x * 7)\ny = x"])
+    notebook = Notebook(page, lab, path.name)
+    notebook.cell(1).locator(".cm-content").click()
+    from_toolbar(page, "This Cell on Slurm")
+    expect(form.get_by_label("The cell")).to_contain_text("print(x * 7)")
+    form.get_by_label("More options").fill("--in x --out y")
+    notebook_runs_first(page, notebook)
+    form.get_by_label("Image").fill("python:3.11")
+    expect(form.get_by_text("Slurm expects it to start")).to_be_visible()
+    look(page, "submit-cell", form)
+    submit(form)
+    expect(form).to_have_count(0)
+    # `%load_ext jupyter_slurm` is now on top: the notebook works when it is opened again.
+    expect(notebook.cell(0)).to_contain_text("%load_ext jupyter_slurm")
+    cell = notebook.cell(2)
+    expect(cell.locator(".cm-content")).to_contain_text("%%slurm --cluster local --image")
+    expect(notebook.output(2)).to_contain_text("42")
+    notebook.ended(2)
+    wait_until(lambda: len(notebook.saved().cells) > 2)
+    saved = notebook.saved()
+    assert saved.cells[2].source.startswith("%%slurm --cluster local")
+    assert saved.cells[2].source.endswith("\nprint(x * 7)\ny = x")
+    path.unlink()
+
+
+def notebook_runs_first(page: Page, notebook: Notebook) -> None:
+    """The variable of the first cell is there; the form is looked at again."""
+    tabs = page.get_by_role("main").get_by_role("tab")
+    tabs.first.click()
+    notebook.run(0)
+    notebook.ended(0)
+    tabs.filter(has_text="on Slurm").click()
+
+
+def test_a_cell_that_has_a_line_begins_with_it(lab: Lab, page: Page, form: Locator) -> None:
+    source = "%%slurm --gpus 1 -t 5 --comment 'a b' --detach\nprint('again')"
+    path = lab.write("line.ipynb", ["%load_ext jupyter_slurm", source])
+    notebook = Notebook(page, lab, path.name)
+    notebook.cell(1).locator(".cm-content").click()
+    notebook.cell(1).click(button="right")
+    page.get_by_role("menuitem", name="This Cell on Slurm").click()
+    expect(form.get_by_role("textbox", name="GPUs", exact=True)).to_have_value("1")
+    expect(form.get_by_label("Time limit")).to_have_value("5")
+    expect(form.get_by_label("More options")).to_have_value("--comment 'a b' --detach")
+    form.get_by_label("Time limit").fill("6")
+    submit(form)
+    expect(notebook.cell(1).locator(".cm-content")).to_contain_text(
+        "%%slurm --cluster local --gpus 1 --time 6 --comment 'a b' --detach"
+    )
+    notebook.ended(1)
+    expect(notebook.page.get_by_role("region", name="Job")).to_be_visible()
+    expect(page.locator(".jp-Notebook .jp-CodeCell")).to_have_count(2)
+
+
+def test_a_notebook_comes_back_executed_also_when_the_page_was_reloaded(
+    lab: Lab, page: Page, form: Locator, gate: str
+) -> None:
+    wait = f"import os, time\nwhile not os.path.exists({gate!r}):\n    time.sleep(0.1)"
+    path = lab.write(f"{HOSTILE}.ipynb", [wait, "print('not saved')"])
+    notebook = Notebook(page, lab, path.name)
+    notebook.cell(1).locator(".cm-content").click()
+    page.keyboard.press("Control+A")
+    page.keyboard.type("print(6 * 7)")
+    from_toolbar(page, "This Notebook on Slurm")
+    expect(form.get_by_text("the executed copy is put beside it")).to_be_visible()
+    submit(form)
+    expect(form).to_have_count(0)
+    assert nbformat.read(path, as_version=4).cells[1].source == "print(6 * 7)"
+    expect(page.get_by_role("log", name="Output")).to_be_attached()
+    page.reload()
+    expect(page.locator("#jupyterlab-splash")).to_have_count(0)
+    (lab.folder / "gate").touch()
+    toast = page.get_by_role("alert").filter(has_text="has been run")
+    expect(toast).to_be_visible()
+    [copy] = lab.folder.glob("*.slurm-*.ipynb")
+    assert copy.name.startswith(f"{HOSTILE}.slurm-")
+    assert nbformat.read(copy, as_version=4).cells[1].outputs[0].text == "42\n"
+    toast.get_by_role("button", name="Open").click()
+    expect(page.get_by_role("main").get_by_role("tab").filter(has_text=".slurm-")).to_be_visible()
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.reload()
+    page.get_by_role("tab", name="Slurm", exact=True).click()
+    ended = page.get_by_role("list", name="Ended today")
+    expect(ended.get_by_text("done").first).to_be_visible()
+    assert not [one for one in asked if "/api/executed" in one], "it was given already"
+    copy.unlink()
+    path.unlink()

@@ -1,0 +1,160 @@
+"""What tells of jobs beside their views: status bar, notifications, the palette, the settings."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Locator, Page, expect
+
+from tests.cluster.plugin import SlurmCluster
+from tests.ssh.waiting import wait_until
+from tests.ui.lab import Lab, adopt, at_rest, hide
+from tests.ui.looks import look
+
+
+@pytest.fixture
+def desk(page: Page, lab: Lab) -> Page:
+    """JupyterLab with nothing opened."""
+    page.goto(f"{lab.url}lab?token={lab.token}&reset")
+    at_rest(page)
+    expect(page.get_by_role("button", name="Slurm:")).to_be_visible()
+    return page
+
+
+@pytest.fixture
+def held(cluster: SlurmCluster) -> Iterator[str]:
+    """The id of a job that waits until it is released."""
+    line = ("--parsable", "-H", "-J", "told <b>&", "--wrap", "sleep 600")
+    slurm_id = cluster.run("sbatch", *line).stdout.strip()
+    yield slurm_id
+    cluster.run("scancel", slurm_id)
+
+
+def test_a_job_is_counted_and_told_of_once_from_its_start_to_its_end(
+    desk: Page, held: str, cluster: SlurmCluster
+) -> None:
+    adopt(desk, held)
+    item = desk.get_by_role("button", name="Slurm:")
+    expect(item).to_have_accessible_name(re.compile("waits"))
+    cluster.run("scontrol", "release", held)
+    expect(item).to_have_accessible_name(re.compile("1 job runs"))
+    expect(item).to_have_text("Slurm 1 ▶ 0 ◷")
+    toast = desk.get_by_role("alert").filter(has_text="told <b>&")
+    expect(toast).to_contain_text("running")
+    look(desk, "notification")
+    cluster.run("scancel", held)
+    expect(toast).to_have_count(1)
+    expect(toast).to_contain_text("cancelled")
+    expect(item).to_have_text("Slurm")
+    toast.get_by_role("button", name="Show log").click()
+    expect(desk.get_by_role("tab", name=re.compile("told <b>&"))).to_be_visible()
+
+
+def test_of_two_tabs_one_tells(desk: Page, held: str, cluster: SlurmCluster, lab: Lab) -> None:
+    other = desk.context.new_page()
+    other.goto(f"{lab.url}lab/workspaces/other?token={lab.token}&reset")
+    expect(other.get_by_role("button", name="Slurm:")).to_be_visible()
+    adopt(desk, held)
+    for tab in (desk, other):
+        expect(tab.get_by_role("button", name="Slurm:")).to_have_text("Slurm 0 ▶ 1 ◷")
+    cluster.run("scontrol", "release", held)
+    for tab in (desk, other):
+        expect(tab.get_by_role("button", name="Slurm:")).to_have_text("Slurm 1 ▶ 0 ◷")
+    wait_until(lambda: _told(desk).count() + _told(other).count() > 0)
+    desk.wait_for_timeout(1_000)  # in which the other one would have told it, too
+    assert _told(desk).count() + _told(other).count() == 1
+
+
+_RECORDER = """
+  window.told = [];
+  class Recorded {
+    constructor(title, {body}) { window.told.push(`${title}: ${body}`); }
+    static permission = 'granted';
+    static requestPermission() { return Promise.resolve('granted'); }
+    close() {}
+  }
+  window.Notification = Recorded;
+"""
+"""Stands for the desktop, which a browser without a head does not have."""
+
+
+def test_the_browser_tells_by_itself_where_that_is_wanted_and_the_page_is_not_seen(
+    page: Page, held: str, cluster: SlurmCluster, lab: Lab
+) -> None:
+    page.add_init_script(_RECORDER)
+    page.goto(f"{lab.url}lab?token={lab.token}&reset")
+    item = page.get_by_role("button", name="Slurm:")
+    expect(item).to_be_visible()
+    adopt(page, held)
+    cluster.run("scontrol", "release", held)
+    expect(_told(page)).to_contain_text("running")
+    assert page.evaluate("told") == []  # nobody has asked for it
+    page.reload()
+    expect(item).to_have_text("Slurm 1 ▶ 0 ◷")
+    page.keyboard.press("Control+,")
+    page.get_by_placeholder("Search settings…").last.fill("Slurm")
+    wanted = page.get_by_label("Notifications of the browser, too")
+    wanted.check()
+    hide(page, hidden=True)
+    cluster.run("scancel", held)
+    page.wait_for_function("told.length > 0")
+    assert page.evaluate("told") == ["Slurm: told <b>&: cancelled"]
+    hide(page, hidden=False)
+    wanted.uncheck()
+
+
+def test_what_was_there_already_is_not_told_when_a_page_is_opened(
+    desk: Page, held: str, cluster: SlurmCluster
+) -> None:
+    adopt(desk, held)
+    cluster.run("scontrol", "release", held)
+    expect(_told(desk)).to_contain_text("running")
+    desk.reload()
+    item = desk.get_by_role("button", name="Slurm:")
+    expect(item).to_have_text("Slurm 1 ▶ 0 ◷")
+    desk.wait_for_timeout(2_000)  # in which it would have been told
+    expect(_told(desk)).to_have_count(0)
+    cluster.run("scancel", held)
+    expect(_told(desk)).to_contain_text("cancelled")
+    desk.reload()
+    expect(item).to_have_text("Slurm")
+    desk.wait_for_timeout(2_000)
+    expect(_told(desk)).to_have_count(0)
+
+
+def _told(page: Page) -> Locator:
+    return page.get_by_role("alert").filter(has_text="told <b>&")
+
+
+def test_a_click_in_the_status_bar_opens_the_sidebar(desk: Page) -> None:
+    desk.get_by_role("button", name="Slurm:").click()
+    expect(desk.get_by_role("region", name="Slurm")).to_be_visible()
+
+
+def test_the_palette_has_the_views_under_slurm(desk: Page) -> None:
+    desk.keyboard.press("Control+Shift+c")
+    palette = desk.locator(".lm-CommandPalette")
+    palette.get_by_role("textbox").fill("slurm")
+    for view in ("queue", "nodes", "job"):
+        item = palette.get_by_role("menuitem").filter(has_text=re.compile(view, re.IGNORECASE))
+        expect(item.first).to_be_visible()
+
+
+def test_settings_are_used_and_have_a_page(
+    desk: Page, held: str, cluster: SlurmCluster, lab: Lab
+) -> None:
+    desk.keyboard.press("Control+,")
+    desk.get_by_placeholder("Search settings…").last.fill("Slurm")
+    start = desk.get_by_label("Tell when a job starts")
+    expect(start).to_be_checked()
+    look(desk, "settings")
+    start.uncheck()
+    adopt(desk, held)
+    cluster.run("scontrol", "release", held)
+    expect(desk.get_by_role("button", name="Slurm:")).to_have_text("Slurm 1 ▶ 0 ◷")
+    expect(_told(desk)).to_have_count(0)
+    cluster.run("scancel", held)
+    expect(_told(desk)).to_contain_text("cancelled")
+    start.check()
