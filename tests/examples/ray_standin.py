@@ -1,7 +1,8 @@
 """A stand-in for Ray, which is too large for a test's image: the two ways of `ray start` that the
 example uses, and the calls that its program makes. None of Ray's code.
 
-Nodes are processes with names; tasks go to them in turn, one at a time to each, behind a password.
+Nodes are processes with names; tasks go to them in turn, one at a time to each. Who speaks to them
+knows the token that the environment names, which Ray asks for since 2.52.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from multiprocessing import AuthenticationError
 from multiprocessing.connection import Client, Connection, Listener
+from pathlib import Path
 from threading import Lock, Thread
 from types import FunctionType
 from typing import Any
@@ -26,8 +28,8 @@ _WAYS: list[Callable[[], Connection]] = []
 # --- what a program calls
 
 
-def init(address: str, _redis_password: str) -> None:
-    _WAYS.append(lambda: _reached(address, _redis_password))
+def init(address: str) -> None:
+    _WAYS.append(lambda: _reached(address))
 
 
 def nodes() -> list[str]:
@@ -59,9 +61,17 @@ def _asked(*question: object) -> Any:
         return way.recv()
 
 
-def _reached(address: str, password: str) -> Connection:
+def _reached(address: str) -> Connection:
     host, port = address.rsplit(":", 1)
-    return Client((host, int(port)), authkey=password.encode())
+    return Client((host, int(port)), authkey=_token())
+
+
+def _token() -> bytes:
+    """Of a file that nobody else can read: a stricter rule than Ray's own."""
+    assert os.environ["RAY_AUTH_MODE"] == "token"
+    file = Path(os.environ["RAY_AUTH_TOKEN_PATH"])
+    assert file.stat().st_mode & 0o077 == 0
+    return file.read_bytes()
 
 
 # --- ray start
@@ -73,16 +83,15 @@ def main() -> None:
     parser.add_argument("--head", action="store_true")
     parser.add_argument("--block", action="store_true", required=True)
     parser.add_argument("--num-cpus", type=int, required=True)
-    parser.add_argument("--redis-password", required=True)
     parser.add_argument("--node-ip-address")
     parser.add_argument("--port")
     parser.add_argument("--address")
     asked = parser.parse_args()
     address = f"{asked.node_ip_address}:{asked.port}" if asked.head else asked.address
     if asked.head:
-        head = _Head((asked.node_ip_address, int(asked.port)), asked.redis_password)
+        head = _Head((asked.node_ip_address, int(asked.port)), _token())
         Thread(target=head.serve, daemon=True).start()
-    with _reached(address, asked.redis_password) as way, suppress(EOFError):
+    with _reached(address) as way, suppress(EOFError):
         way.send(("worker", os.environ["SLURMD_NODENAME"]))
         while True:
             code, args = way.recv()
@@ -91,8 +100,8 @@ def main() -> None:
 
 
 class _Head:
-    def __init__(self, place: tuple[str, int], password: str) -> None:
-        self._listener = Listener(place, backlog=64, authkey=password.encode())
+    def __init__(self, place: tuple[str, int], token: bytes) -> None:
+        self._listener = Listener(place, backlog=64, authkey=token)
         self._workers: list[tuple[str, Connection, Lock]] = []
         self._turn = itertools.count()
 
