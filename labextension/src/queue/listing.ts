@@ -1,4 +1,5 @@
-// From a queue's entries, in their order, to the rows that are shown: arrays as one row that opens. Pure, and fast enough for 50,000 entries at every key that is typed.
+// From a queue's entries, in their order, to the rows that are shown: arrays as one row that opens.
+// Pure, and fast enough for 50,000 entries at every key that is typed.
 import type { QueueEntry } from '../wire';
 
 export interface Row {
@@ -44,7 +45,7 @@ export function rowsOf(found: readonly QueueEntry[], open: ReadonlySet<string>):
       rows.push({ key: array ?? entry.slurm_id, entry, tasks: begun, inside: false });
     }
   }
-  return arrays.size === 0 ? rows : rows.flatMap(row => opened(row, open));
+  return open.size === 0 ? rows : rows.flatMap(row => opened(row, open));
 }
 
 function opened(row: Row, open: ReadonlySet<string>): Row[] {
