@@ -346,19 +346,23 @@ class Gpus:
 
 
 def parse_gpu(line: str) -> "Optional[Dict[str, Any]]":
-    """None: that is none. How busy it is, parts of a GPU (MIG) do not say ("[N/A]")."""
+    """None: that is none. What a GPU does not say ("[N/A]") is None: a part of one (MIG) how busy it
+    is, one without memory of its own (GB10: NordicHPC/sonar issue 460) how much of it is in use."""
     words = [word.strip() for word in line.rsplit(",", 3)]
     try:
-        used_mib, total_mib = (float(word) for word in words[2:])
-        busy = None if words[1].startswith("[") else float(words[1]) / 100.0
-    except (IndexError, ValueError):
+        busy, used_mib, total_mib = (number(word) for word in words[1:])
+    except ValueError:
         return None
     return {
         "name": words[0],
-        "utilisation": busy,
+        "utilisation": None if busy is None else busy / 100.0,
         "memory_mib": used_mib,
         "memory_total_mib": total_mib,
     }
+
+
+def number(word: str) -> "Optional[float]":
+    return None if word.startswith("[") else float(word)
 
 
 def read(path: str) -> bytes:

@@ -239,8 +239,9 @@ class GpuSample(Struct, frozen=True, kw_only=True):
     name: str
     utilisation: float | None
     """0 to 1; None: it does not say, as parts of a GPU (MIG) do not."""
-    memory_mib: float
-    memory_total_mib: float
+    memory_mib: float | None
+    """None, both: it does not say, as one that shares the machine's memory does not."""
+    memory_total_mib: float | None
 
 
 class UsageSample(Struct, frozen=True, kw_only=True):

@@ -474,8 +474,8 @@ export interface ExecuteResult {
 export interface GpuSample {
   name: string;
   utilisation: number | null;
-  memory_mib: number;
-  memory_total_mib: number;
+  memory_mib: number | null;
+  memory_total_mib: number | null;
 }
 /**
  * The first record: who runs the cell. `ipython` is None where the image has none.

@@ -233,7 +233,7 @@ def test_what_nvidia_smi_says_of_a_gpu() -> None:
     }
 
 
-@pytest.mark.parametrize("line", ["", "No devices were found", "A100, 1, [N/A], 2", "A100, 1, 2"])
+@pytest.mark.parametrize("line", ["", "No devices were found", "A100, 1, ERR!, 2", "A100, 1, 2"])
 def test_a_gpu_that_does_not_say_is_none(line: str) -> None:
     assert usage.parse_gpu(line) is None
 
@@ -245,6 +245,25 @@ def test_a_part_of_a_gpu_does_not_say_how_busy_it_is() -> None:
         "memory_mib": 12,
         "memory_total_mib": 4864,
     }
+
+
+def test_a_gpu_without_memory_of_its_own_says_how_busy_it_is() -> None:
+    assert usage.parse_gpu("NVIDIA GB10, 96, [N/A], [N/A]") == {
+        "name": "NVIDIA GB10",
+        "utilisation": 0.96,
+        "memory_mib": None,
+        "memory_total_mib": None,
+    }
+
+
+def test_what_is_missing_of_one_gpu_is_not_taken_from_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    smi = tmp_path / "nvidia-smi"  # a stand-in
+    smi.write_text('#!/bin/sh\necho "A, 5, [Unknown Error], 2"\necho "B, 50, 3, 4"\n')
+    smi.chmod(0o700)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    assert [gpu["name"] for gpu in usage.Gpus("0,1").look()] == ["A", "B"]
 
 
 def test_the_jobs_gpus_are_asked_after_and_no_others(

@@ -8,7 +8,7 @@ import type { ISlurmModel } from '../tokens';
 import type { Job, Problem, UsageSample } from '../wire';
 import { Chart } from './chart';
 import { Trouble } from './parts';
-import { asked, average, cpuShare, peak, seriesOf, thinned, type Series } from './samples';
+import { asked, average, charted, cpuShare, peak, seriesOf, thinned, type Series } from './samples';
 
 /** More than a chart has pixels would be drawn in vain; more rows would not be read. */
 const MOST_POINTS = 320;
@@ -31,7 +31,7 @@ export function ResourcesPane({ job, model, commands, trans }: Props): JSX.Eleme
   const { samples, problem } = useUsage(model, job.id);
   const series = useMemo(() => seriesOf(samples, job), [samples, job]);
   const sentences = useSentences(job, series, trans);
-  const charted = series.filter(one => one.kind !== 'gpu' || peak(one.points) !== null);
+  const shown = charted(series);
   const told = model.freshness.problem?.message;
   return (
     <div className="jp-slurm-Resources">
@@ -44,13 +44,13 @@ export function ResourcesPane({ job, model, commands, trans }: Props): JSX.Eleme
         ) : null
       ) : (
         <div className="jp-slurm-Charts">
-          {charted.map(one => (
+          {shown.map(one => (
             <SeriesChart key={`${one.kind} ${one.index}`} series={one} trans={trans} />
           ))}
         </div>
       )}
       {sentences.length === 0 ? null : <p>{sentences.join(' ')}</p>}
-      {samples.length === 0 ? null : <Table series={charted} trans={trans} />}
+      {samples.length === 0 ? null : <Table series={shown} trans={trans} />}
     </div>
   );
 }

@@ -17,8 +17,9 @@ export interface Series {
 }
 
 /**
- * One of each that was measured; a part of a GPU, as MIG makes them, does not say how busy it is, and
- * its series has no values. Samples are of the job's first node alone.
+ * One of each that was measured; a part of a GPU, as MIG makes them, does not say how busy it is, one
+ * without memory of its own not how full that is, and such a series has no values. Samples are of the
+ * job's first node alone.
  */
 export function seriesOf(samples: readonly UsageSample[], job: Job): Series[] {
   const { cpus, memoryMib } = asked(job);
@@ -43,6 +44,11 @@ export function seriesOf(samples: readonly UsageSample[], job: Job): Series[] {
       series('gpu-memory', gpu.memory_total_mib, one => one.gpus[at]?.memory_mib, at, gpu.name)
     ])
   ];
+}
+
+/** Those that are drawn: what a GPU never says is not. */
+export function charted(series: readonly Series[]): Series[] {
+  return series.filter(one => !one.kind.startsWith('gpu') || peak(one.points) !== null);
 }
 
 /** What the job asked for on each of its nodes. */

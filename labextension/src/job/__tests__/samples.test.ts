@@ -1,5 +1,5 @@
 import type { UsageSample } from '../../wire';
-import { asked, average, cpuShare, peak, seriesOf, thinned, type Point } from '../samples';
+import { asked, average, charted, cpuShare, peak, seriesOf, thinned, type Point } from '../samples';
 import { bytes, commandLine, languageOf } from '../words';
 import { job } from './fakes';
 
@@ -40,6 +40,13 @@ describe('what was measured', () => {
     const [, , busy, memory] = seriesOf([sample(1, [part])], job({ usage }));
     expect(peak(busy?.points ?? [])).toBeNull();
     expect(peak(memory?.points ?? [])).toBe(10);
+  });
+
+  test('of a GPU that shares the memory of its machine is how busy it is', () => {
+    const gpu = { name: 'GB10', utilisation: 0.9, memory_mib: null, memory_total_mib: null };
+    const series = charted(seriesOf([sample(1, [gpu])], job({ usage })));
+    expect(series.map(({ kind }) => kind)).toEqual(['cpu', 'memory', 'gpu']);
+    expect(peak(series[2]?.points ?? [])).toBe(0.9);
   });
 
   test('is of the first of several nodes', () => {
