@@ -1,7 +1,8 @@
 """What is known before a job is sent: what the cluster offers, what would be sent, what is wrong.
 
 Owns what clusters said of themselves, for a few minutes. A submission asks nobody: it is judged by
-the profile, and by what happens to be known.
+the profile, and by what happens to be known; only before it is refused by that, the cluster is
+asked anew.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ class Beforehand:
         known = self._clusters.named(cluster)
         info = self._fresh(known.name)
         if info is None:
-            info = self._infos[known.name] = offers.cluster_info(known)
+            info = self._ask(known)
         return _priced(info, known.profile)
 
     def preview(self, spec: JobSpec, estimate: bool = False) -> Preview:
@@ -80,9 +81,11 @@ class Beforehand:
     def judge(self, spec: JobSpec, cluster: SlurmCluster) -> str | None:
         """What the job should be warned of. SubmitError: sbatch would refuse it, and need not be
         asked; RequestError: it would by what the profile says."""
-        objections = Judge(cluster.profile, self._fresh(cluster.name)).objections(
-            _asked(spec, cluster)
-        )
+        job, info = _asked(spec, cluster), self._fresh(cluster.name)
+        objections = Judge(cluster.profile, info).objections(job)
+        if info is not None and any(one.certain and one.by is Source.CLUSTER for one in objections):
+            # What is refused is refused by what holds now: it may have changed minutes ago.
+            objections = Judge(cluster.profile, self._asked_anew(cluster)).objections(job)
         for one in objections:
             if one.certain:
                 refusal = SubmitError if one.by is Source.CLUSTER else RequestError
@@ -94,6 +97,17 @@ class Beforehand:
         info = self._infos.get(name)
         recent = info is not None and time.time() - info.asked_s <= _INFO_KEPT_S
         return info if recent else None
+
+    def _ask(self, cluster: SlurmCluster) -> ClusterInfo:
+        info = self._infos[cluster.name] = offers.cluster_info(cluster)
+        return info
+
+    def _asked_anew(self, cluster: SlurmCluster) -> ClusterInfo | None:
+        """None: it does not answer, and sbatch is to decide."""
+        try:
+            return self._ask(cluster)
+        except JupyterSlurmError:
+            return None
 
     def _looked(self, cluster: SlurmCluster) -> tuple[list[Check], ClusterInfo | None]:
         """What a preview shows does not depend on the controller's answering."""
