@@ -346,8 +346,8 @@ class Gpus:
 
 
 def parse_gpu(line: str) -> "Optional[Dict[str, Any]]":
-    """None: that is none. What a GPU does not say ("[N/A]") is None: a part of one (MIG) how busy it
-    is, one without memory of its own (GB10: NordicHPC/sonar issue 460) how much of it is in use."""
+    """None: that is none. What a GPU does not say ("[N/A]") is None: a part of one (MIG) how busy
+    it is, one without memory of its own (GB10: NordicHPC/sonar issue 460) how much is in use."""
     words = [word.strip() for word in line.rsplit(",", 3)]
     try:
         busy, used_mib, total_mib = (number(word) for word in words[1:])
