@@ -8,6 +8,7 @@ import signal
 import sys
 import time
 from argparse import Namespace
+from typing import Any
 
 from jupyter_slurm import local_cluster, places
 from jupyter_slurm.cli.command import Connect
@@ -18,7 +19,9 @@ from jupyter_slurm.readable import duration, memory
 from jupyter_slurm.slurm.units import parse_memory_mib
 from jupyter_slurm.wire import AgentStatus
 
-_SHAPE = ("nodes", "cpus", "gpus", "gpu_type", "accounting", "runtime")
+_SHAPE = ("nodes", "cpus", "gpu_type", "accounting", "runtime")
+OWN = "own"
+"""This machine's GPUs, for `--gpus`."""
 
 
 def up(args: Namespace, connect: Connect) -> int:
@@ -29,6 +32,7 @@ def up(args: Namespace, connect: Connect) -> int:
     asked = {name: value for name in _SHAPE if (value := getattr(args, name)) is not None}
     if args.memory is not None:
         asked["memory_mib"] = _memory_mib(args.memory)
+    asked |= _gpus(args, known)
     status = local_cluster.up(dataclasses.replace(base, **asked), _say)
     sys.stdout.write(_sentence(status) + "\n")
     sys.stdout.write(
@@ -37,6 +41,37 @@ def up(args: Namespace, connect: Connect) -> int:
         f"To stop it: jupyter slurm down{_name_option(status)}\n"
     )
     return 0
+
+
+def gpus(word: str) -> int | str:
+    """The value of `--gpus`. ValueError: it is none."""
+    return OWN if word == OWN else int(word)
+
+
+def _gpus(args: Namespace, known: LocalStatus | None) -> dict[str, Any]:
+    """What of the shape is of GPUs: this machine's own, where it has any and nothing else is asked
+    for. They are looked for anew whenever the cluster comes up: some may have come or gone."""
+    if isinstance(args.gpus, int):
+        return {"gpus": args.gpus, "own_gpus": ()}
+    had_own = bool(known and known.spec.own_gpus)
+    if args.gpus is None and known and (not known.stopped or not had_own):
+        return {}
+    own = local_cluster.own_gpus(_say)
+    if not own and (args.gpus == OWN or had_own):
+        raise RequestError(
+            "This machine has no GPU that can be used: nvidia-smi tells of none.",
+            hint="`--gpus 2` pretends two: jobs are given numbers, and no device.",
+            option="gpus",
+        )
+    kind = args.gpu_type or _type_given(known)
+    return {"own_gpus": tuple(dataclasses.replace(gpu, type=kind or gpu.type) for gpu in own)}
+
+
+def _type_given(known: LocalStatus | None) -> str | None:
+    """What `--gpu-type` has called this machine's GPUs before: queued jobs name it."""
+    if known is None or {gpu.type for gpu in known.spec.own_gpus} != {known.spec.gpu_type}:
+        return None
+    return known.spec.gpu_type
 
 
 def down(args: Namespace, connect: Connect) -> int:
@@ -115,7 +150,7 @@ def _sentence(cluster: LocalStatus) -> str:
     spec = cluster.spec
     state = "is up" if cluster.running else "is down" if cluster.stopped else "is not all up"
     nodes = "1 node" if spec.nodes == 1 else f"{spec.nodes} nodes, each"
-    gpus = f" and {spec.gpus} pretended GPUs ({spec.gpu_type})" if spec.gpus else ""
+    gpus = f" and {text}" if (text := spec.gpus_text()) else ""
     return (
         f"The cluster `{spec.name}` {state}: {cluster.version}, {nodes} with {spec.cpus} CPUs, "
         f"{memory(spec.memory_mib)}{gpus}."

@@ -98,7 +98,13 @@ def _local_commands(commands: _Commands) -> None:
     up.add_argument("--nodes", type=int, metavar="N", help="pretended nodes")
     up.add_argument("--cpus", type=int, metavar="N", help="CPUs of each node")
     up.add_argument("--memory", metavar="SIZE", help="memory of each node, as sbatch's --mem")
-    up.add_argument("--gpus", type=int, metavar="N", help="pretended GPUs of each node")
+    up.add_argument(
+        "--gpus",
+        type=local.gpus,
+        metavar="N",
+        help="that many pretended GPUs of each node (2), or `own`: this machine's, on the first "
+        "node, as without this option where it has any",
+    )
     up.add_argument("--gpu-type", metavar="TYPE", help="what the GPUs are called (a100)")
     up.add_argument("--accounting", action="store_true", default=None, help="with slurmdbd")
     up.add_argument("--runtime", metavar="NAME", help="the container tool (charliecloud)")

@@ -1,25 +1,28 @@
 """A private, real Slurm on this machine, run by whoever asks for it: `jupyter slurm up`.
 
 Public names only. The command line's words are in `cli`; what a cluster is to the rest of the
-program is in `profiles`. Inside: `spec` (values), `places` (paths), `software` (what is installed),
-`packages` (the distribution's packages without root), `conf` (Slurm's files, pure), `processes`
-(the kernel's view), `daemons` (start, stop), `accounting` (slurmdbd), `profile` (registration),
-`cluster` (the order of things).
+program is in `profiles`. Inside: `spec` (values), `gpus` (this machine's), `places` (paths),
+`software` (what is installed), `packages` (the distribution's packages without root), `conf`
+(Slurm's files, pure), `processes` (the kernel's view), `daemons` (start, stop), `accounting`
+(slurmdbd), `profile` (registration), `cluster` (the order of things).
 """
 
 from jupyter_slurm.local_cluster.cluster import down, status, up
+from jupyter_slurm.local_cluster.gpus import own_gpus
 from jupyter_slurm.local_cluster.places import folder
 from jupyter_slurm.local_cluster.profile import profile_path
 from jupyter_slurm.local_cluster.software import missing_packages
-from jupyter_slurm.local_cluster.spec import DaemonStatus, LocalSpec, LocalStatus
+from jupyter_slurm.local_cluster.spec import DaemonStatus, Gpu, LocalSpec, LocalStatus
 
 __all__ = [
     "DaemonStatus",
+    "Gpu",
     "LocalSpec",
     "LocalStatus",
     "down",
     "folder",
     "missing_packages",
+    "own_gpus",
     "profile_path",
     "status",
     "up",

@@ -159,8 +159,8 @@ def _refuse_another_shape(known: _Record, spec: LocalSpec) -> None:
         was = known.spec
         raise LocalClusterError(
             f"The private cluster {spec.name!r} is up with another shape: {was.nodes} node(s), "
-            f"each with {was.cpus} CPUs, {was.memory_mib} MiB and {was.gpus} {was.gpu_type} "
-            f"GPU(s), accounting {'on' if was.accounting else 'off'}.",
+            f"each with {was.cpus} CPUs and {was.memory_mib} MiB, {was.gpus_text() or 'no GPU'}, "
+            f"accounting {'on' if was.accounting else 'off'}.",
             hint="Stop it first (jupyter slurm down), or give this one another name.",
         )
 
@@ -219,9 +219,12 @@ def _write(daemons: Daemons) -> None:
     )
     for node in spec.node_names():
         places.spool(node).mkdir(mode=0o700, exist_ok=True)
-    for index in range(spec.gpus):
+    for position in range(len(spec.own_gpus) or spec.gpus):
         with suppress(FileExistsError):
-            places.gpu(index).symlink_to(os.devnull)
+            places.gpu(position).symlink_to(os.devnull)
+    if spec.own_gpus:
+        write_private(places.task_prolog, conf.task_prolog(spec))
+        places.task_prolog.chmod(0o700)
     for name, program in programs.commands.items():
         (places.bin / name).unlink(missing_ok=True)
         (places.bin / name).symlink_to(program)

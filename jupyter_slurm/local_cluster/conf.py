@@ -6,6 +6,7 @@ Options are those of slurm.conf(5), gres.conf(5), cgroup.conf(5), slurmdbd.conf(
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import groupby
 
 from jupyter_slurm.local_cluster.places import Places
 from jupyter_slurm.local_cluster.spec import LocalSpec
@@ -41,6 +42,7 @@ def slurm_conf(spec: LocalSpec, at: Setting) -> str:
         *_control(spec, at),
         *_scheduling(),
         *_jobs(),
+        *([f"TaskProlog={at.places.task_prolog}"] if spec.own_gpus else []),
         *_accounting(spec, at),
         *_nodes(spec, at),
         *_partitions(),
@@ -118,12 +120,22 @@ def _accounting(spec: LocalSpec, at: Setting) -> list[str]:
 
 
 def _nodes(spec: LocalSpec, at: Setting) -> list[str]:
-    gres = f" Gres=gpu:{spec.gpu_type}:{spec.gpus}" if spec.gpus else ""
     return [
         f"NodeName={name} NodeHostname={at.host} NodeAddr=127.0.0.1 Port={port} "
-        f"CPUs={spec.cpus} RealMemory={spec.memory_mib}{gres} State=UNKNOWN"
+        f"CPUs={spec.cpus} RealMemory={spec.memory_mib}{_gres(spec, name)} State=UNKNOWN"
         for name, port in zip(spec.node_names(), at.ports.slurmd, strict=True)
     ] + [f"DefMemPerCPU={max(1, spec.memory_mib // spec.cpus)}"]
+
+
+def _gres(spec: LocalSpec, node: str) -> str:
+    parts = [f"gpu:{kind}:{len(positions)}" for kind, positions in _by_type(spec, node)]
+    return f" Gres={','.join(parts)}" if parts else ""
+
+
+def _by_type(spec: LocalSpec, node: str) -> list[tuple[str, list[int]]]:
+    """The types of a node's GPUs, and their positions in `spec.gpus_of`."""
+    ordered = groupby(enumerate(spec.gpus_of(node)), key=lambda pair: pair[1].type)
+    return [(kind, [position for position, _ in pairs]) for kind, pairs in ordered]
 
 
 def _partitions() -> list[str]:
@@ -135,13 +147,37 @@ def _partitions() -> list[str]:
 
 
 def gres_conf(spec: LocalSpec, places: Places) -> str:
-    """gres.conf: `File=` must be a character device, or CUDA_VISIBLE_DEVICES is not set."""
+    """gres.conf: `File=` must be a character device, or CUDA_VISIBLE_DEVICES is not set.
+
+    Ours are links to /dev/null, for GPUs that are there too: where no cgroup keeps jobs from
+    devices Slurm opens none, and a machine of WSL has no /dev/nvidiaN.
+    """
     lines = ["AutoDetect=off"]
-    if spec.gpus:
-        nodes = ",".join(spec.node_names())
-        files = f"{places.gpu(0)}".removesuffix("0") + f"[0-{spec.gpus - 1}]"
-        lines.append(f"NodeName={nodes} Name=gpu Type={spec.gpu_type} File={files}")
+    for node in spec.node_names():
+        for kind, positions in _by_type(spec, node):
+            files = f"{places.gpu(0)}".removesuffix("0") + f"[{positions[0]}-{positions[-1]}]"
+            lines.append(f"NodeName={node} Name=gpu Type={kind} File={files}")
     return "\n".join(lines) + "\n"
+
+
+def task_prolog(spec: LocalSpec) -> str:
+    """A TaskProlog (slurm.conf(5)) for a machine's own GPUs, which no cgroup guards.
+
+    Slurm counts them by their place in gres.conf, a type after the other, and CUDA as nvidia-smi
+    does once CUDA_DEVICE_ORDER says so. A job that asked for none finds none: Slurm would leave
+    the variable out, and CUDA then sees them all.
+    """
+    return f"""#!/bin/sh
+set -- {" ".join(str(gpu.index) for gpu in spec.gpus_of(spec.node_names()[0]))}
+IFS=,
+given=
+for position in ${{CUDA_VISIBLE_DEVICES-}}; do
+  case $position in *[!0-9]*) continue ;; esac
+  eval "given=\\$given,\\${{$((position + 1))}}"
+done
+echo export CUDA_DEVICE_ORDER=PCI_BUS_ID
+echo "export CUDA_VISIBLE_DEVICES=${{given#,}}"
+"""
 
 
 def cgroup_conf(version: tuple[int, int]) -> str:

@@ -93,8 +93,12 @@ class Places:
     def spool(self, node: str) -> Path:
         return self.base / "spool" / node
 
-    def gpu(self, index: int) -> Path:
-        return self.base / "gpu" / f"nvidia{index}"
+    def gpu(self, position: int) -> Path:
+        return self.base / "gpu" / f"nvidia{position}"
+
+    @property
+    def task_prolog(self) -> Path:
+        return self.base / "task_prolog"
 
     def log(self, daemon: str) -> Path:
         return self.base / "log" / f"{daemon}.log"

@@ -11,7 +11,8 @@ from typing import Literal
 from jupyter_slurm.errors import ConfigError
 
 _NAME = re.compile(r"[a-z][a-z0-9_-]{0,31}")
-_GPU_TYPE = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,31}")
+GPU_TYPE_CHARACTERS = "A-Za-z0-9_.-"
+_GPU_TYPE = re.compile(f"[A-Za-z][{GPU_TYPE_CHARACTERS}]{{0,63}}")
 
 
 def machine_cpus() -> int:
@@ -25,12 +26,22 @@ def machine_memory_mib() -> int:
 
 
 @dataclass(frozen=True)
+class Gpu:
+    """A GPU of a node. `index`: as nvidia-smi counts them."""
+
+    index: int
+    type: str
+
+
+@dataclass(frozen=True)
 class LocalSpec:
     """The shape of a private cluster.
 
     `cpus`, `memory_mib` and `gpus` are those of each node; all nodes live on this machine, and
-    nothing stops them from promising more than it has. GPUs are pretended: jobs get
-    CUDA_VISIBLE_DEVICES and no device. `accounting` adds slurmdbd on a private MariaDB.
+    nothing stops them from promising more than it has. These GPUs are pretended: jobs get
+    CUDA_VISIBLE_DEVICES and no device. `own_gpus`, this machine's, take their place: the first node
+    has them, and no other has any (`gpus.own_gpus` looks what there is).
+    `accounting` adds slurmdbd on a private MariaDB.
     `runtime` is the container tool that the cluster's profile names.
     `extra_conf` are lines put at the end of slurm.conf, where they win over ours.
     """
@@ -44,12 +55,15 @@ class LocalSpec:
     accounting: bool = False
     runtime: str = "charliecloud"
     extra_conf: tuple[str, ...] = ()
+    own_gpus: tuple[Gpu, ...] = ()
 
     def __post_init__(self) -> None:
         check_name(self.name)
-        if not _GPU_TYPE.fullmatch(self.gpu_type):
+        for kind in (self.gpu_type, *(gpu.type for gpu in self.own_gpus)):
+            if _GPU_TYPE.fullmatch(kind):
+                continue
             raise ConfigError(
-                f"{self.gpu_type!r} cannot be a GPU type.",
+                f"{kind!r} cannot be a GPU type.",
                 hint="A type is letters, digits, '_', '.' and '-', and starts with a letter.",
             )
         for what, number, least, most in (
@@ -68,6 +82,26 @@ class LocalSpec:
 
     def node_names(self) -> tuple[str, ...]:
         return tuple(f"n{number}" for number in range(1, self.nodes + 1))
+
+    def gpus_of(self, node: str) -> tuple[Gpu, ...]:
+        """Those of a type together: a list of several types Slurm takes so, and numbers it."""
+        if self.own_gpus:
+            types = list(dict.fromkeys(gpu.type for gpu in self.own_gpus))
+            ordered = sorted(self.own_gpus, key=lambda gpu: types.index(gpu.type))
+            return tuple(ordered) if node == self.node_names()[0] else ()
+        return tuple(Gpu(index, self.gpu_type) for index in range(self.gpus))
+
+    def gpus_text(self) -> str:
+        """For sentences; "": there are none."""
+        if not self.own_gpus:
+            return f"{_counted(self.gpus, 'pretended GPU')} ({self.gpu_type})" if self.gpus else ""
+        kinds = ", ".join(dict.fromkeys(gpu.type for gpu in self.own_gpus))
+        where = f" on {self.node_names()[0]}" if self.nodes > 1 else ""
+        return f"{_counted(len(self.own_gpus), 'GPU')} of this machine's ({kinds}){where}"
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
 def check_name(name: str) -> None:

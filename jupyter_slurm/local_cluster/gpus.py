@@ -1,0 +1,69 @@
+"""The GPUs that this machine has, as nvidia-smi tells of them. No words of the cluster's files."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Callable
+
+from jupyter_slurm.local_cluster.spec import GPU_TYPE_CHARACTERS, Gpu
+
+_LIMIT_S = 60.0
+"""It wakes every GPU up first, which takes seconds for each where nothing keeps the driver."""
+
+
+def own_gpus(say: Callable[[str], None]) -> tuple[Gpu, ...]:
+    """Those of this machine that the caller may use; () where there are none. Why an nvidia-smi
+    that is there tells of none is said.
+
+    CUDA_VISIBLE_DEVICES holds: inside a job of another Slurm it names the GPUs that are the job's.
+    """
+    devices = os.environ.get("CUDA_VISIBLE_DEVICES")
+    program = shutil.which("nvidia-smi")
+    if program is None or devices in ("", "NoDevFiles"):
+        return ()
+    only = [] if devices is None else ["-i", devices]
+    argv = [program, *only, "--query-gpu=index,name", "--format=csv,noheader"]
+    try:
+        told = subprocess.run(
+            argv,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=_LIMIT_S,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired) as exc:
+        say(f"No GPU of this machine can be used: {exc}")
+        return ()
+    gpus = parse(told.stdout)
+    if not gpus:  # what is wrong it says on stdout too
+        say(f"nvidia-smi tells of no GPU: {(told.stdout + told.stderr).strip()}")
+    return gpus
+
+
+def parse(told: str) -> tuple[Gpu, ...]:
+    """Lines of `index,name`; one that is none (a warning) is passed over.
+
+    >>> parse("0, NVIDIA H100 80GB HBM3")
+    (Gpu(index=0, type='nvidia_h100_80gb_hbm3'),)
+    """
+    pairs = (line.split(", ", 1) for line in told.splitlines())
+    return tuple(
+        Gpu(int(pair[0]), type_of(pair[1]))
+        for pair in pairs
+        if len(pair) == 2 and pair[0].isdigit()
+    )
+
+
+def type_of(name: str) -> str:
+    """What Slurm's own `AutoDetect=nvml` calls it (gres.conf(5)): small letters, `_` for blanks;
+    here also for what a type cannot hold.
+
+    >>> type_of("Quadro RTX 6000/8000")
+    'quadro_rtx_6000_8000'
+    """
+    return re.sub(f"[^{GPU_TYPE_CHARACTERS}]+", "_", name.strip().lower()).lstrip("0123456789_.-")

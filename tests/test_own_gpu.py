@@ -1,0 +1,151 @@
+"""`jupyter slurm up` on a machine with an NVIDIA GPU: CUDA's own driver says what jobs have of it.
+
+Skipped on every other machine, CI's too: what can be tested without a GPU is `test_local_gpus.py`.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.cluster.plugin import ROOT, jupyter_homes, kept
+from tests.test_cli_cluster import Shell
+
+
+def nvidia_smi(*query: str) -> list[str]:
+    """The lines that nvidia-smi answers; none where it is not there or fails."""
+    if shutil.which("nvidia-smi") is None:
+        return []
+    argv = ["nvidia-smi", *query, "--format=csv,noheader,nounits"]
+    told = subprocess.run(argv, capture_output=True, text=True, timeout=120, check=False)
+    return [] if told.returncode else told.stdout.splitlines()
+
+
+pytestmark = pytest.mark.skipif(
+    not nvidia_smi("--query-gpu=uuid"), reason="this machine has no NVIDIA GPU"
+)
+
+DRIVER = """
+import ctypes, json, os, sys, time, uuid
+
+cuda = ctypes.CDLL("libcuda.so.1")
+
+def call(name, *args):
+    status = getattr(cuda, name)(*args)
+    assert status == 0, (name, status)
+
+def devices():
+    "UUIDs in CUDA's order."
+    found = cuda.cuInit(0)
+    if found == 100:  # CUDA_ERROR_NO_DEVICE
+        return []
+    assert found == 0, found
+    count = ctypes.c_int()
+    call("cuDeviceGetCount", ctypes.byref(count))
+    uuids = []
+    for index in range(count.value):
+        device, data = ctypes.c_int(), (ctypes.c_ubyte * 16)()
+        call("cuDeviceGet", ctypes.byref(device), index)
+        call("cuDeviceGetUuid", ctypes.byref(data), device)
+        uuids.append("GPU-" + str(uuid.UUID(bytes=bytes(data))))
+    return uuids
+"""
+TELLS = DRIVER + "\nprint(json.dumps(devices()))\n"
+HOLDS = (
+    DRIVER
+    + """
+devices()
+device, context, memory = ctypes.c_int(), ctypes.c_void_p(), ctypes.c_uint64()
+call("cuDeviceGet", ctypes.byref(device), 0)
+call("cuCtxCreate_v2", ctypes.byref(context), 0, device)
+call("cuMemAlloc_v2", ctypes.byref(memory), ctypes.c_size_t(2 << 30))
+print("holds", flush=True)
+time.sleep(600)
+"""
+)
+
+
+@pytest.fixture(scope="module")
+def shell() -> Iterator[Shell]:
+    """Where `jupyter slurm up` has been said, and no more."""
+    home = Path(tempfile.mkdtemp(prefix="gpu-"))  # not pytest's: a socket's path must be short
+    env = {**os.environ, **jupyter_homes(home), "PYTHONPATH": str(ROOT)}
+    for name in ("SLURM_CONF", "JUPYTER_SLURM_AGENT", "JUPYTER_SLURM_CLUSTER"):
+        env.pop(name, None)
+    made = Shell(env, home)
+    with kept(home, None):
+        assert "of this machine's" in made.ok("up", "--runtime", "none")
+        made.write("tells.py", TELLS)
+        made.write("holds.py", HOLDS)
+        yield made
+        made.ok("down", "--purge")
+    shutil.rmtree(home)
+
+
+def wait_until(happened: Callable[[], object]) -> None:
+    deadline = time.monotonic() + 120
+    while not happened():
+        assert time.monotonic() < deadline
+        time.sleep(0.2)
+
+
+def job(shell: Shell, name: str) -> dict[str, object]:
+    [found] = [one for one in json.loads(shell.ok("jobs", "--json")) if one["name"] == name]
+    return dict(found)
+
+
+def test_a_job_that_asks_for_gpus_has_these_in_the_order_of_nvidia_smi(shell: Shell) -> None:
+    uuids = nvidia_smi("--query-gpu=uuid")
+    every = shell.ok("submit", "tells.py", "--gpus", str(len(uuids)))
+    assert sorted(json.loads(every)) == sorted(uuids)
+    assert json.loads(shell.ok("submit", "tells.py", "--gpus", "1"))[0] in uuids
+
+
+def test_a_job_that_asks_for_none_has_none(shell: Shell) -> None:
+    assert json.loads(shell.ok("submit", "tells.py")) == []
+
+
+def test_who_waits_for_a_gpu_gets_it_when_a_killed_job_has_left_it(shell: Shell) -> None:
+    """What it uses is measured meanwhile, and nothing of the killed one stays."""
+    every = ("--gpus", str(len(nvidia_smi("--query-gpu=uuid"))))
+    before_mib = sum(map(float, nvidia_smi("--query-gpu=memory.used")))
+    others = set(nvidia_smi("--query-compute-apps=pid"))
+    shell.ok("submit", "holds.py", "--name", "holder", "--detach", *every)
+    wait_until(lambda: job(shell, "holder")["state"] == "RUNNING")
+    shell.ok("submit", "tells.py", "--name", "waiter", "--detach", *every)
+    folder = Path(str(job(shell, "holder")["job_dir"]))
+    usage = folder / "usage.0.jsonl"
+    wait_until(lambda: usage.exists() and _most_mib(usage) > 2048)
+    assert job(shell, "waiter")["state"] == "PENDING"
+    holder = job(shell, "holder")
+    shell.ok("cancel", str(holder["id"]))
+    wait_until(lambda: job(shell, "waiter")["state"] == "COMPLETED")
+    wait_until(lambda: sum(map(float, nvidia_smi("--query-gpu=memory.used"))) < before_mib + 1024)
+    assert set(nvidia_smi("--query-compute-apps=pid")) <= others
+
+
+def _most_mib(usage: Path) -> float:
+    """Of the GPUs' memory, in any sample."""
+    samples = [json.loads(line) for line in usage.read_text().splitlines()]
+    return max((gpu["memory_mib"] or 0 for one in samples for gpu in one["gpus"]), default=0)
+
+
+def test_a_library_for_gpus_computes_on_it(shell: Shell) -> None:
+    if importlib.util.find_spec("torch") is None:
+        pytest.skip("PyTorch is not installed here")
+    shell.write(
+        "product.py",
+        "import torch\n"
+        "a = torch.arange(10000., device='cuda').reshape(100, 100)\n"
+        "print(torch.cuda.device_count(), float((a @ a).sum()) > 0)\n",
+    )
+    assert shell.ok("submit", "product.py", "--gpus", "1").strip() == "1 True"
