@@ -37,13 +37,16 @@ DRAIN_S = 0.5
 """How long to read on after the cell's end, where a process that it left keeps writing."""
 PIPE_BYTES = 1 << 20
 F_SETPIPE_SZ = 1031
+SPARE_BYTES = 16384
+"""What is left of the room then: how the cell ended has to be written, too."""
 NO_ROOM_EXIT = 74
 """EX_IOERR of sysexits.h."""
 END = b'{"type": "end"'
 
 
 class Output:
-    """The file of records. A record that finds no room is lost whole, and the loss is told."""
+    """The file of records. One that finds no room is lost, and the loss is told. Of the first text
+    that is too long for the room its beginning is kept: much is read at once by who is slow."""
 
     def __init__(self, path: str) -> None:
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
@@ -53,27 +56,55 @@ class Output:
         """Since the last record that found room."""
         self.all_lost_bytes = 0
 
-    def write(self, line: bytes) -> None:
-        """Append a line that ends with a newline."""
+    def write(self, line: bytes, spare_bytes: int = 0) -> None:
+        """Append a line that ends with a newline, if there is room for so much more."""
         if self.lost_bytes:
             text = "[%d bytes of output were lost: no room on the disk]\n" % self.lost_bytes
-            line = to_line({"type": "stream", "name": "stderr", "text": text}) + line
+            line = text_line("stderr", text) + line
+        error = self._append(line, spare_bytes)
+        if error is None:
+            self.lost_bytes = 0
+        else:
+            self._lose(len(line), error)
+
+    def write_text(self, name: str, text: str) -> None:
+        """Append a piece of stdout or stderr."""
+        line = text_line(name, text)
+        if self.lost_bytes:
+            self.write(line, SPARE_BYTES)
+            return
+        error = self._append(line)
+        if error is None:
+            return
+        kept = len(text) // 2
+        while kept and self._append(text_line(name, text[:kept]), SPARE_BYTES) is not None:
+            kept //= 2
+        self._lose(len(text_line(name, text[kept:])), error)
+
+    def _append(self, line: bytes, spare_bytes: int = 0) -> "Optional[OSError]":
+        """Gives None, or what it failed of; nothing is there of it then."""
+        data = line + b" " * spare_bytes
+        failed = None
         try:
             done = 0
-            while done < len(line):
-                done += os.write(self.descriptor, line[done:] if done else line)
+            while done < len(data):
+                done += os.write(self.descriptor, data[done:] if done else data)
         except OSError as error:
-            if not self.lost_bytes:
-                complain("output cannot be written and is lost: %s" % error)
-            self.lost_bytes += len(line)
-            self.all_lost_bytes += len(line)
+            failed = error
+        else:
+            self.size_bytes += len(line)
+        if failed or spare_bytes:
             try:
                 os.ftruncate(self.descriptor, self.size_bytes)
             except OSError:
                 self.size_bytes = os.fstat(self.descriptor).st_size
-        else:
-            self.size_bytes += len(line)
-            self.lost_bytes = 0
+        return failed
+
+    def _lose(self, lost_bytes: int, error: OSError) -> None:
+        if not self.lost_bytes:
+            complain("output cannot be written and is lost: %s" % error)
+        self.lost_bytes += lost_bytes
+        self.all_lost_bytes += lost_bytes
 
 
 class Stream:
@@ -102,7 +133,7 @@ class Stream:
     def flush(self) -> None:
         if self.held:
             text, self.held = self.held, ""
-            self.output.write(to_line({"type": "stream", "name": self.name, "text": text}))
+            self.output.write_text(self.name, text)
 
     def close(self) -> None:
         self.held += self.decoder.decode(self.tail, True)
@@ -202,6 +233,10 @@ class Supervisor:
 
 def to_line(record: "Dict[str, Any]") -> bytes:
     return json.dumps(record).encode("ascii") + b"\n"
+
+
+def text_line(name: str, text: str) -> bytes:
+    return to_line({"type": "stream", "name": name, "text": text})
 
 
 def complain(sentence: str) -> None:

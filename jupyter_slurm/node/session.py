@@ -230,9 +230,7 @@ class Session:
             return
         if self.worker.gone:
             text = "jupyter-slurm: the process of the session had ended: %s.\n" % LOST
-            self.cell.output.write(
-                runner.to_line({"type": "stream", "name": "stderr", "text": text})
-            )
+            self.cell.output.write_text("stderr", text)
             self.worker.close()
             self.worker = self._start_worker()
         self.insist_at_s = 0.0

@@ -403,6 +403,20 @@ def test_output_that_finds_no_room_does_not_stop_the_cell(run: RunCell) -> None:
     assert 0 < len(done.text()) < 200_000
 
 
+def test_a_record_that_is_too_long_for_the_room_is_kept_from_its_beginning(run: RunCell) -> None:
+    """A supervisor that is slow reads much at once, and there must be room for the result still."""
+    code = "import os\nos.write(1, b'up\\n' + b'x' * 60_000)\nos.write(2, b'y' * 60_000)"
+    done = run(code, python=limited(40_000))
+    assert (done.exit_code, done.result.status) == (0, "ok")
+    output = done.job_dir / "output.0.jsonl"
+    assert done.text().startswith("up\nxxx")
+    assert 8_000 < output.stat().st_size < 24_000
+    lines = output.read_bytes().splitlines()
+    kept = len(done.text()) + len(done.text("stderr"))
+    assert all(json.loads(line) for line in lines)
+    assert 120_003 - kept <= done.result.lost_output_bytes < 120_003 - kept + 500
+
+
 def test_variables_that_find_no_room_are_named(run: RunCell) -> None:
     done = run("x = 'x' * 100_000", names_out=["x"], python=limited(50_000))
     assert done.result.status == "ok"
