@@ -71,6 +71,7 @@ class Delivery:
             outputs=tuple(chunk.outputs),
             cursor=str(following),
             skipped_bytes=chunk.skipped_bytes,
+            more=not chunk.complete,
             end=job.state.final and chunk.complete,
         )
 

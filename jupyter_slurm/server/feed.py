@@ -47,6 +47,11 @@ class Watch:
     """Takes a value. False: not now; the feed lets go of the watch, whose cursor stays."""
     fail: Callable[[bytes], None]
     """Takes a problem: it is tried again, and the next value says that it is over."""
+    paced: bool = False
+    """After a value nothing is asked for until `Feed.go_on`: who reads slowly is told of the end of
+    what has come meanwhile, not of all that it could not read in time."""
+    _held: bool = False
+    """It is paced, and has a value that it has not done with."""
     _last: int = 0
     """The hash of what it was told last."""
     _failures: int = 0
@@ -94,6 +99,13 @@ class Feed:
         if watch._poll is not None:
             watch._poll.watches.discard(watch)
             watch._poll = None
+        watch._held = False
+
+    def go_on(self, watch: Watch) -> None:
+        """A paced one has done with the last value; nothing where there is none."""
+        if watch._held:
+            watch._held = False
+            self._join(watch, first=False)
 
     def close(self) -> None:
         for poll in self._polls.values():
@@ -152,7 +164,9 @@ class Feed:
         if not is_news and told.cursor == place.cursor and pause_s > 0:
             pause_s = _STILL_S
         watch.cursor, watch._last, watch._failures = told.cursor, hash(value), 0
-        if not told.end:
+        if is_news and watch.paced and not told.end:
+            watch._held = True
+        elif not told.end:
             self._join(watch, first=False, pause_s=max(0.0, pause_s))
 
     def _fail(self, watch: Watch, problem: bytes) -> None:

@@ -1,7 +1,9 @@
 """The WebSocket: who may, what a client watches, and what it has not read yet; no polls.
 
 Nothing but reading goes this way. A client's unread values are bounded: what comes beyond is not
-kept, and is asked for again, from the cursor the client has, once it has read the rest.
+kept, and is asked for again, from the cursor the client has, once it has read the rest. What has
+left for a page lies in its browser unseen, however slow that is: what comes in bulk is paced by
+the page itself, which says of each value when it has shown it.
 """
 
 from __future__ import annotations
@@ -41,6 +43,9 @@ class _Wish(msgspec.Struct, forbid_unknown_fields=True):
     call: str = ""
     args: dict[str, Any] = msgspec.field(default_factory=dict)
     cursor: str = ""
+    paced: bool = False
+    """The page says of every value when it has shown it; the next one is asked for then."""
+    taken: int | None = None
     unwatch: int | None = None
 
 
@@ -69,6 +74,8 @@ class Client:
             return
         if wish.unwatch is not None:
             self._leave(wish.unwatch)
+        if wish.taken in self._watches:
+            self._feed.go_on(self._watches[wish.taken])
         if wish.watch is not None:
             self._watch(wish.watch, wish)
 
@@ -99,6 +106,7 @@ class Client:
             cursor=before.cursor if goes_on else wish.cursor,
             give=lambda value: self._value(number, value),
             fail=lambda problem: self._problem(number, problem),
+            paced=wish.paced,
         )
         self._feed.watch(watch)
 

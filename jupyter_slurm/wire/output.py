@@ -73,6 +73,8 @@ class LogChunk(Struct, frozen=True, kw_only=True):
     """Opaque; "" is the beginning. Survives restarts of everything."""
     skipped_bytes: int = 0
     """Stream text left out since the caller was too far behind its budget (displays never are)."""
+    more: bool = False
+    """Not all that was there has been read: what follows `cursor` comes at once."""
     end: bool = False
     """The job is final and everything it wrote has been given."""
 

@@ -47,7 +47,7 @@ export interface NodesView extends IDisposable {
 /** A job's output, as far as it has come; a chunk is given to each listener once. */
 export interface LogView extends IDisposable {
   readonly jobId: string;
-  /** The last chunk; null before the first. */
+  /** A chunk has come; the next one comes when this one has been drawn. */
   readonly chunk: ISignal<LogView, LogChunk>;
   readonly ended: boolean;
   readonly freshness: Freshness;
@@ -91,7 +91,11 @@ export interface ISlurmModel {
   watchJob(id: string): IDisposable;
   queue(cluster: string, everyone: boolean): QueueView;
   nodes(cluster: string): NodesView;
-  /** `budgetBytes`: of what is older than so much stream text only the amount is told. */
+  /**
+   * `budgetBytes`: of what is older than so much stream text when it is opened only the amount is
+   * told; 256 KiB by default. Of what is written from then on, what is older than a mebibyte at a
+   * chunk, so that a page that is slower than the job stays at its end.
+   */
   log(jobId: string, budgetBytes?: number): LogView;
   usage(jobId: string): UsageView;
   details(jobId: string): Promise<JobDetails>;

@@ -613,6 +613,7 @@ export interface LogChunk {
   )[];
   cursor: string;
   skipped_bytes: number;
+  more: boolean;
   end: boolean;
 }
 export interface Stream {

@@ -141,6 +141,54 @@ def test_a_page_that_reads_slowly_loses_nothing_and_is_kept_little_for(
     run(test)
 
 
+def test_a_page_that_paces_a_watch_gets_the_next_value_when_it_has_shown_the_last() -> None:
+    async def test(log: Log, client: Client, line: Line) -> None:
+        say(client, watch=1, call="logs", args={"job_id": "j"}, paced=True)
+        await until(lambda: len(line.heard) == 1)
+        logs(client, 2)
+        for text in ("one ", "two ", "three"):
+            await log.write(text)
+        await until(lambda: line.text(2) == "one two three")
+        assert line.text(1) == ""
+        say(client, taken=1)
+        await until(lambda: line.text(1) == "one two three")
+        assert len([one for one in line.heard if one.get("watch") == 1]) == 2
+
+    run(test)
+
+
+def test_what_a_page_says_it_has_shown_twice_or_never_had_asks_for_nothing() -> None:
+    async def test(log: Log, client: Client, line: Line) -> None:
+        say(client, watch=1, call="logs", args={"job_id": "j"}, paced=True)
+        await until(lambda: line.heard)
+        for number in (1, 1, 1, 2):
+            say(client, taken=number)
+        await until(lambda: log.waiting)
+        assert len(log.asked) == 2
+        await log.end()
+        await until(lambda: not log.waiting)
+        await until(lambda: len(line.heard) == 2)
+        say(client, taken=1)
+        await log.write("news")
+        assert not client._feed._polls
+
+    run(test)
+
+
+def test_a_paced_watch_that_comes_back_goes_on_without_being_told_to() -> None:
+    """Its page may be told of the value again, and may have been reloaded with it."""
+
+    async def test(log: Log, client: Client, line: Line) -> None:
+        say(client, watch=1, call="logs", args={"job_id": "j"}, paced=True)
+        await until(lambda: line.heard)
+        say(client, unwatch=1)
+        await log.write("news")
+        say(client, watch=1, call="logs", args={"job_id": "j"}, paced=True)
+        await until(lambda: line.text(1) == "news")
+
+    run(test)
+
+
 def test_a_page_cannot_watch_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(watch_module, "_WATCHES", 3)
 

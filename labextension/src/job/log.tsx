@@ -26,8 +26,6 @@ import { Search } from './search';
 /** What is asked for at first, and what is kept at most. */
 const FIRST_BYTES = 1024 * 1024;
 const MOST_BYTES = 16 * 1024 * 1024;
-/** A job that writes without pause is shown anew so often: else the page falls behind it. */
-const PACE_MS = 250;
 
 interface Props {
   job: Job;
@@ -130,30 +128,15 @@ function useLog(model: ISlurmModel, jobId: string, budget: number): Log {
   useEffect(() => {
     const view = model.log(jobId, budget);
     let shown = NOTHING;
-    let ended = false;
-    let timer = 0;
-    let last = -Infinity;
-    const show = (): void => {
-      timer = 0;
-      last = performance.now();
-      setLog({ shown, ended, problem: null });
-    };
     view.chunk.connect((_, chunk) => {
       shown = withChunk(shown, chunk);
-      ({ end: ended } = chunk);
-      if (performance.now() - last >= PACE_MS) {
-        window.clearTimeout(timer);
-        show();
-      } else if (timer === 0) {
-        timer = window.setTimeout(show, PACE_MS);
-      }
+      setLog({ shown, ended: chunk.end, problem: null });
     });
     view.changed.connect(() => {
       const { problem } = view.freshness;
       setLog(before => (before.problem === problem ? before : { ...before, problem }));
     });
     return () => {
-      window.clearTimeout(timer);
       view.dispose();
     };
   }, [model, jobId, budget]);

@@ -15,19 +15,30 @@ import type {
   UsageChanges,
   UsageSample
 } from '../wire';
-import type { Listener, WatchSocket } from './socket';
+import type { Listener, WatchOptions, WatchSocket, Watching } from './socket';
+
+/** Of what was written before somebody looks. */
+const FIRST_BYTES = 256 * 1024;
+/**
+ * Of a log that is followed, what is older than so much is told as an amount where more has come
+ * since the last chunk: who is slower than the job sees its end, and a gap.
+ */
+const FOLLOWED_BYTES = 1024 * 1024;
+/** A job that writes without pause is shown anew so often. */
+const PACE_MS = 150;
 
 abstract class Feed<T extends { cursor: string }> implements IDisposable {
   freshness: Freshness = { asOf: null, problem: null };
   readonly changed = new Signal<this, void>(this);
   isDisposed = false;
-  private watch: IDisposable | null = null;
+  private watch: Watching | null = null;
   private cursor = '';
 
   constructor(
     private readonly socket: WatchSocket,
     private readonly call: string,
-    private readonly args: Record<string, unknown>
+    private args: Record<string, unknown>,
+    private readonly options: WatchOptions = {}
   ) {
     this.wake();
   }
@@ -42,8 +53,8 @@ abstract class Feed<T extends { cursor: string }> implements IDisposable {
 
   /** Watches; what is known already does not come again. */
   wake(): void {
-    const { call, args, cursor } = this;
-    this.watch ??= this.socket.watch(call, args, this.listener(), { cursor });
+    const { call, args, cursor, options } = this;
+    this.watch ??= this.socket.watch(call, args, this.listener(), { ...options, cursor });
   }
 
   /** Keeps what is known, and asks for nothing. */
@@ -53,6 +64,20 @@ abstract class Feed<T extends { cursor: string }> implements IDisposable {
   }
 
   protected abstract take(value: T): void;
+
+  /** Of one that is paced: the last value is on the screen. */
+  protected taken(): void {
+    this.watch?.taken();
+  }
+
+  /** Goes on with other arguments from where it is. */
+  protected change(args: Record<string, unknown>): void {
+    const before = this.watch;
+    this.watch = null;
+    this.args = args;
+    this.wake();
+    before?.dispose();
+  }
 
   private listener(): Listener<T> {
     return {
@@ -120,20 +145,49 @@ export class NodesFeed extends Feed<NodeChanges> {
 export class LogFeed extends Feed<LogChunk> implements LogView {
   readonly chunk = new Signal<this, LogChunk>(this);
   ended = false;
+  private timer = 0;
+  private frame = 0;
 
   constructor(
     socket: WatchSocket,
     readonly jobId: string,
-    budgetBytes?: number
+    private budgetBytes = FIRST_BYTES
   ) {
-    const budget = budgetBytes === undefined ? {} : { budget_bytes: budgetBytes };
-    super(socket, 'logs', { job_id: jobId, ...budget });
+    super(socket, 'logs', logArgs(jobId, budgetBytes), { paced: true });
+  }
+
+  override dispose(): void {
+    window.clearTimeout(this.timer);
+    cancelAnimationFrame(this.frame);
+    super.dispose();
   }
 
   protected take(chunk: LogChunk): void {
     this.ended = chunk.end;
     this.chunk.emit(chunk);
+    if (!this.isDisposed) {
+      window.clearTimeout(this.timer);
+      this.timer = window.setTimeout(() => {
+        // What is slow to draw delays the frame, and so what comes next.
+        this.frame = requestAnimationFrame(() => {
+          this.next(chunk.more);
+        });
+      }, PACE_MS);
+    }
   }
+
+  private next(more: boolean): void {
+    if (more || this.ended || this.budgetBytes <= FOLLOWED_BYTES) {
+      this.taken();
+    } else {
+      this.budgetBytes = FOLLOWED_BYTES;
+      this.change(logArgs(this.jobId, FOLLOWED_BYTES));
+    }
+  }
+}
+
+function logArgs(jobId: string, budgetBytes: number): Record<string, unknown> {
+  return { job_id: jobId, budget_bytes: budgetBytes };
 }
 
 export class UsageFeed extends Feed<UsageChanges> implements UsageView {

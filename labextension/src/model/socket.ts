@@ -21,6 +21,14 @@ export interface WatchOptions {
   background?: boolean;
   /** Where to go on from; none: from the beginning. */
   cursor?: string;
+  /** The next value comes after `taken` only. */
+  paced?: boolean;
+}
+
+/** What somebody watches, until it is disposed of. */
+export interface Watching extends IDisposable {
+  /** The last value is on the screen; for one that is paced. */
+  taken(): void;
 }
 
 interface Watch {
@@ -28,6 +36,7 @@ interface Watch {
   args: Record<string, unknown>;
   cursor: string;
   background: boolean;
+  paced: boolean;
   listener: Listener<Value>;
 }
 
@@ -73,13 +82,14 @@ export class WatchSocket implements IDisposable {
     args: Record<string, unknown>,
     listener: Listener<T>,
     options: WatchOptions = {}
-  ): IDisposable {
+  ): Watching {
     const id = this.next++;
     const watch: Watch = {
       call,
       args,
       cursor: options.cursor ?? '',
       background: options.background ?? false,
+      paced: options.paced ?? false,
       listener
     };
     this.watches.set(id, watch);
@@ -88,7 +98,12 @@ export class WatchSocket implements IDisposable {
     } else {
       this.adapt();
     }
-    return new Subscription(() => {
+    const taken = (): void => {
+      if (this.watches.has(id)) {
+        this.say({ taken: id });
+      }
+    };
+    return new Subscription(taken, () => {
       if (this.watches.delete(id)) {
         this.say({ unwatch: id });
         this.adapt();
@@ -178,8 +193,8 @@ export class WatchSocket implements IDisposable {
     }
   }
 
-  private send(id: number, { call, args, cursor }: Watch): void {
-    this.say({ watch: id, call, args, cursor });
+  private send(id: number, { call, args, cursor, paced }: Watch): void {
+    this.say({ watch: id, call, args, cursor, paced });
   }
 
   private say(message: object): void {
@@ -206,10 +221,13 @@ function wanted(watch: Watch): boolean {
   return watch.background || !document.hidden;
 }
 
-class Subscription implements IDisposable {
+class Subscription implements Watching {
   isDisposed = false;
 
-  constructor(private readonly end: () => void) {}
+  constructor(
+    readonly taken: () => void,
+    private readonly end: () => void
+  ) {}
 
   dispose(): void {
     if (!this.isDisposed) {

@@ -7,6 +7,8 @@ interface Sent {
   call?: string;
   args?: Record<string, unknown>;
   cursor?: string;
+  paced?: boolean;
+  taken?: number;
 }
 
 export class FakeSocket {

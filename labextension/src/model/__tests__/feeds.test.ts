@@ -1,0 +1,65 @@
+import { chunk, out } from '../../job/__tests__/fakes';
+import type { LogChunk } from '../../wire';
+import { LogFeed } from '../feeds';
+import { WatchSocket } from '../socket';
+import { FakeSocket, hideTab, settings } from './fakes';
+
+const MIB = 1024 * 1024;
+
+let socket: WatchSocket;
+
+beforeEach(() => {
+  jest.useFakeTimers();
+  Object.assign(globalThis, { WebSocket: FakeSocket });
+  FakeSocket.all = [];
+  hideTab(false);
+  socket = new WatchSocket(settings);
+});
+
+afterEach(() => {
+  socket.dispose();
+  jest.useRealTimers();
+});
+
+/** A log that is watched, what has come of it, and its line. */
+function watched(budgetBytes?: number): { feed: LogFeed; heard: LogChunk[]; line: FakeSocket } {
+  const feed = new LogFeed(socket, 'j', budgetBytes);
+  const heard: LogChunk[] = [];
+  feed.chunk.connect((_, one) => heard.push(one));
+  return { feed, heard, line: FakeSocket.last.open() };
+}
+
+test('of a log the next chunk is asked for when a frame has come after the last', () => {
+  const { heard, line } = watched();
+  expect(line.sent).toMatchObject([{ watch: 1, call: 'logs', paced: true }]);
+  line.say({ watch: 1, value: chunk(out('one')) });
+  expect(heard).toHaveLength(1);
+  expect(line.sent).toHaveLength(1);
+  jest.advanceTimersByTime(1_000);
+  expect(line.sent.slice(1)).toEqual([{ taken: 1 }]);
+});
+
+test('who asked for much is told of the end alone once that has come', () => {
+  const { line } = watched(16 * MIB);
+  line.say({ watch: 1, value: { ...chunk(out('old')), cursor: 'c1', more: true } });
+  jest.advanceTimersByTime(1_000);
+  expect(line.sent.slice(1)).toEqual([{ taken: 1 }]);
+  line.say({ watch: 1, value: { ...chunk(out('older')), cursor: 'c2' } });
+  jest.advanceTimersByTime(1_000);
+  expect(line.sent.slice(2, 4)).toMatchObject([
+    { watch: 2, cursor: 'c2', args: { job_id: 'j', budget_bytes: MIB }, paced: true },
+    { unwatch: 1 }
+  ]);
+  line.say({ watch: 2, value: { ...chunk(out('new')), cursor: 'c3' } });
+  jest.advanceTimersByTime(1_000);
+  expect(line.sent.at(-1)).toEqual({ taken: 2 });
+});
+
+test('a log that nobody shows any more asks for nothing, and opens nothing', () => {
+  const { feed, line } = watched(16 * MIB);
+  line.say({ watch: 1, value: chunk(out('old')) });
+  feed.dispose();
+  jest.advanceTimersByTime(1_000);
+  expect(line.sent.slice(1)).toEqual([{ unwatch: 1 }]);
+  expect(FakeSocket.all).toHaveLength(1);
+});
