@@ -110,10 +110,12 @@ mkfifo "$pipe" 2>/dev/null || { pipe=/tmp/jslurm-$(id -u).$$; mkfifo "$pipe"; } 
 exec 9<>"$pipe" 8<"$pipe"
 rm "$pipe"
 
-# When all of a job is killed at once, the engine goes on with the container that it was asked for,
-# and nobody starts it. Who looks after that is nobody's child: Slurm lets it live where it goes by
-# parents or process groups. Under proctrack/cgroup it is killed, too, and then nobody of ours is
-# left where the engine could be asked: the next job on the node takes away what never ran.
+# When all of a job is killed at once, without TERM before, the engine goes on with the container
+# that it was asked for, and nobody starts it. Who looks after that is nobody's child: Slurm lets it
+# live where it goes by parents or process groups. Under proctrack/cgroup it is killed, too, and
+# then nobody of ours is left where the engine could be asked: the next job on the node takes away
+# what never ran. (To ask for both in one write does not help: the engine reads no further when
+# nobody is there to be answered.)
 keeper='
 trap "" TERM INT HUP USR1 USR2
 cd /
@@ -148,10 +150,12 @@ trap '' TERM INT USR1 USR2
 begun=1
 [ -s "$dir/node.sh" ] && begun=
 if [ -z "$begun" ] && { [ -n "$told" ] || [ "$rc" -gt 128 ]; }; then
-  # A client that was ended may leave what the engine is just about to make.
-  $engine rm --force "$name" >/dev/null 2>&1
-  sleep 0.5
-  $engine rm --force "$name" >/dev/null 2>&1
+  # A client that was ended may leave what the engine is just about to make: 20.10 goes on with it.
+  # Slurm kills no sooner than five seconds after TERM (KillWait, src/slurmd/slurmd/req.c).
+  for pause in 0 0.5 1 2; do
+    sleep "$pause"
+    [ -z "$($engine rm --force "$name" 2>/dev/null)" ] || break
+  done
 else
   [ "$rc" -lt 125 ] || $engine rm --force "$name" >/dev/null 2>&1
   echo over >&9

@@ -273,7 +273,7 @@ def test_a_container_that_ignores_the_order_to_end(made: MakeSite) -> None:
 _SLOW = """#!/bin/sh
 case $1 in run)
   shift
-  ( setsid sh -c 'sleep 2; {docker} create "$@"; : >{folder}/made' sh "$@" & ) >/dev/null 2>&1
+  ( {setsid} sh -c 'sleep 2; {docker} create "$@"; : >{folder}/made' sh "$@" & ) >/dev/null 2>&1
   : >{folder}/asked
   exec sleep 600 ;;
 esac
@@ -281,18 +281,23 @@ exec {docker} "$@"
 """
 
 
+@pytest.mark.parametrize("outlived", [True, False], ids=["outlived", "under proctrack/cgroup"])
 def test_a_container_that_the_engine_makes_after_the_job_was_killed(
-    made: MakeSite, docker_engine: DockerEngine, tmp_path: Path
+    outlived: bool, made: MakeSite, docker_engine: DockerEngine, tmp_path: Path
 ) -> None:
-    """By a stand-in for the client: the real engine is too quick for it to be hit for sure."""
+    """By a stand-in for the client: the real engine is too quick for it to be hit for sure. And one
+    for setsid is what cgroups come to: nobody outlives the job who would look after it."""
     folder = tmp_path / "slow"
     folder.mkdir()
-    docker = shutil.which("docker")
-    (folder / "docker").write_text(_SLOW.format(docker=docker, folder=shlex.quote(str(folder))))
+    words = {"docker": shutil.which("docker"), "setsid": shutil.which("setsid")}
+    (folder / "docker").write_text(_SLOW.format(folder=shlex.quote(str(folder)), **words))
     (folder / "docker").chmod(0o755)
+    if not outlived:
+        (folder / "setsid").symlink_to("/bin/true")
     site = made(f"export PATH={shlex.quote(str(folder))}:$PATH\n")
     job = begin(site, _HELLO)
     wait_until((folder / "asked").exists, _PATIENCE_S)
+    # Slurm says TERM first, and kills KillWait later.
     site.cluster.run("scancel", "--full", "--signal=KILL", job.slurm_id or "")
     wait_until((folder / "made").exists, _PATIENCE_S)
     wait_until(lambda: not docker_engine.containers(), _PATIENCE_S)
