@@ -46,7 +46,8 @@ class Terminals(Protocol):
     """What is no call, since its answer is no value."""
 
     def terminal(self, request: TerminalRequest) -> socket.socket:
-        """The bytes of a terminal in a running job, in the frames of node/terminal.py.
+        """The bytes of a terminal in a running job, in the frames of node/terminal.py; of a kernel
+        in those of node/kernel_frames.py.
 
         The caller speaks first (BEGIN); closing the socket leaves the terminal. RequestError: the
         job does not run; ForwardError: no way could be made to its node.

@@ -142,6 +142,8 @@ class ClusterProfile(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     qos: tuple[str, ...] = ()
     accounts: tuple[str, ...] = ()
     """Those that there are, as far as known."""
+    idle_s: Seconds = 3600.0
+    """A kernel in a job ends after so long with nobody connected to it and nothing to compute."""
     poll_s: Seconds = 10.0
     command_timeout_s: Seconds = 60.0
     submit_timeout_s: Seconds = 180.0

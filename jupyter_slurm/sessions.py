@@ -26,7 +26,7 @@ def start(
     words: Sequence[str], *, job_id: str, notebook: str | None
 ) -> tuple[line.Request, JobSpec]:
     """What the words after `session start` ask for. RequestError names the word that cannot be."""
-    rest, idle_s = _take_idle(words)
+    rest, idle_s = take_idle(words, _IDLE_S)
     for word in rest:
         name = word.partition("=")[0].removeprefix("--")
         if word.startswith("--") and name in _NOT_FOR_A_SESSION:
@@ -36,9 +36,9 @@ def start(
     return request, msgspec.structs.replace(spec, idle_s=idle_s)
 
 
-def _take_idle(words: Sequence[str]) -> tuple[list[str], int]:
+def take_idle(words: Sequence[str], idle_s: int | None) -> tuple[list[str], int | None]:
+    """The words without `--idle TIME`, and that time, or what it is without. RequestError."""
     rest: list[str] = []
-    idle_s = _IDLE_S
     left = iter(words)
     for word in left:
         name, equals, value = word.partition("=")

@@ -56,7 +56,7 @@ def test_the_map_names_nothing_that_is_not_there() -> None:
 @pytest.mark.parametrize("path", sorted((PACKAGE / "node").glob("*.py")), ids=lambda p: p.name)
 def test_what_runs_on_the_node_needs_nothing_but_the_standard_library(path: Path) -> None:
     siblings = {one.stem for one in path.parent.glob("*.py")}
-    where_there = {"IPython", "cloudpickle", "matplotlib", "matplotlib_inline", "traitlets"}
+    where_there = {"IPython", "cloudpickle", "zmq", "matplotlib", "matplotlib_inline", "traitlets"}
     for name in imported(path):
         assert name.split(".")[0] in siblings | set(sys.stdlib_module_names) | where_there
 

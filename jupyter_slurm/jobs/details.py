@@ -26,7 +26,7 @@ _CODE = {
     JobKind.TERMINAL: layout.PROGRAM,
     JobKind.SCRIPT: layout.SCRIPT,
 }
-"""The file in the job's folder with what the user wrote; of a session there is none."""
+"""The file in the job's folder with what the user wrote; of a session or a kernel there is none."""
 
 
 class Details:
@@ -55,7 +55,7 @@ def _before(record: Record, spec: JobSpec, cluster: SlurmCluster) -> JobDetails:
     submission = _submission(record.job, spec, cluster)
     return JobDetails(
         job=record.job,
-        code=None if spec.kind is JobKind.SESSION else spec.code,
+        code=spec.code if spec.kind in _CODE else None,
         script=submission.script if submission else None,
         command=record.command or (submission.sbatch if submission else ()),
         environment={**cluster.profile.job_env, **dict.fromkeys(spec.env)},

@@ -54,6 +54,17 @@ def session_files() -> Mapping[str, bytes]:
     return _node_files("session")
 
 
+@cache
+def kernel_files() -> Mapping[str, bytes]:
+    """A kernel's whole program."""
+    return _node_files("kernel")
+
+
+def kernel_task_json(socket_name: str, idle_s: float) -> bytes:
+    """`task.json` of a kernel."""
+    return msgspec.json.encode({"socket": socket_name, "idle_s": idle_s})
+
+
 def _node_files(kind: str) -> Mapping[str, bytes]:
     folder = resources.files("jupyter_slurm") / "node"
     return {

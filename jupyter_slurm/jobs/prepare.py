@@ -38,6 +38,13 @@ from jupyter_slurm.slurm.directives import read_directives
 from jupyter_slurm.transport.node_program import PYTHON, TERMINAL_FILES, node_file
 from jupyter_slurm.wire import JobKind, JobSpec
 
+_PYTHON = {
+    JobKind.CELL: layout.RUNNER,
+    JobKind.SESSION: layout.SESSION,
+    JobKind.KERNEL: layout.KERNEL,
+}
+"""Programs of ours for the image's Python."""
+
 
 @dataclass(frozen=True, slots=True)
 class Submission:
@@ -89,6 +96,10 @@ def prepare(
     elif spec.kind is JobKind.TERMINAL:
         files[layout.PROGRAM] = spec.code.encode()
         files |= {name: node_file(name) for name in TERMINAL_FILES}
+    elif spec.kind is JobKind.KERNEL:
+        files |= payload.kernel_files()
+        idle_s = spec.idle_s or profile.idle_s
+        files[layout.TASK] = payload.kernel_task_json(terminal_name(spec.id), idle_s)
     else:
         files |= _cell_files(spec, key)
     files[layout.USAGE] = node_file(layout.USAGE)
@@ -208,7 +219,7 @@ def _cell_files(spec: JobSpec, key: bytes) -> dict[str, bytes | Path]:
 
 
 def terminal_name(job_id: str) -> str:
-    """What the socket is called to which a job's terminal is come to."""
+    """What the socket is called where one comes to a job's terminal, or kernel."""
     return f"jslurm-{job_id}"
 
 
@@ -223,11 +234,10 @@ def _launch(
     """How the script starts the program, and how one would type that."""
     runtime, box, inside = _boxed(spec, profile, job_dir, site, chdir)
     argv = [f"{inside}/{layout.PROGRAM}"]
-    if spec.kind in (JobKind.CELL, JobKind.SESSION):
+    if spec.kind in _PYTHON:
         python = "python3" if runtime.takes_image else profile.python
         # -B: what was imported from the job's folder needs no __pycache__ there.
-        runner = layout.SESSION if spec.kind is JobKind.SESSION else layout.RUNNER
-        argv = [python, "-uB", f"{inside}/{runner}", inside, "{attempt}"]
+        argv = [python, "-uB", f"{inside}/{_PYTHON[spec.kind]}", inside, "{attempt}"]
     typed = runtime.typed([word.replace("{attempt}", "0") for word in argv], box, gpus)
     if modules := (*profile.modules, *spec.modules):
         typed = ((quoted("module", "load", *modules),), *typed)

@@ -237,8 +237,8 @@ class Service:
             fetch_to=spec.fetch_to,
             idle_s=spec.idle_s,
             on_login=spec.on_login,
-            # Of a session there is no outcome that anybody would wait for.
-            delivered=spec.kind is JobKind.SESSION,
+            # Of these there is no outcome that anybody would wait for.
+            delivered=spec.kind in (JobKind.SESSION, JobKind.KERNEL),
             warning=warning,
         )
         return self._added(Record(job=job, spec=spec))

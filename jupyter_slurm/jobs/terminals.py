@@ -29,6 +29,8 @@ from jupyter_slurm.wire import Job, JobKind, JobState, TerminalRequest
 
 _RUNS = frozenset((JobState.RUNNING, JobState.UNKNOWN, JobState.STOPPED, JobState.SIGNALING))
 """What is UNKNOWN may well run: it is the cluster that does not answer."""
+_HELD = frozenset((JobKind.TERMINAL, JobKind.KERNEL))
+"""They listen for whoever comes."""
 _FILES = (*node_program.TERMINAL_FILES, "terminal_step.py")
 _ENTER = '[ -x "$1" ] || shift; exec "$@"'
 """sh: jobs that an earlier release has submitted lack that file."""
@@ -51,7 +53,7 @@ class Terminals:
             job = self._book.job(job.session)
         slurm_id, node = _place(job)
         cluster = self._clusters.named(job.cluster)
-        if job.kind is JobKind.TERMINAL and not request.beside:
+        if job.kind in _HELD and not request.beside:
             argv_of = srun.beside_argv
             setup: dict[str, str | Sequence[str]] = {"hold": terminal_name(job.id)}
         else:

@@ -13,8 +13,10 @@ from dataclasses import dataclass
 
 from jupyter_slurm.containers import making, runtime_named
 from jupyter_slurm.containers.making.script import read_failure
+from jupyter_slurm.jobs import lacking
 from jupyter_slurm.jobs.result import ExitFile, RunnerResult, StartedFile
 from jupyter_slurm.jobs.script import NO_ROOM_EXIT, SETUP_EXIT
+from jupyter_slurm.readable import duration
 from jupyter_slurm.slurm import diagnosis
 from jupyter_slurm.wire import JobKind, JobState
 
@@ -83,16 +85,9 @@ _OURS = {
     ),
 }
 """Exit codes that mean something since our own script chose them."""
-_NO_PYTHON = re.compile(
-    r"^\S*sh: .*exec: (?:line \d+: )?(?P<python>.+?): (?:not found|.*No such file)", re.MULTILINE
+_KERNEL_IDLE = re.compile(
+    r"^jupyter-slurm: nobody has been connected to the kernel for (?P<time_s>\d+) s", re.MULTILINE
 )
-"""What dash, bash and busybox say."""
-_NO_HOLDER = re.compile(r"^There is no Python on ", re.MULTILINE)
-"""`transport/node_program.py` says it."""
-_OLD_PYTHON = re.compile(
-    r"^jupyter-slurm: this is (?P<python>Python \S+), and a cell needs", re.MULTILINE
-)
-"""`node/runner.py` says it."""
 _TRACES = {
     JobState.TIMEOUT: re.compile(r"DUE TO TIME LIMIT"),
     JobState.PREEMPTED: re.compile(r"DUE TO PREEMPTION"),
@@ -172,6 +167,9 @@ def _by_exit_code(evidence: Evidence, exit_code: int) -> Verdict:
         why = "It has ended well."
         if evidence.kind is JobKind.SESSION and evidence.result and evidence.result.evalue:
             why = evidence.result.evalue
+        idle = _KERNEL_IDLE.search(evidence.log_tail) if evidence.kind is JobKind.KERNEL else None
+        if idle:
+            why = f"Nobody had been connected to its kernel for {duration(float(idle['time_s']))}."
         return Verdict(state=JobState.COMPLETED, why=why, warning=warning, exit_code=0)
     result = evidence.result
     if result is not None and result.status == "error" and result.ename:
@@ -201,7 +199,7 @@ def _by_exit_code(evidence: Evidence, exit_code: int) -> Verdict:
             advice=tool.advice if tool else "What the tool said is in the job's output.",
             exit_code=exit_code,
         )
-    python = _without_python(evidence)
+    python = _lacked(evidence, exit_code)
     if python is not None:
         return Verdict(state=JobState.FAILED, why=python[0], advice=python[1], exit_code=exit_code)
     signal = result.signal if result is not None else None
@@ -215,35 +213,11 @@ def _by_exit_code(evidence: Evidence, exit_code: int) -> Verdict:
     )
 
 
-def _without_python(evidence: Evidence) -> tuple[str, str] | None:
-    """What a cell or a terminal has not found to run in, and the remedy; None: that was not it."""
-    if evidence.kind is JobKind.TERMINAL and _NO_HOLDER.search(evidence.log_tail):
-        return (
-            "The node has no Python, which a job's own terminal needs.",
-            "Name one with `python` in the cluster's profile, or load a module that has one "
-            "(--module). A terminal in a job that runs already needs none: "
-            "`jupyter slurm shell --job ID`.",
-        )
-    if evidence.result is not None or evidence.kind not in (JobKind.CELL, JobKind.SESSION):
+def _lacked(evidence: Evidence, exit_code: int) -> tuple[str, str] | None:
+    if evidence.result is not None:
         return None
-    missing, old = _NO_PYTHON.search(evidence.log_tail), _OLD_PYTHON.search(evidence.log_tail)
-    if old:
-        why = f"A cell needs Python 3.6 or later, and this is {old['python']}."
-    elif missing and evidence.runtime == "none":
-        why = f"The node has no {missing['python']}."
-    elif missing:
-        why = "The image has no Python."
-    else:
-        return None
-    if evidence.runtime == "none":
-        return why, (
-            "Name another with `python` in the cluster's profile, or load a module that has one "
-            "(--module)."
-        )
-    return why, (
-        "A cell needs python3 (3.6 or later) in it: try another image, or begin the cell with "
-        "#!/bin/sh."
-    )
+    bare = evidence.runtime == "none"
+    return lacking.explained(evidence.kind, evidence.log_tail, exit_code, bare=bare)
 
 
 def _warning(result: RunnerResult | None) -> str | None:
@@ -299,7 +273,7 @@ def _by_session(evidence: Evidence, session: SessionEnd) -> Verdict:
 
 def _cancelled_by(evidence: Evidence, slurm: SlurmVerdict) -> str:
     started = evidence.started is not None or slurm.had_nodes
-    if evidence.cancel_requested and evidence.kind is JobKind.SESSION:
+    if evidence.cancel_requested and evidence.kind in (JobKind.SESSION, JobKind.KERNEL):
         return "You stopped it." if started else "You stopped it before it had started."
     if evidence.cancel_requested:
         return "You cancelled it." if started else "You cancelled it before it had started."

@@ -68,6 +68,7 @@ class JobKind(StrEnum):
     TERMINAL = "terminal"  # the same, on a terminal to which somebody comes
     SCRIPT = "script"  # a batch script, handed to sbatch as written (%%sbatch)
     SESSION = "session"  # a process on the node that runs cells as they come; has no code itself
+    KERNEL = "kernel"  # an ipykernel on the node, for a client here; has no code itself
 
 
 class JobSpec(Struct, frozen=True, kw_only=True):
@@ -112,7 +113,8 @@ class JobSpec(Struct, frozen=True, kw_only=True):
     session: str | None = None
     """The id of the session that the cell runs in; None: in a job of its own."""
     idle_s: int | None = None
-    """A session ends after so long without a cell; None: it is none."""
+    """A session ends after so long without a cell, a kernel after so long with nobody connected.
+    None: it is neither, or a kernel that has the profile's `idle_s`."""
     on_login: bool = False
     """It is run on the login machine itself and not handed to Slurm: an image is made there."""
     keep_s: float = 1800.0

@@ -6,7 +6,8 @@ from msgspec import Struct
 
 
 class TerminalRequest(Struct, frozen=True, kw_only=True):
-    """The terminal of a job of kind TERMINAL, or one beside what a job runs."""
+    """The terminal of a job of kind TERMINAL, the messages of one of kind KERNEL (in the frames of
+    node/kernel_frames.py), or a terminal beside what a job runs."""
 
     job_id: str
     """Ours, or Slurm's."""

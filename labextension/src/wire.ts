@@ -1,6 +1,6 @@
 // What leaves a process, as jupyter_slurm/wire has it. Made by `npm run wire`; not edited by hand.
 
-export type JobKind = 'cell' | 'program' | 'script' | 'session' | 'terminal';
+export type JobKind = 'cell' | 'kernel' | 'program' | 'script' | 'session' | 'terminal';
 /**
  * Slurm's states under Slurm's names, and five of ours for what Slurm has no word for.
  */
@@ -732,7 +732,8 @@ export interface Result {
   };
 }
 /**
- * The terminal of a job of kind TERMINAL, or one beside what a job runs.
+ * The terminal of a job of kind TERMINAL, the messages of one of kind KERNEL (in the frames of
+ *     node/kernel_frames.py), or a terminal beside what a job runs.
  */
 export interface TerminalRequest {
   job_id: string;

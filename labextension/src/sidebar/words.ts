@@ -66,6 +66,8 @@ function kind(row: JobRow, trans: TranslationBundle): string {
       return trans.__('session');
     case 'terminal':
       return trans.__('terminal');
+    case 'kernel':
+      return trans.__('kernel');
     default:
       return '';
   }

@@ -1,0 +1,99 @@
+"""`jupyter slurm kernel add|list|remove`: kernels in jobs, for the picker of every client."""
+
+from __future__ import annotations
+
+import sys
+from argparse import Namespace
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+
+from jupyter_slurm.cli.command import Connect
+from jupyter_slurm.cli.jobs import cluster_name
+from jupyter_slurm.cli.table import as_json, table
+from jupyter_slurm.errors import NotFoundError, RequestError
+from jupyter_slurm.kernel import spec
+
+_USAGE = """\
+usage: jupyter slurm kernel add [OPTIONS]      a kernel that runs in a job, for Jupyter's picker
+       jupyter slurm kernel list [--json]      those that there are
+       jupyter slurm kernel remove NAME …      no longer in the picker; what runs goes on
+
+OPTIONS are those of `submit` (--cluster, --gpus, --image, --time …), and
+  --name NAME            what Jupyter calls it (from its title)
+  --display-name TEXT    its title ("Python 3 (arandu · 1 GPU)")
+  --idle TIME            its job ends after so long with nobody connected (the profile's: 1h)
+The image needs ipykernel.
+"""
+
+
+def kernel(args: Namespace, connect: Connect) -> int:
+    words: list[str] = args.words
+    if not words or any(word in ("-h", "--help") for word in words):
+        sys.stdout.write(_USAGE)
+        return 0 if words else 2
+    word, *rest = words
+    command = _COMMANDS.get(word)
+    if command is None:
+        raise RequestError(f"`kernel {word}`: it is add, list or remove.")
+    return command(rest, connect)
+
+
+def _add(words: Sequence[str], connect: Connect) -> int:
+    own, rest = _take_own(words)
+    wanted = spec.parse(rest)
+    cluster = wanted.request.cluster or cluster_name(Namespace(cluster=None))
+    clusters = connect().clusters()
+    if cluster is None:
+        cluster = next((one.name for one in clusters if one.default), None)
+    if cluster is None or cluster not in [one.name for one in clusters]:
+        raise NotFoundError(f"There is no cluster `{cluster}`.", hint="`jupyter slurm clusters`")
+    if wanted.request.cluster is None:
+        rest = ["--cluster", cluster, *rest]
+    shown = own.get("display-name") or spec.display_name(wanted, cluster)
+    made = spec.add(own.get("name"), shown, rest)
+    sys.stdout.write(f"{made.display_name} is in Jupyter's picker, as `{made.name}`.\n")
+    return 0
+
+
+def _take_own(words: Sequence[str]) -> tuple[dict[str, str], list[str]]:
+    own: dict[str, str] = {}
+    rest: list[str] = []
+    left = iter(words)
+    for word in left:
+        name, equals, value = word[2:].partition("=")
+        if not word.startswith("--") or name not in ("name", "display-name"):
+            rest.append(word)
+            continue
+        own[name] = value if equals else next(left, "")
+        if not own[name]:
+            raise RequestError(f"--{name} needs a value.", option=name)
+    return own, rest
+
+
+def _list(words: Sequence[str], _connect: Connect) -> int:
+    if [word for word in words if word != "--json"]:
+        raise RequestError("`kernel list` takes nothing but --json.")
+    found = spec.listed()
+    if words:
+        told = [{"name": s.name, "display_name": s.display_name, "words": s.words} for s in found]
+        sys.stdout.write(as_json(told))
+    elif found:
+        rows = [[one.name, one.display_name, " ".join(one.words)] for one in found]
+        sys.stdout.write(table(["NAME", "TITLE", "OPTIONS"], rows))
+    else:
+        sys.stdout.write("There are no kernels in jobs: `jupyter slurm kernel add`\n")
+    return 0
+
+
+def _remove(words: Sequence[str], _connect: Connect) -> int:
+    if not words:
+        raise RequestError("`kernel remove` needs a name: `jupyter slurm kernel list`.")
+    for name in words:
+        spec.remove(name)
+        sys.stdout.write(f"{name} is no longer in Jupyter's picker.\n")
+    return 0
+
+
+_COMMANDS: Mapping[str, Callable[[Sequence[str], Connect], int]] = MappingProxyType(
+    {"add": _add, "list": _list, "remove": _remove}
+)

@@ -1,0 +1,78 @@
+"""`python -m jupyter_slurm.kernel [OPTIONS of a job] -f CONNECTION_FILE`: a kernel in a job.
+
+What a kernelspec starts (`jupyter slurm kernel add`); the options are those of `%%slurm`, and
+`--idle TIME`.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import uuid
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from jupyter_slurm.client import connect
+from jupyter_slurm.errors import JupyterSlurmError, RequestError
+from jupyter_slurm.job import new_id, placed
+from jupyter_slurm.kernel import known, spec
+from jupyter_slurm.kernel.channels import Channels, read_connection_file
+from jupyter_slurm.kernel.known import Kernel
+from jupyter_slurm.kernel.life import Life, request
+from jupyter_slurm.kernel.proxy import Proxy, Wakeup
+from jupyter_slurm.wire import Job, JobSpec
+
+
+def main(words: Sequence[str]) -> int:
+    """0 when a client has ended it; 1, after a sentence, when it could not begin."""
+    # Whoever sits at Jupyter's terminal means Jupyter; a kernel is interrupted by a message.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        asked, connection_file = _arguments(words)
+        run(asked, connection_file)
+    except JupyterSlurmError as exc:
+        sys.stderr.write(f"jupyter-slurm: {exc}\n")
+        return 1
+    return 0
+
+
+def run(words: tuple[str, ...], connection_file: Path) -> None:
+    """The kernel, to its end. ConfigError, RequestError: it could not begin."""
+    wanted = spec.parse(words)
+    notebook = os.environ.get("JPY_SESSION_NAME") or None
+    session = uuid.uuid4().hex
+    channels = Channels(read_connection_file(connection_file), session)
+    record = known.opened(connection_file, words, notebook)
+    wakeup = Wakeup()
+    client = None
+
+    def make_spec(job_id: str) -> JobSpec:
+        made = placed(spec.job_spec(wanted, job_id, notebook))
+        return msgspec.structs.replace(made, cluster=wanted.request.cluster)
+
+    def new_kernel() -> Kernel:
+        return Kernel(job_id=new_id(), words=words, notebook=notebook)
+
+    def open_line(job: Job) -> object:
+        nonlocal client
+        client = client or connect()
+        return client.terminal(request(job))
+
+    life = Life(connect, record, make_spec, new_kernel, wakeup)
+    Proxy(channels, life, record, open_line, wakeup, session).run()  # type: ignore[arg-type]
+
+
+def _arguments(words: Sequence[str]) -> tuple[tuple[str, ...], Path]:
+    if len(words) < 2 or words[-2] != "-f":
+        raise RequestError(
+            "This is a kernel: Jupyter starts it, with a connection file.",
+            hint="`jupyter slurm kernel add` makes one that can be picked in Jupyter.",
+        )
+    return tuple(words[:-2]), Path(words[-1])
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

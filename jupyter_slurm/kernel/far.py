@@ -1,0 +1,328 @@
+"""The messages of a kernel in a job, over one line after the other: numbered, kept, sent once.
+
+Frames are those of `node/kernel_frames.py`, which is the other end. A line that is cut is opened
+again and goes on where the last one was. Nothing is known here of what messages are, nor of jobs.
+One thread of its own, which never waits for who reads.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+import select
+import socket
+import struct
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from jupyter_slurm.errors import JupyterSlurmError, TransportError
+
+_FRAME = struct.Struct(">cI")
+_NUMBER = struct.Struct(">Q")
+_PART = struct.Struct(">I")
+_ALIVE_S, _SILENCE_S = 20.0, 90.0
+_PAUSES_S = (0.0, 0.2, 1.0, 3.0)
+_LONGEST_PAUSE_S = 10.0
+_READ_BYTES = 1 << 18
+_PENDING_MOST = 1 << 20
+_UNREAD_MOST = 64 << 20
+"""What nobody has fetched yet; more is left to the other end to keep."""
+CHANNELS = {"shell": b"s", "control": b"c", "stdin": b"i", "iopub": b"o", "ours": b"x"}
+_NAMES = {letter: name for name, letter in CHANNELS.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class Arrived:
+    """A message from over there."""
+
+    channel: str
+    parts: list[bytes]
+    number: int
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A line to the kernel is open. `info` None: the kernel does not listen yet."""
+
+    info: dict[str, Any] | None
+    count: int
+    """How often an ipykernel has been started in this job."""
+    busy: bool
+    is_another: bool
+    """It is not the one of before: what that one had been told and had set is gone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """There is no line: why. It is opened again by itself."""
+
+    error: JupyterSlurmError
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """Somebody else has the kernel now; nothing more comes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """A word of the way there."""
+
+    text: str
+
+
+News = Arrived | Opened | Cut | Taken | Said
+
+
+class Far:
+    """`open_line` gives a socket that leads to the kernel, or raises; `wake` is called, from
+    another thread, when there is news."""
+
+    def __init__(self, open_line: Callable[[], socket.socket], wake: Callable[[], None]) -> None:
+        self._open_line = open_line
+        self._wake = wake
+        self._client = secrets.token_hex(16)
+        self._boot = ""
+        self._lock = threading.Lock()
+        self._news: deque[News] = deque()
+        self._kept: deque[bytes] = deque()
+        self._first = 1
+        """The number of the oldest that is kept."""
+        self._got = 0
+        self._passed_on = 0
+        self._unread_bytes = 0
+        self._ends = threading.Event()
+        self._stir_in, self._stir_out = socket.socketpair()
+        for sock in (self._stir_in, self._stir_out):
+            sock.setblocking(False)
+        self._thread = threading.Thread(target=self._live, name="far", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def close(self) -> None:
+        """Leaves the kernel to itself."""
+        self._ends.set()
+        self._stir()
+        if self._thread.ident is not None:
+            self._thread.join(5.0)
+        if not self._thread.is_alive():
+            self._stir_in.close()
+            self._stir_out.close()
+
+    def send(self, channel: str, parts: Sequence[bytes]) -> None:
+        """It will arrive, once, whatever becomes of the line, as long as both ends live."""
+        body = CHANNELS[channel] + b"".join(_PART.pack(len(part)) + part for part in parts)
+        with self._lock:
+            self._kept.append(body)
+        self._stir()
+
+    def command(self, **told: object) -> None:
+        self.send("ours", [json.dumps(told).encode()])
+
+    def news(self) -> list[News]:
+        with self._lock:
+            found = list(self._news)
+            self._news.clear()
+        return found
+
+    def passed_on(self, arrived: Arrived) -> None:
+        """The other end need not keep it any longer."""
+        with self._lock:
+            self._passed_on = arrived.number
+            was_full = self._unread_bytes > _UNREAD_MOST
+            self._unread_bytes -= arrived.size
+            stir = was_full or not self._news
+        if stir:
+            self._stir()
+
+    # --- the thread ---
+
+    def _live(self) -> None:
+        tries = 0
+        while not self._ends.is_set():
+            try:
+                sock = self._open_line()
+            except JupyterSlurmError as exc:
+                self._tell(Cut(exc))
+            except Exception as exc:  # noqa: BLE001 - a worker never dies silently
+                self._tell(Cut(TransportError(f"The way to the kernel failed: {exc!r}.")))
+            else:
+                line = _Line(sock)
+                try:
+                    worked = self._talk(line)
+                except (ValueError, KeyError, struct.error) as exc:
+                    self._tell(Cut(TransportError(f"The kernel's line is garbled: {exc!r}.")))
+                    worked = False
+                finally:
+                    sock.close()
+                tries = 0 if worked else tries
+                if line.taken:
+                    self._tell(Taken())
+                    return
+                self._tell(Cut(TransportError("The line to the kernel was cut.")))
+            pause_s = _PAUSES_S[tries] if tries < len(_PAUSES_S) else _LONGEST_PAUSE_S
+            tries += 1
+            self._ends.wait(pause_s)
+
+    def _talk(self, line: _Line) -> bool:
+        """Until the line ends; whether the kernel has answered."""
+        told = {
+            "client": self._client,
+            "boot": self._boot,
+            "got": self._got,
+            "from": self._first,
+        }
+        line.say(b"B", json.dumps(told).encode())
+        while not self._ends.is_set():
+            if line.welcomed:
+                self._fill(line)
+            if not line.flush():
+                break
+            full = self._unread_bytes > _UNREAD_MOST
+            reads = [self._stir_in, *([] if full else [line.sock])]
+            ready, _, _ = select.select(reads, [line.sock] if line.outbox else [], [], _ALIVE_S / 4)
+            if self._stir_in in ready:
+                with suppress(BlockingIOError):
+                    while self._stir_in.recv(4096):
+                        pass
+            now_s = time.monotonic()
+            if now_s - line.heard_s > _SILENCE_S and not full:
+                break
+            if now_s - line.said_s > _ALIVE_S:
+                line.say(b"A")
+            if line.sock in ready and not self._hear(line):
+                break
+        if self._ends.is_set():
+            line.flush()
+        return line.welcomed
+
+    def _hear(self, line: _Line) -> bool:
+        frames = line.receive()
+        news: list[News] = []
+        for kind, body in frames or ():
+            if kind == b"M":
+                (number,) = _NUMBER.unpack_from(body)
+                if number <= self._got:
+                    continue
+                self._got = number
+                channel, parts = _parts(body)
+                news.append(Arrived(channel, parts, number, len(body)))
+            elif kind == b"K":
+                self._forget(_NUMBER.unpack(body)[0])
+            elif kind == b"W":
+                news.append(self._welcome(line, json.loads(body)))
+            elif kind == b"T":
+                news.append(Said(body.decode(errors="replace")))
+            elif kind == b"L":
+                line.taken = True
+        if news:
+            self._tell(*news)
+        return frames is not None and not line.taken
+
+    def _welcome(self, line: _Line, told: dict[str, Any]) -> Opened:
+        is_another = self._boot not in ("", told["boot"])
+        self._boot = told["boot"]
+        self._forget(told["got"])
+        if is_another or told["next"] > self._got + 1:
+            self._got = told["next"] - 1
+        line.welcomed = True
+        line.sent = self._first - 1
+        return Opened(told["info"], told["count"], told["busy"], is_another)
+
+    def _fill(self, line: _Line) -> None:
+        with self._lock:
+            while line.sent + 1 < self._first + len(self._kept):
+                if len(line.outbox) > _PENDING_MOST:
+                    break
+                line.sent += 1
+                line.say(b"M", _NUMBER.pack(line.sent) + self._kept[line.sent - self._first])
+            if self._passed_on > line.told:
+                line.told = self._passed_on
+                line.say(b"K", _NUMBER.pack(line.told))
+
+    def _forget(self, number: int) -> None:
+        with self._lock:
+            while self._kept and self._first <= number:
+                self._kept.popleft()
+                self._first += 1
+
+    def _tell(self, *news: News) -> None:
+        with self._lock:
+            self._news.extend(news)
+            self._unread_bytes += sum(one.size for one in news if isinstance(one, Arrived))
+        self._wake()
+
+    def _stir(self) -> None:
+        with suppress(OSError):  # full, or closed
+            self._stir_out.send(b"x")
+
+
+class _Line:
+    """One line, in frames; never waits."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        sock.setblocking(False)
+        self.sock = sock
+        self.outbox = bytearray()
+        self._inbox = bytearray()
+        self.said_s = self.heard_s = time.monotonic()
+        self.welcomed = self.taken = False
+        self.sent = 0
+        self.told = 0
+
+    def say(self, kind: bytes, body: bytes = b"") -> None:
+        self.said_s = time.monotonic()
+        self.outbox += _FRAME.pack(kind, len(body)) + body
+
+    def flush(self) -> bool:
+        """Whether they are still there."""
+        try:
+            while self.outbox:
+                del self.outbox[: self.sock.send(self.outbox[:_READ_BYTES])]
+        except BlockingIOError:
+            pass
+        except OSError:
+            return False
+        return True
+
+    def receive(self) -> list[tuple[bytes, bytes]] | None:
+        """The frames that are whole; None: they have gone."""
+        try:
+            data = self.sock.recv(_READ_BYTES)
+        except BlockingIOError:
+            return []
+        except OSError:
+            return None
+        if not data:
+            return None
+        self.heard_s = time.monotonic()
+        self._inbox += data
+        frames = []
+        while len(self._inbox) >= _FRAME.size:
+            kind, size = _FRAME.unpack_from(self._inbox)
+            end = _FRAME.size + size
+            if len(self._inbox) < end:
+                break
+            frames.append((kind, bytes(self._inbox[_FRAME.size : end])))
+            del self._inbox[:end]
+        return frames
+
+
+def _parts(body: bytes) -> tuple[str, list[bytes]]:
+    at = _NUMBER.size
+    channel = _NAMES[body[at : at + 1]]
+    at += 1
+    parts = []
+    while at < len(body):
+        (size,) = _PART.unpack_from(body, at)
+        at += _PART.size
+        parts.append(body[at : at + size])
+        at += size
+    return channel, parts

@@ -1,0 +1,153 @@
+"""Which job belongs to which kernel, on disk: how a kernel is found again after Jupyter was gone.
+
+A kernel is called by its connection file, which Jupyter keeps over restarts of it; where Jupyter
+itself was started anew, by its notebook and by what it was asked for with. Whoever runs a kernel
+holds its lock, so that no two have one job. Files are 0600, in a folder 0700.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from jupyter_slurm import places
+from jupyter_slurm.errors import ConfigError
+
+_FOLDER = "kernels"
+_KEPT_S = 30 * 86_400.0
+"""Of a kernel that nobody has asked for since."""
+_LOCK_S = 10.0
+"""How long the one before may take to end."""
+
+
+class Kernel(msgspec.Struct, kw_only=True):
+    """What is kept of one."""
+
+    job_id: str
+    words: tuple[str, ...]
+    """What its kernelspec asks for."""
+    notebook: str | None = None
+    submitted: bool = False
+    """The agent has taken it; before that its id was only chosen."""
+    restart: bool = False
+    """A new ipykernel is wanted, in the same job."""
+    released: bool = False
+    """The user has ended it, or wants a new one: where its job has ended, another may be submitted.
+    """
+    info: dict[str, Any] | None = None
+    """What the far kernel has said of itself."""
+
+
+class Known:
+    """The record of one kernel, held by its lock until `close` or the process's end."""
+
+    def __init__(self, name: str, folder: Path, lock: int) -> None:
+        self._path = folder / f"{name}.json"
+        self._lock_path = folder / f"{name}.lock"
+        self._lock = lock
+        self.kernel = _read(self._path)
+
+    def keep(self, kernel: Kernel) -> None:
+        """On disk before this returns."""
+        self.kernel = kernel
+        partial = self._path.with_suffix(".partial")
+        with open(partial, "wb", opener=_private) as file:
+            file.write(msgspec.json.encode(kernel))
+            file.flush()
+            os.fsync(file.fileno())
+        partial.replace(self._path)
+
+    def change(self, **changes: Any) -> None:
+        """Of a kernel that there is."""
+        if self.kernel is not None:
+            self.keep(msgspec.structs.replace(self.kernel, **changes))
+
+    def forget(self) -> None:
+        self.kernel = None
+        self._path.unlink(missing_ok=True)
+        self._lock_path.unlink(missing_ok=True)
+
+    def close(self) -> None:
+        os.close(self._lock)
+
+
+def opened(connection_file: Path, words: tuple[str, ...], notebook: str | None) -> Known:
+    """The record of the kernel with that connection file; an empty one may be that of the same
+    notebook, left by a Jupyter that is gone. ConfigError: another process has it."""
+    folder = places.private_dir(places.data_dir() / _FOLDER)
+    _remove_old(folder)
+    name = connection_file.stem
+    lock = _locked(folder / f"{name}.lock", _LOCK_S)
+    if lock is None:
+        raise ConfigError(f"Another process runs the kernel {name} already.")
+    known = Known(name, folder, lock)
+    if known.kernel is None and notebook is not None:
+        for left in _left_behind(folder, words, notebook):
+            assert left.kernel is not None
+            known.keep(left.kernel)
+            left.forget()
+            left.close()
+            break
+    return known
+
+
+def _left_behind(folder: Path, words: tuple[str, ...], notebook: str) -> Iterator[Known]:
+    """Kernels of this notebook that nobody runs and nobody has ended, the newest first."""
+    found = sorted(folder.glob("*.json"), key=lambda path: -path.stat().st_mtime)
+    for path in found:
+        kernel = _read(path)
+        if kernel is None or kernel.released or kernel.words != words:
+            continue
+        if kernel.notebook != notebook:
+            continue
+        lock = _locked(path.with_suffix(".lock"), 0.0)
+        if lock is not None:
+            yield Known(path.stem, folder, lock)
+
+
+def _locked(path: Path, patience_s: float) -> int | None:
+    deadline_s = time.monotonic() + patience_s
+    while True:
+        lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(lock)
+            if time.monotonic() > deadline_s:
+                return None
+            time.sleep(0.05)
+            continue
+        # Whoever had it may have removed it meanwhile, and a lock on no file keeps nobody out.
+        with suppress(FileNotFoundError):
+            if os.path.samestat(os.fstat(lock), path.stat()):
+                return lock
+        os.close(lock)
+
+
+def _read(path: Path) -> Kernel | None:
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=Kernel)
+    except (OSError, msgspec.MsgspecError):
+        return None
+
+
+def _remove_old(folder: Path) -> None:
+    for path in folder.iterdir():
+        with suppress(OSError):
+            if time.time() - path.stat().st_mtime > _KEPT_S and path.suffix == ".json":
+                lock = _locked(path.with_suffix(".lock"), 0.0)
+                if lock is not None:
+                    path.unlink(missing_ok=True)
+                    path.with_suffix(".lock").unlink(missing_ok=True)
+                    os.close(lock)
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)

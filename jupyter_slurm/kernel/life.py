@@ -1,0 +1,192 @@
+"""The job of a remote kernel: found again or submitted, followed to its end, cancelled.
+
+A thread of its own asks the agent; what it finds out is fetched elsewhere. A job is submitted once
+for each kernel: a second one only when the user has asked for it (`known.Kernel.released`).
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol, cast
+
+from jupyter_slurm.api import Api, Terminals
+from jupyter_slurm.errors import (
+    AgentError,
+    ControllerError,
+    JupyterSlurmError,
+    NotFoundError,
+    TransportError,
+)
+from jupyter_slurm.kernel import words
+from jupyter_slurm.kernel.known import Kernel, Known
+from jupyter_slurm.wire import Job, JobSpec, TerminalRequest
+
+_WAIT_S = 20.0
+_PAUSE_S = 1.0
+
+
+class Client(Api, Terminals, Protocol):
+    """What is needed of the agent."""
+
+
+@dataclass(frozen=True, slots=True)
+class Went:
+    """The job is as it is now."""
+
+    job: Job
+
+
+@dataclass(frozen=True, slots=True)
+class Hindered:
+    """Nothing goes on until this is mended; it is tried again by itself."""
+
+    error: JupyterSlurmError
+
+
+@dataclass(frozen=True, slots=True)
+class NoJob:
+    """There is none, and will be none: why, and what to do."""
+
+    why: str
+    advice: str
+
+
+Event = Went | Hindered | NoJob
+
+
+class Life:
+    """`make_spec` describes the job with a given id; `wake` is called, from another thread, when
+    there is something new."""
+
+    def __init__(
+        self,
+        connect: Callable[[], Client],
+        known: Known,
+        make_spec: Callable[[str], JobSpec],
+        new_kernel: Callable[[], Kernel],
+        wake: Callable[[], None],
+    ) -> None:
+        self._connect = connect
+        self._known = known
+        self._make_spec = make_spec
+        self._new_kernel = new_kernel
+        self._wake = wake
+        self._lock = threading.Lock()
+        self._events: deque[Event] = deque()
+        self._ends = threading.Event()
+        self._api: Client | None = None
+        self._thread = threading.Thread(target=self._work, name="job", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def close(self) -> None:
+        """The thread ends when it next comes back; nobody waits for it."""
+        self._ends.set()
+
+    def events(self) -> list[Event]:
+        with self._lock:
+            found = list(self._events)
+            self._events.clear()
+        return found
+
+    def cancel(self) -> None:
+        """Asks the agent to end the job. JupyterSlurmError: it could not be asked."""
+        kernel = self._known.kernel
+        if kernel is None or not kernel.submitted:
+            return
+        api = self._api or self._connect()
+        try:
+            api.cancel(kernel.job_id)
+        except NotFoundError:
+            return
+
+    # --- the thread ---
+
+    def _work(self) -> None:
+        try:
+            job = self._found_or_submitted()
+            if job is not None:
+                self._follow(job)
+        except Exception as exc:  # noqa: BLE001 - a worker never dies silently
+            self._tell(NoJob(f"The kernel stumbled over a bug of its own: {exc!r}.", words.AGAIN))
+
+    def _found_or_submitted(self) -> Job | None:
+        while not self._ends.is_set():
+            try:
+                return self._begin()
+            except (AgentError, TransportError, ControllerError) as exc:
+                self._tell(Hindered(exc))
+                self._wait_for_better()
+            except JupyterSlurmError as exc:
+                # Tried again only when the user restarts the kernel.
+                self._known.forget()
+                self._tell(NoJob(*words.refused(exc)))
+                return None
+        return None
+
+    def _begin(self) -> Job | None:
+        api = self._api = self._api or self._connect()
+        kernel = self._known.kernel
+        if kernel is not None and kernel.submitted:
+            try:
+                job = api.job(kernel.job_id)
+            except NotFoundError:
+                job = None
+            if job is not None and not (job.state.final and kernel.released):
+                self._known.change(released=False)
+                return job
+            if job is None and not kernel.released:
+                self._tell(NoJob(*words.forgotten(kernel.job_id)))
+                return None
+            kernel = None
+        if kernel is None:
+            kernel = self._new_kernel()
+            self._known.keep(kernel)  # before it is submitted: this very id is tried again
+        job = api.submit(self._make_spec(kernel.job_id))
+        self._known.change(submitted=True)
+        return job
+
+    def _wait_for_better(self) -> None:
+        """Until something of the connections has changed, or a while has gone by."""
+        self._ends.wait(_PAUSE_S)
+        if self._api is None or self._ends.is_set():
+            return
+        try:
+            cursor = self._api.changes().cursor
+            self._api.changes(cursor, _WAIT_S)
+        except JupyterSlurmError:
+            self._ends.wait(_PAUSE_S)
+
+    def _follow(self, job: Job) -> None:
+        self._tell(Went(job))
+        api = cast("Client", self._api)
+        cursor = ""
+        while not (job.state.final or self._ends.is_set()):
+            try:
+                changes = api.changes(cursor, _WAIT_S)
+            except JupyterSlurmError as exc:
+                self._tell(Hindered(exc))
+                self._ends.wait(_PAUSE_S)
+                continue
+            cursor = changes.cursor
+            if job.id in changes.gone:
+                self._tell(NoJob(*words.forgotten(job.id)))
+                return
+            for one in changes.jobs:
+                if one.id == job.id and one != job:
+                    job = one
+                    self._tell(Went(job))
+
+    def _tell(self, event: Event) -> None:
+        with self._lock:
+            self._events.append(event)
+        self._wake()
+
+
+def request(job: Job) -> TerminalRequest:
+    """The way to the kernel of a job."""
+    return TerminalRequest(job_id=job.id, code="")

@@ -1,0 +1,342 @@
+"""The kernel as its clients see it: there at once, whatever becomes of the job that it runs in.
+
+One loop, woken by clients, by the job's news and by the far kernel's messages. While there is no
+far kernel, requests wait (`waiting`); then messages are handed on, both ways, as they are. When the
+job has ended this stays, and says why: a kernel that ended would be started again by Jupyter, and a
+job be submitted that nobody has asked for.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import time
+import uuid
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+from jupyter_slurm.errors import JupyterSlurmError, LoginNeededError
+from jupyter_slurm.kernel import far as far_end
+from jupyter_slurm.kernel import life as job_life
+from jupyter_slurm.kernel import words
+from jupyter_slurm.kernel.answers import Answers, own_info, quick
+from jupyter_slurm.kernel.channels import Channels
+from jupyter_slurm.kernel.far import Far
+from jupyter_slurm.kernel.known import Known
+from jupyter_slurm.kernel.life import Life
+from jupyter_slurm.kernel.messages import UNSIGNED, Message
+from jupyter_slurm.kernel.waiting import Waiting
+from jupyter_slurm.wire import Job, JobState
+
+_TICK_S = 2.0
+_LAST_WORDS_S = 5.0
+"""How long what a job said last may take to come, once it is known that it has ended."""
+_CUT_SHOWN_S = 10.0
+"""A line that is cut for less is nobody's business."""
+JOB_ENDED = "JobEnded"
+
+
+class Wakeup:
+    """Wakes a loop from another thread."""
+
+    def __init__(self) -> None:
+        self._reads, self._writes = socket.socketpair()
+        self._reads.setblocking(False)
+        self._writes.setblocking(False)
+
+    def fileno(self) -> int:
+        return self._reads.fileno()
+
+    def __call__(self) -> None:
+        with suppress(BlockingIOError):
+            self._writes.send(b"x")
+
+    def clear(self) -> None:
+        with suppress(BlockingIOError):
+            while self._reads.recv(4096):
+                pass
+
+
+class Proxy:
+    """`open_line` leads to the kernel of a job that runs."""
+
+    def __init__(
+        self,
+        channels: Channels,
+        life: Life,
+        known: Known,
+        open_line: Callable[[Job], socket.socket],
+        wakeup: Wakeup,
+        session: str,
+    ) -> None:
+        self._channels = channels
+        self._life = life
+        self._known = known
+        self._open_line = open_line
+        self._wakeup = wakeup
+        self._answers = Answers(channels.send, session)
+        self._waiting = Waiting(self._answers)
+        self._outstanding: dict[str, tuple[str, Message]] = {}
+        """What the far kernel has not answered yet, by id."""
+        self._far: Far | None = None
+        self._job: Job | None = None
+        self._up = False
+        self._over: tuple[str, str] | None = None
+        """Why there will be no kernel any more, and what to do."""
+        self._ended_s: float | None = None
+        """When the job's end was heard of, as long as its last words may come."""
+        self._line_open = False
+        self._restarting = False
+        """A new ipykernel was asked for, and the old one may still be heard of."""
+        self._cut: tuple[float, JupyterSlurmError] | None = None
+        self._cut_shown: tuple[Message, str] | None = None
+        self._done = False
+        channels.register(wakeup.fileno())
+
+    def run(self) -> None:
+        """Until a client has it end, or the process that started it has gone."""
+        parent = os.getppid()
+        self._answers.state("starting")
+        self._waiting.tell(words.begun())
+        self._life.start()
+        while not self._done and os.getppid() == parent:
+            heard = self._channels.wait(_TICK_S)
+            self._wakeup.clear()
+            for channel, message in heard:
+                self._take(channel, message)
+            for event in self._life.events():
+                self._went(event)
+            if self._far is not None:
+                for news in self._far.news():
+                    self._news(self._far, news)
+            self._look_at_the_clock()
+        self.close()
+
+    def close(self) -> None:
+        """Leaves the job to itself."""
+        self._life.close()
+        if self._far is not None:
+            self._far.close()
+        self._channels.close()
+
+    # --- from clients ---
+
+    def _take(self, channel: str, message: Message) -> None:
+        match message.kind:
+            case "shutdown_request":
+                self._shut_down(channel, message)
+            case "interrupt_request":
+                self._interrupt(channel, message)
+            case _ if self._over is not None:
+                self._refuse(channel, message)
+            case _ if self._up:
+                self._hand_on(channel, message)
+            case _:
+                self._waiting.take(channel, message, self._info())
+
+    def _info(self) -> dict[str, Any]:
+        kernel = self._known.kernel
+        return (kernel.info if kernel is not None else None) or own_info()
+
+    def _hand_on(self, channel: str, message: Message) -> None:
+        assert self._far is not None
+        if channel != "stdin":
+            self._outstanding[message.id] = (channel, message)
+        self._far.send(channel, UNSIGNED.parts(message))
+
+    def _refuse(self, channel: str, message: Message) -> None:
+        assert self._over is not None
+        content = quick(message, self._info())
+        if content is not None:
+            self._answers.around(channel, message, content)
+        else:
+            self._answers.state("busy", message)
+            self._answers.failed(channel, message, JOB_ENDED, *self._over)
+
+    def _interrupt(self, channel: str, message: Message) -> None:
+        self._answers.state("busy", message)
+        if self._up and self._far is not None:
+            self._far.command(command="interrupt")
+        else:
+            self._waiting.interrupt()
+        self._answers.reply(channel, message, {"status": "ok"})
+        self._answers.state("idle", message)
+
+    def _shut_down(self, channel: str, message: Message) -> None:
+        restart = bool(message.content.get("restart"))
+        self._answers.state("busy", message)
+        if restart:
+            ended = self._over is not None or self._ended_s is not None
+            self._known.change(restart=self._up and not ended, released=True)
+        else:
+            self._known.change(released=True)
+            with suppress(JupyterSlurmError):  # it ends by itself, when nobody comes for it
+                self._life.cancel()
+                self._known.forget()
+        content = {"status": "ok", "restart": restart}
+        self._answers.reply(channel, message, content)
+        self._answers.publish("shutdown_reply", content, message)
+        self._answers.state("idle", message)
+        self._done = True
+
+    # --- from the job ---
+
+    def _went(self, event: job_life.Event) -> None:
+        match event:
+            case job_life.Went(job):
+                self._job = job
+                self._look_at(job)
+            case job_life.Hindered(error):
+                cluster = None if self._job is None else self._job.cluster
+                if not self._up:
+                    self._waiting.tell(words.hindrance(error, cluster))
+            case job_life.NoJob(why, advice):
+                self._end(why, advice)
+
+    def _look_at(self, job: Job) -> None:
+        if job.state.final:
+            if self._line_open:
+                self._ended_s = time.monotonic()
+            else:
+                self._end(*words.over(job))
+            return
+        if not self._up:
+            self._waiting.tell(words.waiting(job, time.time()))
+        if self._far is None and job.state is JobState.RUNNING and job.nodes:
+            self._far = Far(lambda: self._open_line(job), self._wakeup)
+            self._far.start()
+
+    def _end(self, why: str, advice: str) -> None:
+        """For good: what waits, and what the far kernel has not answered, says why."""
+        if self._over is not None:
+            return
+        self._over, self._up, self._ended_s = (why, advice), False, None
+        if self._far is not None:
+            self._far.close()
+            self._far = None
+        self._give_up(JOB_ENDED, why, advice)
+        self._waiting.fail(JOB_ENDED, why, advice)
+
+    def _give_up(self, ename: str, evalue: str, advice: str | None = None) -> None:
+        """What the far kernel will not answer: the first cell says why."""
+        lost, self._outstanding = self._outstanding, {}
+        said = False
+        for channel, message in lost.values():
+            if said:
+                self._answers.aborted(channel, message)
+                continue
+            self._answers.failed(channel, message, ename, evalue, advice)
+            said = message.kind == "execute_request"
+        self._cut_shown = None
+
+    # --- from the far kernel ---
+
+    def _news(self, far: Far, news: far_end.News) -> None:
+        match news:
+            case far_end.Arrived(channel, parts):
+                self._arrived(channel, parts)
+                far.passed_on(news)
+            case far_end.Opened():
+                self._opened(far, news)
+            case far_end.Cut(error):
+                self._line_open = False
+                self._cut = self._cut or (time.monotonic(), error)
+                self._cut = (self._cut[0], error)
+                if not self._up and self._job is not None and isinstance(error, LoginNeededError):
+                    note = words.hindered(error, self._job.cluster)
+                    self._waiting.tell(words.waiting(self._job, time.time(), note))
+            case far_end.Taken():
+                self._end(words.TAKEN, words.AGAIN)
+            case far_end.Said(text):
+                if not self._up and self._job is not None:
+                    self._waiting.tell(words.waiting(self._job, time.time(), text))
+
+    def _opened(self, far: Far, opened: far_end.Opened) -> None:
+        self._line_open = True
+        if self._cut is not None and self._cut_shown is not None:
+            data = words.mended(time.monotonic() - self._cut[0])
+            self._answers.display(data, *self._cut_shown, update=True)
+        self._cut = self._cut_shown = None
+        if opened.is_another:
+            self._lost_kernel(words.another())
+        kernel = self._known.kernel
+        if kernel is not None and kernel.restart and not self._restarting:
+            self._restarting = True
+            far.command(command="restart")
+        elif opened.info is not None and not self._restarting:
+            self._ready(opened.info)
+
+    def _ready(self, info: dict[str, Any]) -> None:
+        kernel = self._known.kernel
+        if kernel is not None and (kernel.info != info or kernel.restart):
+            self._known.change(info=info, restart=False)
+        if not self._up:
+            self._up = True
+            for channel, message in self._waiting.let_go():
+                self._hand_on(channel, message)
+
+    def _arrived(self, channel: str, parts: list[bytes]) -> None:
+        if channel == "ours":
+            self._event(json.loads(parts[0]))
+            return
+        message = UNSIGNED.message(parts)
+        if message is None:
+            return
+        if channel in ("shell", "control"):
+            self._outstanding.pop(str(message.parent.get("msg_id")), None)
+        self._channels.send(channel, message)
+
+    def _event(self, event: dict[str, Any]) -> None:
+        match event["event"]:
+            case "ready" if not self._restarting:
+                self._ready(event["info"])
+            case "restarting":
+                self._restarting = False
+            case "died":
+                self._lost_kernel(words.died(event["status"], again=event["again"]))
+            case "left out":
+                self._say(words.left_out(event["messages"], event["bytes"]))
+            case "ending":
+                self._say(words.ending(event["signal"]))
+            case "signal":
+                self._say(words.warned(event["signal"]))
+
+    def _lost_kernel(self, why: str) -> None:
+        """It has died; another is started in the job."""
+        self._up = False
+        self._give_up("KernelDied", why)
+        self._answers.state("restarting")
+        self._answers.state("idle")
+
+    def _say(self, text: str) -> None:
+        """In the cell that runs, where one does."""
+        running = self._running()
+        if running is not None:
+            self._answers.publish("stream", {"name": "stderr", "text": text}, running)
+
+    def _running(self) -> Message | None:
+        for _, message in self._outstanding.values():
+            if message.kind == "execute_request":
+                return message
+        return None
+
+    # --- time ---
+
+    def _look_at_the_clock(self) -> None:
+        now_s = time.monotonic()
+        if self._ended_s is not None and self._job is not None:
+            if not self._line_open or now_s - self._ended_s > _LAST_WORDS_S:
+                self._end(*words.over(self._job))
+            return
+        if self._cut is None or self._cut_shown is not None or not self._up:
+            return
+        since_s, error = self._cut
+        running = self._running()
+        is_login = isinstance(error, LoginNeededError)
+        if running is not None and (is_login or now_s - since_s > _CUT_SHOWN_S):
+            self._cut_shown = (running, f"slurm-{uuid.uuid4().hex}")
+            cluster = None if self._job is None else self._job.cluster
+            data = words.cut(error, cluster)
+            self._answers.display(data, *self._cut_shown, update=False)

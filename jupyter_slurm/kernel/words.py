@@ -1,0 +1,116 @@
+"""PURE: what a remote kernel says in cells: of the job it waits for, of its end, of the line."""
+
+from __future__ import annotations
+
+from html import escape
+from typing import Any
+
+from jupyter_slurm import card
+from jupyter_slurm.errors import JupyterSlurmError, LoginNeededError
+from jupyter_slurm.readable import duration, size
+from jupyter_slurm.wire import Job, JobState
+
+AGAIN = "Restart the kernel to submit another job; nothing is submitted by itself."
+STARTING = "The job runs; its kernel is starting."
+TAKEN = (
+    "Another client has this job's kernel now: the same notebook was opened elsewhere. "
+    "Restart the kernel to have it back here."
+)
+
+
+def begun() -> dict[str, Any]:
+    """Before anything is known."""
+    return _noted("The kernel's job is being submitted.")
+
+
+def waiting(job: Job, now_s: float, note: str | None = None) -> dict[str, Any]:
+    """What a cell shows while its job waits; `note` comes first: what hinders."""
+    data = card.bundle(job, now_s)
+    note = note or (STARTING if job.state is JobState.RUNNING else None)
+    if note is None:
+        return data
+    shown = _noted(note)
+    # The live card would hide what there is to be said.
+    return {
+        "text/html": f"{shown['text/html']}{data['text/html']}",
+        "text/plain": f"{note}\n{data['text/plain']}",
+    }
+
+
+def hindered(error: JupyterSlurmError, cluster: str | None) -> str:
+    """What a person can do about it. It goes on by itself then."""
+    if isinstance(error, LoginNeededError):
+        where = f" {cluster}" if cluster else ""
+        return (
+            f"{error.message} Log in with `jupyter slurm login{where}` in a terminal, "
+            f"`%slurm connect{where}` in another notebook, or in the sidebar; this goes on by "
+            "itself then."
+        )
+    return f"{error} It is tried again by itself."
+
+
+def hindrance(error: JupyterSlurmError, cluster: str | None) -> dict[str, Any]:
+    """The same, where there is no job yet."""
+    return _noted(hindered(error, cluster))
+
+
+def over(job: Job) -> tuple[str, str]:
+    """Why nothing runs any more, and what to do."""
+    why = job.why or f"it is {job.state}."
+    return f"{card.title(job)} ended as {job.state}: {why}", _advice(job.advice)
+
+
+def refused(error: JupyterSlurmError) -> tuple[str, str]:
+    """Why there is no job, and what to do."""
+    return str(error), _advice(None)
+
+
+def forgotten(job_id: str) -> tuple[str, str]:
+    return f"Nothing is known any more of job {job_id}, which this kernel ran in.", _advice(None)
+
+
+def died(status: int, *, again: bool) -> str:
+    """subprocess's word of how a process ended."""
+    how = f"with exit code {status}" if status >= 0 else f"by signal {-status}"
+    killed = " (out of memory, perhaps)" if status == -9 else ""
+    after = "It is started anew in the same job." if again else "It is not started again."
+    return f"The kernel on the node has ended {how}{killed}; its variables are gone. {after}"
+
+
+def another() -> str:
+    return "Slurm has started the kernel's job anew, so its variables are gone."
+
+
+def left_out(messages: int, size_bytes: int) -> str:
+    return (
+        f"[{messages} messages of output ({size(size_bytes)}) were left out: more had come than "
+        "could be kept while the line was slow or cut]\n"
+    )
+
+
+def ending(signal: str) -> str:
+    return f"[Slurm has sent the job {signal}: it is being ended]\n"
+
+
+def warned(signal: str) -> str:
+    return f"[Slurm has sent the job {signal}]\n"
+
+
+def cut(error: JupyterSlurmError, cluster: str | None) -> dict[str, Any]:
+    """In a cell that runs."""
+    return _noted(
+        "The line to the kernel's job is cut; the cell runs on there, and its output will come. "
+        + hindered(error, cluster)
+    )
+
+
+def mended(cut_s: float) -> dict[str, Any]:
+    return _noted(f"The line to the kernel's job was cut for {duration(cut_s)}; nothing is lost.")
+
+
+def _advice(advice: str | None) -> str:
+    return f"{advice} {AGAIN}" if advice else AGAIN
+
+
+def _noted(text: str) -> dict[str, Any]:
+    return {"text/html": f"<div>{escape(text)}</div>", "text/plain": text}

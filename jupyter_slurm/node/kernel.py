@@ -1,0 +1,360 @@
+"""A kernel on the node: runs the image's ipykernel, and carries its messages to who uses it.
+
+    python3 -u kernel.py JOBDIR ATTEMPT
+
+Runs on the cluster, Python 3.6 and later. What it is told is `task.json`: `socket`, the name of the
+abstract socket to which one comes (only this user's programs may), and `idle_s`. Whoever comes last
+has the kernel; nobody for `idle_s`, and nothing that it computes: it ends. kernel_frames.py is the
+form of what is said, kernel_process.py the ipykernel.
+Exit code: 0 nobody came for too long, 65 there is no ipykernel, 128 + n signal n ended it.
+"""
+
+import contextlib
+import json
+import os
+import select
+import signal
+import socket
+import sys
+import time
+import uuid
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))  # `python -P` leaves it out
+import kernel_frames as frames
+import kernel_process
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # typing is not imported on the node
+    from typing import Any, Dict, List, Optional  # noqa: F401 - in comments
+
+FAREWELL_S = 2.0
+MOST_DEATHS = 5
+"""In a row, without a cell that went well between them: then it is not started again."""
+ENDED_TOO_S = 0.5
+BATCH = 64
+"""Messages of one channel in a row."""
+IDLE = "jupyter-slurm: nobody has been connected to the kernel for {:.0f} s"
+GAVE_UP = "jupyter-slurm: the kernel dies as soon as it has begun"
+
+
+class Holder(object):
+    """The kernel, and who uses it."""
+
+    def __init__(self, name, idle_s):
+        # type: (str, float) -> None
+        self.idle_s = idle_s
+        self.process = kernel_process.Process()
+        self.listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.listener.bind("\0" + name)
+        self.listener.listen(8)
+        self.line = None  # type: Optional[frames.Line]
+        self.coming = []  # type: List[frames.Line]
+        self.client = ""
+        self.boot = uuid.uuid4().hex
+        self.got = 0
+        """The last message that the client has sent."""
+        self.told_got = 0
+        self.kept = frames.Kept()
+        self.left_out = [0, 0]
+        """Messages and bytes."""
+        self.busy = False
+        self.alone_s = time.monotonic()
+        self.ended_by = 0
+        self.deaths = 0
+        self.early = []  # type: List[Any]
+        """What is to go to the kernel once it listens."""
+        self.wake_in, self.wake_out = os.pipe()
+        for descriptor in (self.wake_in, self.wake_out):
+            os.set_blocking(descriptor, False)
+        signal.set_wakeup_fd(self.wake_out)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            signal.signal(number, self.end)
+        for number in (signal.SIGUSR1, signal.SIGUSR2):
+            signal.signal(number, self.warn)
+
+    def end(self, number, *_):
+        # type: (int, *Any) -> None
+        self.ended_by = self.ended_by or number
+
+    def warn(self, number, *_):
+        # type: (int, *Any) -> None
+        """What `--signal` of sbatch is for."""
+        self.tell({"event": "signal", "signal": signal.Signals(number).name})
+
+    def run(self):
+        # type: () -> int
+        self.process.start()
+        while not self.ended_by:
+            self.wait()
+            self.look_at_the_kernel()
+            if self.look_at_the_clock():
+                break
+        if self.ended_by:
+            self.tell({"event": "ending", "signal": signal.Signals(self.ended_by).name})
+        self.take_leave()
+        self.process.close()
+        if self.ended_by:
+            return 128 + self.ended_by
+        return 0
+
+    # --- waiting ---
+
+    def wait(self):
+        # type: () -> None
+        """Until something comes, or is due; and that is taken, and handed on."""
+        self.sleep()
+        self.welcome()
+        for line in list(self.coming):
+            self.hear(line)
+        if self.line is not None:
+            self.hear(self.line)
+        for channel in list(self.process.sockets):
+            self.take_messages(channel)
+        if self.line is not None:
+            self.line.fill(self.kept)
+            if self.got > self.told_got:
+                self.told_got = self.got
+                self.line.say(frames.GOT, frames.NUMBER.pack(self.got))
+            if not self.line.flush():
+                self.part()
+
+    def sleep(self):
+        # type: () -> None
+        poller = select.poll()
+        poller.register(self.wake_in, select.POLLIN)
+        poller.register(self.listener.fileno(), select.POLLIN)
+        for line in self.coming:
+            poller.register(line.sock.fileno(), select.POLLIN)
+        if self.line is not None:
+            events = select.POLLIN | (select.POLLOUT if self.line.outbox else 0)
+            poller.register(self.line.sock.fileno(), events)
+        for sock in self.process.sockets.values():
+            poller.register(sock.fd, select.POLLIN)
+        # ZMQ's descriptors tell of a change once: what is there already has to be asked for.
+        there = any(self.process.waiting(channel) for channel in self.process.sockets)
+        poller.poll(0 if there else int(self.pause_s() * 1000))
+        with contextlib.suppress(BlockingIOError):
+            os.read(self.wake_in, 4096)
+
+    def pause_s(self):
+        # type: () -> float
+        if not self.process.ready:
+            return 0.2
+        if self.line is not None:
+            return min(frames.ALIVE_S / 4, 5.0)
+        return min(5.0, max(0.01, self.alone_s + self.idle_s - time.monotonic()))
+
+    def look_at_the_clock(self):
+        # type: () -> bool
+        """Whether nobody has come for it for too long."""
+        now_s = time.monotonic()
+        line = self.line
+        if line is not None:
+            if now_s - line.heard_s > frames.SILENCE_S:
+                self.part()
+            elif now_s - line.said_s > frames.ALIVE_S:
+                line.say(frames.ALIVE)
+        if self.line is not None or self.busy:
+            self.alone_s = now_s
+        if now_s - self.alone_s < self.idle_s:
+            return False
+        print(IDLE.format(self.idle_s))
+        return True
+
+    # --- the kernel ---
+
+    def take_messages(self, channel):
+        # type: (bytes) -> None
+        for _ in range(BATCH):
+            if not self.process.waiting(channel):
+                return
+            was_ready = self.process.ready
+            parts = self.process.receive(channel)
+            if self.process.ready and not was_ready:
+                self.begin_work()
+            if parts is None:
+                continue
+            if channel == frames.IOPUB and parts[0].endswith(b"status"):
+                self.note_status(parts)
+            self.keep(channel, parts)
+
+    def note_status(self, parts):
+        # type: (List[bytes]) -> None
+        content = parts[parts.index(kernel_process.DELIMITER) + 5]
+        self.busy = b'"busy"' in content
+        if not self.busy:
+            self.deaths = 0
+
+    def keep(self, channel, parts):
+        # type: (bytes, List[bytes]) -> None
+        body = frames.pack_parts(channel, parts)
+        is_output = channel == frames.IOPUB and not parts[0].endswith(b"status")
+        if is_output and self.kept.full(len(body)):
+            self.left_out = [self.left_out[0] + 1, self.left_out[1] + len(body)]
+            return
+        if self.left_out[0] and channel != frames.OURS:
+            count, size = self.left_out
+            self.left_out = [0, 0]
+            self.tell({"event": "left out", "messages": count, "bytes": size})
+        try:
+            self.kept.add(body)
+        except OSError:
+            self.left_out = [self.left_out[0] + 1, self.left_out[1] + len(body)]
+
+    def tell(self, event):
+        # type: (Dict[str, Any]) -> None
+        self.keep(frames.OURS, [json.dumps(event).encode("ascii")])
+
+    def begin_work(self):
+        # type: () -> None
+        self.busy = False
+        self.tell({"event": "ready", "count": self.process.count, "info": self.process.info})
+        early, self.early = self.early, []
+        for channel, parts in early:
+            self.process.send(channel, parts)
+
+    def look_at_the_kernel(self):
+        # type: () -> None
+        status = self.process.ended()
+        if status is None:
+            self.process.ask()
+            return
+        for channel in list(self.process.sockets):  # its last words
+            self.take_messages(channel)
+        if status < 0 and self.is_ended_too():
+            return
+        self.busy = False
+        self.deaths += 1
+        again = self.deaths < MOST_DEATHS
+        self.tell({"event": "died", "status": status, "again": again})
+        self.process.stop()
+        self.early = []
+        if again:
+            self.process.start()
+        else:
+            print(GAVE_UP)
+            self.ended_by = signal.SIGABRT
+
+    def is_ended_too(self):
+        # type: () -> bool
+        """Slurm's signals are for all that runs in a job, one process after the other."""
+        give_up_s = time.monotonic() + ENDED_TOO_S
+        while not self.ended_by and time.monotonic() < give_up_s:
+            time.sleep(0.02)
+        return bool(self.ended_by)
+
+    # --- who uses it ---
+
+    def welcome(self):
+        # type: () -> None
+        while select.select([self.listener], [], [], 0)[0]:
+            sock, _ = self.listener.accept()
+            if frames.peer_uid(sock) != os.getuid():
+                sock.close()
+                continue
+            self.coming.append(frames.Line(sock))
+
+    def hear(self, line):
+        # type: (frames.Line) -> None
+        found = line.receive()
+        if found is None:
+            if line is self.line:
+                self.part()
+            else:
+                self.coming.remove(line)
+                line.close()
+            return
+        for kind, body in found:
+            if kind == frames.BEGIN:
+                self.begin(line, json.loads(body.decode("utf-8")))
+            elif line is not self.line:
+                continue
+            elif kind == frames.GOT:
+                self.kept.forget(frames.NUMBER.unpack(body)[0])
+            elif kind == frames.MESSAGE:
+                self.take(body)
+
+    def begin(self, line, told):
+        # type: (frames.Line, Dict[str, Any]) -> None
+        if line in self.coming:
+            self.coming.remove(line)
+        if self.line is not None and self.line is not line:
+            self.line.say(frames.TAKEN)
+            self.part()
+        if told["client"] != self.client:
+            self.client, self.got = told["client"], told["from"] - 1
+            line.sent = self.kept.first - 1
+        elif told["boot"] == self.boot:
+            self.kept.forget(told["got"])
+            line.sent = max(told["got"], self.kept.first - 1)
+        self.line = line
+        self.told_got = self.got
+        info = self.process.info if self.process.ready else None
+        welcome = {
+            "boot": self.boot,
+            "got": self.got,
+            "next": line.sent + 1,
+            "info": info,
+            "busy": self.busy,
+            "count": self.process.count,
+        }
+        line.say(frames.WELCOME, json.dumps(welcome).encode("ascii"))
+
+    def take(self, body):
+        # type: (bytes) -> None
+        (number,) = frames.NUMBER.unpack_from(body)
+        if number != self.got + 1:
+            return  # it has come before
+        self.got = number
+        channel, parts = frames.unpack_parts(body[frames.NUMBER.size :])
+        if channel == frames.OURS:
+            self.obey(json.loads(parts[0].decode("utf-8"))["command"])
+        elif channel == frames.CONTROL or self.process.ready:
+            self.process.send(channel, parts)
+        else:
+            self.early.append((channel, parts))
+
+    def obey(self, command):
+        # type: (str) -> None
+        if command == "interrupt":
+            self.process.interrupt()
+        elif command == "restart":
+            self.process.stop()
+            self.busy, self.deaths, self.early = False, 0, []
+            self.tell({"event": "restarting"})
+            self.process.start()
+
+    def part(self):
+        # type: () -> None
+        if self.line is not None:
+            self.line.close()
+            self.line = None
+            self.alone_s = time.monotonic()
+
+    def take_leave(self):
+        # type: () -> None
+        """What was said last is given time to get there."""
+        give_up_s = time.monotonic() + FAREWELL_S
+        while self.line is not None and time.monotonic() < give_up_s:
+            self.line.fill(self.kept)
+            if not self.line.flush() or not self.line.outbox:
+                self.part()
+            else:
+                select.select([], [self.line.sock], [], 0.2)
+
+
+def main(argv):
+    # type: (List[str]) -> int
+    with open(os.path.join(argv[1], "task.json"), encoding="utf-8") as file:
+        task = json.load(file)
+    lacking = kernel_process.missing()
+    if lacking:
+        where = "{} ({})".format(sys.executable, sys.version.split()[0])
+        print("{}: {} lacks {}".format(kernel_process.NOT_THERE, where, ", ".join(lacking)))
+        return kernel_process.NOT_THERE_EXIT
+    return Holder(task["socket"], float(task["idle_s"])).run()
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv))

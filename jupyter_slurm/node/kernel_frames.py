@@ -1,0 +1,198 @@
+"""Frames between a kernel's job and who uses the kernel: their form, and what is kept of them.
+
+Sent as text, Python 3.6 and later, standard library only; nothing here knows what is in a message.
+The other end is kernel/far.py, the way between them that of a terminal (terminal_step.py).
+
+A frame is its kind (a letter) and a size, then as many bytes. Messages are numbered in each
+direction, from 1 on, and kept until the other end has said that it has them (GOT): whoever comes
+back after a cut line says what it has, and gets the rest, nothing twice.
+"""
+
+import os
+import socket
+import struct
+import tempfile
+import time
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # typing is not imported on the node
+    from typing import IO, Dict, List, Optional, Tuple, Union  # noqa: F401 - in comments
+
+FRAME = struct.Struct(">cI")
+BEGIN = b"B"  # to the node, first: JSON with `client`, `got` and `from`, the first that it has kept
+WELCOME = b"W"  # from the node, for an answer: JSON with `boot`, `got`, `first` and `info`
+MESSAGE = b"M"  # both ways: NUMBER, a channel (a letter), then each part behind its size
+GOT = b"K"  # both ways: NUMBER, all up to which have arrived
+ALIVE = b"A"  # both ways, from time to time
+TAKEN = b"L"  # from the node, last: another has come
+NUMBER = struct.Struct(">Q")
+PART = struct.Struct(">I")
+CREDENTIALS = struct.Struct("3i")  # struct ucred: pid, uid, gid (unix(7))
+
+SHELL, CONTROL, STDIN, IOPUB = b"s", b"c", b"i", b"o"
+OURS = b"x"  # commands to the node and events from there, each one part of JSON
+
+SILENCE_S = 90.0
+"""Who has said nothing for so long is gone, though nobody has told."""
+ALIVE_S = 20.0
+IN_MEMORY_BYTES = 8 << 20
+MOST_BYTES = 512 << 20
+"""What is kept at most; then output is left out, and how much of it is told."""
+PENDING_MOST = 1 << 20
+"""More is not put into a line that does not take it."""
+_READ_BYTES = 1 << 18
+
+
+def pack_parts(channel, parts):
+    # type: (bytes, List[bytes]) -> bytes
+    return channel + b"".join(PART.pack(len(part)) + part for part in parts)
+
+
+def unpack_parts(body):
+    # type: (bytes) -> Tuple[bytes, List[bytes]]
+    parts, at = [], 1
+    while at < len(body):
+        (size,) = PART.unpack_from(body, at)
+        at += PART.size
+        parts.append(body[at : at + size])
+        at += size
+    return body[:1], parts
+
+
+def peer_uid(sock):
+    # type: (socket.socket) -> int
+    told = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, CREDENTIALS.size)
+    return int(CREDENTIALS.unpack(told)[1])
+
+
+class Kept(object):
+    """What was said and may have to be said again; beyond some size in a file without a name."""
+
+    def __init__(self, memory_bytes=IN_MEMORY_BYTES, most_bytes=MOST_BYTES):
+        # type: (int, int) -> None
+        self.memory_bytes = memory_bytes
+        self.most_bytes = most_bytes
+        self.first = 1
+        """The oldest that is kept, or the next one."""
+        self.next = 1
+        self.size = 0
+        self._bodies = {}  # type: Dict[int, Union[bytes, Tuple[int, int]]]
+        self._in_memory = 0
+        self._filed = 0
+        self._file = None  # type: Optional[IO[bytes]]
+
+    def full(self, size):
+        # type: (int) -> bool
+        return self.size > 0 and self.size + size > self.most_bytes
+
+    def add(self, body):
+        # type: (bytes) -> None
+        """OSError: there is no room in the file system, and it is not kept."""
+        if self._in_memory + len(body) > self.memory_bytes:
+            entry = (self._write(body), len(body))  # type: Union[bytes, Tuple[int, int]]
+            self._filed += 1
+        else:
+            entry = body
+            self._in_memory += len(body)
+        self._bodies[self.next] = entry
+        self.next += 1
+        self.size += len(body)
+
+    def read(self, number):
+        # type: (int) -> bytes
+        entry = self._bodies[number]
+        if isinstance(entry, bytes):
+            return entry
+        assert self._file is not None
+        return os.pread(self._file.fileno(), entry[1], entry[0])
+
+    def forget(self, number):
+        # type: (int) -> None
+        """All up to this one have arrived."""
+        while self.first <= min(number, self.next - 1):
+            entry = self._bodies.pop(self.first)
+            self.first += 1
+            if isinstance(entry, bytes):
+                self._in_memory -= len(entry)
+                self.size -= len(entry)
+                continue
+            self.size -= entry[1]
+            self._filed -= 1
+            if not self._filed and self._file is not None:
+                self._file.truncate(0)
+
+    def _write(self, body):
+        # type: (bytes) -> int
+        if self._file is None:
+            self._file = tempfile.TemporaryFile()  # noqa: SIM115 - it lives on
+        at = self._file.seek(0, os.SEEK_END)
+        self._file.write(body)
+        self._file.flush()
+        return at
+
+
+class Line(object):
+    """Frames to and from who uses the kernel; never waits."""
+
+    def __init__(self, sock):
+        # type: (socket.socket) -> None
+        sock.setblocking(False)
+        self.sock = sock
+        self.inbox = bytearray()
+        self.outbox = bytearray()
+        self.heard_s = time.monotonic()
+        self.said_s = time.monotonic()
+        self.begun = False
+        self.sent = 0
+        """The last message that was put into it."""
+
+    def receive(self):
+        # type: () -> Optional[List[Tuple[bytes, bytes]]]
+        """The frames that are whole; None: they have gone."""
+        try:
+            data = self.sock.recv(_READ_BYTES)
+        except (BlockingIOError, InterruptedError):
+            return []
+        except OSError:
+            return None
+        if not data:
+            return None
+        self.heard_s = time.monotonic()
+        self.inbox += data
+        frames = []
+        while len(self.inbox) >= FRAME.size:
+            kind, size = FRAME.unpack_from(self.inbox)
+            if len(self.inbox) < FRAME.size + size:
+                break
+            frames.append((kind, bytes(self.inbox[FRAME.size : FRAME.size + size])))
+            del self.inbox[: FRAME.size + size]
+        return frames
+
+    def say(self, kind, body=b""):
+        # type: (bytes, bytes) -> None
+        self.said_s = time.monotonic()
+        self.outbox += FRAME.pack(kind, len(body)) + body
+
+    def fill(self, kept):
+        # type: (Kept) -> None
+        """With what is to be said, as long as it takes it."""
+        while self.sent + 1 < kept.next and len(self.outbox) < PENDING_MOST:
+            self.sent += 1
+            self.say(MESSAGE, NUMBER.pack(self.sent) + kept.read(self.sent))
+
+    def flush(self):
+        # type: () -> bool
+        """Whether they are still there."""
+        try:
+            while self.outbox:
+                del self.outbox[: self.sock.send(self.outbox[:_READ_BYTES])]
+        except (BlockingIOError, InterruptedError):
+            pass
+        except OSError:
+            return False
+        return True
+
+    def close(self):
+        # type: () -> None
+        self.flush()
+        self.sock.close()

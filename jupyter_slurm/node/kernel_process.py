@@ -1,0 +1,185 @@
+"""The ipykernel of a kernel's job: a child process, and this side's ends of its channels.
+
+Sent as text, Python 3.6 and later. Nothing is imported but the standard library and what every
+ipykernel brings: zmq. The channels are Unix sockets in a folder of this user's alone, so messages
+need no signature there.
+"""
+
+import contextlib
+import importlib.util
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import uuid
+
+import kernel_frames as frames
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # typing is not imported on the node
+    from typing import Any, Dict, List, Optional  # noqa: F401 - in comments
+
+DELIMITER = b"<IDS|MSG>"
+NOT_THERE_EXIT = 65
+"""The image's Python has no ipykernel; EX_DATAERR of sysexits.h."""
+NOT_THERE = "jupyter-slurm: this Python has no ipykernel"
+KILL_S = 3.0
+ASK_S = 1.0
+"""How often a kernel that starts is asked who it is: what it says before it is listened to is
+lost (PUB and SUB of ZMQ)."""
+PORTS = {frames.SHELL: 1, frames.IOPUB: 2, frames.STDIN: 3, frames.CONTROL: 4}
+HEARTBEAT = 5
+
+
+def missing():
+    # type: () -> List[str]
+    """What there has to be and is not."""
+    return [name for name in ("ipykernel", "zmq") if importlib.util.find_spec(name) is None]
+
+
+class Process(object):
+    """One ipykernel after the other, each in a folder and a session of its own."""
+
+    def __init__(self):
+        # type: () -> None
+        import zmq  # noqa: PLC0415 - who has none is told so first
+
+        self.zmq = zmq
+        self.context = zmq.Context()
+        self.folder = tempfile.mkdtemp(prefix="jslurm-")  # 0700, and short: a socket's path
+        self.sockets = {}  # type: Dict[bytes, Any]
+        self.count = 0
+        self.child = None  # type: Optional[subprocess.Popen[bytes]]
+        self.info = None  # type: Optional[Dict[str, Any]]
+        """What it says of itself; None: it has not begun to listen."""
+        self.heard = False
+        """On iopub, which has its own time to connect."""
+        self.asked_s = 0.0
+        self.session = uuid.uuid4().hex
+
+    def start(self):
+        # type: () -> None
+        self.count += 1
+        self.info, self.heard, self.asked_s = None, False, 0.0
+        path = os.path.join(self.folder, "k{}".format(self.count))
+        told = {"transport": "ipc", "ip": path, "key": "", "signature_scheme": "hmac-sha256"}
+        ports = {"shell": frames.SHELL, "iopub": frames.IOPUB, "stdin": frames.STDIN}
+        ports["control"] = frames.CONTROL
+        known = dict(told, hb_port=HEARTBEAT)  # type: Dict[str, Any]
+        for name, channel in ports.items():
+            known[name + "_port"] = PORTS[channel]
+        with open(path + ".json", "w") as file:
+            json.dump(known, file)
+        self._connect(path)
+        self.child = subprocess.Popen(
+            [sys.executable, "-m", "ipykernel_launcher", "-f", path + ".json"],
+            stdin=subprocess.DEVNULL,
+            env=dict(os.environ, JPY_PARENT_PID=str(os.getpid())),  # it ends when this has
+            start_new_session=True,
+        )
+
+    def _connect(self, path):
+        # type: (str) -> None
+        for channel, port in PORTS.items():
+            kind = self.zmq.SUB if channel == frames.IOPUB else self.zmq.DEALER
+            sock = self.context.socket(kind)
+            sock.linger = 0
+            sock.sndhwm = sock.rcvhwm = 0  # what there is too much of is left out elsewhere
+            sock.setsockopt(self.zmq.RECONNECT_IVL, 20)
+            if channel == frames.IOPUB:
+                sock.setsockopt(self.zmq.SUBSCRIBE, b"")
+            else:
+                # The same on all: what the kernel asks on stdin goes to who asked on shell.
+                sock.setsockopt(self.zmq.IDENTITY, self.session.encode("ascii"))
+            sock.connect("ipc://{}-{}".format(path, port))
+            self.sockets[channel] = sock
+
+    @property
+    def ready(self):
+        # type: () -> bool
+        return self.info is not None and self.heard
+
+    def ask(self):
+        # type: () -> None
+        """Who it is, until it has said so where it is listened to."""
+        now_s = time.monotonic()
+        if not self.ready and now_s - self.asked_s >= ASK_S and self.child is not None:
+            self.asked_s = now_s
+            header = {
+                "msg_id": uuid.uuid4().hex,
+                "session": self.session,
+                "username": "",
+                "date": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+                "msg_type": "kernel_info_request",
+                "version": "5.3",
+            }
+            body = [json.dumps(header).encode("ascii"), b"{}", b"{}", b"{}"]
+            self.sockets[frames.SHELL].send_multipart([DELIMITER, b""] + body)
+
+    def send(self, channel, parts):
+        # type: (bytes, List[bytes]) -> None
+        self.sockets[channel].send_multipart(parts)
+
+    def receive(self, channel):
+        # type: (bytes) -> Optional[List[bytes]]
+        """A message for who uses it; None: there is none, or it was for this module."""
+        try:
+            parts = self.sockets[channel].recv_multipart(self.zmq.NOBLOCK)  # type: List[bytes]
+        except self.zmq.Again:
+            return None
+        if self.ready and channel != frames.SHELL:
+            return parts
+        at = parts.index(DELIMITER)
+        parent = json.loads(parts[at + 3].decode("utf-8", "replace"))
+        if parent.get("session") != self.session:
+            return parts if parent or channel != frames.IOPUB else None
+        if channel == frames.IOPUB:
+            self.heard = True
+        elif self.info is None:
+            self.info = json.loads(parts[at + 5].decode("utf-8", "replace"))
+        return None
+
+    def waiting(self, channel):
+        # type: (bytes) -> bool
+        return bool(self.sockets[channel].getsockopt(self.zmq.EVENTS) & self.zmq.POLLIN)
+
+    def interrupt(self):
+        # type: () -> None
+        self.signal(signal.SIGINT)
+
+    def signal(self, number):
+        # type: (int) -> None
+        """To all that it has begun, which is of its session's group."""
+        if self.child is not None:
+            with contextlib.suppress(OSError):  # there is nothing left of it
+                os.killpg(self.child.pid, number)
+
+    def ended(self):
+        # type: () -> Optional[int]
+        """How, as subprocess says it; None: it runs."""
+        return None if self.child is None else self.child.poll()
+
+    def stop(self):
+        # type: () -> None
+        """With all that it has begun, and lets go of its channels."""
+        if self.child is None:
+            return
+        self.signal(signal.SIGTERM)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.child.wait(KILL_S)
+        self.signal(signal.SIGKILL)
+        self.child.wait()
+        self.child = None
+        for sock in self.sockets.values():
+            sock.close()
+        self.sockets.clear()
+
+    def close(self):
+        # type: () -> None
+        self.stop()
+        self.context.term()
+        shutil.rmtree(self.folder, ignore_errors=True)

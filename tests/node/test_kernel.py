@@ -1,0 +1,391 @@
+"""The kernel of a job on this machine: its messages, lines that are cut, its end."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from jupyter_slurm.errors import TransportError
+from jupyter_slurm.kernel.far import Arrived, Far, Opened, Taken
+from jupyter_slurm.kernel.messages import UNSIGNED, Message, made
+from tests.ssh.waiting import wait_until
+
+NODE = Path(__file__).parents[2] / "jupyter_slurm" / "node"
+PATIENCE_S = 60.0
+_FIRST = json.dumps({"client": "x", "boot": "", "got": 0, "from": 1}).encode()
+BEGIN = b"B" + len(_FIRST).to_bytes(4, "big") + _FIRST
+
+
+class User:
+    """Who uses the kernel, by far.py."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.woken = threading.Event()
+        self.line: socket.socket | None = None
+        self.lines = 0
+        self.closed = threading.Event()
+        """Set: no line is to be had."""
+        self.arrived: list[tuple[str, Message]] = []
+        self.events: list[dict[str, Any]] = []
+        self.opened: list[Opened] = []
+        self.taken = False
+        self.far = Far(self.open_line, self.woken.set)
+        self.far.start()
+
+    def open_line(self) -> socket.socket:
+        if self.closed.is_set():
+            raise TransportError("no line")
+        sock = socket.socket(socket.AF_UNIX)
+        try:
+            sock.connect(f"\0{self.name}")
+        except OSError as exc:
+            sock.close()
+            raise TransportError(str(exc)) from exc
+        self.line = sock
+        self.lines += 1
+        return sock
+
+    def cut(self) -> None:
+        assert self.line is not None
+        self.line.shutdown(socket.SHUT_RDWR)
+
+    def until(self, condition: Callable[[], object]) -> None:
+        give_up_s = time.monotonic() + PATIENCE_S
+        while not condition():
+            assert self.woken.wait(give_up_s - time.monotonic()), (self.arrived, self.events)
+            self.woken.clear()
+            for news in self.far.news():
+                if isinstance(news, Arrived):
+                    if news.channel == "ours":
+                        self.events.append(json.loads(news.parts[0]))
+                    else:
+                        message = UNSIGNED.message(news.parts)
+                        assert message is not None
+                        self.arrived.append((news.channel, message))
+                    self.far.passed_on(news)
+                elif isinstance(news, Opened):
+                    self.opened.append(news)
+                elif isinstance(news, Taken):
+                    self.taken = True
+
+    def until_event(self, name: str) -> dict[str, Any]:
+        self.until(lambda: name in [event["event"] for event in self.events])
+        return next(event for event in self.events if event["event"] == name)
+
+    def ask(self, kind: str, content: dict[str, Any], channel: str = "shell") -> str:
+        message = made(kind, content, session="user", identities=(b"who",))
+        self.far.send(channel, UNSIGNED.parts(message))
+        return message.id
+
+    def execute(self, code: str) -> str:
+        return self.ask("execute_request", {"code": code, "allow_stdin": True})
+
+    def answer(self, request: str) -> Message:
+        """The reply, once the kernel is idle again."""
+
+        def found() -> list[Message]:
+            return [m for c, m in self.arrived if c == "shell" and _parent(m) == request]
+
+        self.until(
+            lambda: any(
+                c == "iopub"
+                and _parent(m) == request
+                and m.content.get("execution_state") == "idle"
+                for c, m in self.arrived
+            )
+        )
+        self.until(found)
+        (one,) = found()
+        return one
+
+    def until_it_runs(self, request: str) -> None:
+        self.until(lambda: [m for c, m in self.arrived if c == "iopub" and _parent(m) == request])
+
+    def text(self, request: str) -> str:
+        return "".join(
+            m.content["text"]
+            for c, m in self.arrived
+            if m.kind == "stream" and _parent(m) == request
+        )
+
+
+def _parent(message: Message) -> str:
+    return str(message.parent.get("msg_id"))
+
+
+class Job:
+    """What a job's script runs."""
+
+    def __init__(self, folder: Path, idle_s: float = 600.0, code: str | None = None) -> None:
+        self.name = f"jslurm-test-{secrets.token_hex(8)}"
+        task = {"socket": self.name, "idle_s": idle_s}
+        (folder / "task.json").write_text(json.dumps(task))
+        words = ["-c", code] if code else ["-uB", str(NODE / "kernel.py")]
+        self.process = subprocess.Popen(
+            [sys.executable, *words, str(folder), "0"],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            text=True,
+            cwd=folder,
+            env={**os.environ, "TMPDIR": str(folder), "IPYTHONDIR": str(folder)},
+        )
+        self.users: list[User] = []
+
+    def user(self) -> User:
+        self.users.append(User(self.name))
+        return self.users[-1]
+
+    def kernel(self) -> psutil.Process:
+        (child,) = psutil.Process(self.process.pid).children()
+        return child
+
+    def end(self) -> tuple[int, str]:
+        out, _ = self.process.communicate(timeout=PATIENCE_S)
+        return self.process.returncode, out
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> Iterator[Callable[..., Job]]:
+    jobs: list[Job] = []
+
+    def make(**options: Any) -> Job:
+        jobs.append(Job(tmp_path, **options))
+        return jobs[-1]
+
+    yield make
+    for one in jobs:
+        for user in one.users:
+            user.far.close()
+        one.process.terminate()
+        one.process.wait(PATIENCE_S)
+        assert one.process.stdout is not None
+        one.process.stdout.close()
+
+
+def test_a_cell_runs_and_its_messages_come_in_order(job: Callable[..., Job]) -> None:
+    user = job().user()
+    request = user.execute("print('a'); print('b'); 6 * 7")
+    reply = user.answer(request)
+    assert reply.content["status"] == "ok"
+    assert reply.identities[-1:] == (b"who",)
+    assert user.text(request) == "a\nb\n"
+    kinds = [m.kind for c, m in user.arrived if c == "iopub" and _parent(m) == request]
+    assert kinds[0] == kinds[-1] == "status"
+    assert "execute_result" in kinds
+    info = user.until_event("ready")["info"]
+    assert info["language_info"]["name"] == "python"
+
+
+def test_what_is_asked_on_stdin_goes_to_who_asked(job: Callable[..., Job]) -> None:
+    user = job().user()
+    request = user.execute("print('so ' + input('name? '))")
+    user.until(lambda: [m for c, m in user.arrived if c == "stdin"])
+    (asked,) = [m for c, m in user.arrived if c == "stdin"]
+    assert asked.content["prompt"] == "name? "
+    assert asked.identities == (b"who",)
+    user.ask("input_reply", {"value": "it is"}, "stdin")
+    assert user.answer(request).content["status"] == "ok"
+    assert user.text(request) == "so it is\n"
+
+
+def test_a_line_that_is_cut_again_and_again_loses_nothing(job: Callable[..., Job]) -> None:
+    user = job().user()
+    user.answer(user.execute("import sys, time"))
+    request = user.execute(
+        "for i in range(400): print(i, 'x' * 5000); sys.stdout.flush(); time.sleep(.005)"
+    )
+    for cuts in range(1, 6):
+        seen = len(user.arrived)
+        user.until(lambda seen=seen: len(user.arrived) > seen + 20)  # type: ignore[misc]
+        user.cut()
+        user.until(lambda cuts=cuts: len(user.opened) > cuts)  # type: ignore[misc]
+    user.answer(request)
+    assert user.text(request) == "".join(f"{i} {'x' * 5000}\n" for i in range(400))
+    assert user.lines == 6
+
+
+def test_what_was_said_while_nobody_was_there_comes_when_somebody_is(
+    job: Callable[..., Job], tmp_path: Path
+) -> None:
+    user = job().user()
+    user.answer(user.execute("import pathlib, time"))
+    done = tmp_path / "done"
+    request = user.execute(
+        f"while not pathlib.Path({str(tmp_path / 'cut')!r}).exists(): time.sleep(.01)\n"
+        f"print('x' * 20_000_000); pathlib.Path({str(done)!r}).touch()"
+    )
+    user.until_it_runs(request)
+    user.closed.set()
+    user.cut()
+    (tmp_path / "cut").touch()
+    wait_until(done.exists, PATIENCE_S)
+    user.closed.clear()
+    user.answer(request)
+    assert len(user.text(request)) == 20_000_001
+
+
+def test_more_than_can_be_kept_is_left_out_and_told(
+    job: Callable[..., Job], tmp_path: Path
+) -> None:
+    code = (
+        f"import sys; sys.path.insert(0, {str(NODE)!r}); import kernel, kernel_frames as f\n"
+        "f.Kept.__init__.__defaults__ = (100_000, 300_000)\nsys.exit(kernel.main(sys.argv))"
+    )
+    user = job(code=code).user()
+    user.answer(user.execute("import pathlib, sys, time"))
+    done = tmp_path / "done"
+    request = user.execute(
+        f"while not pathlib.Path({str(tmp_path / 'cut')!r}).exists(): time.sleep(.01)\n"
+        "for i in range(100): print(i, 'x' * 20_000); sys.stdout.flush()\n"
+        f"pathlib.Path({str(done)!r}).touch()"
+    )
+    user.until_it_runs(request)
+    user.closed.set()
+    user.cut()
+    (tmp_path / "cut").touch()
+    wait_until(done.exists, PATIENCE_S)
+    user.closed.clear()
+    assert user.answer(request).content["status"] == "ok"
+    told = user.until_event("left out")
+    lines = user.text(request).splitlines()
+    assert lines[0].startswith("0 ")
+    assert len(lines) < 100
+    assert told["bytes"] > 1_000_000
+
+
+def test_a_cell_is_interrupted(job: Callable[..., Job]) -> None:
+    user = job().user()
+    request = user.execute("print('on', flush=True)\nimport time; time.sleep(1000)")
+    user.until(lambda: user.text(request))
+    user.far.command(command="interrupt")
+    assert user.answer(request).content["ename"] == "KeyboardInterrupt"
+
+
+def test_it_is_restarted_in_the_same_job(job: Callable[..., Job]) -> None:
+    one = job()
+    user = one.user()
+    user.answer(user.execute("kept = 1"))
+    before = one.kernel().pid
+    user.far.command(command="restart")
+    user.until_event("restarting")
+    request = user.execute("kept")
+    assert user.answer(request).content["ename"] == "NameError"
+    assert one.kernel().pid != before
+    assert not psutil.pid_exists(before)
+
+
+def test_a_kernel_that_dies_is_told_and_another_begins(job: Callable[..., Job]) -> None:
+    one = job()
+    user = one.user()
+    user.answer(user.execute("pass"))
+    user.execute("import os, signal; os.kill(os.getpid(), signal.SIGKILL)")
+    assert user.until_event("died") == {"event": "died", "status": -9, "again": True}
+    assert user.answer(user.execute("1 + 1")).content["status"] == "ok"
+
+
+def test_another_user_takes_it_over(job: Callable[..., Job]) -> None:
+    one = job()
+    first = one.user()
+    first.answer(first.execute("kept = 42"))
+    second = one.user()
+    request = second.execute("print(kept)")
+    second.answer(request)
+    assert second.text(request) == "42\n"
+    first.until(lambda: first.taken)
+
+
+def test_nobody_for_too_long_ends_it(job: Callable[..., Job]) -> None:
+    one = job(idle_s=1.0)
+    user = one.user()
+    user.answer(user.execute("import subprocess; child = subprocess.Popen(['sleep', '1000'])"))
+    family = psutil.Process(one.process.pid).children(recursive=True)
+    assert "sleep" in [process.name() for process in family]
+    user.far.close()
+    status, printed = one.end()
+    assert status == 0
+    assert "nobody has been connected to the kernel for 1 s" in printed
+    _, alive = psutil.wait_procs(family, timeout=PATIENCE_S)
+    assert not alive
+
+
+def test_what_it_computes_keeps_it(job: Callable[..., Job], tmp_path: Path) -> None:
+    one = job(idle_s=0.2)
+    user = one.user()
+    user.answer(user.execute("import pathlib, time"))
+    go = tmp_path / "go"
+    user.execute(f"print('on')\nwhile not pathlib.Path({str(go)!r}).exists(): time.sleep(.05)")
+    user.until(lambda: [m for _, m in user.arrived if m.kind == "stream"])
+    user.far.close()
+    with pytest.raises(subprocess.TimeoutExpired):
+        one.process.wait(2.0)
+    go.touch()
+    assert one.end()[0] == 0
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_it_and_all_that_it_began(
+    job: Callable[..., Job], number: signal.Signals
+) -> None:
+    one = job()
+    user = one.user()
+    user.answer(user.execute("import subprocess; child = subprocess.Popen(['sleep', '1000'])"))
+    family = psutil.Process(one.process.pid).children(recursive=True)
+    one.process.send_signal(number)
+    assert user.until_event("ending")["signal"] == number.name
+    assert one.end()[0] == 128 + number
+    _, alive = psutil.wait_procs(family, timeout=PATIENCE_S)
+    assert not alive
+
+
+def test_a_python_without_ipykernel_says_so(tmp_path: Path) -> None:
+    (tmp_path / "task.json").write_text('{"socket": "x", "idle_s": 1}')
+    done = subprocess.run(
+        [sys.executable, "-ISB", "-u", str(NODE / "kernel.py"), str(tmp_path), "0"],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=PATIENCE_S,
+    )
+    assert done.returncode == 65, done.stderr
+    assert "this Python has no ipykernel" in done.stdout
+    assert done.stdout.endswith("lacks ipykernel, zmq\n")
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="another user can be had by root only")
+def test_another_users_program_is_not_let_in(job: Callable[..., Job], tmp_path: Path) -> None:
+    one = job()
+    user = one.user()
+    user.answer(user.execute("pass"))
+    code = (
+        "import os, socket, sys; os.setgid(65534); os.setuid(65534)\n"
+        f"begin = {BEGIN!r}\n"
+        "s = socket.socket(socket.AF_UNIX); s.settimeout(60)\n"
+        f"s.connect('\\0' + {one.name!r})\n"
+        "try: s.sendall(begin); print(s.recv(1))\n"
+        "except ConnectionError: print('hung up')\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=PATIENCE_S,
+    )
+    assert done.stdout in ("b''\n", "hung up\n"), done
+    (sockets,) = tmp_path.glob("jslurm-*")
+    assert sockets.stat().st_mode & 0o777 == 0o700
+    assert user.answer(user.execute("pass")).content["status"] == "ok"
