@@ -119,6 +119,9 @@ class ClusterProfile(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     image_dir: str = ""
     """Our own, where images are made; login machine and nodes must both see it. "": `images`
     beside `job_root`."""
+    lab_idle_s: Seconds = 3600.0
+    """A lab ends after so long without anybody's doing anything in it: a guest does not sit on a
+    GPU. `lab start --idle` says another."""
     build_on: Literal["job", "login"] = "job"
     """Where images are made: in a job, or on the login machine itself, where a site lets its users
     do that or nodes have no way to a registry."""

@@ -54,6 +54,12 @@ def session_files() -> Mapping[str, bytes]:
     return _node_files("session")
 
 
+@cache
+def lab_files() -> Mapping[str, bytes]:
+    """What a lab runs."""
+    return _node_files("lab")
+
+
 def _node_files(kind: str) -> Mapping[str, bytes]:
     folder = resources.files("jupyter_slurm") / "node"
     return {

@@ -13,8 +13,9 @@ from dataclasses import dataclass
 
 from jupyter_slurm.containers import making, runtime_named
 from jupyter_slurm.containers.making.script import read_failure
+from jupyter_slurm.jobs import lab_steps
 from jupyter_slurm.jobs.result import ExitFile, RunnerResult, StartedFile
-from jupyter_slurm.jobs.script import NO_ROOM_EXIT, SETUP_EXIT
+from jupyter_slurm.jobs.script import FAILURES
 from jupyter_slurm.slurm import diagnosis
 from jupyter_slurm.wire import JobKind, JobState
 
@@ -51,6 +52,10 @@ class Evidence:
     slurm: SlurmVerdict | None = None
     """None: Slurm has forgotten the job, and there is no accounting."""
     session: SessionEnd | None = None
+    lab: lab_steps.LabLine | None = None
+    """What a lab has said last."""
+    idle_s: int | None = None
+    """Of a lab: after how long it was to end by itself."""
     slurm_out: str = ""
     """The end of slurm.out, where slurmstepd says what it did; a user's text hardly gets there."""
     log_tail: str = ""
@@ -71,18 +76,6 @@ class Verdict:
     inferred: bool = False
 
 
-_OURS = {
-    NO_ROOM_EXIT: (
-        "It could not write into its folder.",
-        "Is the disk full, or over quota? Does the node see the folder? `job_root` of the "
-        "cluster's profile says where jobs live.",
-    ),
-    SETUP_EXIT: (
-        "It could not be set up on the node, so its program never started.",
-        "Its output says what was missing: a module, a folder, or the profile's own set-up.",
-    ),
-}
-"""Exit codes that mean something since our own script chose them."""
 _NO_PYTHON = re.compile(
     r"^\S*sh: .*exec: (?:line \d+: )?(?P<python>.+?): (?:not found|.*No such file)", re.MULTILINE
 )
@@ -109,6 +102,7 @@ _ALL_THE_SAME = {
     JobState.CANCELLED: "It has ended well, though it was cancelled when it had just ended.",
 }
 """Done, and yet Slurm names a cause."""
+_IN_PYTHON = (JobKind.CELL, JobKind.SESSION, JobKind.LAB)
 _CAUSES = frozenset(
     {
         JobState.CANCELLED,
@@ -172,6 +166,8 @@ def _by_exit_code(evidence: Evidence, exit_code: int) -> Verdict:
         why = "It has ended well."
         if evidence.kind is JobKind.SESSION and evidence.result and evidence.result.evalue:
             why = evidence.result.evalue
+        if evidence.lab is not None:
+            why = lab_steps.ended_well(evidence.lab, evidence.idle_s)
         return Verdict(state=JobState.COMPLETED, why=why, warning=warning, exit_code=0)
     result = evidence.result
     if result is not None and result.status == "error" and result.ename:
@@ -179,8 +175,9 @@ def _by_exit_code(evidence: Evidence, exit_code: int) -> Verdict:
         return Verdict(
             state=JobState.FAILED, why=why, warning=_warning(result), exit_code=exit_code
         )
-    if exit_code in _OURS:
-        why, advice = _OURS[exit_code]
+    ours = lab_steps.FAILURES if evidence.kind is JobKind.LAB else FAILURES
+    if exit_code in ours:
+        why, advice = ours[exit_code]
         return Verdict(state=JobState.FAILED, why=why, advice=advice, exit_code=exit_code)
     if result is None and evidence.runtime != "none":
         container = runtime_named(evidence.runtime).explain(evidence.log_tail)
@@ -224,7 +221,7 @@ def _without_python(evidence: Evidence) -> tuple[str, str] | None:
             "(--module). A terminal in a job that runs already needs none: "
             "`jupyter slurm shell --job ID`.",
         )
-    if evidence.result is not None or evidence.kind not in (JobKind.CELL, JobKind.SESSION):
+    if evidence.result is not None or evidence.kind not in _IN_PYTHON:
         return None
     missing, old = _NO_PYTHON.search(evidence.log_tail), _OLD_PYTHON.search(evidence.log_tail)
     if old:
@@ -299,7 +296,7 @@ def _by_session(evidence: Evidence, session: SessionEnd) -> Verdict:
 
 def _cancelled_by(evidence: Evidence, slurm: SlurmVerdict) -> str:
     started = evidence.started is not None or slurm.had_nodes
-    if evidence.cancel_requested and evidence.kind is JobKind.SESSION:
+    if evidence.cancel_requested and evidence.kind in (JobKind.SESSION, JobKind.LAB):
         return "You stopped it." if started else "You stopped it before it had started."
     if evidence.cancel_requested:
         return "You cancelled it." if started else "You cancelled it before it had started."
@@ -336,8 +333,8 @@ def _by_slurm_alone(evidence: Evidence, slurm: SlurmVerdict) -> Verdict:
         )
     if slurm.state is JobState.COMPLETED:
         return Verdict(state=JobState.COMPLETED, why="It has ended well.", exit_code=0)
-    if slurm.exit_code in _OURS:
-        why, advice = _OURS[slurm.exit_code]
+    if slurm.exit_code is not None and slurm.exit_code in FAILURES:
+        why, advice = FAILURES[slurm.exit_code]
         return Verdict(state=slurm.state, why=why, advice=advice, exit_code=slurm.exit_code)
     found = diagnosis.diagnose(slurm.state.value, slurm.exit_code, slurm.signal, evidence.log_tail)
     said = f"Slurm says {slurm.state}, with exit code {slurm.exit_code}."
