@@ -26,6 +26,7 @@ from jupyter_slurm.wire import (
     Job,
     JobDetails,
     JobSpec,
+    LabEntry,
     LogChunk,
     NodeChanges,
     Preview,
@@ -236,6 +237,12 @@ class Api(Protocol):
     ) -> str:
         """Puts a registry's user and password where the cluster's container tool looks for them,
         a file of the user's own there; gives its path. They are not tried. "": NGC's user."""
+
+    # --- labs ---
+    def lab_entry(self, job_id: str) -> LabEntry:
+        """What lets a browser into a lab that is ready (`Job.lab`): a secret. A lab is a job of
+        kind LAB, submitted and cancelled as any other. RequestError: it is none, not ready, or has
+        ended."""
 
     # --- the queue ---
     def queue(self, cluster: str | None = None) -> list[QueueEntry]:

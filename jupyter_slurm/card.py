@@ -96,7 +96,7 @@ def html(job: Job, now_s: float) -> str:
 def title(job: Job) -> str:
     """`job k3j9x2m1 (Slurm 123) on arandu`, `job k3j9x2m1 in session a2b4c6d7 on arandu`."""
     slurm = f" (Slurm {job.slurm_id})" if job.slurm_id else ""
-    what = "session" if job.kind is JobKind.SESSION else "job"
+    what = job.kind.value if job.kind in (JobKind.SESSION, JobKind.LAB) else "job"
     inside = f" in session {job.session}" if job.session else ""
     return f"{what} {job.id}{slurm}{inside} on {job.cluster}"
 

@@ -32,6 +32,7 @@ from jupyter_slurm.wire import (
     Job,
     JobDetails,
     JobSpec,
+    LabEntry,
     LogChunk,
     NodeChanges,
     Preview,
@@ -284,6 +285,10 @@ class AgentClient:
         self, registry: str, user: str, password: str, cluster: str | None = None
     ) -> str:
         return self._call(Api.registry_login, registry, user, password, cluster)
+
+    # --- labs ---
+    def lab_entry(self, job_id: str) -> LabEntry:
+        return self._call(Api.lab_entry, job_id)
 
     # --- terminals ---
     def terminal(self, request: TerminalRequest) -> socket.socket:

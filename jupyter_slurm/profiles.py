@@ -119,6 +119,10 @@ class ClusterProfile(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     image_dir: str = ""
     """Our own, where images are made; login machine and nodes must both see it. "": `images`
     beside `job_root`."""
+    idle_s: Seconds = 3600.0
+    """A lab ends after so long without anybody's doing anything in it, a kernel in a job with
+    nobody connected to it and nothing to compute: a guest does not sit on a GPU. `--idle` says
+    another."""
     build_on: Literal["job", "login"] = "job"
     """Where images are made: in a job, or on the login machine itself, where a site lets its users
     do that or nodes have no way to a registry."""
@@ -142,8 +146,6 @@ class ClusterProfile(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     qos: tuple[str, ...] = ()
     accounts: tuple[str, ...] = ()
     """Those that there are, as far as known."""
-    idle_s: Seconds = 3600.0
-    """A kernel in a job ends after so long with nobody connected to it and nothing to compute."""
     poll_s: Seconds = 10.0
     command_timeout_s: Seconds = 60.0
     submit_timeout_s: Seconds = 180.0

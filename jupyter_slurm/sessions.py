@@ -26,19 +26,20 @@ def start(
     words: Sequence[str], *, job_id: str, notebook: str | None
 ) -> tuple[line.Request, JobSpec]:
     """What the words after `session start` ask for. RequestError names the word that cannot be."""
-    rest, idle_s = take_idle(words, _IDLE_S)
+    rest, idle_s = take_idle(words)
     for word in rest:
         name = word.partition("=")[0].removeprefix("--")
         if word.startswith("--") and name in _NOT_FOR_A_SESSION:
             raise RequestError(f"--{name} belongs to the cells of a session, not to the session.")
     request = line.parse(rest)
     spec = line.spec(request, "", job_id=job_id, kind=JobKind.SESSION, notebook=notebook)
-    return request, msgspec.structs.replace(spec, idle_s=idle_s)
+    return request, msgspec.structs.replace(spec, idle_s=idle_s or _IDLE_S)
 
 
-def take_idle(words: Sequence[str], idle_s: int | None) -> tuple[list[str], int | None]:
-    """The words without `--idle TIME`, and that time, or what it is without. RequestError."""
+def take_idle(words: Sequence[str]) -> tuple[list[str], int | None]:
+    """The words without `--idle TIME`, and that time in seconds. None: it was not given."""
     rest: list[str] = []
+    idle_s: int | None = None
     left = iter(words)
     for word in left:
         name, equals, value = word.partition("=")
@@ -51,7 +52,7 @@ def take_idle(words: Sequence[str], idle_s: int | None) -> tuple[list[str], int 
         except ValueError as exc:
             raise RequestError(f"--idle: {exc}") from exc
         if not asked_s:
-            raise RequestError(f"--idle: `{text}` is no time after which a session could end.")
+            raise RequestError(f"--idle: `{text}` is no time after which anything could end.")
         idle_s = asked_s
     return rest, idle_s
 
@@ -83,11 +84,11 @@ def newest(jobs: Iterable[Job], notebook: str | None) -> Job:
 
 
 def left_s(job: Job, now_s: float) -> float | None:
-    """How long a session that runs, or the one of a cell, has left at the most. None: that is not
-    known, or there is no end to it."""
+    """How long a session or a lab that runs, or the session of a cell, has left at the most. None:
+    that is not known, or there is no end to it."""
     if job.session is not None:
         return None if job.session_ends_s is None else job.session_ends_s - now_s
-    if job.kind is not JobKind.SESSION or job.state is not JobState.RUNNING:
+    if job.kind not in (JobKind.SESSION, JobKind.LAB) or job.state is not JobState.RUNNING:
         return None
     ends: list[float] = []
     if job.started_s is not None and job.limit_s is not None:

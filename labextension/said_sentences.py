@@ -15,7 +15,7 @@ import sys
 from collections.abc import Iterator
 from types import ModuleType
 
-from jupyter_slurm.jobs import events, lacking, verdict
+from jupyter_slurm.jobs import events, lab_steps, lacking, script, verdict
 from jupyter_slurm.slurm import diagnosis, limit_reasons, reason_table, reasons
 
 _VALUE = "\0\0"
@@ -30,7 +30,7 @@ _SENTENCE = re.compile(r"(?=.*[a-z] )[A-Z`%\0].*[.?\0]", re.DOTALL)
 
 def main() -> None:
     limits = dict(_limits())
-    said = {*_reasons(), *_in_code(events, lacking, verdict, diagnosis)}
+    said = {*_reasons(), *_in_code(events, lacking, verdict, lab_steps, script, diagnosis)}
     said |= {text for text, thing in limits.items() if thing not in text}
     found = {
         "sentences": {_template(text) for text in said},

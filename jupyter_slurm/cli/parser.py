@@ -16,6 +16,7 @@ from jupyter_slurm.cli import (
     image,
     jobs,
     kernel,
+    lab,
     local,
     new_cluster,
     remote,
@@ -159,6 +160,7 @@ def _job_commands(commands: _Commands) -> None:
     commands.add_raw("submit", submit.submit, "run a Python file, a script or a notebook as a job")
     commands.add_raw("session", session.session, "keep an allocation for several cells")
     commands.add_raw("kernel", kernel.kernel, "kernels in jobs, for Jupyter's picker")
+    commands.add_raw("lab", lab.lab, "a JupyterLab on a node, in the browser here")
     commands.add_raw("shell", shell.run, "a terminal on a node, or in a job that runs")
     attach = commands.add("attach", submit.attach, "show a job's output and wait for its end")
     attach.add_argument("id", metavar="ID", help="a job's id, ours or Slurm's")

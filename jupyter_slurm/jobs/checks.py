@@ -75,6 +75,8 @@ def _check_files(spec: JobSpec) -> None:
 def _check_session(spec: JobSpec) -> None:
     if spec.session is not None and spec.kind is not JobKind.CELL:
         raise RequestError("A session runs Python cells only; this text starts with `#!`.")
+    if spec.kind is JobKind.LAB and spec.idle_s is not None and spec.idle_s < 1:
+        raise RequestError("A lab cannot end as it begins: --idle is a time.")
     if spec.kind is JobKind.SESSION and (spec.idle_s is None or spec.idle_s < 1):
         raise RequestError("A session needs a time after which it ends when it is idle: --idle.")
 

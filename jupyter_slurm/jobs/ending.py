@@ -17,7 +17,7 @@ from jupyter_slurm.errors import (
     SignatureError,
     TransportError,
 )
-from jupyter_slurm.jobs import on_login
+from jupyter_slurm.jobs import lab_steps, on_login
 from jupyter_slurm.jobs.book import Book
 from jupyter_slurm.jobs.cluster import SlurmCluster
 from jupyter_slurm.jobs.layout import JobDir
@@ -84,6 +84,7 @@ class Ending:
             Span(folder.exit(job.restarts)),
             Span(folder.started(job.restarts)),
             Span(folder.result(job.restarts)),
+            Span(folder.lab(job.restarts), -lab_steps.TAIL_BYTES),
         ]
         tails = [Span(path, -_TAIL_BYTES) for path in (folder.log(job.restarts), folder.slurm_out)]
         read = self._cluster.transport.read_many
@@ -91,7 +92,7 @@ class Ending:
             found = read([*facts, *tails])
         except FileAccessError:  # what can only hint at the cause may be missing
             found = [*read(facts), None, None]
-        exit_bytes, started_bytes, result_bytes, log, slurm_out = found
+        exit_bytes, started_bytes, result_bytes, lab_bytes, log, slurm_out = found
         started = parse_started(started_bytes) if started_bytes else None
         return Evidence(
             kind=job.kind,
@@ -101,6 +102,8 @@ class Ending:
             result=self._result(result_bytes),
             slurm=slurm,
             session=session,
+            lab=lab_steps.last_line(lab_bytes or b""),
+            idle_s=job.idle_s,
             slurm_out=_text(slurm_out),
             log_tail=_text(log),
             limit_passed=bool(

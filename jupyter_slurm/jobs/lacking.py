@@ -43,7 +43,7 @@ def _without_python(kind: JobKind, log_tail: str, *, bare: bool) -> tuple[str, s
             "(--module). A terminal in a job that runs already needs none: "
             "`jupyter slurm shell --job ID`.",
         )
-    if kind not in (JobKind.CELL, JobKind.SESSION, JobKind.KERNEL):
+    if kind not in (JobKind.CELL, JobKind.SESSION, JobKind.KERNEL, JobKind.LAB):
         return None
     missing, old = _NO_PYTHON.search(log_tail), _OLD_PYTHON.search(log_tail)
     if old:

@@ -13,6 +13,7 @@ Each file has one writer, and a file that is waited for is put in place by a ren
     slurm.out                 by Slurm: what happens around the script (login banners, slurmstepd)
     claim.N/ started.N.json log.N exit.N.json                     by job.sh
     usage.N.jsonl             by node/usage.py, on the first node: what the job uses
+    lab.N.jsonl               by node/lab.py: how far it is; the last line counts
     output.N.jsonl vars.N result.N.json                           by node/runner.py
 
 A session has the same; `cells/ID` is the folder of each of its cells, where N is 0:
@@ -66,6 +67,9 @@ class JobDir:
     def usage(self, attempt: int) -> PurePosixPath:
         return self.path / f"usage.{attempt}.jsonl"
 
+    def lab(self, attempt: int) -> PurePosixPath:
+        return self.path / f"lab.{attempt}.jsonl"
+
     def variables(self, attempt: int) -> PurePosixPath:
         return self.path / f"vars.{attempt}"
 
@@ -86,6 +90,7 @@ CELL = "cell.py"
 RUNNER = "runner.py"
 SESSION = "session.py"
 KERNEL = "kernel.py"
+LAB = "lab.py"
 PROGRAM = "program"
 TERMINAL = "terminal.py"
 ENTER = "enter"

@@ -65,6 +65,12 @@ def kernel_task_json(socket_name: str, idle_s: float) -> bytes:
     return msgspec.json.encode({"socket": socket_name, "idle_s": idle_s})
 
 
+@cache
+def lab_files() -> Mapping[str, bytes]:
+    """What a lab runs."""
+    return _node_files("lab")
+
+
 def _node_files(kind: str) -> Mapping[str, bytes]:
     folder = resources.files("jupyter_slurm") / "node"
     return {

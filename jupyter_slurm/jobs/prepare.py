@@ -8,6 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
+from types import MappingProxyType
+
+import msgspec
 
 from jupyter_slurm import containers
 from jupyter_slurm.containers import terminal
@@ -38,12 +41,17 @@ from jupyter_slurm.slurm.directives import read_directives
 from jupyter_slurm.transport.node_program import PYTHON, TERMINAL_FILES, node_file
 from jupyter_slurm.wire import JobKind, JobSpec
 
-_PYTHON = {
-    JobKind.CELL: layout.RUNNER,
-    JobKind.SESSION: layout.SESSION,
-    JobKind.KERNEL: layout.KERNEL,
-}
+_RUN_BY = MappingProxyType(
+    {
+        JobKind.CELL: layout.RUNNER,
+        JobKind.SESSION: layout.SESSION,
+        JobKind.KERNEL: layout.KERNEL,
+        JobKind.LAB: layout.LAB,
+    }
+)
 """Programs of ours for the image's Python."""
+_OVERLAYS = "~/.jupyter-slurm/labs"
+"""Where JupyterLab is kept beside images that have none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +80,8 @@ def prepare(
 ) -> Submission:
     """RequestError: something in `spec` cannot be; it names the word."""
     check_spec(spec)
+    if spec.kind is JobKind.LAB and profile.host is not None:
+        spec = msgspec.structs.replace(spec, cwd=None)  # a folder of this machine
     profile = profile.for_job(spec)
     environment = _environment(spec, profile)
     check_environment(environment)
@@ -98,8 +108,10 @@ def prepare(
         files |= {name: node_file(name) for name in TERMINAL_FILES}
     elif spec.kind is JobKind.KERNEL:
         files |= payload.kernel_files()
-        idle_s = spec.idle_s or profile.idle_s
+        idle_s = idle_s_of(spec, profile)
         files[layout.TASK] = payload.kernel_task_json(terminal_name(spec.id), idle_s)
+    elif spec.kind is JobKind.LAB:
+        files |= _lab_files(spec, profile, job_dir, site, key)
     else:
         files |= _cell_files(spec, key)
     files[layout.USAGE] = node_file(layout.USAGE)
@@ -218,6 +230,36 @@ def _cell_files(spec: JobSpec, key: bytes) -> dict[str, bytes | Path]:
     return files
 
 
+def _lab_files(
+    spec: JobSpec, profile: ClusterProfile, job_dir: JobDir, site: Site, key: bytes
+) -> dict[str, bytes | Path]:
+    runs_here = runtime_of(spec, profile) == "none"
+    task = {
+        "id": spec.id,
+        "door": door_name(spec.id),
+        "idle_s": idle_s_of(spec, profile),
+        "install": spec.install,
+        "image": "" if runs_here else site.image or image_of(spec, profile) or "",
+        # An image sees the home, and of the job root nothing but the job's own folder.
+        "overlay": str(job_dir.path.parent.parent / "labs") if runs_here else _OVERLAYS,
+    }
+    return {
+        layout.KEY: key,
+        layout.TASK: msgspec.json.encode(task),
+        **payload.lab_files(),
+    }
+
+
+def idle_s_of(spec: JobSpec, profile: ClusterProfile) -> int:
+    """After how long a kernel or a lab ends of which nobody makes use."""
+    return spec.idle_s or int(profile.idle_s)
+
+
+def door_name(job_id: str) -> str:
+    """What the socket is called behind which a job's lab is."""
+    return f"jslurm-lab-{job_id}"
+
+
 def terminal_name(job_id: str) -> str:
     """What the socket is called where one comes to a job's terminal, or kernel."""
     return f"jslurm-{job_id}"
@@ -234,10 +276,10 @@ def _launch(
     """How the script starts the program, and how one would type that."""
     runtime, box, inside = _boxed(spec, profile, job_dir, site, chdir)
     argv = [f"{inside}/{layout.PROGRAM}"]
-    if spec.kind in _PYTHON:
+    if spec.kind in _RUN_BY:
         python = "python3" if runtime.takes_image else profile.python
         # -B: what was imported from the job's folder needs no __pycache__ there.
-        argv = [python, "-uB", f"{inside}/{_PYTHON[spec.kind]}", inside, "{attempt}"]
+        argv = [python, "-uB", f"{inside}/{_RUN_BY[spec.kind]}", inside, "{attempt}"]
     typed = runtime.typed([word.replace("{attempt}", "0") for word in argv], box, gpus)
     if modules := (*profile.modules, *spec.modules):
         typed = ((quoted("module", "load", *modules),), *typed)

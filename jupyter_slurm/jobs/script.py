@@ -10,6 +10,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 DUPLICATE_EXIT = 0
 SETUP_EXIT = 66
@@ -18,6 +19,20 @@ _MEASURED_MIB = 128
 """Jobs that have less memory on a node are not measured."""
 NO_ROOM_EXIT = 74
 """The job's folder cannot be written; EX_IOERR of sysexits.h."""
+FAILURES: Mapping[int, tuple[str, str]] = MappingProxyType(
+    {
+        NO_ROOM_EXIT: (
+            "It could not write into its folder.",
+            "Is the disk full, or over quota? Does the node see the folder? `job_root` of the "
+            "cluster's profile says where jobs live.",
+        ),
+        SETUP_EXIT: (
+            "It could not be set up on the node, so its program never started.",
+            "Its output says what was missing: a module, a folder, or the profile's own set-up.",
+        ),
+    }
+)
+"""Exit codes that mean something since this script chose them: why, and what to do."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,10 +23,11 @@ from jupyter_slurm.jobs.clusters import Clusters
 from jupyter_slurm.jobs.delivery import Delivery, remove_old_copies
 from jupyter_slurm.jobs.details import Details
 from jupyter_slurm.jobs.images import Images
+from jupyter_slurm.jobs.labs import Labs
 from jupyter_slurm.jobs.layout import JobDir
 from jupyter_slurm.jobs.on_login import LoginPursuit
 from jupyter_slurm.jobs.options import gpus_asked, merged_options
-from jupyter_slurm.jobs.prepare import image_of, prepare, runtime_of
+from jupyter_slurm.jobs.prepare import idle_s_of, image_of, prepare, runtime_of
 from jupyter_slurm.jobs.session_cells import CellPursuit
 from jupyter_slurm.jobs.sessions import Sessions
 from jupyter_slurm.jobs.steering import Steering
@@ -84,6 +85,8 @@ class Service:
         self.forward = self._tunnels.forward
         self.tunnels = self._tunnels.tunnels
         self.close_tunnel = self._tunnels.close_tunnel
+        self._labs = Labs(self._book, self._tunnels)
+        self.lab_entry = self._labs.lab_entry
         self.terminal = Terminals(self._book, self._clusters).open
         self.transfer = self._transfers.transfer
         self.stop_transfer = self._transfers.stop
@@ -119,6 +122,7 @@ class Service:
         self._stop.set()
         self._book.close()
         self._transfers.close()
+        self._labs.close()
         self._tunnels.close()
         for thread in self._pursuits:
             thread.join(timeout=_JOIN_S)
@@ -191,6 +195,8 @@ class Service:
         cluster = self._cluster_for(spec)
         record = self._recorded(spec, cluster)
         if record is not None:
+            if record.job.kind is JobKind.LAB:
+                self._labs.open(record.job)
             self._pursue(spec.id, cluster)
 
         def settled() -> bool:
@@ -217,6 +223,8 @@ class Service:
         prepare(spec, cluster.profile, folder, cluster.site(spec), key=b"")
         warning = None if spec.on_login else self._beforehand.judge(spec, cluster)
         self._check_python(spec, cluster)
+        is_lab = spec.kind is JobKind.LAB
+        idle_s = idle_s_of(spec, cluster.profile) if is_lab else spec.idle_s
         now_s = time.time()
         job = Job(
             id=spec.id,
@@ -235,10 +243,10 @@ class Service:
             names_out=spec.names_out,
             fetch=spec.fetch,
             fetch_to=spec.fetch_to,
-            idle_s=spec.idle_s,
+            idle_s=idle_s,
             on_login=spec.on_login,
             # Of these there is no outcome that anybody would wait for.
-            delivered=spec.kind in (JobKind.SESSION, JobKind.KERNEL),
+            delivered=spec.kind in (JobKind.SESSION, JobKind.KERNEL, JobKind.LAB),
             warning=warning,
         )
         return self._added(Record(job=job, spec=spec))
@@ -286,6 +294,8 @@ class Service:
     def _take_up(self, record: Record) -> None:
         """A job that an earlier agent left unfinished, and with it what it was pushing."""
         self._book.change(record.job.id, transfer=None)
+        if record.job.kind is JobKind.LAB:
+            self._labs.open(record.job)
         try:
             cluster = self._clusters.named(record.job.cluster)
         except JupyterSlurmError as exc:

@@ -17,7 +17,7 @@ from jupyter_slurm.errors import RequestError
 from jupyter_slurm.jobs.layout import JobDir
 from jupyter_slurm.profiles import ClusterProfile, Storage
 from jupyter_slurm.slurm.units import parse_time_s
-from jupyter_slurm.wire import JobSpec
+from jupyter_slurm.wire import JobKind, JobSpec
 
 INSIDE = "/mnt/work"
 """Where a container sees the folder on the node."""
@@ -29,7 +29,10 @@ at once where the limit is shorter than the reserve (sbatch(1), --signal)."""
 
 def runs_in_work(spec: JobSpec, profile: ClusterProfile) -> bool:
     """Whether the job gets a folder of its own. On this very machine one without --push runs where
-    its notebook is; a folder of this machine means nothing on another."""
+    its notebook is; a folder of this machine means nothing on another. A lab is in the home there,
+    for what is written in it is to stay."""
+    if spec.kind is JobKind.LAB:
+        return spec.push is not None
     return spec.push is not None or profile.host is not None
 
 

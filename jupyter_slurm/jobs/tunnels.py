@@ -21,7 +21,8 @@ from jupyter_slurm.jobs.book import Book
 from jupyter_slurm.jobs.clusters import Clusters
 from jupyter_slurm.jobs.node_routes import NodeRoutes, Route, is_loopback
 from jupyter_slurm.transport.carrying import Answered, call_back
-from jupyter_slurm.transport.forward import Forward
+from jupyter_slurm.transport.forward import Carry, Forward
+from jupyter_slurm.transport.relay import at_door
 from jupyter_slurm.wire import Job, JobState, Problem, Tunnel
 
 _RUNS = frozenset(
@@ -64,6 +65,8 @@ class Tunnels:
         """By our job's id."""
         self._worked: dict[tuple[str, bool], Route] = {}
         """By cluster, and whether the target was the node's loopback."""
+        self._doors: set[str] = set()
+        """Jobs that `into` leads into."""
 
     def forward(
         self,
@@ -91,6 +94,21 @@ class Tunnels:
         self._tidy()
         return self._told(known)
 
+    def into(self, job_id: str, door: str) -> Carry:
+        """Leads to the socket of that name on the job's node, an abstract one of this user's
+        (unix(7)), by the only route that gets there, the relay; until `let_go`."""
+        self._doors.add(job_id)
+
+        def carry(sock: socket.socket, answered: Answered) -> None:
+            job = self._running(job_id)
+            call_back(lambda: self._node(job).verb("relay")(sock, *at_door(door)), answered)
+
+        return carry
+
+    def let_go(self, job_id: str) -> None:
+        self._doors.discard(job_id)
+        self._tidy()
+
     def tunnels(self) -> list[Tunnel]:
         """The oldest first."""
         self._tidy()
@@ -109,6 +127,7 @@ class Tunnels:
     def close(self) -> None:
         with self._lock:
             gone, self._open = list(self._open.values()), {}
+            self._doors.clear()
         for one in gone:
             one.forward.close()
         self._tidy()
@@ -178,7 +197,7 @@ class Tunnels:
     def _tidy(self) -> None:
         """Lets go of the nodes that no tunnel leads to, and of those whose job has ended."""
         with self._lock:
-            wanted = {target.job_id for target in self._open}
+            wanted = {*self._doors, *(target.job_id for target in self._open)}
             gone = [
                 job_id
                 for job_id in self._routes

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 
 from jupyter_slurm.containers import making, runtime_named
 from jupyter_slurm.containers.making.script import read_failure
-from jupyter_slurm.jobs import lacking
+from jupyter_slurm.jobs import lab_steps, lacking
 from jupyter_slurm.jobs.result import ExitFile, RunnerResult, StartedFile
-from jupyter_slurm.jobs.script import NO_ROOM_EXIT, SETUP_EXIT
+from jupyter_slurm.jobs.script import FAILURES
 from jupyter_slurm.readable import duration
 from jupyter_slurm.slurm import diagnosis
 from jupyter_slurm.wire import JobKind, JobState
@@ -53,6 +53,10 @@ class Evidence:
     slurm: SlurmVerdict | None = None
     """None: Slurm has forgotten the job, and there is no accounting."""
     session: SessionEnd | None = None
+    lab: lab_steps.LabLine | None = None
+    """What a lab has said last."""
+    idle_s: int | None = None
+    """Of a lab: after how long it was to end by itself."""
     slurm_out: str = ""
     """The end of slurm.out, where slurmstepd says what it did; a user's text hardly gets there."""
     log_tail: str = ""
@@ -73,18 +77,6 @@ class Verdict:
     inferred: bool = False
 
 
-_OURS = {
-    NO_ROOM_EXIT: (
-        "It could not write into its folder.",
-        "Is the disk full, or over quota? Does the node see the folder? `job_root` of the "
-        "cluster's profile says where jobs live.",
-    ),
-    SETUP_EXIT: (
-        "It could not be set up on the node, so its program never started.",
-        "Its output says what was missing: a module, a folder, or the profile's own set-up.",
-    ),
-}
-"""Exit codes that mean something since our own script chose them."""
 _KERNEL_IDLE = re.compile(
     r"^jupyter-slurm: nobody has been connected to the kernel for (?P<time_s>\d+) s", re.MULTILINE
 )
@@ -104,6 +96,8 @@ _ALL_THE_SAME = {
     JobState.CANCELLED: "It has ended well, though it was cancelled when it had just ended.",
 }
 """Done, and yet Slurm names a cause."""
+_STOPPED = (JobKind.SESSION, JobKind.KERNEL, JobKind.LAB)
+"""Those that go on until they are stopped."""
 _CAUSES = frozenset(
     {
         JobState.CANCELLED,
@@ -164,21 +158,18 @@ def judge(evidence: Evidence) -> Verdict:
 def _by_exit_code(evidence: Evidence, exit_code: int) -> Verdict:
     if exit_code == 0:
         warning = _warning(evidence.result)
-        why = "It has ended well."
-        if evidence.kind is JobKind.SESSION and evidence.result and evidence.result.evalue:
-            why = evidence.result.evalue
-        idle = _KERNEL_IDLE.search(evidence.log_tail) if evidence.kind is JobKind.KERNEL else None
-        if idle:
-            why = f"Nobody had been connected to its kernel for {duration(float(idle['time_s']))}."
-        return Verdict(state=JobState.COMPLETED, why=why, warning=warning, exit_code=0)
+        return Verdict(
+            state=JobState.COMPLETED, why=_why_well(evidence), warning=warning, exit_code=0
+        )
     result = evidence.result
     if result is not None and result.status == "error" and result.ename:
         why = f"The cell raised {result.ename}."
         return Verdict(
             state=JobState.FAILED, why=why, warning=_warning(result), exit_code=exit_code
         )
-    if exit_code in _OURS:
-        why, advice = _OURS[exit_code]
+    ours = lab_steps.FAILURES if evidence.kind is JobKind.LAB else FAILURES
+    if exit_code in ours:
+        why, advice = ours[exit_code]
         return Verdict(state=JobState.FAILED, why=why, advice=advice, exit_code=exit_code)
     if result is None and evidence.runtime != "none":
         container = runtime_named(evidence.runtime).explain(evidence.log_tail)
@@ -211,6 +202,17 @@ def _by_exit_code(evidence: Evidence, exit_code: int) -> Verdict:
         exit_code=exit_code,
         signal=signal,
     )
+
+
+def _why_well(evidence: Evidence) -> str:
+    if evidence.lab is not None:
+        return lab_steps.ended_well(evidence.lab, evidence.idle_s)
+    if evidence.kind is JobKind.SESSION and evidence.result and evidence.result.evalue:
+        return evidence.result.evalue
+    idle = _KERNEL_IDLE.search(evidence.log_tail) if evidence.kind is JobKind.KERNEL else None
+    if idle:
+        return f"Nobody had been connected to its kernel for {duration(float(idle['time_s']))}."
+    return "It has ended well."
 
 
 def _lacked(evidence: Evidence, exit_code: int) -> tuple[str, str] | None:
@@ -273,7 +275,7 @@ def _by_session(evidence: Evidence, session: SessionEnd) -> Verdict:
 
 def _cancelled_by(evidence: Evidence, slurm: SlurmVerdict) -> str:
     started = evidence.started is not None or slurm.had_nodes
-    if evidence.cancel_requested and evidence.kind in (JobKind.SESSION, JobKind.KERNEL):
+    if evidence.cancel_requested and evidence.kind in _STOPPED:
         return "You stopped it." if started else "You stopped it before it had started."
     if evidence.cancel_requested:
         return "You cancelled it." if started else "You cancelled it before it had started."
@@ -310,8 +312,8 @@ def _by_slurm_alone(evidence: Evidence, slurm: SlurmVerdict) -> Verdict:
         )
     if slurm.state is JobState.COMPLETED:
         return Verdict(state=JobState.COMPLETED, why="It has ended well.", exit_code=0)
-    if slurm.exit_code in _OURS:
-        why, advice = _OURS[slurm.exit_code]
+    if slurm.exit_code is not None and slurm.exit_code in FAILURES:
+        why, advice = FAILURES[slurm.exit_code]
         return Verdict(state=slurm.state, why=why, advice=advice, exit_code=slurm.exit_code)
     found = diagnosis.diagnose(slurm.state.value, slurm.exit_code, slurm.signal, evidence.log_tail)
     said = f"Slurm says {slurm.state}, with exit code {slurm.exit_code}."

@@ -21,7 +21,7 @@ from jupyter_slurm.errors import (
     NotFoundError,
     TransportError,
 )
-from jupyter_slurm.jobs import on_login
+from jupyter_slurm.jobs import lab_steps, on_login
 from jupyter_slurm.jobs.allocation import ask_usage
 from jupyter_slurm.jobs.board import backed_off_s
 from jupyter_slurm.jobs.book import Book
@@ -208,6 +208,8 @@ class Watch:
             wanted[folder.log(job.restarts)] = (job.id, self._output_grew)
             wanted[folder.started(job.restarts)] = (job.id, self._started)
             wanted[folder.started(job.restarts + 1)] = (job.id, self._started_again)
+            if job.kind is JobKind.LAB:
+                wanted[folder.lab(job.restarts)] = (job.id, self._lab_told)
             if job.id not in self._ending:
                 wanted[folder.exit(job.restarts)] = (job.id, self._exit_seen)
         return wanted
@@ -234,6 +236,12 @@ class Watch:
 
     def _output_grew(self, job_id: str, path: PurePosixPath) -> None:
         """Waiters are nudged for every growth; there is nothing else to do."""
+
+    def _lab_told(self, job_id: str, path: PurePosixPath) -> None:
+        data = self._cluster.transport.read(path) or b""
+        job = self._book.job(job_id)
+        if not job.state.final:
+            self._book.change(job_id, **lab_steps.changes(job, lab_steps.last_line(data)))
 
     def _started_again(self, job_id: str, path: PurePosixPath) -> None:
         self._book.change(job_id, restarts=self._book.job(job_id).restarts + 1)

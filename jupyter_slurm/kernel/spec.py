@@ -50,7 +50,7 @@ class KernelSpec:
 
 def parse(words: Sequence[str]) -> Wanted:
     """RequestError names the word that cannot be."""
-    rest, idle_s = take_idle(words, None)
+    rest, idle_s = take_idle(words)
     for word in rest:
         name = word.partition("=")[0].removeprefix("--")
         if word.startswith("--") and name in _NOT_HERE:

@@ -17,7 +17,7 @@ from jupyter_slurm.card import headline, symbol
 from jupyter_slurm.errors import JupyterSlurmError, RequestError
 from jupyter_slurm.job import read_whole_log
 from jupyter_slurm.line import parse
-from jupyter_slurm.magics import image, remote, sessions
+from jupyter_slurm.magics import image, lab, remote, sessions
 from jupyter_slurm.magics.cell import attach
 from jupyter_slurm.magics.frontend import in_place, say, warn
 from jupyter_slurm.magics.manual import line_help
@@ -298,6 +298,7 @@ COMMANDS: Mapping[str, Command] = MappingProxyType(
         "image": image.command,
         "use": _use,
         "session": sessions.run,
+        "lab": lab.run,
         "help": _help,
     }
 )

@@ -34,6 +34,10 @@ _PATIENCE_S = 0.25
 _KEPT_S = 30.0
 _TAKES_JOBS = frozenset({"attach", "cancel", "hold", "release", "requeue", "why", "logs", "forget"})
 _TAKES_CLUSTER = frozenset({"use", "connect", "disconnect", "doctor", "info"})
+_TAKES_WORDS = {
+    "session": ("start", "stop", "list", "use"),
+    "lab": ("start", "open", "stop", "list"),
+}
 _FIXED = {"on-interrupt": ("detach", "cancel")}
 
 
@@ -84,9 +88,9 @@ class Completions:
         match before[0]:
             case word if word in _TAKES_CLUSTER and len(before) == 1:
                 return ((name, "cluster") for name in self._values("cluster"))
-            case "session" if len(before) == 1:
-                return ((word, "command") for word in ("start", "stop", "list", "use"))
-            case "session" if before[1] == "start":
+            case word if word in _TAKES_WORDS and len(before) == 1:
+                return ((one, "command") for one in _TAKES_WORDS[word])
+            case word if word in _TAKES_WORDS and before[1] == "start":
                 return self._cell(before[2:], last)
             case "session":
                 return ((name, "session") for name in self._values("session"))

@@ -57,6 +57,10 @@ The cluster from this notebook.
                                 in one process that keeps their variables
     %slurm session              those that there are; `stop [NAME]`, `use NAME`
 
+    %slurm lab start [OPTIONS] [--idle 1h] [--install]
+                                a JupyterLab on a node, opened in the browser here when it is ready
+    %slurm lab                  those that there are; `open [NAME]`, `stop [NAME]`
+
     %slurm shell [OPTIONS]      a terminal on a node, in a job of its own (in a notebook: how to
                                 come to it)
     %slurm shell --job ID       a terminal in a job that runs

@@ -26,7 +26,7 @@ if TYPE_CHECKING:  # typing is not imported on the node
     from typing import Deque, Dict, Optional, Tuple, Union  # noqa: F401 - in comments
 
 FRAME = struct.Struct(">cII")
-OPEN = b"O"  # near to far: "port host", in UTF-8
+OPEN = b"O"  # near to far: "port host" or "0 @socket", in UTF-8
 OPENED = b"K"
 REFUSED = b"R"  # why, in UTF-8
 DATA = b"D"
@@ -41,6 +41,9 @@ OUTBOX_MOST = 256 * 1024
 """Connections are read only while less than this waits for the near end."""
 CONNECT_S = 15.0
 SILENCE_S = 300.0
+DOOR = "@"
+"""Before the name of an abstract socket, in place of a host."""
+CREDENTIALS = struct.Struct("3i")  # struct ucred: pid, uid, gid (unix(7))
 
 
 class Stream(object):
@@ -138,9 +141,12 @@ class Relay(object):
         # type: (int, str) -> None
         port, _, host = target.partition(" ")
         try:
-            sock = socket.create_connection((host, int(port)), CONNECT_S)
+            if host.startswith(DOOR):
+                sock = at_door(host[len(DOOR) :])
+            else:
+                sock = socket.create_connection((host, int(port)), CONNECT_S)
+                sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             sock.setblocking(False)
-            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             self.answers.append((number, sock))
         except (OSError, UnicodeError, OverflowError) as exc:
             self.answers.append((number, getattr(exc, "strerror", None) or str(exc)))
@@ -270,6 +276,20 @@ class Relay(object):
             for stream in list(self.streams.values()):
                 if stream is not None:
                     self.settle(stream)
+
+
+def at_door(name):
+    # type: (str) -> socket.socket
+    """The abstract socket of that name. Its name is no secret and anybody can take it first: only
+    a program of this user's is spoken to."""
+    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    sock.settimeout(CONNECT_S)
+    sock.connect("\0" + name)
+    told = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, CREDENTIALS.size)
+    if CREDENTIALS.unpack(told)[1] != os.getuid():
+        sock.close()
+        raise OSError("another user's program has its name")
+    return sock
 
 
 def main():

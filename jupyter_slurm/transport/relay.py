@@ -15,6 +15,15 @@ from jupyter_slurm.errors import ForwardError
 from jupyter_slurm.transport.node_program import Beside, Converse, begin
 from jupyter_slurm.transport.relay_streams import ConversationEndedError, Streams
 
+_DOOR = "@"
+"""Before the name of an abstract socket, in place of a host. node/relay.py has it too."""
+
+
+def at_door(name: str) -> tuple[str, int]:
+    """As host and port of `Relay.carry`: the abstract Unix socket of that name on the node, where
+    it is this user's."""
+    return _DOOR + name, 0
+
 
 class Relay:
     """`converse` is the transport's verb; `beside` puts a command in front of one that is to run
@@ -42,6 +51,10 @@ class Relay:
             except ConversationEndedError:
                 continue  # it had run idle, or was cut off: a new one may do
             except ForwardError as exc:
+                if host.startswith(_DOOR):
+                    raise ForwardError(
+                        f"{host} cannot be reached on the job's node: {exc.message}."
+                    ) from exc
                 raise ForwardError(
                     f"{host}:{port} cannot be reached from the job's node: {exc.message}.",
                     hint="Does the program in the job listen there already?",

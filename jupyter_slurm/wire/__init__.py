@@ -52,6 +52,7 @@ from jupyter_slurm.wire.job import (
     UsageChanges,
     UsageSample,
 )
+from jupyter_slurm.wire.lab import Lab, LabEntry, LabStep
 from jupyter_slurm.wire.output import (
     Changes,
     ClearOutput,
@@ -102,6 +103,9 @@ __all__ = [
     "JobKind",
     "JobSpec",
     "JobState",
+    "Lab",
+    "LabEntry",
+    "LabStep",
     "Limits",
     "LogChunk",
     "Node",

@@ -7,6 +7,7 @@ from enum import StrEnum
 from msgspec import Struct, field
 
 from jupyter_slurm.wire.connection import Transfer
+from jupyter_slurm.wire.lab import Lab
 from jupyter_slurm.wire.problem import Problem
 
 
@@ -69,6 +70,7 @@ class JobKind(StrEnum):
     SCRIPT = "script"  # a batch script, handed to sbatch as written (%%sbatch)
     SESSION = "session"  # a process on the node that runs cells as they come; has no code itself
     KERNEL = "kernel"  # an ipykernel on the node, for a client here; has no code itself
+    LAB = "lab"  # JupyterLab on the node, run by node/lab.py; has no code itself
 
 
 class JobSpec(Struct, frozen=True, kw_only=True):
@@ -113,8 +115,11 @@ class JobSpec(Struct, frozen=True, kw_only=True):
     session: str | None = None
     """The id of the session that the cell runs in; None: in a job of its own."""
     idle_s: int | None = None
-    """A session ends after so long without a cell, a kernel after so long with nobody connected.
-    None: it is neither, or a kernel that has the profile's `idle_s`."""
+    """A session ends after so long without a cell, a kernel after so long with nobody connected, a
+    lab without anybody's doing anything in it. None: it is none of these, or one for which the
+    profile says how long."""
+    install: bool = False
+    """LAB: JupyterLab is installed beside an image that has none, once for all labs."""
     on_login: bool = False
     """It is run on the login machine itself and not handed to Slurm: an image is made there."""
     keep_s: float = 1800.0
@@ -200,9 +205,12 @@ class Job(Struct, frozen=True, kw_only=True):
     session_ends_s: float | None = None
     """When that session's time is over, as was known when the cell was sent."""
     idle_s: int | None = None
-    """Of a session: it ends after so long without a cell."""
+    """Of a session or a lab: see `JobSpec`."""
     idle_since_s: float | None = None
-    """Of a session: since when no cell runs or waits in it; None: one does, or it has not begun."""
+    """Of a session: since when no cell runs or waits in it; None: one does, or it has not begun.
+    Of a lab: since when nobody does anything in it, once that is half of `idle_s` ago."""
+    lab: Lab | None = None
+    """Of a lab that has not ended."""
     transfer: Transfer | None = None
     """The folder that is pushed with it, as it was a second ago; None: none is on its way."""
 

@@ -1,6 +1,6 @@
 // What leaves a process, as jupyter_slurm/wire has it. Made by `npm run wire`; not edited by hand.
 
-export type JobKind = 'cell' | 'kernel' | 'program' | 'script' | 'session' | 'terminal';
+export type JobKind = 'cell' | 'kernel' | 'lab' | 'program' | 'script' | 'session' | 'terminal';
 /**
  * Slurm's states under Slurm's names, and five of ours for what Slurm has no word for.
  */
@@ -35,6 +35,7 @@ export type JobState =
   | 'SUSPENDED'
   | 'TIMEOUT'
   | 'UNKNOWN';
+export type LabStep = 'installing' | 'ready' | 'starting' | 'waiting';
 export type TransferState = 'done' | 'failed' | 'running' | 'stopped';
 export type ConnectionState =
   'asking' | 'closed' | 'connecting' | 'local' | 'login-needed' | 'lost' | 'open';
@@ -53,6 +54,8 @@ export interface Wire {
   JobState?: JobState;
   Problem?: Problem;
   Usage?: Usage;
+  Lab?: Lab;
+  LabStep?: LabStep;
   Transfer?: Transfer;
   TransferState?: TransferState;
   Connection?: Connection;
@@ -83,6 +86,7 @@ export interface Wire {
   JobDetails?: JobDetails;
   JobEvent?: JobEvent;
   JobSpec?: JobSpec;
+  LabEntry?: LabEntry;
   Limits?: Limits;
   LogChunk?: LogChunk;
   Stream?: Stream;
@@ -212,6 +216,7 @@ export interface Job {
   session_ends_s: number | null;
   idle_s: number | null;
   idle_since_s: number | null;
+  lab: Lab | null;
   transfer: Transfer | null;
 }
 /**
@@ -235,6 +240,14 @@ export interface Usage {
   peak_memory_mib: number | null;
   memory_mib: number | null;
   gpus: number | null;
+}
+/**
+ * Of a job of kind LAB that has not ended.
+ */
+export interface Lab {
+  url: string;
+  port: number;
+  step: LabStep;
 }
 /**
  * Files on their way between this machine and a cluster.
@@ -579,8 +592,17 @@ export interface JobSpec {
   fetch_to: string | null;
   session: string | null;
   idle_s: number | null;
+  install: boolean;
   on_login: boolean;
   keep_s: number;
+}
+/**
+ * What a browser is sent to a lab with: a POST of `token`, as `token` and as `password`, to
+ *     `login_url`. No address holds the token, and so no history, log or command line does.
+ */
+export interface LabEntry {
+  login_url: string;
+  token: string;
 }
 /**
  * What a QOS or an association allows; None, or not there: no limit.

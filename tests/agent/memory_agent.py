@@ -43,6 +43,7 @@ from jupyter_slurm.wire import (
     JobKind,
     JobSpec,
     JobState,
+    LabEntry,
     LogChunk,
     Preview,
     QueueEntry,
@@ -278,6 +279,9 @@ class MemoryService(QueueSide):
 
     def delivered(self, job_id: str) -> Job:
         return self._change(job_id, delivered=True)
+
+    def lab_entry(self, job_id: str) -> LabEntry:
+        return LabEntry(login_url=f"http://lab-{job_id}.localhost:4000/login", token="t" * 64)
 
     def cancel(self, job_id: str) -> Job:
         return self._change(job_id, state=JobState.CANCELLED)

@@ -35,6 +35,7 @@ from jupyter_slurm.wire import (
     JobDetails,
     JobSpec,
     JobState,
+    LabEntry,
     LogChunk,
     Output,
     Partition,
@@ -301,6 +302,11 @@ class FakeApi(FarSide, ImageSide, QueueSide):
     def delivered(self, job_id: str) -> Job:
         self.calls.append("delivered")
         return self.change(job_id, delivered=True)
+
+    def lab_entry(self, job_id: str) -> LabEntry:
+        job = self.job(job_id)
+        assert job.lab is not None
+        return LabEntry(login_url=f"{job.lab.url}login?next=%2Flab", token="t" * 64)
 
     def cancel(self, job_id: str) -> Job:
         self.far()

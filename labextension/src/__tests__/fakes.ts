@@ -53,6 +53,7 @@ export function job(fields: Partial<Job> = {}): Job {
     idle_s: null,
     idle_since_s: null,
     on_login: false,
+    lab: null,
     transfer: null,
     ...fields
   };

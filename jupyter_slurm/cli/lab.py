@@ -1,0 +1,154 @@
+"""`jupyter slurm lab start|open|stop|list`: a JupyterLab on a node, in this machine's browser."""
+
+from __future__ import annotations
+
+import sys
+import time
+from argparse import Namespace
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+
+import msgspec
+
+from jupyter_slurm import card, lab_page, labs
+from jupyter_slurm.api import Api
+from jupyter_slurm.cli import follow
+from jupyter_slurm.cli.command import Connect
+from jupyter_slurm.cli.jobs import cluster_name
+from jupyter_slurm.cli.preview import preview_text
+from jupyter_slurm.cli.table import as_json, in_words_of_a_terminal, table
+from jupyter_slurm.cli.terminal import Terminal
+from jupyter_slurm.errors import RequestError
+from jupyter_slurm.job import new_id, placed
+from jupyter_slurm.wire import Job, LabStep
+
+_WAIT_S = 20.0
+_TICK_S = 2.0
+_NO_BROWSER = "--no-browser"
+_USAGE = f"""\
+usage: jupyter slurm lab start [OPTIONS]   a JupyterLab as a job, and open it when it is ready
+       jupyter slurm lab open [NAME]       open it in the browser (the newest)
+       jupyter slurm lab stop [NAME …]     end it (the newest)
+       jupyter slurm lab list [--json]     those that there are
+
+OPTIONS are those of `submit`, and
+  --idle TIME    it ends after so long without anybody's doing anything in it (the profile's
+                 `idle_s`, an hour)
+  --install      where the image has no JupyterLab: install one beside it, once
+  --detach       do not wait for it
+  {_NO_BROWSER}   only say where it is (also for `open`)
+"""
+
+
+def lab(args: Namespace, connect: Connect) -> int:
+    words: list[str] = args.words
+    if not words or any(word in ("-h", "--help") for word in words):
+        sys.stdout.write(_USAGE)
+        return 0 if words else 2
+    word, *rest = words
+    command = _COMMANDS.get(word)
+    if command is None:
+        raise RequestError(f"`lab {word}`: it is start, open, stop or list.")
+    return command(rest, connect)
+
+
+def _start(words: Sequence[str], connect: Connect) -> int:
+    rest = [word for word in words if word != _NO_BROWSER]
+    request, spec = labs.start(rest, job_id=new_id())
+    cluster = request.cluster or cluster_name(Namespace(cluster=None))
+    spec = placed(msgspec.structs.replace(spec, cluster=cluster))
+    api = connect()
+    if request.dry_run:
+        sys.stdout.write(preview_text(api.preview(spec)))
+        return 0
+    job = api.submit(spec)
+    if request.detach:
+        sys.stderr.write(f"{card.title(job)} is {job.state}: `jupyter slurm lab open {job.id}`\n")
+        sys.stdout.write(f"{job.id}\n")
+        return 0
+    return open_lab(api, job, browser=_NO_BROWSER not in words)
+
+
+def _open(words: Sequence[str], connect: Connect) -> int:
+    names = [word for word in words if word != _NO_BROWSER]
+    if len(names) > 1:
+        raise RequestError("`lab open` opens one lab.")
+    api = connect()
+    job = labs.named(api.jobs(), names[0] if names else None)
+    return open_lab(api, job, browser=_NO_BROWSER not in words)
+
+
+def open_lab(api: Api, job: Job, *, browser: bool) -> int:
+    """Waits until it is ready, says where it is, and opens it; gives the exit code."""
+    try:
+        job = ready(api, job)
+    except KeyboardInterrupt:
+        sys.stderr.write(
+            f"\n{card.title(job)} goes on; `jupyter slurm lab stop {job.id}` ends it.\n"
+        )
+        raise
+    if job.state.final or job.lab is None:
+        follow.print_text(api, job)
+        sys.stderr.write(in_words_of_a_terminal(card.plain(job, time.time())) + "\n")
+        return 1
+    page = lab_page.write(job, api.lab_entry(job.id))
+    sys.stdout.write(f"{job.lab.url}\n")
+    sys.stdout.flush()
+    if not (browser and lab_page.show(page)):
+        sys.stderr.write(f"Open {page} in a browser of this machine: it logs in there.\n")
+    return 0
+
+
+def ready(api: Api, job: Job) -> Job:
+    """Once it lets somebody in, or has ended; how far it is is told, and what tools say that fetch
+    the image or install."""
+    terminal = Terminal(sys.stderr, sys.stderr)
+    cursor, said = "", None
+    try:
+        while not (job.state.final or labs.is_ready(job)):
+            terminal.progress(job)
+            wait_s = _TICK_S if terminal.live and job.started_s is None else _WAIT_S
+            chunk = api.logs(job.id, cursor, wait_s=wait_s)
+            job, cursor = chunk.job, chunk.cursor
+            if job.lab is not None and job.lab.step in (LabStep.WAITING, LabStep.INSTALLING):
+                for output in chunk.outputs:
+                    terminal.output(output)
+            step = labs.step(job)
+            if step is not None and step != said:
+                terminal.note(step)
+                said = step
+    finally:
+        terminal.close()
+    return job
+
+
+def _stop(words: Sequence[str], connect: Connect) -> int:
+    api = connect()
+    jobs = api.jobs()
+    for job in [labs.named(jobs, name) for name in words or (None,)]:
+        stopped = api.cancel(job.id)
+        sys.stdout.write(f"{card.title(stopped)}: {card.headline(stopped, time.time())}\n")
+    lab_page.remove_old(api.jobs())
+    return 0
+
+
+def _list(words: Sequence[str], connect: Connect) -> int:
+    if [word for word in words if word != "--json"]:
+        raise RequestError("`lab list` takes nothing but --json.")
+    jobs = connect().jobs()
+    lab_page.remove_old(jobs)
+    found = labs.of(jobs)
+    if words:
+        sys.stdout.write(as_json(found))
+    elif found:
+        now_s = time.time()
+        rows = [list(labs.row(job, now_s)) for job in found]
+        sys.stdout.write(table([name.upper() for name in labs.HEAD], rows))
+    else:
+        sys.stdout.write("You have no labs: `jupyter slurm lab start`\n")
+    return 0
+
+
+_COMMANDS: Mapping[str, Callable[[Sequence[str], Connect], int]] = MappingProxyType(
+    {"start": _start, "open": _open, "stop": _stop, "list": _list}
+)

@@ -1,0 +1,128 @@
+"""Labs: each one's port of this machine, for as long as its job lives, and the way in.
+
+A lab is a job like any other; who asks for it submits it. Its port leads through the relay of the
+job to the door that node/lab.py keeps there, which lets in nobody but this user.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import logging
+import threading
+from contextlib import suppress
+
+import msgspec
+
+from jupyter_slurm.errors import ForwardError, NotFoundError, RequestError
+from jupyter_slurm.jobs.book import Book
+from jupyter_slurm.jobs.prepare import door_name
+from jupyter_slurm.jobs.tunnels import Tunnels
+from jupyter_slurm.transport.forward import Forward
+from jupyter_slurm.wire import Job, JobKind, Lab, LabEntry, LabStep
+
+_LOOK_S = 60.0
+
+_log = logging.getLogger(__name__)
+
+
+class Labs:
+    """All of the agent's; `close` ends the ports, and the labs go on."""
+
+    def __init__(self, book: Book, tunnels: Tunnels) -> None:
+        self._book = book
+        self._tunnels = tunnels
+        self._lock = threading.Lock()
+        self._ports: dict[str, Forward] = {}
+        self._closed = False
+        self._thread: threading.Thread | None = None
+
+    def open(self, job: Job) -> None:
+        """The port of a lab that has not ended: the one that it had, where that is free."""
+        with self._lock:
+            if self._closed or job.id in self._ports:
+                return
+            port = self._ports[job.id] = self._forward(job)
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._keep, name="labs", daemon=True)
+                self._thread.start()
+        lab = Lab(url=url(job.id, port.local_port), port=port.local_port)
+        if job.lab is not None:
+            lab = msgspec.structs.replace(lab, step=job.lab.step)
+        self._book.change(job.id, lab=lab)
+
+    def lab_entry(self, job_id: str) -> LabEntry:
+        """NotFoundError; RequestError: it is no lab, or lets nobody in now."""
+        job = self._book.job(job_id)
+        if job.kind is not JobKind.LAB:
+            raise RequestError(f"Job {job.id} is no lab.", hint="`jupyter slurm lab list`")
+        key = self._book.store.key(job.id)
+        if job.state.final or job.lab is None or key is None:
+            raise RequestError(f"The lab {job.id} has ended: it is {job.state}.", hint=job.why)
+        if job.lab.step is not LabStep.READY:
+            raise RequestError(
+                f"The lab {job.id} is not ready: it is {job.lab.step}, its job {job.state}.",
+                hint=job.why or f"`jupyter slurm lab open {job.id}` waits for it.",
+            )
+        # As node/lab.py makes it.
+        token = hmac.new(key.strip(), b"lab", hashlib.sha256).hexdigest()
+        return LabEntry(login_url=f"{job.lab.url}login?next=%2Flab", token=token)
+
+    def close(self) -> None:
+        with self._lock:
+            self._closed = True
+            ports, self._ports = self._ports, {}
+        for port in ports.values():
+            port.close()
+
+    def _forward(self, job: Job) -> Forward:
+        carry = self._tunnels.into(job.id, door_name(job.id))
+        if job.lab is not None:
+            try:
+                return Forward(carry, job.lab.port)
+            except ForwardError as exc:
+                _log.warning("the lab %s gets another port: %s", job.id, exc)
+        return Forward(carry)
+
+    # --- in the thread ---
+
+    def _keep(self) -> None:
+        """Closes the ports of labs that have ended; ends with the last of them."""
+        while not self._book.closed:
+            stirs = self._book.stirs
+            for job_id in self._over():
+                self._end(job_id)
+            with self._lock:
+                if not self._ports:
+                    self._thread = None
+                    return
+            self._book.wait(self._book.stirred_since(stirs), _LOOK_S)
+
+    def _over(self) -> list[str]:
+        with self._lock:
+            known = list(self._ports)
+        return [job_id for job_id in known if self._job(job_id) is None]
+
+    def _job(self, job_id: str) -> Job | None:
+        """None: it has ended, or is forgotten."""
+        try:
+            job = self._book.job(job_id)
+        except NotFoundError:
+            return None
+        return None if job.state.final else job
+
+    def _end(self, job_id: str) -> None:
+        with self._lock:
+            port = self._ports.pop(job_id, None)
+        if port is not None:
+            port.close()
+            self._tunnels.let_go(job_id)
+        with suppress(NotFoundError):
+            self._book.change(job_id, lab=None, idle_since_s=None)
+
+
+def url(job_id: str, port: int) -> str:
+    """A name of its own for each lab: cookies do not know ports, so that under one name each
+    server would get those of the others. Browsers take every name below localhost for this machine
+    (RFC 6761)."""
+    return f"http://lab-{job_id}.localhost:{port}/"

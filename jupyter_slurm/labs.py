@@ -1,0 +1,107 @@
+"""PURE: labs in words: what starts one, which one a name means, how it stands, how one gets in.
+
+A lab is a job (`JobKind.LAB`) that runs JupyterLab. The words after `lab start` are those of
+`%%slurm`, `--idle` and `--install`. No I/O, no clock, no IPython.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from html import escape
+
+import msgspec
+
+from jupyter_slurm import line, sessions
+from jupyter_slurm.card import headline, title
+from jupyter_slurm.errors import NotFoundError, RequestError
+from jupyter_slurm.readable import duration
+from jupyter_slurm.wire import Job, JobKind, JobSpec, LabEntry, LabStep
+
+HEAD = ("Name", "ID", "Slurm", "Cluster", "State", "Node", "Ends", "Address")
+_NOT_FOR_A_LAB = "in out fetch attach fresh on-interrupt wait no-raise session".split()
+_START_ONE = "`jupyter slurm lab start [OPTIONS]` starts one."
+_STEPS = {
+    LabStep.INSTALLING: "JupyterLab is being installed beside the image, once.",
+    LabStep.STARTING: "JupyterLab starts.",
+    LabStep.READY: "JupyterLab is ready.",
+}
+
+
+def start(words: Sequence[str], *, job_id: str) -> tuple[line.Request, JobSpec]:
+    """What the words after `lab start` ask for. RequestError names the word that cannot be."""
+    rest, idle_s = sessions.take_idle(words)
+    install = "--install" in rest
+    rest = [word for word in rest if word != "--install"]
+    for word in rest:
+        name = word.partition("=")[0].removeprefix("--")
+        if word.startswith("--") and name in _NOT_FOR_A_LAB:
+            raise RequestError(f"--{name} belongs to cells: in a lab none has been written yet.")
+    request = line.parse(rest)
+    spec = line.spec(request, "", job_id=job_id, kind=JobKind.LAB)
+    name = request.name or "lab"
+    return request, msgspec.structs.replace(spec, name=name, idle_s=idle_s, install=install)
+
+
+def of(jobs: Iterable[Job]) -> list[Job]:
+    return [job for job in jobs if job.kind is JobKind.LAB]
+
+
+def named(jobs: Iterable[Job], name: str | None) -> Job:
+    """The lab of that name or id, or any: the newest that lives, else the newest. NotFoundError.
+
+    `jobs` are given newest first, as by `Api.jobs`.
+    """
+    found = [job for job in of(jobs) if name in (None, job.id, job.name, job.slurm_id)]
+    if not found:
+        raise NotFoundError(
+            "There is no lab." if name is None else f"There is no lab `{name}`.", hint=_START_ONE
+        )
+    return next((job for job in found if not job.state.final), found[0])
+
+
+def is_ready(job: Job) -> bool:
+    return job.lab is not None and job.lab.step is LabStep.READY
+
+
+def step(job: Job) -> str | None:
+    """How far it is, once its job runs; None: that says all."""
+    return None if job.lab is None else _STEPS.get(job.lab.step)
+
+
+def row(job: Job, now_s: float) -> tuple[str, ...]:
+    """Under `HEAD`."""
+    left_s = sessions.left_s(job, now_s)
+    ends = job.why or "" if left_s is None else f"in {duration(left_s)} at the latest"
+    address = "" if job.lab is None else job.lab.url
+    state = job.lab.step if job.lab is not None and job.started_s is not None else job.state
+    nodes = ",".join(job.nodes)
+    return (job.name, job.id, job.slurm_id or "", job.cluster, state, nodes, ends, address)
+
+
+def ended(job: Job, now_s: float) -> str:
+    return f"{title(job)}: {headline(job, now_s)}. {job.why or ''}".strip()
+
+
+def page(entry: LabEntry, name: str) -> str:
+    """HTML that takes a browser into the lab: by a POST, so that the token is in no address."""
+    url, token = escape(entry.login_url), escape(entry.token)
+    return _PAGE.format(title=escape(name), url=url, token=token)
+
+
+_PAGE = """<!DOCTYPE html>
+<html>
+<head>
+<meta charset="utf-8">
+<meta name="referrer" content="no-referrer">
+<title>{title}</title>
+</head>
+<body>
+<form method="post" action="{url}">
+<input type="hidden" name="token" value="{token}">
+<input type="hidden" name="password" value="{token}">
+<noscript><button>{title}</button></noscript>
+</form>
+<script>document.forms[0].submit();</script>
+</body>
+</html>
+"""

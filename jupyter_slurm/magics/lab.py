@@ -1,0 +1,124 @@
+"""`%slurm lab …`: a JupyterLab on a node, started from a cell and opened in this machine's browser.
+
+What words mean is `labs.py`'s of the package.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from types import MappingProxyType
+
+from jupyter_slurm import lab_page, labs
+from jupyter_slurm.card import headline, title
+from jupyter_slurm.errors import CellFailed, RequestError
+from jupyter_slurm.job import new_id, placed
+from jupyter_slurm.magics.follow import Worker
+from jupyter_slurm.magics.frontend import say
+from jupyter_slurm.magics.live import LiveCard
+from jupyter_slurm.magics.preview import show_preview
+from jupyter_slurm.magics.session import Session
+from jupyter_slurm.magics.table import Table
+from jupyter_slurm.slurm.options import suggest
+from jupyter_slurm.wire import Job
+
+_WAIT_S = 20.0
+
+
+def run(session: Session, words: Sequence[str]) -> object:
+    """What `%slurm lab` does with the words behind it; none: lists labs."""
+    word, *rest = words or ("list",)
+    command = _COMMANDS.get(word)
+    if command is None:
+        near = suggest(word, tuple(_COMMANDS))
+        raise RequestError(
+            f"`%slurm lab {word}`: there is no such word.",
+            hint=f"Did you mean `{near}`?"
+            if near in _COMMANDS
+            else "`%slurm lab start|open|stop|list`",
+        )
+    return command(session, rest)
+
+
+def _start(session: Session, words: Sequence[str]) -> None:
+    request, spec = labs.start(session.with_defaults(words), job_id=new_id())
+    spec = placed(spec)
+    if request.dry_run:
+        show_preview(session.api.preview(spec))
+        return
+    with Worker(session.person, spec.cluster) as worker:
+        job = worker(lambda: session.api.submit(spec))
+        _wait_and_open(session, worker, job, waits=not request.detach)
+
+
+def _open(session: Session, words: Sequence[str]) -> None:
+    if len(words) > 1:
+        raise RequestError("`%slurm lab open [NAME]`")
+    job = labs.named(session.api.jobs(), words[0] if words else None)
+    with Worker(session.person, job.cluster) as worker:
+        _wait_and_open(session, worker, job, waits=True)
+
+
+def _wait_and_open(session: Session, worker: Worker, job: Job, *, waits: bool) -> None:
+    card = LiveCard(job)
+    card.show()
+    try:
+        if waits:
+            _wait(session, worker, card)
+    finally:
+        session.live.add(card)
+    job = card.job
+    if not waits:
+        return
+    if job.state.final or job.lab is None:
+        why = job.why or "It left no word of why."
+        raise CellFailed(
+            f"{title(job)} ended as {job.state}: {why}", hint=job.advice, job_id=job.id
+        )
+    page = lab_page.write(job, session.api.lab_entry(job.id))
+    if lab_page.show(page):
+        say(f"It is open in the browser: {job.lab.url}")
+    else:
+        say(f"It is at {job.lab.url}; opening {page} in a browser of this machine logs in there.")
+
+
+def _wait(session: Session, worker: Worker, card: LiveCard) -> None:
+    """Until it lets somebody in, or has ended."""
+    job, cursor = card.job, ""
+    try:
+        while not (job.state.final or labs.is_ready(job)):
+            ask = partial(session.api.logs, job.id, cursor, min(_WAIT_S, card.due_s()))
+            chunk = worker(ask)
+            job, cursor = chunk.job, chunk.cursor
+            card.update(job)
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt(
+            f"{title(job)} is {job.state} and goes on; `%slurm lab stop` ends it"
+        ) from None
+
+
+def _stop(session: Session, words: Sequence[str]) -> None:
+    jobs = session.api.jobs()
+    for name in words or (None,):
+        job = session.api.cancel(labs.named(jobs, name).id)
+        say(f"{title(job)}: {headline(job, time.time())}")
+    lab_page.remove_old(session.api.jobs())
+
+
+def _list(session: Session, words: Sequence[str]) -> Table:
+    if words:
+        raise RequestError(f"`%slurm lab list` takes nothing behind it, not `{words[0]}`.")
+    jobs = session.api.jobs()
+    lab_page.remove_old(jobs)
+    found, now_s = labs.of(jobs), time.time()
+    return Table(
+        labs.HEAD,
+        tuple(labs.row(job, now_s) for job in found),
+        caption="" if found else "No labs yet: %slurm lab start [OPTIONS]",
+    )
+
+
+_COMMANDS: Mapping[str, Callable[[Session, Sequence[str]], object]] = MappingProxyType(
+    {"start": _start, "open": _open, "stop": _stop, "list": _list}
+)

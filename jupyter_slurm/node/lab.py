@@ -1,0 +1,305 @@
+"""A lab: JupyterLab of the image's Python as a job, on a Unix socket, and the door to it.
+
+    python3 -uB lab.py JOBDIR ATTEMPT
+
+Runs on the cluster, Python 3.6 and later, standard library only. The server has no port, which
+nobody has to choose and nobody else can take, and a token that is the job's key's: who has the key
+need not be told it. It lies in a file of the user's own, in no command line and no environment. The
+door is a socket of the node (an abstract one) at which only this user's programs are let in: the
+relay of the job (relay.py) comes there. How far things are, the last line of `lab.N.jsonl` tells.
+Exit code: 0 it was idle for too long or was shut down from inside, 65 there is no JupyterLab, 69 it
+could not be installed, 70 it ended as it started, 128 + n signal n ended it.
+"""
+
+import contextlib
+import errno
+import fcntl
+import hashlib
+import hmac
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))  # `python -P` leaves it out
+import lab_activity
+import lab_door
+import lab_overlay
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # typing costs milliseconds
+    from typing import Any, List, Optional, Tuple  # noqa: F401 - in comments
+
+MISSING_EXIT = 65
+"""EX_DATAERR of sysexits.h, and the next two EX_UNAVAILABLE and EX_SOFTWARE: jobs/verdict.py."""
+NOT_INSTALLED_EXIT = 69
+FAILED_EXIT = 70
+NO_ROOM_EXIT = 74
+PATIENCE_S = 8.0
+"""The server ends its kernels; Slurm kills what is left 30 s (KillWait) after its SIGTERM."""
+LOOK_S = 0.1
+PRIVATE = "jslurm-lab-"
+LONGEST_PARENT = 70
+"""The path of a socket has 107 bytes at most (unix(7))."""
+
+CONFIG = """\
+# Written by jupyter-slurm for one job.
+import os
+import jupyterlab
+if int(jupyterlab.__version__.split(".")[0]) < 3:
+    server = c.NotebookApp
+    server.token = {token!r}
+    server.password = ""
+    server.notebook_dir = os.getcwd()
+else:
+    server = c.ServerApp
+    c.IdentityProvider.token = {token!r}
+    c.PasswordIdentityProvider.hashed_password = ""
+    server.root_dir = os.getcwd()
+server.sock = {sock!r}
+server.sock_mode = "0600"
+server.base_url = "/"
+server.open_browser = False
+server.allow_root = True
+# Whoever is sent here by another name (DNS rebinding) is refused.
+server.allow_remote_access = False
+server.local_hostnames = ["localhost", {host!r}]
+"""
+
+
+class Told(object):
+    """The file that tells how far it is: lines of JSON, of which the last counts."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+
+    def __call__(self, step: str, **more: "Any") -> None:
+        line = dict(more, step=step, time_s=round(time.time(), 3))
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
+        try:
+            descriptor = os.open(self.path, flags, 0o600)
+        except OSError as error:  # the disk may be full for a while; it is told in the end
+            complain("%s cannot be written: %s" % (self.path, error))
+            return
+        with contextlib.suppress(OSError), os.fdopen(descriptor, "wb") as file:
+            file.write(json.dumps(line).encode("ascii") + b"\n")
+
+
+class Ended(Exception):
+    """It is over: the exit code, and what the last line is to say."""
+
+    def __init__(self, exit_code: int, step: str) -> None:
+        super(Ended, self).__init__(step)
+        self.exit_code = exit_code
+        self.step = step
+
+
+class Lab(object):
+    """One server, from the search for it to its end."""
+
+    def __init__(self, folder: str, attempt: str) -> None:
+        with open(os.path.join(folder, "task.json"), encoding="utf-8") as file:
+            self.task = json.load(file)
+        with open(os.path.join(folder, "key"), "rb") as file:
+            self.token = token_of(file.read().strip())
+        self.tell = Told(os.path.join(folder, "lab.%s.jsonl" % attempt))
+        self.server = None  # type: Optional[subprocess.Popen[bytes]]
+        self.signals, self.waker = os.pipe()
+        for descriptor in (self.signals, self.waker):
+            os.set_blocking(descriptor, False)
+        signal.set_wakeup_fd(self.waker)
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGUSR2):
+            signal.signal(number, lambda _number, _frame: None)
+        signal.signal(signal.SIGCHLD, lambda _number, _frame: None)
+
+    def run(self, private: str) -> "Ended":
+        try:
+            self.start(private)
+            self.wait_until_it_answers()
+            self.serve()
+        except Ended as ended:
+            return ended
+        finally:
+            self.stop()
+        raise AssertionError  # both only raise
+
+    # --- the server ---
+
+    def start(self, private: str) -> None:
+        overlay = self.overlay()
+        self.sock = os.path.join(private, "server")
+        config = os.path.join(private, "jupyter_lab_config.py")
+        host = "lab-%s.localhost" % self.task["id"]
+        put(config, CONFIG.format(sock=self.sock, token=self.token, host=host))
+        env = dict(os.environ, JUPYTER_RUNTIME_DIR=os.path.join(private, "runtime"))
+        for name in ("JUPYTER_TOKEN", "JUPYTER_TOKEN_FILE", "JUPYTER_PORT", "JUPYTER_PORT_RETRIES"):
+            env.pop(name, None)
+        command = overlay.command(env, private) if overlay is not None else own_command()
+        assert command is not None
+        self.tell("starting")
+        # In a session of its own: a Ctrl-C or a signal to the job's group is for this process.
+        self.server = subprocess.Popen(
+            command + ["--config=" + config],
+            env=env,
+            stdin=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+
+    def overlay(self) -> "Optional[lab_overlay.Overlay]":
+        """Where JupyterLab was installed for the image; None: the image has one."""
+        if own_command() is not None:
+            return None
+        overlay = lab_overlay.Overlay(self.task["overlay"], self.task["image"])
+        if overlay.is_there():
+            return overlay
+        if not self.task["install"]:
+            complain("there is no JupyterLab for %s" % sys.executable)
+            raise Ended(MISSING_EXIT, "missing")
+        self.tell("installing")
+        if not overlay.install(self.was_told_to_end):
+            complain("JupyterLab could not be installed for %s" % sys.executable)
+            raise Ended(NOT_INSTALLED_EXIT, "not installed")
+        return overlay
+
+    def wait_until_it_answers(self) -> None:
+        server = lab_activity.Server(self.sock, self.token)
+        while not server.answers():
+            self.was_told_to_end()
+            if self.exit_code() is not None:
+                complain("JupyterLab ended as it started (%s)" % self.exit_code())
+                raise Ended(FAILED_EXIT, "failed")
+            time.sleep(LOOK_S)
+
+    def exit_code(self) -> "Optional[int]":
+        """The server's; None: it runs."""
+        assert self.server is not None
+        return self.server.poll()
+
+    def was_told_to_end(self) -> None:
+        """Raises Ended where a signal has said so."""
+        try:
+            numbers = set(os.read(self.signals, 4096))
+        except BlockingIOError:
+            return
+        for number in sorted(numbers - {signal.SIGCHLD, signal.SIGUSR1, signal.SIGUSR2}):
+            raise Ended(128 + number, "told to end")
+
+    def serve(self) -> None:
+        """Until it is over, which Ended says."""
+        server = lab_activity.Server(self.sock, self.token)
+        python = list(sys.version_info[:3])
+        activity = lab_activity.Activity(
+            server,
+            float(self.task["idle_s"]),
+            lambda since_s: self.tell("ready", python=python, idle_since_s=since_s),
+        )
+        door = lab_door.Door(self.task["door"], self.sock, activity.stir)
+        self.tell("ready", python=python, idle_since_s=None)
+        activity.start()
+        while True:
+            door.step(self.signals, activity.pause_s)
+            self.was_told_to_end()
+            exit_code = self.exit_code()
+            if exit_code is not None:
+                complain("JupyterLab has ended (%d)" % exit_code)
+                raise Ended(FAILED_EXIT if exit_code else 0, "died" if exit_code else "shut down")
+            if activity.is_over():
+                raise Ended(0, "idle")
+
+    def stop(self) -> None:
+        if self.server is None:
+            return
+        deadline_s = time.monotonic() + PATIENCE_S
+        self.send(signal.SIGTERM)
+        while self.exit_code() is None and time.monotonic() < deadline_s:
+            time.sleep(LOOK_S)
+        self.send(signal.SIGKILL)
+        self.server.wait()
+
+    def send(self, number: int) -> None:
+        """To the server and what it has started in its own session."""
+        assert self.server is not None
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.server.pid, number)
+
+
+def token_of(key: bytes) -> str:
+    """The server's token. Who starts the lab has the key too, so that it need not travel."""
+    return hmac.new(key, b"lab", hashlib.sha256).hexdigest()
+
+
+def own_command() -> "Optional[List[str]]":
+    """What starts the JupyterLab that there is; None: there is none."""
+    import importlib.util  # noqa: PLC0415 - takes its time
+
+    if importlib.util.find_spec("jupyterlab") is not None:
+        return [sys.executable, "-m", "jupyterlab"]
+    found = shutil.which("jupyter-lab")  # another Python's
+    return None if found is None else [found]
+
+
+def private_folder() -> "Tuple[str, int]":
+    """One on the node for this user alone, and the lock that says that it is used; those that
+    killed labs have left behind are removed."""
+    parent = tempfile.gettempdir()
+    if len(parent) > LONGEST_PARENT:
+        parent = "/tmp"
+    for name in os.listdir(parent):
+        if name.startswith(PRIVATE):
+            remove_unless_used(os.path.join(parent, name))
+    while True:
+        path = tempfile.mkdtemp(prefix=PRIVATE, dir=parent)
+        lock = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if os.path.isdir(path):  # else another lab that began has taken it for one left behind
+            return path, lock
+        os.close(lock)
+
+
+def remove_unless_used(path: str) -> None:
+    if os.lstat(path).st_uid != os.getuid() or not os.path.isdir(path):
+        return
+    lock = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    with contextlib.suppress(BlockingIOError):
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        shutil.rmtree(path, ignore_errors=True)
+    os.close(lock)
+
+
+def put(path: str, text: str) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        file.write(text)
+
+
+def complain(text: str) -> None:
+    with contextlib.suppress(OSError):
+        sys.stderr.write("jupyter-slurm: %s\n" % text)
+
+
+def main(argv: "List[str]") -> int:
+    try:
+        lab = Lab(os.path.abspath(argv[1]), argv[2])
+        private, lock = private_folder()
+    except OSError as error:
+        complain("the lab cannot be set up: %s" % error)
+        return NO_ROOM_EXIT
+    try:
+        ended = lab.run(private)
+    except OSError as error:
+        complain("the lab cannot go on: %s" % error)
+        is_full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+        ended = Ended(NO_ROOM_EXIT if is_full else FAILED_EXIT, "failed")
+    finally:
+        shutil.rmtree(private, ignore_errors=True)
+        os.close(lock)
+    lab.tell(ended.step)
+    return ended.exit_code
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv))

@@ -1,0 +1,114 @@
+"""Whether anybody still uses a lab: what its server says, and what is written through its door.
+
+Runs on the cluster, Python 3.6 and later, standard library only. An open page asks the server for
+this and that all day long: it is no sign of a person, and neither is a kernel that has nothing to
+do. A kernel at work, output, a keystroke in a terminal, and what changes a file are.
+"""
+
+import calendar
+import contextlib
+import http.client
+import json
+import socket
+import threading
+import time
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # typing costs milliseconds
+    from typing import Any, Callable, Dict, List, Optional  # noqa: F401 - in comments
+
+LONGEST_LOOK_S = 30.0
+LOOKS = 10
+"""In the time after which it is over."""
+ANSWER_S = 10.0
+TOLD_AFTER = 0.5
+"""Of that time: before, nobody needs to know that it runs."""
+
+
+class Connection(http.client.HTTPConnection):
+    def __init__(self, path: str) -> None:
+        super(Connection, self).__init__("localhost", timeout=ANSWER_S)
+        self.path = path
+
+    def connect(self) -> None:
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.sock.settimeout(ANSWER_S)
+        self.sock.connect(self.path)
+
+
+class Server(object):
+    """Jupyter's REST API behind the socket `path`."""
+
+    def __init__(self, path: str, token: str) -> None:
+        self.path = path
+        self.headers = {"Authorization": "token " + token}
+
+    def get(self, what: str) -> "Any":
+        """What it answers; None: it does not."""
+        connection = Connection(self.path)
+        with contextlib.closing(connection):
+            try:
+                connection.request("GET", "/api/" + what, headers=self.headers)
+                answer = connection.getresponse()
+                if answer.status == 200:
+                    return json.loads(answer.read().decode("utf-8"))
+            except (OSError, http.client.HTTPException, ValueError):
+                pass
+        return None
+
+    def answers(self) -> bool:
+        return self.get("status") is not None
+
+
+class Activity(object):
+    """When there was any last. `tell` is told since when it is idle, once half the time is over,
+    and None when it is idle no longer."""
+
+    def __init__(
+        self, server: Server, idle_s: float, tell: "Callable[[Optional[float]], None]"
+    ) -> None:
+        self.server = server
+        self.idle_s = idle_s
+        self.tell = tell
+        self.last_s = time.time()
+        self.told = False
+        self.pause_s = min(LONGEST_LOOK_S, idle_s / LOOKS)
+        self.thread = threading.Thread(target=self.look_again_and_again)
+        self.thread.daemon = True
+
+    def start(self) -> None:
+        self.thread.start()
+
+    def stir(self) -> None:
+        """Somebody has done something now."""
+        self.last_s = time.time()
+
+    def is_over(self) -> bool:
+        """Whether nobody has done anything for too long; tells how it stands."""
+        quiet_s = time.time() - self.last_s
+        idle = quiet_s >= self.idle_s * TOLD_AFTER
+        if idle != self.told:
+            self.told = idle
+            self.tell(round(self.last_s, 3) if idle else None)
+        return quiet_s >= self.idle_s
+
+    def look_again_and_again(self) -> None:
+        while True:
+            time.sleep(self.pause_s)
+            self.look()
+
+    def look(self) -> None:
+        for kind in ("kernels", "terminals"):
+            for one in self.server.get(kind) or []:
+                if one.get("execution_state") in ("busy", "starting"):
+                    self.stir()
+                else:
+                    self.last_s = max(self.last_s, seconds(one.get("last_activity")))
+
+
+def seconds(text: "Optional[str]") -> float:
+    """The time that `2026-01-31T12:00:00.123456Z` names; 0: none."""
+    try:
+        return float(calendar.timegm(time.strptime((text or "")[:19], "%Y-%m-%dT%H:%M:%S")))
+    except ValueError:
+        return 0.0

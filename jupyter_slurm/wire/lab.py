@@ -1,0 +1,32 @@
+"""A lab: a JupyterLab that runs as a job, as its job tells of it, and what lets a browser in."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from msgspec import Struct
+
+
+class LabStep(StrEnum):
+    WAITING = "waiting"  # its job has not begun
+    INSTALLING = "installing"  # JupyterLab, beside an image that has none
+    STARTING = "starting"
+    READY = "ready"
+
+
+class Lab(Struct, frozen=True, kw_only=True):
+    """Of a job of kind LAB that has not ended."""
+
+    url: str
+    """`http://lab-ID.localhost:PORT/`, on this machine, for as long as the job lives."""
+    port: int
+    """On 127.0.0.1; the same after the agent was started anew, where it is still free."""
+    step: LabStep = LabStep.WAITING
+
+
+class LabEntry(Struct, frozen=True, kw_only=True):
+    """What a browser is sent to a lab with: a POST of `token`, as `token` and as `password`, to
+    `login_url`. No address holds the token, and so no history, log or command line does."""
+
+    login_url: str
+    token: str

@@ -1,0 +1,300 @@
+"""Labs on a real Slurm: JupyterLab as a job, its port here, who gets in, and what is left of it."""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+import requests
+
+from jupyter_slurm import places
+from jupyter_slurm.errors import RequestError
+from jupyter_slurm.wire import Job, JobKind, JobState, LabEntry, LabStep
+from tests.cluster.plugin import SlurmCluster
+from tests.containers.leftovers import processes, processes_of
+from tests.jobs.conftest import Site, spec
+from tests.lab_visitor import LabVisitor
+from tests.ssh.sshd import Sshd
+from tests.ssh.waiting import wait_until
+
+PATIENCE_S = 120.0
+"""A JupyterLab takes its time to start where others do too."""
+SYSTEM_PYTHON = "/usr/bin/python3"
+"""Has no JupyterLab."""
+
+
+@pytest.fixture
+def site(
+    slurm_cluster: SlurmCluster,
+    way: Sshd | None,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Iterator[Site]:
+    """As for all tests, and its nodes' Python has JupyterLab: this one."""
+    site = Site(slurm_cluster, tmp_path, monkeypatch, sshd=way, python=sys.executable)
+    yield site
+    site.service.close()
+
+
+@pytest.fixture(autouse=True)
+def no_lab_is_left(site: Site) -> Iterator[None]:
+    yield
+    for job in site.service.jobs():
+        if not job.state.final:
+            site.service.cancel(job.id)
+            site.wait(job.id)
+    wait_until(lambda: not processes_of(site))
+    assert not doors(site)
+
+
+def doors(site: Site) -> set[str]:
+    """Of this site's labs: the sockets that they are come to at."""
+    table = Path("/proc/net/unix").read_text(encoding="utf-8")
+    names = {f"jslurm-lab-{job.id}" for job in site.service.jobs()}
+    return names & set(re.findall(r"@(jslurm-lab-\S+)", table))
+
+
+def submitted(site: Site, **changes: Any) -> Job:
+    wanted = {"runtime": "none", "kind": JobKind.LAB, **changes}
+    return site.service.submit(spec("", **wanted))
+
+
+def ready(site: Site, job: Job) -> Job:
+    """The lab, once it lets somebody in."""
+
+    def is_ready() -> bool:
+        now = site.service.job(job.id)
+        assert not now.state.final, (now.why, site.text(job.id))
+        return now.lab is not None and now.lab.step is LabStep.READY
+
+    wait_until(is_ready, PATIENCE_S)
+    return site.service.job(job.id)
+
+
+def started(site: Site, **changes: Any) -> Job:
+    return ready(site, submitted(site, **changes))
+
+
+def visitor(site: Site, job: Job) -> LabVisitor:
+    """Who has logged in there."""
+    one = LabVisitor(job)
+    answer = one.log_in(site.service.lab_entry(job.id))
+    assert (answer.status_code, answer.headers["Location"]) == (302, "/lab")
+    return one
+
+
+def is_free(port: int) -> bool:
+    with suppress(OSError), socket.create_server(("127.0.0.1", port)):
+        return True
+    return False
+
+
+def folder_of(job: Job) -> Path:
+    """Where the server of the lab has its socket."""
+    [found] = {
+        Path(word.removeprefix("--config=")).parent
+        for _, words in processes(job)
+        for word in words.split()
+        if word.startswith("--config=")
+    }
+    return found
+
+
+def test_a_lab_runs_a_notebook_on_the_node_and_nothing_is_left_when_it_is_stopped(
+    site: Site, tmp_path: Path
+) -> None:
+    (tmp_path / "here").mkdir()
+    job = submitted(site, **site.at(tmp_path / "here"))
+    assert job.lab is not None
+    assert job.lab.url == f"http://lab-{job.id}.localhost:{job.lab.port}/"
+    job = ready(site, job)
+    assert job.python == tuple(sys.version_info[:3])
+    assert job.idle_s == 3600
+    one = visitor(site, job)
+    kernel = one.start_kernel()
+    printed = one.run(kernel, "import os; print(os.environ['SLURM_JOB_ID'], os.getcwd())")
+    assert printed == f"{job.slurm_id} {tmp_path / 'here'}\n"
+    assert doors(site) == {f"jslurm-lab-{job.id}"}
+    folder, port = folder_of(job), one.port
+    assert (folder / "server").is_socket()
+    site.service.cancel(job.id)
+    ended = site.wait(job.id)
+    assert (ended.state, ended.why) == (JobState.CANCELLED, "You stopped it.")
+    wait_until(lambda: site.service.job(job.id).lab is None)
+    assert is_free(port)
+    wait_until(lambda: not processes_of(site))
+    assert not doors(site)
+    assert not folder.exists()
+    with pytest.raises(RequestError, match="has ended"):
+        site.service.lab_entry(job.id)
+
+
+def test_only_who_has_the_token_and_comes_by_its_name_gets_into_a_lab(site: Site) -> None:
+    job = started(site)
+    stranger = LabVisitor(job)
+    assert stranger.get("/api/kernels").status_code == 403
+    assert stranger.get("/lab").url.endswith("/login?next=%2Flab")
+    entry = site.service.lab_entry(job.id)
+    wrong = LabEntry(login_url=entry.login_url, token="0" * 64)
+    assert stranger.log_in(wrong).status_code == 404
+    assert stranger.get("/api/kernels").status_code == 403
+    right = {"Authorization": f"token {entry.token}"}
+    assert stranger.get("/api/kernels", **right).status_code == 200
+    assert stranger.get("/api/kernels", Host="evil.example", **right).status_code == 403
+    at_loopback = f"127.0.0.1:{stranger.port}"  # a browser that does not know such names
+    assert stranger.get("/api/kernels", Host=at_loopback, **right).status_code == 200
+
+
+def test_the_token_of_a_lab_is_in_no_command_line_environment_script_or_log(site: Site) -> None:
+    job = started(site)
+    token = site.service.lab_entry(job.id).token
+    one = visitor(site, job)
+    one.run(one.start_kernel(), "1")
+    found = [process for process, _ in processes(job)]
+    assert len(found) > 3
+    for process in found:
+        with suppress(psutil.Error):  # it has just ended
+            assert token not in " ".join(process.cmdline())
+            assert token not in "".join(process.environ().values())
+    folder = folder_of(job)
+    holds = [path for path in folder.rglob("*") if path.is_file() and holds_text(path, token)]
+    assert folder / "jupyter_lab_config.py" in holds
+    assert folder.stat().st_mode & 0o777 == 0o700
+    assert (folder / "jupyter_lab_config.py").stat().st_mode & 0o777 == 0o600
+    kept = [Path(job.job_dir), places.data_dir()]
+    paths = [path for root in kept for path in root.rglob("*") if path.is_file()]
+    assert len(paths) > 8
+    assert not [path for path in paths if holds_text(path, token)]
+
+
+def holds_text(path: Path, text: str) -> bool:
+    return text.encode() in path.read_bytes()
+
+
+def test_two_labs_have_addresses_of_their_own_and_do_not_know_each_others_visitors(
+    site: Site,
+) -> None:
+    jobs = [ready(site, job) for job in [submitted(site), submitted(site)]]
+    first, second = (visitor(site, job) for job in jobs)
+    assert first.host != second.host
+    assert first.port != second.port
+    assert first.get("/api/kernels").status_code == 200
+    astray = LabVisitor(jobs[1])
+    astray.take_cookies(first)
+    assert astray.get("/api/kernels").status_code == 403
+
+
+def test_a_lab_outlives_the_agent_at_the_same_address_without_a_new_login_inside(
+    site: Site,
+) -> None:
+    job = started(site)
+    one = visitor(site, job)
+    kernel = one.start_kernel()
+    one.run(kernel, "kept = 42")
+    site.restart()
+    again = site.service.job(job.id)
+    assert again.lab == job.lab
+    assert one.run(kernel, "print(kept)") == "42\n"
+    assert site.service.tunnels() == []
+
+
+def test_a_lab_whose_port_was_taken_while_no_agent_was_there_gets_another(site: Site) -> None:
+    job = started(site)
+    one = visitor(site, job)
+    site.service.close()
+    with socket.create_server(("127.0.0.1", one.port)):
+        site.restart()
+        again = site.service.job(job.id)
+        assert again.lab is not None
+        assert again.lab.port != one.port
+        assert again.lab.step is LabStep.READY
+        assert visitor(site, again).get("/api/kernels").status_code == 200
+
+
+def test_a_lab_in_which_nobody_does_anything_ends_and_says_so(site: Site) -> None:
+    job = submitted(site, idle_s=3)
+    assert job.idle_s == 3
+    ended = site.wait(job.id, limit_s=PATIENCE_S)
+    assert (ended.state, ended.exit_code) == (JobState.COMPLETED, 0), site.text(job.id)
+    assert ended.why == "Nobody did anything in it for 3 s, so it has ended by itself."
+
+
+def test_a_lab_that_is_shut_down_from_inside_has_ended_well(site: Site) -> None:
+    job = started(site)
+    one = visitor(site, job)
+    one.get("/lab")
+    one.post("/api/shutdown")
+    ended = site.wait(job.id, limit_s=PATIENCE_S)
+    assert (ended.state, ended.why) == (JobState.COMPLETED, "It was shut down from inside.")
+
+
+def test_a_lab_without_jupyterlab_says_so_at_once(
+    slurm_cluster: SlurmCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, site: Site
+) -> None:
+    site.service.close()
+    bare = Site(
+        slurm_cluster,
+        tmp_path,
+        monkeypatch,
+        python=SYSTEM_PYTHON,
+        setup="PATH=/usr/bin:/bin",
+    )
+    try:
+        ended = bare.wait(submitted(bare).id)
+        assert (ended.state, ended.exit_code) == (JobState.FAILED, 65)
+        assert ended.why == "There is no JupyterLab for the lab to run."
+        assert "--install" in (ended.advice or "")
+        assert f"there is no JupyterLab for {SYSTEM_PYTHON}" in bare.text(ended.id)
+    finally:
+        bare.service.close()
+
+
+def test_another_user_of_the_node_is_not_let_in_and_not_spoken_to(site: Site) -> None:
+    """The second: who has taken the name of a lab's door is not given what a browser says."""
+    if os.getuid() != 0:
+        pytest.skip("to be two users takes root")
+    job = started(site)
+    come = "import socket, sys; s = socket.socket(socket.AF_UNIX); s.connect('\\0' + sys.argv[1]); "
+    come += "s.sendall(b'GET /api HTTP/1.0\\r\\n\\r\\n'); print(s.recv(99))"
+    words = [sys.executable, "-c", come, f"jslurm-lab-{job.id}"]
+    mine = subprocess.run(words, capture_output=True, text=True, check=True)
+    assert "HTTP/1" in mine.stdout
+    theirs = subprocess.run(
+        [SYSTEM_PYTHON, *words[1:]], capture_output=True, text=True, check=False, user="nobody"
+    )
+    assert "HTTP" not in theirs.stdout
+    folder = folder_of(job)
+    looks = subprocess.run(["ls", str(folder)], check=False, capture_output=True, user="nobody")
+    assert looks.returncode != 0
+
+
+def test_a_lab_that_waits_has_an_address_that_leads_nowhere_and_goes_when_it_is_cancelled(
+    site: Site,
+) -> None:
+    job = submitted(site, options={"hold": ""})
+    assert job.lab is not None
+    assert job.lab.step is LabStep.WAITING
+    with pytest.raises(requests.ConnectionError):
+        LabVisitor(job).get("/lab")
+    with pytest.raises(RequestError, match="is not ready: it is waiting, its job PENDING"):
+        site.service.lab_entry(job.id)
+    site.service.cancel(job.id)
+    ended = site.wait(job.id)
+    assert ended.why == "You stopped it before it had started."
+    wait_until(lambda: site.service.job(job.id).lab is None)
+    assert is_free(job.lab.port)
+
+
+def test_what_is_no_lab_has_no_way_in(site: Site) -> None:
+    job = site.run("1")
+    with pytest.raises(RequestError, match="is no lab"):
+        site.service.lab_entry(job.id)

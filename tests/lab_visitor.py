@@ -1,0 +1,101 @@
+"""Somebody's browser at a lab, without one: logs in as the page does, and runs code in a kernel."""
+
+from __future__ import annotations
+
+import json
+import secrets
+from typing import Any
+
+import requests
+import websocket
+
+from jupyter_slurm.wire import Job, LabEntry
+
+_ANSWER_S = 60.0
+
+
+class LabVisitor:
+    """Comes to the lab's port by its name; no name server need know that."""
+
+    def __init__(self, job: Job) -> None:
+        assert job.lab is not None
+        self.host = job.lab.url.removeprefix("http://").rstrip("/")
+        self.port = job.lab.port
+        self._session = requests.Session()
+        self._session.trust_env = False
+        self._session.headers["Host"] = self.host
+
+    def take_cookies(self, other: LabVisitor) -> None:
+        """As a browser would, were both of one name."""
+        self._session.cookies.update(other._session.cookies)
+
+    def log_in(self, entry: LabEntry) -> requests.Response:
+        """What the POST of the page is answered."""
+        path = entry.login_url.removeprefix(f"http://{self.host}")
+        return self._session.post(
+            f"http://127.0.0.1:{self.port}{path}",
+            data={"token": entry.token, "password": entry.token},
+            headers={"Origin": "null"},
+            allow_redirects=False,
+            timeout=_ANSWER_S,
+        )
+
+    def get(self, path: str, **headers: str) -> requests.Response:
+        return self._session.get(
+            f"http://127.0.0.1:{self.port}{path}", headers=headers, timeout=_ANSWER_S
+        )
+
+    def post(self, path: str, body: Any = None) -> Any:
+        """What a page of the lab would post, and be answered."""
+        answer = self._session.post(
+            f"http://127.0.0.1:{self.port}{path}",
+            json=body,
+            headers={"X-XSRFToken": self._session.cookies.get("_xsrf") or ""},
+            timeout=_ANSWER_S,
+        )
+        assert answer.ok, answer.text
+        return answer.json() if answer.content else None
+
+    def start_kernel(self) -> str:
+        self.get("/lab")  # gives the cookie that what changes something has to show
+        kernel_id: str = self.post("/api/kernels", {})["id"]
+        return kernel_id
+
+    def run(self, kernel_id: str, code: str) -> str:
+        """What the code printed."""
+        cookies = "; ".join(f"{one.name}={one.value}" for one in self._session.cookies)
+        sock = websocket.create_connection(
+            f"ws://127.0.0.1:{self.port}/api/kernels/{kernel_id}/channels",
+            host=self.host,
+            cookie=cookies,
+            origin=f"http://{self.host}",
+            timeout=_ANSWER_S,
+        )
+        try:
+            return self._run(sock, code)
+        finally:
+            sock.close()
+
+    def _run(self, sock: Any, code: str) -> str:
+        message_id = secrets.token_hex(8)
+        content = {"code": code, "silent": False, "allow_stdin": False}
+        header = {
+            "msg_id": message_id,
+            "msg_type": "execute_request",
+            "username": "",
+            "version": "5.3",
+        }
+        header["session"] = secrets.token_hex(8)
+        message = {"header": header, "parent_header": {}, "metadata": {}, "content": content}
+        sock.send(json.dumps({**message, "channel": "shell", "buffers": []}))
+        printed = ""
+        while True:
+            got = json.loads(sock.recv())
+            if got["parent_header"].get("msg_id") != message_id:
+                continue
+            if got["msg_type"] == "stream":
+                printed += got["content"]["text"]
+            if got["msg_type"] == "error":
+                raise AssertionError(got["content"])
+            if got["msg_type"] == "status" and got["content"]["execution_state"] == "idle":
+                return printed
