@@ -202,6 +202,16 @@ def test_a_budget_skips_old_text_and_counts_it(site: Site) -> None:
     assert chunk.outputs[-1].text.endswith("99999\n")  # type: ignore[union-attr]
 
 
+def test_a_part_of_a_long_log_says_that_there_is_more(site: Site) -> None:
+    job = site.run("for i in range(400_000): print(i)")
+    first = site.service.logs(job.id, budget_bytes=None)
+    assert first.more
+    assert not first.end
+    whole = site.service.logs(job.id, budget_bytes=1000)
+    assert whole.end
+    assert not whole.more
+
+
 def test_a_forgotten_job_leaves_nothing(site: Site) -> None:
     job = site.run("1")
     site.service.forget(job.id)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from typing import Literal
 
-from playwright.sync_api import Page, expect
+import pytest
+from playwright.sync_api import Browser, Locator, Page, expect
 
 from tests.ssh.waiting import wait_until
-from tests.ui.lab import Notebook
+from tests.ui.conftest import OPTIONS
+from tests.ui.lab import PATIENCE_S, Lab, Notebook
 from tests.ui.looks import look
 
 _CODE = """%%slurm --detach --image python:3.11
@@ -29,6 +32,24 @@ until = time.time() + 12
 while time.time() < until:
     pass
 time.sleep(600)"""
+
+
+_FLOOD = """%%slurm --detach --image python:3.11
+import time
+for step in range(1_000_000):
+    print(f"step {step} ".ljust(75, "."), flush=step % 500 == 0)
+    if step % 500 == 0:
+        time.sleep(0.05)"""
+# The line in the middle of what is seen of the log.
+_SEEN = """box => {
+  const { left, top, height } = box.getBoundingClientRect();
+  const at = document.caretRangeFromPoint(left + 60, top + height / 2);
+  const text = at.startContainer.textContent;
+  return text.slice(text.lastIndexOf('\\n', at.startOffset - 1) + 1).split('\\n')[0];
+}"""
+
+
+_SCHEMES: tuple[Literal["dark", "light"], ...] = ("dark", "light")
 
 
 def _open(notebook: Notebook, at: int = 1) -> Page:
@@ -120,6 +141,7 @@ for step in range(600):
     expect(log).not_to_contain_text("step 1")
     expect(log).to_contain_text("checkpoint-4000")
     page.get_by_label("Show", exact=True).select_option("all output")
+    expect(log.get_by_text("still here", exact=False).last).to_be_in_viewport()
     page.keyboard.press("Home")
     # A browser may take its time to get there, and whoever scrolls up does not follow.
     page.wait_for_function("document.querySelector('[role=log]').scrollTop === 0")
@@ -168,3 +190,98 @@ raise ValueError("<i>too</i> much")"""
     page.get_by_label("Filter: Slurm's record").fill("jobstate")
     expect(page.get_by_role("rowheader", name="JobState")).to_be_visible()
     expect(page.get_by_role("rowheader", name="JobId")).to_have_count(0)
+
+
+def test_the_end_stays_in_sight_whatever_the_letters_look_like(
+    opened: Callable[..., Notebook],
+) -> None:
+    code = """%%slurm --detach --image python:3.11
+import time
+for step in range(8000):
+    print(f"step {step} {'loss ' * (step % 60)}")
+print("the last line", flush=True)
+time.sleep(600)"""
+    page = _open(opened([code]))
+    log = page.get_by_role("log", name="Output")
+    last = log.get_by_text("the last line")
+    expect(last).to_be_in_viewport()
+    for size in (14, 15, 16, 20, 13, 9, 12):
+        # What "Increase Code Font Size" of JupyterLab's menu does.
+        page.evaluate(
+            "px => document.documentElement.style.setProperty('--jp-code-font-size', `${px}px`)",
+            size,
+        )
+        _drawn(page)
+        expect(last).to_be_in_viewport()
+    for scheme in _SCHEMES:
+        page.emulate_media(color_scheme=scheme)
+        light = str(scheme == "light").lower()
+        expect(page.locator("body")).to_have_attribute("data-jp-theme-light", light)
+        _drawn(page)
+        expect(last).to_be_in_viewport()
+    expect(page.get_by_role("button", name="Follow", exact=True)).to_have_count(0)
+
+
+def _drawn(page: Page) -> None:
+    """Some frames later: what was measured anew has led to what it leads to."""
+    page.evaluate(
+        """async () => {
+          for (let frames = 0; frames < 10; frames += 1) {
+            await new Promise(done => requestAnimationFrame(done));
+          }
+        }"""
+    )
+
+
+@pytest.fixture
+def with_bars(browser: Browser) -> Iterator[Page]:
+    """A page with scrollbars, which Playwright hides."""
+    started = browser.browser_type.launch(
+        executable_path="/usr/bin/chromium",
+        args=OPTIONS,
+        ignore_default_args=["--hide-scrollbars"],
+    )
+    page = started.new_page(viewport={"width": 1100, "height": 900})
+    page.set_default_timeout(PATIENCE_S * 1000)
+    yield page
+    started.close()
+
+
+def test_who_scrolls_up_while_much_comes_stays_there(lab: Lab, with_bars: Page) -> None:
+    page = with_bars
+    lab.write("flood.ipynb", ["%load_ext jupyter_slurm", _FLOOD])
+    _open(Notebook(page, lab, "flood.ipynb"))
+    log = page.get_by_role("log", name="Output")
+    follow = page.get_by_role("button", name="Follow", exact=True)
+    longer = "([box, before]) => box.scrollHeight > before + 5_000"
+    page.wait_for_function(longer, arg=[log.element_handle(), 0])
+    for scroll in (_by_wheel, _by_key, _by_bar):
+        scroll(page, log)
+        expect(follow, scroll.__name__).to_be_visible()
+        _drawn(page)
+        seen = log.evaluate(_SEEN)
+        assert seen.startswith("step ")
+        before = log.evaluate("box => box.scrollHeight")
+        page.wait_for_function(longer, arg=[log.element_handle(), before])
+        assert log.evaluate(_SEEN) == seen
+        follow.click()
+        expect(follow).to_have_count(0)
+        page.wait_for_function(longer, arg=[log.element_handle(), before])
+        expect(follow).to_have_count(0)
+
+
+def _by_wheel(page: Page, log: Locator) -> None:
+    log.hover()
+    page.mouse.wheel(0, -700)
+
+
+def _by_key(page: Page, log: Locator) -> None:
+    log.focus()
+    page.keyboard.press("PageUp")
+
+
+def _by_bar(page: Page, log: Locator) -> None:
+    """Above its thumb; its end may lie below a notification."""
+    box = log.bounding_box()
+    assert box is not None
+    page.mouse.click(box["x"] + box["width"] - 6, box["y"] + box["height"] / 3)

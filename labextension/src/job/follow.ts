@@ -5,6 +5,9 @@ import type { Nearness } from './blocks';
 
 /** So close to the end is at the end, in pixels. */
 const AT_END = 8;
+/** A scroll so long after what a person did comes of that: a browser takes its time to get there. */
+const HAND_MS = 1_000;
+const KEYS_UP = new Set(['ArrowUp', 'PageUp', 'Home', ' ']);
 /** As near as this is drawn before it is seen. */
 const MARGIN = '800px 0px';
 
@@ -22,20 +25,30 @@ export function useFollowing(
   const [follow, setShown] = useState(true);
   const following = useRef(true);
   const last = useRef({ top: 0, most: 0 });
+  const hand = useHand(box);
+  const toEnd = useCallback(() => {
+    const element = box.current;
+    if (element !== null) {
+      element.scrollTop = element.scrollHeight;
+      // Its event comes later: who scrolls up before that does so from here.
+      last.current = placeOf(element);
+    }
+  }, [box]);
   const setFollow = useCallback(
     (wanted: boolean) => {
       following.current = wanted;
       setShown(wanted);
       if (wanted) {
-        toEnd(box.current);
+        hand.current?.rest();
+        toEnd();
       }
     },
-    [box]
+    [hand, toEnd]
   );
   useEffect(() => {
     const observer = new ResizeObserver(() => {
       if (following.current) {
-        toEnd(box.current);
+        toEnd();
       }
     });
     for (const element of [box.current, content.current]) {
@@ -46,33 +59,112 @@ export function useFollowing(
     return () => {
       observer.disconnect();
     };
-  }, [box, content]);
+  }, [box, content, toEnd]);
   const scrolled = useCallback(() => {
     const element = box.current;
     if (element === null) {
       return;
     }
-    const most = element.scrollHeight - element.clientHeight;
-    const { scrollTop: top } = element;
-    // What gets shorter scrolls up, too; a person does so in what is as long as before.
-    const byHand = top < last.current.top && most >= last.current.most;
+    const before = last.current;
+    const { top, most } = placeOf(element);
     last.current = { top, most };
-    if (most - top <= AT_END) {
+    // What gets shorter, or is measured anew, scrolls up, too.
+    if (top < before.top && (hand.current?.isAtWork() ?? false)) {
+      following.current = false;
+    } else if (most - top <= AT_END) {
       following.current = true;
-    } else if (byHand) {
+    } else if (top < before.top && most === before.most) {
       following.current = false;
     } else if (following.current) {
-      toEnd(element);
+      toEnd();
     }
     setShown(following.current);
-  }, [box]);
+  }, [box, hand, toEnd]);
   return { follow, setFollow, scrolled };
 }
 
-function toEnd(element: HTMLElement | null): void {
-  if (element !== null) {
-    element.scrollTop = element.scrollHeight;
+/** Whether a person may be scrolling a box up: by wheel, key, finger, or whatever they hold. */
+class Hand {
+  private last = -Infinity;
+  private holds = false;
+  private readonly ends = new AbortController();
+
+  constructor(box: HTMLElement) {
+    const { signal } = this.ends;
+    const passive = { passive: true, signal };
+    box.addEventListener('wheel', this.turns, passive);
+    box.addEventListener('touchmove', this.moves, passive);
+    box.addEventListener('keydown', this.presses, { signal });
+    box.addEventListener('pointerdown', this.takes, passive);
+    // A browser may keep for itself that a scrollbar was let go of.
+    box.addEventListener('pointermove', this.drags, passive);
+    window.addEventListener('pointerup', this.lets, passive);
+    window.addEventListener('pointercancel', this.lets, passive);
   }
+
+  isAtWork(): boolean {
+    return this.holds || performance.now() - this.last < HAND_MS;
+  }
+
+  /** What it did before is over. */
+  rest(): void {
+    this.last = -Infinity;
+  }
+
+  leave(): void {
+    this.ends.abort();
+  }
+
+  private readonly turns = (event: WheelEvent): void => {
+    if (event.deltaY < 0 && !event.ctrlKey) {
+      this.moves();
+    }
+  };
+
+  private readonly presses = (event: KeyboardEvent): void => {
+    if (KEYS_UP.has(event.key)) {
+      this.moves();
+    }
+  };
+
+  private readonly moves = (): void => {
+    this.last = performance.now();
+  };
+
+  private readonly takes = (): void => {
+    this.holds = true;
+  };
+
+  private readonly drags = (event: PointerEvent): void => {
+    this.holds &&= event.buttons !== 0;
+  };
+
+  private readonly lets = (): void => {
+    if (this.holds) {
+      this.holds = false;
+      this.moves();
+    }
+  };
+}
+
+function useHand(box: RefObject<HTMLElement>): RefObject<Hand> {
+  const hand = useRef<Hand | null>(null);
+  useEffect(() => {
+    if (box.current === null) {
+      return undefined;
+    }
+    const one = new Hand(box.current);
+    hand.current = one;
+    return () => {
+      one.leave();
+    };
+  }, [box]);
+  return hand;
+}
+
+/** Where a box is, and how far it could be scrolled. */
+function placeOf(element: HTMLElement): { top: number; most: number } {
+  return { top: element.scrollTop, most: element.scrollHeight - element.clientHeight };
 }
 
 /** Tells the blocks in `box` when they come near what is seen of it. */
