@@ -2,13 +2,13 @@
 // everything that is shown of it comes from the model. What it looks like is view.tsx's.
 import type { IRenderMime } from '@jupyterlab/rendermime';
 import type { TranslationBundle } from '@jupyterlab/translation';
-import { ReactWidget } from '@jupyterlab/ui-components';
 import type { CommandRegistry } from '@lumino/commands';
 import type { IDisposable } from '@lumino/disposable';
 import type { Message } from '@lumino/messaging';
 import type { JSX } from 'react';
 import { isFinal } from '../format';
 import type { ISlurmModel } from '../tokens';
+import { WatchingWidget } from '../watching';
 import type { Job } from '../wire';
 import { JobCardView, Saved } from './view';
 
@@ -26,7 +26,7 @@ export function jobNamed(bundle: unknown): string | null {
   return v === 1 && typeof id === 'string' && /^[a-z2-7]{8}$/.test(id) ? id : null;
 }
 
-export class JobCard extends ReactWidget implements IRenderMime.IRenderer {
+export class JobCard extends WatchingWidget implements IRenderMime.IRenderer {
   private jobId: string | null = null;
   private saved = '';
   private shown: Job | undefined;
@@ -40,11 +40,6 @@ export class JobCard extends ReactWidget implements IRenderMime.IRenderer {
   ) {
     super();
     this.addClass('jp-slurm-CardHost');
-  }
-
-  override dispose(): void {
-    this.rest();
-    super.dispose();
   }
 
   renderModel(bundle: IRenderMime.IMimeModel): Promise<void> {
@@ -66,25 +61,9 @@ export class JobCard extends ReactWidget implements IRenderMime.IRenderer {
     return <Saved sentence={this.sentence(looks)} saved={looks ? '' : this.saved} />;
   }
 
-  protected override onAfterAttach(message: Message): void {
-    super.onAfterAttach(message);
-    this.look();
-  }
-
   protected override onAfterShow(message: Message): void {
     super.onAfterShow(message);
-    this.look();
     this.update();
-  }
-
-  protected override onBeforeHide(message: Message): void {
-    this.rest();
-    super.onBeforeHide(message);
-  }
-
-  protected override onBeforeDetach(message: Message): void {
-    this.rest();
-    super.onBeforeDetach(message);
   }
 
   private job(): Job | undefined {
@@ -106,7 +85,7 @@ export class JobCard extends ReactWidget implements IRenderMime.IRenderer {
       : trans.__('Nothing is known of job %1 yet: %2', this.jobId, problem.message);
   }
 
-  private look(): void {
+  protected override look(): void {
     if (this.watched === null && this.isVisible && this.jobId !== null) {
       this.watched = this.model.watchJob(this.jobId);
       this.model.changed.connect(this.hear, this);
@@ -119,7 +98,7 @@ export class JobCard extends ReactWidget implements IRenderMime.IRenderer {
     }
   }
 
-  private rest(): void {
+  protected override rest(): void {
     window.clearTimeout(this.looking);
     this.looking = 0;
     this.model.changed.disconnect(this.hear, this);

@@ -3,25 +3,16 @@
 import type { IRenderMimeRegistry } from '@jupyterlab/rendermime';
 import type { TranslationBundle } from '@jupyterlab/translation';
 import type { CommandRegistry } from '@lumino/commands';
-import {
-  useCallback,
-  useDeferredValue,
-  useEffect,
-  useLayoutEffect,
-  useMemo,
-  useRef,
-  useState,
-  type JSX
-} from 'react';
+import { useCallback, useEffect, useRef, useState, type JSX } from 'react';
 import { isFinal } from '../format';
 import type { ISlurmModel } from '../tokens';
 import type { Job, Problem } from '../wire';
 import { BlockView, NearnessContext } from './blocks';
+import { useFinding } from './finding';
 import { useFollowing, useNearness } from './follow';
 import { LogBar } from './logbar';
 import { NOTHING, textOf, withChunk, type Shown, type Wanted } from './output';
 import { Trouble } from './parts';
-import { Search } from './search';
 
 /** What is asked for at first, and what is kept at most. */
 const FIRST_BYTES = 1024 * 1024;
@@ -159,61 +150,4 @@ function empty(
     return trans.__('It has not begun yet. What it writes comes here as soon as it does.');
   }
   return trans.__('No output yet.');
-}
-
-/** The search in a log, and at which of its matches somebody is. */
-export interface Finding {
-  text: string;
-  setText: (text: string) => void;
-  search: Search;
-  total: number;
-  /** Counted from 0. */
-  number: number;
-  match: { key: number; at: number } | null;
-  /** How many characters are looked through, where these are not all there are; else null. */
-  part: number | null;
-  step: (by: number) => void;
-}
-
-function useFinding(
-  { blocks, chars }: Shown,
-  wanted: Wanted,
-  box: React.RefObject<HTMLElement>,
-  setFollow: (follow: boolean) => void
-): Finding {
-  const [text, setText] = useState('');
-  const [at, setAt] = useState(0);
-  const sought = useDeferredValue(text);
-  const search = useMemo(() => new Search(sought, wanted), [sought, wanted]);
-  const total = useMemo(() => search.count(blocks), [search, blocks]);
-  const number = total === 0 ? 0 : Math.min(at, total - 1);
-  const match = useMemo(
-    () => (total === 0 ? null : search.match(blocks, number)),
-    [search, blocks, number, total]
-  );
-  const key = match?.key;
-  const place = match?.at;
-  useLayoutEffect(() => {
-    if (key !== undefined) {
-      setFollow(false);
-      box.current?.querySelector('mark[aria-current]')?.scrollIntoView({ block: 'center' });
-    }
-  }, [key, place, search, box, setFollow]);
-  return {
-    text,
-    setText: wish => {
-      setText(wish);
-      setAt(0);
-    },
-    search,
-    total,
-    number,
-    match,
-    part: blocks.some(block => block.kind === 'gap') ? chars : null,
-    step: by => {
-      if (total > 0) {
-        setAt((number + by + total) % total);
-      }
-    }
-  };
 }

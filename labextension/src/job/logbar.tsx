@@ -1,7 +1,7 @@
 // What can be done with a log: look for a text, show one source, wrap, copy, download.
 import type { TranslationBundle } from '@jupyterlab/translation';
 import { useEffect, useRef, type JSX, type KeyboardEvent } from 'react';
-import type { Finding } from './log';
+import type { Finding } from './finding';
 import type { Wanted } from './output';
 import { CopyButton } from './parts';
 import { bytes } from './words';

@@ -1,15 +1,14 @@
 // The panel of a job as a widget: which job it is, and its title. What it shows is view.tsx's.
-import { ReactWidget } from '@jupyterlab/ui-components';
 import type { IDisposable } from '@lumino/disposable';
-import type { Message } from '@lumino/messaging';
 import type { JSX } from 'react';
 import { stateWord, visible } from '../format';
 import { slurmIcon } from '../icons';
+import { WatchingWidget } from '../watching';
 import type { Job } from '../wire';
 import { stateIcon } from './icons';
 import { JobPanelView, type Services } from './view';
 
-export class JobPanel extends ReactWidget {
+export class JobPanel extends WatchingWidget {
   private readonly watched: IDisposable;
   private seen: IDisposable | null = null;
   private shown: Job | undefined;
@@ -34,29 +33,8 @@ export class JobPanel extends ReactWidget {
 
   override dispose(): void {
     this.services.model.changed.disconnect(this.hear, this);
-    this.rest();
     this.watched.dispose();
     super.dispose();
-  }
-
-  protected override onAfterAttach(message: Message): void {
-    super.onAfterAttach(message);
-    this.look();
-  }
-
-  protected override onAfterShow(message: Message): void {
-    super.onAfterShow(message);
-    this.look();
-  }
-
-  protected override onBeforeHide(message: Message): void {
-    this.rest();
-    super.onBeforeHide(message);
-  }
-
-  protected override onBeforeDetach(message: Message): void {
-    this.rest();
-    super.onBeforeDetach(message);
   }
 
   protected override render(): JSX.Element {
@@ -73,13 +51,11 @@ export class JobPanel extends ReactWidget {
     return <p className="jp-slurm-Empty jp-slurm-Details">{text}</p>;
   }
 
-  private look(): void {
-    if (this.isVisible) {
-      this.seen ??= this.services.model.watchJob(this.jobId);
-    }
+  protected override look(): void {
+    this.seen ??= this.services.model.watchJob(this.jobId);
   }
 
-  private rest(): void {
+  protected override rest(): void {
     this.seen?.dispose();
     this.seen = null;
   }

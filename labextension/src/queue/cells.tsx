@@ -6,7 +6,8 @@ import { Cells } from '../grid/cells';
 import type { Shown } from '../grid/columns';
 import { stateSign } from '../icons';
 import type { QueueEntry } from '../wire';
-import { isArray, shownEntry, stateCounts, taskCount, type Row } from './listing';
+import { taskCount } from '../tasks';
+import { isArray, shownEntry, stateCounts, type Row } from './listing';
 
 interface Props {
   row: Row;

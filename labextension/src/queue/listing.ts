@@ -1,5 +1,6 @@
 // From a queue's entries, in their order, to the rows that are shown: arrays as one row that opens.
 // Pure, and fast enough for 50,000 entries at every key that is typed.
+import { taskCount } from '../tasks';
 import type { QueueEntry } from '../wire';
 
 export interface Row {
@@ -83,27 +84,6 @@ export function shownEntry(row: Row): QueueEntry {
     started_s: null,
     elapsed_s: null
   };
-}
-
-/** How many tasks a listed row stands for: `123_[1-4,7,9-15:2%2]` for nine. null: it was cut. */
-export function taskCount(slurmId: string): number | null {
-  if (!slurmId.endsWith(']')) {
-    return 1;
-  }
-  const match = /_\[([^\]%]*)(?:%\d+)?\]$/.exec(slurmId);
-  if (match === null) {
-    return null;
-  }
-  let count = 0;
-  for (const part of (match[1] ?? '').split(',')) {
-    const range = /^(\d+)(?:-(\d+)(?::(\d+))?)?$/.exec(part);
-    if (range === null) {
-      return null;
-    }
-    const first = Number(range[1]);
-    count += Math.floor((Number(range[2] ?? first) - first) / Number(range[3] ?? 1)) + 1;
-  }
-  return count;
 }
 
 /** How many jobs there are of each state, the most frequent first; a task is a job. */

@@ -4,7 +4,7 @@ import type { CommandRegistry } from '@lumino/commands';
 import { moment, visible } from '../format';
 import { CommandIDs, type Freshness, type ISlurmModel } from '../tokens';
 import type { Cluster, Connection } from '../wire';
-import type { Queues } from './view';
+import type { Queues } from './queues';
 import type { JSX } from 'react';
 
 interface Props {

@@ -79,8 +79,8 @@ export function HistoryFoot({
           : days === 0
             ? ''
             : trans._n(
-                'With all that accounting has of a day',
-                'With all that accounting has of %1 days',
+                'Jobs of the last day in accounting are shown, too',
+                'Jobs of the last %1 days in accounting are shown, too',
                 days
               )}
       </span>

@@ -10,7 +10,7 @@ import { HistoryFoot, useHistory } from './history';
 import { onKey, onKeyUp } from './keys';
 import type { RowsProps } from './row';
 import { grouped, GROUPS, keysNow, matching, targetOf, type GroupName, type JobRow } from './rows';
-import type { News, Queues } from './view';
+import type { News, Queues } from './queues';
 
 interface Props {
   model: ISlurmModel;

@@ -122,23 +122,6 @@ function tellOfAll(array: JobRow): void {
   }
 }
 
-/** How many tasks of an array an id of Slurm's stands for: `12_3` one, `12_[4-9,11%2]` seven. */
-export function taskCount(slurmId: string | null): number {
-  const listed = /_\[([^\]%]*)/.exec(slurmId ?? '')?.[1];
-  if (listed === undefined) {
-    return 1;
-  }
-  return listed
-    .split(',')
-    .map(part => {
-      const [, from, to, step] = /^(\d+)(?:-(\d+))?(?::(\d+))?$/.exec(part) ?? [];
-      return from === undefined || to === undefined
-        ? 1
-        : Math.floor((Number(to) - Number(from)) / Number(step ?? 1)) + 1;
-    })
-    .reduce((sum, count) => sum + count, 0);
-}
-
 /** The key that a row has now, by the one that it had while only Slurm knew the job. */
 export function keysNow(rows: Iterable<JobRow>): ReadonlyMap<string, string> {
   const keys = new Map<string, string>();

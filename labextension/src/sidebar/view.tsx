@@ -6,20 +6,11 @@ import type { ISignal } from '@lumino/signaling';
 import { useEffect, useReducer, useState, type JSX } from 'react';
 import { moment } from '../format';
 import { CommandIDs, type Freshness, type ISlurmModel } from '../tokens';
-import type { QueueEntry } from '../wire';
 import { ClusterList } from './clusters';
 import { MyJobs } from './jobs';
+import type { News, Queues } from './queues';
 
 const CLOCK_MS = 15_000;
-
-/** The queues that the sidebar looks at while it is seen. */
-export interface Queues {
-  /** Of clusters that can be asked. */
-  readonly clusters: readonly string[];
-  entries(cluster: string): ReadonlyMap<string, QueueEntry>;
-  /** null: it is not looked at. */
-  freshness(cluster: string): Freshness | null;
-}
 
 export interface SidebarProps {
   model: ISlurmModel;
@@ -111,11 +102,6 @@ function OldNews({ freshness, trans, nowS }: OldNewsProps): JSX.Element | null {
       {asOf === null ? null : trans.__('What is shown is of %1.', moment(asOf, nowS))}
     </p>
   );
-}
-
-/** Another whenever there is something new, and now and then for the clock's sake. */
-export interface News {
-  readonly atS: number;
 }
 
 function useNews(changed: ISignal<unknown, void>, isSeen: () => boolean): News {

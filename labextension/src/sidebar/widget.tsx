@@ -1,18 +1,18 @@
 // The sidebar as a widget: what it watches while it is seen. What it shows is view.tsx's.
-import { ReactWidget } from '@jupyterlab/ui-components';
 import type { TranslationBundle } from '@jupyterlab/translation';
 import type { CommandRegistry } from '@lumino/commands';
 import type { IDisposable } from '@lumino/disposable';
-import type { Message } from '@lumino/messaging';
 import { Signal } from '@lumino/signaling';
 import type { JSX } from 'react';
 import { isOpen } from '../format';
 import { slurmIcon } from '../icons';
 import type { Freshness, ISlurmModel, QueueView } from '../tokens';
+import { WatchingWidget } from '../watching';
 import type { QueueEntry } from '../wire';
-import { SidebarView, type Queues } from './view';
+import type { Queues } from './queues';
+import { SidebarView } from './view';
 
-export class SlurmSidebar extends ReactWidget {
+export class SlurmSidebar extends WatchingWidget {
   readonly changed = new Signal<this, void>(this);
   private readonly queues = new WatchedQueues(() => {
     this.changed.emit();
@@ -35,9 +35,8 @@ export class SlurmSidebar extends ReactWidget {
   }
 
   override dispose(): void {
-    this.rest();
-    Signal.clearData(this);
     super.dispose();
+    Signal.clearData(this);
   }
 
   protected override render(): JSX.Element {
@@ -53,31 +52,9 @@ export class SlurmSidebar extends ReactWidget {
     );
   }
 
-  protected override onAfterShow(message: Message): void {
-    super.onAfterShow(message);
-    this.look();
-  }
-
-  protected override onAfterAttach(message: Message): void {
-    super.onAfterAttach(message);
-    if (this.isVisible) {
-      this.look();
-    }
-  }
-
-  protected override onBeforeHide(message: Message): void {
-    this.rest();
-    super.onBeforeHide(message);
-  }
-
-  protected override onBeforeDetach(message: Message): void {
-    this.rest();
-    super.onBeforeDetach(message);
-  }
-
   private readonly isSeen = (): boolean => this.watched !== null && !document.hidden;
 
-  private look(): void {
+  protected override look(): void {
     if (this.watched === null) {
       this.watched = this.model.watchJobs();
       this.model.changed.connect(this.adapt, this);
@@ -85,7 +62,7 @@ export class SlurmSidebar extends ReactWidget {
     }
   }
 
-  private rest(): void {
+  protected override rest(): void {
     this.model.changed.disconnect(this.adapt, this);
     this.watched?.dispose();
     this.watched = null;

@@ -2,7 +2,8 @@
 import type { TranslationBundle } from '@jupyterlab/translation';
 import { duration, isFinal, isRunning, moment, visible } from '../format';
 import { said } from '../said';
-import { taskCount, type JobRow } from './rows';
+import { taskCount } from '../tasks';
+import type { JobRow } from './rows';
 
 /** At the right: how long it runs of how long it may, how long it waits, when it ended. */
 export function time(row: JobRow, nowS: number, trans: TranslationBundle): string {
@@ -78,7 +79,7 @@ function tasks(row: JobRow, trans: TranslationBundle): string {
     return '';
   }
   const count = (some: JobRow[]): number =>
-    some.reduce((sum, task) => sum + taskCount(task.slurmId), 0);
+    some.reduce((sum, task) => sum + (taskCount(task.slurmId ?? '') ?? 1), 0);
   const running = count(row.tasks.filter(task => isRunning(task.state)));
   const all = count(row.tasks);
   return running > 0

@@ -4,7 +4,7 @@ import { testOf } from '../../grid/terms';
 import type { QueueEntry } from '../../wire';
 import { chosen, NOTHING, targetsOf } from '../choice';
 import { columnsOf, elapsedS } from '../columns';
-import { isArray, rowsOf, shownEntry, stateCounts, taskCount, tie, type Row } from '../listing';
+import { isArray, rowsOf, shownEntry, stateCounts, tie, type Row } from '../listing';
 import { rememberedLook, savedLook, usualLook } from '../look';
 
 const trans = nullTranslator.load('jupyter_slurm');
@@ -81,16 +81,6 @@ test('an array is one row that opens', () => {
   ]);
   const open = rowsOf(tasks, new Set(['7']));
   expect(keys(open)).toEqual(['7', '7_1', '7_2', '7_[3-6%2]', '8']);
-});
-
-test.each([
-  ['7', 1],
-  ['7_3', 1],
-  ['7_[3]', 1],
-  ['7_[1-4,7,9-15:2%2]', 9],
-  ['7_[1-4,7,...]', null]
-])('%s stands for %s tasks', (id, count) => {
-  expect(taskCount(id)).toBe(count);
 });
 
 test('a filter finds what is shown and what Slurm calls it', () => {

@@ -1,16 +1,7 @@
 import { nullTranslator } from '@jupyterlab/translation';
 import type { Job, QueueEntry } from '../../wire';
 import { actionsOf } from '../menu';
-import {
-  grouped,
-  GROUPS,
-  keysNow,
-  matching,
-  targetOf,
-  taskCount,
-  type Groups,
-  type JobRow
-} from '../rows';
+import { grouped, GROUPS, keysNow, matching, targetOf, type Groups, type JobRow } from '../rows';
 import { facts, time, used } from '../words';
 
 const trans = nullTranslator.load('jupyter_slurm');
@@ -112,17 +103,6 @@ test('an array that is not ours is one row: running, when one of its tasks is', 
   expect([row.slurmId, row.state, row.gpus, row.tasks.length]).toEqual(['12', 'RUNNING', 4, 3]);
   expect(facts(row, NOW_S, trans)).toContain('2 of 9 tasks run');
   expect(row.tasks.map(task => targetOf(task).slurm_id)).toEqual(['12_[3-9%2]', '12_1', '12_2']);
-});
-
-test.each([
-  ['12', 1],
-  ['12_4', 1],
-  ['12_[4-9]', 6],
-  ['12_[1,3,5-7%2]', 5],
-  ['12_[0-10:5]', 3],
-  [null, 1]
-])('%s is %d tasks', (id, count) => {
-  expect(taskCount(id)).toBe(count);
 });
 
 test('of accounting only what is neither ours nor in the queue is told', () => {
