@@ -32,6 +32,8 @@ export class JobCard extends WatchingWidget implements IRenderMime.IRenderer {
   private shown: Job | undefined;
   private watched: IDisposable | null = null;
   private looking = 0;
+  /** The job that was looked for in vain: who comes back to the card is not kept waiting again. */
+  private missed: string | null = null;
 
   constructor(
     private readonly model: ISlurmModel,
@@ -89,9 +91,10 @@ export class JobCard extends WatchingWidget implements IRenderMime.IRenderer {
     if (this.watched === null && this.isVisible && this.jobId !== null) {
       this.watched = this.model.watchJob(this.jobId);
       this.model.changed.connect(this.hear, this);
-      if (this.job() === undefined) {
+      if (this.job() === undefined && this.missed !== this.jobId) {
         this.looking = window.setTimeout(() => {
           this.looking = 0;
+          this.missed = this.jobId;
           this.update();
         }, LOOK_MS);
       }

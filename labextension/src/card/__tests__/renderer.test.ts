@@ -57,6 +57,9 @@ test('a job that is not known is looked for a while; then its text is shown as t
   model.put(job({ id: 'zzzzzzzz' }));
   expect(await text(card)).toBe('Looking for job a2b4c6d7…');
   expect(await text(card, 4_000)).toMatch(/knows no such job.*<b>✔ job<\/b>\n\ufffdtext$/s);
+  card.hide();
+  card.show();
+  expect(await text(card)).toMatch(/knows no such job/);
   model.put(job());
   expect(await text(card)).toContain('running');
 });
