@@ -31,11 +31,11 @@ test('what is wrong stands at its field, the others below', () => {
     check(false, 'd'),
     check(false, 'else', null)
   ];
-  const { byField, others } = sorted({ checks } as unknown as Preview, null);
+  const { byField, others } = sorted({ checks } as unknown as Preview, null, trans);
   expect([...byField]).toEqual([['time', { text: 'b. Less.', ok: false }]]);
   expect(others.map(one => one.text)).toEqual(['a. Less.', 'c. Less.', 'd. Less.', 'else. Less.']);
   const problem = { message: '--mem: `x`', hint: null, option: 'mem' } as Problem;
-  expect(sorted(null, problem).byField.get('memory')).toEqual({ text: '--mem: `x`', ok: false });
+  expect(sorted(null, problem, trans).byField.get('memory')).toEqual({ text: '--mem: `x`', ok: false });
 });
 
 test.each([
