@@ -1,8 +1,8 @@
 """Prints, as JSON, what the agent says of jobs: templates in which %1, %2 … stand for what varies.
 
 For wire.mjs, which makes sentences.ts of it. Reasons come out of their own tables; what is composed
-in code is read there, as gettext's tools do: whole sentences, also with values in them. Of phrases.py
-all texts are taken: they are what such a value may be, and translated by themselves.
+in code is read there, as gettext's tools do: whole sentences, also with values in them. Of
+phrases.py all texts are taken: they are what such a value may be, and translated by themselves.
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
 import { Gettext, nullTranslator, type TranslationBundle } from '@jupyterlab/translation';
 import { said } from '../said';
+import { phrases, sentences } from '../sentences';
 
 interface Tool {
   PLURALS: Record<string, string>;
@@ -19,6 +20,11 @@ function translatorOf(locale: string): TranslationBundle {
 const english = nullTranslator.load('jupyter_slurm');
 const portuguese = translatorOf('pt_BR');
 const japanese = translatorOf('ja_JP');
+
+test('no template has two values that adjoin: nobody could tell where one ends', () => {
+  const texts = [...sentences, ...phrases];
+  expect(texts.filter(text => /%\d%\d/.test(text))).toEqual([]);
+});
 
 test('a whole sentence is said in the language of the page', () => {
   expect(said('It is held by its owner.', portuguese)).toBe('Está retido pelo dono.');
