@@ -1,4 +1,4 @@
-"""PURE. What stands inside the sentences of limits.py, policies.py, costs.py: how much, whose, where.
+"""PURE. What stands inside the sentences of limits, policies and costs: how much, whose, where.
 
 No sentences, and nothing else that is text: every text here is translated by itself
 (labextension/said_sentences.py reads them), and then put into its sentence.
