@@ -36,7 +36,7 @@ def start(page: Page, form: Locator, name: str, **fields: str) -> Page:
     page.get_by_text("Jupyter on a node…", exact=True).click()
     form.get_by_label("Name").fill(name)
     for label, text in fields.items():
-        form.get_by_label(label.replace("_", " ")).fill(text)
+        form.get_by_label(label.replace("_", " "), exact=True).fill(text)
     with page.context.expect_page() as opened:
         form.get_by_role("button", name="Start").click()
     return opened.value

@@ -235,17 +235,15 @@ function OfALab(props: FieldsProps): JSX.Element {
         {...common(props, 'idle', trans.__('Ends when nobody uses it for'))}
         hint={trans.__("2h, 30m; empty: as the cluster's profile says")}
       />
-      <label className="jp-slurm-Field">
-        <span>
-          <input
-            type="checkbox"
-            checked={wishes.install === 'yes'}
-            onChange={event => {
-              change({ install: event.currentTarget.checked ? 'yes' : '' });
-            }}
-          />{' '}
-          {trans.__('Install JupyterLab where the image has none')}
-        </span>
+      <label className="jp-slurm-Check">
+        <input
+          type="checkbox"
+          checked={wishes.install === 'yes'}
+          onChange={event => {
+            change({ install: event.currentTarget.checked ? 'yes' : '' });
+          }}
+        />
+        {trans.__('Install JupyterLab where the image has none')}
       </label>
     </>
   );
