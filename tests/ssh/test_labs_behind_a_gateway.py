@@ -1,4 +1,4 @@
-"""A lab on a node that has no sshd, from a laptop behind a gateway that asks for a one-time code."""
+"""A lab on a node without sshd, from a laptop behind a gateway that asks for a one-time code."""
 
 from __future__ import annotations
 
