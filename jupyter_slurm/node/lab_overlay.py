@@ -83,7 +83,7 @@ class Overlay(object):
 
 
 def before(env: "Dict[str, str]", name: str, *paths: str) -> None:
-    env[name] = os.pathsep.join(list(paths) + [env[name]] * bool(env.get(name)))
+    env[name] = os.pathsep.join([path for path in list(paths) + [env.get(name, "")] if path])
 
 
 def run(argv: "List[str]", look: "Callable[[], None]") -> bool:

@@ -16,6 +16,7 @@ from jupyter_slurm.errors import ConfigError
 from jupyter_slurm.server.events import SCHEMA, JobStates
 from jupyter_slurm.server.feed import Feed
 from jupyter_slurm.server.handlers import AgentHandler, CallHandler, NoSuchRoute
+from jupyter_slurm.server.labs import LabHandler
 from jupyter_slurm.server.own import (
     DocumentHandler,
     ExecutedHandler,
@@ -37,6 +38,7 @@ ROUTES: tuple[tuple[str, type[RequestHandler]], ...] = (
     (r"/jupyter-slurm/api/openapi\.json", DocumentHandler),
     (r"/jupyter-slurm/api/([a-z_]+)", CallHandler),
     (r"/jupyter-slurm/agent/v1/([a-z_]+)", AgentHandler),
+    (r"/jupyter-slurm/lab/([a-z2-7]{8})", LabHandler),
     (r"/jupyter-slurm/.*", NoSuchRoute),
 )
 """All of them, below the server's base URL."""

@@ -16,7 +16,7 @@ from jupyter_core.utils import ensure_async
 from jupyter_server.services.contents.fileio import FileManagerMixin
 from jupyter_server.services.contents.manager import ContentsManager
 
-from jupyter_slurm import headless, line, sessions
+from jupyter_slurm import headless, labs, line, sessions
 from jupyter_slurm.api import Api
 from jupyter_slurm.errors import RequestError
 from jupyter_slurm.job import new_id, placed
@@ -114,6 +114,8 @@ def line_spec(api: Api, folders: Folders, wish: LineWish) -> JobSpec:
     job_id = wish.id or new_id()
     if wish.kind is JobKind.SESSION:
         request, spec = sessions.start(words, job_id=job_id, notebook=called)
+    elif wish.kind is JobKind.LAB:
+        request, spec = labs.start(words, job_id=job_id)
     else:
         # The words that only a cell can mean have their sense in a notebook's.
         asked = headless.request(words) if notebook is None else line.parse(words)

@@ -37,12 +37,13 @@ OWN = {
     f"{API}openapi.json": "GET",
     "jupyter-slurm/else": "GET",
 }
+LAB = "jupyter-slurm/lab/a2b4c6d7"
 ROUTES_BY_VERB = (
     [("POST", API + name) for name in RULES]
     + [("GET", API + name) for name, rule in RULES.items() if rule.get]
     + [("POST", AGENT + name) for name in calls()]
     + [(verb, path) for path, verb in OWN.items()]
-    + [("POST", "jupyter-slurm/else")]
+    + [("POST", "jupyter-slurm/else"), ("GET", LAB), ("POST", LAB)]
 )
 OTHER_VERBS = ("PUT", "PATCH", "DELETE", "HEAD")
 OUTSIDE = ("../secret", "a/../../secret", "/etc/passwd", "..", "a\0b", "%2e%2e/secret", ".hidden")
@@ -170,7 +171,7 @@ def test_who_may_read_may_do_nothing_else(allowing: Callable[[str], Served]) -> 
     got = answers(allowing("read").client())
     denied = {route for route, answer in got.items() if answer.status == 403}
     writes = {f"POST {API}{name}" for name, rule in RULES.items() if rule.action == "write"}
-    ours = {f"POST {API}notebook", f"POST {API}executed"}
+    ours = {f"POST {API}notebook", f"POST {API}executed", f"POST {LAB}"}
     assert denied == writes | ours | {f"POST {AGENT}{name}" for name in calls()}
 
 

@@ -1,7 +1,9 @@
 // What a card says of a job, as words: one line of facts, and sentences that a person should read.
 // Pure: a job and what time it is -> text. How it looks is view.tsx's.
 import type { TranslationBundle } from '@jupyterlab/translation';
+import { endsOf, SOON_S } from '../ends';
 import { duration, isFinal, memory, moment, visible } from '../format';
+import { stepOf } from '../labs/words';
 import { said } from '../said';
 import type { Freshness } from '../tokens';
 import type { Connection, Job, Transfer, Usage } from '../wire';
@@ -11,9 +13,6 @@ export interface Note {
   tone: 'bad' | 'look' | 'plain';
   text: string;
 }
-
-/** Below which what is left of a session is told; as jupyter_slurm/sessions.py has it. */
-const SOON_S = 300;
 
 /** `123 on arandu`. */
 export function place(job: Job, trans: TranslationBundle): string {
@@ -109,7 +108,11 @@ export function notes(
 /** What a person can do in a notebook to have the output there; null: nothing is to be done. */
 export function attaching(job: Job, trans: TranslationBundle): Note | null {
   const { id, state, kind, delivered } = job;
-  return isFinal(state) && !delivered && state !== 'REJECTED' && kind !== 'session'
+  return isFinal(state) &&
+    !delivered &&
+    state !== 'REJECTED' &&
+    kind !== 'session' &&
+    kind !== 'lab'
     ? note('plain', trans.__('%1 brings its output here.', `\`%slurm attach ${id}\``))
     : null;
 }
@@ -145,9 +148,30 @@ function asked(job: Job, nowS: number, trans: TranslationBundle): (Note | null)[
   ];
 }
 
+/** How far a lab is, and what is left of it. */
+function lab(job: Job, nowS: number, trans: TranslationBundle): (Note | null)[] {
+  const ends = endsOf(job);
+  const soon = ends !== null && ends - nowS < SOON_S;
+  return [
+    note('plain', stepOf(job, trans)),
+    soon
+      ? note(
+          'look',
+          trans.__('The lab ends in %1: save what is open in it.', duration(ends - nowS))
+        )
+      : null,
+    job.idle_s === null
+      ? null
+      : note('plain', trans.__('It ends after %1 in which nobody uses it.', duration(job.idle_s)))
+  ];
+}
+
 /** What is left of a session, in its own card and, near the end, in those of its cells. */
 function session(job: Job, nowS: number, trans: TranslationBundle): (Note | null)[] {
-  const ends = sessionEnds(job);
+  if (job.kind === 'lab') {
+    return lab(job, nowS, trans);
+  }
+  const ends = endsOf(job);
   const soon = ends !== null && ends - nowS < SOON_S;
   const idle = job.idle_since_s === null ? null : duration(nowS - job.idle_since_s);
   return [
@@ -170,23 +194,6 @@ function session(job: Job, nowS: number, trans: TranslationBundle): (Note | null
               )
         )
   ];
-}
-
-/** As jupyter_slurm/sessions.py has it; null: nobody knows, or never. */
-function sessionEnds(job: Job): number | null {
-  if (job.session !== null) {
-    return job.session_ends_s;
-  }
-  if (job.kind !== 'session' || job.state !== 'RUNNING') {
-    return null;
-  }
-  const { started_s, limit_s, idle_since_s, idle_s } = job;
-  const ends = [
-    started_s !== null && limit_s !== null ? started_s + limit_s : Infinity,
-    idle_since_s !== null && idle_s !== null ? idle_since_s + idle_s : Infinity
-  ];
-  const first = Math.min(...ends);
-  return Number.isFinite(first) ? first : null;
 }
 
 function moving(transfer: Transfer, trans: TranslationBundle): string {

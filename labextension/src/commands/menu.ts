@@ -14,11 +14,15 @@ export function openMenu(
   const menu = new Menu({ commands });
   const args = argsOf(targets);
   const groups = [
+    [CommandIDs.openLab, CommandIDs.copyLabLink],
     [CommandIDs.openJob, CommandIDs.goToCell, CommandIDs.openFolder, CommandIDs.copyId],
     steering,
     [CommandIDs.cancel, CommandIDs.forget]
   ];
-  for (const [index, group] of groups.entries()) {
+  const usable = groups.filter(group =>
+    group.some(id => commands.hasCommand(id) && commands.isVisible(id, args))
+  );
+  for (const [index, group] of usable.entries()) {
     if (index > 0) {
       menu.addItem({ type: 'separator' });
     }

@@ -1,5 +1,6 @@
 // What can be done to a job of the sidebar: as buttons in its row, and in its context menu.
 import { isFinal, isRunning } from '../format';
+import { isLab } from '../labs/words';
 import { CommandIDs } from '../tokens';
 import type { JobRow } from './rows';
 
@@ -10,6 +11,9 @@ export function actionsOf(row: JobRow): string[] {
   }
   const waits = !isRunning(row.state);
   const steer = waits ? [row.held ? CommandIDs.release : CommandIDs.hold] : [];
+  if (isLab(row.job)) {
+    return [CommandIDs.openLab, CommandIDs.copyLabLink, ...steer, CommandIDs.cancel];
+  }
   return [CommandIDs.copyId, ...steer, CommandIDs.cancel];
 }
 

@@ -1,6 +1,8 @@
 // What a row of the sidebar says of a job: how long, where, why it waits. Pure: no DOM, no clock.
 import type { TranslationBundle } from '@jupyterlab/translation';
+import { endsOf } from '../ends';
 import { duration, isFinal, isRunning, moment, visible } from '../format';
+import { isLab, stepOf } from '../labs/words';
 import { said } from '../said';
 import { taskCount } from '../tasks';
 import type { JobRow } from './rows';
@@ -43,6 +45,7 @@ export function facts(row: JobRow, nowS: number, trans: TranslationBundle): stri
     tasks(row, trans),
     row.nodes === null ? '' : visible(row.nodes),
     row.gpus > 0 ? trans._n('%1 GPU', '%1 GPUs', row.gpus) : '',
+    lab(row, nowS, trans),
     took(row, trans),
     visible(said(row.why ?? '', trans)),
     waits && row.startEstimateS !== null ? start(row.startEstimateS, nowS, trans) : '',
@@ -65,6 +68,8 @@ function kind(row: JobRow, trans: TranslationBundle): string {
   switch (row.job?.kind) {
     case 'session':
       return trans.__('session');
+    case 'lab':
+      return trans.__('lab');
     case 'terminal':
       return trans.__('terminal');
     case 'kernel':
@@ -85,6 +90,18 @@ function tasks(row: JobRow, trans: TranslationBundle): string {
   return running > 0
     ? trans.__('%1 of %2 tasks run', running, all)
     : trans._n('%1 task', '%1 tasks', all);
+}
+
+/** How far a lab is that does not let one in yet, else how long it has left. */
+function lab(row: JobRow, nowS: number, trans: TranslationBundle): string {
+  if (!isLab(row.job) || isFinal(row.state)) {
+    return '';
+  }
+  if (row.job.lab?.step !== 'ready') {
+    return stepOf(row.job, trans);
+  }
+  const ends = endsOf(row.job);
+  return ends === null ? '' : trans.__('ends in %1', duration(ends - nowS));
 }
 
 function took(row: JobRow, trans: TranslationBundle): string {

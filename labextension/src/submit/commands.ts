@@ -52,6 +52,13 @@ export function addSubmitCommands(front: Front): void {
   };
   addNew(front);
   add(
+    CommandIDs.startLab,
+    trans.__('Jupyter on a node…'),
+    trans.__('Fill in a form, and JupyterLab runs on a node and opens in a tab'),
+    () => open({ kind: 'lab' }),
+    {}
+  );
+  add(
     CommandIDs.submitFile,
     trans.__('Run on Slurm…'),
     trans.__('Run this file as a job'),

@@ -13,6 +13,8 @@ import type { Sentence } from './sentences';
 const TIMES = ['10m', '30m', '1h', '4h', '12h', '1d', '3d'];
 
 export interface FieldsProps {
+  /** What is asked for is a lab. */
+  lab: boolean;
   clusters: readonly Cluster[];
   known: Known;
   wishes: Wishes;
@@ -225,6 +227,28 @@ function offered(
   return [...told];
 }
 
+function OfALab(props: FieldsProps): JSX.Element {
+  const { wishes, change, trans } = props;
+  return (
+    <>
+      <Text
+        {...common(props, 'idle', trans.__('Ends when nobody uses it for'))}
+        hint={trans.__("2h, 30m; empty: as the cluster's profile says")}
+      />
+      <label className="jp-slurm-Check">
+        <input
+          type="checkbox"
+          checked={wishes.install === 'yes'}
+          onChange={event => {
+            change({ install: event.currentTarget.checked ? 'yes' : '' });
+          }}
+        />
+        {trans.__('Install JupyterLab where the image has none')}
+      </label>
+    </>
+  );
+}
+
 function More(props: FieldsProps): JSX.Element {
   const { trans } = props;
   return (
@@ -233,10 +257,14 @@ function More(props: FieldsProps): JSX.Element {
         {...common(props, 'name', trans.__('Name'))}
         hint={trans.__('letters, digits, . _ -')}
       />
-      <Text
-        {...common(props, 'array', trans.__('Array'))}
-        hint={trans.__('1-10: ten jobs, told apart by SLURM_ARRAY_TASK_ID')}
-      />
+      {props.lab ? (
+        <OfALab {...props} />
+      ) : (
+        <Text
+          {...common(props, 'array', trans.__('Array'))}
+          hint={trans.__('1-10: ten jobs, told apart by SLURM_ARRAY_TASK_ID')}
+        />
+      )}
       <Text
         {...common(props, 'more', trans.__('More options'))}
         wide

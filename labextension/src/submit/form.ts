@@ -20,6 +20,10 @@ export interface Wishes {
   env: string;
   name: string;
   array: string;
+  /** Of a lab: after how long without use it ends. */
+  idle: string;
+  /** Of a lab, 'yes': JupyterLab is installed where the image has none. */
+  install: '' | 'yes';
   /** More of sbatch's options, as they are typed there. */
   more: string;
 }
@@ -43,6 +47,8 @@ export const NO_WISHES: Wishes = {
   env: '',
   name: '',
   array: '',
+  idle: '',
+  install: '',
   more: ''
 };
 
@@ -60,7 +66,8 @@ const OPTIONS: readonly (readonly [string, Field])[] = [
   ['time', 'time'],
   ['image', 'image'],
   ['name', 'name'],
-  ['array', 'array']
+  ['array', 'array'],
+  ['idle', 'idle']
 ];
 const FIELDS: ReadonlyMap<string, Field> = new Map<string, Field>([
   ...OPTIONS,
@@ -94,8 +101,9 @@ export function lineOf(wishes: Wishes): string {
     .map(line => line.trim())
     .filter(Boolean)
     .map(line => optionOf('env', line));
+  const install = wishes.install === 'yes' ? ['--install'] : [];
   const more = wishes.more.replace(/\s*\n\s*/g, ' ').trim();
-  return [...words, ...modules, ...env, more].filter(Boolean).join(' ');
+  return [...words, ...modules, ...env, ...install, more].filter(Boolean).join(' ');
 }
 
 function valueOf(wishes: Wishes, field: Field): string {
@@ -161,6 +169,9 @@ function take(wishes: Wishes, field: Field, given: string): boolean {
   const before = wishes[field];
   const apart = field === 'modules' ? ' ' : '\n';
   const many = field === 'modules' || field === 'env';
+  if (field === 'install') {
+    return false;
+  }
   wishes[field] = many && before !== '' ? `${before}${apart}${value}` : value;
   return true;
 }

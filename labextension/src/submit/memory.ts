@@ -2,7 +2,9 @@
 import type { IStateDB } from '@jupyterlab/statedb';
 import { NO_WISHES, type Wishes } from './form';
 
-const KEY = 'jupyter-slurm:wishes';
+/** Of jobs, and of labs. */
+export const JOBS = 'jupyter-slurm:wishes';
+export const LABS = 'jupyter-slurm:wishes-labs';
 
 interface Saved {
   /** The cluster of the last job. */
@@ -13,14 +15,17 @@ interface Saved {
 export class Memory {
   private saved: Saved = { last: '', by: {} };
 
-  constructor(private readonly state: IStateDB | null) {}
+  constructor(
+    private readonly state: IStateDB | null,
+    private readonly key: string = JOBS
+  ) {}
 
   get last(): string {
     return this.saved.last;
   }
 
   async read(): Promise<void> {
-    const found = await this.state?.fetch(KEY);
+    const found = await this.state?.fetch(this.key);
     if (isSaved(found)) {
       this.saved = found;
     }
@@ -39,7 +44,7 @@ export class Memory {
       last: wishes.cluster,
       by: { ...this.saved.by, [wishes.cluster]: { ...wishes, name: '', array: '' } }
     };
-    await this.state?.save(KEY, { ...this.saved });
+    await this.state?.save(this.key, { ...this.saved });
   }
 }
 

@@ -16,12 +16,14 @@ import { IStateDB } from '@jupyterlab/statedb';
 import { ITranslator, nullTranslator, type TranslationBundle } from '@jupyterlab/translation';
 import { show } from '../commands/show';
 import { usualCluster } from '../commands/targets';
+import { warn } from '../commands/telling';
 import { visible } from '../format';
+import { newTab } from '../labs/room';
 import { CommandIDs, ISlurmModel } from '../tokens';
 import { addSubmitCommands } from './commands';
 import { ExecutedCopies } from './executed';
 import type { Wishes } from './form';
-import { Memory } from './memory';
+import { LABS, Memory } from './memory';
 import { Sender } from './sending';
 import type { Source } from './source';
 import { slurmButton, TOOLBAR_ITEM } from './toolbar';
@@ -35,6 +37,7 @@ interface Parts {
   trans: TranslationBundle;
   documents: IDocumentManager | null;
   memory: Memory;
+  labs: Memory;
 }
 
 export const plugin: JupyterFrontEndPlugin<void> = {
@@ -65,7 +68,14 @@ export const plugin: JupyterFrontEndPlugin<void> = {
     toolbars: IToolbarWidgetRegistry | null
   ) => {
     const trans = (translator ?? nullTranslator).load('jupyter_slurm');
-    const parts = { app, model, trans, documents, memory: new Memory(state) };
+    const parts = {
+      app,
+      model,
+      trans,
+      documents,
+      memory: new Memory(state),
+      labs: new Memory(state, LABS)
+    };
     addSubmitCommands({
       app,
       trans,
@@ -79,6 +89,8 @@ export const plugin: JupyterFrontEndPlugin<void> = {
       category: trans.__('Slurm'),
       rank: 1
     });
+    launcher?.add({ command: CommandIDs.startLab, category: trans.__('Slurm'), rank: 2 });
+    palette?.addItem({ command: CommandIDs.startLab, category: trans.__('Slurm') });
     for (const command of [CommandIDs.submit, CommandIDs.submitCell, CommandIDs.submitNotebook]) {
       palette?.addItem({ command, category: trans.__('Slurm') });
     }
@@ -94,7 +106,8 @@ async function open(
   source: Source,
   begun: Partial<Wishes> = {}
 ): Promise<MainAreaWidget> {
-  const { app, model, trans, memory } = parts;
+  const { app, model, trans } = parts;
+  const memory = source.kind === 'lab' ? parts.labs : parts.memory;
   await memory.read();
   const names = (await known(model)).map(one => one.name);
   const last = names.includes(memory.last) ? memory.last : await usualCluster(model);
@@ -141,6 +154,11 @@ function sendingOf(
       close();
       return;
     }
+    if (source.kind === 'lab') {
+      await startLab(sender, cluster, line, trans);
+      close();
+      return;
+    }
     if (source.kind === 'file') {
       await save(documents, source.path);
     }
@@ -154,6 +172,25 @@ function sendingOf(
     });
     await app.commands.execute(CommandIDs.openJob, { id: job.id });
   };
+}
+
+/** The tab is opened first, while the browser still lets one be: it waits there for the lab. */
+async function startLab(
+  sender: Sender,
+  cluster: string,
+  line: string,
+  trans: TranslationBundle
+): Promise<void> {
+  const tab = newTab();
+  try {
+    const job = await sender.submit(cluster, line, { code: '', kind: 'lab' });
+    if (!tab.enter(job.id)) {
+      warn(trans.__('This browser lets no tab be opened. Its own settings say why.'));
+    }
+  } catch (error) {
+    tab.close();
+    throw error;
+  }
 }
 
 /** What is run is what its user sees: a document that is open is saved first. */

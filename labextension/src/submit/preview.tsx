@@ -15,6 +15,7 @@ export interface Question {
   code?: string;
   path?: string;
   notebook?: string;
+  kind?: 'lab';
 }
 
 export interface Asked {
@@ -42,14 +43,14 @@ export function usePreview(model: ISlurmModel, question: Question, shown: boolea
       made.dispose();
     };
   }, [model]);
-  const { line, code, path, notebook } = question;
+  const { line, code, path, notebook, kind } = question;
   // A login that has come about may change the answer.
   const connection = [...model.connections.values()].map(one => one.state).join();
   useEffect(() => {
     if (shown) {
-      latest.current?.want(wish(line, code, path, notebook));
+      latest.current?.want(wish({ line, code, path, notebook, kind }));
     }
-  }, [model, line, code, path, notebook, connection, shown]);
+  }, [model, line, code, path, notebook, kind, connection, shown]);
   return asked;
 }
 
@@ -65,14 +66,17 @@ export function isOf(asked: Asked, { line, code, path, notebook }: Question): bo
 }
 
 /** Without what is not said. */
-function wish(line: string, code?: string, path?: string, notebook?: string): Question {
+function wish({ line, code, path, notebook, kind }: Said): Question {
   return {
     line,
     ...(code === undefined ? {} : { code }),
     ...(path === undefined ? {} : { path }),
-    ...(notebook === undefined ? {} : { notebook })
+    ...(notebook === undefined ? {} : { notebook }),
+    ...(kind === undefined ? {} : { kind })
   };
 }
+
+type Said = { [key in keyof Question]: Question[key] | undefined } & { line: string };
 
 async function look(model: ISlurmModel, question: Question): Promise<Asked> {
   try {

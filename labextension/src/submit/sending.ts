@@ -11,7 +11,7 @@ export function newId(): string {
   return [...bytes].map(byte => LETTERS.charAt(byte % LETTERS.length)).join('');
 }
 
-export type Sent = { path: string } | { code: string };
+export type Sent = { path: string } | { code: string; kind?: 'lab' };
 
 export class Sender {
   private pending: { of: string; id: string } | null = null;

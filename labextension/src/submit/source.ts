@@ -12,4 +12,6 @@ export interface CellSource {
   run: (line: string) => Promise<void>;
 }
 
-export type Source = { kind: 'code'; code: string } | { kind: 'file'; path: string } | CellSource;
+/** `lab`: nothing is run but JupyterLab. */
+export type Source =
+  { kind: 'lab' } | { kind: 'code'; code: string } | { kind: 'file'; path: string } | CellSource;

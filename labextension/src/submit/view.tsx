@@ -67,7 +67,7 @@ export function SubmitView(props: SubmitProps & { shown: boolean }): JSX.Element
     <form
       ref={form}
       className="jp-slurm-Submit"
-      aria-label={trans.__('Slurm job')}
+      aria-label={source.kind === 'lab' ? trans.__('Jupyter on a node') : trans.__('Slurm job')}
       onSubmit={event => {
         event.preventDefault();
       }}
@@ -92,6 +92,7 @@ export function SubmitView(props: SubmitProps & { shown: boolean }): JSX.Element
             clusters={model.clusters}
             known={known}
             wishes={wishes}
+            lab={source.kind === 'lab'}
             said={sentences.byField}
             change={next => {
               change({ wishes: { ...wishes, ...next } });
@@ -137,6 +138,8 @@ function questionOf(source: Source, line: string, code: string): Question {
       return { line, code: source.body(), notebook: source.notebook };
     case 'code':
       return { line, code };
+    case 'lab':
+      return { line, code: '', kind: 'lab' };
   }
 }
 
@@ -247,9 +250,13 @@ function Bar({ source, line, text, sending, problem, submit, copy, trans }: BarP
         aria-disabled={sending}
         onClick={submit}
       >
-        {sending ? trans.__('Submitting…') : trans.__('Submit')}
+        {sending
+          ? trans.__('Submitting…')
+          : source.kind === 'lab'
+            ? trans.__('Start')
+            : trans.__('Submit')}
       </button>
-      {source.kind === 'file' ? null : (
+      {source.kind === 'file' || source.kind === 'lab' ? null : (
         <button
           type="button"
           className="jp-slurm-Button"
@@ -262,7 +269,11 @@ function Bar({ source, line, text, sending, problem, submit, copy, trans }: BarP
         </button>
       )}
       <code className="jp-slurm-Line" dir="ltr">
-        {source.kind === 'file' ? line : `%%slurm ${line}`}
+        {source.kind === 'file'
+          ? line
+          : source.kind === 'lab'
+            ? `%slurm lab start ${line}`
+            : `%%slurm ${line}`}
       </code>
     </div>
   );

@@ -18,6 +18,15 @@ export function What({ source, code, setCode, trans }: WhatProps): JSX.Element {
       : trans.__('Runs where it lies, as it is when it is submitted.');
     return <Named path={source.path} note={note} />;
   }
+  if (source.kind === 'lab') {
+    return (
+      <p className="jp-slurm-Quiet">
+        {trans.__(
+          'JupyterLab runs on the node, in the image if one is named, and opens in a tab as soon as it is ready.'
+        )}
+      </p>
+    );
+  }
   if (source.kind === 'cell') {
     const note = trans.__(
       'The options are put on top of the cell, and the cell is run: its output comes under it.'

@@ -27,12 +27,13 @@ export class SubmitPanel extends ReactWidget {
     const path =
       source.kind === 'file' ? source.path : source.kind === 'cell' ? source.notebook : '';
     const name = visible(path.split('/').at(-1) ?? '');
-    this.title.label =
-      source.kind === 'code'
-        ? trans.__('New Slurm job')
-        : source.kind === 'cell'
-          ? trans.__('Cell of %1 on Slurm', name)
-          : trans.__('%1 on Slurm', name);
+    const labels = {
+      code: trans.__('New Slurm job'),
+      lab: trans.__('Jupyter on a node'),
+      cell: trans.__('Cell of %1 on Slurm', name),
+      file: trans.__('%1 on Slurm', name)
+    };
+    this.title.label = labels[source.kind];
     this.title.caption = visible(path);
     this.title.icon = slurmIcon;
     this.title.closable = true;

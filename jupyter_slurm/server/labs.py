@@ -1,0 +1,51 @@
+"""The waiting room of a lab: a page that shows how far it is, and then goes in.
+
+What it shows it asks for by the calls that every page may use. The token is given to a POST alone,
+and the page hands it on by another: it is in no address and in no log.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+from importlib import resources
+
+import msgspec
+from tornado.web import authenticated
+
+from jupyter_slurm.server.handlers import Handler
+
+_PAGE = "lab_room.html"
+
+
+class LabHandler(Handler):
+    """`GET lab/ID`: the page. `POST lab/ID`: what lets a browser in -> LabEntry."""
+
+    nonce: str | None = None
+    """Of the page's own script, where the answer is the page."""
+    lab_host = ""
+
+    @property
+    def content_security_policy(self) -> str:
+        if self.nonce is None:
+            return str(super().content_security_policy)
+        return (
+            f"default-src 'none'; script-src 'nonce-{self.nonce}'; style-src 'nonce-{self.nonce}'; "
+            f"connect-src 'self'; form-action http://{self.lab_host}:*; frame-ancestors 'self'"
+        )
+
+    @authenticated
+    async def get(self, job_id: str) -> None:
+        await self.permit("read")
+        self.nonce, self.lab_host = secrets.token_urlsafe(), f"lab-{job_id}.localhost"
+        self.set_header("Content-Security-Policy", self.content_security_policy)
+        page = resources.files(__package__).joinpath(_PAGE).read_text(encoding="utf-8")
+        told = {"id": job_id, "base": self.base_url}
+        page = page.replace("NONCE", self.nonce).replace('"TOLD"', json.dumps(told))
+        self.finish(page, set_content_type="text/html; charset=utf-8")
+
+    @authenticated
+    async def post(self, job_id: str) -> None:
+        await self.permit("write")
+        entry = await self.relay.with_agent(lambda agent: agent.lab_entry(job_id))
+        self.finish(msgspec.json.encode(entry))

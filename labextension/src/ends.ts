@@ -1,0 +1,22 @@
+// When a session or a lab ends at the latest. Pure: no DOM, no clock.
+import type { Job } from './wire';
+
+/** Below which what is left is told; as jupyter_slurm/sessions.py has it. */
+export const SOON_S = 300;
+
+/** As jupyter_slurm/sessions.py has it; null: nobody knows, or never. */
+export function endsOf(job: Job): number | null {
+  if (job.session !== null) {
+    return job.session_ends_s;
+  }
+  if ((job.kind !== 'session' && job.kind !== 'lab') || job.state !== 'RUNNING') {
+    return null;
+  }
+  const { started_s, limit_s, idle_since_s, idle_s } = job;
+  const ends = [
+    started_s !== null && limit_s !== null ? started_s + limit_s : Infinity,
+    idle_since_s !== null && idle_s !== null ? idle_since_s + idle_s : Infinity
+  ];
+  const first = Math.min(...ends);
+  return Number.isFinite(first) ? first : null;
+}

@@ -1,0 +1,102 @@
+// Labs in the browser: the words that start one, when one ends, and that this is told in time.
+import { Notification } from '@jupyterlab/apputils';
+import { nullTranslator } from '@jupyterlab/translation';
+import { CommandRegistry } from '@lumino/commands';
+import { FakeModel, job, NOW_S } from '../../__tests__/fakes';
+import { notes } from '../../card/facts';
+import { endsOf } from '../../ends';
+import { actionsOf } from '../../sidebar/menu';
+import { grouped, type JobRow } from '../../sidebar/rows';
+import { facts } from '../../sidebar/words';
+import { lineOf, NO_WISHES, wishesOf } from '../../submit/form';
+import { CommandIDs } from '../../tokens';
+import type { Job } from '../../wire';
+import { Warnings } from '../warnings';
+
+const trans = nullTranslator.load('');
+
+function lab(fields: Partial<Job> = {}): Job {
+  const place = { url: 'http://lab-a2b4c6d7.localhost:4000/', port: 4000, step: 'ready' } as const;
+  return job({ kind: 'lab', name: 'mine', lab: place, idle_s: 3600, ...fields });
+}
+
+test('a form says what starts a lab', () => {
+  const wishes = { ...NO_WISHES, cluster: 'arandu', idle: '2h', install: 'yes' } as const;
+  expect(lineOf(wishes)).toBe('--cluster arandu --idle 2h --install');
+  expect(wishesOf('--idle 2h').idle).toBe('2h');
+  expect(lineOf(NO_WISHES)).toBe('');
+});
+
+test('a lab ends with its time or when nobody uses it, whichever is first', () => {
+  expect(endsOf(lab())).toBe(NOW_S - 125 + 3600);
+  expect(endsOf(lab({ idle_since_s: NOW_S - 1800 }))).toBe(NOW_S + 1800);
+  expect(endsOf(lab({ limit_s: null }))).toBeNull();
+  expect(endsOf(lab({ state: 'PENDING' }))).toBeNull();
+  expect(endsOf(job())).toBeNull();
+});
+
+test('a row says how far a lab is, then how long it has left, and opens it', () => {
+  const row = (one: Job): JobRow => {
+    const [found] = grouped([one], new Map(), new Map(), NOW_S).running;
+    if (found === undefined) {
+      throw new Error('it is not listed as running');
+    }
+    return found;
+  };
+  expect(facts(row(lab()), NOW_S, trans)).toEqual(['lab', 'n1', '2 GPUs', 'ends in 57 min 55 s']);
+  const starting = lab({ lab: { url: '', port: 1, step: 'starting' } });
+  expect(facts(row(starting), NOW_S, trans)).toContain('JupyterLab starts.');
+  expect(actionsOf(row(lab()))).toEqual([
+    CommandIDs.openLab,
+    CommandIDs.copyLabLink,
+    CommandIDs.cancel
+  ]);
+});
+
+test('a card says how far a lab is and when it ends', () => {
+  const told = notes(
+    lab({ limit_s: 200 }),
+    { asOf: NOW_S, problem: null },
+    undefined,
+    NOW_S,
+    trans
+  );
+  expect(told.map(one => one.text)).toEqual([
+    'JupyterLab is ready.',
+    'The lab ends in 1 min 15 s: save what is open in it.',
+    'It ends after 1 h in which nobody uses it.'
+  ]);
+});
+
+describe('warnings', () => {
+  let shown: jest.SpyInstance;
+
+  beforeEach(() => {
+    jest.useFakeTimers();
+    shown = jest.spyOn(Notification, 'warning').mockReturnValue('one');
+  });
+
+  afterEach(() => {
+    jest.useRealTimers();
+    shown.mockRestore();
+  });
+
+  test('are given once, in time, for each end', () => {
+    const model = new FakeModel();
+    let nowS = NOW_S;
+    new Warnings(model, new CommandRegistry(), trans, null, () => nowS);
+    model.put(lab({ limit_s: 525 }));
+    jest.advanceTimersByTime(20_000);
+    expect(shown).not.toHaveBeenCalled();
+    nowS += 101;
+    jest.advanceTimersByTime(60_000);
+    expect(shown).toHaveBeenCalledTimes(1);
+    const last = 'The lab mine ends in 4 min 59 s: save what is open in it.';
+    expect(shown).toHaveBeenNthCalledWith(1, last, expect.anything());
+    model.put(lab({ limit_s: null, idle_since_s: nowS - 3400 }));
+    jest.advanceTimersByTime(60_000);
+    expect(shown).toHaveBeenCalledTimes(2);
+    const idle = 'The lab mine ends in 3 min 20 s, as nobody uses it.';
+    expect(shown).toHaveBeenNthCalledWith(2, idle, expect.anything());
+  });
+});

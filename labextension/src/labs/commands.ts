@@ -1,0 +1,66 @@
+// The commands of labs: opened in a tab, its address copied. Stopping one is cancelling its job.
+import type { JupyterFrontEnd } from '@jupyterlab/application';
+import { Clipboard } from '@jupyterlab/apputils';
+import type { TranslationBundle } from '@jupyterlab/translation';
+import { launchIcon, linkIcon, type LabIcon } from '@jupyterlab/ui-components';
+import { wantedBy } from '../commands/current';
+import { targetsSchema } from '../commands/targets';
+import { warn } from '../commands/telling';
+import { isFinal } from '../format';
+import { CommandIDs, type ISlurmModel } from '../tokens';
+import type { Job } from '../wire';
+import { newTab } from './room';
+import { isLab } from './words';
+
+export function addLabCommands(
+  app: JupyterFrontEnd,
+  model: ISlurmModel,
+  trans: TranslationBundle
+): void {
+  const add = (
+    id: string,
+    label: string,
+    caption: string,
+    icon: LabIcon,
+    act: (job: Job) => void
+  ): void => {
+    const lab = (args: Parameters<typeof wantedBy>[1]): Job | null => {
+      const ours = wantedBy(app, args).map(one => model.jobs.get(one.id ?? ''));
+      return ours.find(job => isLab(job) && !isFinal(job.state)) ?? null;
+    };
+    app.commands.addCommand(id, {
+      label,
+      caption,
+      icon,
+      describedBy: { args: targetsSchema },
+      isEnabled: args => lab(args) !== null,
+      isVisible: args => lab(args) !== null,
+      execute: args => {
+        const job = lab(args);
+        if (job !== null) {
+          act(job);
+        }
+      }
+    });
+  };
+  add(
+    CommandIDs.openLab,
+    trans.__('Open the lab'),
+    trans.__('In a tab of the browser, as soon as it is ready'),
+    launchIcon,
+    job => {
+      if (!newTab().enter(job.id)) {
+        warn(trans.__('This browser lets no tab be opened. Its own settings say why.'));
+      }
+    }
+  );
+  add(
+    CommandIDs.copyLabLink,
+    trans.__('Copy its link'),
+    trans.__('The address of the lab, on this machine'),
+    linkIcon,
+    job => {
+      Clipboard.copyToSystem(job.lab?.url ?? '');
+    }
+  );
+}

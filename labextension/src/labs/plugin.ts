@@ -1,0 +1,33 @@
+// The plugin of labs that there are: their commands, and warnings before they end. The form that
+// starts one is submit/plugin.ts's.
+import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
+import { ICommandPalette } from '@jupyterlab/apputils';
+import { ITranslator, nullTranslator } from '@jupyterlab/translation';
+import { CURRENT } from '../commands/current';
+import { CommandIDs, ISlurmModel } from '../tokens';
+import { addLabCommands } from './commands';
+import { Warnings } from './warnings';
+
+const CHANNEL = 'jupyter-slurm:labs';
+
+export const plugin: JupyterFrontEndPlugin<void> = {
+  id: 'jupyter-slurm:labs',
+  description: 'Labs: JupyterLab on a node.',
+  autoStart: true,
+  requires: [ISlurmModel],
+  optional: [ITranslator, ICommandPalette],
+  activate: (
+    app: JupyterFrontEnd,
+    model: ISlurmModel,
+    translator: ITranslator | null,
+    palette: ICommandPalette | null
+  ) => {
+    const trans = (translator ?? nullTranslator).load('jupyter_slurm');
+    addLabCommands(app, model, trans);
+    for (const command of [CommandIDs.openLab, CommandIDs.copyLabLink]) {
+      palette?.addItem({ command, category: trans.__('Slurm'), args: CURRENT });
+    }
+    const channel = 'BroadcastChannel' in window ? new BroadcastChannel(CHANNEL) : null;
+    new Warnings(model, app.commands, trans, channel);
+  }
+};

@@ -1,0 +1,31 @@
+// The waiting room of a lab, a page of the server's: it shows how far the lab is and then goes in.
+import { PageConfig, URLExt } from '@jupyterlab/coreutils';
+
+export function roomUrl(id: string): string {
+  return URLExt.join(PageConfig.getBaseUrl(), 'jupyter-slurm/lab', id);
+}
+
+/**
+ * A tab, now: a browser opens none later, when the deed that asked for it is long over. What it
+ * shows is told to it afterwards.
+ */
+export function newTab(): Tab {
+  const opened = window.open('', '_blank');
+  return {
+    enter: id => {
+      if (opened === null) {
+        return false;
+      }
+      opened.opener = null;
+      opened.location.href = roomUrl(id);
+      return true;
+    },
+    close: () => opened?.close()
+  };
+}
+
+export interface Tab {
+  /** Shows the lab; false: the browser lets no tab be opened. */
+  enter: (id: string) => boolean;
+  close: () => void;
+}

@@ -1,0 +1,22 @@
+// What is said of a lab. Pure: no DOM, no clock.
+import type { TranslationBundle } from '@jupyterlab/translation';
+import type { Job } from '../wire';
+
+/** How far it is, once its job runs; '': that says all. */
+export function stepOf(job: Job, trans: TranslationBundle): string {
+  if (job.lab === null || job.started_s === null) {
+    return '';
+  }
+  switch (job.lab.step) {
+    case 'installing':
+      return trans.__('JupyterLab is being installed beside the image, once.');
+    case 'ready':
+      return trans.__('JupyterLab is ready.');
+    default:
+      return trans.__('JupyterLab starts.');
+  }
+}
+
+export function isLab(job: Job | null | undefined): job is Job {
+  return job?.kind === 'lab';
+}

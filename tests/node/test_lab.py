@@ -1,0 +1,261 @@
+"""The parts of a lab on the node: the door, who uses it, and JupyterLab beside an image."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from jupyter_slurm.errors import ForwardError
+from jupyter_slurm.transport.local import LocalTransport
+from jupyter_slurm.transport.relay import Relay, at_door
+from tests.transport.carrier import everything, sent
+
+NODE = str(Path(__file__).parents[2] / "jupyter_slurm" / "node")
+sys.path.insert(0, NODE)
+# There they find each other by their bare names.
+import lab  # noqa: E402
+import lab_activity  # noqa: E402
+import lab_door  # noqa: E402
+import lab_overlay  # noqa: E402
+
+sys.path[:] = [path for path in sys.path if path != NODE]
+
+MEGABYTES = secrets.token_bytes(3_000_000)
+_HOLD = """
+import socket, sys
+s = socket.socket(socket.AF_UNIX)
+s.bind("\\0" + sys.argv[1])
+s.listen(1)
+print("there", flush=True)
+sys.stdin.read()
+"""
+
+
+@contextmanager
+def echoing(path: Path) -> Iterator[None]:
+    """A server that gives back what it gets, at a socket of that path."""
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(path))
+        listener.listen(8)
+        threading.Thread(target=_echo_all, args=(listener,), daemon=True).start()
+        yield
+
+
+def _echo_all(listener: socket.socket) -> None:
+    while True:
+        try:
+            sock, _ = listener.accept()
+        except OSError:
+            return
+        threading.Thread(target=_echo, args=(sock,), daemon=True).start()
+
+
+def _echo(sock: socket.socket) -> None:
+    with sock:
+        while data := sock.recv(1 << 16):
+            sock.sendall(data)
+
+
+@contextmanager
+def door(target: Path) -> Iterator[tuple[str, list[float]]]:
+    """The name of a door that leads to `target`, and when somebody changed something."""
+    name, stirs = f"jslurm-test-{secrets.token_hex(8)}", list[float]()
+    wake_in, wake_out = os.pipe()
+    made = lab_door.Door(name, str(target), lambda: stirs.append(time.monotonic()))
+    over = threading.Event()
+
+    def serve() -> None:
+        while not over.is_set():
+            made.step(wake_in, 10)
+
+    thread = threading.Thread(target=serve)
+    thread.start()
+    try:
+        yield name, stirs
+    finally:
+        over.set()
+        os.write(wake_out, b"!")
+        thread.join()
+        made.listener.close()
+        os.close(wake_in)
+        os.close(wake_out)
+
+
+def come(name: str) -> socket.socket:
+    sock = socket.socket(socket.AF_UNIX)
+    sock.settimeout(30)
+    sock.connect(f"\0{name}")
+    return sock
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[Path]:
+    path = tmp_path / "server"
+    with echoing(path):
+        yield path
+
+
+def test_what_goes_in_by_the_door_comes_back_whole(server: Path) -> None:
+    with door(server) as (name, _):
+        for data in (b"hello", MEGABYTES):
+            with come(name) as sock, sent(sock, data):
+                assert everything(sock) == data
+
+
+def test_what_changes_something_is_a_sign_of_somebody_and_what_does_not_is_none(
+    server: Path,
+) -> None:
+    with door(server) as (name, stirs):
+        for data, is_sign in (
+            (b"GET /api/kernels HTTP/1.1\r\n", False),
+            (b"PUT /api/contents/a.ipynb HTTP/1.1\r\n", True),
+            (b"DELETE /api/sessions/1 HTTP/1.1\r\n", True),
+        ):
+            before = len(stirs)
+            with come(name) as sock, sent(sock, data):
+                assert everything(sock) == data
+            assert (len(stirs) > before) == is_sign
+
+
+def test_a_server_that_is_gone_is_told_by_the_end(tmp_path: Path) -> None:
+    with door(tmp_path / "nothing") as (name, _), come(name) as sock:
+        assert sock.recv(1) == b""
+
+
+def test_the_relay_leads_to_a_door_and_to_nobodys_who_has_taken_its_name(server: Path) -> None:
+    if os.getuid() != 0:
+        pytest.skip("to be two users takes root")
+    relay = Relay(LocalTransport().converse, lambda argv: argv, sys.executable)
+    taken = f"jslurm-test-{secrets.token_hex(8)}"
+    with (
+        door(server) as (name, _),
+        subprocess.Popen(
+            ["/usr/bin/python3", "-c", _HOLD, taken],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            user="nobody",
+        ) as other,
+    ):
+        assert other.stdout is not None
+        assert other.stdout.readline() == b"there\n"
+        try:
+            ours, theirs = socket.socketpair()
+            relay.carry(theirs, *at_door(name))
+            with ours, sent(ours, b"hello"):
+                assert everything(ours) == b"hello"
+            ours, theirs = socket.socketpair()
+            with ours, theirs, pytest.raises(ForwardError, match="another user's program"):
+                relay.carry(theirs, *at_door(taken))
+            with ours, theirs, pytest.raises(ForwardError, match="Connection refused"):
+                relay.carry(theirs, *at_door(taken + "x"))
+        finally:
+            relay.close()
+            other.communicate(b"")
+
+
+class Server(lab_activity.Server):
+    """Answers what it was told to."""
+
+    def __init__(self) -> None:
+        self.said: dict[str, object] = {}
+
+    def get(self, what: str) -> object:
+        return self.said.get(what)
+
+
+@pytest.mark.parametrize(
+    ("kind", "said", "used"),
+    [
+        ("kernels", {"execution_state": "busy", "last_activity": "2000-01-01T00:00:00Z"}, True),
+        ("kernels", {"execution_state": "idle", "last_activity": "2000-01-01T00:00:00Z"}, False),
+        ("kernels", {"execution_state": "idle", "last_activity": "NOW"}, True),
+        ("terminals", {"name": "1", "last_activity": "NOW"}, True),
+        ("terminals", {"name": "1", "last_activity": "2000-01-01T00:00:00Z"}, False),
+        ("terminals", {"name": "1"}, False),
+    ],
+)
+def test_a_kernel_at_work_and_a_terminal_in_use_keep_a_lab(
+    kind: str, said: dict[str, str], used: bool
+) -> None:
+    now = time.strftime("%Y-%m-%dT%H:%M:%S.123456Z", time.gmtime())
+    server, told = Server(), list[float | None]()
+    activity = lab_activity.Activity(server, 3600, told.append)
+    activity.last_s = time.time() - 4000
+    server.said[kind] = [
+        {**said, "last_activity": said.get("last_activity", "").replace("NOW", now)}
+    ]
+    activity.look()
+    assert activity.is_over() is not used
+    assert told == ([] if used else [round(activity.last_s, 3)])
+    activity.stir()
+    assert not activity.is_over()
+    assert told[1:] == ([] if used else [None])
+
+
+def test_folders_that_killed_labs_have_left_go_and_those_in_use_stay(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    path, lock = lab.private_folder()
+    left = tmp_path / f"{lab.PRIVATE}left"
+    (left / "runtime").mkdir(parents=True)
+    again, other_lock = lab.private_folder()
+    assert {one.name for one in tmp_path.iterdir()} == {Path(path).name, Path(again).name}
+    assert Path(path).stat().st_mode & 0o777 == 0o700
+    os.close(lock)
+    os.close(other_lock)
+
+
+def test_an_overlay_belongs_to_one_image_and_what_fails_to_install_is_not_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, other = (lab_overlay.Overlay(str(tmp_path), image) for image in ("a", "b"))
+    assert one.path != other.path
+    monkeypatch.setattr(lab_overlay, "WANTED", ["--no-index", "no-such-package-at-all"])
+    assert not one.install(lambda: None)
+    assert not one.is_there()
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_job_that_is_told_to_end_while_it_installs_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def told() -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(lab_overlay, "WANTED", ["--no-index", "no-such-package-at-all"])
+    with pytest.raises(KeyboardInterrupt):
+        lab_overlay.Overlay(str(tmp_path), "a").install(told)
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_server_has_the_overlay_before_and_its_kernels_behind_the_images_own(
+    tmp_path: Path,
+) -> None:
+    overlay = lab_overlay.Overlay(str(tmp_path), "a")
+    env = {"JUPYTER_PATH": "/own"}
+    *_, path = overlay.command(env, str(tmp_path / "private"))
+    assert path == overlay.path
+    assert env["JUPYTER_PATH"].split(":")[0] == str(tmp_path / "private" / "share")
+    assert env["JUPYTER_PATH"].endswith(":/own")
+    found = tmp_path / "private" / "share" / "kernels" / "python3" / "kernel.json"
+    kernel = json.loads(found.read_text(encoding="utf-8"))
+    assert "PYTHONPATH" not in env
+    say = "import sys; print(sys.path[-1])"
+    shown = lab_overlay.KERNEL.replace(
+        'runpy.run_module("ipykernel_launcher", run_name="__main__", alter_sys=True)', say
+    )
+    words = [*kernel["argv"][:2], shown, *kernel["argv"][3:]]
+    done = subprocess.run(words, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == overlay.path

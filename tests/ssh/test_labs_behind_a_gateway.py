@@ -1,0 +1,49 @@
+"""A lab on a node without sshd, from a laptop behind a gateway that asks for a one-time code."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+
+from tests.ssh.laptop import Laptop
+from tests.ssh.waiting import wait_until
+
+_BROWSER = """
+import http.cookiejar, json, re, sys, urllib.parse, urllib.request
+page = open(sys.argv[1]).read()
+login = re.search('action="([^"]*)"', page)[1]
+token = re.search('name="token" value="([^"]*)"', page)[1]
+host, port = re.match("http://([^:/]*):([0-9]*)/", login).groups()
+jar = http.cookiejar.CookieJar()
+opener = urllib.request.build_opener(
+    urllib.request.ProxyHandler({}), urllib.request.HTTPCookieProcessor(jar)
+)
+def ask(path, data=None):
+    request = urllib.request.Request(f"http://127.0.0.1:{port}{path}", data)
+    request.add_header("Host", f"{host}:{port}")
+    return opener.open(request, timeout=60)
+form = urllib.parse.urlencode({"token": token, "password": token}).encode()
+print(ask("/login?next=%2Fapi%2Fstatus", form).geturl().rpartition("/")[2])
+print(json.load(ask("/api/kernelspecs"))["default"])
+"""
+
+
+def test_a_lab_is_reached_through_two_hops_and_the_job_itself_in_one_login(laptop: Laptop) -> None:
+    laptop.home.write_profile(python=sys.executable)
+    laptop.log_in()
+    words = ("--nodelist", "c2", "--no-browser", "--name", "far")
+    address = laptop.slurm("lab", "start", *words).strip()
+    assert re.fullmatch(r"http://lab-[a-z2-7]{8}\.localhost:[0-9]+/", address)
+    [job] = json.loads(laptop.slurm("lab", "list", "--json"))
+    [page] = laptop.home.folder.rglob(f"labs/{job['id']}.html")
+    assert laptop.run(sys.executable, "-c", _BROWSER, str(page)) == "status\npython3\n"
+
+    laptop.slurm("lab", "stop")
+    wait_until(lambda: json.loads(laptop.slurm("lab", "list", "--json"))[0]["lab"] is None)
+    wait_until(lambda: not [one for one in words_on(laptop, "c2") if "jupyterlab" in one])
+
+
+def words_on(laptop: Laptop, node: str) -> list[str]:
+    """Of all command lines of the person's on that node."""
+    return [word for one in laptop.site.processes(node) for word in one.cmdline()]

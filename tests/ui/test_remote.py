@@ -1,0 +1,142 @@
+"""A lab as a person has it: from the launcher's form by way of the queue to a notebook on the node,
+in a tab of a real browser."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe  # type: ignore[import-untyped]
+from playwright.sync_api import Locator, Page, expect
+
+from tests.cluster.plugin import SlurmCluster
+from tests.ui.lab import Lab, at_rest
+from tests.ui.looks import SCREENSHOTS, look, look_as_it_is
+
+START_MS = 120_000
+"""A JupyterLab takes its time to start where others do too."""
+
+
+@pytest.fixture
+def opened_lab(page: Page, lab: Lab, cluster: SlurmCluster) -> Iterator[Page]:
+    page.goto(f"{lab.url}lab?token={lab.token}&reset")
+    at_rest(page)
+    yield page
+    cluster.run("scancel", "--user", "root", check=False)
+
+
+@pytest.fixture
+def form(page: Page) -> Locator:
+    return page.get_by_role("form", name="Jupyter on a node")
+
+
+def start(page: Page, form: Locator, name: str, **fields: str) -> Page:
+    """The tab that waits for the lab."""
+    page.get_by_text("Jupyter on a node…", exact=True).click()
+    form.get_by_label("Name").fill(name)
+    for label, text in fields.items():
+        form.get_by_label(label.replace("_", " "), exact=True).fill(text)
+    with page.context.expect_page() as opened:
+        form.get_by_role("button", name="Start").click()
+    return opened.value
+
+
+def look_at_room(tab: Page, name: str) -> None:
+    """The page that waits, in both themes; axe has nothing to say."""
+    SCREENSHOTS.mkdir(exist_ok=True)
+    for theme in ("dark", "light"):
+        tab.emulate_media(color_scheme=theme)
+        tab.screenshot(path=SCREENSHOTS / f"{name}-{theme}.png")
+        found = Axe().run(tab)
+        assert found.violations_count == 0, found.generate_report()
+
+
+def row(page: Page, name: str) -> Locator:
+    """Of the sidebar."""
+    return page.get_by_role("listitem").filter(has_text=name)
+
+
+def test_from_the_launcher_by_the_queue_to_a_notebook_on_the_node(
+    opened_lab: Page, form: Locator, cluster: SlurmCluster, lab: Lab
+) -> None:
+    page = opened_lab
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page.get_by_text("Jupyter on a node…", exact=True).click()
+    expect(form.get_by_text("Slurm expects it to start")).to_be_visible()
+    look(page, "lab-form", form)
+    in_the_way = cluster.submit("--exclusive", "--wrap", "sleep 600")
+    cluster.wait_for(in_the_way, "RUNNING")
+    form.get_by_label("Name").fill("mine")
+    form.get_by_label("Time limit").fill("2h")
+    with page.context.expect_page() as opened:
+        form.get_by_role("button", name="Start").click()
+    tab = opened.value
+    expect(tab.get_by_role("status")).to_contain_text("PENDING")
+    expect(tab.locator("#why")).not_to_be_empty()
+    look_at_room(tab, "lab-waits")
+    expect(form).to_have_count(0)
+
+    cluster.run("scancel", in_the_way)
+    address = re.compile(r"^http://lab-[a-z2-7]{8}\.localhost:\d+/lab")
+    tab.wait_for_url(address, timeout=START_MS)
+    assert "token" not in tab.url
+    at_rest(tab)
+    tab.get_by_text("Python 3 (ipykernel)", exact=True).first.click()
+    cell = tab.locator(".jp-Notebook .jp-CodeCell").first
+    expect(tab.get_by_role("button", name="| Idle")).to_be_visible()
+    cell.locator(".cm-content").click()
+    tab.keyboard.type("import os; print('job', os.environ['SLURM_JOB_ID'])")
+    tab.keyboard.press("Shift+Enter")
+    expect(cell.locator(".jp-Cell-outputArea")).to_contain_text("job ")
+    job_id = cell.locator(".jp-Cell-outputArea").inner_text().split()[-1]
+    assert cluster.job_state(job_id) == "RUNNING"
+    look_as_it_is(tab, "lab-notebook")
+
+    cookies = page.context.cookies()
+    of_lab = {one["name"] for one in cookies if one["domain"].startswith("lab-")}
+    assert of_lab
+    assert not [one for one in page.context.cookies(lab.url) if one["name"] in of_lab - {"_xsrf"}]
+
+    page.bring_to_front()
+    page.get_by_role("tab", name="Slurm").first.click()
+    mine = row(page, "mine")
+    expect(mine).to_contain_text(re.compile("lab.*ends in 1 h 5"))
+    look(page, "lab-sidebar", mine)
+    mine.hover()
+    mine.get_by_role("button", name="Copy its link: mine").click()
+    link = page.evaluate("navigator.clipboard.readText()")
+    assert tab.url.startswith(link)
+    with page.context.expect_page() as again:
+        mine.get_by_role("button", name="Open the lab: mine").click()
+    again.value.wait_for_url(address, timeout=START_MS)
+    page.bring_to_front()
+    mine.hover()
+    mine.get_by_role("button", name="Cancel: mine").click()
+    page.get_by_role("dialog").get_by_role("button", name="Cancel the job").click()
+    expect(mine).to_contain_text("You stopped it.")
+    cluster.wait_for(job_id, "CANCELLED", "")
+
+
+def test_the_last_choice_of_a_lab_is_remembered_apart_from_that_of_jobs(
+    opened_lab: Page, form: Locator, cluster: SlurmCluster
+) -> None:
+    page = opened_lab
+    tab = start(page, form, "first", Time_limit="77m", Ends_when_nobody_uses_it_for="3h")
+    expect(tab.get_by_role("heading", name="first on local")).to_be_visible()
+    tab.close()
+    page.get_by_text("Jupyter on a node…", exact=True).click()
+    expect(form.get_by_label("Time limit")).to_have_value("77m")
+    expect(form.get_by_label("Ends when nobody uses it for")).to_have_value("3h")
+    expect(form.get_by_label("Name")).to_have_value("")
+    expect(form.locator("code")).to_have_text(re.compile(r"^%slurm lab start .*--idle 3h"))
+
+
+def test_a_lab_that_cannot_start_says_so_in_its_tab(
+    opened_lab: Page, form: Locator, cluster: SlurmCluster
+) -> None:
+    page = opened_lab
+    tab = start(page, form, "broken", Image="python:3.11")
+    expect(tab.locator("#why")).to_contain_text("There is no JupyterLab", timeout=START_MS)
+    expect(tab.locator("#why")).to_contain_text("--install")
+    look_at_room(tab, "lab-failed")
