@@ -1,7 +1,8 @@
 """Prints, as JSON, what the agent says of jobs: templates in which %1, %2 … stand for what varies.
 
 For wire.mjs, which makes sentences.ts of it. Reasons come out of their own tables; what is composed
-in code is read there, as gettext's tools do: whole sentences, also with values in them.
+in code is read there, as gettext's tools do: whole sentences, also with values in them. Of
+phrases.py all texts are taken: they are what such a value may be, and translated by themselves.
 """
 
 from __future__ import annotations
@@ -15,8 +16,26 @@ import sys
 from collections.abc import Iterator
 from types import ModuleType
 
-from jupyter_slurm.jobs import events, lab_steps, lacking, script, verdict
-from jupyter_slurm.slurm import diagnosis, limit_reasons, reason_table, reasons
+from jupyter_slurm.jobs import (
+    beforehand,
+    cluster,
+    costs,
+    estimates,
+    events,
+    lab_steps,
+    lacking,
+    limits,
+    phrases,
+    policies,
+    script,
+    verdict,
+)
+from jupyter_slurm.slurm import diagnosis, limit_reasons, reason_table, reasons, rejections
+
+_COMPOSED = (
+    *(events, lacking, verdict, lab_steps, script, diagnosis, rejections),
+    *(beforehand, cluster, costs, estimates, limits, policies),
+)
 
 _VALUE = "\0\0"
 _NAMES = ("partition", "qos", "account", "dependency")
@@ -25,17 +44,19 @@ _VARIES = re.compile(rf" \(?\0(?:{'|'.join(_NAMES)})\0\)?|{_VALUE}")
 _THINGS = {word: limit_reasons.THINGS[word.lower()] for word in ("Cpu", "Jobs", "Wall")}
 _UNITS = ("", "RunMinutes", "PerUser", "PerNode", "MinutesPerJob")
 _PER = ("PerUser", "PerAccount", "RunMinsPerUser", "RunMinsPerAccount")
-_SENTENCE = re.compile(r"(?=.*[a-z] )[A-Z`%\0].*[.?\0]", re.DOTALL)
+_SENTENCE = re.compile(r"(?=.*[a-z]:? )[-A-Z`%\0].*[.?\0]", re.DOTALL)
+_PHRASE = re.compile(r".* .*")
 
 
 def main() -> None:
-    limits = dict(_limits())
-    said = {*_reasons(), *_in_code(events, lacking, verdict, lab_steps, script, diagnosis)}
-    said |= {text for text, thing in limits.items() if thing not in text}
+    limited = dict(_limits())
+    said = {*_reasons(), *_in_code(_SENTENCE, *_COMPOSED)}
+    said |= {text for text, thing in limited.items() if thing not in text}
     found = {
         "sentences": {_template(text) for text in said},
-        "limits": {_of_a_thing(text, thing) for text, thing in limits.items() if thing in text},
+        "limits": {_of_a_thing(text, thing) for text, thing in limited.items() if thing in text},
         "things": set(limit_reasons.THINGS.values()),
+        "phrases": {_template(text) for text in _in_code(_PHRASE, phrases)},
     }
     json.dump({name: sorted(texts) for name, texts in found.items()}, sys.stdout)
 
@@ -66,14 +87,14 @@ def _of_a_thing(text: str, thing: str) -> str:
     return "%1".join(_template(text, 2).rsplit(thing, 1))
 
 
-def _in_code(*modules: ModuleType) -> Iterator[str]:
+def _in_code(wanted: re.Pattern[str], *modules: ModuleType) -> Iterator[str]:
     for module in modules:
         tree = ast.parse(inspect.getsource(module))
         remarks = {node.value for node in ast.walk(tree) if isinstance(node, ast.Expr)}
         joined = [node for node in ast.walk(tree) if isinstance(node, ast.JoinedStr)]
         parts = {part for node in joined for part in node.values}
         for node in ast.walk(tree):
-            if node not in remarks | parts and _SENTENCE.fullmatch(text := _text(node)):
+            if node not in remarks | parts and wanted.fullmatch(text := _text(node)):
                 yield text
 
 

@@ -22,7 +22,8 @@ function printed(script) {
 async function sentences() {
   const parts = [
     '// What the agent says of jobs, %1, %2 … in the place of what varies; of `limits`, %1 is one of',
-    '// `things`. Made by `npm run wire`; not edited by hand. said.ts translates it.'
+    '// `things`; `phrases` are what may stand in the place of any. Made by `npm run wire`; not edited',
+    '// by hand. said.ts translates it.'
   ];
   for (const [name, texts] of Object.entries(printed('said_sentences.py'))) {
     parts.push(`export const ${name}: readonly string[] = ${JSON.stringify(texts)};`);

@@ -9,11 +9,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 
+from jupyter_slurm.jobs import phrases
 from jupyter_slurm.jobs.asked import Asked
 from jupyter_slurm.jobs.known import Figure, KnownPartition
 from jupyter_slurm.readable import duration, moment
 from jupyter_slurm.slurm.units import format_time
-from jupyter_slurm.wire import Check, ClusterInfo, Cost
+from jupyter_slurm.wire import Check, ClusterInfo, Cost, Partition, Reservation
 
 _START_S = 60.0
 """What a job may take to start, when it is told how long it may be to end before something."""
@@ -97,35 +98,61 @@ def outlook(
     live = known.live if known else None
     if live is None:
         return
-    free = f"{live.idle_nodes} of {live.nodes} nodes idle"
-    if live.gpus and live.free_gpus is not None:
-        free += f", {live.free_gpus} of {live.gpus} GPUs free"
-    about = f" ({known.about})" if known and known.about else ""
-    at = moment(info.asked_s, now_s)
-    yield Check(ok=None, sentence=f"{live.name}{about} at {at}: {free}.")
+    yield Check(ok=None, sentence=_free(live, known.about if known else "", info.asked_s, now_s))
     span_s = limit_s(job, known)
     for one in info.reservations:
         count = one.partitions.get(live.name, 0)
         meets = one.end_s > now_s and (span_s is None or one.start_s < now_s + span_s)
         if not count or not meets or one.name == job.reservation:
             continue
-        what = "Maintenance" if one.maintenance else "A reservation"
-        nodes = f"all {count}" if count >= live.nodes else f"{count} of the {live.nodes}"
-        until = moment(one.end_s, now_s)
-        if one.start_s <= now_s:
-            yield Check(
-                ok=None,
-                sentence=f"{what} (`{one.name}`) keeps {nodes} nodes of {live.name} until {until}.",
-            )
-            continue
+        nodes = phrases.nodes_of(live.name, count, live.nodes)
+        keeps = _maintenance if one.maintenance else _reservation
         left_s = int((one.start_s - now_s - _START_S) // 60 * 60)
         yield Check(
             ok=None,
-            sentence=f"{what} (`{one.name}`) keeps {nodes} nodes of {live.name} from "
-            f"{moment(one.start_s, now_s)} to {until}: on these a job "
-            + (f"of {duration(span_s)}" if span_s else "without a time limit")
-            + " starts after it.",
+            sentence=keeps(one, nodes, span_s, now_s),
             hint=f"With --time {format_time(left_s)} or less it can be done before."
             if left_s > 0
             else None,
         )
+
+
+def _free(live: Partition, about: str, asked_s: float, now_s: float) -> str:
+    name = f"{live.name} ({about})" if about else live.name
+    at, idle = moment(asked_s, now_s), live.idle_nodes
+    if live.gpus and live.free_gpus is not None:
+        return (
+            f"{name} at {at}: {idle} of {live.nodes} nodes idle, "
+            f"{live.free_gpus} of {live.gpus} GPUs free."
+        )
+    return f"{name} at {at}: {idle} of {live.nodes} nodes idle."
+
+
+def _maintenance(one: Reservation, nodes: str, span_s: float | None, now_s: float) -> str:
+    start, end = moment(one.start_s, now_s), moment(one.end_s, now_s)
+    if one.start_s <= now_s:
+        return f"Maintenance (`{one.name}`) keeps {nodes} until {end}."
+    if span_s:
+        return (
+            f"Maintenance (`{one.name}`) keeps {nodes} from {start} to {end}: "
+            f"on these a job of {duration(span_s)} starts after it."
+        )
+    return (
+        f"Maintenance (`{one.name}`) keeps {nodes} from {start} to {end}: "
+        "on these a job without a time limit starts after it."
+    )
+
+
+def _reservation(one: Reservation, nodes: str, span_s: float | None, now_s: float) -> str:
+    start, end = moment(one.start_s, now_s), moment(one.end_s, now_s)
+    if one.start_s <= now_s:
+        return f"A reservation (`{one.name}`) keeps {nodes} until {end}."
+    if span_s:
+        return (
+            f"A reservation (`{one.name}`) keeps {nodes} from {start} to {end}: "
+            f"on these a job of {duration(span_s)} starts after it."
+        )
+    return (
+        f"A reservation (`{one.name}`) keeps {nodes} from {start} to {end}: "
+        "on these a job without a time limit starts after it."
+    )

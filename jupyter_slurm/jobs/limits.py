@@ -11,10 +11,10 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from jupyter_slurm.jobs import policies
+from jupyter_slurm.jobs import phrases, policies
 from jupyter_slurm.jobs.asked import Asked
 from jupyter_slurm.jobs.known import Figure, KnownPartition, Source, known_partitions
-from jupyter_slurm.jobs.objection import Objection
+from jupyter_slurm.jobs.objection import Objection, joined
 from jupyter_slurm.profiles import ClusterProfile
 from jupyter_slurm.readable import duration, memory
 from jupyter_slurm.slurm.options import suggest
@@ -58,8 +58,11 @@ class Judge:
         """A name that nobody knows. A profile need not name them all, and so only warns."""
         known = list(known_partitions(self.profile, self.info))
         if known and not (self.info and name in self.info.hidden):
+            near = suggest(name, known)
             yield Objection(
-                f"There is no partition `{name}`{_near(name, known)}",
+                f"There is no partition `{name}`; did you mean `{near}`?"
+                if near
+                else f"There is no partition `{name}`.",
                 f"Partitions: {', '.join(known)}.",
                 certain=self._enforced("requests", Source.CLUSTER),
                 option="partition",
@@ -70,20 +73,21 @@ class Judge:
             sentence = f"The partition {known.name} is down."
             yield Objection(sentence, "Jobs wait.", certain=False, option="partition")
         yield from self._of_time(job, known)
-        if known.max_nodes and job.nodes > known.max_nodes.value:
-            most = f"{known.max_nodes.value:.0f}"
-            yield self._too_much(
-                f"{job.nodes} nodes", most, "for a job", known, known.max_nodes, "nodes"
-            )
+        name = known.name
+        if (most := known.max_nodes) and job.nodes > most.value:
+            sentence = f"{job.nodes} nodes are more than {name} has for a job: {_told(most)}."
+            yield self._too_much(sentence, most, "nodes")
         yield from self._of_gpus(job, known)
-        if known.cpus and job.cpus_per_node > known.cpus.value:
-            asked, most = f"{job.cpus_per_node} CPUs", f"{known.cpus.value:.0f}"
-            yield self._too_much(asked, most, "on a node", known, known.cpus, "cpus-per-task")
+        if (most := known.cpus) and job.cpus_per_node > most.value:
+            sentence = (
+                f"{job.cpus_per_node} CPUs are more than {name} has on a node: {_told(most)}."
+            )
+            yield self._too_much(sentence, most, "cpus-per-task")
         mib = job.memory_per_node_mib or 0
-        if known.memory_mib and mib > known.memory_mib.value:
-            most = memory(known.memory_mib.value)
-            asked = f"{format_memory(mib)} of memory"
-            yield self._too_much(asked, most, "on a node", known, known.memory_mib, "mem")
+        if (most := known.memory_mib) and mib > most.value:
+            asked, told = format_memory(mib), phrases.told(memory(most.value), most.by)
+            sentence = f"{asked} of memory are more than {name} has on a node: {told}."
+            yield self._too_much(sentence, most, "mem", memory(most.value))
 
     def _of_time(self, job: Asked, known: KnownPartition) -> Iterator[Objection]:
         limit, wanted_s = known.limit_s, job.limit_s
@@ -96,13 +100,11 @@ class Judge:
             if not job.gpus or (one.gpus and one.gpus.value)
         ]
         names = [name for _, name in sorted(longer)][:_FEW]
-        elsewhere = f", or take {' or '.join(names)}" if names else ""
         asked = format_time(None if wanted_s == math.inf else wanted_s)
-        most = format_time(limit.value)
+        most = phrases.told(duration(limit.value), limit.by)
         yield Objection(
-            f"--time {asked} is more than {known.name} allows: {duration(limit.value)}"
-            f"{_says(limit.by)}.",
-            f"Ask for --time {most} or less{elsewhere}.{self._remedy(limit.by)}",
+            f"--time {asked} is more than {known.name} allows: {most}.",
+            joined(_shorter(format_time(limit.value), names), self._remedy(limit.by)),
             certain=self._enforced("partitions", limit.by),
             by=limit.by,
             option="time",
@@ -114,34 +116,41 @@ class Judge:
             others = [one.name for one in self.info.partitions if one.gpus] if self.info else []
             yield Objection(
                 f"{known.name} has no GPUs.",
-                f"Partitions with GPUs: {', '.join(others) or 'none'}.",
+                f"Partitions with GPUs: {', '.join(others)}."
+                if others
+                else "Partitions with GPUs: none.",
                 certain=self._enforced("requests", Source.CLUSTER),
                 option="gpus",
             )
         elif figure and job.gpus_per_node > figure.value:
-            asked, most = f"{job.gpus_per_node} GPUs", f"{figure.value:.0f}"
-            yield self._too_much(asked, most, "on a node", known, figure, "gpus")
+            asked, most = job.gpus_per_node, _told(figure)
+            sentence = f"{asked} GPUs are more than {known.name} has on a node: {most}."
+            yield self._too_much(sentence, figure, "gpus")
         elif live and job.gpus > live.gpus:
-            figure = Figure(live.gpus, Source.CLUSTER)
-            asked, most = f"{job.gpus} GPUs", f"{live.gpus}"
-            yield self._too_much(asked, most, "in all", known, figure, "gpus")
+            sentence = f"{job.gpus} GPUs are more than {known.name} has in all: {live.gpus}."
+            yield self._too_much(sentence, Figure(live.gpus, Source.CLUSTER), "gpus")
         types = live.gpu_types if live else ()
         for kind in job.gpu_types if types else ():
             if kind.lower() not in {one.lower() for one in types}:
+                near = suggest(kind, types)
                 yield Objection(
-                    f"{known.name} has no GPU of the type `{kind}`{_near(kind, types)}",
+                    f"{known.name} has no GPU of the type `{kind}`; did you mean `{near}`?"
+                    if near
+                    else f"{known.name} has no GPU of the type `{kind}`.",
                     f"It has: {', '.join(types)}.",
                     certain=self._enforced("requests", Source.CLUSTER),
                     option="gpus",
                 )
 
     def _too_much(
-        self, asked: str, most: str, where: str, known: KnownPartition, figure: Figure, option: str
+        self, sentence: str, figure: Figure, option: str, most: str | None = None
     ) -> Objection:
+        """`most`: the figure in words; None: as a number."""
         kind = "partitions" if option == "nodes" else "requests"
+        most = f"{figure.value:.0f}" if most is None else most
         return Objection(
-            f"{asked} are more than {known.name} has {where}: {most}{_says(figure.by)}.",
-            f"Ask for {most} or less.{self._remedy(figure.by)}",
+            sentence,
+            joined(f"Ask for {most} or less.", self._remedy(figure.by)),
             certain=self._enforced(kind, figure.by),
             by=figure.by,
             option=option,
@@ -153,7 +162,7 @@ class Judge:
         here = self.partition(job)
         allowed = here.live.allow_qos if here and here.live else ()
         offered = self.info.qos if self.info else ()
-        yield from self._of_word("qos", "QOS", job.qos, offered, self.profile.qos, allowed)
+        yield from self._of_word("qos", job.qos, offered, self.profile.qos, allowed)
 
     def _of_policies(self, job: Asked) -> Iterator[Objection]:
         here = self.partition(job)
@@ -164,14 +173,11 @@ class Judge:
         here = self.partition(job)
         allowed = here.live.allow_accounts if here and here.live else ()
         offered = self.info.accounts if self.info else ()
-        yield from self._of_word(
-            "accounts", "account", job.account, offered, self.profile.accounts, allowed
-        )
+        yield from self._of_word("accounts", job.account, offered, self.profile.accounts, allowed)
 
     def _of_word(
         self,
         key: str,
-        what: str,
         word: str | None,
         offered: Sequence[str],
         told: Sequence[str],
@@ -187,15 +193,17 @@ class Judge:
         kind, option = ("qos", "qos") if key == "qos" else ("associations", "account")
         if known and word not in known:
             yield Objection(
-                f"There is no {what} `{word}` for you{_says(by)}{_near(word, known)}",
-                f"There are: {', '.join(known)}.{self._remedy(by)}",
+                _unknown(option, word, suggest(word, known), phrases.told("", by)),
+                joined(f"There are: {', '.join(known)}.", self._remedy(by)),
                 certain=self._enforced(kind, by),
                 by=by,
                 option=option,
             )
         elif allowed and word not in allowed:
             yield Objection(
-                f"The partition does not take the {what} `{word}`.",
+                f"The partition does not take the QOS `{word}`."
+                if option == "qos"
+                else f"The partition does not take the account `{word}`.",
                 f"It takes: {', '.join(allowed)}.",
                 certain=self._enforced(kind, Source.CLUSTER),
                 option=option,
@@ -211,17 +219,34 @@ class Judge:
     def _remedy(self, by: Source) -> str:
         if by is Source.CLUSTER:
             return ""
-        return f" If that is out of date, change it in {self.profile.origin}."
+        return f"If that is out of date, change it in {self.profile.origin}."
 
 
 def _gravity(objections: Sequence[Objection]) -> tuple[bool, int]:
     return any(one.certain for one in objections), len(objections)
 
 
-def _says(by: Source) -> str:
-    return "" if by is Source.CLUSTER else f" ({by} says)"
+def _told(figure: Figure) -> str:
+    return phrases.told(f"{figure.value:.0f}", figure.by)
 
 
-def _near(word: str, known: Sequence[str]) -> str:
-    near = suggest(word, known)
-    return f"; did you mean `{near}`?" if near else "."
+def _shorter(most: str, partitions: Sequence[str]) -> str:
+    """`partitions`: up to three that allow the time that was asked for."""
+    match partitions:
+        case [one]:
+            return f"Ask for --time {most} or less, or take {one}."
+        case [one, two]:
+            return f"Ask for --time {most} or less, or take {one} or {two}."
+        case [one, two, three]:
+            return f"Ask for --time {most} or less, or take {one} or {two} or {three}."
+    return f"Ask for --time {most} or less."
+
+
+def _unknown(option: str, word: str, near: str | None, told: str) -> str:
+    if option == "qos":
+        if near:
+            return f"There is no QOS `{word}` for you{told}; did you mean `{near}`?"
+        return f"There is no QOS `{word}` for you{told}."
+    if near:
+        return f"There is no account `{word}` for you{told}; did you mean `{near}`?"
+    return f"There is no account `{word}` for you{told}."

@@ -24,3 +24,8 @@ class Objection:
     def check(self) -> Check:
         ok = False if self.certain else None
         return Check(ok=ok, sentence=self.sentence, hint=self.hint, option=self.option)
+
+
+def joined(*sentences: str) -> str:
+    """Whole ones, as each is translated by itself; one may be empty."""
+    return " ".join(filter(None, sentences))

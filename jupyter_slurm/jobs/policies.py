@@ -12,13 +12,13 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from jupyter_slurm.jobs import phrases
 from jupyter_slurm.jobs.asked import Asked
-from jupyter_slurm.jobs.objection import Objection
-from jupyter_slurm.readable import duration, memory
+from jupyter_slurm.jobs.objection import Objection, joined
+from jupyter_slurm.readable import duration
 from jupyter_slurm.slurm.units import format_time
 from jupyter_slurm.wire import Association, ClusterInfo, InUse, Limits, Partition, Qos
 
-_UNITS: Mapping[str, str] = {"cpu": "CPU", "node": "node", "gres/gpu": "GPU"}
 _OPTIONS: Mapping[str, str] = {"cpu": "cpus-per-task", "node": "nodes", "mem": "mem"}
 """What is asked for by which option; GPUs by `gpus`, of whatever type."""
 
@@ -27,7 +27,7 @@ _OPTIONS: Mapping[str, str] = {"cpu": "cpus-per-task", "node": "nodes", "mem": "
 class _Owner:
     """Who sets limits, and what this user's jobs have of them."""
 
-    name: str
+    name: phrases.Name
     limits: Limits
     jobs: int
     queued: int
@@ -89,7 +89,7 @@ def _owners(
         whole = [one for one in info.associations if one.whole and one.account == mine.account]
         used = [one for one in info.in_use if one.account == mine.account]
         owners += [
-            _owner(f"{'the' if one.whole else 'your'} account `{one.account}`", one, used)
+            _owner(phrases.account(one.account, whole=one.whole), one, used)
             for one in (mine, *whole)
         ]
     return owners, any(one.denies for one in pair)
@@ -98,11 +98,11 @@ def _owners(
 def _of_qos(qos: Qos, info: ClusterInfo, partition: Partition | None) -> _Owner:
     of_partition = {one.name for one in info.partitions if one.qos == qos.name}
     used = [one for one in info.in_use if one.qos == qos.name or one.partition in of_partition]
-    where = f" of {partition.name}" if partition and partition.qos == qos.name else ""
-    return _owner(f"the QOS `{qos.name}`{where}", qos, used)
+    where = partition.name if partition and partition.qos == qos.name else None
+    return _owner(phrases.qos(qos.name, where), qos, used)
 
 
-def _owner(name: str, limits: Limits, used: list[InUse]) -> _Owner:
+def _owner(name: phrases.Name, limits: Limits, used: list[InUse]) -> _Owner:
     tres: dict[str, float] = {}
     for one in used:
         for what, count in one.tres.items():
@@ -126,8 +126,11 @@ def _too_long(
     given_s = (partition.default_time_s or 0) if partition else 0
     if (job.limit_s if job.limit_s is not None else given_s) > limit_s:
         yield Objection(
-            f"A job of {owner.name} can run for {duration(limit_s)}.",
-            f"Ask for --time {format_time(limit_s)} or less.{_else_waits(certain=certain)}",
+            f"A job of {owner.name.within} can run for {duration(limit_s)}.",
+            joined(
+                f"Ask for --time {format_time(limit_s)} or less.",
+                _else_waits(certain=certain),
+            ),
             certain,
             option="time",
         )
@@ -139,17 +142,21 @@ def _too_much(
     """TRES -> why one job cannot have as much of it."""
     for tres, wanted in _wanted(job).items():
         limits = [
-            (found[1], found[0].name)
+            (found[1], found[0].name.within)
             for kind in ("per_job", "per_user", "in_all")
             if (found := _first(owners, kind, tres))
         ]
         most, name = min(limits, default=(math.inf, ""))
         if wanted > most:
+            can, asked = phrases.amount(tres, most), phrases.amount(tres, wanted)
             yield (
                 tres,
                 Objection(
-                    f"A job of {name} can have {_amount(tres, most)}, not {_amount(tres, wanted)}.",
-                    f"Ask for less, or take another QOS or account.{_else_waits(certain=certain)}",
+                    f"A job of {name} can have {can}, not {asked}.",
+                    joined(
+                        "Ask for less, or take another QOS or account.",
+                        _else_waits(certain=certain),
+                    ),
                     certain,
                     option=_OPTIONS.get(tres, "gpus"),
                 ),
@@ -158,15 +165,14 @@ def _too_much(
 
 def _too_many(job: Asked, owners: list[_Owner]) -> Iterator[Objection]:
     """sbatch refuses what is too much for the queue, whatever the QOS."""
-    for kind, of_whom in (("queued_per_user", " of a user"), ("queued_in_all", "")):
+    for kind in ("queued_per_user", "queued_in_all"):
         owner = next((one for one in owners if getattr(one.limits, kind) is not None), None)
         most = getattr(owner.limits, kind) if owner else None
         if owner is None or most is None or owner.queued + job.tasks_of_array <= most:
             continue
         never = job.tasks_of_array > most
-        have = "" if never else f", and you have {owner.queued}"
         yield Objection(
-            f"{_begun(owner.name)} lets {_count(most, 'job')}{of_whom} be in the queue{have}.",
+            _queue_full(owner, kind, most, never=never),
             "Submit fewer at once." if never else "Submit it when some of them have ended.",
             certain=never,
             passing=not never,
@@ -174,11 +180,22 @@ def _too_many(job: Asked, owners: list[_Owner]) -> Iterator[Objection]:
         return
 
 
+def _queue_full(owner: _Owner, kind: str, most: int, *, never: bool) -> str:
+    name, jobs = owner.name.first, phrases.jobs(most)
+    if kind == "queued_per_user":
+        if never:
+            return f"{name} lets {jobs} of a user be in the queue."
+        return f"{name} lets {jobs} of a user be in the queue, and you have {owner.queued}."
+    if never:
+        return f"{name} lets {jobs} be in the queue."
+    return f"{name} lets {jobs} be in the queue, and you have {owner.queued}."
+
+
 def _must_wait(
     job: Asked, owners: list[_Owner], alone: Mapping[str, Objection]
 ) -> Iterator[Objection]:
     """One sentence: what it will wait for first is enough to know."""
-    for kind, of_whom in (("per_user", " a user"), ("in_all", " in all")):
+    for kind in ("per_user", "in_all"):
         for tres, wanted in _wanted(job).items():
             found = _first(owners, kind, tres)
             if found is None or tres in alone:
@@ -186,20 +203,30 @@ def _must_wait(
             owner, most = found
             have = owner.tres.get(tres, 0)
             if have and wanted and have + wanted > most:
-                yield _waits(owner, f"{_amount(tres, most)}{of_whom}", f"use {_amount(tres, have)}")
+                name = owner.name.within
+                can, use = phrases.amount(tres, most), phrases.amount(tres, have)
+                yield _waits(
+                    f"It will wait: {name} allows {can} a user, and you use {use}."
+                    if kind == "per_user"
+                    else f"It will wait: {name} allows {can} in all, and you use {use}."
+                )
                 return
-    for kind, of_whom in (("jobs_per_user", " of a user"), ("jobs_in_all", " in all")):
+    for kind in ("jobs_per_user", "jobs_in_all"):
         first = next((one for one in owners if getattr(one.limits, kind) is not None), None)
         most_jobs = getattr(first.limits, kind) if first else None
         if first is not None and most_jobs is not None and first.jobs >= most_jobs:
-            running = f"{_count(most_jobs, 'running job')}{of_whom}"
-            yield _waits(first, running, f"have {first.jobs}")
+            name, can = first.name.within, phrases.running_jobs(most_jobs)
+            yield _waits(
+                f"It will wait: {name} allows {can} of a user, and you have {first.jobs}."
+                if kind == "jobs_per_user"
+                else f"It will wait: {name} allows {can} in all, and you have {first.jobs}."
+            )
             return
 
 
-def _waits(owner: _Owner, most: str, have: str) -> Objection:
+def _waits(sentence: str) -> Objection:
     return Objection(
-        f"It will wait: {owner.name} allows {most}, and you {have}.",
+        sentence,
         "It starts when some of that has ended.",
         certain=False,
         passing=True,
@@ -223,25 +250,5 @@ def _wanted(job: Asked) -> dict[str, float]:
     return wanted | {f"gres/gpu:{one.lower()}": job.gpus for one in job.gpu_types[:1]}
 
 
-# --- in words -------------------------------------------------------------------------------------
-
-
-def _amount(tres: str, count: float) -> str:
-    if tres == "mem":
-        return f"{memory(count)} of memory"
-    _, _, kind = tres.partition("gpu:")
-    if kind:
-        return f"{_count(count, 'GPU')} of the type {kind}"
-    return _count(count, _UNITS[tres]) if tres in _UNITS else f"{count:.0f} of {tres}"
-
-
-def _count(count: float, what: str) -> str:
-    return f"{count:.0f} {what}{'' if count == 1 else 's'}"
-
-
-def _begun(sentence: str) -> str:
-    return sentence[0].upper() + sentence[1:]
-
-
 def _else_waits(*, certain: bool) -> str:
-    return "" if certain else " Else the job waits for ever."
+    return "" if certain else "Else the job waits for ever."

@@ -41,8 +41,7 @@ def _no(text: str, sentence: str, advice: str, option: str | None = None) -> _Ca
     return _Case(text, "definitive", sentence, advice, option)
 
 
-def _maybe(text: str, what: str) -> _Case:
-    sentence = f"{what}; the job may have been submitted all the same."
+def _maybe(text: str, sentence: str) -> _Case:
     return _Case(text, "ambiguous", sentence, "Look for the job before submitting it again.")
 
 
@@ -52,13 +51,18 @@ def _later(text: str, sentence: str, advice: str = "Try again in a while.") -> _
 
 _ASSOC: Final = "`sacctmgr show assoc user=$USER` lists what you may use."
 _PING: Final = "Try again in a while; `scontrol ping` shows whether it is up."
-_NO_ANSWER: Final = "The controller did not answer in time"
-_LOST: Final = "The controller's answer was lost"
+_NO_ANSWER: Final = (
+    "The controller did not answer in time; the job may have been submitted all the same."
+)
+_BROKE: Final = (
+    "The connection to the controller broke; the job may have been submitted all the same."
+)
+_LOST: Final = "The controller's answer was lost; the job may have been submitted all the same."
 _CASES: Final = (
     # The request had left: slurmctld may have taken the job (slurm_send_recv_controller_msg()).
     _maybe("Socket timed out on send/recv", _NO_ANSWER),
     _maybe("Connection timed out reading", _NO_ANSWER),
-    _maybe("Zero Bytes were transmitted or received", "The connection to the controller broke"),
+    _maybe("Zero Bytes were transmitted or received", _BROKE),
     _maybe("Unable to contact slurm controller (receive failure)", _LOST),
     _maybe("Message receive failure", _LOST),
     _maybe("Unable to contact slurm controller (send failure)", _LOST),

@@ -1,7 +1,15 @@
-"""Profiles, clusters and jobs for the tests of what is said before a job is sent."""
+"""Profiles, clusters and jobs for the tests of what is said before a job is sent.
+
+Whatever is said in them must be made of sentences that the browser's side can translate.
+"""
 
 from __future__ import annotations
 
+import functools
+import json
+import re
+import subprocess
+import sys
 from typing import Any
 
 from jupyter_slurm.jobs.asked import Asked, asked
@@ -10,6 +18,7 @@ from jupyter_slurm.jobs.objection import Objection
 from jupyter_slurm.profiles import ClusterProfile, PartitionLimits
 from jupyter_slurm.slurm.options import parse_options
 from jupyter_slurm.wire import ClusterInfo, Partition
+from tests.cluster.plugin import ROOT
 
 SMALL = PartitionLimits(limit="1h", nodes=1, cpus=24, memory_mib=65536, gpus=2, gpu="K40", cost=36)
 LONG = PartitionLimits(limit="31d", cpus=24, gpus=2, cost=36, exclusive=True)
@@ -72,9 +81,37 @@ def job(words: str) -> Asked:
 def said(
     words: str, profile: ClusterProfile = PROFILE, info: ClusterInfo | None = None
 ) -> list[Objection]:
-    return Judge(profile, info).objections(job(words))
+    found = Judge(profile, info).objections(job(words))
+    for one in found:
+        assert_translatable(one.sentence)
+        assert_translatable(one.hint)
+    return found
 
 
 def only(found: list[Objection]) -> Objection:
     assert len(found) == 1, found
     return found[0]
+
+
+_PROSE = re.compile(r"[a-z]{2,} [a-z]{2,}")
+
+
+def assert_translatable(text: str) -> None:
+    """It is made of sentences, each of which is a template that translators see; what stands in
+    one is a name, a number or a phrase, and no piece of a sentence that is left out there."""
+    for sentence in re.split(r"(?<=[.?]) (?=[-A-Z`])", text):
+        found = [one.fullmatch(sentence) for one in _templates("sentences")]
+        assert any(one and all(map(_may_stand_in, one.groups())) for one in found), sentence
+
+
+def _may_stand_in(value: str) -> bool:
+    phrases = _templates("phrases")
+    return not _PROSE.search(value) or any(one.fullmatch(value) for one in phrases)
+
+
+@functools.cache
+def _templates(kind: str) -> list[re.Pattern[str]]:
+    argv = [sys.executable, str(ROOT / "labextension" / "said_sentences.py")]
+    done = subprocess.run(argv, cwd=ROOT, check=True, capture_output=True, timeout=60)
+    found: list[str] = json.loads(done.stdout)[kind]
+    return [re.compile(re.sub(r"%\d", "(.*)", re.escape(one))) for one in found]

@@ -10,7 +10,7 @@ from jupyter_slurm.jobs.limits import Judge
 from jupyter_slurm.preview_text import cost_text
 from jupyter_slurm.profiles import ClusterProfile, PartitionLimits
 from jupyter_slurm.wire import Check, ClusterInfo, Cost, Reservation
-from tests.jobs.judged import BARE, NOW_S, PROFILE, job, partition, told
+from tests.jobs.judged import BARE, NOW_S, PROFILE, assert_translatable, job, partition, told
 
 # --- prices -------------------------------------------------------------------------------------
 
@@ -73,7 +73,11 @@ def test_a_job_without_a_time_is_priced_for_what_the_partition_gives_it() -> Non
 
 def meets(words: str, info: ClusterInfo) -> list[Check]:
     wanted = job(words)
-    return list(outlook(wanted, Judge(BARE, info).partition(wanted), info, NOW_S))
+    found = list(outlook(wanted, Judge(BARE, info).partition(wanted), info, NOW_S))
+    for one in found:
+        assert_translatable(one.sentence)
+        assert_translatable(one.hint or one.sentence)
+    return found
 
 
 def test_what_is_free_is_told_with_its_time() -> None:

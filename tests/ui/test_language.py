@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import nbformat
 import pytest
 from nbformat.v4 import new_output
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Response, expect
 
 from jupyter_slurm.card import MIME
 from tests.cluster.plugin import ROOT, SlurmCluster
 from tests.ui.lab import Lab, adopt, running_lab
-from tests.ui.looks import look
+from tests.ui.looks import look, look_as_it_is
 
 
 @pytest.fixture(scope="module")
@@ -87,6 +88,51 @@ def test_sidebar_and_form_are_in_each_language_and_fit(page: Page, lab: Lab, loc
         look(page, f"language-{locale}", form)
     finally:
         _choose(page, lab, "pt_BR")
+
+
+REFUSED = "%1 GPUs are more than %2 has in all: %3."
+
+
+@pytest.mark.parametrize("locale", ["pt_BR", "ja_JP", "da_DK", "it_IT"])
+def test_what_is_said_before_a_job_is_sent_is_in_each_language(
+    page: Page, lab: Lab, locale: str
+) -> None:
+    page.goto(f"{lab.url}lab?token={lab.token}&reset")
+    words = json.loads(_catalogue(locale).read_text(encoding="utf-8"))
+    _choose(page, lab, locale)
+    answers: list[Response] = []
+    page.on("response", lambda one: answers.append(one) if "/api/outlook" in one.url else None)
+    try:
+        page.reload()
+        expect(page.locator("#jupyterlab-splash")).to_have_count(0)
+        page.get_by_text(words["Slurm job"][0], exact=True).click()
+        form = page.get_by_role("form", name=words["Slurm job"][0])
+        expect(form.get_by_text(words["Slurm expects it to start at once."][0])).to_be_visible()
+        said = _english(answers[-1])
+        assert [one for one in said if "nodes idle" in one]
+        shown = form.inner_text()
+        assert [one for one in said if one in shown] == []
+
+        gpus = form.get_by_role("textbox", name=words["GPUs"][0], exact=True)
+        gpus.fill("9")
+        expect(gpus).to_have_attribute("aria-invalid", "true")
+        said = _english(answers[-1])
+        pattern = re.sub(r"%(\d)", r"(?P<v\1>.*)", REFUSED)
+        [values] = [found for one in said if (found := re.fullmatch(pattern, one))]
+        expected = re.sub(r"%(\d)", lambda place: values[f"v{place[1]}"], words[REFUSED][0])
+        expect(form.get_by_text(expected)).to_be_visible()
+        assert [one for one in said if one.startswith("Slurm would refuse it: ")]
+        shown = form.inner_text()
+        assert [one for one in said if one in shown] == []
+        look_as_it_is(page, f"language-{locale}-refused")
+    finally:
+        _choose(page, lab, "pt_BR")
+
+
+def _english(answer: Response) -> list[str]:
+    """The agent's own sentences in an answer to `outlook`."""
+    checks = answer.json()["checks"]
+    return [text for one in checks for text in (one["sentence"], one["hint"]) if text]
 
 
 def _choose(page: Page, lab: Lab, locale: str) -> None:

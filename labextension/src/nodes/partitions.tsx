@@ -84,7 +84,7 @@ function FreeGpus({ partition, trans }: FreeGpusProps): JSX.Element {
 export function canHave(one: Partition, trans: TranslationBundle): string {
   const most = one.max_nodes ?? one.nodes;
   return [
-    trans._n('1 node', 'up to %1 nodes', most),
+    trans._n('%1 node', 'up to %1 nodes', most),
     one.cpus === null ? '' : trans._n('%1 CPU each', '%1 CPUs each', one.cpus),
     one.gpus_per_node > 0 ? trans._n('%1 GPU', '%1 GPUs', one.gpus_per_node) : '',
     one.memory_mib === null ? '' : memory(one.memory_mib),

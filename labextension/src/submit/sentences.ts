@@ -1,4 +1,7 @@
-// What is said of a job, each sentence at the field of the option that it is about. Pure.
+// What is said of a job, each sentence at the field of the option that it is about, in the user's
+// language. Pure.
+import type { TranslationBundle } from '@jupyterlab/translation';
+import { said } from '../said';
 import type { Check, Preview, Problem } from '../wire';
 import type { Field } from './form';
 
@@ -38,20 +41,21 @@ export interface Sorted {
 }
 
 /** What is wrong, at its field, and all else that is to be said. */
-export function sorted(preview: Preview | null, problem: Problem | null): Sorted {
-  const said: (readonly [string | null, Sentence])[] = (preview?.checks ?? []).map(one => [
+export function sorted(
+  preview: Preview | null,
+  problem: Problem | null,
+  trans: TranslationBundle
+): Sorted {
+  const all: (readonly [string | null, Sentence])[] = (preview?.checks ?? []).map(one => [
     one.option,
-    { text: whole(one), ok: one.ok }
+    { text: whole(one, trans), ok: one.ok }
   ]);
   if (problem !== null) {
-    said.push([
-      problem.option,
-      { text: [problem.message, problem.hint].filter(Boolean).join(' '), ok: false }
-    ]);
+    all.push([problem.option, { text: told(problem, trans), ok: false }]);
   }
   const byField = new Map<Field, Sentence>();
   const others: Sentence[] = [];
-  for (const [option, sentence] of said) {
+  for (const [option, sentence] of all) {
     const field = sentence.ok === false ? fieldOf(option) : null;
     if (field === null || byField.has(field)) {
       others.push(sentence);
@@ -62,6 +66,16 @@ export function sorted(preview: Preview | null, problem: Problem | null): Sorted
   return { byField, others };
 }
 
-function whole({ sentence, hint }: Check): string {
-  return hint ? `${sentence}${/[.!?:;]$/.test(sentence) ? '' : '.'} ${hint}` : sentence;
+/** What is wrong, and what can be done. */
+export function told({ message, hint }: Problem, trans: TranslationBundle): string {
+  return [message, hint ?? '']
+    .map(text => said(text, trans))
+    .filter(Boolean)
+    .join(' ');
+}
+
+function whole(check: Check, trans: TranslationBundle): string {
+  const sentence = said(check.sentence, trans);
+  const end = /[.!?:;。]$/.test(sentence) ? '' : '.';
+  return check.hint ? `${sentence}${end} ${said(check.hint, trans)}` : sentence;
 }

@@ -3,6 +3,7 @@
 import type { TranslationBundle } from '@jupyterlab/translation';
 import { useRef, useState, type JSX } from 'react';
 import { problemOf } from '../model/model';
+import { said } from '../said';
 import type { ISlurmModel } from '../tokens';
 import type { Problem } from '../wire';
 import { withLine } from './cell';
@@ -10,7 +11,7 @@ import { useCluster, type Known } from './cluster';
 import { Fields } from './fields';
 import { lineOf, type Wishes } from './form';
 import { isOf, PreviewPane, usePreview, type Asked, type Question } from './preview';
-import { sorted, type Sorted } from './sentences';
+import { sorted, told, type Sorted } from './sentences';
 import type { Source } from './source';
 import { What } from './what';
 
@@ -50,7 +51,7 @@ export function SubmitView(props: SubmitProps & { shown: boolean }): JSX.Element
   const line = lineOf(wishes);
   const question = questionOf(source, line, code);
   const asked = usePreview(model, question, shown && wishes.cluster !== '');
-  const said = sorted(asked.preview, asked.problem);
+  const sentences = sorted(asked.preview, asked.problem, trans);
   const current = isOf(asked, question);
   const submit = (): void => {
     const empty = source.kind === 'code' && code.trim() === '';
@@ -92,7 +93,7 @@ export function SubmitView(props: SubmitProps & { shown: boolean }): JSX.Element
             known={known}
             wishes={wishes}
             lab={source.kind === 'lab'}
-            said={said.byField}
+            said={sentences.byField}
             change={next => {
               change({ wishes: { ...wishes, ...next } });
             }}
@@ -107,8 +108,8 @@ export function SubmitView(props: SubmitProps & { shown: boolean }): JSX.Element
           <Trouble {...props} known={known} cluster={wishes.cluster} />
           <PreviewPane
             preview={asked.preview}
-            others={othersOf(said, known)}
-            marked={said.byField.size > 0}
+            others={othersOf(sentences, known, trans)}
+            marked={sentences.byField.size > 0}
             old={!current}
             trans={trans}
           />
@@ -153,8 +154,13 @@ function needed({ problem }: Asked, source: Source): boolean {
 }
 
 /** Why nothing is known of the cluster is said once. */
-function othersOf(said: Sorted, { problem }: Known): Sorted['others'] {
-  return said.others.filter(one => problem === null || !one.text.startsWith(problem.message));
+function othersOf(
+  { others }: Sorted,
+  { problem }: Known,
+  trans: TranslationBundle
+): Sorted['others'] {
+  const known = problem === null ? null : said(problem.message, trans);
+  return others.filter(one => known === null || !one.text.startsWith(known));
 }
 
 interface Sending {
@@ -200,7 +206,7 @@ function Trouble({ model, known, cluster, connect, trans }: TroubleProps): JSX.E
   const { problem } = known;
   return problem === null ? null : (
     <div className="jp-slurm-Problem" role="alert">
-      {problem.message} {problem.hint}
+      {told(problem, trans)}
       {problem.code === 'login-needed' ? (
         <button
           type="button"
@@ -234,7 +240,7 @@ function Bar({ source, line, text, sending, problem, submit, copy, trans }: BarP
     <div className="jp-slurm-SubmitBar">
       {problem === null ? null : (
         <p className="jp-slurm-Problem" role="alert">
-          {problem.message} {problem.hint}
+          {told(problem, trans)}
         </p>
       )}
       <button

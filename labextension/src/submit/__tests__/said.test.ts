@@ -2,7 +2,7 @@ import { nullTranslator } from '@jupyterlab/translation';
 import type { Check, Partition, Preview, Problem } from '../../wire';
 import { NO_WISHES, type Wishes } from '../form';
 import { seconds, told, unusable } from '../partitions';
-import { fieldOf, sorted } from '../sentences';
+import { fieldOf, sorted, told as problemTold } from '../sentences';
 
 const trans = nullTranslator.load('jupyter_slurm');
 
@@ -31,11 +31,29 @@ test('what is wrong stands at its field, the others below', () => {
     check(false, 'd'),
     check(false, 'else', null)
   ];
-  const { byField, others } = sorted({ checks } as unknown as Preview, null);
+  const { byField, others } = sorted({ checks } as unknown as Preview, null, trans);
   expect([...byField]).toEqual([['time', { text: 'b. Less.', ok: false }]]);
   expect(others.map(one => one.text)).toEqual(['a. Less.', 'c. Less.', 'd. Less.', 'else. Less.']);
   const problem = { message: '--mem: `x`', hint: null, option: 'mem' } as Problem;
-  expect(sorted(null, problem).byField.get('memory')).toEqual({ text: '--mem: `x`', ok: false });
+  expect(sorted(null, problem, trans).byField.get('memory')).toEqual({
+    text: '--mem: `x`',
+    ok: false
+  });
+});
+
+test('a sentence and its hint are each said in the language of the page', () => {
+  const other = Object.assign(Object.create(trans) as typeof trans, {
+    gettext: (text: string) => text.toUpperCase()
+  });
+  const hint = 'Jobs wait.';
+  const one = { ok: null, sentence: 'The partition gpu is down.', hint, option: null };
+  const of = (sentence: string): string | undefined =>
+    sorted({ checks: [{ ...one, sentence }] } as unknown as Preview, null, other).others[0]?.text;
+  expect(of(one.sentence)).toBe('THE PARTITION gpu IS DOWN. JOBS WAIT.');
+  expect(of('Slurm would refuse it: Bad <x>')).toBe('SLURM WOULD REFUSE IT: Bad <x>. JOBS WAIT.');
+  expect(problemTold({ message: 'Our own words.', hint } as Problem, other)).toBe(
+    'Our own words. JOBS WAIT.'
+  );
 });
 
 test.each([
