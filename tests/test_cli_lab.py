@@ -7,17 +7,21 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
 import sys
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
+import requests
 
-from jupyter_slurm.wire import JobState
+from jupyter_slurm.wire import Job, JobState, LabEntry
 from tests.agent.home import AgentHome
 from tests.cluster.plugin import ROOT, SlurmCluster
+from tests.lab_visitor import LabVisitor
 from tests.ssh.profile import write_profile
 from tests.ssh.waiting import wait_until
 from tests.test_cli_cluster import Shell
@@ -84,6 +88,28 @@ def test_a_lab_is_started_opened_listed_and_stopped(shell: Shell, tmp_path: Path
     wait_until(lambda: JobState(listed(shell)[0]["state"]).final, PATIENCE_S)
     assert listed(shell)[0]["why"] == "You stopped it."
     assert not page.exists()
+
+
+def test_a_lab_is_where_it_was_after_the_agent_was_killed_with_no_new_login_inside(
+    shell: Shell,
+) -> None:
+    shell.ok("lab", "start", "--runtime", "none", "--no-browser")
+    [told] = listed(shell)
+    job = msgspec.convert(told, Job)
+    [page] = Path(os.environ["JUPYTER_RUNTIME_DIR"]).rglob(f"labs/{job.id}.html")
+    [token] = set(re.findall(r'value="([0-9a-f]{64})"', page.read_text(encoding="utf-8")))
+    one = LabVisitor(job)
+    assert job.lab is not None
+    one.log_in(LabEntry(login_url=f"{job.lab.url}login", token=token))
+    kernel = one.start_kernel()
+    one.run(kernel, "kept = 42")
+    pid = json.loads(shell.ok("status", "--json"))["agent"]["pid"]
+    os.kill(pid, signal.SIGKILL)
+    with pytest.raises(requests.ConnectionError):
+        one.get("/api/status")
+    assert listed(shell)[0]["lab"] == told["lab"]
+    assert json.loads(shell.ok("status", "--json"))["agent"]["pid"] != pid
+    assert one.run(kernel, "print(kept)") == "42\n"
 
 
 def test_a_lab_that_cannot_start_tells_why_and_what_to_do(shell: Shell, tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import secrets
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Iterator
@@ -203,15 +204,20 @@ def test_a_kernel_at_work_and_a_terminal_in_use_keep_a_lab(
     assert told[1:] == ([] if used else [None])
 
 
-def test_folders_that_killed_labs_have_left_go_and_those_in_use_stay(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+@pytest.fixture
+def short_folder(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """For temporary files. pytest's own may be too long for a socket in it."""
+    with tempfile.TemporaryDirectory(prefix="lab-") as folder:
+        monkeypatch.setattr("tempfile.tempdir", folder)
+        yield Path(folder)
+
+
+def test_folders_that_killed_labs_have_left_go_and_those_in_use_stay(short_folder: Path) -> None:
     path, lock = lab.private_folder()
-    left = tmp_path / f"{lab.PRIVATE}left"
+    left = short_folder / f"{lab.PRIVATE}left"
     (left / "runtime").mkdir(parents=True)
     again, other_lock = lab.private_folder()
-    assert {one.name for one in tmp_path.iterdir()} == {Path(path).name, Path(again).name}
+    assert {one.name for one in short_folder.iterdir()} == {Path(path).name, Path(again).name}
     assert Path(path).stat().st_mode & 0o777 == 0o700
     os.close(lock)
     os.close(other_lock)
