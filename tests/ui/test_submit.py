@@ -129,8 +129,10 @@ def test_a_file_of_any_name_is_run_from_the_file_browser(
     submit(form)
     expect(page.get_by_role("log", name="Output")).to_contain_text("ran")
     expect(form).to_have_count(0)
-    if suffix == ".ipynb":  # its copy, which comes once the job has ended, is of this test, too
-        wait_until(lambda: any(lab.folder.glob("*.slurm-*.ipynb")))
+    if suffix == ".ipynb":
+        # Its copy, which comes once the job has ended, is of this test, too: taken away before the
+        # server has noted that it was given, it would come again in another.
+        expect(page.get_by_role("alert").filter(has_text="has been run")).to_be_visible()
         [copy] = lab.folder.glob("*.slurm-*.ipynb")
         copy.unlink()
     (lab.folder / name).unlink()
