@@ -139,4 +139,5 @@ def test_a_lab_that_cannot_start_says_so_in_its_tab(
     tab = start(page, form, "broken", Image="python:3.11")
     expect(tab.locator("#why")).to_contain_text("There is no JupyterLab", timeout=START_MS)
     expect(tab.locator("#why")).to_contain_text("--install")
+    expect(tab.get_by_role("status")).to_have_text("FAILED on n1.")
     look_at_room(tab, "lab-failed")
