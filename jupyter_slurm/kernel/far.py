@@ -30,6 +30,8 @@ _PAUSES_S = (0.0, 0.2, 1.0, 3.0)
 _LONGEST_PAUSE_S = 10.0
 _READ_BYTES = 1 << 18
 _PENDING_MOST = 1 << 20
+_UNTOLD_MOST = 1 << 20
+_TELL_S = 2.0
 _UNREAD_MOST = 64 << 20
 """What nobody has fetched yet; more is left to the other end to keep."""
 CHANNELS = {"shell": b"s", "control": b"c", "stdin": b"i", "iopub": b"o", "ours": b"x"}
@@ -97,6 +99,7 @@ class Far:
         self._got = 0
         self._passed_on = 0
         self._unread_bytes = 0
+        self._untold_bytes = 0
         self._ends = threading.Event()
         self._stir_in, self._stir_out = socket.socketpair()
         for sock in (self._stir_in, self._stir_out):
@@ -138,7 +141,8 @@ class Far:
             self._passed_on = arrived.number
             was_full = self._unread_bytes > _UNREAD_MOST
             self._unread_bytes -= arrived.size
-            stir = was_full or not self._news
+            self._untold_bytes += arrived.size
+            stir = was_full or self._untold_bytes > _UNTOLD_MOST
         if stir:
             self._stir()
 
@@ -243,8 +247,10 @@ class Far:
                     break
                 line.sent += 1
                 line.say(b"M", _NUMBER.pack(line.sent) + self._kept[line.sent - self._first])
-            if self._passed_on > line.told:
-                line.told = self._passed_on
+            # Not by itself and at once: it would hold up the next request (node/kernel.py, `fill`).
+            due = self._untold_bytes > _UNTOLD_MOST or time.monotonic() - line.said_s > _TELL_S
+            if self._passed_on > line.told and (line.outbox or due):
+                line.told, self._untold_bytes = self._passed_on, 0
                 line.say(b"K", _NUMBER.pack(line.told))
 
     def _forget(self, number: int) -> None:

@@ -55,13 +55,12 @@ class Known:
         self.kernel = _read(self._path)
 
     def keep(self, kernel: Kernel) -> None:
-        """On disk before this returns."""
+        """It outlives this process. Not fsync(2): the loop that answers clients would wait for a
+        busy disk."""
         self.kernel = kernel
         partial = self._path.with_suffix(".partial")
         with open(partial, "wb", opener=_private) as file:
             file.write(msgspec.json.encode(kernel))
-            file.flush()
-            os.fsync(file.fileno())
         partial.replace(self._path)
 
     def change(self, **changes: Any) -> None:

@@ -31,6 +31,8 @@ FAREWELL_S = 2.0
 MOST_DEATHS = 5
 """In a row, without a cell that went well between them: then it is not started again."""
 ENDED_TOO_S = 0.5
+GATHER_S = 0.003
+ACKNOWLEDGE_S = 1.0
 BATCH = 64
 """Messages of one channel in a row."""
 IDLE = "jupyter-slurm: nobody has been connected to the kernel for {:.0f} s"
@@ -63,6 +65,11 @@ class Holder(object):
         self.deaths = 0
         self.early = []  # type: List[Any]
         """What is to go to the kernel once it listens."""
+        self.replies = kernel_process.Replies()
+        self.gather_s = 0.0
+        """Since when there is something that has not been put into the line; 0: there is not."""
+        self.is_whole = False
+        """What there is to be said is not to be added to."""
         self.wake_in, self.wake_out = os.pipe()
         for descriptor in (self.wake_in, self.wake_out):
             os.set_blocking(descriptor, False)
@@ -111,13 +118,26 @@ class Holder(object):
             self.hear(self.line)
         for channel in list(self.process.sockets):
             self.take_messages(channel)
+        for reply in self.replies.overdue():
+            self.keep(frames.SHELL, reply)
         if self.line is not None:
-            self.line.fill(self.kept)
-            if self.got > self.told_got:
-                self.told_got = self.got
-                self.line.say(frames.GOT, frames.NUMBER.pack(self.got))
+            self.fill(self.line)
             if not self.line.flush():
                 self.part()
+
+    def fill(self, line):
+        # type: (frames.Line) -> None
+        """Together what comes together: the way there is TCP of Slurm's own, without TCP_NODELAY,
+        where a small piece waits some 40 ms for word of the one before (Nagle, RFC 896)."""
+        now_s = time.monotonic()
+        waits = line.sent + 1 < self.kept.next
+        self.gather_s = (self.gather_s or now_s) if waits else 0.0
+        if waits and (self.is_whole or line.outbox or now_s - self.gather_s > GATHER_S):
+            line.fill(self.kept)
+            self.is_whole, self.gather_s = False, 0.0
+        if self.got > self.told_got and (line.outbox or now_s - line.said_s > ACKNOWLEDGE_S):
+            self.told_got = self.got
+            line.say(frames.GOT, frames.NUMBER.pack(self.got))
 
     def sleep(self):
         # type: () -> None
@@ -139,8 +159,12 @@ class Holder(object):
 
     def pause_s(self):
         # type: () -> float
-        if not self.process.ready:
-            return 0.2
+        if self.gather_s:
+            return GATHER_S
+        if self.replies.held or not self.process.ready:
+            return 0.25
+        if self.got > self.told_got:
+            return ACKNOWLEDGE_S
         if self.line is not None:
             return min(frames.ALIVE_S / 4, 5.0)
         return min(5.0, max(0.01, self.alone_s + self.idle_s - time.monotonic()))
@@ -175,8 +199,15 @@ class Holder(object):
                 self.begin_work()
             if parts is None:
                 continue
-            if channel == frames.IOPUB and parts[0].endswith(b"status"):
-                self.note_status(parts)
+            if channel == frames.SHELL:
+                self.replies.add(parts)
+                continue
+            if channel == frames.IOPUB:
+                self.replies.output_s = time.monotonic()
+                if parts[0].endswith(b"status"):
+                    self.note_status(parts)
+            elif channel == frames.STDIN:
+                self.is_whole = True
             self.keep(channel, parts)
 
     def note_status(self, parts):
@@ -185,6 +216,9 @@ class Holder(object):
         self.busy = b'"busy"' in content
         if not self.busy:
             self.deaths = 0
+            self.is_whole = True
+            for reply in self.replies.of(parts):
+                self.keep(frames.SHELL, reply)
 
     def keep(self, channel, parts):
         # type: (bytes, List[bytes]) -> None
@@ -204,6 +238,7 @@ class Holder(object):
 
     def tell(self, event):
         # type: (Dict[str, Any]) -> None
+        self.is_whole = True
         self.keep(frames.OURS, [json.dumps(event).encode("ascii")])
 
     def begin_work(self):
@@ -230,6 +265,7 @@ class Holder(object):
         self.tell({"event": "died", "status": status, "again": again})
         self.process.stop()
         self.early = []
+        self.replies.held.clear()
         if again:
             self.process.start()
         else:
@@ -322,6 +358,7 @@ class Holder(object):
         elif command == "restart":
             self.process.stop()
             self.busy, self.deaths, self.early = False, 0, []
+            self.replies.held.clear()
             self.tell({"event": "restarting"})
             self.process.start()
 
@@ -330,7 +367,7 @@ class Holder(object):
         if self.line is not None:
             self.line.close()
             self.line = None
-            self.alone_s = time.monotonic()
+            self.alone_s, self.gather_s = time.monotonic(), 0.0
 
     def take_leave(self):
         # type: () -> None

@@ -5,6 +5,7 @@ ipykernel brings: zmq. The channels are Unix sockets in a folder of this user's 
 need no signature there.
 """
 
+import collections
 import contextlib
 import importlib.util
 import json
@@ -28,6 +29,7 @@ NOT_THERE_EXIT = 65
 """The image's Python has no ipykernel; EX_DATAERR of sysexits.h."""
 NOT_THERE = "jupyter-slurm: this Python has no ipykernel"
 KILL_S = 3.0
+OUTPUT_S = 1.0
 ASK_S = 1.0
 """How often a kernel that starts is asked who it is: what it says before it is listened to is
 lost (PUB and SUB of ZMQ)."""
@@ -39,6 +41,44 @@ def missing():
     # type: () -> List[str]
     """What there has to be and is not."""
     return [name for name in ("ipykernel", "zmq") if importlib.util.find_spec(name) is None]
+
+
+def parent_id(parts):
+    # type: (List[bytes]) -> str
+    """Of the request that a message is about; "": it is about none."""
+    parent = json.loads(parts[parts.index(DELIMITER) + 3].decode("utf-8", "replace"))
+    return str(parent.get("msg_id", ""))
+
+
+class Replies(object):
+    """A reply goes behind the output that it is about, which comes another way, and for which
+    clients wait some seconds only. The output ends with `idle`, or when no more comes."""
+
+    def __init__(self):
+        # type: () -> None
+        self.held = collections.OrderedDict()  # type: Any
+        """By the request's id."""
+        self.output_s = 0.0
+        """When there was some last."""
+
+    def add(self, parts):
+        # type: (List[bytes]) -> None
+        self.held[parent_id(parts)] = parts
+        self.output_s = time.monotonic()
+
+    def of(self, status):
+        # type: (List[bytes]) -> List[List[bytes]]
+        """The one whose output ends with this."""
+        reply = self.held.pop(parent_id(status), None)
+        return [] if reply is None else [reply]
+
+    def overdue(self):
+        # type: () -> List[List[bytes]]
+        if not self.held or time.monotonic() - self.output_s < OUTPUT_S:
+            return []
+        found = list(self.held.values())
+        self.held.clear()
+        return found
 
 
 class Process(object):

@@ -24,7 +24,7 @@ from jupyter_slurm.wire import Job, JobKind, JobState
 from tests.agent.home import AgentHome
 from tests.cluster.plugin import SlurmCluster
 from tests.magics.kernel import Kernel, Reply
-from tests.ssh.profile import write_profile
+from tests.ssh.profile import SshSlurm, write_profile
 
 PATIENCE_S = 60.0
 QUICK = {"poll_s": 0.3, "lost_after_s": 2.0, "exit_grace_s": 20.0, "lookup_gap_s": 1.0}
@@ -170,15 +170,22 @@ def make_home(
     """With settings of the cluster's profile."""
     homes: list[Home] = []
 
-    def make(cluster: SlurmCluster = slurm_cluster, **settings: Any) -> Home:
-        told = tomllib.loads(cluster.profile_path.read_text(encoding="utf-8"))
+    def make(
+        cluster: SlurmCluster = slurm_cluster, far: SshSlurm | None = None, **settings: Any
+    ) -> Home:
         own = {
             **QUICK,
             "python": sys.executable,
             "job_root": str(agent_home.folder / "it's a root"),
             **settings,
         }
-        write_profile(agent_home.folder / "config", cluster.name, {**told, **own})
+        if far is not None:
+            far.write_profile(agent_home.folder / "config", **own)
+            for name, value in far.env.items():
+                monkeypatch.setenv(name, value)
+        else:
+            told = tomllib.loads(cluster.profile_path.read_text(encoding="utf-8"))
+            write_profile(agent_home.folder / "config", cluster.name, {**told, **own})
         monkeypatch.setenv("IPYTHONDIR", str(agent_home.folder / "ipython"))
         monkeypatch.delenv("JPY_SESSION_NAME", raising=False)
         homes.append(Home(agent_home.folder, cluster, agent_home.socket))

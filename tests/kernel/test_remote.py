@@ -223,14 +223,14 @@ def test_jupyter_that_is_gone_takes_its_proxy_along(home: Home) -> None:
 
 
 def test_nobody_connected_for_the_profiles_time_ends_the_job(make_home: MakeHome) -> None:
-    home = make_home(idle_s=1.0)
+    home = make_home(idle_s=5.0)
     home.add()
     kernel = home.start()
     kernel.value("print(1)")
     home.kill_proxy(kernel)
     job = kernel.until_job()
     assert job.state is JobState.COMPLETED
-    assert job.why == "Nobody had been connected to its kernel for 1 s."
+    assert job.why == "Nobody had been connected to its kernel for 5 s."
     nothing_left(home, job.id)
 
 

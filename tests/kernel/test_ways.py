@@ -1,0 +1,73 @@
+"""A kernel in a job over SSH, behind a login, and in an image."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from tests.kernel.conftest import Home, MakeHome
+from tests.ssh.profile import SshSlurm
+
+SITE = Path(sys.prefix) / "lib" / "python{}.{}".format(*sys.version_info) / "site-packages"
+"""What the tests' own kernel is made of."""
+
+
+def test_over_ssh_and_a_line_that_is_closed(make_home: MakeHome, ssh_slurm: SshSlurm) -> None:
+    home = make_home(far=ssh_slurm)
+    home.add("--mem", "1G")
+    kernel = home.start()
+    kernel.value("kept = 1; print()")
+    assert kernel.run("print('y' * 5_000_000)").text == "y" * 5_000_000 + "\n"
+    request = kernel.start(
+        "import time\nfor i in range(60): print(i, flush=True); time.sleep(.05)\nkept"
+    )
+    kernel.until(lambda m: m["msg_type"] == "stream" and "5" in m["content"]["text"])
+    home.api.disconnect()
+    home.api.connect(wait_s=30)
+    reply = kernel.reply(request)
+    assert reply.text == "".join(f"{i}\n" for i in range(60))
+    assert len(home.jobs()) == 1
+    job = kernel.job()
+    kernel.manager.shutdown_kernel()
+    home.until_job(job.id)
+
+
+def test_a_login_that_is_needed_is_told_and_goes_on_by_itself(
+    make_home: MakeHome, ssh_slurm: SshSlurm
+) -> None:
+    home = make_home(far=ssh_slurm)
+    home.add()
+    home.api.disconnect()
+    kernel = home.start()
+    request = kernel.start("print('after the login')")
+    kernel.until_shown(request, "jupyter slurm login")
+    assert home.jobs() == [] or home.jobs()[0].slurm_id is None
+    home.api.connect(wait_s=30)
+    assert kernel.reply(request).text == "after the login\n"
+    assert len(home.jobs()) == 1
+
+
+def test_in_an_image(home: Home, demo_image: Path) -> None:
+    home.add(
+        *("--image", str(demo_image), "--mem", "1G", "--name", "far"),
+        *("--mount", f"{sys.prefix}:/mnt/venv"),
+        *("--env", f"PYTHONPATH=/mnt/venv/{SITE.relative_to(sys.prefix)}"),
+    )
+    kernel = home.start()
+    assert kernel.value("import sys; print(sys.executable)") == "/usr/bin/python3\n"
+    assert "mnt" in kernel.value("import os; print(os.listdir('/'))")
+    request = kernel.start("print('begun', flush=True)\nimport time; time.sleep(1000)")
+    kernel.until(lambda m: m["msg_type"] == "stream" and "begun" in m["content"]["text"])
+    kernel.manager.interrupt_kernel()
+    assert kernel.reply(request).content["ename"] == "KeyboardInterrupt"
+    kernel.manager.restart_kernel()
+    kernel.client.wait_for_ready(timeout=60)
+    assert kernel.value("print(1)") == "1\n"
+
+
+def test_an_image_without_ipykernel_is_told_with_the_remedy(home: Home, demo_image: Path) -> None:
+    home.add("--image", str(demo_image))
+    reply = home.start().run("1")
+    assert reply.content["ename"] == "JobEnded"
+    assert "The image's Python has no ipykernel" in reply.content["evalue"]
+    assert "%%slurm_image" in "".join(reply.content["traceback"])

@@ -1,0 +1,146 @@
+"""What a remote kernel says, and what it keeps: without a cluster."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from jupyter_slurm import places
+from jupyter_slurm.cli import main
+from jupyter_slurm.errors import ConfigError, LoginNeededError, RequestError, TransportError
+from jupyter_slurm.jobs.lacking import explained
+from jupyter_slurm.kernel import known, spec, words
+from jupyter_slurm.kernel.known import Kernel
+from jupyter_slurm.kernel.messages import Signer, made
+from jupyter_slurm.wire import JobKind
+
+WORDS = ("--cluster", "arandu", "--gpus", "1")
+
+
+@pytest.fixture(autouse=True)
+def _folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("DATA", "CONFIG", "RUNTIME"):
+        monkeypatch.setenv(f"JUPYTER_{name}_DIR", str(tmp_path / name.lower()))
+
+
+@pytest.mark.parametrize(
+    ("asked", "shown"),
+    [
+        (["--gpus", "1"], "Python 3 (arandu · 1 GPU)"),
+        (["--gpus", "2", "--image", "pytorch:22.11"], "Python 3 (arandu · pytorch:22.11 · 2 GPUs)"),
+        (["--partition", "long"], "Python 3 (arandu · long)"),
+        ([], "Python 3 (arandu)"),
+    ],
+)
+def test_title_tells_what_is_asked_for(asked: list[str], shown: str) -> None:
+    assert spec.display_name(spec.parse(asked), "arandu") == shown
+
+
+@pytest.mark.parametrize("word", ["--in=x", "--detach", "--session", "--nosuch", "--time=soon"])
+def test_what_no_kernel_can_have_is_refused(word: str) -> None:
+    with pytest.raises(RequestError):
+        spec.parse([word])
+
+
+def test_kernelspec_is_an_ordinary_one_and_goes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made_spec = spec.add(None, "Python 3 (arandu · 1 GPU)", WORDS)
+    assert made_spec.name == "slurm-arandu-1-gpu"
+    told = json.loads((tmp_path / "data/kernels/slurm-arandu-1-gpu/kernel.json").read_text())
+    assert told["argv"][0] == sys.executable
+    assert told["argv"][-1] == "{connection_file}"
+    assert told["interrupt_mode"] == "message"
+    assert spec.listed() == [made_spec]
+    assert main(["kernel", "list"]) == 0
+    assert "--cluster arandu --gpus 1" in capsys.readouterr().out
+    assert main(["kernel", "remove", "slurm-arandu-1-gpu"]) == 0
+    assert spec.listed() == []
+    assert main(["kernel", "remove", "slurm-arandu-1-gpu"]) == 1
+
+
+def test_a_kernel_of_another_kind_is_left_alone(tmp_path: Path) -> None:
+    folder = tmp_path / "data/kernels/python3"
+    folder.mkdir(parents=True)
+    (folder / "kernel.json").write_text('{"argv": ["python", "-m", "ipykernel_launcher"]}')
+    with pytest.raises(RequestError, match="not of this kind"):
+        spec.add("python3", "mine", WORDS)
+    assert spec.listed() == []
+
+
+def test_a_kernel_is_known_by_its_connection_file_and_then_by_its_notebook() -> None:
+    first = known.opened(Path("/run/kernel-1.json"), WORDS, "/a.ipynb")
+    first.keep(Kernel(job_id="abcdefgh", words=WORDS, notebook="/a.ipynb"))
+    path = next(places.data_dir().glob("kernels/*.json"))
+    assert (path.stat().st_mode & 0o777, path.parent.stat().st_mode & 0o777) == (0o600, 0o700)
+    while_held = known.opened(Path("/run/kernel-2.json"), WORDS, "/a.ipynb")
+    assert while_held.kernel is None
+    first.close()
+    same = known.opened(Path("/run/kernel-1.json"), WORDS, None)
+    assert same.kernel is not None
+    same.close()
+    for words_, notebook in ((("--gpus", "2"), "/a.ipynb"), (WORDS, "/b.ipynb"), (WORDS, None)):
+        other = known.opened(Path("/run/kernel-3.json"), words_, notebook)
+        assert other.kernel is None
+        other.close()
+    found = known.opened(Path("/run/kernel-4.json"), WORDS, "/a.ipynb")
+    assert found.kernel == same.kernel
+    assert not path.exists()
+    for one in (while_held, found):
+        one.forget()
+        one.close()
+
+
+def test_a_kernel_that_its_user_has_ended_is_not_found_by_another() -> None:
+    ended = known.opened(Path("/run/kernel-1.json"), WORDS, "/a.ipynb")
+    ended.keep(Kernel(job_id="abcdefgh", words=WORDS, notebook="/a.ipynb", released=True))
+    ended.close()
+    other = known.opened(Path("/run/kernel-2.json"), WORDS, "/a.ipynb")
+    assert other.kernel is None
+    other.close()
+
+
+def test_two_processes_do_not_run_one_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(known, "_LOCK_S", 0.1)
+    first = known.opened(Path("/run/kernel-1.json"), WORDS, None)
+    with pytest.raises(ConfigError, match="runs the kernel"):
+        known.opened(Path("/run/kernel-1.json"), WORDS, None)
+    first.close()
+
+
+def test_a_message_with_another_signature_is_no_message() -> None:
+    ours, theirs = Signer("hmac-sha256", b"ours"), Signer("hmac-sha256", b"theirs")
+    message = made("execute_request", {"code": "1"}, session="s", identities=(b"who",))
+    assert ours.message(ours.parts(message)) == message
+    assert ours.message(theirs.parts(message)) is None
+    assert ours.message([b"no", b"message"]) is None
+    with pytest.raises(ValueError, match="hmac-nosuch"):
+        Signer("hmac-nosuch", b"")
+
+
+def test_what_hinders_says_what_to_do() -> None:
+    login = words.hindered(LoginNeededError("arandu needs a login."), "arandu")
+    assert "`jupyter slurm login arandu`" in login
+    assert "by itself" in words.hindered(TransportError("No route."), "arandu")
+    assert "by signal 9 (out of memory, perhaps)" in words.died(-9, again=True)
+    assert "with exit code 3" in words.died(3, again=False)
+    assert "12 messages of output (3.0 MB)" in words.left_out(12, 3_000_000)
+
+
+@pytest.mark.parametrize(
+    ("bare", "log", "code", "why"),
+    [
+        (True, "jupyter-slurm: this Python has no ipykernel: /p (3.9) lacks zmq", 65, "The node's"),
+        (False, "jupyter-slurm: this Python has no ipykernel: /p (3.9) lacks zmq", 65, "The image"),
+        (False, "jupyter-slurm: the kernel dies as soon as it has begun", 134, "again and again"),
+        (False, "sh: 1: exec: python3: not found", 127, "The image has no Python"),
+        (False, "jupyter-slurm: this Python has no ipykernel: /p (3.9) lacks zmq", 1, None),
+        (False, "anything", 65, None),
+    ],
+)
+def test_what_a_kernels_job_lacked_is_told(bare: bool, log: str, code: int, why: str) -> None:
+    found = explained(JobKind.KERNEL, log, code, bare=bare)
+    assert (found is None) if why is None else (found is not None and why in found[0])
