@@ -39,8 +39,9 @@ MISSING_EXIT = 65
 NOT_INSTALLED_EXIT = 69
 FAILED_EXIT = 70
 NO_ROOM_EXIT = 74
-PATIENCE_S = 8.0
-"""The server ends its kernels; Slurm kills what is left 30 s (KillWait) after its SIGTERM."""
+PATIENCE_S = 4.0
+"""The server ends its kernels; Slurm kills what is left KillWait after its SIGTERM, which it takes
+for five seconds at least (slurmd/req.c)."""
 LOOK_S = 0.1
 PRIVATE = "jslurm-lab-"
 LONGEST_PARENT = 70
@@ -124,7 +125,7 @@ class Lab(object):
         except Ended as ended:
             return ended
         finally:
-            self.stop()
+            self.stop(private)
         raise AssertionError  # both only raise
 
     # --- the server ---
@@ -210,11 +211,13 @@ class Lab(object):
             if activity.is_over():
                 raise Ended(0, "idle")
 
-    def stop(self) -> None:
+    def stop(self, private: str) -> None:
         if self.server is None:
             return
         deadline_s = time.monotonic() + PATIENCE_S
         self.send(signal.SIGTERM)
+        # Before anything else: whoever is killed meanwhile removes nothing any more.
+        shutil.rmtree(private, ignore_errors=True)
         while self.exit_code() is None and time.monotonic() < deadline_s:
             time.sleep(LOOK_S)
         self.send(signal.SIGKILL)

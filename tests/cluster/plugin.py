@@ -81,8 +81,11 @@ class SlurmCluster:
 
     def end_time_of(self, job_id: str) -> None:
         """The time limit of a job that runs is over now, and not at the end of a minute; slurmctld
-        sees that as it sees every limit, when it looks next (each 30 s)."""
-        self.run("scontrol", "update", f"JobId={job_id}", "EndTime=now")
+        sees that as it sees every limit, when it looks next (each 30 s). `now` is a whole second,
+        which may be over when slurmctld reads it: then it takes no such time."""
+        words = ("scontrol", "update", f"JobId={job_id}", "EndTime=now")
+        if self.run(*words, check=False).returncode:
+            self.run(*words)
 
     def slurmctld_pid(self) -> int | None:
         return self._pid("slurmctld")

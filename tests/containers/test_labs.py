@@ -60,6 +60,18 @@ def test_a_lab_runs_a_notebook_in_the_image_and_ends_with_all_that_it_was(ground
     assert site.wait(job.id, limit_s=_PATIENCE_S).state is JobState.CANCELLED
 
 
+@pytest.mark.parametrize("ground", ["none"], indirect=True)
+def test_nothing_is_left_of_a_lab_that_does_not_end_before_slurm_kills_it(ground: Ground) -> None:
+    """KillWait is five seconds here, and JupyterLab has more to end than it has time for."""
+    site = ground.site
+    asked = ground.asked("", kind=JobKind.LAB, **with_jupyterlab(ground))
+    job = ready(ground, site.service.submit(asked))
+    (server,) = (one for one, words in test_cells.processes(job) if "jupyterlab" in words)
+    server.suspend()
+    site.service.cancel(job.id)
+    assert site.wait(job.id, limit_s=_PATIENCE_S).state is JobState.CANCELLED
+
+
 def test_an_image_without_jupyterlab_says_so(ground: Ground) -> None:
     if ground.means.sees_all:  # the node's Python is that of these tests
         pytest.skip("there the node's own Python runs, which is that of these tests")

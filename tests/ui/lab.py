@@ -220,7 +220,9 @@ class Notebook:
 
     def saved(self) -> NotebookNode:
         """Saves it as a person would, and reads the file."""
-        with self.page.expect_response(lambda r: r.request.method == "PUT" and r.ok):
+        with self.page.expect_response(
+            lambda r: r.request.method == "PUT" and "/api/contents/" in r.url and r.ok
+        ):
             self.page.get_by_role("button", name="Save and create checkpoint").click()
         notebook: NotebookNode = nbformat.read(self.path, as_version=4)
         return notebook

@@ -75,6 +75,7 @@ def test_a_jobs_output_its_use_its_script_and_what_happened(
     expect(log).to_contain_text("step 1999")
     expect(page.get_by_text("step 1999 loss")).to_be_in_viewport()
     look(page, "job-log-end")
+    expect(page.get_by_text("step 1999 loss")).to_be_in_viewport()
     log.focus()
     page.keyboard.press("Home")
     expect(page.get_by_role("button", name="Follow", exact=True)).to_be_visible()

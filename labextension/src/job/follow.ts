@@ -25,6 +25,7 @@ export function useFollowing(
   const [follow, setShown] = useState(true);
   const following = useRef(true);
   const last = useRef({ top: 0, most: 0 });
+  const resized = useRef(-Infinity);
   const hand = useHand(box);
   const toEnd = useCallback(() => {
     const element = box.current;
@@ -47,6 +48,7 @@ export function useFollowing(
   );
   useEffect(() => {
     const observer = new ResizeObserver(() => {
+      resized.current = performance.now();
       if (following.current) {
         toEnd();
       }
@@ -73,8 +75,8 @@ export function useFollowing(
       following.current = false;
     } else if (most - top <= AT_END) {
       following.current = true;
-    } else if (top < before.top && most === before.most) {
-      following.current = false;
+    } else if (top < before.top && most === before.most && isStill(resized.current)) {
+      following.current = false; // by what tells us nothing, as a browser's own search
     } else if (following.current) {
       toEnd();
     }
@@ -160,6 +162,11 @@ function useHand(box: RefObject<HTMLElement>): RefObject<Hand> {
     };
   }, [box]);
   return hand;
+}
+
+/** What has changed its size may be as long again as it was, and yet not where it was. */
+function isStill(resizedMs: number): boolean {
+  return performance.now() - resizedMs > HAND_MS;
 }
 
 /** Where a box is, and how far it could be scrolled. */
