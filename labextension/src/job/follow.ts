@@ -25,7 +25,6 @@ export function useFollowing(
   const [follow, setShown] = useState(true);
   const following = useRef(true);
   const last = useRef({ top: 0, most: 0 });
-  const resized = useRef(-Infinity);
   const hand = useHand(box);
   const toEnd = useCallback(() => {
     const element = box.current;
@@ -48,7 +47,6 @@ export function useFollowing(
   );
   useEffect(() => {
     const observer = new ResizeObserver(() => {
-      resized.current = performance.now();
       if (following.current) {
         toEnd();
       }
@@ -70,13 +68,11 @@ export function useFollowing(
     const before = last.current;
     const { top, most } = placeOf(element);
     last.current = { top, most };
-    // What gets shorter, or is measured anew, scrolls up, too.
+    // What gets shorter, or is measured anew, scrolls up, too, and may be as long as before then.
     if (top < before.top && (hand.current?.isAtWork() ?? false)) {
       following.current = false;
     } else if (most - top <= AT_END) {
       following.current = true;
-    } else if (top < before.top && most === before.most && isStill(resized.current)) {
-      following.current = false; // by what tells us nothing, as a browser's own search
     } else if (following.current) {
       toEnd();
     }
@@ -162,11 +158,6 @@ function useHand(box: RefObject<HTMLElement>): RefObject<Hand> {
     };
   }, [box]);
   return hand;
-}
-
-/** What has changed its size may be as long again as it was, and yet not where it was. */
-function isStill(resizedMs: number): boolean {
-  return performance.now() - resizedMs > HAND_MS;
 }
 
 /** Where a box is, and how far it could be scrolled. */
