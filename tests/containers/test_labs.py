@@ -14,6 +14,7 @@ import pytest
 
 from jupyter_slurm.wire import Job, JobKind, JobState, LabStep
 from tests.containers import test_cells
+from tests.containers.leftovers import processes
 from tests.containers.test_cells import Ground
 from tests.lab_visitor import LabVisitor
 from tests.ssh.waiting import wait_until
@@ -66,7 +67,7 @@ def test_nothing_is_left_of_a_lab_that_does_not_end_before_slurm_kills_it(ground
     site = ground.site
     asked = ground.asked("", kind=JobKind.LAB, **with_jupyterlab(ground))
     job = ready(ground, site.service.submit(asked))
-    (server,) = (one for one, words in test_cells.processes(job) if "jupyterlab" in words)
+    (server,) = (one for one, words in processes(job) if "jupyterlab" in words)
     server.suspend()
     site.service.cancel(job.id)
     assert site.wait(job.id, limit_s=_PATIENCE_S).state is JobState.CANCELLED
