@@ -14,7 +14,6 @@ import pytest
 
 from jupyter_slurm.wire import Job, JobKind, JobState, LabStep
 from tests.containers import test_cells
-from tests.containers.leftovers import processes
 from tests.containers.test_cells import Ground
 from tests.lab_visitor import LabVisitor
 from tests.ssh.waiting import wait_until
@@ -22,6 +21,9 @@ from tests.ssh.waiting import wait_until
 _PATIENCE_S = 120.0
 _INSIDE = "/mnt/jupyter"
 
+_IMAGES = [name for name in test_cells.GROUNDS if not name.startswith("none")]
+pytestmark = pytest.mark.parametrize("ground", _IMAGES, indirect=True)
+"""Without an image: tests/jobs/test_labs.py."""
 ground = test_cells.ground
 """At its end nothing is left of any container or process."""
 
@@ -61,21 +63,7 @@ def test_a_lab_runs_a_notebook_in_the_image_and_ends_with_all_that_it_was(ground
     assert site.wait(job.id, limit_s=_PATIENCE_S).state is JobState.CANCELLED
 
 
-@pytest.mark.parametrize("ground", ["none"], indirect=True)
-def test_nothing_is_left_of_a_lab_that_does_not_end_before_slurm_kills_it(ground: Ground) -> None:
-    """KillWait is five seconds here, and JupyterLab has more to end than it has time for."""
-    site = ground.site
-    asked = ground.asked("", kind=JobKind.LAB, **with_jupyterlab(ground))
-    job = ready(ground, site.service.submit(asked))
-    (server,) = (one for one, words in processes(job) if "jupyterlab" in words)
-    server.suspend()
-    site.service.cancel(job.id)
-    assert site.wait(job.id, limit_s=_PATIENCE_S).state is JobState.CANCELLED
-
-
 def test_an_image_without_jupyterlab_says_so(ground: Ground) -> None:
-    if ground.means.sees_all:  # the node's Python is that of these tests
-        pytest.skip("there the node's own Python runs, which is that of these tests")
     ended = ground.run("", kind=JobKind.LAB)
     assert (ended.state, ended.exit_code) == (JobState.FAILED, 65), ground.site.text(ended.id)
     assert ended.why == "There is no JupyterLab for the lab to run."
