@@ -50,7 +50,8 @@ def notebook() -> tuple[list[str], int]:
 async def executed(kernel_name: str, sources: list[str], restart_at: int) -> Any:
     made = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(one) for one in sources])
     manager = AsyncKernelManager(kernel_name=kernel_name)
-    client = NotebookClient(made, km=manager, allow_errors=True, timeout=120)
+    # A kernel writes its streams by the clock: in how many pieces is no matter of where it runs.
+    client = NotebookClient(made, km=manager, allow_errors=True, timeout=120, coalesce_streams=True)
     async with client.async_setup_kernel(cleanup_kc=True):
         for at, cell in enumerate(made.cells):
             if at == restart_at:

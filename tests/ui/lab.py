@@ -219,9 +219,12 @@ class Notebook:
         expect(self.page.get_by_role("button", name="No Kernel").first).to_be_visible()
 
     def saved(self) -> NotebookNode:
-        """Saves it as a person would, and reads the file."""
+        """Saves it as a person would, and reads the file.
+
+        The checkpoint ends what JupyterLab does to save; until then it takes no second order.
+        """
         with self.page.expect_response(
-            lambda r: r.request.method == "PUT" and "/api/contents/" in r.url and r.ok
+            lambda r: r.request.method == "POST" and r.url.endswith("/checkpoints") and r.ok
         ):
             self.page.get_by_role("button", name="Save and create checkpoint").click()
         notebook: NotebookNode = nbformat.read(self.path, as_version=4)
