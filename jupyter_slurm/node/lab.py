@@ -44,8 +44,9 @@ PATIENCE_S = 4.0
 for five seconds at least (slurmd/req.c)."""
 LOOK_S = 0.1
 PRIVATE = "jslurm-lab-"
-LONGEST_PARENT = 70
-"""The path of a socket has 107 bytes at most (unix(7))."""
+LONGEST_PARENT = 35
+"""The path of a socket has 107 bytes at most (unix(7)); the longest is that of a kernel, which
+jupyter_client calls PARENT/jslurm-lab-XXXXXXXX/r/kernel-UUID-ipc-N."""
 
 CONFIG = """\
 # Written by jupyter-slurm for one job.
@@ -61,6 +62,8 @@ else:
     c.IdentityProvider.token = {token!r}
     c.PasswordIdentityProvider.hashed_password = ""
     server.root_dir = os.getcwd()
+# At a kernel's port everybody on the node could read what it publishes: only orders are signed.
+c.KernelManager.transport = "ipc"
 server.sock = {sock!r}
 server.sock_mode = "0600"
 server.base_url = "/"
@@ -136,7 +139,7 @@ class Lab(object):
         config = os.path.join(private, "jupyter_lab_config.py")
         host = "lab-%s.localhost" % self.task["id"]
         put(config, CONFIG.format(sock=self.sock, token=self.token, host=host))
-        env = dict(os.environ, JUPYTER_RUNTIME_DIR=os.path.join(private, "runtime"))
+        env = dict(os.environ, JUPYTER_RUNTIME_DIR=os.path.join(private, "r"))
         for name in ("JUPYTER_TOKEN", "JUPYTER_TOKEN_FILE", "JUPYTER_PORT", "JUPYTER_PORT_RETRIES"):
             env.pop(name, None)
         command = overlay.command(env, private) if overlay is not None else own_command()

@@ -153,6 +153,28 @@ def test_only_who_has_the_token_and_comes_by_its_name_gets_into_a_lab(site: Site
     assert stranger.get("/api/kernels", Host=at_loopback, **right).status_code == 200
 
 
+def test_neither_a_lab_nor_its_kernels_have_a_port_at_which_others_on_the_node_could_read(
+    site: Site,
+) -> None:
+    """What a kernel publishes is read by whoever gets to its port: only orders are signed."""
+    job = started(site)
+    one = visitor(site, job)
+    kernel = one.start_kernel()
+    assert one.run(kernel, "import socket; print('it works')") == "it works\n"
+    # A kernel takes the output of its forks at a port (IOPubThread of ipykernel, a PULL socket):
+    # nothing is said there, and who says something has to know its secret.
+    assert [ports for process, _ in processes(job) if len(ports := listening(process)) > 1] == []
+    sockets = sorted(folder_of(job).glob("*/kernel-*-ipc-*"))
+    assert len(sockets) == 5
+    assert {path.parent.stat().st_mode & 0o777 for path in sockets} == {0o700}
+
+
+def listening(process: psutil.Process) -> list[Any]:
+    with suppress(psutil.NoSuchProcess):
+        return [one for one in process.net_connections("inet") if one.status == psutil.CONN_LISTEN]
+    return []
+
+
 def test_the_token_of_a_lab_is_in_no_command_line_environment_script_or_log(site: Site) -> None:
     job = started(site)
     token = site.service.lab_entry(job.id).token
