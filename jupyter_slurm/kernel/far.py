@@ -224,6 +224,8 @@ class Far:
                 news.append(self._welcome(line, json.loads(body)))
             elif kind == b"T":
                 news.append(Said(body.decode(errors="replace")))
+            elif kind == b"Q" and not line.outbox:
+                line.say(b"A")
             elif kind == b"L":
                 line.taken = True
         if news:
@@ -247,7 +249,7 @@ class Far:
                     break
                 line.sent += 1
                 line.say(b"M", _NUMBER.pack(line.sent) + self._kept[line.sent - self._first])
-            # Not by itself and at once: it would hold up the next request (node/kernel.py, `fill`).
+            # Not by itself and at once: it would hold up the next request (node/kernel_frames.py).
             due = self._untold_bytes > _UNTOLD_MOST or time.monotonic() - line.said_s > _TELL_S
             if self._passed_on > line.told and (line.outbox or due):
                 line.told, self._untold_bytes = self._passed_on, 0
@@ -299,7 +301,8 @@ class _Line:
         return True
 
     def receive(self) -> list[tuple[bytes, bytes]] | None:
-        """The frames that are whole; None: they have gone."""
+        """The frames that are whole; None: they have gone. Why a part of one is answered is told in
+        node/kernel_frames.py."""
         try:
             data = self.sock.recv(_READ_BYTES)
         except BlockingIOError:
@@ -318,6 +321,8 @@ class _Line:
                 break
             frames.append((kind, bytes(self._inbox[_FRAME.size : end])))
             del self._inbox[:end]
+        if self._inbox and not self.outbox:
+            self.say(b"A")
         return frames
 
 

@@ -24,6 +24,7 @@ WELCOME = b"W"  # from the node, for an answer: JSON with `boot`, `got`, `first`
 MESSAGE = b"M"  # both ways: NUMBER, a channel (a letter), then each part behind its size
 GOT = b"K"  # both ways: NUMBER, all up to which have arrived
 ALIVE = b"A"  # both ways, from time to time
+ASK = b"Q"  # from the node: there is more to come; say something at once (`Line.receive`)
 TAKEN = b"L"  # from the node, last: another has come
 NUMBER = struct.Struct(">Q")
 PART = struct.Struct(">I")
@@ -148,7 +149,12 @@ class Line(object):
 
     def receive(self):
         # type: () -> Optional[List[Tuple[bytes, bytes]]]
-        """The frames that are whole; None: they have gone."""
+        """The frames that are whole; None: they have gone.
+
+        A step's streams go through TCP in pieces of 1,000 bytes, and after a piece nothing more is
+        sent until it is acknowledged: after 40 ms, or with what is said in the other direction
+        (Slurm sets no TCP_NODELAY; measured with 22.05). So who has a part of a frame says so.
+        """
         try:
             data = self.sock.recv(_READ_BYTES)
         except (BlockingIOError, InterruptedError):
@@ -166,6 +172,8 @@ class Line(object):
                 break
             frames.append((kind, bytes(self.inbox[FRAME.size : FRAME.size + size])))
             del self.inbox[: FRAME.size + size]
+        if self.inbox and not self.outbox:
+            self.say(ALIVE)
         return frames
 
     def say(self, kind, body=b""):

@@ -60,17 +60,29 @@ class Replies(object):
         """By the request's id."""
         self.output_s = 0.0
         """When there was some last."""
+        self.ended = collections.deque(maxlen=16)  # type: Any
+        """The requests whose output has ended without a reply, which may come last."""
 
     def add(self, parts):
-        # type: (List[bytes]) -> None
-        self.held[parent_id(parts)] = parts
+        # type: (List[bytes]) -> bool
+        """Whether it is held; else its output has ended."""
+        request = parent_id(parts)
+        if request in self.ended:
+            self.ended.remove(request)
+            return False
+        self.held[request] = parts
         self.output_s = time.monotonic()
+        return True
 
     def of(self, status):
         # type: (List[bytes]) -> List[List[bytes]]
         """The one whose output ends with this."""
-        reply = self.held.pop(parent_id(status), None)
-        return [] if reply is None else [reply]
+        request = parent_id(status)
+        reply = self.held.pop(request, None)
+        if reply is None:
+            self.ended.append(request)
+            return []
+        return [reply]
 
     def overdue(self):
         # type: () -> List[List[bytes]]

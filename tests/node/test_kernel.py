@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import secrets
 import signal
 import socket
@@ -19,8 +20,10 @@ import psutil
 import pytest
 
 from jupyter_slurm.errors import TransportError
+from jupyter_slurm.kernel import far
 from jupyter_slurm.kernel.far import Arrived, Far, Opened, Taken
 from jupyter_slurm.kernel.messages import UNSIGNED, Message, made
+from tests.node.held_line import held
 from tests.ssh.waiting import wait_until
 
 NODE = Path(__file__).parents[2] / "jupyter_slurm" / "node"
@@ -32,8 +35,9 @@ BEGIN = b"B" + len(_FIRST).to_bytes(4, "big") + _FIRST
 class User:
     """Who uses the kernel, by far.py."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, way: Callable[[socket.socket], socket.socket]) -> None:
         self.name = name
+        self.way = way
         self.woken = threading.Event()
         self.line: socket.socket | None = None
         self.lines = 0
@@ -55,9 +59,9 @@ class User:
         except OSError as exc:
             sock.close()
             raise TransportError(str(exc)) from exc
-        self.line = sock
+        self.line = self.way(sock)
         self.lines += 1
-        return sock
+        return self.line
 
     def cut(self) -> None:
         assert self.line is not None
@@ -145,8 +149,9 @@ class Job:
         )
         self.users: list[User] = []
 
-    def user(self) -> User:
-        self.users.append(User(self.name))
+    def user(self, way: Callable[[socket.socket], socket.socket] = lambda sock: sock) -> User:
+        """`way`: what is between the two."""
+        self.users.append(User(self.name, way))
         return self.users[-1]
 
     def kernel(self) -> psutil.Process:
@@ -188,6 +193,27 @@ def test_a_cell_runs_and_its_messages_come_in_order(job: Callable[..., Job]) -> 
     assert "execute_result" in kinds
     info = user.until_event("ready")["info"]
     assert info["language_info"]["name"] == "python"
+
+
+def test_nothing_waits_for_an_acknowledgement_of_tcp(
+    job: Callable[..., Job], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nor for what the two say from time to time."""
+    for name in ("_ALIVE_S", "_TELL_S"):
+        monkeypatch.setattr(far, name, 1e6)
+    code = (
+        f"import sys; sys.path.insert(0, {str(NODE)!r}); import kernel, kernel_frames\n"
+        "kernel_frames.ALIVE_S = kernel.ACKNOWLEDGE_S = 1e6; sys.exit(kernel.main(sys.argv))"
+    )
+    one = job(code=code)
+    one.user().until_event("ready")
+    user = one.user(held)
+    words = random.Random(1).randbytes(2000).hex()
+    request = user.execute(
+        f"import time; told = '{words}'\nprint(told, flush=True); time.sleep(.1); print(told * 9)"
+    )
+    assert user.answer(request).content["status"] == "ok"
+    assert user.text(request) == f"{words}\n{words * 9}\n"
 
 
 def test_what_is_asked_on_stdin_goes_to_who_asked(job: Callable[..., Job]) -> None:
