@@ -41,11 +41,15 @@ _LEFT_OUT = (
 @pytest.fixture(scope="session")
 def lean_image(demo_image: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Of it a shell and Python alone, a quarter of its size: for tests that make images of it."""
-    folder = tmp_path_factory.mktemp("small") / "image"
+    return lean_copy(demo_image, tmp_path_factory.mktemp("small") / "image")
+
+
+def lean_copy(image: Path, folder: Path) -> Path:
+    """The same of `image`, in a `folder` that is not there yet; that folder."""
     folder.mkdir()
     left_out = [f"--exclude=./{pattern}" for pattern in _LEFT_OUT]
     with subprocess.Popen(
-        ["tar", "-C", demo_image, *left_out, "-c", "."], stdout=subprocess.PIPE
+        ["tar", "-C", image, *left_out, "-c", "."], stdout=subprocess.PIPE
     ) as tar:
         subprocess.run(["tar", "-C", folder, "-x"], stdin=tar.stdout, check=True, timeout=280)
     assert tar.returncode == 0

@@ -136,6 +136,20 @@ class Site:
             sshd.lines = usual
             sshd.restart()
 
+    @contextmanager
+    def closed_nodes(self) -> Iterator[None]:
+        """While it lasts the nodes refuse every connection but Slurm's own, of each other too."""
+        rule = ("INPUT", "-p", "tcp", "--syn", "!", "--dport", str(site_slurm.SLURMD_PORT))
+        closed = ("-i", "inside", "-j", "REJECT", "--reject-with", "tcp-reset")
+        nodes = [self.machines[name] for name in ("c1", "c2")]
+        for node in nodes:
+            node.run("iptables", "-A", *rule, *closed)
+        try:
+            yield
+        finally:
+            for node in nodes:
+                node.run("iptables", "-D", *rule, *closed)
+
     def logins(self) -> int:
         """How often somebody has passed the gateway; its log is a moment behind."""
         return self.gateway.logins()

@@ -18,6 +18,7 @@ from tests.ssh.kept import Keeper
 from tests.ssh.network import Machine
 from tests.ssh.waiting import wait_until
 
+SLURMD_PORT = 6818
 _GPUS = 2
 _OURS = ("SlurmctldHost", "CommunicationParameters", "NodeName", "DefMemPerCPU")
 
@@ -44,10 +45,10 @@ def write_conf(folder: Path, account: Account, controller: str, nodes: Mapping[s
     spec = LocalSpec(name="site", gpus=_GPUS, cpus=8, memory_mib=16384)
     found = software.installed()
     assert found is not None
-    at = Setting(controller, account.name, places, Ports(6817, 6819, (6818,)), found.version)
+    at = Setting(controller, account.name, places, Ports(6817, 6819, (SLURMD_PORT,)), found.version)
     lines = [line for line in conf.slurm_conf(spec, at).splitlines() if not line.startswith(_OURS)]
     machines = [
-        f"NodeName={node} NodeAddr={address} Port=6818 CPUs={spec.cpus} "
+        f"NodeName={node} NodeAddr={address} Port={SLURMD_PORT} CPUs={spec.cpus} "
         f"RealMemory={spec.memory_mib} Gres=gpu:{spec.gpu_type}:{spec.gpus} State=UNKNOWN"
         for node, address in nodes.items()
     ]

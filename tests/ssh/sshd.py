@@ -189,6 +189,11 @@ class Sshd:
         path = self.folder / "sshd.log"
         return path.read_text(errors="replace") if path.exists() else ""
 
+    def askings(self) -> int:
+        """How often PAM has begun to ask somebody, whether or not they were let in."""
+        begun = r"^Postponed keyboard-interactive for "  # `keyboard-interactive/pam` as it goes on
+        return len(re.findall(begun, self.log(), re.MULTILINE))
+
     def logins(self) -> int:
         """How often somebody has logged in; its log is a moment behind the client."""
         return len(re.findall(r"^Accepted \S+ for ", self.log(), re.MULTILINE))

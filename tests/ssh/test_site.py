@@ -148,3 +148,18 @@ def test_ssh_finds_its_way_with_a_homes_configuration(ssh_site: Site, home: Home
     assert "hostname 10.77.2.11\n" in done.stdout
     assert "proxyjump login\n" in done.stdout
     assert Path(home.write_profile(runtime="none")).read_text().startswith("host = ")
+
+
+_CONNECT = "import socket, sys; socket.create_connection((sys.argv[1], 22), 20)"
+
+
+def test_nodes_that_are_closed_take_slurm_alone(ssh_site: Site) -> None:
+    def connects() -> bool:
+        done = ssh_site.run("python3", "-c", _CONNECT, "c1", check=False)
+        assert done.returncode == 0 or "ConnectionRefusedError" in done.stderr, done.stderr
+        return done.returncode == 0
+
+    with ssh_site.closed_nodes():
+        assert not connects()
+        assert ssh_site.run("srun", "--nodelist", "c1", "hostname").stdout == "c1\n"
+    assert connects()

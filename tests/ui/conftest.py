@@ -71,15 +71,23 @@ def browser() -> Iterator[Browser]:
 
 
 @contextmanager
-def chromium() -> Iterator[Browser]:
+def chromium(program: str | Path = "/usr/bin/chromium") -> Iterator[Browser]:
+    """`program`: what starts it."""
     with sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=OPTIONS)
+        started = playwright.chromium.launch(executable_path=program, args=OPTIONS)
         yield started
         started.close()
 
 
 @pytest.fixture
 def page(browser: Browser) -> Iterator[Page]:
+    with new_page(browser) as page:
+        yield page
+
+
+@contextmanager
+def new_page(browser: Browser) -> Iterator[Page]:
+    """In a context of its own."""
     expect.set_options(timeout=PATIENCE_S * 1000)
     context = browser.new_context(viewport={"width": 1100, "height": 1200})
     context.set_default_timeout(PATIENCE_S * 1000)

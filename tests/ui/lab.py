@@ -21,6 +21,8 @@ from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_notebook
 from playwright.sync_api import Locator, Page, expect
 
+from tests.ssh.network import Machine
+
 PATIENCE_S = 30.0
 _END_S = 120.0
 """A server ends its kernels one by one."""
@@ -67,11 +69,12 @@ def running_lab(
     token: str | None = None,
     python: str = sys.executable,
     front_end: str = "jupyterlab",
+    machine: Machine | None = None,
 ) -> Iterator[Lab]:
     """Everything it writes is below `home`; at the end it shuts its kernels down.
 
     With the port and the token of one that has ended it is the same for whoever looks at it.
-    `front_end`: the module that is run; `notebook` is Notebook 7.
+    `front_end`: the module that is run; `notebook` is Notebook 7. `machine`: where; None: here.
     """
     folder = home / "notebooks"
     folder.mkdir(parents=True, exist_ok=True)
@@ -82,9 +85,10 @@ def running_lab(
     token = token or secrets.token_urlsafe()
     ours = ["--no-browser", "--allow-root", f"--ServerApp.root_dir={folder}"]
     address = ["--ServerApp.ip=127.0.0.1", f"--ServerApp.port={port}"]
+    argv = [python, "-m", front_end, *ours, *address]
     with (home / "lab.log").open("wb") as log:
         process = subprocess.Popen(
-            [python, "-m", front_end, *ours, *address],
+            argv if machine is None else machine.argv(*argv),
             env=env
             | {
                 "JUPYTER_TOKEN": token,
@@ -96,14 +100,14 @@ def running_lab(
             start_new_session=True,
         )
     try:
-        url = _url(process, Path(env["JUPYTER_RUNTIME_DIR"]))
+        url = _url(process, Path(env["JUPYTER_RUNTIME_DIR"]), machine)
         yield Lab(url, token, folder, process.pid)
     finally:
         process.send_signal(signal.SIGTERM)
         process.wait(_END_S)
 
 
-def _url(process: subprocess.Popen[bytes], runtime: Path) -> str:
+def _url(process: subprocess.Popen[bytes], runtime: Path, machine: Machine | None) -> str:
     """Once it listens there: its file says so a moment before."""
     told = runtime / f"jpserver-{process.pid}.json"
     deadline = time.monotonic() + PATIENCE_S
@@ -111,12 +115,20 @@ def _url(process: subprocess.Popen[bytes], runtime: Path) -> str:
         assert process.poll() is None, "JupyterLab has ended"
         if told.exists() and (text := told.read_text()):
             info = json.loads(text)
-            with suppress(ConnectionRefusedError):
-                socket.create_connection(("127.0.0.1", info["port"]), PATIENCE_S).close()
+            if _listens(info["port"], machine):
                 url: str = info["url"]
                 return url
         time.sleep(0.05)
     raise AssertionError("JupyterLab did not start")
+
+
+def _listens(port: int, machine: Machine | None) -> bool:
+    if machine is not None:
+        return machine.run("ss", "-Hltn", f"sport = {port}").stdout != ""
+    with suppress(ConnectionRefusedError):
+        socket.create_connection(("127.0.0.1", port), PATIENCE_S).close()
+        return True
+    return False
 
 
 def at_rest(page: Page) -> None:

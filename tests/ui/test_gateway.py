@@ -1,0 +1,155 @@
+"""The whole way as a person with a laptop has it: there JupyterLab and its browser, then a gateway
+that asks for a password and a one-time code, a login node, and nodes that run an image."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import shutil
+import sysconfig
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Locator, Page, expect
+
+from tests.cluster.image import lean_copy
+from tests.ssh.laptop import Laptop
+from tests.ssh.site import Site
+from tests.ssh.waiting import wait_until
+from tests.ui.conftest import chromium, new_page
+from tests.ui.lab import Lab, at_rest, running_lab
+from tests.ui.looks import SCREENSHOTS, look_as_it_is
+
+START_MS = 120_000
+"""A JupyterLab takes its time to start where others do too."""
+ADDRESS = re.compile(r"^http://lab-[a-z2-7]{8}\.localhost:\d+/lab")
+_THERE, _INSIDE = Path(sysconfig.get_path("data")), "/mnt/jupyter"
+_MOUNT = ("--mount", f"{_THERE}:{_INSIDE}")
+_WHERE = f"import os; print(os.uname().nodename, os.listdir('{_INSIDE}/share'))"
+_THAT_IS = re.compile(r"^c[12] \[.*'jupyter'")
+
+
+@pytest.fixture(scope="module")
+def image(ssh_site: Site, demo_image: Path) -> Iterator[Path]:
+    """Python alone, for everybody to read."""
+    folder = lean_copy(demo_image, ssh_site.folder / "image")
+    yield folder
+    shutil.rmtree(folder)
+
+
+@pytest.fixture
+def ground(request: pytest.FixtureRequest, ssh_site: Site) -> Iterator[None]:
+    if request.param == "open":
+        yield
+    else:
+        with ssh_site.closed_nodes():
+            yield
+
+
+@pytest.fixture
+def lab(laptop: Laptop, image: Path, ground: None) -> Iterator[Lab]:
+    """On the laptop, where nobody has logged in yet. The image has no JupyterLab: that of these
+    tests, which have the same Python, is mounted into it."""
+    packages = Path(sysconfig.get_path("purelib")).relative_to(_THERE)
+    laptop.home.write_profile(
+        runtime="charliecloud",
+        images={"jupyter": str(image)},
+        defaults={"image": "jupyter", "mem": "2G"},
+        job_env={
+            "PYTHONPATH": f"{_INSIDE}/{packages}",
+            "JUPYTERLAB_DIR": f"{_INSIDE}/share/jupyter/lab",
+        },
+    )
+    laptop.slurm("kernel", "add", "--display-name", "Far away", *_MOUNT)
+    home, machine = laptop.home, laptop.site.laptop_machine
+    with running_lab(home.env, home.folder, machine=machine) as started:
+        yield started
+    site, far_home = laptop.site, laptop.site.person.account.home
+    site.run("scancel", "--me")
+    wait_until(lambda: site.run("squeue", "--noheader").stdout == "")
+    shutil.rmtree(far_home / ".jupyter", ignore_errors=True)  # what was open in the labs
+    for left in (*far_home.glob("*.ipynb"), *far_home.glob("slurm-*.out")):
+        left.unlink()
+
+
+@pytest.fixture
+def page(laptop: Laptop, lab: Lab) -> Iterator[Page]:
+    """Of a browser on the laptop."""
+    program = laptop.home.folder / "chromium"
+    argv = laptop.site.laptop_machine.argv("/usr/bin/chromium")
+    program.write_text(f'#!/bin/sh\nexec {shlex.join(argv)} "$@"\n')
+    program.chmod(0o700)
+    with chromium(program) as browser, new_page(browser) as page:
+        page.goto(f"{lab.url}lab?token={lab.token}&reset")
+        at_rest(page)
+        yield page
+
+
+def start(page: Page, name: str) -> Page:
+    """Fills in the form; the tab that opens."""
+    page.get_by_text("Jupyter on a node…", exact=True).click()
+    form = page.get_by_role("form", name="Jupyter on a node")
+    form.get_by_label("Name").fill(name)
+    form.get_by_label("More options").fill(shlex.join(_MOUNT))
+    with page.context.expect_page() as opened:
+        form.get_by_role("button", name="Start").click()
+    return opened.value
+
+
+def log_in(page: Page, laptop: Laptop) -> None:
+    dialog = page.get_by_role("dialog")
+    for question, answer in (
+        ("Password", laptop.site.person.password),
+        ("Verification code", laptop.site.person.code()),
+    ):
+        asked = dialog.get_by_label(question)
+        asked.fill(answer)
+        asked.press("Enter")
+    expect(dialog).to_have_count(0)
+
+
+def first_cell(page: Page, kernel: str) -> Locator:
+    """Of a new notebook with that kernel."""
+    page.get_by_text(kernel, exact=True).first.click()
+    cell = page.locator(".jp-Notebook .jp-CodeCell").first
+    expect(page.get_by_role("button", name="| Idle")).to_be_visible()
+    return cell
+
+
+def run(page: Page, cell: Locator, code: str) -> Locator:
+    """Its output."""
+    cell.locator(".cm-content").click()
+    page.keyboard.insert_text(code)
+    page.keyboard.press("Shift+Enter")
+    return cell.locator(".jp-Cell-outputArea")
+
+
+@pytest.mark.parametrize("ground", ["open", "closed"], indirect=True)
+def test_one_code_serves_two_labs_in_an_image_and_a_remote_kernel(
+    laptop: Laptop, lab: Lab, page: Page
+) -> None:
+    site = laptop.site
+    askings, logins = site.gateway.askings(), site.logins()
+    in_the_way = site.run("sbatch", "--parsable", "--exclusive", "-N2", "--wrap", "sleep 600")
+    room = start(page, "mine")
+    log_in(page, laptop)
+    expect(room.get_by_role("status")).to_contain_text("PENDING")
+    room.screenshot(path=SCREENSHOTS / "gateway-waits.png")
+    site.run("scancel", in_the_way.stdout.strip())
+    room.wait_for_url(ADDRESS, timeout=START_MS)
+    at_rest(room)
+    output = run(room, first_cell(room, "Python 3 (ipykernel)"), _WHERE)
+    expect(output).to_contain_text(_THAT_IS)
+    look_as_it_is(room, "gateway-notebook")
+
+    page.bring_to_front()
+    another = start(page, "another")
+    another.wait_for_url(ADDRESS, timeout=START_MS)
+    at_rest(another)
+
+    page.bring_to_front()
+    output = run(page, first_cell(page, "Far away"), _WHERE)
+    expect(output).to_contain_text(_THAT_IS, timeout=START_MS)
+    look_as_it_is(page, "gateway-kernel")
+    assert (site.gateway.askings(), site.logins()) == (askings + 1, logins + 1)
