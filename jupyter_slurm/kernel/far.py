@@ -35,6 +35,7 @@ _TELL_S = 2.0
 _UNREAD_MOST = 64 << 20
 """What nobody has fetched yet; more is left to the other end to keep."""
 CHANNELS = {"shell": b"s", "control": b"c", "stdin": b"i", "iopub": b"o", "ours": b"x"}
+_NOTHING = CHANNELS["ours"] + _PART.pack(15) + b'{"command": ""}'
 _NAMES = {letter: name for name, letter in CHANNELS.items()}
 
 
@@ -159,10 +160,11 @@ class Far:
                 self._tell(Cut(TransportError(f"The way to the kernel failed: {exc!r}.")))
             else:
                 line = _Line(sock)
+                error = TransportError("The line to the kernel was cut.")
                 try:
                     worked = self._talk(line)
                 except (ValueError, KeyError, struct.error) as exc:
-                    self._tell(Cut(TransportError(f"The kernel's line is garbled: {exc!r}.")))
+                    error = TransportError(f"The kernel's line is garbled: {exc!r}.")
                     worked = False
                 finally:
                     sock.close()
@@ -170,7 +172,7 @@ class Far:
                 if line.taken:
                     self._tell(Taken())
                     return
-                self._tell(Cut(TransportError("The line to the kernel was cut.")))
+                self._tell(Cut(error))
             pause_s = _PAUSES_S[tries] if tries < len(_PAUSES_S) else _LONGEST_PAUSE_S
             tries += 1
             self._ends.wait(pause_s)
@@ -238,6 +240,8 @@ class Far:
         self._forget(told["got"])
         if is_another or told["next"] > self._got + 1:
             self._got = told["next"] - 1
+        if is_another:
+            self._withdraw()
         line.welcomed = True
         line.sent = self._first - 1
         return Opened(told["info"], told["count"], told["busy"], is_another)
@@ -260,6 +264,12 @@ class Far:
             while self._kept and self._first <= number:
                 self._kept.popleft()
                 self._first += 1
+
+    def _withdraw(self) -> None:
+        """What is kept was meant for the kernel of before, which may have had it: whoever sent it
+        is told that it is lost. The numbers stay, for without them nothing behind is taken."""
+        with self._lock:
+            self._kept = deque(_NOTHING for _ in self._kept)
 
     def _tell(self, *news: News) -> None:
         with self._lock:
