@@ -256,10 +256,10 @@ def idle_s_of(spec: JobSpec, profile: ClusterProfile) -> int:
     return spec.idle_s or int(profile.idle_s)
 
 
-def lab_base_url(spec: JobSpec) -> str:
+def lab_base_url(spec: JobSpec | None) -> str:
     """As its server has it; "/": it has a port of this machine to itself. server/lab_proxy.py
     serves what is below the other."""
-    if spec.jupyter_base_url is None:
+    if spec is None or spec.jupyter_base_url is None:
         return "/"
     return f"{spec.jupyter_base_url}jupyter-slurm/lab-proxy/{spec.id}/"
 

@@ -11,6 +11,8 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
+import msgspec
+
 from jupyter_slurm import places
 from jupyter_slurm.errors import JupyterSlurmError, from_problem
 from jupyter_slurm.jobs import describe, doctor, payload, queue

@@ -23,7 +23,6 @@ from jupyter_slurm.server.calls import (
 )
 from jupyter_slurm.server.relay import Answer, Relay
 
-
 HUB_VARIABLE = "JUPYTERHUB_SERVICE_PREFIX"
 """Set by JupyterHub, and so in Binder, for servers that it starts."""
 _OWN_NAME = re.compile(r"localhost|127(\.[0-9]+){3}|\[?::1\]?|.+\.localhost")

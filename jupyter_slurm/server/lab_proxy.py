@@ -9,6 +9,8 @@ of this server.
 
 from __future__ import annotations
 
+from typing import Any
+
 from jupyter_server.base.handlers import JupyterHandler
 from jupyter_server_proxy.handlers import LocalProxyHandler  # type: ignore[import-untyped]
 from tornado.web import HTTPError
@@ -41,7 +43,7 @@ class LabProxyHandler(Guarded, LocalProxyHandler):  # type: ignore[misc]
         self.absolute_url = True
         """The lab's server has the same base URL: nothing in what it says is to be rewritten."""
 
-    async def prepare(self) -> None:
+    async def prepare(self) -> None:  # type: ignore[override]
         await super().prepare()
         if self._finished:
             return  # sent away, to log in
@@ -93,7 +95,7 @@ class LabProxyHandler(Guarded, LocalProxyHandler):  # type: ignore[misc]
         query = f"?{'&'.join(words)}" if words else ""
         return f"{protocol}://{host}:{port}{self.request.path}{query}"
 
-    def add_header(self, name: str, value: str) -> None:
+    def add_header(self, name: str, value: Any) -> None:
         if name.lower() not in _STAYS_THERE:
             super().add_header(name, value)
 

@@ -1,4 +1,4 @@
-"""Labs below a Jupyter's own address: who gets there, and what of that Jupyter the lab's server sees."""
+"""Labs below a Jupyter's own address: who gets there, and what the lab's server sees of it."""
 
 from __future__ import annotations
 
@@ -71,7 +71,9 @@ def far_server() -> Iterator[Far]:
         SUPPORTED_METHODS = VERBS
 
         def answer(self) -> None:
-            far.seen.append((self.request.method or "", self.request.uri or "", self.request.headers))
+            far.seen.append(
+                (self.request.method or "", self.request.uri or "", self.request.headers)
+            )
             self.set_cookie("_xsrf", "theirs")
             self.set_header("Clear-Site-Data", "*")
             self.set_header("Service-Worker-Allowed", "/")
