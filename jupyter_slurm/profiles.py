@@ -123,6 +123,10 @@ class ClusterProfile(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """A lab ends after so long without anybody's doing anything in it, a kernel in a job with
     nobody connected to it and nothing to compute: a guest does not sit on a GPU. `--idle` says
     another."""
+    lab_same_origin: bool = False
+    """Labs are shown below the address of a Jupyter that runs elsewhere than the browser
+    (JupyterHub, Binder). What is shown there has the powers of that session of Jupyter: whoever
+    controls the cluster's machines then has them."""
     build_on: Literal["job", "login"] = "job"
     """Where images are made: in a job, or on the login machine itself, where a site lets its users
     do that or nodes have no way to a registry."""

@@ -24,6 +24,8 @@ _SHELLS = re.compile(
     r"|FUNCNAME|DIRSTACK|HISTCMD|SHELLOPTS|BASH(?!_ENV$).*"
 )
 """Variables that dash or bash set themselves, refuse to set, or compute with."""
+_BASE_URL = re.compile(r"/([A-Za-z0-9._~%!$&'()*+,;=:@-]+/)*")
+"""As RFC 3986 has the path of an address, from / to /."""
 _LONGEST_VALUE_BYTES = 128 * 1024
 """MAX_ARG_STRLEN of Linux, for `NAME=value` and the NUL behind it (execve(2))."""
 _LARGEST_ENVIRONMENT_BYTES = 1024 * 1024
@@ -44,6 +46,7 @@ def check_spec(spec: JobSpec) -> None:
         )
     _check_files(spec)
     _check_session(spec)
+    _check_lab(spec)
     if spec.on_login and (spec.kind is not JobKind.PROGRAM or spec.image or spec.push):
         raise RequestError("On the login machine images are made, and nothing else is run.")
     if spec.kind is JobKind.SCRIPT:
@@ -70,6 +73,12 @@ def _check_files(spec: JobSpec) -> None:
             "A batch script that was pushed no folder has none to bring files from.",
             hint="Push one (--push DIR), or bring them yourself: %slurm pull.",
         )
+
+
+def _check_lab(spec: JobSpec) -> None:
+    base_url = spec.jupyter_base_url
+    if base_url is not None and not _BASE_URL.fullmatch(base_url):
+        raise RequestError(f"{base_url!r} is no base URL of a Jupyter server.")
 
 
 def _check_session(spec: JobSpec) -> None:

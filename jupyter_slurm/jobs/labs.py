@@ -11,6 +11,7 @@ import hmac
 import logging
 import threading
 from contextlib import suppress
+from urllib.parse import quote
 
 import msgspec
 
@@ -37,7 +38,7 @@ class Labs:
         self._closed = False
         self._thread: threading.Thread | None = None
 
-    def open(self, job: Job) -> None:
+    def open(self, job: Job, base_url: str = "/") -> None:
         """The port of a lab that has not ended: the one that it had, where that is free."""
         with self._lock:
             if self._closed or job.id in self._ports:
@@ -46,7 +47,8 @@ class Labs:
             if self._thread is None:
                 self._thread = threading.Thread(target=self._keep, name="labs", daemon=True)
                 self._thread.start()
-        lab = Lab(url=url(job.id, port.local_port), port=port.local_port)
+        url = address(job.id, port.local_port) + base_url
+        lab = Lab(url=url, port=port.local_port, base_url=base_url)
         if job.lab is not None:
             lab = msgspec.structs.replace(lab, step=job.lab.step)
         self._book.change(job.id, lab=lab)
@@ -66,7 +68,14 @@ class Labs:
             )
         # As node/lab.py makes it.
         token = hmac.new(key.strip(), b"lab", hashlib.sha256).hexdigest()
-        return LabEntry(login_url=f"{job.lab.url}login?next=%2Flab", token=token)
+        lab = job.lab
+        start = quote(f"{lab.base_url}lab", safe="")
+        return LabEntry(
+            login_url=f"{lab.url}login?next={start}",
+            token=token,
+            port=lab.port,
+            base_url=lab.base_url,
+        )
 
     def close(self) -> None:
         with self._lock:
@@ -121,8 +130,8 @@ class Labs:
             self._book.change(job_id, lab=None, idle_since_s=None)
 
 
-def url(job_id: str, port: int) -> str:
+def address(job_id: str, port: int) -> str:
     """A name of its own for each lab: cookies do not know ports, so that under one name each
     server would get those of the others. Browsers take every name below localhost for this machine
     (RFC 6761)."""
-    return f"http://lab-{job_id}.localhost:{port}/"
+    return f"http://lab-{job_id}.localhost:{port}"

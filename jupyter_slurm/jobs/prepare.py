@@ -237,6 +237,7 @@ def _lab_files(
     task = {
         "id": spec.id,
         "door": door_name(spec.id),
+        "base_url": lab_base_url(spec),
         "idle_s": idle_s_of(spec, profile),
         "install": spec.install,
         "image": "" if runs_here else site.image or image_of(spec, profile) or "",
@@ -253,6 +254,14 @@ def _lab_files(
 def idle_s_of(spec: JobSpec, profile: ClusterProfile) -> int:
     """After how long a kernel or a lab ends of which nobody makes use."""
     return spec.idle_s or int(profile.idle_s)
+
+
+def lab_base_url(spec: JobSpec | None) -> str:
+    """As its server has it; "/": it has a port of this machine to itself. server/lab_proxy.py
+    serves what is below the other."""
+    if spec is None or spec.jupyter_base_url is None:
+        return "/"
+    return f"{spec.jupyter_base_url}jupyter-slurm/lab-proxy/{spec.id}/"
 
 
 def door_name(job_id: str) -> str:

@@ -11,6 +11,8 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
+import msgspec
+
 from jupyter_slurm import places
 from jupyter_slurm.errors import JupyterSlurmError, from_problem
 from jupyter_slurm.jobs import describe, doctor, payload, queue
@@ -27,7 +29,7 @@ from jupyter_slurm.jobs.labs import Labs
 from jupyter_slurm.jobs.layout import JobDir
 from jupyter_slurm.jobs.on_login import LoginPursuit
 from jupyter_slurm.jobs.options import gpus_asked, merged_options
-from jupyter_slurm.jobs.prepare import idle_s_of, image_of, prepare, runtime_of
+from jupyter_slurm.jobs.prepare import idle_s_of, image_of, lab_base_url, prepare, runtime_of
 from jupyter_slurm.jobs.session_cells import CellPursuit
 from jupyter_slurm.jobs.sessions import Sessions
 from jupyter_slurm.jobs.steering import Steering
@@ -48,6 +50,7 @@ from jupyter_slurm.wire import (
     JobKind,
     JobSpec,
     JobState,
+    LabEntry,
     LogChunk,
     NodeChanges,
     QueueChanges,
@@ -86,7 +89,6 @@ class Service:
         self.tunnels = self._tunnels.tunnels
         self.close_tunnel = self._tunnels.close_tunnel
         self._labs = Labs(self._book, self._tunnels)
-        self.lab_entry = self._labs.lab_entry
         self.terminal = Terminals(self._book, self._clusters).open
         self.transfer = self._transfers.transfer
         self.stop_transfer = self._transfers.stop
@@ -189,6 +191,15 @@ class Service:
         job = self._book.job(job_id)
         return self._transfers.fetch(self._clusters.named(job.cluster).transport, job)
 
+    # --- labs ---
+
+    def lab_entry(self, job_id: str) -> LabEntry:
+        entry = self._labs.lab_entry(job_id)
+        with suppress(JupyterSlurmError):  # its cluster is in no file any more
+            if self._clusters.named(self._book.job(job_id).cluster).profile.lab_same_origin:
+                return entry
+        return msgspec.structs.replace(entry, base_url="/")
+
     # --- submission ---
 
     def submit(self, spec: JobSpec) -> Job:
@@ -196,7 +207,7 @@ class Service:
         record = self._recorded(spec, cluster)
         if record is not None:
             if record.job.kind is JobKind.LAB:
-                self._labs.open(record.job)
+                self._labs.open(record.job, lab_base_url(record.spec))
             self._pursue(spec.id, cluster)
 
         def settled() -> bool:
@@ -218,6 +229,8 @@ class Service:
             return None
         if spec.session is not None:
             return self._added(self._sessions.new_record(spec))
+        if not cluster.profile.lab_same_origin:
+            spec = msgspec.structs.replace(spec, jupyter_base_url=None)
         folder = JobDir(cluster.job_root() / spec.id)
         # Refused here and now if it must be: the same is made again when it is sent.
         prepare(spec, cluster.profile, folder, cluster.site(spec), key=b"")
@@ -295,7 +308,7 @@ class Service:
         """A job that an earlier agent left unfinished, and with it what it was pushing."""
         self._book.change(record.job.id, transfer=None)
         if record.job.kind is JobKind.LAB:
-            self._labs.open(record.job)
+            self._labs.open(record.job, lab_base_url(record.spec))
         try:
             cluster = self._clusters.named(record.job.cluster)
         except JupyterSlurmError as exc:

@@ -66,12 +66,18 @@ else:
 c.KernelManager.transport = "ipc"
 server.sock = {sock!r}
 server.sock_mode = "0600"
-server.base_url = "/"
+server.base_url = {base_url!r}
 server.open_browser = False
 server.allow_root = True
 # Whoever is sent here by another name (DNS rebinding) is refused.
 server.allow_remote_access = False
 server.local_hostnames = ["localhost", {host!r}]
+"""
+BELOW_ANOTHER = """\
+# The Jupyter below whose address it is shown puts the token in; the page would send it there.
+server.tornado_settings = {{
+    "page_config_hook": lambda handler, page_config: dict(page_config, token="")
+}}
 """
 
 
@@ -138,7 +144,9 @@ class Lab(object):
         self.sock = os.path.join(private, "server")
         config = os.path.join(private, "jupyter_lab_config.py")
         host = "lab-%s.localhost" % self.task["id"]
-        put(config, CONFIG.format(sock=self.sock, token=self.token, host=host))
+        base_url = self.task["base_url"]
+        text = CONFIG if base_url == "/" else CONFIG + BELOW_ANOTHER
+        put(config, text.format(sock=self.sock, token=self.token, host=host, base_url=base_url))
         env = dict(os.environ, JUPYTER_RUNTIME_DIR=os.path.join(private, "r"))
         for name in ("JUPYTER_TOKEN", "JUPYTER_TOKEN_FILE", "JUPYTER_PORT", "JUPYTER_PORT_RETRIES"):
             env.pop(name, None)
@@ -170,7 +178,7 @@ class Lab(object):
         return overlay
 
     def wait_until_it_answers(self) -> None:
-        server = lab_activity.Server(self.sock, self.token)
+        server = lab_activity.Server(self.sock, self.token, self.task["base_url"])
         while not server.answers():
             self.was_told_to_end()
             if self.exit_code() is not None:
@@ -194,7 +202,7 @@ class Lab(object):
 
     def serve(self) -> None:
         """Until it is over, which Ended says."""
-        server = lab_activity.Server(self.sock, self.token)
+        server = lab_activity.Server(self.sock, self.token, self.task["base_url"])
         python = list(sys.version_info[:3])
         activity = lab_activity.Activity(
             server,

@@ -37,10 +37,11 @@ class Connection(http.client.HTTPConnection):
 
 
 class Server(object):
-    """Jupyter's REST API behind the socket `path`."""
+    """Jupyter's REST API behind the socket `path`, below `base_url`."""
 
-    def __init__(self, path: str, token: str) -> None:
+    def __init__(self, path: str, token: str, base_url: str) -> None:
         self.path = path
+        self.base_url = base_url
         self.headers = {"Authorization": "token " + token}
 
     def get(self, what: str) -> "Any":
@@ -48,7 +49,7 @@ class Server(object):
         connection = Connection(self.path)
         with contextlib.closing(connection):
             try:
-                connection.request("GET", "/api/" + what, headers=self.headers)
+                connection.request("GET", self.base_url + "api/" + what, headers=self.headers)
                 answer = connection.getresponse()
                 if answer.status == 200:
                     return json.loads(answer.read().decode("utf-8"))

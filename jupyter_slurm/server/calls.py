@@ -15,6 +15,7 @@ import msgspec
 
 from jupyter_slurm.agent.protocol import LONGEST_WAIT_S, Call, calls
 from jupyter_slurm.errors import RequestError
+from jupyter_slurm.wire import JobKind
 
 Action = Literal["read", "write", "execute"]
 """Jupyter's own words, which an authorizer judges by."""
@@ -70,6 +71,20 @@ def with_caller(name: str, body: bytes, caller: str) -> bytes:
     except msgspec.MsgspecError:
         return body  # the agent says what is wrong with it
     return msgspec.json.encode({"caller": caller, **given})
+
+
+def with_jupyter(body: bytes, base_url: str) -> bytes:
+    """The body of `submit`; where the job is a lab, it is to be shown below `base_url`."""
+    try:
+        given = msgspec.json.decode(body, type=dict[str, msgspec.Raw])
+        spec = msgspec.json.decode(given["spec"], type=dict[str, msgspec.Raw])
+        kind = msgspec.json.decode(spec["kind"], type=str)
+    except (msgspec.MsgspecError, KeyError):
+        return body  # a cell, or what the agent says what is wrong with
+    if kind != JobKind.LAB:
+        return body
+    spec["jupyter_base_url"] = msgspec.Raw(msgspec.json.encode(base_url))
+    return msgspec.json.encode({**given, "spec": spec})
 
 
 def asks_for_caller(call: Call) -> bool:

@@ -16,7 +16,7 @@ from jupyter_slurm.errors import ConfigError
 from jupyter_slurm.server.events import SCHEMA, JobStates
 from jupyter_slurm.server.feed import Feed
 from jupyter_slurm.server.handlers import AgentHandler, CallHandler, NoSuchRoute
-from jupyter_slurm.server.labs import LabHandler
+from jupyter_slurm.server.labs import LabHandler, lab_proxy_handler
 from jupyter_slurm.server.own import (
     DocumentHandler,
     ExecutedHandler,
@@ -39,6 +39,7 @@ ROUTES: tuple[tuple[str, type[RequestHandler]], ...] = (
     (r"/jupyter-slurm/api/([a-z_]+)", CallHandler),
     (r"/jupyter-slurm/agent/v1/([a-z_]+)", AgentHandler),
     (r"/jupyter-slurm/lab/([a-z2-7]{8})", LabHandler),
+    (r"/jupyter-slurm/lab-proxy/([a-z2-7]{8})(/.*)", lab_proxy_handler()),
     (r"/jupyter-slurm/.*", NoSuchRoute),
 )
 """All of them, below the server's base URL."""

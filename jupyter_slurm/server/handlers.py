@@ -2,16 +2,30 @@
 
 from __future__ import annotations
 
+import os
+import re
 from types import TracebackType
 
 from jupyter_server.base.handlers import APIHandler
+from tornado.httputil import HTTPServerRequest
 from tornado.web import HTTPError, authenticated
 
 from jupyter_slurm.agent.protocol import MAX_BODY_BYTES, calls
 from jupyter_slurm.errors import JupyterSlurmError, RequestError
 from jupyter_slurm.server.access import Guarded
-from jupyter_slurm.server.calls import RULES, Rule, packed_query, wait_s, with_caller
+from jupyter_slurm.server.calls import (
+    RULES,
+    Rule,
+    packed_query,
+    wait_s,
+    with_caller,
+    with_jupyter,
+)
 from jupyter_slurm.server.relay import Answer, Relay
+
+HUB_VARIABLE = "JUPYTERHUB_SERVICE_PREFIX"
+"""Set by JupyterHub, and so in Binder, for servers that it starts."""
+_OWN_NAME = re.compile(r"localhost|127(\.[0-9]+){3}|\[?::1\]?|.+\.localhost")
 
 
 class Handler(Guarded, APIHandler):
@@ -66,6 +80,8 @@ class CallHandler(Handler):
     async def post(self, name: str) -> None:
         await self.permit(_rule(name).action)
         body = with_caller(name, self.request.body, self.relay.caller)
+        if name == "submit" and browser_is_elsewhere(self.request):
+            body = with_jupyter(body, self.base_url)
         self.give(await self.ask(name, body))
 
 
@@ -91,6 +107,13 @@ class NoSuchRoute(Handler):
     @authenticated
     async def post(self) -> None:
         raise HTTPError(404, "There is no such call.")
+
+
+def browser_is_elsewhere(request: HTTPServerRequest) -> bool:
+    """Whether it may be on another machine than this server, where ports of this one are nothing
+    to it: below a hub, whose proxy is on this machine or not, or asked for by another name than
+    this machine's own."""
+    return HUB_VARIABLE in os.environ or not _OWN_NAME.fullmatch(request.host_name)
 
 
 def _rule(name: str) -> Rule:

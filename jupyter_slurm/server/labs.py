@@ -1,21 +1,27 @@
 """The waiting room of a lab: a page that shows how far it is, and then goes in.
 
 What it shows it asks for by the calls that every page may use. The token is given to a POST alone,
-and the page hands it on by another: it is in no address and in no log.
+and the page hands it on by another: it is in no address and in no log. Where the browser is on
+another machine the page goes to what `lab_proxy.py` serves, and sees no token at all.
 """
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import secrets
 from importlib import resources
 
 import msgspec
-from tornado.web import authenticated
+from tornado.web import HTTPError, RequestHandler, authenticated
 
-from jupyter_slurm.server.handlers import Handler
+from jupyter_slurm.server.handlers import Handler, browser_is_elsewhere
 
 _PAGE = "lab_room.html"
+NO_PROXY = (
+    "Labs are shown below this Jupyter's address by jupyter-server-proxy, which is not installed "
+    "beside this server: pip install 'jupyter-slurm[hub]'."
+)
 
 
 class LabHandler(Handler):
@@ -40,7 +46,11 @@ class LabHandler(Handler):
         self.nonce, self.lab_host = secrets.token_urlsafe(), f"lab-{job_id}.localhost"
         self.set_header("Content-Security-Policy", self.content_security_policy)
         page = resources.files(__package__).joinpath(_PAGE).read_text(encoding="utf-8")
-        told = {"id": job_id, "base": self.base_url}
+        told = {
+            "id": job_id,
+            "base": self.base_url,
+            "elsewhere": browser_is_elsewhere(self.request),
+        }
         page = page.replace("NONCE", self.nonce).replace('"TOLD"', json.dumps(told))
         self.finish(page, set_content_type="text/html; charset=utf-8")
 
@@ -49,3 +59,22 @@ class LabHandler(Handler):
         await self.permit("write")
         entry = await self.relay.with_agent(lambda agent: agent.lab_entry(job_id))
         self.finish(msgspec.json.encode(entry))
+
+
+class NoProxyHandler(Handler):
+    """In place of `lab_proxy.py` where jupyter-server-proxy is not installed."""
+
+    @authenticated
+    async def get(self, *_: str) -> None:
+        raise HTTPError(501, NO_PROXY)
+
+    post = put = patch = delete = get
+
+
+def lab_proxy_handler() -> type[RequestHandler]:
+    """What serves labs below this server's own address."""
+    if importlib.util.find_spec("jupyter_server_proxy") is None:
+        return NoProxyHandler
+    from jupyter_slurm.server.lab_proxy import LabProxyHandler  # noqa: PLC0415 - it may be missing
+
+    return LabProxyHandler

@@ -120,6 +120,10 @@ class JobSpec(Struct, frozen=True, kw_only=True):
     profile says how long."""
     install: bool = False
     """LAB: JupyterLab is installed beside an image that has none, once for all labs."""
+    jupyter_base_url: str | None = None
+    """LAB: that of the Jupyter server which asks for it, where its browsers are on other machines.
+    The lab is then shown below it, where the profile lets that be (`lab_same_origin`). None: the
+    browser is on this machine."""
     on_login: bool = False
     """It is run on the login machine itself and not handed to Slurm: an image is made there."""
     keep_s: float = 1800.0

@@ -18,9 +18,13 @@ class Lab(Struct, frozen=True, kw_only=True):
     """Of a job of kind LAB that has not ended."""
 
     url: str
-    """`http://lab-ID.localhost:PORT/`, on this machine, for as long as the job lives."""
+    """`http://lab-ID.localhost:PORT/` and its base URL, on this machine, for as long as the job
+    lives."""
     port: int
     """On 127.0.0.1; the same after the agent was started anew, where it is still free."""
+    base_url: str = "/"
+    """Not "/": it is shown below the address of the Jupyter server that it was asked for from,
+    whose browsers are on other machines."""
     step: LabStep = LabStep.WAITING
 
 
@@ -30,3 +34,6 @@ class LabEntry(Struct, frozen=True, kw_only=True):
 
     login_url: str
     token: str
+    port: int = 0
+    base_url: str = "/"
+    """Below which address of a Jupyter server it may be shown; "/": below none."""

@@ -247,6 +247,7 @@ export interface Usage {
 export interface Lab {
   url: string;
   port: number;
+  base_url: string;
   step: LabStep;
 }
 /**
@@ -593,6 +594,7 @@ export interface JobSpec {
   session: string | null;
   idle_s: number | null;
   install: boolean;
+  jupyter_base_url: string | null;
   on_login: boolean;
   keep_s: number;
 }
@@ -603,6 +605,8 @@ export interface JobSpec {
 export interface LabEntry {
   login_url: string;
   token: string;
+  port: number;
+  base_url: string;
 }
 /**
  * What a QOS or an association allows; None, or not there: no limit.

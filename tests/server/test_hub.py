@@ -100,15 +100,17 @@ def users() -> Iterator[tuple[User, User]]:
         yield make_user(keeper, folder, url, token), make_user(keeper, folder, url, token)
 
 
-def start_hub(keeper: Keeper, folder: Path) -> tuple[str, str]:
-    """Its address, and a token that may make users and start their servers."""
+def start_hub(keeper: Keeper, folder: Path, more: str = "") -> tuple[str, str]:
+    """Its address, and a token that may make users and start their servers. `more` is put behind
+    its configuration."""
     node = shutil.which("node")
     assert node is not None
     assert PROXY.exists(), "`scripts/test` installs JupyterHub's proxy"
     ports = {"public": free_port(), "hub": free_port(), "api": free_port()}
     token = secrets.token_hex(16)
     programs = {"node": node, "proxy": str(PROXY), "python": sys.executable, "root": str(ROOT)}
-    (folder / "hub.py").write_text(CONFIG.format(folder=folder, token=token, **programs, **ports))
+    config = CONFIG.format(folder=folder, token=token, **programs, **ports)
+    (folder / "hub.py").write_text(config + more)
     hub = [sys.executable, "-m", "jupyterhub", "--config", str(folder / "hub.py")]
     keeper.start(hub, folder / "hub.log")
     url = f"http://127.0.0.1:{ports['public']}/"

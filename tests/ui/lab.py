@@ -61,6 +61,18 @@ class Lab:
         return path
 
 
+def settings(home: Path) -> dict[str, str]:
+    """The variables that make a JupyterLab one for tests; its settings are written."""
+    for plugin, values in SETTINGS.items():
+        path = home / "settings" / f"{plugin}.jupyterlab-settings"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(values))
+    return {
+        "JUPYTERLAB_SETTINGS_DIR": str(home / "settings"),
+        "JUPYTERLAB_WORKSPACES_DIR": str(home / "workspaces"),
+    }
+
+
 @contextmanager
 def running_lab(
     env: dict[str, str],
@@ -78,10 +90,7 @@ def running_lab(
     """
     folder = home / "notebooks"
     folder.mkdir(parents=True, exist_ok=True)
-    for plugin, values in SETTINGS.items():
-        path = home / "settings" / f"{plugin}.jupyterlab-settings"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(values))
+    env = env | settings(home)
     token = token or secrets.token_urlsafe()
     ours = ["--no-browser", "--allow-root", f"--ServerApp.root_dir={folder}"]
     address = ["--ServerApp.ip=127.0.0.1", f"--ServerApp.port={port}"]
@@ -89,12 +98,7 @@ def running_lab(
     with (home / "lab.log").open("wb") as log:
         process = subprocess.Popen(
             argv if machine is None else machine.argv(*argv),
-            env=env
-            | {
-                "JUPYTER_TOKEN": token,
-                "JUPYTERLAB_SETTINGS_DIR": str(home / "settings"),
-                "JUPYTERLAB_WORKSPACES_DIR": str(home / "workspaces"),
-            },
+            env=env | {"JUPYTER_TOKEN": token},
             stdout=log,
             stderr=log,
             start_new_session=True,

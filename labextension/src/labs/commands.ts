@@ -8,9 +8,14 @@ import { targetsSchema } from '../commands/targets';
 import { warn } from '../commands/telling';
 import { isFinal } from '../format';
 import { CommandIDs, type ISlurmModel } from '../tokens';
-import type { Job } from '../wire';
+import type { Job, Lab } from '../wire';
 import { newTab } from './room';
 import { isLab } from './words';
+
+/** The address that leads there from this browser. */
+function linkOf(lab: Lab): string {
+  return lab.base_url === '/' ? lab.url : new URL(lab.base_url, location.origin).href;
+}
 
 export function addLabCommands(
   app: JupyterFrontEnd,
@@ -57,10 +62,10 @@ export function addLabCommands(
   add(
     CommandIDs.copyLabLink,
     trans.__('Copy its link'),
-    trans.__('The address of the lab, on this machine'),
+    trans.__('The address of the lab'),
     linkIcon,
     job => {
-      Clipboard.copyToSystem(job.lab?.url ?? '');
+      Clipboard.copyToSystem(job.lab === null ? '' : linkOf(job.lab));
     }
   );
 }

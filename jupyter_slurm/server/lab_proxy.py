@@ -1,0 +1,107 @@
+"""Labs below this server's own address: `{base_url}jupyter-slurm/lab-proxy/ID/…`.
+
+For browsers that are on another machine than this server (JupyterHub, Binder). Which lab that is
+only the agent says; no port and no host comes from an address. What a lab's pages are shown below
+this address have the powers of this session, which is why a cluster's profile has to allow it
+(`lab_same_origin`). What is ours does not go to the lab all the same: no cookie, no token, no name
+of this server.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from jupyter_server.base.handlers import JupyterHandler
+from jupyter_server_proxy.handlers import LocalProxyHandler  # type: ignore[import-untyped]
+from tornado.web import HTTPError
+
+from jupyter_slurm.server.access import Guarded
+from jupyter_slurm.server.relay import Relay
+from jupyter_slurm.wire import LabEntry
+
+_HOST = "127.0.0.1"
+_GOES_THERE = (
+    "Accept Accept-Encoding Accept-Language Cache-Control Content-Type If-Match If-Modified-Since "
+    "If-None-Match If-Range If-Unmodified-Since Pragma Range User-Agent X-Requested-With"
+).split()
+"""Headers of a request. All others stay here: who knows by which ones a proxy in front of this
+server says who somebody is."""
+_SECRETS = frozenset(("token", "_xsrf"))
+"""What stays here of an address."""
+_STAYS_THERE = frozenset(
+    ("set-cookie", "clear-site-data", "service-worker-allowed", "strict-transport-security")
+)
+"""Headers of an answer that would hold for more than the lab."""
+_STREAM = "text/event-stream"
+
+
+class LabProxyHandler(Guarded, LocalProxyHandler):  # type: ignore[misc]
+    """Whoever may use this server's labs may do in one whatever its own pages can."""
+
+    def initialize(self, relay: Relay) -> None:
+        self.relay = relay
+        self.absolute_url = True
+        """The lab's server has the same base URL: nothing in what it says is to be rewritten."""
+
+    async def prepare(self) -> None:  # type: ignore[override]
+        await super().prepare()
+        if self._finished:
+            return  # sent away, to log in
+        await self.permit("write")
+        job_id = self.path_args[0]
+        entry = await self.relay.with_agent(lambda agent: agent.lab_entry(job_id))
+        if entry.base_url == "/":
+            raise HTTPError(403, SWITCHED_OFF)
+        if not self.request.path.startswith(entry.base_url):
+            raise HTTPError(404, "This lab was asked for from a Jupyter with another address.")
+        self.entry: LabEntry = entry
+
+    def get_login_url(self) -> str:
+        """A page is sent there, a WebSocket is refused."""
+        if self.request.headers.get("Upgrade", "").lower() == "websocket":
+            raise HTTPError(403)
+        return str(super().get_login_url())
+
+    def check_xsrf_cookie(self) -> None:
+        """Here, as of all our pages: there is none of the lab's, which takes our word."""
+        JupyterHandler.check_xsrf_cookie(self)
+
+    async def http_get(self, job_id: str, path: str) -> None:
+        await self.proxy(job_id, path)
+
+    async def proxy(self, job_id: str, path: str) -> None:
+        if self.request.headers.get("Accept") == _STREAM:
+            # Such answers are handed on with all their headers.
+            raise HTTPError(406, "Events of a lab's server do not come through here.")
+        await super(LocalProxyHandler, self).proxy(_HOST, self.entry.port, path)
+
+    async def open(self, job_id: str, path: str) -> None:
+        await self.proxy_open(_HOST, self.entry.port, path)
+
+    def proxy_request_headers(self) -> dict[str, str]:
+        """Of WebSockets too. Without an Origin: it was looked at here."""
+        headers = self.request.headers
+        kept = {name: headers[name] for name in _GOES_THERE if name in headers}
+        host = self.entry.login_url.removeprefix("http://").partition("/")[0]
+        return {**kept, "Host": host, "Authorization": f"token {self.entry.token}"}
+
+    def get_client_uri(self, protocol: str, host: str, port: int, proxied_path: str) -> str:
+        """The address as it came, unread."""
+        words = [
+            word
+            for word in self.request.query.split("&")
+            if word and word.partition("=")[0] not in _SECRETS
+        ]
+        query = f"?{'&'.join(words)}" if words else ""
+        return f"{protocol}://{host}:{port}{self.request.path}{query}"
+
+    def add_header(self, name: str, value: Any) -> None:
+        if name.lower() not in _STAYS_THERE:
+            super().add_header(name, value)
+
+
+SWITCHED_OFF = (
+    "The profile of this lab's cluster does not let it be shown below this Jupyter's address. "
+    "`lab_same_origin = true` there does, for labs that are started from then on: whoever controls "
+    "that cluster's machines can then do with this session of Jupyter what you can."
+)

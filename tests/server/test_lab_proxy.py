@@ -1,0 +1,290 @@
+"""Labs below a Jupyter's own address: who gets there, and what the lab's server sees of it."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import msgspec
+import pytest
+import websocket
+from tornado.httpserver import HTTPServer
+from tornado.httputil import HTTPHeaders
+from tornado.netutil import bind_sockets
+from tornado.web import Application, RequestHandler
+from tornado.websocket import WebSocketHandler
+
+from jupyter_slurm.server.calls import with_jupyter
+from jupyter_slurm.wire import LabEntry
+from tests.agent.memory_agent import LABS_VARIABLE
+from tests.server.served import (
+    Client,
+    Served,
+    environment,
+    memory_agent,
+    running_server,
+    short_home,
+)
+from tests.server.test_access import FOREIGN, GUARD, LAB_PROXY
+
+LAB_ID = LAB_PROXY.rpartition("/")[2]
+OFF_ID = "offoffof"
+TOKEN = "t" * 64
+VERBS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
+WITH_BODY = ("POST", "PUT", "PATCH")
+TELLING = {
+    "Cookie": "somebody=ada",
+    "X-XSRFToken": "ours",
+    "X-Forwarded-For": "10.1.2.3",
+    "X-Forwarded-Host": "hub.example.org",
+    "Forwarded": "for=10.1.2.3",
+    "X-Real-IP": "10.1.2.3",
+    "Remote-User": "ada",
+    "X-Auth-Request-Access-Token": "secret",
+    "Referer": "http://hub.example.org/user/ada/",
+}
+"""What browsers and proxies in front of a Jupyter say of who asks."""
+
+
+@dataclass
+class Far:
+    """Stands for a lab's server: any, that does what it likes."""
+
+    port: int = 0
+    seen: list[tuple[str, str, HTTPHeaders]] = field(default_factory=list)
+    """Of every request: verb, address, headers."""
+
+    @property
+    def last(self) -> tuple[str, str, HTTPHeaders]:
+        return self.seen[-1]
+
+
+@contextmanager
+def far_server() -> Iterator[Far]:
+    far = Far()
+
+    class Says(RequestHandler):
+        SUPPORTED_METHODS = VERBS
+
+        def answer(self) -> None:
+            far.seen.append(
+                (self.request.method or "", self.request.uri or "", self.request.headers)
+            )
+            self.set_cookie("_xsrf", "theirs")
+            self.set_header("Clear-Site-Data", "*")
+            self.set_header("Service-Worker-Allowed", "/")
+            self.set_header("Content-Security-Policy", "frame-ancestors 'none'")
+            self.set_status(201)
+            if self.request.method != "HEAD":
+                self.write(b"said " + self.request.body)
+
+        get = head = post = put = patch = delete = options = answer
+
+    class Echoes(WebSocketHandler):
+        def open(self, *args: str) -> None:
+            far.seen.append(("GET", self.request.uri or "", self.request.headers))
+
+        def on_message(self, message: str | bytes) -> None:
+            self.write_message(message, binary=isinstance(message, bytes))
+
+    ready, loops = threading.Event(), []
+
+    def serve() -> None:
+        async def work() -> None:
+            sockets = bind_sockets(0, "127.0.0.1")
+            server = HTTPServer(Application([(".*/channels", Echoes), (".*", Says)]))
+            server.add_sockets(sockets)
+            far.port = sockets[0].getsockname()[1]
+            end = asyncio.Event()
+            loops.append((asyncio.get_running_loop(), end))
+            ready.set()
+            await end.wait()
+            server.stop()
+            await server.close_all_connections()
+
+        asyncio.run(work())
+
+    thread = threading.Thread(target=serve)
+    thread.start()
+    assert ready.wait(60)
+    yield far
+    [(loop, end)] = loops
+    loop.call_soon_threadsafe(end.set)
+    thread.join(60)
+
+
+@pytest.fixture(scope="module")
+def home() -> Iterator[Path]:
+    with short_home() as folder:
+        yield folder
+
+
+@pytest.fixture(scope="module")
+def far() -> Iterator[Far]:
+    with far_server() as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def hub_server(home: Path, far: Far) -> Iterator[Served]:
+    """A server below an address as a hub gives it, and an agent that knows two labs."""
+    base = f"/user/ada/{LAB_PROXY.rpartition('/')[0]}/"
+    labs = {
+        one: LabEntry(
+            login_url=f"http://lab-{one}.localhost:{far.port}{base_url}login?next=%2Flab",
+            token=TOKEN,
+            port=far.port,
+            base_url=base_url,
+        )
+        for one, base_url in ((LAB_ID, f"{base}{LAB_ID}/"), (OFF_ID, "/"))
+    }
+    (home / "labs.json").write_bytes(msgspec.json.encode(labs))
+    env = environment(home) | {LABS_VARIABLE: str(home / "labs.json"), "ALLOWED": "read write"}
+    config = "c.ServerApp.base_url = '/user/ada/'\n"
+    with memory_agent(env), running_server(env, home, config + GUARD) as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def page(hub_server: Served) -> Client:
+    """A person's browser, logged in by the password."""
+    return hub_server.stranger().log_in()
+
+
+def body_of(verb: str) -> bytes | None:
+    return b"it" if verb in WITH_BODY else None
+
+
+def opened(client: Client, path: str, origin: str | None = None) -> websocket.WebSocket:
+    return client._opened(path, origin)._connection
+
+
+def test_who_has_the_token_or_the_cookie_and_our_word_gets_to_the_lab(
+    hub_server: Served, page: Client, far: Far
+) -> None:
+    ours = {"X-XSRFToken": page.cookies["_xsrf"]}
+    for verb in VERBS:
+        path = f"{LAB_PROXY}/api/a%20b?token={hub_server.token}&x=1&x=%262&_xsrf=mine"
+        for client, headers in ((hub_server.client(), {}), (page, ours)):
+            answer = client.ask(verb, path, body_of(verb), **headers)
+            assert answer.status == 201, verb
+            said = b"" if verb == "HEAD" else b"said " + (body_of(verb) or b"")
+            assert answer.body == said
+            assert far.last[:2] == (verb, f"/user/ada/{LAB_PROXY}/api/a%20b?x=1&x=%262")
+
+
+def test_the_labs_server_sees_nothing_of_ours_and_leaves_nothing_with_us(
+    hub_server: Served, page: Client, far: Far
+) -> None:
+    page.get("api")
+    before = dict(page.cookies)
+    assert before
+    answer = page.get(f"{LAB_PROXY}/lab", Accept="text/html", **TELLING | {"Cookie": cookies(page)})
+    assert answer.status == 201
+    assert page.cookies == before
+    kept = {name.lower() for name in answer.headers}
+    assert not kept & {"set-cookie", "clear-site-data", "service-worker-allowed"}
+    assert answer.headers["Content-Security-Policy"] == "frame-ancestors 'none'"
+    _, _, headers = far.last
+    assert {name.lower() for name in headers} <= {
+        "accept", "accept-encoding", "authorization", "connection", "host", "user-agent"
+    }  # fmt: skip
+    assert headers["Authorization"] == f"token {TOKEN}"
+    assert headers["Host"] == f"lab-{LAB_ID}.localhost:{far.port}"
+    hub_server.client().post(f"{LAB_PROXY}/api/kernels", {}, **TELLING)
+    said = "".join(f"{name}: {text}\n" for name, text in far.last[2].get_all())
+    assert hub_server.token not in said
+    for word in ("somebody", "10.1.2.3", "hub.example.org", "ada", "secret", "ours"):
+        assert word not in said
+
+
+def cookies(page: Client) -> str:
+    return "; ".join(f"{name}={text}" for name, text in page.cookies.items())
+
+
+def test_without_token_cookie_or_our_word_nobody_gets_to_the_lab(
+    hub_server: Served, page: Client, far: Far
+) -> None:
+    number = len(far.seen)
+    path = f"{LAB_PROXY}/api/kernels"
+    for client in (hub_server.stranger(), Client(hub_server.url, TOKEN)):
+        answer = client.get(path)
+        assert answer.status == 302
+        assert answer.headers["Location"].startswith("/user/ada/login?")
+        for verb in WITH_BODY:
+            assert client.ask(verb, path, b"{}").status == 403
+    for verb in (*WITH_BODY, "DELETE"):
+        assert page.ask(verb, path, body_of(verb)).status == 403, verb
+    foreign = {"X-XSRFToken": page.cookies["_xsrf"], "Origin": FOREIGN}
+    assert page.ask("POST", path, b"{}", **foreign).status == 404
+    assert hub_server.client().get(path, Accept="text/event-stream").status == 406
+    assert len(far.seen) == number
+
+
+def test_whom_the_authorizer_lets_only_look_does_not_get_to_the_lab(
+    home: Path, hub_server: Served, far: Far
+) -> None:
+    number = len(far.seen)
+    (home / "guests").mkdir()
+    env = {**hub_server.env, "ALLOWED": "read"}
+    config = "c.ServerApp.base_url = '/user/ada/'\n"
+    with running_server(env, home / "guests", config + GUARD) as guests:
+        assert guests.client().get(f"{LAB_PROXY}/lab").status == 403
+    assert len(far.seen) == number
+
+
+def test_a_websocket_is_handed_on_both_ways_and_opens_for_nobody_else(
+    hub_server: Served, page: Client, far: Far
+) -> None:
+    path = f"{LAB_PROXY}/api/kernels/1/channels"
+    for client, origin in ((hub_server.client(), None), (page, hub_server.url.split("/user")[0])):
+        connection = opened(client, f"{path}?session_id=1&token={hub_server.token}", origin)
+        connection.send("text")
+        assert connection.recv() == "text"
+        connection.send_binary(bytes(range(256)) * 4000)
+        assert connection.recv() == bytes(range(256)) * 4000
+        connection.close()
+        assert far.last[1] == f"/user/ada/{path}?session_id=1"
+        assert not {"cookie", "origin"} & {name.lower() for name in far.last[2]}
+        assert far.last[2]["Authorization"] == f"token {TOKEN}"
+    number = len(far.seen)
+    nobody = [
+        (hub_server.stranger(), None),
+        (Client(hub_server.url, TOKEN), None),
+        (page, FOREIGN),
+    ]
+    for client, origin in nobody:
+        with pytest.raises(websocket.WebSocketBadStatusException) as refused:
+            opened(client, path, origin)
+        assert refused.value.status_code == 403
+    assert len(far.seen) == number
+
+
+def test_what_the_agent_does_not_name_is_not_reached(hub_server: Served, far: Far) -> None:
+    number = len(far.seen)
+    client = hub_server.client()
+    off = client.get(f"jupyter-slurm/lab-proxy/{OFF_ID}/lab")
+    assert off.status == 403
+    assert "`lab_same_origin = true`" in off.problem.message
+    assert "can then do with this session" in off.problem.message
+    assert client.get("jupyter-slurm/lab-proxy/zzzzzzzz/lab").status == 404
+    for path in (f"{far.port}/lab", f"127.0.0.1:{far.port}/lab", f"{LAB_ID}", f"{LAB_ID}:1/lab"):
+        assert client.get(f"jupyter-slurm/lab-proxy/{path}").status == 404, path
+    assert len(far.seen) == number
+
+
+def test_a_lab_is_told_where_it_will_be_shown(hub_server: Served) -> None:
+    def given(kind: str) -> object:
+        spec = {"spec": {"id": "a", "kind": kind}, "wait": 1}
+        return msgspec.json.decode(with_jupyter(msgspec.json.encode(spec), "/user/ada/"))
+
+    assert given("lab") == {
+        "spec": {"id": "a", "kind": "lab", "jupyter_base_url": "/user/ada/"},
+        "wait": 1,
+    }
+    assert given("cell") == {"spec": {"id": "a", "kind": "cell"}, "wait": 1}
+    assert with_jupyter(b"no", "/") == b"no"

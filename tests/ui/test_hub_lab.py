@@ -1,0 +1,159 @@
+"""A lab as a person has it below a real JupyterHub: under the hub's own address, in a browser that
+gets to no port of the machine where Jupyter runs."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from jupyter_slurm.server.lab_proxy import SWITCHED_OFF
+from tests.cluster.plugin import ROOT, SlurmCluster
+from tests.server.served import Client
+from tests.server.test_hub import start_hub
+from tests.ssh.accounts import make_folder
+from tests.ssh.kept import keeping
+from tests.ssh.waiting import wait_until
+from tests.ui.lab import at_rest, settings
+from tests.ui.looks import look
+from tests.ui.test_remote import START_MS, look_at_room, start
+
+MORE = """\
+# All are this test's own user, each with a home of their own.
+c.JupyterHub.spawner_class = "simple"
+c.SimpleLocalProcessSpawner.home_dir_template = "{folder}/home/{{username}}"
+c.Spawner.environment = {environment!r}
+c.Spawner.args = ["--allow-root", "--LabApp.news_url="]
+c.Spawner.default_url = "/lab"
+"""
+SWITCH = "lab_same_origin = true\n"
+
+
+@dataclass(frozen=True)
+class Hub:
+    url: str
+    token: str
+    seen: Path
+    """What the servers of labs were asked."""
+
+
+def switch(cluster: SlurmCluster, *, on: bool) -> None:
+    text = cluster.profile_path.read_text().replace(SWITCH, "")
+    cluster.profile_path.write_text((SWITCH if on else "") + text)
+
+
+@pytest.fixture
+def hub(
+    cluster: SlurmCluster, lab_home: tuple[Path, dict[str, str]], tmp_path: Path
+) -> Iterator[Hub]:
+    """Its users have one agent, and the cluster's labs tell what they are asked."""
+    home, env = lab_home
+    seen = tmp_path / "seen"
+    enabled = tmp_path / "jupyter" / "jupyter_server_config.d" / "seen.json"
+    enabled.parent.mkdir(parents=True)
+    extensions = {"seen_by_the_lab": True}
+    enabled.write_text(json.dumps({"ServerApp": {"jpserver_extensions": extensions}}))
+    job_env = {
+        "JUPYTER_CONFIG_PATH": str(enabled.parents[1]),
+        "PYTHONPATH": str(Path(__file__).parent),
+        "SEEN_BY_THE_LAB": str(seen),
+        **settings(tmp_path),
+    }
+    profile = cluster.profile_path.read_text()
+    table = "".join(f"{name} = {json.dumps(text)}\n" for name, text in job_env.items())
+    cluster.profile_path.write_text(f"{profile}\n[job_env]\n{table}")
+    with keeping() as keeper:
+        folder = make_folder(keeper, "hub-")
+        environment = env | settings(home) | {"PYTHONPATH": str(ROOT)}
+        more = MORE.format(folder=folder, environment=environment)
+        url, token = start_hub(keeper, folder, more)
+        yield Hub(url, token, seen)
+        admin, server = Client(url, token), "hub/api/users/ada/server"
+        admin.ask("DELETE", server, None)
+        wait_until(lambda: not admin.get("hub/api/users/ada").value["servers"], 60)
+    cluster.profile_path.write_text(profile)
+
+
+def logged_in(page: Page, hub: Hub, name: str, path: str = "") -> None:
+    page.goto(hub.url + path)
+    page.get_by_label("Username").fill(name)
+    page.get_by_label("Password").fill("any")
+    page.get_by_role("button", name="Sign in").click()
+
+
+def requests(hub: Hub) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in hub.seen.read_text().splitlines()]
+
+
+def test_below_a_hub_a_lab_is_under_the_hubs_own_address_where_the_cluster_is_trusted(
+    hub: Hub, page: Page, browser: Browser, cluster: SlurmCluster
+) -> None:
+    """Long, since a hub, a server of it and two labs have to start."""
+    logged_in(page, hub, "ada")
+    page.wait_for_url(f"{hub.url}user/ada/lab*", timeout=START_MS)
+    at_rest(page)
+    form = page.get_by_role("form", name="Jupyter on a node")
+
+    switch(cluster, on=False)
+    tab = start(page, form, "off")
+    problem = tab.get_by_role("alert")
+    expect(problem).to_contain_text("write lab_same_origin = true into the", timeout=START_MS)
+    expect(problem).to_contain_text("can then do with this session of Jupyter what you can")
+    look_at_room(tab, "lab-hub-off")
+    off_id = tab.url.rpartition("/")[2]
+    answer = tab.request.get(f"{hub.url}user/ada/jupyter-slurm/lab-proxy/{off_id}/lab")
+    assert (answer.status, answer.json()["message"]) == (403, SWITCHED_OFF)
+    tab.close()
+
+    switch(cluster, on=True)
+    expect(form).to_have_count(0)
+    tab = start(page, form, "on")
+    below = re.compile(f"^{re.escape(hub.url)}user/ada/jupyter-slurm/lab-proxy/[a-z2-7]{{8}}/lab")
+    tab.wait_for_url(below, timeout=START_MS)
+    at_rest(tab)
+    tab.get_by_text("Python 3 (ipykernel)", exact=True).first.click()
+    expect(tab.get_by_role("button", name="| Idle")).to_be_visible()
+    cell = tab.locator(".jp-Notebook .jp-CodeCell").first
+    cell.locator(".cm-content").click()
+    tab.keyboard.type("import os; print('job', os.environ['SLURM_JOB_ID'])")
+    tab.keyboard.press("Shift+Enter")
+    expect(cell.locator(".jp-Cell-outputArea")).to_contain_text("job ")
+    job_id = cell.locator(".jp-Cell-outputArea").inner_text().split()[-1]
+    assert cluster.job_state(job_id) == "RUNNING"
+    look(tab, "lab-hub-notebook")
+
+    # What the lab's server saw of us: a page, its WebSockets, and nothing that is ours.
+    seen = requests(hub)
+    assert any("/channels" in one["uri"] for one in seen)
+    assert any(one["uri"].partition("?")[0].endswith("/lab") for one in seen)
+    names = {name.lower() for one in seen for name, _ in one["headers"]}
+    assert not names & {"cookie", "x-xsrftoken", "referer", "forwarded", "x-real-ip", "origin"}
+    assert not {name for name in names if name.startswith("x-forwarded")}
+    cookies = [one["value"] for one in tab.context.cookies()]
+    assert len(cookies) > 2
+    told = hub.seen.read_text()
+    assert not [text for text in (*cookies, hub.token) if text in told]
+
+    # Another user of the hub, and nobody.
+    lab_url = tab.url.partition("/lab-proxy/")[0] + "/lab-proxy/" + tab.url.split("/")[7] + "/"
+    context = browser.new_context()
+    thief = context.new_page()
+    assert thief.request.get(f"{lab_url}api/kernels", max_redirects=0).status in {302, 403}
+    logged_in(thief, hub, "bob", "hub/home")
+    thief.wait_for_url(f"{hub.url}hub/home")
+    refused = thief.goto(f"{lab_url}lab")
+    assert refused is not None
+    assert refused.status == 403
+    context.close()
+
+    # Switched off again, it is off at once.
+    switch(cluster, on=False)
+    answer = tab.request.get(f"{lab_url}api/kernels")
+    assert (answer.status, answer.json()["message"]) == (403, SWITCHED_OFF)
+    cluster.run("scancel", "--user", str(Path.home().owner()), check=False)
