@@ -11,7 +11,6 @@ import re
 import select
 import signal
 import socket
-import struct
 import termios
 import time
 import tty
@@ -20,23 +19,13 @@ from contextlib import contextmanager, suppress
 from enum import Enum
 from typing import Any, NamedTuple
 
-import msgspec
+from jupyter_slurm import terminal_frames
+from jupyter_slurm.terminal_frames import ALIVE, ALIVE_EVERY_S, DATA, EXIT, SAID, TAKEN
 
-_FRAME = struct.Struct(">cI")
-_WINDOW = struct.Struct(">HH")
-_STATUS = struct.Struct(">i")
-_BEGIN, _DATA, _SIZE, _ALIVE = b"B", b"D", b"W", b"A"
-_SAID, _TAKEN, _EXIT = b"T", b"L", b"X"
-"""As in node/terminal.py."""
-
-_ALIVE_EVERY_S = 15.0
-"""Well below what the far end takes for gone."""
 _PENDING_MOST = 256 * 1024
 _PIECE_BYTES = 1 << 16
 _LINE_ENDS = b"\r\n"
 _HELP = "~. leaves the terminal, ~~ is a ~; both only at the beginning of a line"
-_TOLD = re.compile("TERM|COLORTERM|LANG|LC_.*")
-"""What the program there is to know of the terminal here; as ssh's SendEnv has it in Debian."""
 _MODES = re.compile(rb"\x1b\[\?([0-9;]+)([hl])")
 _RESET_MODES = {b"25": b"h", b"7": b"h"}
 """Those that are usually on: the cursor is seen, lines are wrapped. All others are usually off."""
@@ -134,17 +123,14 @@ class _Session:
         self._screen = screen
         self._changed = changed
         self._escapes = Escapes()
-        self._inbox = bytearray()
+        self._inbox = terminal_frames.Inbox()
         self._outbox = bytearray()
         self._said_s = time.monotonic()
         self.modes = Modes()
 
     def run(self, environ: Mapping[str, str]) -> Outcome:
         self._sock.setblocking(False)
-        rows, columns = _size(self._screen)
-        env = {name: text for name, text in environ.items() if _TOLD.fullmatch(name)}
-        begin = {"rows": rows, "columns": columns, "env": env}
-        self._say(_BEGIN, msgspec.json.encode(begin))
+        self._put(terminal_frames.begin(*_size(self._screen), environ))
         while True:
             outcome = self._step()
             if outcome is not None:
@@ -156,17 +142,17 @@ class _Session:
             reads.append(self._keyboard)
         writes = [self._sock] if self._outbox else []
         quiet_s = time.monotonic() - self._said_s
-        ready, _, _ = select.select(reads, writes, [], max(0.0, _ALIVE_EVERY_S - quiet_s))
+        ready, _, _ = select.select(reads, writes, [], max(0.0, ALIVE_EVERY_S - quiet_s))
         outcome = None
         if self._changed in ready:
             os.read(self._changed, _PIECE_BYTES)
-            self._say(_SIZE, _WINDOW.pack(*_size(self._screen)))
+            self._put(terminal_frames.size(*_size(self._screen)))
         if self._sock in ready:
             outcome = self._receive()
         if outcome is None and self._keyboard in ready:
             outcome = self._read_keys()
-        if time.monotonic() - self._said_s >= _ALIVE_EVERY_S:
-            self._say(_ALIVE)
+        if time.monotonic() - self._said_s >= ALIVE_EVERY_S:
+            self._say(ALIVE)
         return outcome or self._flush()
 
     def _read_keys(self) -> Outcome | None:
@@ -176,7 +162,7 @@ class _Session:
             data = b""
         typed = self._escapes.through(data)
         if typed:
-            self._say(_DATA, typed)
+            self._say(DATA, typed)
         if self._escapes.asked:
             self._escapes.asked = False
             self._note(_HELP)
@@ -191,35 +177,32 @@ class _Session:
             data = b""
         if not data:
             return Outcome(How.LOST)
-        self._inbox += data
-        while len(self._inbox) >= _FRAME.size:
-            kind, size = _FRAME.unpack_from(self._inbox)
-            body = bytes(self._inbox[_FRAME.size : _FRAME.size + size])
-            if len(body) < size:
-                return None
-            del self._inbox[: _FRAME.size + size]
+        for kind, body in self._inbox.take(data):
             outcome = self._take(kind, body)
             if outcome is not None:
                 return outcome
         return None
 
     def _take(self, kind: bytes, body: bytes) -> Outcome | None:
-        if kind == _DATA:
+        if kind == DATA:
             self.modes.see(body)
             _write_all(self._screen, body)
-        elif kind == _SAID:
+        elif kind == SAID:
             self._note(body.decode(errors="replace"))
-        elif kind == _TAKEN:
+        elif kind == TAKEN:
             return Outcome(How.TAKEN)
-        elif kind == _EXIT:
-            return Outcome(How.EXITED, int(_STATUS.unpack(body)[0]))
+        elif kind == EXIT:
+            return Outcome(How.EXITED, terminal_frames.status_of(body))
         return None
 
     def _note(self, text: str) -> None:
         _write_all(self._screen, f"\r\n[{text}]\r\n".encode())
 
     def _say(self, kind: bytes, body: bytes = b"") -> None:
-        self._outbox += _FRAME.pack(kind, len(body)) + body
+        self._put(terminal_frames.frame(kind, body))
+
+    def _put(self, frame: bytes) -> None:
+        self._outbox += frame
         self._said_s = time.monotonic()
 
     def _flush(self) -> Outcome | None:

@@ -23,7 +23,7 @@ USAGE = "shell [options of a cell] [--keep TIME] [-- COMMAND], or shell --job ID
 _NOT_HERE = tuple("in out attach fresh no-raise detach wait on-interrupt dry-run fetch".split())
 """Options of cells that mean nothing where somebody sits at a terminal."""
 
-_SHELL = """#!/bin/sh
+SHELL = """#!/bin/sh
 [ -z "$SHELL" ] || ! command -v "$SHELL" >/dev/null || exec "$SHELL"
 ! command -v bash >/dev/null || exec bash
 exec sh
@@ -47,7 +47,7 @@ class Shell:
     @property
     def code(self) -> str:
         """sh text."""
-        return f"#!/bin/sh\nexec {shlex.join(self.command)}\n" if self.command else _SHELL
+        return f"#!/bin/sh\nexec {shlex.join(self.command)}\n" if self.command else SHELL
 
     def spec(self, job_id: str) -> JobSpec:
         """The job that has this terminal."""

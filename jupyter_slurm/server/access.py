@@ -34,6 +34,11 @@ class Guarded(JupyterHandler):
         if not await self._is_authorized(action, "contents"):
             raise HTTPError(403, f"You may not {action} files here.")
 
+    async def permit_terminals(self) -> None:
+        """The same of programs in terminals, whose resource is Jupyter's own."""
+        if not await self._is_authorized("execute", "terminals"):
+            raise HTTPError(403, "You may not use terminals here.")
+
     async def _is_authorized(self, action: Action, resource: str) -> bool:
         allowed = self.authorizer.is_authorized(self, self.current_user, action, resource)
         return bool(await ensure_async(allowed))

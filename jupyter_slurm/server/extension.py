@@ -26,10 +26,12 @@ from jupyter_slurm.server.own import (
     SpecHandler,
 )
 from jupyter_slurm.server.relay import Relay
+from jupyter_slurm.server.terminal import Terminal, TerminalHandler
 from jupyter_slurm.server.watch import Client, WatchHandler
 
 ROUTES: tuple[tuple[str, type[RequestHandler]], ...] = (
     (r"/jupyter-slurm/api/watch", WatchHandler),
+    (r"/jupyter-slurm/api/terminal", TerminalHandler),
     (r"/jupyter-slurm/api/spec", SpecHandler),
     (r"/jupyter-slurm/api/outlook", OutlookHandler),
     (r"/jupyter-slurm/api/notebook", NotebookHandler),
@@ -61,10 +63,12 @@ class SlurmApp(ExtensionApp):
         self.relay = Relay(client.connect_here)
         self.feed = Feed(self.relay.ask, self.relay.caller, states.see)
         self.clients: set[Client] = set()
+        self.terminals: set[Terminal] = set()
 
     def initialize_handlers(self) -> None:
         given: dict[type[RequestHandler], dict[str, object]] = {
-            WatchHandler: {"feed": self.feed, "clients": self.clients}
+            WatchHandler: {"feed": self.feed, "clients": self.clients},
+            TerminalHandler: {"relay": self.relay, "terminals": self.terminals},
         }
         self.handlers.extend(
             (pattern, handler, given.get(handler, {"relay": self.relay}))
@@ -75,8 +79,10 @@ class SlurmApp(ExtensionApp):
         """Jobs go on, and so does the agent."""
         if not hasattr(self, "feed"):
             return  # a server that ended before it had begun
-        for one in list(self.clients):
-            one.close()
+        for page in list(self.clients):
+            page.close()
+        for terminal in list(self.terminals):
+            terminal.close()
         self.feed.close()
         self.relay.close()
 

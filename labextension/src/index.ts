@@ -10,6 +10,7 @@ import { plugin as queue } from './queue/plugin';
 import { plugin as sidebar } from './sidebar/plugin';
 import { plugin as status } from './status/plugin';
 import { plugin as submit } from './submit/plugin';
+import { plugin as terminals } from './terminals/plugin';
 
 const plugins: JupyterFrontEndPlugin<unknown>[] = [
   model,
@@ -21,6 +22,7 @@ const plugins: JupyterFrontEndPlugin<unknown>[] = [
   card,
   submit,
   labs,
+  terminals,
   status
 ];
 

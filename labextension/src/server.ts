@@ -46,9 +46,22 @@ export async function request<T>(
 
 /** The address of the WebSocket that carries what is watched. */
 export function watchUrl(settings: ServerConnection.ISettings): string {
-  const url = URLExt.join(settings.wsUrl, PREFIX, 'watch');
-  const token = settings.appendToken && settings.token;
-  return token ? `${url}?token=${encodeURIComponent(token)}` : url;
+  return socketUrl(settings, 'watch', {});
+}
+
+/** The address of the WebSocket of a terminal in that job. */
+export function terminalUrl(settings: ServerConnection.ISettings, id: string): string {
+  return socketUrl(settings, 'terminal', { job_id: id });
+}
+
+function socketUrl(
+  settings: ServerConnection.ISettings,
+  name: string,
+  args: Record<string, string>
+): string {
+  const token = settings.appendToken && settings.token ? { token: settings.token } : {};
+  const query = URLExt.objectToQueryString({ ...args, ...token });
+  return URLExt.join(settings.wsUrl, PREFIX, name) + query;
 }
 
 export function unreachable(): Problem {

@@ -129,6 +129,7 @@ export const CommandIDs = {
   forget: 'jupyter-slurm:forget',
   copyId: 'jupyter-slurm:copy-id',
   openFolder: 'jupyter-slurm:open-folder',
+  openTerminal: 'jupyter-slurm:open-terminal',
   goToCell: 'jupyter-slurm:go-to-cell',
   connect: 'jupyter-slurm:connect',
   disconnect: 'jupyter-slurm:disconnect',

@@ -142,22 +142,27 @@ class Client:
         """Raises websocket.WebSocketBadStatusException where it is refused."""
         return self._opened(f"{API}watch", origin)
 
+    def terminal(self, job_id: str, origin: str | None = None) -> TerminalPage:
+        """As `watch`."""
+        return TerminalPage(self._connected_to(query(f"{API}terminal", job_id=job_id), origin))
+
     def subscribe(self) -> Watcher:
         """To the event bus."""
         return self._opened("api/events/subscribe", None)
 
     def _opened(self, path: str, origin: str | None) -> Watcher:
+        return Watcher(self._connected_to(path, origin))
+
+    def _connected_to(self, path: str, origin: str | None) -> websocket.WebSocket:
         url = "ws" + self.url.removeprefix("http") + path
         kept = {"suppress_origin": True} if origin is None else {"origin": origin}
-        return Watcher(
-            websocket.create_connection(
-                url,
-                timeout=PATIENCE_S,
-                header=self._headers(),
-                socket=self._connected(),
-                sslopt={"cert_reqs": ssl.CERT_NONE},
-                **kept,
-            )
+        return websocket.create_connection(
+            url,
+            timeout=PATIENCE_S,
+            header=self._headers(),
+            socket=self._connected(),
+            sslopt={"cert_reqs": ssl.CERT_NONE},
+            **kept,
         )
 
     def _headers(self) -> dict[str, str]:
@@ -229,6 +234,45 @@ class Watcher:
                 if all(job[name] == one for name, one in wanted.items()):
                     found: dict[str, Any] = job
                     return found
+
+
+class TerminalPage:
+    """A page's terminal in a job."""
+
+    def __init__(self, connection: websocket.WebSocket) -> None:
+        self._connection = connection
+
+    def __enter__(self) -> TerminalPage:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._connection.close()
+
+    def say(self, *words: str | int) -> None:
+        self._connection.send(json.dumps(words))
+
+    def send(self, text: str) -> None:
+        """Whatever it is."""
+        self._connection.send(text)
+
+    def hear(self) -> list[Any]:
+        words: list[Any] = json.loads(self._connection.recv())
+        return words
+
+    def until(self, text: str) -> str:
+        """What it shows until that is in it."""
+        shown = ""
+        while text not in shown:
+            kind, *more = self.hear()
+            assert kind == "stdout", (kind, more, shown)
+            shown += more[0]
+        return shown
+
+    def last(self) -> list[Any]:
+        """Why there is no more."""
+        while (words := self.hear())[0] == "stdout":
+            pass
+        return words
 
 
 @dataclass(frozen=True)

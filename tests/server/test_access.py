@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
@@ -28,6 +29,7 @@ from tests.server.served import (
 
 FOREIGN = "https://elsewhere.example.org"
 WATCH = f"{API}watch"
+TERMINAL = f"{API}terminal"
 OWN = {
     f"{API}spec": "POST",
     f"{API}outlook": "POST",
@@ -57,6 +59,8 @@ class Guard(Authorizer):
         allowed = os.environ["ALLOWED"].split()
         if resource == "contents":
             return f"contents-{action}" in allowed
+        if resource == "terminals":
+            return "no-terminals" not in allowed
         return resource != "jupyter_slurm" or action in allowed
 
 c.ServerApp.authorizer_class = Guard
@@ -108,9 +112,9 @@ def verbs(handler: type[RequestHandler]) -> set[str]:
 def test_the_table_has_every_route_and_verb() -> None:
     """The first pattern that fits a path is the one whose handler answers."""
     tried: dict[str, set[str]] = {pattern: set() for pattern, _ in ROUTES}
-    # What is below the second is tried in test_lab_proxy.py.
+    # What is below the last is tried in test_lab_proxy.py.
     below = [(verb, f"{LAB_PROXY}/lab") for verb in ("GET", "POST", *OTHER_VERBS)]
-    for verb, path in [*ROUTES_BY_VERB, ("GET", WATCH), *below]:
+    for verb, path in [*ROUTES_BY_VERB, ("GET", WATCH), ("GET", TERMINAL), *below]:
         tried[next(one for one, _ in ROUTES if re.fullmatch(one, f"/{path}"))].add(verb)
     assert tried == {pattern: verbs(handler) for pattern, handler in ROUTES}
 
@@ -231,14 +235,22 @@ def test_what_changes_something_is_not_had_by_get(served: Served) -> None:
 
 def test_no_other_verb_does_or_tells_anything(served: Served) -> None:
     client = served.client()
-    for path in {WATCH, *(path for _, path in ROUTES_BY_VERB)}:
+    for path in {WATCH, TERMINAL, *(path for _, path in ROUTES_BY_VERB)}:
         for verb in OTHER_VERBS:
             assert asked(client, verb, path).status == 405, (verb, path)
 
 
 def watch_status(client: Client, origin: str | None = None) -> int:
+    return opened_status(lambda: client.watch(origin))
+
+
+def terminal_status(client: Client, origin: str | None = None) -> int:
+    return opened_status(lambda: client.terminal("none", origin))
+
+
+def opened_status(opened: Callable[[], AbstractContextManager[object]]) -> int:
     try:
-        with client.watch(origin):
+        with opened():
             return 101
     except websocket.WebSocketBadStatusException as exc:
         return exc.status_code
@@ -255,6 +267,20 @@ def test_the_websocket_opens_for_who_may_and_nobody_else(
     assert watch_status(page, FOREIGN) == 403
     assert watch_status(allowing("read").client()) == 101
     assert watch_status(allowing("write execute").client()) == 403
+
+
+def test_a_terminal_opens_for_who_may_execute_and_nobody_else(
+    served: Served, page: Client, allowing: Callable[[str], Served]
+) -> None:
+    assert terminal_status(served.client()) == 101
+    assert terminal_status(page) == 101
+    assert terminal_status(page, served.url.rstrip("/")) == 101
+    assert terminal_status(served.stranger()) == 403
+    assert terminal_status(Client(served.url, "wrong")) == 403
+    assert terminal_status(page, FOREIGN) == 403
+    assert terminal_status(allowing("execute").client()) == 101
+    assert terminal_status(allowing("read write").client()) == 403
+    assert terminal_status(allowing("execute no-terminals").client()) == 403
 
 
 def test_nothing_is_written_over_the_websocket(served: Served) -> None:

@@ -98,6 +98,36 @@ def test_a_page_sees_a_job_from_its_submission_to_its_end(served: Served) -> Non
     assert f"page-{job['slurm_id']}.log" in kept.headers["Content-Disposition"]
 
 
+def test_a_page_has_a_terminal_in_a_job_of_the_size_that_it_shows(served: Served) -> None:
+    client = served.client()
+    with client.watch() as watcher:
+        watcher.say(watch=1, call="changes")
+        watcher.value(1)
+        job = client.call("submit", **sleeper())
+        slurm_id = watcher.until(1, id=job["id"], state="RUNNING")["slurm_id"]
+        with client.terminal(job["id"]) as page:
+            page.say("set_size", 31, 97, 600, 800)
+            page.say("stdin", "echo =$SLURM_JOB_ID= $(stty size) ü\r")
+            page.until(f"={slurm_id}= 31 97 ü")
+            page.say("set_size", 20, 60, 600, 800)
+            page.say("stdin", "stty size\r")
+            page.until("20 60")
+            page.say("stdin", "exit 3\r")
+            assert page.last() == ["exited", 3]
+        with client.terminal(job["id"]) as page:
+            page.say("set_size", 24, 80)
+            page.say("stdin", "echo here $((6 * 7))\r")
+            page.until("here 42")
+            client.call("cancel", job_id=job["id"])
+            assert page.last()[0] in {"said", "exited", "lost"}
+        watcher.until(1, id=job["id"], state="CANCELLED")
+    with client.terminal(job["id"]) as page:
+        page.say("set_size", 24, 80)
+        kind, problem = page.hear()
+        assert (kind, problem["code"]) == ("problem", "request")
+        assert "has ended" in problem["message"]
+
+
 def test_a_whole_long_log_is_a_file(served: Served) -> None:
     client = served.client()
     code = "for n in range(40_000):\n    print(f'{n:060d}')\nraise SystemError('at the end')"

@@ -32,6 +32,7 @@ SETTINGS = {
     "@jupyterlab/apputils-extension/notification": {"fetchNews": "false"},
     "@jupyterlab/notebook-extension/tracker": {"windowingMode": "none"},
     "@jupyterlab/docmanager-extension/plugin": {"autosave": False},
+    "@jupyterlab/terminal-extension/plugin": {"screenReaderMode": True},
 }
 
 

@@ -9,7 +9,6 @@ import pytest
 from nbformat.v4 import new_code_cell, new_notebook
 from playwright.sync_api import Locator, Page, expect
 
-from tests.ssh.waiting import wait_until
 from tests.ui.lab import Lab, Notebook, at_rest
 from tests.ui.looks import look
 

@@ -14,7 +14,8 @@ import { each, steer, type Verb } from './steering';
 import { isTask, jobOf, stateOf, targetsSchema, type Target } from './targets';
 import { tell } from './telling';
 
-interface Command {
+/** One of a job, wherever it is offered. */
+export interface Command {
   id: string;
   label: string;
   caption: string;
@@ -29,7 +30,14 @@ export function addJobCommands(
   model: ISlurmModel,
   trans: TranslationBundle
 ): void {
-  const all = [...steering(model, trans), ...finding(app, model, trans)];
+  addCommands(app, trans, [...steering(model, trans), ...finding(app, model, trans)]);
+}
+
+export function addCommands(
+  app: JupyterFrontEnd,
+  trans: TranslationBundle,
+  all: readonly Command[]
+): void {
   for (const { id, label, caption, icon, fits, execute } of all) {
     app.commands.addCommand(id, {
       label: args => (args.current === true ? trans.__('This job: %1', label) : label),

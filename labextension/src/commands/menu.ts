@@ -15,7 +15,13 @@ export function openMenu(
   const args = argsOf(targets);
   const groups = [
     [CommandIDs.openLab, CommandIDs.copyLabLink],
-    [CommandIDs.openJob, CommandIDs.goToCell, CommandIDs.openFolder, CommandIDs.copyId],
+    [
+      CommandIDs.openJob,
+      CommandIDs.openTerminal,
+      CommandIDs.goToCell,
+      CommandIDs.openFolder,
+      CommandIDs.copyId
+    ],
     steering,
     [CommandIDs.cancel, CommandIDs.forget]
   ];

@@ -51,6 +51,7 @@ function Actions({ job, commands, trans }: Omit<Props, 'model'>): JSX.Element {
   const over = isFinal(job.state);
   const buttons: [id: string, shown: boolean][] = [
     [CommandIDs.goToCell, job.notebook !== null],
+    [CommandIDs.openTerminal, job.state === 'RUNNING'],
     [CommandIDs.copyId, job.slurm_id !== null],
     [CommandIDs.hold, waits && !held],
     [CommandIDs.release, waits && held],

@@ -1,0 +1,203 @@
+"""The WebSocket of a terminal in a job: who may, and its bytes between the page and the agent.
+
+The page speaks as it does to Jupyter's own terminals (terminado): JSON arrays whose first item says
+what they are. `["set_size", rows, columns]` comes first, and `["stdin", text]`; back go `["stdout",
+text]` and, last, why there is no more: `exited` with a status, `taken`, `lost`, or `problem` with a
+Problem. Nothing lasts longer than the WebSocket.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import codecs
+import os
+import socket
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import Any
+
+import msgspec
+from jupyter_server.auth.decorator import ws_authenticated
+from jupyter_server.base.handlers import JupyterHandler
+from jupyter_server.base.websocket import WebSocketMixin
+from tornado.websocket import WebSocketClosedError, WebSocketHandler
+
+from jupyter_slurm import shell, terminal_frames
+from jupyter_slurm.agent.protocol import body_of
+from jupyter_slurm.client import AgentClient
+from jupyter_slurm.errors import JupyterSlurmError, RequestError
+from jupyter_slurm.server.access import Guarded
+from jupyter_slurm.server.relay import Relay
+from jupyter_slurm.terminal_frames import ALIVE, ALIVE_EVERY_S, DATA, EXIT, SAID, TAKEN
+from jupyter_slurm.wire import JobKind, TerminalRequest
+
+_PIECE_BYTES = 1 << 16
+_UNTAKEN_BYTES = 8 * 1024 * 1024
+"""Of what is typed or pasted; the far end takes what its program reads."""
+_MOST_CELLS = 0xFFFF
+_OUR_WORDS = {"TERM": "xterm-256color", "COLORTERM": "truecolor"}
+"""What xterm.js is."""
+
+Send = Callable[[bytes], Awaitable[Any]]
+
+
+class Terminal:
+    """One page's: opened when it is known how large the page shows it."""
+
+    def __init__(self, connect: Callable[[], Awaitable[socket.socket]], send: Send) -> None:
+        """`send` gives what can be awaited until the message has left; more is read then."""
+        self._connect = connect
+        self._send = send
+        self._task: asyncio.Task[None] | None = None
+        self._writer: asyncio.StreamWriter | None = None
+        self._untaken = bytearray()
+        """What came before there was anybody to take it."""
+
+    def take(self, message: str | bytes) -> None:
+        """RequestError: not understood, or more than is kept."""
+        match _decoded(message):
+            case ["set_size", int(rows), int(columns), *_] if _fits(rows) and _fits(columns):
+                if self._task is None:
+                    self._task = asyncio.create_task(self._run(rows, columns))
+                else:
+                    self._put(terminal_frames.size(rows, columns))
+            case ["stdin", str(text)]:
+                self._put(terminal_frames.frame(DATA, text.encode("utf-8", "replace")))
+            case _:
+                raise RequestError("Not understood: a terminal's size or what is typed was meant.")
+
+    def close(self) -> None:
+        """It is left; the program in the job is hung up, or waits where the job keeps it."""
+        if self._task is not None:
+            self._task.cancel()
+
+    def _put(self, frame: bytes) -> None:
+        waiting = len(self._untaken)
+        if self._writer is not None:
+            waiting = self._writer.transport.get_write_buffer_size()
+        if waiting + len(frame) > _UNTAKEN_BYTES:
+            raise RequestError("More was typed or pasted than the program there reads.")
+        if self._writer is None:
+            self._untaken += frame
+        else:
+            self._writer.write(frame)
+
+    async def _run(self, rows: int, columns: int) -> None:
+        opening = asyncio.ensure_future(self._connect())
+        try:
+            sock = await asyncio.shield(opening)
+        except JupyterSlurmError as exc:
+            await self._tell_problem(exc)
+            return
+        except asyncio.CancelledError:
+            opening.add_done_callback(_close_unused)
+            raise
+        reader, writer = await asyncio.open_connection(sock=sock)
+        alive = asyncio.create_task(_keep_alive(writer))
+        try:
+            writer.write(terminal_frames.begin(rows, columns, os.environ | _OUR_WORDS))
+            writer.write(bytes(self._untaken))
+            self._writer = writer
+            await self._carry(reader)
+        finally:
+            alive.cancel()
+            writer.transport.abort()  # who does not read what was typed keeps nothing open
+
+    async def _carry(self, reader: asyncio.StreamReader) -> None:
+        inbox = terminal_frames.Inbox()
+        decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        with suppress(ConnectionError):
+            while data := await reader.read(_PIECE_BYTES):
+                for kind, body in inbox.take(data):
+                    if kind == DATA:
+                        await self._say("stdout", decoder.decode(body))
+                    elif kind == SAID:
+                        await self._say("said", body.decode(errors="replace"))
+                    elif kind == TAKEN:
+                        await self._say("taken")
+                        return
+                    elif kind == EXIT:
+                        await self._say("exited", terminal_frames.status_of(body))
+                        return
+        await self._say("lost")
+
+    async def _tell_problem(self, exc: JupyterSlurmError) -> None:
+        await self._send(b'["problem",%b]' % body_of(exc))
+
+    async def _say(self, *words: str | int) -> None:
+        await self._send(msgspec.json.encode(words))
+
+
+class TerminalHandler(Guarded, WebSocketMixin, JupyterHandler, WebSocketHandler):
+    """`{base_url}jupyter-slurm/api/terminal?job_id=…`"""
+
+    def initialize(self, relay: Relay, terminals: set[Terminal]) -> None:
+        self._relay = relay
+        self._terminals = terminals
+        self._terminal: Terminal | None = None
+
+    @ws_authenticated
+    async def get(self, *args: Any, **kwargs: Any) -> None:
+        await self.permit("execute")
+        await self.permit_terminals()
+        await super().get(*args, **kwargs)
+
+    def open(self, *args: str, **kwargs: str) -> None:
+        super().open(*args, **kwargs)
+        job_id = self.get_query_argument("job_id", "")
+        self._terminal = Terminal(
+            lambda: self._relay.with_agent(lambda agent: _opened(agent, job_id)), self._give
+        )
+        self._terminals.add(self._terminal)
+
+    def on_message(self, message: str | bytes) -> None:
+        if self._terminal is None:
+            return
+        try:
+            self._terminal.take(message)
+        except RequestError as exc:
+            self._terminal.close()
+            self.write_message(b'["problem",%b]' % body_of(exc))
+            self.close()
+
+    def on_close(self) -> None:
+        if self._terminal is not None:
+            self._terminal.close()
+            self._terminals.discard(self._terminal)
+        super().on_close()
+
+    async def _give(self, message: bytes) -> None:
+        with suppress(WebSocketClosedError):
+            await self.write_message(message)
+
+
+def _opened(agent: AgentClient, job_id: str) -> socket.socket:
+    """A job that is a terminal has one of its own, any other gets one beside what it runs."""
+    job = agent.job(job_id)
+    beside = job.kind is not JobKind.TERMINAL
+    sock = agent.terminal(TerminalRequest(job_id=job.id, code=shell.SHELL, beside=beside))
+    sock.setblocking(False)
+    return sock
+
+
+def _close_unused(opening: asyncio.Future[socket.socket]) -> None:
+    if not opening.cancelled() and opening.exception() is None:
+        opening.result().close()
+
+
+async def _keep_alive(writer: asyncio.StreamWriter) -> None:
+    """Says so to the far end as long as the page is there."""
+    while True:
+        await asyncio.sleep(ALIVE_EVERY_S)
+        writer.write(terminal_frames.frame(ALIVE))
+
+
+def _decoded(message: str | bytes) -> object:
+    try:
+        return msgspec.json.decode(message)
+    except msgspec.MsgspecError:
+        return None
+
+
+def _fits(cells: int) -> bool:
+    return 0 < cells <= _MOST_CELLS

@@ -1,0 +1,60 @@
+"""PURE: the frames of a terminal, as its near end has them; the far end is node/terminal.py."""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Iterator, Mapping
+
+import msgspec
+
+BEGIN, DATA, SIZE, ALIVE = b"B", b"D", b"W", b"A"
+SAID, TAKEN, EXIT = b"T", b"L", b"X"
+"""As in node/terminal.py."""
+ALIVE_EVERY_S = 15.0
+"""Well below what the far end takes for gone."""
+
+_FRAME = struct.Struct(">cI")
+_WINDOW = struct.Struct(">HH")
+_STATUS = struct.Struct(">i")
+_TOLD = re.compile("TERM|COLORTERM|LANG|LC_.*")
+"""What the program there is to know of the terminal here; as ssh's SendEnv has it in Debian."""
+
+
+def frame(kind: bytes, body: bytes = b"") -> bytes:
+    return _FRAME.pack(kind, len(body)) + body
+
+
+def begin(rows: int, columns: int, environ: Mapping[str, str]) -> bytes:
+    """The first frame: of a terminal of that size, whose words are in `environ`."""
+    env = {name: text for name, text in environ.items() if _TOLD.fullmatch(name)}
+    told = {"rows": rows, "columns": columns, "env": env}
+    return frame(BEGIN, msgspec.json.encode(told))
+
+
+def size(rows: int, columns: int) -> bytes:
+    return frame(SIZE, _WINDOW.pack(rows, columns))
+
+
+def status_of(body: bytes) -> int:
+    """Of an EXIT: the program's exit status, as a shell tells it."""
+    return int(_STATUS.unpack(body)[0])
+
+
+class Inbox:
+    """What has come, in pieces, as whole frames."""
+
+    def __init__(self) -> None:
+        self._rest = bytearray()
+
+    def take(self, data: bytes) -> Iterator[tuple[bytes, bytes]]:
+        """Kind and body of each frame that is whole now."""
+        self._rest += data
+        while len(self._rest) >= _FRAME.size:
+            kind, length = _FRAME.unpack_from(self._rest)
+            end = _FRAME.size + length
+            if len(self._rest) < end:
+                return
+            body = bytes(self._rest[_FRAME.size : end])
+            del self._rest[:end]
+            yield kind, body

@@ -1,0 +1,89 @@
+"""A terminal in a running job, in JupyterLab's own terminal widget."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from playwright.sync_api import Locator, Page, expect
+
+from tests.cluster.plugin import SlurmCluster
+from tests.ssh.waiting import wait_until
+from tests.ui.looks import look
+from tests.ui.side import Sbatch, row
+
+SCREEN = ".jp-MainAreaWidget:not(.lm-mod-hidden) .jp-Terminal"
+
+
+def menu(page: Page, of: Locator, name: str) -> None:
+    of.click(button="right")
+    page.get_by_role("menuitem", name=name, exact=True).click()
+
+
+def shells(cluster: SlurmCluster, slurm_id: str) -> list[str]:
+    """The steps of the job beside its script."""
+    told = cluster.run("squeue", "--steps", "-h", "-j", slurm_id, "-o", "%i").stdout.split()
+    return [step for step in told if step.rpartition(".")[2].isdigit()]
+
+
+def typed(page: Page, line: str) -> None:
+    page.locator(f"{SCREEN} textarea").press_sequentially(line)
+    page.keyboard.press("Enter")
+
+
+def shows(page: Page, text: str | re.Pattern[str]) -> None:
+    """By what a screen reader is told, as what is seen is drawn."""
+    expect(page.locator(f"{SCREEN} .xterm-accessibility-tree")).to_contain_text(text)
+
+
+def test_a_terminal_in_a_job_has_its_size_and_its_words_and_tells_of_the_jobs_end(
+    sidebar: Locator, cluster: SlurmCluster, sbatch: Sbatch, page: Page
+) -> None:
+    slurm_id = sbatch("sat-in", runs="sleep 600")
+    runs = sidebar.get_by_role("list", name="Running").get_by_role("listitem")
+    expect(runs.filter(has_text="sat-in")).to_be_visible()
+    menu(page, row(sidebar, "sat-in"), "Open a terminal")
+    expect(page.get_by_role("main").get_by_role("tab", selected=True)).to_contain_text("Terminal")
+    page.locator(SCREEN).click()
+    typed(page, "echo =$SLURM_JOB_ID= $(stty size)")
+    shows(page, re.compile(rf"={slurm_id}= \d+ \d+"))
+    look(page, "terminal")
+    rows = page.locator(f"{SCREEN} .xterm-accessibility-tree [role=listitem]")
+    before = rows.count()
+    page.set_viewport_size({"width": 1000, "height": 700})
+    expect(rows).not_to_have_count(before)
+    typed(
+        page, "clear; for n in 1 2 3 4 5 6 7 8; do echo .; done; echo the window has $(stty size)"
+    )
+    shows(page, re.compile(r"the window has \d+ \d+"))
+    told = page.locator(f"{SCREEN} .xterm-accessibility-tree").inner_text()
+    found = re.search(r"the window has (\d+) (\d+)", told)
+    assert found is not None
+    assert int(found[1]) == rows.count() < before
+    cluster.run("scancel", slurm_id)
+    shows(page, "The job has ended: cancelled")
+    look(page, "terminal-ended")
+
+
+def test_a_shell_that_ends_closes_its_tab_and_a_tab_that_is_closed_ends_its_shell(
+    sidebar: Locator, cluster: SlurmCluster, sbatch: Sbatch, page: Page
+) -> None:
+    slurm_id = sbatch("two-shells", runs="sleep 600")
+    runs = sidebar.get_by_role("list", name="Running").get_by_role("listitem")
+    expect(runs.filter(has_text="two-shells")).to_be_visible()
+    menu(page, row(sidebar, "two-shells"), "Open the job")
+    actions = page.get_by_role("group", name="Actions")
+    tab = page.get_by_role("main").get_by_role("tab", name="Terminal two-shells")
+    ways: list[Callable[[], None]] = [
+        lambda: typed(page, "exit"),
+        lambda: tab.locator(".jp-icon-hover").click(),
+    ]
+    for leave in ways:
+        actions.get_by_role("button", name="Open a terminal").click()
+        page.locator(SCREEN).click()
+        typed(page, "echo sits $((6 * 7))")
+        shows(page, "sits 42")
+        assert len(shells(cluster, slurm_id)) == 1
+        leave()
+        expect(tab).to_have_count(0)
+        wait_until(lambda: not shells(cluster, slurm_id))
