@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from types import TracebackType
+from typing import TypeVar
 
+import msgspec
 from jupyter_server.base.handlers import APIHandler
 from tornado.web import HTTPError, authenticated
 
@@ -12,6 +14,8 @@ from jupyter_slurm.errors import JupyterSlurmError, RequestError
 from jupyter_slurm.server.access import Guarded
 from jupyter_slurm.server.calls import RULES, Rule, packed_query, wait_s, with_caller
 from jupyter_slurm.server.relay import Answer, Relay
+
+_T = TypeVar("_T")
 
 
 class Handler(Guarded, APIHandler):
@@ -33,6 +37,16 @@ class Handler(Guarded, APIHandler):
     def give(self, answer: Answer) -> None:
         self.set_status(answer.status)
         self.finish(answer.body)
+
+    def wish(self, kind: type[_T]) -> _T:
+        """The body. RequestError."""
+        try:
+            return msgspec.json.decode(self.request.body or b"{}", type=kind)
+        except msgspec.MsgspecError as exc:
+            raise RequestError(f"{exc}.") from exc
+
+    def give_value(self, value: object) -> None:
+        self.finish(msgspec.json.encode(value))
 
     def query(self) -> dict[str, str]:
         """The address's arguments, without those that are not the call's: the token, and the
