@@ -18,6 +18,7 @@ from jupyter_slurm.wire import Job, JobKind, JobSpec, JobState
 SOON_S = 300.0
 """When the end of a session is near enough to be told of."""
 _IDLE_S = 1800
+_ENDS = (JobKind.SESSION, JobKind.LAB, JobKind.KERNEL)
 _NOT_FOR_A_SESSION = "in out fetch attach fresh on-interrupt wait no-raise session".split()
 _START_ANOTHER = "`%slurm session start [OPTIONS]` starts one."
 
@@ -84,11 +85,11 @@ def newest(jobs: Iterable[Job], notebook: str | None) -> Job:
 
 
 def left_s(job: Job, now_s: float) -> float | None:
-    """How long a session or a lab that runs, or the session of a cell, has left at the most. None:
-    that is not known, or there is no end to it."""
+    """How long a session, a lab or a kernel that runs, or the session of a cell, has left at the
+    most. None: that is not known, or there is no end to it."""
     if job.session is not None:
         return None if job.session_ends_s is None else job.session_ends_s - now_s
-    if job.kind not in (JobKind.SESSION, JobKind.LAB) or job.state is not JobState.RUNNING:
+    if job.kind not in _ENDS or job.state is not JobState.RUNNING:
         return None
     ends: list[float] = []
     if job.started_s is not None and job.limit_s is not None:

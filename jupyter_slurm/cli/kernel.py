@@ -8,9 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 
 from jupyter_slurm.cli.command import Connect
-from jupyter_slurm.cli.jobs import cluster_name
 from jupyter_slurm.cli.table import as_json, table
-from jupyter_slurm.errors import NotFoundError, RequestError
+from jupyter_slurm.errors import RequestError
 from jupyter_slurm.kernel import spec
 
 _USAGE = """\
@@ -39,35 +38,10 @@ def kernel(args: Namespace, connect: Connect) -> int:
 
 
 def _add(words: Sequence[str], connect: Connect) -> int:
-    own, rest = _take_own(words)
-    wanted = spec.parse(rest)
-    cluster = wanted.request.cluster or cluster_name(Namespace(cluster=None))
-    clusters = connect().clusters()
-    if cluster is None:
-        cluster = next((one.name for one in clusters if one.default), None)
-    if cluster is None or cluster not in [one.name for one in clusters]:
-        raise NotFoundError(f"There is no cluster `{cluster}`.", hint="`jupyter slurm clusters`")
-    if wanted.request.cluster is None:
-        rest = ["--cluster", cluster, *rest]
-    shown = own.get("display-name") or spec.display_name(wanted, cluster)
-    made = spec.add(own.get("name"), shown, rest)
+    made = spec.meant(words, connect().clusters())
+    spec.add(made)
     sys.stdout.write(f"{made.display_name} is in Jupyter's picker, as `{made.name}`.\n")
     return 0
-
-
-def _take_own(words: Sequence[str]) -> tuple[dict[str, str], list[str]]:
-    own: dict[str, str] = {}
-    rest: list[str] = []
-    left = iter(words)
-    for word in left:
-        name, equals, value = word[2:].partition("=")
-        if not word.startswith("--") or name not in ("name", "display-name"):
-            rest.append(word)
-            continue
-        own[name] = value if equals else next(left, "")
-        if not own[name]:
-            raise RequestError(f"--{name} needs a value.", option=name)
-    return own, rest
 
 
 def _list(words: Sequence[str], _connect: Connect) -> int:

@@ -6,10 +6,11 @@ They are ordinary ones, in the user's own folder of Jupyter, so every client has
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ from jupyter_core import paths
 from jupyter_slurm import line
 from jupyter_slurm.errors import NotFoundError, RequestError
 from jupyter_slurm.sessions import take_idle
-from jupyter_slurm.wire import JobKind, JobSpec
+from jupyter_slurm.wire import Cluster, JobKind, JobSpec, RemoteKernel
 
 MODULE = "jupyter_slurm.kernel"
 _NOT_HERE = tuple(
@@ -39,13 +40,54 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True)
-class KernelSpec:
-    """One that is on disk."""
+class Told:
+    """What `kernel add` is told, apart from what its job asks for. None: it is made of that."""
 
-    name: str
-    display_name: str
-    words: tuple[str, ...]
-    folder: Path
+    name: str | None
+    display_name: str | None
+
+
+def take_own(words: Sequence[str]) -> tuple[Told, list[str]]:
+    """The words that are about the kernelspec, and the others. RequestError."""
+    own: dict[str, str] = {}
+    rest: list[str] = []
+    left = iter(words)
+    for word in left:
+        name, equals, value = word[2:].partition("=")
+        if not word.startswith("--") or name not in ("name", "display-name"):
+            rest.append(word)
+            continue
+        own[name] = value if equals else next(left, "")
+        if not own[name]:
+            raise RequestError(f"--{name} needs a value.", option=name)
+    return Told(own.get("name"), own.get("display-name")), rest
+
+
+def meant(words: Sequence[str], clusters: Iterable[Cluster]) -> RemoteKernel:
+    """The kernel that these words after `kernel add` ask for; nothing is written.
+
+    RequestError: a word cannot be, or the name is taken. NotFoundError: there is no such cluster.
+    """
+    told, rest = take_own(words)
+    wanted = parse(rest)
+    known = {one.name: one for one in clusters}
+    usual = os.environ.get("JUPYTER_SLURM_CLUSTER") or next(
+        (one.name for one in known.values() if one.default), None
+    )
+    cluster = wanted.request.cluster or usual
+    if cluster is None or cluster not in known:
+        raise NotFoundError(f"There is no cluster `{cluster}`.", hint="`jupyter slurm clusters`")
+    if wanted.request.cluster is None:
+        rest = ["--cluster", cluster, *rest]
+    shown = told.display_name or display_name(wanted, cluster)
+    name = told.name or _name_of(shown)
+    return RemoteKernel(
+        name=name,
+        display_name=shown,
+        words=tuple(rest),
+        cluster=cluster,
+        exists=_folder_for(name).exists(),
+    )
 
 
 def parse(words: Sequence[str]) -> Wanted:
@@ -76,31 +118,22 @@ def display_name(wanted: Wanted, cluster: str) -> str:
     return f"Python 3 ({' · '.join(parts)})"
 
 
-def add(name: str | None, shown: str, words: Sequence[str]) -> KernelSpec:
-    """Writes it. RequestError: a kernel has that name already that is none of these."""
-    name = name or _name_of(shown)
-    if not re.fullmatch(r"[a-z0-9._-]{1,64}", name):
-        raise RequestError(
-            f"`{name}` is no name for a kernel.",
-            hint="Up to 64 of a-z, 0-9, `.`, `_` and `-`.",
-            option="name",
-        )
-    folder = _folder() / name
-    if folder.exists() and _read(folder) is None:
-        raise RequestError(f"There is a kernel `{name}` already, which is not of this kind.")
+def add(kernel: RemoteKernel) -> None:
+    """Writes it, in the place of one of ours with its name. RequestError: a kernel has that name
+    that is none of ours."""
+    folder = _folder_for(kernel.name)
     folder.mkdir(parents=True, exist_ok=True)
     told = {
-        "argv": [sys.executable, "-m", MODULE, *words, "-f", "{connection_file}"],
-        "display_name": shown,
+        "argv": [sys.executable, "-m", MODULE, *kernel.words, "-f", "{connection_file}"],
+        "display_name": kernel.display_name,
         "language": "python",
         "interrupt_mode": "message",
         "metadata": {"debugger": True},
     }
     (folder / _SPEC).write_text(json.dumps(told, indent=1, ensure_ascii=False), encoding="utf-8")
-    return KernelSpec(name, shown, tuple(words), folder)
 
 
-def listed() -> list[KernelSpec]:
+def listed() -> list[RemoteKernel]:
     """By name."""
     found = map(_read, sorted(_folder().glob("*"))) if _folder().is_dir() else ()
     return [one for one in found if one is not None]
@@ -108,12 +141,11 @@ def listed() -> list[KernelSpec]:
 
 def remove(name: str) -> None:
     """NotFoundError: there is none of ours with that name. Kernels that run go on."""
-    spec = next((one for one in listed() if one.name == name), None)
-    if spec is None:
+    if name not in [one.name for one in listed()]:
         raise NotFoundError(
             f"There is no kernel `{name}` in a job.", hint="`jupyter slurm kernel list`"
         )
-    shutil.rmtree(spec.folder)
+    shutil.rmtree(_folder() / name)
 
 
 def _folder() -> Path:
@@ -121,10 +153,29 @@ def _folder() -> Path:
 
 
 def _name_of(shown: str) -> str:
-    return "slurm-" + re.sub(r"[^a-z0-9.]+", "-", shown.lower().partition("(")[2]).strip("-.")[:50]
+    """Of what is in the brackets, where the title has some."""
+    said = shown.lower()
+    said = said.partition("(")[2] or said
+    return "slurm-" + (re.sub(r"[^a-z0-9.]+", "-", said).strip("-.")[:50] or "kernel")
 
 
-def _read(folder: Path) -> KernelSpec | None:
+def _folder_for(name: str) -> Path:
+    """Where a kernel with that name is, or would be. RequestError: it cannot be there."""
+    if not re.fullmatch(r"[a-z0-9._-]{1,64}", name) or name.strip(".") == "":
+        raise RequestError(
+            f"`{name}` is no name for a kernel.",
+            hint="Up to 64 of a-z, 0-9, `.`, `_` and `-`.",
+            option="name",
+        )
+    folder = _folder() / name
+    if folder.exists() and _read(folder) is None:
+        raise RequestError(
+            f"There is a kernel `{name}` already, which is not of this kind.", option="name"
+        )
+    return folder
+
+
+def _read(folder: Path) -> RemoteKernel | None:
     """None: it is no kernel in a job."""
     try:
         told: dict[str, Any] = json.loads((folder / _SPEC).read_text(encoding="utf-8"))
@@ -133,4 +184,10 @@ def _read(folder: Path) -> KernelSpec | None:
         return None
     if argv[1:3] != ["-m", MODULE]:
         return None
-    return KernelSpec(folder.name, str(told.get("display_name", "")), tuple(argv[3:-2]), folder)
+    words = tuple(argv[3:-2])
+    try:
+        cluster = parse(words).request.cluster
+    except RequestError:  # an earlier release's, or edited
+        cluster = None
+    shown = str(told.get("display_name", ""))
+    return RemoteKernel(name=folder.name, display_name=shown, words=words, cluster=cluster)

@@ -39,6 +39,11 @@ class Guarded(JupyterHandler):
         if not await self._is_authorized("execute", "terminals"):
             raise HTTPError(403, "You may not use terminals here.")
 
+    async def permit_kernelspecs(self, action: Action) -> None:
+        """The same of the kernels that can be picked."""
+        if not await self._is_authorized(action, "kernelspecs"):
+            raise HTTPError(403, f"You may not {action} kernels here.")
+
     async def _is_authorized(self, action: Action, resource: str) -> bool:
         allowed = self.authorizer.is_authorized(self, self.current_user, action, resource)
         return bool(await ensure_async(allowed))

@@ -16,6 +16,12 @@ from jupyter_slurm.errors import ConfigError
 from jupyter_slurm.server.events import SCHEMA, JobStates
 from jupyter_slurm.server.feed import Feed
 from jupyter_slurm.server.handlers import AgentHandler, CallHandler, NoSuchRoute
+from jupyter_slurm.server.kernels import (
+    AddKernelHandler,
+    KernelsHandler,
+    MeantKernelHandler,
+    RemoveKernelHandler,
+)
 from jupyter_slurm.server.labs import LabHandler, lab_proxy_handler
 from jupyter_slurm.server.own import (
     DocumentHandler,
@@ -36,6 +42,10 @@ ROUTES: tuple[tuple[str, type[RequestHandler]], ...] = (
     (r"/jupyter-slurm/api/outlook", OutlookHandler),
     (r"/jupyter-slurm/api/notebook", NotebookHandler),
     (r"/jupyter-slurm/api/executed", ExecutedHandler),
+    (r"/jupyter-slurm/api/kernels", KernelsHandler),
+    (r"/jupyter-slurm/api/kernel_meant", MeantKernelHandler),
+    (r"/jupyter-slurm/api/kernel_add", AddKernelHandler),
+    (r"/jupyter-slurm/api/kernel_remove", RemoveKernelHandler),
     (r"/jupyter-slurm/api/logfile", LogHandler),
     (r"/jupyter-slurm/api/openapi\.json", DocumentHandler),
     (r"/jupyter-slurm/api/([a-z_]+)", CallHandler),

@@ -20,6 +20,7 @@ from jupyter_slurm import headless, labs, line, sessions
 from jupyter_slurm.api import Api
 from jupyter_slurm.errors import RequestError
 from jupyter_slurm.job import new_id, placed
+from jupyter_slurm.kernel import spec as kernel_spec
 from jupyter_slurm.notebooks import Executed
 from jupyter_slurm.wire import ErrorOutput, Job, JobKind, JobSpec, Output, Preview, Stream
 
@@ -116,6 +117,9 @@ def line_spec(api: Api, folders: Folders, wish: LineWish) -> JobSpec:
         request, spec = sessions.start(words, job_id=job_id, notebook=called)
     elif wish.kind is JobKind.LAB:
         request, spec = labs.start(words, job_id=job_id)
+    elif wish.kind is JobKind.KERNEL:
+        wanted = kernel_spec.parse(kernel_spec.take_own(words)[1])
+        request, spec = wanted.request, kernel_spec.job_spec(wanted, job_id, called)
     else:
         # The words that only a cell can mean have their sense in a notebook's.
         asked = headless.request(words) if notebook is None else line.parse(words)

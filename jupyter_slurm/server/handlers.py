@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import re
 from types import TracebackType
+from typing import TypeVar
 
+import msgspec
 from jupyter_server.base.handlers import APIHandler
 from tornado.httputil import HTTPServerRequest
 from tornado.web import HTTPError, authenticated
@@ -26,6 +28,7 @@ from jupyter_slurm.server.relay import Answer, Relay
 HUB_VARIABLE = "JUPYTERHUB_SERVICE_PREFIX"
 """Set by JupyterHub, and so in Binder, for servers that it starts."""
 _OWN_NAME = re.compile(r"localhost|127(\.[0-9]+){3}|\[?::1\]?|.+\.localhost")
+_T = TypeVar("_T")
 
 
 class Handler(Guarded, APIHandler):
@@ -47,6 +50,16 @@ class Handler(Guarded, APIHandler):
     def give(self, answer: Answer) -> None:
         self.set_status(answer.status)
         self.finish(answer.body)
+
+    def wish(self, kind: type[_T]) -> _T:
+        """The body. RequestError."""
+        try:
+            return msgspec.json.decode(self.request.body or b"{}", type=kind)
+        except msgspec.MsgspecError as exc:
+            raise RequestError(f"{exc}.") from exc
+
+    def give_value(self, value: object) -> None:
+        self.finish(msgspec.json.encode(value))
 
     def query(self) -> dict[str, str]:
         """The address's arguments, without those that are not the call's: the token, and the

@@ -10,9 +10,9 @@ import msgspec
 
 from jupyter_slurm.agent.protocol import Call, calls, version
 from jupyter_slurm.api import Api
-from jupyter_slurm.server import files
+from jupyter_slurm.server import files, kernels
 from jupyter_slurm.server.calls import RULES, Rule
-from jupyter_slurm.wire import Job, JobSpec, Preview, Problem
+from jupyter_slurm.wire import Job, JobSpec, Preview, Problem, RemoteKernel
 
 
 @dataclass(frozen=True)
@@ -37,6 +37,10 @@ _OWN = tuple(
         ("outlook", files.LineWish, Preview, _READ, files.outlook),
         ("notebook", files.FileWish, Job, _WRITE, files.file_job),
         ("executed", files.JobWish, files.Written, _WRITE, files.executed),
+        ("kernels", kernels.Nothing, kernels.Kernels, _READ, kernels.listed),
+        ("kernel_meant", kernels.KernelWish, RemoteKernel, _READ, kernels.meant),
+        ("kernel_add", kernels.KernelWish, RemoteKernel, _WRITE, kernels.added),
+        ("kernel_remove", kernels.KernelName, kernels.Kernels, _WRITE, kernels.removed),
     )
 )
 """Beside them there are `logfile` and the WebSocket, which OpenAPI has no good words for."""

@@ -3,36 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeVar
 
-import msgspec
 from tornado.iostream import StreamClosedError
 from tornado.web import authenticated
 
 from jupyter_slurm.api import Api
-from jupyter_slurm.errors import JupyterSlurmError, RequestError
+from jupyter_slurm.errors import JupyterSlurmError
 from jupyter_slurm.server import files
 from jupyter_slurm.server.handlers import Handler
 from jupyter_slurm.server.openapi import document
 from jupyter_slurm.wire import JobSpec
-
-_T = TypeVar("_T")
 
 
 class _FileHandler(Handler):
     @property
     def folders(self) -> files.Folders:
         return files.Folders(self.contents_manager)
-
-    def wish(self, kind: type[_T]) -> _T:
-        """The body. RequestError."""
-        try:
-            return msgspec.json.decode(self.request.body or b"{}", type=kind)
-        except msgspec.MsgspecError as exc:
-            raise RequestError(f"{exc}.") from exc
-
-    def give_value(self, value: object) -> None:
-        self.finish(msgspec.json.encode(value))
 
 
 class _LineHandler(_FileHandler):

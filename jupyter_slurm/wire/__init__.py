@@ -52,6 +52,7 @@ from jupyter_slurm.wire.job import (
     UsageChanges,
     UsageSample,
 )
+from jupyter_slurm.wire.kernel import RemoteKernel
 from jupyter_slurm.wire.lab import Lab, LabEntry, LabStep
 from jupyter_slurm.wire.output import (
     Changes,
@@ -119,6 +120,7 @@ __all__ = [
     "QuestionKind",
     "QueueChanges",
     "QueueEntry",
+    "RemoteKernel",
     "Reservation",
     "Result",
     "Stream",

@@ -3,6 +3,7 @@ import type { JupyterFrontEndPlugin } from '@jupyterlab/application';
 import { plugin as card } from './card/plugin';
 import { plugin as commands } from './commands/plugin';
 import { plugin as job } from './job/plugin';
+import { plugin as kernels } from './kernels/plugin';
 import { plugin as labs } from './labs/plugin';
 import { plugin as model } from './model/plugin';
 import { plugin as nodes } from './nodes/plugin';
@@ -23,6 +24,7 @@ const plugins: JupyterFrontEndPlugin<unknown>[] = [
   submit,
   labs,
   terminals,
+  kernels,
   status
 ];
 

@@ -136,6 +136,8 @@ export const CommandIDs = {
   openLab: 'jupyter-slurm:open-lab',
   copyLabLink: 'jupyter-slurm:copy-lab-link',
   startLab: 'jupyter-slurm:start-lab',
+  newKernel: 'jupyter-slurm:new-kernel',
+  openKernels: 'jupyter-slurm:open-kernels',
   submit: 'jupyter-slurm:submit',
   submitFile: 'jupyter-slurm:submit-file',
   submitCell: 'jupyter-slurm:submit-cell',

@@ -96,6 +96,7 @@ export interface Wire {
   Preview?: Preview;
   QueueChanges?: QueueChanges;
   QueueEntry?: QueueEntry;
+  RemoteKernel?: RemoteKernel;
   Result?: Result;
   TerminalRequest?: TerminalRequest;
   Tunnel?: Tunnel;
@@ -739,6 +740,16 @@ export interface QueueEntry {
   elapsed_s?: number | null;
   limit_s?: number | null;
   id?: string | null;
+}
+/**
+ * One that is on disk, or that would be.
+ */
+export interface RemoteKernel {
+  name: string;
+  display_name: string;
+  words: string[];
+  cluster: string | null;
+  exists: boolean;
 }
 /**
  * How a cell ended, its signature checked.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from jupyter_slurm.wire import ConnectionState
 from tests.kernel.conftest import Home, MakeHome
 from tests.ssh.profile import SshSlurm
 
@@ -22,7 +23,10 @@ def test_over_ssh_and_a_line_that_is_closed(make_home: MakeHome, ssh_slurm: SshS
         "import time\nfor i in range(60): print(i, flush=True); time.sleep(.05)\nkept"
     )
     kernel.until(lambda m: m["msg_type"] == "stream" and "5" in m["content"]["text"])
-    home.api.disconnect()
+    assert home.api.disconnect().state is ConnectionState.LOGIN_NEEDED
+    shown = kernel.until_shown(request, "jupyter slurm login")["content"]["data"]["text/plain"]
+    assert "closed until you log in again" in shown
+    assert home.api.connections()[0].state is ConnectionState.LOGIN_NEEDED
     home.api.connect(wait_s=30)
     reply = kernel.reply(request)
     assert reply.text == "".join(f"{i}\n" for i in range(60))

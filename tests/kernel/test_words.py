@@ -10,14 +10,24 @@ import pytest
 
 from jupyter_slurm import places
 from jupyter_slurm.cli import main
-from jupyter_slurm.errors import ConfigError, LoginNeededError, RequestError, TransportError
+from jupyter_slurm.errors import (
+    ConfigError,
+    LoginNeededError,
+    NotFoundError,
+    RequestError,
+    TransportError,
+)
 from jupyter_slurm.jobs.lacking import explained
 from jupyter_slurm.kernel import known, spec, words
 from jupyter_slurm.kernel.known import Kernel
 from jupyter_slurm.kernel.messages import Signer, made
-from jupyter_slurm.wire import JobKind
+from jupyter_slurm.wire import Cluster, JobKind, RemoteKernel
 
 WORDS = ("--cluster", "arandu", "--gpus", "1")
+CLUSTERS = (
+    Cluster(name="arandu", host="a", runtime="docker", origin="", default=True),
+    Cluster(name="other", host="b", runtime="docker", origin="", default=False),
+)
 
 
 @pytest.fixture(autouse=True)
@@ -48,8 +58,18 @@ def test_what_no_kernel_can_have_is_refused(word: str) -> None:
 def test_kernelspec_is_an_ordinary_one_and_goes(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    made_spec = spec.add(None, "Python 3 (arandu · 1 GPU)", WORDS)
-    assert made_spec.name == "slurm-arandu-1-gpu"
+    meant = spec.meant(["--gpus", "1"], CLUSTERS)
+    assert meant == RemoteKernel(
+        name="slurm-arandu-1-gpu",
+        display_name="Python 3 (arandu · 1 GPU)",
+        words=WORDS,
+        cluster="arandu",
+        exists=False,
+    )
+    assert spec.listed() == []
+    spec.add(meant)
+    made_spec = spec.meant(WORDS, CLUSTERS)
+    assert made_spec.exists
     told = json.loads((tmp_path / "data/kernels/slurm-arandu-1-gpu/kernel.json").read_text())
     assert told["argv"][0] == sys.executable
     assert told["argv"][-1] == "{connection_file}"
@@ -67,8 +87,35 @@ def test_a_kernel_of_another_kind_is_left_alone(tmp_path: Path) -> None:
     folder.mkdir(parents=True)
     (folder / "kernel.json").write_text('{"argv": ["python", "-m", "ipykernel_launcher"]}')
     with pytest.raises(RequestError, match="not of this kind"):
-        spec.add("python3", "mine", WORDS)
+        spec.meant(["--name", "python3"], CLUSTERS)
+    with pytest.raises(RequestError, match="not of this kind"):
+        spec.add(RemoteKernel(name="python3", display_name="mine", words=WORDS))
     assert spec.listed() == []
+
+
+@pytest.mark.parametrize("name", ["..", "../else", "With Blank", "x" * 65, "a/b"])
+def test_a_name_that_no_kernel_can_have_is_refused_at_its_option(name: str) -> None:
+    with pytest.raises(RequestError) as refused:
+        spec.meant(["--name", name], CLUSTERS)
+    assert refused.value.option == "name"
+
+
+@pytest.mark.parametrize(
+    ("title", "name"),
+    [
+        ("GPUs für mich", "slurm-gpus-f-r-mich"),
+        ("Mine (a100)", "slurm-a100"),
+        ("核", "slurm-kernel"),
+    ],
+)
+def test_a_name_is_made_of_the_title(title: str, name: str) -> None:
+    made = spec.meant(["--cluster", "other", f"--display-name={title}"], CLUSTERS)
+    assert (made.name, made.display_name, made.cluster) == (name, title, "other")
+
+
+def test_a_kernel_on_no_known_cluster_is_refused() -> None:
+    with pytest.raises(NotFoundError, match="`nosuch`"):
+        spec.meant(["--cluster", "nosuch"], CLUSTERS)
 
 
 def test_a_kernel_is_known_by_its_connection_file_and_then_by_its_notebook() -> None:

@@ -35,6 +35,10 @@ OWN = {
     f"{API}outlook": "POST",
     f"{API}notebook": "POST",
     f"{API}executed": "POST",
+    f"{API}kernels": "POST",
+    f"{API}kernel_meant": "POST",
+    f"{API}kernel_add": "POST",
+    f"{API}kernel_remove": "POST",
     f"{API}logfile": "GET",
     f"{API}openapi.json": "GET",
     "jupyter-slurm/else": "GET",
@@ -57,8 +61,8 @@ from jupyter_server.auth import Authorizer
 class Guard(Authorizer):
     def is_authorized(self, handler, user, action, resource):
         allowed = os.environ["ALLOWED"].split()
-        if resource == "contents":
-            return f"contents-{action}" in allowed
+        if resource in ("contents", "kernelspecs"):
+            return f"{resource}-{action}" in allowed
         if resource == "terminals":
             return "no-terminals" not in allowed
         return resource != "jupyter_slurm" or action in allowed
@@ -178,7 +182,8 @@ def test_who_may_read_may_do_nothing_else(allowing: Callable[[str], Served]) -> 
     got = answers(allowing("read").client())
     denied = {route for route, answer in got.items() if answer.status == 403}
     writes = {f"POST {API}{name}" for name, rule in RULES.items() if rule.action == "write"}
-    ours = {f"POST {API}notebook", f"POST {API}executed", f"POST {LAB}"}
+    own = ("notebook", "executed", "kernel_add", "kernel_remove")
+    ours = {f"POST {LAB}", *(f"POST {API}{name}" for name in own)}
     assert denied == writes | ours | {f"POST {AGENT}{name}" for name in calls()}
 
 
@@ -206,6 +211,22 @@ def test_whom_the_authorizer_keeps_from_files_gets_at_none_by_way_of_jobs(
     assert {client.post(API + name, asked).status for name, asked in asks.items()} == {403}
     assert client.post(f"{API}spec", {"line": "", "code": "1"}).status == 200
     assert client.post(f"{API}executed", {"job_id": "none"}).status == 404
+
+
+def test_whom_the_authorizer_keeps_from_kernels_makes_and_removes_none(
+    allowing: Callable[[str], Served],
+) -> None:
+    asks: dict[str, object] = {"kernel_add": {"line": ""}, "kernel_remove": {"name": "none"}}
+    client = allowing("read write").client()
+    assert {client.post(API + name, asked).status for name, asked in asks.items()} == {403}
+    assert client.call("kernels") == {"kernels": []}
+    client = allowing("read write kernelspecs-read kernelspecs-write").client()
+    made = client.call("kernel_add", line="--gpus 1 --name mine")
+    assert client.call("kernels") == {"kernels": [made]}
+    assert "mine" in client.get("api/kernelspecs").value["kernelspecs"]
+    removed = client.post(f"{API}kernel_remove", {"name": "mine"})
+    assert removed.value == {"kernels": []}
+    assert client.post(f"{API}kernel_remove", {"name": "../kernels"}).status == 404
 
 
 @pytest.mark.parametrize("path", OUTSIDE)

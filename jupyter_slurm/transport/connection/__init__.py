@@ -81,6 +81,8 @@ class Connection:
         self._changed = threading.Condition()
         self._chain = Chain(hops, hint)
         self._attempt: _Attempt | None = None
+        self._closed_as = ConnectionState.CLOSED
+        """What it is once an attempt that was cancelled has ended."""
         self._failed_at = float("-inf")
         self._again_after_s = _AGAIN_AFTER_S
         self._sessions = Sessions(name, self.suspect)
@@ -198,7 +200,7 @@ class Connection:
         with self._changed:  # `close` comes before or after all of this
             if attempt.cancelled:
                 error = attempt.error = TransportError(f"{self.name} was disconnected.")
-                state = ConnectionState.CLOSED
+                state = self._closed_as
             elif error is None:
                 state = ConnectionState.OPEN
                 self.generation += attempt.new
@@ -284,16 +286,20 @@ class Connection:
 
     def disconnect(self) -> None:
         """As `close`, for a person who wants it closed: nothing opens it again by itself."""
-        self.close()
-        self._become(ConnectionState.LOGIN_NEEDED)
+        self._close(ConnectionState.LOGIN_NEEDED)
 
     def close(self) -> None:
         """No thread and no socket is left; `open` opens it again."""
+        self._close(ConnectionState.CLOSED)
+
+    def _close(self, state: ConnectionState) -> None:
+        """In that state from the first moment on: who is sent away may try again at once."""
         with self._changed:
             attempt = self._attempt
             if attempt is not None:
                 attempt.cancelled = True
-            changed = self._set(ConnectionState.CLOSED)
+            self._closed_as = state
+            changed = self._set(state)
         self._chain.forget()
         for transport in attempt.transports if attempt else ():
             transport.close()

@@ -166,10 +166,33 @@ function lab(job: Job, nowS: number, trans: TranslationBundle): (Note | null)[] 
   ];
 }
 
+/** What is left of a kernel. */
+function kernel(job: Job, nowS: number, trans: TranslationBundle): (Note | null)[] {
+  const ends = endsOf(job);
+  const soon = ends !== null && ends - nowS < SOON_S;
+  return [
+    soon
+      ? note(
+          'look',
+          trans.__('The kernel ends in %1; its variables are lost then.', duration(ends - nowS))
+        )
+      : null,
+    job.idle_s === null
+      ? null
+      : note(
+          'plain',
+          trans.__('It ends after %1 in which nobody is connected.', duration(job.idle_s))
+        )
+  ];
+}
+
 /** What is left of a session, in its own card and, near the end, in those of its cells. */
 function session(job: Job, nowS: number, trans: TranslationBundle): (Note | null)[] {
   if (job.kind === 'lab') {
     return lab(job, nowS, trans);
+  }
+  if (job.kind === 'kernel') {
+    return kernel(job, nowS, trans);
   }
   const ends = endsOf(job);
   const soon = ends !== null && ends - nowS < SOON_S;

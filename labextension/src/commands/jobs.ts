@@ -5,6 +5,7 @@ import { Clipboard } from '@jupyterlab/apputils';
 import type { TranslationBundle } from '@jupyterlab/translation';
 import { copyIcon, folderIcon, notebookIcon, type LabIcon } from '@jupyterlab/ui-components';
 import { isFinal, isRunning } from '../format';
+import { isKernel } from '../kernels/words';
 import { cancelIcon, forgetIcon, holdIcon, releaseIcon, requeueIcon } from '../icons';
 import { CommandIDs, type ISlurmModel } from '../tokens';
 import { mayCancel, mayForget } from './asking';
@@ -18,6 +19,8 @@ import { tell } from './telling';
 export interface Command {
   id: string;
   label: string;
+  /** What it is called for this one, where that is something else. */
+  labelOf?: (target: Target | undefined) => string | null;
   caption: string;
   icon: LabIcon;
   /** Whether it can be used on this one. */
@@ -38,9 +41,12 @@ export function addCommands(
   trans: TranslationBundle,
   all: readonly Command[]
 ): void {
-  for (const { id, label, caption, icon, fits, execute } of all) {
+  for (const { id, label, labelOf, caption, icon, fits, execute } of all) {
     app.commands.addCommand(id, {
-      label: args => (args.current === true ? trans.__('This job: %1', label) : label),
+      label: args => {
+        const called = labelOf?.(wantedBy(app, args)[0]) ?? label;
+        return args.current === true ? trans.__('This job: %1', called) : called;
+      },
       caption,
       icon,
       describedBy: { args: targetsSchema },
@@ -157,6 +163,8 @@ function finding(app: JupyterFrontEnd, model: ISlurmModel, trans: TranslationBun
     {
       id: CommandIDs.goToCell,
       label: trans.__('Go to its cell'),
+      labelOf: target =>
+        isKernel(target && known(target)) ? trans.__('Go to its notebook') : null,
       caption: trans.__('Open the notebook that the job came from, at its cell'),
       icon: notebookIcon,
       fits: target => isOurs(target) && known(target)?.notebook !== null,

@@ -50,7 +50,7 @@ async function isThere(app: JupyterFrontEnd, path: string): Promise<boolean> {
   }
 }
 
-/** Opens the notebook that the job came from, at the cell whose output it is. */
+/** Opens the notebook that the job came from, at the cell whose output it is; a kernel's has none. */
 export async function goToCell(
   app: JupyterFrontEnd,
   job: Job,
@@ -66,7 +66,7 @@ export async function goToCell(
     return;
   }
   const panel: unknown = await app.commands.execute('docmanager:open', { path });
-  if (!(panel instanceof NotebookPanel)) {
+  if (!(panel instanceof NotebookPanel) || job.kind === 'kernel') {
     return;
   }
   await panel.context.ready;

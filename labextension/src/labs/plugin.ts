@@ -5,8 +5,9 @@ import { ICommandPalette } from '@jupyterlab/apputils';
 import { ITranslator, nullTranslator } from '@jupyterlab/translation';
 import { CURRENT } from '../commands/current';
 import { CommandIDs, ISlurmModel } from '../tokens';
+import { Warnings } from '../warnings';
 import { addLabCommands } from './commands';
-import { Warnings } from './warnings';
+import { endingSoon, isLab } from './words';
 
 const CHANNEL = 'jupyter-slurm:labs';
 
@@ -28,6 +29,15 @@ export const plugin: JupyterFrontEndPlugin<void> = {
       palette?.addItem({ command, category: trans.__('Slurm'), args: CURRENT });
     }
     const channel = 'BroadcastChannel' in window ? new BroadcastChannel(CHANNEL) : null;
-    new Warnings(model, app.commands, trans, channel);
+    new Warnings(
+      model,
+      {
+        is: isLab,
+        told: (job, left) => endingSoon(job, left, trans),
+        label: trans.__('Open the lab'),
+        act: job => void app.commands.execute(CommandIDs.openLab, { id: job.id })
+      },
+      channel
+    );
   }
 };

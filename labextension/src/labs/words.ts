@@ -1,5 +1,6 @@
 // What is said of a lab. Pure: no DOM, no clock.
 import type { TranslationBundle } from '@jupyterlab/translation';
+import { visible } from '../format';
 import type { Job } from '../wire';
 
 /** How far it is, once its job runs; '': that says all. */
@@ -15,6 +16,13 @@ export function stepOf(job: Job, trans: TranslationBundle): string {
     default:
       return trans.__('JupyterLab starts.');
   }
+}
+
+/** What is said when its end is near. */
+export function endingSoon(job: Job, left: string, trans: TranslationBundle): string {
+  return job.idle_since_s === null
+    ? trans.__('The lab %1 ends in %2: save what is open in it.', visible(job.name), left)
+    : trans.__('The lab %1 ends in %2, as nobody uses it.', visible(job.name), left);
 }
 
 export function isLab(job: Job | null | undefined): job is Job {

@@ -1,5 +1,6 @@
 // What can be done to a job of the sidebar: as buttons in its row, and in its context menu.
 import { isFinal, isRunning } from '../format';
+import { isKernel } from '../kernels/words';
 import { isLab } from '../labs/words';
 import { CommandIDs } from '../tokens';
 import type { JobRow } from './rows';
@@ -14,7 +15,8 @@ export function actionsOf(row: JobRow): string[] {
   if (isLab(row.job)) {
     return [CommandIDs.openLab, CommandIDs.copyLabLink, ...steer, CommandIDs.cancel];
   }
-  return [CommandIDs.copyId, ...steer, CommandIDs.cancel];
+  const first = isKernel(row.job) ? CommandIDs.goToCell : CommandIDs.copyId;
+  return [first, ...steer, CommandIDs.cancel];
 }
 
 /** What its menu offers between opening and cancelling it. */

@@ -2,6 +2,7 @@
 import type { TranslationBundle } from '@jupyterlab/translation';
 import { endsOf } from '../ends';
 import { duration, isFinal, isRunning, moment, visible } from '../format';
+import { isKernel } from '../kernels/words';
 import { isLab, stepOf } from '../labs/words';
 import { said } from '../said';
 import { taskCount } from '../tasks';
@@ -45,7 +46,7 @@ export function facts(row: JobRow, nowS: number, trans: TranslationBundle): stri
     tasks(row, trans),
     row.nodes === null ? '' : visible(row.nodes),
     row.gpus > 0 ? trans._n('%1 GPU', '%1 GPUs', row.gpus) : '',
-    lab(row, nowS, trans),
+    left(row, nowS, trans),
     took(row, trans),
     visible(said(row.why ?? '', trans)),
     waits && row.startEstimateS !== null ? start(row.startEstimateS, nowS, trans) : '',
@@ -92,12 +93,12 @@ function tasks(row: JobRow, trans: TranslationBundle): string {
     : trans._n('%1 task', '%1 tasks', all);
 }
 
-/** How far a lab is that does not let one in yet, else how long it has left. */
-function lab(row: JobRow, nowS: number, trans: TranslationBundle): string {
-  if (!isLab(row.job) || isFinal(row.state)) {
+/** How far a lab is that does not let one in yet, else how long it, or a kernel, has left. */
+function left(row: JobRow, nowS: number, trans: TranslationBundle): string {
+  if (row.job === null || isFinal(row.state) || !(isLab(row.job) || isKernel(row.job))) {
     return '';
   }
-  if (row.job.lab?.step !== 'ready') {
+  if (isLab(row.job) && row.job.lab?.step !== 'ready') {
     return stepOf(row.job, trans);
   }
   const ends = endsOf(row.job);

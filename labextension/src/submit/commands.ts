@@ -59,6 +59,13 @@ export function addSubmitCommands(front: Front): void {
     {}
   );
   add(
+    CommandIDs.newKernel,
+    trans.__('New remote kernel…'),
+    trans.__('Fill in a form, and there is a kernel to pick whose cells run in a job'),
+    () => open({ kind: 'kernel' }),
+    {}
+  );
+  add(
     CommandIDs.submitFile,
     trans.__('Run on Slurm…'),
     trans.__('Run this file as a job'),

@@ -3,18 +3,21 @@
 import type { TranslationBundle } from '@jupyterlab/translation';
 import type { JSX, ReactNode } from 'react';
 import { duration, memory } from '../format';
-import type { Cluster, Image } from '../wire';
+import type { Cluster, Image, RemoteKernel } from '../wire';
 import type { Known } from './cluster';
 import type { Field, Wishes } from './form';
 import { Choice, Lines, Stepper, Text, type Option } from './inputs';
 import { chosen, freeGpus, freeOfType, offer, seconds, told, unusable } from './partitions';
 import type { Sentence } from './sentences';
+import type { Source } from './source';
 
 const TIMES = ['10m', '30m', '1h', '4h', '12h', '1d', '3d'];
 
 export interface FieldsProps {
-  /** What is asked for is a lab. */
-  lab: boolean;
+  /** What is asked for. */
+  kind: Source['kind'];
+  /** The kernel that it would be; null: it is none, or not known. */
+  kernel: RemoteKernel | null;
   clusters: readonly Cluster[];
   known: Known;
   wishes: Wishes;
@@ -56,7 +59,7 @@ export function Fields(props: FieldsProps): JSX.Element {
       <Group title={trans.__('What it runs in')}>
         <Program {...props} />
       </Group>
-      <Group title={trans.__('The job')}>
+      <Group title={props.kind === 'kernel' ? trans.__('The kernel') : trans.__('The job')}>
         <More {...props} />
       </Group>
     </>
@@ -228,38 +231,77 @@ function offered(
 }
 
 function OfALab(props: FieldsProps): JSX.Element {
-  const { wishes, change, trans } = props;
+  const { trans } = props;
   return (
     <>
       <Text
         {...common(props, 'idle', trans.__('Ends when nobody uses it for'))}
         hint={trans.__("2h, 30m; empty: as the cluster's profile says")}
       />
-      <label className="jp-slurm-Check">
-        <input
-          type="checkbox"
-          checked={wishes.install === 'yes'}
-          onChange={event => {
-            change({ install: event.currentTarget.checked ? 'yes' : '' });
-          }}
-        />
-        {trans.__('Install JupyterLab where the image has none')}
-      </label>
+      <Install {...props} />
+    </>
+  );
+}
+
+function Install({ wishes, change, trans }: FieldsProps): JSX.Element {
+  return (
+    <label className="jp-slurm-Check">
+      <input
+        type="checkbox"
+        checked={wishes.install === 'yes'}
+        onChange={event => {
+          change({ install: event.currentTarget.checked ? 'yes' : '' });
+        }}
+      />
+      {trans.__('Install JupyterLab where the image has none')}
+    </label>
+  );
+}
+
+/** How it is called, in words and by Jupyter; what it is called where nothing is said. */
+function OfAKernel(props: FieldsProps): JSX.Element {
+  const { wishes, kernel, trans } = props;
+  const title = kernel === null ? '' : trans.__('else %1', kernel.display_name);
+  const name = kernel === null ? '' : trans.__('else %1', kernel.name);
+  return (
+    <>
+      <Text
+        {...common(props, 'title', trans.__('Title'))}
+        wide
+        hint={wishes.title === '' && title !== '' ? title : trans.__('as the picker shows it')}
+      />
+      <Text
+        {...common(props, 'name', trans.__('Name'))}
+        hint={
+          kernel?.exists === true
+            ? trans.__('there is one called %1: it is replaced', kernel.name)
+            : wishes.name === '' && name !== ''
+              ? name
+              : trans.__('a-z, digits, . _ -')
+        }
+      />
+      <Text
+        {...common(props, 'idle', trans.__('Ends when nobody is connected for'))}
+        hint={trans.__("2h, 30m; empty: as the cluster's profile says")}
+      />
     </>
   );
 }
 
 function More(props: FieldsProps): JSX.Element {
-  const { trans } = props;
+  const { kind, trans } = props;
   return (
     <>
-      <Text
-        {...common(props, 'name', trans.__('Name'))}
-        hint={trans.__('letters, digits, . _ -')}
-      />
-      {props.lab ? (
-        <OfALab {...props} />
+      {kind === 'kernel' ? (
+        <OfAKernel {...props} />
       ) : (
+        <Text
+          {...common(props, 'name', trans.__('Name'))}
+          hint={trans.__('letters, digits, . _ -')}
+        />
+      )}
+      {kind === 'lab' ? <OfALab {...props} /> : null}
+      {kind === 'lab' || kind === 'kernel' ? null : (
         <Text
           {...common(props, 'array', trans.__('Array'))}
           hint={trans.__('1-10: ten jobs, told apart by SLURM_ARRAY_TASK_ID')}

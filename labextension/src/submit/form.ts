@@ -19,8 +19,10 @@ export interface Wishes {
   /** NAME=VALUE, one a line. */
   env: string;
   name: string;
+  /** Of a kernel: what launcher and picker call it. */
+  title: string;
   array: string;
-  /** Of a lab: after how long without use it ends. */
+  /** Of a lab or a kernel: after how long without use it ends. */
   idle: string;
   /** Of a lab, 'yes': JupyterLab is installed where the image has none. */
   install: '' | 'yes';
@@ -46,6 +48,7 @@ export const NO_WISHES: Wishes = {
   modules: '',
   env: '',
   name: '',
+  title: '',
   array: '',
   idle: '',
   install: '',
@@ -66,6 +69,7 @@ const OPTIONS: readonly (readonly [string, Field])[] = [
   ['time', 'time'],
   ['image', 'image'],
   ['name', 'name'],
+  ['display-name', 'title'],
   ['array', 'array'],
   ['idle', 'idle']
 ];

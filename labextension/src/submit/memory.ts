@@ -2,9 +2,12 @@
 import type { IStateDB } from '@jupyterlab/statedb';
 import { NO_WISHES, type Wishes } from './form';
 
-/** Of jobs, and of labs. */
+/** Of jobs, of labs, and of kernels. */
 export const JOBS = 'jupyter-slurm:wishes';
 export const LABS = 'jupyter-slurm:wishes-labs';
+export const KERNELS = 'jupyter-slurm:wishes-kernels';
+
+const ONES_OWN = { name: '', title: '', array: '' } as const;
 
 interface Saved {
   /** The cluster of the last job. */
@@ -31,18 +34,18 @@ export class Memory {
     }
   }
 
-  /** A name and an array are one job's own. */
+  /** Names and an array are one job's own. */
   of(cluster: string): Wishes {
     const saved = Object.entries(this.saved.by[cluster] ?? {}).filter(
       ([key, value]) => key in NO_WISHES && typeof value === 'string'
     );
-    return { ...NO_WISHES, ...Object.fromEntries(saved), cluster, name: '', array: '' };
+    return { ...NO_WISHES, ...Object.fromEntries(saved), cluster, ...ONES_OWN };
   }
 
   async keep(wishes: Wishes): Promise<void> {
     this.saved = {
       last: wishes.cluster,
-      by: { ...this.saved.by, [wishes.cluster]: { ...wishes, name: '', array: '' } }
+      by: { ...this.saved.by, [wishes.cluster]: { ...wishes, ...ONES_OWN } }
     };
     await this.state?.save(this.key, { ...this.saved });
   }

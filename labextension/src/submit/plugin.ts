@@ -18,18 +18,26 @@ import { show } from '../commands/show';
 import { usualCluster } from '../commands/targets';
 import { warn } from '../commands/telling';
 import { visible } from '../format';
+import { addKernel } from '../kernels/kernelspecs';
 import { newTab } from '../labs/room';
 import { CommandIDs, ISlurmModel } from '../tokens';
 import { addSubmitCommands } from './commands';
 import { ExecutedCopies } from './executed';
 import type { Wishes } from './form';
-import { LABS, Memory } from './memory';
+import { KERNELS, LABS, Memory } from './memory';
 import { Sender } from './sending';
 import type { Source } from './source';
 import { slurmButton, TOOLBAR_ITEM } from './toolbar';
 import { SubmitPanel } from './widget';
 
 const NAME_SHOWN_MS = 5_000;
+const IN_THE_PALETTE = [
+  CommandIDs.startLab,
+  CommandIDs.newKernel,
+  CommandIDs.submit,
+  CommandIDs.submitCell,
+  CommandIDs.submitNotebook
+];
 
 interface Parts {
   app: JupyterFrontEnd;
@@ -38,6 +46,7 @@ interface Parts {
   documents: IDocumentManager | null;
   memory: Memory;
   labs: Memory;
+  kernels: Memory;
 }
 
 export const plugin: JupyterFrontEndPlugin<void> = {
@@ -74,7 +83,8 @@ export const plugin: JupyterFrontEndPlugin<void> = {
       trans,
       documents,
       memory: new Memory(state),
-      labs: new Memory(state, LABS)
+      labs: new Memory(state, LABS),
+      kernels: new Memory(state, KERNELS)
     };
     addSubmitCommands({
       app,
@@ -90,8 +100,8 @@ export const plugin: JupyterFrontEndPlugin<void> = {
       rank: 1
     });
     launcher?.add({ command: CommandIDs.startLab, category: trans.__('Slurm'), rank: 2 });
-    palette?.addItem({ command: CommandIDs.startLab, category: trans.__('Slurm') });
-    for (const command of [CommandIDs.submit, CommandIDs.submitCell, CommandIDs.submitNotebook]) {
+    launcher?.add({ command: CommandIDs.newKernel, category: trans.__('Slurm'), rank: 3 });
+    for (const command of IN_THE_PALETTE) {
       palette?.addItem({ command, category: trans.__('Slurm') });
     }
     toolbars?.addFactory<NotebookPanel>('Notebook', TOOLBAR_ITEM, panel =>
@@ -107,7 +117,7 @@ async function open(
   begun: Partial<Wishes> = {}
 ): Promise<MainAreaWidget> {
   const { app, model, trans } = parts;
-  const memory = source.kind === 'lab' ? parts.labs : parts.memory;
+  const memory = memoryOf(parts, source);
   await memory.read();
   const names = (await known(model)).map(one => one.name);
   const last = names.includes(memory.last) ? memory.last : await usualCluster(model);
@@ -137,6 +147,10 @@ async function open(
   return panel;
 }
 
+function memoryOf({ memory, labs, kernels }: Parts, { kind }: Source): Memory {
+  return kind === 'lab' ? labs : kind === 'kernel' ? kernels : memory;
+}
+
 async function known(model: ISlurmModel): Promise<ISlurmModel['clusters']> {
   return model.clusters.length > 0 ? model.clusters : model.call('clusters');
 }
@@ -156,6 +170,11 @@ function sendingOf(
     }
     if (source.kind === 'lab') {
       await startLab(sender, cluster, line, trans);
+      close();
+      return;
+    }
+    if (source.kind === 'kernel') {
+      await addKernel(app, model, line, trans);
       close();
       return;
     }

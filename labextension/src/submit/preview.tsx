@@ -15,7 +15,7 @@ export interface Question {
   code?: string;
   path?: string;
   notebook?: string;
-  kind?: 'lab';
+  kind?: 'lab' | 'kernel';
 }
 
 export interface Asked {

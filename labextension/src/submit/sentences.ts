@@ -27,6 +27,7 @@ const OPTIONS: Readonly<Record<string, Field>> = {
   module: 'modules',
   env: 'env',
   name: 'name',
+  'display-name': 'title',
   array: 'array'
 };
 

@@ -12,6 +12,10 @@ export interface CellSource {
   run: (line: string) => Promise<void>;
 }
 
-/** `lab`: nothing is run but JupyterLab. */
+/** `lab`: nothing is run but JupyterLab; `kernel`: nothing is run yet, a kernelspec is made. */
 export type Source =
-  { kind: 'lab' } | { kind: 'code'; code: string } | { kind: 'file'; path: string } | CellSource;
+  | { kind: 'lab' }
+  | { kind: 'kernel' }
+  | { kind: 'code'; code: string }
+  | { kind: 'file'; path: string }
+  | CellSource;

@@ -10,6 +10,7 @@ import { withLine } from './cell';
 import { useCluster, type Known } from './cluster';
 import { Fields } from './fields';
 import { lineOf, type Wishes } from './form';
+import { useKernel } from './kernel';
 import { isOf, PreviewPane, usePreview, type Asked, type Question } from './preview';
 import { sorted, told, type Sorted } from './sentences';
 import type { Source } from './source';
@@ -51,6 +52,7 @@ export function SubmitView(props: SubmitProps & { shown: boolean }): JSX.Element
   const line = lineOf(wishes);
   const question = questionOf(source, line, code);
   const asked = usePreview(model, question, shown && wishes.cluster !== '');
+  const kernel = useKernel(model, line, shown && source.kind === 'kernel');
   const sentences = sorted(asked.preview, asked.problem, trans);
   const current = isOf(asked, question);
   const submit = (): void => {
@@ -67,7 +69,7 @@ export function SubmitView(props: SubmitProps & { shown: boolean }): JSX.Element
     <form
       ref={form}
       className="jp-slurm-Submit"
-      aria-label={source.kind === 'lab' ? trans.__('Jupyter on a node') : trans.__('Slurm job')}
+      aria-label={formName(source, trans)}
       onSubmit={event => {
         event.preventDefault();
       }}
@@ -92,14 +94,15 @@ export function SubmitView(props: SubmitProps & { shown: boolean }): JSX.Element
             clusters={model.clusters}
             known={known}
             wishes={wishes}
-            lab={source.kind === 'lab'}
+            kind={source.kind}
+            kernel={kernel}
             said={sentences.byField}
             change={next => {
               change({ wishes: { ...wishes, ...next } });
             }}
             changeCluster={cluster => {
-              const { name, array } = wishes;
-              change({ wishes: { ...props.remembered(cluster), name, array } });
+              const { name, title, array } = wishes;
+              change({ wishes: { ...props.remembered(cluster), name, title, array } });
             }}
             trans={trans}
           />
@@ -129,6 +132,43 @@ export function SubmitView(props: SubmitProps & { shown: boolean }): JSX.Element
   );
 }
 
+function formName(source: Source, trans: TranslationBundle): string {
+  switch (source.kind) {
+    case 'lab':
+      return trans.__('Jupyter on a node');
+    case 'kernel':
+      return trans.__('New remote kernel');
+    default:
+      return trans.__('Slurm job');
+  }
+}
+
+/** What the button does. */
+function deed(source: Source, trans: TranslationBundle): string {
+  switch (source.kind) {
+    case 'lab':
+      return trans.__('Start');
+    case 'kernel':
+      return trans.__('Make the kernel');
+    default:
+      return trans.__('Submit');
+  }
+}
+
+/** The same as one would type it. */
+function typed(source: Source, line: string): string {
+  switch (source.kind) {
+    case 'file':
+      return line;
+    case 'lab':
+      return `%slurm lab start ${line}`;
+    case 'kernel':
+      return `jupyter slurm kernel add ${line}`;
+    default:
+      return `%%slurm ${line}`;
+  }
+}
+
 /** What is asked of the server while somebody types. */
 function questionOf(source: Source, line: string, code: string): Question {
   switch (source.kind) {
@@ -139,7 +179,8 @@ function questionOf(source: Source, line: string, code: string): Question {
     case 'code':
       return { line, code };
     case 'lab':
-      return { line, code: '', kind: 'lab' };
+    case 'kernel':
+      return { line, code: '', kind: source.kind };
   }
 }
 
@@ -250,13 +291,9 @@ function Bar({ source, line, text, sending, problem, submit, copy, trans }: BarP
         aria-disabled={sending}
         onClick={submit}
       >
-        {sending
-          ? trans.__('Submitting…')
-          : source.kind === 'lab'
-            ? trans.__('Start')
-            : trans.__('Submit')}
+        {sending ? trans.__('Submitting…') : deed(source, trans)}
       </button>
-      {source.kind === 'file' || source.kind === 'lab' ? null : (
+      {source.kind !== 'code' && source.kind !== 'cell' ? null : (
         <button
           type="button"
           className="jp-slurm-Button"
@@ -269,11 +306,7 @@ function Bar({ source, line, text, sending, problem, submit, copy, trans }: BarP
         </button>
       )}
       <code className="jp-slurm-Line" dir="ltr">
-        {source.kind === 'file'
-          ? line
-          : source.kind === 'lab'
-            ? `%slurm lab start ${line}`
-            : `%%slurm ${line}`}
+        {typed(source, line)}
       </code>
     </div>
   );

@@ -27,6 +27,15 @@ export function What({ source, code, setCode, trans }: WhatProps): JSX.Element {
       </p>
     );
   }
+  if (source.kind === 'kernel') {
+    return (
+      <p className="jp-slurm-Quiet">
+        {trans.__(
+          'Notebooks stay here; with this kernel their cells run in a job of their own. It can be picked in every client of this Jupyter. The image needs ipykernel.'
+        )}
+      </p>
+    );
+  }
   if (source.kind === 'cell') {
     const note = trans.__(
       'The options are put on top of the cell, and the cell is run: its output comes under it.'

@@ -30,6 +30,7 @@ export class SubmitPanel extends ReactWidget {
     const labels = {
       code: trans.__('New Slurm job'),
       lab: trans.__('Jupyter on a node'),
+      kernel: trans.__('New remote kernel'),
       cell: trans.__('Cell of %1 on Slurm', name),
       file: trans.__('%1 on Slurm', name)
     };

@@ -567,6 +567,55 @@ def test_a_login_that_is_closed_while_it_asks_is_over(
     assert sshd.logins() == 0
 
 
+def test_what_a_person_has_closed_is_not_opened_by_who_tries_again_at_once(
+    sshd: Sshd, connect: Connect
+) -> None:
+    connection = connect(sshd.hop())
+    ends = threading.Event()
+    errors: list[JupyterSlurmError] = []
+
+    def tries() -> None:
+        while not ends.is_set():
+            try:
+                connection.transport()
+            except JupyterSlurmError as exc:
+                errors.append(exc)
+
+    threads = [threading.Thread(target=tries) for _ in range(4)]
+    connection.open()
+    for thread in threads:
+        thread.start()
+    try:
+        for _ in range(10):
+            connection.disconnect()
+            errors.clear()
+            wait_until(lambda: len(errors) > 20)
+            assert isinstance(errors[-1], LoginNeededError)
+            assert connection.state == "login-needed"
+            connection.open(lambda _: "")
+    finally:
+        ends.set()
+        for thread in threads:
+            thread.join()
+    assert sshd.logins() == 11
+
+
+def test_a_login_that_a_person_disconnects_while_it_asks_is_needed_again(
+    gateway: MakeGateway, person: Person, connect: Connect
+) -> None:
+    connection = connect(gateway("code").hop(identity_files=()))
+
+    def disconnects(prompt: Prompt) -> str:
+        connection.disconnect()
+        return person.code()
+
+    with pytest.raises(TransportError, match="was disconnected"):
+        connection.open(disconnects)
+    assert connection.state == "login-needed"
+    with pytest.raises(LoginNeededError):
+        connection.transport()
+
+
 def test_an_expired_password_that_a_key_cannot_help_with(
     make_sshd: MakeSshd, person: Person, gateway: MakeGateway, connect: Connect
 ) -> None:

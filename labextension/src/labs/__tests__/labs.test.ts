@@ -1,7 +1,6 @@
 // Labs in the browser: the words that start one, when one ends, and that this is told in time.
 import { Notification } from '@jupyterlab/apputils';
 import { nullTranslator } from '@jupyterlab/translation';
-import { CommandRegistry } from '@lumino/commands';
 import { FakeModel, job, NOW_S } from '../../__tests__/fakes';
 import { notes } from '../../card/facts';
 import { endsOf } from '../../ends';
@@ -11,12 +10,18 @@ import { facts } from '../../sidebar/words';
 import { lineOf, NO_WISHES, wishesOf } from '../../submit/form';
 import { CommandIDs } from '../../tokens';
 import type { Job } from '../../wire';
-import { Warnings } from '../warnings';
+import { Warnings } from '../../warnings';
+import { endingSoon, isLab } from '../words';
 
 const trans = nullTranslator.load('');
 
 function lab(fields: Partial<Job> = {}): Job {
-  const place = { url: 'http://lab-a2b4c6d7.localhost:4000/', port: 4000, base_url: '/', step: 'ready' } as const;
+  const place = {
+    url: 'http://lab-a2b4c6d7.localhost:4000/',
+    port: 4000,
+    base_url: '/',
+    step: 'ready'
+  } as const;
   return job({ kind: 'lab', name: 'mine', lab: place, idle_s: 3600, ...fields });
 }
 
@@ -84,7 +89,9 @@ describe('warnings', () => {
   test('are given once, in time, for each end', () => {
     const model = new FakeModel();
     let nowS = NOW_S;
-    new Warnings(model, new CommandRegistry(), trans, null, () => nowS);
+    const act = jest.fn();
+    const told = (one: Job, left: string): string => endingSoon(one, left, trans);
+    new Warnings(model, { is: isLab, told, label: 'Open', act }, null, () => nowS);
     model.put(lab({ limit_s: 525 }));
     jest.advanceTimersByTime(20_000);
     expect(shown).not.toHaveBeenCalled();

@@ -1,0 +1,51 @@
+// The kernelspecs of remote kernels: made, listed and removed by the server, on whose machine they
+// lie. JupyterLab is told, so that launcher and picker have them at once.
+import type { JupyterFrontEnd } from '@jupyterlab/application';
+import { Notification } from '@jupyterlab/apputils';
+import type { TranslationBundle } from '@jupyterlab/translation';
+import { visible } from '../format';
+import type { ISlurmModel } from '../tokens';
+import type { RemoteKernel } from '../wire';
+
+const SHOWN_MS = 10_000;
+
+interface Kernels {
+  kernels: RemoteKernel[];
+}
+
+export async function listedKernels(model: ISlurmModel): Promise<RemoteKernel[]> {
+  return (await model.call<Kernels>('kernels')).kernels;
+}
+
+/** `line`: the words after `jupyter slurm kernel add`. Rejects: there is no such kernel then. */
+export async function addKernel(
+  app: JupyterFrontEnd,
+  model: ISlurmModel,
+  line: string,
+  trans: TranslationBundle
+): Promise<void> {
+  const { name, display_name: title } = await model.call<RemoteKernel>('kernel_add', { line });
+  await app.serviceManager.kernelspecs.refreshSpecs();
+  Notification.success(trans.__('%1 can be picked now.', visible(title)), {
+    autoClose: SHOWN_MS,
+    actions: app.commands.hasCommand('notebook:create-new')
+      ? [
+          {
+            label: trans.__('New notebook'),
+            callback: () => void app.commands.execute('notebook:create-new', { kernelName: name })
+          }
+        ]
+      : []
+  });
+}
+
+/** Those that are left. */
+export async function removeKernel(
+  app: JupyterFrontEnd,
+  model: ISlurmModel,
+  name: string
+): Promise<RemoteKernel[]> {
+  const { kernels } = await model.call<Kernels>('kernel_remove', { name });
+  await app.serviceManager.kernelspecs.refreshSpecs();
+  return kernels;
+}

@@ -1,0 +1,56 @@
+// The plugin of remote kernels: the list of those that can be picked, and warnings before one ends.
+// The form that makes one is submit/plugin.ts's.
+import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
+import { ICommandPalette, MainAreaWidget } from '@jupyterlab/apputils';
+import { ITranslator, nullTranslator } from '@jupyterlab/translation';
+import { show } from '../commands/show';
+import { slurmIcon } from '../icons';
+import { CommandIDs, ISlurmModel } from '../tokens';
+import { Warnings } from '../warnings';
+import { KernelsPanel } from './widget';
+import { endingSoon, isKernel } from './words';
+
+const CHANNEL = 'jupyter-slurm:kernels';
+
+export const plugin: JupyterFrontEndPlugin<void> = {
+  id: 'jupyter-slurm:kernels',
+  description: 'Remote kernels: kernels that run in jobs.',
+  autoStart: true,
+  requires: [ISlurmModel],
+  optional: [ITranslator, ICommandPalette],
+  activate: (
+    app: JupyterFrontEnd,
+    model: ISlurmModel,
+    translator: ITranslator | null,
+    palette: ICommandPalette | null
+  ) => {
+    const trans = (translator ?? nullTranslator).load('jupyter_slurm');
+    let panel: MainAreaWidget | null = null;
+    app.commands.addCommand(CommandIDs.openKernels, {
+      label: trans.__('Remote kernels…'),
+      caption: trans.__('Kernels that run in jobs: those that can be picked'),
+      icon: slurmIcon,
+      describedBy: { args: { type: 'object', properties: {} } },
+      execute: () => {
+        if (panel === null || panel.isDisposed) {
+          panel = new MainAreaWidget({ content: new KernelsPanel(app, model, trans) });
+          panel.id = 'jupyter-slurm-kernels-panel';
+        }
+        show(app, panel);
+        return panel;
+      }
+    });
+    palette?.addItem({ command: CommandIDs.openKernels, category: trans.__('Slurm') });
+    const channel = 'BroadcastChannel' in window ? new BroadcastChannel(CHANNEL) : null;
+    new Warnings(
+      model,
+      {
+        is: isKernel,
+        told: (job, left) => endingSoon(job, left, trans),
+        label: trans.__('Go to its notebook'),
+        act: job => void app.commands.execute(CommandIDs.goToCell, { id: job.id })
+      },
+      channel
+    );
+  }
+};

@@ -1,0 +1,29 @@
+// What is said of remote kernels. Pure: no DOM, no clock.
+import type { TranslationBundle } from '@jupyterlab/translation';
+import { visible } from '../format';
+import { quoted } from '../submit/form';
+import type { Job, RemoteKernel } from '../wire';
+
+export function isKernel(job: Job | null | undefined): job is Job {
+  return job?.kind === 'kernel';
+}
+
+/** What is said when its end is near. */
+export function endingSoon(job: Job, left: string, trans: TranslationBundle): string {
+  return trans.__(
+    'The kernel of %1 ends in %2: its variables are lost then.',
+    visible(job.name),
+    left
+  );
+}
+
+/** What its jobs ask for, but for the cluster, which is shown by itself. */
+export function optionsOf({ words, cluster }: RemoteKernel): string {
+  const at = words.findIndex(
+    (word, index) =>
+      (word === '--cluster' && words[index + 1] === cluster) || word === `--cluster=${cluster}`
+  );
+  const gone = at < 0 ? 0 : words[at] === '--cluster' ? 2 : 1;
+  const rest = words.filter((_, index) => index < at || index >= at + gone);
+  return visible(rest.map(quoted).join(' '));
+}

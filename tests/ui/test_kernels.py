@@ -1,0 +1,164 @@
+"""A remote kernel as a person has it: made by a form, picked in the launcher, used in a notebook,
+seen and stopped in the sidebar, removed again; in a real browser."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import psutil
+import pytest
+from playwright.sync_api import Locator, Page, expect
+
+from tests.cluster.plugin import SlurmCluster
+from tests.ssh.waiting import wait_until
+from tests.ui.lab import Lab, at_rest
+from tests.ui.looks import look
+
+START_MS = 120_000
+"""A job, a step in it and an ipykernel, where others start too."""
+
+
+@pytest.fixture
+def opened_lab(page: Page, lab: Lab, cluster: SlurmCluster) -> Iterator[Page]:
+    page.goto(f"{lab.url}lab?token={lab.token}&reset")
+    at_rest(page)
+    yield page
+    cluster.run("scancel", "--user", "root", check=False)
+
+
+@pytest.fixture
+def form(page: Page) -> Locator:
+    return page.get_by_role("form", name="New remote kernel")
+
+
+def make(page: Page, form: Locator, title: str, **fields: str) -> None:
+    """By the form; the kernel is in the launcher then."""
+    page.get_by_text("New remote kernel…", exact=True).first.click()
+    form.get_by_label("Title").fill(title)
+    for label, text in fields.items():
+        form.get_by_label(label.replace("_", " "), exact=True).fill(text)
+    form.get_by_role("button", name="Make the kernel").click()
+    expect(form).to_have_count(0)
+
+
+def card(page: Page, title: str) -> Locator:
+    """Of the launcher, below Notebook."""
+    return page.locator('.jp-LauncherCard[data-category="Notebook"]').filter(has_text=title)
+
+
+def processes(job_name: str) -> list[str]:
+    """Those of the job, here where its node is."""
+    mark = f"SLURM_JOB_NAME={job_name}".encode()
+    found = []
+    for one in psutil.process_iter():
+        with suppress(OSError, psutil.Error):  # it has just ended
+            if mark in Path(f"/proc/{one.pid}/environ").read_bytes().split(b"\0"):
+                found.append(" ".join(one.cmdline()))
+    return found
+
+
+def traces(job_name: str, home: Path) -> list[str]:
+    """What there is of a job on this machine, but for its record and its folder: processes, the
+    socket that its kernel's messages go through, the agent's files of it on their way."""
+    job_id = job_name.rpartition(".")[2]
+    sockets = Path("/proc/net/unix").read_text().splitlines()
+    return [
+        *processes(job_name),
+        *(line for line in sockets if f"jslurm-{job_id}" in line),
+        *(str(path) for path in home.glob("**/spool/*") if job_id in path.name),
+    ]
+
+
+def test_from_the_form_to_a_cell_on_the_node_and_stopped_from_the_sidebar(
+    opened_lab: Page, form: Locator, cluster: SlurmCluster, lab: Lab
+) -> None:
+    page = opened_lab
+    page.get_by_text("New remote kernel…", exact=True).first.click()
+    form.get_by_label("GPUs", exact=True).fill("1")
+    form.get_by_label("Time limit").fill("2h")
+    expect(form).to_contain_text("else Python 3 (local · 1 GPU)")
+    expect(form).to_contain_text("else slurm-local-1-gpu")
+    expect(form.get_by_text("Slurm expects it to start")).to_be_visible()
+    look(page, "kernel-form", form)
+    form.get_by_label("Name").fill("No Name")
+    form.get_by_role("button", name="Make the kernel").click()
+    expect(form).to_contain_text("is no name for a kernel")
+    form.get_by_label("Name").fill("")
+    expect(form).to_contain_text("else slurm-local-1-gpu")
+    form.get_by_role("button", name="Make the kernel").click()
+    expect(form).to_have_count(0)
+    title = "Python 3 (local · 1 GPU)"
+    expect(page.get_by_text(f"{title} can be picked now.")).to_be_visible()
+
+    card(page, title).click()
+    cell = page.locator(".jp-Notebook .jp-CodeCell").first
+    cell.locator(".cm-content").click()
+    page.keyboard.type("import os; print('job', os.environ['SLURM_JOB_ID'])")
+    page.keyboard.press("Shift+Enter")
+    output = cell.locator(".jp-Cell-outputArea")
+    expect(output).to_contain_text(re.compile(r"job \d+"), timeout=START_MS)
+    job_id = output.inner_text().split()[-1]
+    assert cluster.job_state(job_id) == "RUNNING"
+
+    page.get_by_role("tab", name="Slurm").first.click()
+    mine = page.get_by_role("listitem").filter(has_text="kernel").filter(has_text="1 GPU")
+    expect(mine).to_contain_text("Untitled")
+    expect(mine).to_contain_text(re.compile("kernel.*ends in 1 h 5"))
+    look(page, "kernel-sidebar", mine)
+    page.locator(".jp-Launcher").first.wait_for(state="detached")
+    second = page.locator(".jp-Notebook .jp-CodeCell").nth(1)
+    second.locator(".cm-content").click()
+    page.keyboard.type("import time; time.sleep(600)")
+    page.keyboard.press("Shift+Enter")
+    expect(second.get_by_text("[*]:")).to_be_visible()
+    name = cluster.run("squeue", "-h", "-o", "%j", "-j", job_id).stdout.strip()
+    there = traces(name, lab.folder.parent)
+    assert any("ipykernel" in one for one in there)
+    assert any("jslurm" in one for one in there)
+
+    mine.hover()
+    mine.get_by_role("button", name=re.compile("^Cancel: ")).click()
+    page.get_by_role("dialog").get_by_role("button", name="Cancel the job").click()
+    expect(second.locator(".jp-Cell-outputArea")).to_contain_text("You stopped it.")
+    look(page, "kernel-stopped", second)
+    cluster.wait_for(job_id, "CANCELLED", "")
+    wait_until(lambda: not traces(name, lab.folder.parent))
+
+
+def test_kernels_are_listed_and_removed(opened_lab: Page, form: Locator) -> None:
+    page = opened_lab
+    make(page, form, "Mine (a & b)", GPUs="2", Name="mine")
+    expect(card(page, "Mine (a & b)")).to_be_visible()
+    page.get_by_role("menubar").get_by_text("Kernel", exact=True).click()
+    page.get_by_role("menuitem", name="Remote kernels…").click()
+    row = page.get_by_role("list", name="Remote kernels").get_by_role("listitem")
+    row = row.filter(has_text="Mine (a & b)")
+    expect(row).to_contain_text("mine · local")
+    expect(row).to_contain_text("--gpus 2")
+    look(page, "kernel-list", page.locator(".jp-slurm-Kernels"))
+    row.get_by_role("button", name="Remove…").click()
+    dialog = page.get_by_role("dialog")
+    expect(dialog).to_contain_text("Mine (a & b)")
+    dialog.get_by_role("button", name="Keep").click()
+    expect(row).to_be_visible()
+    row.get_by_role("button", name="Remove…").click()
+    dialog.get_by_role("button", name="Remove", exact=True).click()
+    expect(row).to_have_count(0)
+    page.get_by_role("main").get_by_role("tab", name="Launcher").click()
+    expect(card(page, "Mine (a & b)")).to_have_count(0)
+
+
+def test_the_last_choice_of_a_kernel_is_remembered_but_for_its_names(
+    opened_lab: Page, form: Locator
+) -> None:
+    page = opened_lab
+    make(page, form, "First", Time_limit="77m", Ends_when_nobody_is_connected_for="3h")
+    page.get_by_text("New remote kernel…", exact=True).first.click()
+    expect(form.get_by_label("Time limit")).to_have_value("77m")
+    expect(form.get_by_label("Title")).to_have_value("")
+    expect(form.locator("code")).to_have_text(
+        re.compile(r"^jupyter slurm kernel add .*--time 77m.*--idle 3h")
+    )
