@@ -140,6 +140,10 @@ class Lab(object):
         host = "lab-%s.localhost" % self.task["id"]
         put(config, CONFIG.format(sock=self.sock, token=self.token, host=host))
         env = dict(os.environ, JUPYTER_RUNTIME_DIR=os.path.join(private, "r"))
+        if os.path.dirname(private) == tempfile.gettempdir():
+            # What it leaves there, or an extension of its, goes with it, also when it is killed.
+            env["TMPDIR"] = os.path.join(private, "tmp")
+            os.mkdir(env["TMPDIR"], 0o700)
         for name in ("JUPYTER_TOKEN", "JUPYTER_TOKEN_FILE", "JUPYTER_PORT", "JUPYTER_PORT_RETRIES"):
             env.pop(name, None)
         command = overlay.command(env, private) if overlay is not None else own_command()

@@ -123,6 +123,8 @@ def test_a_lab_runs_a_notebook_on_the_node_and_nothing_is_left_when_it_is_stoppe
     kernel = one.start_kernel()
     printed = one.run(kernel, "import os; print(os.environ['SLURM_JOB_ID'], os.getcwd())")
     assert printed == f"{job.slurm_id} {tmp_path / 'here'}\n"
+    left_behind = Path(one.run(kernel, "import tempfile; print(tempfile.mkdtemp())").strip())
+    assert left_behind.is_dir()
     assert doors(site) == {f"jslurm-lab-{job.id}"}
     folder, port = folder_of(job), one.port
     assert (folder / "server").is_socket()
@@ -133,6 +135,7 @@ def test_a_lab_runs_a_notebook_on_the_node_and_nothing_is_left_when_it_is_stoppe
     wait_until(lambda: not processes_of(site))
     assert not doors(site)
     assert not folder.exists()
+    assert not left_behind.exists()
     with pytest.raises(RequestError, match="has ended"):
         site.service.lab_entry(job.id)
 
