@@ -17,13 +17,18 @@ _ANSWER_S = 60.0
 class LabVisitor:
     """Comes to the lab's port by its name; no name server need know that."""
 
-    def __init__(self, job: Job) -> None:
-        assert job.lab is not None
-        self.host = job.lab.url.removeprefix("http://").rstrip("/")
-        self.port = job.lab.port
+    def __init__(self, host: str, port: int) -> None:
+        """`host` is what the browser's address says, `port` one of this machine."""
+        self.host = host
+        self.port = port
         self._session = requests.Session()
         self._session.trust_env = False
         self._session.headers["Host"] = self.host
+
+    @classmethod
+    def of(cls, job: Job) -> LabVisitor:
+        assert job.lab is not None
+        return cls(job.lab.url.removeprefix("http://").rstrip("/"), job.lab.port)
 
     def take_cookies(self, other: LabVisitor) -> None:
         """As a browser would, were both of one name."""
@@ -44,6 +49,17 @@ class LabVisitor:
         return self._session.get(
             f"http://127.0.0.1:{self.port}{path}", headers=headers, timeout=_ANSWER_S
         )
+
+    def stream(self, path: str) -> Any:
+        """The bytes of the answer, to be read as they come and closed: an `HTTPResponse`."""
+        answer = self._session.get(
+            f"http://127.0.0.1:{self.port}{path}",
+            headers={"Referer": f"http://{self.host}/lab"},  # /files is for links in the page
+            stream=True,
+            timeout=_ANSWER_S,
+        )
+        assert answer.ok, answer.status_code
+        return answer.raw
 
     def post(self, path: str, body: Any = None) -> Any:
         """What a page of the lab would post, and be answered."""

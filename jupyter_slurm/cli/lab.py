@@ -12,7 +12,6 @@ import msgspec
 
 from jupyter_slurm import card, lab_page, labs
 from jupyter_slurm.api import Api
-from jupyter_slurm.cli import follow
 from jupyter_slurm.cli.command import Connect
 from jupyter_slurm.cli.jobs import cluster_name
 from jupyter_slurm.cli.preview import preview_text
@@ -20,7 +19,7 @@ from jupyter_slurm.cli.table import as_json, in_words_of_a_terminal, table
 from jupyter_slurm.cli.terminal import Terminal
 from jupyter_slurm.errors import RequestError
 from jupyter_slurm.job import new_id, placed
-from jupyter_slurm.wire import Job, LabStep
+from jupyter_slurm.wire import Job, LabStep, Output
 
 _WAIT_S = 20.0
 _TICK_S = 2.0
@@ -81,14 +80,17 @@ def _open(words: Sequence[str], connect: Connect) -> int:
 def open_lab(api: Api, job: Job, *, browser: bool) -> int:
     """Waits until it is ready, says where it is, and opens it; gives the exit code."""
     try:
-        job = ready(api, job)
+        job, unsaid = ready(api, job)
     except KeyboardInterrupt:
         sys.stderr.write(
             f"\n{card.title(job)} goes on; `jupyter slurm lab stop {job.id}` ends it.\n"
         )
         raise
     if job.state.final or job.lab is None:
-        follow.print_text(api, job)
+        terminal = Terminal(sys.stdout, sys.stderr)
+        for output in unsaid:
+            terminal.output(output)
+        terminal.close()
         sys.stderr.write(in_words_of_a_terminal(card.plain(job, time.time())) + "\n")
         return 1
     page = lab_page.write(job, api.lab_entry(job.id))
@@ -99,27 +101,34 @@ def open_lab(api: Api, job: Job, *, browser: bool) -> int:
     return 0
 
 
-def ready(api: Api, job: Job) -> Job:
+def ready(api: Api, job: Job) -> tuple[Job, list[Output]]:
     """Once it lets somebody in, or has ended; how far it is is told, and what tools say that fetch
-    the image or install."""
+    the image or install. What else it has put out is given back: what an end is explained by."""
     terminal = Terminal(sys.stderr, sys.stderr)
-    cursor, said = "", None
+    cursor, said, end = "", None, False
+    unsaid: list[Output] = []
     try:
         while not (job.state.final or labs.is_ready(job)):
             terminal.progress(job)
             wait_s = _TICK_S if terminal.live and job.started_s is None else _WAIT_S
             chunk = api.logs(job.id, cursor, wait_s=wait_s)
-            job, cursor = chunk.job, chunk.cursor
+            job, cursor, end = chunk.job, chunk.cursor, chunk.end
             if job.lab is not None and job.lab.step in (LabStep.WAITING, LabStep.INSTALLING):
                 for output in chunk.outputs:
                     terminal.output(output)
+            else:
+                unsaid += chunk.outputs
             step = labs.step(job)
             if step is not None and step != said:
                 terminal.note(step)
                 said = step
+        while job.state.final and not end:
+            chunk = api.logs(job.id, cursor, budget_bytes=None)
+            cursor, end = chunk.cursor, chunk.end
+            unsaid += chunk.outputs
     finally:
         terminal.close()
-    return job
+    return job, unsaid
 
 
 def _stop(words: Sequence[str], connect: Connect) -> int:

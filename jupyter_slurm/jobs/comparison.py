@@ -10,6 +10,7 @@ from contextlib import suppress
 from typing import Protocol
 
 from jupyter_slurm.errors import NotFoundError
+from jupyter_slurm.jobs import lab_steps
 from jupyter_slurm.jobs.allocation import ask_allocation
 from jupyter_slurm.jobs.book import Book
 from jupyter_slurm.jobs.cluster import SlurmCluster
@@ -19,6 +20,8 @@ from jupyter_slurm.slurm import states
 from jupyter_slurm.slurm.squeue import QueueRow
 from jupyter_slurm.slurm.units import gpus_in_tres, parse_nodelist
 from jupyter_slurm.wire import Job, JobKind, JobState
+
+_IN_THE_QUEUE = frozenset(("queued", "queued again", "held"))
 
 
 class Watcher(Protocol):
@@ -110,6 +113,8 @@ class Comparison:
             changes |= self._running(job, row)
         else:
             changes |= waits_for(row)
+            if states.state_info(row.state).show_as in _IN_THE_QUEUE:
+                changes |= lab_steps.put_back(job)
         self._book.found(job, **changes)
 
     def _running(self, job: Job, row: QueueRow) -> dict[str, object]:

@@ -67,7 +67,12 @@ class Ending:
             try:
                 slurm = None if self._job.session is not None else self._slurm_verdict()
             except _GoesOnError as exc:
-                self._book.change(self._job.id, state=JobState.REQUEUED, restarts=exc.restarts)
+                self._book.change(
+                    self._job.id,
+                    state=JobState.REQUEUED,
+                    restarts=exc.restarts,
+                    **lab_steps.put_back(self._book.job(self._job.id)),
+                )
                 return False
             except _StoppedError:
                 return False

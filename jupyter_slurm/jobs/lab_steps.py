@@ -66,6 +66,16 @@ def changes(job: Job, line: LabLine | None) -> dict[str, Any]:
     }
 
 
+def put_back(job: Job) -> dict[str, Any]:
+    """What the queue's having it again makes of a lab: fields of `Job`; {} of any other job."""
+    if job.lab is None:
+        return {}
+    return {
+        "lab": msgspec.structs.replace(job.lab, step=LabStep.WAITING),
+        "idle_since_s": None,
+    }
+
+
 def ended_well(line: LabLine, idle_s: int | None) -> str:
     """Why a lab is over that has ended by itself."""
     if line.step == "idle" and idle_s is not None:

@@ -15,12 +15,12 @@ from urllib.parse import quote
 
 import msgspec
 
-from jupyter_slurm.errors import ForwardError, NotFoundError, RequestError
+from jupyter_slurm.errors import ForwardError, JupyterSlurmError, NotFoundError, RequestError
 from jupyter_slurm.jobs.book import Book
 from jupyter_slurm.jobs.prepare import door_name
 from jupyter_slurm.jobs.tunnels import Tunnels
 from jupyter_slurm.transport.forward import Forward
-from jupyter_slurm.wire import Job, JobKind, Lab, LabEntry, LabStep
+from jupyter_slurm.wire import Job, JobKind, JobState, Lab, LabEntry, LabStep
 
 _LOOK_S = 60.0
 
@@ -35,6 +35,7 @@ class Labs:
         self._tunnels = tunnels
         self._lock = threading.Lock()
         self._ports: dict[str, Forward] = {}
+        self._prepared: set[str] = set()
         self._closed = False
         self._thread: threading.Thread | None = None
 
@@ -101,6 +102,7 @@ class Labs:
             stirs = self._book.stirs
             for job_id in self._over():
                 self._end(job_id)
+            self._prepare_ways()
             with self._lock:
                 if not self._ports:
                     self._thread = None
@@ -120,9 +122,32 @@ class Labs:
             return None
         return None if job.state.final else job
 
+    def _prepare_ways(self) -> None:
+        """The way into a lab is made while its JupyterLab starts: it takes as long as a step of
+        Slurm's takes to start, for which nobody need wait then."""
+        with self._lock:
+            new = [job_id for job_id in self._ports if job_id not in self._prepared]
+        for job_id in new:
+            job = self._job(job_id)
+            if job is None or job.state is not JobState.RUNNING or job.lab is None:
+                continue
+            if job.lab.step is LabStep.STARTING:
+                self._prepared.add(job_id)
+                name = f"way into {job_id}"
+                threading.Thread(
+                    target=self._prepare, args=(job_id,), name=name, daemon=True
+                ).start()
+
+    def _prepare(self, job_id: str) -> None:
+        try:
+            self._tunnels.prepare(job_id)
+        except JupyterSlurmError as exc:  # the first who comes tries again, and is told
+            _log.info("the way into the lab %s does not stand yet: %s", job_id, exc)
+
     def _end(self, job_id: str) -> None:
         with self._lock:
             port = self._ports.pop(job_id, None)
+        self._prepared.discard(job_id)
         if port is not None:
             port.close()
             self._tunnels.let_go(job_id)

@@ -43,22 +43,32 @@ class NodeRoutes:
         self._relay: Relay | None = None
         self._closed = False
 
+    def start_relay(self) -> None:
+        """Returns when it runs. ForwardError."""
+        self._made_relay().start()
+
     def verb(self, route: Route) -> Verb:
         """ForwardError: there is none of that kind."""
         if route == "direct":
             return self._direct
+        if route == "relay":
+            return self._made_relay().carry
         with self._lock:
             if self._closed:
                 raise ForwardError("The tunnel is closed.")
-            if route == "relay":
-                self._relay = self._relay or Relay(
-                    lambda argv: self.cluster.converse("srun", argv),
-                    self._beside,
-                    self.cluster.profile.python,
-                )
-                return self._relay.carry
             self._login = self._login or self._node_login()
             return self._login.carry
+
+    def _made_relay(self) -> Relay:
+        with self._lock:
+            if self._closed:
+                raise ForwardError("The tunnel is closed.")
+            self._relay = self._relay or Relay(
+                lambda argv: self.cluster.converse("srun", argv),
+                self._beside,
+                self.cluster.profile.python,
+            )
+            return self._relay
 
     def close(self) -> None:
         """Ends what goes through the node's login and the relay."""

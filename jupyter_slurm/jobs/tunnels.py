@@ -105,6 +105,10 @@ class Tunnels:
 
         return carry
 
+    def prepare(self, job_id: str) -> None:
+        """Returns when the way of `into` stands, which takes a step of Slurm's. ForwardError."""
+        self._node(self._running(job_id)).start_relay()
+
     def let_go(self, job_id: str) -> None:
         self._doors.discard(job_id)
         self._tidy()

@@ -244,7 +244,8 @@ class Watch:
             self._book.change(job_id, **lab_steps.changes(job, lab_steps.last_line(data)))
 
     def _started_again(self, job_id: str, path: PurePosixPath) -> None:
-        self._book.change(job_id, restarts=self._book.job(job_id).restarts + 1)
+        job = self._book.job(job_id)
+        self._book.change(job_id, restarts=job.restarts + 1, **lab_steps.put_back(job))
         self._started(job_id, path)
 
     def _started(self, job_id: str, path: PurePosixPath) -> None:

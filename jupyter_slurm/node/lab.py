@@ -148,6 +148,10 @@ class Lab(object):
         text = CONFIG if base_url == "/" else CONFIG + BELOW_ANOTHER
         put(config, text.format(sock=self.sock, token=self.token, host=host, base_url=base_url))
         env = dict(os.environ, JUPYTER_RUNTIME_DIR=os.path.join(private, "r"))
+        if os.path.dirname(private) == tempfile.gettempdir():
+            # What it leaves there, or an extension of its, goes with it, also when it is killed.
+            env["TMPDIR"] = os.path.join(private, "tmp")
+            os.mkdir(env["TMPDIR"], 0o700)
         for name in ("JUPYTER_TOKEN", "JUPYTER_TOKEN_FILE", "JUPYTER_PORT", "JUPYTER_PORT_RETRIES"):
             env.pop(name, None)
         command = overlay.command(env, private) if overlay is not None else own_command()

@@ -61,6 +61,10 @@ class Relay:
                 ) from exc
         raise ForwardError("The relay in the job ended while it was connecting.")
 
+    def start(self) -> None:
+        """Returns when it runs, so that who comes next need not wait for that. ForwardError."""
+        self._running()
+
     def close(self) -> None:
         """Ends every connection and the program."""
         with self._lock:

@@ -14,6 +14,7 @@ import pytest
 
 from jupyter_slurm.wire import Job, JobKind, JobState, LabStep
 from tests.containers import test_cells
+from tests.containers.leftovers import processes
 from tests.containers.test_cells import Ground
 from tests.lab_visitor import LabVisitor
 from tests.ssh.waiting import wait_until
@@ -22,8 +23,6 @@ _PATIENCE_S = 120.0
 _INSIDE = "/mnt/jupyter"
 
 _IMAGES = [name for name in test_cells.GROUNDS if not name.startswith("none")]
-pytestmark = pytest.mark.parametrize("ground", _IMAGES, indirect=True)
-"""Without an image: tests/jobs/test_labs.py."""
 ground = test_cells.ground
 """At its end nothing is left of any container or process."""
 
@@ -55,7 +54,7 @@ def test_a_lab_runs_a_notebook_in_the_image_and_ends_with_all_that_it_was(ground
     site = ground.site
     asked = ground.asked("", kind=JobKind.LAB, **with_jupyterlab(ground))
     job = ready(ground, site.service.submit(asked))
-    one = LabVisitor(job)
+    one = LabVisitor.of(job)
     assert one.log_in(site.service.lab_entry(job.id)).status_code == 302
     printed = one.run(one.start_kernel(), "import os; print(os.getuid(), os.environ['HOME'])")
     assert printed.split()[0] == str(os.getuid())
@@ -63,6 +62,19 @@ def test_a_lab_runs_a_notebook_in_the_image_and_ends_with_all_that_it_was(ground
     assert site.wait(job.id, limit_s=_PATIENCE_S).state is JobState.CANCELLED
 
 
+@pytest.mark.parametrize("ground", ["none"], indirect=True)
+def test_of_a_lab_whose_server_has_to_be_killed_nothing_is_left(ground: Ground) -> None:
+    site = ground.site
+    job = ready(ground, site.service.submit(ground.asked("", kind=JobKind.LAB)))
+    [server] = [one for one, words in processes(job) if "-m jupyterlab" in words]
+    [config] = [Path(one[9:]) for one in server.cmdline() if one.startswith("--config=")]
+    server.suspend()
+    site.service.cancel(job.id)
+    assert site.wait(job.id, limit_s=_PATIENCE_S).state is JobState.CANCELLED
+    wait_until(lambda: not config.parent.exists())
+
+
+@pytest.mark.parametrize("ground", _IMAGES, indirect=True)
 def test_an_image_without_jupyterlab_says_so(ground: Ground) -> None:
     ended = ground.run("", kind=JobKind.LAB)
     assert (ended.state, ended.exit_code) == (JobState.FAILED, 65), ground.site.text(ended.id)

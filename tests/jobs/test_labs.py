@@ -86,7 +86,7 @@ def started(site: Site, **changes: Any) -> Job:
 
 def visitor(site: Site, job: Job) -> LabVisitor:
     """Who has logged in there."""
-    one = LabVisitor(job)
+    one = LabVisitor.of(job)
     answer = one.log_in(site.service.lab_entry(job.id))
     assert (answer.status_code, answer.headers["Location"]) == (302, "/lab")
     return one
@@ -123,6 +123,8 @@ def test_a_lab_runs_a_notebook_on_the_node_and_nothing_is_left_when_it_is_stoppe
     kernel = one.start_kernel()
     printed = one.run(kernel, "import os; print(os.environ['SLURM_JOB_ID'], os.getcwd())")
     assert printed == f"{job.slurm_id} {tmp_path / 'here'}\n"
+    left_behind = Path(one.run(kernel, "import tempfile; print(tempfile.mkdtemp())").strip())
+    assert left_behind.is_dir()
     assert doors(site) == {f"jslurm-lab-{job.id}"}
     folder, port = folder_of(job), one.port
     assert (folder / "server").is_socket()
@@ -133,13 +135,14 @@ def test_a_lab_runs_a_notebook_on_the_node_and_nothing_is_left_when_it_is_stoppe
     wait_until(lambda: not processes_of(site))
     assert not doors(site)
     assert not folder.exists()
+    assert not left_behind.exists()
     with pytest.raises(RequestError, match="has ended"):
         site.service.lab_entry(job.id)
 
 
 def test_only_who_has_the_token_and_comes_by_its_name_gets_into_a_lab(site: Site) -> None:
     job = started(site)
-    stranger = LabVisitor(job)
+    stranger = LabVisitor.of(job)
     assert stranger.get("/api/kernels").status_code == 403
     assert stranger.get("/lab").url.endswith("/login?next=%2Flab")
     entry = site.service.lab_entry(job.id)
@@ -209,7 +212,7 @@ def test_two_labs_have_addresses_of_their_own_and_do_not_know_each_others_visito
     assert first.host != second.host
     assert first.port != second.port
     assert first.get("/api/kernels").status_code == 200
-    astray = LabVisitor(jobs[1])
+    astray = LabVisitor.of(jobs[1])
     astray.take_cookies(first)
     assert astray.get("/api/kernels").status_code == 403
 
@@ -256,6 +259,22 @@ def test_a_lab_that_is_shut_down_from_inside_has_ended_well(site: Site) -> None:
     one.post("/api/shutdown")
     ended = site.wait(job.id, limit_s=PATIENCE_S)
     assert (ended.state, ended.why) == (JobState.COMPLETED, "It was shut down from inside.")
+
+
+def test_a_lab_that_is_put_back_into_the_queue_is_not_ready_any_more(site: Site) -> None:
+    job = started(site, options={"requeue": ""})
+    site.service.requeue(job.id)
+
+    def step() -> LabStep | None:
+        lab = site.service.job(job.id).lab
+        return None if lab is None else lab.step
+
+    wait_until(lambda: step() is LabStep.WAITING)
+    with pytest.raises(RequestError, match="is not ready: it is waiting"):
+        site.service.lab_entry(job.id)
+    again = site.service.job(job.id)
+    assert not again.state.final
+    assert again.state is not JobState.RUNNING
 
 
 def test_a_lab_without_jupyterlab_says_so_at_once(
@@ -305,7 +324,7 @@ def test_a_lab_that_waits_has_an_address_that_leads_nowhere_and_goes_when_it_is_
     assert job.lab is not None
     assert job.lab.step is LabStep.WAITING
     with pytest.raises(requests.ConnectionError):
-        LabVisitor(job).get("/lab")
+        LabVisitor.of(job).get("/lab")
     with pytest.raises(RequestError, match="is not ready: it is waiting, its job PENDING"):
         site.service.lab_entry(job.id)
     site.service.cancel(job.id)

@@ -1,0 +1,64 @@
+"""A download from a lab: through its tunnel, and through `ssh -L` to the same server's socket."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from pathlib import Path
+from statistics import median
+
+import psutil
+
+from jupyter_slurm.wire import Job
+from tests.benchmarks.lab_ground import Ground
+from tests.benchmarks.lab_ways import ready
+from tests.benchmarks.rounds import alternating
+from tests.benchmarks.table import Row
+from tests.lab_visitor import LabVisitor
+from tests.ssh.sshd import free_port
+
+_CHUNK = 1 << 20
+_NAME = "large.bin"
+
+
+def download(place: Ground, gigabytes: float, rounds: int) -> Row:
+    """From the first byte on: until then the server reads the file, which is no tunnel's work."""
+    size = int(gigabytes * 1e9)
+    folder = place.folder / "data"
+    folder.mkdir()
+    with (folder / _NAME).open("wb") as file:
+        file.truncate(size)
+    job = ready(place, folder)
+    port = free_port()
+    forward = f"{port}:{_socket_of(job)}"
+    subprocess.run(place.ssh("-O", "forward", "-L", forward, place.sshd.alias), check=True)
+    ours = LabVisitor.of(job)
+    theirs = LabVisitor(ours.host, port)
+    assert ours.log_in(place.api.lab_entry(job.id)).status_code == 302
+    theirs.take_cookies(ours)
+    taken = alternating(
+        {"ours": lambda: _down(ours, size), "ssh": lambda: _down(theirs, size)}, rounds
+    )
+    place.end_jobs()
+    mine, other = median(taken["ours"]), median(taken["ssh"])
+    return Row(f"{gigabytes:g} GB down from the lab", mine, "ssh -L", other, 1.0)
+
+
+def _socket_of(job: Job) -> Path:
+    """Where its server listens: beside its configuration."""
+    for one in psutil.process_iter(["cmdline"]):
+        for word in one.info["cmdline"] or ():
+            if word.startswith("--config=") and "jslurm-lab-" in word:
+                return Path(word.removeprefix("--config=")).with_name("server")
+    raise AssertionError(f"the server of {job.id} does not run")
+
+
+def _down(one: LabVisitor, size: int) -> float:
+    with one.stream(f"/files/{_NAME}") as raw:
+        left = size - len(raw.read(1))
+        began_s = time.perf_counter()
+        while left:
+            data = raw.read(min(left, _CHUNK))
+            assert data
+            left -= len(data)
+        return time.perf_counter() - began_s

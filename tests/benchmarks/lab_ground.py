@@ -1,0 +1,108 @@
+"""Where labs are measured: a private cluster behind an sshd, the agent, a master of ssh's."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+from jupyter_slurm.api import Api
+from jupyter_slurm.client import connect
+from jupyter_slurm.wire import ConnectionState
+from tests.cluster.plugin import SlurmCluster, running_cluster
+from tests.ssh.accounts import make_folder, oneself
+from tests.ssh.kept import Keeper, keeping
+from tests.ssh.profile import SshSlurm
+from tests.ssh.sshd import Sshd
+from tests.ssh.waiting import wait_until
+
+CIPHER = "aes128-gcm@openssh.com"
+"""OpenSSH's fastest, for both."""
+_PEER = "jupyter-forward==2025.1.16"
+"""In a venv of its own: no project need have it."""
+
+
+@dataclass(frozen=True)
+class Ground:
+    keeper: Keeper
+    cluster: SlurmCluster
+    sshd: Sshd
+    api: Api
+    folder: Path
+    control: Path
+    peer: Path
+
+    def ssh(self, *argv: str) -> list[str]:
+        """`ssh` by the connection that is open."""
+        return ["ssh", "-F", str(self.sshd.config), "-S", str(self.control), *argv]
+
+    def end_jobs(self) -> None:
+        """Returns when nothing of them is left, so that the next has the machine to itself."""
+        for job in self.api.jobs():
+            if not job.state.final:
+                self.api.cancel(job.id)
+        self.cluster.run("scancel", "--user", oneself().name)
+        wait_until(lambda: not self.cluster.run("squeue", "-h").stdout)
+        wait_until(lambda: all(job.state.final for job in self.api.jobs()))
+
+
+@contextmanager
+def ground(folder: Path) -> Iterator[Ground]:
+    """Gone at the end with all that runs, also when this process is killed."""
+    peer = _peer()
+    # /etc/profile of a login shell would take PATH away again: jupyter-forward asks for one.
+    with keeping() as keeper, running_cluster(folder / "home", nodes=1, cpus=8) as cluster:
+        place = make_folder(keeper, "bench-lab-")
+        env = {
+            # With it bash reads no .bashrc, see PLAIN_SHELL.
+            "SHLVL": "2",
+            "PATH": os.pathsep.join(
+                [str(Path(sys.executable).parent), str(cluster.folder / "bin"), os.defpath]
+            ),
+            "SLURM_CONF": str(cluster.conf),
+            "JUPYTER_CONFIG_DIR": str(_jupyter_config(place)),
+            "TMPDIR": str(place),
+        }
+        words = " ".join(f'"{name}={text}"' for name, text in env.items())
+        sshd = Sshd(keeper, place / "sshd", oneself(), [f"SetEnv {words}", f"Ciphers {CIPHER}"])
+        sshd.start()
+        os.environ.update(cluster.env)
+        far = SshSlurm(cluster, sshd)
+        os.environ.update(far.env)
+        far.write_profile(Path(os.environ["JUPYTER_CONFIG_DIR"]), python=sys.executable)
+        api = connect()
+        try:
+            assert api.connect(wait_s=30.0).state is ConnectionState.OPEN
+            control = place / "control"
+            argv = ["ssh", "-F", str(sshd.config), "-M", "-N", "-S", str(control), sshd.alias]
+            keeper.start(argv, place / "master.log", dict(os.environ))
+            wait_until(control.exists)
+            yield Ground(keeper, cluster, sshd, api, place, control, peer)
+        finally:
+            agent = psutil.Process(api.status().pid)
+            agent.terminate()
+            agent.wait(30)
+
+
+def _jupyter_config(folder: Path) -> Path:
+    config = folder / "jupyter"
+    config.mkdir()
+    (config / "jupyter_server_config.py").write_text("c.ServerApp.allow_root = True\n")
+    return config
+
+
+def _peer() -> Path:
+    """The program, installed where it was not."""
+    cache = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache"), "jupyter-slurm")
+    venv = cache / "peers" / _PEER.replace("==", "-")
+    program = venv / "bin" / "jupyter-forward"
+    if not program.exists():
+        subprocess.run([sys.executable, "-m", "venv", "--clear", str(venv)], check=True)
+        subprocess.run([str(venv / "bin" / "pip"), "-q", "install", _PEER], check=True)
+    return program
