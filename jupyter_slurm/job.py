@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import os
 import secrets
 import sys
 import time
@@ -20,6 +21,7 @@ from jupyter_slurm.errors import JupyterSlurmError, NotFoundError, from_problem
 from jupyter_slurm.outcome import failure
 from jupyter_slurm.wire import (
     Job,
+    JobKind,
     JobSpec,
     JobState,
     Result,
@@ -31,6 +33,9 @@ from jupyter_slurm.wire import (
 if TYPE_CHECKING:
     from jupyter_slurm.login import Answerer
 
+HUB_VARIABLE = "JUPYTERHUB_SERVICE_PREFIX"
+"""The base URL of a server that JupyterHub has started (and so Binder), told to it and its kernels
+and terminals."""
 _WAIT_S = 20.0
 
 
@@ -41,8 +46,8 @@ def new_id() -> str:
 
 def placed(spec: JobSpec, here: Path | None = None) -> JobSpec:
     """With the folder `here` (None: this process's) in it, which is not the agent's: where the code
-    runs, what is pushed and where fetched files come to are absolute. NotFoundError: no such folder
-    to push."""
+    runs, what is pushed and where fetched files come to are absolute; and below a hub with the
+    address in it below which a lab is shown. NotFoundError: no such folder to push."""
     import msgspec  # noqa: PLC0415
 
     here = here or Path.cwd()
@@ -53,7 +58,12 @@ def placed(spec: JobSpec, here: Path | None = None) -> JobSpec:
             raise NotFoundError(f"--push: there is no folder {folder}.")
         push = str(folder)
     fetch_to = str(here) if spec.fetch else None
-    return msgspec.structs.replace(spec, cwd=str(here), push=push, fetch_to=fetch_to)
+    jupyter = spec.jupyter_base_url
+    if spec.kind is JobKind.LAB:
+        jupyter = jupyter or os.environ.get(HUB_VARIABLE)
+    return msgspec.structs.replace(
+        spec, cwd=str(here), push=push, fetch_to=fetch_to, jupyter_base_url=jupyter
+    )
 
 
 class JobHandle:

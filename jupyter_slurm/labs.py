@@ -78,6 +78,16 @@ def row(job: Job, now_s: float) -> tuple[str, ...]:
     return (job.name, job.id, job.slurm_id or "", job.cluster, state, nodes, ends, address)
 
 
+def below_a_hub(job: Job) -> str | None:
+    """Where a browser finds it that gets to no port of this machine; None: by its port."""
+    if job.lab is None or job.lab.base_url == "/":
+        return None
+    return (
+        f"It is at {job.lab.base_url}lab of this Jupyter's own address; the sidebar and the job's "
+        "card open it there."
+    )
+
+
 def ended(job: Job, now_s: float) -> str:
     return f"{title(job)}: {headline(job, now_s)}. {job.why or ''}".strip()
 

@@ -18,6 +18,7 @@ import msgspec
 import pytest
 import requests
 
+from jupyter_slurm.job import HUB_VARIABLE
 from jupyter_slurm.wire import Job, JobState, LabEntry
 from tests.agent.home import AgentHome
 from tests.cluster.plugin import ROOT, SlurmCluster
@@ -88,6 +89,29 @@ def test_a_lab_is_started_opened_listed_and_stopped(shell: Shell, tmp_path: Path
     wait_until(lambda: JobState(listed(shell)[0]["state"]).final, PATIENCE_S)
     assert listed(shell)[0]["why"] == "You stopped it."
     assert not page.exists()
+
+
+def test_below_a_hub_a_lab_is_where_the_hub_shows_it_if_its_cluster_is_trusted(
+    shell: Shell, tmp_path: Path
+) -> None:
+    """Its browsers are on other machines, so none is opened here."""
+    hub = Shell(shell.env | {HUB_VARIABLE: "/user/ada%20l/"}, shell.cwd)
+    profile = tmp_path / "config" / "jupyter-slurm" / "clusters.d" / "local.toml"
+    profile.write_text("lab_same_origin = true\n" + profile.read_text(encoding="utf-8"))
+    out = hub.ok("lab", "start", "--runtime", "none")
+    [job] = listed(shell)
+    base_url = f"/user/ada%20l/jupyter-slurm/lab-proxy/{job['id']}/"
+    assert f" {base_url}lab " in out
+    assert not (tmp_path / "told").exists()
+    assert job["lab"]["base_url"] == base_url
+    port = job["lab"]["port"]
+    assert job["lab"]["url"] == f"http://lab-{job['id']}.localhost:{port}{base_url}"
+    assert requests.get(f"http://127.0.0.1:{port}{base_url}api", timeout=60).status_code == 200
+    assert requests.get(f"http://127.0.0.1:{port}/api", timeout=60).status_code == 404
+    hub.ok("lab", "stop")
+    profile.write_text(profile.read_text(encoding="utf-8").replace("lab_same_origin = true\n", ""))
+    hub.ok("lab", "start", "--runtime", "none", "--detach")
+    assert listed(shell)[0]["lab"]["base_url"] == "/"
 
 
 def test_a_lab_is_where_it_was_after_the_agent_was_killed_with_no_new_login_inside(

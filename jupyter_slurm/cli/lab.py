@@ -93,6 +93,9 @@ def open_lab(api: Api, job: Job, *, browser: bool) -> int:
         terminal.close()
         sys.stderr.write(in_words_of_a_terminal(card.plain(job, time.time())) + "\n")
         return 1
+    if (place := labs.below_a_hub(job)) is not None:
+        sys.stdout.write(f"{place}\n")
+        return 0
     page = lab_page.write(job, api.lab_entry(job.id))
     sys.stdout.write(f"{job.lab.url}\n")
     sys.stdout.flush()

@@ -76,6 +76,9 @@ def _wait_and_open(session: Session, worker: Worker, job: Job, *, waits: bool) -
         raise CellFailed(
             f"{title(job)} ended as {job.state}: {why}", hint=job.advice, job_id=job.id
         )
+    if (place := labs.below_a_hub(job)) is not None:
+        say(place)
+        return
     page = lab_page.write(job, session.api.lab_entry(job.id))
     if lab_page.show(page):
         say(f"It is open in the browser: {job.lab.url}")

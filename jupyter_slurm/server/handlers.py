@@ -14,6 +14,7 @@ from tornado.web import HTTPError, authenticated
 
 from jupyter_slurm.agent.protocol import MAX_BODY_BYTES, calls
 from jupyter_slurm.errors import JupyterSlurmError, RequestError
+from jupyter_slurm.job import HUB_VARIABLE
 from jupyter_slurm.server.access import Guarded
 from jupyter_slurm.server.calls import (
     RULES,
@@ -25,8 +26,6 @@ from jupyter_slurm.server.calls import (
 )
 from jupyter_slurm.server.relay import Answer, Relay
 
-HUB_VARIABLE = "JUPYTERHUB_SERVICE_PREFIX"
-"""Set by JupyterHub, and so in Binder, for servers that it starts."""
 _OWN_NAME = re.compile(r"localhost|127(\.[0-9]+){3}|\[?::1\]?|.+\.localhost")
 _T = TypeVar("_T")
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from jupyter_server.base.handlers import JupyterHandler
 from jupyter_server_proxy.handlers import LocalProxyHandler  # type: ignore[import-untyped]
-from tornado.web import HTTPError
+from tornado.web import HTTPError, authenticated
 
 from jupyter_slurm.server.access import Guarded
 from jupyter_slurm.server.relay import Relay
@@ -66,8 +66,16 @@ class LabProxyHandler(Guarded, LocalProxyHandler):  # type: ignore[misc]
         """Here, as of all our pages: there is none of the lab's, which takes our word."""
         JupyterHandler.check_xsrf_cookie(self)
 
+    @authenticated
+    async def get(self, job_id: str, path: str) -> None:
+        """A WebSocket too."""
+        await super().get(job_id, path)
+
+    @authenticated
     async def http_get(self, job_id: str, path: str) -> None:
         await self.proxy(job_id, path)
+
+    head = post = put = patch = delete = options = http_get
 
     async def proxy(self, job_id: str, path: str) -> None:
         if self.request.headers.get("Accept") == _STREAM:

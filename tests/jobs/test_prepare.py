@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -202,3 +203,20 @@ def test_what_cannot_be_sent_is_refused(changes: dict[str, Any]) -> None:
 )
 def test_how_many_gpus_were_asked_for(asked: dict[str, str], gpus: int) -> None:
     assert gpus_asked(asked) == gpus
+
+
+def test_a_lab_below_a_jupyter_knows_its_address_and_takes_no_other_text_for_one() -> None:
+    def base_url(jupyter: str | None) -> str:
+        sent = prepared(kind=JobKind.LAB, jupyter_base_url=jupyter)
+        task = sent.files["task.json"]
+        assert isinstance(task, bytes)
+        told: str = json.loads(task)["base_url"]
+        return told
+
+    assert base_url(None) == "/"
+    assert base_url("/") == "/jupyter-slurm/lab-proxy/abcdefgh/"
+    below = "/user/ada%20l%C3%B6velace/"
+    assert base_url(below) == f"{below}jupyter-slurm/lab-proxy/abcdefgh/"
+    for wrong in ("", "user/", "/user", "//evil.example/", "/a b/", "/a?b/", "/a'\n/"):
+        with pytest.raises(RequestError, match="is no base URL"):
+            base_url(wrong)

@@ -331,7 +331,7 @@ def running_server(
 _CONFIG = """\
 c.ServerApp.jpserver_extensions = {{
     "jupyter_slurm": True, "jupyterlab": False, "jupyter_lsp": False, "notebook": False,
-    "notebook_shim": False, "jupyter_server_terminals": False,
+    "notebook_shim": False, "jupyter_server_terminals": False, "jupyter_server_proxy": False,
 }}
 c.ServerApp.root_dir = {folder!r}
 c.ServerApp.open_browser = False

@@ -46,7 +46,8 @@ c.Spawner.http_timeout = c.Spawner.start_timeout = 120
 c.Spawner.args = [
     "--ServerApp.allow_unauthenticated_access=False", "--LabApp.news_url=",
     "--ServerApp.jpserver_extensions={{'jupyter_slurm': True, 'jupyterlab': False, "
-    "'jupyter_lsp': False, 'notebook': False, 'notebook_shim': False}}",
+    "'jupyter_lsp': False, 'notebook': False, 'notebook_shim': False, "
+    "'jupyter_server_proxy': False}}",
 ]
 c.JupyterHub.services = [{{"name": "test", "api_token": {token!r}}}]
 c.JupyterHub.load_roles = [

@@ -117,6 +117,7 @@ def test_below_a_hub_a_lab_is_under_the_hubs_own_address_where_the_cluster_is_tr
     below = re.compile(f"^{re.escape(hub.url)}user/ada/jupyter-slurm/lab-proxy/[a-z2-7]{{8}}/lab")
     tab.wait_for_url(below, timeout=START_MS)
     at_rest(tab)
+    assert json.loads(tab.locator("#jupyter-config-data").inner_text())["token"] == ""
     tab.get_by_text("Python 3 (ipykernel)", exact=True).first.click()
     expect(tab.get_by_role("button", name="| Idle")).to_be_visible()
     cell = tab.locator(".jp-Notebook .jp-CodeCell").first
