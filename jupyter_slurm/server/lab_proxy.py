@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from jupyter_core.utils import ensure_async
 from jupyter_server.base.handlers import JupyterHandler
 from jupyter_server_proxy.handlers import LocalProxyHandler  # type: ignore[import-untyped]
 from tornado.web import HTTPError, authenticated
@@ -69,7 +70,7 @@ class LabProxyHandler(Guarded, LocalProxyHandler):  # type: ignore[misc]
     @authenticated
     async def get(self, job_id: str, path: str) -> None:
         """A WebSocket too."""
-        await super().get(job_id, path)
+        await ensure_async(super().get(job_id, path))
 
     @authenticated
     async def http_get(self, job_id: str, path: str) -> None:
