@@ -5,7 +5,7 @@ Each file has one writer, and a file that is waited for is put in place by a ren
 
     job.sh cell.py task.json key env.sh inputs.vars runner.py …   by us, before sbatch
     terminal.py terminal_pty.py                                   by us, where it has a terminal
-    kernel.py kernel_frames.py kernel_process.py                  by us, where it is a kernel
+    kernel.py kernel_frames.py kernel_process.py private_folder.py  by us, where it is a kernel
     enter                           by us: runs its words on a terminal beside the job's own program
     submit.lock submitted submit.err                              by the submission (jobs/submit.py)
     work/                     by the submission, where a folder was pushed; the job runs there

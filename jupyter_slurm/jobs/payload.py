@@ -57,7 +57,7 @@ def session_files() -> Mapping[str, bytes]:
 @cache
 def kernel_files() -> Mapping[str, bytes]:
     """A kernel's whole program."""
-    return _node_files("kernel")
+    return {**_node_files("kernel"), **_node_files("private_folder")}
 
 
 def kernel_task_json(socket_name: str, idle_s: float) -> bytes:
@@ -68,7 +68,7 @@ def kernel_task_json(socket_name: str, idle_s: float) -> bytes:
 @cache
 def lab_files() -> Mapping[str, bytes]:
     """What a lab runs."""
-    return _node_files("lab")
+    return {**_node_files("lab"), **_node_files("private_folder")}
 
 
 def _node_files(kind: str) -> Mapping[str, bytes]:

@@ -17,12 +17,13 @@ from jupyter_slurm.errors import (
     AgentError,
     ControllerError,
     JupyterSlurmError,
+    LoginNeededError,
     NotFoundError,
     TransportError,
 )
 from jupyter_slurm.kernel import words
 from jupyter_slurm.kernel.known import Kernel, Known
-from jupyter_slurm.wire import Job, JobSpec, TerminalRequest
+from jupyter_slurm.wire import Connection, ConnectionState, Job, JobSpec, TerminalRequest
 
 _WAIT_S = 20.0
 _PAUSE_S = 1.0
@@ -54,7 +55,14 @@ class NoJob:
     advice: str
 
 
-Event = Went | Hindered | NoJob
+@dataclass(frozen=True, slots=True)
+class Way:
+    """The cluster is reached, or not: why. It comes back by itself, or with a login."""
+
+    error: JupyterSlurmError | None
+
+
+Event = Went | Hindered | NoJob | Way
 
 
 class Life:
@@ -173,6 +181,11 @@ class Life:
                 self._ends.wait(_PAUSE_S)
                 continue
             cursor = changes.cursor
+            for connection in changes.connections or ():
+                # While it is tried again, what was said before it holds.
+                tried = connection.state is ConnectionState.CONNECTING
+                if connection.cluster == job.cluster and not tried:
+                    self._tell(Way(_hindrance(connection)))
             if job.id in changes.gone:
                 self._tell(NoJob(*words.forgotten(job.id)))
                 return
@@ -185,6 +198,18 @@ class Life:
         with self._lock:
             self._events.append(event)
         self._wake()
+
+
+def _hindrance(connection: Connection) -> JupyterSlurmError | None:
+    """Why a cluster is not reached; None: it is."""
+    told = connection.problem.message if connection.problem else None
+    where = connection.cluster
+    match connection.state:
+        case ConnectionState.LOGIN_NEEDED | ConnectionState.ASKING:
+            return LoginNeededError(f"The connection to {where} is closed until you log in again.")
+        case ConnectionState.LOST:
+            return TransportError(told or f"The connection to {where} was lost.")
+    return None
 
 
 def request(job: Job) -> TerminalRequest:

@@ -12,7 +12,6 @@ import json
 import os
 import socket
 import time
-import uuid
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
@@ -23,6 +22,7 @@ from jupyter_slurm.kernel import life as job_life
 from jupyter_slurm.kernel import words
 from jupyter_slurm.kernel.answers import Answers, own_info, quick
 from jupyter_slurm.kernel.channels import Channels
+from jupyter_slurm.kernel.cut import CutNotice
 from jupyter_slurm.kernel.far import Far
 from jupyter_slurm.kernel.known import Known
 from jupyter_slurm.kernel.life import Life
@@ -33,9 +33,17 @@ from jupyter_slurm.wire import Job, JobState
 _TICK_S = 2.0
 _LAST_WORDS_S = 5.0
 """How long what a job said last may take to come, once it is known that it has ended."""
-_CUT_SHOWN_S = 10.0
-"""A line that is cut for less is nobody's business."""
 JOB_ENDED = "JobEnded"
+_QUEUED = frozenset(
+    (
+        JobState.PENDING,
+        JobState.REQUEUED,
+        JobState.REQUEUE_FED,
+        JobState.REQUEUE_HOLD,
+        JobState.SPECIAL_EXIT,
+    )
+)
+"""A job that has run and is so again was put back."""
 
 
 class Wakeup:
@@ -90,8 +98,7 @@ class Proxy:
         self._line_open = False
         self._restarting = False
         """A new ipykernel was asked for, and the old one may still be heard of."""
-        self._cut: tuple[float, JupyterSlurmError] | None = None
-        self._cut_shown: tuple[Message, str] | None = None
+        self._cut = CutNotice(self._answers)
         self._done = False
         channels.register(wakeup.fileno())
 
@@ -192,6 +199,8 @@ class Proxy:
                 cluster = None if self._job is None else self._job.cluster
                 if not self._up:
                     self._waiting.tell(words.hindrance(error, cluster))
+            case job_life.Way(error):
+                self._cut.way(error, time.monotonic())
             case job_life.NoJob(why, advice):
                 self._end(why, advice)
 
@@ -202,6 +211,9 @@ class Proxy:
             else:
                 self._end(*words.over(job))
             return
+        if job.state in _QUEUED and self._far is not None:
+            self._leave_far()
+            self._lost_kernel(words.queued_again())
         if not self._up:
             self._waiting.tell(words.waiting(job, time.time()))
         if self._far is None and job.state is JobState.RUNNING and job.nodes:
@@ -213,11 +225,15 @@ class Proxy:
         if self._over is not None:
             return
         self._over, self._up, self._ended_s = (why, advice), False, None
+        self._leave_far()
+        self._give_up(JOB_ENDED, why, advice)
+        self._waiting.fail(JOB_ENDED, why, advice)
+
+    def _leave_far(self) -> None:
         if self._far is not None:
             self._far.close()
             self._far = None
-        self._give_up(JOB_ENDED, why, advice)
-        self._waiting.fail(JOB_ENDED, why, advice)
+        self._line_open = self._restarting = False
 
     def _give_up(self, ename: str, evalue: str, advice: str | None = None) -> None:
         """What the far kernel will not answer: the first cell says why."""
@@ -229,7 +245,7 @@ class Proxy:
                 continue
             self._answers.failed(channel, message, ename, evalue, advice)
             said = message.kind == "execute_request"
-        self._cut_shown = None
+        self._cut.forget()
 
     # --- from the far kernel ---
 
@@ -242,8 +258,7 @@ class Proxy:
                 self._opened(far, news)
             case far_end.Cut(error):
                 self._line_open = False
-                self._cut = self._cut or (time.monotonic(), error)
-                self._cut = (self._cut[0], error)
+                self._cut.line_cut(error, time.monotonic())
                 if not self._up and self._job is not None and isinstance(error, LoginNeededError):
                     note = words.hindered(error, self._job.cluster)
                     self._waiting.tell(words.waiting(self._job, time.time(), note))
@@ -255,10 +270,7 @@ class Proxy:
 
     def _opened(self, far: Far, opened: far_end.Opened) -> None:
         self._line_open = True
-        if self._cut is not None and self._cut_shown is not None:
-            data = words.mended(time.monotonic() - self._cut[0])
-            self._answers.display(data, *self._cut_shown, update=True)
-        self._cut = self._cut_shown = None
+        self._cut.line_open(time.monotonic())
         if opened.is_another:
             self._lost_kernel(words.another())
         kernel = self._known.kernel
@@ -330,13 +342,6 @@ class Proxy:
             if not self._line_open or now_s - self._ended_s > _LAST_WORDS_S:
                 self._end(*words.over(self._job))
             return
-        if self._cut is None or self._cut_shown is not None or not self._up:
-            return
-        since_s, error = self._cut
-        running = self._running()
-        is_login = isinstance(error, LoginNeededError)
-        if running is not None and (is_login or now_s - since_s > _CUT_SHOWN_S):
-            self._cut_shown = (running, f"slurm-{uuid.uuid4().hex}")
+        if self._up:
             cluster = None if self._job is None else self._job.cluster
-            data = words.cut(error, cluster)
-            self._answers.display(data, *self._cut_shown, update=False)
+            self._cut.look(self._running(), cluster, now_s)

@@ -81,6 +81,10 @@ def another() -> str:
     return "Slurm has started the kernel's job anew, so its variables are gone."
 
 
+def queued_again() -> str:
+    return "Slurm has put the kernel's job back into the queue, so its variables are gone."
+
+
 def left_out(messages: int, size_bytes: int) -> str:
     return (
         f"[{messages} messages of output ({size(size_bytes)}) were left out: more had come than "
@@ -99,8 +103,8 @@ def warned(signal: str) -> str:
 def cut(error: JupyterSlurmError, cluster: str | None) -> dict[str, Any]:
     """In a cell that runs."""
     return _noted(
-        "The line to the kernel's job is cut; the cell runs on there, and its output will come. "
-        + hindered(error, cluster)
+        "Nothing comes from the kernel's job now; the cell runs on there, and its output will "
+        "come. " + hindered(error, cluster)
     )
 
 

@@ -14,11 +14,11 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 import uuid
 
 import kernel_frames as frames
+import private_folder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # typing is not imported on the node
@@ -35,6 +35,9 @@ ASK_S = 1.0
 lost (PUB and SUB of ZMQ)."""
 PORTS = {frames.SHELL: 1, frames.IOPUB: 2, frames.STDIN: 3, frames.CONTROL: 4}
 HEARTBEAT = 5
+PRIVATE = "jslurm-kernel-"
+LONGEST_PARENT = 78
+"""With what comes behind it the path of a socket has 107 bytes at most (unix(7))."""
 
 
 def missing():
@@ -102,7 +105,7 @@ class Process(object):
 
         self.zmq = zmq
         self.context = zmq.Context()
-        self.folder = tempfile.mkdtemp(prefix="jslurm-")  # 0700, and short: a socket's path
+        self.folder, self.lock = private_folder.made(PRIVATE, LONGEST_PARENT)
         self.sockets = {}  # type: Dict[bytes, Any]
         self.count = 0
         self.child = None  # type: Optional[subprocess.Popen[bytes]]
@@ -235,3 +238,4 @@ class Process(object):
         self.stop()
         self.context.term()
         shutil.rmtree(self.folder, ignore_errors=True)
+        os.close(self.lock)

@@ -13,7 +13,6 @@ could not be installed, 70 it ended as it started, 128 + n signal n ended it.
 
 import contextlib
 import errno
-import fcntl
 import hashlib
 import hmac
 import json
@@ -22,17 +21,17 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))  # `python -P` leaves it out
 import lab_activity
 import lab_door
 import lab_overlay
+import private_folder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # typing costs milliseconds
-    from typing import Any, List, Optional, Tuple  # noqa: F401 - in comments
+    from typing import Any, List, Optional  # noqa: F401 - in comments
 
 MISSING_EXIT = 65
 """EX_DATAERR of sysexits.h, and the next two EX_UNAVAILABLE and EX_SOFTWARE: jobs/verdict.py."""
@@ -260,34 +259,6 @@ def own_command() -> "Optional[List[str]]":
     return None if found is None else [found]
 
 
-def private_folder() -> "Tuple[str, int]":
-    """One on the node for this user alone, and the lock that says that it is used; those that
-    killed labs have left behind are removed."""
-    parent = tempfile.gettempdir()
-    if len(parent) > LONGEST_PARENT:
-        parent = "/tmp"
-    for name in os.listdir(parent):
-        if name.startswith(PRIVATE):
-            remove_unless_used(os.path.join(parent, name))
-    while True:
-        path = tempfile.mkdtemp(prefix=PRIVATE, dir=parent)
-        lock = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if os.path.isdir(path):  # else another lab that began has taken it for one left behind
-            return path, lock
-        os.close(lock)
-
-
-def remove_unless_used(path: str) -> None:
-    if os.lstat(path).st_uid != os.getuid() or not os.path.isdir(path):
-        return
-    lock = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    with contextlib.suppress(BlockingIOError):
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        shutil.rmtree(path, ignore_errors=True)
-    os.close(lock)
-
-
 def put(path: str, text: str) -> None:
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(descriptor, "w", encoding="utf-8") as file:
@@ -302,7 +273,7 @@ def complain(text: str) -> None:
 def main(argv: "List[str]") -> int:
     try:
         lab = Lab(os.path.abspath(argv[1]), argv[2])
-        private, lock = private_folder()
+        private, lock = private_folder.made(PRIVATE, LONGEST_PARENT)
     except OSError as error:
         complain("the lab cannot be set up: %s" % error)
         return NO_ROOM_EXIT

@@ -348,6 +348,24 @@ def test_nobody_for_too_long_ends_it(job: Callable[..., Job]) -> None:
     assert not alive
 
 
+def test_what_a_kernel_that_was_killed_has_left_the_next_one_removes(
+    job: Callable[..., Job], tmp_path: Path
+) -> None:
+    one = job()
+    one.user().until_event("ready")
+    (left,) = tmp_path.glob("jslurm-*")
+    kernel = one.kernel()
+    one.process.kill()
+    psutil.wait_procs([kernel], timeout=PATIENCE_S)  # it sees that its parent has gone
+    two = job()
+    two.user().until_event("ready")
+    assert not left.exists()
+    (used,) = tmp_path.glob("jslurm-*")
+    two.process.terminate()
+    two.end()
+    assert not used.exists()
+
+
 def test_what_it_computes_keeps_it(job: Callable[..., Job], tmp_path: Path) -> None:
     one = job(idle_s=5.0)
     user = one.user()

@@ -8,7 +8,6 @@ import secrets
 import socket
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Iterator
@@ -25,7 +24,6 @@ from tests.transport.carrier import everything, sent
 NODE = str(Path(__file__).parents[2] / "jupyter_slurm" / "node")
 sys.path.insert(0, NODE)
 # There they find each other by their bare names.
-import lab  # noqa: E402
 import lab_activity  # noqa: E402
 import lab_door  # noqa: E402
 import lab_overlay  # noqa: E402
@@ -202,25 +200,6 @@ def test_a_kernel_at_work_and_a_terminal_in_use_keep_a_lab(
     activity.stir()
     assert not activity.is_over()
     assert told[1:] == ([] if used else [None])
-
-
-@pytest.fixture
-def short_folder(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """For temporary files. pytest's own may be too long for a socket in it."""
-    with tempfile.TemporaryDirectory(prefix="lab-") as folder:
-        monkeypatch.setattr("tempfile.tempdir", folder)
-        yield Path(folder)
-
-
-def test_folders_that_killed_labs_have_left_go_and_those_in_use_stay(short_folder: Path) -> None:
-    path, lock = lab.private_folder()
-    left = short_folder / f"{lab.PRIVATE}left"
-    (left / "runtime").mkdir(parents=True)
-    again, other_lock = lab.private_folder()
-    assert {one.name for one in short_folder.iterdir()} == {Path(path).name, Path(again).name}
-    assert Path(path).stat().st_mode & 0o777 == 0o700
-    os.close(lock)
-    os.close(other_lock)
 
 
 def test_an_overlay_belongs_to_one_image_and_what_fails_to_install_is_not_there(

@@ -1,0 +1,47 @@
+"""A folder on the node for one user alone, for as long as somebody uses it.
+
+Runs on the cluster, Python 3.6 and later, standard library only. Whoever is killed outright (no
+memory left, a node that fails) removes nothing: the next one of this user's on the node does.
+"""
+
+import contextlib
+import fcntl
+import os
+import shutil
+import tempfile
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # typing costs milliseconds
+    from typing import Tuple  # noqa: F401 - in comments
+
+
+def made(prefix, longest_parent):
+    # type: (str, int) -> Tuple[str, int]
+    """A new one and its lock, which says that it is used; those of the same prefix that nobody
+    uses are removed. Below /tmp, where the path of TMPDIR is longer than `longest_parent`: that
+    of a socket has 107 bytes at most (unix(7)). OSError: there is no room."""
+    parent = tempfile.gettempdir()
+    if len(parent) > longest_parent:
+        parent = "/tmp"
+    for name in os.listdir(parent):
+        if name.startswith(prefix):
+            with contextlib.suppress(OSError):  # another one has just removed it
+                remove_unless_used(os.path.join(parent, name))
+    while True:
+        path = tempfile.mkdtemp(prefix=prefix, dir=parent)  # 0700
+        lock = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if os.path.isdir(path):  # else another one that began has taken it for one left behind
+            return path, lock
+        os.close(lock)
+
+
+def remove_unless_used(path):
+    # type: (str) -> None
+    if os.lstat(path).st_uid != os.getuid() or not os.path.isdir(path):
+        return
+    lock = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    with contextlib.suppress(BlockingIOError):
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        shutil.rmtree(path, ignore_errors=True)
+    os.close(lock)

@@ -1,0 +1,91 @@
+"""What the cell that runs is told of a line that is cut, as one thing after the other is heard."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import pytest
+
+from jupyter_slurm.errors import LoginNeededError, TransportError
+from jupyter_slurm.kernel.answers import Answers
+from jupyter_slurm.kernel.cut import CutNotice
+from jupyter_slurm.kernel.messages import Message, made
+
+NO_ROUTE = TransportError("There is no route.")
+NO_LINE = TransportError("The line was cut.")
+LOGIN = LoginNeededError("It is closed until you log in again.")
+CELL = made("execute_request", {"code": "1"}, session="s")
+
+
+class Cell:
+    """In place of Answers: what the displays of a cell show."""
+
+    def __init__(self) -> None:
+        self.shown: list[tuple[bool, str]] = []
+        self.ids: set[str] = set()
+
+    def display(self, data: Any, request: Message, display_id: str, *, update: bool) -> None:
+        assert request is CELL
+        self.ids.add(display_id)
+        self.shown.append((update, data["text/plain"]))
+
+    def texts(self) -> list[str]:
+        return [text for _, text in self.shown]
+
+
+@pytest.fixture
+def cell() -> Cell:
+    return Cell()
+
+
+@pytest.fixture
+def notice(cell: Cell) -> CutNotice:
+    return CutNotice(cast("Answers", cell))
+
+
+def test_a_short_cut_is_nobodys_business(notice: CutNotice, cell: Cell) -> None:
+    notice.line_cut(NO_LINE, 0.0)
+    notice.look(CELL, "arandu", 9.0)
+    notice.line_open(9.5)
+    notice.look(CELL, "arandu", 30.0)
+    assert cell.shown == []
+
+
+def test_one_display_says_why_then_that_a_login_is_needed_then_that_all_is_well(
+    notice: CutNotice, cell: Cell
+) -> None:
+    notice.way(NO_ROUTE, 0.0)
+    notice.look(CELL, "arandu", 11.0)
+    notice.look(CELL, "arandu", 12.0)
+    notice.line_cut(NO_LINE, 90.0)
+    notice.look(CELL, "arandu", 91.0)
+    notice.way(LOGIN, 100.0)
+    notice.look(CELL, "arandu", 100.0)
+    notice.way(None, 600.0)
+    notice.look(CELL, "arandu", 600.0)
+    notice.line_open(601.0)
+    why, login, line, well = cell.texts()
+    assert "There is no route. It is tried again by itself." in why
+    assert "`jupyter slurm login arandu`" in login
+    assert "The line was cut." in line, "the cluster is reached, the kernel not yet"
+    assert well == "The line to the kernel's job was cut for 10 min 1 s; nothing is lost."
+    assert [update for update, _ in cell.shown] == [False, True, True, True]
+    assert len(cell.ids) == 1
+
+
+def test_a_network_that_is_back_before_the_line_has_broken_is_all_well(
+    notice: CutNotice, cell: Cell
+) -> None:
+    notice.way(NO_ROUTE, 0.0)
+    notice.look(CELL, None, 11.0)
+    notice.way(None, 30.0)
+    assert "cut for 30 s; nothing is lost" in cell.texts()[-1]
+
+
+def test_a_cell_that_is_over_is_told_nothing_more(notice: CutNotice, cell: Cell) -> None:
+    notice.line_cut(LOGIN, 0.0)
+    notice.look(CELL, None, 0.0)
+    notice.forget()
+    notice.line_open(50.0)
+    notice.look(None, None, 60.0)
+    assert len(cell.shown) == 1
