@@ -14,6 +14,7 @@ import socket
 import struct
 import threading
 import time
+import zlib
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -161,7 +162,7 @@ class Far:
                 line = _Line(sock)
                 try:
                     worked = self._talk(line)
-                except (ValueError, KeyError, struct.error) as exc:
+                except (ValueError, KeyError, struct.error, zlib.error) as exc:
                     self._tell(Cut(TransportError(f"The kernel's line is garbled: {exc!r}.")))
                     worked = False
                 finally:
@@ -182,6 +183,7 @@ class Far:
             "boot": self._boot,
             "got": self._got,
             "from": self._first,
+            "packs": True,
         }
         line.say(b"B", json.dumps(told).encode())
         while not self._ends.is_set():
@@ -239,6 +241,8 @@ class Far:
         if is_another or told["next"] > self._got + 1:
             self._got = told["next"] - 1
         line.welcomed = True
+        if told.get("packs"):
+            line.pack()
         line.sent = self._first - 1
         return Opened(told["info"], told["count"], told["busy"], is_another)
 
@@ -282,12 +286,22 @@ class _Line:
         self._inbox = bytearray()
         self.said_s = self.heard_s = time.monotonic()
         self.welcomed = self.taken = False
+        self._packer: zlib._Compress | None = None
+        self._unpacker = zlib.decompressobj(-15)
         self.sent = 0
         self.told = 0
 
     def say(self, kind: bytes, body: bytes = b"") -> None:
         self.said_s = time.monotonic()
-        self.outbox += _FRAME.pack(kind, len(body)) + body
+        if kind == b"M" and self._packer is not None:
+            body = self._packer.compress(body) + self._packer.flush(zlib.Z_SYNC_FLUSH)
+            kind = b"Z"
+        self.outbox += _FRAME.pack(kind, len(body))
+        self.outbox += body
+
+    def pack(self) -> None:
+        """From now on; the other end does so from its welcome on."""
+        self._packer = zlib.compressobj(1, zlib.DEFLATED, -15)
 
     def flush(self) -> bool:
         """Whether they are still there."""
@@ -319,8 +333,11 @@ class _Line:
             end = _FRAME.size + size
             if len(self._inbox) < end:
                 break
-            frames.append((kind, bytes(self._inbox[_FRAME.size : end])))
+            body = bytes(memoryview(self._inbox)[_FRAME.size : end])
             del self._inbox[:end]
+            if kind == b"Z":
+                kind, body = b"M", self._unpacker.decompress(body)
+            frames.append((kind, body))
         if self._inbox and not self.outbox:
             self.say(b"A")
         return frames
