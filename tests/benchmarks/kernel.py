@@ -44,7 +44,7 @@ _ECHO = (
     "import os, tty\nif os.isatty(1): tty.setraw(1)\n"
     "os.write(1, b'!')\nwhile data := os.read(0, 1): os.write(1, data)"
 )
-_ASKED = re.compile(r"^\s+(\w+)\s+\( *\d+\) count:(\d+)", re.MULTILINE)
+_ASKED = re.compile(r"^\s+([A-Z_]+)\s+\( *\d+\) count:(\d+)", re.MULTILINE)
 """A kind of request in what sdiag says."""
 
 
