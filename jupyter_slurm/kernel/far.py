@@ -14,6 +14,7 @@ import socket
 import struct
 import threading
 import time
+import zlib
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -163,7 +164,7 @@ class Far:
                 error = TransportError("The line to the kernel was cut.")
                 try:
                     worked = self._talk(line)
-                except (ValueError, KeyError, struct.error) as exc:
+                except (ValueError, KeyError, struct.error, zlib.error) as exc:
                     error = TransportError(f"The kernel's line is garbled: {exc!r}.")
                     worked = False
                 finally:
@@ -184,6 +185,7 @@ class Far:
             "boot": self._boot,
             "got": self._got,
             "from": self._first,
+            "packs": True,
         }
         line.say(b"B", json.dumps(told).encode())
         while not self._ends.is_set():
@@ -243,6 +245,8 @@ class Far:
         if is_another:
             self._withdraw()
         line.welcomed = True
+        if told.get("packs"):
+            line.pack()
         line.sent = self._first - 1
         return Opened(told["info"], told["count"], told["busy"], is_another)
 
@@ -292,12 +296,22 @@ class _Line:
         self._inbox = bytearray()
         self.said_s = self.heard_s = time.monotonic()
         self.welcomed = self.taken = False
+        self._packer: zlib._Compress | None = None
+        self._unpacker = zlib.decompressobj(-15)
         self.sent = 0
         self.told = 0
 
     def say(self, kind: bytes, body: bytes = b"") -> None:
         self.said_s = time.monotonic()
-        self.outbox += _FRAME.pack(kind, len(body)) + body
+        if kind == b"M" and self._packer is not None:
+            body = self._packer.compress(body) + self._packer.flush(zlib.Z_SYNC_FLUSH)
+            kind = b"Z"
+        self.outbox += _FRAME.pack(kind, len(body))
+        self.outbox += body
+
+    def pack(self) -> None:
+        """From now on; the other end does so from its welcome on."""
+        self._packer = zlib.compressobj(1, zlib.DEFLATED, -15)
 
     def flush(self) -> bool:
         """Whether they are still there."""
@@ -329,8 +343,11 @@ class _Line:
             end = _FRAME.size + size
             if len(self._inbox) < end:
                 break
-            frames.append((kind, bytes(self._inbox[_FRAME.size : end])))
+            body = bytes(memoryview(self._inbox)[_FRAME.size : end])
             del self._inbox[:end]
+            if kind == b"Z":
+                kind, body = b"M", self._unpacker.decompress(body)
+            frames.append((kind, body))
         if self._inbox and not self.outbox:
             self.say(b"A")
         return frames

@@ -331,6 +331,7 @@ class Holder(object):
         info = self.process.info if self.process.ready else None
         welcome = {
             "boot": self.boot,
+            "packs": line.pack(told.get("packs")),
             "got": self.got,
             "next": line.sent + 1,
             "info": info,

@@ -14,14 +14,21 @@ import struct
 import tempfile
 import time
 
+try:
+    import zlib
+except ImportError:  # a Python that was built without it
+    zlib = None  # type: ignore[assignment]
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # typing is not imported on the node
-    from typing import IO, Dict, List, Optional, Tuple, Union  # noqa: F401 - in comments
+    from typing import IO, Any, Dict, List, Optional, Tuple, Union  # noqa: F401 - in comments
 
 FRAME = struct.Struct(">cI")
-BEGIN = b"B"  # to the node, first: JSON with `client`, `got` and `from`, the first that it has kept
-WELCOME = b"W"  # from the node, for an answer: JSON with `boot`, `got`, `first` and `info`
+BEGIN = b"B"  # to the node, first: JSON with `client`, `got`, `from`, the first that it has kept,
+# and `packs`: it knows PACKED
+WELCOME = b"W"  # from the node, for an answer: JSON with `boot`, `got`, `first`, `info` and `packs`
 MESSAGE = b"M"  # both ways: NUMBER, a channel (a letter), then each part behind its size
+PACKED = b"Z"  # both ways, where both can: a MESSAGE, deflated behind those before it in this line
 GOT = b"K"  # both ways: NUMBER, all up to which have arrived
 ALIVE = b"A"  # both ways, from time to time
 ASK = b"Q"  # from the node: there is more to come; say something at once (`Line.receive`)
@@ -144,8 +151,18 @@ class Line(object):
         self.heard_s = time.monotonic()
         self.said_s = time.monotonic()
         self.begun = False
+        self.packer = None  # type: Any
+        self.unpacker = zlib and zlib.decompressobj(-15)  # type: Any
         self.sent = 0
         """The last message that was put into it."""
+
+    def pack(self, other_can):
+        # type: (Optional[bool]) -> bool
+        """From now on, where both can. What a message costs is how many pieces it is (`receive`):
+        a small one shall be one, and so shall be all that a small cell gives."""
+        can = bool(other_can) and zlib is not None
+        self.packer = zlib.compressobj(1, zlib.DEFLATED, -15) if can else None
+        return can
 
     def receive(self):
         # type: () -> Optional[List[Tuple[bytes, bytes]]]
@@ -170,8 +187,11 @@ class Line(object):
             kind, size = FRAME.unpack_from(self.inbox)
             if len(self.inbox) < FRAME.size + size:
                 break
-            frames.append((kind, bytes(self.inbox[FRAME.size : FRAME.size + size])))
+            body = bytes(self.inbox[FRAME.size : FRAME.size + size])
             del self.inbox[: FRAME.size + size]
+            if kind == PACKED:
+                kind, body = MESSAGE, self.unpacker.decompress(body)
+            frames.append((kind, body))
         if self.inbox and not self.outbox:
             self.say(ALIVE)
         return frames
@@ -179,7 +199,11 @@ class Line(object):
     def say(self, kind, body=b""):
         # type: (bytes, bytes) -> None
         self.said_s = time.monotonic()
-        self.outbox += FRAME.pack(kind, len(body)) + body
+        if kind == MESSAGE and self.packer is not None:
+            body = self.packer.compress(body) + self.packer.flush(zlib.Z_SYNC_FLUSH)
+            kind = PACKED
+        self.outbox += FRAME.pack(kind, len(body))
+        self.outbox += body
 
     def fill(self, kept):
         # type: (Kept) -> None

@@ -8,6 +8,7 @@ import random
 import secrets
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import threading
@@ -407,6 +408,22 @@ def test_a_python_without_ipykernel_says_so(tmp_path: Path) -> None:
     assert done.returncode == 65, done.stderr
     assert "this Python has no ipykernel" in done.stdout
     assert done.stdout.endswith("lacks ipykernel, zmq\n")
+
+
+def test_an_earlier_release_gets_plain_messages(job: Callable[..., Job]) -> None:
+    one = job()
+    one.user().until_event("ready")
+    with socket.socket(socket.AF_UNIX) as sock, sock.makefile("rb") as frames:
+        sock.settimeout(PATIENCE_S)
+        sock.connect(f"\0{one.name}")
+        sock.sendall(BEGIN)
+        heard = {}
+        while b"M" not in heard:
+            kind, size = struct.unpack(">cI", frames.read(5))
+            heard[kind] = frames.read(size)
+    assert json.loads(heard[b"W"])["packs"] is False
+    assert b"Z" not in heard
+    assert b'"event": "ready"' in heard[b"M"]
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="another user can be had by root only")

@@ -1,0 +1,117 @@
+"""Frames of a kernel's line: packed where both ends can, and answered where TCP would wait."""
+
+from __future__ import annotations
+
+import json
+import socket
+import struct
+import threading
+import zlib
+from collections.abc import Iterator
+from contextlib import closing
+from typing import Any
+
+import pytest
+
+from jupyter_slurm.kernel.far import Arrived, Far
+from tests.ssh.waiting import wait_until
+
+FRAME = struct.Struct(">cI")
+WELCOME = {"boot": "b", "got": 0, "next": 1, "info": {}, "busy": False, "count": 1}
+PATIENCE_S = 30.0
+
+
+class Node:
+    """The other end of one line."""
+
+    def __init__(self) -> None:
+        near, self.sock = socket.socketpair()
+        self.sock.settimeout(PATIENCE_S)
+        self.far = Far(lambda: near, threading.Event().set)
+        self.far.start()
+        kind, body = self.hear()
+        assert kind == b"B"
+        self.told: dict[str, Any] = json.loads(body)
+
+    def hear(self) -> tuple[bytes, bytes]:
+        kind, size = FRAME.unpack(self._exactly(FRAME.size))
+        return kind, self._exactly(size)
+
+    def say(self, kind: bytes, body: bytes = b"") -> None:
+        self.sock.sendall(FRAME.pack(kind, len(body)) + body)
+
+    def welcome(self, **more: object) -> None:
+        self.say(b"W", json.dumps({**WELCOME, **more}).encode())
+
+    def arrived(self) -> list[Arrived]:
+        return [one for one in self.far.news() if isinstance(one, Arrived)]
+
+    def _exactly(self, size: int) -> bytes:
+        data = b""
+        while len(data) < size:
+            more = self.sock.recv(size - len(data))
+            assert more, data
+            data += more
+        return data
+
+
+@pytest.fixture
+def node() -> Iterator[Node]:
+    one = Node()
+    with closing(one.sock), closing(one.far):
+        yield one
+
+
+def message(number: int, text: bytes) -> bytes:
+    return struct.pack(">QcI", number, b"o", len(text)) + text
+
+
+def until_one(node: Node) -> Arrived:
+    found: list[Arrived] = []
+
+    def came() -> bool:
+        found.extend(node.arrived())
+        return bool(found)
+
+    wait_until(came, PATIENCE_S)
+    return found[0]
+
+
+def test_a_part_of_a_frame_is_answered_at_once(node: Node) -> None:
+    node.welcome()
+    whole = FRAME.pack(b"M", len(message(1, b"x" * 3000))) + message(1, b"x" * 3000)
+    node.sock.sendall(whole[:1000])
+    assert node.hear() == (b"A", b"")
+    node.sock.sendall(whole[1000:])
+    assert until_one(node).parts == [b"x" * 3000]
+
+
+def test_an_answer_that_is_asked_for_is_given(node: Node) -> None:
+    node.welcome()
+    node.say(b"Q")
+    assert node.hear() == (b"A", b"")
+
+
+def test_both_pack_where_both_can(node: Node) -> None:
+    assert node.told["packs"] is True
+    packer, unpacker = zlib.compressobj(1, zlib.DEFLATED, -15), zlib.decompressobj(-15)
+    node.welcome(packs=True)
+    body = packer.compress(message(1, b"a message" * 99)) + packer.flush(zlib.Z_SYNC_FLUSH)
+    node.say(b"Z", body)
+    assert until_one(node).parts == [b"a message" * 99]
+    sizes = []
+    for _ in range(2):
+        node.far.send("shell", [b"the request of a cell"])
+        kind, packed = node.hear()
+        assert kind == b"Z"
+        assert unpacker.decompress(packed).endswith(b"the request of a cell")
+        sizes.append(len(packed))
+    assert sizes[1] < sizes[0]
+
+
+def test_a_node_of_an_earlier_release_is_sent_plain_messages(node: Node) -> None:
+    node.welcome()
+    node.far.send("shell", [b"the request of a cell"])
+    kind, body = node.hear()
+    assert kind == b"M"
+    assert body.endswith(b"the request of a cell")
