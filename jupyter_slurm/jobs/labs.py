@@ -17,6 +17,7 @@ import msgspec
 
 from jupyter_slurm.errors import ForwardError, JupyterSlurmError, NotFoundError, RequestError
 from jupyter_slurm.jobs.book import Book
+from jupyter_slurm.jobs.clusters import Clusters
 from jupyter_slurm.jobs.prepare import door_name
 from jupyter_slurm.jobs.tunnels import Tunnels
 from jupyter_slurm.transport.forward import Forward
@@ -30,9 +31,10 @@ _log = logging.getLogger(__name__)
 class Labs:
     """All of the agent's; `close` ends the ports, and the labs go on."""
 
-    def __init__(self, book: Book, tunnels: Tunnels) -> None:
+    def __init__(self, book: Book, tunnels: Tunnels, clusters: Clusters) -> None:
         self._book = book
         self._tunnels = tunnels
+        self._clusters = clusters
         self._lock = threading.Lock()
         self._ports: dict[str, Forward] = {}
         self._prepared: set[str] = set()
@@ -75,7 +77,7 @@ class Labs:
             login_url=f"{lab.url}login?next={start}",
             token=token,
             port=lab.port,
-            base_url=lab.base_url,
+            base_url=lab.base_url if self._may_be_shown_below(job.cluster) else "/",
         )
 
     def close(self) -> None:
@@ -84,6 +86,12 @@ class Labs:
             ports, self._ports = self._ports, {}
         for port in ports.values():
             port.close()
+
+    def _may_be_shown_below(self, cluster: str) -> bool:
+        """Below a Jupyter server's address, by the profile of now."""
+        with suppress(JupyterSlurmError):  # its cluster is in no file any more
+            return self._clusters.named(cluster).profile.lab_same_origin
+        return False
 
     def _forward(self, job: Job) -> Forward:
         carry = self._tunnels.into(job.id, door_name(job.id))

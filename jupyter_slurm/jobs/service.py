@@ -50,7 +50,6 @@ from jupyter_slurm.wire import (
     JobKind,
     JobSpec,
     JobState,
-    LabEntry,
     LogChunk,
     NodeChanges,
     QueueChanges,
@@ -88,7 +87,8 @@ class Service:
         self.forward = self._tunnels.forward
         self.tunnels = self._tunnels.tunnels
         self.close_tunnel = self._tunnels.close_tunnel
-        self._labs = Labs(self._book, self._tunnels)
+        self._labs = Labs(self._book, self._tunnels, self._clusters)
+        self.lab_entry = self._labs.lab_entry
         self.terminal = Terminals(self._book, self._clusters).open
         self.transfer = self._transfers.transfer
         self.stop_transfer = self._transfers.stop
@@ -190,15 +190,6 @@ class Service:
     def fetch(self, job_id: str) -> Transfer:
         job = self._book.job(job_id)
         return self._transfers.fetch(self._clusters.named(job.cluster).transport, job)
-
-    # --- labs ---
-
-    def lab_entry(self, job_id: str) -> LabEntry:
-        entry = self._labs.lab_entry(job_id)
-        with suppress(JupyterSlurmError):  # its cluster is in no file any more
-            if self._clusters.named(self._book.job(job_id).cluster).profile.lab_same_origin:
-                return entry
-        return msgspec.structs.replace(entry, base_url="/")
 
     # --- submission ---
 
