@@ -213,6 +213,10 @@ class Api(Protocol):
 
     def requeue(self, job_id: str) -> Job: ...
 
+    def extend(self, job_id: str, limit: str) -> Job:
+        """Changes its time limit, as sbatch's --time or like `2h` has it; `+1h`: by so much.
+        CommandError: Slurm does not let one; most clusters let their users only lower it."""
+
     def why(self, job_id: str) -> Job:
         """The job, Slurm asked anew for its reason and expected start."""
 

@@ -265,6 +265,9 @@ class AgentClient:
     def requeue(self, job_id: str) -> Job:
         return self._call(Api.requeue, job_id)
 
+    def extend(self, job_id: str, limit: str) -> Job:
+        return self._call(Api.extend, job_id, limit)
+
     def why(self, job_id: str) -> Job:
         return self._call(Api.why, job_id)
 

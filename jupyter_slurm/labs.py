@@ -59,6 +59,28 @@ def named(jobs: Iterable[Job], name: str | None) -> Job:
     return next((job for job in found if not job.state.final), found[0])
 
 
+def extension(words: Sequence[str]) -> tuple[str | None, str]:
+    """The name, where there is one, and the time of the words after `lab extend`. RequestError."""
+    names: list[str] = []
+    limit = ""
+    left = iter(words)
+    for word in left:
+        name, equals, value = word.partition("=")
+        if name == "--time":
+            limit = value if equals else next(left, "")
+        else:
+            names.append(word)
+    if not limit or len(names) > 1:
+        raise RequestError("`lab extend [NAME] --time +1h`: how much more time is to be said.")
+    return (names[0] if names else None), limit
+
+
+def extended(job: Job, now_s: float) -> str:
+    left_s = sessions.left_s(job, now_s)
+    ends = "" if left_s is None else f" and ends in {duration(left_s)} at the latest"
+    return f"{title(job)} is {job.state}{ends}."
+
+
 def is_ready(job: Job) -> bool:
     return job.lab is not None and job.lab.step is LabStep.READY
 

@@ -158,7 +158,7 @@ def test_a_lab_that_cannot_start_tells_why_and_what_to_do(shell: Shell, tmp_path
 
 def test_words_that_cannot_be_are_refused(shell: Shell) -> None:
     for words, said in (
-        (("lab", "begin"), "start, open, stop or list"),
+        (("lab", "begin"), "start, open, extend, stop or list"),
         (("lab", "start", "--in", "x"), "--in belongs to cells"),
         (("lab", "start", "--idle", "never"), "--idle"),
         (("lab", "open", "nosuch"), "There is no lab `nosuch`"),

@@ -27,6 +27,7 @@ _NO_BROWSER = "--no-browser"
 _USAGE = f"""\
 usage: jupyter slurm lab start [OPTIONS]   a JupyterLab as a job, and open it when it is ready
        jupyter slurm lab open [NAME]       open it in the browser (the newest)
+       jupyter slurm lab extend [NAME] --time +1h   give it more time, where Slurm allows that
        jupyter slurm lab stop [NAME …]     end it (the newest)
        jupyter slurm lab list [--json]     those that there are
 
@@ -47,7 +48,7 @@ def lab(args: Namespace, connect: Connect) -> int:
     word, *rest = words
     command = _COMMANDS.get(word)
     if command is None:
-        raise RequestError(f"`lab {word}`: it is start, open, stop or list.")
+        raise RequestError(f"`lab {word}`: it is start, open, extend, stop or list.")
     return command(rest, connect)
 
 
@@ -144,6 +145,14 @@ def _stop(words: Sequence[str], connect: Connect) -> int:
     return 0
 
 
+def _extend(words: Sequence[str], connect: Connect) -> int:
+    name, limit = labs.extension(words)
+    api = connect()
+    job = api.extend(labs.named(api.jobs(), name).id, limit)
+    sys.stdout.write(labs.extended(job, time.time()) + "\n")
+    return 0
+
+
 def _list(words: Sequence[str], connect: Connect) -> int:
     if [word for word in words if word != "--json"]:
         raise RequestError("`lab list` takes nothing but --json.")
@@ -162,5 +171,5 @@ def _list(words: Sequence[str], connect: Connect) -> int:
 
 
 _COMMANDS: Mapping[str, Callable[[Sequence[str], Connect], int]] = MappingProxyType(
-    {"start": _start, "open": _open, "stop": _stop, "list": _list}
+    {"start": _start, "open": _open, "extend": _extend, "stop": _stop, "list": _list}
 )

@@ -102,18 +102,13 @@ class Service:
         steering = Steering(
             self._book, self._clusters, self._transfers, self._delivery, self._sessions
         )
-        self.cancel = steering.cancel
-        self.hold = steering.hold
-        self.release = steering.release
-        self.requeue = steering.requeue
-        self.why = steering.why
-        self.forget = steering.forget
+        self.cancel, self.forget = steering.cancel, steering.forget
+        self.hold, self.release = steering.hold, steering.release
+        self.requeue, self.extend, self.why = steering.requeue, steering.extend, steering.why
         self.adopt = Adoption(self._book, self._clusters).adopt
         images = Images(self._book, self._clusters, self.submit)
-        self.images = images.images
-        self.make_image = images.make_image
-        self.remove_image = images.remove_image
-        self.registry_login = images.registry_login
+        self.images, self.registry_login = images.images, images.registry_login
+        self.make_image, self.remove_image = images.make_image, images.remove_image
         remove_old_copies()
         self._pursuits: list[threading.Thread] = []
         for record in self._book.live():

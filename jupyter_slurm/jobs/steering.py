@@ -65,6 +65,32 @@ class Steering:
     def requeue(self, job_id: str) -> Job:
         return self._update(job_id, "requeue")
 
+    def extend(self, job_id: str, limit: str) -> Job:
+        job = self._book.job(job_id)
+        if job.state.final or job.slurm_id is None:
+            raise RequestError(f"Job {job.id} is {job.state}: it has no time limit to change.")
+        try:
+            argv = scontrol.time_limit_argv(job.slurm_id, limit.strip())
+        except ValueError as exc:
+            raise RequestError(f"{exc}.", hint="As in `+1h`, or `4h` for all of it.") from exc
+        try:
+            self._steer(job, argv)
+        except CommandError as exc:
+            if not scontrol.is_denied(exc.detail or ""):
+                raise
+            raise CommandError(
+                f"Slurm does not let you change the time limit of job {job.slurm_id} to that.",
+                hint="Most clusters let their users only lower it. Ask the cluster's support to "
+                "raise it while the job runs, or save what you have and start another with more "
+                "--time.",
+                detail=exc.detail,
+            ) from exc
+        # Not from a listing: one may be under way that is older.
+        answer = self._clusters.named(job.cluster).ask(scontrol.job_argv(job.slurm_id))
+        limits_s = [row.limit_s for row in scontrol.parse_jobs(answer)]
+        known_s = None if not limits_s or limits_s[0] is None else int(limits_s[0])
+        return self._book.change(job_id, limit_s=known_s)
+
     def why(self, job_id: str) -> Job:
         job = self._book.job(job_id)
         if job.slurm_id is not None and not job.state.final:

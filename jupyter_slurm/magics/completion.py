@@ -36,7 +36,7 @@ _TAKES_JOBS = frozenset({"attach", "cancel", "hold", "release", "requeue", "why"
 _TAKES_CLUSTER = frozenset({"use", "connect", "disconnect", "doctor", "info"})
 _TAKES_WORDS = {
     "session": ("start", "stop", "list", "use"),
-    "lab": ("start", "open", "stop", "list"),
+    "lab": ("start", "open", "extend", "stop", "list"),
 }
 _FIXED = {"on-interrupt": ("detach", "cancel")}
 

@@ -36,7 +36,7 @@ def run(session: Session, words: Sequence[str]) -> object:
             f"`%slurm lab {word}`: there is no such word.",
             hint=f"Did you mean `{near}`?"
             if near in _COMMANDS
-            else "`%slurm lab start|open|stop|list`",
+            else "`%slurm lab start|open|extend|stop|list`",
         )
     return command(session, rest)
 
@@ -109,6 +109,12 @@ def _stop(session: Session, words: Sequence[str]) -> None:
     lab_page.remove_old(session.api.jobs())
 
 
+def _extend(session: Session, words: Sequence[str]) -> None:
+    name, limit = labs.extension(words)
+    job = session.api.extend(labs.named(session.api.jobs(), name).id, limit)
+    say(labs.extended(job, time.time()))
+
+
 def _list(session: Session, words: Sequence[str]) -> Table:
     if words:
         raise RequestError(f"`%slurm lab list` takes nothing behind it, not `{words[0]}`.")
@@ -123,5 +129,5 @@ def _list(session: Session, words: Sequence[str]) -> Table:
 
 
 _COMMANDS: Mapping[str, Callable[[Session, Sequence[str]], object]] = MappingProxyType(
-    {"start": _start, "open": _open, "stop": _stop, "list": _list}
+    {"start": _start, "open": _open, "extend": _extend, "stop": _stop, "list": _list}
 )

@@ -59,7 +59,8 @@ The cluster from this notebook.
 
     %slurm lab start [OPTIONS] [--idle 1h] [--install]
                                 a JupyterLab on a node, opened in the browser here when it is ready
-    %slurm lab                  those that there are; `open [NAME]`, `stop [NAME]`
+    %slurm lab                  those that there are; `open [NAME]`, `stop [NAME]`,
+                                `extend [NAME] --time +1h`
 
     %slurm shell [OPTIONS]      a terminal on a node, in a job of its own (in a notebook: how to
                                 come to it)

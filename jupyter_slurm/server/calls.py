@@ -42,8 +42,8 @@ RULES: Mapping[str, Rule] = MappingProxyType(
     )
     | dict.fromkeys(
         "connect answer disconnect forward close_tunnel push pull fetch stop_transfer submit adopt "
-        "delivered cancel hold release requeue forget make_image remove_image registry_login "
-        "command".split(),
+        "delivered cancel hold release requeue extend forget make_image remove_image "
+        "registry_login command".split(),
         Rule("write", get=False),
     )
 )

@@ -11,7 +11,14 @@ from typing import Literal
 
 from .fields import decode, optional, optional_int, optional_text
 from .states import parse_state
-from .units import parse_duration_s, parse_epoch, parse_exit, parse_tres
+from .units import (
+    format_time,
+    parse_duration_s,
+    parse_epoch,
+    parse_exit,
+    parse_time_s,
+    parse_tres,
+)
 
 UpdateVerb = Literal["hold", "uhold", "release", "requeue", "requeuehold"]
 
@@ -97,6 +104,26 @@ def config_argv() -> list[str]:
 def update_argv(verb: UpdateVerb, ids: Iterable[str]) -> list[str]:
     """Hold, release or requeue jobs. `uhold` is a hold that its owner can release."""
     return ["scontrol", verb, ",".join(ids)]
+
+
+def time_limit_argv(slurm_id: str, limit: str) -> list[str]:
+    """Change a job's time limit. `limit` as in sbatch's --time or like `2h`; with `+` or `-` before
+    it, by so much (scontrol(1), TimeLimit). ValueError: it is no time.
+
+    >>> time_limit_argv("12", "+1h"), time_limit_argv("12", "90")[-1]
+    (['scontrol', 'update', 'JobId=12', 'TimeLimit=+01:00:00'], 'TimeLimit=01:30:00')
+    """
+    sign = limit[:1] if limit[:1] in ("+", "-") else ""
+    seconds = parse_time_s(limit.removeprefix(sign))
+    if not seconds and (sign or seconds is not None):
+        raise ValueError(f"`{limit}` is no time by which a limit could change")
+    return ["scontrol", "update", f"JobId={slurm_id}", f"TimeLimit={sign}{format_time(seconds)}"]
+
+
+def is_denied(stderr: str) -> bool:
+    """Whether only others may do that: a time limit is raised by operators and administrators, and
+    lowered by a job's owner (_update_job in src/slurmctld/job_mgr.c, all releases)."""
+    return "Access/permission denied" in stderr
 
 
 def is_unknown_job(stderr: str) -> bool:

@@ -17,6 +17,10 @@ export const cancelIcon = drawn(
 );
 export const holdIcon = drawn('hold', 'M7 5h4v14H7zm6 0h4v14h-4z');
 export const releaseIcon = drawn('release', 'M8 5v14l11-7z');
+export const extendIcon = drawn(
+  'extend',
+  'M12 4a8 8 0 1 0 8 8h-2a6 6 0 1 1-6-6zm-1 3v6h5v-2h-3V7zM18 2v3h3v2h-3v3h-2V7h-3V5h3V2z'
+);
 export const requeueIcon = drawn('requeue', 'M12 5V1L7 6l5 5V7a5 5 0 1 1-5 5H5a7 7 0 1 0 7-7z');
 export const forgetIcon = drawn(
   'forget',

@@ -126,6 +126,7 @@ export const CommandIDs = {
   hold: 'jupyter-slurm:hold',
   release: 'jupyter-slurm:release',
   requeue: 'jupyter-slurm:requeue',
+  extend: 'jupyter-slurm:extend',
   forget: 'jupyter-slurm:forget',
   copyId: 'jupyter-slurm:copy-id',
   openFolder: 'jupyter-slurm:open-folder',

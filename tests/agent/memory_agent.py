@@ -303,6 +303,9 @@ class MemoryService(QueueSide):
     def requeue(self, job_id: str) -> Job:
         return self._change(job_id, state=JobState.PENDING, restarts=1)
 
+    def extend(self, job_id: str, limit: str) -> Job:
+        return self._change(job_id, limit_s=7200)
+
     def why(self, job_id: str) -> Job:
         return self._change(job_id, why="It runs.")
 

@@ -1,6 +1,6 @@
 """A lab against `sbatch` and `ssh -L` by script, and against jupyter-forward.
 
-    scripts/bench lab [--only start download] [--rounds 7] [--gigabytes 1]
+    scripts/bench lab [--only start download] [--rounds 7] [--gigabytes 0.25]
 
 From the form's call to a notebook that can be used: the page answers, and a kernel started there
 has run a cell. All over one sshd of this machine, on one private cluster, with one JupyterLab. Then
@@ -31,7 +31,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", nargs="+", choices=PARTS, default=PARTS)
     parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--gigabytes", type=float, default=1.0)
+    parser.add_argument("--gigabytes", type=float, default=0.25)
     args = parser.parse_args()
     rows: list[Row] = []
     with tempfile.TemporaryDirectory(prefix="bench") as folder, ground(Path(folder)) as place:

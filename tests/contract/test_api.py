@@ -154,6 +154,15 @@ def test_a_cancelled_job_ends_cancelled_and_may_be_cancelled_again(api: Api) -> 
     assert api.result(job.id).status in {"killed", "none", "interrupted"}
 
 
+def test_a_time_limit_is_changed_by_so_much_or_to_so_much(api: Api) -> None:
+    job = api.submit(spec("#!/bin/sh\n", kind=JobKind.PROGRAM, options={"hold": "", "time": "60"}))
+    assert api.extend(job.id, "+1h").limit_s == 7200
+    for wrong in ("soon", "+UNLIMITED", ""):
+        with pytest.raises(RequestError):
+            api.extend(job.id, wrong)
+    api.cancel(job.id)
+
+
 def test_a_held_job_waits_until_it_is_released(api: Api) -> None:
     job = api.submit(spec("#!/bin/sh\n", kind=JobKind.PROGRAM, options={"hold": ""}))
     assert api.why(job.id).state is JobState.PENDING

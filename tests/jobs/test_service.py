@@ -7,13 +7,21 @@ import os
 import re
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
 
 from jupyter_slurm import places
-from jupyter_slurm.errors import NotFoundError, RequestError, SignatureError, SubmitError
+from jupyter_slurm.errors import (
+    CommandError,
+    NotFoundError,
+    RequestError,
+    SignatureError,
+    SubmitError,
+)
+from jupyter_slurm.jobs.cluster import SlurmCluster
 from jupyter_slurm.jobs.variables import read_variables, write_variables
 from jupyter_slurm.wire import DisplayData, ExecuteResult, JobKind, JobState
 from tests.jobs.conftest import Site, spec
@@ -240,3 +248,25 @@ def test_a_module_that_is_not_there_is_named_and_the_cell_does_not_run(site: Sit
     assert "set up" in (job.why or "")
     assert "no/such-module" in site.text(job.id, "stderr")
     assert site.text(job.id) == ""
+
+
+def test_where_only_operators_raise_a_limit_slurms_words_are_told_and_what_to_do(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who runs a private cluster is its operator: the refusal is pretended."""
+    job = site.service.submit(spec("1", options={"hold": "", "time": "60"}))
+    really = SlurmCluster.ask
+
+    def ask(cluster: SlurmCluster, argv: Sequence[str]) -> bytes:
+        if argv[:2] == ["scontrol", "update"]:
+            raise CommandError("failed", detail="Access/permission denied for job 1")
+        return really(cluster, argv)
+
+    monkeypatch.setattr(SlurmCluster, "ask", ask)
+    with pytest.raises(CommandError, match="does not let you change the time limit") as refused:
+        site.service.extend(job.id, "+1h")
+    assert refused.value.detail == "Access/permission denied for job 1"
+    assert "start another" in (refused.value.hint or "")
+    assert site.service.cancel(job.id).cancel_requested_s is not None
+    with pytest.raises(RequestError, match="no time limit to change"):
+        site.service.extend(site.wait(job.id).id, "+1h")

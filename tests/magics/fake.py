@@ -325,6 +325,9 @@ class FakeApi(FarSide, ImageSide, QueueSide):
     def requeue(self, job_id: str) -> Job:
         raise RequestError(f"Job {job_id} cannot be requeued.")
 
+    def extend(self, job_id: str, limit: str) -> Job:
+        return self.change(job_id, limit_s=7200)
+
     def why(self, job_id: str) -> Job:
         return self.change(self.job(job_id).id, why="It waits for a node.")
 

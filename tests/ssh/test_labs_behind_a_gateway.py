@@ -39,6 +39,8 @@ def test_a_lab_is_reached_through_two_hops_and_the_job_itself_in_one_login(lapto
     [page] = laptop.home.folder.rglob(f"labs/{job['id']}.html")
     assert laptop.run(sys.executable, "-c", _BROWSER, str(page)) == "status\npython3\n"
 
+    assert "RUNNING and ends in" in laptop.slurm("lab", "extend", "far", "--time", "20m")
+
     laptop.slurm("lab", "stop")
     wait_until(lambda: json.loads(laptop.slurm("lab", "list", "--json"))[0]["lab"] is None)
     wait_until(lambda: not [one for one in words_on(laptop, "c2") if "jupyterlab" in one])

@@ -60,6 +60,27 @@ def test_where_there_is_no_job_yet_the_sidebar_says_how_to_begin_and_where_to_lo
     look(page, "queue-empty")
 
 
+def test_a_job_that_runs_is_given_more_time_and_what_is_no_time_is_refused(
+    sidebar: Locator, cluster: SlurmCluster, sbatch: Sbatch, page: Page
+) -> None:
+    slurm_id = sbatch("hurried", "--time=60")
+    runs = sidebar.get_by_role("list", name="Running").get_by_role("listitem")
+    expect(runs.filter(has_text="hurried")).to_contain_text("n1")
+
+    def asked(limit: str) -> None:
+        menu(page, row(sidebar, "hurried"), "More time…")
+        dialog = page.get_by_role("dialog")
+        dialog.get_by_role("textbox").fill(limit)
+        dialog.get_by_role("button", name="Ask Slurm for it").click()
+
+    asked("+1h")
+    limit = ("squeue", "-h", "-o", "%l", "-j", slurm_id)
+    wait_until(lambda: cluster.run(*limit).stdout.strip() == "2:00:00")
+    asked("soon")
+    expect(page.get_by_role("alert").filter(has_text="is not a time")).to_be_visible()
+    assert cluster.run(*limit).stdout.strip() == "2:00:00"
+
+
 def test_a_row_copies_its_id_is_held_and_released_and_put_back_into_the_queue(
     sidebar: Locator, cluster: SlurmCluster, sbatch: Sbatch, page: Page
 ) -> None:

@@ -1,6 +1,6 @@
 // What is asked before something is done that cannot be taken back. Which jobs these are is said by
 // the agent's words for them, not by those of whoever calls.
-import { Dialog, showDialog } from '@jupyterlab/apputils';
+import { Dialog, InputDialog, showDialog } from '@jupyterlab/apputils';
 import type { TranslationBundle } from '@jupyterlab/translation';
 import { Widget } from '@lumino/widgets';
 import { stateWord, visible } from '../format';
@@ -35,6 +35,17 @@ export async function mayForget(
     trans.__('Forget'),
     trans
   );
+}
+
+/** null: nothing is to change. */
+export async function wantedLimit(trans: TranslationBundle): Promise<string | null> {
+  const { button, value } = await InputDialog.getText({
+    title: trans.__('More time'),
+    label: trans.__('+1h: an hour more; 4h: four hours in all'),
+    text: '+1h',
+    okLabel: trans.__('Ask Slurm for it')
+  });
+  return button.accept && value ? value : null;
 }
 
 async function asked(

@@ -6,9 +6,9 @@ import type { TranslationBundle } from '@jupyterlab/translation';
 import { copyIcon, folderIcon, notebookIcon, type LabIcon } from '@jupyterlab/ui-components';
 import { isFinal, isRunning } from '../format';
 import { isKernel } from '../kernels/words';
-import { cancelIcon, forgetIcon, holdIcon, releaseIcon, requeueIcon } from '../icons';
+import { cancelIcon, extendIcon, forgetIcon, holdIcon, releaseIcon, requeueIcon } from '../icons';
 import { CommandIDs, type ISlurmModel } from '../tokens';
-import { mayCancel, mayForget } from './asking';
+import { mayCancel, mayForget, wantedLimit } from './asking';
 import { wantedBy } from './current';
 import { goToCell, openFolder } from './places';
 import { each, steer, type Verb } from './steering';
@@ -109,6 +109,22 @@ function steering(model: ISlurmModel, trans: TranslationBundle): Command[] {
       icon: requeueIcon,
       fits: when(isRunning),
       execute: does('requeue')
+    },
+    {
+      id: CommandIDs.extend,
+      label: trans.__('More time…'),
+      caption: trans.__('Change the time limit of the job, where Slurm allows that'),
+      icon: extendIcon,
+      fits: target => !isTask(target) && when(isRunning)(target),
+      execute: async targets => {
+        const limit = await wantedLimit(trans);
+        if (limit !== null) {
+          await each(targets, async target => {
+            const job = await jobOf(model, target);
+            await model.callLoggedIn(job.cluster, 'extend', { job_id: job.id, limit });
+          });
+        }
+      }
     },
     {
       id: CommandIDs.forget,

@@ -21,5 +21,5 @@ export function actionsOf(row: JobRow): string[] {
 
 /** What its menu offers between opening and cancelling it. */
 export function steeringOf(row: JobRow): string[] {
-  return [row.held ? CommandIDs.release : CommandIDs.hold, CommandIDs.requeue];
+  return [row.held ? CommandIDs.release : CommandIDs.hold, CommandIDs.requeue, CommandIDs.extend];
 }

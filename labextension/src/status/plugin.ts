@@ -20,6 +20,7 @@ const OF_A_JOB = [
   CommandIDs.hold,
   CommandIDs.release,
   CommandIDs.requeue,
+  CommandIDs.extend,
   CommandIDs.cancel,
   CommandIDs.forget
 ];
