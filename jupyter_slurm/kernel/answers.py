@@ -127,7 +127,8 @@ def quick(request: Message, info: Mapping[str, Any]) -> dict[str, Any] | None:
             return {"status": "ok", "history": []}
         case "comm_info_request":
             return {"status": "ok", "comms": {}}
-        case "debug_request":
+        # What begins to debug waits: a debugger that had only been said to be there stops nowhere.
+        case "debug_request" if content.get("command") == "debugInfo":
             return _debugger_off(content)
         case _:
             return None
@@ -138,7 +139,7 @@ def _debugger_off(content: Mapping[str, Any]) -> dict[str, Any]:
         "type": "response",
         "request_seq": content.get("seq", 0),
         "success": True,
-        "command": content.get("command", ""),
+        "command": "debugInfo",
         "body": {
             "isStarted": False,
             "hashMethod": "Murmur2",

@@ -8,6 +8,7 @@ holds its lock, so that no two have one job. Files are 0600, in a folder 0700.
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import os
 import time
 from collections.abc import Iterator
@@ -21,6 +22,8 @@ from jupyter_slurm import places
 from jupyter_slurm.errors import ConfigError
 
 _FOLDER = "kernels"
+_EXPECTED = "expected"
+"""Below it: by kernelspec, what its latest kernel has said of itself."""
 _KEPT_S = 30 * 86_400.0
 """Of a kernel that nobody has asked for since."""
 _LOCK_S = 10.0
@@ -46,27 +49,38 @@ class Kernel(msgspec.Struct, kw_only=True):
 
 
 class Known:
-    """The record of one kernel, held by its lock until `close` or the process's end."""
+    """The record of one kernel, held by its lock until `close` or the process's end.
 
-    def __init__(self, name: str, folder: Path, lock: int) -> None:
+    `expected`: what the latest kernel that was asked for with the same words has said of itself;
+    None: there was none. Clients ask once, when they come, which is before the job runs.
+    """
+
+    def __init__(self, name: str, folder: Path, lock: int, words: tuple[str, ...]) -> None:
         self._path = folder / f"{name}.json"
         self._lock_path = folder / f"{name}.lock"
         self._lock = lock
+        self._expected_path = folder / _EXPECTED / f"{_digest(words)}.json"
         self.kernel = _read(self._path)
+        self.expected = _read_info(self._expected_path)
 
     def keep(self, kernel: Kernel) -> None:
         """It outlives this process. Not fsync(2): the loop that answers clients would wait for a
         busy disk."""
         self.kernel = kernel
-        partial = self._path.with_suffix(".partial")
-        with open(partial, "wb", opener=_private) as file:
-            file.write(msgspec.json.encode(kernel))
-        partial.replace(self._path)
+        _write(self._path, kernel)
 
     def change(self, **changes: Any) -> None:
         """Of a kernel that there is."""
         if self.kernel is not None:
             self.keep(msgspec.structs.replace(self.kernel, **changes))
+
+    def learn(self, info: dict[str, Any]) -> None:
+        """What the far kernel says of itself."""
+        self.change(info=info)
+        if info != self.expected:
+            self.expected = info
+            places.private_dir(self._expected_path.parent)
+            _write(self._expected_path, info)
 
     def forget(self) -> None:
         self.kernel = None
@@ -86,7 +100,7 @@ def opened(connection_file: Path, words: tuple[str, ...], notebook: str | None) 
     lock = _locked(folder / f"{name}.lock", _LOCK_S)
     if lock is None:
         raise ConfigError(f"Another process runs the kernel {name} already.")
-    known = Known(name, folder, lock)
+    known = Known(name, folder, lock, words)
     if known.kernel is None and notebook is not None:
         for left in _left_behind(folder, words, notebook):
             assert left.kernel is not None
@@ -108,7 +122,7 @@ def _left_behind(folder: Path, words: tuple[str, ...], notebook: str) -> Iterato
             continue
         lock = _locked(path.with_suffix(".lock"), 0.0)
         if lock is not None:
-            yield Known(path.stem, folder, lock)
+            yield Known(path.stem, folder, lock, words)
 
 
 def _locked(path: Path, patience_s: float) -> int | None:
@@ -135,6 +149,24 @@ def _read(path: Path) -> Kernel | None:
         return msgspec.json.decode(path.read_bytes(), type=Kernel)
     except (OSError, msgspec.MsgspecError):
         return None
+
+
+def _read_info(path: Path) -> dict[str, Any] | None:
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=dict[str, Any])
+    except (OSError, msgspec.MsgspecError):
+        return None
+
+
+def _write(path: Path, content: object) -> None:
+    partial = path.with_suffix(f".partial-{os.getpid()}")
+    with open(partial, "wb", opener=_private) as file:
+        file.write(msgspec.json.encode(content))
+    partial.replace(path)
+
+
+def _digest(words: tuple[str, ...]) -> str:
+    return hashlib.sha256(msgspec.json.encode(words)).hexdigest()[:16]
 
 
 def _remove_old(folder: Path) -> None:

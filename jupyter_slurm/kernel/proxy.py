@@ -145,7 +145,8 @@ class Proxy:
 
     def _info(self) -> dict[str, Any]:
         kernel = self._known.kernel
-        return (kernel.info if kernel is not None else None) or own_info()
+        own = None if kernel is None else kernel.info
+        return own or self._known.expected or own_info()
 
     def _hand_on(self, channel: str, message: Message) -> None:
         assert self._far is not None
@@ -282,8 +283,10 @@ class Proxy:
 
     def _ready(self, info: dict[str, Any]) -> None:
         kernel = self._known.kernel
-        if kernel is not None and (kernel.info != info or kernel.restart):
-            self._known.change(info=info, restart=False)
+        if kernel is not None and kernel.info != info:
+            self._known.learn(info)
+        if kernel is not None and kernel.restart:
+            self._known.change(restart=False)
         if not self._up:
             self._up = True
             for channel, message in self._waiting.let_go():

@@ -42,8 +42,12 @@ class Waiting:
             self._show_first()
 
     def interrupt(self) -> None:
-        """The first cell ends with it, and those behind it are not run."""
+        """The first cell ends with it, and those behind it are not run. What goes on beside cells
+        (a debugger, subshells) waits on."""
+        beside = [one for one in self._queue if one[0] == "control"]
+        self._queue = [one for one in self._queue if one[0] != "control"]
         self.fail("KeyboardInterrupt", INTERRUPTED)
+        self._queue = beside
 
     def fail(self, ename: str, evalue: str, advice: str | None = None) -> None:
         """All that waits ends: the first cell says why."""

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Any
 
 from jupyter_slurm.wire import ConnectionState
-from tests.kernel.conftest import Home, MakeHome
+from tests.kernel.conftest import Home, MakeHome, RemoteKernel
 from tests.ssh.profile import SshSlurm
 
 SITE = Path(sys.prefix) / "lib" / "python{}.{}".format(*sys.version_info) / "site-packages"
@@ -75,3 +76,34 @@ def test_an_image_without_ipykernel_is_told_with_the_remedy(home: Home, demo_ima
     assert reply.content["ename"] == "JobEnded"
     assert "The image's Python has no ipykernel" in reply.content["evalue"]
     assert "%%slurm_image" in "".join(reply.content["traceback"])
+
+
+def test_what_a_kernel_can_do_is_told_before_the_next_one_runs(
+    make_home: MakeHome, ssh_slurm: SshSlurm
+) -> None:
+    home = make_home(far=ssh_slurm)
+    home.add()
+    first = home.start()
+    first.value("print()")
+    assert features(first) == {"debugger", "kernel subshells"}
+    first.manager.shutdown_kernel()
+    home.api.disconnect()  # so the next one cannot run yet
+    kernel = home.start()
+    assert features(kernel) == {"debugger", "kernel subshells"}
+
+    begun = kernel.request("debug_request", debug("initialize", pathFormat="path"))
+    asked = kernel.request("debug_request", debug("debugInfo"))
+    assert kernel.control_reply(asked)["content"]["body"]["isStarted"] is False
+    home.api.connect(wait_s=30)
+    reply = kernel.control_reply(begun)["content"]
+    assert reply["body"]["supportsConditionalBreakpoints"], reply
+
+
+def features(kernel: RemoteKernel) -> set[str]:
+    info = kernel.client.kernel_info(reply=True, timeout=60)["content"]
+    return set(info["supported_features"])
+
+
+def debug(command: str, **arguments: str) -> dict[str, Any]:
+    """A request of the debugger's, as JupyterLab sends it."""
+    return {"type": "request", "seq": 1, "command": command, "arguments": arguments}

@@ -150,6 +150,22 @@ def test_a_kernel_that_its_user_has_ended_is_not_found_by_another() -> None:
     other.close()
 
 
+def test_what_a_kernel_says_of_itself_is_expected_of_the_next_with_the_same_words() -> None:
+    first = known.opened(Path("/run/kernel-1.json"), WORDS, None)
+    assert first.expected is None
+    first.keep(Kernel(job_id="abcdefgh", words=WORDS))
+    first.learn({"supported_features": ["debugger"]})
+    assert first.kernel is not None
+    assert first.kernel.info == {"supported_features": ["debugger"]}
+    first.forget()
+    first.close()
+    for words_, expected in ((WORDS, {"supported_features": ["debugger"]}), (("-c", "b"), None)):
+        other = known.opened(Path("/run/kernel-2.json"), words_, None)
+        assert other.expected == expected
+        other.forget()
+        other.close()
+
+
 def test_two_processes_do_not_run_one_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(known, "_LOCK_S", 0.1)
     first = known.opened(Path("/run/kernel-1.json"), WORDS, None)

@@ -53,10 +53,10 @@ class Lab:
     def address(self, name: str) -> str:
         return f"{self.url}lab/tree/{quote(name)}?token={self.token}&reset"
 
-    def write(self, name: str, sources: Sequence[str]) -> Path:
+    def write(self, name: str, sources: Sequence[str], kernel_name: str = "python3") -> Path:
         """A notebook of these code cells."""
         path = self.folder / name
-        kernel = {"name": "python3", "display_name": "Python 3"}
+        kernel = {"name": kernel_name, "display_name": kernel_name}
         cells = [new_code_cell(one) for one in sources]
         nbformat.write(new_notebook(cells=cells, metadata={"kernelspec": kernel}), path)
         return path
