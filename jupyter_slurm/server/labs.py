@@ -1,8 +1,9 @@
 """The waiting room of a lab: a page that shows how far it is, and then goes in.
 
-What it shows it asks for by the calls that every page may use. The token is given to a POST alone,
-and the page hands it on by another: it is in no address and in no log. Where the browser is on
-another machine the page goes to what `lab_proxy.py` serves, and sees no token at all.
+What it shows it asks for by the calls that every page may use; in the user's language it
+is put by the JupyterLab that is open beside it. The token is given to a POST alone, and the page
+hands it on by another: it is in no address and in no log. Where the browser is on another machine
+the page goes to what `lab_proxy.py` serves, and sees no token at all.
 """
 
 from __future__ import annotations

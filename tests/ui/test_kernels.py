@@ -95,6 +95,8 @@ def test_from_the_form_to_a_cell_on_the_node_and_stopped_from_the_sidebar(
 
     card(page, title).click()
     cell = page.locator(".jp-Notebook .jp-CodeCell").first
+    # JupyterLab runs nothing before it has a kernel.
+    expect(page.get_by_role("button", name="| Idle")).to_be_visible()
     cell.locator(".cm-content").click()
     page.keyboard.type("import os; print('job', os.environ['SLURM_JOB_ID'])")
     page.keyboard.press("Shift+Enter")
@@ -108,7 +110,13 @@ def test_from_the_form_to_a_cell_on_the_node_and_stopped_from_the_sidebar(
     expect(mine).to_contain_text("Untitled")
     expect(mine).to_contain_text(re.compile("kernel.*ends in 1 h 5"))
     look(page, "kernel-sidebar", mine)
-    page.locator(".jp-Launcher").first.wait_for(state="detached")
+    mine.get_by_role("button", name=re.compile("^Untitled")).click()
+    panel = page.get_by_role("group", name="Actions")
+    look(page, "kernel-panel", panel)
+    notebook = page.get_by_role("main").get_by_role("tab", name="Untitled.ipynb")
+    expect(notebook).to_have_attribute("aria-selected", "false")
+    panel.get_by_role("button", name="Go to its notebook").click()
+    expect(notebook).to_have_attribute("aria-selected", "true")
     second = page.locator(".jp-Notebook .jp-CodeCell").nth(1)
     second.locator(".cm-content").click()
     page.keyboard.type("import time; time.sleep(600)")

@@ -90,6 +90,28 @@ def test_sidebar_and_form_are_in_each_language_and_fit(page: Page, lab: Lab, loc
         _choose(page, lab, "pt_BR")
 
 
+def test_a_lab_that_waits_says_so_in_the_users_language(
+    page: Page, lab: Lab, cluster: SlurmCluster
+) -> None:
+    page.goto(f"{lab.url}lab?token={lab.token}&reset")
+    words = json.loads(_catalogue("pt_BR").read_text(encoding="utf-8"))
+    page.get_by_text(words["Jupyter on a node…"][0], exact=True).click()
+    form = page.get_by_role("form", name=words["Jupyter on a node"][0])
+    form.get_by_label(words["Name"][0], exact=True).fill("meu")
+    form.get_by_label(words["More options"][0]).fill("--hold")
+    with page.context.expect_page() as opened:
+        form.get_by_role("button", name=words["Start"][0]).click()
+    tab = opened.value
+    expect(tab.locator("#why")).to_contain_text("Está retido pelo dono.")
+    title = words["%1 on %2"][0].replace("%1", "meu").replace("%2", "local")
+    expect(tab.get_by_role("heading", name=title)).to_be_visible()
+    expect(tab.locator("html")).to_have_attribute("lang", "pt-BR")
+    look_as_it_is(tab, "portuguese-room")
+    tab.reload()
+    expect(tab.locator("#why")).to_contain_text("Está retido pelo dono.")
+    cluster.run("scancel", "--user", "root", check=False)
+
+
 REFUSED = "%1 GPUs are more than %2 has in all: %3."
 
 

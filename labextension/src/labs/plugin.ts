@@ -7,9 +7,12 @@ import { CURRENT } from '../commands/current';
 import { CommandIDs, ISlurmModel } from '../tokens';
 import { Warnings } from '../warnings';
 import { addLabCommands } from './commands';
+import { interpret } from './interpreter';
 import { endingSoon, isLab } from './words';
 
 const CHANNEL = 'jupyter-slurm:labs';
+/** server/lab_room.html's. */
+const ROOM = 'jupyter-slurm:room';
 
 export const plugin: JupyterFrontEndPlugin<void> = {
   id: 'jupyter-slurm:labs',
@@ -27,6 +30,9 @@ export const plugin: JupyterFrontEndPlugin<void> = {
     addLabCommands(app, model, trans);
     for (const command of [CommandIDs.openLab, CommandIDs.copyLabLink]) {
       palette?.addItem({ command, category: trans.__('Slurm'), args: CURRENT });
+    }
+    if ('BroadcastChannel' in window) {
+      interpret(new BroadcastChannel(ROOM), trans, translator?.languageCode ?? 'en');
     }
     const channel = 'BroadcastChannel' in window ? new BroadcastChannel(CHANNEL) : null;
     new Warnings(

@@ -11,6 +11,7 @@ import { lineOf, NO_WISHES, wishesOf } from '../../submit/form';
 import { CommandIDs } from '../../tokens';
 import type { Job } from '../../wire';
 import { Warnings } from '../../warnings';
+import { interpret, type Interpreter } from '../interpreter';
 import { endingSoon, isLab } from '../words';
 
 const trans = nullTranslator.load('');
@@ -70,6 +71,19 @@ test('a card says how far a lab is and when it ends', () => {
     'JupyterLab is ready.',
     'The lab ends in 1 min 15 s: save what is open in it.',
     'It ends after 1 h in which nobody uses it.'
+  ]);
+});
+
+test('what the waiting room says is put into words by whoever is open beside it', () => {
+  const answers: unknown[] = [];
+  const channel: Interpreter = { postMessage: one => answers.push(one), onmessage: null };
+  interpret(channel, trans, 'pt_BR');
+  for (const data of [{ ask: '%1 on %2' }, { ask: 'no such words' }, null, { text: 'x' }]) {
+    channel.onmessage?.(new MessageEvent('message', { data }));
+  }
+  expect(answers).toEqual([
+    { text: '%1 on %2', answer: '%1 on %2', lang: 'pt-BR' },
+    { text: 'no such words', answer: 'no such words', lang: 'pt-BR' }
   ]);
 });
 

@@ -1,0 +1,46 @@
+"""Remote kernels made over a server: what it shows, and what it cannot have."""
+
+from __future__ import annotations
+
+from tests.server.served import (
+    API,
+    Served,
+    environment,
+    memory_agent,
+    running_server,
+    short_home,
+)
+
+ALLOWED = "c.KernelSpecManager.allowed_kernelspecs = {'python3'}\n"
+
+
+def test_a_line_is_told_as_the_kernel_that_it_would_make_and_nothing_is_made(
+    served: Served,
+) -> None:
+    client = served.client()
+    line = "--cluster arandu --gpus 2 --time 1h"
+    assert client.call("kernel_meant", line=line) == {
+        "name": "slurm-arandu-2-gpus",
+        "display_name": "Python 3 (arandu · 2 GPUs)",
+        "words": ["--cluster", "arandu", "--gpus", "2", "--time", "1h"],
+        "cluster": "arandu",
+        "exists": False,
+    }
+    assert client.call("kernels") == {"kernels": []}
+
+
+def test_what_no_kernel_can_have_is_refused_at_its_option(served: Served) -> None:
+    for line, option in {"--name 'No Name'": "name", "--in x": "in", "--gpus {n}": None}.items():
+        for call in ("kernel_meant", "kernel_add"):
+            answer = served.client().post(API + call, {"line": line})
+            assert (answer.status, answer.problem.option) == (400, option), line
+
+
+def test_a_kernel_that_this_server_would_not_show_is_not_made() -> None:
+    with short_home() as home:
+        env = environment(home)
+        with memory_agent(env), running_server(env, home, ALLOWED) as served:
+            client = served.client()
+            problem = client.post(f"{API}kernel_add", {"line": "--name mine"}).problem
+            assert "allowed_kernelspecs" in (problem.hint or "")
+            assert client.call("kernels") == {"kernels": []}
