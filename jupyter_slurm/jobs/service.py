@@ -24,6 +24,7 @@ from jupyter_slurm.jobs.cluster import SlurmCluster
 from jupyter_slurm.jobs.clusters import Clusters
 from jupyter_slurm.jobs.delivery import Delivery, remove_old_copies
 from jupyter_slurm.jobs.details import Details
+from jupyter_slurm.jobs.files import Files
 from jupyter_slurm.jobs.images import Images
 from jupyter_slurm.jobs.labs import Labs
 from jupyter_slurm.jobs.layout import JobDir
@@ -92,6 +93,11 @@ class Service:
         self.terminal = Terminals(self._book, self._clusters).open
         self.transfer = self._transfers.transfer
         self.stop_transfer = self._transfers.stop
+        files = Files(self._clusters)
+        self.list_folder, self.file_entry = files.list_folder, files.file_entry
+        self.read_file, self.write_file = files.read_file, files.write_file
+        self.make_folder, self.rename_file = files.make_folder, files.rename_file
+        self.remove_file = files.remove_file
         self._beforehand = Beforehand(self._clusters)
         self.cluster_info = self._beforehand.cluster_info
         self.preview = self._beforehand.preview
