@@ -82,25 +82,20 @@ class Service:
         self._tunnels = Tunnels(self._book, self._clusters)
         self._transfers = Transfers()
         # These calls of Api are theirs, as they are.
-        self.connect = self._clusters.connect
-        self.answer = self._clusters.answer
-        self.disconnect = self._clusters.disconnect
-        self.connections = self._clusters.connections
-        self.forward = self._tunnels.forward
-        self.tunnels = self._tunnels.tunnels
+        self.connect, self.answer = self._clusters.connect, self._clusters.answer
+        self.disconnect, self.connections = self._clusters.disconnect, self._clusters.connections
+        self.forward, self.tunnels = self._tunnels.forward, self._tunnels.tunnels
         self.close_tunnel = self._tunnels.close_tunnel
         self._labs = Labs(self._book, self._tunnels)
         self.terminal = Terminals(self._book, self._clusters).open
-        self.transfer = self._transfers.transfer
-        self.stop_transfer = self._transfers.stop
+        self.transfer, self.stop_transfer = self._transfers.transfer, self._transfers.stop
         files = Files(self._clusters)
         self.list_folder, self.file_entry = files.list_folder, files.file_entry
         self.read_file, self.write_file = files.read_file, files.write_file
         self.make_folder, self.rename_file = files.make_folder, files.rename_file
         self.remove_file = files.remove_file
         self._beforehand = Beforehand(self._clusters)
-        self.cluster_info = self._beforehand.cluster_info
-        self.preview = self._beforehand.preview
+        self.cluster_info, self.preview = self._beforehand.cluster_info, self._beforehand.preview
         self._delivery = Delivery(self._book, self._clusters)
         self.details = Details(self._book, self._clusters).details
         self.usage = Measured(self._book, self._clusters).usage
@@ -108,18 +103,13 @@ class Service:
         steering = Steering(
             self._book, self._clusters, self._transfers, self._delivery, self._sessions
         )
-        self.cancel = steering.cancel
-        self.hold = steering.hold
-        self.release = steering.release
-        self.requeue = steering.requeue
-        self.why = steering.why
-        self.forget = steering.forget
+        self.cancel, self.hold = steering.cancel, steering.hold
+        self.release, self.requeue = steering.release, steering.requeue
+        self.why, self.forget = steering.why, steering.forget
         self.adopt = Adoption(self._book, self._clusters).adopt
         images = Images(self._book, self._clusters, self.submit)
-        self.images = images.images
-        self.make_image = images.make_image
-        self.remove_image = images.remove_image
-        self.registry_login = images.registry_login
+        self.images, self.make_image = images.images, images.make_image
+        self.remove_image, self.registry_login = images.remove_image, images.registry_login
         remove_old_copies()
         self._pursuits: list[threading.Thread] = []
         for record in self._book.live():
