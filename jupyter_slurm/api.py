@@ -20,6 +20,9 @@ from jupyter_slurm.wire import (
     CommandOutput,
     Connection,
     Description,
+    FileContent,
+    FileEntry,
+    FileListing,
     Image,
     ImageBuild,
     ImageSpec,
@@ -140,6 +143,28 @@ class Api(Protocol):
 
     def stop_transfer(self, transfer_id: str) -> Transfer:
         """Ends it; what has arrived stays, and the next one goes on from there."""
+
+    # --- single files of a cluster, as its login node sees them ---
+    def list_folder(self, path: str, cluster: str | None = None) -> FileListing:
+        """What is in a folder; paths are absolute here and below. NotFoundError; FileAccessError,
+        with the words of that machine; RequestError: it is none."""
+
+    def file_entry(self, path: str, cluster: str | None = None) -> FileEntry:
+        """The file or folder itself."""
+
+    def read_file(self, path: str, cluster: str | None = None) -> FileContent:
+        """RequestError: larger than 40 MB, or nothing that is read."""
+
+    def write_file(self, path: str, content: bytes, cluster: str | None = None) -> FileEntry:
+        """Put in place whole, with the rights that it had. RequestError: larger than 40 MB."""
+
+    def make_folder(self, path: str, cluster: str | None = None) -> FileEntry: ...
+
+    def rename_file(self, path: str, to: str, cluster: str | None = None) -> FileEntry:
+        """RequestError: `to` is there already."""
+
+    def remove_file(self, path: str, cluster: str | None = None) -> None:
+        """A file, a link, or a folder that is empty."""
 
     # --- jobs ---
     def submit(self, spec: JobSpec) -> Job:

@@ -26,6 +26,9 @@ from jupyter_slurm.wire import (
     CommandOutput,
     Connection,
     Description,
+    FileContent,
+    FileEntry,
+    FileListing,
     Image,
     ImageBuild,
     ImageSpec,
@@ -209,6 +212,27 @@ class AgentClient:
 
     def stop_transfer(self, transfer_id: str) -> Transfer:
         return self._call(Api.stop_transfer, transfer_id)
+
+    def list_folder(self, path: str, cluster: str | None = None) -> FileListing:
+        return self._call(Api.list_folder, path, cluster)
+
+    def file_entry(self, path: str, cluster: str | None = None) -> FileEntry:
+        return self._call(Api.file_entry, path, cluster)
+
+    def read_file(self, path: str, cluster: str | None = None) -> FileContent:
+        return self._call(Api.read_file, path, cluster)
+
+    def write_file(self, path: str, content: bytes, cluster: str | None = None) -> FileEntry:
+        return self._call(Api.write_file, path, content, cluster)
+
+    def make_folder(self, path: str, cluster: str | None = None) -> FileEntry:
+        return self._call(Api.make_folder, path, cluster)
+
+    def rename_file(self, path: str, to: str, cluster: str | None = None) -> FileEntry:
+        return self._call(Api.rename_file, path, to, cluster)
+
+    def remove_file(self, path: str, cluster: str | None = None) -> None:
+        return self._call(Api.remove_file, path, cluster)
 
     # --- jobs ---
     def submit(self, spec: JobSpec) -> Job:

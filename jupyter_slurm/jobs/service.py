@@ -24,6 +24,7 @@ from jupyter_slurm.jobs.cluster import SlurmCluster
 from jupyter_slurm.jobs.clusters import Clusters
 from jupyter_slurm.jobs.delivery import Delivery, remove_old_copies
 from jupyter_slurm.jobs.details import Details
+from jupyter_slurm.jobs.files import Files
 from jupyter_slurm.jobs.images import Images
 from jupyter_slurm.jobs.labs import Labs
 from jupyter_slurm.jobs.layout import JobDir
@@ -80,21 +81,21 @@ class Service:
         self._tunnels = Tunnels(self._book, self._clusters)
         self._transfers = Transfers()
         # These calls of Api are theirs, as they are.
-        self.connect = self._clusters.connect
-        self.answer = self._clusters.answer
-        self.disconnect = self._clusters.disconnect
-        self.connections = self._clusters.connections
-        self.forward = self._tunnels.forward
-        self.tunnels = self._tunnels.tunnels
+        self.connect, self.answer = self._clusters.connect, self._clusters.answer
+        self.disconnect, self.connections = self._clusters.disconnect, self._clusters.connections
+        self.forward, self.tunnels = self._tunnels.forward, self._tunnels.tunnels
         self.close_tunnel = self._tunnels.close_tunnel
         self._labs = Labs(self._book, self._tunnels, self._clusters)
         self.lab_entry = self._labs.lab_entry
         self.terminal = Terminals(self._book, self._clusters).open
-        self.transfer = self._transfers.transfer
-        self.stop_transfer = self._transfers.stop
+        self.transfer, self.stop_transfer = self._transfers.transfer, self._transfers.stop
+        files = Files(self._clusters)
+        self.list_folder, self.file_entry = files.list_folder, files.file_entry
+        self.read_file, self.write_file = files.read_file, files.write_file
+        self.make_folder, self.rename_file = files.make_folder, files.rename_file
+        self.remove_file = files.remove_file
         self._beforehand = Beforehand(self._clusters)
-        self.cluster_info = self._beforehand.cluster_info
-        self.preview = self._beforehand.preview
+        self.cluster_info, self.preview = self._beforehand.cluster_info, self._beforehand.preview
         self._delivery = Delivery(self._book, self._clusters)
         self.details = Details(self._book, self._clusters).details
         self.usage = Measured(self._book, self._clusters).usage

@@ -41,6 +41,7 @@ RULES: Mapping[str, Rule] = MappingProxyType(
         "changes queue_changes node_changes logs usage preview why".split(), Rule("read", get=False)
     )
     | dict.fromkeys(
+        "list_folder file_entry read_file write_file make_folder rename_file remove_file "
         "connect answer disconnect forward close_tunnel push pull fetch stop_transfer submit adopt "
         "delivered cancel hold release requeue extend forget make_image remove_image "
         "registry_login command".split(),

@@ -34,6 +34,7 @@ from jupyter_slurm.wire.connection import (
     TransferState,
     Tunnel,
 )
+from jupyter_slurm.wire.file import FileContent, FileEntry, FileListing
 from jupyter_slurm.wire.image import (
     Image,
     ImageBuild,
@@ -90,6 +91,9 @@ __all__ = [
     "DisplayData",
     "ErrorOutput",
     "ExecuteResult",
+    "FileContent",
+    "FileEntry",
+    "FileListing",
     "Folder",
     "GpuSample",
     "Hello",

@@ -2,6 +2,7 @@
 import type { JupyterFrontEndPlugin } from '@jupyterlab/application';
 import { plugin as card } from './card/plugin';
 import { plugin as commands } from './commands/plugin';
+import { plugin as files } from './files/plugin';
 import { plugin as job } from './job/plugin';
 import { plugin as kernels } from './kernels/plugin';
 import { plugin as labs } from './labs/plugin';
@@ -24,6 +25,7 @@ const plugins: JupyterFrontEndPlugin<unknown>[] = [
   submit,
   labs,
   terminals,
+  files,
   kernels,
   status
 ];

@@ -131,6 +131,7 @@ export const CommandIDs = {
   copyId: 'jupyter-slurm:copy-id',
   openFolder: 'jupyter-slurm:open-folder',
   openTerminal: 'jupyter-slurm:open-terminal',
+  browse: 'jupyter-slurm:browse',
   goToCell: 'jupyter-slurm:go-to-cell',
   connect: 'jupyter-slurm:connect',
   disconnect: 'jupyter-slurm:disconnect',

@@ -77,6 +77,9 @@ export interface Wire {
   DisplayData?: DisplayData;
   ErrorOutput?: ErrorOutput;
   ExecuteResult?: ExecuteResult;
+  FileContent?: FileContent;
+  FileEntry?: FileEntry;
+  FileListing?: FileListing;
   GpuSample?: GpuSample;
   Hello?: Hello;
   Image?: Image;
@@ -485,6 +488,27 @@ export interface ExecuteResult {
   metadata: {
     [k: string]: unknown;
   };
+}
+export interface FileContent {
+  entry: FileEntry;
+  content: string;
+}
+/**
+ * One, links followed.
+ */
+export interface FileEntry {
+  name: string;
+  kind: 'file' | 'folder' | 'other';
+  size_bytes: number;
+  modified_s: number;
+  writable: boolean;
+}
+/**
+ * A folder and what is in it, but for names that are no UTF-8.
+ */
+export interface FileListing {
+  folder: FileEntry;
+  entries: FileEntry[];
 }
 export interface GpuSample {
   name: string;

@@ -56,6 +56,7 @@ from jupyter_slurm.wire import (
     UsageChanges,
     UsageSample,
 )
+from tests.file_side import FileSide
 from tests.queue_side import QueueSide, revision_of
 
 SCRIPT = Path(__file__)
@@ -65,7 +66,7 @@ LABS_VARIABLE = "JUPYTER_SLURM_TEST_LABS"
 BROKEN_VARIABLE = "JUPYTER_SLURM_TEST_BROKEN"
 
 
-class MemoryService(QueueSide):
+class MemoryService(FileSide, QueueSide):
     """Jobs that never leave this process: they run as soon as submitted, and print their code."""
 
     def __init__(self) -> None:

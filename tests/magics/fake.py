@@ -48,11 +48,12 @@ from jupyter_slurm.wire import (
     UsageSample,
 )
 from tests.far import FarSide
+from tests.file_side import FileSide
 from tests.image_side import ImageSide
 from tests.queue_side import QueueSide, revision_of
 
 
-class FakeApi(FarSide, ImageSide, QueueSide):
+class FakeApi(FarSide, FileSide, ImageSide, QueueSide):
     """Satisfies `Api` as far as front ends use it; `calls` says what was called, in order."""
 
     def __init__(self, folder: Path) -> None:

@@ -8,3 +8,6 @@ globalThis.ResizeObserver ??= class ResizeObserver {
 globalThis.matchMedia ??= () => ({ matches: false, addListener() {}, removeListener() {} });
 globalThis.requestIdleCallback ??= call => setTimeout(call, 0);
 Object.defineProperty(document, 'queryCommandSupported', { value: () => true });
+const { TextDecoder, TextEncoder } = require('util');
+globalThis.TextDecoder ??= TextDecoder;
+globalThis.TextEncoder ??= TextEncoder;

@@ -5,12 +5,16 @@ import { Clipboard } from '@jupyterlab/apputils';
 import { PageConfig } from '@jupyterlab/coreutils';
 import { NotebookPanel } from '@jupyterlab/notebook';
 import type { TranslationBundle } from '@jupyterlab/translation';
-import type { ISlurmModel } from '../tokens';
+import { problemOf } from '../model/model';
+import { CommandIDs, type ISlurmModel } from '../tokens';
 import type { Connection, Job } from '../wire';
 import { say, warn } from './telling';
 import { belowRoot, jobsIn } from './where';
 
-/** In the file browser where it shows that folder; else its path is copied, and that is said. */
+/**
+ * In the file browser where it shows that folder, else in that of clusters; where there is none, its
+ * path is copied, and that is said.
+ */
 export async function openFolder(
   app: JupyterFrontEnd,
   model: ISlurmModel,
@@ -23,6 +27,11 @@ export async function openFolder(
     await app.commands.execute('filebrowser:open-path', { path });
     return;
   }
+  if (app.commands.hasCommand(CommandIDs.browse)) {
+    const path = await folderOver(model, job);
+    await app.commands.execute(CommandIDs.browse, { cluster: job.cluster, path });
+    return;
+  }
   Clipboard.copyToSystem(job.job_dir);
   say(
     // The path comes last: of a long notification the end is not shown.
@@ -32,6 +41,20 @@ export async function openFolder(
       job.cluster
     )
   );
+}
+
+/** Its own folder on the cluster; a job that was submitted elsewhere has that it works in. */
+async function folderOver(model: ISlurmModel, job: Job): Promise<string> {
+  try {
+    const args = { path: job.job_dir, cluster: job.cluster };
+    await model.callLoggedIn(job.cluster, 'file_entry', args);
+    return job.job_dir;
+  } catch (error) {
+    if (problemOf(error).code !== 'not-found') {
+      throw error;
+    }
+    return (await model.details(job.id)).record.WorkDir ?? job.job_dir;
+  }
 }
 
 async function isLocal(model: ISlurmModel, cluster: string): Promise<boolean> {

@@ -1,0 +1,25 @@
+// Bytes, base64 and text, into each other. Pure.
+
+/** So many at once can be arguments of a function. */
+const PIECE = 0x8000;
+
+export function bytesOf(base64: string): Uint8Array {
+  return Uint8Array.from(atob(base64), letter => letter.charCodeAt(0));
+}
+
+export function base64Of(bytes: Uint8Array): string {
+  const pieces: string[] = [];
+  for (let at = 0; at < bytes.length; at += PIECE) {
+    pieces.push(String.fromCharCode(...bytes.subarray(at, at + PIECE)));
+  }
+  return btoa(pieces.join(''));
+}
+
+/** null: it is no UTF-8. A mark of the byte order is kept, so that a file is saved as it was. */
+export function textOf(base64: string): string | null {
+  try {
+    return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytesOf(base64));
+  } catch {
+    return null;
+  }
+}

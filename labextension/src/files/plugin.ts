@@ -1,0 +1,101 @@
+// The plugin of clusters' files: the drive, and a file browser for it, made when it is first asked for.
+import {
+  LabShell,
+  type JupyterFrontEnd,
+  type JupyterFrontEndPlugin
+} from '@jupyterlab/application';
+import { IFileBrowserFactory, Uploader, type FileBrowser } from '@jupyterlab/filebrowser';
+import { ITranslator, nullTranslator } from '@jupyterlab/translation';
+import { folderIcon, newFolderIcon, refreshIcon, ToolbarButton } from '@jupyterlab/ui-components';
+import { tell } from '../commands/telling';
+import { CommandIDs, ISlurmModel } from '../tokens';
+import { ClusterDrive } from './drive';
+
+/** A look is a command on the cluster's login machine. */
+const REFRESH_MS = 60_000;
+const RANK = 505;
+
+export const plugin: JupyterFrontEndPlugin<void> = {
+  id: 'jupyter-slurm:files',
+  description: 'The files of clusters in a file browser.',
+  autoStart: true,
+  requires: [ISlurmModel],
+  optional: [ITranslator, IFileBrowserFactory],
+  activate: (
+    app: JupyterFrontEnd,
+    model: ISlurmModel,
+    translator: ITranslator | null,
+    factory: IFileBrowserFactory | null
+  ) => {
+    const { commands, docRegistry, serviceManager, shell } = app;
+    const trans = (translator ?? nullTranslator).load('jupyter_slurm');
+    const { serverSettings } = serviceManager;
+    const drive = new ClusterDrive(model, docRegistry, serverSettings, trans);
+    serviceManager.contents.addDrive(drive);
+    if (factory === null || !(shell instanceof LabShell)) {
+      return;
+    }
+    let browser: FileBrowser | null = null;
+    const made = (): FileBrowser => {
+      const one = factory.createFileBrowser('jupyter-slurm-files', {
+        driveName: drive.name,
+        refreshInterval: REFRESH_MS,
+        restore: false,
+        state: null
+      });
+      one.title.icon = folderIcon;
+      one.title.caption = trans.__('Files of clusters');
+      one.node.setAttribute('role', 'region');
+      one.node.setAttribute('aria-label', trans.__('Files of clusters'));
+      one.toolbar.addItem(
+        'new-folder',
+        new ToolbarButton({
+          icon: newFolderIcon,
+          tooltip: trans.__('New folder'),
+          onClick: () => void one.createNewDirectory()
+        })
+      );
+      one.toolbar.addItem(
+        'upload',
+        new Uploader({ model: one.model, translator: translator ?? undefined })
+      );
+      one.toolbar.addItem(
+        'refresh',
+        new ToolbarButton({
+          icon: refreshIcon,
+          tooltip: trans.__('Look again'),
+          onClick: () => void one.model.refresh()
+        })
+      );
+      // JupyterLab (4.6) takes what a drive of others says for another folder's.
+      drive.fileChanged.connect(() => void one.model.refresh());
+      shell.add(one, 'left', { rank: RANK, type: 'File Browser' });
+      return one;
+    };
+    const label = trans.__('Files of clusters');
+    commands.addCommand(CommandIDs.browse, {
+      label,
+      describedBy: {
+        args: {
+          type: 'object',
+          properties: {
+            cluster: { type: 'string', description: "The cluster's name." },
+            path: { type: 'string', description: 'An absolute path of a folder there.' }
+          },
+          required: ['cluster', 'path']
+        }
+      },
+      execute: async ({ cluster, path }) => {
+        try {
+          // What the browser asks for by itself asks for no login.
+          await model.callLoggedIn(cluster as string, 'file_entry', { path, cluster });
+          browser ??= made();
+          shell.activateById(browser.id);
+          await browser.model.cd(`/${cluster as string}${path as string}`);
+        } catch (error) {
+          tell(error, label);
+        }
+      }
+    });
+  }
+};

@@ -1,0 +1,103 @@
+"""A job's folder on the cluster in JupyterLab's file browser: looked at, edited, saved."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Locator, Page, expect
+
+from tests.ssh.waiting import wait_until
+from tests.ui.looks import look
+from tests.ui.side import Sbatch, row
+
+NAME = 'it\'s "$HOME" ü.txt'
+
+
+@pytest.fixture
+def browser_of_files(
+    sidebar: Locator,
+    sbatch: Sbatch,
+    page: Page,
+    tmp_path: Path,
+    request: pytest.FixtureRequest,
+) -> tuple[Locator, Path]:
+    """That of the folder that a job was submitted from."""
+    folder = tmp_path / "run 1"
+    folder.mkdir()
+    (folder / NAME).write_text("first line\n")
+    name = request.node.name
+    sbatch(name, f"--chdir={folder}", f"--output={folder}/out")
+    runs = sidebar.get_by_role("list", name="Running").get_by_role("listitem")
+    expect(runs.filter(has_text=name)).to_be_visible()
+    row(sidebar, name).click(button="right")
+    page.get_by_role("menuitem", name="Open the job", exact=True).click()
+    expect(page.get_by_role("log", name="Output")).to_be_visible()
+    row(sidebar, name).click(button="right")
+    page.get_by_role("menuitem", name="Open its folder", exact=True).click()
+    return page.get_by_role("region", name="Files of clusters"), folder
+
+
+def test_a_file_of_the_job_is_opened_edited_and_saved_and_a_change_over_there_noticed(
+    browser_of_files: tuple[Locator, Path], page: Page
+) -> None:
+    files, folder = browser_of_files
+    path = folder / NAME
+    path.chmod(0o640)
+    files.get_by_role("listitem").filter(has_text=NAME).dblclick()
+    editor = page.locator(".jp-FileEditor .cm-content")
+    expect(editor).to_contain_text("first line")
+    look(page, "files")
+    editor.click()
+    page.keyboard.press("Control+End")
+    page.keyboard.type("second line, grün\n")
+    page.keyboard.press("Control+s")
+    wait_until(lambda: path.read_text() == "first line\nsecond line, grün\n")
+    assert path.stat().st_mode & 0o777 == 0o640
+    assert {one.name for one in folder.iterdir()} == {NAME, "out"}
+
+    expect(page.locator(".jp-mod-dirty")).to_have_count(0)
+    path.write_text("from elsewhere\n")
+    later = path.stat().st_mtime + 60
+    os.utime(path, (later, later))
+    editor.click()
+    page.keyboard.type("x")
+    page.keyboard.press("Control+s")
+    dialog = page.get_by_role("dialog")
+    expect(dialog).to_contain_text("changed")
+    dialog.get_by_role("button", name="Revert").click()
+    expect(editor).to_contain_text("from elsewhere")
+
+
+def test_folders_are_made_and_files_uploaded_renamed_and_deleted(
+    browser_of_files: tuple[Locator, Path], page: Page, tmp_path: Path
+) -> None:
+    files, folder = browser_of_files
+    files.get_by_role("button", name="New folder").click()
+    named = files.locator("input.jp-DirListing-editor")
+    named.fill("made")
+    named.press("Enter")
+    wait_until((folder / "made").is_dir)
+    large = tmp_path / "large.bin"
+    large.write_bytes(bytes(range(256)) * 10_000)
+    with page.expect_file_chooser() as chooser:
+        files.get_by_role("button", name="Upload Files").click()
+    chooser.value.set_files(large)
+    wait_until((folder / "large.bin").exists)
+    assert (folder / "large.bin").read_bytes() == large.read_bytes()
+    item = files.get_by_role("listitem").filter(has_text="large.bin")
+    with page.expect_download() as download:
+        item.click(button="right")
+        page.get_by_role("menuitem", name="Download", exact=True).click()
+    assert download.value.path().read_bytes() == large.read_bytes()
+    item.click()
+    page.keyboard.press("F2")
+    named.fill("small.bin")
+    named.press("Enter")
+    wait_until(lambda: (folder / "small.bin").exists() and not (folder / "large.bin").exists())
+    files.get_by_role("listitem").filter(has_text="small.bin").click(button="right")
+    page.get_by_role("menuitem", name=re.compile("Delete|Trash")).click()
+    page.get_by_role("dialog").locator(".jp-mod-accept").click()
+    wait_until(lambda: not (folder / "small.bin").exists())
