@@ -21,7 +21,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))  # `python -P` leaves it out
@@ -32,7 +31,7 @@ import private_folder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # typing costs milliseconds
-    from typing import Any, List, Optional  # noqa: F401 - in comments
+    from typing import Any, Iterator, List, Optional  # noqa: F401 - in comments
 
 MISSING_EXIT = 65
 """EX_DATAERR of sysexits.h, and the next two EX_UNAVAILABLE and EX_SOFTWARE: jobs/verdict.py."""
@@ -47,6 +46,8 @@ PRIVATE = "jslurm-lab-"
 LONGEST_PARENT = 35
 """The path of a socket has 107 bytes at most (unix(7)); the longest is that of a kernel, which
 jupyter_client calls PARENT/jslurm-lab-XXXXXXXX/r/kernel-UUID-ipc-N."""
+ANY_PARENT = 4096
+"""PATH_MAX (limits.h)."""
 
 CONFIG = """\
 # Written by jupyter-slurm for one job.
@@ -126,20 +127,21 @@ class Lab(object):
             signal.signal(number, lambda _number, _frame: None)
         signal.signal(signal.SIGCHLD, lambda _number, _frame: None)
 
-    def run(self, private: str) -> "Ended":
+    def run(self, private: str, temporary: str) -> "Ended":
+        """`private` holds sockets, so its path is short; `temporary` is as TMPDIR says."""
         try:
-            self.start(private)
+            self.start(private, temporary)
             self.wait_until_it_answers()
             self.serve()
         except Ended as ended:
             return ended
         finally:
-            self.stop(private)
+            self.stop(private, temporary)
         raise AssertionError  # both only raise
 
     # --- the server ---
 
-    def start(self, private: str) -> None:
+    def start(self, private: str, temporary: str) -> None:
         overlay = self.overlay()
         self.sock = os.path.join(private, "server")
         config = os.path.join(private, "jupyter_lab_config.py")
@@ -148,10 +150,8 @@ class Lab(object):
         text = CONFIG if base_url == "/" else CONFIG + BELOW_ANOTHER
         put(config, text.format(sock=self.sock, token=self.token, host=host, base_url=base_url))
         env = dict(os.environ, JUPYTER_RUNTIME_DIR=os.path.join(private, "r"))
-        if os.path.dirname(private) == tempfile.gettempdir():
-            # What it leaves there, or an extension of its, goes with it, also when it is killed.
-            env["TMPDIR"] = os.path.join(private, "tmp")
-            os.mkdir(env["TMPDIR"], 0o700)
+        # What it leaves there, or an extension of its, goes with it, also when it is killed.
+        env["TMPDIR"] = temporary
         for name in ("JUPYTER_TOKEN", "JUPYTER_TOKEN_FILE", "JUPYTER_PORT", "JUPYTER_PORT_RETRIES"):
             env.pop(name, None)
         command = overlay.command(env, private) if overlay is not None else own_command()
@@ -226,13 +226,14 @@ class Lab(object):
             if activity.is_over():
                 raise Ended(0, "idle")
 
-    def stop(self, private: str) -> None:
+    def stop(self, *folders: str) -> None:
         if self.server is None:
             return
         deadline_s = time.monotonic() + PATIENCE_S
         self.send(signal.SIGTERM)
         # Before anything else: whoever is killed meanwhile removes nothing any more.
-        shutil.rmtree(private, ignore_errors=True)
+        for folder in folders:
+            shutil.rmtree(folder, ignore_errors=True)
         while self.exit_code() is None and time.monotonic() < deadline_s:
             time.sleep(LOOK_S)
         self.send(signal.SIGKILL)
@@ -271,22 +272,32 @@ def complain(text: str) -> None:
         sys.stderr.write("jupyter-slurm: %s\n" % text)
 
 
-def main(argv: "List[str]") -> int:
+@contextlib.contextmanager
+def used_folder(longest_parent: int) -> "Iterator[str]":
+    """One of this lab's own, which goes with it."""
+    path, lock = private_folder.made(PRIVATE, longest_parent)
     try:
-        lab = Lab(os.path.abspath(argv[1]), argv[2])
-        private, lock = private_folder.made(PRIVATE, LONGEST_PARENT)
-    except OSError as error:
-        complain("the lab cannot be set up: %s" % error)
-        return NO_ROOM_EXIT
-    try:
-        ended = lab.run(private)
-    except OSError as error:
-        complain("the lab cannot go on: %s" % error)
-        is_full = error.errno in (errno.ENOSPC, errno.EDQUOT)
-        ended = Ended(NO_ROOM_EXIT if is_full else FAILED_EXIT, "failed")
+        yield path
     finally:
-        shutil.rmtree(private, ignore_errors=True)
+        shutil.rmtree(path, ignore_errors=True)
         os.close(lock)
+
+
+def main(argv: "List[str]") -> int:
+    with contextlib.ExitStack() as folders:
+        try:
+            lab = Lab(os.path.abspath(argv[1]), argv[2])
+            private = folders.enter_context(used_folder(LONGEST_PARENT))
+            temporary = folders.enter_context(used_folder(ANY_PARENT))
+        except OSError as error:
+            complain("the lab cannot be set up: %s" % error)
+            return NO_ROOM_EXIT
+        try:
+            ended = lab.run(private, temporary)
+        except OSError as error:
+            complain("the lab cannot go on: %s" % error)
+            is_full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+            ended = Ended(NO_ROOM_EXIT if is_full else FAILED_EXIT, "failed")
     lab.tell(ended.step)
     return ended.exit_code
 
