@@ -7,11 +7,12 @@ import {
 import { IFileBrowserFactory, Uploader, type FileBrowser } from '@jupyterlab/filebrowser';
 import { ITranslator, nullTranslator } from '@jupyterlab/translation';
 import { folderIcon, newFolderIcon, refreshIcon, ToolbarButton } from '@jupyterlab/ui-components';
+import { Poll } from '@lumino/polling';
 import { tell } from '../commands/telling';
 import { CommandIDs, ISlurmModel } from '../tokens';
 import { ClusterDrive } from './drive';
 
-/** A look is a command on the cluster's login machine. */
+/** A look is a command on the cluster's login machine: only while somebody sees what it finds. */
 const REFRESH_MS = 60_000;
 const RANK = 505;
 
@@ -39,7 +40,7 @@ export const plugin: JupyterFrontEndPlugin<void> = {
     const made = (): FileBrowser => {
       const one = factory.createFileBrowser('jupyter-slurm-files', {
         driveName: drive.name,
-        refreshInterval: REFRESH_MS,
+        refreshInterval: Poll.NEVER,
         restore: false,
         state: null
       });
@@ -69,6 +70,11 @@ export const plugin: JupyterFrontEndPlugin<void> = {
       );
       // JupyterLab (4.6) takes what a drive of others says for another folder's.
       drive.fileChanged.connect(() => void one.model.refresh());
+      new Poll({
+        factory: () => one.model.refresh(),
+        frequency: { interval: REFRESH_MS, backoff: false },
+        standby: () => (one.isVisible ? 'when-hidden' : true)
+      });
       shell.add(one, 'left', { rank: RANK, type: 'File Browser' });
       return one;
     };

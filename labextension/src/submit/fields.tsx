@@ -200,6 +200,11 @@ function Program(props: FieldsProps): JSX.Element {
         hint={trans.__("a name, a registry's address or a path; empty: the cluster's default")}
       />
       <Text
+        {...common(props, 'folder', trans.__('Folder'))}
+        wide
+        hint={trans.__('where it begins, on the cluster: /data/fit or ~/fit')}
+      />
+      <Text
         {...common(props, 'modules', trans.__('Modules'))}
         hint={trans.__('names, with blanks between')}
       />

@@ -15,6 +15,7 @@ export interface Wishes {
   memory: string;
   time: string;
   image: string;
+  folder: string;
   modules: string;
   /** NAME=VALUE, one a line. */
   env: string;
@@ -45,6 +46,7 @@ export const NO_WISHES: Wishes = {
   memory: '',
   time: '',
   image: '',
+  folder: '',
   modules: '',
   env: '',
   name: '',
@@ -68,6 +70,7 @@ const OPTIONS: readonly (readonly [string, Field])[] = [
   ['mem', 'memory'],
   ['time', 'time'],
   ['image', 'image'],
+  ['chdir', 'folder'],
   ['name', 'name'],
   ['display-name', 'title'],
   ['array', 'array'],
@@ -88,7 +91,8 @@ const SHORT: Readonly<Record<string, string>> = {
   '-n': 'ntasks',
   '-c': 'cpus-per-task',
   '-t': 'time',
-  '-a': 'array'
+  '-a': 'array',
+  '-D': 'chdir'
 };
 
 /** The words behind `%%slurm`. */

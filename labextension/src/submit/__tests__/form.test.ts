@@ -50,6 +50,7 @@ test.each([
   '--cluster here --partition gpu --gpus a100:2 --time 30m',
   `--image 'a b' --module gcc --module cuda --env A=1 --env 'B=x y' --exclusive`,
   "--env 'X={{name}}'",
+  "--image x.sif --chdir '~/a b'",
   '--nodes 2-4 --array 1-10%2 --constraint a100'
 ])('%s is read and said again', line => {
   expect(lineOf(wishesOf(line))).toBe(line);
