@@ -22,13 +22,13 @@ from dataclasses import dataclass, field
 from jupyter_slurm.errors import ForwardError
 
 _FRAME = struct.Struct(">cII")
-_KINDS = b"KRDCEA"
+_KINDS = b"KRDCEAB"
 """What the far end may send. The newline that its program's last words begin with is none."""
-_WINDOW = 512 * 1024
+_WINDOW = 2 * 1024 * 1024
 _CHUNK = 32 * 1024
 _OUTBOX_MOST = 256 * 1024
 _MOST_STREAMS = 256
-"""With the window this bounds what either end keeps: 128 MiB when nobody reads at all."""
+"""With the window this bounds what either end keeps: 512 MiB when nobody reads at all."""
 _OPEN_S = 20.0
 """For one connection; the far end gives up sooner."""
 _ALIVE_S = 60.0
@@ -182,6 +182,8 @@ class Streams:
             stream = self._streams.get(number)
             if stream is not None:
                 self._take(stream, kind, size, body)
+        if self._inbox and not self._outbox:
+            self._send(b"B", 0)
         return True
 
     def _take(self, stream: _Stream, kind: bytes, size: int, body: bytes) -> None:

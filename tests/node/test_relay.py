@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from importlib import resources
 from queue import SimpleQueue
+from typing import Any
 
 import psutil
 import pytest
@@ -21,8 +22,11 @@ from jupyter_slurm.errors import ForwardError
 from jupyter_slurm.slurm.srun import beside_argv
 from jupyter_slurm.transport import relay_streams
 from jupyter_slurm.transport.local import LocalTransport
+from jupyter_slurm.transport.node_program import begin
 from jupyter_slurm.transport.relay import Relay
 from tests.cluster.plugin import SlurmCluster
+from tests.node.held_line import held
+from tests.ssh.waiting import wait_until
 from tests.transport.carrier import echo, everything, sent, service, unused_port
 
 TEXT = (resources.files("jupyter_slurm") / "node" / "relay.py").read_text(encoding="utf-8")
@@ -53,9 +57,7 @@ def nothing_left() -> Iterator[None]:
     threads = set(threading.enumerate())
     processes = set(psutil.Process().children(recursive=True))
     yield
-    for thread in set(threading.enumerate()) - threads:
-        thread.join(10)
-        assert not thread.is_alive(), thread.name
+    wait_until(lambda: set(threading.enumerate()) <= threads)
     assert set(psutil.Process().children(recursive=True)) <= processes
 
 
@@ -103,7 +105,7 @@ def test_both_ends_mean_the_same_by_a_frame() -> None:
     exec(compile(TEXT, "relay.py", "exec"), far)
     assert far["FRAME"].format == relay_streams._FRAME.format  # type: ignore[attr-defined]
     assert far["WINDOW"] == relay_streams._WINDOW
-    kinds = (far[name] for name in ("OPENED", "REFUSED", "DATA", "CREDIT", "EOF", "ABORT"))
+    kinds = (far[name] for name in ("OPENED", "REFUSED", "DATA", "CREDIT", "EOF", "ABORT", "ALIVE"))
     assert b"".join(kinds) == relay_streams._KINDS  # type: ignore[arg-type]
     assert far["SILENCE_S"] > 2 * relay_streams._ALIVE_S  # type: ignore[operator]
 
@@ -111,6 +113,21 @@ def test_both_ends_mean_the_same_by_a_frame() -> None:
 def test_twenty_megabytes_get_there_and_back(relay: Relay) -> None:
     with service(echo) as port, connected(relay, port) as sock, sent(sock, TWENTY_MEGABYTES):
         assert everything(sock) == TWENTY_MEGABYTES
+
+
+def test_nothing_waits_for_an_acknowledgement_of_tcp(
+    relay: Relay, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def held_from_now_on(*args: Any) -> tuple[socket.socket, bytes]:
+        channel, after = begin(*args)
+        return held(channel), after
+
+    monkeypatch.setattr("jupyter_slurm.transport.relay.begin", held_from_now_on)
+    message = TWENTY_MEGABYTES[:3000]
+    with service(echo) as port, connected(relay, port) as sock:
+        sock.settimeout(30)
+        sock.sendall(message)
+        assert sock.recv(3000, socket.MSG_WAITALL) == message
 
 
 def test_end_from_the_far_side_leaves_the_near_one_open(relay: Relay) -> None:
