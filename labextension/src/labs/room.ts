@@ -7,10 +7,18 @@ export function roomUrl(id: string): string {
 
 /**
  * A tab, now: a browser opens none later, when the deed that asked for it is long over. What it
- * shows is told to it afterwards.
+ * shows is told to it afterwards; until then it shows `meanwhile`.
  */
-export function newTab(): Tab {
+export function newTab(meanwhile = ''): Tab {
   const opened = window.open('', '_blank');
+  if (opened !== null) {
+    const { body, documentElement } = opened.document;
+    documentElement.style.colorScheme = 'light dark';
+    body.style.font = '15px/1.5 system-ui, sans-serif';
+    body.style.margin = '12vh auto';
+    body.style.maxWidth = '46rem';
+    body.textContent = meanwhile;
+  }
   return {
     enter: id => {
       if (opened === null) {

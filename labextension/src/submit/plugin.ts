@@ -200,7 +200,11 @@ async function startLab(
   line: string,
   trans: TranslationBundle
 ): Promise<void> {
-  const tab = newTab();
+  const tab = newTab(
+    trans.__(
+      'The lab is being asked for. Where that needs a login, its questions are in the tab that you come from.'
+    )
+  );
   try {
     const job = await sender.submit(cluster, line, { code: '', kind: 'lab' });
     if (!tab.enter(job.id)) {
