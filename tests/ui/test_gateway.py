@@ -133,6 +133,7 @@ def test_one_code_serves_two_labs_in_an_image_and_a_remote_kernel(
     askings, logins = site.gateway.askings(), site.logins()
     in_the_way = site.run("sbatch", "--parsable", "--exclusive", "-N2", "--wrap", "sleep 600")
     room = start(page, "mine")
+    expect(room.get_by_text("its questions are in the tab that you come from")).to_be_visible()
     log_in(page, laptop)
     expect(room.get_by_role("status")).to_contain_text("PENDING")
     room.screenshot(path=SCREENSHOTS / "gateway-waits.png")
