@@ -92,7 +92,7 @@ class Comparison:
             return
         if (
             job.state is JobState.RUNNING
-            and row.state == "PENDING"
+            and states.state_info(row.state).show_as in _IN_THE_QUEUE
             and (job.state_since_s > began_s)
         ):
             return  # the listing is older than what the job's files said

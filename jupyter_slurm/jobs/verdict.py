@@ -86,7 +86,9 @@ _TRACES = {
     JobState.NODE_FAIL: re.compile(r"DUE TO NODE FAILURE"),
     # `oom-kill` up to 22.05, `oom_kill` from 23.02; the second is JobAcctGather's own limit.
     JobState.OUT_OF_MEMORY: re.compile(r"[Oo]om[-_ ]kill|xceeded (job |step )?memory limit"),
-    JobState.CANCELLED: re.compile(r"\*\*\* (JOB|STEP) \S+ .*CANCELLED AT"),
+    JobState.CANCELLED: re.compile(
+        r"\*\*\* (JOB|STEP) \S+ .*CANCELLED AT(?!.* DUE TO JOB REQUEUE)"
+    ),
 }
 """What slurmstepd writes into the job's output (src/slurmd/slurmstepd/req.c, mgr.c)."""
 _ALL_THE_SAME = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import subprocess
 import tempfile
@@ -63,7 +64,10 @@ class DockerEngine:
 
     def traces(self) -> list[str]:
         """What lies where a daemon of its own keeps what runs, elsewhere below /run."""
-        return [path.name for path in self.folder.glob(f"exec/**/{'[0-9a-f]' * 64}")]
+        # Not by glob, which fails where a folder goes while it looks.
+        found = os.walk(self.folder / "exec")
+        names = (name for _, folders, files in found for name in (*folders, *files))
+        return [name for name in names if re.fullmatch("[0-9a-f]{64}", name)]
 
     def load(self, folder: Path, image: str, *options: str) -> None:
         """Makes an image of one layer, which is the folder."""

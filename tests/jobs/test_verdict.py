@@ -68,7 +68,15 @@ NEVER_STARTED = Evidence(kind=JobKind.CELL)
 LIMIT_LINE = (
     "slurmstepd: error: *** JOB 1 ON n1 CANCELLED AT 2026-01-01T00:00:00 DUE TO TIME LIMIT ***"
 )
+REQUEUE_LINE = (
+    "slurmstepd: error: *** JOB 1 ON n1 CANCELLED AT 2026-01-01T00:00:00 DUE TO JOB REQUEUE ***"
+)
 CASES = [
+    Case(
+        "failed, after it was put back into the queue",
+        cell(slurm=slurm("FAILED", 0), slurm_out=REQUEUE_LINE),
+        "FAILED",
+    ),
     Case("it ended well", cell(exit=OK_EXIT, result=OK), "COMPLETED", exit_code=0),
     Case(
         "it ended well and Slurm agrees",

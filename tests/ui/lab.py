@@ -241,7 +241,7 @@ class Notebook:
         The checkpoint ends what JupyterLab does to save; until then it takes no second order.
         """
         with self.page.expect_response(
-            lambda r: r.request.method == "POST" and r.url.endswith("/checkpoints") and r.ok
+            lambda r: r.request.method == "POST" and "/checkpoints" in r.url and r.ok
         ):
             self.page.get_by_role("button", name="Save and create checkpoint").click()
         notebook: NotebookNode = nbformat.read(self.path, as_version=4)

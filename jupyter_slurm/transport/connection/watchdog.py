@@ -16,6 +16,7 @@ from jupyter_slurm.wire import ConnectionState, Problem
 
 if TYPE_CHECKING:
     from jupyter_slurm.transport.connection import Connection
+    from jupyter_slurm.transport.connection.hops import Link
 
 _INTERVAL_S = 15.0
 _STEP_S = 1.0
@@ -97,7 +98,7 @@ class Watchdog:
             self._connection.answers_again(round_trip_s)
             return
         outer = enumerate(links[:-1])
-        self._judge(next((i for i, one in outer if one.ping() is None), len(links) - 1))
+        self._judge(links, next((i for i, one in outer if one.ping() is None), len(links) - 1))
 
     def _watched(self) -> bool:
         return self._connection.state is ConnectionState.OPEN or self.silent
@@ -111,11 +112,10 @@ class Watchdog:
     def _has_slept(self) -> bool:
         return _skew_s() - self._skew > _SLEPT_S
 
-    def _judge(self, dead: int) -> None:
-        """The link `dead` does not answer, or has ended."""
-        links = self._connection.links
-        if dead >= len(links):
-            return
+    def _judge(self, links: tuple[Link, ...], dead: int) -> None:
+        """The link `dead` of these does not answer, or has ended."""
+        if self._connection.links[: dead + 1] != links[: dead + 1]:
+            return  # closed meanwhile, and perhaps opened anew
         label = links[dead].hop.label
         ended = not links[dead].alive
         now = time.monotonic()
