@@ -208,8 +208,15 @@ class Far:
             if line.sock in ready and not self._hear(line):
                 break
         if self._ends.is_set():
-            line.flush()
+            self._take_leave(line)
         return line.welcomed
+
+    def _take_leave(self, line: _Line) -> None:
+        """What has been passed on is told: whoever comes next would be given it again, and so the
+        same client twice."""
+        if line.welcomed and self._passed_on > line.told:
+            line.say(b"K", _NUMBER.pack(self._passed_on))
+        line.flush()
 
     def _hear(self, line: _Line) -> bool:
         frames = line.receive()

@@ -115,3 +115,16 @@ def test_a_node_of_an_earlier_release_is_sent_plain_messages(node: Node) -> None
     kind, body = node.hear()
     assert kind == b"M"
     assert body.endswith(b"the request of a cell")
+
+
+def test_what_has_been_passed_on_is_told_at_the_end_so_that_nobody_is_given_it_again(
+    node: Node,
+) -> None:
+    node.welcome()
+    node.say(b"M", message(1, b"x"))
+    node.far.passed_on(until_one(node))
+    node.far.close()
+    told = [node.hear()]
+    while told[-1][0] == b"A":
+        told.append(node.hear())
+    assert told[-1] == (b"K", struct.pack(">Q", 1))
