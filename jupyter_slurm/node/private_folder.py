@@ -29,9 +29,13 @@ def made(prefix, longest_parent):
                 remove_unless_used(os.path.join(parent, name))
     while True:
         path = tempfile.mkdtemp(prefix=prefix, dir=parent)  # 0700
-        lock = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        # Another one that begins may take it for one left behind, before it is locked.
+        try:
+            lock = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            continue
         fcntl.flock(lock, fcntl.LOCK_EX)
-        if os.path.isdir(path):  # else another one that began has taken it for one left behind
+        if os.path.isdir(path):
             return path, lock
         os.close(lock)
 

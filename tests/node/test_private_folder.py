@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -59,3 +60,23 @@ def test_a_long_way_to_temporary_files_is_not_taken(parent: Path, locks: list[in
     path = made(locks, len(str(parent)) - 1)
     assert path.parent == Path("/tmp")
     path.rmdir()
+
+
+def test_one_that_another_takes_for_left_behind_as_it_is_made_is_made_anew(
+    monkeypatch: pytest.MonkeyPatch, locks: list[int]
+) -> None:
+    """What is seen when twenty kernels begin at once: it is gone before it could be locked."""
+    make = tempfile.mkdtemp
+    gone: list[str] = []
+
+    def make_and_lose(prefix: str, dir: str) -> str:  # noqa: A002 - tempfile's own word
+        path = make(prefix=prefix, dir=dir)
+        if not gone:
+            gone.append(path)
+            private_folder.remove_unless_used(path)
+        return path
+
+    monkeypatch.setattr("tempfile.mkdtemp", make_and_lose)
+    path = made(locks)
+    assert path.is_dir()
+    assert str(path) not in gone
