@@ -27,10 +27,3 @@ def processes(*jobs: Job) -> list[tuple[psutil.Process, str]]:
             if not ours.isdisjoint(environment):
                 running.append((one, " ".join(one.cmdline())))
     return running
-
-
-def runs(one: psutil.Process) -> bool:
-    """Whether it has not ended; whose parent is gone is nobody's to wait for."""
-    with suppress(psutil.Error):
-        return one.is_running() and one.status() != psutil.STATUS_ZOMBIE
-    return False

@@ -14,6 +14,7 @@ import pytest
 
 from jupyter_slurm.containers import Box, Mount, runtime_named
 from tests.cluster.apptainer import ApptainerEngine
+from tests.ssh.processes import runs
 from tests.ssh.waiting import wait_until
 
 APPTAINER = runtime_named("apptainer")
@@ -240,14 +241,8 @@ def test_all_of_it_is_gone_when_each_process_is_killed(way: Way, box: Box, tmp_p
         assert len(processes) > 1
         for one in processes:
             one.kill()
-        wait_until(lambda: not any(_lives(one) for one in processes), _PATIENCE_S)
+        wait_until(lambda: not any(runs(one) for one in processes), _PATIENCE_S)
     assert way.image not in Path("/proc/self/mountinfo").read_text()
-
-
-def _lives(process: psutil.Process) -> bool:
-    with suppress(psutil.NoSuchProcess):
-        return process.status() != psutil.STATUS_ZOMBIE
-    return False
 
 
 def test_a_squashfs_file_is_an_image_too(apptainer_engine: ApptainerEngine, tmp_path: Path) -> None:

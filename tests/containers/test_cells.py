@@ -22,8 +22,9 @@ from tests.cluster.apptainer import ApptainerEngine, exports
 from tests.cluster.docker import DockerEngine
 from tests.cluster.plugin import SlurmCluster
 from tests.cluster.pyxis import EnrootStandIn
-from tests.containers.leftovers import processes, processes_of, runs
+from tests.containers.leftovers import processes, processes_of
 from tests.jobs.conftest import Site, spec
+from tests.ssh.processes import runs
 from tests.ssh.waiting import wait_until
 
 _PATIENCE_S = 60.0

@@ -105,8 +105,8 @@ def sleepers(mark: str) -> list[psutil.Process]:
     """Processes of this machine whose command line is `sleep MARK`."""
     return [
         one
-        for one in psutil.process_iter(["cmdline"])
-        if one.info["cmdline"] == ["sleep", mark] and one.status() != psutil.STATUS_ZOMBIE
+        for one in psutil.process_iter(["cmdline", "status"])
+        if one.info["cmdline"] == ["sleep", mark] and one.info["status"] != psutil.STATUS_ZOMBIE
     ]
 
 

@@ -19,7 +19,7 @@ from jupyter_slurm.wire import ImageSpec, Job, JobKind, JobSpec, JobState
 from tests.cluster.plugin import SlurmCluster
 from tests.jobs.conftest import Site, spec
 from tests.jobs.test_images import MADE, Ground, apptainer, charliecloud, docker
-from tests.ssh.processes import words_of
+from tests.ssh.processes import runs, words_of
 from tests.ssh.sshd import Sshd
 from tests.ssh.waiting import wait_until
 
@@ -65,7 +65,7 @@ def processes(job: Job) -> list[psutil.Process]:
                 found.append(psutil.Process(pid))
         except (ProcessLookupError, psutil.Error):
             continue
-    return [one for one in found if one.is_running() and one.status() != psutil.STATUS_ZOMBIE]
+    return [one for one in found if runs(one)]
 
 
 def test_it_runs_on_the_login_machine_and_slurm_never_hears_of_it(site: Site) -> None:

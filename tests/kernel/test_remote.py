@@ -14,6 +14,7 @@ import pytest
 
 from jupyter_slurm.wire import JobState
 from tests.kernel.conftest import PATIENCE_S, Home, MakeHome, RemoteKernel
+from tests.ssh.processes import runs
 from tests.ssh.waiting import wait_until
 
 
@@ -219,7 +220,7 @@ def test_jupyter_that_is_gone_takes_its_proxy_along(home: Home) -> None:
         home.until_job(home.jobs()[0].id, JobState.RUNNING)
         jupyter.kill()
     psutil.wait_procs([proxy], timeout=PATIENCE_S)
-    assert not proxy.is_running() or proxy.status() == psutil.STATUS_ZOMBIE
+    assert not runs(proxy)
     assert home.jobs()[0].state is JobState.RUNNING
 
 

@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -211,8 +212,9 @@ def test_a_kernel_that_cannot_see_the_socket_asks_by_the_hubs_token(
 def kernel_environment(account: Account) -> dict[str, str]:
     """Of a kernel that their server has started."""
     for process in psutil.process_iter():
-        if process.uids().real == account.uid and "ipykernel_launcher" in process.cmdline():
-            return process.environ()
+        with suppress(psutil.NoSuchProcess):  # it has just ended
+            if process.uids().real == account.uid and "ipykernel_launcher" in process.cmdline():
+                return process.environ()
     raise AssertionError("there is no kernel")
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import psutil
@@ -28,8 +28,9 @@ def kernel_environment(served: Served) -> dict[str, str]:
     deadline = time.monotonic() + PATIENCE_S
     while time.monotonic() < deadline:
         for child in psutil.Process(served.pid).children():
-            if "JPY_PARENT_PID" in (env := child.environ()):
-                return env
+            with suppress(psutil.NoSuchProcess):  # a program that it asks, not a kernel
+                if "JPY_PARENT_PID" in (env := child.environ()):
+                    return env
     raise AssertionError("there is no kernel")
 
 

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import time
+from contextlib import suppress
+from pathlib import Path
+
 import psutil
 
 
@@ -19,3 +23,25 @@ def words_of(process: psutil.Process) -> list[str]:
         return process.cmdline()
     except psutil.Error:
         return []
+
+
+def runs(one: psutil.Process) -> bool:
+    """Whether it has not ended; whose parent is gone is nobody's to wait for."""
+    with suppress(psutil.Error):
+        return one.is_running() and one.status() != psutil.STATUS_ZOMBIE
+    return False
+
+
+def told(process: psutil.Process) -> str:
+    """All that says why it is still there: also what the kernel has it wait in."""
+    try:
+        with process.oneshot():
+            parent = process.parent()
+            wchan = Path(f"/proc/{process.pid}/wchan").read_text()
+            return (
+                f"{process.name()} ({process.pid}, {process.status()} in {wchan}, since "
+                f"{time.time() - process.create_time():.0f} s, child of "
+                f"{parent and name_of(parent)} {parent and parent.pid}): {words_of(process)}"
+            )
+    except (psutil.Error, OSError) as error:
+        return f"{process.pid}: {error}"

@@ -25,12 +25,14 @@ from tests.ssh import network, site_slurm
 from tests.ssh.kept import Keeper
 from tests.ssh.network import Machine
 from tests.ssh.odd_users import Person, make_gateway
-from tests.ssh.processes import name_of
+from tests.ssh.processes import name_of, told, words_of
 from tests.ssh.profile import write_profile
 from tests.ssh.sshd import Client, Sshd
+from tests.ssh.waiting import wait_until
 
 _ADDRESSES = {"login": "10.77.2.2", "c1": "10.77.2.11", "c2": "10.77.2.12"}
 _GATEWAY = "10.77.1.1"
+_PATIENCE_S = 120.0
 
 
 @dataclass(frozen=True)
@@ -170,6 +172,18 @@ class Site:
     def programs(self, machine: str = "login") -> list[str]:
         """The names of these; "" for one that has just ended."""
         return [name_of(one) for one in self.processes(machine)]
+
+    def words(self, machine: str = "login") -> list[str]:
+        """Of all their command lines."""
+        return [word for one in self.processes(machine) for word in words_of(one)]
+
+    def wait_until_empty(self, machine: str) -> None:
+        """Returns when nothing of the person's runs there any more."""
+        wait_until(
+            lambda: self.programs(machine) == [],
+            _PATIENCE_S,
+            lambda: "\n".join(told(one) for one in self.processes(machine)),
+        )
 
     def stop_controller(self) -> None:
         """SIGSTOP: connections are taken and nobody answers."""

@@ -43,9 +43,4 @@ def test_a_lab_is_reached_through_two_hops_and_the_job_itself_in_one_login(lapto
 
     laptop.slurm("lab", "stop")
     wait_until(lambda: json.loads(laptop.slurm("lab", "list", "--json"))[0]["lab"] is None)
-    wait_until(lambda: not [one for one in words_on(laptop, "c2") if "jupyterlab" in one])
-
-
-def words_on(laptop: Laptop, node: str) -> list[str]:
-    """Of all command lines of the person's on that node."""
-    return [word for one in laptop.site.processes(node) for word in one.cmdline()]
+    wait_until(lambda: not [one for one in laptop.site.words("c2") if "jupyterlab" in one])

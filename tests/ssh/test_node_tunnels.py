@@ -9,7 +9,6 @@ import sys
 import pytest
 
 from tests.ssh.laptop import Laptop
-from tests.ssh.site import Site
 from tests.ssh.waiting import wait_until
 
 _SERVER = """
@@ -47,10 +46,5 @@ def test_port_that_only_the_node_itself_can_reach_is_reached(
     assert (told["route"], told["problem"]) == (route, None)
 
     laptop.slurm("tunnel", "--close", told["id"])
-    wait_until(lambda: not any("relay.py" in word for word in words(laptop.site, node)))
+    wait_until(lambda: not any("relay.py" in word for word in laptop.site.words(node)))
     laptop.slurm("cancel", job["id"])
-
-
-def words(site: Site, node: str) -> list[str]:
-    """Of all command lines of the person's on that node."""
-    return [word for one in site.processes(node) for word in one.cmdline()]

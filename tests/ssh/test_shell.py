@@ -59,7 +59,7 @@ def test_shell_on_a_node_behind_the_gateway_and_what_it_costs(laptop: Laptop) ->
     assert terminal.exitstatus == 7
     wait_until(lambda: sruns(laptop) == 0, PATIENCE_S)
     wait_until(lambda: set(laptop.site.programs()) <= {"sh"}, PATIENCE_S)
-    wait_until(lambda: laptop.site.programs("c2") == [], PATIENCE_S)
+    laptop.site.wait_until_empty("c2")
 
 
 def test_shell_outlives_a_line_that_is_cut(laptop: Laptop) -> None:
@@ -82,4 +82,4 @@ def test_shell_outlives_a_line_that_is_cut(laptop: Laptop) -> None:
         again.expect(pexpect.EOF)
     assert again.exitstatus == 0
     wait_until(lambda: sruns(laptop) == 0, PATIENCE_S)
-    wait_until(lambda: laptop.site.programs("c1") == [], PATIENCE_S)
+    laptop.site.wait_until_empty("c1")

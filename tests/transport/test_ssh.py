@@ -24,7 +24,7 @@ from jupyter_slurm.transport.shell.far_shell import FarShell
 from jupyter_slurm.transport.ssh import SshTransport
 from tests.ssh.odd_users import BANNER
 from tests.ssh.plugin import Delayed, MakeSshd
-from tests.ssh.processes import name_of
+from tests.ssh.processes import name_of, words_of
 from tests.ssh.sshd import Sshd
 from tests.ssh.waiting import wait_until
 
@@ -62,13 +62,8 @@ def far_side(sshd: Sshd) -> list[str]:
     """What runs there for us, less sshd itself."""
     found = []
     for process in sshd.processes():
-        try:
-            words = process.cmdline()
-        except psutil.Error:
-            continue
-        if process.status() == psutil.STATUS_ZOMBIE:
-            found.append("zombie")
-        elif words and not words[0].startswith("sshd"):
+        words = words_of(process)
+        if words and not words[0].startswith("sshd"):
             found.append(Path(words[0]).name)
     return sorted(found)
 

@@ -33,6 +33,9 @@ SETTINGS = {
     "@jupyterlab/notebook-extension/tracker": {"windowingMode": "none"},
     "@jupyterlab/docmanager-extension/plugin": {"autosave": False},
     "@jupyterlab/terminal-extension/plugin": {"screenReaderMode": True},
+    # By default JupyterLab goes on without an answer after one second, and after three.
+    "@jupyterlab/completer-extension/manager": {"providerTimeout": 30_000},
+    "@jupyterlab/apputils-extension/kernels-settings": {"kernelInfoTimeout": 30_000},
 }
 
 
