@@ -148,7 +148,7 @@ class Laptop:
         return path
 
     def close(self) -> None:
-        """Ends the agent, and what a test that failed has left running."""
+        """Ends the agent, and what a test that failed has left running, which would fail others."""
         for process in self._started:
             if process.poll() is None:
                 process.kill()
@@ -157,3 +157,4 @@ class Laptop:
         if pid is not None:
             os.kill(pid, signal.SIGTERM)
             wait_until(lambda: not Path(f"/proc/{pid}").exists())
+        self.site.end_jobs()

@@ -185,6 +185,15 @@ class Site:
             lambda: "\n".join(told(one) for one in self.processes(machine)),
         )
 
+    def end_jobs(self) -> None:
+        """Those that there still are."""
+        if left := self._jobs():
+            self.run("scancel", *left)
+            wait_until(lambda: self._jobs() == [], _PATIENCE_S)
+
+    def _jobs(self) -> list[str]:
+        return self.run("squeue", "-h", "-o", "%A").stdout.split()
+
     def stop_controller(self) -> None:
         """SIGSTOP: connections are taken and nobody answers."""
         self._signal_controller(signal.SIGSTOP)
