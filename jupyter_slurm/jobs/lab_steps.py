@@ -43,6 +43,8 @@ class LabLine(msgspec.Struct, frozen=True, kw_only=True):
     python: tuple[int, int, int] | None = None
     """The one that its kernels begin with."""
     idle_since_s: float | None = None
+    door: tuple[str, int] | None = None
+    """The address of its port."""
 
 
 def last_line(data: bytes) -> LabLine | None:
@@ -60,7 +62,7 @@ def changes(job: Job, line: LabLine | None) -> dict[str, Any]:
     if line is None or job.lab is None or line.step not in _STEPS:
         return {}
     return {
-        "lab": msgspec.structs.replace(job.lab, step=LabStep(line.step)),
+        "lab": msgspec.structs.replace(job.lab, step=LabStep(line.step), door=line.door),
         "python": line.python,
         "idle_since_s": line.idle_since_s,
     }
@@ -71,7 +73,7 @@ def put_back(job: Job) -> dict[str, Any]:
     if job.lab is None:
         return {}
     return {
-        "lab": msgspec.structs.replace(job.lab, step=LabStep.WAITING),
+        "lab": msgspec.structs.replace(job.lab, step=LabStep.WAITING, door=None),
         "idle_since_s": None,
     }
 

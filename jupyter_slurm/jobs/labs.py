@@ -1,7 +1,7 @@
 """Labs: each one's port of this machine, for as long as its job lives, and the way in.
 
-A lab is a job like any other; who asks for it submits it. Its port leads through the relay of the
-job to the door that node/lab.py keeps there, which lets in nobody but this user.
+A lab is a job like any other; who asks for it submits it. Its port leads to the door that
+node/lab.py keeps there, which lets in nobody but this user; by which way is for door_way.py.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import msgspec
 from jupyter_slurm.errors import ForwardError, JupyterSlurmError, NotFoundError, RequestError
 from jupyter_slurm.jobs.book import Book
 from jupyter_slurm.jobs.clusters import Clusters
+from jupyter_slurm.jobs.door_way import Place
 from jupyter_slurm.jobs.prepare import door_name
 from jupyter_slurm.jobs.tunnels import Tunnels
 from jupyter_slurm.transport.forward import Forward
@@ -53,7 +54,7 @@ class Labs:
         url = address(job.id, port.local_port) + base_url
         lab = Lab(url=url, port=port.local_port, base_url=base_url)
         if job.lab is not None:
-            lab = msgspec.structs.replace(lab, step=job.lab.step)
+            lab = msgspec.structs.replace(lab, step=job.lab.step, door=job.lab.door)
         self._book.change(job.id, lab=lab)
 
     def lab_entry(self, job_id: str) -> LabEntry:
@@ -94,13 +95,18 @@ class Labs:
         return False
 
     def _forward(self, job: Job) -> Forward:
-        carry = self._tunnels.into(job.id, door_name(job.id))
+        carry = self._tunnels.into(job.id, self._place)
         if job.lab is not None:
             try:
                 return Forward(carry, job.lab.port)
             except ForwardError as exc:
                 _log.warning("the lab %s gets another port: %s", job.id, exc)
         return Forward(carry)
+
+    def _place(self, job: Job) -> Place:
+        lab = job.lab
+        port = None if lab is None else lab.door
+        return Place(door_name(job.id), port, self._book.store.key(job.id))
 
     # --- in the thread ---
 
@@ -131,8 +137,8 @@ class Labs:
         return None if job.state.final else job
 
     def _prepare_ways(self) -> None:
-        """The way into a lab is made while its JupyterLab starts: it takes as long as a step of
-        Slurm's takes to start, for which nobody need wait then."""
+        """The way into a lab is made while its JupyterLab starts: where it is the relay, that takes
+        as long as a step of Slurm's takes to start, for which nobody need wait then."""
         with self._lock:
             new = [job_id for job_id in self._ports if job_id not in self._prepared]
         for job_id in new:

@@ -15,7 +15,7 @@ from jupyter_slurm.errors import CommandError, ForwardError
 from jupyter_slurm.jobs.cluster import SlurmCluster
 from jupyter_slurm.slurm import srun
 from jupyter_slurm.slurm.versions import parse_version
-from jupyter_slurm.transport.carrying import wait_for
+from jupyter_slurm.transport.carrying import Answered, Greeting, call_back, wait_for
 from jupyter_slurm.transport.relay import Relay
 
 if TYPE_CHECKING:
@@ -53,11 +53,29 @@ class NodeRoutes:
             return self._direct
         if route == "relay":
             return self._made_relay().carry
+        return self._made_login().carry
+
+    def carry_greeted(
+        self,
+        route: Route,
+        sock: socket.socket,
+        host: str,
+        port: int,
+        greeting: Greeting,
+        answered: Answered,
+    ) -> None:
+        """As `Transport.carry`, by a route past the relay."""
+        if route == "direct":
+            self.cluster.transport.carry(sock, host, port, answered, greeting)
+        else:
+            call_back(lambda: self._made_login().carry(sock, host, port, greeting), answered)
+
+    def _made_login(self) -> NodeLogin:
         with self._lock:
             if self._closed:
                 raise ForwardError("The tunnel is closed.")
             self._login = self._login or self._node_login()
-            return self._login.carry
+            return self._login
 
     def _made_relay(self) -> Relay:
         with self._lock:

@@ -13,16 +13,17 @@ from __future__ import annotations
 import secrets
 import socket
 import threading
+from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
 from jupyter_slurm.errors import ForwardError, JupyterSlurmError, NotFoundError, RequestError
 from jupyter_slurm.jobs.book import Book
 from jupyter_slurm.jobs.clusters import Clusters
+from jupyter_slurm.jobs.door_way import DoorWay, Place
 from jupyter_slurm.jobs.node_routes import NodeRoutes, Route, is_loopback
 from jupyter_slurm.transport.carrying import Answered, call_back
 from jupyter_slurm.transport.forward import Carry, Forward
-from jupyter_slurm.transport.relay import at_door
 from jupyter_slurm.wire import Job, JobState, Problem, Tunnel
 
 _RUNS = frozenset(
@@ -65,8 +66,12 @@ class Tunnels:
         """By our job's id."""
         self._worked: dict[tuple[str, bool], Route] = {}
         """By cluster, and whether the target was the node's loopback."""
-        self._doors: set[str] = set()
-        """Jobs that `into` leads into."""
+        self._doors: dict[str, Callable[[Job], Place]] = {}
+        """By the id of the job that `into` leads into."""
+        self._ways: dict[str, DoorWay] = {}
+        """To these, by the same."""
+        self._usual: dict[str, Route] = {}
+        """By cluster: that of the last of these."""
 
     def forward(
         self,
@@ -94,23 +99,23 @@ class Tunnels:
         self._tidy()
         return self._told(known)
 
-    def into(self, job_id: str, door: str) -> Carry:
-        """Leads to the socket of that name on the job's node, an abstract one of this user's
-        (unix(7)), by the only route that gets there, the relay; until `let_go`."""
-        self._doors.add(job_id)
+    def into(self, job_id: str, place: Callable[[Job], Place]) -> Carry:
+        """Leads to the door of a lab, which is where `place` says that it is now; until
+        `let_go`."""
+        self._doors[job_id] = place
 
         def carry(sock: socket.socket, answered: Answered) -> None:
-            job = self._running(job_id)
-            call_back(lambda: self._node(job).verb("relay")(sock, *at_door(door)), answered)
+            self._way(self._running(job_id)).carry(sock, answered)
 
         return carry
 
     def prepare(self, job_id: str) -> None:
-        """Returns when the way of `into` stands, which takes a step of Slurm's. ForwardError."""
-        self._node(self._running(job_id)).start_relay()
+        """Returns when the way of `into` stands. ForwardError."""
+        self._way(self._running(job_id)).prepare()
 
     def let_go(self, job_id: str) -> None:
-        self._doors.discard(job_id)
+        self._doors.pop(job_id, None)
+        self._ways.pop(job_id, None)
         self._tidy()
 
     def tunnels(self) -> list[Tunnel]:
@@ -132,6 +137,7 @@ class Tunnels:
         with self._lock:
             gone, self._open = list(self._open.values()), {}
             self._doors.clear()
+            self._ways.clear()
         for one in gone:
             one.forward.close()
         self._tidy()
@@ -197,6 +203,22 @@ class Tunnels:
         if known is not None:
             known.close()
         return fresh
+
+    def _way(self, job: Job) -> DoorWay:
+        """To the job's door, as it is now."""
+        node = self._node(job)
+        find = self._doors.get(job.id)
+        if find is None:
+            raise ForwardError("The tunnel is closed.")
+        place = find(job)
+        with self._lock:
+            known = self._ways.get(job.id)
+            if known is not None and known.node is node and known.place == place:
+                return known
+            remember = partial(self._usual.__setitem__, job.cluster)
+            way = DoorWay(node, place, self._usual.get(job.cluster), remember)
+            self._ways[job.id] = way
+            return way
 
     def _tidy(self) -> None:
         """Lets go of the nodes that no tunnel leads to, and of those whose job has ended."""

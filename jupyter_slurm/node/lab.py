@@ -5,8 +5,8 @@
 Runs on the cluster, Python 3.6 and later, standard library only. The server has no port, which
 nobody has to choose and nobody else can take, and a token that is the job's key's: who has the key
 need not be told it. It lies in a file of the user's own, in no command line and no environment. The
-door is a socket of the node (an abstract one) at which only this user's programs are let in: the
-relay of the job (relay.py) comes there. How far things are, the last line of `lab.N.jsonl` tells.
+door (lab_door.py) lets in nobody but this user: the relay of the job (relay.py), and who knows the
+job's key. Where it is and how far things are, the last line of `lab.N.jsonl` tells.
 Exit code: 0 it was idle for too long or was shut down from inside, 65 there is no JupyterLab, 69 it
 could not be installed, 70 it ended as it started, 128 + n signal n ended it.
 """
@@ -27,6 +27,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))  # `python -P` le
 import lab_activity
 import lab_door
 import lab_overlay
+import lab_port
 import private_folder
 
 TYPE_CHECKING = False
@@ -116,8 +117,10 @@ class Lab(object):
         with open(os.path.join(folder, "task.json"), encoding="utf-8") as file:
             self.task = json.load(file)
         with open(os.path.join(folder, "key"), "rb") as file:
-            self.token = token_of(file.read().strip())
+            key = file.read().strip()
+        self.token = token_of(key)
         self.tell = Told(os.path.join(folder, "lab.%s.jsonl" % attempt))
+        self.port = lab_port.opened(key)
         self.server = None  # type: Optional[subprocess.Popen[bytes]]
         self.signals, self.waker = os.pipe()
         for descriptor in (self.signals, self.waker):
@@ -156,7 +159,10 @@ class Lab(object):
             env.pop(name, None)
         command = overlay.command(env, private) if overlay is not None else own_command()
         assert command is not None
-        self.tell("starting")
+        # Who comes can see from here on by which way, and is let in when the server answers.
+        self.activity = self.made_activity()
+        self.door = lab_door.Door(self.task["door"], self.sock, self.activity.stir, self.port)
+        self.tell("starting", door=self.where())
         # In a session of its own: a Ctrl-C or a signal to the job's group is for this process.
         self.server = subprocess.Popen(
             command + ["--config=" + config],
@@ -188,7 +194,7 @@ class Lab(object):
             if self.exit_code() is not None:
                 complain("JupyterLab ended as it started (%s)" % self.exit_code())
                 raise Ended(FAILED_EXIT, "failed")
-            time.sleep(LOOK_S)
+            self.door.step(self.signals, LOOK_S)
 
     def exit_code(self) -> "Optional[int]":
         """The server's; None: it runs."""
@@ -204,26 +210,34 @@ class Lab(object):
         for number in sorted(numbers - {signal.SIGCHLD, signal.SIGUSR1, signal.SIGUSR2}):
             raise Ended(128 + number, "told to end")
 
+    def where(self) -> "Optional[List[Any]]":
+        """The port's address; None: there is no port."""
+        return None if self.port is None else self.port.where
+
+    def made_activity(self) -> "lab_activity.Activity":
+        return lab_activity.Activity(
+            lab_activity.Server(self.sock, self.token, self.task["base_url"]),
+            float(self.task["idle_s"]),
+            self.tell_ready,
+        )
+
+    def tell_ready(self, idle_since_s: "Optional[float]") -> None:
+        python = list(sys.version_info[:3])
+        self.tell("ready", python=python, door=self.where(), idle_since_s=idle_since_s)
+
     def serve(self) -> None:
         """Until it is over, which Ended says."""
-        server = lab_activity.Server(self.sock, self.token, self.task["base_url"])
-        python = list(sys.version_info[:3])
-        activity = lab_activity.Activity(
-            server,
-            float(self.task["idle_s"]),
-            lambda since_s: self.tell("ready", python=python, idle_since_s=since_s),
-        )
-        door = lab_door.Door(self.task["door"], self.sock, activity.stir)
-        self.tell("ready", python=python, idle_since_s=None)
-        activity.start()
+        self.tell_ready(None)
+        self.activity.stir()  # it begins now
+        self.activity.start()
         while True:
-            door.step(self.signals, activity.pause_s)
+            self.door.step(self.signals, self.activity.pause_s)
             self.was_told_to_end()
             exit_code = self.exit_code()
             if exit_code is not None:
                 complain("JupyterLab has ended (%d)" % exit_code)
                 raise Ended(FAILED_EXIT if exit_code else 0, "died" if exit_code else "shut down")
-            if activity.is_over():
+            if self.activity.is_over():
                 raise Ended(0, "idle")
 
     def stop(self, *folders: str) -> None:

@@ -1,25 +1,29 @@
-"""The door of a lab: a socket of the node that leads to the server's, for this user alone.
+"""The door of a lab: sockets of the node that lead to the server's, for this user alone.
 
-Runs on the cluster, Python 3.6 and later, standard library only. It has no file: it can be come to
-from outside a container, by who shares the network with it, whatever folders these two share.
+Runs on the cluster, Python 3.6 and later, standard library only. One is abstract, without a file:
+it can be come to from outside a container, by who shares the network with it, whatever folders
+these two share; the kernel tells whose program comes. The other is a port (lab_port.py), to which
+a visitor comes without a step of the job's, and faster.
 """
 
-import contextlib
 import os
 import selectors
 import socket
 import struct
+import time
+
+import lab_port
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # typing costs milliseconds
-    from typing import Callable, Optional  # noqa: F401 - in comments
+    from typing import Callable, List, Optional  # noqa: F401 - in comments
 
 CREDENTIALS = struct.Struct("3i")  # struct ucred: pid, uid, gid (unix(7))
 CHUNK = 1 << 18
-PENDING_MOST = 1 << 20
 CONNECT_S = 5.0
 CHANGES = (b"PUT ", b"POST ", b"PATCH ", b"DELETE ")
 """What a request begins with that changes something; one that does not comes of itself, too."""
+LONGEST_CHANGE = 7
 
 
 class End(object):
@@ -28,7 +32,7 @@ class End(object):
     def __init__(self, sock: socket.socket) -> None:
         sock.setblocking(False)
         self.sock = sock
-        self.pending = bytearray()
+        self.pending = memoryview(b"")
         self.mask = 0
         self.has_ended = False
         self.shut = False
@@ -38,17 +42,28 @@ class End(object):
 
 class Door(object):
     """`target` is the path of the server's socket; `stir` is called when somebody changes
-    something. OSError: somebody else has that name."""
+    something; `port` None: there is none. OSError: somebody else has that name."""
 
-    def __init__(self, name: str, target: str, stir: "Callable[[], None]") -> None:
+    def __init__(
+        self,
+        name: str,
+        target: str,
+        stir: "Callable[[], None]",
+        port: "Optional[lab_port.Port]" = None,
+    ) -> None:
         self.target = target
         self.stir = stir
+        self.port = port
+        self.knocks = []  # type: List[lab_port.Knock]
+        self.buffer = memoryview(bytearray(CHUNK))
         self.selector = selectors.DefaultSelector()
         self.listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self.listener.bind("\0" + name)
         self.listener.listen(128)
         self.listener.setblocking(False)
-        self.selector.register(self.listener, selectors.EVENT_READ)
+        self.selector.register(self.listener, selectors.EVENT_READ, self.welcome)
+        if port is not None:
+            self.selector.register(port.listener, selectors.EVENT_READ, self.hear_a_knock)
         self.signals = None  # type: Optional[int]
 
     def step(self, signals: int, timeout_s: float) -> None:
@@ -56,20 +71,62 @@ class Door(object):
         if self.signals is None:
             self.signals = signals
             self.selector.register(signals, selectors.EVENT_READ)
+        if self.knocks:
+            timeout_s = min(timeout_s, lab_port.KNOCK_S)
         for key, events in self.selector.select(timeout_s):
-            if key.fileobj is self.listener:
-                self.welcome()
-            elif isinstance(key.data, End) and key.data.mask:
-                self.serve(key.data, events)
+            if isinstance(key.data, End):
+                if key.data.mask:
+                    self.serve(key.data, events)
+            elif isinstance(key.data, lab_port.Knock):
+                if key.data in self.knocks:
+                    self.answer(key.data)
+            elif key.data is not None:
+                key.data()
+        now_s = time.monotonic()
+        while self.knocks and self.knocks[0].until_s <= now_s:
+            self.send_away(self.knocks[0])
+
+    # --- who comes ---
 
     def welcome(self) -> None:
         try:
             sock, _ = self.listener.accept()
         except OSError:  # hung up already, or this process has too many files open
             return
-        if peer_uid(sock) != os.getuid():
+        if peer_uid(sock) == os.getuid():
+            self.let_in(sock)
+        else:
             sock.close()
+
+    def hear_a_knock(self) -> None:
+        assert self.port is not None
+        try:
+            sock, _ = self.port.listener.accept()
+        except OSError:
             return
+        if len(self.knocks) == lab_port.MOST_KNOCKS:
+            self.send_away(self.knocks[0])
+        knock = lab_port.Knock(self.port, sock, time.monotonic() + lab_port.KNOCK_S)
+        self.knocks.append(knock)
+        self.selector.register(sock, selectors.EVENT_READ, knock)
+
+    def answer(self, knock: "lab_port.Knock") -> None:
+        try:
+            if not knock.listen():
+                return
+        except OSError:
+            self.send_away(knock)
+            return
+        self.knocks.remove(knock)
+        self.selector.unregister(knock.sock)
+        self.let_in(knock.sock)
+
+    def send_away(self, knock: "lab_port.Knock") -> None:
+        self.knocks.remove(knock)
+        self.selector.unregister(knock.sock)
+        knock.sock.close()
+
+    def let_in(self, sock: socket.socket) -> None:
         far = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
             far.settimeout(CONNECT_S)
@@ -82,6 +139,8 @@ class Door(object):
         one.other, other.other = other, one
         one.is_near = True
         self.settle(one)
+
+    # --- what they say ---
 
     def serve(self, end: End, events: int) -> None:
         try:
@@ -97,17 +156,20 @@ class Door(object):
         self.settle(end)
 
     def read(self, end: End) -> None:
-        data = end.sock.recv(CHUNK)
-        if end.is_near and data.startswith(CHANGES):
+        """Only while nothing waits to be written at the other end."""
+        size = end.sock.recv_into(self.buffer)
+        if end.is_near and bytes(self.buffer[:LONGEST_CHANGE]).startswith(CHANGES):
             self.stir()
-        end.other.pending += data
-        end.has_ended = not data
-        with contextlib.suppress(BlockingIOError):
+        end.has_ended = not size
+        end.other.pending = self.buffer[:size]
+        try:
             self.write(end.other)
+        except BlockingIOError:
+            end.other.pending = memoryview(bytes(end.other.pending))
 
     def write(self, end: End) -> None:
         while end.pending:
-            del end.pending[: end.sock.send(end.pending[:CHUNK])]
+            end.pending = end.pending[end.sock.send(end.pending) :]
         if end.other.has_ended and not end.shut:
             end.shut = True
             end.sock.shutdown(socket.SHUT_WR)
@@ -119,7 +181,7 @@ class Door(object):
             return
         for one in (end, end.other):
             mask = 0
-            if not one.has_ended and len(one.other.pending) < PENDING_MOST:
+            if not one.has_ended and not one.other.pending:
                 mask |= selectors.EVENT_READ
             if one.pending:
                 mask |= selectors.EVENT_WRITE

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO, NamedTuple, Protocol
 
-from jupyter_slurm.transport.carrying import Answered
+from jupyter_slurm.transport.carrying import Answered, Greeting
 
 
 class Completed(NamedTuple):
@@ -109,10 +109,18 @@ class Transport(Protocol):
     ) -> Completed:
         """Runs `argv` with its standard output going to `sink`, a real file; `stdout` is b""."""
 
-    def carry(self, sock: socket.socket, host: str, port: int, answered: Answered) -> None:
+    def carry(
+        self,
+        sock: socket.socket,
+        host: str,
+        port: int,
+        answered: Answered,
+        greeting: Greeting | None = None,
+    ) -> None:
         """Connects `sock` with `host:port` as that machine sees it, without waiting for it:
-        `answered` may be called before this returns. Once it stands bytes flow both ways, each
-        with its own end, and `sock` is closed after both. ForwardError, TransportError."""
+        `answered` may be called before this returns. Once it stands, and who is there has been
+        greeted, bytes flow both ways, each with its own end, and `sock` is closed after both.
+        ForwardError, TransportError."""
 
     def converse(self, argv: Sequence[str]) -> socket.socket:
         """Runs `argv`, its standard input and output being the other end of the socket that is

@@ -18,7 +18,7 @@ from typing import BinaryIO
 
 from jupyter_slurm.errors import FileAccessError, ForwardError, TransportError
 from jupyter_slurm.transport import Completed, Span, TimedOutError, local_program
-from jupyter_slurm.transport.carrying import Answered, call_back
+from jupyter_slurm.transport.carrying import Answered, Greeting, call_back, greet
 from jupyter_slurm.transport.splice import splice
 
 _TICKS_PER_QUIET_TIME = 25
@@ -28,6 +28,7 @@ _SHORTEST_TICK_S = 0.001
 _LONGEST_TICK_S = 0.25
 
 _CONNECT_S = 30.0
+_GREET_S = 10.0
 
 _KEPT = ("HOME", "USER", "LOGNAME", "SHELL", "TMPDIR", "KRB5CCNAME", "SSH_AUTH_SOCK", "TZ")
 """What programs there need of our environment. Slurm's own variables, tokens and passwords must
@@ -153,8 +154,15 @@ class LocalTransport:
         sink.seek(os.lseek(sink.fileno(), 0, os.SEEK_CUR))  # the program has moved on from there
         return completed
 
-    def carry(self, sock: socket.socket, host: str, port: int, answered: Answered) -> None:
-        call_back(lambda: _connect(sock, host, port), answered)
+    def carry(
+        self,
+        sock: socket.socket,
+        host: str,
+        port: int,
+        answered: Answered,
+        greeting: Greeting | None = None,
+    ) -> None:
+        call_back(lambda: _connect(sock, host, port, greeting), answered)
 
     def converse(self, argv: Sequence[str]) -> socket.socket:
         near, far = socket.socketpair()
@@ -226,16 +234,26 @@ class LocalTransport:
             raise TransportError(f"`{argv[0]}` cannot be run: {exc.strerror or exc}.") from exc
 
 
-def _connect(sock: socket.socket, host: str, port: int) -> None:
+def _connect(sock: socket.socket, host: str, port: int, greeting: Greeting | None) -> None:
     try:
-        there = socket.create_connection((host, port), _CONNECT_S)
+        there = _greeted(socket.create_connection((host, port), _CONNECT_S), greeting)
     except (OSError, UnicodeError) as exc:  # UnicodeError: no name that a resolver could be asked
         words = getattr(exc, "strerror", None) or str(exc)
         raise ForwardError(f"{host}:{port} cannot be reached from this machine: {words}.") from exc
     there.settimeout(None)
-    there.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     sock.settimeout(None)
     splice(sock, there)
+
+
+def _greeted(there: socket.socket, greeting: Greeting | None) -> socket.socket:
+    try:
+        there.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if greeting is not None:
+            greet(there, greeting, _GREET_S)
+    except BaseException:
+        there.close()
+        raise
+    return there
 
 
 def _place(target: Path, content: bytes | Path) -> None:

@@ -16,6 +16,7 @@ import paramiko
 
 from jupyter_slurm.errors import ConfigError, ConnectionLostError, ForwardError, TransportError
 from jupyter_slurm.transport.ask import nobody
+from jupyter_slurm.transport.carrying import Greeting
 from jupyter_slurm.transport.connection.hops import Link, link
 from jupyter_slurm.transport.login.private_keys import UnlockedKeys
 from jupyter_slurm.transport.ssh_config import Hop, route
@@ -42,11 +43,13 @@ class NodeLogin:
         self._refused: TransportError | ConfigError | None = None
         self._refused_at_s = 0.0
 
-    def carry(self, sock: socket.socket, host: str, port: int) -> None:
+    def carry(
+        self, sock: socket.socket, host: str, port: int, greeting: Greeting | None = None
+    ) -> None:
         """As `Transport.carry`, seen from the node, but waits. ForwardError: also for want of a
         login; `sock` is as it was."""
         try:
-            self._standing().transport.carry(sock, host, port, _OPEN_S)
+            self._standing().transport.carry(sock, host, port, _OPEN_S, greeting)
         except (paramiko.ChannelException, TimeoutError) as exc:
             raise ForwardError(
                 f"{host}:{port} cannot be reached from {self._node}.",

@@ -22,7 +22,7 @@ import paramiko
 from jupyter_slurm import places
 from jupyter_slurm.errors import FileAccessError, ForwardError
 from jupyter_slurm.transport import Completed, Span
-from jupyter_slurm.transport.carrying import Answered, call_back, wait_for
+from jupyter_slurm.transport.carrying import Answered, Greeting, call_back, wait_for
 from jupyter_slurm.transport.connection import Connection
 from jupyter_slurm.transport.shell import far_program
 from jupyter_slurm.transport.shell.delivery_stream import NOT_PLACED, Delivery
@@ -194,19 +194,33 @@ class SshTransport:
             shell.close()
             raise self._shells.lost() from exc
 
-    def carry(self, sock: socket.socket, host: str, port: int, answered: Answered) -> None:
+    def carry(
+        self,
+        sock: socket.socket,
+        host: str,
+        port: int,
+        answered: Answered,
+        greeting: Greeting | None = None,
+    ) -> None:
         transport = self.connection.standing()
         if transport is not None:
-            self._carry(transport, sock, host, port, answered)
+            self._carry(transport, sock, host, port, greeting, answered)
             return
 
         def open_first() -> None:
-            wait_for(partial(self._carry, self.connection.transport(), sock, host, port))
+            by = self.connection.transport()
+            wait_for(partial(self._carry, by, sock, host, port, greeting))
 
         call_back(open_first, answered)
 
     def _carry(
-        self, by: SharedTransport, sock: socket.socket, host: str, port: int, answered: Answered
+        self,
+        by: SharedTransport,
+        sock: socket.socket,
+        host: str,
+        port: int,
+        greeting: Greeting | None,
+        answered: Answered,
     ) -> None:
         def told(problem: BaseException | None) -> None:
             if problem is None:
@@ -215,6 +229,8 @@ class SshTransport:
                 call_back(late, answered)
             elif isinstance(problem, paramiko.ChannelException):
                 answered(self._refusal(problem, f"{host}:{port}"))
+            elif isinstance(problem, ForwardError):
+                answered(problem)
             else:
                 answered(self._shells.lost())
 
@@ -226,7 +242,7 @@ class SshTransport:
             gateway = self.connection.hops[-1].label
             raise ForwardError(f"{host}:{port} did not answer {gateway} in time.")
 
-        by.carry_soon(sock, host, port, _CARRY_S, told)
+        by.carry_soon(sock, host, port, _CARRY_S, told, greeting)
 
     def _refusal(self, said: paramiko.ChannelException, target: str) -> ForwardError:
         gateway = self.connection.hops[-1].label

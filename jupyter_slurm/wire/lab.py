@@ -26,6 +26,9 @@ class Lab(Struct, frozen=True, kw_only=True):
     """Not "/": it is shown below the address of the Jupyter server that it was asked for from,
     whose browsers are on other machines."""
     step: LabStep = LabStep.WAITING
+    door: tuple[str, int] | None = None
+    """The address of the port that it has on the cluster, at which only who has the job's key gets
+    in; None: it has none now."""
 
 
 class LabEntry(Struct, frozen=True, kw_only=True):

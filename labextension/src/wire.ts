@@ -253,6 +253,7 @@ export interface Lab {
   port: number;
   base_url: string;
   step: LabStep;
+  door: [string, number] | null;
 }
 /**
  * Files on their way between this machine and a cluster.

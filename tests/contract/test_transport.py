@@ -11,7 +11,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from pathlib import Path, PurePosixPath
 
@@ -22,6 +22,7 @@ from jupyter_slurm.errors import (
     ConnectionLostError,
     FileAccessError,
     ForwardError,
+    JupyterSlurmError,
     TransportError,
 )
 from jupyter_slurm.transport import Span, TimedOutError, Transport
@@ -630,6 +631,71 @@ def test_a_port_that_nobody_listens_on_is_named_and_the_socket_is_as_it_was(
             wait_for(partial(transport.carry, given, "127.0.0.1", 1))
         near.sendall(b"x")
         assert given.recv(1) == b"x"
+
+
+class _Greeting:
+    """Asks for what it has said, the other way round."""
+
+    first = b"who is there?"
+    answer_bytes = len(first)
+
+    def last(self, answer: bytes) -> bytes:
+        if answer != self.first[::-1]:
+            raise ForwardError("A stranger is.")
+        return b"it is me:"
+
+
+def _greeted(transport: Transport, given: socket.socket, server: socket.socket) -> Future[None]:
+    port = server.getsockname()[1]
+    done: Future[None] = Future()
+
+    def answered(error: JupyterSlurmError | None) -> None:
+        done.set_exception(error) if error else done.set_result(None)
+
+    transport.carry(given, "127.0.0.1", port, answered, _Greeting())
+    return done
+
+
+def test_who_is_there_is_greeted_before_anything_is_carried(transport: Transport) -> None:
+    near, given = socket.socketpair()
+    with socket.create_server(("127.0.0.1", 0)) as server, near:
+        near.settimeout(PATIENCE_S)
+        near.sendall(b"question")
+        near.shutdown(socket.SHUT_WR)
+        done = _greeted(transport, given, server)
+        far_end, _ = server.accept()
+        with far_end:
+            far_end.settimeout(PATIENCE_S)
+            assert far_end.recv(len(_Greeting.first), socket.MSG_WAITALL) == _Greeting.first
+            # In pieces, and with what comes right behind it.
+            far_end.sendall(_Greeting.first[:2:-1])
+            assert not done.done()
+            far_end.sendall(_Greeting.first[2::-1] + b"answer")
+            done.result(PATIENCE_S)
+            far_end.shutdown(socket.SHUT_WR)
+            assert _to_its_end(far_end) == b"it is me:question"
+            assert _to_its_end(near) == b"answer"
+
+
+@pytest.mark.parametrize("says", [b"!" * _Greeting.answer_bytes, b"", b"!"])
+def test_a_stranger_there_is_told_the_first_word_and_no_more(
+    transport: Transport, says: bytes
+) -> None:
+    near, given = socket.socketpair()
+    with socket.create_server(("127.0.0.1", 0)) as server, near, given:
+        near.settimeout(PATIENCE_S)
+        near.sendall(b"secret")
+        done = _greeted(transport, given, server)
+        far_end, _ = server.accept()
+        with far_end:
+            far_end.settimeout(PATIENCE_S)
+            far_end.sendall(says)
+            if len(says) < _Greeting.answer_bytes:
+                far_end.shutdown(socket.SHUT_WR)
+            with pytest.raises(ForwardError, match=r"A stranger is|hung up"):
+                done.result(PATIENCE_S)
+            assert _to_its_end(far_end) == _Greeting.first
+        assert given.recv(99) == b"secret"
 
 
 def _to_its_end(sock: socket.socket) -> bytes:

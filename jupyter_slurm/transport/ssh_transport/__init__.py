@@ -28,8 +28,10 @@ from paramiko.common import (
 )
 from paramiko.message import Message
 
-from jupyter_slurm.errors import ConnectionLostError
+from jupyter_slurm.errors import ConnectionLostError, ForwardError
+from jupyter_slurm.transport.carrying import Greeting
 from jupyter_slurm.transport.ssh_transport.frames import PIECE_BYTES, Batch
+from jupyter_slurm.transport.ssh_transport.greeted import Greeted
 from jupyter_slurm.transport.ssh_transport.pump import Carried
 from jupyter_slurm.transport.ssh_transport.queue import QueuedTransport
 from jupyter_slurm.transport.ssh_transport.stream import (
@@ -46,7 +48,8 @@ _NO_CHANNEL = "no-channel@jupyter-slurm"
 
 
 class _Opening(NamedTuple):
-    """A channel that the server has not answered yet. Holds it: paramiko's map of them is weak."""
+    """A channel that the server has not answered yet, or at whose end somebody is greeted. Holds
+    it: paramiko's map of them is weak."""
 
     channel: SharedChannel
     answered: Callable[[BaseException | None], None]
@@ -117,13 +120,20 @@ class SharedTransport(QueuedTransport):
         extra = b"" if dest_addr is None else rest.asbytes()
         return self._open(kind, extra, window_size or FIRST_BYTES, timeout or self.channel_timeout)
 
-    def carry(self, sock: socket.socket, host: str, port: int, timeout_s: float) -> None:
-        """Connects `sock` with `host:port` as the server sees it. Returns when that stands: bytes
-        then flow both ways, each with its own end, and `sock` is closed after both. Where it
-        raises, `sock` is still the caller's: ChannelException (1: sshd forbids it, 2: the port
-        cannot be reached)."""
+    def carry(
+        self,
+        sock: socket.socket,
+        host: str,
+        port: int,
+        timeout_s: float,
+        greeting: Greeting | None = None,
+    ) -> None:
+        """Connects `sock` with `host:port` as the server sees it. Returns when that stands, and who
+        is there was greeted: bytes then flow both ways, each with its own end, and `sock` is closed
+        after both. Where it raises, `sock` is still the caller's: ChannelException (1: sshd forbids
+        it, 2: the port cannot be reached), ForwardError (the greeting was not answered well)."""
         answer = _Answer()
-        self.carry_soon(sock, host, port, timeout_s, answer)
+        self.carry_soon(sock, host, port, timeout_s, answer, greeting)
         answer.wait()
 
     def carry_soon(
@@ -133,6 +143,7 @@ class SharedTransport(QueuedTransport):
         port: int,
         timeout_s: float,
         answered: Callable[[BaseException | None], None],
+        greeting: Greeting | None = None,
     ) -> None:
         """`carry` that does not wait: `answered` is called with None or what went wrong, in any
         thread, and must not block."""
@@ -143,10 +154,15 @@ class SharedTransport(QueuedTransport):
                 self._pump.post(carried.start)
             else:
                 self.direct(carried.channel, None)
+                carried.channel.close()  # where it stands: who is there is nobody for us
             answered(problem)
 
         where = Message().add_string(host).add_int(port).add_string("127.0.0.1").add_int(0)
-        self._request("direct-tcpip", where.asbytes(), CARRIED_BYTES, timeout_s, done, carried)
+        sink = carried if greeting is None else Greeted(self, greeting, carried, self._greeted)
+        self._request("direct-tcpip", where.asbytes(), CARRIED_BYTES, timeout_s, done, sink)
+
+    def _greeted(self, channel: SharedChannel, problem: ForwardError | None) -> None:
+        self._answer(channel.chanid, problem)
 
     def _open(self, kind: str, extra: bytes, window_bytes: int, timeout_s: float) -> SharedChannel:
         answer = _Answer()
@@ -161,7 +177,7 @@ class SharedTransport(QueuedTransport):
         window_bytes: int,
         timeout_s: float,
         answered: Callable[[BaseException | None], None],
-        carried: Carried | None = None,
+        sink: Carried | Greeted | None = None,
     ) -> SharedChannel:
         """Asks for a channel; `answered` is called once, whatever comes. Does not wait."""
         window = Window(window_bytes)
@@ -173,9 +189,9 @@ class SharedTransport(QueuedTransport):
             self._openings[number] = _Opening(channel, answered, give_up_s)
         channel._set_transport(self)  # type: ignore[attr-defined]
         channel._set_window(window_bytes, PIECE_BYTES)  # type: ignore[attr-defined]
-        if carried is not None:
-            carried.channel = channel
-            self.direct(channel, carried)
+        if sink is not None:
+            sink.channel = channel
+            self.direct(channel, sink)
         ask = Message().add_byte(cMSG_CHANNEL_OPEN).add_string(kind).add_int(number)
         self.put(ask.add_int(window_bytes).add_int(PIECE_BYTES).asbytes() + extra)
         self.push_now()
@@ -207,7 +223,10 @@ class SharedTransport(QueuedTransport):
             self.push()
             return
         opening.channel._set_remote_channel(there, window, longest)  # type: ignore[attr-defined]
-        self._answer(number, None)
+        if isinstance(opening.channel.sink, Greeted):
+            opening.channel.sink.begin()
+        else:
+            self._answer(number, None)
 
     def _parse_channel_open_failure(self, m: Message) -> None:
         number, reason, words = m.get_int(), m.get_int(), m.get_text()

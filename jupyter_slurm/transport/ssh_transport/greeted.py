@@ -1,0 +1,77 @@
+"""Who is at the other end of a channel, before it carries a local socket. All of it happens in the
+connection's reading thread, which waits for nothing; who gives up waiting is for `__init__.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from paramiko.common import cMSG_CHANNEL_DATA
+
+from jupyter_slurm.errors import ForwardError
+from jupyter_slurm.transport.carrying import Greeting
+from jupyter_slurm.transport.ssh_transport.pump import Carried
+from jupyter_slurm.transport.ssh_transport.stream import Line, SharedChannel
+
+
+class Greeted:
+    """Gets the channel's data before `carried` does. `told` is called with None or what is wrong,
+    perhaps more than once."""
+
+    def __init__(
+        self,
+        line: Line,
+        greeting: Greeting,
+        carried: Carried,
+        told: Callable[[SharedChannel, ForwardError | None], None],
+    ) -> None:
+        self._line = line
+        self._greeting = greeting
+        self._carried = carried
+        self._told = told
+        self._heard = b""
+
+    @property
+    def channel(self) -> SharedChannel:
+        return self._carried.channel
+
+    @channel.setter
+    def channel(self, channel: SharedChannel) -> None:
+        self._carried.channel = channel
+
+    def begin(self) -> None:
+        """The channel stands."""
+        self._say(self._greeting.first)
+
+    def deliver(self, views: list[memoryview]) -> None:
+        self._heard = b"".join([self._heard, *views])
+        size = self._greeting.answer_bytes
+        if len(self._heard) < size:
+            return
+        try:
+            last = self._greeting.last(self._heard[:size])
+        except ForwardError as exc:
+            self._told(self.channel, exc)
+            return
+        self._say(last)
+        self._line.direct(self.channel, self._carried)
+        self._line.took(self.channel, size)
+        if rest := self._heard[size:]:
+            self._carried.deliver([memoryview(rest)])
+        self._told(self.channel, None)
+
+    def ended(self) -> None:
+        self._told(self.channel, ForwardError("Whoever is there has hung up."))
+
+    def writable(self) -> None:
+        """What is said fits into any window."""
+
+    def _say(self, words: bytes) -> None:
+        channel = self.channel
+        with channel.lock:
+            if channel.closed:
+                return
+            channel.out_window_size -= len(words)
+            to = channel.remote_chanid.to_bytes(4, "big")
+            self._line.put(cMSG_CHANNEL_DATA + to + len(words).to_bytes(4, "big") + words)
+        self._line.push()

@@ -1,0 +1,75 @@
+"""A lab's door as its job has it, with a server behind it that gives back what it gets."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import socket
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+NODE = str(Path(__file__).parents[2] / "jupyter_slurm" / "node")
+sys.path.insert(0, NODE)
+# There they find each other by their bare names.
+import lab_door  # noqa: E402
+import lab_port as lab_port  # noqa: E402, PLC0414 - for the tests, too
+
+sys.path[:] = [path for path in sys.path if path != NODE]
+
+MEGABYTES = secrets.token_bytes(3_000_000)
+
+
+@contextmanager
+def echoing(path: Path) -> Iterator[None]:
+    """A server that gives back what it gets, at a socket of that path."""
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(path))
+        listener.listen(8)
+        threading.Thread(target=_echo_all, args=(listener,), daemon=True).start()
+        yield
+
+
+def _echo_all(listener: socket.socket) -> None:
+    while True:
+        try:
+            sock, _ = listener.accept()
+        except OSError:
+            return
+        threading.Thread(target=_echo, args=(sock,), daemon=True).start()
+
+
+def _echo(sock: socket.socket) -> None:
+    with sock:
+        while data := sock.recv(1 << 16):
+            sock.sendall(data)
+
+
+@contextmanager
+def door(target: Path, port: lab_port.Port | None = None) -> Iterator[tuple[str, list[float]]]:
+    """The name of a door that leads to `target`, and when somebody changed something."""
+    name, stirs = f"jslurm-test-{secrets.token_hex(8)}", list[float]()
+    wake_in, wake_out = os.pipe()
+    made = lab_door.Door(name, str(target), lambda: stirs.append(time.monotonic()), port)
+    over = threading.Event()
+
+    def serve() -> None:
+        while not over.is_set():
+            made.step(wake_in, 10)
+
+    thread = threading.Thread(target=serve)
+    thread.start()
+    try:
+        yield name, stirs
+    finally:
+        over.set()
+        os.write(wake_out, b"!")
+        thread.join()
+        made.listener.close()
+        if port is not None:
+            port.listener.close()
+        os.close(wake_in)
+        os.close(wake_out)
