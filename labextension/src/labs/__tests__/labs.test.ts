@@ -21,7 +21,8 @@ function lab(fields: Partial<Job> = {}): Job {
     url: 'http://lab-a2b4c6d7.localhost:4000/',
     port: 4000,
     base_url: '/',
-    step: 'ready'
+    step: 'ready',
+    door: null
   } as const;
   return job({ kind: 'lab', name: 'mine', lab: place, idle_s: 3600, ...fields });
 }
@@ -50,7 +51,7 @@ test('a row says how far a lab is, then how long it has left, and opens it', () 
     return found;
   };
   expect(facts(row(lab()), NOW_S, trans)).toEqual(['lab', 'n1', '2 GPUs', 'ends in 57 min 55 s']);
-  const starting = lab({ lab: { url: '', port: 1, base_url: '/', step: 'starting' } });
+  const starting = lab({ lab: { url: '', port: 1, base_url: '/', step: 'starting', door: null } });
   expect(facts(row(starting), NOW_S, trans)).toContain('JupyterLab starts.');
   expect(actionsOf(row(lab()))).toEqual([
     CommandIDs.openLab,
