@@ -19,7 +19,12 @@ if TYPE_CHECKING:  # typing costs milliseconds
     from typing import Callable, List, Optional  # noqa: F401 - in comments
 
 CREDENTIALS = struct.Struct("3i")  # struct ucred: pid, uid, gid (unix(7))
-CHUNK = 1 << 18
+CHUNK = 1 << 16
+"""What is read at once. Four times as much takes a third more of the processor's time: it is out of
+its cache before it is written. splice(2) takes little less than this, and more where pieces are
+small (measured with 2 GB from a Unix socket to TCP)."""
+MOST_CHUNKS = 16
+"""Of one connection, before others have their turn."""
 CONNECT_S = 5.0
 CHANGES = (b"PUT ", b"POST ", b"PATCH ", b"DELETE ")
 """What a request begins with that changes something; one that does not comes of itself, too."""
@@ -157,15 +162,19 @@ class Door(object):
 
     def read(self, end: End) -> None:
         """Only while nothing waits to be written at the other end."""
-        size = end.sock.recv_into(self.buffer)
-        if end.is_near and bytes(self.buffer[:LONGEST_CHANGE]).startswith(CHANGES):
-            self.stir()
-        end.has_ended = not size
-        end.other.pending = self.buffer[:size]
-        try:
-            self.write(end.other)
-        except BlockingIOError:
-            end.other.pending = memoryview(bytes(end.other.pending))
+        for _ in range(MOST_CHUNKS):
+            size = end.sock.recv_into(self.buffer)
+            if end.is_near and bytes(self.buffer[:LONGEST_CHANGE]).startswith(CHANGES):
+                self.stir()
+            end.has_ended = not size
+            end.other.pending = self.buffer[:size]
+            try:
+                self.write(end.other)
+            except BlockingIOError:
+                end.other.pending = memoryview(bytes(end.other.pending))
+                return
+            if size < CHUNK:  # there is no more, or it comes at the next turn
+                return
 
     def write(self, end: End) -> None:
         while end.pending:

@@ -139,10 +139,12 @@ class Site:
             sshd.restart()
 
     @contextmanager
-    def closed_nodes(self) -> Iterator[None]:
-        """While it lasts the nodes refuse every connection but Slurm's own, of each other too."""
+    def closed_nodes(self, *, silent: bool = False) -> Iterator[None]:
+        """While it lasts the nodes refuse every connection but Slurm's own, of each other too;
+        `silent`: they say nothing to them."""
         rule = ("INPUT", "-p", "tcp", "--syn", "!", "--dport", str(site_slurm.SLURMD_PORT))
-        closed = ("-i", "inside", "-j", "REJECT", "--reject-with", "tcp-reset")
+        said = ("DROP",) if silent else ("REJECT", "--reject-with", "tcp-reset")
+        closed = ("-i", "inside", "-j", *said)
         nodes = [self.machines[name] for name in ("c1", "c2")]
         for node in nodes:
             node.run("iptables", "-A", *rule, *closed)

@@ -29,18 +29,53 @@ print(json.load(ask("/api/kernelspecs"))["default"])
 """
 
 
-def test_a_lab_is_reached_through_two_hops_and_the_job_itself_in_one_login(laptop: Laptop) -> None:
+def test_a_lab_is_reached_through_two_hops_and_its_port_in_one_login(laptop: Laptop) -> None:
     laptop.home.write_profile(python=sys.executable)
     laptop.log_in()
+    job_id = used_lab(laptop)
+    assert not has_relay(laptop)
+
+    assert "RUNNING and ends in" in laptop.slurm("lab", "extend", "far", "--time", "20m")
+
+    with laptop.site.closed_nodes():
+        assert is_usable(laptop, job_id)
+        assert has_relay(laptop)
+
+    stop(laptop)
+
+
+def test_a_node_that_says_nothing_to_who_comes_to_a_port_is_come_to_by_the_job_itself(
+    laptop: Laptop,
+) -> None:
+    laptop.home.write_profile(python=sys.executable)
+    laptop.log_in()
+    with laptop.site.closed_nodes(silent=True):
+        used_lab(laptop)
+        assert has_relay(laptop)
+        stop(laptop)
+
+
+def used_lab(laptop: Laptop) -> str:
+    """The id of a lab on c2 that somebody has been in."""
     words = ("--nodelist", "c2", "--no-browser", "--name", "far")
     address = laptop.slurm("lab", "start", *words).strip()
     assert re.fullmatch(r"http://lab-[a-z2-7]{8}\.localhost:[0-9]+/", address)
     [job] = json.loads(laptop.slurm("lab", "list", "--json"))
-    [page] = laptop.home.folder.rglob(f"labs/{job['id']}.html")
-    assert laptop.run(sys.executable, "-c", _BROWSER, str(page)) == "status\npython3\n"
+    assert is_usable(laptop, job["id"])
+    return str(job["id"])
 
-    assert "RUNNING and ends in" in laptop.slurm("lab", "extend", "far", "--time", "20m")
 
+def is_usable(laptop: Laptop, job_id: str) -> bool:
+    [page] = laptop.home.folder.rglob(f"labs/{job_id}.html")
+    return laptop.run(sys.executable, "-c", _BROWSER, str(page)) == "status\npython3\n"
+
+
+def has_relay(laptop: Laptop) -> bool:
+    """Whether the job on c2 has a step for those who come."""
+    return any("relay.py" in word for word in laptop.site.words("c2"))
+
+
+def stop(laptop: Laptop) -> None:
     laptop.slurm("lab", "stop")
     wait_until(lambda: json.loads(laptop.slurm("lab", "list", "--json"))[0]["lab"] is None)
     wait_until(lambda: not [one for one in laptop.site.words("c2") if "jupyterlab" in one])
