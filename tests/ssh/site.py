@@ -118,6 +118,23 @@ class Site:
     def heal(self) -> None:
         self.gateway_machine.ip("link", "set", "to-laptop", "up")
 
+    @contextmanager
+    def lost_for_good(self) -> Iterator[None]:
+        """While it lasts, what the laptop sends over the connections that stand is lost, and nobody
+        is told; new ones can be made. As after a long cut: laptop and gateway have both moved on
+        with the gateway's sshd none the wiser."""
+        told = self.laptop_machine.run("ss", "-tnH", "state", "established", "dst", _GATEWAY)
+        ports = [line.split()[2].rpartition(":")[2] for line in told.stdout.splitlines()]
+        assert ports
+        rules = [("INPUT", "-p", "tcp", "--sport", port, "-j", "DROP") for port in ports]
+        for rule in rules:
+            self.gateway_machine.run("iptables", "-A", *rule)
+        try:
+            yield
+        finally:
+            for rule in rules:
+                self.gateway_machine.run("iptables", "-D", *rule)
+
     # --- the site ---
 
     def restart_gateway(self) -> None:

@@ -209,6 +209,27 @@ def test_a_laptop_that_slept_for_longer_than_the_login_node_waits_goes_on_withou
     assert knocks(site) == before
 
 
+def test_what_a_line_that_was_lost_for_good_has_left_ends_with_the_next_login(
+    laptop: Laptop, counting: str
+) -> None:
+    """Neither sshd notices by itself: both wait for hours, as is usual."""
+    site = laptop.site
+    [session] = site.login.pids()
+    left = [one for one in site.login.processes() if os.getsid(one.pid) == one.pid != session]
+    assert left  # our shells; what they run comes and goes
+    other = site.run("sh", "-c", "setsid sleep 600 >/dev/null 2>&1 & echo $!").stdout.strip()
+    with site.lost_for_good():
+        laptop.slurm("logout")
+        assert all(one.is_running() for one in left)
+        laptop.log_in()
+        wait_until(lambda: not any(one.is_running() for one in left), PATIENCE_S)
+        wait_until(lambda: session not in site.login.pids() and len(site.login.pids()) == 1)
+        assert site.run("kill", other).returncode == 0
+    open_gate(laptop)
+    wait_until(lambda: job_of(laptop)["state"] == "COMPLETED", PATIENCE_S)
+    assert_whole(laptop.slurm("logs", counting))
+
+
 def test_a_way_that_breaks_while_sbatch_waits_for_the_controller_makes_one_job(
     laptop: Laptop,
 ) -> None:

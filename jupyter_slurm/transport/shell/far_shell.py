@@ -23,7 +23,8 @@ from typing import TYPE_CHECKING, BinaryIO, NamedTuple, Protocol, cast
 from paramiko import Channel, SSHException
 
 from jupyter_slurm.errors import ConnectionLostError, TransportError
-from jupyter_slurm.transport.shell.words import quote
+from jupyter_slurm.transport.connection.remains import Process, Remains
+from jupyter_slurm.transport.shell.words import quote, words
 
 if TYPE_CHECKING:
     from jupyter_slurm.transport.ssh_transport import SharedTransport
@@ -48,17 +49,27 @@ _START = """
 exec 4>&2 2>/dev/null
 cd || cd /
 _m() { printf '%s' "$_k$_i $1$_n"; printf '%s' "$_k$_i$_n" >&4; }
+_born() { read -r _l <"/proc/$1/stat" && set -- $_l && _o=$5 _c=$2 _b=${22}; }
+_end() { [ "$_h" = "$1" ] && _born "$2" && [ "$_b" = "$3" ] && kill -TERM "$4"; }
 _x=
 _i=0
-if read -r _l </proc/$$/stat && set -- $_l && [ "$5" = $$ ]; then
+read -r _h </proc/sys/kernel/random/boot_id || _h=-
+if _born $$ && [ "$_o" = $$ ]; then
   _x='kill -9 0'
-  _m $$
+  _g="$$ $_b"
+  _born $PPID || _c=
+  case $_c in
+  '(sshd)' | '(sshd-session)') _m "$_h $_g $PPID $_b" ;;
+  *) _m "$_h $_g" ;;
+  esac
 else
-  _m 0
+  _m "$_h"
 fi
 """
 """`_m STATUS` marks the end of answer number `_i`. `_x` is what the shell does at its end, where it
-leads its process group (the fifth field of proc(5)'s stat; that a shell's name has no blanks)."""
+leads its process group. `_born PID` finds out a process's group, its name and when it began (fields
+5, 2 and 22 of proc(5)'s stat; that the names of a shell and of sshd have no blanks). `_end BOOT PID
+BEGAN TARGET` ends what a lost connection has left, where that is still the same process."""
 
 _GRACE_S = 5.0
 _STOP_LOOK_S = 0.1
@@ -86,6 +97,12 @@ class Answer(NamedTuple):
 
 class Sessions(Protocol):
     """The part of `Connection` that a shell needs."""
+
+    @property
+    def via_openssh(self) -> bool: ...
+
+    @property
+    def remains(self) -> Remains: ...
 
     def session(
         self, *, window_bytes: int | None = None, timeout_s: float = 60.0
@@ -125,14 +142,7 @@ class FarShell:
         self.channel.in_buffer.set_event(self._news)
         self.channel.in_stderr_buffer.set_event(self._news)
         try:
-            cast("SharedChannel", self.channel).exec_soon(LOGIN_COMMAND)
-            newline = b"_n=$(printf '\\nx'); _n=${_n%x}"
-            key = b"_k=" + quote(self._key)
-            start = [_CLEAN.encode(), newline, key, b"eval " + quote(_START)]
-            (number,), line = self.numbered(b"eval " + quote(setting))
-            self.send(b"\n".join([*start, line]))
-            self.group = int(self.answer(0, deadline_s).status)
-            return self.answer(number, deadline_s).stdout
+            return self._begin(setting, deadline_s)
         except (SilentError, ShellGoneError, SSHException, EOFError, OSError) as exc:
             if not self.channel.get_transport().is_active():
                 raise ConnectionLostError("The connection broke while a shell was opened.") from exc
@@ -144,6 +154,38 @@ class FarShell:
                 "terminal.",
                 detail=bytes(self._out + self._err).decode(errors="replace").strip() or str(exc),
             ) from exc
+
+    def _begin(self, setting: bytes, deadline_s: float) -> bytes:
+        """In its first words it ends what a lost login has left on that machine."""
+        cast("SharedChannel", self.channel).exec_soon(LOGIN_COMMAND)
+        newline = b"_n=$(printf '\\nx'); _n=${_n%x}"
+        key = b"_k=" + quote(self._key)
+        lost = self._sessions.remains.lost()
+        start = [_CLEAN.encode(), newline, key, b"eval " + quote(_START), *map(_end, lost)]
+        (number,), line = self.numbered(b"eval " + quote(setting))
+        self.send(b"\n".join([*start, line]))
+        boot = self._introduced(self.answer(0, deadline_s).status)
+        told = self.answer(number, deadline_s).stdout
+        for one in lost:
+            if one.boot == boot:
+                self._sessions.remains.ended(one)
+        return told
+
+    def _introduced(self, said: str) -> str:
+        """The boot of the machine, after the numbers of the shell and perhaps of its sshd. That is
+        this connection's alone, unless OpenSSH has made it, and with it everything ends that runs
+        there; else it is the shell's group that can be ended."""
+        boot, *numbers = said.split(" ")
+        if numbers:
+            shell, sshd = numbers[:2], numbers[2:]
+            self.group = int(shell[0])
+            leads = not sshd or self._sessions.via_openssh
+            pid, began = map(int, shell if leads else sshd)
+            process, remains = Process(boot, pid, began, leads), self._sessions.remains
+            remains.began(process, self.channel.get_transport())
+            if leads:
+                self._stack.callback(remains.channel_closed, process)
+        return boot
 
     @property
     def alive(self) -> bool:
@@ -284,6 +326,11 @@ class FarShell:
     def close(self) -> None:
         """At once; over there everything ends as soon as sshd has noticed."""
         self._stack.close()
+
+
+def _end(one: Process) -> bytes:
+    target = -one.pid if one.leads else one.pid
+    return words(["_end", one.boot, str(one.pid), str(one.began), str(target)])
 
 
 class _Mark:
