@@ -62,7 +62,9 @@ def run(words: tuple[str, ...], connection_file: Path) -> None:
         return client.terminal(request(job))
 
     life = Life(connect, record, make_spec, new_kernel, wakeup)
-    Proxy(channels, life, record, open_line, wakeup, session).run()  # type: ignore[arg-type]
+    cluster = wanted.request.cluster
+    proxy = Proxy(channels, life, record, open_line, wakeup, session, cluster)  # type: ignore[arg-type]
+    proxy.run()
 
 
 def _arguments(words: Sequence[str]) -> tuple[tuple[str, ...], Path]:

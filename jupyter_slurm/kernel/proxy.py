@@ -68,7 +68,8 @@ class Wakeup:
 
 
 class Proxy:
-    """`open_line` leads to the kernel of a job that runs."""
+    """`open_line` leads to the kernel of a job that runs; `cluster`: its cluster's name, where that
+    is known before there is a job."""
 
     def __init__(
         self,
@@ -78,7 +79,9 @@ class Proxy:
         open_line: Callable[[Job], socket.socket],
         wakeup: Wakeup,
         session: str,
+        cluster: str | None,
     ) -> None:
+        self._cluster = cluster
         self._channels = channels
         self._life = life
         self._known = known
@@ -194,12 +197,11 @@ class Proxy:
     def _went(self, event: job_life.Event) -> None:
         match event:
             case job_life.Went(job):
-                self._job = job
+                self._job, self._cluster = job, job.cluster
                 self._look_at(job)
             case job_life.Hindered(error):
-                cluster = None if self._job is None else self._job.cluster
                 if not self._up:
-                    self._waiting.tell(words.hindrance(error, cluster))
+                    self._waiting.tell(words.hindrance(error, self._cluster))
             case job_life.Way(error):
                 self._cut.way(error, time.monotonic())
             case job_life.NoJob(why, advice):
@@ -261,13 +263,13 @@ class Proxy:
                 self._line_open = False
                 self._cut.line_cut(error, time.monotonic())
                 if not self._up and self._job is not None and isinstance(error, LoginNeededError):
-                    note = words.hindered(error, self._job.cluster)
-                    self._waiting.tell(words.waiting(self._job, time.time(), note))
+                    first = words.hindrance(error, self._cluster)
+                    self._waiting.tell(words.waiting(self._job, time.time(), first))
             case far_end.Taken():
                 self._end(words.TAKEN, words.AGAIN)
             case far_end.Said(text):
                 if not self._up and self._job is not None:
-                    self._waiting.tell(words.waiting(self._job, time.time(), text))
+                    self._waiting.tell(words.waiting(self._job, time.time(), words.noted(text)))
 
     def _opened(self, far: Far, opened: far_end.Opened) -> None:
         self._line_open = True
@@ -346,5 +348,4 @@ class Proxy:
                 self._end(*words.over(self._job))
             return
         if self._up:
-            cluster = None if self._job is None else self._job.cluster
-            self._cut.look(self._running(), cluster, now_s)
+            self._cut.look(self._running(), self._cluster, now_s)

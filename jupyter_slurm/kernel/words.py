@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from html import escape
 from typing import Any
 
@@ -11,6 +12,8 @@ from jupyter_slurm.readable import duration, size
 from jupyter_slurm.wire import Job, JobState
 
 AGAIN = "Restart the kernel to submit another job; nothing is submitted by itself."
+LOGIN_MIME = "application/vnd.jupyter-slurm.login+json"
+"""Where JupyterLab has our extension, it shows a button that logs in to the cluster named there."""
 STARTING = "The job runs; its kernel is starting."
 TAKEN = (
     "Another client has this job's kernel now: the same notebook was opened elsewhere. "
@@ -20,21 +23,26 @@ TAKEN = (
 
 def begun() -> dict[str, Any]:
     """Before anything is known."""
-    return _noted("The kernel's job is being submitted.")
+    return noted("The kernel's job is being submitted.")
 
 
-def waiting(job: Job, now_s: float, note: str | None = None) -> dict[str, Any]:
-    """What a cell shows while its job waits; `note` comes first: what hinders."""
+def noted(text: str) -> dict[str, Any]:
+    """A sentence as a bundle."""
+    return {"text/html": f"<div>{escape(text)}</div>", "text/plain": text}
+
+
+def waiting(job: Job, now_s: float, first: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """What a cell shows while its job waits; `first`: a bundle that comes before, what hinders."""
     data = card.bundle(job, now_s)
-    note = note or (STARTING if job.state is JobState.RUNNING else None)
-    if note is None:
+    if first is None and job.state is JobState.RUNNING:
+        first = noted(STARTING)
+    if first is None:
         return data
-    shown = _noted(note)
     # The live card would hide what there is to be said.
-    return {
-        "text/html": f"{shown['text/html']}{data['text/html']}",
-        "text/plain": f"{note}\n{data['text/plain']}",
-    }
+    del data[card.MIME]
+    for form, separator in (("text/html", ""), ("text/plain", "\n")):
+        data[form] = f"{first[form]}{separator}{data[form]}"
+    return {**first, **data}
 
 
 def hindered(error: JupyterSlurmError, cluster: str | None) -> str:
@@ -50,8 +58,8 @@ def hindered(error: JupyterSlurmError, cluster: str | None) -> str:
 
 
 def hindrance(error: JupyterSlurmError, cluster: str | None) -> dict[str, Any]:
-    """The same, where there is no job yet."""
-    return _noted(hindered(error, cluster))
+    """The same as a bundle."""
+    return noted(hindered(error, cluster)) | _login(error, cluster)
 
 
 def over(job: Job) -> tuple[str, str]:
@@ -102,19 +110,22 @@ def warned(signal: str) -> str:
 
 def cut(error: JupyterSlurmError, cluster: str | None) -> dict[str, Any]:
     """In a cell that runs."""
-    return _noted(
+    text = (
         "Nothing comes from the kernel's job now; the cell runs on there, and its output will "
         "come. " + hindered(error, cluster)
     )
+    return noted(text) | _login(error, cluster)
 
 
 def mended(cut_s: float) -> dict[str, Any]:
-    return _noted(f"The line to the kernel's job was cut for {duration(cut_s)}; nothing is lost.")
+    return noted(f"The line to the kernel's job was cut for {duration(cut_s)}; nothing is lost.")
 
 
 def _advice(advice: str | None) -> str:
     return f"{advice} {AGAIN}" if advice else AGAIN
 
 
-def _noted(text: str) -> dict[str, Any]:
-    return {"text/html": f"<div>{escape(text)}</div>", "text/plain": text}
+def _login(error: JupyterSlurmError, cluster: str | None) -> dict[str, Any]:
+    if cluster is None or not isinstance(error, LoginNeededError):
+        return {}
+    return {LOGIN_MIME: {"v": 1, "cluster": cluster}}

@@ -5,9 +5,10 @@ from __future__ import annotations
 import fcntl
 import os
 import shlex
+import shutil
 import subprocess
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -34,6 +35,19 @@ class ApptainerEngine:
     def unprivileged(self) -> dict[str, str]:
         """As on a cluster where the tool is not set-uid: a user namespace, and squashfuse."""
         return self.env | {"APPTAINER_USERNS": "1"}
+
+    def copied(self, folder: Path) -> ApptainerEngine:
+        """Its programs in a `folder` that is not there yet, for users who may not read this one's
+        cache."""
+        shutil.copytree(self.bin.parent, folder, symlinks=True)
+        (loader,) = folder.glob("lib/*/ld-linux*.so.*")
+        (starter,) = folder.glob("lib/*/apptainer/bin/starter")
+        for program in (folder / "bin" / "apptainer", starter):
+            # scripts/apptainer's own: where its libraries are is written in each program.
+            where = ["--set-interpreter", str(loader), "--force-rpath", "--set-rpath"]
+            argv = ["patchelf", *where, str(loader.parent), str(program)]
+            subprocess.run(argv, check=True, timeout=_PATIENCE_S)
+        return replace(self, bin=folder / "bin")
 
     def run(self, *words: str | Path) -> str:
         """What `apptainer WORDS` prints; it has to end well."""

@@ -185,8 +185,15 @@ def test_a_message_with_another_signature_is_no_message() -> None:
 
 
 def test_what_hinders_says_what_to_do() -> None:
-    login = words.hindered(LoginNeededError("arandu needs a login."), "arandu")
+    needed = LoginNeededError("arandu needs a login.")
+    login = words.hindered(needed, "arandu")
     assert "`jupyter slurm login arandu`" in login
+    asked = {"v": 1, "cluster": "arandu"}
+    for bundle in (words.hindrance(needed, "arandu"), words.cut(needed, "arandu")):
+        assert bundle[words.LOGIN_MIME] == asked
+        assert login in bundle["text/plain"]
+    assert words.LOGIN_MIME not in words.hindrance(needed, None)
+    assert words.LOGIN_MIME not in words.hindrance(TransportError("No route."), "arandu")
     assert "by itself" in words.hindered(TransportError("No route."), "arandu")
     assert "by signal 9 (out of memory, perhaps)" in words.died(-9, again=True)
     assert "with exit code 3" in words.died(3, again=False)

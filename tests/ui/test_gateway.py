@@ -9,10 +9,12 @@ import shutil
 import sysconfig
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
+from tests.cluster.apptainer import ApptainerEngine, exports
 from tests.cluster.image import lean_copy
 from tests.ssh.laptop import Laptop
 from tests.ssh.site import Site
@@ -39,21 +41,34 @@ def image(ssh_site: Site, demo_image: Path) -> Iterator[Path]:
 
 
 @pytest.fixture
-def ground(request: pytest.FixtureRequest, ssh_site: Site) -> Iterator[None]:
-    if request.param == "open":
-        yield
-    else:
-        with ssh_site.closed_nodes():
-            yield
+def open_nodes() -> dict[str, Any]:
+    """What a profile says of the image's runtime; nothing is in the way between the machines."""
+    return {"runtime": "charliecloud"}
 
 
 @pytest.fixture
-def lab(laptop: Laptop, image: Path, ground: None) -> Iterator[Lab]:
+def closed_nodes(ssh_site: Site, apptainer_engine: ApptainerEngine) -> Iterator[dict[str, Any]]:
+    """The same where the login node gets to no port of a node."""
+    engine = apptainer_engine.copied(ssh_site.folder / "apptainer")
+    with ssh_site.closed_nodes():
+        yield {"runtime": "apptainer", "setup": exports(engine.env)}
+    shutil.rmtree(engine.bin.parent)
+
+
+@pytest.fixture
+def nodes(request: pytest.FixtureRequest) -> dict[str, Any]:
+    """Those of the two that a test names."""
+    settings: dict[str, Any] = request.getfixturevalue(request.param)
+    return settings
+
+
+@pytest.fixture
+def lab(laptop: Laptop, image: Path, nodes: dict[str, Any]) -> Iterator[Lab]:
     """On the laptop, where nobody has logged in yet. The image has no JupyterLab: that of these
     tests, which have the same Python, is mounted into it."""
     packages = Path(sysconfig.get_path("purelib")).relative_to(_THERE)
     laptop.home.write_profile(
-        runtime="charliecloud",
+        **nodes,
         images={"jupyter": str(image)},
         defaults={"image": "jupyter", "mem": "2G"},
         job_env={
@@ -125,7 +140,7 @@ def run(page: Page, cell: Locator, code: str) -> Locator:
     return cell.locator(".jp-Cell-outputArea")
 
 
-@pytest.mark.parametrize("ground", ["open", "closed"], indirect=True)
+@pytest.mark.parametrize("nodes", ["open_nodes"], indirect=True)
 def test_one_code_serves_two_labs_in_an_image_and_a_remote_kernel(
     laptop: Laptop, lab: Lab, page: Page
 ) -> None:
@@ -152,5 +167,29 @@ def test_one_code_serves_two_labs_in_an_image_and_a_remote_kernel(
     page.bring_to_front()
     output = run(page, first_cell(page, "Far away"), _WHERE)
     expect(output).to_contain_text(_THAT_IS, timeout=START_MS)
+    assert (site.gateway.askings(), site.logins()) == (askings + 1, logins + 1)
+
+
+@pytest.mark.parametrize("nodes", ["closed_nodes"], indirect=True)
+def test_a_remote_kernels_cell_has_the_login_that_then_serves_a_lab(
+    laptop: Laptop, lab: Lab, page: Page
+) -> None:
+    site = laptop.site
+    askings, logins = site.gateway.askings(), site.logins()
+    output = run(page, first_cell(page, "Far away"), _WHERE)
+    expect(output).to_contain_text("needs a login")
+    look_as_it_is(page, "gateway-kernel-login")
+    output.get_by_role("button", name="Log in").click()
+    log_in(page, laptop)
+    expect(output).to_contain_text(_THAT_IS, timeout=START_MS)
+    expect(output.get_by_role("button", name="Log in")).to_have_count(0)
     look_as_it_is(page, "gateway-kernel")
+
+    page.get_by_title("New Launcher", exact=True).click()
+    room = start(page, "mine")
+    room.wait_for_url(ADDRESS, timeout=START_MS)
+    at_rest(room)
+    output = run(room, first_cell(room, "Python 3 (ipykernel)"), _WHERE)
+    expect(output).to_contain_text(_THAT_IS)
+    look_as_it_is(room, "gateway-notebook-closed")
     assert (site.gateway.askings(), site.logins()) == (askings + 1, logins + 1)

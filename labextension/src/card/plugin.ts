@@ -1,8 +1,10 @@
-// The plugin that shows the job which a cell's output names; how is told in the files beside it.
+// The plugin that shows the job, or the cluster that needs a login, which a cell's output names; how
+// is told in the files beside it.
 import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
 import { IRenderMimeRegistry } from '@jupyterlab/rendermime';
 import { ITranslator, nullTranslator } from '@jupyterlab/translation';
 import { ISlurmModel } from '../tokens';
+import { LOGIN_MIME, LoginNotice } from './login';
 import { JobCard, MIME } from './renderer';
 
 /** Before text/html (50): the bundle's own HTML is for those who have no renderer. */
@@ -21,12 +23,17 @@ export const plugin: JupyterFrontEndPlugin<void> = {
     translator: ITranslator | null
   ) => {
     const trans = (translator ?? nullTranslator).load('jupyter_slurm');
+    // They show nothing that the notebook says but as text.
+    const safe = true;
+    rendermime.addFactory(
+      { safe, mimeTypes: [MIME], createRenderer: () => new JobCard(model, app.commands, trans) },
+      RANK
+    );
     rendermime.addFactory(
       {
-        // It shows nothing that the notebook says but as text.
-        safe: true,
-        mimeTypes: [MIME],
-        createRenderer: () => new JobCard(model, app.commands, trans)
+        safe,
+        mimeTypes: [LOGIN_MIME],
+        createRenderer: () => new LoginNotice(model, app.commands, trans)
       },
       RANK
     );

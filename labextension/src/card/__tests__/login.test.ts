@@ -1,0 +1,63 @@
+import { nullTranslator } from '@jupyterlab/translation';
+import { CommandRegistry } from '@lumino/commands';
+import { MessageLoop } from '@lumino/messaging';
+import { Widget } from '@lumino/widgets';
+import { connection, FakeModel } from '../../__tests__/fakes';
+import { CommandIDs } from '../../tokens';
+import { LOGIN_MIME, LoginNotice } from '../login';
+
+const SAVED = '<b>evil</b>';
+
+afterEach(() => {
+  document.body.replaceChildren();
+});
+
+/** A notice of a cluster, and what was logged in to by its button. */
+async function shown(
+  model: FakeModel,
+  bundle: unknown
+): Promise<{ notice: LoginNotice; asked: unknown[] }> {
+  const asked: unknown[] = [];
+  const commands = new CommandRegistry();
+  commands.addCommand(CommandIDs.connect, { execute: args => asked.push(args) });
+  const notice = new LoginNotice(model, commands, nullTranslator.load('jupyter_slurm'));
+  Widget.attach(notice, document.body);
+  const data = { [LOGIN_MIME]: bundle, 'text/plain': SAVED };
+  void notice.renderModel({ data } as never);
+  await drawn();
+  return { notice, asked };
+}
+
+async function drawn(): Promise<void> {
+  MessageLoop.flush();
+  await new Promise(resolve => setTimeout(resolve, 20));
+}
+
+test('a cluster that needs a login has a button for it, until it is connected', async () => {
+  const model = new FakeModel();
+  model.connections = new Map([['arandu', connection({ state: 'login-needed' })]]);
+  const { notice, asked } = await shown(model, { v: 1, cluster: 'arandu' });
+  expect(notice.node.textContent).toMatch(/arandu needs a login.*Log in$/);
+  expect(notice.node.textContent).not.toContain('evil');
+  notice.node.querySelector('button')?.click();
+  expect(asked).toEqual([{ cluster: 'arandu' }]);
+  model.connections = new Map([['arandu', connection()]]);
+  model.changed.emit();
+  await drawn();
+  expect(notice.node.textContent).toMatch(/^arandu is connected/);
+  expect(notice.node.querySelector('button')).toBeNull();
+  expect(model.watchers).toHaveLength(1);
+  notice.dispose();
+  expect(model.watchers).toHaveLength(0);
+});
+
+test.each([[{ v: 1, cluster: 'elsewhere' }], [{ v: 2, cluster: 'arandu' }], [null]])(
+  'what names no cluster that is known here has no button: %j',
+  async bundle => {
+    const model = new FakeModel();
+    model.connections = new Map([['arandu', connection({ state: 'login-needed' })]]);
+    const { notice } = await shown(model, bundle);
+    expect(notice.node.textContent).toBe(`What the notebook was saved with:${SAVED}`);
+    expect(notice.node.querySelector('button, b')).toBeNull();
+  }
+);
