@@ -1,0 +1,22 @@
+"""What runs on a node and is used from here: `scripts/bench lab`, then `scripts/bench kernel`.
+
+    scripts/bench remote
+
+With their defaults; each by itself has options.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from tests.benchmarks import kernel, lab
+
+
+def main() -> int:
+    argparse.ArgumentParser(description=__doc__).parse_args()
+    return max(lab.main(), kernel.main())
+
+
+if __name__ == "__main__":
+    sys.exit(main())
