@@ -182,8 +182,14 @@ class Notebook:
     def __init__(self, page: Page, lab: Lab, name: str) -> None:
         self.page = page
         self.path = lab.folder / name
-        page.goto(lab.address(name))
+        self._address = lab.address(name)
+        self.load()
         self.shown()
+
+    def load(self) -> None:
+        """The page anew, with the layout that JupyterLab begins with: what it keeps from a window
+        that was narrow for a moment leaves no room in one that is so again."""
+        self.page.goto(self._address)
 
     def shown(self) -> None:
         """Returns once the page shows it and its kernel can be used."""
@@ -251,5 +257,5 @@ class Notebook:
         return notebook
 
     def reload(self) -> None:
-        self.page.reload()
+        self.load()
         self.shown()

@@ -25,10 +25,18 @@ def look(page: Page, name: str, *shown: Locator) -> None:
         expect(page.locator("#jupyterlab-splash")).to_have_count(0)
         look_as_it_is(page, f"{name}-{theme}")
     page.set_viewport_size({"width": 640, "height": size["height"]})
-    page.screenshot(path=SCREENSHOTS / f"{name}-narrow.png")
     for one in shown:
-        assert one.evaluate("e => e.scrollWidth <= e.parentElement.clientWidth")
+        fits(page, one)
+    page.screenshot(path=SCREENSHOTS / f"{name}-narrow.png")
     page.set_viewport_size(size)
+
+
+def fits(page: Page, shown: Locator) -> None:
+    """Returns once it is no wider than its place: the page lays itself out some time after its
+    size has changed."""
+    page.wait_for_function(
+        "e => e.scrollWidth <= e.parentElement.clientWidth", arg=shown.element_handle()
+    )
 
 
 def look_as_it_is(page: Page, name: str) -> None:

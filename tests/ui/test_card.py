@@ -45,7 +45,7 @@ def test_a_card_is_live_with_the_kernel_busy_gone_and_after_a_reload(
     look(notebook.page, "card-log", card)
     notebook.saved()
 
-    notebook.page.reload()  # of a kernel that is busy it never says what it does
+    notebook.load()  # of a kernel that is busy it never says what it does
     _opened_log(card)
     notebook.shut_down()
     gate.touch()

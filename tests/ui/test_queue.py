@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import Locator, Page, Response, expect
 
 from tests.cluster.plugin import SlurmCluster
 from tests.ui.lab import Lab, at_rest
@@ -147,6 +147,11 @@ def test_a_key_is_not_lost_when_the_row_that_had_the_focus_goes(
     expect(grid).to_be_focused()
 
 
+def _saves_the_last_column(response: Response) -> bool:
+    asked = response.request
+    return "/api/workspaces" in asked.url and '"qos"' in (asked.post_data or "")
+
+
 def test_columns_are_chosen_sorted_widened_and_remembered(page: Page, grid: Locator) -> None:
     grid.get_by_role("columnheader", name="Name").get_by_role("button").click()
     rows(grid, "first one", "runs", "second", "sweep", "theirs", "third one")
@@ -160,14 +165,13 @@ def test_columns_are_chosen_sorted_widened_and_remembered(page: Page, grid: Loca
     assert after["width"] == before["width"] + 16
     page.get_by_role("button", name="Columns").click()
     page.get_by_role("checkbox", name="Partition").uncheck()
-    page.get_by_role("checkbox", name="QOS").check()
+    # The layout is saved a moment after it has changed.
+    with page.expect_response(_saves_the_last_column):
+        page.get_by_role("checkbox", name="QOS").check()
     page.keyboard.press("Escape")
     heads = grid.get_by_role("columnheader")
     expect(heads.first).to_contain_text("Name")
     expect(heads.last).to_contain_text("QOS")
-    # The layout is saved a moment after it has changed.
-    with page.expect_response(lambda r: "/api/workspaces" in r.url and r.request.method == "PUT"):
-        pass
     page.reload()
     page.goto(page.url.split("?")[0])
     expect(page.locator("#jupyterlab-splash")).to_have_count(0)

@@ -11,7 +11,7 @@ from playwright.sync_api import Locator, Page, expect
 from tests.cluster.plugin import SlurmCluster
 from tests.ssh.profile import write_profile
 from tests.ui.lab import Lab, at_rest
-from tests.ui.looks import look, look_as_it_is
+from tests.ui.looks import fits, look, look_as_it_is
 from tests.ui.side import Sbatch, open_sidebar, row
 
 
@@ -256,6 +256,5 @@ def test_a_sidebar_of_200_pixels_shows_all_of_it(
     narrow = sidebar.bounding_box()
     assert narrow
     assert narrow["width"] <= 202
-    body = sidebar.locator(".jp-slurm-SidebarBody")
-    assert body.evaluate("e => e.scrollWidth <= e.parentElement.clientWidth")
+    fits(page, sidebar.locator(".jp-slurm-SidebarBody"))
     look_as_it_is(page, "sidebar-200")
