@@ -278,8 +278,8 @@ def test_process_that_the_cell_forks_shares_its_streams(run: RunCell) -> None:
 
 SAVES = """
 import signal, time
-print('ready')
 try:
+    print('ready\\n', end='')  # in one piece: what is there of it may be seen at once
     time.sleep(100)
 except KeyboardInterrupt:
     print('saving')
@@ -343,7 +343,7 @@ def test_cell_is_interrupted_whatever_it_waits_for(runner: Runner, wait: str) ->
 
 
 def test_signal_to_every_process_of_the_job_is_one_interrupt(runner: Runner) -> None:
-    runner.prepare("import os\n" + SAVES.replace("'ready'", "'ready', os.getpid()"))
+    runner.prepare("import os\n" + SAVES.replace("'ready", "f'ready {os.getpid()}"))
     process = interrupt(runner)
     text = (runner.job_dir / "output.0.jsonl").read_text()
     pid = int(text.partition("ready ")[2].partition("\\n")[0])
