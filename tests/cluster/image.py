@@ -29,13 +29,14 @@ def made_image() -> Path:
     return Path(done.stdout.removesuffix(os.linesep))
 
 
-_LEFT_OUT = (
+LEFT_OUT = (
     "usr/local/lib",
     "usr/share",
     "usr/lib/*/perl",
     "usr/lib/*/perl-base",
     "usr/lib/*/gconv",
 )
+"""Patterns of what a shell and Python do without."""
 
 
 @pytest.fixture(scope="session")
@@ -47,7 +48,7 @@ def lean_image(demo_image: Path, tmp_path_factory: pytest.TempPathFactory) -> Pa
 def lean_copy(image: Path, folder: Path) -> Path:
     """The same of `image`, in a `folder` that is not there yet; that folder."""
     folder.mkdir()
-    left_out = [f"--exclude=./{pattern}" for pattern in _LEFT_OUT]
+    left_out = [f"--exclude=./{pattern}" for pattern in LEFT_OUT]
     with subprocess.Popen(
         ["tar", "-C", image, *left_out, "-c", "."], stdout=subprocess.PIPE
     ) as tar:

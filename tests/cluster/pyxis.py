@@ -16,6 +16,8 @@ from threading import Event, Thread
 import psutil
 import pytest
 
+from tests.cluster.image import LEFT_OUT
+
 _LARGE = ("usr/lib/python3", "usr/lib/python3.11", "usr/local/lib", "usr/share", "var/lib")
 _STAND_IN = Path(__file__).with_name("enroot_standin.py")
 
@@ -39,9 +41,8 @@ class EnrootStandIn:
 
 def _squashed(image: Path, path: Path, *without: str) -> Path:
     words = ["mksquashfs", str(image), str(path), "-quiet", "-no-progress", "-noI", "-noD", "-noF"]
-    subprocess.run(
-        [*words, *(["-e", *without] if without else [])], stdout=subprocess.DEVNULL, check=True
-    )
+    left_out = ["-wildcards", "-e", *without] if without else []
+    subprocess.run([*words, *left_out], stdout=subprocess.DEVNULL, check=True)
     return path
 
 
@@ -49,6 +50,13 @@ def _squashed(image: Path, path: Path, *without: str) -> Path:
 def squash_image(demo_image: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Python, NumPy, Matplotlib and tqdm in a SquashFS file; must not be changed."""
     return _squashed(demo_image, tmp_path_factory.mktemp("squash") / "demo.sqsh")
+
+
+@pytest.fixture(scope="session")
+def lean_squash_image(demo_image: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A shell and Python alone: a container is a copy of all that is in its image, so that those
+    of this one are made and removed in a quarter of the time."""
+    return _squashed(demo_image, tmp_path_factory.mktemp("squash") / "lean.sqsh", *LEFT_OUT)
 
 
 @pytest.fixture(scope="session")
