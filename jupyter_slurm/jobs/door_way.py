@@ -55,7 +55,9 @@ class DoorWay:
         self._past: Route | None = None
         """The way past the relay that was seen to lead there, and has since."""
         self._looked = threading.Event()
-        """Whether there is one is known."""
+        """Nobody looks for one just now, or it has been looked for before."""
+        self._known = False
+        """Whether there is one has been seen once."""
         self._looking = False
 
     def carry(self, sock: socket.socket, answered: Answered) -> None:
@@ -112,6 +114,8 @@ class DoorWay:
         with self._lock:
             if not self._looking:
                 self._looking = True
+                if not self._known:
+                    self._looked.clear()
                 threading.Thread(target=self._look, name="way to a lab", daemon=True).start()
         # Where it was the relay the last time it is begun at once.
         self._looked.wait(0.0 if self._usual == "relay" else _SEEN_S)
@@ -120,9 +124,13 @@ class DoorWay:
     def _look(self) -> None:
         try:
             order = sorted(_PAST_THE_RELAY, key=lambda route: route != self._usual)
-            found = next((route for route in order if self._leads_there(route)), None)
-            self._past = found
-            self._remember(found or "relay")
+            self._past = next((route for route in order if self._leads_there(route)), None)
+            self._known = True
+            self._remember(self._past or "relay")
+        except JupyterSlurmError as exc:  # the line is lost: who comes next looks again
+            _log.info("the way to the lab cannot be looked for: %s", exc)
+            with self._lock:
+                self._looking = False
         finally:
             self._looked.set()
 
@@ -134,6 +142,8 @@ class DoorWay:
                 wait_for(partial(self._carry_past, route, far))
             except JupyterSlurmError as exc:
                 far.close()
+                if not isinstance(exc, ForwardError):
+                    raise
                 _log.info("no way to the lab's port (%s): %s", route, exc)
                 return False
         return True

@@ -45,11 +45,12 @@ def download(place: Ground, gigabytes: float, rounds: int) -> Row:
 
 
 def _socket_of(job: Job) -> Path:
-    """Where its server listens: beside its configuration."""
+    """Where its server listens: beside its configuration. Other labs may run on this machine."""
     for one in psutil.process_iter(["cmdline"]):
-        for word in one.info["cmdline"] or ():
-            if word.startswith("--config=") and "jslurm-lab-" in word:
-                return Path(word.removeprefix("--config=")).with_name("server")
+        if job.job_dir in (one.info["cmdline"] or ()):
+            for word in [word for child in one.children() for word in child.cmdline()]:
+                if word.startswith("--config="):
+                    return Path(word.removeprefix("--config=")).with_name("server")
     raise AssertionError(f"the server of {job.id} does not run")
 
 

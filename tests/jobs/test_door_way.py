@@ -163,3 +163,15 @@ def test_a_lost_line_is_told_and_does_not_make_the_way_a_bad_one(
     node.lost = None
     carry(one)
     assert node.came == ["direct"] * 3
+
+
+def test_a_line_that_is_lost_while_it_is_looked_says_nothing_of_the_way(
+    node: Node, way: Callable[..., DoorWay]
+) -> None:
+    one = way()
+    node.lost = ConnectionLostError("The line is lost.")
+    carry(one)
+    node.lost = None
+    carry(one)
+    assert node.came == ["relay", "direct", "direct"]
+    assert way.told == ["direct"]  # type: ignore[attr-defined]
