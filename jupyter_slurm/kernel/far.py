@@ -1,8 +1,8 @@
 """The messages of a kernel in a job, over one line after the other: numbered, kept, sent once.
 
-Frames are those of `node/kernel_frames.py`, which is the other end. A line that is cut is opened
-again and goes on where the last one was. Nothing is known here of what messages are, nor of jobs.
-One thread of its own, which never waits for who reads.
+What a line consists of is in `frames.py`. A line that is cut is opened again and goes on where the
+last one was. Nothing is known here of what messages are, nor of jobs. One thread of its own, which
+never waits for who reads.
 """
 
 from __future__ import annotations
@@ -22,22 +22,17 @@ from dataclasses import dataclass
 from typing import Any
 
 from jupyter_slurm.errors import JupyterSlurmError, TransportError
+from jupyter_slurm.kernel.frames import NUMBER, Line, message_body, parts_of
 
-_FRAME = struct.Struct(">cI")
-_NUMBER = struct.Struct(">Q")
-_PART = struct.Struct(">I")
 _ALIVE_S, _SILENCE_S = 20.0, 90.0
 _PAUSES_S = (0.0, 0.2, 1.0, 3.0)
 _LONGEST_PAUSE_S = 10.0
-_READ_BYTES = 1 << 18
 _PENDING_MOST = 1 << 20
 _UNTOLD_MOST = 1 << 20
 _TELL_S = 2.0
 _UNREAD_MOST = 64 << 20
 """What nobody has fetched yet; more is left to the other end to keep."""
-CHANNELS = {"shell": b"s", "control": b"c", "stdin": b"i", "iopub": b"o", "ours": b"x"}
-_NOTHING = CHANNELS["ours"] + _PART.pack(15) + b'{"command": ""}'
-_NAMES = {letter: name for name, letter in CHANNELS.items()}
+_NOTHING = message_body("ours", [b'{"command": ""}'])
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +118,7 @@ class Far:
 
     def send(self, channel: str, parts: Sequence[bytes]) -> None:
         """It will arrive, once, whatever becomes of the line, as long as both ends live."""
-        body = CHANNELS[channel] + b"".join(_PART.pack(len(part)) + part for part in parts)
+        body = message_body(channel, parts)
         with self._lock:
             self._kept.append(body)
         self._stir()
@@ -160,7 +155,7 @@ class Far:
             except Exception as exc:  # noqa: BLE001 - a worker never dies silently
                 self._tell(Cut(TransportError(f"The way to the kernel failed: {exc!r}.")))
             else:
-                line = _Line(sock)
+                line = Line(sock)
                 error = TransportError("The line to the kernel was cut.")
                 try:
                     worked = self._talk(line)
@@ -178,7 +173,7 @@ class Far:
             tries += 1
             self._ends.wait(pause_s)
 
-    def _talk(self, line: _Line) -> bool:
+    def _talk(self, line: Line) -> bool:
         """Until the line ends; whether the kernel has answered."""
         told = {
             "client": self._client,
@@ -211,26 +206,26 @@ class Far:
             self._take_leave(line)
         return line.welcomed
 
-    def _take_leave(self, line: _Line) -> None:
+    def _take_leave(self, line: Line) -> None:
         """What has been passed on is told: whoever comes next would be given it again, and so the
         same client twice."""
         if line.welcomed and self._passed_on > line.told:
-            line.say(b"K", _NUMBER.pack(self._passed_on))
+            line.say(b"K", NUMBER.pack(self._passed_on))
         line.flush()
 
-    def _hear(self, line: _Line) -> bool:
+    def _hear(self, line: Line) -> bool:
         frames = line.receive()
         news: list[News] = []
         for kind, body in frames or ():
             if kind == b"M":
-                (number,) = _NUMBER.unpack_from(body)
+                (number,) = NUMBER.unpack_from(body)
                 if number <= self._got:
                     continue
                 self._got = number
-                channel, parts = _parts(body)
+                channel, parts = parts_of(body)
                 news.append(Arrived(channel, parts, number, len(body)))
             elif kind == b"K":
-                self._forget(_NUMBER.unpack(body)[0])
+                self._forget(NUMBER.unpack(body)[0])
             elif kind == b"W":
                 news.append(self._welcome(line, json.loads(body)))
             elif kind == b"T":
@@ -243,7 +238,7 @@ class Far:
             self._tell(*news)
         return frames is not None and not line.taken
 
-    def _welcome(self, line: _Line, told: dict[str, Any]) -> Opened:
+    def _welcome(self, line: Line, told: dict[str, Any]) -> Opened:
         is_another = self._boot not in ("", told["boot"])
         self._boot = told["boot"]
         self._forget(told["got"])
@@ -257,18 +252,18 @@ class Far:
         line.sent = self._first - 1
         return Opened(told["info"], told["count"], told["busy"], is_another)
 
-    def _fill(self, line: _Line) -> None:
+    def _fill(self, line: Line) -> None:
         with self._lock:
             while line.sent + 1 < self._first + len(self._kept):
                 if len(line.outbox) > _PENDING_MOST:
                     break
                 line.sent += 1
-                line.say(b"M", _NUMBER.pack(line.sent) + self._kept[line.sent - self._first])
+                line.say(b"M", NUMBER.pack(line.sent) + self._kept[line.sent - self._first])
             # Not by itself and at once: it would hold up the next request (node/kernel_frames.py).
             due = self._untold_bytes > _UNTOLD_MOST or time.monotonic() - line.said_s > _TELL_S
             if self._passed_on > line.told and (line.outbox or due):
                 line.told, self._untold_bytes = self._passed_on, 0
-                line.say(b"K", _NUMBER.pack(line.told))
+                line.say(b"K", NUMBER.pack(line.told))
 
     def _forget(self, number: int) -> None:
         with self._lock:
@@ -291,83 +286,3 @@ class Far:
     def _stir(self) -> None:
         with suppress(OSError):  # full, or closed
             self._stir_out.send(b"x")
-
-
-class _Line:
-    """One line, in frames; never waits."""
-
-    def __init__(self, sock: socket.socket) -> None:
-        sock.setblocking(False)
-        self.sock = sock
-        self.outbox = bytearray()
-        self._inbox = bytearray()
-        self.said_s = self.heard_s = time.monotonic()
-        self.welcomed = self.taken = False
-        self._packer: zlib._Compress | None = None
-        self._unpacker = zlib.decompressobj(-15)
-        self.sent = 0
-        self.told = 0
-
-    def say(self, kind: bytes, body: bytes = b"") -> None:
-        self.said_s = time.monotonic()
-        if kind == b"M" and self._packer is not None:
-            body = self._packer.compress(body) + self._packer.flush(zlib.Z_SYNC_FLUSH)
-            kind = b"Z"
-        self.outbox += _FRAME.pack(kind, len(body))
-        self.outbox += body
-
-    def pack(self) -> None:
-        """From now on; the other end does so from its welcome on."""
-        self._packer = zlib.compressobj(1, zlib.DEFLATED, -15)
-
-    def flush(self) -> bool:
-        """Whether they are still there."""
-        try:
-            while self.outbox:
-                del self.outbox[: self.sock.send(self.outbox[:_READ_BYTES])]
-        except BlockingIOError:
-            pass
-        except OSError:
-            return False
-        return True
-
-    def receive(self) -> list[tuple[bytes, bytes]] | None:
-        """The frames that are whole; None: they have gone. Why a part of one is answered is told in
-        node/kernel_frames.py."""
-        try:
-            data = self.sock.recv(_READ_BYTES)
-        except BlockingIOError:
-            return []
-        except OSError:
-            return None
-        if not data:
-            return None
-        self.heard_s = time.monotonic()
-        self._inbox += data
-        frames = []
-        while len(self._inbox) >= _FRAME.size:
-            kind, size = _FRAME.unpack_from(self._inbox)
-            end = _FRAME.size + size
-            if len(self._inbox) < end:
-                break
-            body = bytes(memoryview(self._inbox)[_FRAME.size : end])
-            del self._inbox[:end]
-            if kind == b"Z":
-                kind, body = b"M", self._unpacker.decompress(body)
-            frames.append((kind, body))
-        if self._inbox and not self.outbox:
-            self.say(b"A")
-        return frames
-
-
-def _parts(body: bytes) -> tuple[str, list[bytes]]:
-    at = _NUMBER.size
-    channel = _NAMES[body[at : at + 1]]
-    at += 1
-    parts = []
-    while at < len(body):
-        (size,) = _PART.unpack_from(body, at)
-        at += _PART.size
-        parts.append(body[at : at + size])
-        at += size
-    return channel, parts

@@ -1,7 +1,7 @@
 """Frames between a kernel's job and who uses the kernel: their form, and what is kept of them.
 
 Sent as text, Python 3.6 and later, standard library only; nothing here knows what is in a message.
-The other end is kernel/far.py, the way between them that of a terminal (terminal_step.py).
+The other end is kernel/frames.py, the way between them that of a terminal (terminal_step.py).
 
 A frame is its kind (a letter) and a size, then as many bytes. Messages are numbered in each
 direction, from 1 on, and kept until the other end has said that it has them (GOT): whoever comes
@@ -46,6 +46,8 @@ ALIVE_S = 20.0
 IN_MEMORY_BYTES = 8 << 20
 MOST_BYTES = 512 << 20
 """What is kept at most; then output is left out, and how much of it is told."""
+MESSAGE_MOST = 1 << 30
+"""Of one message, and of what a packed one unpacks to; neither end takes more."""
 PENDING_MOST = 1 << 20
 """More is not put into a line that does not take it."""
 _READ_BYTES = 1 << 18
@@ -91,7 +93,7 @@ class Kept(object):
 
     def full(self, size):
         # type: (int) -> bool
-        return self.size > 0 and self.size + size > self.most_bytes
+        return self.size + size > self.most_bytes
 
     def add(self, body):
         # type: (bytes) -> None
@@ -166,7 +168,7 @@ class Line(object):
 
     def receive(self):
         # type: () -> Optional[List[Tuple[bytes, bytes]]]
-        """The frames that are whole; None: they have gone.
+        """The frames that are whole; None: they have gone, or say what nobody of ours says.
 
         A step's streams go through TCP in pieces of 1,000 bytes, and after a piece nothing more is
         sent until it is acknowledged: after 40 ms, or with what is said in the other direction
@@ -185,16 +187,29 @@ class Line(object):
         frames = []
         while len(self.inbox) >= FRAME.size:
             kind, size = FRAME.unpack_from(self.inbox)
+            if size > MESSAGE_MOST:
+                return None
             if len(self.inbox) < FRAME.size + size:
                 break
             body = bytes(self.inbox[FRAME.size : FRAME.size + size])
             del self.inbox[: FRAME.size + size]
             if kind == PACKED:
-                kind, body = MESSAGE, self.unpacker.decompress(body)
+                unpacked = self._unpacked(body)
+                if unpacked is None:
+                    return None
+                kind, body = MESSAGE, unpacked
             frames.append((kind, body))
         if self.inbox and not self.outbox:
             self.say(ALIVE)
         return frames
+
+    def _unpacked(self, body):
+        # type: (bytes) -> Optional[bytes]
+        try:
+            found = self.unpacker.decompress(body, MESSAGE_MOST + 1)  # type: bytes
+        except zlib.error:
+            return None
+        return None if len(found) > MESSAGE_MOST else found
 
     def say(self, kind, body=b""):
         # type: (bytes, bytes) -> None

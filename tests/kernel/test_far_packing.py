@@ -13,7 +13,9 @@ from typing import Any
 
 import pytest
 
-from jupyter_slurm.kernel.far import Arrived, Far
+from jupyter_slurm.errors import TransportError
+from jupyter_slurm.kernel import frames
+from jupyter_slurm.kernel.far import Arrived, Cut, Far
 from tests.ssh.waiting import wait_until
 
 FRAME = struct.Struct(">cI")
@@ -27,11 +29,18 @@ class Node:
     def __init__(self) -> None:
         near, self.sock = socket.socketpair()
         self.sock.settimeout(PATIENCE_S)
-        self.far = Far(lambda: near, threading.Event().set)
+        self.lines = iter((near,))
+        self.far = Far(self._open_line, threading.Event().set)
         self.far.start()
         kind, body = self.hear()
         assert kind == b"B"
         self.told: dict[str, Any] = json.loads(body)
+
+    def _open_line(self) -> socket.socket:
+        try:
+            return next(self.lines)
+        except StopIteration:
+            raise TransportError("There is no other line.") from None
 
     def hear(self) -> tuple[bytes, bytes]:
         kind, size = FRAME.unpack(self._exactly(FRAME.size))
@@ -64,6 +73,26 @@ def node() -> Iterator[Node]:
 
 def message(number: int, text: bytes) -> bytes:
     return struct.pack(">QcI", number, b"o", len(text)) + text
+
+
+def packed(body: bytes) -> bytes:
+    packer = zlib.compressobj(9, zlib.DEFLATED, -15)
+    return packer.compress(body) + packer.flush(zlib.Z_SYNC_FLUSH)
+
+
+def until_given_up(node: Node) -> str:
+    """Why the line was given up; nothing has arrived by it."""
+    found: list[Cut] = []
+
+    def cut() -> bool:
+        for one in node.far.news():
+            assert not isinstance(one, Arrived)
+            if isinstance(one, Cut):
+                found.append(one)
+        return bool(found)
+
+    wait_until(cut, PATIENCE_S)
+    return found[0].error.message
 
 
 def until_one(node: Node) -> Arrived:
@@ -128,3 +157,42 @@ def test_what_has_been_passed_on_is_told_at_the_end_so_that_nobody_is_given_it_a
     while told[-1][0] == b"A":
         told.append(node.hear())
     assert told[-1] == (b"K", struct.pack(">Q", 1))
+
+
+@pytest.fixture
+def narrow(monkeypatch: pytest.MonkeyPatch) -> int:
+    """The size of the largest message that is taken."""
+    monkeypatch.setattr(frames, "_MESSAGE_MOST", 1 << 20)
+    return 1 << 20
+
+
+def test_a_message_that_unpacks_to_more_than_one_may_be_is_given_up(
+    node: Node, narrow: int
+) -> None:
+    node.welcome(packs=True)
+    bomb = packed(message(1, b"y" * 3 * narrow))
+    assert len(bomb) < narrow / 100
+    node.say(b"Z", bomb)
+    assert "more than" in until_given_up(node)
+
+
+def test_the_largest_message_that_may_be_arrives(node: Node, narrow: int) -> None:
+    text = b"y" * (narrow - len(message(1, b"")))
+    node.welcome(packs=True)
+    node.say(b"Z", packed(message(1, text)))
+    assert until_one(node).parts == [text]
+
+
+@pytest.mark.parametrize("kind", [b"M", b"Z", b"W", b"T"])
+def test_a_frame_that_will_be_larger_than_one_may_be_is_not_waited_for(
+    node: Node, narrow: int, kind: bytes
+) -> None:
+    node.welcome()
+    node.sock.sendall(FRAME.pack(kind, narrow + 1))
+    assert "more than" in until_given_up(node)
+
+
+def test_a_message_of_too_many_parts_is_given_up(node: Node) -> None:
+    node.welcome(packs=True)
+    node.say(b"Z", packed(struct.pack(">Qc", 1, b"o") + bytes(4) * 100_000))
+    assert "parts" in until_given_up(node)

@@ -15,10 +15,11 @@ from nbclient import NotebookClient
 from tests.kernel.conftest import Home
 
 MIB = 1 << 20
+OUTPUT_MB = 100
 INTERRUPTED = "import time\nprint('it is on', flush=True)\ntime.sleep(1000)"
 BEFORE = [
     "import sys, time\nimport matplotlib.pyplot as plt\nimport ipywidgets as widgets\nx = []",
-    f"for i in range(20): print('y' * {MIB - 1})",
+    f"for i in range({OUTPUT_MB}): print('y' * {MIB - 1})",
     "sys.stderr.write('to stderr\\n')\nprint('to stdout')\n6 * 7",
     "1 / 0",
     "from IPython.display import HTML, clear_output, display, update_display\n"
@@ -101,6 +102,6 @@ def test_a_notebook_of_a_hundred_cells_is_as_of_a_local_kernel(home: Home, tmp_p
     near = comparable(asyncio.run(executed("python3", sources, restart_at)))
     for there, here in zip(far, near, strict=True):
         assert there == here
-    assert far[51][2][0]["text"][0] == 20 * MIB
+    assert far[51][2][0]["text"][0] == OUTPUT_MB * MIB
     assert len(home.jobs()) == 1
     home.until_job(home.jobs()[0].id)

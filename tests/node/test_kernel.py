@@ -13,6 +13,7 @@ import subprocess
 import sys
 import threading
 import time
+import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -424,6 +425,40 @@ def test_an_earlier_release_gets_plain_messages(job: Callable[..., Job]) -> None
     assert json.loads(heard[b"W"])["packs"] is False
     assert b"Z" not in heard
     assert b'"event": "ready"' in heard[b"M"]
+
+
+def test_what_cannot_be_a_message_ends_its_line_and_nothing_else(job: Callable[..., Job]) -> None:
+    code = (
+        f"import sys; sys.path.insert(0, {str(NODE)!r}); import kernel, kernel_frames as f\n"
+        "f.MESSAGE_MOST = 1_000_000\nsys.exit(kernel.main(sys.argv))"
+    )
+    one = job(code=code)
+    user = one.user()
+    user.answer(user.execute("kept = 1"))
+    packer = zlib.compressobj(9, zlib.DEFLATED, -15)
+    bomb = packer.compress(bytes(3_000_000)) + packer.flush(zlib.Z_SYNC_FLUSH)
+    for kind, size, body in ((b"Z", 4, b"\xff" * 4), (b"Z", len(bomb), bomb), (b"M", 1 << 31, b"")):
+        with socket.socket(socket.AF_UNIX) as sock:
+            sock.settimeout(PATIENCE_S)
+            sock.connect(f"\0{one.name}")
+            sock.sendall(struct.pack(">cI", kind, size) + body)
+            assert sock.recv(1) == b"", kind
+    assert user.answer(user.execute("kept")).content["status"] == "ok"
+
+
+def test_output_that_is_larger_than_what_can_be_kept_is_left_out(job: Callable[..., Job]) -> None:
+    code = (
+        f"import sys; sys.path.insert(0, {str(NODE)!r}); import kernel, kernel_frames as f\n"
+        "f.Kept.__init__.__defaults__ = (100_000, 300_000)\nsys.exit(kernel.main(sys.argv))"
+    )
+    user = job(code=code).user()
+    request = user.execute(
+        "from IPython.display import display\n"
+        "display({'text/plain': 'x' * 400_000}, raw=True)\nprint('after')"
+    )
+    assert user.answer(request).content["status"] == "ok"
+    assert user.until_event("left out")["messages"] == 1
+    assert user.text(request) == "after\n"
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="another user can be had by root only")

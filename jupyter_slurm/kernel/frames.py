@@ -1,0 +1,127 @@
+"""One line to a kernel in a job: its frames, those of `node/kernel_frames.py`, the other end.
+
+Nothing is known here of what messages are, nor of what becomes of a line. The node is believed
+nothing: a frame, what it unpacks to and its parts have a size that they cannot exceed.
+"""
+
+from __future__ import annotations
+
+import socket
+import struct
+import time
+import zlib
+from collections.abc import Sequence
+
+NUMBER = struct.Struct(">Q")
+_FRAME = struct.Struct(">cI")
+_PART = struct.Struct(">I")
+_READ_BYTES = 1 << 18
+_MESSAGE_MOST = 1 << 30
+"""Bytes of a message; of output the node leaves out what is larger than half of it."""
+_WORD_MOST = 1 << 20
+"""Of any other frame."""
+_PARTS_MOST = 1 << 16
+"""Of a message: each costs more memory than the four bytes that can name one."""
+CHANNELS = {"shell": b"s", "control": b"c", "stdin": b"i", "iopub": b"o", "ours": b"x"}
+_NAMES = {letter: name for name, letter in CHANNELS.items()}
+
+
+class Line:
+    """One line, in frames; never waits. What comes is bounded, whoever sends it."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        sock.setblocking(False)
+        self.sock = sock
+        self.outbox = bytearray()
+        self._inbox = bytearray()
+        self.said_s = self.heard_s = time.monotonic()
+        self.welcomed = self.taken = False
+        self._packer: zlib._Compress | None = None
+        self._unpacker = zlib.decompressobj(-15)
+        self.sent = 0
+        self.told = 0
+
+    def say(self, kind: bytes, body: bytes = b"") -> None:
+        self.said_s = time.monotonic()
+        if kind == b"M" and self._packer is not None:
+            body = self._packer.compress(body) + self._packer.flush(zlib.Z_SYNC_FLUSH)
+            kind = b"Z"
+        self.outbox += _FRAME.pack(kind, len(body))
+        self.outbox += body
+
+    def pack(self) -> None:
+        """From now on; the other end does so from its welcome on."""
+        self._packer = zlib.compressobj(1, zlib.DEFLATED, -15)
+
+    def flush(self) -> bool:
+        """Whether they are still there."""
+        try:
+            while self.outbox:
+                del self.outbox[: self.sock.send(self.outbox[:_READ_BYTES])]
+        except BlockingIOError:
+            pass
+        except OSError:
+            return False
+        return True
+
+    def receive(self) -> list[tuple[bytes, bytes]] | None:
+        """The frames that are whole; None: they have gone. Why a part of one is answered is told in
+        node/kernel_frames.py. ValueError, zlib.error: it is not what a kernel says."""
+        try:
+            data = self.sock.recv(_READ_BYTES)
+        except BlockingIOError:
+            return []
+        except OSError:
+            return None
+        if not data:
+            return None
+        self.heard_s = time.monotonic()
+        self._inbox += data
+        frames = []
+        while len(self._inbox) >= _FRAME.size:
+            kind, size = _FRAME.unpack_from(self._inbox)
+            if size > _most(kind):
+                raise ValueError(f"a frame of more than {_most(kind)} bytes")
+            end = _FRAME.size + size
+            if len(self._inbox) < end:
+                break
+            body = bytes(memoryview(self._inbox)[_FRAME.size : end])
+            del self._inbox[:end]
+            if kind == b"Z":
+                kind, body = b"M", self._unpacked(body)
+            frames.append((kind, body))
+        if self._inbox and not self.outbox:
+            self.say(b"A")
+        return frames
+
+    def _unpacked(self, body: bytes) -> bytes:
+        """A few bytes unpack to a thousand times as many."""
+        found = self._unpacker.decompress(body, _MESSAGE_MOST + 1)
+        if len(found) > _MESSAGE_MOST:
+            raise ValueError(f"a message of more than {_MESSAGE_MOST} bytes")
+        return found
+
+
+def _most(kind: bytes) -> int:
+    return _MESSAGE_MOST if kind in (b"M", b"Z") else _WORD_MOST
+
+
+def message_body(channel: str, parts: Sequence[bytes]) -> bytes:
+    """A message without its number."""
+    return CHANNELS[channel] + b"".join(_PART.pack(len(part)) + part for part in parts)
+
+
+def parts_of(body: bytes) -> tuple[str, list[bytes]]:
+    """Of a message with its number: channel and parts. ValueError, KeyError, struct.error."""
+    at = NUMBER.size
+    channel = _NAMES[body[at : at + 1]]
+    at += 1
+    parts = []
+    while at < len(body):
+        if len(parts) == _PARTS_MOST:
+            raise ValueError(f"a message of more than {_PARTS_MOST} parts")
+        (size,) = _PART.unpack_from(body, at)
+        at += _PART.size
+        parts.append(body[at : at + size])
+        at += size
+    return channel, parts
