@@ -22,6 +22,7 @@ from jupyter_slurm.jobs.prepare import Site, image_of, runtime_of
 from jupyter_slurm.profiles import ClusterProfile
 from jupyter_slurm.slurm.fields import SLURM_ENV
 from jupyter_slurm.slurm.rejections import explain_rejection
+from jupyter_slurm.slurm.versions import SlurmVersion, parse_version
 from jupyter_slurm.transport import Completed, TimedOutError, Transport
 from jupyter_slurm.transport.local import LocalTransport
 from jupyter_slurm.wire import JobSpec
@@ -74,6 +75,9 @@ class SlurmCluster:
         self.transport = way.transport
         self._counts: Counter[str] = Counter()
         self._lock = threading.Lock()
+        self._version_lock = threading.Lock()
+        self._srun_version: tuple[int, SlurmVersion | None] | None = None
+        """By which connection it was asked for, and what was said."""
 
     @property
     def name(self) -> str:
@@ -173,6 +177,20 @@ class SlurmCluster:
         """As `Transport.converse`; `program` is the Slurm command that `argv` comes down to."""
         self._count(program)
         return self.transport.converse(argv)
+
+    def srun_version(self) -> SlurmVersion | None:
+        """Asked for once in each connection, since what differs by it (`slurm/srun.py`) does so
+        between releases of years. None: it is not told now."""
+        with self._version_lock:
+            connection = self.way.connection
+            now = 0 if connection is None else connection.generation
+            if self._srun_version is None or self._srun_version[0] != now:
+                try:
+                    said = self.ask(["srun", "--version"]).decode(errors="replace")
+                except CommandError:
+                    return None
+                self._srun_version = (now, parse_version(said))
+            return self._srun_version[1]
 
     def _count(self, program: str) -> None:
         with self._lock:

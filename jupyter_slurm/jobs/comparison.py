@@ -130,7 +130,13 @@ class Comparison:
             given = ask_allocation(self._cluster, job.slurm_id)
             if given is not None:
                 # A site whose AccountingStorageTRES has no GPUs says 0 of them.
-                changes |= {"usage": given.usage, "gpus": given.gpus or job.gpus}
+                known = {"usage": given.usage, "gpus": given.gpus or job.gpus}
+                changes |= known
+                now = self._book.job(job.id)
+                # The job's files may have said meanwhile that it runs: then the row is old, and
+                # this is not.
+                if now.state is not job.state and not now.state.final:
+                    self._book.found(now, **known)
                 if job.kind is JobKind.SCRIPT:
                     self._book.note(job.id, stdout_path=given.stdout)
                     self._watch.files_changed()

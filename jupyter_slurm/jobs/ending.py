@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import threading
 import time
+from itertools import chain, repeat
 from pathlib import PurePosixPath
 
 from jupyter_slurm.errors import (
@@ -36,7 +37,9 @@ from jupyter_slurm.transport import Span
 from jupyter_slurm.wire import Job, JobKind, JobState, Usage
 
 _TAIL_BYTES = 8192
-_PAUSES_S = (0.05, 0.1, 0.2, 0.4, 0.8, 1.5, 3.0)
+_PAUSES_S = (0.25, 0.5, 1.0, 2.0, 3.0)
+"""Each asking is one more request to the controller, by which the others of a hundred jobs that end
+at once wait longer."""
 
 
 class Ending:
@@ -65,7 +68,7 @@ class Ending:
             self._book.change(self._job.id, state=JobState.FINISHING)
             session = self._end_of_its_session(evidence)
             try:
-                slurm = None if self._job.session is not None else self._slurm_verdict()
+                slurm = None if self._job.session is not None else self._slurm_verdict(evidence)
             except _GoesOnError as exc:
                 self._book.change(
                     self._job.id,
@@ -144,10 +147,13 @@ class Ending:
 
     # --- Slurm's word ---
 
-    def _slurm_verdict(self) -> SlurmVerdict | None:
+    def _slurm_verdict(self, evidence: Evidence) -> SlurmVerdict | None:
         """What Slurm says, waited for while it is still cleaning up; None: it has forgotten."""
         deadline_s = time.monotonic() + self._cluster.profile.exit_grace_s
-        pauses = iter(_PAUSES_S)
+        pauses = chain(_PAUSES_S, repeat(_PAUSES_S[-1]))
+        if evidence.exit is not None and self._row is None and self._job.slurm_id is not None:
+            # The script has ended this moment: Slurm, asked now, would still be about it.
+            self._pause(next(pauses))
         while True:
             try:
                 answer = self._ask_controller()
@@ -159,8 +165,11 @@ class Ending:
                     return self._from_row()
             except (ControllerError, TransportError) as exc:
                 self._trouble(exc)
-            if self._stop.wait(next(pauses, _PAUSES_S[-1])):
-                raise _StoppedError
+            self._pause(next(pauses))
+
+    def _pause(self, pause_s: float) -> None:
+        if self._stop.wait(pause_s):
+            raise _StoppedError
 
     def _ask_controller(self) -> SlurmVerdict | None:
         """None: the controller has forgotten the job."""

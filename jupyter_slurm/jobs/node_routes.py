@@ -11,10 +11,9 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Literal
 
-from jupyter_slurm.errors import CommandError, ForwardError
+from jupyter_slurm.errors import ForwardError
 from jupyter_slurm.jobs.cluster import SlurmCluster
 from jupyter_slurm.slurm import srun
-from jupyter_slurm.slurm.versions import parse_version
 from jupyter_slurm.transport.carrying import Answered, Greeting, call_back, wait_for
 from jupyter_slurm.transport.relay import Relay
 
@@ -110,8 +109,5 @@ class NodeRoutes:
         return NodeLogin(self.node, lambda: connection.links[-1] if connection.links else None)
 
     def _beside(self, argv: Sequence[str]) -> Sequence[str]:
-        try:
-            said = self.cluster.ask(["srun", "--version"]).decode(errors="replace")
-        except CommandError:
-            said = ""
-        return srun.beside_argv(self.slurm_id, argv, node=self.node, version=parse_version(said))
+        version = self.cluster.srun_version()
+        return srun.beside_argv(self.slurm_id, argv, node=self.node, version=version)

@@ -15,7 +15,7 @@ from pathlib import PurePosixPath
 
 import msgspec
 
-from jupyter_slurm.errors import CommandError, ForwardError, RequestError
+from jupyter_slurm.errors import ForwardError, RequestError
 from jupyter_slurm.jobs import layout, plain_terminal
 from jupyter_slurm.jobs.book import Book
 from jupyter_slurm.jobs.cluster import SlurmCluster
@@ -23,7 +23,7 @@ from jupyter_slurm.jobs.clusters import Clusters
 from jupyter_slurm.jobs.layout import JobDir
 from jupyter_slurm.jobs.prepare import terminal_name
 from jupyter_slurm.slurm import srun
-from jupyter_slurm.slurm.versions import SlurmVersion, has_overlap, parse_version
+from jupyter_slurm.slurm.versions import SlurmVersion, has_overlap
 from jupyter_slurm.transport import node_program
 from jupyter_slurm.wire import Job, JobKind, JobState, TerminalRequest
 
@@ -59,7 +59,7 @@ class Terminals:
         else:
             argv_of = srun.terminal_argv
             setup = {"run": _words(job, request.code)}
-        version = _version(cluster)
+        version = cluster.srun_version()
         step = partial(argv_of, slurm_id, node=node, version=version)
         words = setup.get("run")
         try:
@@ -114,10 +114,3 @@ def _words(job: Job, code: str) -> Sequence[str]:
         return argv
     folder = JobDir(PurePosixPath(job.job_dir))
     return ("/bin/sh", "-c", _ENTER, "sh", str(folder.path / layout.ENTER), *argv)
-
-
-def _version(cluster: SlurmCluster) -> SlurmVersion | None:
-    try:
-        return parse_version(cluster.ask(["srun", "--version"]).decode(errors="replace"))
-    except CommandError:
-        return None

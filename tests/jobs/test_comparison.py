@@ -9,6 +9,8 @@ from typing import Any, cast
 
 import pytest
 
+from jupyter_slurm.jobs import comparison
+from jupyter_slurm.jobs.allocation import Allocation
 from jupyter_slurm.jobs.book import Book
 from jupyter_slurm.jobs.cluster import SlurmCluster
 from jupyter_slurm.jobs.comparison import Comparison
@@ -114,3 +116,21 @@ def test_of_one_that_has_ended_otherwise_nothing_is_remembered(seat: Seat) -> No
     seat.book.change(f"job{MANY - 1:05}", state=JobState.COMPLETED)
     seat.compare(listed(MANY - 1))
     assert seat.comparison._absent_since_s == {}
+
+
+def test_what_a_job_was_given_is_kept_when_its_files_tell_meanwhile_that_it_runs(
+    seat: Seat, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = []
+
+    def ask(_: SlurmCluster, slurm_id: str) -> Allocation:
+        asked.append(slurm_id)
+        seat.book.change("job00002", state=JobState.RUNNING)
+        return Allocation(Usage(cpus=3), 4, None)
+
+    monkeypatch.setattr(comparison, "ask_allocation", ask)
+    seat.book.change("job00002", usage=None)
+    for seconds_later in (0, 30):
+        seat.compare(listed(MANY, seconds_later=seconds_later))
+    assert seat.book.job("job00002").usage == Usage(cpus=3)
+    assert len(asked) == 1
