@@ -23,10 +23,13 @@ COMMAND = (sys.executable, "-m", "jupyter_slurm.agent")
 
 _LOG_TAIL_BYTES = 2000
 
-_KEPT = re.compile(
+_NAMES = (
     "HOME|USER|LOGNAME|SHELL|PATH|LANG|LANGUAGE|LC_.*|TZ|TMPDIR|XDG_.*|SSH_AUTH_SOCK|KRB5CCNAME|"
-    "LD_LIBRARY_PATH|VIRTUAL_ENV|CONDA_PREFIX|PYTHON.*|JUPYTER_.*"
+    "LD_LIBRARY_PATH|VIRTUAL_ENV|CONDA_PREFIX|JUPYTER_.*"
 )
+_KEPT_WITHOUT_PYTHONS = re.compile(_NAMES)
+"""By a client that does not look at them itself (`python -E`): they are another Python's."""
+_KEPT = re.compile(f"{_NAMES}|PYTHON.*")
 _SECRET = re.compile("TOKEN|PASSWORD|SECRET|COOKIE")
 _MEMORY = {"MALLOC_ARENA_MAX": "2"}
 """glibc gives threads heaps of their own, which in a process of many threads that lives for weeks
@@ -59,10 +62,11 @@ def environment(variables: Mapping[str, str]) -> dict[str, str]:
     >>> environment({"HOME": "/home/ada", "JPY_PARENT_PID": "7", "JUPYTERHUB_API_TOKEN": "x"})
     {'HOME': '/home/ada'}
     """
+    kept = _KEPT_WITHOUT_PYTHONS if sys.flags.ignore_environment else _KEPT
     return {
         name: value
         for name, value in variables.items()
-        if _KEPT.fullmatch(name) and not _SECRET.search(name)
+        if kept.fullmatch(name) and not _SECRET.search(name)
     }
 
 
@@ -120,7 +124,7 @@ def _python_path() -> dict[str, str]:
     root = Path(__file__).parents[2]
     if root.name in {"site-packages", "dist-packages"}:
         return {}
-    others = os.environ.get("PYTHONPATH")
+    others = None if sys.flags.ignore_environment else os.environ.get("PYTHONPATH")
     return {"PYTHONPATH": f"{root}{os.pathsep}{others}" if others else str(root)}
 
 

@@ -64,6 +64,10 @@ def run(words: tuple[str, ...], connection_file: Path) -> None:
     life = Life(connect, record, make_spec, new_kernel, wakeup)
     cluster = wanted.request.cluster
     proxy = Proxy(channels, life, record, open_line, wakeup, session, cluster)  # type: ignore[arg-type]
+    if notebook is None:
+        # VS Code ends a kernel so, and never comes for it again: it names no notebook. Jupyter asks
+        # first, and a kernel that it has lost is found by its notebook.
+        signal.signal(signal.SIGTERM, lambda *_: proxy.terminate())
     proxy.run()
 
 

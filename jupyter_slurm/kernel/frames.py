@@ -116,7 +116,7 @@ def parts_of(body: bytes) -> tuple[str, list[bytes]]:
     at = NUMBER.size
     channel = _NAMES[body[at : at + 1]]
     at += 1
-    parts = []
+    parts: list[bytes] = []
     while at < len(body):
         if len(parts) == _PARTS_MOST:
             raise ValueError(f"a message of more than {_PARTS_MOST} parts")

@@ -44,6 +44,8 @@ class Kernel(msgspec.Struct, kw_only=True):
     released: bool = False
     """The user has ended it, or wants a new one: where its job has ended, another may be submitted.
     """
+    left: bool = False
+    """Its process was ended by a client that may start the next one now (`Known.leave`)."""
     info: dict[str, Any] | None = None
     """What the far kernel has said of itself."""
 
@@ -87,13 +89,35 @@ class Known:
         self._path.unlink(missing_ok=True)
         self._lock_path.unlink(missing_ok=True)
 
+    def leave(self) -> None:
+        """To the next that asks for the same, which is that of a client without notebooks' names:
+        it restarts a kernel by ending its process and starting another, by another file."""
+        self.change(left=True, released=True)
+        self.close()
+
+    @property
+    def is_left(self) -> bool:
+        """Nobody has taken it over."""
+        return self._path.exists()
+
+    def take_back(self) -> bool:
+        """Whether it is this process's again; else somebody has it."""
+        lock = _locked(self._lock_path, 0.0)
+        if lock is None:
+            return False
+        self._lock, self.kernel = lock, _read(self._path)
+        if self.kernel is None:
+            self.forget()
+        return self.kernel is not None
+
     def close(self) -> None:
         os.close(self._lock)
 
 
 def opened(connection_file: Path, words: tuple[str, ...], notebook: str | None) -> Known:
     """The record of the kernel with that connection file; an empty one may be that of the same
-    notebook, left by a Jupyter that is gone. ConfigError: another process has it."""
+    notebook, left by a Jupyter that is gone, or one that was left a moment ago. ConfigError:
+    another process has it."""
     folder = places.private_dir(places.data_dir() / _FOLDER)
     _remove_old(folder)
     name = connection_file.stem
@@ -101,24 +125,25 @@ def opened(connection_file: Path, words: tuple[str, ...], notebook: str | None) 
     if lock is None:
         raise ConfigError(f"Another process runs the kernel {name} already.")
     known = Known(name, folder, lock, words)
-    if known.kernel is None and notebook is not None:
+    if known.kernel is None:
         for left in _left_behind(folder, words, notebook):
             assert left.kernel is not None
-            known.keep(left.kernel)
+            known.keep(msgspec.structs.replace(left.kernel, left=False))
             left.forget()
             left.close()
             break
     return known
 
 
-def _left_behind(folder: Path, words: tuple[str, ...], notebook: str) -> Iterator[Known]:
-    """Kernels of this notebook that nobody runs and nobody has ended, the newest first."""
+def _left_behind(folder: Path, words: tuple[str, ...], notebook: str | None) -> Iterator[Known]:
+    """Kernels of this notebook that nobody runs and nobody has ended, the newest first; without a
+    notebook those that were left."""
     found = sorted(folder.glob("*.json"), key=lambda path: -path.stat().st_mtime)
     for path in found:
         kernel = _read(path)
-        if kernel is None or kernel.released or kernel.words != words:
+        if kernel is None or kernel.words != words or kernel.notebook != notebook:
             continue
-        if kernel.notebook != notebook:
+        if not kernel.left if notebook is None else kernel.released:
             continue
         lock = _locked(path.with_suffix(".lock"), 0.0)
         if lock is not None:

@@ -31,6 +31,8 @@ from jupyter_slurm.kernel.waiting import Waiting
 from jupyter_slurm.wire import Job, JobState
 
 _TICK_S = 2.0
+_HEIR_S = 5.0
+"""How long a client may take to start the next kernel, after it has ended this one's process."""
 _LAST_WORDS_S = 5.0
 """How long what a job said last may take to come, once it is known that it has ended."""
 JOB_ENDED = "JobEnded"
@@ -103,15 +105,16 @@ class Proxy:
         """A new ipykernel was asked for, and the old one may still be heard of."""
         self._cut = CutNotice(self._answers)
         self._done = False
+        self._terminated = False
+        self._parent = os.getppid()
         channels.register(wakeup.fileno())
 
     def run(self) -> None:
         """Until a client has it end, or the process that started it has gone."""
-        parent = os.getppid()
         self._answers.state("starting")
         self._waiting.tell(words.begun())
         self._life.start()
-        while not self._done and os.getppid() == parent:
+        while not (self._done or self._terminated) and os.getppid() == self._parent:
             heard = self._channels.wait(_TICK_S)
             self._wakeup.clear()
             for channel, message in heard:
@@ -123,6 +126,13 @@ class Proxy:
                     self._news(self._far, news)
             self._look_at_the_clock()
         self.close()
+        if self._terminated and not self._done:
+            self._end_job_unless_inherited()
+
+    def terminate(self) -> None:
+        """From a signal's handler: a client that says no `shutdown_request` has ended this."""
+        self._terminated = True
+        self._wakeup()
 
     def close(self) -> None:
         """Leaves the job to itself."""
@@ -191,6 +201,21 @@ class Proxy:
         self._answers.publish("shutdown_reply", content, message)
         self._answers.state("idle", message)
         self._done = True
+
+    def _end_job_unless_inherited(self) -> None:
+        """A restart by such a client is another process, which goes on in the same job."""
+        if self._known.kernel is None:
+            return
+        if self._up and self._ended_s is None:
+            self._known.change(restart=True)
+        self._known.leave()
+        give_up_s = time.monotonic() + _HEIR_S
+        while self._known.is_left and time.monotonic() < give_up_s and os.getppid() == self._parent:
+            time.sleep(0.05)
+        if self._known.take_back():
+            with suppress(JupyterSlurmError):  # it ends by itself, when nobody comes for it
+                self._life.cancel()
+                self._known.forget()
 
     # --- from the job ---
 

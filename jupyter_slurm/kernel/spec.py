@@ -124,7 +124,11 @@ def add(kernel: RemoteKernel) -> None:
     folder = _folder_for(kernel.name)
     folder.mkdir(parents=True, exist_ok=True)
     told = {
-        "argv": [sys.executable, "-m", MODULE, *kernel.words, "-f", "{connection_file}"],
+        "argv": [
+            sys.executable,
+            *_interpreter_options(),
+            *("-m", MODULE, *kernel.words, "-f", "{connection_file}"),
+        ],
         "display_name": kernel.display_name,
         "language": "python",
         "interrupt_mode": "message",
@@ -146,6 +150,14 @@ def remove(name: str) -> None:
             f"There is no kernel `{name}` in a job.", hint="`jupyter slurm kernel list`"
         )
     shutil.rmtree(_folder() / name)
+
+
+def _interpreter_options() -> list[str]:
+    """What keeps others' modules out: -P those in a notebook's folder, where kernels are started,
+    and -E those of another Python's variables, with which VS Code may start it; but for who needs
+    such variables to have this very program."""
+    needed = {"PYTHONHOME", "PYTHONPATH"} & os.environ.keys() and not sys.flags.ignore_environment
+    return ["-P"] if needed else ["-P", "-E"]
 
 
 def _folder() -> Path:
@@ -182,9 +194,9 @@ def _read(folder: Path) -> RemoteKernel | None:
         argv = told["argv"]
     except (OSError, ValueError, KeyError, TypeError):
         return None
-    if argv[1:3] != ["-m", MODULE]:
+    if "-m" not in argv or argv[argv.index("-m") :][1:2] != [MODULE]:
         return None
-    words = tuple(argv[3:-2])
+    words = tuple(argv[argv.index("-m") + 2 : -2])
     try:
         cluster = parse(words).request.cluster
     except RequestError:  # an earlier release's, or edited

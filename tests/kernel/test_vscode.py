@@ -1,0 +1,163 @@
+"""A kernel as VS Code has it, without Jupyter's own manager of kernels.
+
+It starts a kernelspec's argv itself, with a connection file that it wrote, in the folder of the
+notebook and with the environment of the Python that it takes for the kernel's; interrupts by a
+message on shell; and ends a kernel by SIGTERM alone, a restart being an end and another start
+(microsoft/vscode-jupyter: kernelProcess.node.ts, rawKernelConnection.node.ts,
+kernelEnvVarsService.node.ts in src/kernels/raw; read in 2026). VS Code itself is not here.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+from jupyter_client.blocking.client import BlockingKernelClient
+
+from jupyter_slurm.wire import JobState
+from tests.kernel.conftest import PATIENCE_S, Home
+from tests.kernel.test_remote import nothing_left
+from tests.magics.kernel import Reply
+
+CHANNELS = ("hb", "control", "shell", "stdin", "iopub")
+
+
+class VSCode:
+    """One process of a kernel's, and who talks to it."""
+
+    def __init__(self, home: Home, folder: Path, name: str) -> None:
+        self.file = folder / f"kernel-v2-{uuid.uuid4().hex}.json"
+        self.told = {
+            "key": str(uuid.uuid4()),
+            "signature_scheme": "hmac-sha256",
+            "transport": "tcp",
+            "ip": "127.0.0.1",
+            "kernel_name": f"python.-m#{name}",
+            **ports(),
+        }
+        self.file.write_text(json.dumps(self.told))
+        spec = json.loads(
+            Path(os.environ["JUPYTER_DATA_DIR"], "kernels", name, "kernel.json").read_text()
+        )
+        assert spec["interrupt_mode"] == "message"
+        argv = [word.replace("{connection_file}", str(self.file)) for word in spec["argv"]]
+        assert Path(argv[0]).is_absolute()
+        self.process = subprocess.Popen(
+            argv,
+            cwd=folder,
+            env={**os.environ, **spec.get("env", {}), **environment(folder)},
+            stdin=subprocess.DEVNULL,
+        )
+        self.client = BlockingKernelClient(connection_file=str(self.file))
+        self.client.load_connection_file()
+        self.client.start_channels(hb=False)
+        self.client.wait_for_ready(timeout=PATIENCE_S)
+
+    def run(self, code: str) -> Reply:
+        """Once everything that it published was heard."""
+        messages: list[dict[str, Any]] = []
+        reply = self.client.execute_interactive(
+            code, timeout=PATIENCE_S, output_hook=messages.append, allow_stdin=False
+        )
+        return Reply(reply["content"], messages)
+
+    def end(self) -> None:
+        self.process.terminate()
+        self.file.unlink()
+
+    def close(self) -> None:
+        self.client.stop_channels()
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait(PATIENCE_S)
+
+
+def ports() -> dict[str, int]:
+    with ExitStack() as stack:
+        found = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in CHANNELS]
+        return {
+            f"{name}_port": one.getsockname()[1] for name, one in zip(CHANNELS, found, strict=True)
+        }
+
+
+def environment(folder: Path) -> dict[str, str]:
+    """Of a Python that is not this one, and with what VS Code adds to it."""
+    others = folder / "another python"
+    return {
+        "PYTHONHOME": str(others),
+        "PYTHONPATH": str(others),
+        "PYDEVD_IPYTHON_COMPATIBLE_DEBUGGING": "1",
+    }
+
+
+@pytest.fixture
+def start(
+    home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Callable[[], VSCode]]:
+    """In a folder with modules that are called as some of Python's own."""
+    for name in ("PYTHONPATH", "PYTHONHOME", "JPY_PARENT_PID"):
+        monkeypatch.delenv(name, raising=False)
+    home.add("--mem", "300M", "--idle", "2h")
+    folder = tmp_path / "a folder"
+    for place in (folder, folder / "another python"):
+        place.mkdir()
+        for module in ("json", "random", "zmq"):
+            (place / f"{module}.py").write_text("raise RuntimeError('not that one')\n")
+    started: list[VSCode] = []
+
+    def make() -> VSCode:
+        started.append(VSCode(home, folder, "far"))
+        return started[-1]
+
+    yield make
+    for one in started:
+        one.close()
+
+
+def test_cells_run_are_interrupted_and_completed_and_nothing_is_left(
+    home: Home, start: Callable[[], VSCode]
+) -> None:
+    kernel = start()
+    assert kernel.run("import os; kept = 1; print(os.environ['SLURM_JOB_ID'])").text.strip()
+    (job,) = home.jobs()
+    running = kernel.client.execute("print('on', flush=True)\nimport time; time.sleep(1000)")
+    while "on" not in kernel.client.get_iopub_msg(timeout=PATIENCE_S)["content"].get("text", ""):
+        pass
+    interrupt = kernel.client.session.msg("interrupt_request", {})
+    kernel.client.shell_channel.send(interrupt)
+    replies: dict[str, dict[str, Any]] = {}
+    while {running, interrupt["header"]["msg_id"]} - replies.keys():
+        reply = kernel.client.get_shell_msg(timeout=PATIENCE_S)
+        replies[reply["parent_header"]["msg_id"]] = reply["content"]
+    assert replies[running]["ename"] == "KeyboardInterrupt"
+    assert replies[interrupt["header"]["msg_id"]]["status"] == "ok"
+    completed = kernel.client.complete("kep", reply=True, timeout=PATIENCE_S)
+    assert completed["content"]["matches"] == ["kept"]
+    kernel.end()
+    assert home.until_job(job.id).state is JobState.CANCELLED
+    kernel.process.wait(PATIENCE_S)
+    nothing_left(home, job.id)
+    assert len(home.jobs()) == 1
+
+
+def test_a_restart_is_another_process_in_the_same_job_which_nobody_else_gets(
+    home: Home, start: Callable[[], VSCode]
+) -> None:
+    first, other = start(), start()
+    code = "import os; gone = 1; print(os.environ['SLURM_JOB_ID'])"
+    where = first.run(code).text
+    assert other.run(code).text != where
+    first.end()
+    second = start()
+    assert second.run("gone").content["ename"] == "NameError"
+    assert second.run(code).text == where
+    first.process.wait(PATIENCE_S)
+    assert [job.state for job in home.jobs()] == [JobState.RUNNING] * 2
