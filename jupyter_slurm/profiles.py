@@ -131,13 +131,15 @@ class ClusterProfile(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """Where images are made: in a job, or on the login machine itself, where a site lets its users
     do that or nodes have no way to a registry."""
     modules: tuple[str, ...] = ()
+    mounts: tuple[str, ...] = ()
+    """Folders that every image sees, as of `--mount`: `SRC[:DST[:ro]]`."""
     login_shell: bool = True
     """Whether the job script begins by reading the user's login profile, which is where sites set
     up `module` and PATH."""
     setup: str = ""
     """Shell lines that the job script runs first, on the node."""
     defaults: dict[str, str] = field(default_factory=dict)
-    """sbatch's long options, and ours (`image`, `runtime` …), for what a job does not say; a flag's
+    """sbatch's long options, and ours (`image`, `runtime`), for what a job does not say; a flag's
     value is ""."""
     job_env: dict[str, str] = field(default_factory=dict)
     """Environment of the job's own program."""
@@ -176,7 +178,7 @@ class ClusterProfile(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         no node with a copy of its files."""
         if not spec.on_login:
             return self
-        return msgspec.structs.replace(self, defaults={}, storage=Storage())
+        return msgspec.structs.replace(self, defaults={}, mounts=(), storage=Storage())
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 from jupyter_slurm.errors import RequestError
 from jupyter_slurm.jobs.layout import JobDir
+from jupyter_slurm.profile_table import did_you_mean
 from jupyter_slurm.profiles import ClusterProfile
 from jupyter_slurm.slurm import options as sbatch_options
 from jupyter_slurm.slurm import sbatch
@@ -20,6 +21,13 @@ _TOKEN = "jslurm:"  # noqa: S105 (a label, no secret)
 _MEMORY = frozenset({"mem", "mem-per-cpu", "mem-per-gpu"})
 _CORES = frozenset({"ntasks", "ntasks-per-node", "cpus-per-gpu"})
 """Who says one of these has counted cores: a default of `cpus-per-task` would multiply them."""
+_OURS = frozenset({"image", "runtime"})
+"""Defaults of a profile that are not sbatch's."""
+_ELSEWHERE = {
+    "mount": '`mounts = ["/data:/data:ro"]` in the cluster\'s table gives every image a mount.',
+    "module": '`modules = ["NAME"]` in the cluster\'s table loads a module for every job.',
+    "env": "The table `job_env` of the cluster gives every job a variable.",
+}
 _INTERRUPTS = ("TERM", "INT", "USR1", "USR2")
 """Signals that the runner turns into KeyboardInterrupt as they come."""
 
@@ -39,6 +47,7 @@ def merged_options(spec: JobSpec, profile: ClusterProfile) -> dict[str, str]:
     What a batch script says itself is no default's to change: sbatch puts its line above both.
     """
     profile = profile.for_job(spec)
+    _check_defaults(profile)
     own = read_directives(spec.code) if spec.kind is JobKind.SCRIPT else {}
     asked = {*own, *spec.options}
     if not asked.isdisjoint(_MEMORY):
@@ -59,6 +68,18 @@ def merged_options(spec: JobSpec, profile: ClusterProfile) -> dict[str, str]:
     except sbatch_options.OptionError as exc:
         raise RequestError(str(exc), option=exc.option) from exc
     return merged
+
+
+def _check_defaults(profile: ClusterProfile) -> None:
+    for name in profile.defaults:
+        if name not in _OURS and name not in sbatch_options.OPTIONS:
+            guess = did_you_mean(name, (*sbatch_options.OPTIONS, *_OURS))
+            raise RequestError(
+                f"`{name}` in the profile's defaults is no option of sbatch"
+                f"{'.' if name in _ELSEWHERE else guess}",
+                hint=_ELSEWHERE.get(name),
+                option=name,
+            )
 
 
 def our_options(spec: JobSpec, job_dir: JobDir, options: dict[str, str]) -> dict[str, str]:

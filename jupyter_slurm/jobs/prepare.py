@@ -188,7 +188,7 @@ def _check_places(
     spec: JobSpec, profile: ClusterProfile, job_dir: JobDir, site: Site, chdir: str | None
 ) -> None:
     own = staging.runs_in_work(spec, profile)
-    mounts = [("A mount", parse_mount(mount, site.home).src) for mount in spec.mounts]
+    mounts = [("A mount", mount.src) for mount in _mounts(spec, profile, site)]
     staging.check_seen(
         profile,
         [
@@ -211,6 +211,13 @@ def runtime_of(spec: JobSpec, profile: ClusterProfile) -> str:
     if spec.runtime or profile.defaults.get("runtime"):
         return spec.runtime or profile.defaults["runtime"]
     return profile.runtime if image_of(spec, profile) else "none"
+
+
+def _mounts(spec: JobSpec, profile: ClusterProfile, site: Site) -> tuple[containers.Mount, ...]:
+    """What the profile mounts for every image, and then what the job asks for."""
+    in_image = containers.runtime_named(runtime_of(spec, profile)).takes_image
+    profiles = profile.for_job(spec).mounts if in_image else ()
+    return tuple(parse_mount(text, site.home) for text in (*profiles, *spec.mounts))
 
 
 def _environment(spec: JobSpec, profile: ClusterProfile) -> dict[str, str]:
@@ -315,7 +322,7 @@ def _boxed(
     box = containers.Box(
         job_dir=str(job_dir.path),
         image=site.image if runtime.takes_image else None,
-        mounts=tuple(parse_mount(mount, site.home) for mount in spec.mounts),
+        mounts=_mounts(spec, profile, site),
         env_file=layout.ENVIRONMENT if _environment(spec, profile) else None,
     )
     inside = runtime.job_dir(box)

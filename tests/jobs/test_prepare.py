@@ -154,6 +154,26 @@ def test_a_profiles_defaults_do_not_change_what_a_script_says_itself() -> None:
     assert set(found) & {"time", "mem", "mem-per-cpu", "partition"} == {"time"}
 
 
+def test_mounts_of_the_profile_come_before_those_of_the_job_where_there_is_an_image() -> None:
+    profile = {"runtime": "apptainer", "mounts": ("/data", "~/set:/set:ro")}
+    asked = ("/scratch:/s",)
+    submission = prepared(profile=profile, site=IMAGE, image="pytorch", mounts=asked)
+    told = submission.files["job.sh"].decode()
+    places = [told.index(one) for one in ("/data", "/home/alice/set", "/scratch")]
+    assert places == sorted(places)
+    assert "/data" not in prepared(profile=profile).files["job.sh"].decode()
+
+
+@pytest.mark.parametrize(
+    ("name", "instead"),
+    [("mount", "`mounts = "), ("module", "`modules = "), ("env", "job_env"), ("tiem", "`time`")],
+)
+def test_a_default_that_means_nothing_is_refused(name: str, instead: str) -> None:
+    with pytest.raises(RequestError, match=f"`{name}`") as caught:
+        prepared(profile={"defaults": {name: "/data", "image": "x"}})
+    assert instead in f"{caught.value.message} {caught.value.hint}"
+
+
 @pytest.mark.parametrize("directive", ["#SBATCH -J mine", "#SBATCH --job-name=mine", ""])
 def test_a_script_that_names_its_job_keeps_the_name(directive: str) -> None:
     found = options(prepared(kind=JobKind.SCRIPT, code=f"#!/bin/sh\n{directive}\n"))
