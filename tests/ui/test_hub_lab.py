@@ -1,5 +1,5 @@
-"""A lab as a person has it below a real JupyterHub: under the hub's own address, in a browser that
-gets to no port of the machine where Jupyter runs."""
+"""What a person has of jobs below a real JupyterHub, in a browser that gets to no port of the
+machine where Jupyter runs: a lab, a terminal and files, under the hub's own address."""
 
 from __future__ import annotations
 
@@ -22,7 +22,9 @@ from tests.ssh.kept import keeping
 from tests.ssh.waiting import wait_until
 from tests.ui.lab import at_rest, settings
 from tests.ui.looks import look
+from tests.ui.side import Sbatch, row
 from tests.ui.test_remote import START_MS, look_at_room, start
+from tests.ui.test_terminal import SCREEN, menu, shows, typed
 
 MORE = """\
 # All are this test's own user, each with a home of their own.
@@ -48,12 +50,15 @@ def switch(cluster: SlurmCluster, *, on: bool) -> None:
     cluster.profile_path.write_text((SWITCH if on else "") + text)
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def hub(
-    cluster: SlurmCluster, lab_home: tuple[Path, dict[str, str]], tmp_path: Path
+    cluster: SlurmCluster,
+    lab_home: tuple[Path, dict[str, str]],
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Hub]:
     """Its users have one agent, and the cluster's labs tell what they are asked."""
     home, env = lab_home
+    tmp_path = tmp_path_factory.mktemp("labs")
     seen = tmp_path / "seen"
     enabled = tmp_path / "jupyter" / "jupyter_server_config.d" / "seen.json"
     enabled.parent.mkdir(parents=True)
@@ -80,6 +85,15 @@ def hub(
     cluster.profile_path.write_text(profile)
 
 
+@pytest.fixture
+def adas(page: Page, hub: Hub) -> Page:
+    """Her JupyterLab."""
+    logged_in(page, hub, "ada")
+    page.wait_for_url(f"{hub.url}user/ada/lab*", timeout=START_MS)
+    at_rest(page)
+    return page
+
+
 def logged_in(page: Page, hub: Hub, name: str, path: str = "") -> None:
     page.goto(hub.url + path)
     page.get_by_label("Username").fill(name)
@@ -92,16 +106,13 @@ def requests(hub: Hub) -> list[dict[str, Any]]:
 
 
 def test_below_a_hub_a_lab_is_under_the_hubs_own_address_where_the_cluster_is_trusted(
-    hub: Hub, page: Page, browser: Browser, cluster: SlurmCluster
+    hub: Hub, adas: Page, browser: Browser, cluster: SlurmCluster
 ) -> None:
     """Long, since a hub, a server of it and two labs have to start."""
-    logged_in(page, hub, "ada")
-    page.wait_for_url(f"{hub.url}user/ada/lab*", timeout=START_MS)
-    at_rest(page)
-    form = page.get_by_role("form", name="Jupyter on a node")
+    form = adas.get_by_role("form", name="Jupyter on a node")
 
     switch(cluster, on=False)
-    tab = start(page, form, "off")
+    tab = start(adas, form, "off")
     problem = tab.get_by_role("alert")
     expect(problem).to_contain_text("write lab_same_origin = true into the", timeout=START_MS)
     expect(problem).to_contain_text("can then do with this session of Jupyter what you can")
@@ -113,7 +124,7 @@ def test_below_a_hub_a_lab_is_under_the_hubs_own_address_where_the_cluster_is_tr
 
     switch(cluster, on=True)
     expect(form).to_have_count(0)
-    tab = start(page, form, "on")
+    tab = start(adas, form, "on")
     below = re.compile(f"^{re.escape(hub.url)}user/ada/jupyter-slurm/lab-proxy/[a-z2-7]{{8}}/lab")
     tab.wait_for_url(below, timeout=START_MS)
     at_rest(tab)
@@ -158,3 +169,40 @@ def test_below_a_hub_a_lab_is_under_the_hubs_own_address_where_the_cluster_is_tr
     answer = tab.request.get(f"{lab_url}api/kernels")
     assert (answer.status, answer.json()["message"]) == (403, SWITCHED_OFF)
     cluster.run("scancel", "--user", str(Path.home().owner()), check=False)
+
+
+def test_below_a_hub_a_job_has_its_terminal_and_its_files(
+    hub: Hub, adas: Page, sbatch: Sbatch, tmp_path: Path
+) -> None:
+    (tmp_path / "there.txt").write_text("first line\n")
+    slurm_id = sbatch("far", f"--chdir={tmp_path}", f"--output={tmp_path}/out")
+    asked: list[str] = []
+    adas.on("request", lambda request: asked.append(request.url))
+    adas.on("websocket", lambda socket: asked.append(socket.url))
+    adas.get_by_role("tab", name="Slurm").click()
+    sidebar = adas.get_by_role("region", name="Slurm")
+    runs = sidebar.get_by_role("list", name="Running").get_by_role("listitem")
+    expect(runs.filter(has_text="far")).to_be_visible()
+
+    menu(adas, row(sidebar, "far"), "Open a terminal")
+    adas.locator(SCREEN).click()
+    typed(adas, "echo =$SLURM_JOB_ID=")
+    shows(adas, f"={slurm_id}=")
+    look(adas, "terminal-hub")
+
+    menu(adas, row(sidebar, "far"), "Open its folder")
+    files = adas.get_by_role("region", name="Files of clusters")
+    files.get_by_role("listitem").filter(has_text="there.txt").dblclick()
+    editor = adas.locator(".jp-FileEditor .cm-content")
+    expect(editor).to_contain_text("first line")
+    editor.click()
+    adas.keyboard.press("Control+End")
+    adas.keyboard.type("second line\n")
+    adas.keyboard.press("Control+s")
+    wait_until(lambda: (tmp_path / "there.txt").read_text() == "first line\nsecond line\n")
+    look(adas, "files-hub")
+
+    ours = [url.split("://")[1] for url in asked if "/jupyter-slurm/" in url]
+    below = f"{hub.url.split('://')[1]}user/ada/jupyter-slurm/"
+    assert ours
+    assert not [url for url in ours if not url.startswith(below)]
