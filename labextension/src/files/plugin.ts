@@ -11,9 +11,8 @@ import { Poll } from '@lumino/polling';
 import { tell } from '../commands/telling';
 import { CommandIDs, ISlurmModel } from '../tokens';
 import { ClusterDrive } from './drive';
+import { lookWhileSeen } from './looking';
 
-/** A look is a command on the cluster's login machine: only while somebody sees what it finds. */
-const REFRESH_MS = 60_000;
 const RANK = 505;
 
 export const plugin: JupyterFrontEndPlugin<void> = {
@@ -70,11 +69,7 @@ export const plugin: JupyterFrontEndPlugin<void> = {
       );
       // JupyterLab (4.6) takes what a drive of others says for another folder's.
       drive.fileChanged.connect(() => void one.model.refresh());
-      new Poll({
-        factory: () => one.model.refresh(),
-        frequency: { interval: REFRESH_MS, backoff: false },
-        standby: () => (one.isVisible ? 'when-hidden' : true)
-      });
+      lookWhileSeen(one, () => one.model.refresh());
       shell.add(one, 'left', { rank: RANK, type: 'File Browser' });
       return one;
     };
