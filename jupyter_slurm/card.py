@@ -43,6 +43,11 @@ _TRACK = (
     "display:inline-block;width:8em;height:.6em;border-radius:.3em;margin-right:.7em;"
     "overflow:hidden;background-color:rgba(128,128,128,.3)"
 )
+_WITHOUT = {
+    JobKind.LAB: "in which nobody uses it",
+    JobKind.KERNEL: "in which nobody is connected",
+}
+"""What ends a job that is idle."""
 _CODE = re.compile(r"`([^`\n]+)`")
 
 
@@ -243,7 +248,8 @@ def _session(job: Job, now_s: float) -> Iterator[_Row]:
         since = ""
         if job.idle_since_s is not None:
             since = f" (now idle for {duration(max(0.0, now_s - job.idle_since_s))})"
-        yield _Row("Idle", f"ends after {duration(job.idle_s)} without a cell{since}")
+        without = _WITHOUT.get(job.kind, "without a cell")
+        yield _Row("Idle", f"ends after {duration(job.idle_s)} {without}{since}")
 
 
 def _time(job: Job, now_s: float) -> Iterator[_Row]:

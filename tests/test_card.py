@@ -99,6 +99,18 @@ def test_a_waiting_job_tells_why_and_when_it_may_start() -> None:
             assert part in told
 
 
+@pytest.mark.parametrize(
+    ("kind", "told"),
+    [
+        (JobKind.SESSION, "ends after 1 h without a cell"),
+        (JobKind.LAB, "ends after 1 h in which nobody uses it"),
+        (JobKind.KERNEL, "ends after 1 h in which nobody is connected"),
+    ],
+)
+def test_what_ends_a_job_that_is_idle_is_told_by_its_kind(kind: JobKind, told: str) -> None:
+    assert told in html(job(kind=kind, idle_s=3600), NOW_S)
+
+
 def test_a_job_whose_folder_is_on_its_way_tells_how_far_it_is() -> None:
     half = Transfer(
         id="x",

@@ -223,8 +223,8 @@ class Service:
         prepare(spec, cluster.profile, folder, cluster.site(spec), key=b"")
         warning = None if spec.on_login else self._beforehand.judge(spec, cluster)
         self._check_python(spec, cluster)
-        is_lab = spec.kind is JobKind.LAB
-        idle_s = idle_s_of(spec, cluster.profile) if is_lab else spec.idle_s
+        of_profile = spec.kind in (JobKind.LAB, JobKind.KERNEL)
+        idle_s = idle_s_of(spec, cluster.profile) if of_profile else spec.idle_s
         now_s = time.time()
         job = Job(
             id=spec.id,

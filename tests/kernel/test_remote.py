@@ -37,7 +37,7 @@ def test_first_cell_runs_on_the_node_and_state_stays(home: Home) -> None:
     assert where.strip() == kernel.job().slurm_id
     assert kernel.value("x += 1; print(x)") == "2\n"
     (job,) = home.jobs()
-    assert job.state is JobState.RUNNING
+    assert (job.state, job.idle_s) == (JobState.RUNNING, 3600)
     reply = kernel.run("1 / 0")
     assert reply.content["ename"] == "ZeroDivisionError"
     kernel.manager.shutdown_kernel()
