@@ -3,6 +3,7 @@
 // sentences.ts.
 import type { TranslationBundle } from '@jupyterlab/translation';
 import { limits, phrases, sentences, things } from './sentences';
+import type { Problem } from './wire';
 
 interface Template {
   text: string;
@@ -40,6 +41,23 @@ export function said(text: string, trans: TranslationBundle): string {
   const found = known.get(text) ?? lines(text, trans);
   known.set(text, found);
   return found;
+}
+
+/** What is wrong, and what can be done. */
+export function told({ message, hint }: Problem, trans: TranslationBundle): string {
+  return [message, hint ?? '']
+    .map(text => said(text, trans))
+    .filter(Boolean)
+    .join(' ');
+}
+
+/** The same beside a button that logs in where that is what is needed: the hint names other ways. */
+export function toldBeside(problem: Problem, trans: TranslationBundle): string {
+  return told(needsLogin(problem) ? { ...problem, hint: null } : problem, trans);
+}
+
+export function needsLogin({ code }: Problem): boolean {
+  return code === 'login-needed';
 }
 
 function lines(text: string, trans: TranslationBundle): string {

@@ -1,6 +1,7 @@
 import { Gettext, nullTranslator, type TranslationBundle } from '@jupyterlab/translation';
-import { said } from '../said';
+import { said, told, toldBeside } from '../said';
 import { phrases, sentences } from '../sentences';
+import type { Problem } from '../wire';
 
 interface Tool {
   PLURALS: Record<string, string>;
@@ -161,4 +162,19 @@ test.each([
 test('a text without an end is not searched', () => {
   const text = `The QOS${' may not be used by this account or in the partition'.repeat(10_000)}`;
   expect(said(text, portuguese)).toBe(text);
+});
+
+test('beside a button that logs in no other way to do that is told', () => {
+  const needed: Problem = {
+    code: 'login-needed',
+    message: 'gate asks for an answer that only you can give.',
+    hint: 'Log in: %slurm connect in a notebook.',
+    detail: null,
+    option: null,
+    transient: true
+  };
+  expect(told(needed, english)).toBe(`${needed.message} ${needed.hint}`);
+  expect(toldBeside(needed, english)).toBe(needed.message);
+  const other = { ...needed, code: 'unreachable' };
+  expect(toldBeside(other, english)).toBe(told(other, english));
 });

@@ -3,6 +3,7 @@ import { Clipboard } from '@jupyterlab/apputils';
 import type { TranslationBundle } from '@jupyterlab/translation';
 import type { CommandRegistry } from '@lumino/commands';
 import { useEffect, useState, type JSX } from 'react';
+import { needsLogin, toldBeside } from '../said';
 import { CommandIDs } from '../tokens';
 import type { Problem } from '../wire';
 
@@ -53,11 +54,10 @@ interface TroubleProps {
 }
 
 export function Trouble({ problem, cluster, commands, trans, again }: TroubleProps): JSX.Element {
-  const login = problem.code === 'login-needed';
   return (
     <div className="jp-slurm-Problem">
-      {problem.message} {problem.hint}{' '}
-      {login ? (
+      {toldBeside(problem, trans)}{' '}
+      {needsLogin(problem) ? (
         <button
           className="jp-slurm-Button"
           onClick={() => void commands.execute(CommandIDs.connect, { cluster }).then(again)}

@@ -2,6 +2,7 @@
 import type { TranslationBundle } from '@jupyterlab/translation';
 import type { CommandRegistry } from '@lumino/commands';
 import { moment, visible } from '../format';
+import { toldBeside } from '../said';
 import { CommandIDs, type Freshness, type ISlurmModel } from '../tokens';
 import type { Cluster, Connection } from '../wire';
 import type { Queues } from './queues';
@@ -66,8 +67,7 @@ function ClusterRow({ cluster, connection, queue, ...shared }: RowProps): JSX.El
       </div>
       {problem ? (
         <p className="jp-slurm-Problem" title={problem.detail ?? ''}>
-          {problem.message}
-          {problem.hint ? ` ${problem.hint}` : ''}
+          {toldBeside(problem, trans)}
         </p>
       ) : null}
       {queue?.problem && !problem ? (

@@ -1,7 +1,7 @@
 // What is said of a job, each sentence at the field of the option that it is about, in the user's
 // language. Pure.
 import type { TranslationBundle } from '@jupyterlab/translation';
-import { said } from '../said';
+import { said, told } from '../said';
 import type { Check, Preview, Problem } from '../wire';
 import type { Field } from './form';
 
@@ -65,14 +65,6 @@ export function sorted(
     }
   }
   return { byField, others };
-}
-
-/** What is wrong, and what can be done. */
-export function told({ message, hint }: Problem, trans: TranslationBundle): string {
-  return [message, hint ?? '']
-    .map(text => said(text, trans))
-    .filter(Boolean)
-    .join(' ');
 }
 
 function whole(check: Check, trans: TranslationBundle): string {

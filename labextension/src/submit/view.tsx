@@ -3,7 +3,7 @@
 import type { TranslationBundle } from '@jupyterlab/translation';
 import { useRef, useState, type JSX } from 'react';
 import { problemOf } from '../model/model';
-import { said } from '../said';
+import { needsLogin, said, told, toldBeside } from '../said';
 import type { ISlurmModel } from '../tokens';
 import type { Problem } from '../wire';
 import { withLine } from './cell';
@@ -12,7 +12,7 @@ import { Fields } from './fields';
 import { lineOf, type Wishes } from './form';
 import { useKernel } from './kernel';
 import { isOf, PreviewPane, usePreview, type Asked, type Question } from './preview';
-import { sorted, told, type Sorted } from './sentences';
+import { sorted, type Sorted } from './sentences';
 import type { Source } from './source';
 import { What } from './what';
 
@@ -191,7 +191,7 @@ function isRefused(asked: Asked, source: Source): boolean {
 }
 
 function needed({ problem }: Asked, source: Source): boolean {
-  return source.kind !== 'cell' && problem?.code !== 'login-needed';
+  return source.kind !== 'cell' && (problem === null || !needsLogin(problem));
 }
 
 /** Why nothing is known of the cluster is said once. */
@@ -247,8 +247,8 @@ function Trouble({ model, known, cluster, connect, trans }: TroubleProps): JSX.E
   const { problem } = known;
   return problem === null ? null : (
     <div className="jp-slurm-Problem" role="alert">
-      {told(problem, trans)}
-      {problem.code === 'login-needed' ? (
+      {toldBeside(problem, trans)}
+      {needsLogin(problem) ? (
         <button
           type="button"
           className="jp-slurm-Button"

@@ -2,7 +2,8 @@ import { nullTranslator } from '@jupyterlab/translation';
 import type { Check, Partition, Preview, Problem } from '../../wire';
 import { NO_WISHES, type Wishes } from '../form';
 import { seconds, told, unusable } from '../partitions';
-import { fieldOf, sorted, told as problemTold } from '../sentences';
+import { told as sayProblem } from '../../said';
+import { fieldOf, sorted } from '../sentences';
 
 const trans = nullTranslator.load('jupyter_slurm');
 
@@ -51,7 +52,7 @@ test('a sentence and its hint are each said in the language of the page', () => 
     sorted({ checks: [{ ...one, sentence }] } as unknown as Preview, null, other).others[0]?.text;
   expect(of(one.sentence)).toBe('THE PARTITION gpu IS DOWN. JOBS WAIT.');
   expect(of('Slurm would refuse it: Bad <x>')).toBe('SLURM WOULD REFUSE IT: Bad <x>. JOBS WAIT.');
-  expect(problemTold({ message: 'Our own words.', hint } as Problem, other)).toBe(
+  expect(sayProblem({ message: 'Our own words.', hint } as Problem, other)).toBe(
     'Our own words. JOBS WAIT.'
   );
 });
