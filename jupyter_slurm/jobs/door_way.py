@@ -70,8 +70,11 @@ class DoorWay:
 
     def prepare(self) -> None:
         """Returns when a way stands. ForwardError."""
-        if self._found() is None:
-            self.node.start_relay()
+        if self._found() is not None:
+            return
+        self.node.start_relay()
+        if self._past is not None:  # seen meanwhile
+            self.node.rest_relay()
 
     def _carry_first(self, sock: socket.socket) -> None:
         """Waits; raises."""
@@ -126,6 +129,8 @@ class DoorWay:
             order = sorted(_PAST_THE_RELAY, key=lambda route: route != self._usual)
             self._past = next((route for route in order if self._leads_there(route)), None)
             self._known = True
+            if self._past is not None:
+                self.node.rest_relay()
             self._remember(self._past or "relay")
         except JupyterSlurmError as exc:  # the line is lost: who comes next looks again
             _log.info("the way to the lab cannot be looked for: %s", exc)

@@ -46,6 +46,13 @@ class NodeRoutes:
         """Returns when it runs. ForwardError."""
         self._made_relay().start()
 
+    def rest_relay(self) -> None:
+        """Ends it where it carries nothing: a step less. Does not wait."""
+        with self._lock:
+            relay = self._relay
+        if relay is not None:
+            relay.rest()
+
     def verb(self, route: Route) -> Verb:
         """ForwardError: there is none of that kind."""
         if route == "direct":

@@ -65,6 +65,14 @@ class Relay:
         """Returns when it runs, so that who comes next need not wait for that. ForwardError."""
         self._running()
 
+    def rest(self) -> None:
+        """Ends the program where it carries nothing; who comes next begins it anew. Does not
+        wait."""
+        with self._lock:
+            start = self._start
+        if start is not None and start.done() and start.exception() is None:
+            start.result().rest()
+
     def close(self) -> None:
         """Ends every connection and the program."""
         with self._lock:

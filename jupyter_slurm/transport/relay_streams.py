@@ -102,6 +102,11 @@ class Streams:
             self._post(self._stop)
         self._thread.join(_JOIN_S)
 
+    def rest(self) -> None:
+        """Lets the far end go where no connection goes by it. Does not wait."""
+        with suppress(ConversationEndedError):
+            self._post(self._stop_where_idle)
+
     def _post(self, call: Callable[[], None]) -> None:
         with self._lock:
             if self._ended:
@@ -134,6 +139,10 @@ class Streams:
 
     def _stop(self) -> None:
         self._closing = True
+
+    def _stop_where_idle(self) -> None:
+        if not self._streams:
+            self._stop()
 
     def _end(self) -> None:
         with self._lock:

@@ -28,6 +28,7 @@ class Node:
         self.open: set[Route] = {"direct", "hop"}
         self.silent: threading.Event | None = None
         self.came: list[Route] = []
+        self.rests = 0
         self.lost: JupyterSlurmError | None = None
 
     def carry_greeted(
@@ -64,6 +65,9 @@ class Node:
 
     def start_relay(self) -> None:
         self.came.append("relay")
+
+    def rest_relay(self) -> None:
+        self.rests += 1
 
 
 @pytest.fixture
@@ -134,6 +138,7 @@ def test_a_port_that_says_nothing_keeps_nobody_waiting_and_is_used_when_it_answe
     wait_until(lambda: way.told == ["direct"])  # type: ignore[attr-defined]
     carry(one)
     assert node.came[2:] == ["direct", "direct"]
+    assert node.rests == 1
 
 
 def test_a_way_that_leads_nowhere_any_more_is_left_and_found_again(

@@ -312,6 +312,20 @@ def test_another_user_of_the_node_is_not_let_in_and_not_spoken_to(site: Site) ->
         [SYSTEM_PYTHON, *words[1:]], capture_output=True, text=True, check=False, user="nobody"
     )
     assert "HTTP" not in theirs.stdout
+    assert job.lab is not None
+    assert job.lab.door is not None
+    host, port = job.lab.door
+    knock = "import socket, sys; s = socket.create_connection((sys.argv[1], int(sys.argv[2])), 60);"
+    knock += "s.sendall(b'GET /api HTTP/1.0\\r\\n'.ljust(32)); print(len(s.recv(64, 256)));"
+    knock += "s.sendall(b'\\r\\n'.ljust(32)); print(s.recv(99))"
+    at_port = subprocess.run(
+        [SYSTEM_PYTHON, "-c", knock, host, str(port)],
+        capture_output=True,
+        text=True,
+        check=True,
+        user="nobody",
+    )
+    assert at_port.stdout == "64\nb''\n"  # random bytes and a proof, and the end
     folder = folder_of(job)
     looks = subprocess.run(["ls", str(folder)], check=False, capture_output=True, user="nobody")
     assert looks.returncode != 0

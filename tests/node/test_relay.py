@@ -280,6 +280,27 @@ def test_program_that_dies_breaks_its_connections_and_the_next_one_starts_anothe
     assert len(started.channels) == 2
 
 
+def test_relay_that_may_rest_ends_when_it_carries_nothing_and_begins_anew(
+    relay: Relay, started: Started
+) -> None:
+    before = set(psutil.Process().children(recursive=True))
+    with service(echo) as port:
+        with connected(relay, port) as sock:
+            relay.rest()
+            with sent(sock, b"hello"):
+                assert everything(sock) == b"hello"
+        wait_until(lambda: rested(relay, before))
+        with connected(relay, port) as sock, sent(sock, b"again"):
+            assert everything(sock) == b"again"
+    assert len(started.channels) == 2
+
+
+def rested(relay: Relay, before: set[psutil.Process]) -> bool:
+    """Whether nothing of it runs."""
+    relay.rest()
+    return set(psutil.Process().children(recursive=True)) <= before
+
+
 def test_closed_relay_breaks_its_connections_and_makes_no_more(relay: Relay) -> None:
     with service(echo) as port:
         with connected(relay, port) as sock:
