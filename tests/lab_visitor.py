@@ -50,6 +50,11 @@ class LabVisitor:
             f"http://127.0.0.1:{self.port}{path}", headers=headers, timeout=_ANSWER_S
         )
 
+    def hang_up(self) -> None:
+        """Of its connections those that nothing goes through; whatever comes next makes a new
+        one."""
+        self._session.close()
+
     def stream(self, path: str) -> Any:
         """The bytes of the answer, to be read as they come and closed: an `HTTPResponse`."""
         answer = self._session.get(

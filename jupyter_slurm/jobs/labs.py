@@ -9,18 +9,22 @@ from __future__ import annotations
 import hashlib
 import hmac
 import logging
+import socket
 import threading
 from contextlib import suppress
+from functools import partial
 from urllib.parse import quote
 
 import msgspec
 
 from jupyter_slurm.errors import ForwardError, JupyterSlurmError, NotFoundError, RequestError
+from jupyter_slurm.jobs import turned_away
 from jupyter_slurm.jobs.book import Book
 from jupyter_slurm.jobs.clusters import Clusters
 from jupyter_slurm.jobs.door_way import Place
 from jupyter_slurm.jobs.prepare import door_name
 from jupyter_slurm.jobs.tunnels import Tunnels
+from jupyter_slurm.jobs.turned_away import Reason
 from jupyter_slurm.transport.forward import Forward
 from jupyter_slurm.wire import Job, JobKind, JobState, Lab, LabEntry, LabStep
 
@@ -96,12 +100,16 @@ class Labs:
 
     def _forward(self, job: Job) -> Forward:
         carry = self._tunnels.into(job.id, self._place)
+        tell = partial(self._tell, job.id)
         if job.lab is not None:
             try:
-                return Forward(carry, job.lab.port)
+                return Forward(carry, job.lab.port, tell=tell)
             except ForwardError as exc:
                 _log.warning("the lab %s gets another port: %s", job.id, exc)
-        return Forward(carry)
+        return Forward(carry, tell=tell)
+
+    def _tell(self, job_id: str, sock: socket.socket, error: JupyterSlurmError) -> None:
+        turned_away.answer(sock, why_not(self._book.job(job_id), error))
 
     def _place(self, job: Job) -> Place:
         lab = job.lab
@@ -167,6 +175,20 @@ class Labs:
             self._tunnels.let_go(job_id)
         with suppress(NotFoundError):
             self._book.change(job_id, lab=None, idle_since_s=None)
+
+
+def why_not(job: Job, error: JupyterSlurmError) -> Reason:
+    """What is told to who cannot be led into a lab because of `error`."""
+    ends = job.state.final or job.state is JobState.FINISHING
+    said: tuple[str | None, ...]
+    if job.state is JobState.RUNNING:
+        said = (error.message, error.hint, "The lab itself goes on meanwhile.")
+    elif ends:
+        said = (f"The lab has ended: it is {job.state}.", job.why, job.advice)
+    else:
+        said = (f"The lab does not run: it is {job.state}.", job.why, job.advice)
+    sentences = tuple(one for one in said if one)
+    return Reason(f"{job.name} on {job.cluster}", sentences, again=not ends)
 
 
 def address(job_id: str, port: int) -> str:

@@ -31,11 +31,14 @@ from jupyter_slurm.wire import Problem
 Carry = Callable[[socket.socket, Answered], None]
 """Connects a socket with what the port leads to, as `Transport.carry` does; what it raises is an
 answer too."""
+Told = Callable[[socket.socket, JupyterSlurmError], None]
+"""Takes over the socket of somebody who cannot be connected, and tells them; may take a while."""
 
 _PATIENCE_S = 20.0
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.1, 1.0
 _MOST_ARRIVALS = 512
 """Connections that are being made at the same time; further ones are sent away."""
+_MOST_TOLD = 64
 _BACKLOG = 128
 _FINAL = (ForwardError, LoginNeededError, LoginError, HostKeyError)
 """Waiting does not help: the target refuses, or a person has to do something."""
@@ -58,13 +61,20 @@ class Forward:
     """Listens on 127.0.0.1 from the beginning until `close`, whatever becomes of the way there.
 
     One thread accepts and tries. `local_port` 0: any free one. `patience_s`: how long a new
-    connection waits for a way to the cluster that was lost. ForwardError: the port is taken.
+    connection waits for a way to the cluster that was lost. `tell`: what becomes of one that cannot
+    be made; None: it is broken off. ForwardError: the port is taken.
     """
 
     def __init__(
-        self, carry: Carry, local_port: int = 0, *, patience_s: float = _PATIENCE_S
+        self,
+        carry: Carry,
+        local_port: int = 0,
+        *,
+        patience_s: float = _PATIENCE_S,
+        tell: Told | None = None,
     ) -> None:
         self._carry = carry
+        self._tell = tell
         self._patience_s = patience_s
         self._listener = _listener(local_port)
         self.local_port: int = self._listener.getsockname()[1]
@@ -77,6 +87,7 @@ class Forward:
         self._waiting: list[_Arrival] = []
         """For their next try: all ours."""
         self._carried: list[socket.socket] = []
+        self._told: set[socket.socket] = set()
         self._closed = False
         self._wake_in, self._wake_out = socket.socketpair()
         self._wake_in.setblocking(False)
@@ -102,6 +113,8 @@ class Forward:
             for arrival in self._waiting:
                 break_off(arrival.sock)
             for sock in [*self._standing(), *(arrival.sock for arrival in self._tried)]:
+                _end(sock)
+            for sock in self._told:
                 _end(sock)
             self._wake_out.close()
 
@@ -180,13 +193,35 @@ class Forward:
                 self._carried.append(arrival.sock)
                 if self._closed:
                     _end(arrival.sock)
-            elif self._closed or not _may_pass(error, arrival):
+            elif self._closed:
                 break_off(arrival.sock)
+            elif not _may_pass(error, arrival):
+                self._send_away(arrival.sock, error)
             else:
                 arrival.again_s = time.monotonic() + arrival.pause_s
                 arrival.pause_s = min(2 * arrival.pause_s, _LONGEST_PAUSE_S)
                 self._waiting.append(arrival)
                 self._wake()
+
+    def _send_away(self, sock: socket.socket, error: JupyterSlurmError) -> None:
+        """The lock is held."""
+        tell = self._tell
+        if tell is None or len(self._told) >= _MOST_TOLD:
+            break_off(sock)
+            return
+
+        def run() -> None:
+            try:
+                tell(sock, error)
+            except Exception:  # noqa: BLE001 (the thread never dies silently)
+                _log.exception("who came to port %d could not be told why", self.local_port)
+                break_off(sock)
+            finally:
+                with self._lock:
+                    self._told.discard(sock)
+
+        self._told.add(sock)
+        threading.Thread(target=run, name="told", daemon=True).start()
 
     def _wake(self) -> None:
         with suppress(BlockingIOError):  # full: it wakes anyway

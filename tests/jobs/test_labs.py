@@ -14,7 +14,6 @@ from typing import Any
 
 import psutil
 import pytest
-import requests
 
 from jupyter_slurm import places
 from jupyter_slurm.errors import RequestError
@@ -331,14 +330,15 @@ def test_another_user_of_the_node_is_not_let_in_and_not_spoken_to(site: Site) ->
     assert looks.returncode != 0
 
 
-def test_a_lab_that_waits_has_an_address_that_leads_nowhere_and_goes_when_it_is_cancelled(
+def test_a_lab_that_waits_has_an_address_that_says_so_and_goes_when_it_is_cancelled(
     site: Site,
 ) -> None:
     job = submitted(site, options={"hold": ""})
     assert job.lab is not None
     assert job.lab.step is LabStep.WAITING
-    with pytest.raises(requests.ConnectionError):
-        LabVisitor.of(job).get("/lab")
+    told = LabVisitor.of(job).get("/lab", Accept="text/html")
+    assert told.status_code == 503
+    assert "The lab does not run: it is PENDING." in told.text
     with pytest.raises(RequestError, match="is not ready: it is waiting, its job PENDING"):
         site.service.lab_entry(job.id)
     site.service.cancel(job.id)

@@ -1,0 +1,113 @@
+"""A lab behind a gateway with a one-time code, whose job, time or line ends: it goes on at the same
+address, or says why not, and nothing is left."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.ssh.lab_guest import LabGuest
+from tests.ssh.laptop import PATIENCE_S, Laptop
+from tests.ssh.processes import words_of
+from tests.ssh.waiting import wait_until
+
+
+@pytest.fixture
+def guest(laptop: Laptop) -> Iterator[LabGuest]:
+    """In a lab on c2, where nobody can log in; nothing is left of it on the node."""
+    laptop.home.write_profile(python=sys.executable)
+    laptop.notice_soon()
+    laptop.log_in()
+    laptop.slurm("lab", "start", "--nodelist", "c2", "--no-browser", "--time", "60")
+    [page] = laptop.home.folder.rglob(f"labs/{lab_of(laptop)['id']}.html")
+    with LabGuest(laptop, page) as guest:
+        yield guest
+        laptop.site.run("scancel", "--me")
+        wait_until(lambda: laptop.site.run("squeue", "-h").stdout == "", PATIENCE_S)
+    wait_until(lambda: left_on_the_node(laptop) == [], PATIENCE_S)
+
+
+def left_on_the_node(laptop: Laptop) -> list[list[str]]:
+    """Command lines of the lab's there."""
+    return [words_of(one) for one in laptop.site.processes("c2")]
+
+
+def lab_of(laptop: Laptop) -> dict[str, Any]:
+    """The only one, as the agent knows it."""
+    [job] = json.loads(laptop.slurm("lab", "list", "--json"))
+    return dict(job)
+
+
+def listens(laptop: Laptop, port: int) -> bool:
+    told = laptop.site.laptop_machine.run("ss", "-tlnH", "sport", "=", f":{port}")
+    return told.stdout != ""
+
+
+def over(laptop: Laptop, port: int, state: str) -> str:
+    """Why; its port is closed, and no relay is left on the login node."""
+    wait_until(lambda: lab_of(laptop)["state"] == state, PATIENCE_S)
+    wait_until(lambda: lab_of(laptop)["lab"] is None, PATIENCE_S)
+    wait_until(lambda: not listens(laptop, port), PATIENCE_S)
+    wait_until(lambda: "srun" not in laptop.site.programs(), PATIENCE_S)
+    return str(lab_of(laptop)["why"])
+
+
+def port_of(guest: LabGuest) -> int:
+    return int(guest.address.rstrip("/").rpartition(":")[2])
+
+
+def test_a_lab_that_is_cancelled_on_the_cluster(laptop: Laptop, guest: LabGuest) -> None:
+    assert guest.run("print(6 * 7)") == "42\n"
+    laptop.site.run("scancel", str(lab_of(laptop)["slurm_id"]))
+    assert "not from here" in over(laptop, port_of(guest), "CANCELLED")
+
+
+def test_a_lab_whose_time_is_over(laptop: Laptop, guest: LabGuest) -> None:
+    """slurmctld looks each 30 s."""
+    now = ("scontrol", "update", f"jobid={lab_of(laptop)['slurm_id']}", "endtime=now")
+    if laptop.site.run(*now, check=False).returncode:  # the second was over
+        laptop.site.run(*now)
+    assert "time limit" in over(laptop, port_of(guest), "TIMEOUT").lower()
+
+
+def test_a_cell_of_a_lab_runs_through_a_line_that_is_cut(laptop: Laptop, guest: LabGuest) -> None:
+    before = laptop.site.logins()
+    address = lab_of(laptop)["lab"]["url"]
+    gate = f"gate-{laptop.home.folder.name}"
+    guest.begin(
+        f"import os, time\n"
+        f"while not os.path.exists(os.path.expanduser('~/{gate}')): time.sleep(0.05)\n"
+        f"print('through')"
+    )
+    laptop.site.cut()
+    try:
+        wait_until(lambda: laptop.connection()["state"] == "lost", PATIENCE_S)
+        laptop.site.run("touch", gate)
+    finally:
+        laptop.site.heal()
+    assert guest.end() == "through\n"
+    assert guest.run("print('the same kernel', time.__name__)") == "the same kernel time\n"
+    assert lab_of(laptop)["lab"]["url"] == address == guest.address
+    assert laptop.site.logins() == before
+
+
+def test_who_comes_to_a_lab_while_a_login_is_needed_is_told_and_then_let_in(
+    laptop: Laptop, guest: LabGuest
+) -> None:
+    """With the cookies that there are."""
+    guest.run("kept = 42")
+    laptop.site.restart_gateway()
+    wait_until(lambda: laptop.connection()["state"] == "login-needed", PATIENCE_S)
+    status, page = guest.look("/lab")
+    said = re.findall("<p>(.*)</p>", page)
+    assert (status, said[0]) == (503, "The connection to site is closed until you log in again.")
+    assert "jupyter slurm login" in said[1]
+    assert "The lab itself goes on meanwhile." in said
+    laptop.log_in()
+    wait_until(lambda: guest.look("/api/status")[0] == 200, PATIENCE_S)
+    assert guest.run("print(kept)") == "42\n"
