@@ -61,29 +61,29 @@ def port_of(guest: LabGuest) -> int:
     return int(guest.address.rstrip("/").rpartition(":")[2])
 
 
-def test_a_lab_that_is_cancelled_on_the_cluster(laptop: Laptop, guest: LabGuest) -> None:
-    assert guest.run("print(6 * 7)") == "42\n"
+def test_a_lab_goes_on_through_a_cut_line_and_a_new_login_until_it_is_cancelled_on_the_cluster(
+    laptop: Laptop, guest: LabGuest
+) -> None:
+    """At the same address, with the same cookies and the same kernel."""
+    before = laptop.site.logins()
+    cell_runs_through_a_cut(laptop, guest)
+    assert laptop.site.logins() == before
+    who_comes_while_a_login_is_needed_is_told(laptop, guest)
+    assert lab_of(laptop)["lab"]["url"] == guest.address
     laptop.site.run("scancel", str(lab_of(laptop)["slurm_id"]))
     assert "not from here" in over(laptop, port_of(guest), "CANCELLED")
 
 
-def test_a_lab_whose_time_is_over(laptop: Laptop, guest: LabGuest) -> None:
-    """slurmctld looks each 30 s."""
-    now = ("scontrol", "update", f"jobid={lab_of(laptop)['slurm_id']}", "endtime=now")
-    if laptop.site.run(*now, check=False).returncode:  # the second was over
-        laptop.site.run(*now)
-    assert "time limit" in over(laptop, port_of(guest), "TIMEOUT").lower()
-
-
-def test_a_cell_of_a_lab_runs_through_a_line_that_is_cut(laptop: Laptop, guest: LabGuest) -> None:
-    before = laptop.site.logins()
-    address = lab_of(laptop)["lab"]["url"]
+def cell_runs_through_a_cut(laptop: Laptop, guest: LabGuest) -> None:
     gate = f"gate-{laptop.home.folder.name}"
     guest.begin(
         f"import os, time\n"
+        f"open(os.path.expanduser('~/{gate}.begun'), 'x').close()\n"
         f"while not os.path.exists(os.path.expanduser('~/{gate}')): time.sleep(0.05)\n"
         f"print('through')"
     )
+    begun = ("test", "-e", f"{gate}.begun")
+    wait_until(lambda: laptop.site.run(*begun, check=False).returncode == 0, PATIENCE_S)
     laptop.site.cut()
     try:
         wait_until(lambda: laptop.connection()["state"] == "lost", PATIENCE_S)
@@ -91,16 +91,9 @@ def test_a_cell_of_a_lab_runs_through_a_line_that_is_cut(laptop: Laptop, guest: 
     finally:
         laptop.site.heal()
     assert guest.end() == "through\n"
-    assert guest.run("print('the same kernel', time.__name__)") == "the same kernel time\n"
-    assert lab_of(laptop)["lab"]["url"] == address == guest.address
-    assert laptop.site.logins() == before
 
 
-def test_who_comes_to_a_lab_while_a_login_is_needed_is_told_and_then_let_in(
-    laptop: Laptop, guest: LabGuest
-) -> None:
-    """With the cookies that there are."""
-    guest.run("kept = 42")
+def who_comes_while_a_login_is_needed_is_told(laptop: Laptop, guest: LabGuest) -> None:
     laptop.site.restart_gateway()
     wait_until(lambda: laptop.connection()["state"] == "login-needed", PATIENCE_S)
     status, page = guest.look("/lab")
@@ -110,4 +103,12 @@ def test_who_comes_to_a_lab_while_a_login_is_needed_is_told_and_then_let_in(
     assert "The lab itself goes on meanwhile." in said
     laptop.log_in()
     wait_until(lambda: guest.look("/api/status")[0] == 200, PATIENCE_S)
-    assert guest.run("print(kept)") == "42\n"
+    assert guest.run("print('the same kernel', time.__name__)") == "the same kernel time\n"
+
+
+def test_a_lab_whose_time_is_over(laptop: Laptop, guest: LabGuest) -> None:
+    """slurmctld looks each 30 s."""
+    now = ("scontrol", "update", f"jobid={lab_of(laptop)['slurm_id']}", "endtime=now")
+    if laptop.site.run(*now, check=False).returncode:  # the second was over
+        laptop.site.run(*now)
+    assert "time limit" in over(laptop, port_of(guest), "TIMEOUT").lower()
