@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from jupyter_slurm.transport.connection import Connection, openssh
+from jupyter_slurm.transport.ssh import SshTransport
 from jupyter_slurm.transport.ssh_config import Hop
 from tests.ssh.kept import Keeper
 from tests.ssh.plugin import Delayed, MakeSshd
@@ -112,6 +113,25 @@ def test_when_the_master_ends_the_own_login_takes_over(
     wait_until(lambda: not connection.via_openssh and connection.state == "open")
     assert say(connection) == "there"
     assert connection.generation == 2
+
+
+def test_a_masters_login_is_not_ended_with_what_a_lost_connection_has_left(
+    make_sshd: MakeSshd, open_master: OpenMaster, opened: Opened
+) -> None:
+    """It is another's; of ours over there the shells are."""
+    sshd = make_sshd()
+    connection = opened(open_master(sshd))
+    [login] = sshd.pids()
+    transport = SshTransport(connection)
+    assert transport.run(["echo", "one"]).stdout == b"one\n"
+    connection.close()
+    assert [one.leads for one in connection.remains.lost()] == [True]
+    connection.open()
+    assert transport.run(["echo", "two"]).stdout == b"two\n"
+    assert connection.via_openssh
+    assert connection.remains.lost() == []
+    assert sshd.pids() == [login]
+    transport.close()
 
 
 def test_ping_goes_to_the_host_and_back(make_sshd: MakeSshd, open_master: OpenMaster) -> None:
