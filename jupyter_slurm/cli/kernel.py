@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import sys
 from argparse import Namespace
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from types import MappingProxyType
 
 from jupyter_slurm.cli.command import Connect
+from jupyter_slurm.cli.first_word import Commands, by_first_word
 from jupyter_slurm.cli.table import as_json, table
 from jupyter_slurm.errors import RequestError
 from jupyter_slurm.kernel import spec
@@ -26,15 +27,7 @@ The image needs ipykernel.
 
 
 def kernel(args: Namespace, connect: Connect) -> int:
-    words: list[str] = args.words
-    if not words or any(word in ("-h", "--help") for word in words):
-        sys.stdout.write(_USAGE)
-        return 0 if words else 2
-    word, *rest = words
-    command = _COMMANDS.get(word)
-    if command is None:
-        raise RequestError(f"`kernel {word}`: it is add, list or remove.")
-    return command(rest, connect)
+    return by_first_word("kernel", args.words, _COMMANDS, _USAGE, connect)
 
 
 def _add(words: Sequence[str], connect: Connect) -> int:
@@ -68,6 +61,4 @@ def _remove(words: Sequence[str], _connect: Connect) -> int:
     return 0
 
 
-_COMMANDS: Mapping[str, Callable[[Sequence[str], Connect], int]] = MappingProxyType(
-    {"add": _add, "list": _list, "remove": _remove}
-)
+_COMMANDS: Commands = MappingProxyType({"add": _add, "list": _list, "remove": _remove})

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from argparse import Namespace
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from types import MappingProxyType
 
 import msgspec
@@ -13,6 +13,7 @@ import msgspec
 from jupyter_slurm import card, lab_page, labs
 from jupyter_slurm.api import Api
 from jupyter_slurm.cli.command import Connect
+from jupyter_slurm.cli.first_word import Commands, by_first_word
 from jupyter_slurm.cli.jobs import cluster_name
 from jupyter_slurm.cli.preview import preview_text
 from jupyter_slurm.cli.table import as_json, in_words_of_a_terminal, table
@@ -41,15 +42,7 @@ OPTIONS are those of `submit`, and
 
 
 def lab(args: Namespace, connect: Connect) -> int:
-    words: list[str] = args.words
-    if not words or any(word in ("-h", "--help") for word in words):
-        sys.stdout.write(_USAGE)
-        return 0 if words else 2
-    word, *rest = words
-    command = _COMMANDS.get(word)
-    if command is None:
-        raise RequestError(f"`lab {word}`: it is start, open, extend, stop or list.")
-    return command(rest, connect)
+    return by_first_word("lab", args.words, _COMMANDS, _USAGE, connect)
 
 
 def _start(words: Sequence[str], connect: Connect) -> int:
@@ -170,6 +163,6 @@ def _list(words: Sequence[str], connect: Connect) -> int:
     return 0
 
 
-_COMMANDS: Mapping[str, Callable[[Sequence[str], Connect], int]] = MappingProxyType(
+_COMMANDS: Commands = MappingProxyType(
     {"start": _start, "open": _open, "extend": _extend, "stop": _stop, "list": _list}
 )

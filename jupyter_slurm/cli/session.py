@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from argparse import Namespace
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from types import MappingProxyType
 
 import msgspec
@@ -13,6 +13,7 @@ import msgspec
 from jupyter_slurm import card, sessions
 from jupyter_slurm.api import Api
 from jupyter_slurm.cli.command import Connect
+from jupyter_slurm.cli.first_word import Commands, by_first_word
 from jupyter_slurm.cli.jobs import cluster_name
 from jupyter_slurm.cli.preview import preview_text
 from jupyter_slurm.cli.table import as_json, in_words_of_a_terminal, table
@@ -33,15 +34,7 @@ OPTIONS are those of `submit`, and `--idle TIME`: it ends after so long without 
 
 
 def session(args: Namespace, connect: Connect) -> int:
-    words: list[str] = args.words
-    if not words or any(word in ("-h", "--help") for word in words):
-        sys.stdout.write(_USAGE)
-        return 0 if words else 2
-    word, *rest = words
-    command = _COMMANDS.get(word)
-    if command is None:
-        raise RequestError(f"`session {word}`: it is start, stop or list.")
-    return command(rest, connect)
+    return by_first_word("session", args.words, _COMMANDS, _USAGE, connect)
 
 
 def _start(words: Sequence[str], connect: Connect) -> int:
@@ -113,6 +106,4 @@ def _row(job: Job) -> list[str]:
     ]
 
 
-_COMMANDS: Mapping[str, Callable[[Sequence[str], Connect], int]] = MappingProxyType(
-    {"start": _start, "stop": _stop, "list": _list}
-)
+_COMMANDS: Commands = MappingProxyType({"start": _start, "stop": _stop, "list": _list})
