@@ -125,3 +125,11 @@ def test_importing_the_package_imports_nothing_heavy() -> None:
         [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
     )
     assert {"IPython", "msgspec", "tornado", "asyncio"}.isdisjoint(done.stdout.split())
+
+
+def test_binder_has_a_python_that_the_package_takes() -> None:
+    version = (ROOT / "binder" / "runtime.txt").read_text(encoding="utf-8").strip()
+    project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    needed = re.search(r'^requires-python = ">=3\.(\d+)"$', project, re.MULTILINE)
+    assert needed is not None
+    assert int(version.removeprefix("python-3.")) >= int(needed[1])
