@@ -126,11 +126,11 @@ GROUNDS: Mapping[str, Callable[[pytest.FixtureRequest], Means]] = {
 
 each_tool = pytest.mark.parametrize(
     "ground",
-    [name for name in GROUNDS if name not in {"none+modules", "singularity"}],
+    [name for name in GROUNDS if name not in {"none", "singularity"}],
     indirect=True,
 )
-"""Without what is another one behind a module, or by an older name: a test of these is enough where
-the module, or the image that is a folder, has a part in it."""
+"""Without what is another one by an older name, or without its modules: a test of these is enough
+where that, or the image that is a folder, has a part in it."""
 
 
 @dataclass
