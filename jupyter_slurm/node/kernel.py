@@ -31,7 +31,6 @@ FAREWELL_S = 2.0
 MOST_DEATHS = 5
 """In a row, without a cell that went well between them: then it is not started again."""
 ENDED_TOO_S = 0.5
-GATHER_S = 0.003
 ACKNOWLEDGE_S = 1.0
 BATCH = 64
 """Messages of one channel in a row."""
@@ -57,8 +56,7 @@ class Holder(object):
         """The last message that the client has sent."""
         self.told_got = 0
         self.kept = frames.Kept()
-        self.left_out = [0, 0]
-        """Messages and bytes."""
+        self.left_out = [0, 0]  # messages and bytes
         self.busy = False
         self.alone_s = time.monotonic()
         self.ended_by = 0
@@ -68,8 +66,8 @@ class Holder(object):
         self.replies = kernel_process.Replies()
         self.gather_s = 0.0
         """Since when there is something that has not been put into the line; 0: there is not."""
-        self.is_whole = False
-        """What there is to be said is not to be added to."""
+        self.is_seen = self.is_whole = False
+        """What there is to be said shows something; it is not to be added to."""
         self.wake_in, self.wake_out = os.pipe()
         for descriptor in (self.wake_in, self.wake_out):
             os.set_blocking(descriptor, False)
@@ -130,11 +128,12 @@ class Holder(object):
         waits = line.sent + 1 < self.kept.next
         self.gather_s = (self.gather_s or now_s) if waits else 0.0
         self.is_whole = self.is_whole and waits
-        if waits and (self.is_whole or line.outbox or now_s - self.gather_s > GATHER_S):
+        due = self.is_whole or now_s - self.gather_s > frames.gather_s(self.is_seen)
+        if waits and (due or line.outbox):
             line.fill(self.kept)
             if not self.is_whole:
                 line.say(frames.ASK)
-            self.is_whole, self.gather_s = False, 0.0
+            self.is_whole, self.is_seen, self.gather_s = False, False, 0.0
         if self.got > self.told_got and (line.outbox or now_s - line.said_s > ACKNOWLEDGE_S):
             self.told_got = self.got
             line.say(frames.GOT, frames.NUMBER.pack(self.got))
@@ -160,7 +159,7 @@ class Holder(object):
     def pause_s(self):
         # type: () -> float
         if self.gather_s:
-            return GATHER_S
+            return frames.GATHER_S
         if self.replies.held or not self.process.ready:
             return 0.25
         if self.got > self.told_got:
@@ -205,6 +204,7 @@ class Holder(object):
                 self.is_whole = True
             elif channel == frames.IOPUB:
                 self.replies.output_s = time.monotonic()
+                self.is_seen = self.is_seen or not parts[0].endswith(frames.QUIET)
                 if parts[0].endswith(b"status"):
                     self.note_status(parts)
             elif channel == frames.STDIN:

@@ -51,6 +51,18 @@ MESSAGE_MOST = 1 << 30
 PENDING_MOST = 1 << 20
 """More is not put into a line that does not take it."""
 _READ_BYTES = 1 << 18
+GATHER_S = 0.003
+"""How long what comes together is waited for, to be said together."""
+QUIET_S = 0.025
+"""The same where nobody would see it: that a cell has begun. What a quick cell gives is said with
+that then, and need not wait for an answer to it (`Line.receive`), which takes a round trip."""
+QUIET = (b"status", b"execute_input")
+"""The ends of topics of what shows nothing."""
+
+
+def gather_s(is_seen):
+    # type: (bool) -> float
+    return GATHER_S if is_seen else QUIET_S
 
 
 def pack_parts(channel, parts):

@@ -1,10 +1,11 @@
 """A kernel in a job against a local one: a cell, a completion, 100 MB of output, 20 at once.
 
-    scripts/bench kernel [--rounds 51] [--output 3] [--kernels 20]
+    scripts/bench kernel [--rounds 51] [--output 3] [--kernels 20] [--delay-ms 20]
 
 On a private cluster, through Jupyter's own clients, the proxy and the real agent. The round trip is
 that of one byte to a program of a step in the same job and back (`srun --overlap`), by this process
-itself: the bare path that the kernel's messages go, without anything of ours.
+itself: the bare path that the kernel's messages go, without anything of ours. With a delay the
+cluster is behind an sshd and a slow line of that round trip, which the bare path goes by OpenSSH.
 """
 
 from __future__ import annotations
@@ -12,12 +13,13 @@ from __future__ import annotations
 import argparse
 import os
 import re
+import shlex
 import socket
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from functools import partial
 from pathlib import Path
@@ -30,11 +32,17 @@ from jupyter_slurm.cli import main as command
 from jupyter_slurm.client import connect
 from jupyter_slurm.slurm import srun
 from jupyter_slurm.slurm.versions import parse_version
-from jupyter_slurm.wire import Job, JobKind
+from jupyter_slurm.transport.ssh_config import CONFIG_VARIABLE
+from jupyter_slurm.wire import ConnectionState, Job, JobKind
 from tests.benchmarks.rounds import alternating, seconds
 from tests.benchmarks.table import HEAD, Row, show, spread
 from tests.cluster.plugin import SlurmCluster, running_cluster
 from tests.magics.kernel import Kernel
+from tests.ssh.accounts import PLAIN_SHELL, make_folder, oneself
+from tests.ssh.kept import Keeper, keeping
+from tests.ssh.profile import SshSlurm
+from tests.ssh.slow_line import lay
+from tests.ssh.sshd import Sshd
 
 MOST = 1.3
 OUTPUT_MB = 100
@@ -53,12 +61,16 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=51)
     parser.add_argument("--output", type=int, default=3, help=f"rounds of {OUTPUT_MB} MB")
     parser.add_argument("--kernels", type=int, default=20, help="at once")
+    parser.add_argument("--delay-ms", type=float, default=0.0, help="the network's round trip")
     args = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="bench") as folder, ground(Path(folder)) as cluster:
+    with (
+        tempfile.TemporaryDirectory(prefix="bench") as folder,
+        ground(Path(folder), args.delay_ms / 1000) as (cluster, way),
+    ):
         for name, memory in (("far", "2G"), ("many", "400M")):
             if command(["kernel", "add", "--name", name, "--mem", memory], connect):
                 return 1
-        rows, lines = against_local(cluster, args.rounds, args.output)
+        rows, lines = against_local(cluster, way, args.rounds, args.output)
         show("Medians (least to most), alternating", lines)
         show("A kernel in a job", [HEAD, *(row.cells() for row in rows)])
         if args.kernels:
@@ -67,16 +79,41 @@ def main() -> int:
 
 
 @contextmanager
-def ground(folder: Path) -> Iterator[SlurmCluster]:
-    """A cluster in this process's environment, whose node runs this very Python."""
-    with running_cluster(folder / "home", nodes=1, cpus=64) as cluster:
+def ground(folder: Path, delay_s: float) -> Iterator[tuple[SlurmCluster, list[str]]]:
+    """A cluster in this process's environment, whose node runs this very Python; and what leads to
+    its login machine in front of a command, `delay_s` of round trip away. 0: it is this machine."""
+    with running_cluster(folder / "home", nodes=1, cpus=64) as cluster, keeping() as keeper:
         os.environ.update(cluster.env)
+        way = far_away(keeper, cluster, delay_s) if delay_s else []
         try:
-            yield cluster
+            yield cluster, way
         finally:
             agent = psutil.Process(connect().status().pid)
             agent.terminate()
             agent.wait(30)
+
+
+def far_away(keeper: Keeper, cluster: SlurmCluster, delay_s: float) -> list[str]:
+    """The profile leads over SSH and a slow line from now on, and so does what is returned: `ssh`
+    by a connection that is open."""
+    folder = make_folder(keeper, "bench-kernel-")
+    (folder / "sshd").mkdir(mode=0o711)
+    sshd = Sshd(keeper, folder / "sshd", oneself(), [PLAIN_SHELL])
+    sshd.start()
+    port = lay(keeper, folder, sshd.port, delay_s / 2).port
+    keys = (line.split(" ", 1)[1] for line in sshd.known_hosts_lines().splitlines())
+    sshd.known_hosts.write_text("".join(f"target {key}\n" for key in keys))
+    config = folder / "ssh_config"
+    config.write_text(sshd.stanza("far", "HostKeyAlias target", f"Port {port}"))
+    os.environ[CONFIG_VARIABLE] = str(config)
+    settings = {"host": "far", "port": None, "user": None, "python": sys.executable}
+    SshSlurm(cluster, sshd).write_profile(Path(os.environ["JUPYTER_CONFIG_DIR"]), **settings)
+    assert connect().connect(wait_s=30.0).state is ConnectionState.OPEN
+    ssh, control = ["ssh", "-F", str(config), "-o", "BatchMode=yes"], folder / "control"
+    argv = [*ssh, "-M", "-N", "-S", str(control), "far"]
+    keeper.start(argv, folder / "master.log", dict(os.environ))
+    until(control.exists)
+    return [*ssh, "-S", str(control), "far"]
 
 
 @contextmanager
@@ -101,9 +138,9 @@ def running(name: str) -> Iterator[Kernel]:
 
 
 def against_local(
-    cluster: SlurmCluster, rounds: int, outputs: int
+    cluster: SlurmCluster, way: Sequence[str], rounds: int, outputs: int
 ) -> tuple[list[Row], list[tuple[str, str]]]:
-    with running("python3") as near, running("far") as far, bare_path(cluster) as path:
+    with running("python3") as near, running("far") as far, bare_path(cluster, way) as path:
         (job,) = kernel_jobs()
         assert not job.state.final
         cells = alternating(
@@ -116,13 +153,13 @@ def against_local(
             },
             rounds,
         )
-        outs = alternating(
-            {
+        outs = {}
+        if outputs:
+            ways = {
                 f"local, {OUTPUT_MB} MB": partial(seconds, partial(output, near)),
                 f"in the job, {OUTPUT_MB} MB": partial(seconds, partial(output, far)),
-            },
-            outputs,
-        )
+            }
+            outs = alternating(ways, outputs)
     trip = median(cells["round trip to the node"])
     rows = [
         Row(
@@ -135,8 +172,9 @@ def against_local(
         )
         for what in ("cell", "completion")
     ]
-    near_s, far_s = (median(taken) for taken in outs.values())
-    rows.append(Row(f"{OUTPUT_MB} MB of output", far_s, "a local kernel", near_s, None))
+    if outs:
+        near_s, far_s = (median(taken) for taken in outs.values())
+        rows.append(Row(f"{OUTPUT_MB} MB of output", far_s, "a local kernel", near_s, None))
     lines = [(name, f"{spread([s * 1000 for s in taken])} ms") for name, taken in cells.items()]
     lines += [(name, f"{spread(taken)} s") for name, taken in outs.items()]
     return rows, lines
@@ -165,13 +203,16 @@ def output(kernel: Kernel) -> None:
 
 
 @contextmanager
-def bare_path(cluster: SlurmCluster) -> Iterator[socket.socket]:
+def bare_path(cluster: SlurmCluster, way: Sequence[str]) -> Iterator[socket.socket]:
     """To a program in the job's node that says what it hears, by a step of the job."""
     (job,) = kernel_jobs()
     assert job.slurm_id is not None
     version = parse_version(cluster.run("srun", "--version").stdout)
     program = [sys.executable, "-c", _ECHO]
     argv = srun.beside_argv(job.slurm_id, program, node=job.nodes[0], version=version)
+    if way:
+        conf = f"SLURM_CONF={cluster.conf}"
+        argv = [*way, shlex.join(["env", conf, *argv])]
     near, far = socket.socketpair()
     with closing(near):
         with far:

@@ -22,7 +22,7 @@ import psutil
 import pytest
 
 from jupyter_slurm.errors import TransportError
-from jupyter_slurm.kernel import far
+from jupyter_slurm.kernel import far, frames
 from jupyter_slurm.kernel.far import Arrived, Far, Opened, Taken
 from jupyter_slurm.kernel.messages import UNSIGNED, Message, made
 from tests.node.held_line import held
@@ -216,6 +216,30 @@ def test_nothing_waits_for_an_acknowledgement_of_tcp(
     )
     assert user.answer(request).content["status"] == "ok"
     assert user.text(request) == f"{words}\n{words * 9}\n"
+
+
+def test_that_a_cell_has_begun_is_said_with_what_it_gives(
+    job: Callable[..., Job], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Said alone, what comes behind it would wait for a round trip of the network."""
+    kinds: list[bytes] = []
+    receive = frames.Line.receive
+
+    def received(line: frames.Line) -> list[tuple[bytes, bytes]] | None:
+        found = receive(line)
+        kinds.extend(kind for kind, _ in found or ())
+        return found
+
+    monkeypatch.setattr(frames.Line, "receive", received)
+    code = (
+        f"import sys; sys.path.insert(0, {str(NODE)!r}); import kernel, kernel_frames\n"
+        "kernel_frames.QUIET_S = 1e6\nsys.exit(kernel.main(sys.argv))"
+    )
+    user = job(code=code).user()
+    user.until_event("ready")
+    del kinds[:]
+    user.answer(user.execute("import time; time.sleep(.1)"))
+    assert b"Q" not in kinds, "an answer was asked for, as what was said was not all"
 
 
 def test_what_is_asked_on_stdin_goes_to_who_asked(job: Callable[..., Job]) -> None:
