@@ -26,6 +26,7 @@ import time
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))  # `python -P` leaves it out
 import lab_activity
 import lab_door
+import lab_handing
 import lab_overlay
 import lab_port
 import private_folder
@@ -53,6 +54,7 @@ ANY_PARENT = 4096
 CONFIG = """\
 # Written by jupyter-slurm for one job.
 import os
+import sys
 import jupyterlab
 if int(jupyterlab.__version__.split(".")[0]) < 3:
     server = c.NotebookApp
@@ -64,6 +66,8 @@ else:
     c.IdentityProvider.token = {token!r}
     c.PasswordIdentityProvider.hashed_password = ""
     server.root_dir = os.getcwd()
+    sys.path.append({modules!r})
+    server.jpserver_extensions.update({{{handing!r}: True}})
 # At a kernel's port everybody on the node could read what it publishes: only orders are signed.
 c.KernelManager.transport = "ipc"
 server.sock = {sock!r}
@@ -151,7 +155,15 @@ class Lab(object):
         host = "lab-%s.localhost" % self.task["id"]
         base_url = self.task["base_url"]
         text = CONFIG if base_url == "/" else CONFIG + BELOW_ANOTHER
-        put(config, text.format(sock=self.sock, token=self.token, host=host, base_url=base_url))
+        text = text.format(
+            sock=self.sock,
+            token=self.token,
+            host=host,
+            base_url=base_url,
+            modules=modules_for_the_server(private),
+            handing=lab_handing.MODULE,
+        )
+        put(config, text)
         env = dict(os.environ, JUPYTER_RUNTIME_DIR=os.path.join(private, "r"))
         # What it leaves there, or an extension of its, goes with it, also when it is killed.
         env["TMPDIR"] = temporary
@@ -161,7 +173,9 @@ class Lab(object):
         assert command is not None
         # Who comes can see from here on by which way, and is let in when the server answers.
         self.activity = self.made_activity()
-        self.door = lab_door.Door(self.task["door"], self.sock, self.activity.stir, self.port)
+        giver = lab_handing.giver(private)
+        stir = self.activity.stir
+        self.door = lab_door.Door(self.task["door"], self.sock, stir, self.port, giver)
         self.tell("starting", door=self.where())
         # In a session of its own: a Ctrl-C or a signal to the job's group is for this process.
         self.server = subprocess.Popen(
@@ -273,6 +287,15 @@ def own_command() -> "Optional[List[str]]":
         return [sys.executable, "-m", "jupyterlab"]
     found = shutil.which("jupyter-lab")  # another Python's
     return None if found is None else [found]
+
+
+def modules_for_the_server(private: str) -> str:
+    """A folder of what only the server is to find: an environment variable would be the kernels',
+    too, and in the folder of the job lies more than this."""
+    folder = os.path.join(private, "modules")
+    os.mkdir(folder, 0o700)
+    shutil.copyfile(lab_handing.__file__, os.path.join(folder, lab_handing.MODULE + ".py"))
+    return folder
 
 
 def put(path: str, text: str) -> None:

@@ -3,22 +3,22 @@
 Runs on the cluster, Python 3.6 and later, standard library only. One is abstract, without a file:
 it can be come to from outside a container, by who shares the network with it, whatever folders
 these two share; the kernel tells whose program comes. The other is a port (lab_port.py), to which
-a visitor comes without a step of the job's, and faster.
+a visitor comes without a step of the job's, and faster. Who was let in is handed to the server
+(lab_handing.py) where that takes connections; else what is said is copied.
 """
 
 import os
 import selectors
 import socket
-import struct
 import time
 
+import lab_handing
 import lab_port
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # typing costs milliseconds
     from typing import Callable, List, Optional  # noqa: F401 - in comments
 
-CREDENTIALS = struct.Struct("3i")  # struct ucred: pid, uid, gid (unix(7))
 CHUNK = 1 << 16
 """What is read at once. Four times as much takes a third more of the processor's time: it is out of
 its cache before it is written. splice(2) takes little less than this, and more where pieces are
@@ -47,7 +47,8 @@ class End(object):
 
 class Door(object):
     """`target` is the path of the server's socket; `stir` is called when somebody changes
-    something; `port` None: there is none. OSError: somebody else has that name."""
+    something; `port` None: there is none; `giver` None: all is copied. OSError: somebody else has
+    that name."""
 
     def __init__(
         self,
@@ -55,10 +56,12 @@ class Door(object):
         target: str,
         stir: "Callable[[], None]",
         port: "Optional[lab_port.Port]" = None,
+        giver: "Optional[lab_handing.Giver]" = None,
     ) -> None:
         self.target = target
         self.stir = stir
         self.port = port
+        self.giver = giver
         self.knocks = []  # type: List[lab_port.Knock]
         self.buffer = memoryview(bytearray(CHUNK))
         self.selector = selectors.DefaultSelector()
@@ -69,6 +72,8 @@ class Door(object):
         self.selector.register(self.listener, selectors.EVENT_READ, self.welcome)
         if port is not None:
             self.selector.register(port.listener, selectors.EVENT_READ, self.hear_a_knock)
+        if giver is not None:
+            self.selector.register(giver.listener, selectors.EVENT_READ, self.meet_the_server)
         self.signals = None  # type: Optional[int]
 
     def step(self, signals: int, timeout_s: float) -> None:
@@ -98,7 +103,7 @@ class Door(object):
             sock, _ = self.listener.accept()
         except OSError:  # hung up already, or this process has too many files open
             return
-        if peer_uid(sock) == os.getuid():
+        if lab_handing.peer_uid(sock) == os.getuid():
             self.let_in(sock)
         else:
             sock.close()
@@ -132,6 +137,9 @@ class Door(object):
         knock.sock.close()
 
     def let_in(self, sock: socket.socket) -> None:
+        if self.giver is not None and self.giver.give(sock):
+            sock.close()
+            return
         far = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
             far.settimeout(CONNECT_S)
@@ -144,6 +152,24 @@ class Door(object):
         one.other, other.other = other, one
         one.is_near = True
         self.settle(one)
+
+    # --- the server that takes connections ---
+
+    def meet_the_server(self) -> None:
+        assert self.giver is not None
+        taker = self.giver.meet()
+        if taker is not None:
+            self.selector.register(taker, selectors.EVENT_READ, self.hear_the_server)
+
+    def hear_the_server(self) -> None:
+        assert self.giver is not None
+        assert self.giver.taker is not None
+        try:
+            if self.giver.listen():
+                self.stir()
+        except ConnectionError:
+            self.selector.unregister(self.giver.taker)
+            self.giver.forget()
 
     # --- what they say ---
 
@@ -211,8 +237,3 @@ class Door(object):
         for one in (end, end.other):
             self.watch(one, 0)
             one.sock.close()
-
-
-def peer_uid(sock: socket.socket) -> int:
-    told = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, CREDENTIALS.size)
-    return int(CREDENTIALS.unpack(told)[1])

@@ -177,6 +177,31 @@ def listening(process: psutil.Process) -> list[Any]:
     return []
 
 
+def test_jupyterlab_itself_has_the_connections_of_who_was_let_in_and_its_kernels_see_nothing_of_it(
+    site: Site,
+) -> None:
+    job = started(site, idle_s=3600)
+    assert job.lab is not None
+    assert job.lab.door is not None
+    door = job.lab.door
+    one = visitor(site, job)
+
+    def at_door() -> set[str]:
+        one.hang_up()
+        assert one.get("/api/kernels").status_code == 200  # and is kept
+        return {
+            "door" if "lab.py" in words else "server"
+            for process, words in processes(job)
+            for connection in process.net_connections("tcp")
+            if (connection.laddr, connection.status) == (door, psutil.CONN_ESTABLISHED)
+        }
+
+    # At the first by the relay, perhaps: the way to the port is looked for meanwhile.
+    wait_until(lambda: at_door() == {"server"})
+    shows = "import sys; print([path for path in sys.path if 'jslurm-lab-' in path])"
+    assert one.run(one.start_kernel(), shows) == "[]\n"
+
+
 def test_the_token_of_a_lab_is_in_no_command_line_environment_script_or_log(site: Site) -> None:
     job = started(site)
     token = site.service.lab_entry(job.id).token
