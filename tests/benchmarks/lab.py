@@ -1,10 +1,11 @@
 """A lab against `sbatch` and `ssh -L` by script, and against jupyter-forward.
 
-    scripts/bench lab [--only start download] [--rounds 7] [--gigabytes 0.25]
+    scripts/bench lab [--only start download] [--rounds 7] [--gigabytes 1] [--delay-ms 20]
 
 From the form's call to a notebook that can be used: the page answers, and a kernel started there
 has run a cell. All over one sshd of this machine, on one private cluster, with one JupyterLab. Then
-a download from a lab: through its tunnel and through `ssh -L`, with the same cipher.
+a download from a lab: through its tunnel and through `ssh -L`, with the same cipher. With a delay
+all of them go by one slow line of that round trip.
 """
 
 from __future__ import annotations
@@ -31,10 +32,14 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", nargs="+", choices=PARTS, default=PARTS)
     parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--gigabytes", type=float, default=0.25)
+    parser.add_argument("--gigabytes", type=float, default=1.0)
+    parser.add_argument("--delay-ms", type=float, default=0.0, help="the network's round trip")
     args = parser.parse_args()
     rows: list[Row] = []
-    with tempfile.TemporaryDirectory(prefix="bench") as folder, ground(Path(folder)) as place:
+    with (
+        tempfile.TemporaryDirectory(prefix="bench") as folder,
+        ground(Path(folder), args.delay_ms / 1000) as place,
+    ):
         if "start" in args.only:
             rows += against_others(place, args.rounds)
         if "download" in args.only:

@@ -41,7 +41,8 @@ def download(place: Ground, gigabytes: float, rounds: int) -> Row:
     )
     place.end_jobs()
     mine, other = median(taken["ours"]), median(taken["ssh"])
-    return Row(f"{gigabytes:g} GB down from the lab", mine, "ssh -L", other, 1.0)
+    away = f", {place.delay_s * 1000:g} ms away" if place.delay_s else ""
+    return Row(f"{gigabytes:g} GB down from the lab{away}", mine, "ssh -L", other, 1.0)
 
 
 def _socket_of(job: Job) -> Path:

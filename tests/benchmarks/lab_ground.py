@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import psutil
 
@@ -19,6 +20,7 @@ from tests.cluster.plugin import SlurmCluster, running_cluster
 from tests.ssh.accounts import make_folder, oneself
 from tests.ssh.kept import Keeper, keeping
 from tests.ssh.profile import SshSlurm
+from tests.ssh.slow_line import lay
 from tests.ssh.sshd import Sshd
 from tests.ssh.waiting import wait_until
 
@@ -30,6 +32,7 @@ _PEER = "jupyter-forward==2025.1.16"
 
 @dataclass(frozen=True)
 class Ground:
+    delay_s: float
     keeper: Keeper
     cluster: SlurmCluster
     sshd: Sshd
@@ -53,8 +56,9 @@ class Ground:
 
 
 @contextmanager
-def ground(folder: Path) -> Iterator[Ground]:
-    """Gone at the end with all that runs, also when this process is killed."""
+def ground(folder: Path, delay_s: float = 0.0) -> Iterator[Ground]:
+    """Gone at the end with all that runs, also when this process is killed. The sshd is `delay_s`
+    of round trip away, for everybody."""
     peer = _peer()
     # /etc/profile of a login shell would take PATH away again: jupyter-forward asks for one.
     with keeping() as keeper, running_cluster(folder / "home", nodes=1, cpus=8) as cluster:
@@ -75,7 +79,10 @@ def ground(folder: Path) -> Iterator[Ground]:
         os.environ.update(cluster.env)
         far = SshSlurm(cluster, sshd)
         os.environ.update(far.env)
-        far.write_profile(Path(os.environ["JUPYTER_CONFIG_DIR"]), python=sys.executable)
+        settings: dict[str, Any] = {"python": sys.executable}
+        if delay_s:
+            settings["port"] = _move_away(keeper, place, sshd, delay_s)
+        far.write_profile(Path(os.environ["JUPYTER_CONFIG_DIR"]), **settings)
         api = connect()
         try:
             assert api.connect(wait_s=30.0).state is ConnectionState.OPEN
@@ -83,11 +90,19 @@ def ground(folder: Path) -> Iterator[Ground]:
             argv = ["ssh", "-F", str(sshd.config), "-M", "-N", "-S", str(control), sshd.alias]
             keeper.start(argv, place / "master.log", dict(os.environ))
             wait_until(control.exists)
-            yield Ground(keeper, cluster, sshd, api, place, control, peer)
+            yield Ground(delay_s, keeper, cluster, sshd, api, place, control, peer)
         finally:
             agent = psutil.Process(api.status().pid)
             agent.terminate()
             agent.wait(30)
+
+
+def _move_away(keeper: Keeper, folder: Path, sshd: Sshd, delay_s: float) -> int:
+    """The port of a slow line to it, by which its client's configuration leads there."""
+    port = lay(keeper, folder, sshd.port, delay_s / 2).port
+    sshd.known_hosts.write_text(sshd.known_hosts_lines().replace(f"]:{sshd.port} ", f"]:{port} "))
+    sshd.config.write_text(sshd.stanza("*", f"Port {port}"))
+    return port
 
 
 def _jupyter_config(folder: Path) -> Path:
