@@ -58,16 +58,21 @@ import sys
 import jupyterlab
 if int(jupyterlab.__version__.split(".")[0]) < 3:
     server = c.NotebookApp
-    server.token = {token!r}
-    server.password = ""
     server.notebook_dir = os.getcwd()
+    identity = server
 else:
+    import jupyter_server
     server = c.ServerApp
-    c.IdentityProvider.token = {token!r}
-    c.PasswordIdentityProvider.hashed_password = ""
     server.root_dir = os.getcwd()
     sys.path.append({modules!r})
     server.jpserver_extensions.update({{{handing!r}: True}})
+    is_old = int(jupyter_server.__version__.split(".")[0]) < 2
+    identity = server if is_old else c.IdentityProvider
+identity.token = {token!r}
+if identity is server:
+    server.password = ""
+else:
+    c.PasswordIdentityProvider.hashed_password = ""
 # At a kernel's port everybody on the node could read what it publishes: only orders are signed.
 c.KernelManager.transport = "ipc"
 server.sock = {sock!r}

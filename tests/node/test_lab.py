@@ -11,8 +11,10 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+from traitlets.config import Config
 
 from jupyter_slurm.errors import ForwardError
 from jupyter_slurm.transport.local import LocalTransport
@@ -23,6 +25,7 @@ from tests.transport.carrier import everything, sent
 NODE = str(Path(__file__).parents[2] / "jupyter_slurm" / "node")
 sys.path.insert(0, NODE)
 # There they find each other by their bare names.
+import lab  # noqa: E402
 import lab_activity  # noqa: E402
 import lab_overlay  # noqa: E402
 
@@ -147,6 +150,30 @@ def test_a_kernel_at_work_and_a_terminal_in_use_keep_a_lab(
     activity.stir()
     assert not activity.is_over()
     assert told[1:] == ([] if used else [None])
+
+
+@pytest.mark.parametrize(
+    ("jupyterlab", "server", "place"),
+    [
+        ("2.3.2", None, "NotebookApp"),
+        ("3.2.9", "1.13.5", "ServerApp"),
+        ("3.6.8", "2.14.0", "IdentityProvider"),
+        ("4.6.6", "2.21.1", "IdentityProvider"),
+    ],
+)
+def test_the_token_lies_where_the_release_of_the_server_looks_for_it(
+    monkeypatch: pytest.MonkeyPatch, jupyterlab: str, server: str | None, place: str
+) -> None:
+    """The releases are fakes that have a version and no more."""
+    for name, version in (("jupyterlab", jupyterlab), ("jupyter_server", server)):
+        fake = None if version is None else SimpleNamespace(__version__=version)
+        monkeypatch.setitem(sys.modules, name, fake)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    values = {"token": "t0k", "sock": "/x/server", "host": "lab", "base_url": "/"}
+    config = Config()
+    exec(lab.CONFIG.format(**values, modules="/x/modules", handing="some"), {"c": config})
+    assert {name for name in config if "token" in config[name]} == {place}
+    assert config[place].token == "t0k"
 
 
 def test_an_overlay_belongs_to_one_image_and_what_fails_to_install_is_not_there(
