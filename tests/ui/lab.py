@@ -17,6 +17,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 import nbformat
+import psutil
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_notebook
 from playwright.sync_api import Locator, Page, expect
@@ -24,7 +25,7 @@ from playwright.sync_api import Locator, Page, expect
 from tests.ssh.network import Machine
 
 PATIENCE_S = 30.0
-_END_S = 120.0
+_END_S = 60.0
 """A server ends its kernels one by one."""
 _CONFIRM = re.compile("^(Restart|Confirm .*)$")
 SETTINGS = {
@@ -112,7 +113,21 @@ def running_lab(
         yield Lab(url, token, folder, process.pid)
     finally:
         process.send_signal(signal.SIGTERM)
+        _wait_for_its_end(process)
+
+
+def _wait_for_its_end(process: subprocess.Popen[bytes]) -> None:
+    """A server that is ended while it answers a request for a file, which a page that is closed may
+    have sent last, has shut everything down and then waits for the thread that read it, for ever:
+    it hangs on the request's task (anyio 4 in jupyter_server 2, seen with py-spy)."""
+    try:
         process.wait(_END_S)
+    except subprocess.TimeoutExpired:
+        listens = psutil.Process(process.pid).net_connections("tcp")
+        if listens or psutil.Process(process.pid).children():
+            raise
+        process.kill()
+        process.wait()
 
 
 def _url(process: subprocess.Popen[bytes], runtime: Path, machine: Machine | None) -> str:

@@ -30,10 +30,11 @@ async function logIn(
   trans: TranslationBundle
 ): Promise<boolean> {
   let connection = await join(model, cluster);
+  const answered = new Set<string>();
   for (;;) {
     const { question } = connection;
     if (question !== null) {
-      const reply = await put(model, connection, question, trans);
+      const reply = await put(model, connection, question, answered, trans);
       if (reply === 'elsewhere') {
         return await followed(model, cluster);
       }
@@ -41,6 +42,7 @@ async function logIn(
         await giveUp(model, question);
         return false;
       }
+      answered.add(question.id);
       connection = await model.call<Connection>('answer', {
         question_id: question.id,
         text: reply.text,
@@ -97,10 +99,11 @@ async function put(
   model: ISlurmModel,
   connection: Connection,
   question: Question,
+  before: ReadonlySet<string>,
   trans: TranslationBundle
 ): Promise<Reply> {
   const dialog = questionDialog(question, connection, trans);
-  const stop = whenAnswered(model, question, () => {
+  const stop = whenAnswered(model, question, before, () => {
     dialog.reject();
   });
   try {
@@ -114,19 +117,26 @@ async function put(
   }
 }
 
-/** Calls `then` once the question, having been told of by the server, is so no more. */
+/**
+ * Calls `then` once the question, having been told of by the server, is so no more. News come by
+ * another way than answers do, and may be of a question of `before`, that was answered here.
+ */
 function whenAnswered(
   model: ISlurmModel,
   question: Question,
+  before: ReadonlySet<string>,
   then: () => void
 ): { readonly answered: boolean; dispose(): void } {
   let seen = false;
   let answered = false;
   const look = (): void => {
     const now = model.connections.get(question.cluster);
-    if (now?.question?.id === question.id) {
+    const asked = now?.question?.id;
+    if (asked === question.id) {
       seen = true;
-    } else if (now !== undefined && !answered && (seen || now.question !== null || isOpen(now))) {
+    } else if (now === undefined || answered || (asked !== undefined && before.has(asked))) {
+      return;
+    } else if (seen || asked !== undefined || isOpen(now)) {
       answered = true;
       then();
     }

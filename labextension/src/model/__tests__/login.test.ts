@@ -130,6 +130,20 @@ test('a host key is shown in a block of its own, and only a yes is one', async (
   expect(model.asked.at(-1)?.[1].text).toBe('yes');
 });
 
+test('news of a question that was answered here already takes no dialog away', async () => {
+  const code = { id: 'q2', kind: 'text' as const, prompt: 'Code:' };
+  model.will(at('asking', {}), at('asking', code), at('open'));
+  const done = begin();
+  press(await dialog(), 'Answer');
+  await dialog();
+  model.tell(at('asking', {})); // the password, told of late
+  const shown = await dialog();
+  expect(shown.textContent).toContain('Code:');
+  press(shown, 'Answer');
+  expect(await done).toBe(true);
+  expect(model.asked.at(-1)?.[1].question_id).toBe('q2');
+});
+
 test('what a host says is text', async () => {
   model.will(at('asking', { prompt: '<b>x</b>', instruction: '<img src=x>' }), at('closed'));
   const done = begin();
