@@ -24,7 +24,6 @@ import sys
 import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))  # `python -P` leaves it out
-import lab_activity
 import lab_door
 import lab_handing
 import lab_overlay
@@ -35,6 +34,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:  # typing costs milliseconds
     from typing import Any, Iterator, List, Optional  # noqa: F401 - in comments
 
+    import lab_activity
+
 MISSING_EXIT = 65
 """EX_DATAERR of sysexits.h, and the next two EX_UNAVAILABLE and EX_SOFTWARE: jobs/verdict.py."""
 NOT_INSTALLED_EXIT = 69
@@ -44,6 +45,9 @@ PATIENCE_S = 4.0
 """The server ends its kernels; Slurm kills what is left KillWait after its SIGTERM, which it takes
 for five seconds at least (slurmd/req.c)."""
 LOOK_S = 0.1
+SOON_S = 0.01
+LOOK_SHARE = 0.02
+"""Of the time that the server has taken so far: so much longer may it seem to take."""
 PRIVATE = "jslurm-lab-"
 LONGEST_PARENT = 35
 """The path of a socket has 107 bytes at most (unix(7)); the longest is that of a kernel, which
@@ -129,7 +133,8 @@ class Lab(object):
             key = file.read().strip()
         self.token = token_of(key)
         self.tell = Told(os.path.join(folder, "lab.%s.jsonl" % attempt))
-        self.port = lab_port.opened(key)
+        self.key = key
+        self.port = None  # type: Optional[lab_port.Port]
         self.server = None  # type: Optional[subprocess.Popen[bytes]]
         self.signals, self.waker = os.pipe()
         for descriptor in (self.signals, self.waker):
@@ -176,12 +181,7 @@ class Lab(object):
             env.pop(name, None)
         command = overlay.command(env, private) if overlay is not None else own_command()
         assert command is not None
-        # Who comes can see from here on by which way, and is let in when the server answers.
-        self.activity = self.made_activity()
         giver = lab_handing.giver(private)
-        stir = self.activity.stir
-        self.door = lab_door.Door(self.task["door"], self.sock, stir, self.port, giver)
-        self.tell("starting", door=self.where())
         # In a session of its own: a Ctrl-C or a signal to the job's group is for this process.
         self.server = subprocess.Popen(
             command + ["--config=" + config],
@@ -189,6 +189,13 @@ class Lab(object):
             stdin=subprocess.DEVNULL,
             start_new_session=True,
         )
+        # The rest is done while it starts: a name may take seconds to be looked up.
+        self.activity = self.made_activity()
+        self.port = lab_port.opened(self.key)
+        stir = self.activity.stir
+        self.door = lab_door.Door(self.task["door"], self.sock, stir, self.port, giver)
+        # Who comes can see from here on by which way, and is let in when the server answers.
+        self.tell("starting", door=self.where())
 
     def overlay(self) -> "Optional[lab_overlay.Overlay]":
         """Where JupyterLab was installed for the image; None: the image has one."""
@@ -207,13 +214,14 @@ class Lab(object):
         return overlay
 
     def wait_until_it_answers(self) -> None:
-        server = lab_activity.Server(self.sock, self.token, self.task["base_url"])
-        while not server.answers():
+        began_s = time.monotonic()
+        while not self.activity.server.answers():
             self.was_told_to_end()
             if self.exit_code() is not None:
                 complain("JupyterLab ended as it started (%s)" % self.exit_code())
                 raise Ended(FAILED_EXIT, "failed")
-            self.door.step(self.signals, LOOK_S)
+            waited_s = time.monotonic() - began_s
+            self.door.step(self.signals, min(LOOK_S, max(SOON_S, LOOK_SHARE * waited_s)))
 
     def exit_code(self) -> "Optional[int]":
         """The server's; None: it runs."""
@@ -234,6 +242,8 @@ class Lab(object):
         return None if self.port is None else self.port.where
 
     def made_activity(self) -> "lab_activity.Activity":
+        import lab_activity  # noqa: PLC0415 - takes its time, while JupyterLab starts
+
         return lab_activity.Activity(
             lab_activity.Server(self.sock, self.token, self.task["base_url"]),
             float(self.task["idle_s"]),
