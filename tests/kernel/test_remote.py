@@ -78,6 +78,8 @@ def test_a_cell_that_waits_is_interrupted_at_once_and_the_job_stays(home: Home) 
     kernel = home.start()
     first, second = kernel.start("1"), kernel.start("2")
     kernel.until_shown(first, "PENDING")
+    # What was sent behind them is answered at once: both have arrived.
+    kernel.reply(kernel.client.kernel_info())
     kernel.manager.interrupt_kernel()
     assert kernel.reply(first).content["ename"] == "KeyboardInterrupt"
     assert kernel.reply(second).content["status"] == "aborted"

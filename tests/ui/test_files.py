@@ -77,6 +77,13 @@ def test_folders_are_made_and_files_uploaded_renamed_and_deleted(
     files, folder = browser_of_files
     files.get_by_role("button", name="New folder").click()
     named = files.locator("input.jp-DirListing-editor")
+    new = files.get_by_role("listitem").filter(has_text="untitled folder")
+    expect(named.or_(new).first).to_be_visible()
+    try:
+        expect(named).to_be_visible()
+    except AssertionError:  # JupyterLab has found it too late, by a look that was under way
+        new.click()
+        page.keyboard.press("F2")
     named.fill("made")
     named.press("Enter")
     wait_until((folder / "made").is_dir)
