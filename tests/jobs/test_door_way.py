@@ -76,13 +76,17 @@ def node() -> Node:
 
 
 @pytest.fixture
-def way(node: Node) -> Callable[..., DoorWay]:
+def told() -> list[Route]:
+    """The ways that were told to be remembered."""
+    return []
+
+
+@pytest.fixture
+def way(node: Node, told: list[Route]) -> Callable[..., DoorWay]:
     def make(usual: Route | None = None, port: tuple[str, int] | None = PORT) -> DoorWay:
         place = Place("jslurm-lab-x", port, b"key")
         return DoorWay(cast("NodeRoutes", node), place, usual, told.append)
 
-    told: list[Route] = []
-    make.told = told  # type: ignore[attr-defined]
     return make
 
 
@@ -93,7 +97,7 @@ def carry(way: DoorWay) -> None:
 
 
 def test_a_port_that_can_be_got_to_is_the_way_and_no_relay_is_begun(
-    node: Node, way: Callable[..., DoorWay]
+    node: Node, way: Callable[..., DoorWay], told: list[Route]
 ) -> None:
     one = way()
     one.prepare()
@@ -101,7 +105,7 @@ def test_a_port_that_can_be_got_to_is_the_way_and_no_relay_is_begun(
     carry(one)
     carry(one)
     assert node.came == ["direct"] * 3
-    assert way.told == ["direct"]  # type: ignore[attr-defined]
+    assert told == ["direct"]
 
 
 def test_where_the_login_machine_gets_to_no_port_a_login_on_the_node_may(
@@ -113,7 +117,7 @@ def test_where_the_login_machine_gets_to_no_port_a_login_on_the_node_may(
 
 
 def test_a_door_without_a_port_or_one_that_nobody_gets_to_is_come_to_by_the_relay(
-    node: Node, way: Callable[..., DoorWay]
+    node: Node, way: Callable[..., DoorWay], told: list[Route]
 ) -> None:
     carry(way(port=None))
     node.open = set()
@@ -121,12 +125,16 @@ def test_a_door_without_a_port_or_one_that_nobody_gets_to_is_come_to_by_the_rela
     one.prepare()
     carry(one)
     assert node.came == ["relay"] * 3
-    assert way.told == ["relay"]  # type: ignore[attr-defined]
+    assert told == ["relay"]
 
 
 @pytest.mark.parametrize("usual", [None, "relay"])
 def test_a_port_that_says_nothing_keeps_nobody_waiting_and_is_used_when_it_answers(
-    node: Node, way: Callable[..., DoorWay], usual: Route | None, monkeypatch: pytest.MonkeyPatch
+    node: Node,
+    way: Callable[..., DoorWay],
+    told: list[Route],
+    usual: Route | None,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(door_way, "_SEEN_S", 0.05 if usual is None else 3600.0)
     node.silent = threading.Event()
@@ -135,14 +143,14 @@ def test_a_port_that_says_nothing_keeps_nobody_waiting_and_is_used_when_it_answe
     carry(one)
     assert node.came == ["relay", "relay"]
     node.silent.set()
-    wait_until(lambda: way.told == ["direct"])  # type: ignore[attr-defined]
+    wait_until(lambda: told == ["direct"])
     carry(one)
     assert node.came[2:] == ["direct", "direct"]
     assert node.rests == 1
 
 
 def test_a_way_that_leads_nowhere_any_more_is_left_and_found_again(
-    node: Node, way: Callable[..., DoorWay]
+    node: Node, way: Callable[..., DoorWay], told: list[Route]
 ) -> None:
     one = way()
     carry(one)
@@ -151,7 +159,7 @@ def test_a_way_that_leads_nowhere_any_more_is_left_and_found_again(
     assert node.came == ["direct", "direct", "relay"]
     node.open = {"direct"}
     carry(one)  # has it looked for again
-    wait_until(lambda: len(way.told) == 2)  # type: ignore[attr-defined]
+    wait_until(lambda: len(told) == 2)
     node.came.clear()
     carry(one)
     assert node.came == ["direct"]
@@ -171,7 +179,7 @@ def test_a_lost_line_is_told_and_does_not_make_the_way_a_bad_one(
 
 
 def test_a_line_that_is_lost_while_it_is_looked_says_nothing_of_the_way(
-    node: Node, way: Callable[..., DoorWay]
+    node: Node, way: Callable[..., DoorWay], told: list[Route]
 ) -> None:
     one = way()
     node.lost = ConnectionLostError("The line is lost.")
@@ -179,4 +187,4 @@ def test_a_line_that_is_lost_while_it_is_looked_says_nothing_of_the_way(
     node.lost = None
     carry(one)
     assert node.came == ["relay", "direct", "direct"]
-    assert way.told == ["direct"]  # type: ignore[attr-defined]
+    assert told == ["direct"]
