@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import sys
 import uuid
 from collections.abc import Sequence
@@ -15,7 +16,7 @@ from pathlib import Path
 
 import msgspec
 
-from jupyter_slurm.client import connect
+from jupyter_slurm.client import AgentClient, connect
 from jupyter_slurm.errors import JupyterSlurmError, RequestError
 from jupyter_slurm.job import new_id, placed
 from jupyter_slurm.kernel import known, spec
@@ -47,7 +48,7 @@ def run(words: tuple[str, ...], connection_file: Path) -> None:
     channels = Channels(read_connection_file(connection_file), session)
     record = known.opened(connection_file, words, notebook)
     wakeup = Wakeup()
-    client = None
+    client: AgentClient | None = None
 
     def make_spec(job_id: str) -> JobSpec:
         made = placed(spec.job_spec(wanted, job_id, notebook))
@@ -56,14 +57,14 @@ def run(words: tuple[str, ...], connection_file: Path) -> None:
     def new_kernel() -> Kernel:
         return Kernel(job_id=new_id(), words=words, notebook=notebook)
 
-    def open_line(job: Job) -> object:
+    def open_line(job: Job) -> socket.socket:
         nonlocal client
         client = client or connect()
         return client.terminal(request(job))
 
     life = Life(connect, record, make_spec, new_kernel, wakeup)
     cluster = wanted.request.cluster
-    proxy = Proxy(channels, life, record, open_line, wakeup, session, cluster)  # type: ignore[arg-type]
+    proxy = Proxy(channels, life, record, open_line, wakeup, session, cluster)
     if notebook is None:
         # VS Code ends a kernel so, and never comes for it again: it names no notebook. Jupyter asks
         # first, and a kernel that it has lost is found by its notebook.
