@@ -26,7 +26,11 @@ LabSite = Callable[..., Site]
 
 
 @pytest.fixture
-def lab_site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LabSite]:
+def lab_site(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    private_cluster: Callable[..., SlurmCluster],  # its labs are cancelled before it goes
+) -> Iterator[LabSite]:
     """On a cluster, whose nodes' Python has JupyterLab; nothing is left of its labs."""
     made: list[Site] = []
 
