@@ -1,6 +1,7 @@
 // How new what is shown is, or why nothing newer is known.
 import type { TranslationBundle } from '@jupyterlab/translation';
 import type { JSX } from 'react';
+import { told } from '../said';
 import type { Freshness } from '../tokens';
 
 interface Props {
@@ -19,7 +20,7 @@ export function FreshnessLine({ freshness, trans }: Props): JSX.Element {
       </span>
     );
   }
-  const why = [problem.message, problem.hint ?? ''].filter(text => text !== '').join(' ');
+  const why = told(problem, trans);
   return (
     <span className="jp-slurm-Problem" role="status" title={problem.detail ?? undefined}>
       {when === '' ? why : `${when}: ${why}`}

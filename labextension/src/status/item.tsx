@@ -8,6 +8,7 @@ import type { IDisposable } from '@lumino/disposable';
 import type { Message } from '@lumino/messaging';
 import type { JSX } from 'react';
 import { isFinal, isRunning, visible } from '../format';
+import { said } from '../said';
 import { CommandIDs, type ISlurmModel } from '../tokens';
 
 export class StatusItem extends ReactWidget {
@@ -60,6 +61,7 @@ export function summary(
   model: ISlurmModel,
   trans: TranslationBundle
 ): { text: string; told: string } {
+  const { problem } = model.freshness;
   const live = [...model.jobs.values()].filter(job => !isFinal(job.state));
   const running = live.filter(job => isRunning(job.state)).length;
   const waiting = live.length - running;
@@ -67,7 +69,7 @@ export function summary(
     .filter(({ state }) => state === 'lost' || state === 'login-needed' || state === 'asking')
     .filter(({ cluster }) => live.some(job => job.cluster === cluster))
     .map(({ cluster }) => trans.__('%1 wants a login', visible(cluster)));
-  const doubts = model.freshness.problem === null ? needed : [model.freshness.problem.message];
+  const doubts = problem === null ? needed : [said(problem.message, trans)];
   const counts = [
     running > 0 ? trans._n('%1 job runs', '%1 jobs run', running) : '',
     waiting > 0 ? trans._n('%1 job waits', '%1 jobs wait', waiting) : '',

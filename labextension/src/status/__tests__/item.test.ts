@@ -34,6 +34,23 @@ test('a cluster with jobs that wants a login is told of, one without is not', ()
   });
 });
 
+test('why nothing new is known is told in the user’s language', () => {
+  const quoted = (text: string): string => `«${text}»`;
+  const other = { __: quoted, gettext: quoted } as typeof trans;
+  const model = new FakeModel();
+  const message = 'The controller (or its database) does not answer.';
+  const problem = {
+    code: 'controller',
+    message,
+    hint: null,
+    detail: null,
+    transient: true,
+    option: null
+  };
+  model.freshness = { asOf: null, problem };
+  expect(summary(model, other).told).toBe(`«no job runs or waits», «${message}»`);
+});
+
 test('settings are the schema’s, and whatever else is written there is none', () => {
   const defaults: Record<string, string | boolean> = {};
   for (const [name, one] of Object.entries(schema.properties)) {
