@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from jupyter_slurm.errors import JupyterSlurmError, TransportError
+from jupyter_slurm.kernel import told
 from jupyter_slurm.kernel.frames import NUMBER, Line, message_body, parts_of
 
 _ALIVE_S, _SILENCE_S = 20.0, 90.0
@@ -41,6 +42,15 @@ class Arrived:
 
     channel: str
     parts: list[bytes]
+    number: int
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Happened:
+    """To the kernel itself; numbered among its messages."""
+
+    event: told.Event
     number: int
     size: int
 
@@ -76,7 +86,7 @@ class Said:
     text: str
 
 
-News = Arrived | Opened | Cut | Taken | Said
+News = Arrived | Happened | Opened | Cut | Taken | Said
 
 
 class Far:
@@ -123,8 +133,8 @@ class Far:
             self._kept.append(body)
         self._stir()
 
-    def command(self, **told: object) -> None:
-        self.send("ours", [json.dumps(told).encode()])
+    def command(self, **words: object) -> None:
+        self.send("ours", [json.dumps(words).encode()])
 
     def news(self) -> list[News]:
         with self._lock:
@@ -132,7 +142,7 @@ class Far:
             self._news.clear()
         return found
 
-    def passed_on(self, arrived: Arrived) -> None:
+    def passed_on(self, arrived: Arrived | Happened) -> None:
         """The other end need not keep it any longer."""
         with self._lock:
             self._passed_on = arrived.number
@@ -175,14 +185,14 @@ class Far:
 
     def _talk(self, line: Line) -> bool:
         """Until the line ends; whether the kernel has answered."""
-        told = {
+        where = {
             "client": self._client,
             "boot": self._boot,
             "got": self._got,
             "from": self._first,
             "packs": True,
         }
-        line.say(b"B", json.dumps(told).encode())
+        line.say(b"B", json.dumps(where).encode())
         while not self._ends.is_set():
             if line.welcomed:
                 self._fill(line)
@@ -222,12 +232,11 @@ class Far:
                 if number <= self._got:
                     continue
                 self._got = number
-                channel, parts = parts_of(body)
-                news.append(Arrived(channel, parts, number, len(body)))
+                news.append(_message(number, body))
             elif kind == b"K":
                 self._forget(NUMBER.unpack(body)[0])
             elif kind == b"W":
-                news.append(self._welcome(line, json.loads(body)))
+                news.append(self._welcome(line, told.welcome(body)))
             elif kind == b"T":
                 news.append(Said(body.decode(errors="replace")))
             elif kind == b"Q" and not line.outbox:
@@ -238,19 +247,19 @@ class Far:
             self._tell(*news)
         return frames is not None and not line.taken
 
-    def _welcome(self, line: Line, told: dict[str, Any]) -> Opened:
-        is_another = self._boot not in ("", told["boot"])
-        self._boot = told["boot"]
-        self._forget(told["got"])
-        if is_another or told["next"] > self._got + 1:
-            self._got = told["next"] - 1
+    def _welcome(self, line: Line, welcome: told.Welcome) -> Opened:
+        is_another = self._boot not in ("", welcome.boot)
+        self._boot = welcome.boot
+        self._forget(welcome.got)
+        if is_another or welcome.next > self._got + 1:
+            self._got = welcome.next - 1
         if is_another:
             self._withdraw()
         line.welcomed = True
-        if told.get("packs"):
+        if welcome.packs:
             line.pack()
         line.sent = self._first - 1
-        return Opened(told["info"], told["count"], told["busy"], is_another)
+        return Opened(welcome.info, welcome.count, welcome.busy, is_another)
 
     def _fill(self, line: Line) -> None:
         with self._lock:
@@ -280,9 +289,18 @@ class Far:
     def _tell(self, *news: News) -> None:
         with self._lock:
             self._news.extend(news)
-            self._unread_bytes += sum(one.size for one in news if isinstance(one, Arrived))
+            self._unread_bytes += sum(
+                one.size for one in news if isinstance(one, Arrived | Happened)
+            )
         self._wake()
 
     def _stir(self) -> None:
         with suppress(OSError):  # full, or closed
             self._stir_out.send(b"x")
+
+
+def _message(number: int, body: bytes) -> Arrived | Happened:
+    channel, parts = parts_of(body)
+    if channel == "ours":
+        return Happened(told.event(b"".join(parts)), number, len(body))
+    return Arrived(channel, parts, number, len(body))

@@ -8,7 +8,6 @@ job be submitted that nobody has asked for.
 
 from __future__ import annotations
 
-import json
 import os
 import socket
 import time
@@ -19,7 +18,7 @@ from typing import Any
 from jupyter_slurm.errors import JupyterSlurmError, LoginNeededError
 from jupyter_slurm.kernel import far as far_end
 from jupyter_slurm.kernel import life as job_life
-from jupyter_slurm.kernel import words
+from jupyter_slurm.kernel import told, words
 from jupyter_slurm.kernel.answers import Answers, own_info, quick
 from jupyter_slurm.kernel.channels import Channels
 from jupyter_slurm.kernel.cut import CutNotice
@@ -282,6 +281,9 @@ class Proxy:
             case far_end.Arrived(channel, parts):
                 self._arrived(channel, parts)
                 far.passed_on(news)
+            case far_end.Happened(event):
+                self._happened(event)
+                far.passed_on(news)
             case far_end.Opened():
                 self._opened(far, news)
             case far_end.Cut(error):
@@ -320,9 +322,6 @@ class Proxy:
                 self._hand_on(channel, message)
 
     def _arrived(self, channel: str, parts: list[bytes]) -> None:
-        if channel == "ours":
-            self._event(json.loads(parts[0]))
-            return
         message = UNSIGNED.message(parts)
         if message is None:
             return
@@ -330,20 +329,20 @@ class Proxy:
             self._outstanding.pop(str(message.parent.get("msg_id")), None)
         self._channels.send(channel, message)
 
-    def _event(self, event: dict[str, Any]) -> None:
-        match event["event"]:
-            case "ready" if not self._restarting:
-                self._ready(event["info"])
-            case "restarting":
+    def _happened(self, event: told.Event) -> None:
+        match event:
+            case told.Ready(info) if not self._restarting:
+                self._ready(info)
+            case told.Restarting():
                 self._restarting = False
-            case "died":
-                self._lost_kernel(words.died(event["status"], again=event["again"]))
-            case "left out":
-                self._say(words.left_out(event["messages"], event["bytes"]))
-            case "ending":
-                self._say(words.ending(event["signal"]))
-            case "signal":
-                self._say(words.warned(event["signal"]))
+            case told.Died(status, again):
+                self._lost_kernel(words.died(status, again=again))
+            case told.LeftOut(messages, size_bytes):
+                self._say(words.left_out(messages, size_bytes))
+            case told.Ending(name):
+                self._say(words.ending(name))
+            case told.Warned(name):
+                self._say(words.warned(name))
 
     def _lost_kernel(self, why: str) -> None:
         """It has died; another is started in the job."""

@@ -111,9 +111,9 @@ def frame(kind: bytes, body: bytes) -> bytes:
     return kind + len(body).to_bytes(4, "big") + body
 
 
-def message(number: int, text: str) -> bytes:
+def message(number: int, text: str, channel: bytes = b"o") -> bytes:
     part = text.encode()
-    head = number.to_bytes(8, "big") + b"o" + len(part).to_bytes(4, "big")
+    head = number.to_bytes(8, "big") + channel + len(part).to_bytes(4, "big")
     return frame(b"M", head + part)
 
 
@@ -186,16 +186,30 @@ def test_what_one_kernel_may_have_run_is_not_run_by_the_next(there: There) -> No
     assert [opened.is_another for opened in there.until_news(Opened, 2)] == [False, True]
 
 
-def test_a_line_that_is_garbled_is_told_and_another_is_opened(there: There) -> None:
+@pytest.mark.parametrize(
+    "garbled",
+    [
+        frame(b"M", b"no"),
+        frame(b"K", b"no"),
+        frame(b"W", b"[]"),
+        frame(b"W", b'{"boot": 1, "got": "2"}'),
+        frame(b"W", b"[" * 100_000),
+        message(1, "", b"x"),
+        message(1, '["ready"]', b"x"),
+        message(1, '{"event": "ready", "info": "none"}', b"x"),
+        message(1, '{"event": "died", "status": []}', b"x"),
+    ],
+)
+def test_a_line_that_is_garbled_is_told_and_another_is_opened(there: There, garbled: bytes) -> None:
     line = there.begun()
-    line.sock.sendall(frame(b"M", b"no"))
+    line.sock.sendall(garbled)
     (cut,) = there.until_news(Cut)[:1]
     assert isinstance(cut.error, TransportError)
     assert "garbled" in cut.error.message
     line.cut()
     line = there.begun()
-    line.sock.sendall(message(1, "1"))
-    assert there.until_arrived(1) == ["1"]
+    line.sock.sendall(message(2, "2"))
+    assert there.until_arrived(1) == ["2"]
     line.cut()
 
 

@@ -1,0 +1,79 @@
+"""PURE. What `node/kernel.py` tells of itself, read: its welcome, and what happens to its kernel.
+
+It comes from a cluster, so that whatever is not as it should be is a ValueError and nothing else.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+
+class Welcome(msgspec.Struct, frozen=True):
+    """The first words on a line."""
+
+    boot: str
+    """Another one is another `node/kernel.py`, which knows nothing of what was before."""
+    got: int
+    """The number of the last message that it has from here."""
+    next: int
+    """The number of the next message that it will send."""
+    info: dict[str, Any] | None
+    """The answer to kernel_info_request; None: the kernel does not listen yet."""
+    count: int
+    """How often an ipykernel has been started in this job."""
+    busy: bool
+    packs: bool = False
+
+
+class _Event(msgspec.Struct, frozen=True, tag_field="event"):
+    pass
+
+
+class Ready(_Event, frozen=True, tag="ready"):
+    info: dict[str, Any]
+
+
+class Restarting(_Event, frozen=True, tag="restarting"):
+    pass
+
+
+class Died(_Event, frozen=True, tag="died"):
+    status: int
+    """As subprocess gives it: the exit code, or minus the signal."""
+    again: bool
+    """Another is started."""
+
+
+class LeftOut(_Event, frozen=True, tag="left out"):
+    messages: int
+    bytes: int
+
+
+class Ending(_Event, frozen=True, tag="ending"):
+    signal: str
+
+
+class Warned(_Event, frozen=True, tag="signal"):
+    signal: str
+
+
+Event = Ready | Restarting | Died | LeftOut | Ending | Warned
+
+_welcomes = msgspec.json.Decoder(Welcome)
+_events: msgspec.json.Decoder[Event] = msgspec.json.Decoder(Event)
+
+
+def welcome(body: bytes) -> Welcome:
+    try:
+        return _welcomes.decode(body)
+    except (msgspec.MsgspecError, RecursionError) as exc:
+        raise ValueError(f"no welcome: {exc}") from None
+
+
+def event(body: bytes) -> Event:
+    try:
+        return _events.decode(body)
+    except (msgspec.MsgspecError, RecursionError) as exc:
+        raise ValueError(f"nothing that happens to a kernel: {exc}") from None
