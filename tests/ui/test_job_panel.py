@@ -10,8 +10,8 @@ import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 
 from tests.ssh.waiting import wait_until
-from tests.ui.conftest import OPTIONS
-from tests.ui.lab import PATIENCE_S, Lab, Notebook
+from tests.ui.conftest import OPTIONS, new_page
+from tests.ui.lab import Lab, Notebook
 from tests.ui.looks import look
 
 _CODE = """%%slurm --detach --image python:3.11
@@ -207,6 +207,7 @@ time.sleep(600)"""
     last = log.get_by_text("the last line")
     expect(last).to_be_in_viewport()
     for size in (14, 15, 16, 20, 13, 9, 12):
+        log.click()  # which scrolls nothing
         # What "Increase Code Font Size" of JupyterLab's menu does.
         page.evaluate(
             "px => document.documentElement.style.setProperty('--jp-code-font-size', `${px}px`)",
@@ -242,9 +243,9 @@ def with_bars(browser: Browser) -> Iterator[Page]:
         args=OPTIONS,
         ignore_default_args=["--hide-scrollbars"],
     )
-    page = started.new_page(viewport={"width": 1100, "height": 900})
-    page.set_default_timeout(PATIENCE_S * 1000)
-    yield page
+    with new_page(started) as page:
+        page.set_viewport_size({"width": 1100, "height": 900})
+        yield page
     started.close()
 
 

@@ -7,6 +7,10 @@ import type { Nearness } from './blocks';
 const AT_END = 8;
 /** A scroll so long after what a person did comes of that: a browser takes its time to get there. */
 const HAND_MS = 1_000;
+/** Who moves what they press by no more than so many pixels has clicked, and scrolls nothing. */
+const CLICK = 4;
+/** Browsers scroll by what is done with it. */
+const MIDDLE_BUTTON = 1;
 const KEYS_UP = new Set(['ArrowUp', 'PageUp', 'Home', ' ']);
 /** As near as this is drawn before it is seen. */
 const MARGIN = '800px 0px';
@@ -85,9 +89,11 @@ export function useFollowing(
 class Hand {
   private last = -Infinity;
   private holds = false;
+  /** Where it has pressed; null: it does not press. */
+  private pressed: { x: number; y: number } | null = null;
   private readonly ends = new AbortController();
 
-  constructor(box: HTMLElement) {
+  constructor(private readonly box: HTMLElement) {
     const { signal } = this.ends;
     const passive = { passive: true, signal };
     box.addEventListener('wheel', this.turns, passive);
@@ -95,7 +101,7 @@ class Hand {
     box.addEventListener('keydown', this.presses, { signal });
     box.addEventListener('pointerdown', this.takes, passive);
     // A browser may keep for itself that a scrollbar was let go of.
-    box.addEventListener('pointermove', this.drags, passive);
+    window.addEventListener('pointermove', this.drags, passive);
     window.addEventListener('pointerup', this.lets, passive);
     window.addEventListener('pointercancel', this.lets, passive);
   }
@@ -129,20 +135,36 @@ class Hand {
     this.last = performance.now();
   };
 
-  private readonly takes = (): void => {
-    this.holds = true;
+  private readonly takes = (event: PointerEvent): void => {
+    this.pressed = { x: event.clientX, y: event.clientY };
+    this.holds = event.button === MIDDLE_BUTTON || this.isOnScrollbar(event);
   };
 
+  /** A browser also tells so of a pointer that rests, when something else has come below it. */
   private readonly drags = (event: PointerEvent): void => {
-    this.holds &&= event.buttons !== 0;
+    if (event.buttons === 0) {
+      this.pressed = null;
+      this.holds = false;
+    } else if (this.pressed !== null) {
+      const { x, y } = this.pressed;
+      this.holds ||= Math.hypot(event.clientX - x, event.clientY - y) > CLICK;
+    }
   };
 
   private readonly lets = (): void => {
+    this.pressed = null;
     if (this.holds) {
       this.holds = false;
       this.moves();
     }
   };
+
+  /** On either side: in languages from right to left it may be at the left. */
+  private isOnScrollbar(event: PointerEvent): boolean {
+    const { box } = this;
+    const at = event.clientX - box.getBoundingClientRect().left - box.clientLeft;
+    return event.target === box && (at < 0 || at >= box.clientWidth);
+  }
 }
 
 function useHand(box: RefObject<HTMLElement>): RefObject<Hand> {

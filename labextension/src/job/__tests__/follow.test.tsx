@@ -1,0 +1,163 @@
+import { act, useRef, type JSX } from 'react';
+import { createRoot, type Root } from 'react-dom/client';
+import { useFollowing } from '../follow';
+
+Object.assign(globalThis, { IS_REACT_ACT_ENVIRONMENT: true });
+
+const [WIDTH, BAR, HEIGHT] = [400, 15, 100];
+let root: Root;
+let host: HTMLElement;
+let resized: () => void;
+/** How high what is in the box is; there is no layout here. */
+let long: number;
+
+/** Stands for the browser's; tells of a size when the test says so. */
+class FakeResizeObserver {
+  constructor(hear: () => void) {
+    resized = hear;
+  }
+  readonly observe = jest.fn();
+  readonly disconnect = jest.fn();
+}
+
+function Box(): JSX.Element {
+  const box = useRef<HTMLDivElement>(null);
+  const content = useRef<HTMLDivElement>(null);
+  const { follow, scrolled } = useFollowing(box, content);
+  return (
+    <div ref={box} role="log" data-follow={follow} onScroll={scrolled}>
+      <div ref={content} />
+    </div>
+  );
+}
+
+function box(): HTMLElement {
+  const found = host.querySelector<HTMLElement>('[role=log]');
+  if (found === null) {
+    throw new Error('There is no log.');
+  }
+  return found;
+}
+
+/** As a browser lays a box out, which has a scrollbar beside what it shows. */
+function laidOut(element: HTMLElement): void {
+  let top = 0;
+  const most = (): number => Math.max(0, long - HEIGHT);
+  Object.defineProperties(element, {
+    scrollHeight: { get: () => long },
+    clientHeight: { value: HEIGHT },
+    clientWidth: { value: WIDTH },
+    scrollTop: {
+      get: () => Math.min(top, most()),
+      set: (wanted: number) => {
+        top = Math.max(0, Math.min(wanted, most()));
+      }
+    }
+  });
+}
+
+beforeEach(() => {
+  Object.assign(globalThis, { ResizeObserver: FakeResizeObserver });
+  long = 1000;
+  host = document.body.appendChild(document.createElement('div'));
+  root = createRoot(host);
+  act(() => {
+    root.render(<Box />);
+  });
+  laidOut(box());
+  resized();
+});
+
+afterEach(() => {
+  act(() => {
+    root.unmount();
+  });
+  host.remove();
+  jest.restoreAllMocks();
+});
+
+function point(type: string, [x, y]: [number, number], more: MouseEventInit = {}): void {
+  const where = { clientX: x, clientY: y, bubbles: true };
+  box().dispatchEvent(new MouseEvent(type, { ...where, ...more }));
+}
+
+function scrolledTo(top: number): void {
+  act(() => {
+    box().scrollTop = top;
+    box().dispatchEvent(new Event('scroll'));
+  });
+}
+
+/** What is shown is measured anew, and found to be shorter, and longer again. */
+function measuredAnew(): void {
+  scrolledTo(box().scrollTop - 300);
+}
+
+function follows(): boolean {
+  return box().dataset.follow === 'true';
+}
+
+test('what is measured anew is followed, whoever has just clicked at it', () => {
+  measuredAnew();
+  expect([follows(), box().scrollTop]).toEqual([true, 900]);
+  point('pointerdown', [50, 50], { buttons: 1 });
+  measuredAnew();
+  // Chromium tells of a pointer that rests whenever something else has come below it.
+  point('pointermove', [50, 50], { buttons: 1 });
+  measuredAnew();
+  point('pointerup', [51, 50]);
+  measuredAnew();
+  expect([follows(), box().scrollTop]).toEqual([true, 900]);
+});
+
+test.each<[string, () => void]>([
+  ['the wheel', () => box().dispatchEvent(new WheelEvent('wheel', { deltaY: -100 }))],
+  ['a key', () => box().dispatchEvent(new KeyboardEvent('keydown', { key: 'PageUp' }))],
+  ['a finger', () => box().dispatchEvent(new Event('touchmove'))],
+  [
+    'the scrollbar',
+    () => {
+      point('pointerdown', [WIDTH + BAR / 2, 20], { buttons: 1 });
+    }
+  ],
+  [
+    'the scrollbar, let go of already',
+    () => {
+      point('pointerdown', [WIDTH + BAR / 2, 20], { buttons: 1 });
+      point('pointerup', [WIDTH + BAR / 2, 20]);
+    }
+  ],
+  [
+    'what is selected up to the upper edge',
+    () => {
+      point('pointerdown', [50, 50], { buttons: 1 });
+      point('pointermove', [50, 1], { buttons: 1 });
+    }
+  ],
+  [
+    'the middle button',
+    () => {
+      point('pointerdown', [50, 50], { button: 1, buttons: 4 });
+    }
+  ]
+])('who scrolls up by %s stays there', (_, does) => {
+  does();
+  scrolledTo(600);
+  expect([follows(), box().scrollTop]).toEqual([false, 600]);
+  long = 2000;
+  resized();
+  expect(box().scrollTop).toBe(600);
+});
+
+test('a pointer that moves with nothing held scrolls nothing', () => {
+  point('pointerdown', [WIDTH + BAR / 2, 20], { buttons: 1 });
+  scrolledTo(600);
+  expect(follows()).toBe(false);
+  scrolledTo(900);
+  expect(follows()).toBe(true);
+  jest.spyOn(performance, 'now').mockReturnValue(performance.now() + 60_000);
+  // A browser may keep for itself that a scrollbar was let go of.
+  point('pointermove', [50, 50]);
+  measuredAnew();
+  expect([follows(), box().scrollTop]).toEqual([true, 900]);
+});
