@@ -31,6 +31,8 @@ export class ClusterDrive implements Contents.IDrive {
   readonly fileChanged = new Signal<this, Contents.IChangedArgs>(this);
   isDisposed = false;
   private readonly parts = new Map<string, Uint8Array[]>();
+  /** How many of our changes were told. */
+  private changes = 0;
 
   constructor(
     private readonly model: Calls,
@@ -79,13 +81,13 @@ export class ClusterDrive implements Contents.IDrive {
     const model = isFolder
       ? folder(await this.ask<FileEntry>('make_folder', made), made, null)
       : await this.put(made, type === 'notebook' ? EMPTY_NOTEBOOK : new Uint8Array());
-    this.fileChanged.emit({ type: 'new', oldValue: null, newValue: model });
+    this.tell({ type: 'new', oldValue: null, newValue: model });
     return model;
   }
 
   async delete(path: string): Promise<void> {
     await this.ask('remove_file', path);
-    this.fileChanged.emit({ type: 'delete', oldValue: { path }, newValue: null });
+    this.tell({ type: 'delete', oldValue: { path }, newValue: null });
   }
 
   async rename(from: string, to: string): Promise<Contents.IModel> {
@@ -96,7 +98,7 @@ export class ClusterDrive implements Contents.IDrive {
     }
     const entry = await this.ask<FileEntry>('rename_file', from, { to: target });
     const model = entry.kind === 'folder' ? folder(entry, to, null) : this.file(entry, to);
-    this.fileChanged.emit({ type: 'rename', oldValue: { path: from }, newValue: model });
+    this.tell({ type: 'rename', oldValue: { path: from }, newValue: model });
     return model;
   }
 
@@ -117,7 +119,7 @@ export class ClusterDrive implements Contents.IDrive {
       whole = joined(parts);
     }
     const model = await this.put(path, whole);
-    this.fileChanged.emit({ type: 'save', oldValue: null, newValue: model });
+    this.tell({ type: 'save', oldValue: null, newValue: model });
     return model;
   }
 
@@ -130,7 +132,7 @@ export class ClusterDrive implements Contents.IDrive {
     const there = new Set(listed.entries.map(one => one.name));
     const name = there.has(nameOf(path)) ? unused(`${stem}-Copy`, end, there, 1) : nameOf(path);
     const model = await this.put(`${toFolder}/${name}`, bytesOf(got.content));
-    this.fileChanged.emit({ type: 'new', oldValue: null, newValue: model });
+    this.tell({ type: 'new', oldValue: null, newValue: model });
     return model;
   }
 
@@ -162,8 +164,19 @@ export class ClusterDrive implements Contents.IDrive {
     return folder({ ...onTheWay(''), kind: 'folder', writable: false }, '', content);
   }
 
+  private tell(change: Contents.IChangedArgs): void {
+    this.changes += 1;
+    this.fileChanged.emit(change);
+  }
+
+  /** Never from before a change of ours: JupyterLab, which looks after each, takes the answer to an
+   * earlier look that is still under way, and does not find there what it has made. */
   private async listing(path: string): Promise<Contents.IModel> {
+    const before = this.changes;
     const listed = await this.ask<FileListing>('list_folder', path);
+    if (before !== this.changes) {
+      return this.listing(path);
+    }
     const content = listed.entries.map(one => {
       const inside = `${path}/${one.name}`;
       return one.kind === 'folder' ? folder(one, inside, null) : this.file(one, inside);

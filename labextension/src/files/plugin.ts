@@ -91,8 +91,9 @@ export const plugin: JupyterFrontEndPlugin<void> = {
           // What the browser asks for by itself asks for no login.
           await model.callLoggedIn(cluster as string, 'file_entry', { path, cluster });
           browser ??= made();
-          shell.activateById(browser.id);
+          // First, since what is done in it is done in the folder that it has come to.
           await browser.model.cd(`/${cluster as string}${path as string}`);
+          shell.activateById(browser.id);
         } catch (error) {
           tell(error, label);
         }

@@ -8,8 +8,12 @@ import { ClusterDrive } from '../drive';
 
 type Args = Record<string, unknown>;
 
-/** A cluster with one folder, /d, of these files by their base64; what is asked of it is noted. */
-function cluster(files: Record<string, string>): { drive: ClusterDrive; asked: [string, Args][] } {
+/** A cluster with one folder, /d, of these files by their base64; what is asked of it is noted. What
+ * is in the folder is known `late`, as it was when it was asked for. */
+function cluster(
+  files: Record<string, string>,
+  late: Promise<void> = Promise.resolve()
+): { drive: ClusterDrive; asked: [string, Args][] } {
   const asked: [string, Args][] = [];
   const entry = (name: string, kind: FileEntry['kind'] = 'file'): FileEntry => ({
     name,
@@ -46,7 +50,8 @@ function cluster(files: Record<string, string>): { drive: ClusterDrive; asked: [
         };
         return Promise.reject(new SlurmError({ ...problem, transient: false }, 404));
       }
-      return Promise.resolve(answer(name, args) as T);
+      const answered = answer(name, args) as T;
+      return (name === 'list_folder' ? late : Promise.resolve()).then(() => answered);
     }
   };
   const types = { getFileTypesForPath: () => [] } as Pick<DocumentRegistry, 'getFileTypesForPath'>;
@@ -86,6 +91,24 @@ test('a folder names what is in it by whole paths', async () => {
   expect(listed.type).toBe('directory');
   expect((listed.content as { path: string }[]).map(one => one.path)).toEqual(["here/d/it's\n"]);
   expect(asked[0]).toEqual(['file_entry', { path: '/d', cluster: 'here' }]);
+});
+
+test('a look that was under way when something was changed sees the change', async () => {
+  const files: Record<string, string> = { a: '', b: '' };
+  let arrive = (): void => undefined;
+  const late = new Promise<void>(resolve => {
+    arrive = resolve;
+  });
+  const { drive, asked } = cluster(files, late);
+  const looked = drive.get('here/d');
+  while (!asked.some(([name]) => name === 'list_folder')) {
+    await Promise.resolve();
+  }
+  delete files.a;
+  await drive.delete('here/d/a');
+  arrive();
+  const { content } = await looked;
+  expect((content as { name: string }[]).map(one => one.name)).toEqual(['b']);
 });
 
 test('an upload in parts arrives as one file, and another begins anew', async () => {
