@@ -24,7 +24,8 @@ from playwright.sync_api import Locator, Page, expect
 
 from tests.ssh.network import Machine
 
-PATIENCE_S = 30.0
+PATIENCE_S = 60.0
+"""After which something hangs, also where others use the machine."""
 _END_S = 60.0
 """A server ends its kernels one by one."""
 _CONFIRM = re.compile("^(Restart|Confirm .*)$")

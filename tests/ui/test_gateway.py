@@ -82,7 +82,11 @@ def lab(laptop: Laptop, image: Path, nodes: dict[str, Any]) -> Iterator[Lab]:
         yield started
     site, far_home = laptop.site, laptop.site.person.account.home
     site.run("scancel", "--me")
-    wait_until(lambda: site.run("squeue", "--noheader").stdout == "")
+
+    def left() -> str:
+        return site.run("squeue", "--noheader").stdout
+
+    wait_until(lambda: left() == "", 120, left)
     shutil.rmtree(far_home / ".jupyter", ignore_errors=True)  # what was open in the labs
     for left in (*far_home.glob("*.ipynb"), *far_home.glob("slurm-*.out")):
         left.unlink()

@@ -100,7 +100,9 @@ def test_a_row_copies_its_id_is_held_and_released_and_put_back_into_the_queue(
     expect(runs.filter(has_text="steered")).to_contain_text("n1")
     menu(page, row(sidebar, "steered"), "Requeue")
     expect(shown).to_be_visible()
-    assert "Restarts=1" in cluster.run("scontrol", "show", "job", slurm_id).stdout
+    # Slurm counts it when the job that is put back has left its node.
+    job = ("scontrol", "show", "job", slurm_id)
+    wait_until(lambda: "Restarts=1" in cluster.run(*job).stdout)
 
 
 def test_a_row_shows_the_log_of_a_job_that_was_submitted_in_a_terminal(

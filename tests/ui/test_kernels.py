@@ -3,6 +3,7 @@ seen and stopped in the sidebar, removed again; in a real browser."""
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator
 from contextlib import suppress
@@ -68,7 +69,13 @@ def traces(job_name: str, home: Path) -> list[str]:
     return [
         *processes(job_name),
         *(line for line in sockets if f"jslurm-{job_id}" in line),
-        *(str(path) for path in home.glob("**/spool/*") if job_id in path.name),
+        *(
+            f"{folder}/{name}"
+            for folder, folders, files in os.walk(home)  # in which folders come and go
+            if folder.endswith("/spool")
+            for name in (*folders, *files)
+            if job_id in name
+        ),
     ]
 
 

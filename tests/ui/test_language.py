@@ -15,7 +15,7 @@ from playwright.sync_api import Page, Response, expect
 
 from jupyter_slurm.card import MIME
 from tests.cluster.plugin import ROOT, SlurmCluster
-from tests.ui.lab import Lab, adopt, running_lab
+from tests.ui.lab import Lab, adopt, at_rest, running_lab
 from tests.ui.looks import look, look_as_it_is
 
 
@@ -78,7 +78,7 @@ def test_sidebar_and_form_are_in_each_language_and_fit(page: Page, lab: Lab, loc
     _choose(page, lab, locale)
     try:
         page.reload()
-        expect(page.locator("#jupyterlab-splash")).to_have_count(0)
+        at_rest(page)
         page.get_by_role("tab", name="Slurm", exact=True).click()
         sidebar = page.get_by_role("region", name="Slurm")
         expect(sidebar.get_by_role("heading", name=words["My jobs"][0])).to_be_visible()
@@ -126,7 +126,7 @@ def test_what_is_said_before_a_job_is_sent_is_in_each_language(
     page.on("response", lambda one: answers.append(one) if "/api/outlook" in one.url else None)
     try:
         page.reload()
-        expect(page.locator("#jupyterlab-splash")).to_have_count(0)
+        at_rest(page)
         page.get_by_text(words["Slurm job"][0], exact=True).click()
         form = page.get_by_role("form", name=words["Slurm job"][0])
         expect(form.get_by_text(words["Slurm expects it to start at once."][0])).to_be_visible()
@@ -178,7 +178,7 @@ def _catalogue(locale: str) -> Path:
 
 def test_the_settings_page_is_in_portuguese(page: Page, lab: Lab) -> None:
     page.goto(f"{lab.url}lab?token={lab.token}&reset")
-    expect(page.get_by_role("button", name="Slurm:")).to_be_visible()
+    at_rest(page)
     page.keyboard.press("Control+,")
     page.locator(".jp-PluginList-wrapper input").first.fill("Slurm")
     expect(page.get_by_label("Avisar quando um job começa")).to_be_checked()

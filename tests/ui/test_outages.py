@@ -8,7 +8,6 @@ import json
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -21,6 +20,7 @@ from playwright.sync_api import Browser, Locator, Page, expect
 from tests.cluster.plugin import SlurmCluster
 from tests.ssh.accounts import PLAIN_SHELL, oneself
 from tests.ssh.plugin import Delayed, MakeSshd
+from tests.ssh.sshd import free_port
 from tests.ui.four_views import FourViews, beside_one_another
 from tests.ui.lab import Lab, Notebook, running_lab
 
@@ -29,13 +29,6 @@ _PATIENCE_MS = 60_000
 """A line that is silent is taken for broken after 20 to 25 s."""
 _AWAY = "The Jupyter server cannot be reached."
 _AGE = r"\d\d?:\d\d(:\d\d)?\sAM|\d\d?:\d\d(:\d\d)?\sPM"
-
-
-def free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        port: int = one.getsockname()[1]
-        return port
 
 
 def shown(page: Page, lab: Lab, name: str) -> FourViews:
@@ -86,7 +79,8 @@ def test_a_server_that_is_killed_is_told_in_every_view_and_all_is_right_when_it_
         os.kill(lab.pid, signal.SIGKILL)
         expect_doubt(views)
     cluster.run("scancel", views.slurm_id)
-    with running_lab(env, home, port, token):
+    # Where the port was taken meanwhile it has another.
+    with running_lab(env, home, urlsplit(lab.url).port or 0, token):
         views.all_say_that_it_is_over("cancelled")
         expect_no_doubt(views)
 

@@ -106,6 +106,7 @@ def test_ones_own_jobs_are_chosen_and_steered_and_nobody_elses(
     expect(actions).to_contain_text("This job is not yours.")
     expect(actions.get_by_role("button", name="Cancel")).to_be_disabled()
     page.get_by_label("Filter the queue").fill("name:second")
+    rows(grid, "second")
     grid.get_by_role("row").nth(1).click()
     page.keyboard.press("Delete")
     page.get_by_role("dialog").get_by_role("button", name=re.compile("^Cancel ")).click()

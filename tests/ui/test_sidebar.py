@@ -6,7 +6,7 @@ import re
 import socket
 from pathlib import Path
 
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import Locator, Page, WebSocket, expect
 
 from tests.cluster.plugin import SlurmCluster
 from tests.ssh.profile import write_profile
@@ -116,15 +116,15 @@ def test_a_filter_finds_by_slash_and_says_where_nothing_is(
 
 
 def test_a_sidebar_that_is_not_seen_asks_for_no_queue(page: Page, lab: Lab, sbatch: Sbatch) -> None:
+    sockets: list[WebSocket] = []
     sent: list[str] = []
-    page.on(
-        "websocket",
-        lambda one: (
-            one.on("framesent", lambda frame: sent.append(str(frame)))
-            if "/jupyter-slurm/" in one.url
-            else None
-        ),
-    )
+
+    def opened(socket: WebSocket) -> None:
+        if "/jupyter-slurm/" in socket.url:
+            sockets.append(socket)
+            socket.on("framesent", lambda frame: sent.append(str(frame)))
+
+    page.on("websocket", opened)
     page.goto(f"{lab.url}lab?token={lab.token}&reset")
     at_rest(page)
     page.get_by_role("tab", name="Slurm").click()
@@ -133,9 +133,9 @@ def test_a_sidebar_that_is_not_seen_asks_for_no_queue(page: Page, lab: Lab, sbat
     expect(row(sidebar, "seen")).to_be_visible()
     watched = [one for one in sent if "queue_changes" in one]
     assert len(watched) == 1
-    page.get_by_role("tab", name="File Browser").click()
+    with sockets[-1].expect_event("framesent", lambda frame: '"unwatch"' in str(frame)):
+        page.get_by_role("tab", name="File Browser").click()
     expect(sidebar).not_to_be_visible()
-    assert any('"unwatch"' in one for one in sent)
     sbatch("unseen", "-H")
     page.get_by_role("tab", name="Slurm").click()
     expect(row(sidebar, "unseen")).to_be_visible()

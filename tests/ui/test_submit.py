@@ -216,7 +216,7 @@ def test_a_notebook_comes_back_executed_also_when_the_page_was_reloaded(
     assert nbformat.read(path, as_version=4).cells[1].source == "print(6 * 7)"
     expect(page.get_by_role("log", name="Output")).to_be_attached()
     page.reload()
-    expect(page.locator("#jupyterlab-splash")).to_have_count(0)
+    at_rest(page)
     (lab.folder / "gate").touch()
     toast = page.get_by_role("alert").filter(has_text="has been run")
     expect(toast).to_be_visible()
