@@ -11,7 +11,7 @@ from playwright.sync_api import Browser, Locator, Page, expect
 
 from tests.ssh.waiting import wait_until
 from tests.ui.conftest import OPTIONS, new_page
-from tests.ui.lab import Lab, Notebook
+from tests.ui.lab import Lab, Notebook, at_rest
 from tests.ui.looks import look
 
 _CODE = """%%slurm --detach --image python:3.11
@@ -170,6 +170,7 @@ raise ValueError("<i>too</i> much")"""
     saved = notebook.path.parent.parent / "workspaces"
     wait_until(lambda: any("slurm-job" in one.read_text() for one in saved.glob("*")))
     page.reload()
+    at_rest(page)
     expect(log).to_contain_text("ValueError: <i>too</i> much")
     look(page, "job-failed")
     log.focus()

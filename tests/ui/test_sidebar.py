@@ -10,6 +10,7 @@ from playwright.sync_api import Locator, Page, WebSocket, expect
 
 from tests.cluster.plugin import SlurmCluster
 from tests.ssh.profile import write_profile
+from tests.ssh.waiting import wait_until
 from tests.ui.lab import Lab, at_rest
 from tests.ui.looks import fits, look, look_as_it_is
 from tests.ui.side import Sbatch, open_sidebar, row
@@ -234,6 +235,12 @@ def test_a_cluster_that_cannot_be_reached_says_why_and_can_be_tried_again(
             path.unlink()
 
 
+def _width(shown: Locator) -> float:
+    box = shown.bounding_box()
+    assert box
+    return box["width"]
+
+
 def test_a_sidebar_of_200_pixels_shows_all_of_it(
     sidebar: Locator, sbatch: Sbatch, page: Page
 ) -> None:
@@ -253,8 +260,6 @@ def test_a_sidebar_of_200_pixels_shows_all_of_it(
     page.mouse.move(box["x"] + 200, middle, steps=5)
     page.mouse.up()
     page.mouse.move(edge + 300, middle)
-    narrow = sidebar.bounding_box()
-    assert narrow
-    assert narrow["width"] <= 202
+    wait_until(lambda: _width(sidebar) <= 202, seen=lambda: _width(sidebar))
     fits(page, sidebar.locator(".jp-slurm-SidebarBody"))
     look_as_it_is(page, "sidebar-200")

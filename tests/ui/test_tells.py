@@ -59,9 +59,9 @@ def test_a_job_is_counted_and_told_of_once_from_its_start_to_its_end(
     cluster.run("scancel", held)
     expect(toast).to_have_count(1)
     expect(toast).to_contain_text("cancelled")
-    expect(item).to_have_text("Slurm")
-    toast.get_by_role("button", name="Show log").click()
+    toast.get_by_role("button", name="Show log").click()  # it is there for seconds only
     expect(desk.get_by_role("tab", name=re.compile("told <b>&"))).to_be_visible()
+    expect(item).to_have_text("Slurm")
 
 
 def test_of_two_tabs_one_tells(desk: Page, held: str, cluster: SlurmCluster, lab: Lab) -> None:
