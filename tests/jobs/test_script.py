@@ -79,7 +79,7 @@ def test_words_of_the_command_arrive_unchanged(tmp_path: Path, word: str) -> Non
     assert (tmp_path / "log.0").read_text() == word
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=50))
 def test_environment_values_arrive_unchanged(value: str) -> None:
     text = render_environment({"VALUE": value}) + 'printf %s "$VALUE"'

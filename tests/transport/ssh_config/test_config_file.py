@@ -172,7 +172,8 @@ _CONFIGS = st.lists(
 
 
 @settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=60,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(text=_CONFIGS, host=st.sampled_from(_HOSTS), user=st.sampled_from([None, "one"]))
 def test_own_parser_says_what_ssh_says_of_any_config(
