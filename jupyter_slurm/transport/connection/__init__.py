@@ -255,7 +255,8 @@ class Connection:
             yield channel
 
     def suspect(self) -> None:
-        """Somebody saw it hang: it is looked at now, which takes 3 s a hop at most."""
+        """Somebody saw it hang: it is looked at now, which takes 3 s a hop at most, and as long
+        again for the last."""
         self._watchdog.look()
 
     # --- what the watchdog does ---

@@ -92,13 +92,19 @@ class Watchdog:
         links = self._connection.links
         if not links or not self._watched():
             return
-        round_trip_s = links[-1].ping()
-        if round_trip_s is not None:
-            self._silent_since = None
-            self._connection.answers_again(round_trip_s)
+        *outer, last = links
+        round_trip_s = last.ping()
+        dead = len(outer)
+        if round_trip_s is None:
+            dead = next((i for i, one in enumerate(outer) if one.ping() is None), dead)
+            if outer and dead == len(outer):
+                # Once more: the line to them all may have healed since it was asked.
+                round_trip_s = last.ping()
+        if round_trip_s is None:
+            self._judge(links, dead)
             return
-        outer = enumerate(links[:-1])
-        self._judge(links, next((i for i, one in outer if one.ping() is None), len(links) - 1))
+        self._silent_since = None
+        self._connection.answers_again(round_trip_s)
 
     def _watched(self) -> bool:
         return self._connection.state is ConnectionState.OPEN or self.silent

@@ -288,7 +288,7 @@ class Waiting:
         self._begun = threading.Event()
         self._thread = threading.Thread(target=self._wait)
         self._thread.start()
-        assert self._begun.wait(20)
+        assert self._begun.wait(60)
 
     def _wait(self) -> None:
         try:
@@ -302,7 +302,7 @@ class Waiting:
             self.error = exc
 
     def ended(self) -> BaseException | None:
-        self._thread.join(20)
+        self._thread.join(60)
         assert not self._thread.is_alive()
         return self.error
 
@@ -442,6 +442,41 @@ def test_a_line_that_was_silent_is_used_again_as_soon_as_it_is_heard(
         assert channel.recv(6) == b"still "
         assert connection.transport().is_active()
         assert connection.state == "open"
+
+
+def test_a_line_that_heals_while_it_is_looked_at_costs_nothing(
+    hasty: None,
+    impatient: None,
+    gateway: MakeGateway,
+    person: Person,
+    make_sshd: MakeSshd,
+    connect: Connect,
+    delayed: Delayed,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The host at its end was asked before that, and its gateway answers after it."""
+    first, login = gateway(), make_sshd()
+    line = delayed(first.port, 0.0)
+    alias = f"[127.0.0.1]:{first.port}"
+    way_in = first.hop(port=line.port, host_key_alias=alias, identity_files=())
+    connection = connect(way_in, login.hop())
+    connection.open(Typist(person))
+    ping = hops.Link.ping
+
+    def ping_and_heal(link: hops.Link) -> float | None:
+        round_trip_s = ping(link)
+        line.thaw()
+        return round_trip_s
+
+    with connection.session() as channel:
+        channel.exec_command("read word; echo $word")
+        line.freeze()
+        monkeypatch.setattr(hops.Link, "ping", ping_and_heal)
+        connection.suspect()
+        wait_until(lambda: connection.state == "open")
+        channel.sendall(b"still here\n")
+        assert channel.makefile().read() == b"still here\n"
+    assert connection.generation == 1
 
 
 def test_a_silent_login_with_a_code_is_given_up_when_its_time_is_over(
