@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import io
 import json
-import os
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -645,7 +644,7 @@ def test_on_a_terminal_the_state_is_one_line_that_output_replaces(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("TERM", "xterm")
-    monkeypatch.setattr("shutil.get_terminal_size", lambda: os.terminal_size((20, 24)))
+    monkeypatch.setenv("COLUMNS", "20")
     out, err = Tty(), Tty()
     terminal = Terminal(out, err)
     job = job_of(JobSpec(id="aaaaaaaa", name="n", code=""))
@@ -666,7 +665,7 @@ def test_a_folder_that_is_pushed_with_a_job_is_seen_on_its_way(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("TERM", "xterm")
-    monkeypatch.setattr("shutil.get_terminal_size", lambda: os.terminal_size((120, 24)))
+    monkeypatch.setenv("COLUMNS", "120")
     job = job_of(JobSpec(id="aaaaaaaa", name="n", code=""))
     pushed = Transfer(
         id="x",

@@ -6,7 +6,6 @@ import json
 import os
 import secrets
 import shutil
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
@@ -27,6 +26,7 @@ from tests.cluster.plugin import ROOT
 from tests.server.served import AGENT, API, Client
 from tests.ssh.accounts import Account, make_account, make_folder
 from tests.ssh.kept import Keeper, clean_environment, keeping
+from tests.ssh.sshd import free_port
 from tests.ssh.waiting import wait_until
 
 PROXY = Path(__file__).parent / "proxy" / "node_modules" / ".bin" / "configurable-http-proxy"
@@ -56,6 +56,7 @@ c.JupyterHub.load_roles = [
 ]
 """
 
+_PATIENCE_S = 120.0
 OF_ONE_JOB = [name for name in RULES if {*calls()[name].arguments.__struct_fields__} == {"job_id"}]
 """Calls that need nothing but a job's id."""
 WHOSE_AGENT = "from jupyter_slurm.client import connect; print(connect().status().pid)"
@@ -72,13 +73,6 @@ class User:
 
     def client(self, token: str | None = None) -> Client:
         return Client(self.url, self.token if token is None else token)
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 def as_user(account: Account, *argv: str) -> list[str]:
@@ -116,7 +110,7 @@ def start_hub(keeper: Keeper, folder: Path, more: str = "") -> tuple[str, str]:
     hub = [sys.executable, "-m", "jupyterhub", "--config", str(folder / "hub.py")]
     keeper.start(hub, folder / "hub.log")
     url = f"http://127.0.0.1:{ports['public']}/"
-    wait_until(lambda: answers(Client(url, token)), 60)
+    wait_until(lambda: answers(Client(url, token)), _PATIENCE_S, (folder / "hub.log").read_text)
     return url, token
 
 
@@ -129,11 +123,11 @@ def answers(client: Client) -> bool:
 
 def make_user(keeper: Keeper, folder: Path, url: str, token: str) -> User:
     account = make_account(keeper, folder)
-    agent_pid = keeper.start(
-        as_user(account, sys.executable, str(SCRIPT)),
-        folder / f"{account.name}.log",
-        environment_of(account),
-    )
+    log = folder / f"{account.name}.log"
+    agent = as_user(account, sys.executable, str(SCRIPT))
+    agent_pid = keeper.start(agent, log, environment_of(account))
+    # Were their server sooner, it would start another one, of which there can be no second.
+    wait_until(lambda: any(account.home.rglob("agent.sock")), _PATIENCE_S, log.read_text)
     hub, path = Client(url, token), f"hub/api/users/{account.name}"
     assert hub.ask("POST", path, b"{}").status == 201
     assert hub.ask("POST", f"{path}/server", b"{}").status in {201, 202}
@@ -141,7 +135,7 @@ def make_user(keeper: Keeper, folder: Path, url: str, token: str) -> User:
     def ready() -> bool:
         return bool(hub.get(path).value["servers"].get("", {}).get("ready"))
 
-    wait_until(ready, 120)
+    wait_until(ready, _PATIENCE_S, (folder / "hub.log").read_text)
     own = json.loads(hub.ask("POST", f"{path}/tokens", b"{}").body)["token"]
     return User(account, f"{url}user/{account.name}/", own, agent_pid)
 
