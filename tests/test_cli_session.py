@@ -15,7 +15,7 @@ from tests.cluster.plugin import ROOT, SlurmCluster
 from tests.ssh.waiting import wait_until
 from tests.test_cli_cluster import Shell
 
-PATIENCE_S = 60.0
+PATIENCE_S = 120.0
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from pathlib import Path
 from jupyter_slurm.client import AgentClient
 
 ROOT = Path(__file__).parents[2]
-PATIENCE_S = 30.0
+PATIENCE_S = 60.0
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ from jupyter_slurm.wire import (
 from tests.cluster.plugin import SlurmCluster
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz234567"
-PATIENCE_S = 60.0
+PATIENCE_S = 120.0
 
 
 def spec(code: str, **changes: Any) -> JobSpec:

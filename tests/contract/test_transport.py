@@ -32,7 +32,7 @@ from jupyter_slurm.transport.local import LocalTransport
 from jupyter_slurm.transport.ssh import SshTransport
 from tests.ssh.sshd import Sshd
 
-PATIENCE_S = 60.0
+PATIENCE_S = 120.0
 WORDS = [
     "",
     " two  blanks ",

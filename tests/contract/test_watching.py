@@ -14,7 +14,7 @@ from tests.contract.conftest import AnyApi
 from tests.ssh.waiting import wait_until
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz234567"
-PATIENCE_S = 60.0
+PATIENCE_S = 120.0
 
 
 def submitted(any_api: AnyApi) -> Job:

@@ -18,8 +18,9 @@ from jupyter_slurm.transport import node_login
 from jupyter_slurm.transport.carrying import Answered
 from jupyter_slurm.wire import Job, JobState, Tunnel
 from tests.jobs.conftest import Site, spec
+from tests.ssh.sshd import free_port
 from tests.ssh.waiting import wait_until
-from tests.transport.carrier import Carrier, Carry, echo, everything, sent, service, unused_port
+from tests.transport.carrier import Carrier, Carry, echo, everything, sent, service
 
 MEGABYTE = random.Random(3).randbytes(1 << 20)
 
@@ -128,7 +129,7 @@ def test_same_target_gives_the_same_tunnel_until_it_is_closed(site: Site) -> Non
 def test_target_that_has_a_tunnel_gets_no_second_local_port(site: Site) -> None:
     tunnel = site.service.forward("c1", 80)
     with pytest.raises(ForwardError, match=f"c1:80 is at port {tunnel.local_port} of this machine"):
-        site.service.forward("c1", 80, local_port=unused_port())
+        site.service.forward("c1", 80, local_port=free_port())
 
 
 def test_local_port_that_is_taken_makes_no_tunnel(site: Site) -> None:
@@ -213,7 +214,7 @@ def test_node_that_cannot_be_reached_directly_goes_by_the_relay_as_do_later_ones
 def test_port_that_nothing_listens_on_is_told_by_the_one_who_is_nearest(
     site: Site, network: Network, running: Callable[[], Job]
 ) -> None:
-    job, port = running(), unused_port()
+    job, port = running(), free_port()
     tunnel = site.service.forward("localhost", port, job_id=job.id)
     assert is_reset(tunnel)
     problem = now(site, tunnel).problem

@@ -26,8 +26,9 @@ from jupyter_slurm.transport.node_program import begin
 from jupyter_slurm.transport.relay import Relay
 from tests.cluster.plugin import SlurmCluster
 from tests.node.held_line import held
+from tests.ssh.sshd import free_port
 from tests.ssh.waiting import wait_until
-from tests.transport.carrier import echo, everything, sent, service, unused_port
+from tests.transport.carrier import echo, everything, sent, service
 
 TEXT = (resources.files("jupyter_slurm") / "node" / "relay.py").read_text(encoding="utf-8")
 TWENTY_MEGABYTES = random.Random(2).randbytes(20_000_000)
@@ -147,7 +148,7 @@ def test_end_from_the_far_side_leaves_the_near_one_open(relay: Relay) -> None:
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
 def test_port_that_refuses_is_an_error_that_says_so(relay: Relay, host: str) -> None:
-    port = unused_port()
+    port = free_port()
     with pytest.raises(ForwardError) as caught:
         connected(relay, port, host)
     assert caught.value.message == (
@@ -436,7 +437,7 @@ def test_fifty_connections_through_a_job_need_one_srun(in_job: InJob) -> None:
 
 def test_port_that_refuses_inside_a_job_is_an_error_that_says_so(in_job: InJob) -> None:
     with pytest.raises(ForwardError, match="from the job's node: Connection refused"):
-        connected(in_job.relay, unused_port())
+        connected(in_job.relay, free_port())
 
 
 def test_job_cancelled_during_a_download_breaks_it_and_the_next_one_says_why(

@@ -51,7 +51,7 @@ def lay(
     log = folder / f"line-{time.monotonic_ns()}.log"
     argv = [sys.executable, str(PROGRAM), "0", host, str(port), str(one_way_s)]
     pid = keeper.start(argv + ([] if bytes_per_s is None else [str(bytes_per_s)]), log)
-    deadline_s = time.monotonic() + 20
+    deadline_s = time.monotonic() + 60
     while not (said := log.read_text() if log.exists() else "").endswith("\n"):
         assert time.monotonic() < deadline_s, "the line is not there"
         time.sleep(0.01)

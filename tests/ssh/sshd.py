@@ -22,7 +22,7 @@ from tests.ssh.accounts import Account
 from tests.ssh.kept import Keeper
 
 _PORTS = range(10_000, 20_000)  # below Linux's range for outgoing connections
-_PATIENCE_S = 20.0
+_PATIENCE_S = 60.0
 PROGRAM = shutil.which("sshd", path="/usr/sbin:/usr/local/sbin:/sbin:/usr/bin") or "/usr/sbin/sshd"
 
 
@@ -166,9 +166,10 @@ class Sshd:
 
     def stop(self) -> None:
         """The listener and every session end, as when the machine is switched off."""
-        sessions = _with_all_they_start(self.processes())
-        self.stop_listening()
-        _end(sessions)
+        if self.pid:
+            # It first, so that it lets nobody in meanwhile.
+            _end(_with_all_they_start([psutil.Process(self.pid)]))
+            self.pid = 0
 
     def stop_listening(self) -> None:
         """New connections are refused; those that stand go on."""

@@ -37,7 +37,7 @@ def test_port_that_only_the_node_itself_can_reach_is_reached(
     (laptop.home.folder / "serve.py").write_text(_SERVER)
     laptop.slurm("submit", "serve.py", "--detach", "--nodelist", node)
     [job] = json.loads(laptop.slurm("jobs", "--json"))
-    wait_until(lambda: "listens" in laptop.slurm("logs", job["id"]), limit_s=60)
+    wait_until(lambda: "listens" in laptop.slurm("logs", job["id"]))
 
     opened = json.loads(laptop.slurm("tunnel", f"{job['id']}:18888", "--json"))
     url = f"http://127.0.0.1:{opened['local_port']}/"

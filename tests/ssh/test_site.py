@@ -134,6 +134,7 @@ def test_gateway_restarted_takes_new_connections(ssh_site: Site, home: Home) -> 
 
 
 def test_load_on_the_far_side_is_counted(ssh_site: Site) -> None:
+    ssh_site.wait_until_empty("login")  # of what a laptop has left that was here before
     ssh_site.forget_rpcs()
     ssh_site.run("squeue")
     ssh_site.run("squeue")

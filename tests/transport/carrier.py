@@ -94,10 +94,3 @@ def sent(sock: socket.socket, data: bytes) -> Iterator[None]:
     thread.start()
     yield
     thread.join()
-
-
-def unused_port() -> int:
-    """Nothing listens there."""
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port: int = taken.getsockname()[1]
-    return port

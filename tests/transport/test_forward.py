@@ -21,9 +21,9 @@ from jupyter_slurm.transport.connection import Connection
 from jupyter_slurm.transport.forward import Forward
 from jupyter_slurm.transport.ssh import SshTransport
 from tests.ssh.plugin import MakeSshd
-from tests.ssh.sshd import Sshd
+from tests.ssh.sshd import Sshd, free_port
 from tests.ssh.waiting import wait_until
-from tests.transport.carrier import Carrier, echo, everything, sent, service, unused_port
+from tests.transport.carrier import Carrier, echo, everything, sent, service
 
 MEGABYTE = random.Random(1).randbytes(1 << 20)
 
@@ -45,7 +45,7 @@ def nothing_left() -> Iterator[None]:
     threads, files = set(threading.enumerate()), open_files()
     yield
     for thread in set(threading.enumerate()) - threads:
-        thread.join(10)
+        thread.join(60)
         assert not thread.is_alive(), thread.name
     assert open_files() == files
 
@@ -93,7 +93,7 @@ def test_bytes_get_there_and_back(opened: Open) -> None:
 
 
 def test_it_listens_for_this_machine_alone(opened: Open) -> None:
-    forward = opened(unused_port())
+    forward = opened(free_port())
     text = Path("/proc/net/tcp").read_text() + Path("/proc/net/tcp6").read_text()
     listening = [line.split()[1] for line in text.splitlines() if line.split()[3] == "0A"]
     ours = [place for place in listening if place.endswith(f":{forward.local_port:04X}")]
@@ -101,14 +101,14 @@ def test_it_listens_for_this_machine_alone(opened: Open) -> None:
 
 
 def test_port_that_is_wanted_is_the_one_that_is_got(opened: Open) -> None:
-    wanted = unused_port()
-    assert opened(unused_port(), wanted).local_port == wanted
+    wanted = free_port()
+    assert opened(free_port(), wanted).local_port == wanted
 
 
 def test_port_that_is_taken_is_an_error_that_names_it(opened: Open) -> None:
-    taken = opened(unused_port()).local_port
+    taken = opened(free_port()).local_port
     with pytest.raises(ForwardError, match=f"Port {taken} of this machine cannot be used: Address"):
-        opened(unused_port(), taken)
+        opened(free_port(), taken)
 
 
 def test_one_direction_may_end_before_the_other(opened: Open) -> None:
@@ -135,7 +135,7 @@ def test_end_from_the_other_side_leaves_this_one_open(opened: Open) -> None:
 
 
 def test_target_that_refuses_breaks_the_connection_and_is_told(opened: Open) -> None:
-    forward = opened(unused_port())
+    forward = opened(free_port())
     assert is_reset(forward)
     assert forward.problem is not None
     assert forward.problem.code == "forward"
@@ -144,7 +144,7 @@ def test_target_that_refuses_breaks_the_connection_and_is_told(opened: Open) -> 
 
 
 def test_problem_is_over_with_the_next_connection_that_stands(opened: Open) -> None:
-    target = unused_port()
+    target = free_port()
     forward = opened(target)
     assert is_reset(forward)
     with socket.create_server(("127.0.0.1", target)) as server, connected(forward) as sock:
@@ -270,7 +270,7 @@ def test_closing_it_ends_its_connections_and_frees_the_port(opened: Open) -> Non
 def test_closing_it_sends_away_who_waits_for_the_way_to_come_back(
     opened: Open, carrier: Carrier
 ) -> None:
-    forward = opened(unused_port(), patience_s=3600)
+    forward = opened(free_port(), patience_s=3600)
     carrier.lost.set()
     with connected(forward) as sock:
         with carrier.tried:

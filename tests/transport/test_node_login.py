@@ -15,9 +15,9 @@ from jupyter_slurm.transport.connection.hops import Link
 from jupyter_slurm.transport.node_login import NodeLogin
 from jupyter_slurm.transport.ssh_config import CONFIG_VARIABLE
 from tests.ssh.plugin import MakeSshd
-from tests.ssh.sshd import Sshd
+from tests.ssh.sshd import Sshd, free_port
 from tests.ssh.waiting import wait_until
-from tests.transport.carrier import echo, everything, sent, service, unused_port
+from tests.transport.carrier import echo, everything, sent, service
 
 Beyond = Callable[..., NodeLogin]
 
@@ -71,7 +71,7 @@ def test_key_that_opened_the_cluster_opens_its_node_once_for_all(
 
 
 def test_port_of_the_node_that_refuses_is_an_error_that_says_so(sshd: Sshd, beyond: Beyond) -> None:
-    login, port = beyond(sshd), unused_port()
+    login, port = beyond(sshd), free_port()
     with pytest.raises(ForwardError, match=f"127.0.0.1:{port} cannot be reached from 127.0.0.1"):
         connected(login, port)
 

@@ -24,7 +24,7 @@ from jupyter_slurm.transport.shell.far_shell import FarShell
 from jupyter_slurm.transport.ssh import SshTransport
 from tests.ssh.odd_users import BANNER
 from tests.ssh.plugin import Delayed, MakeSshd
-from tests.ssh.processes import name_of, words_of
+from tests.ssh.processes import name_of, runs, words_of
 from tests.ssh.sshd import Sshd
 from tests.ssh.waiting import wait_until
 
@@ -245,7 +245,7 @@ def test_nothing_is_left_when_the_connection_is_cut(
         with pytest.raises(ConnectionLostError):
             received.result()
         _, alive = psutil.wait_procs(there, timeout=PATIENCE_S)
-        assert not [one for one in alive if one.status() != psutil.STATUS_ZOMBIE]
+        assert not [one for one in alive if runs(one)]
         wake.set()
         assert growth.result() == {}  # taken up again over a new connection
     assert transport.run(["echo", "well"]).stdout == b"well\n"
