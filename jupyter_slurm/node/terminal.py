@@ -44,6 +44,8 @@ CREDENTIALS = struct.Struct("3i")  # struct ucred: pid, uid, gid (unix(7))
 
 SILENCE_S = 90.0
 """Who has said nothing for so long is gone, though nobody has told."""
+FIRST_S = 60.0
+"""Who comes first has so long at least: a step of srun takes its time on a busy node."""
 HANGUP_S = 3.0
 FAREWELL_S = 5.0
 KEPT_BYTES = 64 * 1024
@@ -201,21 +203,28 @@ class Terminal(object):
 
     def pause_s(self):
         # type: () -> float
-        alone_until_s = self.alone_s + self.keep_s
+        alone_until_s = self.alone_s + self.kept_alone_s()
         due_s = alone_until_s if self.line is None else self.line.heard_s + SILENCE_S
         if self.kill_s is not None:
             due_s = min(due_s, self.kill_s)
         return max(0.0, due_s - time.monotonic()) + 0.01
+
+    def kept_alone_s(self):
+        # type: () -> float
+        """How long it waits for somebody to come."""
+        nobody_yet = self.listener is not None and self.program is None
+        return max(self.keep_s, FIRST_S) if nobody_yet else self.keep_s
 
     def look_at_the_clock(self):
         # type: () -> None
         now_s = time.monotonic()
         if self.line is not None and now_s - self.line.heard_s > SILENCE_S:
             self.part()
-        if self.line is None and now_s - self.alone_s >= self.keep_s and not self.told_to_end:
+        kept_s = self.kept_alone_s()
+        if self.line is None and now_s - self.alone_s >= kept_s and not self.told_to_end:
             self.told_to_end = True
             if self.listener is not None:
-                print("jupyter-slurm: no terminal has come for {:.0f} s".format(self.keep_s))
+                print("jupyter-slurm: no terminal has come for {:.0f} s".format(kept_s))
         if self.told_to_end and self.program is not None:
             self.hang_up(self.program, now_s)
 

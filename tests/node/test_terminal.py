@@ -27,7 +27,7 @@ HOLD = """
 import sys
 sys.path.insert(0, {node!r})
 import terminal
-terminal.SILENCE_S = {silence_s!r}
+terminal.SILENCE_S, terminal.FIRST_S = {silence_s!r}, {first_s!r}
 sys.exit(terminal.hold({name!r}, {keep_s!r}, {argv!r}))
 """
 
@@ -35,11 +35,10 @@ sys.exit(terminal.hold({name!r}, {keep_s!r}, {argv!r}))
 class Held:
     """A terminal that is held, as in a job's script."""
 
-    def __init__(self, argv: list[str], keep_s: float, silence_s: float) -> None:
+    def __init__(self, argv: list[str], **times_s: float) -> None:
+        times_s = {"keep_s": 600.0, "silence_s": 600.0, "first_s": 60.0, **times_s}
         self.name = f"jslurm-test-{secrets.token_hex(8)}"
-        code = HOLD.format(
-            node=str(NODE), silence_s=silence_s, name=self.name, keep_s=keep_s, argv=argv
-        )
+        code = HOLD.format(node=str(NODE), name=self.name, argv=argv, **times_s)
         self.came: list[NearEnd] = []
         self.process = subprocess.Popen(
             # As what a shell starts by `&`: it ignores SIGINT.
@@ -80,8 +79,8 @@ def hold() -> Iterator[Hold]:
     """Holds a terminal with `WORDS` in it."""
     made: list[Held] = []
 
-    def make(*argv: str, keep_s: float = 600.0, silence_s: float = 600.0) -> Held:
-        made.append(Held(list(argv), keep_s, silence_s))
+    def make(*argv: str, **times_s: float) -> Held:
+        made.append(Held(list(argv), **times_s))
         return made[-1]
 
     yield make
@@ -176,12 +175,24 @@ def test_nobody_for_long_hangs_the_program_up(hold: Hold) -> None:
 
 
 def test_nobody_at_all_is_an_end_as_well(hold: Hold) -> None:
-    status, said = hold("sleep", "1000", keep_s=1.0).end()
+    status, said = hold("sleep", "1000", keep_s=0.0, first_s=1.0).end()
     assert (status, said) == (0, "jupyter-slurm: no terminal has come for 1 s\n")
 
 
+def test_who_comes_first_may_take_longer_than_the_shell_is_kept(hold: Hold) -> None:
+    held = hold("cat", keep_s=0.0)
+    with pytest.raises(subprocess.TimeoutExpired):
+        held.process.wait(2.0)
+    near = held.come()
+    near.begin()
+    near.type("x")
+    near.until("x\r\nx\r\n")
+    near.close()
+    assert held.end() == (129, "jupyter-slurm: no terminal has come for 0 s\n")
+
+
 def test_who_is_silent_is_gone(hold: Hold) -> None:
-    held = hold("cat", silence_s=1.0)
+    held = hold("cat", silence_s=5.0)
     near = held.come()
     near.begin()
     with pytest.raises(HungUpError):
