@@ -241,7 +241,7 @@ def test_a_private_cluster_goes_up_runs_a_job_goes_down_and_is_purged(tmp_path: 
         agent = json.loads(shell.ok("status", "--json"))["agent"]
         with ended(agent["pid"]) as wait:
             shell.ok("down", "--purge")
-            assert wait(30), "the agent stays, without a job or a cluster"
+            assert wait(60), "the agent stays, without a job or a cluster"
         left = [path for path in home.rglob("*") if path.is_file()]
         assert {path.name for path in left} <= {"agent.log", "agent.lock", "agent.starting"}
         assert "no private cluster `local`" in shell.ok("status")
@@ -290,5 +290,5 @@ def test_a_cluster_behind_ssh_is_added_from_nothing_and_tested_by_a_job(
         agent = json.loads(shell.ok("status", "--json"))["agent"]
         with ended(agent["pid"]) as wait:
             shell.ok("agent", "stop")
-            assert wait(30)
+            assert wait(60)
     shutil.rmtree(home)

@@ -229,7 +229,7 @@ class Screen:
 
     def until(self, text: str) -> None:
         while text not in self.shown:
-            ready, _, _ = select.select([self._master], [], [], 30)
+            ready, _, _ = select.select([self._master], [], [], 60)
             assert ready, f"{text!r} was not shown: {self.shown!r}"
             self.shown += os.read(self._master, 4096).decode()
 

@@ -17,6 +17,7 @@ import time
 import tomllib
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -214,7 +215,13 @@ def test_a_killed_controller_comes_back_with_its_queue(
     cluster = private_cluster(extra_conf=("MinJobAge=2", "SlurmdTimeout=5"))
     job = cluster.submit("--hold", "--job-name=on-disk", "--wrap", "true")
     saved = cluster.folder / "state" / "job_state"
-    wait_until(lambda: saved.exists() and b"on-disk" in saved.read_bytes())
+
+    def is_saved() -> bool:
+        with suppress(FileNotFoundError):  # there is a moment without one when a new one is saved
+            return b"on-disk" in saved.read_bytes()
+        return False
+
+    wait_until(is_saved)
     first = cluster.slurmctld_pid()
     cluster.kill_controller()
     assert cluster.run("squeue", check=False).returncode == 1

@@ -8,6 +8,7 @@ import stat
 import sys
 from ast import literal_eval
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -167,7 +168,7 @@ class Ground:
         (script,) = (
             one
             for one, words in processes(job)
-            if "slurm_script" in words and os.getpgid(one.pid) == one.pid
+            if "slurm_script" in words and _leads_its_group(one)
         )
         return script
 
@@ -175,6 +176,12 @@ class Ground:
         """Containers, processes and temporary files of this ground's jobs."""
         files = [path.name for path in self.tmp.iterdir()]
         return self.means.containers() + processes_of(self.site) + files
+
+
+def _leads_its_group(process: psutil.Process) -> bool:
+    with suppress(ProcessLookupError):  # it has just ended
+        return os.getpgid(process.pid) == process.pid
+    return False
 
 
 @pytest.fixture(params=GROUNDS)

@@ -155,7 +155,7 @@ def test_signals_reach_the_program_and_its_exit_code_is_kept(
     command = ["bash", "-c", SAVES.format(name=seen), "program", str(tmp_path)]
     process = start(tmp_path, ScriptPlan("t", str(tmp_path), command, signal=asked))
     process.send_signal(sent)
-    assert process.wait(timeout=10) == 7
+    assert process.wait(timeout=60) == 7
     assert (tmp_path / "log.0").read_text() == "saved\n"
     exit_file = read(tmp_path, "exit.0.json")
     assert exit_file["exit_code"] == 7

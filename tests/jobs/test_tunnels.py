@@ -92,14 +92,17 @@ def now(site: Site, tunnel: Tunnel) -> Tunnel:
     return found
 
 
-def relays(job: Job) -> list[psutil.Process]:
+def relays(site: Site, job: Job) -> list[psutil.Process]:
     """Processes in the job that are a relay's far end."""
     found = []
     for process in psutil.process_iter():
         with suppress(psutil.Error):
-            if process.environ().get("SLURM_JOB_ID") == job.slurm_id and any(
-                '"relay.py"' in word for word in process.cmdline()
-            ):
+            environment = process.environ()
+            if environment.get("SLURM_JOB_ID") != job.slurm_id:
+                continue
+            # Other clusters of the tests give out the same ids.
+            ours = environment.get("SLURM_CONF") == str(site.cluster.conf)
+            if ours and any('"relay.py"' in word for word in process.cmdline()):
                 found.append(process)
     return found
 
@@ -173,11 +176,11 @@ def test_localhost_is_the_nodes_own_and_one_relay_serves_all_tunnels_of_a_job(
         assert all(echoes(tunnel, MEGABYTE) for tunnel in opened)
         wait_until(lambda: {now(site, tunnel).route for tunnel in opened} == {"relay"})
         assert network.tries == 0
-        [far_end] = relays(job)
+        [far_end] = relays(site, job)
         site.service.close_tunnel(opened[0].id)
         assert echoes(opened[1])
         site.service.close_tunnel(opened[1].id)
-        far_end.wait(20)
+        far_end.wait(60)
 
 
 def test_node_that_can_be_reached_is_reached_directly(
@@ -190,7 +193,7 @@ def test_node_that_can_be_reached_is_reached_directly(
         assert echoes(tunnel)
         wait_until(lambda: now(site, tunnel).route == "direct")
     assert tunnel.job_id == job.id
-    assert not relays(job)
+    assert not relays(site, job)
 
 
 def test_node_that_cannot_be_reached_directly_goes_by_the_relay_as_do_later_ones(
@@ -252,8 +255,7 @@ def test_end_of_the_job_breaks_a_download_and_is_told(
     assert told.problem is not None
     assert told.problem.message == f"Job {job.id} has ended: it is CANCELLED."
     assert told.connections == 0
-    psutil.wait_procs(relays(job), timeout=20)
-    assert not relays(job)
+    wait_until(lambda: not relays(site, job))
 
 
 def test_lost_way_to_the_cluster_holds_a_connection_until_it_is_back(
@@ -264,7 +266,7 @@ def test_lost_way_to_the_cluster_holds_a_connection_until_it_is_back(
         network.lost.set()
         with connected(tunnel) as sock, sent(sock, b"hello"):
             with network.tried:
-                assert network.tried.wait_for(lambda: network.tries > 1, 20)
+                assert network.tried.wait_for(lambda: network.tries > 1, 60)
             problem = now(site, tunnel).problem
             assert problem is not None
             assert problem.code == "connection-lost"
@@ -285,5 +287,5 @@ def test_service_leaves_no_thread_of_its_tunnels(
         for one in site.service.tunnels():
             site.service.close_tunnel(one.id)
     for thread in set(threading.enumerate()) - before:
-        thread.join(20)
+        thread.join(60)
         assert not thread.is_alive(), thread.name

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
+from itertools import takewhile
 from pathlib import Path, PurePosixPath
 
 import pytest
@@ -50,9 +51,15 @@ def asked(site: Site) -> Counter[str]:
 def test_a_running_cell_is_measured_and_every_sample_comes_once(site: Site) -> None:
     job = site.service.submit(spec(HOLDS))
     first, cursor = watched(site, job.id, 1)
+    begins = list(takewhile(lambda sample: sample.memory_mib <= 150, first))
+    while len(begins) == len(first):  # a busy machine takes its time to start a Python
+        more, cursor = watched(site, job.id, 1, cursor)
+        begins += takewhile(lambda sample: sample.memory_mib <= 150, more)
+        first += more
     second, cursor = watched(site, job.id, 1, cursor)
     assert second[0].time_s > first[-1].time_s
-    assert all(sample.memory_mib > 150 and sample.cpus > 0 for sample in [*first, *second])
+    at_work = [*first[len(begins) :], *second]
+    assert all(sample.memory_mib > 150 and sample.cpus > 0 for sample in at_work)
     assert watched(site, job.id, 2)[0][: len(first)] == first
     site.service.cancel(job.id)
     site.wait(job.id)

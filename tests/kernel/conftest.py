@@ -165,7 +165,10 @@ MakeHome = Callable[..., Home]
 
 @pytest.fixture
 def make_home(
-    agent_home: AgentHome, slurm_cluster: SlurmCluster, monkeypatch: pytest.MonkeyPatch
+    agent_home: AgentHome,
+    slurm_cluster: SlurmCluster,
+    private_cluster: Callable[..., SlurmCluster],  # its kernels are cancelled before it goes
+    monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[MakeHome]:
     """With settings of the cluster's profile."""
     homes: list[Home] = []

@@ -16,6 +16,7 @@ from tests.kernel.conftest import Home, MakeHome, RemoteKernel, Reply
 from tests.kernel.test_remote import nothing_left
 from tests.ssh.plugin import Delayed
 from tests.ssh.profile import SshSlurm
+from tests.ssh.waiting import wait_until
 
 SLEEPS = "print('on', flush=True)\nimport time; time.sleep(1000)"
 SOON = "SlurmdTimeout=5"
@@ -37,7 +38,7 @@ def ended(home: Home, kernel: RemoteKernel, reply: Reply, state: JobState) -> st
     assert kernel.run("1").content["evalue"] == reply.content["evalue"]
     assert len(home.jobs()) == 1
     ended_too = ("CANCELLED", "FAILED", "NODE_FAIL", "OUT_OF_MEMORY", "")
-    assert home.cluster.job_state(str(job.slurm_id)) in ended_too
+    wait_until(lambda: home.cluster.job_state(str(job.slurm_id)) in ended_too)
     nothing_left(home, job.id)
     return str(reply.content["evalue"])
 

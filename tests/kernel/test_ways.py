@@ -14,20 +14,25 @@ SITE = Path(sys.prefix) / "lib" / "python{}.{}".format(*sys.version_info) / "sit
 """What the tests' own kernel is made of."""
 
 
-def test_over_ssh_and_a_line_that_is_closed(make_home: MakeHome, ssh_slurm: SshSlurm) -> None:
+def test_over_ssh_and_a_line_that_is_closed(
+    make_home: MakeHome, ssh_slurm: SshSlurm, tmp_path: Path
+) -> None:
     home = make_home(far=ssh_slurm)
     home.add("--mem", "1G")
     kernel = home.start()
     kernel.value("kept = 1; print()")
     assert kernel.run("print('y' * 5_000_000)").text == "y" * 5_000_000 + "\n"
+    go = tmp_path / "go"
     request = kernel.start(
-        "import time\nfor i in range(60): print(i, flush=True); time.sleep(.05)\nkept"
+        "import pathlib, time\nfor i in range(60):\n    print(i, flush=True); time.sleep(.05)\n"
+        f"    while i > 30 and not pathlib.Path({str(go)!r}).exists(): time.sleep(.05)\nkept"
     )
     kernel.until(lambda m: m["msg_type"] == "stream" and "5" in m["content"]["text"])
     assert home.api.disconnect().state is ConnectionState.LOGIN_NEEDED
     shown = kernel.until_shown(request, "jupyter slurm login")["content"]["data"]["text/plain"]
     assert "closed until you log in again" in shown
     assert home.api.connections()[0].state is ConnectionState.LOGIN_NEEDED
+    go.touch()
     home.api.connect(wait_s=30)
     reply = kernel.reply(request)
     assert reply.text == "".join(f"{i}\n" for i in range(60))

@@ -63,7 +63,7 @@ def test_a_click_in_the_queue_is_heard_while_a_cell_waits(kernel: Kernel) -> Non
     )
     session = kernel.client.session
     kernel.client.control_channel.send(session.msg("create_subshell_request"))
-    subshell = kernel.client.get_control_msg(timeout=30)["content"]["subshell_id"]
+    subshell = kernel.client.get_control_msg(timeout=60)["content"]["subshell_id"]
     request = kernel.start("%%slurm\nprint('before')\nlinger()")
     kernel.until(lambda message: "before" in message["content"].get("text", ""))
     job_id = kernel.until(lambda m: _names_a_job(m, request))["content"]["data"][MIME]["id"]
@@ -174,7 +174,7 @@ api.need_login(Asked(QuestionKind.SECRET, "Password:", "s3cret"))
 
 def asked(kernel: Kernel) -> dict[str, Any]:
     """What the front end is to ask for."""
-    message = kernel.client.get_stdin_msg(timeout=30)
+    message = kernel.client.get_stdin_msg(timeout=60)
     assert message["msg_type"] == "input_request"
     content: dict[str, Any] = message["content"]
     return content

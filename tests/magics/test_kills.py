@@ -69,7 +69,7 @@ def has_everything(kernel: Kernel, reply: Reply) -> None:
 
 
 def wait_for_first_line(desk: Desk) -> None:
-    until(lambda: [job for job in desk.api.jobs() if job.state is JobState.RUNNING])
+    until(desk.api.jobs)
     job = desk.api.jobs()[0]
     until(lambda: any(getattr(o, "text", "") for o in desk.api.logs(job.id).outputs))
 
