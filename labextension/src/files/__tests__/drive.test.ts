@@ -107,8 +107,8 @@ test('a look that was under way when something was changed sees the change', asy
   delete files.a;
   await drive.delete('here/d/a');
   arrive();
-  const { content } = await looked;
-  expect((content as { name: string }[]).map(one => one.name)).toEqual(['b']);
+  const found = (await looked).content as { name: string }[];
+  expect(found.map(one => one.name)).toEqual(['b']);
 });
 
 test('an upload in parts arrives as one file, and another begins anew', async () => {
