@@ -88,8 +88,8 @@ def lab(laptop: Laptop, image: Path, nodes: dict[str, Any]) -> Iterator[Lab]:
 
     wait_until(lambda: left() == "", 120, left)
     shutil.rmtree(far_home / ".jupyter", ignore_errors=True)  # what was open in the labs
-    for left in (*far_home.glob("*.ipynb"), *far_home.glob("slurm-*.out")):
-        left.unlink()
+    for path in (*far_home.glob("*.ipynb"), *far_home.glob("slurm-*.out")):
+        path.unlink()
 
 
 @pytest.fixture
