@@ -7,6 +7,8 @@ import type { Nearness } from './blocks';
 const AT_END = 8;
 /** A scroll so long after what a person did comes of that: a browser takes its time to get there. */
 const HAND_MS = 1_000;
+/** And one that comes with so many next frames, however long a busy page takes for them. */
+const HAND_FRAMES = 3;
 /** Who moves what they press by no more than so many pixels has clicked, and scrolls nothing. */
 const CLICK = 4;
 /** Browsers scroll by what is done with it. */
@@ -88,6 +90,8 @@ export function useFollowing(
 /** Whether a person may be scrolling a box up: by wheel, key, finger, or whatever they hold. */
 class Hand {
   private last = -Infinity;
+  /** How many frames what it did may take yet. */
+  private frames = 0;
   private holds = false;
   /** Where it has pressed; null: it does not press. */
   private pressed: { x: number; y: number } | null = null;
@@ -107,12 +111,13 @@ class Hand {
   }
 
   isAtWork(): boolean {
-    return this.holds || performance.now() - this.last < HAND_MS;
+    return this.holds || this.frames > 0 || performance.now() - this.last < HAND_MS;
   }
 
   /** What it did before is over. */
   rest(): void {
     this.last = -Infinity;
+    this.frames = 0;
   }
 
   leave(): void {
@@ -133,6 +138,17 @@ class Hand {
 
   private readonly moves = (): void => {
     this.last = performance.now();
+    if (this.frames === 0) {
+      requestAnimationFrame(this.passes);
+    }
+    this.frames = HAND_FRAMES;
+  };
+
+  private readonly passes = (): void => {
+    this.frames = Math.max(0, this.frames - 1);
+    if (this.frames > 0) {
+      requestAnimationFrame(this.passes);
+    }
   };
 
   private readonly takes = (event: PointerEvent): void => {

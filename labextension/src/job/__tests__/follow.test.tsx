@@ -149,6 +149,33 @@ test.each<[string, () => void]>([
   expect(box().scrollTop).toBe(600);
 });
 
+test('a page that is too busy to scroll at once scrolls for who asked for it all the same', () => {
+  const frames: (() => void)[] = [];
+  jest
+    .spyOn(window, 'requestAnimationFrame')
+    .mockImplementation(then => frames.push(then as never));
+  const busy = (): void => {
+    jest.spyOn(performance, 'now').mockReturnValue(performance.now() + 60_000);
+  };
+  const passing = (): void => {
+    for (const frame of frames.splice(0)) {
+      frame();
+    }
+  };
+  box().dispatchEvent(new KeyboardEvent('keydown', { key: 'Home' }));
+  busy();
+  passing();
+  scrolledTo(0);
+  expect(follows()).toBe(false);
+  scrolledTo(900);
+  expect(follows()).toBe(true);
+  while (frames.length > 0) {
+    passing();
+  }
+  measuredAnew();
+  expect([follows(), box().scrollTop]).toEqual([true, 900]);
+});
+
 test('a pointer that moves with nothing held scrolls nothing', () => {
   point('pointerdown', [WIDTH + BAR / 2, 20], { buttons: 1 });
   scrolledTo(600);
