@@ -40,6 +40,16 @@ export function useFollowing(
       last.current = placeOf(element);
     }
   }, [box]);
+  const later = useRef(0);
+  // Not while somebody may be scrolling up: a browser that is about to would be stopped by it.
+  const keepToEnd = useCallback(() => {
+    window.clearTimeout(later.current);
+    if (hand.current?.isAtWork() ?? false) {
+      later.current = window.setTimeout(keepToEnd, HAND_MS);
+    } else if (following.current) {
+      toEnd();
+    }
+  }, [hand, toEnd]);
   const setFollow = useCallback(
     (wanted: boolean) => {
       following.current = wanted;
@@ -52,11 +62,7 @@ export function useFollowing(
     [hand, toEnd]
   );
   useEffect(() => {
-    const observer = new ResizeObserver(() => {
-      if (following.current) {
-        toEnd();
-      }
-    });
+    const observer = new ResizeObserver(keepToEnd);
     for (const element of [box.current, content.current]) {
       if (element !== null) {
         observer.observe(element);
@@ -64,8 +70,9 @@ export function useFollowing(
     }
     return () => {
       observer.disconnect();
+      window.clearTimeout(later.current);
     };
-  }, [box, content, toEnd]);
+  }, [box, content, keepToEnd]);
   const scrolled = useCallback(() => {
     const element = box.current;
     if (element === null) {
@@ -79,11 +86,11 @@ export function useFollowing(
       following.current = false;
     } else if (most - top <= AT_END) {
       following.current = true;
-    } else if (following.current) {
-      toEnd();
+    } else {
+      keepToEnd();
     }
     setShown(following.current);
-  }, [box, hand, toEnd]);
+  }, [box, hand, keepToEnd]);
   return { follow, setFollow, scrolled };
 }
 

@@ -74,6 +74,7 @@ afterEach(() => {
   });
   host.remove();
   jest.restoreAllMocks();
+  jest.useRealTimers();
 });
 
 function point(type: string, [x, y]: [number, number], more: MouseEventInit = {}): void {
@@ -147,6 +148,31 @@ test.each<[string, () => void]>([
   long = 2000;
   resized();
   expect(box().scrollTop).toBe(600);
+});
+
+test('what comes while somebody is about to scroll up does not stop them', () => {
+  jest.useFakeTimers();
+  box().dispatchEvent(new KeyboardEvent('keydown', { key: 'Home' }));
+  long = 2000;
+  resized();
+  scrolledTo(900);
+  expect([follows(), box().scrollTop]).toEqual([true, 900]);
+  scrolledTo(0);
+  expect([follows(), box().scrollTop]).toEqual([false, 0]);
+  jest.advanceTimersByTime(10_000);
+  expect([follows(), box().scrollTop]).toEqual([false, 0]);
+});
+
+test('who did nothing of it in the end goes on following', () => {
+  jest.useFakeTimers();
+  point('pointerdown', [WIDTH + BAR / 2, 20], { buttons: 1 });
+  long = 2000;
+  resized();
+  jest.advanceTimersByTime(10_000);
+  expect([follows(), box().scrollTop]).toEqual([true, 900]);
+  point('pointerup', [WIDTH + BAR / 2, 20]);
+  jest.advanceTimersByTime(10_000);
+  expect([follows(), box().scrollTop]).toEqual([true, 1900]);
 });
 
 test('a page that is too busy to scroll at once scrolls for who asked for it all the same', () => {
