@@ -38,14 +38,20 @@ class AgentHome:
 
     def agent_pid(self) -> int | None:
         """Of the one that holds the lock."""
-        try:
-            with self.lock.open("r+") as lock:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except FileNotFoundError:
-            return None
-        except BlockingIOError:
-            return int(self.lock.read_text())
-        return None
+        while True:
+            try:
+                with self.lock.open("r+") as lock:
+                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except FileNotFoundError:
+                return None
+            except BlockingIOError:
+                told = self.lock.read_text().strip()
+                # Until it has written who it is, that is nobody or the one before it.
+                if told and Path("/proc", told).exists():
+                    return int(told)
+                time.sleep(0.01)
+            else:
+                return None
 
     def pid(self) -> int:
         pid = self.agent_pid()
@@ -78,13 +84,19 @@ class ended:
     """`with ended(pid) as wait: …; wait(timeout_s)` says whether that process has ended."""
 
     def __init__(self, pid: int) -> None:
-        self._fd = os.pidfd_open(pid)
+        try:
+            self._fd = os.pidfd_open(pid)
+        except ProcessLookupError:  # already
+            self._fd = -1
 
     def __enter__(self) -> Callable[[float], bool]:
-        return lambda timeout_s: bool(select.select([self._fd], [], [], timeout_s)[0])
+        return lambda timeout_s: (
+            self._fd < 0 or bool(select.select([self._fd], [], [], timeout_s)[0])
+        )
 
     def __exit__(self, *error: object) -> None:
-        os.close(self._fd)
+        if self._fd >= 0:
+            os.close(self._fd)
 
 
 def until(condition: Callable[[], object]) -> None:

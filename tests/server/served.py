@@ -31,6 +31,8 @@ from tests.agent.memory_agent import SCRIPT
 from tests.cluster.plugin import ROOT, jupyter_homes
 
 PATIENCE_S = 60.0
+_START_S = 180.0
+"""A server that starts beside much else: it imports more than all others here."""
 PASSWORD = "open sesame"
 API = "jupyter-slurm/api/"
 AGENT = "jupyter-slurm/agent/v1/"
@@ -68,7 +70,7 @@ def agent_of(env: Mapping[str, str], program: Sequence[str] = ()) -> Iterator[Ag
     )
     if program:
         start = [*program, "--detach", "--socket", str(home.socket)]
-        subprocess.run(start, env=dict(env), cwd="/", check=True, timeout=PATIENCE_S)
+        subprocess.run(start, env=dict(env), cwd="/", check=True, timeout=_START_S)
     try:
         yield home
     finally:
@@ -315,7 +317,7 @@ def running_server(
             stderr=log,
         )
     try:
-        info = _told(process, Path(env["JUPYTER_RUNTIME_DIR"]))
+        info = _told(process, Path(env["JUPYTER_RUNTIME_DIR"]), home / "server.log")
         sock = info["sock"] or None
         base: str = info["base_url"]
         url = f"http://localhost{base}" if sock else info["url"]
@@ -341,17 +343,17 @@ c.PasswordIdentityProvider.hashed_password = {password!r}
 """
 
 
-def _told(process: subprocess.Popen[bytes], runtime: Path) -> dict[str, Any]:
+def _told(process: subprocess.Popen[bytes], runtime: Path, log: Path) -> dict[str, Any]:
     """What the server's own file says of it, once it says something."""
     path = runtime / f"jpserver-{process.pid}.json"
-    deadline = time.monotonic() + PATIENCE_S
+    deadline = time.monotonic() + _START_S
     while time.monotonic() < deadline:
-        assert process.poll() is None, "the server has ended"
+        assert process.poll() is None, f"the server has ended\n{log.read_text()}"
         with suppress(FileNotFoundError, ValueError):
             info: dict[str, Any] = json.loads(path.read_text())
             return info
         time.sleep(0.05)
-    raise AssertionError("the server did not start")
+    raise AssertionError(f"the server did not start\n{log.read_text()}")
 
 
 def _until_it_listens(client: Client) -> None:

@@ -30,6 +30,9 @@ from tests.server.served import (
     short_home,
 )
 
+_POLL_S = 1.0
+"""The local cluster's profile says so: one squeue for all who look in that time."""
+
 
 @pytest.fixture(scope="module")
 def home() -> Iterator[Path]:
@@ -37,10 +40,14 @@ def home() -> Iterator[Path]:
         yield folder
 
 
-@pytest.fixture(scope="module")
-def env(home: Path, slurm_cluster: SlurmCluster) -> dict[str, str]:
+def environment_on(slurm_cluster: SlurmCluster, home: Path) -> dict[str, str]:
     config = {"JUPYTER_CONFIG_DIR": slurm_cluster.env["JUPYTER_CONFIG_DIR"]}
     return environment(home) | config
+
+
+@pytest.fixture(scope="module")
+def env(home: Path, slurm_cluster: SlurmCluster) -> dict[str, str]:
+    return environment_on(slurm_cluster, home)
 
 
 @pytest.fixture(scope="module")
@@ -71,11 +78,14 @@ def until(condition: Callable[[], object]) -> None:
         time.sleep(0.05)
 
 
-def test_the_agent_is_started_by_the_first_who_asks(served: Served, agent: AgentHome) -> None:
-    assert agent.agent_pid() is None, "the server has started it for nobody"
-    assert served.client().get(f"{API}openapi.json").status == 200
-    assert agent.agent_pid() is None
-    assert served.client().call("status")["pid"] == agent.pid()
+def test_the_agent_is_started_by_the_first_who_asks(slurm_cluster: SlurmCluster) -> None:
+    with short_home() as home:
+        env = environment_on(slurm_cluster, home)
+        with agent_of(env) as agent, running_server(env, home) as served:
+            assert agent.agent_pid() is None, "the server has started it for nobody"
+            assert served.client().get(f"{API}openapi.json").status == 200
+            assert agent.agent_pid() is None
+            assert served.client().call("status")["pid"] == agent.pid()
 
 
 def test_a_page_sees_a_job_from_its_submission_to_its_end(served: Served) -> None:
@@ -270,10 +280,12 @@ def squeues(served: Served) -> int:
     return sum(count for name, count in commands.items() if name.endswith(" squeue"))
 
 
-def squeues_a_second(served: Served) -> float:
+def assert_that_one_squeue_serves_all(served: Served) -> None:
+    """However slow this machine is at the moment."""
     before, began_s = squeues(served), time.monotonic()
-    until(lambda: squeues(served) >= before + 3)
-    return (squeues(served) - before) / (time.monotonic() - began_s)
+    until(lambda: squeues(served) >= before + 4)
+    asked = squeues(served) - before
+    assert asked <= (time.monotonic() - began_s) / _POLL_S + 2
 
 
 def test_many_pages_ask_slurm_no_more_than_one(served: Served) -> None:
@@ -283,7 +295,6 @@ def test_many_pages_ask_slurm_no_more_than_one(served: Served) -> None:
     with client.watch() as page:
         page.say(watch=1, call="changes")
         page.until(1, id=job["id"], state="RUNNING")
-    clients, rates = set(), {}
     for count in (1, 5, 20):
         with ExitStack() as stack:
             pages = [stack.enter_context(served.client().watch()) for _ in range(count)]
@@ -293,11 +304,10 @@ def test_many_pages_ask_slurm_no_more_than_one(served: Served) -> None:
                 one.say(watch=3, call="logs", args={"job_id": job["id"]})
             for one in pages:
                 one.value(2)
+            # Three polls, and the question itself; a poll that was answered is soon asked again.
             until(lambda: client.call("status")["clients"] == 4)
-            clients.add(client.call("status")["clients"])
-            rates[count] = squeues_a_second(served)
-    assert clients == {4}, "three polls, and the question itself"
-    assert max(rates.values()) < 2 * rates[1] + 0.5
+            assert_that_one_squeue_serves_all(served)
+            assert client.call("status")["clients"] <= 4
     client.call("cancel", job_id=job["id"])
 
 
