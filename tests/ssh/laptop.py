@@ -22,7 +22,7 @@ from tests.magics.kernel import Kernel
 from tests.ssh.site import Home, Site
 from tests.ssh.waiting import wait_until
 
-PATIENCE_S = 120
+PATIENCE_S = 180
 _EXECUTE = str(Path(sys.executable).with_name("jupyter-execute"))
 
 

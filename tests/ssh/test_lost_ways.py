@@ -158,7 +158,7 @@ def test_an_agent_that_is_killed_costs_one_login_and_everything_is_found_again(
     wait_until(lambda: job_of(laptop)["state"] == "COMPLETED", PATIENCE_S)
     assert_whole(laptop.slurm("logs", counting))
     wait_until(lambda: site.logins() == before + 1)
-    assert not left_behind & {one.pid for one in site.processes()}
+    wait_until(lambda: not left_behind & {one.pid for one in site.processes()})
 
 
 def test_a_laptop_that_slept_for_longer_than_a_ping_goes_on_without_a_login(
@@ -222,6 +222,7 @@ def test_what_a_line_that_was_lost_for_good_has_left_ends_with_the_next_login(
 ) -> None:
     """Neither sshd notices by itself: both wait for hours, as is usual."""
     site = laptop.site
+    wait_until(lambda: len(site.login.pids()) == 1)  # those of who was here before end soon
     [session] = site.login.pids()
     left = [one for one in site.login.processes() if leads_a_session(one) and one.pid != session]
     assert left  # our shells
