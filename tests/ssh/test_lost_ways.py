@@ -187,7 +187,11 @@ def test_a_laptop_that_slept_for_longer_than_the_gateway_waits_costs_one_login(
         with hushed(laptop), asleep(agent_of(laptop)):
             wait_until(lambda: site.gateway.pids() == [], PATIENCE_S)
         reader.expect_exact("closed until you log in again")
-        wait_until(lambda: laptop.connection()["state"] == "asking", PATIENCE_S)
+        wait_until(
+            lambda: laptop.connection()["state"] == "asking",
+            PATIENCE_S,
+            lambda: (laptop.connection(), site.gateway.log()),
+        )
         assert job_of(laptop)["state"] == "RUNNING"
         open_gate(laptop)
         wait_until(lambda: site.run("squeue", "-h", "-t", "R").stdout == "", PATIENCE_S)
@@ -200,7 +204,8 @@ def test_a_laptop_that_slept_for_longer_than_the_gateway_waits_costs_one_login(
     last = job_of(laptop)
     assert (last["state"], last["slurm_id"]) == ("COMPLETED", job["slurm_id"])
     wait_until(lambda: site.logins() == before + 1)
-    assert knocks(site) <= knocked + 2  # that it takes a person, and the login
+    # That it takes a person, and the login.
+    assert knocks(site) <= knocked + 2, site.gateway.log()
 
 
 def test_a_laptop_that_slept_for_longer_than_the_login_node_waits_goes_on_without_a_login(
