@@ -30,8 +30,9 @@ from jupyter_slurm.kernel.waiting import Waiting
 from jupyter_slurm.wire import Job, JobState
 
 _TICK_S = 2.0
-_HEIR_S = 5.0
-"""How long a client may take to start the next kernel, after it has ended this one's process."""
+_HEIR_S = 10.0
+"""How long a client may take to start the next kernel, after it has ended this one's process: some
+seconds on a busy machine, and then the job, perhaps after hours in the queue, would be lost."""
 _LAST_WORDS_S = 5.0
 """How long what a job said last may take to come, once it is known that it has ended."""
 JOB_ENDED = "JobEnded"

@@ -124,7 +124,7 @@ class FakeApi(FarSide, FileSide, ImageSide, QueueSide):
     def finish(self, job_id: str) -> None:
         self._lingering[job_id].set()
 
-    def until(self, what: Callable[[FakeApi], bool], timeout_s: float = 10.0) -> None:
+    def until(self, what: Callable[[FakeApi], bool], timeout_s: float = 60.0) -> None:
         with self._changed:
             assert self._changed.wait_for(lambda: what(self), timeout_s)
 

@@ -26,6 +26,7 @@ from jupyter_slurm.kernel import far, frames
 from jupyter_slurm.kernel.far import Arrived, Far, Opened, Taken
 from jupyter_slurm.kernel.messages import UNSIGNED, Message, made
 from tests.node.held_line import held
+from tests.ssh.processes import name_of
 from tests.ssh.waiting import wait_until
 
 NODE = Path(__file__).parents[2] / "jupyter_slurm" / "node"
@@ -152,9 +153,13 @@ class Job:
         self.users: list[User] = []
 
     def user(self, way: Callable[[socket.socket], socket.socket] = lambda sock: sock) -> User:
-        """`way`: what is between the two."""
+        """`way`: what is between the two. Comes at the first try: the next would be much later."""
+        wait_until(self.is_there, PATIENCE_S)
         self.users.append(User(self.name, way))
         return self.users[-1]
+
+    def is_there(self) -> bool:
+        return f"@{self.name}\n" in Path("/proc/net/unix").read_text(encoding="utf-8")
 
     def kernel(self) -> psutil.Process:
         (child,) = psutil.Process(self.process.pid).children()
@@ -254,17 +259,24 @@ def test_what_is_asked_on_stdin_goes_to_who_asked(job: Callable[..., Job]) -> No
     assert user.text(request) == "so it is\n"
 
 
-def test_a_line_that_is_cut_again_and_again_loses_nothing(job: Callable[..., Job]) -> None:
+def test_a_line_that_is_cut_again_and_again_loses_nothing(
+    job: Callable[..., Job], tmp_path: Path
+) -> None:
     user = job().user()
-    user.answer(user.execute("import sys, time"))
+    user.answer(user.execute(f"import pathlib, sys, time\nfolder = {str(tmp_path)!r}"))
+    # It waits for each cut: a busy machine would hear of all of it before the first.
     request = user.execute(
-        "for i in range(400): print(i, 'x' * 5000); sys.stdout.flush(); time.sleep(.005)"
+        "for i in range(400):\n"
+        "    print(i, 'x' * 5000); sys.stdout.flush(); time.sleep(.005)\n"
+        "    cut = pathlib.Path(folder, f'cut{i // 70 + 1}')\n"
+        "    while i % 70 == 69 and not cut.exists(): time.sleep(.01)"
     )
     for cuts in range(1, 6):
         seen = len(user.arrived)
         user.until(lambda seen=seen: len(user.arrived) > seen + 20)  # type: ignore[misc]
         user.cut()
         user.until(lambda cuts=cuts: len(user.opened) > cuts)  # type: ignore[misc]
+        (tmp_path / f"cut{cuts}").touch()
     user.answer(request)
     assert user.text(request) == "".join(f"{i} {'x' * 5000}\n" for i in range(400))
     assert user.lines == 6
@@ -365,7 +377,7 @@ def test_nobody_for_too_long_ends_it(job: Callable[..., Job]) -> None:
     user = one.user()
     user.answer(user.execute("import subprocess; child = subprocess.Popen(['sleep', '1000'])"))
     family = psutil.Process(one.process.pid).children(recursive=True)
-    assert "sleep" in [process.name() for process in family]
+    assert "sleep" in [name_of(process) for process in family]
     user.far.close()
     status, printed = one.end()
     assert status == 0
