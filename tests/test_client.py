@@ -238,12 +238,13 @@ def test_an_agent_that_hangs_is_an_error_that_names_it(
 ) -> None:
     pid = api.status().pid
     os.kill(pid, signal.SIGSTOP)
-    monkeypatch.setattr(client_module, "_ANSWER_S", 0.2)
-    with pytest.raises(AgentError, match=rf"pid {pid}\) has not answered jobs"):
-        api.jobs()
-    monkeypatch.setattr(connection, "_HELLO_TIMEOUT_S", 0.2)
-    with pytest.raises(AgentError, match="Something listens"):
-        api.jobs()
+    with monkeypatch.context() as impatient:
+        impatient.setattr(client_module, "_ANSWER_S", 0.2)
+        with pytest.raises(AgentError, match=rf"pid {pid}\) has not answered jobs"):
+            api.jobs()
+        impatient.setattr(connection, "_HELLO_TIMEOUT_S", 0.2)
+        with pytest.raises(AgentError, match="Something listens"):
+            api.jobs()
     os.kill(pid, signal.SIGCONT)
     assert api.jobs() == []
 

@@ -186,7 +186,7 @@ def test_no_background_thread_asks_anybody(api: FakeApi) -> None:
 
     thread = threading.Thread(target=work)
     thread.start()
-    thread.join(30)
+    thread.join(60)
     assert len(raised) == 1
     assert api.callers == []
 

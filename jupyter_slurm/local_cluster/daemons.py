@@ -24,7 +24,8 @@ from jupyter_slurm.local_cluster.processes import Process
 from jupyter_slurm.local_cluster.software import Software
 from jupyter_slurm.local_cluster.spec import DaemonStatus, LocalSpec
 
-_START_S = 30.0
+_START_S = 120.0
+"""Of a daemon that runs and is not ready, on a busy machine; one that ends is told of at once."""
 _STOP_S = 10.0
 _TICK_S = 0.02
 _KILL_ROUNDS = 4

@@ -17,7 +17,7 @@ import pytest
 from tests.ssh.kept import Keeper, clean_environment, keeping
 from tests.ssh.waiting import wait_until
 
-_PATIENCE_S = 60.0
+_PATIENCE_S = 240.0
 _REMOVE = """
 awk -v folder="$1" '$2 == folder || index($2, folder "/") == 1 { print $2 }' /proc/mounts |
   sort -r | xargs -r umount -l

@@ -70,7 +70,7 @@ class SlurmCluster:
         told = self.run("squeue", "-h", "-t", "all", "-o", "%T", "-j", job_id, check=False)
         return told.stdout.strip()
 
-    def wait_for(self, job_id: str, *states: str, limit_s: float = 60) -> str:
+    def wait_for(self, job_id: str, *states: str, limit_s: float = 120) -> str:
         """Wait until the job is in one of `states`; fails the test when it is not in time."""
         deadline = time.monotonic() + limit_s
         while (state := self.job_state(job_id)) not in states:

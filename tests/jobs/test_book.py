@@ -99,7 +99,7 @@ def test_a_waiter_is_woken_by_a_change(book: Book) -> None:
     thread = threading.Thread(target=wait)
     thread.start()
     book.change("aaaaaaaa", state=JobState.COMPLETED)
-    thread.join(10)
+    thread.join(60)
     assert woken.is_set()
 
 
@@ -107,7 +107,7 @@ def test_closing_ends_every_wait(book: Book) -> None:
     thread = threading.Thread(target=book.wait, args=(lambda: False, 300))
     thread.start()
     book.close()
-    thread.join(10)
+    thread.join(60)
     assert not thread.is_alive()
 
 

@@ -15,7 +15,7 @@ from jupyter_slurm.jobs.logins import Login, Logins
 from jupyter_slurm.transport.ask import Ask, Prompt
 from jupyter_slurm.wire import Connection, ConnectionState, Problem, Question, QuestionKind
 
-PATIENCE_S = 20.0
+PATIENCE_S = 60.0
 
 
 class ScriptedWay:

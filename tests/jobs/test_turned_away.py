@@ -33,9 +33,9 @@ def ask(monkeypatch: pytest.MonkeyPatch) -> Iterator[Ask]:
         def make(words: str, reason: Reason = REASON) -> tuple[str, str]:
             near, far = socket.socketpair()
             stack.enter_context(near)
+            near.sendall(words.encode())  # before, as it has half a second for it
             telling = threading.Thread(target=turned_away.answer, args=[far, reason])
             telling.start()
-            near.sendall(words.encode())
             got = b""
             with suppress(ConnectionResetError):  # not all that was sent was read
                 while data := near.recv(1 << 16):
