@@ -54,7 +54,7 @@ def test_the_job_tells_the_step_that_failed(
     assert job.state is JobState.FAILED
     assert why in str(job.why)
     assert advice in str(job.advice)
-    assert enroot_standin.containers() == []
+    wait_until(lambda: enroot_standin.containers() == [], _PATIENCE_S)
 
 
 @pytest.mark.parametrize("runtime", ["pyxis", "enroot"])
