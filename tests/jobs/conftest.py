@@ -151,13 +151,15 @@ def private_site(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[Callable[..., Site]]:
-    """On a cluster of this test's own: `private_site(nodes=1, extra_conf=(...,))`."""
+    """On a cluster of this test's own: `private_site(nodes=1, extra_conf=(...,))`;
+    `private_site(**IMPATIENT)` where its controller is to be silent."""
     made: list[Site] = []
 
-    def make(**cluster_spec: Any) -> Site:
-        cluster = private_cluster(**cluster_spec)
+    def make(**wanted: Any) -> Site:
+        settings = {name: wanted.pop(name) for name in IMPATIENT if name in wanted}
+        cluster = private_cluster(**wanted)
         home = tmp_path / f"site{len(made)}"
-        made.append(Site(cluster, home, monkeypatch, sshd=way, **IMPATIENT))
+        made.append(Site(cluster, home, monkeypatch, sshd=way, **settings))
         return made[-1]
 
     yield make

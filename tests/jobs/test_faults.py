@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from jupyter_slurm.wire import JobKind, JobState, Usage
-from tests.jobs.conftest import Site, spec
+from tests.jobs.conftest import IMPATIENT, Site, spec
 
 LONG = "import time\nprint('up', flush=True)\ntime.sleep(600)"
 SAVES = """
@@ -43,7 +43,7 @@ def running(site: Site, code: str = LONG, **changes: object) -> str:
 
 
 def test_a_controller_that_answers_late_still_gets_one_job(private_site: MakeSite) -> None:
-    site = private_site()
+    site = private_site(**IMPATIENT)
     asked = spec("print('ran')")
     site.cluster.stop_controller()
     submitting = threading.Thread(target=site.service.submit, args=(asked,))
@@ -62,7 +62,7 @@ def test_a_controller_that_answers_late_still_gets_one_job(private_site: MakeSit
 def test_a_job_cancelled_before_the_controller_has_answered_is_cancelled_then(
     private_site: MakeSite,
 ) -> None:
-    site = private_site()
+    site = private_site(**IMPATIENT)
     asked = spec(LONG)
     site.cluster.stop_controller()
     submitting = threading.Thread(target=site.service.submit, args=(asked,))
@@ -78,7 +78,7 @@ def test_a_job_cancelled_before_the_controller_has_answered_is_cancelled_then(
 
 
 def test_a_controller_that_is_down_is_waited_for(private_site: MakeSite) -> None:
-    site = private_site()
+    site = private_site(**IMPATIENT)
     site.cluster.kill_controller()
     asked = spec("print('ran')")
     submitting = threading.Thread(target=site.service.submit, args=(asked,))
@@ -97,7 +97,7 @@ def test_a_controller_that_is_down_is_waited_for(private_site: MakeSite) -> None
 def test_a_job_that_ends_while_the_controller_is_down_is_seen_to_end(
     private_site: MakeSite,
 ) -> None:
-    site = private_site()
+    site = private_site(**IMPATIENT)
     job_id = running(site, "import time\nprint('up', flush=True)\ntime.sleep(1)\n6 * 7")
     site.cluster.kill_controller()
     assert site.wait(job_id).state is JobState.COMPLETED
@@ -105,7 +105,7 @@ def test_a_job_that_ends_while_the_controller_is_down_is_seen_to_end(
 
 
 def test_a_controller_that_is_silent_is_a_problem_and_not_an_end(private_site: MakeSite) -> None:
-    site = private_site()
+    site = private_site(**IMPATIENT)
     job_id = running(site)
     site.cluster.kill_controller()
     _until(lambda: site.service.job(job_id).problem is not None)
@@ -342,7 +342,7 @@ def test_a_service_that_starts_again_takes_up_every_job(private_site: MakeSite) 
 
 
 def test_a_submission_cut_off_before_sbatch_is_made_once(private_site: MakeSite) -> None:
-    site = private_site()
+    site = private_site(**IMPATIENT)
     site.cluster.kill_controller()
     asked = spec("print('ran')")
     threading.Thread(target=site.service.submit, args=(asked,), daemon=True).start()

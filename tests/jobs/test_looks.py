@@ -22,7 +22,7 @@ from jupyter_slurm.wire import (
     QueueEntry,
 )
 from tests.cluster.plugin import SlurmCluster
-from tests.jobs.conftest import QUICK, Site, spec
+from tests.jobs.conftest import IMPATIENT, QUICK, Site, spec
 from tests.ssh.profile import SshSlurm, write_profile
 from tests.ssh.waiting import wait_until
 
@@ -142,7 +142,7 @@ def test_an_array_that_waits_is_one_row(site: Site) -> None:
 
 # --- what goes wrong ---
 def test_a_controller_that_is_silent_is_part_of_the_answer(private_site: MakeSite) -> None:
-    site = private_site(nodes=1)
+    site = private_site(nodes=1, **IMPATIENT)
     told = site.service.queue_changes(wait_s=PATIENCE_S)
     nodes = site.service.node_changes(wait_s=PATIENCE_S)
     site.cluster.stop_controller()
