@@ -18,12 +18,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import psutil
 import pytest
 
 from jupyter_slurm.errors import TransportError
 from jupyter_slurm.kernel import far, frames
-from jupyter_slurm.kernel.far import Arrived, Far, Opened, Taken
+from jupyter_slurm.kernel.far import Arrived, Far, Happened, Opened, Taken
 from jupyter_slurm.kernel.messages import UNSIGNED, Message, made
 from tests.node.held_line import held
 from tests.ssh.processes import name_of
@@ -77,12 +78,12 @@ class User:
             self.woken.clear()
             for news in self.far.news():
                 if isinstance(news, Arrived):
-                    if news.channel == "ours":
-                        self.events.append(json.loads(news.parts[0]))
-                    else:
-                        message = UNSIGNED.message(news.parts)
-                        assert message is not None
-                        self.arrived.append((news.channel, message))
+                    message = UNSIGNED.message(news.parts)
+                    assert message is not None
+                    self.arrived.append((news.channel, message))
+                    self.far.passed_on(news)
+                elif isinstance(news, Happened):
+                    self.events.append(msgspec.to_builtins(news.event))
                     self.far.passed_on(news)
                 elif isinstance(news, Opened):
                     self.opened.append(news)

@@ -46,7 +46,7 @@ def watched_jobs(laptop: Laptop, count: int) -> Iterator[None]:
     script.write_text(_TALKS.format(gate=gate))
     followers: list[subprocess.Popen[str]] = []
     for number in range(count):
-        words = ("submit", str(script), "--name", f"talks{number}", "--mem-per-cpu", "10")
+        words = ("submit", str(script), "--name", f"talks{number}", "--mem-per-cpu", "50")
         followers.append(laptop.start(*laptop.command(*words)))
     running = ("squeue", "-h", "-t", "R", "-o", "%j")
     site = laptop.site
