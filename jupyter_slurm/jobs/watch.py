@@ -155,9 +155,11 @@ class Watch:
 
     def _watch_files(self) -> None:
         sizes: dict[PurePosixPath, int] = {}
+        looked: set[str] = set()
         errors = 0
         while not self._stop.is_set():
             wanted = self._files_wanted()
+            jobs = {job_id for job_id, _ in wanted.values()}
             sizes = {path: sizes.get(path, 0) for path in wanted}
             if not sizes:
                 self._files_wake.wait()
@@ -173,8 +175,10 @@ class Watch:
                     job_id, seen = wanted[path]
                     seen(job_id, path)
                     sizes[path] = size
-                if woken or not found:
+                # One that is taken up is looked at, whenever its agent was woken for it.
+                if woken or not found or jobs - looked:
                     self._look_on_login()
+                    looked = jobs
             except TransportError as exc:
                 errors += 1
                 self._silent([r.job for r in self._book.live(self._cluster.name)], exc)
