@@ -9,12 +9,14 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path, PurePosixPath
+from typing import Any
 
 import psutil
 import pytest
 
 from jupyter_slurm.errors import RequestError
 from jupyter_slurm.jobs import on_login
+from jupyter_slurm.jobs.watch import Watch
 from jupyter_slurm.wire import ImageSpec, Job, JobKind, JobSpec, JobState
 from tests.cluster.plugin import SlurmCluster
 from tests.jobs.conftest import Site, spec
@@ -199,6 +201,28 @@ def test_from_another_login_machine_it_is_waited_for(site: Site) -> None:
     service.cancel(job.id)
     assert "cannot be cancelled" in (service.job(job.id).why or "")
     assert processes(job)
+    (Path(job.job_dir) / "go").touch()
+    assert site.wait(job.id).state is JobState.COMPLETED
+
+
+def test_one_that_is_taken_up_is_looked_at_whenever_its_agent_was_woken(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before its watcher began to watch, too, which then knew nothing of it."""
+    wanted = Watch._files_wanted
+
+    def woken_before(self: Watch) -> Any:
+        self._files_wake.wait(1.0)
+        self._files_wake.clear()
+        return wanted(self)
+
+    job = begun(site, _UNTIL_GO)
+    _, *rest = words(job)
+    site.service.close()
+    (Path(job.job_dir) / "submitted").write_text(" ".join(["login9", *rest]) + "\n")
+    monkeypatch.setattr(Watch, "_files_wanted", woken_before)
+    service = site.restart()
+    wait_until(lambda: service.job(job.id).why is not None, 60)
     (Path(job.job_dir) / "go").touch()
     assert site.wait(job.id).state is JobState.COMPLETED
 
