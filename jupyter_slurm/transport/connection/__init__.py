@@ -28,6 +28,7 @@ from jupyter_slurm.transport.connection.sessions import Sessions
 from jupyter_slurm.transport.connection.watchdog import Watchdog
 from jupyter_slurm.transport.ssh_config import Hop
 from jupyter_slurm.transport.ssh_transport import SharedTransport
+from jupyter_slurm.transport.ssh_transport.packets import check_paramiko
 from jupyter_slurm.transport.ssh_transport.stream import SharedChannel
 from jupyter_slurm.wire import ConnectionState, Problem
 
@@ -179,6 +180,7 @@ class Connection:
     def _try(self, attempt: _Attempt) -> None:
         self._become(ConnectionState.CONNECTING, self.problem)
         try:
+            check_paramiko()
             attempt.new = self._chain.complete(self._asking(attempt), attempt.begun)
         except JupyterSlurmError as exc:
             attempt.error = exc

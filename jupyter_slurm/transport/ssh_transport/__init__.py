@@ -66,7 +66,7 @@ class SharedTransport(QueuedTransport):
     """
 
     _channel_handler_table: ClassVar[dict[int, Any]] = {
-        **paramiko.Transport._channel_handler_table,  # type: ignore[attr-defined]
+        **getattr(paramiko.Transport, "_channel_handler_table", {}),
         MSG_CHANNEL_DATA: SharedChannel._feed,
         MSG_CHANNEL_WINDOW_ADJUST: SharedChannel._window_adjust,
         MSG_CHANNEL_EOF: SharedChannel._handle_eof,
@@ -85,8 +85,8 @@ class SharedTransport(QueuedTransport):
 
     @property
     def fast(self) -> bool:
-        """False: the cipher is not AES-GCM, or paramiko's private parts are not as they were:
-        everything works, more slowly."""
+        """False: the cipher is not AES-GCM, or paramiko does not tell of it what it did: everything
+        works, more slowly."""
         return self.packetizer.fast
 
     @property

@@ -25,6 +25,7 @@ from paramiko.message import Message
 from paramiko.packet import NeedRekeyException, Packetizer
 from paramiko.ssh_exception import SSHException
 
+from jupyter_slurm.errors import TransportError
 from jupyter_slurm.transport.ssh_transport.frames import (
     PIECE_BYTES,
     Batch,
@@ -42,13 +43,14 @@ _PRIVATE_PARTS = {
     "_expect_packet _check_banner _next_channel _parse_channel_open_success "
     "_parse_channel_open_failure _parse_request_success _parse_request_failure "
     "_channel_handler_table _kex_info _key_info _preferred_ciphers _preferred_macs "
-    "_preferred_kex _preferred_keys",
+    "_preferred_kex _preferred_keys _auth_trigger _parse_disconnect _send_message _unlink_channel",
     paramiko.Channel: "_feed _window_adjust _handle_eof _handle_close _request_failed _unlink "
     "_close_internal _send_eof _send _wait_for_send_window _check_add_window _set_transport "
     "_set_window _set_remote_channel",
 }
-"""What is used of paramiko, here and in `queue.py`, `stream.py`, `__init__.py`, that
-paramiko does not promise."""
+"""What is used of paramiko, here, in `queue.py`, `stream.py`, `__init__.py` and in
+`login/userauth.py`, that paramiko does not promise."""
+_TRIED = "5.1.0"
 _CIPHER_PARTS = {"block_engine", "aead"}
 
 _BUFFER_BYTES = 1 << 19
@@ -105,7 +107,7 @@ class SharedPacketizer(Packetizer):
         self._asked = self._plain = False
         self._count = self._bytes_in = self._bytes_out = 0
         self._keyed_s = time.monotonic()
-        self.as_expected = paramiko_is_as_expected()
+        self.as_expected = takes_whole_packets()
         self.sinks: dict[int, Sink] = {}
         self.unsent_bytes = 0
         self.sent_bytes = 0
@@ -385,12 +387,28 @@ class SharedPacketizer(Packetizer):
         self._link.close()
 
 
-def paramiko_is_as_expected() -> bool:
-    """Whether this paramiko has what the fast way leans on."""
+def check_paramiko() -> None:
+    """Raise TransportError where this paramiko lacks a part that every connection needs.
+
+    Any release that has them all is taken, a new one with a security fix above all.
+    """
+    missing = [
+        f"{of.__name__}.{name}"
+        for of, names in _PRIVATE_PARTS.items()
+        for name in names.split()
+        if not hasattr(of, name)
+    ]
+    if missing:
+        raise TransportError(
+            f"paramiko {paramiko.__version__} lacks {', '.join(missing)}, so no SSH connection can "
+            "be made.",
+            hint=f"Install the release that this was written for: pip install 'paramiko=={_TRIED}'",
+        )
+
+
+def takes_whole_packets() -> bool:
+    """Whether this paramiko tells of its ciphers what the fast way needs. False: its own code packs
+    and unpacks, more slowly."""
     theirs = Packetizer.set_inbound_cipher, Packetizer.set_outbound_cipher
     named = [set(inspect.signature(method).parameters) for method in theirs]
-    return (
-        all(hasattr(of, name) for of, names in _PRIVATE_PARTS.items() for name in names.split())
-        and {*_CIPHER_PARTS, "iv_in"} <= named[0]
-        and {*_CIPHER_PARTS, "iv_out"} <= named[1]
-    )
+    return {*_CIPHER_PARTS, "iv_in"} <= named[0] and {*_CIPHER_PARTS, "iv_out"} <= named[1]

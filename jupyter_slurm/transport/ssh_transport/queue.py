@@ -56,10 +56,10 @@ class QueuedTransport(paramiko.Transport):
     )
     # The IANA name (RFC 8731) of what paramiko knows by the name of its inventor only.
     _kex_info: ClassVar[dict[str, Any]] = {
-        **paramiko.Transport._kex_info,  # type: ignore[attr-defined]
+        **getattr(paramiko.Transport, "_kex_info", {}),  # what is missing `check_paramiko` tells
         "curve25519-sha256": KexCurve25519,
     }
-    _preferred_kex = ("curve25519-sha256", *paramiko.Transport._preferred_kex)  # type: ignore[attr-defined]
+    _preferred_kex = ("curve25519-sha256", *getattr(paramiko.Transport, "_preferred_kex", ()))
     packetizer: SharedPacketizer
 
     if TYPE_CHECKING:

@@ -16,9 +16,17 @@ import psutil
 import pytest
 from paramiko.packet import Packetizer
 
-from jupyter_slurm.errors import ConnectionLostError
+from jupyter_slurm.errors import ConnectionLostError, TransportError
+from jupyter_slurm.transport.connection import Connection
 from jupyter_slurm.transport.ssh_transport import SharedTransport
-from jupyter_slurm.transport.ssh_transport.packets import paramiko_is_as_expected
+from jupyter_slurm.transport.ssh_transport.packets import (
+    _PRIVATE_PARTS,
+    SharedPacketizer,
+    check_paramiko,
+    takes_whole_packets,
+)
+from jupyter_slurm.transport.ssh_transport.queue import QueuedTransport
+from jupyter_slurm.transport.ssh_transport.stream import SharedChannel
 from tests.ssh.plugin import Delayed, MakeSshd
 from tests.ssh.sshd import Sshd
 from tests.transport.far import (
@@ -69,17 +77,40 @@ def connection_threads() -> set[threading.Thread]:
 
 
 def test_paramiko_of_this_environment_is_as_expected() -> None:
-    assert paramiko_is_as_expected()
+    check_paramiko()
+    assert takes_whole_packets()
 
 
 @pytest.mark.parametrize(
-    ("of", "part"), [(Packetizer, "_trigger_rekey"), (paramiko.Channel, "_feed")]
+    ("of", "part"),
+    [
+        (Packetizer, "_trigger_rekey"),
+        (paramiko.Channel, "_feed"),
+        (paramiko.Transport, "_kex_info"),
+    ],
 )
-def test_another_paramiko_is_told_apart(
+def test_a_paramiko_that_lacks_a_part_is_refused_by_its_name(
     monkeypatch: pytest.MonkeyPatch, of: type, part: str
 ) -> None:
     monkeypatch.delattr(of, part)
-    assert not paramiko_is_as_expected()
+    with pytest.raises(TransportError, match=rf"lacks {of.__name__}\.{part}, so no SSH"):
+        Connection([], name="far").open()
+
+
+def test_every_private_part_that_is_replaced_is_looked_for() -> None:
+    replaced = {
+        (base, name)
+        for ours, base in (
+            (SharedTransport, paramiko.Transport),
+            (QueuedTransport, paramiko.Transport),
+            (SharedChannel, paramiko.Channel),
+            (SharedPacketizer, Packetizer),
+        )
+        for name in vars(ours)
+        if name.startswith("_") and not name.startswith("__") and hasattr(base, name)
+    }
+    looked_for = {(of, name) for of, names in _PRIVATE_PARTS.items() for name in names.split()}
+    assert replaced <= looked_for
 
 
 def test_weak_algorithms_are_not_offered(transport: SharedTransport) -> None:
