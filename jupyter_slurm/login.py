@@ -10,6 +10,7 @@ import functools
 import getpass
 import secrets
 import socket
+import textwrap
 import threading
 from collections.abc import Callable
 from contextlib import suppress
@@ -36,6 +37,9 @@ from jupyter_slurm.wire import (
 _R = TypeVar("_R")
 
 _WAIT_S = 20.0
+_SHORT_PROMPT = 40
+"""Characters of a host's prompt that fit on a line behind `Sent to alice@gateway.example.org:`."""
+_QUOTED_WIDTH = 70
 
 
 class Answerer(Protocol):
@@ -98,7 +102,7 @@ class Attended:
             in_front = threading.current_thread() is threading.main_thread()
             if not (in_front and self._answerer.there()):
                 raise
-            self._answerer.say(exc.message)
+            self._answerer.say(visible(exc.message))
         self.log_in(cluster())
         return act()
 
@@ -203,17 +207,40 @@ def _not_open(connection: Connection) -> JupyterSlurmError:
 
 
 def _ask(question: Question, answerer: Answerer) -> str:
-    for line in question.instruction.splitlines():
-        answerer.say(visible(line))
+    """Puts the question so that its form says where the answer goes: what a host says stands
+    behind a mark or the host's name, and begins no line, so it cannot look like ours."""
     prompt = visible(question.prompt).strip()
     match question.kind:
         case QuestionKind.HOST_KEY:
+            for line in question.instruction.splitlines():
+                answerer.say(visible(line))
             answer = answerer.confirm(f"{prompt} (yes/no) ").strip().lower()
             return "yes" if answer in ("y", "yes") else "no"
+        case QuestionKind.PASSPHRASE:
+            return answerer.secret(f"Stays on this machine. {prompt} ")
         case QuestionKind.TEXT:
-            return answerer.choice(f"{question.host}: {prompt} ")
+            return answerer.choice(_quoted(question, prompt, answerer))
         case QuestionKind.SECRET:
-            return answerer.secret(f"{question.host}: {prompt} ")
+            return answerer.secret(_quoted(question, prompt, answerer))
+
+
+def _quoted(question: Question, prompt: str, answerer: Answerer) -> str:
+    """What to ask with, after the rest of what the host says has been shown as the host's."""
+    said = question.instruction.splitlines()
+    if len(prompt) > _SHORT_PROMPT:
+        # A terminal would break it, and the host choose what begins the next line.
+        said, prompt = [*said, prompt], "Your answer:"
+    if any(line.strip() for line in said):
+        answerer.say(f"{question.host} says:")
+    for line in said:
+        for part in textwrap.wrap(visible(line), _QUOTED_WIDTH):
+            answerer.say(f"  | {part}")
+    if question.names_a_key:
+        answerer.say(
+            f"Careful: this is a question of {question.host}, which has no need of the passphrase "
+            "of your key. Your answer is sent there."
+        )
+    return f"Sent to {question.host}: {prompt} "
 
 
 class TerminalAnswerer:

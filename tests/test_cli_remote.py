@@ -75,7 +75,7 @@ def test_login_asks_and_says_how_the_cluster_is_reached(run: Run) -> None:
         0,
         f"Connected to fake: {HOST} → alice@login1, 12 ms there and back.\n",
     )
-    assert run.prompts == [f"{HOST}: Password: "] * 2
+    assert run.prompts == [f"Sent to {HOST}: Password: "] * 2
     assert "has not taken that answer" in err
 
 

@@ -222,6 +222,7 @@ class Login:
                 kind=prompt.kind,
                 prompt=prompt.text,
                 instruction=prompt.instruction,
+                names_a_key=prompt.names_a_key,
             )
             attempt.question_ids.add(question.id)
             attempt.question_since_s = time.monotonic()

@@ -5,19 +5,30 @@ Whoever opens a connection passes an `Ask`; secrets go through it and are kept n
 
 from __future__ import annotations
 
+import re
 from typing import NamedTuple, Protocol
 
 from jupyter_slurm.errors import LoginNeededError
 from jupyter_slurm.wire import QuestionKind
 
+_KEY = re.compile(
+    r"pass\W?phrase|private key|\.ssh\b|\bid_(?:rsa|dsa|ecdsa|ed25519)", re.IGNORECASE
+)
+
 
 class Prompt(NamedTuple):
     kind: QuestionKind
     host: str
-    """`user@host` of the hop that asks."""
+    """`user@host` of the hop that this is about."""
     text: str
-    """The host's own words, made fit to be shown."""
+    """The host's own words, made fit to be shown; ours for a passphrase or a host key."""
     instruction: str = ""
+
+    @property
+    def names_a_key(self) -> bool:
+        """Whether a host asks in words that only this machine should use. See wire.Question."""
+        by_host = self.kind in (QuestionKind.SECRET, QuestionKind.TEXT)
+        return by_host and _KEY.search(f"{self.instruction}\n{self.text}") is not None
 
 
 class Ask(Protocol):

@@ -11,9 +11,11 @@ from jupyter_slurm.wire.problem import Problem
 
 
 class QuestionKind(StrEnum):
-    # A password, passphrase or code: not shown while it is typed, never kept.
-    SECRET = "secret"  # noqa: S105
+    # The host asks these two, in its own words, and gets the answer.
+    SECRET = "secret"  # noqa: S105 - a password or code: hidden while it is typed, never kept
     TEXT = "text"  # what may be seen while it is typed, e.g. the number of a menu's line
+    # This machine asks these two, in words of ours, and keeps the answer to itself.
+    PASSPHRASE = "passphrase"  # noqa: S105 - of a private key's file: hidden, never kept
     HOST_KEY = "host-key"  # "yes" accepts the key and remembers it, anything else refuses
 
 
@@ -29,6 +31,9 @@ class Question(Struct, frozen=True, kw_only=True):
     """The host's own words, or ours for a passphrase or a host key."""
     instruction: str = ""
     """What was said before the prompt; for a host key its type and fingerprint."""
+    names_a_key: bool = False
+    """The host's words speak of a passphrase or a private key, neither of which is a host's
+    business: whoever shows the question warns of it."""
 
 
 class ConnectionState(StrEnum):

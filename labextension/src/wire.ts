@@ -39,7 +39,7 @@ export type LabStep = 'installing' | 'ready' | 'starting' | 'waiting';
 export type TransferState = 'done' | 'failed' | 'running' | 'stopped';
 export type ConnectionState =
   'asking' | 'closed' | 'connecting' | 'local' | 'login-needed' | 'lost' | 'open';
-export type QuestionKind = 'host-key' | 'secret' | 'text';
+export type QuestionKind = 'host-key' | 'passphrase' | 'secret' | 'text';
 export type ImageOrigin = 'alias' | 'built' | 'pulled' | 'site';
 export type Output =
   Hello | Stream | DisplayData | UpdateDisplayData | ExecuteResult | ClearOutput | ErrorOutput;
@@ -299,6 +299,7 @@ export interface Question {
   kind: QuestionKind;
   prompt: string;
   instruction: string;
+  names_a_key: boolean;
 }
 /**
  * One sentence of `doctor`.

@@ -146,7 +146,8 @@ class _Login:
         return outcome
 
     def _passphrase(self, path: Path) -> str | None:
-        prompt = self._prompt(f"Passphrase of the key {path}:")
+        text = f"Passphrase of the key {shown_line(str(path))}:"
+        prompt = Prompt(QuestionKind.PASSPHRASE, self._hop.label, text)
         return self._ask(prompt) if self._may_ask(prompt) else None
 
     # --- questions ---

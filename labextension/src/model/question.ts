@@ -1,5 +1,6 @@
-// A login's question as a dialog, by its kind: a secret that is never shown, a text, a host's key.
-// All that a host says is text. Who asks and what becomes of the answer is login.ts's.
+// A login's question as a dialog, by its kind: a secret that is never shown, a text, a passphrase,
+// a host's key. All that a host says is text, and stands in a block of its own, so that it cannot
+// look like a question of this machine. What becomes of the answer is login.ts's.
 import { Clipboard, Dialog } from '@jupyterlab/apputils';
 import type { TranslationBundle } from '@jupyterlab/translation';
 import { Widget } from '@lumino/widgets';
@@ -14,17 +15,30 @@ export function questionDialog(
   trans: TranslationBundle
 ): Dialog<string> {
   const isKey = question.kind === 'host-key';
+  const [title, answer] = words(question, trans);
   return new Dialog<string>({
-    title: isKey ? trans.__('Is this %1?', question.host) : trans.__('%1 asks', question.host),
+    title,
     body: new QuestionBody(question, connection, trans),
     buttons: [
       Dialog.cancelButton({ label: isKey ? trans.__('No') : trans.__('Give up the login') }),
-      Dialog.okButton({ label: isKey ? trans.__('Yes, remember this key') : trans.__('Answer') })
+      Dialog.okButton({ label: answer })
     ],
     // Who presses Enter without having read trusts nobody.
     defaultButton: isKey ? 0 : 1,
     ...(isKey ? {} : { focusNodeSelector: 'input' })
   });
+}
+
+/** The dialog's title, and what its button says. */
+function words({ kind, host }: Question, trans: TranslationBundle): [string, string] {
+  switch (kind) {
+    case 'host-key':
+      return [trans.__('Is this %1?', host), trans.__('Yes, remember this key')];
+    case 'passphrase':
+      return [trans.__('Unlock a key of this machine'), trans.__('Unlock')];
+    default:
+      return [trans.__('%1 asks', host), trans.__('Answer')];
+  }
 }
 
 class QuestionBody extends Widget implements Dialog.IBodyWidget {
@@ -35,23 +49,40 @@ class QuestionBody extends Widget implements Dialog.IBodyWidget {
     this.addClass('jp-slurm');
     this.addClass('jp-slurm-Question');
     this.node.append(paragraph(way(question, connection, trans), 'jp-slurm-Quiet'));
-    for (const line of question.instruction.split('\n').filter(one => one.trim() !== '')) {
-      this.node.append(FINGERPRINT.test(line) ? fingerprint(line, trans) : paragraph(line));
-    }
+    const said = question.instruction.split('\n').filter(one => one.trim() !== '');
     if (question.kind === 'host-key') {
+      for (const line of said) {
+        this.node.append(FINGERPRINT.test(line) ? fingerprint(line, trans) : paragraph(line));
+      }
       this.node.append(paragraph(question.prompt));
-    } else {
-      this.input = document.createElement('input');
-      this.input.className = 'jp-mod-styled';
-      this.input.type = question.kind === 'secret' ? 'password' : 'text';
-      this.input.autocomplete = 'off';
-      this.input.spellcheck = false;
-      const label = document.createElement('label');
-      const words = document.createElement('span');
-      words.textContent = question.prompt;
-      label.append(words, this.input);
-      this.node.append(label);
+      return;
     }
+    const isOurs = question.kind === 'passphrase';
+    const label = document.createElement('label');
+    if (isOurs) {
+      label.append(paragraph(question.prompt));
+    } else {
+      const quoted = document.createElement('blockquote');
+      quoted.append(...[...said, question.prompt].map(line => paragraph(line)));
+      label.append(quoted);
+    }
+    if (question.names_a_key) {
+      const warning = trans.__(
+        'Careful: %1 has no need of the passphrase of your key.',
+        question.host
+      );
+      label.append(paragraph(`⚠ ${warning}`, 'jp-slurm-Question-warning'));
+    }
+    this.input = document.createElement('input');
+    this.input.className = 'jp-mod-styled';
+    this.input.type = question.kind === 'text' ? 'text' : 'password';
+    this.input.autocomplete = 'off';
+    this.input.spellcheck = false;
+    const goes = isOurs
+      ? trans.__('Your answer stays on this machine.')
+      : trans.__('Your answer is sent to %1.', question.host);
+    label.append(this.input, paragraph(goes, 'jp-slurm-Quiet'));
+    this.node.append(label);
   }
 
   /** To a host's key the button is the answer. */

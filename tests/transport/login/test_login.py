@@ -114,7 +114,7 @@ def test_a_passphrase_is_asked_for_with_the_keys_name_and_then_never_again(
     allow(sshd, key)
     person, unlocked = Answers("wrong", PASSPHRASE), UnlockedKeys()
     logged_in(sshd, person, unlocked, identity_files=(key,))
-    assert [prompt.kind for prompt in person.prompts] == [QuestionKind.SECRET] * 2
+    assert [prompt.kind for prompt in person.prompts] == [QuestionKind.PASSPHRASE] * 2
     assert str(key) in person.texts[0]
     assert person.prompts[0].host == sshd.hop().label
     logged_in(sshd, nobody, unlocked, identity_files=(key,))

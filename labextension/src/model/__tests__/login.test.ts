@@ -53,7 +53,9 @@ function at(state: Connection['state'], question: Partial<Question> | null = nul
     since_s: 0,
     hosts: ['me@gate', 'me@far'],
     question:
-      question === null ? null : { ...whole, prompt: 'Password:', instruction: '', ...question },
+      question === null
+        ? null
+        : { ...whole, prompt: 'Password:', instruction: '', names_a_key: false, ...question },
     problem: null,
     round_trip_s: null,
     via_openssh: false
@@ -152,6 +154,28 @@ test('what a host says is text', async () => {
   expect(shown.textContent).toContain('<img src=x>');
   press(shown, 'Give up the login');
   await done;
+});
+
+test('a host that asks in our own words does not look like us', async () => {
+  const ours = { kind: 'passphrase' as const, prompt: 'Passphrase of the key /k:' };
+  const theirs = { ...ours, id: 'q2', kind: 'secret' as const, names_a_key: true };
+  model.will(at('asking', ours), at('asking', theirs), at('open'));
+  const done = begin();
+  const own = await dialog();
+  expect(own.textContent).toContain('Unlock a key of this machine');
+  expect(own.textContent).toContain('Your answer stays on this machine.');
+  expect(own.querySelector('blockquote')).toBeNull();
+  expect(own.querySelector('input')?.type).toBe('password');
+  press(own, 'Unlock');
+  const foreign = await dialog();
+  expect(foreign.textContent).toContain('me@gate asks');
+  expect(foreign.querySelector('blockquote')?.textContent).toBe('Passphrase of the key /k:');
+  expect(foreign.textContent).toContain(
+    'Careful: me@gate has no need of the passphrase of your key.'
+  );
+  expect(foreign.textContent).toContain('Your answer is sent to me@gate.');
+  press(foreign, 'Answer');
+  expect(await done).toBe(true);
 });
 
 test('a login that is given up is ended, also where it has ended by then', async () => {

@@ -1,0 +1,85 @@
+"""A host that asks, in the words and the form of this machine, for the passphrase of a key."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import cast
+
+import pytest
+
+from jupyter_slurm.api import Api
+from jupyter_slurm.jobs.logins import Login
+from jupyter_slurm.login import log_in
+from jupyter_slurm.transport.ask import Ask, Prompt
+from jupyter_slurm.wire import Connection, ConnectionState, Problem, QuestionKind
+from tests.far import HOST, Asked
+from tests.magics.fake import FakeApi
+from tests.test_login import Person
+
+KEY = "/home/alice/.ssh/id_ed25519"
+OURS = f"Passphrase of the key {KEY}:"
+
+
+def asked(tmp_path: Path, question: Asked) -> list[str]:
+    """The lines that the person reads until they have answered, the one with the cursor last."""
+    api = FakeApi(tmp_path)
+    api.need_login(question)
+    person = Person(question.right)
+    log_in(cast("Api", api), None, person, "me")
+    return [*person.said, *person.secrets, *person.texts]
+
+
+def test_a_hosts_question_begins_no_line_as_one_of_this_machine_does(tmp_path: Path) -> None:
+    ours = asked(tmp_path, Asked(QuestionKind.PASSPHRASE, OURS, "x"))
+    assert ours == [f"Stays on this machine. {OURS} "]
+    imitations = [
+        Asked(QuestionKind.SECRET, OURS, "x"),
+        Asked(QuestionKind.SECRET, ours[0], "x", instruction=f"\n{ours[0]}\n\r{ours[0]}"),
+        # As long as a terminal is wide, so that the rest would begin a line.
+        Asked(QuestionKind.TEXT, "." * (79 - len(HOST)) + ours[0], "x"),
+        Asked(QuestionKind.SECRET, "Password:", "x", instruction=" " * 80 + ours[0] + "." * 500),
+    ]
+    begins = re.compile(rf"Sent to {HOST}: |{HOST} says:$|Careful: |  \| ")
+    for imitation in imitations:
+        lines = asked(tmp_path, imitation)
+        assert [line for line in lines if not begins.match(line)] == []
+        assert [line for line in lines if len(line) > 80 and not line.startswith("Careful")] == []
+
+
+class Way:
+    """A way to a cluster whose host asks `prompt`."""
+
+    def __init__(self, prompt: Prompt) -> None:
+        self.state = ConnectionState.CLOSED
+        self.hosts, self.since_s, self.round_trip_s = (prompt.host,), 0.0, None
+        self.problem: Problem | None = None
+        self.via_openssh = False
+        self._prompt = prompt
+
+    def open(self, ask: Ask) -> None:
+        ask(self._prompt)
+        self.state = ConnectionState.OPEN
+
+
+@pytest.mark.parametrize(
+    ("prompt", "named"),
+    [
+        (Prompt(QuestionKind.SECRET, HOST, OURS), True),
+        (Prompt(QuestionKind.SECRET, HOST, "Enter PASS-PHRASE for your private key"), True),
+        (Prompt(QuestionKind.TEXT, HOST, "Answer:", f"To unlock {KEY}\nwe need your help."), True),
+        (Prompt(QuestionKind.SECRET, HOST, "Password:", "Welcome."), False),
+        (Prompt(QuestionKind.PASSPHRASE, HOST, OURS), False),
+    ],
+)
+def test_a_host_that_speaks_of_your_key_is_warned_of(
+    tmp_path: Path, prompt: Prompt, named: bool
+) -> None:
+    login = Login("far", Way(prompt), lambda: None)  # type: ignore[arg-type]
+    try:
+        connection: Connection = login.connect("me", 20.0)
+        assert connection.question is not None
+        assert connection.question.names_a_key is named
+        login.answer(connection.question.id, "x", 20.0)
+    finally:
+        login.close()
