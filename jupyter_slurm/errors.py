@@ -1,4 +1,5 @@
-"""The exceptions of jupyter-slurm, and nothing else: no I/O, no imports of ours but `wire`.
+"""The exceptions of jupyter-slurm, and nothing else: no I/O, no imports of ours but `wire`
+and `readable`.
 
 JupyterSlurmError
 ├── ConfigError            a profile, setting or missing program on this machine
@@ -32,11 +33,13 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from jupyter_slurm.readable import coloured, visible_lines
 from jupyter_slurm.wire import Problem
 
 
 class JupyterSlurmError(Exception):
-    """Base of all: `str()` is the sentence, followed by the hint on a line of its own."""
+    """Base of all: `str()` is the sentence, followed by the hint on a line of its own, and holds
+    nothing that could steer a terminal: names and a tool's words come from elsewhere."""
 
     code: ClassVar[str] = "error"
     status: ClassVar[int] = 500
@@ -58,7 +61,7 @@ class JupyterSlurmError(Exception):
 
     def __str__(self) -> str:
         parts = [self.message, self.detail and self.detail.strip(), self.hint]
-        return "\n".join(part for part in parts if part)
+        return visible_lines("\n".join(part for part in parts if part))
 
     def problem(self) -> Problem:
         """The same, as it goes over the wire."""
@@ -191,7 +194,8 @@ class CellFailed(JupyterSlurmError):
         self.job_id = job_id
 
     def _render_traceback_(self) -> list[str]:
-        return [*self.traceback, *([""] if self.traceback else []), *super()._render_traceback_()]
+        traceback = [*map(coloured, self.traceback), ""] if self.traceback else []
+        return [*traceback, *super()._render_traceback_()]
 
 
 def from_problem(problem: Problem) -> JupyterSlurmError:

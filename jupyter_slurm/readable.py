@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Mapping
 
@@ -14,6 +15,50 @@ def visible(line: str) -> str:
     """
     shown = (one if one.isprintable() else " " if one.isspace() else "�" for one in line)
     return "".join(shown)
+
+
+def visible_lines(text: str) -> str:
+    """Several lines, each `visible`; a newline at the end stays.
+
+    >>> visible_lines("a\\x1b]0;b\\x07\\nc\\rd\\n")
+    'a�]0;b�\\nc d\\n'
+    """
+    return "\n".join(map(visible, text.split("\n")))
+
+
+_STEERING = re.compile(
+    # Colours; the cursor up and along, a line erased (progress bars); the cursor hidden, shown.
+    r"\x1b\[(?:[0-9;:]{0,40}m|[0-9]{0,4}[ACDGK]|\?25[hl])"
+    r"|[\n\r\t\x08]"
+)
+_BEGUN = re.compile(r"\x1b(?:\[[0-9;:?]{0,40})?\Z")
+
+
+def coloured(text: str) -> str:
+    """A program's own output for a terminal: it may have colours and write over the lines before
+    (a progress bar does), and can do nothing else there: no title, clipboard or question.
+
+    >>> coloured("\\x1b[31mred\\x1b[0m\\r50 %\\x1b]52;c;eA==\\x07")
+    '\\x1b[31mred\\x1b[0m\\r50 %�]52;c;eA==�'
+    """
+    return "".join(
+        part if _STEERING.fullmatch(part) else visible(part)
+        for part in re.split(f"({_STEERING.pattern})", text)
+    )
+
+
+class Coloured:
+    """`coloured`, for text that comes in pieces, which may cut a sequence in two."""
+
+    def __init__(self) -> None:
+        self._held = ""
+
+    def feed(self, piece: str) -> str:
+        """What of it, and of what was held back before, may be written now."""
+        text = self._held + piece
+        begun = _BEGUN.search(text)
+        self._held = begun[0] if begun else ""
+        return coloured(text[: begun.start()] if begun else text)
 
 
 def brief(text: str, most: int = 80) -> str:

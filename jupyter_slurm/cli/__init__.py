@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from jupyter_slurm.api import Api
 from jupyter_slurm.cli.command import Connect
 from jupyter_slurm.cli.parser import parse
+from jupyter_slurm.cli.say import note
 from jupyter_slurm.cli.table import in_words_of_a_terminal
 from jupyter_slurm.errors import JupyterSlurmError, RequestError
 
@@ -39,11 +40,11 @@ def main(argv: Sequence[str] | None = None, connect: Connect | None = None) -> i
         if os.environ.get("JUPYTER_SLURM_DEBUG"):
             raise
         sys.stdout.flush()
-        sys.stderr.write(in_words_of_a_terminal(f"jupyter slurm: {exc}\n"))
+        note(in_words_of_a_terminal(f"jupyter slurm: {exc}\n"))
         return 2 if isinstance(exc, RequestError) else 1
     except KeyboardInterrupt as exc:
         if str(exc):
-            sys.stderr.write(f"jupyter slurm: {exc}\n")
+            note(f"jupyter slurm: {exc}\n")
         return _INTERRUPTED
     except BrokenPipeError:
         # Whoever read our output has gone (`| head`); Python must not try to write the rest.

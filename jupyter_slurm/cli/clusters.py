@@ -9,6 +9,7 @@ from jupyter_slurm import profile_file
 from jupyter_slurm.cli import follow
 from jupyter_slurm.cli.command import Connect
 from jupyter_slurm.cli.jobs import check_text
+from jupyter_slurm.cli.say import say
 from jupyter_slurm.cli.table import as_json, table
 from jupyter_slurm.job import new_id
 from jupyter_slurm.wire import JobSpec
@@ -22,10 +23,10 @@ _HELLO = (
 def listed(args: Namespace, connect: Connect) -> int:
     known = connect().clusters()
     if args.json:
-        sys.stdout.write(as_json(known))
+        say(as_json(known))
         return 0
     if not known:
-        sys.stdout.write(
+        say(
             "No cluster yet: `jupyter slurm clusters add NAME` sets one up, "
             "`jupyter slurm up` starts one on this machine.\n"
         )
@@ -41,7 +42,7 @@ def listed(args: Namespace, connect: Connect) -> int:
         ]
         for one in known
     ]
-    sys.stdout.write(table(["", "NAME", "HOST", "RUNTIME", "IMAGES", "FROM"], rows))
+    say(table(["", "NAME", "HOST", "RUNTIME", "IMAGES", "FROM"], rows))
     return 0
 
 
@@ -49,7 +50,7 @@ def test(args: Namespace, connect: Connect) -> int:
     """What doctor says, then a tiny job from end to end. Exit code 1 when something is wrong."""
     api = connect()
     checks = api.doctor(args.name)
-    sys.stdout.write("".join(map(check_text, checks)))
+    say("".join(map(check_text, checks)))
     sys.stdout.flush()
     job = api.submit(
         JobSpec(
@@ -63,19 +64,19 @@ def test(args: Namespace, connect: Connect) -> int:
     code = follow.follow(api, job)
     if code == 0:
         api.forget(job.id)
-        sys.stdout.write(f"✔ A job went to `{job.cluster}` and came back.\n")
+        say(f"✔ A job went to `{job.cluster}` and came back.\n")
     return code or (1 if any(check.ok is False for check in checks) else 0)
 
 
 def remove(args: Namespace, connect: Connect) -> int:
     del connect
     path = profile_file.remove_profile(args.name)
-    sys.stdout.write(f"`{args.name}` is removed: {path}. Its jobs go on.\n")
+    say(f"`{args.name}` is removed: {path}. Its jobs go on.\n")
     return 0
 
 
 def default(args: Namespace, connect: Connect) -> int:
     del connect
     path = profile_file.set_default(args.name)
-    sys.stdout.write(f"Jobs that name no cluster go to `{args.name}` now ({path}).\n")
+    say(f"Jobs that name no cluster go to `{args.name}` now ({path}).\n")
     return 0

@@ -8,6 +8,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
+from jupyter_slurm.cli.say import say
 from jupyter_slurm.cli.table import printable
 from jupyter_slurm.errors import RequestError
 
@@ -19,7 +20,7 @@ class Dialogue:
         self._asks = asks
 
     def say(self, text: str) -> None:
-        sys.stdout.write(text + "\n")
+        say(text + "\n")
 
     def text(self, question: str, default: str = "", *, option: str = "") -> str:
         """A line; "" where nothing was typed and there is no default. `option` is what would have
@@ -51,11 +52,11 @@ class Dialogue:
         return self._asks and self._read(f"{question} [no]: ", "").lower() in ("y", "yes")
 
     def _read(self, prompt: str, option: str) -> str:
-        sys.stdout.write(prompt)
+        say(prompt)
         sys.stdout.flush()
         line = sys.stdin.readline()
         if not line:
-            sys.stdout.write("\n")
+            say("\n")
             raise RequestError(
                 "This needs an answer, and there is nobody to ask.",
                 hint=f"Give {option}." if option else "Give --yes to take what is proposed.",

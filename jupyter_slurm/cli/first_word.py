@@ -3,10 +3,10 @@ their own modules'."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Mapping, Sequence
 
 from jupyter_slurm.cli.command import Connect
+from jupyter_slurm.cli.say import say
 from jupyter_slurm.errors import RequestError
 
 Commands = Mapping[str, Callable[[Sequence[str], Connect], int]]
@@ -19,7 +19,7 @@ def by_first_word(
     """Runs one of the commands below `name`, or prints their usage. RequestError: there is no such
     one."""
     if not words or any(word in ("-h", "--help") for word in words):
-        sys.stdout.write(usage)
+        say(usage)
         return 0 if words else 2
     word, *rest = words
     command = commands.get(word)

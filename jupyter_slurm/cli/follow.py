@@ -8,13 +8,14 @@ from __future__ import annotations
 import os
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from jupyter_slurm import card, notebooks
 from jupyter_slurm.api import Api
 from jupyter_slurm.cli.progress import follow_transfer
 from jupyter_slurm.cli.table import in_words_of_a_terminal
-from jupyter_slurm.cli.terminal import Terminal
+from jupyter_slurm.cli.terminal import Terminal, writer
 from jupyter_slurm.errors import JupyterSlurmError
 from jupyter_slurm.notebooks import Executed
 from jupyter_slurm.outcome import failure
@@ -54,23 +55,25 @@ def follow(api: Api, job: Job) -> int:
 
 def print_text(api: Api, job: Job) -> None:
     """Prints what `job` has printed so far, stdout and stderr alike."""
-    chunk = _print_page(api, job, "", wait_s=0.0)
+    write = writer(sys.stdout)
+    chunk = _print_page(api, job, "", write, wait_s=0.0)
     while chunk.outputs and not chunk.end:
-        chunk = _print_page(api, job, chunk.cursor, wait_s=0.0)
+        chunk = _print_page(api, job, chunk.cursor, write, wait_s=0.0)
 
 
 def print_all_text(api: Api, job: Job) -> None:
     """The same, and what it prints until its end."""
-    chunk = _print_page(api, job, "", wait_s=_WAIT_S)
+    write = writer(sys.stdout)
+    chunk = _print_page(api, job, "", write, wait_s=_WAIT_S)
     while not chunk.end:
-        chunk = _print_page(api, job, chunk.cursor, wait_s=_WAIT_S)
+        chunk = _print_page(api, job, chunk.cursor, write, wait_s=_WAIT_S)
 
 
-def _print_page(api: Api, job: Job, cursor: str, *, wait_s: float) -> LogChunk:
+def _print_page(
+    api: Api, job: Job, cursor: str, write: Callable[[str], None], *, wait_s: float
+) -> LogChunk:
     chunk = api.logs(job.id, cursor, wait_s=wait_s, budget_bytes=None)
-    text = "".join(output.text for output in chunk.outputs if isinstance(output, Stream))
-    sys.stdout.write(text.encode("utf-8", "replace").decode())
-    sys.stdout.flush()
+    write("".join(output.text for output in chunk.outputs if isinstance(output, Stream)))
     return chunk
 
 

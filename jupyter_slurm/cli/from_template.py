@@ -6,12 +6,12 @@ not known is looked at by `new_cluster.py`.
 
 from __future__ import annotations
 
-import sys
 from argparse import Namespace
 
 from jupyter_slurm import profile_file, templates
 from jupyter_slurm.cli.command import Connect
 from jupyter_slurm.cli.dialogue import Dialogue
+from jupyter_slurm.cli.say import say
 from jupyter_slurm.cli.table import as_json, table
 from jupyter_slurm.errors import ConfigError, RequestError
 from jupyter_slurm.profile_file import Setting, toml_text
@@ -24,10 +24,10 @@ def listed(args: Namespace, connect: Connect) -> int:
     del connect
     known = {name: templates.read(name).about for name in templates.names()}
     if args.json:
-        sys.stdout.write(as_json(known))
+        say(as_json(known))
     else:
-        sys.stdout.write(table(["NAME", "CLUSTER"], [[*one] for one in known.items()]))
-        sys.stdout.write("To use one: jupyter slurm clusters add NAME --template NAME\n")
+        say(table(["NAME", "CLUSTER"], [[*one] for one in known.items()]))
+        say("To use one: jupyter slurm clusters add NAME --template NAME\n")
     return 0
 
 

@@ -18,6 +18,7 @@ from jupyter_slurm import packages_here
 from jupyter_slurm.cli import follow
 from jupyter_slurm.cli.command import Connect
 from jupyter_slurm.cli.jobs import cluster_name
+from jupyter_slurm.cli.say import note, say
 from jupyter_slurm.cli.table import as_json, table
 from jupyter_slurm.errors import NotFoundError, RequestError
 from jupyter_slurm.image_line import ImageRequest, parse_image
@@ -38,31 +39,31 @@ _PULL = (
 def listed(args: Namespace, connect: Connect) -> int:
     found = connect().images(cluster_name(args))
     if args.json:
-        sys.stdout.write(as_json(found))
+        say(as_json(found))
     elif found:
         head = ["IMAGE", "ORIGIN", "FROM", "SIZE", "MADE", "WHERE"]
-        sys.stdout.write(table(head, [_row(one) for one in found]))
+        say(table(head, [_row(one) for one in found]))
     else:
-        sys.stdout.write("No images yet: `jupyter slurm image build` makes one.\n")
+        say("No images yet: `jupyter slurm image build` makes one.\n")
     return 0
 
 
 def build(args: Namespace, connect: Connect) -> int:
     """The recipe comes from FILE, else from standard input. Gives the job's exit code."""
     if _wants_help(args.words):
-        sys.stdout.write(f"{_BUILD}\n")
+        say(f"{_BUILD}\n")
         return 0 if args.words else 2
     request = parse_image(args.words, _BUILD, takes_file=True)
     here = packages_here.read() if request.env_from_here else None
     if here is not None and here.left_out:
-        sys.stderr.write(f"Only on this machine, and so left out: {', '.join(here.left_out)}.\n")
+        note(f"Only on this machine, and so left out: {', '.join(here.left_out)}.\n")
     text = _recipe(request)
     return _make(request, request.build_spec(new_id(), text, here), connect)
 
 
 def pull(args: Namespace, connect: Connect) -> int:
     if _wants_help(args.words):
-        sys.stdout.write(f"{_PULL}\n")
+        say(f"{_PULL}\n")
         return 0 if args.words else 2
     request = parse_image(args.words, _PULL)
     return _make(request, request.pull_spec(new_id()), connect)
@@ -72,7 +73,7 @@ def remove(args: Namespace, connect: Connect) -> int:
     api = connect()
     for name in args.names:
         api.remove_image(name, cluster_name(args))
-        sys.stdout.write(f"{name}: removed\n")
+        say(f"{name}: removed\n")
     return 0
 
 
@@ -86,7 +87,7 @@ def login(args: Namespace, connect: Connect) -> int:
     else:
         password = getpass.getpass(f"Password (or API key, or token) for {args.registry}: ")
     path = connect().registry_login(args.registry, user, password, cluster_name(args))
-    sys.stdout.write(f"The login to {args.registry} is in {path}, which only you can read.\n")
+    say(f"The login to {args.registry} is in {path}, which only you can read.\n")
     return 0
 
 
@@ -95,17 +96,17 @@ def _make(request: ImageRequest, spec: ImageSpec, connect: Connect) -> int:
     api = connect()
     made = api.make_image(msgspec.structs.replace(spec, cluster=cluster))
     if made.job is None:
-        sys.stdout.write(f"The image {made.image.name} is there: {made.image.path}\n")
+        say(f"The image {made.image.name} is there: {made.image.path}\n")
         return 0
     if request.request.detach:
-        sys.stdout.write(f"{made.job.id}\n")
+        say(f"{made.job.id}\n")
         return 0
     try:
         return follow.follow(api, made.job)
     except KeyboardInterrupt:
         if request.request.on_interrupt == "cancel":
             api.cancel(made.job.id)
-        sys.stderr.write(f"\n{follow.come_back(made.job)}\n")
+        note(f"\n{follow.come_back(made.job)}\n")
         raise
 
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import sys
 import time
 from argparse import Namespace
 from collections.abc import Callable, Sequence
@@ -17,6 +16,7 @@ from jupyter_slurm import card, offer_text
 from jupyter_slurm.api import Api
 from jupyter_slurm.cli import follow
 from jupyter_slurm.cli.command import Connect
+from jupyter_slurm.cli.say import note, say
 from jupyter_slurm.cli.table import as_json, in_words_of_a_terminal, printable, table
 from jupyter_slurm.errors import JupyterSlurmError
 from jupyter_slurm.preview_text import MARKS
@@ -32,19 +32,19 @@ def cluster_name(args: Namespace) -> str | None:
 def doctor(args: Namespace, connect: Connect) -> int:
     """Exit code 1 when something is wrong."""
     checks = connect().doctor(cluster_name(args))
-    sys.stdout.write(as_json(checks) if args.json else "".join(map(check_text, checks)))
+    say(as_json(checks) if args.json else "".join(map(check_text, checks)))
     return 1 if any(check.ok is False for check in checks) else 0
 
 
 def jobs(args: Namespace, connect: Connect) -> int:
     known = connect().jobs(args.cluster)
     if args.json:
-        sys.stdout.write(as_json(known))
+        say(as_json(known))
     elif known:
         head = ["ID", "SLURM", "CLUSTER", "NAME", "STATE", "TIME", "NODES", "NOTE"]
-        sys.stdout.write(table(head, [_job_row(job) for job in known]))
+        say(table(head, [_job_row(job) for job in known]))
     else:
-        sys.stdout.write("You have no jobs here.\n")
+        say("You have no jobs here.\n")
     return 0
 
 
@@ -52,7 +52,7 @@ def info(args: Namespace, connect: Connect) -> int:
     """A table where the terminal is wide enough for it, else lines."""
     told = connect().cluster_info(cluster_name(args))
     if args.json:
-        sys.stdout.write(as_json(told))
+        say(as_json(told))
         return 0
     width = shutil.get_terminal_size().columns
     text = table([name.upper() for name in offer_text.HEAD], offer_text.rows(told))
@@ -61,19 +61,19 @@ def info(args: Namespace, connect: Connect) -> int:
         text = "".join(f"{printable(line)}\n" for line in lines)
     below = [printable(line) for line in offer_text.lines(told, time.time())]
     wrap = TextWrapper(width=width, subsequent_indent="    ", break_on_hyphens=False)
-    sys.stdout.write("\n".join([text, *("\n".join(wrap.wrap(line)) for line in below)]) + "\n")
+    say("\n".join([text, *("\n".join(wrap.wrap(line)) for line in below)]) + "\n")
     return 0
 
 
 def queue(args: Namespace, connect: Connect) -> int:
     entries = connect().queue(cluster_name(args))
     if args.json:
-        sys.stdout.write(as_json(entries))
+        say(as_json(entries))
     elif entries:
         head = ["SLURM", "ID", "USER", "PARTITION", "NAME", "STATE", "TIME", "GPUS", "NODES", "WHY"]
-        sys.stdout.write(table(head, [_queue_row(entry) for entry in entries]))
+        say(table(head, [_queue_row(entry) for entry in entries]))
     else:
-        sys.stdout.write("The queue is empty.\n")
+        say("The queue is empty.\n")
     return 0
 
 
@@ -90,9 +90,7 @@ def logs(args: Namespace, connect: Connect) -> int:
 
 def why(args: Namespace, connect: Connect) -> int:
     job = connect().why(args.id)
-    sys.stdout.write(
-        as_json(job) if args.json else in_words_of_a_terminal(card.plain(job, time.time())) + "\n"
-    )
+    say(as_json(job) if args.json else in_words_of_a_terminal(card.plain(job, time.time())) + "\n")
     return 0
 
 
@@ -121,10 +119,10 @@ def _each(ids: Sequence[str], act: Callable[[str], str]) -> int:
     failed = False
     for job_id in ids:
         try:
-            sys.stdout.write(act(job_id) + "\n")
+            say(act(job_id) + "\n")
         except JupyterSlurmError as exc:
             failed = True
-            sys.stderr.write(f"{job_id}: {exc}\n")
+            note(f"{job_id}: {exc}\n")
     return 1 if failed else 0
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from argparse import Namespace
 from collections.abc import Sequence
 from types import MappingProxyType
 
 from jupyter_slurm.cli.command import Connect
 from jupyter_slurm.cli.first_word import Commands, by_first_word
+from jupyter_slurm.cli.say import say
 from jupyter_slurm.cli.table import as_json, table
 from jupyter_slurm.errors import RequestError
 from jupyter_slurm.kernel import spec
@@ -33,7 +33,7 @@ def kernel(args: Namespace, connect: Connect) -> int:
 def _add(words: Sequence[str], connect: Connect) -> int:
     made = spec.meant(words, connect().clusters())
     spec.add(made)
-    sys.stdout.write(f"{made.display_name} is in Jupyter's picker, as `{made.name}`.\n")
+    say(f"{made.display_name} is in Jupyter's picker, as `{made.name}`.\n")
     return 0
 
 
@@ -43,12 +43,12 @@ def _list(words: Sequence[str], _connect: Connect) -> int:
     found = spec.listed()
     if words:
         told = [{"name": s.name, "display_name": s.display_name, "words": s.words} for s in found]
-        sys.stdout.write(as_json(told))
+        say(as_json(told))
     elif found:
         rows = [[one.name, one.display_name, " ".join(one.words)] for one in found]
-        sys.stdout.write(table(["NAME", "TITLE", "OPTIONS"], rows))
+        say(table(["NAME", "TITLE", "OPTIONS"], rows))
     else:
-        sys.stdout.write("There are no kernels in jobs: `jupyter slurm kernel add`\n")
+        say("There are no kernels in jobs: `jupyter slurm kernel add`\n")
     return 0
 
 
@@ -57,7 +57,7 @@ def _remove(words: Sequence[str], _connect: Connect) -> int:
         raise RequestError("`kernel remove` needs a name: `jupyter slurm kernel list`.")
     for name in words:
         spec.remove(name)
-        sys.stdout.write(f"{name} is no longer in Jupyter's picker.\n")
+        say(f"{name} is no longer in Jupyter's picker.\n")
     return 0
 
 

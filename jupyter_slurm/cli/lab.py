@@ -16,6 +16,7 @@ from jupyter_slurm.cli.command import Connect
 from jupyter_slurm.cli.first_word import Commands, by_first_word
 from jupyter_slurm.cli.jobs import cluster_name
 from jupyter_slurm.cli.preview import preview_text
+from jupyter_slurm.cli.say import note, say
 from jupyter_slurm.cli.table import as_json, in_words_of_a_terminal, table
 from jupyter_slurm.cli.terminal import Terminal
 from jupyter_slurm.errors import RequestError
@@ -52,12 +53,12 @@ def _start(words: Sequence[str], connect: Connect) -> int:
     spec = placed(msgspec.structs.replace(spec, cluster=cluster))
     api = connect()
     if request.dry_run:
-        sys.stdout.write(preview_text(api.preview(spec)))
+        say(preview_text(api.preview(spec)))
         return 0
     job = api.submit(spec)
     if request.detach:
-        sys.stderr.write(f"{card.title(job)} is {job.state}: `jupyter slurm lab open {job.id}`\n")
-        sys.stdout.write(f"{job.id}\n")
+        note(f"{card.title(job)} is {job.state}: `jupyter slurm lab open {job.id}`\n")
+        say(f"{job.id}\n")
         return 0
     return open_lab(api, job, browser=_NO_BROWSER not in words)
 
@@ -76,25 +77,23 @@ def open_lab(api: Api, job: Job, *, browser: bool) -> int:
     try:
         job, unsaid = ready(api, job)
     except KeyboardInterrupt:
-        sys.stderr.write(
-            f"\n{card.title(job)} goes on; `jupyter slurm lab stop {job.id}` ends it.\n"
-        )
+        note(f"\n{card.title(job)} goes on; `jupyter slurm lab stop {job.id}` ends it.\n")
         raise
     if job.state.final or job.lab is None:
         terminal = Terminal(sys.stdout, sys.stderr)
         for output in unsaid:
             terminal.output(output)
         terminal.close()
-        sys.stderr.write(in_words_of_a_terminal(card.plain(job, time.time())) + "\n")
+        note(in_words_of_a_terminal(card.plain(job, time.time())) + "\n")
         return 1
     if (place := labs.below_a_hub(job)) is not None:
-        sys.stdout.write(f"{place}\n")
+        say(f"{place}\n")
         return 0
     page = lab_page.write(job, api.lab_entry(job.id))
-    sys.stdout.write(f"{job.lab.url}\n")
+    say(f"{job.lab.url}\n")
     sys.stdout.flush()
     if not (browser and lab_page.show(page)):
-        sys.stderr.write(f"Open {page} in a browser of this machine: it logs in there.\n")
+        note(f"Open {page} in a browser of this machine: it logs in there.\n")
     return 0
 
 
@@ -133,7 +132,7 @@ def _stop(words: Sequence[str], connect: Connect) -> int:
     jobs = api.jobs()
     for job in [labs.named(jobs, name) for name in words or (None,)]:
         stopped = api.cancel(job.id)
-        sys.stdout.write(f"{card.title(stopped)}: {card.headline(stopped, time.time())}\n")
+        say(f"{card.title(stopped)}: {card.headline(stopped, time.time())}\n")
     lab_page.remove_old(api.jobs())
     return 0
 
@@ -142,7 +141,7 @@ def _extend(words: Sequence[str], connect: Connect) -> int:
     name, limit = labs.extension(words)
     api = connect()
     job = api.extend(labs.named(api.jobs(), name).id, limit)
-    sys.stdout.write(labs.extended(job, time.time()) + "\n")
+    say(labs.extended(job, time.time()) + "\n")
     return 0
 
 
@@ -153,13 +152,13 @@ def _list(words: Sequence[str], connect: Connect) -> int:
     lab_page.remove_old(jobs)
     found = labs.of(jobs)
     if words:
-        sys.stdout.write(as_json(found))
+        say(as_json(found))
     elif found:
         now_s = time.time()
         rows = [list(labs.row(job, now_s)) for job in found]
-        sys.stdout.write(table([name.upper() for name in labs.HEAD], rows))
+        say(table([name.upper() for name in labs.HEAD], rows))
     else:
-        sys.stdout.write("You have no labs: `jupyter slurm lab start`\n")
+        say("You have no labs: `jupyter slurm lab start`\n")
     return 0
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from jupyter_slurm import local_cluster, places
 from jupyter_slurm.cli.command import Connect
+from jupyter_slurm.cli.say import note, say
 from jupyter_slurm.cli.table import as_json
 from jupyter_slurm.errors import AgentError, RequestError
 from jupyter_slurm.local_cluster import LocalSpec, LocalStatus
@@ -34,8 +35,8 @@ def up(args: Namespace, connect: Connect) -> int:
         asked["memory_mib"] = _memory_mib(args.memory)
     asked |= _gpus(args, known)
     status = local_cluster.up(dataclasses.replace(base, **asked), _say)
-    sys.stdout.write(_sentence(status) + "\n")
-    sys.stdout.write(
+    say(_sentence(status) + "\n")
+    say(
         "In a notebook: `%load_ext jupyter_slurm`, then cells that begin with `%%slurm`.\n"
         f"Slurm's own commands: SLURM_CONF={status.conf} squeue\n"
         f"To stop it: jupyter slurm down{_name_option(status)}\n"
@@ -76,14 +77,14 @@ def _type_given(known: LocalStatus | None) -> str | None:
 
 def down(args: Namespace, connect: Connect) -> int:
     if local_cluster.status(args.name) is None:
-        sys.stdout.write(f"There is no private cluster `{args.name}`.\n")
+        say(f"There is no private cluster `{args.name}`.\n")
         return 0
     local_cluster.down(args.name, purge=args.purge, say=_say)
     if args.purge:
         _forget_jobs(args.name, connect)
-        sys.stdout.write(f"`{args.name}` is gone, with all its files.\n")
+        say(f"`{args.name}` is gone, with all its files.\n")
     else:
-        sys.stdout.write(f"`{args.name}` is stopped. `jupyter slurm up` brings its queue back.\n")
+        say(f"`{args.name}` is stopped. `jupyter slurm up` brings its queue back.\n")
     return 0
 
 
@@ -103,15 +104,13 @@ def status(args: Namespace, connect: Connect) -> int:
     cluster = local_cluster.status(args.name)
     found = _agent()
     if args.json:
-        sys.stdout.write(as_json({"local": cluster, "agent": found}))
+        say(as_json({"local": cluster, "agent": found}))
         return 0
-    sys.stdout.write(
-        (_sentence(cluster) if cluster else f"There is no private cluster `{args.name}`.") + "\n"
-    )
+    say((_sentence(cluster) if cluster else f"There is no private cluster `{args.name}`.") + "\n")
     for daemon in cluster.daemons if cluster else ():
         name = f"{daemon.program} {daemon.node or ''}".rstrip()
-        sys.stdout.write(f"  {name}: {f'pid {daemon.pid}' if daemon.running else 'not running'}\n")
-    sys.stdout.write(_agent_text(found))
+        say(f"  {name}: {f'pid {daemon.pid}' if daemon.running else 'not running'}\n")
+    say(_agent_text(found))
     return 0
 
 
@@ -123,9 +122,9 @@ def agent(args: Namespace, connect: Connect) -> int:
         if found.host != places.host():
             raise AgentError(f"The agent runs on {found.host}; stop it there.")
         os.kill(found.pid, signal.SIGTERM)
-        sys.stdout.write("The agent is told to end. Jobs go on.\n")
+        say("The agent is told to end. Jobs go on.\n")
     else:
-        sys.stdout.write(as_json(found) if args.json else _agent_text(found))
+        say(as_json(found) if args.json else _agent_text(found))
     return 0
 
 
@@ -169,5 +168,5 @@ def _memory_mib(text: str) -> int:
 
 
 def _say(text: str) -> None:
-    sys.stderr.write(text + "\n")
+    note(text + "\n")
     sys.stderr.flush()

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import secrets
-import sys
 import time
 from argparse import Namespace
 
 from jupyter_slurm.cli.command import Connect
 from jupyter_slurm.cli.jobs import cluster_name
+from jupyter_slurm.cli.say import say
 from jupyter_slurm.cli.table import as_json, table
 from jupyter_slurm.login import TerminalAnswerer, log_in
 from jupyter_slurm.routes import (
@@ -26,24 +26,24 @@ def login(args: Namespace, connect: Connect) -> int:
     """One login serves every terminal and notebook."""
     cluster = cluster_name(args)
     connection = log_in(connect(), cluster, TerminalAnswerer(), secrets.token_hex(8))
-    sys.stdout.write(as_json(connection) if args.json else connected(connection) + "\n")
+    say(as_json(connection) if args.json else connected(connection) + "\n")
     return 0
 
 
 def logout(args: Namespace, connect: Connect) -> int:
     connection = connect().disconnect(cluster_name(args))
-    sys.stdout.write(f"The connection to {connection.cluster} is {connection.state}. Jobs go on.\n")
+    say(f"The connection to {connection.cluster} is {connection.state}. Jobs go on.\n")
     return 0
 
 
 def connections(args: Namespace, connect: Connect) -> int:
     found = connect().connections()
     if args.json:
-        sys.stdout.write(as_json(found))
+        say(as_json(found))
         return 0
     now_s = time.time()
     rows = [connection_row(one, now_s) for one in found]
-    sys.stdout.write(table([*map(str.upper, CONNECTION_HEAD)], rows))
+    say(table([*map(str.upper, CONNECTION_HEAD)], rows))
     return 0
 
 
@@ -52,11 +52,11 @@ def tunnel(args: Namespace, connect: Connect) -> int:
     api = connect()
     for tunnel_id in args.close:
         api.close_tunnel(tunnel_id)
-        sys.stdout.write(f"Tunnel {tunnel_id} is closed.\n")
+        say(f"Tunnel {tunnel_id} is closed.\n")
     if args.target is not None:
         goal = target(api, args.target, args.local_port)
         opened = api.forward(goal.host, goal.port, cluster_name(args), goal.job_id, goal.local_port)
-        sys.stdout.write(as_json(opened) if args.json else reach(opened) + "\n")
+        say(as_json(opened) if args.json else reach(opened) + "\n")
     elif not args.close:
         _list(args, connect)
     return 0
@@ -65,8 +65,8 @@ def tunnel(args: Namespace, connect: Connect) -> int:
 def _list(args: Namespace, connect: Connect) -> None:
     found = connect().tunnels()
     if args.json:
-        sys.stdout.write(as_json(found))
+        say(as_json(found))
         return
     head = [*map(str.upper, TUNNEL_HEAD)]
     rows = [*map(tunnel_row, found)]
-    sys.stdout.write(table(head, rows) if found else "No tunnel is open.\n")
+    say(table(head, rows) if found else "No tunnel is open.\n")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from argparse import Namespace
 from collections.abc import Sequence
@@ -16,6 +15,7 @@ from jupyter_slurm.cli.command import Connect
 from jupyter_slurm.cli.first_word import Commands, by_first_word
 from jupyter_slurm.cli.jobs import cluster_name
 from jupyter_slurm.cli.preview import preview_text
+from jupyter_slurm.cli.say import note, say
 from jupyter_slurm.cli.table import as_json, in_words_of_a_terminal, table
 from jupyter_slurm.errors import RequestError
 from jupyter_slurm.job import new_id, placed
@@ -45,18 +45,18 @@ def _start(words: Sequence[str], connect: Connect) -> int:
     spec = placed(spec)
     api = connect()
     if request.dry_run:
-        sys.stdout.write(preview_text(api.preview(spec)))
+        say(preview_text(api.preview(spec)))
         return 0
     job = api.submit(spec)
-    sys.stderr.write(f"{card.title(job)} is {job.state}.\n")
+    note(f"{card.title(job)} is {job.state}.\n")
     try:
         if not request.detach:
             job = _ready(api, job)
     except KeyboardInterrupt:
-        sys.stderr.write(f"\n{card.title(job)} goes on; `jupyter slurm session stop` ends it.\n")
+        note(f"\n{card.title(job)} goes on; `jupyter slurm session stop` ends it.\n")
         raise
-    sys.stderr.write(in_words_of_a_terminal(card.plain(job, time.time())) + "\n")
-    sys.stdout.write(f"{job.id}\n")
+    note(in_words_of_a_terminal(card.plain(job, time.time())) + "\n")
+    say(f"{job.id}\n")
     return 1 if job.state.final else 0
 
 
@@ -74,7 +74,7 @@ def _stop(words: Sequence[str], connect: Connect) -> int:
     jobs = api.jobs()
     for name in words or (sessions.newest(jobs, None).id,):
         job = api.cancel(sessions.named(jobs, name).id)
-        sys.stdout.write(f"{card.title(job)}: {card.headline(job, time.time())}\n")
+        say(f"{card.title(job)}: {card.headline(job, time.time())}\n")
     return 0
 
 
@@ -83,12 +83,12 @@ def _list(words: Sequence[str], connect: Connect) -> int:
         raise RequestError("`session list` takes nothing but --json.")
     found = [job for job in connect().jobs() if job.kind is JobKind.SESSION]
     if words:
-        sys.stdout.write(as_json(found))
+        say(as_json(found))
     elif found:
         head = ["NAME", "ID", "SLURM", "CLUSTER", "STATE", "NODES", "ENDS"]
-        sys.stdout.write(table(head, [_row(job) for job in found]))
+        say(table(head, [_row(job) for job in found]))
     else:
-        sys.stdout.write("You have no sessions: `jupyter slurm session start`\n")
+        say("You have no sessions: `jupyter slurm session start`\n")
     return 0
 
 

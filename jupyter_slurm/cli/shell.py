@@ -18,6 +18,7 @@ from jupyter_slurm.api import Api, Terminals
 from jupyter_slurm.cli import follow
 from jupyter_slurm.cli.command import Connect
 from jupyter_slurm.cli.jobs import cluster_name
+from jupyter_slurm.cli.say import note, say
 from jupyter_slurm.cli.table import in_words_of_a_terminal
 from jupyter_slurm.cli.terminal import Terminal
 from jupyter_slurm.console import How, Outcome
@@ -54,7 +55,7 @@ def run(args: Namespace, connect: Connect) -> int:
     words: list[str] = args.words
     options = words[: words.index("--")] if "--" in words else words
     if any(word in ("-h", "--help") for word in options):
-        sys.stdout.write(_HELP)
+        say(_HELP)
         return 0
     wanted = shell.parse(words)
     cluster = wanted.request.cluster or cluster_name(Namespace(cluster=None))
@@ -77,11 +78,11 @@ def open_shell(api: Api, wanted: Shell, cluster: str | None) -> int:
     except KeyboardInterrupt:
         if job_id is None:
             api.cancel(job.id)
-            sys.stderr.write(f"\n{card.title(job)} is being cancelled.\n")
+            note(f"\n{card.title(job)} is being cancelled.\n")
         raise
     if job.state.final:
         return _ended(api, job)
-    sys.stderr.write(f"{_welcome(job, time.time())}\n")
+    note(f"{_welcome(job, time.time())}\n")
     sys.stderr.flush()
     try:
         sock = cast("Terminals", api).terminal(wanted.terminal(job.id))
@@ -135,7 +136,7 @@ def _after(api: Api, job: Job, outcome: Outcome, *, is_own: bool, keep_s: float 
             api.delivered(job.id)
         return outcome.status or 0
     if outcome.how is How.LOST:
-        sys.stderr.write("\nThe terminal is lost: nothing comes from there any more.\n")
+        note("\nThe terminal is lost: nothing comes from there any more.\n")
         job = _settled(api, job)
         if job.state.final:
             if is_own:
@@ -152,7 +153,7 @@ def _after(api: Api, job: Job, outcome: Outcome, *, is_own: bool, keep_s: float 
         said += f" The shell runs on in {card.title(job)}: {again} comes back to it{kept}."
     else:
         said += f" The shell ends; {card.title(job)} goes on: {again}"
-    sys.stderr.write(f"\n{said.strip()}\n")
+    note(f"\n{said.strip()}\n")
     return 0 if outcome.how is How.LEFT else _LOST
 
 
@@ -170,6 +171,6 @@ def _settled(api: Api, job: Job) -> Job:
 
 def _ended(api: Api, job: Job) -> int:
     result = api.result(job.id)
-    sys.stderr.write(in_words_of_a_terminal(card.plain(result.job, time.time())) + "\n")
+    note(in_words_of_a_terminal(card.plain(result.job, time.time())) + "\n")
     api.delivered(job.id)
     return 0 if result.job.state is JobState.COMPLETED else follow.exit_code(result)

@@ -5,7 +5,6 @@ The words after the file are those of `%%slurm`, understood by the same parser (
 
 from __future__ import annotations
 
-import sys
 from argparse import Namespace
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -18,6 +17,7 @@ from jupyter_slurm.cli import follow
 from jupyter_slurm.cli.command import Connect
 from jupyter_slurm.cli.jobs import cluster_name
 from jupyter_slurm.cli.preview import preview_text
+from jupyter_slurm.cli.say import note, say
 from jupyter_slurm.cli.table import in_words_of_a_terminal
 from jupyter_slurm.errors import NotFoundError, RequestError
 from jupyter_slurm.job import new_id, placed
@@ -31,7 +31,7 @@ def submit(args: Namespace, connect: Connect) -> int:
     """Submits a file and, unless `--detach`, follows it; gives the job's exit code."""
     words: list[str] = args.words
     if not words or any(word in ("-h", "--help") for word in _before_dashes(words)):
-        sys.stdout.write(_help())
+        say(_help())
         return 0 if words else 2
     file, options, arguments = _split(words)
     request = headless.request(options)
@@ -42,12 +42,12 @@ def submit(args: Namespace, connect: Connect) -> int:
     spec = _spec(file, request, arguments)
     api = api or connect()
     if request.dry_run:
-        sys.stdout.write(preview_text(api.preview(spec)))
+        say(preview_text(api.preview(spec)))
         return 0
     job = _submit(api, spec)
     if request.detach:
-        sys.stdout.write(f"{job.id}\n")
-        sys.stderr.write(follow.come_back(job) + "\n")
+        say(f"{job.id}\n")
+        note(follow.come_back(job) + "\n")
         return 0
     return _follow(api, job, _cancel if request.on_interrupt == "cancel" else _leave)
 
@@ -64,7 +64,7 @@ def _submit(api: Api, spec: JobSpec) -> Job:
     except LoginDeclined:
         raise
     except KeyboardInterrupt:
-        sys.stderr.write(f"\nWhether job {spec.id} was submitted: `jupyter slurm why {spec.id}`\n")
+        note(f"\nWhether job {spec.id} was submitted: `jupyter slurm why {spec.id}`\n")
         raise
 
 
@@ -72,10 +72,10 @@ def _follow(api: Api, job: Job, interrupted: Callable[[Api, Job], str]) -> int:
     try:
         return follow.follow(api, job)
     except LoginDeclined:
-        sys.stderr.write(f"{_leave(api, job)}\n")
+        note(f"{_leave(api, job)}\n")
         raise
     except KeyboardInterrupt:
-        sys.stderr.write(f"\n{interrupted(api, job)}\n")
+        note(f"\n{interrupted(api, job)}\n")
         raise
 
 

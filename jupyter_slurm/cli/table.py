@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Sequence
 from typing import Any
 
 import msgspec
+
+_NOT_ASCII = re.compile(r"[^\x20-\x7e\n]+")
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -46,6 +49,12 @@ def in_words_of_a_terminal(text: str) -> str:
 
 
 def as_json(value: Any) -> str:
-    """The value as wire JSON, indented, with a newline at its end."""
+    """The value as wire JSON, indented, with a newline at its end; what is not printable in a
+    text of it is escaped, so that it steers no terminal and stays what it is."""
     raw = msgspec.json.encode(value, enc_hook=str)
-    return msgspec.json.format(raw, indent=2).decode() + "\n"
+    text = msgspec.json.format(raw, indent=2).decode()
+    return _NOT_ASCII.sub(_escaped, text) + "\n"
+
+
+def _escaped(found: re.Match[str]) -> str:
+    return "".join(one if one.isprintable() else json.dumps(one)[1:-1] for one in found[0])

@@ -9,11 +9,12 @@ import os
 import re
 import shutil
 import time
+from collections.abc import Callable
 from typing import Any, TextIO
 
 from jupyter_slurm import card
 from jupyter_slurm.cli.table import printable
-from jupyter_slurm.readable import moment
+from jupyter_slurm.readable import Coloured, moment, visible_lines
 from jupyter_slurm.transfer_card import told
 from jupyter_slurm.wire import (
     DisplayData,
@@ -29,12 +30,27 @@ _ANSI = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
 _CLEAR_LINE = "\r\x1b[K"
 
 
+def writer(stream: TextIO) -> Callable[[str], None]:
+    """What writes pieces of a job's output to `stream`: as they are where it is a file or a pipe,
+    `Coloured` where it is a terminal."""
+    shown = Coloured().feed if stream.isatty() else str
+    # A lone surrogate has no bytes in any encoding.
+    encoding = stream.encoding or "utf-8"
+
+    def write(text: str) -> None:
+        stream.write(shown(text).encode(encoding, "replace").decode(encoding))
+        stream.flush()
+
+    return write
+
+
 class Terminal:
     """Writes to `stdout` and `stderr`; each is looked at on its own for being a terminal."""
 
     def __init__(self, stdout: TextIO, stderr: TextIO) -> None:
         self._stdout = stdout
         self._stderr = stderr
+        self._write_to = {stream: writer(stream) for stream in (stdout, stderr)}
         self.live = stderr.isatty() and os.environ.get("TERM") != "dumb"
         """Whether a line can change; the time in it does."""
         self._colours = stderr.isatty() and not os.environ.get("NO_COLOR")
@@ -61,7 +77,7 @@ class Terminal:
     def progress(self, job: Job) -> None:
         """Where the job is, and what it was warned of, unless that has been said."""
         if job.warning is not None and job.warning != self._warned:
-            self.note("\n".join(map(printable, job.warning.splitlines())))
+            self.note(job.warning)
             self._warned = job.warning
         if job.state.final:
             return
@@ -79,7 +95,8 @@ class Terminal:
 
     def note(self, text: str) -> None:
         """A line of ours, on stderr, beginning a line of its own."""
-        self._write(self._stderr, ("\n" if self._midline else "") + text.rstrip("\n") + "\n")
+        said = visible_lines(text.rstrip("\n"))
+        self._write(self._stderr, ("\n" if self._midline else "") + said + "\n")
 
     def close(self) -> None:
         """Leave nothing that changes."""
@@ -89,10 +106,7 @@ class Terminal:
         if not text:
             return
         self._rewrite("")
-        # A lone surrogate has no bytes in any encoding.
-        encoding = stream.encoding or "utf-8"
-        stream.write(text.encode(encoding, "replace").decode(encoding))
-        stream.flush()
+        self._write_to[stream](text)
         self._midline = not text.endswith("\n")
 
     def _rewrite(self, line: str) -> None:

@@ -18,6 +18,7 @@ from IPython.display import clear_output, publish_display_data
 from jupyter_slurm.card import CARDS_VARIABLE
 from jupyter_slurm.errors import LoginNeededError
 from jupyter_slurm.login import Answerer, TerminalAnswerer
+from jupyter_slurm.readable import coloured, visible_lines
 
 _VS_CODE = "__vsc_ipynb_file__"
 
@@ -88,12 +89,12 @@ class NotebookAnswerer:
 
 def say(text: str) -> None:
     """A line in the cell's output."""
-    sys.stdout.write(text + "\n")
+    sys.stdout.write(visible_lines(text) + "\n")
 
 
 def warn(text: str) -> None:
     """A line in the cell's error output."""
-    sys.stderr.write(text + "\n")
+    sys.stderr.write(visible_lines(text) + "\n")
 
 
 def show(
@@ -101,13 +102,22 @@ def show(
 ) -> None:
     """A display; with an id it may be changed by `change`."""
     transient = {"display_id": display_id} if display_id else {}
-    publish_display_data(dict(data), dict(metadata), transient=transient)
+    publish_display_data(_harmless(data), dict(metadata), transient=transient)
 
 
 def change(data: Mapping[str, Any], metadata: Mapping[str, Any], *, display_id: str) -> None:
     """Every display with this id, wherever it was shown."""
     transient = {"display_id": display_id}
-    publish_display_data(dict(data), dict(metadata), transient=transient, update=True)
+    publish_display_data(_harmless(data), dict(metadata), transient=transient, update=True)
+
+
+def _harmless(data: Mapping[str, Any]) -> dict[str, Any]:
+    """The same for a notebook, whose page does what it knows of escape sequences; a terminal is
+    shown the plain text as it is."""
+    plain = data.get("text/plain")
+    if in_place() or not isinstance(plain, str):
+        return dict(data)
+    return {**data, "text/plain": coloured(plain)}
 
 
 def flush() -> None:

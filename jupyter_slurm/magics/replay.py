@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import groupby
 
 from jupyter_slurm.magics.frontend import change, clear, flush, in_place, show
+from jupyter_slurm.readable import Coloured
 from jupyter_slurm.wire import (
     ClearOutput,
     DisplayData,
@@ -78,6 +79,7 @@ class Replay:
         self._pace = Pace()
         self._tail: _Tail | None = None
         self._stream_name: str | None = None
+        self._coloured = Coloured()
 
     @property
     def budget_bytes(self) -> int:
@@ -131,7 +133,8 @@ class Replay:
         if self._tail is None:
             head = data[: self._left_bytes].decode("utf-8", "ignore")
             self._pace.spend(len(head))
-            (sys.stderr if output.name == "stderr" else sys.stdout).write(head)
+            shown = head if in_place() else self._coloured.feed(head)
+            (sys.stderr if output.name == "stderr" else sys.stdout).write(shown)
             self._left_bytes -= len(head.encode())
             data = data[len(head.encode()) :]
             if not data:
