@@ -104,8 +104,8 @@ class Api(Protocol):
         job_id: str | None = None,
         local_port: int = 0,
     ) -> Tunnel:
-        """A port on 127.0.0.1 that leads to `host:port` as the login node sees it, or, with a
-        running job, as its node sees it. 0: any free port. ForwardError.
+        """A port of this machine, on both loopbacks, that leads to `host:port` as the login node
+        sees it, or, with a running job, as its node sees it. 0: any free port. ForwardError.
 
         The same target gives the same tunnel. It stays, on the same port, until `close_tunnel`.
         """

@@ -2,6 +2,12 @@
 
 A lab is a job like any other; who asks for it submits it. Its port leads to the door that
 node/lab.py keeps there, which lets in nobody but this user; by which way is for door_way.py.
+
+Everybody on this machine can knock at the port, and take its number while no agent runs. Then the
+open tabs send them their cookies, and they may leave a program in the browser (a service worker)
+that reads whatever is sent to that address later. So an address is never used again: each time its
+port is opened a lab gets a new name, which nobody can guess, and who does not come by it is not let
+through to the lab, whatever else they know.
 """
 
 from __future__ import annotations
@@ -9,6 +15,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import logging
+import secrets
 import socket
 import threading
 from contextlib import suppress
@@ -18,7 +25,7 @@ from urllib.parse import quote
 import msgspec
 
 from jupyter_slurm.errors import ForwardError, JupyterSlurmError, NotFoundError, RequestError
-from jupyter_slurm.jobs import turned_away
+from jupyter_slurm.jobs import lab_host, turned_away
 from jupyter_slurm.jobs.book import Book
 from jupyter_slurm.jobs.clusters import Clusters
 from jupyter_slurm.jobs.door_way import Place
@@ -29,6 +36,9 @@ from jupyter_slurm.transport.forward import Forward
 from jupyter_slurm.wire import Job, JobKind, JobState, Lab, LabEntry, LabStep
 
 _LOOK_S = 60.0
+_NAME_BYTES = 10
+"""Random ones, of a lab's name."""
+_MISDIRECTED = "421 Misdirected Request"
 
 _log = logging.getLogger(__name__)
 
@@ -47,15 +57,17 @@ class Labs:
         self._thread: threading.Thread | None = None
 
     def open(self, job: Job, base_url: str = "/") -> None:
-        """The port of a lab that has not ended: the one that it had, where that is free."""
+        """The port of a lab that has not ended: the one that it had, where that is free, and a name
+        that it never had."""
         with self._lock:
             if self._closed or job.id in self._ports:
                 return
-            port = self._ports[job.id] = self._forward(job)
+            host = new_host(job.id)
+            port = self._ports[job.id] = self._forward(job, host)
             if self._thread is None:
                 self._thread = threading.Thread(target=self._keep, name="labs", daemon=True)
                 self._thread.start()
-        url = address(job.id, port.local_port) + base_url
+        url = f"http://{host}:{port.local_port}{base_url}"
         lab = Lab(url=url, port=port.local_port, base_url=base_url)
         if job.lab is not None:
             lab = msgspec.structs.replace(lab, step=job.lab.step, door=job.lab.door)
@@ -98,18 +110,25 @@ class Labs:
             return self._clusters.named(cluster).profile.lab_same_origin
         return False
 
-    def _forward(self, job: Job) -> Forward:
-        carry = self._tunnels.into(job.id, self._place)
-        tell = partial(self._tell, job.id)
+    def _forward(self, job: Job, host: str) -> Forward:
+        opened = partial(
+            Forward,
+            self._tunnels.into(job.id, self._place),
+            tell=partial(self._tell, job.id),
+            admit=partial(lab_host.is_meant, host),
+        )
         if job.lab is not None:
             try:
-                return Forward(carry, job.lab.port, tell=tell)
+                return opened(job.lab.port)
             except ForwardError as exc:
                 _log.warning("the lab %s gets another port: %s", job.id, exc)
-        return Forward(carry, tell=tell)
+        return opened()
 
     def _tell(self, job_id: str, sock: socket.socket, error: JupyterSlurmError) -> None:
-        turned_away.answer(sock, why_not(self._book.job(job_id), error))
+        if isinstance(error, lab_host.NotThisLabError):
+            turned_away.answer(sock, astray(error))
+        else:
+            turned_away.answer(sock, why_not(self._book.job(job_id), error))
 
     def _place(self, job: Job) -> Place:
         lab = job.lab
@@ -191,8 +210,14 @@ def why_not(job: Job, error: JupyterSlurmError) -> Reason:
     return Reason(f"{job.name} on {job.cluster}", sentences, again=not ends)
 
 
-def address(job_id: str, port: int) -> str:
-    """A name of its own for each lab: cookies do not know ports, so that under one name each
-    server would get those of the others. Browsers take every name below localhost for this machine
-    (RFC 6761)."""
-    return f"http://lab-{job_id}.localhost:{port}"
+def astray(error: JupyterSlurmError) -> Reason:
+    """What is told to who does not come by the lab's address: nothing of the lab."""
+    sentences = tuple(one for one in (error.message, error.hint) if one)
+    return Reason("Not the address of a lab", sentences, again=False, status=_MISDIRECTED)
+
+
+def new_host(job_id: str) -> str:
+    """A name that nothing ever had: cookies do not know ports, so that under one name each server
+    would get those of the others. Browsers take every name below localhost for this machine
+    (RFC 6761), and each for a site of its own."""
+    return f"lab-{job_id}-{secrets.token_hex(_NAME_BYTES)}.localhost"

@@ -24,7 +24,7 @@ _PIECE_BYTES = 1 << 16
 _AGAIN_S = 5
 _SOON = "This page looks every few seconds, and shows the lab as soon as it can be reached."
 _METHODS = frozenset(("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"))
-_LOCAL = frozenset(("localhost", "127.0.0.1"))
+_LOCAL = frozenset(("localhost", "127.0.0.1", "[::1]"))
 
 
 @dataclass(frozen=True)
@@ -35,6 +35,7 @@ class Reason:
     sentences: tuple[str, ...]
     again: bool
     """It may be otherwise soon."""
+    status: str = "503 Service Unavailable"
 
 
 def answer(sock: socket.socket, reason: Reason) -> None:
@@ -104,10 +105,10 @@ def _answer(head: bytes, reason: Reason) -> bytes:
             kind = "application/json"
             body = msgspec.json.encode({"message": " ".join(reason.sentences), "reason": None})
     lines = [
-        "HTTP/1.1 503 Service Unavailable",
+        f"HTTP/1.1 {reason.status}",
         "Connection: close",
         "Cache-Control: no-store",
-        f"Retry-After: {_AGAIN_S}",
+        *([f"Retry-After: {_AGAIN_S}"] if reason.again else []),
         f"Content-Type: {kind}",
         f"Content-Length: {len(body)}",
         "X-Content-Type-Options: nosniff",

@@ -81,9 +81,9 @@ def _wait_and_open(session: Session, worker: Worker, job: Job, *, waits: bool) -
         return
     page = lab_page.write(job, session.api.lab_entry(job.id))
     if lab_page.show(page):
-        say(f"It is open in the browser: {job.lab.url}")
+        say("It is open in the browser.")
     else:
-        say(f"It is at {job.lab.url}; opening {page} in a browser of this machine logs in there.")
+        say(f"Opening {page} in a browser of this machine logs in there.")
 
 
 def _wait(session: Session, worker: Worker, card: LiveCard) -> None:
@@ -121,9 +121,10 @@ def _list(session: Session, words: Sequence[str]) -> Table:
     jobs = session.api.jobs()
     lab_page.remove_old(jobs)
     found, now_s = labs.of(jobs), time.time()
+    # Without their addresses: others read notebooks too, and nobody else is to know these.
     return Table(
-        labs.HEAD,
-        tuple(labs.row(job, now_s) for job in found),
+        labs.HEAD[:-1],
+        tuple(labs.row(job, now_s)[:-1] for job in found),
         caption="" if found else "No labs yet: %slurm lab start [OPTIONS]",
     )
 

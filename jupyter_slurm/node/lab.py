@@ -84,15 +84,22 @@ server.sock_mode = "0600"
 server.base_url = {base_url!r}
 server.open_browser = False
 server.allow_root = True
-# Whoever is sent here by another name (DNS rebinding) is refused.
+# Whoever is sent here by another name (DNS rebinding) is refused: here, and before, where the
+# lab's port is. That gives it a new name whenever it is opened, of which only the beginning is
+# known when this is written.
+class Names(list):
+    def __contains__(self, name):
+        of_lab = name.startswith({host!r}) and name.endswith(".localhost")
+        return of_lab or name == "localhost"
 server.allow_remote_access = False
-server.local_hostnames = ["localhost", {host!r}]
+server.tornado_settings = {{"local_hostnames": Names()}}
 """
 BELOW_ANOTHER = """\
 # The Jupyter below whose address it is shown puts the token in; the page would send it there.
-server.tornado_settings = {{
-    "page_config_hook": lambda handler, page_config: dict(page_config, token="")
-}}
+server.tornado_settings = dict(
+    server.tornado_settings,
+    page_config_hook=lambda handler, page_config: dict(page_config, token="")
+)
 """
 
 
@@ -162,7 +169,7 @@ class Lab(object):
         overlay = self.overlay()
         self.sock = os.path.join(private, "server")
         config = os.path.join(private, "jupyter_lab_config.py")
-        host = "lab-%s.localhost" % self.task["id"]
+        host = "lab-%s-" % self.task["id"]
         base_url = self.task["base_url"]
         text = CONFIG if base_url == "/" else CONFIG + BELOW_ANOTHER
         text = text.format(

@@ -10,6 +10,7 @@ of this server.
 from __future__ import annotations
 
 from typing import Any
+from urllib.parse import unquote_plus
 
 from jupyter_core.utils import ensure_async
 from jupyter_server.base.handlers import JupyterHandler
@@ -29,10 +30,16 @@ _GOES_THERE = (
 server says who somebody is."""
 _SECRETS = frozenset(("token", "_xsrf"))
 """What stays here of an address."""
-_STAYS_THERE = frozenset(
-    ("set-cookie", "clear-site-data", "service-worker-allowed", "strict-transport-security")
-)
-"""Headers of an answer that would hold for more than the lab."""
+_TOKEN_PROTOCOL = "v1.token."
+"""How the name begins by which a WebSocket shows a Jupyter's token as one of its protocols."""
+_STAYS_THERE = (
+    "accept-ch alt-svc clear-site-data nel proxy-authenticate report-to service-worker-allowed "
+    "set-cookie strict-transport-security www-authenticate x-lighttpd-send-file x-sendfile"
+).split()
+"""Headers of an answer that would hold for more than the lab, or that a proxy in front of this
+server obeys."""
+_OBEYED_BY_PROXIES = "x-accel-"
+"""nginx: other files are sent in the answer's place, e.g."""
 _STREAM = "text/event-stream"
 
 
@@ -99,13 +106,20 @@ class LabProxyHandler(Guarded, LocalProxyHandler):  # type: ignore[misc]
         words = [
             word
             for word in self.request.query.split("&")
-            if word and word.partition("=")[0] not in _SECRETS
+            if word and unquote_plus(word.partition("=")[0]) not in _SECRETS
         ]
         query = f"?{'&'.join(words)}" if words else ""
         return f"{protocol}://{host}:{port}{self.request.path}{query}"
 
+    def select_subprotocol(self, subprotocols: list[str]) -> str | None:
+        """Those that are offered there are these."""
+        kept = [name for name in subprotocols if not name.startswith(_TOKEN_PROTOCOL)]
+        selected: str | None = super().select_subprotocol(kept)
+        return selected
+
     def add_header(self, name: str, value: Any) -> None:
-        if name.lower() not in _STAYS_THERE:
+        name = name.lower()
+        if name not in _STAYS_THERE and not name.startswith(_OBEYED_BY_PROXIES):
             super().add_header(name, value)
 
 

@@ -1,7 +1,8 @@
 """A port of this machine that leads elsewhere: who connects to it, and what becomes of them.
 
-Where a connection goes, and over what, is the `Carry` that the port was opened with. Nothing here
-knows of clusters or jobs; which ports there are is known to who opened them.
+Where a connection goes, and over what, is the `Carry` that the port was opened with; its first
+bytes may decide whether it goes there at all (`Admit`). Nothing here knows of clusters or jobs;
+which ports there are is known to who opened them.
 """
 
 from __future__ import annotations
@@ -12,9 +13,10 @@ import socket
 import threading
 import time
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from functools import partial
+from math import inf
 
 from jupyter_slurm.errors import (
     ForwardError,
@@ -25,12 +27,16 @@ from jupyter_slurm.errors import (
     TransportError,
 )
 from jupyter_slurm.transport.carrying import Answered
+from jupyter_slurm.transport.loopback import listeners
 from jupyter_slurm.transport.relay_streams import break_off
 from jupyter_slurm.wire import Problem
 
 Carry = Callable[[socket.socket, Answered], None]
 """Connects a socket with what the port leads to, as `Transport.carry` does; what it raises is an
 answer too."""
+Admit = Callable[[bytes, int], bool]
+"""Looks at the first bytes of a connection, which nobody has taken yet, to the port of that number.
+True: it goes where the port leads; False: there are too few to tell. ForwardError: it does not."""
 Told = Callable[[socket.socket, JupyterSlurmError], None]
 """Takes over the socket of somebody who cannot be connected, and tells them; may take a while."""
 
@@ -38,8 +44,16 @@ _PATIENCE_S = 20.0
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.1, 1.0
 _MOST_ARRIVALS = 512
 """Connections that are being made at the same time; further ones are sent away."""
+_AT_ONCE = 128
 _MOST_TOLD = 64
-_BACKLOG = 128
+_MOST_AT_DOOR = 256
+"""Connections whose first bytes are waited for; one more, and the oldest is sent away. So whoever
+opens many and says nothing keeps nobody out."""
+_AT_DOOR_S = 30.0
+"""A browser opens connections before it knows what for."""
+_FIRST_BYTES = 1 << 15
+_FIRST_LOOK_S, _LONGEST_LOOK_S = 0.005, 0.2
+"""Between looks at a connection that says too little: what is only looked at stays readable."""
 _FINAL = (ForwardError, LoginNeededError, LoginError, HostKeyError)
 """Waiting does not help: the target refuses, or a person has to do something."""
 
@@ -58,11 +72,13 @@ class _Arrival:
 
 
 class Forward:
-    """Listens on 127.0.0.1 from the beginning until `close`, whatever becomes of the way there.
+    """Listens on both loopbacks from the beginning until `close`, whatever becomes of the way
+    there.
 
-    One thread accepts and tries. `local_port` 0: any free one. `patience_s`: how long a new
-    connection waits for a way to the cluster that was lost. `tell`: what becomes of one that cannot
-    be made; None: it is broken off. ForwardError: the port is taken.
+    One thread accepts and tries. `local_port` 0: any number that is free on both. `patience_s`: how
+    long a new connection waits for a way to the cluster that was lost. `tell`: what becomes of one
+    that cannot be made; None: it is broken off. `admit`: who is carried; None: everybody.
+    ForwardError: the port is taken.
     """
 
     def __init__(
@@ -72,12 +88,14 @@ class Forward:
         *,
         patience_s: float = _PATIENCE_S,
         tell: Told | None = None,
+        admit: Admit | None = None,
     ) -> None:
         self._carry = carry
         self._tell = tell
+        self._admit = admit
         self._patience_s = patience_s
-        self._listener = _listener(local_port)
-        self.local_port: int = self._listener.getsockname()[1]
+        self._listeners = listeners(local_port)
+        self.local_port: int = self._listeners[0].getsockname()[1]
         self.opened_s = time.time()
         self.problem: Problem | None = None
         """Why the newest connection did not get through; None: it did, or there was none."""
@@ -88,6 +106,8 @@ class Forward:
         """For their next try: all ours."""
         self._carried: list[socket.socket] = []
         self._told: set[socket.socket] = set()
+        self._at_door: dict[_Arrival, None] = {}
+        """In the order in which they came; the thread's own, until it ends."""
         self._closed = False
         self._wake_in, self._wake_out = socket.socketpair()
         self._wake_in.setblocking(False)
@@ -110,7 +130,7 @@ class Forward:
             self._wake()
         self._acceptor.join()
         with self._lock:
-            for arrival in self._waiting:
+            for arrival in [*self._at_door, *self._waiting]:
                 break_off(arrival.sock)
             for sock in [*self._standing(), *(arrival.sock for arrival in self._tried)]:
                 _end(sock)
@@ -126,39 +146,115 @@ class Forward:
     # --- in the thread ---
 
     def _run(self) -> None:
-        with selectors.DefaultSelector() as selector, self._listener, self._wake_in:
-            selector.register(self._listener, selectors.EVENT_READ)
+        with selectors.DefaultSelector() as selector, ExitStack() as ours:
+            for listener in self._listeners:
+                ours.enter_context(listener)
+                selector.register(listener, selectors.EVENT_READ, listener)
+            ours.enter_context(self._wake_in)
             selector.register(self._wake_in, selectors.EVENT_READ)
             pause_s: float | None = None
             while True:
-                selector.select(pause_s)
+                ready = [key.data for key, _ in selector.select(pause_s)]
                 with suppress(BlockingIOError):
                     self._wake_in.recv(4096)
                 if self._closed:
                     return
-                try:
-                    self._accept()
-                except OSError as exc:  # this process has too many files open, e.g.
-                    words = f"No connection is taken: {exc.strerror}."
-                    self.problem = ForwardError(words).problem()
-                    time.sleep(_FIRST_PAUSE_S)
-                pause_s = self._try_again()
+                for one in ready:
+                    if isinstance(one, _Arrival):
+                        self._look(selector, one)
+                    elif one is not None:
+                        self._take(selector, one)
+                pauses_s = [self._look_again(selector), self._try_again()]
+                pause_s = min((one for one in pauses_s if one is not None), default=None)
 
-    def _accept(self) -> None:
-        """All who knock."""
+    def _take(self, selector: selectors.BaseSelector, listener: socket.socket) -> None:
+        """All who knock there."""
         with self._lock:
             self._standing()
-        for _ in range(_BACKLOG):
+        try:
+            self._accept(selector, listener)
+        except OSError as exc:  # this process has too many files open, e.g.
+            words = f"No connection is taken: {exc.strerror}."
+            self.problem = ForwardError(words).problem()
+            time.sleep(_FIRST_PAUSE_S)
+
+    def _accept(self, selector: selectors.BaseSelector, listener: socket.socket) -> None:
+        for _ in range(_AT_ONCE):
             try:
-                sock, _ = self._listener.accept()
+                sock, _ = listener.accept()
             except BlockingIOError:
                 return
             with suppress(OSError):  # macOS: it has gone again
                 sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            if len(self._tried) + len(self._waiting) < _MOST_ARRIVALS:
-                self._try(_Arrival(sock, time.monotonic() + self._patience_s))
+            if self._admit is None:
+                self._enter(_Arrival(sock, time.monotonic() + self._patience_s))
             else:
-                break_off(sock)
+                self._wait_at_door(selector, sock)
+
+    def _enter(self, arrival: _Arrival) -> None:
+        if len(self._tried) + len(self._waiting) < _MOST_ARRIVALS:
+            self._try(arrival)
+        else:
+            break_off(arrival.sock)
+
+    def _wait_at_door(self, selector: selectors.BaseSelector, sock: socket.socket) -> None:
+        if len(self._at_door) >= _MOST_AT_DOOR:
+            oldest = next(iter(self._at_door))
+            self._leave_door(selector, oldest)
+            break_off(oldest.sock)
+        arrival = _Arrival(sock, time.monotonic() + _AT_DOOR_S, inf, _FIRST_LOOK_S)
+        self._at_door[arrival] = None
+        selector.register(sock, selectors.EVENT_READ, arrival)
+
+    def _look(self, selector: selectors.BaseSelector, arrival: _Arrival) -> None:
+        """At what it has said so far; nothing of that is taken."""
+        if self._admit is None or arrival not in self._at_door:
+            return
+        first, admitted = b"", False
+        try:
+            first = arrival.sock.recv(_FIRST_BYTES, socket.MSG_PEEK | socket.MSG_DONTWAIT)
+            admitted = self._admit(first, self.local_port)
+        except BlockingIOError:
+            return
+        except ForwardError as exc:
+            self._leave_door(selector, arrival)
+            with self._lock:
+                self._send_away(arrival.sock, exc)
+            return
+        except OSError:  # it has broken
+            pass
+        except Exception:  # noqa: BLE001 (the thread never dies silently)
+            _log.exception("who came to port %d could not be looked at", self.local_port)
+            first = b""
+        if not admitted and 0 < len(first) < _FIRST_BYTES:
+            self._rest(selector, arrival.sock)
+            arrival.again_s = time.monotonic() + arrival.pause_s
+            arrival.pause_s = min(2 * arrival.pause_s, _LONGEST_LOOK_S)
+            return
+        self._leave_door(selector, arrival)
+        if admitted:
+            self._enter(_Arrival(arrival.sock, time.monotonic() + self._patience_s))
+        else:
+            break_off(arrival.sock)
+
+    def _leave_door(self, selector: selectors.BaseSelector, arrival: _Arrival) -> None:
+        del self._at_door[arrival]
+        self._rest(selector, arrival.sock)
+
+    def _rest(self, selector: selectors.BaseSelector, sock: socket.socket) -> None:
+        with suppress(KeyError):  # it said too little, and waits for the next look
+            selector.unregister(sock)
+
+    def _look_again(self, selector: selectors.BaseSelector) -> float | None:
+        """At those whose time has come; how long until that of the next. None: nobody waits."""
+        now_s = time.monotonic()
+        for arrival in [one for one in self._at_door if one.again_s <= now_s]:
+            self._look(selector, arrival)
+        for arrival in [one for one in self._at_door if one.give_up_s <= now_s]:
+            self._leave_door(selector, arrival)
+            break_off(arrival.sock)
+        next_s = min((min(one.again_s, one.give_up_s) for one in self._at_door), default=None)
+        return None if next_s is None else max(0.0, next_s - now_s)
 
     def _try_again(self) -> float | None:
         """Those whose time has come; how long until that of the next. None: nobody waits."""
@@ -232,19 +328,6 @@ def _may_pass(error: JupyterSlurmError, arrival: _Arrival) -> bool:
     if isinstance(error, _FINAL) or not isinstance(error, TransportError):
         return False
     return time.monotonic() < arrival.give_up_s
-
-
-def _listener(local_port: int) -> socket.socket:
-    try:
-        listener = socket.create_server(("127.0.0.1", local_port), backlog=_BACKLOG)
-    except (OSError, OverflowError) as exc:
-        reason = getattr(exc, "strerror", None) or str(exc)
-        raise ForwardError(
-            f"Port {local_port} of this machine cannot be used: {reason}.",
-            hint="Leave the local port out, and a free one is taken.",
-        ) from exc
-    listener.setblocking(False)
-    return listener
 
 
 def _end(sock: socket.socket) -> None:

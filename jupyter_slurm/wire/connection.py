@@ -64,7 +64,8 @@ class Connection(Struct, frozen=True, kw_only=True):
 
 
 class Tunnel(Struct, frozen=True, kw_only=True):
-    """A port of this machine (127.0.0.1 only) that leads to `host:port` as the cluster sees it."""
+    """A port of this machine, on both loopbacks, that leads to `host:port` as the cluster sees
+    it."""
 
     id: str
     cluster: str

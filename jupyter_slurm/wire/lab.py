@@ -18,10 +18,10 @@ class Lab(Struct, frozen=True, kw_only=True):
     """Of a job of kind LAB that has not ended."""
 
     url: str
-    """`http://lab-ID.localhost:PORT/` and its base URL, on this machine, for as long as the job
-    lives."""
+    """`http://lab-ID-RANDOM.localhost:PORT/` and its base URL, on this machine; another one after
+    the agent was started anew. Nobody gets in who does not know it."""
     port: int
-    """On 127.0.0.1; the same after the agent was started anew, where it is still free."""
+    """On both loopbacks; the same after the agent was started anew, where it is still free."""
     base_url: str = "/"
     """Not "/": it is shown below the address of the Jupyter server that it was asked for from,
     whose browsers are on other machines."""

@@ -804,7 +804,8 @@ export interface TerminalRequest {
   beside: boolean;
 }
 /**
- * A port of this machine (127.0.0.1 only) that leads to `host:port` as the cluster sees it.
+ * A port of this machine, on both loopbacks, that leads to `host:port` as the cluster sees
+ *     it.
  */
 export interface Tunnel {
   id: string;

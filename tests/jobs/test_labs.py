@@ -114,7 +114,8 @@ def test_a_lab_runs_a_notebook_on_the_node_and_nothing_is_left_when_it_is_stoppe
     (tmp_path / "here").mkdir()
     job = submitted(site, **site.at(tmp_path / "here"))
     assert job.lab is not None
-    assert job.lab.url == f"http://lab-{job.id}.localhost:{job.lab.port}/"
+    name = f"lab-{job.id}-[0-9a-f]{{20}}"
+    assert re.fullmatch(f"http://{name}\\.localhost:{job.lab.port}/", job.lab.url)
     job = ready(site, job)
     assert job.python == tuple(sys.version_info[:3])
     assert job.idle_s == 3600
@@ -150,9 +151,12 @@ def test_only_who_has_the_token_and_comes_by_its_name_gets_into_a_lab(site: Site
     assert stranger.get("/api/kernels").status_code == 403
     right = {"Authorization": f"token {entry.token}"}
     assert stranger.get("/api/kernels", **right).status_code == 200
+    # On the connection that the right name has opened: the lab's own server looks, too.
     assert stranger.get("/api/kernels", Host="evil.example", **right).status_code == 403
-    at_loopback = f"127.0.0.1:{stranger.port}"  # a browser that does not know such names
-    assert stranger.get("/api/kernels", Host=at_loopback, **right).status_code == 200
+    for name in ("evil.example", "127.0.0.1", "localhost", f"lab-{job.id}.localhost"):
+        stranger.hang_up()
+        host = f"{name}:{stranger.port}"
+        assert stranger.get("/api/kernels", Host=host, **right).status_code == 421
 
 
 def test_neither_a_lab_nor_its_kernels_have_a_port_at_which_others_on_the_node_could_read(
@@ -248,17 +252,23 @@ def test_two_labs_have_addresses_of_their_own_and_do_not_know_each_others_visito
     assert astray.get("/api/kernels").status_code == 403
 
 
-def test_a_lab_outlives_the_agent_at_the_same_address_without_a_new_login_inside(
-    site: Site,
-) -> None:
+def test_a_lab_outlives_the_agent_under_a_name_that_nothing_ever_had(site: Site) -> None:
+    """What came to the old one while no agent was there may have been anybody's to read."""
     job = started(site)
+    assert job.lab is not None
     one = visitor(site, job)
     kernel = one.start_kernel()
     one.run(kernel, "kept = 42")
     site.restart()
     again = site.service.job(job.id)
-    assert again.lab == job.lab
-    assert one.run(kernel, "print(kept)") == "42\n"
+    assert again.lab is not None
+    assert (again.lab.port, again.lab.step) == (job.lab.port, LabStep.READY)
+    assert again.lab.url != job.lab.url
+    one.hang_up()
+    told = one.get("/api/kernels")
+    assert told.status_code == 421
+    assert "what runs in the lab goes on" in told.json()["message"]
+    assert visitor(site, again).run(kernel, "print(kept)") == "42\n"
     assert site.service.tunnels() == []
 
 

@@ -48,6 +48,18 @@ TELLING = {
     "Referer": "http://hub.example.org/user/ada/",
 }
 """What browsers and proxies in front of a Jupyter say of who asks."""
+STAYS_THERE = {
+    "Alt-Svc": 'h2="evil.example:443"',
+    "Clear-Site-Data": "*",
+    "NEL": '{"report_to": "evil", "max_age": 31536000}',
+    "Report-To": '{"group": "evil", "endpoints": [{"url": "https://evil.example"}]}',
+    "Service-Worker-Allowed": "/",
+    "Strict-Transport-Security": "max-age=31536000",
+    "WWW-Authenticate": "Basic",
+    "X-Accel-Redirect": "/internal/secret",
+    "X-Sendfile": "/etc/passwd",
+}
+"""What a browser would keep for the whole address, or a proxy in front of a Jupyter obey."""
 
 
 @dataclass
@@ -75,8 +87,8 @@ def far_server() -> Iterator[Far]:
                 (self.request.method or "", self.request.uri or "", self.request.headers)
             )
             self.set_cookie("_xsrf", "theirs")
-            self.set_header("Clear-Site-Data", "*")
-            self.set_header("Service-Worker-Allowed", "/")
+            for name, text in STAYS_THERE.items():
+                self.set_header(name, text)
             self.set_header("Content-Security-Policy", "frame-ancestors 'none'")
             self.set_status(201)
             if self.request.method != "HEAD":
@@ -85,6 +97,9 @@ def far_server() -> Iterator[Far]:
         get = head = post = put = patch = delete = options = answer
 
     class Echoes(WebSocketHandler):
+        def select_subprotocol(self, subprotocols: list[str]) -> str | None:
+            return subprotocols[0] if subprotocols else None
+
         def open(self, *args: str) -> None:
             far.seen.append(("GET", self.request.uri or "", self.request.headers))
 
@@ -168,7 +183,8 @@ def test_who_has_the_token_or_the_cookie_and_our_word_gets_to_the_lab(
 ) -> None:
     ours = {"X-XSRFToken": page.cookies["_xsrf"]}
     for verb in VERBS:
-        path = f"{LAB_PROXY}/api/a%20b?token={hub_server.token}&x=1&x=%262&_xsrf=mine"
+        secret = f"token={hub_server.token}&%74oken={hub_server.token}"
+        path = f"{LAB_PROXY}/api/a%20b?{secret}&x=1&x=%262&_xsrf=mine"
         for client, headers in ((hub_server.client(), {}), (page, ours)):
             answer = client.ask(verb, path, body_of(verb), **headers)
             assert answer.status == 201, verb
@@ -187,7 +203,7 @@ def test_the_labs_server_sees_nothing_of_ours_and_leaves_nothing_with_us(
     assert answer.status == 201
     assert page.cookies == before
     kept = {name.lower() for name in answer.headers}
-    assert not kept & {"set-cookie", "clear-site-data", "service-worker-allowed"}
+    assert not kept & {"set-cookie", *(name.lower() for name in STAYS_THERE)}
     assert answer.headers["Content-Security-Policy"] == "frame-ancestors 'none'"
     _, _, headers = far.last
     assert {name.lower() for name in headers} <= {
@@ -251,6 +267,16 @@ def test_a_websocket_is_handed_on_both_ways_and_opens_for_nobody_else(
         assert far.last[1] == f"/user/ada/{path}?session_id=1"
         assert not {"cookie", "origin"} & {name.lower() for name in far.last[2]}
         assert far.last[2]["Authorization"] == f"token {TOKEN}"
+    offered = [f"v1.token.websocket.jupyter.org.{hub_server.token}", "v1.kernel.websocket"]
+    connection = websocket.create_connection(
+        "ws" + hub_server.url.removeprefix("http") + path,
+        header=hub_server.client()._headers(),
+        subprotocols=offered,
+        suppress_origin=True,
+    )
+    assert connection.getsubprotocol() == offered[1]
+    connection.close()
+    assert far.last[2]["Sec-WebSocket-Protocol"] == offered[1]
     number = len(far.seen)
     nobody = [
         (hub_server.stranger(), None),

@@ -59,7 +59,7 @@ def used_lab(laptop: Laptop) -> str:
     """The id of a lab on c2 that somebody has been in."""
     words = ("--nodelist", "c2", "--no-browser", "--name", "far")
     address = laptop.slurm("lab", "start", *words).strip()
-    assert re.fullmatch(r"http://lab-[a-z2-7]{8}\.localhost:[0-9]+/", address)
+    assert re.fullmatch(r"http://lab-[a-z2-7]{8}-[0-9a-f]{20}\.localhost:[0-9]+/", address)
     [job] = json.loads(laptop.slurm("lab", "list", "--json"))
     assert is_usable(laptop, job["id"])
     return str(job["id"])

@@ -97,7 +97,8 @@ def test_it_listens_for_this_machine_alone(opened: Open) -> None:
     text = Path("/proc/net/tcp").read_text() + Path("/proc/net/tcp6").read_text()
     listening = [line.split()[1] for line in text.splitlines() if line.split()[3] == "0A"]
     ours = [place for place in listening if place.endswith(f":{forward.local_port:04X}")]
-    assert ours == [f"0100007F:{forward.local_port:04X}"]
+    there = ("0100007F", "00000000000000000000000001000000")
+    assert ours == [f"{address}:{forward.local_port:04X}" for address in there]
 
 
 def test_port_that_is_wanted_is_the_one_that_is_got(opened: Open) -> None:
@@ -107,7 +108,8 @@ def test_port_that_is_wanted_is_the_one_that_is_got(opened: Open) -> None:
 
 def test_port_that_is_taken_is_an_error_that_names_it(opened: Open) -> None:
     taken = opened(free_port()).local_port
-    with pytest.raises(ForwardError, match=f"Port {taken} of this machine cannot be used: Address"):
+    words = f"Port {taken} of this machine cannot be used at 127.0.0.1: Address"
+    with pytest.raises(ForwardError, match=words):
         opened(free_port(), taken)
 
 

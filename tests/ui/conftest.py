@@ -71,10 +71,12 @@ def browser() -> Iterator[Browser]:
 
 
 @contextmanager
-def chromium(program: str | Path = "/usr/bin/chromium") -> Iterator[Browser]:
+def chromium(
+    program: str | Path = "/usr/bin/chromium", options: Sequence[str] = ()
+) -> Iterator[Browser]:
     """`program`: what starts it."""
     with sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path=program, args=OPTIONS)
+        started = playwright.chromium.launch(executable_path=program, args=[*OPTIONS, *options])
         yield started
         started.close()
 

@@ -25,7 +25,7 @@ from tests.ui.looks import SCREENSHOTS, look_as_it_is
 
 START_MS = 120_000
 """A JupyterLab takes its time to start where others do too."""
-ADDRESS = re.compile(r"^http://lab-[a-z2-7]{8}\.localhost:\d+/lab")
+ADDRESS = re.compile(r"^http://lab-[a-z2-7]{8}-[0-9a-f]{20}\.localhost:\d+/lab")
 _THERE, _INSIDE = Path(sysconfig.get_path("data")), "/mnt/jupyter"
 _MOUNT = ("--mount", f"{_THERE}:{_INSIDE}")
 _WHERE = f"import os; print(os.uname().nodename, os.listdir('{_INSIDE}/share'))"

@@ -78,7 +78,7 @@ def test_from_the_launcher_by_the_queue_to_a_notebook_on_the_node(
     expect(form).to_have_count(0)
 
     cluster.run("scancel", in_the_way)
-    address = re.compile(r"^http://lab-[a-z2-7]{8}\.localhost:\d+/lab")
+    address = re.compile(r"^http://lab-[a-z2-7]{8}-[0-9a-f]{20}\.localhost:\d+/lab")
     tab.wait_for_url(address, timeout=START_MS)
     assert "token" not in tab.url
     at_rest(tab)

@@ -1,0 +1,45 @@
+"""PURE. Whether a connection to a lab's port is meant for the lab: by its first request.
+
+A browser keeps a connection for one name and one port (it shares those of several names only in
+HTTP/2 and later, which needs TLS), so what holds for the first request holds for all that follow.
+"""
+
+from __future__ import annotations
+
+from jupyter_slurm.errors import ForwardError
+
+_END = b"\r\n\r\n"
+_VERSION = b"HTTP/1.1"
+
+
+class NotThisLabError(ForwardError):
+    """Who came is not to get to the lab, whether it can be reached or not."""
+
+
+def is_meant(host: str, first: bytes, port: int) -> bool:
+    """True: the request is for `host:port`; False: its head has not come to an end yet.
+
+    NotThisLabError: it is for something else, or can be read in more than one way.
+    """
+    head, end, _ = first.partition(_END)
+    if not end:
+        return False
+    request, *lines = head.split(b"\r\n")
+    method, _, target = request.partition(b" ")
+    path, _, version = target.partition(b" ")
+    fields = [line.partition(b":") for line in lines]
+    hosts = [value.strip(b" \t") for name, _, value in fields if name.lower() == b"host"]
+    is_plain = (
+        method.isalpha()
+        and path.startswith(b"/")
+        and version == _VERSION
+        and all(colon and name and name == name.strip() for name, colon, _ in fields)
+        and not any(byte in head.replace(b"\r\n", b"") for byte in b"\r\n\0")
+    )
+    if not is_plain or [one.lower() for one in hosts] != [f"{host}:{port}".encode()]:
+        raise NotThisLabError(
+            "This is not the address of a lab, or no longer: it changes whenever the agent of "
+            "jupyter-slurm is started anew, and what runs in the lab goes on.",
+            hint="Open the lab again: from JupyterLab's sidebar, or by `jupyter slurm lab open`.",
+        )
+    return True
