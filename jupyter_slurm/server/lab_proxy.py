@@ -17,6 +17,7 @@ from jupyter_server_proxy.handlers import LocalProxyHandler  # type: ignore[impo
 from tornado.web import HTTPError, authenticated
 
 from jupyter_slurm.server.access import Guarded
+from jupyter_slurm.server.calls import OWN
 from jupyter_slurm.server.relay import Relay
 from jupyter_slurm.wire import LabEntry
 
@@ -48,7 +49,7 @@ class LabProxyHandler(Guarded, LocalProxyHandler):  # type: ignore[misc]
         await super().prepare()
         if self._finished:
             return  # sent away, to log in
-        await self.permit("write")
+        await self.permit(OWN["lab-proxy"])
         job_id = self.path_args[0]
         entry = await self.relay.with_agent(lambda agent: agent.lab_entry(job_id))
         if entry.base_url == "/":

@@ -23,7 +23,7 @@ from tornado.websocket import WebSocketClosedError, WebSocketHandler
 from jupyter_slurm.agent.protocol import body_of
 from jupyter_slurm.errors import RequestError
 from jupyter_slurm.server.access import Guarded
-from jupyter_slurm.server.calls import WATCHED
+from jupyter_slurm.server.calls import OWN, WATCHED
 from jupyter_slurm.server.feed import Feed, Watch
 
 _UNREAD_BYTES = 4 * 1024 * 1024
@@ -176,7 +176,7 @@ class WatchHandler(Guarded, WebSocketMixin, JupyterHandler, WebSocketHandler):
 
     @ws_authenticated
     async def get(self, *args: Any, **kwargs: Any) -> None:
-        await self.permit("read")
+        await self.permit(OWN["watch"])
         await super().get(*args, **kwargs)
 
     def get_compression_options(self) -> dict[str, Any]:

@@ -143,7 +143,10 @@ def hub_server(home: Path, far: Far) -> Iterator[Served]:
         for one, base_url in ((LAB_ID, f"{base}{LAB_ID}/"), (OFF_ID, "/"))
     }
     (home / "labs.json").write_bytes(msgspec.json.encode(labs))
-    env = environment(home) | {LABS_VARIABLE: str(home / "labs.json"), "ALLOWED": "read write"}
+    env = environment(home) | {
+        LABS_VARIABLE: str(home / "labs.json"),
+        "ALLOWED": "read write execute",
+    }
     config = "c.ServerApp.base_url = '/user/ada/'\n"
     with memory_agent(env), running_server(env, home, config + GUARD) as started:
         yield started
@@ -225,12 +228,12 @@ def test_without_token_cookie_or_our_word_nobody_gets_to_the_lab(
     assert len(far.seen) == number
 
 
-def test_whom_the_authorizer_lets_only_look_does_not_get_to_the_lab(
+def test_whom_the_authorizer_lets_execute_nothing_does_not_get_to_the_lab(
     home: Path, hub_server: Served, far: Far
 ) -> None:
     number = len(far.seen)
     (home / "guests").mkdir()
-    env = {**hub_server.env, "ALLOWED": "read"}
+    env = {**hub_server.env, "ALLOWED": "read write"}
     config = "c.ServerApp.base_url = '/user/ada/'\n"
     with running_server(env, home / "guests", config + GUARD) as guests:
         assert guests.client().get(f"{LAB_PROXY}/lab").status == 403
