@@ -14,6 +14,9 @@ from jupyter_slurm.errors import JupyterSlurmError
 from jupyter_slurm.server.calls import RESOURCE, Right, Rule
 from jupyter_slurm.wire import Problem
 
+_OURS = ("same-origin", "none")
+"""A page of this server, and a person by the address bar (Fetch Metadata, W3C)."""
+
 
 class Guarded(JupyterHandler):
     """Comes first among a handler's bases."""
@@ -30,6 +33,22 @@ class Guarded(JupyterHandler):
             if not await self.may(right):
                 what = "" if right.resource == RESOURCE else f" {right.resource}"
                 raise HTTPError(403, f"You may not {right.action}{what} here.")
+
+    def check_page(self) -> None:
+        """403 where a page of elsewhere may have made the user's browser ask this with its cookie:
+        Jupyter lets it where nothing is changed, but what is had by GET costs Slurm's commands.
+
+        What a browser says in these headers no page can change; one that says nothing of it (an
+        old one, or where this server is asked for without TLS) has to show where it comes from.
+        """
+        headers = self.request.headers
+        if headers.get("Sec-Fetch-Site") in _OURS or self.check_referer():
+            return
+        if self.settings.get("disable_check_xsrf", False):
+            return
+        if "X-Xsrftoken" not in headers:
+            raise HTTPError(403, "A page that is not this server's may not ask this.")
+        self.check_xsrf_cookie()
 
     async def may(self, right: Right) -> bool:
         allowed = self.authorizer.is_authorized(

@@ -84,6 +84,7 @@ class CallHandler(Handler):
     @authenticated
     async def get(self, name: str) -> None:
         rule = _rule(name)
+        self.check_page()
         await self.permit(rule)
         if not rule.get:
             raise HTTPError(405, f"{name} is asked for by POST.")

@@ -34,6 +34,7 @@ _STAYS_THERE = frozenset(
     ("set-cookie", "clear-site-data", "service-worker-allowed", "strict-transport-security")
 )
 """Headers of an answer that would hold for more than the lab."""
+_VISIT = ("navigate", "document")
 _STREAM = "text/event-stream"
 
 
@@ -49,6 +50,8 @@ class LabProxyHandler(Guarded, LocalProxyHandler):  # type: ignore[misc]
         await super().prepare()
         if self._finished:
             return  # sent away, to log in
+        if self.request.method in ("GET", "HEAD") and not self._is_visit():
+            self.check_page()  # the lab takes our word, and so looks at no origin itself
         await self.permit(OWN["lab-proxy"])
         job_id = self.path_args[0]
         entry = await self.relay.with_agent(lambda agent: agent.lab_entry(job_id))
@@ -57,6 +60,16 @@ class LabProxyHandler(Guarded, LocalProxyHandler):  # type: ignore[misc]
         if not self.request.path.startswith(entry.base_url):
             raise HTTPError(404, "This lab was asked for from a Jupyter with another address.")
         self.entry: LabEntry = entry
+
+    def _is_visit(self) -> bool:
+        """Whether a person goes there, and nothing in another page asks; of WebSockets the origin
+        is looked at when they open."""
+        headers = self.request.headers
+        if headers.get("Upgrade", "").lower() == "websocket":
+            return True
+        if "Sec-Fetch-Mode" in headers:
+            return (headers["Sec-Fetch-Mode"], headers.get("Sec-Fetch-Dest")) == _VISIT
+        return headers.get("Accept", "").startswith("text/html")
 
     def get_login_url(self) -> str:
         """A page is sent there, a WebSocket is refused."""

@@ -87,6 +87,7 @@ class LogHandler(Handler):
 
     @authenticated
     async def get(self) -> None:
+        self.check_page()
         await self.permit(OWN["logfile"])
         job_id = self.get_query_argument("job_id", "")
         pages = await self.relay.with_agent(lambda api: files.TextPages(api, job_id))
@@ -111,5 +112,6 @@ class DocumentHandler(Handler):
 
     @authenticated
     async def get(self) -> None:
+        self.check_page()
         await self.permit(OWN["openapi.json"])
         self.finish(document(self.base_url))

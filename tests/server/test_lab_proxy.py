@@ -228,6 +228,25 @@ def test_without_token_cookie_or_our_word_nobody_gets_to_the_lab(
     assert len(far.seen) == number
 
 
+def test_a_page_of_elsewhere_reads_nothing_of_the_lab_with_the_cookie(
+    page: Client, far: Far
+) -> None:
+    """The lab itself does not look who asks: it is asked with its token."""
+    number = len(far.seen)
+    path = f"{LAB_PROXY}/files/data.json"
+    for said in (
+        {"Referer": f"{FOREIGN}/", "Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "no-cors"},
+        {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "iframe"},
+        {"Referer": f"{FOREIGN}/", "Accept": "*/*"},
+        {"Accept": "image/png"},
+    ):
+        assert page.get(path, **said).status == 403, said
+    assert len(far.seen) == number
+    link = {"Referer": f"{FOREIGN}/", "Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate"}
+    assert page.get(f"{LAB_PROXY}/lab", **link, **{"Sec-Fetch-Dest": "document"}).status == 201
+    assert page.get(path, **{"Sec-Fetch-Site": "same-origin"}).status == 201
+
+
 def test_whom_the_authorizer_lets_execute_nothing_does_not_get_to_the_lab(
     home: Path, hub_server: Served, far: Far
 ) -> None:
