@@ -13,7 +13,7 @@ from typing import Literal
 
 import msgspec
 
-from jupyter_slurm.agent.protocol import LONGEST_WAIT_S, Call, calls
+from jupyter_slurm.agent.protocol import LONGEST_WAIT_S, NOT_JSON, Call, calls
 from jupyter_slurm.errors import RequestError
 from jupyter_slurm.wire import JobKind
 
@@ -107,7 +107,7 @@ def with_caller(name: str, body: bytes, caller: str) -> bytes:
         return body
     try:
         given = msgspec.json.decode(body or b"{}", type=dict[str, msgspec.Raw])
-    except msgspec.MsgspecError:
+    except NOT_JSON:
         return body  # the agent says what is wrong with it
     return msgspec.json.encode({"caller": caller, **given})
 
@@ -118,7 +118,7 @@ def with_jupyter(body: bytes, base_url: str) -> bytes:
         given = msgspec.json.decode(body, type=dict[str, msgspec.Raw])
         spec = msgspec.json.decode(given["spec"], type=dict[str, msgspec.Raw])
         kind = msgspec.json.decode(spec["kind"], type=str)
-    except (msgspec.MsgspecError, KeyError):
+    except (*NOT_JSON, KeyError):
         return body  # a cell, or what the agent says what is wrong with
     if kind != JobKind.LAB:
         return body
@@ -138,6 +138,6 @@ def wait_s(body: bytes) -> float:
     """How long the answer to this body may wait for news."""
     try:
         asked_s = msgspec.json.decode(body or b"{}", type=_Waits).wait_s
-    except msgspec.MsgspecError:
+    except NOT_JSON:
         return 0.0
     return min(max(0.0, asked_s), LONGEST_WAIT_S)

@@ -12,7 +12,7 @@ from jupyter_server.base.handlers import APIHandler
 from tornado.httputil import HTTPServerRequest
 from tornado.web import HTTPError, authenticated
 
-from jupyter_slurm.agent.protocol import MAX_BODY_BYTES, calls
+from jupyter_slurm.agent.protocol import MAX_BODY_BYTES, NOT_JSON, calls
 from jupyter_slurm.errors import JupyterSlurmError, RequestError
 from jupyter_slurm.job import HUB_VARIABLE
 from jupyter_slurm.server.access import Guarded
@@ -55,7 +55,7 @@ class Handler(Guarded, APIHandler):
         """The body. RequestError."""
         try:
             return msgspec.json.decode(self.request.body or b"{}", type=kind)
-        except msgspec.MsgspecError as exc:
+        except NOT_JSON as exc:
             raise RequestError(f"{exc}.") from exc
 
     def give_value(self, value: object) -> None:

@@ -23,7 +23,7 @@ from jupyter_server.base.websocket import WebSocketMixin
 from tornado.websocket import WebSocketClosedError, WebSocketHandler
 
 from jupyter_slurm import shell, terminal_frames
-from jupyter_slurm.agent.protocol import body_of
+from jupyter_slurm.agent.protocol import NOT_JSON, body_of
 from jupyter_slurm.client import AgentClient
 from jupyter_slurm.errors import JupyterSlurmError, RequestError
 from jupyter_slurm.server.access import Guarded
@@ -195,7 +195,7 @@ async def _keep_alive(writer: asyncio.StreamWriter) -> None:
 def _decoded(message: str | bytes) -> object:
     try:
         return msgspec.json.decode(message)
-    except msgspec.MsgspecError:
+    except NOT_JSON:
         return None
 
 
