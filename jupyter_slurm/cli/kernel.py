@@ -31,8 +31,7 @@ def kernel(args: Namespace, connect: Connect) -> int:
 
 
 def _add(words: Sequence[str], connect: Connect) -> int:
-    made = spec.meant(words, connect().clusters())
-    spec.add(made)
+    made = spec.add(spec.meant(words, connect().clusters()))
     sys.stdout.write(f"{made.display_name} is in Jupyter's picker, as `{made.name}`.\n")
     return 0
 
@@ -49,6 +48,11 @@ def _list(words: Sequence[str], _connect: Connect) -> int:
         sys.stdout.write(table(["NAME", "TITLE", "OPTIONS"], rows))
     else:
         sys.stdout.write("There are no kernels in jobs: `jupyter slurm kernel add`\n")
+    for name in spec.exposed():
+        sys.stderr.write(
+            f"Other users of this machine can read the values of --env of {name}: make it again, "
+            f"with `jupyter slurm kernel add --name {name}` and its options.\n"
+        )
     return 0
 
 

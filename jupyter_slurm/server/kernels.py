@@ -49,9 +49,7 @@ def meant(api: Api, wish: KernelWish) -> RemoteKernel:
 def added(api: Api, wish: KernelWish) -> RemoteKernel:
     """Writes its kernelspec, in the place of one of ours with its name. RequestError,
     NotFoundError."""
-    kernel = meant(api, wish)
-    spec.add(kernel)
-    return msgspec.structs.replace(kernel, exists=True)
+    return spec.add(meant(api, wish))
 
 
 def listed() -> Kernels:
