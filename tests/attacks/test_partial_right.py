@@ -196,14 +196,14 @@ def test_each_call_is_had_with_all_its_rights_and_not_with_a_part(
 
 
 def test_what_gives_the_users_powers_needs_execute() -> None:
-    table = RULES | OWN
+    table = {**RULES, **OWN}
     assert {name for name, one in table.items() if Right("execute") in one.rights} == set(POWERS)
     assert Right("execute") == Right("execute", RESOURCE)
 
 
 def test_the_page_of_the_documentation_has_the_same_table() -> None:
     by_rights: dict[tuple[Right, ...], list[str]] = {}
-    for name, rule in (RULES | OWN).items():
+    for name, rule in {**RULES, **OWN}.items():
         by_rights.setdefault(rule.rights, []).append(name)
     rows = [
         f"| {_asked(rights)} | {', '.join(f'`{name}`' for name in sorted(names))} |"

@@ -15,16 +15,20 @@ from pathlib import Path, PurePosixPath
 import pytest
 
 from jupyter_slurm import places
+from jupyter_slurm.agent.launch import COMMAND
 from jupyter_slurm.cli import main
+from jupyter_slurm.client import AgentClient
 from jupyter_slurm.errors import RequestError
+from jupyter_slurm.job import new_id
 from jupyter_slurm.jobs import staging
 from jupyter_slurm.jobs.layout import JobDir
 from jupyter_slurm.kernel import spec
 from jupyter_slurm.local_cluster import places as local_places
 from jupyter_slurm.transport.hostkeys import known_hosts_file
 from jupyter_slurm.transport.local import LocalTransport
-from jupyter_slurm.wire import Cluster, RemoteKernel
-from tests.agent.home import AgentHome
+from jupyter_slurm.wire import Cluster, JobKind, JobSpec, JobState, RemoteKernel
+from tests.agent.home import AgentHome, until
+from tests.cluster.plugin import SlurmCluster
 
 SECRET = "hf-4f2a91"
 CLUSTERS = (Cluster(name="here", host=None, runtime="none", origin="", default=True),)
@@ -190,3 +194,51 @@ def test_no_core_dump_of_an_agent_holds_its_keys(agent_home: AgentHome) -> None:
         resource.setrlimit(resource.RLIMIT_CORE, usual)
     limits = Path(f"/proc/{agent_home.pid()}/limits").read_text()
     assert re.search(r"^Max core file size +0 ", limits, re.MULTILINE)
+
+
+@pytest.mark.parametrize("kind", [JobKind.PROGRAM, JobKind.SESSION, JobKind.LAB])
+def test_a_jobs_environment_is_in_no_process_record_or_file_that_another_reads(
+    kind: JobKind,
+    agent_home: AgentHome,
+    slurm_cluster: SlurmCluster,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("JUPYTER_CONFIG_DIR", slurm_cluster.env["JUPYTER_CONFIG_DIR"])
+    api = AgentClient(agent_home.socket, COMMAND)
+    code = "#!/bin/sh\nexec sleep 600" if kind is JobKind.PROGRAM else ""
+    # Another for each process of the tests, which see each other's processes.
+    secret = f"{SECRET}-{os.getpid()}"
+    spec = JobSpec(id=new_id(), name="t", code=code, kind=kind, env={"TOKEN": secret}, idle_s=600)
+    api.submit(spec)
+    try:
+        until(lambda: api.job(spec.id).state is JobState.RUNNING)
+        job = api.job(spec.id)
+        assert job.slurm_id is not None
+        assert "TOKEN" in api.details(spec.id).environment
+        words = [content(path) for path in Path("/proc").glob("[0-9]*/cmdline")]
+        assert not [one for one in words if secret.encode() in one]
+        record = slurm_cluster.run("scontrol", "show", "job", "-d", job.slurm_id).stdout
+        assert secret not in record
+        folder = Path(job.job_dir)
+        holding = holds(folder, secret)
+        assert [path.name for path in holding] == ["env.sh"]
+        assert {stat.S_IMODE(path.stat().st_mode) for path in (folder, *holding)} == {0o700, 0o600}
+        assert found(folder.parent) == []
+        # Until it is settled that the cluster has the job, its record has all that was asked for.
+        until(lambda: not holds(Path(os.environ["JUPYTER_DATA_DIR"]), secret))
+    finally:
+        api.cancel(spec.id)
+        until(lambda: api.job(spec.id).state.final)
+
+
+def holds(folder: Path, secret: str) -> list[Path]:
+    """The files below `folder` with the secret in them."""
+    return [one for one in folder.rglob("*") if one.is_file() and secret.encode() in content(one)]
+
+
+def content(path: Path) -> bytes:
+    """b"": it has gone, as the process or file that it was of."""
+    try:
+        return path.read_bytes()
+    except OSError:
+        return b""
