@@ -5,6 +5,7 @@ The words after the file are those of `%%slurm`, understood by the same parser (
 
 from __future__ import annotations
 
+import os
 import sys
 from argparse import Namespace
 from collections.abc import Callable, Sequence
@@ -16,6 +17,7 @@ from jupyter_slurm import card, headless, line
 from jupyter_slurm.api import Api
 from jupyter_slurm.cli import follow
 from jupyter_slurm.cli.command import Connect
+from jupyter_slurm.cli.environment import with_values
 from jupyter_slurm.cli.jobs import cluster_name
 from jupyter_slurm.cli.preview import preview_text
 from jupyter_slurm.cli.table import in_words_of_a_terminal
@@ -34,7 +36,7 @@ def submit(args: Namespace, connect: Connect) -> int:
         sys.stdout.write(_help())
         return 0 if words else 2
     file, options, arguments = _split(words)
-    request = headless.request(options)
+    request = headless.request(with_values(options, os.environ))
     api = None
     if request.session is not None:
         api = connect()

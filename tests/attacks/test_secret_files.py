@@ -17,6 +17,7 @@ import pytest
 from jupyter_slurm import places
 from jupyter_slurm.agent.launch import COMMAND
 from jupyter_slurm.cli import main
+from jupyter_slurm.cli.environment import with_values
 from jupyter_slurm.client import AgentClient
 from jupyter_slurm.errors import RequestError
 from jupyter_slurm.job import new_id
@@ -154,6 +155,14 @@ def test_a_kernelspec_of_an_earlier_release_works_and_is_told_of(
     assert found(folder) == []
     assert main(["kernel", "list"]) == 0
     assert capsys.readouterr().err == ""
+
+
+def test_a_value_can_stay_out_of_every_command_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TOKEN", SECRET)
+    words = with_values(["--env", "TOKEN", "--name", "mine"], os.environ)
+    assert spec.meant(words, CLUSTERS).words[2:] == ("--env", f"TOKEN={SECRET}")
+    with pytest.raises(RequestError, match="exports no variable `OTHER`"):
+        with_values(["--env=OTHER"], os.environ)
 
 
 def test_nobody_names_a_file_of_values_in_a_line(home: Path) -> None:
