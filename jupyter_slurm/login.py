@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import getpass
+import resource
 import secrets
 import socket
 import textwrap
@@ -200,6 +201,12 @@ class _Conversation:
             self._api.answer(question.id, None)
 
 
+def typed_unseen(prompt: str) -> str:
+    """A password from this process's terminal; no core dump of the process holds it."""
+    resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
+    return getpass.getpass(prompt)
+
+
 def _not_open(connection: Connection) -> JupyterSlurmError:
     if connection.problem is not None:
         return from_problem(connection.problem)
@@ -262,7 +269,7 @@ class TerminalAnswerer:
 
     def secret(self, prompt: str) -> str:
         self._write("")  # without a terminal getpass would read stdin
-        return getpass.getpass(prompt)
+        return typed_unseen(prompt)
 
     def choice(self, prompt: str) -> str:
         return self.confirm(prompt)

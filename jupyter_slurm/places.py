@@ -22,9 +22,17 @@ _SOCKET_PATH_BYTES = 100
 """sun_path holds 108 bytes on Linux, 104 on macOS, the closing NUL included (unix(7))."""
 
 
+def make_private(path: Path) -> None:
+    """Makes `path` and what is missing above it, all of it 0700: `parents=True` would leave what is
+    above to the umask, and who may write there can put another folder in the place of ours."""
+    if not path.parent.exists():
+        make_private(path.parent)
+    path.mkdir(mode=0o700, exist_ok=True)
+
+
 def private_dir(path: Path) -> Path:
     """Makes `path` (0700) where needed and gives it back; ConfigError when it is not ours alone."""
-    path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_private(path)
     info = path.stat()
     if info.st_uid != os.getuid():
         raise ConfigError(
@@ -36,13 +44,31 @@ def private_dir(path: Path) -> Path:
     return path
 
 
+def write_private(path: Path, text: str) -> None:
+    """Writes a file (0600) so that a reader sees the old or the new one, never half of it."""
+    part = path.with_name(f".{path.name}.{os.getpid()}")
+    fd = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(fd, "w", encoding="utf-8") as file:
+        file.write(text)
+    part.replace(path)
+
+
 def host() -> str:
     return socket.gethostname().split(".")[0] or "localhost"
 
 
 def data_dir() -> Path:
     """What must outlive the agent: job records, keys, the log."""
-    return private_dir(Path(paths.jupyter_data_dir()) / "jupyter-slurm" / host())
+    return private_dir(_data_of_all_hosts() / host())
+
+
+def kernel_values_dir() -> Path:
+    """Values of remote kernels' `--env`; beside the kernelspecs, which all hosts of a home have."""
+    return private_dir(_data_of_all_hosts() / "kernel-env")
+
+
+def _data_of_all_hosts() -> Path:
+    return private_dir(Path(paths.jupyter_data_dir()) / "jupyter-slurm")
 
 
 def spool_dir() -> Path:

@@ -33,7 +33,8 @@ TERMINAL = "terminal"
 UPGRADED = b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: terminal\r\n\r\n"
 MAX_BODY_BYTES = 64 * 1024 * 1024
 """Largest request, that is about the largest cell: variables travel as files."""
-
+NOT_JSON = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+"""What reading JSON raises that is another's: malformed, no UTF-8, or nested without end."""
 
 LONGEST_WAIT_S = 60.0
 """A call that is to wait for longer returns then: whoever asked may have hung up long ago."""
@@ -109,7 +110,7 @@ class Call:
         """The keyword arguments. RequestError: names the one that is wrong, missing or unknown."""
         try:
             given = msgspec.json.decode(body or b"{}", type=self.arguments)
-        except msgspec.MsgspecError as exc:
+        except NOT_JSON as exc:
             raise RequestError(f"{self.name}: {exc}.") from exc
         named: dict[str, Any] = {name: getattr(given, name) for name in given.__struct_fields__}
         if "wait_s" in named:

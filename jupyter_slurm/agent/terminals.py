@@ -16,7 +16,7 @@ import msgspec
 from tornado.iostream import IOStream
 from tornado.web import RequestHandler
 
-from jupyter_slurm.agent.protocol import PREFIX, TERMINAL, UPGRADED, retiring
+from jupyter_slurm.agent.protocol import NOT_JSON, PREFIX, TERMINAL, UPGRADED, retiring
 from jupyter_slurm.agent.routes import Answer, Desk, Route
 from jupyter_slurm.errors import RequestError
 from jupyter_slurm.wire import TerminalRequest
@@ -65,7 +65,7 @@ def route(desk: Desk, open_terminal: Open) -> Route:
 def _request(body: bytes) -> TerminalRequest:
     try:
         return msgspec.json.decode(body, type=TerminalRequest)
-    except msgspec.MsgspecError as exc:
+    except NOT_JSON as exc:
         raise RequestError(f"{TERMINAL}: {exc}.") from exc
 
 

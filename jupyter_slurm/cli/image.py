@@ -5,7 +5,6 @@ The words of `build` and `pull` are those of `%%slurm_image`, understood by `ima
 
 from __future__ import annotations
 
-import getpass
 import os
 import sys
 import time
@@ -23,6 +22,7 @@ from jupyter_slurm.cli.table import as_json, table
 from jupyter_slurm.errors import NotFoundError, RequestError
 from jupyter_slurm.image_line import ImageRequest, parse_image
 from jupyter_slurm.job import new_id
+from jupyter_slurm.login import typed_unseen
 from jupyter_slurm.readable import moment
 from jupyter_slurm.wire import Image, ImageSpec
 
@@ -85,7 +85,7 @@ def login(args: Namespace, connect: Connect) -> int:
     if args.password_stdin or not sys.stdin.isatty():
         password = sys.stdin.readline().rstrip("\n")
     else:
-        password = getpass.getpass(f"Password (or API key, or token) for {args.registry}: ")
+        password = typed_unseen(f"Password (or API key, or token) for {args.registry}: ")
     path = connect().registry_login(args.registry, user, password, cluster_name(args))
     say(f"The login to {args.registry} is in {path}, which only you can read.\n")
     return 0

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from argparse import Namespace
 from collections.abc import Sequence
 from types import MappingProxyType
 
 from jupyter_slurm.cli.command import Connect
+from jupyter_slurm.cli.environment import with_values
 from jupyter_slurm.cli.first_word import Commands, by_first_word
-from jupyter_slurm.cli.say import say
+from jupyter_slurm.cli.say import note, say
 from jupyter_slurm.cli.table import as_json, table
 from jupyter_slurm.errors import RequestError
 from jupyter_slurm.kernel import spec
@@ -22,7 +24,8 @@ OPTIONS are those of `submit` (--cluster, --gpus, --image, --time …), and
   --name NAME            what Jupyter calls it (from its title)
   --display-name TEXT    its title ("Python 3 (arandu · 1 GPU)")
   --idle TIME            its job ends after so long with nobody connected (the profile's: 1h)
-The image needs ipykernel.
+The image needs ipykernel. `--env NAME` takes the value that this shell exports; the values lie in a
+file that only you can read.
 """
 
 
@@ -31,8 +34,7 @@ def kernel(args: Namespace, connect: Connect) -> int:
 
 
 def _add(words: Sequence[str], connect: Connect) -> int:
-    made = spec.meant(words, connect().clusters())
-    spec.add(made)
+    made = spec.add(spec.meant(with_values(words, os.environ), connect().clusters()))
     say(f"{made.display_name} is in Jupyter's picker, as `{made.name}`.\n")
     return 0
 
@@ -49,6 +51,11 @@ def _list(words: Sequence[str], _connect: Connect) -> int:
         say(table(["NAME", "TITLE", "OPTIONS"], rows))
     else:
         say("There are no kernels in jobs: `jupyter slurm kernel add`\n")
+    for name in spec.exposed():
+        note(
+            f"Other users of this machine can read the values of --env of {name}: make it again, "
+            f"with `jupyter slurm kernel add --name {name}` and its options.\n"
+        )
     return 0
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from argparse import Namespace
@@ -13,6 +14,7 @@ import msgspec
 from jupyter_slurm import card, lab_page, labs
 from jupyter_slurm.api import Api
 from jupyter_slurm.cli.command import Connect
+from jupyter_slurm.cli.environment import with_values
 from jupyter_slurm.cli.first_word import Commands, by_first_word
 from jupyter_slurm.cli.jobs import cluster_name
 from jupyter_slurm.cli.preview import preview_text
@@ -48,7 +50,7 @@ def lab(args: Namespace, connect: Connect) -> int:
 
 def _start(words: Sequence[str], connect: Connect) -> int:
     rest = [word for word in words if word != _NO_BROWSER]
-    request, spec = labs.start(rest, job_id=new_id())
+    request, spec = labs.start(with_values(rest, os.environ), job_id=new_id())
     cluster = request.cluster or cluster_name(Namespace(cluster=None))
     spec = placed(msgspec.structs.replace(spec, cluster=cluster))
     api = connect()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from argparse import Namespace
 from collections.abc import Sequence
@@ -12,6 +13,7 @@ import msgspec
 from jupyter_slurm import card, sessions
 from jupyter_slurm.api import Api
 from jupyter_slurm.cli.command import Connect
+from jupyter_slurm.cli.environment import with_values
 from jupyter_slurm.cli.first_word import Commands, by_first_word
 from jupyter_slurm.cli.jobs import cluster_name
 from jupyter_slurm.cli.preview import preview_text
@@ -38,7 +40,7 @@ def session(args: Namespace, connect: Connect) -> int:
 
 
 def _start(words: Sequence[str], connect: Connect) -> int:
-    request, spec = sessions.start(words, job_id=new_id(), notebook=None)
+    request, spec = sessions.start(with_values(words, os.environ), job_id=new_id(), notebook=None)
     cluster = request.cluster or cluster_name(Namespace(cluster=None))
     # No notebook names it, so it has a name of its own unless it was given one.
     spec = msgspec.structs.replace(spec, cluster=cluster, name=request.name or "session")

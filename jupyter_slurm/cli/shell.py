@@ -17,6 +17,7 @@ from jupyter_slurm import card, console, shell
 from jupyter_slurm.api import Api, Terminals
 from jupyter_slurm.cli import follow
 from jupyter_slurm.cli.command import Connect
+from jupyter_slurm.cli.environment import with_values
 from jupyter_slurm.cli.jobs import cluster_name
 from jupyter_slurm.cli.say import note, say
 from jupyter_slurm.cli.table import in_words_of_a_terminal
@@ -57,7 +58,7 @@ def run(args: Namespace, connect: Connect) -> int:
     if any(word in ("-h", "--help") for word in options):
         say(_HELP)
         return 0
-    wanted = shell.parse(words)
+    wanted = shell.parse([*with_values(options, os.environ), *words[len(options) :]])
     cluster = wanted.request.cluster or cluster_name(Namespace(cluster=None))
     return open_shell(connect(), wanted, cluster)
 

@@ -5,6 +5,7 @@ The words after the file are those of `%%slurm`, understood by the same parser (
 
 from __future__ import annotations
 
+import os
 from argparse import Namespace
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -15,6 +16,7 @@ from jupyter_slurm import card, headless, line
 from jupyter_slurm.api import Api
 from jupyter_slurm.cli import follow
 from jupyter_slurm.cli.command import Connect
+from jupyter_slurm.cli.environment import with_values
 from jupyter_slurm.cli.jobs import cluster_name
 from jupyter_slurm.cli.preview import preview_text
 from jupyter_slurm.cli.say import note, say
@@ -34,7 +36,7 @@ def submit(args: Namespace, connect: Connect) -> int:
         say(_help())
         return 0 if words else 2
     file, options, arguments = _split(words)
-    request = headless.request(options)
+    request = headless.request(with_values(options, os.environ))
     api = None
     if request.session is not None:
         api = connect()

@@ -52,7 +52,7 @@ MIRROR_KEPT_DAYS = 30
 # its lock is nobody's; where nothing can be locked, all of them stay.
 _SNAPSHOT_SH = """
 [ -d "$2/work" ] && exit 0
-mkdir -p -- "$2" && chmod 700 -- "$1" "$2" || exit 1
+(umask 077; mkdir -p -- "$2") && chmod 700 -- "$1" "$2" || exit 1
 rm -rf -- "$2/work.partial" && mkdir -- "$2/work.partial" || exit 1
 cp -a --reflink=auto -- "$1/." "$2/work.partial" 2>/dev/null ||
   cp -a -- "$1/." "$2/work.partial" || exit 1
@@ -95,7 +95,7 @@ _STAGE_IN = """
 no_stage() {{ echo "jupyter-slurm: $1" >&2; rc={setup_exit}; exit $rc; }}
 {check}
 scratch={scratch}
-mkdir -p -- "$scratch" || no_stage "$scratch cannot be written on $HOSTNAME"
+(umask 077; mkdir -p -- "$scratch") || no_stage "$scratch cannot be written on $HOSTNAME"
 if command -v flock >/dev/null 2>&1; then
   for old in "$scratch/jupyter-slurm.$HOSTNAME".*/lock; do
     [ -O "$old" ] && flock -n "$old" rm -rf -- "${{old%/lock}}"

@@ -42,11 +42,12 @@ def main(words: Sequence[str]) -> int:
 
 def run(words: tuple[str, ...], connection_file: Path) -> None:
     """The kernel, to its end. ConfigError, RequestError: it could not begin."""
-    wanted = spec.parse(words)
+    asked = spec.stored(words)
+    wanted = spec.parse(asked.words)
     notebook = os.environ.get("JPY_SESSION_NAME") or None
     session = uuid.uuid4().hex
     channels = Channels(read_connection_file(connection_file), session)
-    record = known.opened(connection_file, words, notebook)
+    record = known.opened(connection_file, asked.identity, notebook)
     wakeup = Wakeup()
     client: AgentClient | None = None
 
@@ -55,7 +56,7 @@ def run(words: tuple[str, ...], connection_file: Path) -> None:
         return msgspec.structs.replace(made, cluster=wanted.request.cluster)
 
     def new_kernel() -> Kernel:
-        return Kernel(job_id=new_id(), words=words, notebook=notebook)
+        return Kernel(job_id=new_id(), words=asked.identity, notebook=notebook)
 
     def open_line(job: Job) -> socket.socket:
         nonlocal client

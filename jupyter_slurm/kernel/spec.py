@@ -1,10 +1,13 @@
 """Kernelspecs of kernels in jobs: what a line of options asks for, how it is called; on disk.
 
 They are ordinary ones, in the user's own folder of Jupyter, so every client has them in its picker.
+Values of `--env` lie in a file of the user's own (0600), which the kernelspec names: a kernelspec
+is no secret, Jupyter hands out what is in its folder, and everybody sees the words of a process.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import re
@@ -18,7 +21,7 @@ from typing import Any
 import msgspec
 from jupyter_core import paths
 
-from jupyter_slurm import line
+from jupyter_slurm import line, places
 from jupyter_slurm.errors import NotFoundError, RequestError
 from jupyter_slurm.sessions import take_idle
 from jupyter_slurm.wire import Cluster, JobKind, JobSpec, RemoteKernel
@@ -28,6 +31,10 @@ _NOT_HERE = tuple(
     "in out fetch attach fresh on-interrupt wait detach no-raise session dry-run".split()
 )
 _SPEC = "kernel.json"
+_VALUES = "--env-file"
+"""The word of a kernelspec before the file with the values; nobody types it."""
+_ENV = "--env"
+_HIDDEN = "…"
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +52,30 @@ class Told:
 
     name: str | None
     display_name: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """The words of a kernelspec."""
+
+    words: tuple[str, ...]
+    """With the values of `--env`."""
+    identity: tuple[str, ...]
+    """What its kernels are found by: with other values it is another kernel."""
+
+
+def stored(words: Sequence[str]) -> Stored:
+    """What a kernelspec asks for by these words. RequestError: the file with its values is gone, or
+    cannot be read."""
+    files, rest = _take(words, _VALUES)
+    if not files:
+        return Stored(tuple(words), tuple(words))
+    values: dict[str, str] = {}
+    for file in files:
+        values |= _read_values(Path(file))
+    env = [word for name, value in values.items() for word in (_ENV, f"{name}={value}")]
+    digest = hashlib.sha256(msgspec.json.encode(values)).hexdigest()
+    return Stored((*rest, *env), (*rest, digest))
 
 
 def take_own(words: Sequence[str]) -> tuple[Told, list[str]]:
@@ -118,23 +149,33 @@ def display_name(wanted: Wanted, cluster: str) -> str:
     return f"Python 3 ({' · '.join(parts)})"
 
 
-def add(kernel: RemoteKernel) -> None:
-    """Writes it, in the place of one of ours with its name. RequestError: a kernel has that name
-    that is none of ours."""
-    folder = _folder_for(kernel.name)
-    folder.mkdir(parents=True, exist_ok=True)
+def add(kernel: RemoteKernel) -> RemoteKernel:
+    """Writes it, in the place of one of ours with its name; gives it back as `listed` does.
+    RequestError: a kernel has that name that is none of ours."""
+    folder = places.private_dir(_folder_for(kernel.name))
+    _remove_values()
+    env, words = _take(kernel.words, _ENV)
+    file = places.kernel_values_dir() / f"{kernel.name}.json"
+    file.unlink(missing_ok=True)
+    if env:
+        values = line.parse([word for one in env for word in (_ENV, one)]).env
+        places.write_private(file, msgspec.json.encode(values).decode())
+        words += [_VALUES, os.fspath(file)]
     told = {
         "argv": [
             sys.executable,
             *_interpreter_options(),
-            *("-m", MODULE, *kernel.words, "-f", "{connection_file}"),
+            *("-m", MODULE, *words, "-f", "{connection_file}"),
         ],
         "display_name": kernel.display_name,
         "language": "python",
         "interrupt_mode": "message",
         "metadata": {"debugger": True},
     }
-    (folder / _SPEC).write_text(json.dumps(told, indent=1, ensure_ascii=False), encoding="utf-8")
+    places.write_private(folder / _SPEC, json.dumps(told, indent=1, ensure_ascii=False))
+    made = _read(folder)
+    assert made is not None
+    return made
 
 
 def listed() -> list[RemoteKernel]:
@@ -150,6 +191,14 @@ def remove(name: str) -> None:
             f"There is no kernel `{name}` in a job.", hint="`jupyter slurm kernel list`"
         )
     shutil.rmtree(_folder() / name)
+    _remove_values()
+
+
+def exposed() -> list[str]:
+    """Those of an earlier release, which have values of `--env` in the kernelspec itself."""
+    folders = sorted(_folder().glob("*"))
+    found = [(folder.name, told) for folder in folders if (told := _told(folder)) is not None]
+    return [name for name, told in found if _take(_words_of(told), _ENV)[0]]
 
 
 def _interpreter_options() -> list[str]:
@@ -187,8 +236,64 @@ def _folder_for(name: str) -> Path:
     return folder
 
 
+def _take(words: Sequence[str], option: str) -> tuple[list[str], list[str]]:
+    """The values of an option, and the other words."""
+    values: list[str] = []
+    rest: list[str] = []
+    left = iter(words)
+    for word in left:
+        name, equals, value = word.partition("=")
+        if name == option:
+            values.append(value if equals else next(left, ""))
+        else:
+            rest.append(word)
+    return values, rest
+
+
+def _read_values(file: Path) -> dict[str, str]:
+    try:
+        return msgspec.json.decode(file.read_bytes(), type=dict[str, str])
+    except (OSError, msgspec.MsgspecError, UnicodeDecodeError) as exc:
+        raise RequestError(
+            f"The values of this kernel's --env cannot be read from {file}: {exc}.",
+            hint="Make the kernel again: `jupyter slurm kernel add`, with its name.",
+        ) from exc
+
+
+def _remove_values() -> None:
+    """Those of kernels that are no more, whoever has removed them."""
+    for file in places.kernel_values_dir().glob("*.json"):
+        if not (_folder() / file.stem).is_dir():
+            file.unlink(missing_ok=True)
+
+
+def _shown(words: Sequence[str]) -> tuple[str, ...]:
+    """A kernelspec's words without the values of `--env`, as somebody may see them."""
+    try:
+        words = stored(words).words
+    except RequestError:
+        _, words = _take(words, _VALUES)
+    env, rest = _take(words, _ENV)
+    names = [one.partition("=")[0] for one in env]
+    return (*rest, *(word for name in names for word in (_ENV, f"{name}={_HIDDEN}")))
+
+
 def _read(folder: Path) -> RemoteKernel | None:
     """None: it is no kernel in a job."""
+    told = _told(folder)
+    if told is None:
+        return None
+    words = _shown(_words_of(told))
+    try:
+        cluster = parse(words).request.cluster
+    except RequestError:  # an earlier release's, or edited
+        cluster = None
+    shown = str(told.get("display_name", ""))
+    return RemoteKernel(name=folder.name, display_name=shown, words=words, cluster=cluster)
+
+
+def _told(folder: Path) -> dict[str, Any] | None:
+    """A kernelspec; None: there is none of ours."""
     try:
         told: dict[str, Any] = json.loads((folder / _SPEC).read_text(encoding="utf-8"))
         argv = told["argv"]
@@ -196,10 +301,9 @@ def _read(folder: Path) -> RemoteKernel | None:
         return None
     if "-m" not in argv or argv[argv.index("-m") :][1:2] != [MODULE]:
         return None
-    words = tuple(argv[argv.index("-m") + 2 : -2])
-    try:
-        cluster = parse(words).request.cluster
-    except RequestError:  # an earlier release's, or edited
-        cluster = None
-    shown = str(told.get("display_name", ""))
-    return RemoteKernel(name=folder.name, display_name=shown, words=words, cluster=cluster)
+    return told
+
+
+def _words_of(told: dict[str, Any]) -> list[str]:
+    argv: list[str] = told["argv"]
+    return argv[argv.index("-m") + 2 : -2]

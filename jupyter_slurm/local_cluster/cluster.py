@@ -25,11 +25,10 @@ from jupyter_slurm.local_cluster.places import (
     folder,
     locked,
     remove_empty,
-    write_private,
 )
 from jupyter_slurm.local_cluster.software import Software
 from jupyter_slurm.local_cluster.spec import LocalSpec, LocalStatus
-from jupyter_slurm.places import host
+from jupyter_slurm.places import host, write_private
 
 Say = Callable[[str], None]
 

@@ -19,10 +19,11 @@ import msgspec
 from jupyter_slurm.errors import LocalClusterError
 from jupyter_slurm.local_cluster import processes
 from jupyter_slurm.local_cluster.conf import Ports
-from jupyter_slurm.local_cluster.places import Places, write_private
+from jupyter_slurm.local_cluster.places import Places
 from jupyter_slurm.local_cluster.processes import Process
 from jupyter_slurm.local_cluster.software import Software
 from jupyter_slurm.local_cluster.spec import DaemonStatus, LocalSpec
+from jupyter_slurm.places import write_private
 
 _START_S = 120.0
 """Of a daemon that runs and is not ready, on a busy machine; one that ends is told of at once."""

@@ -15,6 +15,7 @@ from pathlib import Path
 from jupyter_slurm.errors import LocalClusterError
 from jupyter_slurm.local_cluster import software
 from jupyter_slurm.local_cluster.software import Software
+from jupyter_slurm.places import make_private
 
 WANTED = ("slurm-wlm", "munge")
 
@@ -47,7 +48,7 @@ def _fetch(place: Path) -> None:
     """Fetch the packages that are not installed, with lists and caches of our own."""
     lists, cache, packages = place / "apt" / "lists", place / "apt" / "cache", place / "packages"
     for folder in (lists / "partial", cache / "archives" / "partial", packages):
-        folder.mkdir(mode=0o700, parents=True)
+        make_private(folder)
     apt = [
         "apt-get",
         "-q=2",

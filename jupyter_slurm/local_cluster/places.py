@@ -15,7 +15,7 @@ from jupyter_core.paths import jupyter_data_dir
 
 from jupyter_slurm.errors import LocalClusterError
 from jupyter_slurm.local_cluster.spec import check_name
-from jupyter_slurm.places import host
+from jupyter_slurm.places import host, make_private
 
 _PLAIN = re.compile(r"[A-Za-z0-9/_.@+-]+")
 _LONGEST_BASE = 80  # a socket's path has 107 bytes (unix(7)); slurmd adds names of its own to ours
@@ -109,7 +109,7 @@ class Places:
 
     def make(self) -> None:
         """Make the folders (0700) and, where one is needed, the link."""
-        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_private(self.folder)
         self.folder.chmod(0o700)
         self._link()
         for name in ("bin", "gpu", "jobs", "log", "run", "spool", "state"):
@@ -149,7 +149,7 @@ def locked(place: Path) -> Iterator[None]:
 
 def _lock(place: Path) -> int | None:
     """The open, locked file in `place`, or None where a purge removed it while we waited."""
-    place.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_private(place)
     path = place / "lock"
     try:
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -161,15 +161,6 @@ def _lock(place: Path) -> int | None:
             return fd
     os.close(fd)
     return None
-
-
-def write_private(path: Path, text: str) -> None:
-    """Write a file (0600) so that a reader sees the old or the new one, never half of it."""
-    part = path.with_name(f".{path.name}.{os.getpid()}")
-    fd = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(fd, "w", encoding="utf-8") as file:
-        file.write(text)
-    part.replace(path)
 
 
 def remove_empty(place: Path, *, parents: int) -> None:

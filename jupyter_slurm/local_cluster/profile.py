@@ -14,8 +14,9 @@ from pathlib import Path
 from jupyter_core.paths import jupyter_config_dir
 
 from jupyter_slurm.errors import LocalClusterError
-from jupyter_slurm.local_cluster.places import Places, remove_empty, write_private
+from jupyter_slurm.local_cluster.places import Places, remove_empty
 from jupyter_slurm.local_cluster.spec import LocalSpec, check_name
+from jupyter_slurm.places import make_private, write_private
 
 _ORIGIN = "jupyter slurm up"
 _OTHERS = re.compile(r"^\[images\].*", re.MULTILINE | re.DOTALL)
@@ -41,7 +42,7 @@ def register(spec: LocalSpec, places: Places, env: dict[str, str]) -> None:
     """Write the profile. [images] and what follows it is for others to add to, and is kept."""
     check(spec.name)
     path = profile_path(spec.name)
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_private(path.parent)
     kept = _OTHERS.search(path.read_text(encoding="utf-8")) if path.exists() else None
     write_private(path, _ours(spec, places, env) + (kept[0] if kept else "[images]\n"))
 

@@ -49,7 +49,11 @@ class Overlay(object):
     def install(self, look: "Callable[[], None]") -> bool:
         """Whether it is there now; `look` is called all the while, and may raise."""
         partial = "%s.%s.%d" % (self.path, platform.node(), os.getpid())
-        os.makedirs(os.path.dirname(self.path), mode=0o700, exist_ok=True)
+        usual = os.umask(0o077)  # for the folders above as well, which `mode` does not hold for
+        try:
+            os.makedirs(os.path.dirname(self.path), exist_ok=True)
+        finally:
+            os.umask(usual)
         pip = [sys.executable, "-m", "pip", "install", "--disable-pip-version-check", "--no-input"]
         pip += ["--progress-bar=off", "--target=" + partial]
         try:

@@ -11,8 +11,11 @@ from jupyter_server.base.handlers import JupyterHandler
 from tornado.web import HTTPError
 
 from jupyter_slurm.errors import JupyterSlurmError
-from jupyter_slurm.server.calls import RESOURCE, Action
+from jupyter_slurm.server.calls import RESOURCE, Right, Rule
 from jupyter_slurm.wire import Problem
+
+_OURS = ("same-origin", "none")
+"""A page of this server, and a person by the address bar (Fetch Metadata, W3C)."""
 
 
 class Guarded(JupyterHandler):
@@ -24,28 +27,33 @@ class Guarded(JupyterHandler):
         super().set_default_headers()
         self.set_header("Cache-Control", "no-store")
 
-    async def permit(self, action: Action) -> None:
-        """403 unless this server's authorizer lets the user do so."""
-        if not await self._is_authorized(action, RESOURCE):
-            raise HTTPError(403, f"You may not {action} here.")
+    async def permit(self, rule: Rule) -> None:
+        """403 unless this server's authorizer lets the user do all of that."""
+        for right in rule.rights:
+            if not await self.may(right):
+                what = "" if right.resource == RESOURCE else f" {right.resource}"
+                raise HTTPError(403, f"You may not {right.action}{what} here.")
 
-    async def permit_files(self, action: Action) -> None:
-        """The same of the files that this server shows, whose resource is Jupyter's own."""
-        if not await self._is_authorized(action, "contents"):
-            raise HTTPError(403, f"You may not {action} files here.")
+    def check_page(self) -> None:
+        """403 where a page of elsewhere may have made the user's browser ask this with its cookie:
+        Jupyter lets it where nothing is changed, but what is had by GET costs Slurm's commands.
 
-    async def permit_terminals(self) -> None:
-        """The same of programs in terminals, whose resource is Jupyter's own."""
-        if not await self._is_authorized("execute", "terminals"):
-            raise HTTPError(403, "You may not use terminals here.")
+        What a browser says in these headers no page can change; one that says nothing of it (an
+        old one, or where this server is asked for without TLS) has to show where it comes from.
+        """
+        headers = self.request.headers
+        if headers.get("Sec-Fetch-Site") in _OURS or self.check_referer():
+            return
+        if self.settings.get("disable_check_xsrf", False):
+            return
+        if "X-Xsrftoken" not in headers:
+            raise HTTPError(403, "A page that is not this server's may not ask this.")
+        self.check_xsrf_cookie()
 
-    async def permit_kernelspecs(self, action: Action) -> None:
-        """The same of the kernels that can be picked."""
-        if not await self._is_authorized(action, "kernelspecs"):
-            raise HTTPError(403, f"You may not {action} kernels here.")
-
-    async def _is_authorized(self, action: Action, resource: str) -> bool:
-        allowed = self.authorizer.is_authorized(self, self.current_user, action, resource)
+    async def may(self, right: Right) -> bool:
+        allowed = self.authorizer.is_authorized(
+            self, self.current_user, right.action, right.resource
+        )
         return bool(await ensure_async(allowed))
 
     def write_error(self, status_code: int, **kwargs: Any) -> None:

@@ -13,7 +13,7 @@ from typing import Literal
 
 import msgspec
 
-from jupyter_slurm.agent.protocol import LONGEST_WAIT_S, Call, calls
+from jupyter_slurm.agent.protocol import LONGEST_WAIT_S, NOT_JSON, Call, calls
 from jupyter_slurm.errors import RequestError
 from jupyter_slurm.wire import JobKind
 
@@ -25,29 +25,67 @@ RESOURCE = "jupyter_slurm"
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class Right:
+    """One question to the authorizer."""
+
     action: Action
-    get: bool
+    resource: str = RESOURCE
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    rights: tuple[Right, ...]
+    """All of them are asked for."""
+    get: bool = False
     """Whether GET may: such a call changes nothing and has scalars as arguments."""
 
 
+_READ, _WRITE, EXECUTE = Right("read"), Right("write"), Right("execute")
 RULES: Mapping[str, Rule] = MappingProxyType(
     dict.fromkeys(
         "clusters cluster_info connections tunnels jobs job details history images queue status "
         "describe doctor result attachable transfer".split(),
-        Rule("read", get=True),
+        Rule((_READ,), get=True),
     )
     | dict.fromkeys(
-        "changes queue_changes node_changes logs usage preview why".split(), Rule("read", get=False)
+        "changes queue_changes node_changes logs usage preview why".split(), Rule((_READ,))
+    )
+    | dict.fromkeys(
+        "connect answer disconnect close_tunnel stop_transfer adopt delivered cancel hold release "
+        "requeue extend forget remove_image".split(),
+        Rule((_WRITE,)),
     )
     | dict.fromkeys(
         "list_folder file_entry read_file write_file make_folder rename_file remove_file "
-        "connect answer disconnect forward close_tunnel push pull fetch stop_transfer submit adopt "
-        "delivered cancel hold release requeue extend forget make_image remove_image "
-        "registry_login command".split(),
-        Rule("write", get=False),
+        "push pull fetch forward submit make_image registry_login command".split(),
+        Rule((EXECUTE,)),
     )
 )
+"""The agent's calls. `execute` is what gives the powers of the user's account somewhere: programs
+of the caller's choice, any file, the network there. Whether a cluster is this machine, or has its
+homes in common with it, cannot be known, so it makes no difference; nor does a path of this machine
+that lies in the server's folder, since the other end of such a call is a path on the cluster."""
+
+OWN: Mapping[str, Rule] = MappingProxyType(
+    dict.fromkeys("kernels kernel_meant spec outlook".split(), Rule((_READ,)))
+    | dict.fromkeys("logfile openapi.json".split(), Rule((_READ,), get=True))
+    | {
+        "watch": Rule((_READ,), get=True),
+        "lab": Rule((_READ,), get=True),
+        "spec of a file": Rule((_READ, Right("read", "contents"))),
+        "outlook of a file": Rule((_READ, Right("read", "contents"))),
+        "executed": Rule((_WRITE, Right("write", "contents"))),
+        "kernel_remove": Rule((_WRITE, Right("write", "kernelspecs"))),
+        "notebook": Rule((EXECUTE, Right("read", "contents"))),
+        "kernel_add": Rule((EXECUTE, Right("write", "kernelspecs"))),
+        "lab_entry": Rule((EXECUTE,)),
+        "lab-proxy": Rule((EXECUTE,), get=True),
+        "terminal": Rule((EXECUTE, Right("execute", "terminals")), get=True),
+        "agent": Rule((EXECUTE,)),
+    }
+)
+"""The routes that are the server's own. `lab` is the page that waits for a lab, `lab_entry` what
+lets a browser in (a POST to that page's address), `lab-proxy` a lab below the server's address."""
 
 WATCHED = frozenset("changes queue_changes node_changes logs usage".split())
 """Those that wait for news from a cursor on, which the WebSocket serves."""
@@ -69,7 +107,7 @@ def with_caller(name: str, body: bytes, caller: str) -> bytes:
         return body
     try:
         given = msgspec.json.decode(body or b"{}", type=dict[str, msgspec.Raw])
-    except msgspec.MsgspecError:
+    except NOT_JSON:
         return body  # the agent says what is wrong with it
     return msgspec.json.encode({"caller": caller, **given})
 
@@ -80,7 +118,7 @@ def with_jupyter(body: bytes, base_url: str) -> bytes:
         given = msgspec.json.decode(body, type=dict[str, msgspec.Raw])
         spec = msgspec.json.decode(given["spec"], type=dict[str, msgspec.Raw])
         kind = msgspec.json.decode(spec["kind"], type=str)
-    except (msgspec.MsgspecError, KeyError):
+    except (*NOT_JSON, KeyError):
         return body  # a cell, or what the agent says what is wrong with
     if kind != JobKind.LAB:
         return body
@@ -100,6 +138,6 @@ def wait_s(body: bytes) -> float:
     """How long the answer to this body may wait for news."""
     try:
         asked_s = msgspec.json.decode(body or b"{}", type=_Waits).wait_s
-    except msgspec.MsgspecError:
+    except NOT_JSON:
         return 0.0
     return min(max(0.0, asked_s), LONGEST_WAIT_S)

@@ -15,6 +15,7 @@ import msgspec
 from jupyter_core.utils import ensure_async
 from jupyter_server.services.contents.fileio import FileManagerMixin
 from jupyter_server.services.contents.manager import ContentsManager
+from tornado.web import HTTPError
 
 from jupyter_slurm import headless, labs, line, sessions
 from jupyter_slurm.api import Api
@@ -64,8 +65,10 @@ class Written(msgspec.Struct, frozen=True):
 class Folders:
     """Where the contents' root is on this machine."""
 
-    def __init__(self, contents: ContentsManager) -> None:
+    def __init__(self, contents: ContentsManager, *, pushes: bool = True) -> None:
+        """`pushes`: whether the user may name any folder of this machine."""
         self.contents = contents
+        self._pushes = pushes
 
     @property
     def root(self) -> Path:
@@ -93,6 +96,14 @@ class Folders:
             raise RequestError(
                 f"{path} is not in the folder that this server shows.", hint=f"It is {self.root}."
             ) from exc
+
+    def placed(self, spec: JobSpec, folder: Path) -> JobSpec:
+        """The job made in `folder`. NotFoundError: there is nothing to push. HTTPError: the user
+        may not push, nor see by this which folders there are."""
+        if spec.push is not None and not self._pushes:
+            raise HTTPError(403, "You may not execute here, which `--push` needs.")
+        cluster = spec.cluster or os.environ.get("JUPYTER_SLURM_CLUSTER") or None
+        return placed(msgspec.structs.replace(spec, cluster=cluster), folder)
 
     async def text(self, path: str) -> str:
         """A file's content. HTTPError: it is not there, hidden, or no text."""
@@ -125,7 +136,7 @@ def line_spec(api: Api, folders: Folders, wish: LineWish) -> JobSpec:
         asked = headless.request(words) if notebook is None else line.parse(words)
         request = headless.resolved(api, asked)
         spec = line.spec(request, wish.code, job_id=job_id, kind=wish.kind, notebook=called)
-    return _placed(spec, folders.root if notebook is None else notebook.parent)
+    return folders.placed(spec, folders.root if notebook is None else notebook.parent)
 
 
 def file_spec(api: Api, folders: Folders, wish: FileWish, text: str) -> JobSpec:
@@ -134,7 +145,7 @@ def file_spec(api: Api, folders: Folders, wish: FileWish, text: str) -> JobSpec:
     request = headless.resolved(api, headless.request(_words(wish.line)))
     shown = PurePosixPath(wish.path.strip("/"))
     job_id = wish.id or new_id()
-    return _placed(
+    return folders.placed(
         headless.file_spec(shown, os.fspath(file), text, request, job_id=job_id), file.parent
     )
 
@@ -215,8 +226,3 @@ def _text(output: Output) -> str:
 def _words(text: str) -> list[str]:
     """There are no variables here: a `{name}` is refused rather than sent as it is."""
     return line.expand(line.split(text), {})
-
-
-def _placed(spec: JobSpec, folder: Path) -> JobSpec:
-    cluster = spec.cluster or os.environ.get("JUPYTER_SLURM_CLUSTER") or None
-    return placed(msgspec.structs.replace(spec, cluster=cluster), folder)

@@ -12,11 +12,12 @@ from jupyter_server.base.handlers import APIHandler
 from tornado.httputil import HTTPServerRequest
 from tornado.web import HTTPError, authenticated
 
-from jupyter_slurm.agent.protocol import MAX_BODY_BYTES, calls
+from jupyter_slurm.agent.protocol import MAX_BODY_BYTES, NOT_JSON, calls
 from jupyter_slurm.errors import JupyterSlurmError, RequestError
 from jupyter_slurm.job import HUB_VARIABLE
 from jupyter_slurm.server.access import Guarded
 from jupyter_slurm.server.calls import (
+    OWN,
     RULES,
     Rule,
     packed_query,
@@ -54,7 +55,7 @@ class Handler(Guarded, APIHandler):
         """The body. RequestError."""
         try:
             return msgspec.json.decode(self.request.body or b"{}", type=kind)
-        except msgspec.MsgspecError as exc:
+        except NOT_JSON as exc:
             raise RequestError(f"{exc}.") from exc
 
     def give_value(self, value: object) -> None:
@@ -83,14 +84,15 @@ class CallHandler(Handler):
     @authenticated
     async def get(self, name: str) -> None:
         rule = _rule(name)
-        await self.permit(rule.action)
+        self.check_page()
+        await self.permit(rule)
         if not rule.get:
             raise HTTPError(405, f"{name} is asked for by POST.")
         self.give(await self.ask(name, packed_query(name, self.query())))
 
     @authenticated
     async def post(self, name: str) -> None:
-        await self.permit(_rule(name).action)
+        await self.permit(_rule(name))
         body = with_caller(name, self.request.body, self.relay.caller)
         if name == "submit" and browser_is_elsewhere(self.request):
             body = with_jupyter(body, self.base_url)
@@ -103,7 +105,7 @@ class AgentHandler(Handler):
 
     @authenticated
     async def post(self, name: str) -> None:
-        await self.permit("execute")
+        await self.permit(OWN["agent"])
         if name not in calls():
             raise HTTPError(404, f"There is no call {name}.")
         self.give(await self.ask(name, self.request.body))

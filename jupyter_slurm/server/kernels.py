@@ -13,6 +13,7 @@ from jupyter_slurm import line
 from jupyter_slurm.api import Api
 from jupyter_slurm.errors import RequestError
 from jupyter_slurm.kernel import spec
+from jupyter_slurm.server.calls import OWN
 from jupyter_slurm.server.handlers import Handler
 from jupyter_slurm.wire import RemoteKernel
 
@@ -48,9 +49,7 @@ def meant(api: Api, wish: KernelWish) -> RemoteKernel:
 def added(api: Api, wish: KernelWish) -> RemoteKernel:
     """Writes its kernelspec, in the place of one of ours with its name. RequestError,
     NotFoundError."""
-    kernel = meant(api, wish)
-    spec.add(kernel)
-    return msgspec.structs.replace(kernel, exists=True)
+    return spec.add(meant(api, wish))
 
 
 def listed() -> Kernels:
@@ -74,7 +73,7 @@ class KernelsHandler(Handler):
 
     @authenticated
     async def post(self) -> None:
-        await self.permit("read")
+        await self.permit(OWN["kernels"])
         self.wish(Nothing)
         self.give_value(listed())
 
@@ -85,7 +84,7 @@ class MeantKernelHandler(Handler):
 
     @authenticated
     async def post(self) -> None:
-        await self.permit("read")
+        await self.permit(OWN["kernel_meant"])
         wish = self.wish(KernelWish)
         self.give_value(await self.relay.with_agent(lambda api: meant(api, wish)))
 
@@ -95,8 +94,7 @@ class AddKernelHandler(Handler):
 
     @authenticated
     async def post(self) -> None:
-        await self.permit("write")
-        await self.permit_kernelspecs("write")
+        await self.permit(OWN["kernel_add"])
         wish = self.wish(KernelWish)
         kernel = await self.relay.with_agent(lambda api: added(api, wish))
         if kernel.name not in await ensure_async(self.kernel_spec_manager.get_all_specs()):
@@ -114,6 +112,5 @@ class RemoveKernelHandler(Handler):
 
     @authenticated
     async def post(self) -> None:
-        await self.permit("write")
-        await self.permit_kernelspecs("write")
+        await self.permit(OWN["kernel_remove"])
         self.give_value(removed(self.wish(KernelName)))

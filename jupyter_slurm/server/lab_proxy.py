@@ -18,6 +18,7 @@ from jupyter_server_proxy.handlers import LocalProxyHandler  # type: ignore[impo
 from tornado.web import HTTPError, authenticated
 
 from jupyter_slurm.server.access import Guarded
+from jupyter_slurm.server.calls import OWN
 from jupyter_slurm.server.relay import Relay
 from jupyter_slurm.wire import LabEntry
 
@@ -40,6 +41,7 @@ _STAYS_THERE = (
 server obeys."""
 _OBEYED_BY_PROXIES = "x-accel-"
 """nginx: other files are sent in the answer's place, e.g."""
+_VISIT = ("navigate", "document")
 _STREAM = "text/event-stream"
 
 
@@ -55,7 +57,9 @@ class LabProxyHandler(Guarded, LocalProxyHandler):  # type: ignore[misc]
         await super().prepare()
         if self._finished:
             return  # sent away, to log in
-        await self.permit("write")
+        if self.request.method in ("GET", "HEAD") and not self._is_visit():
+            self.check_page()  # the lab takes our word, and so looks at no origin itself
+        await self.permit(OWN["lab-proxy"])
         job_id = self.path_args[0]
         entry = await self.relay.with_agent(lambda agent: agent.lab_entry(job_id))
         if entry.base_url == "/":
@@ -63,6 +67,16 @@ class LabProxyHandler(Guarded, LocalProxyHandler):  # type: ignore[misc]
         if not self.request.path.startswith(entry.base_url):
             raise HTTPError(404, "This lab was asked for from a Jupyter with another address.")
         self.entry: LabEntry = entry
+
+    def _is_visit(self) -> bool:
+        """Whether a person goes there, and nothing in another page asks; of WebSockets the origin
+        is looked at when they open."""
+        headers = self.request.headers
+        if headers.get("Upgrade", "").lower() == "websocket":
+            return True
+        if "Sec-Fetch-Mode" in headers:
+            return (headers["Sec-Fetch-Mode"], headers.get("Sec-Fetch-Dest")) == _VISIT
+        return headers.get("Accept", "").startswith("text/html")
 
     def get_login_url(self) -> str:
         """A page is sent there, a WebSocket is refused."""

@@ -16,6 +16,7 @@ from importlib import resources
 import msgspec
 from tornado.web import HTTPError, RequestHandler, authenticated
 
+from jupyter_slurm.server.calls import OWN
 from jupyter_slurm.server.handlers import Handler, browser_is_elsewhere
 
 _PAGE = "lab_room.html"
@@ -42,7 +43,7 @@ class LabHandler(Handler):
 
     @authenticated
     async def get(self, job_id: str) -> None:
-        await self.permit("read")
+        await self.permit(OWN["lab"])
         self.nonce = secrets.token_urlsafe()
         self.set_header("Content-Security-Policy", self.content_security_policy)
         page = resources.files(__package__).joinpath(_PAGE).read_text(encoding="utf-8")
@@ -56,7 +57,7 @@ class LabHandler(Handler):
 
     @authenticated
     async def post(self, job_id: str) -> None:
-        await self.permit("write")
+        await self.permit(OWN["lab_entry"])
         entry = await self.relay.with_agent(lambda agent: agent.lab_entry(job_id))
         self.finish(msgspec.json.encode(entry))
 

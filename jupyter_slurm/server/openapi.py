@@ -11,7 +11,7 @@ import msgspec
 from jupyter_slurm.agent.protocol import Call, calls, version
 from jupyter_slurm.api import Api
 from jupyter_slurm.server import files, kernels
-from jupyter_slurm.server.calls import RULES, Rule
+from jupyter_slurm.server.calls import OWN, RULES, Rule
 from jupyter_slurm.wire import Job, JobSpec, Preview, Problem, RemoteKernel
 
 
@@ -29,18 +29,17 @@ class _Served:
         return cls(call.name, call.arguments, call.returns, RULES[call.name], text)
 
 
-_READ, _WRITE = Rule("read", get=False), Rule("write", get=False)
 _OWN = tuple(
-    _Served(name, takes, gives, rule, inspect.getdoc(does) or "")
-    for name, takes, gives, rule, does in (
-        ("spec", files.LineWish, JobSpec, _READ, files.line_spec),
-        ("outlook", files.LineWish, Preview, _READ, files.outlook),
-        ("notebook", files.FileWish, Job, _WRITE, files.file_job),
-        ("executed", files.JobWish, files.Written, _WRITE, files.executed),
-        ("kernels", kernels.Nothing, kernels.Kernels, _READ, kernels.listed),
-        ("kernel_meant", kernels.KernelWish, RemoteKernel, _READ, kernels.meant),
-        ("kernel_add", kernels.KernelWish, RemoteKernel, _WRITE, kernels.added),
-        ("kernel_remove", kernels.KernelName, kernels.Kernels, _WRITE, kernels.removed),
+    _Served(name, takes, gives, OWN[name], inspect.getdoc(does) or "")
+    for name, takes, gives, does in (
+        ("spec", files.LineWish, JobSpec, files.line_spec),
+        ("outlook", files.LineWish, Preview, files.outlook),
+        ("notebook", files.FileWish, Job, files.file_job),
+        ("executed", files.JobWish, files.Written, files.executed),
+        ("kernels", kernels.Nothing, kernels.Kernels, kernels.listed),
+        ("kernel_meant", kernels.KernelWish, RemoteKernel, kernels.meant),
+        ("kernel_add", kernels.KernelWish, RemoteKernel, kernels.added),
+        ("kernel_remove", kernels.KernelName, kernels.Kernels, kernels.removed),
     )
 )
 """Beside them there are `logfile` and the WebSocket, which OpenAPI has no good words for."""
@@ -72,7 +71,7 @@ def document(base_url: str) -> bytes:
 def _path(call: _Served, takes: Any, gives: Any, problem: Any) -> dict[str, Any]:
     common = {
         "description": call.text,
-        "x-authorized-action": call.rule.action,
+        "x-authorized-actions": [f"{one.resource}:{one.action}" for one in call.rule.rights],
         "responses": {
             "200": _content("What it gives back.", gives),
             "default": _content("What went wrong.", problem),

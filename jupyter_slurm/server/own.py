@@ -10,6 +10,7 @@ from tornado.web import authenticated
 from jupyter_slurm.api import Api
 from jupyter_slurm.errors import JupyterSlurmError
 from jupyter_slurm.server import files
+from jupyter_slurm.server.calls import EXECUTE, OWN
 from jupyter_slurm.server.handlers import Handler
 from jupyter_slurm.server.openapi import document
 from jupyter_slurm.wire import JobSpec
@@ -22,12 +23,15 @@ class _FileHandler(Handler):
 
 
 class _LineHandler(_FileHandler):
-    async def asked(self) -> Callable[[Api], JobSpec]:
+    async def asked(self, name: str) -> Callable[[Api], JobSpec]:
         """What makes the job's spec of the body, where it may block."""
-        wish, folders = self.wish(files.LineWish), self.folders
+        await self.permit(OWN[name])
+        wish = self.wish(files.LineWish)
+        pushes = await self.may(EXECUTE)
+        folders = files.Folders(self.contents_manager, pushes=pushes)
         if wish.path is None:
             return lambda api: files.line_spec(api, folders, wish)
-        await self.permit_files("read")
+        await self.permit(OWN[f"{name} of a file"])
         file = files.FileWish(wish.path, wish.line, wish.id)
         text = await folders.text(wish.path)
         return lambda api: files.file_spec(api, folders, file, text)
@@ -38,8 +42,7 @@ class SpecHandler(_LineHandler):
 
     @authenticated
     async def post(self) -> None:
-        await self.permit("read")
-        self.give_value(await self.relay.with_agent(await self.asked()))
+        self.give_value(await self.relay.with_agent(await self.asked("spec")))
 
 
 class OutlookHandler(_LineHandler):
@@ -47,8 +50,7 @@ class OutlookHandler(_LineHandler):
 
     @authenticated
     async def post(self) -> None:
-        await self.permit("read")
-        spec = await self.asked()
+        spec = await self.asked("outlook")
         self.give_value(await self.relay.with_agent(lambda api: files.outlook(api, spec(api))))
 
 
@@ -57,8 +59,7 @@ class NotebookHandler(_FileHandler):
 
     @authenticated
     async def post(self) -> None:
-        await self.permit("write")
-        await self.permit_files("read")
+        await self.permit(OWN["notebook"])
         wish = self.wish(files.FileWish)
         text = await self.folders.text(wish.path)
         self.give_value(
@@ -71,8 +72,7 @@ class ExecutedHandler(_FileHandler):
 
     @authenticated
     async def post(self) -> None:
-        await self.permit("write")
-        await self.permit_files("write")
+        await self.permit(OWN["executed"])
         wish = self.wish(files.JobWish)
         path, notebook = await self.relay.with_agent(
             lambda api: files.executed(api, self.folders, wish.job_id)
@@ -87,7 +87,8 @@ class LogHandler(Handler):
 
     @authenticated
     async def get(self) -> None:
-        await self.permit("read")
+        self.check_page()
+        await self.permit(OWN["logfile"])
         job_id = self.get_query_argument("job_id", "")
         pages = await self.relay.with_agent(lambda api: files.TextPages(api, job_id))
         page = await self.relay.with_agent(lambda _: pages.next())
@@ -111,5 +112,6 @@ class DocumentHandler(Handler):
 
     @authenticated
     async def get(self) -> None:
-        await self.permit("read")
+        self.check_page()
+        await self.permit(OWN["openapi.json"])
         self.finish(document(self.base_url))

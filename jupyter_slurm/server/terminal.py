@@ -23,10 +23,11 @@ from jupyter_server.base.websocket import WebSocketMixin
 from tornado.websocket import WebSocketClosedError, WebSocketHandler
 
 from jupyter_slurm import shell, terminal_frames
-from jupyter_slurm.agent.protocol import body_of
+from jupyter_slurm.agent.protocol import NOT_JSON, body_of
 from jupyter_slurm.client import AgentClient
 from jupyter_slurm.errors import JupyterSlurmError, RequestError
 from jupyter_slurm.server.access import Guarded
+from jupyter_slurm.server.calls import OWN
 from jupyter_slurm.server.relay import Relay
 from jupyter_slurm.terminal_frames import ALIVE, ALIVE_EVERY_S, DATA, EXIT, SAID, TAKEN
 from jupyter_slurm.wire import JobKind, TerminalRequest
@@ -138,8 +139,7 @@ class TerminalHandler(Guarded, WebSocketMixin, JupyterHandler, WebSocketHandler)
 
     @ws_authenticated
     async def get(self, *args: Any, **kwargs: Any) -> None:
-        await self.permit("execute")
-        await self.permit_terminals()
+        await self.permit(OWN["terminal"])
         await super().get(*args, **kwargs)
 
     def open(self, *args: str, **kwargs: str) -> None:
@@ -195,7 +195,7 @@ async def _keep_alive(writer: asyncio.StreamWriter) -> None:
 def _decoded(message: str | bytes) -> object:
     try:
         return msgspec.json.decode(message)
-    except msgspec.MsgspecError:
+    except NOT_JSON:
         return None
 
 

@@ -20,15 +20,17 @@ from jupyter_server.base.handlers import JupyterHandler
 from jupyter_server.base.websocket import WebSocketMixin
 from tornado.websocket import WebSocketClosedError, WebSocketHandler
 
-from jupyter_slurm.agent.protocol import body_of
+from jupyter_slurm.agent.protocol import NOT_JSON, body_of
 from jupyter_slurm.errors import RequestError
 from jupyter_slurm.server.access import Guarded
-from jupyter_slurm.server.calls import WATCHED
+from jupyter_slurm.server.calls import OWN, WATCHED
 from jupyter_slurm.server.feed import Feed, Watch
 
 _UNREAD_BYTES = 4 * 1024 * 1024
 _WATCHES = 256
 """Of one client."""
+_WISH_BYTES = 16 * 1024
+"""Of one message: what is watched is remembered (`_REMEMBERED`)."""
 _ALIVE_S = 7.0
 """A page that has heard nothing for longer than some of these takes the line for broken."""
 _REMEMBERED = 1024
@@ -67,9 +69,12 @@ class Client:
         self._alive = asyncio.create_task(self._say_so())
 
     def take(self, message: str | bytes) -> None:
+        if len(message) > _WISH_BYTES:
+            self._put_problem(b'{"problem":%b}' % body_of(RequestError("This is too long.")))
+            return
         try:
             wish = msgspec.json.decode(message, type=_Wish)
-        except msgspec.MsgspecError as exc:
+        except NOT_JSON as exc:
             self._put_problem(b'{"problem":%b}' % body_of(RequestError(f"Not understood: {exc}.")))
             return
         if wish.unwatch is not None:
@@ -176,7 +181,7 @@ class WatchHandler(Guarded, WebSocketMixin, JupyterHandler, WebSocketHandler):
 
     @ws_authenticated
     async def get(self, *args: Any, **kwargs: Any) -> None:
-        await self.permit("read")
+        await self.permit(OWN["watch"])
         await super().get(*args, **kwargs)
 
     def get_compression_options(self) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
 from jupyter_slurm.errors import FileAccessError, ForwardError, TransportError
+from jupyter_slurm.places import make_private
 from jupyter_slurm.transport import Completed, Span, TimedOutError, local_program
 from jupyter_slurm.transport.carrying import Answered, Greeting, call_back, greet
 from jupyter_slurm.transport.splice import splice
@@ -81,7 +82,7 @@ class LocalTransport:
     ) -> Completed:
         target = Path(folder)
         try:
-            target.mkdir(mode=0o700, parents=True, exist_ok=True)
+            make_private(target)
             for name, content in files.items():
                 (target / name).parent.mkdir(mode=0o700, exist_ok=True)
                 _place(target / name, content)
@@ -261,8 +262,10 @@ def _place(target: Path, content: bytes | Path) -> None:
     partial = target.with_name(f"{target.name}.{secrets.token_hex(4)}.partial")
     try:
         if isinstance(content, bytes):
-            partial.write_bytes(content)
-            partial.chmod(0o700 if content.startswith(b"#!") else 0o600)
+            with open(partial, "xb", opener=_private) as file:
+                file.write(content)
+            if content.startswith(b"#!"):
+                partial.chmod(0o700)
         elif content.exists() or not target.exists():
             shutil.move(content, partial)
         else:
@@ -271,6 +274,10 @@ def _place(target: Path, content: bytes | Path) -> None:
     except OSError:
         partial.unlink(missing_ok=True)
         raise
+
+
+def _private(name: str, flags: int) -> int:
+    return os.open(name, flags, 0o600)
 
 
 def _is_text(name: str) -> bool:

@@ -213,6 +213,10 @@ class Watcher:
     def say(self, **wish: object) -> None:
         self._connection.send(json.dumps(wish))
 
+    def send(self, message: bytes) -> None:
+        """Whatever it is."""
+        self._connection.send_binary(message)
+
     def hear(self) -> dict[str, Any]:
         """The next message that says something."""
         while True:

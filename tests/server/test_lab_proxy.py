@@ -158,7 +158,10 @@ def hub_server(home: Path, far: Far) -> Iterator[Served]:
         for one, base_url in ((LAB_ID, f"{base}{LAB_ID}/"), (OFF_ID, "/"))
     }
     (home / "labs.json").write_bytes(msgspec.json.encode(labs))
-    env = environment(home) | {LABS_VARIABLE: str(home / "labs.json"), "ALLOWED": "read write"}
+    env = environment(home) | {
+        LABS_VARIABLE: str(home / "labs.json"),
+        "ALLOWED": "read write execute",
+    }
     config = "c.ServerApp.base_url = '/user/ada/'\n"
     with memory_agent(env), running_server(env, home, config + GUARD) as started:
         yield started
@@ -241,12 +244,31 @@ def test_without_token_cookie_or_our_word_nobody_gets_to_the_lab(
     assert len(far.seen) == number
 
 
-def test_whom_the_authorizer_lets_only_look_does_not_get_to_the_lab(
+def test_a_page_of_elsewhere_reads_nothing_of_the_lab_with_the_cookie(
+    page: Client, far: Far
+) -> None:
+    """The lab itself does not look who asks: it is asked with its token."""
+    number = len(far.seen)
+    path = f"{LAB_PROXY}/files/data.json"
+    for said in (
+        {"Referer": f"{FOREIGN}/", "Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "no-cors"},
+        {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "iframe"},
+        {"Referer": f"{FOREIGN}/", "Accept": "*/*"},
+        {"Accept": "image/png"},
+    ):
+        assert page.get(path, **said).status == 403, said
+    assert len(far.seen) == number
+    link = {"Referer": f"{FOREIGN}/", "Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate"}
+    assert page.get(f"{LAB_PROXY}/lab", **link, **{"Sec-Fetch-Dest": "document"}).status == 201
+    assert page.get(path, **{"Sec-Fetch-Site": "same-origin"}).status == 201
+
+
+def test_whom_the_authorizer_lets_execute_nothing_does_not_get_to_the_lab(
     home: Path, hub_server: Served, far: Far
 ) -> None:
     number = len(far.seen)
     (home / "guests").mkdir()
-    env = {**hub_server.env, "ALLOWED": "read"}
+    env = {**hub_server.env, "ALLOWED": "read write"}
     config = "c.ServerApp.base_url = '/user/ada/'\n"
     with running_server(env, home / "guests", config + GUARD) as guests:
         assert guests.client().get(f"{LAB_PROXY}/lab").status == 403

@@ -102,7 +102,7 @@ _FRAME = """#!/bin/sh
 # Written by jupyter-slurm: makes an image.
 folder={folder} name={name} stem={stem}
 say() {{ printf 'jupyter-slurm: %s\\n' "$*"; }}
-mkdir -p -- "$folder" || exit 74
+(umask 077; mkdir -p -- "$folder") || exit 74
 cd -- "$folder" || exit 74
 # One maker at a time; where the file system knows no locks, the last one wins, and is whole too.
 exec 9>{lock}

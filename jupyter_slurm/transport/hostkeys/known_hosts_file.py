@@ -17,6 +17,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO, Final, Literal, NamedTuple
 
+from jupyter_slurm.places import make_private
 from jupyter_slurm.transport.ssh_config.config_words import matches_any
 
 Marker = Literal["", "cert-authority", "revoked"]
@@ -127,7 +128,7 @@ def append(path: Path, name: str, key_type: str, blob: bytes, *, hashed: bool) -
     one's place. So the line is one write to the end of what `path` names at that moment, and the
     lock is for others of our kind.
     """
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_private(path.parent)
     with _locked(path) as file:
         known = any(
             entry.blob == blob and not entry.marker and entry.names_host(name)

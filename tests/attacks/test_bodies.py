@@ -1,0 +1,106 @@
+"""Bodies and messages that no honest client sends, to the Jupyter server and to the agent."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import socket
+from collections.abc import Iterator
+
+import pytest
+
+from jupyter_slurm.agent.protocol import MAX_BODY_BYTES, TERMINAL, calls
+from jupyter_slurm.server.calls import RULES
+from tests.agent.home import AgentHome
+from tests.server.served import API, Served, environment, memory_agent, running_server, short_home
+
+_DEEP = b"[" * 200_000
+BODIES = {
+    "nested": _DEEP,
+    "nested below an argument": b'{"job_id":' + _DEEP,
+    "nested below a spec": b'{"spec":{"kind":' + _DEEP,
+    "no UTF-8": b'{"job_id":"\xff"}',
+    "half a letter": b'{"job_id":"\\ud800"}',
+    "another kind": b"[7]",
+    "no JSON": b"\0" * 4096,
+    "a name twice": b'{"job_id":"a","job_id":7}',
+    "a number without end": b'{"wait_s":1e999999}',
+}
+OWN = "spec outlook notebook executed kernels kernel_meant kernel_add kernel_remove".split()
+
+
+@pytest.fixture(scope="module")
+def served() -> Iterator[Served]:
+    with short_home() as home:
+        env = environment(home)
+        with memory_agent(env), running_server(env, home) as started:
+            yield started
+
+
+@pytest.mark.parametrize("body", BODIES.values(), ids=BODIES)
+def test_the_server_refuses_it_as_the_callers_fault(served: Served, body: bytes) -> None:
+    client = served.client()
+    for name in (*RULES, *OWN):
+        answer = client.ask("POST", API + name, body)
+        assert (answer.status, answer.problem.code) == (400, "request"), (name, answer)
+    log = (served.folder.parent / "server.log").read_text()
+    assert "Traceback" not in log
+
+
+@pytest.mark.parametrize("body", BODIES.values(), ids=BODIES)
+def test_the_agent_refuses_it_as_the_callers_fault(agent_home: AgentHome, body: bytes) -> None:
+    agent_home.client().check()
+    for name in (*calls(), TERMINAL):
+        status, answer = _agents_answer(agent_home, name, body)
+        assert (status, json.loads(answer)["code"]) == (400, "request"), (name, answer)
+    assert "Traceback" not in agent_home.log.read_text()
+
+
+def _agents_answer(home: AgentHome, name: str, body: bytes) -> tuple[int, bytes]:
+    connection = http.client.HTTPConnection("agent", timeout=60.0)
+    connection.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    connection.sock.connect(str(home.socket))
+    try:
+        connection.request("POST", f"/v1/{name}", body)
+        answer = connection.getresponse()
+        return answer.status, answer.read()
+    finally:
+        connection.close()
+
+
+def _send_much(sock: socket.socket) -> None:
+    """Four times as much as may be, in pieces of a megabyte."""
+    chunk = b"100000\r\n" + b"x" * 0x100000 + b"\r\n"
+    for _ in range(4 * MAX_BODY_BYTES // len(chunk)):
+        sock.sendall(chunk)
+
+
+@pytest.mark.parametrize("head", [f"Content-Length: {10**15}", "Transfer-Encoding: chunked"])
+def test_the_agent_does_not_read_a_body_without_end(agent_home: AgentHome, head: str) -> None:
+    client = agent_home.client()
+    client.check()
+    before_mib = client.status().memory_mib
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as sock:
+        sock.settimeout(60.0)
+        sock.connect(str(agent_home.socket))
+        sock.sendall(f"POST /v1/jobs HTTP/1.1\r\nHost: agent\r\n{head}\r\n\r\n".encode())
+        with pytest.raises(ConnectionError):
+            _send_much(sock)
+    assert client.status().memory_mib < before_mib + 3 * MAX_BODY_BYTES / 2**20
+
+
+def test_a_page_cannot_have_the_server_remember_what_is_large(served: Served) -> None:
+    with served.client().watch() as page:
+        page.say(watch=1, call="logs", args={"job_id": "a" * 1_000_000})
+        assert "too long" in page.hear()["problem"]["message"]
+        page.say(watch=1, call="changes", args={})
+        assert page.value(1)["whole"]
+
+
+@pytest.mark.parametrize("body", BODIES.values(), ids=BODIES)
+def test_a_message_that_is_none_ends_no_websocket(served: Served, body: bytes) -> None:
+    with served.client().watch() as page:
+        page.send(body[:10_000] if body.startswith(b"\0") else body)
+        assert page.hear()["problem"]["code"] == "request"
+        page.say(watch=1, call="changes", args={})
+        assert page.value(1)["whole"]

@@ -1,0 +1,85 @@
+"""A page of somebody else's, in a browser that is logged in to the user's Jupyter."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from jupyter_slurm.server.calls import RULES
+from tests.server.served import (
+    API,
+    Client,
+    Served,
+    environment,
+    memory_agent,
+    query,
+    running_server,
+    short_home,
+)
+
+FOREIGN = "https://elsewhere.example.org"
+GETS = [API + name for name, rule in RULES.items() if rule.get] + [
+    query(f"{API}logfile", job_id="none"),
+    f"{API}openapi.json",
+]
+PAGES: dict[str, dict[str, str]] = {
+    "a picture": {"Referer": f"{FOREIGN}/a.html", "Sec-Fetch-Site": "cross-site"},
+    "without a referer": {"Sec-Fetch-Site": "cross-site"},
+    "of another port": {"Referer": "http://127.0.0.1:9/", "Sec-Fetch-Site": "same-site"},
+    "a link": {
+        "Referer": f"{FOREIGN}/a.html",
+        "Sec-Fetch-Site": "cross-site",
+        "Sec-Fetch-Mode": "navigate",
+        "Sec-Fetch-Dest": "document",
+    },
+    "in an old browser": {"Referer": f"{FOREIGN}/a.html"},
+    "in an old browser, without a referer": {},
+    "of another port, in an old browser": {"Referer": "http://127.0.0.1:9/"},
+}
+"""What a browser says of who asks; no page can change these headers."""
+
+
+@pytest.fixture(scope="module")
+def served() -> Iterator[Served]:
+    with short_home() as home:
+        env = environment(home)
+        with memory_agent(env), running_server(env, home) as started:
+            yield started
+
+
+@pytest.fixture(scope="module")
+def browser(served: Served) -> Client:
+    """Logged in by the password: it sends its cookie, whoever's page asks."""
+    return served.stranger().log_in()
+
+
+@pytest.mark.parametrize("said", PAGES.values(), ids=PAGES)
+def test_a_foreign_page_costs_slurm_nothing(browser: Client, said: dict[str, str]) -> None:
+    answers = {path: browser.get(path, **said) for path in GETS}
+    assert {answer.status for answer in answers.values()} == {403}, answers
+    assert {answer.problem.code for answer in answers.values()} == {"forbidden"}
+
+
+def test_pages_of_this_jupyter_the_address_bar_and_programs_are_answered(
+    served: Served, browser: Client
+) -> None:
+    path = f"{API}queue"
+    same = {"Referer": f"{served.url}lab", "Sec-Fetch-Site": "same-origin"}
+    assert browser.get(path, **same).status == 200
+    assert browser.get(path, **{"Sec-Fetch-Site": "same-origin"}).status == 200
+    assert browser.get(path, **{"Sec-Fetch-Site": "none"}).status == 200
+    assert browser.get(path, Referer=f"{served.url}lab").status == 200
+    assert browser.get(path, **{"X-XSRFToken": browser.cookies["_xsrf"]}).status == 200
+    assert browser.get(path, **{"X-XSRFToken": "guessed"}).status == 403
+    assert served.client().get(path).status == 200
+
+
+def test_a_page_that_the_server_allows_is_answered() -> None:
+    with short_home() as home:
+        env = environment(home)
+        allows = f"c.ServerApp.allow_origin = {FOREIGN!r}\n"
+        with memory_agent(env), running_server(env, home, allows) as served:
+            browser = served.stranger().log_in()
+            assert browser.get(f"{API}queue", **PAGES["a picture"]).status == 200
+            assert browser.get(f"{API}queue", Referer="https://other.example.org/").status == 403

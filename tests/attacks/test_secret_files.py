@@ -1,0 +1,253 @@
+"""Another user of this machine, in the user's group, who looks for secrets; umask 002."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import resource
+import stat
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath
+
+import pytest
+
+from jupyter_slurm import places
+from jupyter_slurm.agent.launch import COMMAND
+from jupyter_slurm.cli import main
+from jupyter_slurm.cli.environment import with_values
+from jupyter_slurm.client import AgentClient
+from jupyter_slurm.errors import RequestError
+from jupyter_slurm.job import new_id
+from jupyter_slurm.jobs import staging
+from jupyter_slurm.jobs.layout import JobDir
+from jupyter_slurm.kernel import spec
+from jupyter_slurm.local_cluster import places as local_places
+from jupyter_slurm.transport.hostkeys import known_hosts_file
+from jupyter_slurm.transport.local import LocalTransport
+from jupyter_slurm.wire import Cluster, JobKind, JobSpec, JobState, RemoteKernel
+from tests.agent.home import AgentHome, until
+from tests.cluster.plugin import SlurmCluster
+
+SECRET = "hf-4f2a91"
+CLUSTERS = (Cluster(name="here", host=None, runtime="none", origin="", default=True),)
+LOOKS = """\
+import os, sys
+group, top, secret = int(sys.argv[1]), sys.argv[2], sys.argv[3].encode()
+os.setgroups([group]); os.setgid(65534); os.setuid(65534)
+for folder, folders, files in os.walk(top):
+    if os.access(folder, os.W_OK):
+        print("writes", folder)
+    for file in files:
+        path = os.path.join(folder, file)
+        try:
+            with open(path, "rb") as opened:
+                if secret in opened.read():
+                    print("reads", path)
+        except OSError:
+            pass
+"""
+"""Run as nobody, in the user's group: what of it can be written, and where the secret is read."""
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Of a user whose umask lets the group write; everybody may come as far as this folder."""
+    for above in (tmp_path, *tmp_path.parents):
+        if above.stat().st_uid == os.getuid():
+            above.chmod(above.stat().st_mode | 0o711)
+    home = tmp_path / "home"
+    home.mkdir(mode=0o755)
+    monkeypatch.setenv("HOME", str(home))
+    for name in ("DATA", "CONFIG", "RUNTIME"):
+        monkeypatch.setenv(f"JUPYTER_{name}_DIR", str(home / ".local" / name.lower()))
+    usual = os.umask(0o002)
+    yield home
+    os.umask(usual)
+
+
+def found(top: Path) -> list[str]:
+    """By another user of the same group, where root can become one; else by the modes."""
+    if os.getuid() == 0:
+        looks = [sys.executable, "-c", LOOKS, str(os.getgid()), str(top), SECRET]
+        done = subprocess.run(looks, capture_output=True, text=True, check=True, cwd="/")
+        return done.stdout.splitlines()
+    every = [path for path in (top, *top.rglob("*")) if not path.is_symlink()]
+    return [f"writes {one}" for one in every if one.stat().st_mode & 0o022] + [
+        f"reads {one}"
+        for one in every
+        if one.is_file() and one.stat().st_mode & 0o044 and SECRET.encode() in one.read_bytes()
+    ]
+
+
+def added(*words: str) -> RemoteKernel:
+    return spec.add(spec.meant(words, CLUSTERS))
+
+
+def argv_of(home: Path, name: str) -> list[str]:
+    told = json.loads((home / f".local/data/kernels/{name}/kernel.json").read_text())
+    argv: list[str] = told["argv"]
+    return argv
+
+
+def test_who_looks_finds_what_lies_open(home: Path) -> None:
+    (home / "open").mkdir()
+    (home / "open" / "token").write_text(SECRET)
+    assert found(home) == [f"writes {home}/open", f"reads {home}/open/token"]
+
+
+def test_a_remote_kernels_environment_is_read_by_nobody_else(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kernel = added("--name", "mine", "--env", f"TOKEN={SECRET}", "--env=PLACE=a b")
+    assert found(home) == []
+    argv = argv_of(home, "mine")
+    assert SECRET not in f"{argv}{kernel}"
+    words = argv[argv.index(spec.MODULE) + 1 : -2]
+    asked = spec.stored(words)
+    assert spec.parse(asked.words).request.env == {"TOKEN": SECRET, "PLACE": "a b"}
+    assert SECRET not in repr(asked.identity)
+    assert [main(["kernel", "list"]), main(["kernel", "list", "--json"])] == [0, 0]
+    shown = capsys.readouterr()
+    assert "TOKEN=" in shown.out
+    assert SECRET not in f"{shown}"
+    assert spec.listed() == [kernel]
+
+
+def test_with_another_value_it_is_another_kernel_and_nothing_of_the_old_one_stays(
+    home: Path,
+) -> None:
+    def identity() -> tuple[str, ...]:
+        argv = argv_of(home, "mine")
+        return spec.stored(argv[argv.index(spec.MODULE) + 1 : -2]).identity
+
+    added("--name", "mine", "--env", f"TOKEN={SECRET}")
+    first = identity()
+    added("--name", "mine", "--env", f"TOKEN={SECRET}")
+    assert identity() == first
+    added("--name", "mine", "--env", "TOKEN=other")
+    assert identity() != first
+    added("--name", "mine")
+    assert list(places.kernel_values_dir().iterdir()) == []
+    added("--name", "mine", "--env", f"TOKEN={SECRET}")
+    spec.remove("mine")
+    assert list(places.kernel_values_dir().iterdir()) == []
+
+
+def test_a_kernelspec_of_an_earlier_release_works_and_is_told_of(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = home / ".local/data/kernels/old"
+    folder.mkdir(parents=True)
+    words = ["--cluster", "here", "--env", f"TOKEN={SECRET}"]
+    argv = ["python", "-m", spec.MODULE, *words, "-f", "{connection_file}"]
+    (folder / "kernel.json").write_text(json.dumps({"argv": argv, "display_name": "Old"}))
+    asked = spec.stored(words)
+    assert spec.parse(asked.words).request.env == {"TOKEN": SECRET}
+    assert asked.identity == tuple(words)
+    assert main(["kernel", "list"]) == 0
+    shown = capsys.readouterr()
+    assert "can read the values of --env of old" in shown.err
+    assert SECRET not in f"{shown}"
+    added("--name", "old", "--env", f"TOKEN={SECRET}")
+    assert found(folder) == []
+    assert main(["kernel", "list"]) == 0
+    assert capsys.readouterr().err == ""
+
+
+def test_a_value_can_stay_out_of_every_command_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TOKEN", SECRET)
+    words = with_values(["--env", "TOKEN", "--name", "mine"], os.environ)
+    assert spec.meant(words, CLUSTERS).words[2:] == ("--env", f"TOKEN={SECRET}")
+    with pytest.raises(RequestError, match="exports no variable `OTHER`"):
+        with_values(["--env=OTHER"], os.environ)
+
+
+def test_nobody_names_a_file_of_values_in_a_line(home: Path) -> None:
+    """What a form sends must not tell which files there are."""
+    with pytest.raises(RequestError, match="env-file"):
+        spec.meant(["--env-file", str(home)], CLUSTERS)
+
+
+def test_folders_are_made_for_the_user_alone_and_so_are_those_above(home: Path) -> None:
+    places.data_dir()
+    places.spool_dir()
+    places.runtime_dir()
+    places.user_config_dir()
+    local = LocalTransport()
+    root = home / "jobs" / "below" / "a2b4c6d7"
+    local.deliver(PurePosixPath(root), {"env.sh": SECRET.encode(), "a/key": b"#!x"}, ["true"])
+    known_hosts_file.append(home / "ssh" / "a" / "known_hosts", "n1", "ssh-x", b"1", hashed=False)
+    local_places.Places(home / "local" / "clusters" / "one", home / "local" / "one").make()
+    assert {stat.S_IMODE(one.stat().st_mode) for one in home.rglob("*") if one.is_dir()} == {0o700}
+    assert found(home) == []
+
+
+def test_programs_that_make_folders_over_there_make_them_for_the_user_alone(home: Path) -> None:
+    mirror, job = home / "a" / "pushed" / "m", home / "b" / "jobs" / "a2b4c6d7"
+    mirror.mkdir(parents=True, mode=0o700)
+    argv = staging.snapshot_argv(PurePosixPath(mirror), JobDir(PurePosixPath(job)))
+    subprocess.run(argv, check=True)
+    made = [home / "b", *(one for one in (home / "b").rglob("*") if one.name != "work")]
+    assert {stat.S_IMODE(one.stat().st_mode) for one in made} == {0o700}
+
+
+def test_no_core_dump_of_an_agent_holds_its_keys(agent_home: AgentHome) -> None:
+    usual = resource.getrlimit(resource.RLIMIT_CORE)
+    resource.setrlimit(resource.RLIMIT_CORE, (usual[1], usual[1]))
+    try:
+        agent_home.client().check()
+    finally:
+        resource.setrlimit(resource.RLIMIT_CORE, usual)
+    limits = Path(f"/proc/{agent_home.pid()}/limits").read_text()
+    assert re.search(r"^Max core file size +0 ", limits, re.MULTILINE)
+
+
+@pytest.mark.parametrize("kind", [JobKind.PROGRAM, JobKind.SESSION, JobKind.LAB])
+def test_a_jobs_environment_is_in_no_process_record_or_file_that_another_reads(
+    kind: JobKind,
+    agent_home: AgentHome,
+    slurm_cluster: SlurmCluster,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("JUPYTER_CONFIG_DIR", slurm_cluster.env["JUPYTER_CONFIG_DIR"])
+    api = AgentClient(agent_home.socket, COMMAND)
+    code = "#!/bin/sh\nexec sleep 600" if kind is JobKind.PROGRAM else ""
+    # Another for each process of the tests, which see each other's processes.
+    secret = f"{SECRET}-{os.getpid()}"
+    spec = JobSpec(id=new_id(), name="t", code=code, kind=kind, env={"TOKEN": secret}, idle_s=600)
+    api.submit(spec)
+    try:
+        until(lambda: api.job(spec.id).state is JobState.RUNNING)
+        job = api.job(spec.id)
+        assert job.slurm_id is not None
+        assert "TOKEN" in api.details(spec.id).environment
+        words = [content(path) for path in Path("/proc").glob("[0-9]*/cmdline")]
+        assert not [one for one in words if secret.encode() in one]
+        record = slurm_cluster.run("scontrol", "show", "job", "-d", job.slurm_id).stdout
+        assert secret not in record
+        folder = Path(job.job_dir)
+        holding = holds(folder, secret)
+        assert [path.name for path in holding] == ["env.sh"]
+        assert {stat.S_IMODE(path.stat().st_mode) for path in (folder, *holding)} == {0o700, 0o600}
+        assert found(folder.parent) == []
+        # Until it is settled that the cluster has the job, its record has all that was asked for.
+        until(lambda: not holds(Path(os.environ["JUPYTER_DATA_DIR"]), secret))
+    finally:
+        api.cancel(spec.id)
+        until(lambda: api.job(spec.id).state.final)
+
+
+def holds(folder: Path, secret: str) -> list[Path]:
+    """The files below `folder` with the secret in them."""
+    return [one for one in folder.rglob("*") if one.is_file() and secret.encode() in content(one)]
+
+
+def content(path: Path) -> bytes:
+    """b"": it has gone, as the process or file that it was of."""
+    try:
+        return path.read_bytes()
+    except OSError:
+        return b""
