@@ -31,7 +31,7 @@ _GOES_THERE = (
 server says who somebody is."""
 _SECRETS = frozenset(("token", "_xsrf"))
 """What stays here of an address."""
-_TOKEN_PROTOCOL = "v1.token."
+_TOKEN_PROTOCOL = "v1.token."  # noqa: S105
 """How the name begins by which a WebSocket shows a Jupyter's token as one of its protocols."""
 _STAYS_THERE = (
     "accept-ch alt-svc clear-site-data nel proxy-authenticate report-to service-worker-allowed "
