@@ -143,14 +143,16 @@ class LoginPursuit(Pursuit):
         look(self._book, self._cluster)
 
 
+def begun(book: Book, cluster: SlurmCluster) -> list[Job]:
+    """Those of `cluster` that live and that a look can tell of."""
+    jobs = [record.job for record in book.live(cluster.name)]
+    return [job for job in jobs if job.on_login and job.submitted_s is not None]
+
+
 def look(book: Book, cluster: SlurmCluster) -> list[Job]:
     """Those of `cluster` whose processes are no more; the others are told to end where that was
     asked for, and where they cannot be seen from here it is said. TransportError."""
-    jobs = [
-        record.job
-        for record in book.live(cluster.name)
-        if record.job.on_login and record.job.submitted_s is not None
-    ]
+    jobs = begun(book, cluster)
     if not jobs:
         return []
     words = [

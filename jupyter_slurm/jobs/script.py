@@ -187,7 +187,12 @@ exec >>"$job_dir/log.$attempt" 2>&1 </dev/null || exit {no_room_exit}
 write() {{ # NAME TEXT: a file that is there is whole
   printf '%s\\n' "$2" >"$job_dir/$1.partial" && mv "$job_dir/$1.partial" "$job_dir/$1"
 }}
-hand_on() {{ [ -n "{target}" ] && kill -"$1" "{target}" 2>/dev/null; }}
+# A signal may come between the program's beginning and the next line of this script, which notes
+# whose it is: then it is the one that was not there before.
+hand_on() {{
+  [ -n "$child" ] || [ -z "$before" ] || [ "$before" = "before $!" ] || child=$!
+  [ -n "{target}" ] && kill -"$1" "{target}" 2>/dev/null
+}}
 # What runs below this script, each with when it began: a container tool may have put programs of
 # its own into other groups (Apptainer's squashfuse), which no signal to this one's reaches.
 find_below() {{
@@ -260,6 +265,7 @@ exec 7> >(
     kill -TERM -- "-$$"; sleep 2; hand_on KILL; kill_below; kill -KILL -- "-$$"
   ) <&0 &
 )
+before="before $!"
 {command} 7>&- 8>&- &
 child=$!
 # `wait` comes back early when a trapped signal arrives: only a child that is gone has ended.

@@ -159,15 +159,17 @@ class Watch:
         errors = 0
         while not self._stop.is_set():
             wanted = self._files_wanted()
-            jobs = {job_id for job_id, _ in wanted.values()}
+            on_login_ids = {job.id for job in on_login.begun(self._book, self._cluster)}
             sizes = {path: sizes.get(path, 0) for path in wanted}
             if not sizes:
                 self._files_wake.wait()
                 self._files_wake.clear()
                 continue
             try:
+                # One that is taken up is looked at, whenever its agent was woken for it.
+                due = bool(on_login_ids - looked)
                 found = self._cluster.transport.grown(
-                    sizes, wait_s=_FILES_WAIT_S, wake=self._files_wake
+                    sizes, wait_s=0.0 if due else _FILES_WAIT_S, wake=self._files_wake
                 )
                 woken = self._files_wake.is_set()
                 self._files_wake.clear()
@@ -175,12 +177,12 @@ class Watch:
                     job_id, seen = wanted[path]
                     seen(job_id, path)
                     sizes[path] = size
-                # One that is taken up is looked at, whenever its agent was woken for it.
-                if woken or not found or jobs - looked:
+                if woken or due or not found:
                     self._look_on_login()
-                    looked = jobs
+                    looked = on_login_ids
             except TransportError as exc:
                 errors += 1
+                looked = set()
                 self._silent([r.job for r in self._book.live(self._cluster.name)], exc)
                 self._files_wake.wait(backed_off_s(self._cluster.profile.poll_s, errors))
                 self._files_wake.clear()
@@ -260,14 +262,9 @@ class Watch:
         started = parse_started(data)
         if started is None:
             return
-        changes: dict[str, object] = {
-            "started_s": started.time_s,
-            "nodes": (started.node,),
-            "reason": None,
-            "why": None,
-            "advice": None,
-            "start_estimate_s": None,
-        }
+        changes: dict[str, object] = {"started_s": started.time_s, "nodes": (started.node,)}
+        if not job.on_login:  # why it waited; of one on a login machine only a look tells
+            changes |= {"reason": None, "why": None, "advice": None, "start_estimate_s": None}
         known = job.submitted_s is not None or job.session is not None
         if known and job.id not in self._ending:
             changes["state"] = JobState.RUNNING

@@ -14,8 +14,9 @@ from typing import Any
 import psutil
 import pytest
 
-from jupyter_slurm.errors import RequestError
+from jupyter_slurm.errors import ConnectionLostError, RequestError
 from jupyter_slurm.jobs import on_login
+from jupyter_slurm.jobs.layout import JobDir
 from jupyter_slurm.jobs.watch import Watch
 from jupyter_slurm.wire import ImageSpec, Job, JobKind, JobSpec, JobState
 from tests.cluster.plugin import SlurmCluster
@@ -79,7 +80,8 @@ def test_it_runs_on_the_login_machine_and_slurm_never_hears_of_it(site: Site) ->
     assert job.started_s is not None
     text = site.text(job.id)
     assert "hello" in text
-    assert text.splitlines()[-2:] == ["0022", "10"]  # what is in an image is for everybody
+    below_ours = str(min(os.nice(0) + 10, 19))
+    assert text.splitlines()[-2:] == ["0022", below_ours]  # what is in an image is for everybody
     assert site.slurm_jobs() == []
     assert "sbatch" not in str(site.service.status().commands)
     wait_until(lambda: not processes(job), 60)
@@ -223,6 +225,47 @@ def test_one_that_is_taken_up_is_looked_at_whenever_its_agent_was_woken(
     monkeypatch.setattr(Watch, "_files_wanted", woken_before)
     service = site.restart()
     wait_until(lambda: service.job(job.id).why is not None, 60)
+    (Path(job.job_dir) / "go").touch()
+    assert site.wait(job.id).state is JobState.COMPLETED
+
+
+def test_what_a_look_has_shown_stays_when_its_files_are_seen_after_it(site: Site) -> None:
+    """Over SSH an agent that takes one up looks first, and then hears that it has started."""
+    job = begun(site, _UNTIL_GO)
+    _, *rest = words(job)
+    clusters = site.service._clusters
+    cluster = clusters.named(job.cluster)
+    (Path(job.job_dir) / "submitted").write_text(" ".join(["login9", *rest]) + "\n")
+    assert on_login.look(site.service._book, cluster) == []
+    shown = site.service.job(job.id)
+    assert "it runs on the login machine" in (shown.why or "")
+    started = JobDir(PurePosixPath(job.job_dir)).started(0)
+    clusters.watch(cluster)._started(job.id, started)
+    assert site.service.job(job.id) == shown
+    (Path(job.job_dir) / "go").touch()
+    assert site.wait(job.id).state is JobState.COMPLETED
+
+
+def test_a_look_that_failed_when_one_was_taken_up_is_repeated(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing has to grow for that, and nobody to wake the agent."""
+    look = on_login.look
+    failures = iter(range(2))
+
+    def failing(*args: Any) -> list[Job]:
+        if next(failures, None) is None:
+            return look(*args)
+        raise ConnectionLostError("The login machine does not answer.")
+
+    job = begun(site, _UNTIL_GO)
+    _, *rest = words(job)
+    site.service.close()
+    (Path(job.job_dir) / "submitted").write_text(" ".join(["login9", *rest]) + "\n")
+    monkeypatch.setattr(on_login, "look", failing)
+    service = site.restart()
+    wait_until(lambda: service.job(job.id).why is not None, 60)
+    assert service.job(job.id).problem is None
     (Path(job.job_dir) / "go").touch()
     assert site.wait(job.id).state is JobState.COMPLETED
 

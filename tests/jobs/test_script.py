@@ -7,6 +7,8 @@ import os
 import shlex
 import signal
 import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
@@ -122,14 +124,30 @@ def test_a_program_killed_by_a_signal_gives_128_and_the_signal(tmp_path: Path) -
     assert read(tmp_path, "exit.0.json")["exit_code"] == 128 + signal.SIGSEGV
 
 
-def start(folder: Path, plan: ScriptPlan) -> subprocess.Popen[bytes]:
-    script = folder / "job.sh"
-    script.write_text(render_script(plan))
-    env = {"PATH": os.environ["PATH"], "HOME": str(folder), "SLURM_JOB_ID": "1"}
-    process = subprocess.Popen(["/bin/bash", script], env=env, start_new_session=True)
-    fifo = folder / "ready"
-    fifo.read_text()  # opens when the program does
-    return process
+Start = Callable[[Path, ScriptPlan], subprocess.Popen[bytes]]
+
+
+@pytest.fixture
+def start() -> Iterator[Start]:
+    """Runs a script whose program says at `ready` that it has begun; ended with the test."""
+    with ExitStack() as stack:
+
+        def begin(folder: Path, plan: ScriptPlan) -> subprocess.Popen[bytes]:
+            script = folder / "job.sh"
+            script.write_text(render_script(plan))
+            env = {"PATH": os.environ["PATH"], "HOME": str(folder), "SLURM_JOB_ID": "1"}
+            process = subprocess.Popen(["/bin/bash", script], env=env, start_new_session=True)
+            stack.enter_context(process)
+            stack.callback(_kill_all_of, process)
+            (folder / "ready").read_text()  # opens when the program does
+            return process
+
+        yield begin
+
+
+def _kill_all_of(process: subprocess.Popen[bytes]) -> None:
+    if process.poll() is None:
+        os.killpg(process.pid, signal.SIGKILL)
 
 
 SAVES = """
@@ -149,7 +167,7 @@ while :; do sleep 0.05; done
     ],
 )
 def test_signals_reach_the_program_and_its_exit_code_is_kept(
-    tmp_path: Path, sent: signal.Signals, asked: tuple[str, str] | None, seen: str
+    start: Start, tmp_path: Path, sent: signal.Signals, asked: tuple[str, str] | None, seen: str
 ) -> None:
     os.mkfifo(tmp_path / "ready")
     command = ["bash", "-c", SAVES.format(name=seen), "program", str(tmp_path)]
@@ -162,8 +180,25 @@ def test_signals_reach_the_program_and_its_exit_code_is_kept(
     assert exit_file["signal"] == ("TERM" if sent is signal.SIGTERM else "")
 
 
+def test_a_signal_at_the_very_beginning_reaches_the_program(tmp_path: Path) -> None:
+    """When the script has begun it, and has not come to the line that notes its process id."""
+    os.mkfifo(tmp_path / "ready")
+    command = ["bash", "-c", SAVES.format(name="USR1"), "program", str(tmp_path)]
+    at_once = """case $BASH_COMMAND in 'child=$!') cat "$job_dir/ready"; kill -HUP $$ ;; esac"""
+    setup = f"trap {shlex.quote(at_once)} DEBUG"
+    plan = ScriptPlan("t", str(tmp_path), command, setup=setup, signal=("HUP", "USR1"))
+    script = tmp_path / "job.sh"
+    script.write_text(render_script(plan))
+    env = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "SLURM_JOB_ID": "1"}
+    words = ["timeout", "-s", "KILL", "60", "/bin/bash", str(script)]
+    assert subprocess.run(words, env=env, check=False).returncode == 7
+    assert (tmp_path / "log.0").read_text() == "ready\nsaved\n"
+
+
 @pytest.mark.parametrize("minds", ["TERM", "USR1"])
-def test_a_signal_to_the_whole_group_ends_program_and_script(tmp_path: Path, minds: str) -> None:
+def test_a_signal_to_the_whole_group_ends_program_and_script(
+    start: Start, tmp_path: Path, minds: str
+) -> None:
     """Time and again: it is a matter of moments what bash hears of first."""
     for number in range(8):
         folder = tmp_path / str(number)
@@ -179,7 +214,7 @@ def test_a_signal_to_the_whole_group_ends_program_and_script(tmp_path: Path, min
 
 
 @pytest.mark.parametrize("minds", ["TERM", "USR1"])
-def test_what_a_killed_script_leaves_is_ended(tmp_path: Path, minds: str) -> None:
+def test_what_a_killed_script_leaves_is_ended(start: Start, tmp_path: Path, minds: str) -> None:
     """A program that does not mind TERM is killed."""
     os.mkfifo(tmp_path / "ready")
     text = "trap '' TERM; " * (minds != "TERM") + SAVES.format(name=minds)
@@ -192,7 +227,9 @@ def test_what_a_killed_script_leaves_is_ended(tmp_path: Path, minds: str) -> Non
     assert ("saved\n" in (tmp_path / "log.0").read_text()) is (minds == "TERM")
 
 
-def test_a_program_that_a_killed_script_knows_by_its_id_alone_is_killed(tmp_path: Path) -> None:
+def test_a_program_that_a_killed_script_knows_by_its_id_alone_is_killed(
+    start: Start, tmp_path: Path
+) -> None:
     """It is in no group of the script's: a container's may be the child of somebody else."""
     os.mkfifo(tmp_path / "ready")
     text = "trap '' TERM; " + SAVES.format(name="USR1")
