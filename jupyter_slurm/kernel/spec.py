@@ -151,12 +151,12 @@ def display_name(wanted: Wanted, cluster: str) -> str:
 
 def add(kernel: RemoteKernel) -> RemoteKernel:
     """Writes it, in the place of one of ours with its name; gives it back as `listed` does.
+
     RequestError: a kernel has that name that is none of ours."""
     folder = places.private_dir(_folder_for(kernel.name))
     _remove_values()
     env, words = _take(kernel.words, _ENV)
     file = places.kernel_values_dir() / f"{kernel.name}.json"
-    file.unlink(missing_ok=True)
     if env:
         values = line.parse([word for one in env for word in (_ENV, one)]).env
         places.write_private(file, msgspec.json.encode(values).decode())
@@ -173,6 +173,8 @@ def add(kernel: RemoteKernel) -> RemoteKernel:
         "metadata": {"debugger": True},
     }
     places.write_private(folder / _SPEC, json.dumps(told, indent=1, ensure_ascii=False))
+    if not env:
+        file.unlink(missing_ok=True)
     made = _read(folder)
     assert made is not None
     return made
