@@ -31,8 +31,8 @@ _GOES_THERE = (
 server says who somebody is."""
 _SECRETS = frozenset(("token", "_xsrf"))
 """What stays here of an address."""
-_TOKEN_PROTOCOL = "v1.token."  # noqa: S105
-"""How the name begins by which a WebSocket shows a Jupyter's token as one of its protocols."""
+_OF_A_LOGIN = "v1.token."
+"""The protocols of a WebSocket whose names begin so hold a Jupyter's token."""
 _STAYS_THERE = (
     "accept-ch alt-svc clear-site-data nel proxy-authenticate report-to service-worker-allowed "
     "set-cookie strict-transport-security www-authenticate x-lighttpd-send-file x-sendfile"
@@ -127,7 +127,7 @@ class LabProxyHandler(Guarded, LocalProxyHandler):  # type: ignore[misc]
 
     def select_subprotocol(self, subprotocols: list[str]) -> str | None:
         """Those that are offered there are these."""
-        kept = [name for name in subprotocols if not name.startswith(_TOKEN_PROTOCOL)]
+        kept = [name for name in subprotocols if not name.startswith(_OF_A_LOGIN)]
         selected: str | None = super().select_subprotocol(kept)
         return selected
 
