@@ -35,10 +35,14 @@ def named_in_map() -> set[str]:
     return names
 
 
-@pytest.mark.parametrize("module", MODULES)
-def test_the_map_names_every_module_or_its_whole_folder(module: str) -> None:
-    folders = {f"{folder}/" for folder in PurePosixPath(module).parents}
-    assert {f"{module}.py", *folders} & named_in_map()
+def test_the_map_names_every_module_or_its_whole_folder() -> None:
+    named = named_in_map()
+    unnamed = [
+        module
+        for module in MODULES
+        if not {f"{module}.py", *(f"{folder}/" for folder in PurePosixPath(module).parents)} & named
+    ]
+    assert unnamed == []
 
 
 def test_the_map_names_nothing_that_is_not_there() -> None:
@@ -53,12 +57,17 @@ def test_the_map_names_nothing_that_is_not_there() -> None:
     assert not gone
 
 
-@pytest.mark.parametrize("path", sorted((PACKAGE / "node").glob("*.py")), ids=lambda p: p.name)
-def test_what_runs_on_the_node_needs_nothing_but_the_standard_library(path: Path) -> None:
-    siblings = {one.stem for one in path.parent.glob("*.py")}
+def test_what_runs_on_the_node_needs_nothing_but_the_standard_library() -> None:
+    paths = sorted((PACKAGE / "node").glob("*.py"))
+    siblings = {one.stem for one in paths}
     where_there = {"IPython", "cloudpickle", "zmq", "matplotlib", "matplotlib_inline", "traitlets"}
-    for name in imported(path):
-        assert name.split(".")[0] in siblings | set(sys.stdlib_module_names) | where_there
+    known = siblings | set(sys.stdlib_module_names) | where_there
+    assert [
+        (path.name, name)
+        for path in paths
+        for name in imported(path)
+        if name.split(".")[0] not in known
+    ] == []
 
 
 def imported(path: Path) -> set[str]:
@@ -72,22 +81,27 @@ def imported(path: Path) -> set[str]:
     return names
 
 
-@pytest.mark.parametrize("module", MODULES)
-def test_nothing_of_ours_imports_what_runs_on_the_node(module: str) -> None:
-    names = imported(PACKAGE / f"{module}.py")
-    assert not any(name.startswith("jupyter_slurm.node") for name in names)
+def test_nothing_of_ours_imports_what_runs_on_the_node() -> None:
+    assert [
+        (module, name)
+        for module in MODULES
+        for name in imported(PACKAGE / f"{module}.py")
+        if name.startswith("jupyter_slurm.node")
+    ] == []
 
 
-@pytest.mark.parametrize("module", MODULES)
-def test_a_module_says_first_what_lives_there(module: str) -> None:
-    tree = ast.parse((PACKAGE / f"{module}.py").read_text(encoding="utf-8"))
-    assert ast.get_docstring(tree)
+def test_a_module_says_first_what_lives_there() -> None:
+    assert MODULES
+    assert [one for one in MODULES if not ast.get_docstring(ast.parse(text_of(one)))] == []
 
 
-@pytest.mark.parametrize("module", MODULES)
-def test_a_module_fits_on_a_few_screens(module: str) -> None:
-    lines = (PACKAGE / f"{module}.py").read_text(encoding="utf-8").count("\n")
-    assert lines <= 400
+def test_a_module_fits_on_a_few_screens() -> None:
+    lines = {module: text_of(module).count("\n") for module in MODULES}
+    assert {module: count for module, count in lines.items() if count > 400} == {}
+
+
+def text_of(module: str) -> str:
+    return (PACKAGE / f"{module}.py").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("name", SCRIPTS)
