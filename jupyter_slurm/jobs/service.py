@@ -121,6 +121,7 @@ class Service:
         self._threads: list[threading.Thread] = []
         left: dict[str, list[str]] = {}
         for record in self._book.live():
+            self._take_up_lab(record)
             left.setdefault(record.job.cluster, []).append(record.job.id)
         for name, job_ids in left.items():
             self._start(partial(self._take_up, name, job_ids), f"taking up {name}")
@@ -314,6 +315,14 @@ class Service:
 
     # --- what an earlier agent left unfinished ---
 
+    def _take_up_lab(self, record: Record) -> None:
+        """Its port is there as soon as the agent is: a page in a browser may ask at any moment."""
+        try:
+            if record.job.kind is JobKind.LAB:
+                self._labs.open(record.job, lab_base_url(record.spec))
+        except Exception as exc:  # noqa: BLE001 (the agent starts all the same)
+            self._tell(record.job, exc)
+
     def _take_up(self, cluster: str, job_ids: list[str]) -> None:
         """The jobs of one cluster, in a thread of its own, for the way there may not be found yet,
         or not for long. What goes wrong with one of them is that job's."""
@@ -322,8 +331,6 @@ class Service:
                 # A cancellation may have been asked for and not yet been passed on.
                 if job.submitted_s is None or job.cancel_requested_s is not None:
                     self._pursue(job.id, cluster)
-                if job.kind is JobKind.LAB:
-                    self._labs.open(job, lab_base_url(self._book.record(job.id).spec))
             except Exception as exc:  # noqa: BLE001 (the others are to be taken up)
                 self._tell(job, exc)
         self._watch(cluster, job_ids)
@@ -440,5 +447,5 @@ class Service:
             clients=0,
             live_jobs=self.live_jobs(),
             commands=self._clusters.counts(),
-            set_aside=tuple(map(str, self._book.store.set_aside())),
+            checks=tuple(doctor.examine_records(self._book.store.set_aside())),
         )

@@ -64,6 +64,7 @@ def _end_unsent(book: Book, record: Record) -> None:
         state=JobState.CANCELLED,
         ended_s=time.time(),
         why="You cancelled it before it was sent.",
+        transfer=None,
         problem=None,
         problem_since_s=None,
     )
@@ -184,7 +185,8 @@ class Pursuit:
         self._book.note(self._id, mirror=now.remote)
         try:
             while now.state is TransferState.RUNNING and not self._stop.is_set():
-                job = self._book.change(self._id, transfer=now)
+                job = self._book.job(self._id)
+                self._book.found(job, transfer=now)
                 if job.cancel_requested_s is not None:
                     self._transfers.stop(now.id)
                     return False

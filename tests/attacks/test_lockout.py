@@ -8,8 +8,11 @@ what the starting thread does, and not by how long it takes.
 from __future__ import annotations
 
 import os
+import re
 import shutil
+import signal
 import socket
+import subprocess
 import sys
 import threading
 import time
@@ -21,6 +24,9 @@ from typing import Any
 import msgspec
 import pytest
 
+from jupyter_slurm.agent.launch import COMMAND
+from jupyter_slurm.client import AgentClient
+from jupyter_slurm.errors import ConfigError
 from jupyter_slurm.jobs.service import Service
 from jupyter_slurm.jobs.store import Record, Store
 from jupyter_slurm.transport.ssh_config import CONFIG_VARIABLE
@@ -34,6 +40,7 @@ from jupyter_slurm.wire import (
     Transfer,
     TransferState,
 )
+from tests.agent.home import ROOT, AgentHome
 from tests.cluster.plugin import SlurmCluster, jupyter_homes
 from tests.jobs.conftest import QUICK, spec
 from tests.ssh.profile import write_profile
@@ -276,6 +283,17 @@ def agent() -> Iterator[Service]:
         service.close()
 
 
+def set_aside(service: Service) -> list[Path]:
+    """The records of which the user is told that they cannot be read; the files are there."""
+    paths = []
+    for check in service.status().checks:
+        assert check.hint is not None
+        path = Path(check.sentence.partition(": ")[2].removesuffix("."))
+        assert os.path.lexists(path)
+        paths.append(path)
+    return paths
+
+
 def until(service: Service, job_id: str, ready: Callable[[Job], bool]) -> Job:
     deadline_s = time.monotonic() + PATIENCE_S
     cursor = ""
@@ -304,8 +322,7 @@ def test_an_agent_starts_and_the_job_says_what_is_the_matter(
         assert {one.name for one in service.clusters()} >= {"local"}
         if trouble == "record garbage":
             assert not [job for job in service.jobs() if job.id == JOB]
-            (aside,) = [one for one in service.status().set_aside if JOB in one]
-            assert Path(aside).is_file()
+            assert [aside for aside in set_aside(service) if aside.name == f"{JOB}.unreadable"]
             return
         state = RECORDS[held]["state"]
         assert [job.state for job in service.jobs() if job.id == JOB] == [state]
@@ -370,12 +387,12 @@ def test_a_record_that_can_be_read_again_is_taken_back(far: Far) -> None:
     whole = path.read_bytes()
     path.write_bytes(whole[:-1])
     with agent() as service:
-        (aside,) = service.status().set_aside
+        (aside,) = set_aside(service)
         assert service.jobs() == []
-    Path(aside).write_bytes(whole)
+    aside.write_bytes(whole)
     with agent() as service:
         assert service.job(JOB).state is JobState.RUNNING
-        assert service.status().set_aside == ()
+        assert set_aside(service) == []
 
 
 # --- ways to a cluster that are themselves stuck --------------------------------------------------
@@ -399,3 +416,217 @@ def test_an_ssh_configuration_that_hangs_is_that_clusters_alone(far: Far) -> Non
         until(
             service, JOB, lambda job: job.problem is not None or job.state is not JobState.RUNNING
         )
+
+
+# --- records that are no records ------------------------------------------------------------------
+
+
+def _replaced(path: Path) -> Path:
+    path.unlink()
+    return path
+
+
+def _grown(path: Path) -> None:
+    with path.open("r+b") as file:
+        file.truncate(100 * 2**20)
+
+
+def _renamed(path: Path, job_id: str) -> None:
+    path.write_bytes(path.read_bytes().replace(JOB.encode(), job_id.encode()))
+
+
+GARBAGE: dict[str, Callable[[Path], object]] = {
+    "empty": lambda path: path.write_bytes(b""),
+    "truncated": lambda path: path.write_bytes(path.read_bytes()[:100]),
+    "zeros": lambda path: path.write_bytes(b"\0" * 4096),
+    "not UTF-8": lambda path: path.write_bytes(path.read_bytes().replace(b"test", b"\xff\xfe")),
+    "not JSON": lambda path: path.write_bytes(b"\x89PNG\r\n" * 1000),
+    "a list": lambda path: path.write_bytes(b"[]"),
+    "nested": lambda path: path.write_bytes(b'{"more":' + b"[" * 200_000 + b"]" * 200_000 + b"}"),
+    "a field of the wrong type": lambda path: path.write_bytes(
+        path.read_bytes().replace(b'"revision":0', b'"revision":"0"')
+    ),
+    "an unknown state": lambda path: path.write_bytes(
+        path.read_bytes().replace(b"RUNNING", b"RAMBLING")
+    ),
+    "100 MB": _grown,
+    "a folder": lambda path: _replaced(path).mkdir(),
+    "a folder with a file in it": lambda path: (_replaced(path) / "x").mkdir(parents=True),
+    "a FIFO": lambda path: os.mkfifo(_replaced(path)),
+    "a link to nowhere": lambda path: _replaced(path).symlink_to("nowhere"),
+    "a link to zeros without end": lambda path: _replaced(path).symlink_to("/dev/zero"),
+    "another job's": lambda path: _renamed(path, "somebody"),
+    "one that leads elsewhere": lambda path: _renamed(path, "../../../x"),
+}
+
+
+@pytest.mark.parametrize("kind", GARBAGE)
+def test_a_record_that_is_none_is_set_aside_and_named_and_the_others_are_read(
+    far: Far, kind: str
+) -> None:
+    far.records.save(record("running"))
+    (path,) = far.record_files()
+    GARBAGE[kind](path)
+    older = path.with_suffix(".unreadable")
+    older.write_bytes(b"set aside before")
+    far.records.save(record("completed", "thegood1"))
+    for _ in range(2):  # the agent after that, too
+        with agent() as service:
+            assert [job.id for job in service.jobs()] == ["thegood1"]
+            assert set_aside(service) == [path.with_suffix(".1.unreadable"), older]
+    assert older.read_bytes() == b"set aside before"
+
+
+def test_doctor_names_a_record_that_cannot_be_read(far: Far) -> None:
+    far.records.save(record("running"))
+    far.record_garbage()
+    with agent() as service:
+        (path,) = set_aside(service)
+        assert [one.ok for one in service.doctor("local") if str(path) in one.sentence] == [False]
+
+
+def test_a_revision_that_no_number_comes_after_stops_no_job(far: Far) -> None:
+    broken = record("completed")
+    broken.job = msgspec.structs.replace(broken.job, revision=2**64 - 1)
+    far.records.save(broken)
+    with agent() as service:
+        job = service.submit(spec(PROGRAM, kind=JobKind.PROGRAM, cluster="local"))
+        assert until(service, job.id, lambda job: job.state.final).state is JobState.COMPLETED
+
+
+# --- profiles and folders -------------------------------------------------------------------------
+
+
+MAIN_FILES = {
+    "no TOML": b'[far]\nhost = "far\n',
+    "not UTF-8": b'[far]\nhost = "\xff"\n',
+    "nested": b"[far]\nhost = " + b"[" * 100_000,
+    "a number of 5000 digits": b"[far]\nport = " + b"9" * 5000,
+    "a wrong setting": b'[far]\nhost = "far"\nruntime = 7\n',
+    "a broken head": b'[far\nhost = "far"\n',
+}
+
+
+@pytest.mark.parametrize("kind", MAIN_FILES)
+def test_a_broken_clusters_toml_hides_no_other_cluster(far: Far, kind: str) -> None:
+    far.profile_gone()
+    main = far.home / "config" / "jupyter-slurm" / "clusters.toml"
+    main.write_bytes(MAIN_FILES[kind])
+    main.chmod(0o600)
+    far.records.save(record("running"))
+    with agent() as service:
+        clusters = {one.name: one.problem for one in service.clusters()}
+        assert set(clusters) == {"far", "local"}
+        assert clusters["local"] is None
+        assert clusters["far"] is not None
+        assert str(main) in clusters["far"].message
+        connections = {one.cluster: one.problem for one in service.connections()}
+        assert connections == clusters
+        with pytest.raises(ConfigError, match=re.escape(str(main))):
+            service.queue("far")
+        with pytest.raises(ConfigError, match=re.escape(str(main))):
+            service.queue()  # never another cluster in place of the one that was meant
+        job = until(service, JOB, lambda job: job.problem is not None)
+        assert job.problem is not None
+        assert str(main) in job.problem.message
+        with pytest.raises(ConfigError):
+            service.forget(JOB)  # the cluster is not gone
+        done = service.submit(spec(PROGRAM, kind=JobKind.PROGRAM, cluster="local"))
+        assert until(service, done.id, lambda job: job.state.final).state is JobState.COMPLETED
+
+
+def test_a_spool_that_is_no_folder_keeps_no_agent_from_starting(far: Far) -> None:
+    spool = far.home / "data" / "jupyter-slurm" / _host() / "spool"
+    spool.write_text("")
+    with agent() as service:
+        assert service.jobs() == []
+        spool.unlink()
+    old = spool / "old.fetched"
+    old.mkdir(parents=True)
+    os.utime(old, (0, 0))
+    with agent() as service:
+        assert service.jobs() == []
+
+
+# --- what a user does to a stranded job -----------------------------------------------------------
+
+
+@pytest.mark.parametrize("trouble", [name for name in TROUBLES if name != "record garbage"])
+@pytest.mark.parametrize("held", ["submitting", "pushing a folder"])
+def test_a_job_of_which_nothing_was_sent_is_cancelled_at_once(
+    far: Far, held: str, trouble: str
+) -> None:
+    far.records.save(record(held))
+    TROUBLES[trouble](far)
+    with agent() as service:
+        job = service.cancel(JOB)
+        assert (job.state, job.why) == (JobState.CANCELLED, "You cancelled it before it was sent.")
+    with agent() as service:
+        assert service.job(JOB).state is JobState.CANCELLED
+        assert service.job(JOB).problem is None
+
+
+@pytest.mark.parametrize("trouble", ENDS)
+def test_one_that_may_have_been_sent_is_cancelled_when_its_cluster_is_back(
+    far: Far, trouble: str
+) -> None:
+    one = record("submitting, sbatch called")
+    one.job = msgspec.structs.replace(one.job, job_dir=str(far.job_root / JOB))
+    far.records.save(one)
+    TROUBLES[trouble](far)
+    with agent() as service:
+        until(service, JOB, lambda job: job.problem is not None)
+        job = service.cancel(JOB)
+        assert job.state is JobState.SUBMITTING
+        assert job.cancel_requested_s is not None
+        assert job.problem is not None  # which says why it is not cancelled yet
+        ENDS[trouble](far, service)
+        job = until(service, JOB, lambda job: job.state.final)
+        assert (job.state, job.problem) == (JobState.CANCELLED, None)
+
+
+# --- the agent as it is ---------------------------------------------------------------------------
+
+
+def cli(*words: str) -> subprocess.CompletedProcess[str]:
+    argv = [sys.executable, "-m", "jupyter_slurm", *words]
+    return subprocess.run(
+        argv, cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE_S, check=False
+    )
+
+
+@pytest.mark.parametrize("trouble", ["refused", "silent", "profile broken", "record garbage"])
+def test_the_real_agent_starts_answers_and_ends(
+    far: Far, agent_home: AgentHome, monkeypatch: pytest.MonkeyPatch, trouble: str
+) -> None:
+    monkeypatch.setenv("JUPYTER_CONFIG_DIR", str(far.home / "config"))
+    far.records.save(record("submitting, sbatch called"))
+    TROUBLES[trouble](far)
+    shutil.copytree(far.home / "data", agent_home.folder / "data", dirs_exist_ok=True)
+    clusters = cli("clusters")
+    assert clusters.returncode == 0, clusters.stderr
+    assert "local" in clusters.stdout
+    jobs = cli("jobs")
+    assert jobs.returncode == 0, jobs.stderr
+    assert JOB in (jobs.stderr if trouble == "record garbage" else jobs.stdout)
+    job = AgentClient(agent_home.socket, COMMAND).submit(
+        spec(PROGRAM, kind=JobKind.PROGRAM, cluster="local")
+    )
+    assert job.cluster == "local"
+    agent_home.kill(signal.SIGTERM)
+    assert "agent has ended" in agent_home.log.read_text()
+
+
+@pytest.mark.parametrize("broken", ["jobs", "agent.log", "agent.lock"])
+def test_a_folder_that_is_none_is_named_with_what_to_do(
+    far: Far, agent_home: AgentHome, broken: str
+) -> None:
+    path = (agent_home.lock if broken == "agent.lock" else agent_home.log).with_name(broken)
+    if broken != "jobs":
+        path.mkdir()
+    else:
+        path.write_text("")
+    done = cli("clusters")
+    assert done.returncode == 1
+    assert str(path) in done.stderr
+    assert "Traceback" not in done.stderr
