@@ -32,8 +32,15 @@ def make_private(path: Path) -> None:
 
 def private_dir(path: Path) -> Path:
     """Makes `path` (0700) where needed and gives it back; ConfigError when it is not ours alone."""
-    make_private(path)
-    info = path.stat()
+    try:
+        make_private(path)
+        info = path.stat()
+    except OSError as exc:
+        raise ConfigError(
+            f"The folder {path} cannot be made: {exc.strerror}.",
+            hint="Remove what is in its place, or make room for it; or point JUPYTER_DATA_DIR and "
+            "JUPYTER_RUNTIME_DIR elsewhere.",
+        ) from exc
     if info.st_uid != os.getuid():
         raise ConfigError(
             f"{path} belongs to another user (uid {info.st_uid}).",

@@ -12,7 +12,8 @@ import os
 import re
 import shutil
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from dataclasses import field as field_of
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -23,7 +24,7 @@ from jupyter_slurm import places
 from jupyter_slurm.errors import ConfigError, NotFoundError
 from jupyter_slurm.profile_table import TableReading, did_you_mean
 from jupyter_slurm.templates import laid_over
-from jupyter_slurm.toml_file import TomlFile
+from jupyter_slurm.toml_file import TomlFile, tables_of
 from jupyter_slurm.wire import JobSpec
 
 UP_ORIGIN = "jupyter slurm up"
@@ -190,6 +191,10 @@ class Profiles:
     """The name that the environment or a file gives as the default."""
     wanted_by: str = ""
     """Who says so: for the message when there is no such cluster."""
+    broken: Mapping[str, ConfigError] = field_of(default_factory=dict)
+    """Clusters whose description cannot be used, and why."""
+    unread: ConfigError | None = None
+    """Why the rest of a file could not be read: it may name other clusters, and the default."""
 
     def __len__(self) -> int:
         return len(self.clusters)
@@ -204,19 +209,22 @@ class Profiles:
     @property
     def default(self) -> ClusterProfile:
         """The cluster of a job that names none; ConfigError when that is not clear."""
-        if self.wanted is not None and self.wanted not in self.clusters:
+        if self.wanted is None and self.unread is not None:
+            raise _another(self.unread)
+        name = self._default_name()
+        if name is not None:
+            return self.get(name)
+        if self.wanted is not None:
             raise ConfigError(
                 f"{self.wanted_by}: the default cluster `{self.wanted}` is not defined"
                 f"{did_you_mean(self.wanted, self.clusters)}",
                 hint=self._known(),
             )
-        name = self._default_name()
-        if name is not None:
-            return self.clusters[name]
         if not self.clusters:
             raise ConfigError(_NO_CLUSTER, hint=self._known())
         raise ConfigError(
-            f"There are several clusters and none is the default: {', '.join(self.clusters)}.",
+            "There are several clusters and none is the default: "
+            f"{', '.join([*self.clusters, *self.broken])}.",
             hint='Say which with --cluster, or write `default = "NAME"` at the top of '
             f"{_user_file()}.",
         )
@@ -227,6 +235,9 @@ class Profiles:
             return self.default
         if name in self.clusters:
             return self.clusters[name]
+        error = self.broken.get(name, self.unread)
+        if error is not None:
+            raise _another(error)
         raise NotFoundError(
             f"There is no cluster `{name}`{did_you_mean(name, self.clusters)}",
             hint=self._known(),
@@ -235,9 +246,10 @@ class Profiles:
 
     def _default_name(self) -> str | None:
         if self.wanted is not None:
-            return self.wanted if self.wanted in self.clusters else None
+            known = self.wanted in self.clusters or self.wanted in self.broken
+            return self.wanted if known else None
         others = [one.name for one in self.clusters.values() if one.origin != UP_ORIGIN]
-        for names in (list(self.clusters), others):
+        for names in ([*self.clusters, *self.broken], [*others, *self.broken]):
             if len(names) == 1:
                 return names[0]
         return None
@@ -255,7 +267,7 @@ class ProfileFiles:
         self._cached: tuple[object, Profiles] | None = None
 
     def load(self) -> Profiles:
-        """What the files say now; ConfigError naming file, line and key."""
+        """What the files say now; what is wrong with one of them is said when that is needed."""
         files = _files()
         environ = (os.environ.get("JUPYTER_SLURM_CLUSTER"), os.environ.get("SLURM_CONF"))
         signature = (environ, tuple((path, _version(path)) for path, _ in files))
@@ -273,28 +285,83 @@ def load_profiles() -> Profiles:
 
 
 def _load(files: list[tuple[Path, bool]]) -> Profiles:
-    clusters: dict[str, ClusterProfile] = {}
-    wanted, wanted_by = None, ""
+    reading = _Reading()
     for path, is_single in files:
-        file = TomlFile.read(path)
-        if is_single:
-            clusters[path.stem] = _profile(file, path.stem, file.content, ())
-            continue
-        for name, value in file.content.items():
-            if isinstance(value, dict):
-                clusters[name] = _profile(file, name, value, (name,))
-            elif name == "default" and isinstance(value, str):
-                wanted, wanted_by = value, file.place(name)
-            elif name == "default":
-                file.fail((name,), "`default` must be the name of a cluster, in quotes.")
-            else:
-                file.fail((name,), f"`{name}` stands above the first [CLUSTER].")
-    if not clusters:
-        clusters = {one.name: one for one in _here()}
+        reading.read(path, is_single)
+    profiles = reading.profiles
+    if not (profiles.clusters or profiles.broken or profiles.unread):
+        profiles = replace(profiles, clusters={one.name: one for one in _here()})
     named = os.environ.get("JUPYTER_SLURM_CLUSTER")
     if named:
-        wanted, wanted_by = named, "JUPYTER_SLURM_CLUSTER"
-    return Profiles(clusters, wanted, wanted_by)
+        profiles = replace(profiles, wanted=named, wanted_by="JUPYTER_SLURM_CLUSTER")
+    return profiles
+
+
+class _Reading:
+    """What the files say, one after the other. What is wrong with one cluster is that cluster's:
+    an earlier file's word for it no longer counts, and the others are as they are."""
+
+    def __init__(self) -> None:
+        self._clusters: dict[str, ClusterProfile] = {}
+        self._broken: dict[str, ConfigError] = {}
+        self._wanted: tuple[str | None, str] = (None, "")
+        self._unread: ConfigError | None = None
+
+    @property
+    def profiles(self) -> Profiles:
+        return Profiles(self._clusters, *self._wanted, self._broken, self._unread)
+
+    def read(self, path: Path, is_single: bool) -> None:
+        try:
+            file = TomlFile.read(path)
+        except ConfigError as exc:
+            if not is_single:
+                self._lose(exc)
+            for name in (path.stem,) if is_single else tables_of(path):
+                self._break(name, exc)
+            return
+        if is_single:
+            self._cluster(file, path.stem, file.content, ())
+            return
+        for name, value in file.content.items():
+            if isinstance(value, dict):
+                self._cluster(file, name, value, (name,))
+                continue
+            try:
+                self._setting(file, name, value)
+            except ConfigError as exc:
+                self._lose(exc)
+
+    def _cluster(
+        self, file: TomlFile, name: str, table: dict[str, Any], where: tuple[str, ...]
+    ) -> None:
+        try:
+            self._clusters[name] = _profile(file, name, table, where)
+            self._broken.pop(name, None)
+        except ConfigError as exc:
+            self._break(name, exc)
+
+    def _setting(self, file: TomlFile, name: str, value: object) -> None:
+        if name == "default" and isinstance(value, str):
+            self._wanted = (value, file.place(name))
+        elif name == "default":
+            file.fail((name,), "`default` must be the name of a cluster, in quotes.")
+        else:
+            file.fail((name,), f"`{name}` stands above the first [CLUSTER].")
+
+    def _break(self, name: str, error: ConfigError) -> None:
+        self._clusters.pop(name, None)
+        self._broken[name] = error
+
+    def _lose(self, error: ConfigError) -> None:
+        """What the file says of the default is not known."""
+        self._wanted = (None, "")
+        self._unread = error
+
+
+def _another(error: ConfigError) -> ConfigError:
+    """The same for another thread, whose traceback it then has."""
+    return ConfigError(error.message, hint=error.hint, detail=error.detail)
 
 
 def _here() -> list[ClusterProfile]:
@@ -343,10 +410,17 @@ def _files() -> list[tuple[Path, bool]]:
     """
     files: list[tuple[Path, bool]] = []
     for folder in places.config_dirs():
-        if (folder / "clusters.toml").exists():
+        if _may_be_there(folder / "clusters.toml"):
             files.append((folder / "clusters.toml", False))
         files += [(path, True) for path in sorted((folder / "clusters.d").glob("[!.]*.toml"))]
     return files
+
+
+def _may_be_there(path: Path) -> bool:
+    try:
+        return path.exists()
+    except OSError:  # who reads it is told what is wrong
+        return True
 
 
 def _version(path: Path) -> tuple[int, int, int] | None:

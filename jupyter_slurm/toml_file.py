@@ -8,6 +8,7 @@ from __future__ import annotations
 import grp
 import os
 import pwd
+import re
 import stat
 import tomllib
 from dataclasses import dataclass
@@ -15,6 +16,10 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from jupyter_slurm.errors import ConfigError
+
+_TABLE = re.compile(
+    r"""^[ \t]*\[[ \t]*(?:"([^"\n]+)"|'([^'\n]+)'|([\w-]+))""", re.ASCII | re.MULTILINE
+)
 
 
 @dataclass(frozen=True)
@@ -36,7 +41,7 @@ class TomlFile:
             raise ConfigError(f"{path} cannot be read: {exc.strerror}.") from exc
         except UnicodeDecodeError as exc:
             raise ConfigError(f"{path} is not UTF-8 text (byte {exc.start}).") from exc
-        except tomllib.TOMLDecodeError as exc:
+        except (ValueError, RecursionError) as exc:  # not every malformed text is a TOMLDecodeError
             raise ConfigError(
                 f"{path} is not valid TOML: {exc}.",
                 hint="Text needs quotes, and a line is `key = value` or `[table]`.",
@@ -52,6 +57,15 @@ class TomlFile:
     def fail(self, keys: tuple[str, ...], message: str, hint: str | None = None) -> NoReturn:
         """Raise ConfigError: `message`, after the place of `keys`."""
         raise ConfigError(f"{self.place(*keys)}: {message}", hint=hint)
+
+
+def tables_of(path: Path) -> list[str]:
+    """The tables that the file at `path`, which is no TOML, seems to have; none: who knows."""
+    try:
+        text = path.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return []
+    return list(dict.fromkeys("".join(found) for found in _TABLE.findall(text)))
 
 
 def _key_lines(text: str) -> dict[tuple[str, ...], int]:

@@ -41,7 +41,7 @@ def write(path: Path, text: str) -> Path:
 def refusal(config: Path, text: str, name: str = "clusters.toml") -> str:
     write(config / name, text)
     with pytest.raises(ConfigError) as caught:
-        load_profiles()
+        _ = load_profiles().default
     return str(caught.value)
 
 
@@ -145,14 +145,14 @@ def test_a_file_that_is_not_utf8_is_refused(config: Path) -> None:
     path = write(config / "clusters.toml", "")
     path.write_bytes(b"[a]\nhint = '\xff'")
     with pytest.raises(ConfigError, match="is not UTF-8 text"):
-        load_profiles()
+        _ = load_profiles().default
 
 
 def test_a_file_that_others_can_write_is_refused(config: Path) -> None:
     path = write(config / "clusters.toml", "[a]")
     path.chmod(0o606)
     with pytest.raises(ConfigError, match=r"can be written by others.*\nchmod go-w"):
-        load_profiles()
+        _ = load_profiles().default
 
 
 def test_a_file_that_a_shared_group_can_write_is_refused(
@@ -161,7 +161,7 @@ def test_a_file_that_a_shared_group_can_write_is_refused(
     write(config / "clusters.toml", "[a]").chmod(0o660)
     monkeypatch.setattr("jupyter_slurm.toml_file._is_private_group", lambda gid, uid: False)
     with pytest.raises(ConfigError, match="can be written by others"):
-        load_profiles()
+        _ = load_profiles().default
 
 
 def test_a_file_that_only_the_users_own_group_can_write_is_read(
@@ -180,7 +180,7 @@ def test_a_file_of_another_user_is_refused(config: Path, monkeypatch: pytest.Mon
     else:
         monkeypatch.setattr("os.getuid", lambda: owner + 1)
     with pytest.raises(ConfigError, match="belongs to another user"):
-        load_profiles()
+        _ = load_profiles().default
 
 
 # --- the default ------------------------------------------------------------------------------
@@ -441,7 +441,7 @@ def test_what_a_template_lacks_is_said_with_the_line_to_write(
 ) -> None:
     write(config / "clusters.toml", text)
     with pytest.raises(ConfigError) as caught:
-        load_profiles()
+        _ = load_profiles().default
     assert words in str(caught.value)
     assert hint in (caught.value.hint or "")
 

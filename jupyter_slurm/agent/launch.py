@@ -43,13 +43,7 @@ def start(command: Sequence[str], socket: Path, timeout_s: float) -> None:
     The socket's folder is made where it has gone. AgentError: the agent did not start, with its
     own words.
     """
-    try:
-        places.private_dir(socket.parent)
-    except OSError as exc:
-        raise AgentError(
-            f"The agent's folder {socket.parent} cannot be made: {exc.strerror}.",
-            hint="Set JUPYTER_RUNTIME_DIR to a folder of yours on a local disk.",
-        ) from exc
+    places.private_dir(socket.parent)
     with _starter(socket.with_name("agent.starting")) as mine:
         if mine:
             _run([*command, "--detach", "--socket", os.fspath(socket)], timeout_s)

@@ -16,7 +16,7 @@ from logging.handlers import RotatingFileHandler
 from pathlib import Path
 from typing import Any
 
-from jupyter_slurm.errors import JupyterSlurmError
+from jupyter_slurm.errors import AgentError, JupyterSlurmError
 
 _MAX_BYTES = 2 * 1024 * 1024
 _OLD_FILES = 1
@@ -71,8 +71,15 @@ class LogFile(RotatingFileHandler):
 
 
 def open_log(path: Path) -> LogFile:
-    """The file behind all logging of this process: ours from INFO, others' from WARNING on."""
-    log_file = LogFile(path)
+    """The file behind all logging of this process: ours from INFO, others' from WARNING on.
+    AgentError: it cannot be written."""
+    try:
+        log_file = LogFile(path)
+    except OSError as exc:
+        raise AgentError(
+            f"The agent cannot write its log {path}: {exc.strerror}.",
+            hint="Remove what is in its place, or make room for it.",
+        ) from exc
     logging.getLogger().addHandler(log_file)
     logging.getLogger("jupyter_slurm").setLevel(logging.INFO)
     threading.excepthook = _log_thread_end

@@ -76,7 +76,7 @@ def take(path: Path, wait_s: float) -> Seat | None:
     """
     give_up_s = time.monotonic() + wait_s
     while True:
-        fd = os.open(_lock_path(path), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        fd = _opened(_lock_path(path))
         if _locked(fd, path):
             os.ftruncate(fd, 0)
             os.write(fd, f"{os.getpid()}\n".encode())
@@ -91,6 +91,16 @@ def take(path: Path, wait_s: float) -> Seat | None:
                 hint=f"End it with: kill {pid}",
             )
         time.sleep(_RETRY_S)
+
+
+def _opened(lock: Path) -> int:
+    try:
+        return os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as exc:
+        raise AgentError(
+            f"The agent cannot open its lock {lock}: {exc.strerror}.",
+            hint="Remove what is in its place, or make room for it.",
+        ) from exc
 
 
 def _locked(fd: int, path: Path) -> bool:

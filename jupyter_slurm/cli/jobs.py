@@ -37,7 +37,9 @@ def doctor(args: Namespace, connect: Connect) -> int:
 
 
 def jobs(args: Namespace, connect: Connect) -> int:
-    known = connect().jobs(args.cluster)
+    api = connect()
+    known = api.jobs(args.cluster)
+    note("".join(map(check_text, api.status().checks)))
     if args.json:
         say(as_json(known))
     elif known:

@@ -10,7 +10,8 @@ import secrets
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from itertools import takewhile
 from typing import Any, NamedTuple
 
@@ -45,12 +46,15 @@ class Book:
         self._closed = False
         self._stirs = 0
         found = sorted(store.load(), key=lambda record: record.job.revision)
+        for number, record in enumerate(found, 1):
+            # Counted anew, as nobody knows them by their old numbers. Who pushed has ended.
+            record.job = msgspec.structs.replace(record.job, revision=number, transfer=None)
         self._records = {record.job.id: record for record in found}
         """The latest changed last."""
         self._live = {r.job.id: r for r in found if not r.job.state.final}
         self._gone: deque[tuple[int, str]] = deque()
         """Forgotten jobs, and at which revision."""
-        self._revision = found[-1].job.revision if found else 0
+        self._revision = len(found)
         self._remembers_since = self._revision
         """What was forgotten before is no longer known."""
 
@@ -184,6 +188,12 @@ class Book:
             if len(self._gone) > _GONE_KEPT:
                 self._remembers_since, _ = self._gone.popleft()
             self._notify()
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Nobody else looks or changes anything meanwhile; for what is quick."""
+        with self._changed:
+            yield
 
     def wait(self, ready: Callable[[], bool], wait_s: float) -> bool:
         """Whether `ready` came true within `wait_s`; it is asked after every change and nudge."""

@@ -46,7 +46,7 @@ def changes(
         def stirred(stirs: int = stirs, revision: int = news.revision) -> bool:
             return book.revision != revision or clusters.stirs != stirs
 
-        asked = any(one.state is ConnectionState.ASKING for one in connections or ())
+        asked = any(one.state is ConnectionState.ASKING for one in connections)
         book.wait(stirred, min(left_s, _QUESTION_PAUSE_S) if asked else left_s)
     return Changes(
         cursor=f"{book.epoch}.{news.revision}.{digest}",
@@ -66,9 +66,7 @@ def _parse(cursor: str, epoch: str) -> _Cursor:
     return _Cursor(None, "")
 
 
-def _digest(connections: tuple[Connection, ...] | None) -> str:
+def _digest(connections: tuple[Connection, ...]) -> str:
     """Equal where there is nothing new to be seen: the round trip is another every time."""
-    if connections is None:
-        return "-"
     still = [msgspec.structs.replace(one, round_trip_s=None) for one in connections]
     return hashlib.blake2b(msgspec.json.encode(still), digest_size=8).hexdigest()

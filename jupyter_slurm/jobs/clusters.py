@@ -26,7 +26,9 @@ class Clusters:
     def __init__(self, book: Book) -> None:
         self._book = book
         self._profiles = ProfileFiles()
-        self._lock = threading.RLock()
+        self._lock = threading.Lock()
+        """Held for a moment only: what may take its time is done under the cluster's own."""
+        self._locks: dict[str, threading.RLock] = {}
         self._open: dict[str, SlurmCluster] = {}
         self._watches: dict[str, Watch] = {}
         self._began_s = time.time()
@@ -39,7 +41,7 @@ class Clusters:
         """None: the default. Opened anew when its profile has changed. NotFoundError,
         ConfigError."""
         profile = self._profiles.load().get(name)
-        with self._lock:
+        with self._lock_of(profile.name):  # `ssh -G` may hang (`Match exec`, a name server)
             known = self._open.get(profile.name)
             if known is not None and known.profile == profile:
                 return known
@@ -50,13 +52,18 @@ class Clusters:
                 known.way.close()
             return self._opened(cluster)
 
+    def _lock_of(self, name: str) -> threading.RLock:
+        with self._lock:
+            return self._locks.setdefault(name, threading.RLock())
+
     def _way_to(self, profile: ClusterProfile) -> Way:
         return Way.to(profile, on_change=lambda: self._way_changed(profile.name))
 
     def _opened(self, cluster: SlurmCluster) -> SlurmCluster:
         """It takes the place of the one of its name."""
         self._open[cluster.name] = cluster
-        outdated = self._watches.pop(cluster.name, None)
+        with self._lock:
+            outdated = self._watches.pop(cluster.name, None)
         if outdated is not None:
             outdated.close()
             self.watch(cluster).look()
@@ -67,10 +74,13 @@ class Clusters:
         old = cluster.way.connection
         if old is None or old.state in _STANDS:
             return cluster
-        way = self._way_to(cluster.profile)
-        if way.connection is None or way.connection.hops == old.hops:
-            return cluster
-        with self._lock:
+        with self._lock_of(cluster.name):
+            now = self._open.get(cluster.name, cluster)
+            if now is not cluster:
+                return now
+            way = self._way_to(cluster.profile)
+            if way.connection is None or way.connection.hops == old.hops:
+                return cluster
             cluster.way.close()
             return self._opened(SlurmCluster(cluster.profile, way))
 
@@ -123,29 +133,29 @@ class Clusters:
 
     def connections(self) -> list[Connection]:
         """Of every cluster; one whose files or ssh configuration are wrong says so."""
+        profiles = self._profiles.load()
         found = []
-        for profile in self._profiles.load():
+        for profile in profiles:
             try:
                 found.append(self.connection(self.named(profile.name)))
             except ConfigError as exc:
-                found.append(
-                    Connection(
-                        cluster=profile.name,
-                        state=ConnectionState.CLOSED,
-                        since_s=self._began_s,
-                        problem=exc.problem(),
-                    )
-                )
-        return found
+                found.append(self._unusable(profile.name, exc))
+        return found + [self._unusable(*one) for one in profiles.broken.items()]
 
-    def seen(self, caller: str) -> tuple[Connection, ...] | None:
+    def _unusable(self, name: str, error: ConfigError) -> Connection:
+        return Connection(
+            cluster=name,
+            state=ConnectionState.CLOSED,
+            since_s=self._began_s,
+            problem=error.problem(),
+        )
+
+    def seen(self, caller: str) -> tuple[Connection, ...]:
         """As `connections`, but none is opened to be looked at: CLOSED and little more is said of
-        one that nobody has needed. None: the profiles cannot be read."""
-        try:
-            profiles = list(self._profiles.load())
-        except ConfigError:
-            return None
-        return tuple(self._seen(profile, caller) for profile in profiles)
+        one that nobody has needed."""
+        profiles = self._profiles.load()
+        known = tuple(self._seen(profile, caller) for profile in profiles)
+        return known + tuple(self._unusable(*one) for one in profiles.broken.items())
 
     def _seen(self, profile: ClusterProfile, caller: str) -> Connection:
         known = self._open.get(profile.name)
@@ -161,8 +171,11 @@ class Clusters:
             return self._watches[cluster.name]
 
     def listed(self) -> list[Cluster]:
-        """What the profiles name, the default first."""
+        """What the profiles name, the default first. ConfigError: a file cannot be read at all,
+        and there is nothing else."""
         profiles = self._profiles.load()
+        if profiles.unread is not None and not profiles.clusters and not profiles.broken:
+            raise profiles.unread
         try:
             default = profiles.default.name
         except JupyterSlurmError:
@@ -177,6 +190,17 @@ class Clusters:
                 images=tuple(profile.images),
             )
             for profile in profiles
+        ]
+        found += [
+            Cluster(
+                name=name,
+                host=None,
+                runtime="",
+                origin="",
+                default=name == profiles.wanted,
+                problem=error.problem(),
+            )
+            for name, error in profiles.broken.items()
         ]
         return sorted(found, key=lambda cluster: (not cluster.default, cluster.name))
 

@@ -13,6 +13,7 @@ from pathlib import Path, PurePosixPath
 
 from jupyter_slurm import places
 from jupyter_slurm.errors import (
+    ConfigError,
     FileAccessError,
     JobLostError,
     LoginNeededError,
@@ -148,7 +149,11 @@ class Delivery:
 def remove_old_copies() -> None:
     """What an earlier process fetched and nobody has called for in a week."""
     oldest_s = time.time() - _COPIES_KEPT_S
-    for path in places.spool_dir().glob("*.fetched*"):
-        with suppress(FileNotFoundError):  # another process may do the same
+    try:
+        found = list(places.spool_dir().glob("*.fetched*"))
+    except (ConfigError, OSError):  # whoever needs the folder is told
+        return
+    for path in found:
+        with suppress(OSError):  # another process may do the same; it may be no file
             if path.stat().st_mtime < oldest_s:
                 path.unlink()

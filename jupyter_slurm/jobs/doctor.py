@@ -6,7 +6,8 @@ is given, which runs a command with the environment of the profile. A few comman
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from types import MappingProxyType
 
 from jupyter_slurm.errors import JupyterSlurmError, LoginNeededError
@@ -94,6 +95,18 @@ def _configuration_of_ssh(remarks: Mapping[str, tuple[str, ...]]) -> Iterator[Ch
     for remark in dict.fromkeys(one for all_of_host in remarks.values() for one in all_of_host):
         hosts = " and ".join(host for host, found in remarks.items() if remark in found)
         yield Check(ok=None, sentence=f"SSH configuration of {hosts}: {remark}")
+
+
+def examine_records(set_aside: Sequence[Path]) -> Iterator[Check]:
+    """The job records of this machine that could not be read, of whichever cluster."""
+    for path in set_aside:
+        yield Check(
+            ok=False,
+            sentence=f"The record of job {path.name.split('.')[0]} cannot be read, so that the "
+            f"job is not shown: {path}.",
+            hint="Restore the file, which is read again when the agent starts, or remove it. The "
+            "job itself goes on; `squeue` on its cluster shows it.",
+        )
 
 
 def examine_partitions(profile: ClusterProfile, info: ClusterInfo) -> Iterator[Check]:

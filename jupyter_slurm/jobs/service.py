@@ -8,13 +8,15 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 import msgspec
 
 from jupyter_slurm import places
-from jupyter_slurm.errors import JupyterSlurmError, from_problem
+from jupyter_slurm.errors import JupyterSlurmError, NotFoundError, TransportError, from_problem
 from jupyter_slurm.jobs import describe, doctor, payload, queue
 from jupyter_slurm.jobs.adoption import Adoption
 from jupyter_slurm.jobs.beforehand import Beforehand
@@ -63,7 +65,11 @@ _SUBMIT_WAIT_S = 20.0
 """How long a caller waits for sbatch before it gets a job that is SUBMITTING."""
 _PUSH_WAIT_S = 1.0
 """The same while a folder is pushed with it: then there is something to be seen."""
-_JOIN_S = 5.0
+_JOIN_S = 2.0
+"""For what is being submitted to come to its end; who hangs in a way to a cluster is not waited
+for."""
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 1.0, 30.0
+"""Before the profile of a cluster that has unfinished jobs is looked for again."""
 _LOGIN_KEPT_S = 12 * 3600.0
 """A connection that a person had to answer for is not given up over lunch, nor kept for ever."""
 
@@ -111,9 +117,14 @@ class Service:
         self.images, self.registry_login = images.images, images.registry_login
         self.make_image, self.remove_image = images.make_image, images.remove_image
         remove_old_copies()
-        self._pursuits: list[threading.Thread] = []
+        self._lock = threading.Lock()
+        self._threads: list[threading.Thread] = []
+        left: dict[str, list[str]] = {}
         for record in self._book.live():
-            self._take_up(record)
+            self._take_up_lab(record)
+            left.setdefault(record.job.cluster, []).append(record.job.id)
+        for name, job_ids in left.items():
+            self._start(partial(self._take_up, name, job_ids), f"taking up {name}")
 
     def close(self) -> None:
         """Ends every wait and thread; what is under way is taken up by the next Service."""
@@ -122,8 +133,11 @@ class Service:
         self._transfers.close()
         self._labs.close()
         self._tunnels.close()
-        for thread in self._pursuits:
-            thread.join(timeout=_JOIN_S)
+        with self._lock:
+            threads = list(self._threads)
+        give_up_s = time.monotonic() + _JOIN_S
+        for thread in threads:
+            thread.join(timeout=max(0.0, give_up_s - time.monotonic()))
         self._clusters.close()
 
     def wake_waiters(self) -> None:
@@ -155,7 +169,8 @@ class Service:
         sessions = None if way is None else way.sessions_limit
         remarks = {} if way is None else {hop.label: hop.remarks for hop in way.hops}
         connection = self._clusters.connection(known)
-        return [*doctor.examine_way(connection, sessions, remarks), *checks]
+        records = doctor.examine_records(self._book.store.set_aside())
+        return [*doctor.examine_way(connection, sessions, remarks), *checks, *records]
 
     def describe(self, cluster: str | None = None) -> Description:
         known = self._clusters.named(cluster)
@@ -195,7 +210,7 @@ class Service:
         if record is not None:
             if record.job.kind is JobKind.LAB:
                 self._labs.open(record.job, lab_base_url(record.spec))
-            self._pursue(spec.id, cluster)
+            self._pursue(spec.id, cluster.name)
 
         def settled() -> bool:
             return self._book.job(spec.id).state is not JobState.SUBMITTING
@@ -274,39 +289,83 @@ class Service:
                 payload.check_python(True, spec.python, job.python[:2])
                 return
 
-    def _pursue(self, job_id: str, cluster: SlurmCluster) -> None:
+    def _pursue(self, job_id: str, cluster: str) -> None:
         job = self._book.job(job_id)
         kind = LoginPursuit if job.on_login else CellPursuit if job.session else Pursuit
-        pursuit = kind(self._book, cluster, self._transfers, job_id, self._stop)
+        find = partial(self._clusters.named, cluster)
+        pursuit = kind(self._book, find, self._transfers, job_id, self._stop)
 
         def work() -> None:
             try:
                 pursuit.run()
             except Exception as exc:  # noqa: BLE001 (a worker never dies silently)
-                _log.exception("the submission of %s stumbled", job_id)
-                pursuit.give_up(exc)
-            self._clusters.watch(cluster).look()
+                with suppress(NotFoundError):
+                    self._book.job(job_id)  # which may have been forgotten meanwhile
+                    _log.exception("the submission of %s stumbled", job_id)
+                    pursuit.give_up(exc)
+            self._watch(cluster, [job_id])
 
-        thread = threading.Thread(target=work, name=f"submission of {job_id}", daemon=True)
+        self._start(work, f"submission of {job_id}")
+
+    def _start(self, work: Callable[[], None], name: str) -> None:
+        thread = threading.Thread(target=work, name=name, daemon=True)
         thread.start()
-        self._pursuits = [*(known for known in self._pursuits if known.is_alive()), thread]
+        with self._lock:
+            self._threads = [*(known for known in self._threads if known.is_alive()), thread]
 
-    def _take_up(self, record: Record) -> None:
-        """A job that an earlier agent left unfinished, and with it what it was pushing."""
-        self._book.change(record.job.id, transfer=None)
-        if record.job.kind is JobKind.LAB:
-            self._labs.open(record.job, lab_base_url(record.spec))
+    # --- what an earlier agent left unfinished ---
+
+    def _take_up_lab(self, record: Record) -> None:
+        """Its port is there as soon as the agent is: a page in a browser may ask at any moment."""
         try:
-            cluster = self._clusters.named(record.job.cluster)
-        except JupyterSlurmError as exc:
-            self._book.change(record.job.id, problem=exc.problem(), problem_since_s=self._started_s)
-            return
-        # A cancellation may have been asked for and not yet been passed on.
-        job = record.job
-        if job.submitted_s is None or job.cancel_requested_s is not None:
-            self._pursue(record.job.id, cluster)
-        else:
-            self._clusters.watch(cluster).look()
+            if record.job.kind is JobKind.LAB:
+                self._labs.open(record.job, lab_base_url(record.spec))
+        except Exception as exc:  # noqa: BLE001 (the agent starts all the same)
+            self._tell(record.job, exc)
+
+    def _take_up(self, cluster: str, job_ids: list[str]) -> None:
+        """The jobs of one cluster, in a thread of its own, for the way there may not be found yet,
+        or not for long. What goes wrong with one of them is that job's."""
+        for job in self._unfinished(job_ids):
+            try:
+                # A cancellation may have been asked for and not yet been passed on.
+                if job.submitted_s is None or job.cancel_requested_s is not None:
+                    self._pursue(job.id, cluster)
+            except Exception as exc:  # noqa: BLE001 (the others are to be taken up)
+                self._tell(job, exc)
+        self._watch(cluster, job_ids)
+
+    def _watch(self, name: str, job_ids: list[str]) -> None:
+        """Returns when these are watched, which is when the cluster's profile can be used."""
+        pause_s = _FIRST_PAUSE_S
+        while not self._stop.is_set():
+            jobs = self._unfinished(job_ids)
+            if not jobs:
+                return
+            try:
+                self._clusters.watch(self._clusters.named(name)).look()
+            except Exception as exc:  # noqa: BLE001 (a worker never dies silently)
+                for job in jobs:
+                    self._tell(job, exc)
+            else:
+                return
+            self._stop.wait(pause_s)
+            pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+
+    def _unfinished(self, job_ids: list[str]) -> list[Job]:
+        found = []
+        for job_id in job_ids:
+            with suppress(NotFoundError):  # it was forgotten meanwhile
+                found.append(self._book.job(job_id))
+        return [job for job in found if not job.state.final]
+
+    def _tell(self, job: Job, error: Exception) -> None:
+        if not isinstance(error, JupyterSlurmError):
+            _log.exception("%s could not be taken up", job.id)
+            error = TransportError(f"The agent could not take this job up: {error!r}.")
+        since_s = job.problem_since_s or self._started_s
+        with suppress(NotFoundError, OSError):  # forgotten meanwhile; a disk that is full
+            self._book.found(job, problem=error.problem(), problem_since_s=since_s)
 
     # --- jobs ---
 
@@ -388,4 +447,5 @@ class Service:
             clients=0,
             live_jobs=self.live_jobs(),
             commands=self._clusters.counts(),
+            checks=tuple(doctor.examine_records(self._book.store.set_aside())),
         )

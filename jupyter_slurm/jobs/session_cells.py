@@ -7,9 +7,7 @@ what the session does with it is `node/session.py`'s.
 
 from __future__ import annotations
 
-import threading
 import time
-from pathlib import PurePosixPath
 
 from jupyter_slurm.errors import (
     FileAccessError,
@@ -24,7 +22,6 @@ from jupyter_slurm.jobs.cluster import SlurmCluster
 from jupyter_slurm.jobs.layout import JobDir
 from jupyter_slurm.jobs.prepare import prepare_session_cell
 from jupyter_slurm.jobs.submit import Pursuit
-from jupyter_slurm.jobs.transfers import Transfers
 from jupyter_slurm.transport import TimedOutError
 from jupyter_slurm.wire import Job, JobSpec, JobState
 
@@ -68,17 +65,6 @@ def _not_written(folder: JobDir, words: bytes) -> FileAccessError:
 class CellPursuit(Pursuit):
     """The sending of one cell to its session, pursued until it is there."""
 
-    def __init__(
-        self,
-        book: Book,
-        cluster: SlurmCluster,
-        transfers: Transfers,
-        job_id: str,
-        stop: threading.Event,
-    ) -> None:
-        super().__init__(book, cluster, transfers, job_id, stop)
-        self._dir = JobDir(PurePosixPath(book.job(job_id).job_dir))
-
     def _step(self) -> bool:
         record = self._book.record(self._id)
         job, spec = record.job, record.spec
@@ -86,7 +72,8 @@ class CellPursuit(Pursuit):
             return True
         if spec is not None:
             try:
-                self._send(spec)
+                if not self._send(spec):
+                    return True
             except (RequestError, NotFoundError, SubmitError) as exc:
                 return self._reject(exc)
             except FileAccessError as exc:
@@ -96,12 +83,17 @@ class CellPursuit(Pursuit):
             ask(self._cluster, self._dir, "cancel", self._id)
         return True
 
-    def _send(self, spec: JobSpec) -> None:
+    def _send(self, spec: JobSpec) -> bool:
+        """False: it was withdrawn meanwhile."""
         session = self._book.job(spec.session or "")
         if session.state.final:
             raise ended(session)
         files = prepare_session_cell(spec, self._book.store.new_key(self._id))
-        self._book.record(self._id).sbatch_calls += 1  # sent again, it is the same cell
+        with self._book.alone():
+            record = self._book.record(self._id)
+            if record.job.state.final:
+                return False
+            record.sbatch_calls += 1  # sent again, it is the same cell
         argv = ["sh", "-c", _ASK_SH, "ask", "run", self._id]
         try:
             done = self._cluster.transport.deliver(
@@ -111,6 +103,7 @@ class CellPursuit(Pursuit):
             raise TransportError(f"The session's folder does not answer: {exc}.") from exc
         if done.returncode != 0:
             raise _not_written(self._dir, done.stderr)
+        return True
 
     def _sent(self) -> Job:
         self._book.record(self._id).spec = None

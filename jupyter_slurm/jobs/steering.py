@@ -12,6 +12,7 @@ from jupyter_slurm.jobs.clusters import Clusters
 from jupyter_slurm.jobs.delivery import Delivery
 from jupyter_slurm.jobs.layout import JobDir
 from jupyter_slurm.jobs.sessions import Sessions
+from jupyter_slurm.jobs.submit import withdraw
 from jupyter_slurm.jobs.transfers import Transfers
 from jupyter_slurm.slurm import scancel, scontrol
 from jupyter_slurm.wire import Job
@@ -40,6 +41,8 @@ class Steering:
             return before
         # Noted first: should the job be gone before scancel returns, this says why.
         job = self._book.change(job_id, cancel_requested_s=time.time())
+        if withdraw(self._book, job.id):
+            return self._book.job(job.id)
         if job.session is not None:
             self._sessions.cancel(job, again=before.cancel_requested_s is not None)
             return self._book.job(job_id)

@@ -8,6 +8,9 @@ from __future__ import annotations
 
 import os
 import secrets
+import stat
+from contextlib import suppress
+from itertools import chain, count
 from pathlib import Path
 
 import msgspec
@@ -16,6 +19,9 @@ from jupyter_slurm.places import private_dir
 from jupyter_slurm.wire import Job, JobEvent, JobSpec
 
 _KEY_BYTES = 32
+_ASIDE = ".unreadable"
+_MOST_BYTES = 80 * 2**20
+"""Of a record: what a client hands over is at most 64 MiB (`agent/protocol.py`)."""
 
 
 class Record(msgspec.Struct, kw_only=True):
@@ -38,28 +44,44 @@ class Record(msgspec.Struct, kw_only=True):
     """What has happened to it (`events.py`)."""
 
 
+_DECODER = msgspec.json.Decoder(Record)
+
+
 class Store:
     def __init__(self, folder: Path) -> None:
         self._records = private_dir(folder / "jobs")
         self._keys = private_dir(folder / "keys")
+        self._unread: list[Path] = []
 
     def load(self) -> list[Record]:
-        """Every record; one that cannot be read is set aside under `.unreadable`, not lost."""
-        decode = msgspec.json.Decoder(Record).decode
+        """Every record. One that cannot be read is set aside under `.unreadable`, and taken back
+        when it can be read again."""
         records = []
-        for path in sorted(self._records.glob("*.json")):
-            try:
-                records.append(decode(path.read_bytes()))
-            except (msgspec.MsgspecError, OSError):
-                path.rename(path.with_suffix(".unreadable"))
+        self._unread = []
+        paths = [*self._records.glob("*.json"), *self._records.glob(f"*{_ASIDE}")]
+        for path in sorted(paths):
+            record, home = _read(path), self._path(path.name.split(".")[0])
+            if record is None or self._path(record.job.id) != home:
+                self._unread.append(_moved(path, _free_beside(home)))
+            elif path == home or _moved(path, home) == home:
+                records.append(record)
+            else:
+                self._unread.append(path)
         return records
+
+    def set_aside(self) -> list[Path]:
+        """Where the records are that could not be read."""
+        return [path for path in self._unread if os.path.lexists(path)]
+
+    def _path(self, job_id: str) -> Path:
+        return self._records / f"{job_id}.json"
 
     def save(self, record: Record) -> None:
         """Survives the end of this process; what a loss of power takes is found out again.
 
         msgspec.ValidationError: a field is of the wrong type, and could not be read again.
         """
-        path = self._records / f"{record.job.id}.json"
+        path = self._path(record.job.id)
         partial = path.with_suffix(".partial")
         with os.fdopen(_create(partial), "wb") as file:
             file.write(_encode(record))
@@ -67,10 +89,10 @@ class Store:
 
     def save_synced(self, record: Record) -> None:
         """As `save`, and survives a loss of power: for what is true before sbatch is called."""
-        _replace_synced(self._records / f"{record.job.id}.json", _encode(record))
+        _replace_synced(self._path(record.job.id), _encode(record))
 
     def remove(self, job_id: str) -> None:
-        (self._records / f"{job_id}.json").unlink(missing_ok=True)
+        self._path(job_id).unlink(missing_ok=True)
         (self._keys / job_id).unlink(missing_ok=True)
 
     def new_key(self, job_id: str) -> bytes:
@@ -84,6 +106,36 @@ class Store:
         """None: there is none, as for a script that signs nothing."""
         path = self._keys / job_id
         return path.read_bytes() if path.exists() else None
+
+
+def _free_beside(path: Path) -> Path:
+    numbered = (path.with_suffix(f".{number}{_ASIDE}") for number in count(1))
+    names = chain([path.with_suffix(_ASIDE)], numbered)
+    return next(one for one in names if not os.path.lexists(one))
+
+
+def _moved(path: Path, there: Path) -> Path:
+    """Where it is then: an `.unreadable` that was set aside before stays, and so does what another
+    record has taken the place of, or what cannot be moved."""
+    if path.suffix == there.suffix or os.path.lexists(there):
+        return path
+    with suppress(OSError):
+        path.rename(there)
+        return there
+    return path
+
+
+def _read(path: Path) -> Record | None:
+    """None: this is no record, or one that was damaged, or nothing that a file should be."""
+    try:
+        # A FIFO in its place would be waited for.
+        with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:
+            info = os.fstat(file.fileno())
+            if not stat.S_ISREG(info.st_mode) or info.st_size > _MOST_BYTES:
+                return None
+            return _DECODER.decode(file.read())
+    except (OSError, ValueError, RecursionError):
+        return None
 
 
 def _encode(record: Record) -> bytes:

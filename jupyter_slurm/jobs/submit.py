@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import threading
 import time
-from pathlib import Path
+from collections.abc import Callable
+from pathlib import Path, PurePosixPath
 
 from jupyter_slurm.errors import (
     CommandError,
@@ -32,6 +33,7 @@ from jupyter_slurm.jobs.options import comment_token, slurm_name
 from jupyter_slurm.jobs.prepare import Submission, prepare
 from jupyter_slurm.jobs.result import parse_started
 from jupyter_slurm.jobs.sbatch_call import sbatch_call, sbatch_call_as_typed
+from jupyter_slurm.jobs.store import Record
 from jupyter_slurm.jobs.transfers import Transfers
 from jupyter_slurm.readable import reasons_told
 from jupyter_slurm.slurm import sacct, sbatch, scancel, squeue
@@ -45,39 +47,79 @@ _PUSH_TOLD_S = 1.0
 """How often it is told how far a folder that is pushed has come."""
 
 
+def withdraw(book: Book, job_id: str) -> bool:
+    """Ends a job of which nothing has been sent yet. False: something may have been."""
+    with book.alone():
+        record = book.record(job_id)
+        if record.job.state is not JobState.SUBMITTING or record.sbatch_calls:
+            return False
+        _end_unsent(book, record)
+    return True
+
+
+def _end_unsent(book: Book, record: Record) -> None:
+    _drop_spec(book, record)
+    book.change(
+        record.job.id,
+        state=JobState.CANCELLED,
+        ended_s=time.time(),
+        why="You cancelled it before it was sent.",
+        transfer=None,
+        problem=None,
+        problem_since_s=None,
+    )
+
+
+def _drop_spec(book: Book, record: Record) -> None:
+    """It will not be sent any more, nor will its variables."""
+    if record.spec is not None and record.spec.inputs is not None:
+        Path(record.spec.inputs).unlink(missing_ok=True)
+    book.note(record.job.id, spec=None)
+
+
 class Pursuit:
-    """One job's submission, run by `run()` in a thread of its own."""
+    """One job's submission, run by `run()` in a thread of its own; made without asking anybody."""
 
     def __init__(
         self,
         book: Book,
-        cluster: SlurmCluster,
+        cluster: Callable[[], SlurmCluster],
         transfers: Transfers,
         job_id: str,
         stop: threading.Event,
     ) -> None:
+        """`cluster` finds the job's, as its profile and the way there are by then."""
         self._book = book
-        self._cluster = cluster
+        self._find_cluster = cluster
         self._transfers = transfers
         self._id = job_id
         self._stop = stop
-        self._dir = JobDir(cluster.job_root() / job_id)
+        self._dir = JobDir(PurePosixPath(book.job(job_id).job_dir))
         self._first_empty_s: float | None = None
 
     def run(self) -> None:
         """Returns when the submission is settled, or when `stop` is set."""
         pause_s = _FIRST_PAUSE_S
-        while not self._stop.is_set():
+        while not self._stop.is_set() and not self._is_withdrawn():
             try:
-                if self._step():
-                    return
-                pause_s = min(pause_s, self._cluster.profile.lookup_gap_s)
-                self._clear_problem()
-            except (ControllerError, TransportError) as exc:
-                self._first_empty_s = None
+                self._cluster = self._find_cluster()
+            except JupyterSlurmError as exc:  # its profile cannot be used, and may be mended
                 self._trouble(exc)
+            else:
+                try:
+                    if self._step():
+                        return
+                    pause_s = min(pause_s, self._cluster.profile.lookup_gap_s)
+                    self._clear_problem()
+                except (ControllerError, TransportError) as exc:
+                    self._first_empty_s = None
+                    self._trouble(exc)
             self._stop.wait(pause_s)
             pause_s = min(pause_s * 1.5, _LONGEST_PAUSE_S)
+
+    def _is_withdrawn(self) -> bool:
+        record = self._book.record(self._id)
+        return record.job.state.final and not record.sbatch_calls
 
     def give_up(self, error: Exception) -> None:
         """A fault of ours: nothing more is tried until the next start of the agent."""
@@ -113,8 +155,11 @@ class Pursuit:
                 return self._cancelled_meanwhile()
         except (RequestError, NotFoundError, FileAccessError) as exc:
             return self._reject(exc)
-        calls = record.sbatch_calls
-        self._book.note(self._id, sbatch_calls=calls + 1, command=submission.sbatch)
+        with self._book.alone():
+            if self._book.job(self._id).state.final:  # withdrawn meanwhile
+                return True
+            calls = record.sbatch_calls
+            self._book.note(self._id, sbatch_calls=calls + 1, command=submission.sbatch)
         try:
             done = self._hand_over(spec, submission)
         except FileAccessError as exc:  # sbatch was not called
@@ -140,7 +185,8 @@ class Pursuit:
         self._book.note(self._id, mirror=now.remote)
         try:
             while now.state is TransferState.RUNNING and not self._stop.is_set():
-                job = self._book.change(self._id, transfer=now)
+                job = self._book.job(self._id)
+                self._book.found(job, transfer=now)
                 if job.cancel_requested_s is not None:
                     self._transfers.stop(now.id)
                     return False
@@ -229,15 +275,10 @@ class Pursuit:
             if isinstance(exc, ControllerError) or not scancel.is_already_gone(exc.detail or ""):
                 raise
 
-    def _drop_spec(self) -> None:
-        """It will not be sent any more, nor will its variables."""
-        spec = self._book.record(self._id).spec
-        if spec is not None and spec.inputs is not None:
-            Path(spec.inputs).unlink(missing_ok=True)
-        self._book.note(self._id, spec=None)
-
     def _reject(self, error: JupyterSlurmError) -> bool:
-        self._drop_spec()
+        if self._book.job(self._id).state.final:  # withdrawn meanwhile, with what it was made of
+            return True
+        _drop_spec(self._book, self._book.record(self._id))
         self._book.change(
             self._id,
             state=JobState.REJECTED,
@@ -249,22 +290,17 @@ class Pursuit:
         return True
 
     def _cancelled_meanwhile(self) -> bool:
-        if self._book.job(self._id).cancel_requested_s is None:
-            return False
-        self._drop_spec()
-        self._book.change(
-            self._id,
-            state=JobState.CANCELLED,
-            ended_s=time.time(),
-            why="You cancelled it before it was sent.",
-            problem=None,
-            problem_since_s=None,
-        )
+        job = self._book.job(self._id)
+        if job.state.final or job.cancel_requested_s is None:
+            return job.state.final
+        _end_unsent(self._book, self._book.record(self._id))
         return True
 
     def _trouble(self, error: JupyterSlurmError) -> None:
-        since_s = self._book.job(self._id).problem_since_s or time.time()
-        self._book.change(self._id, problem=error.problem(), problem_since_s=since_s)
+        job = self._book.job(self._id)
+        if not job.state.final:
+            since_s = job.problem_since_s or time.time()
+            self._book.found(job, problem=error.problem(), problem_since_s=since_s)
 
     def _clear_problem(self) -> None:
         self._book.change(self._id, problem=None, problem_since_s=None)

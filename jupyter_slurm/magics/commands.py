@@ -59,6 +59,7 @@ def show_queue(session: Session) -> object:
 def _jobs(session: Session, words: Sequence[str]) -> Table:
     _none_of(words, "jobs")
     jobs = session.api.jobs(session.used_cluster)
+    unread = [check.sentence for check in session.api.status().checks]
     now_s = time.time()
     return Table(
         ("ID", "Name", "Cluster", "Slurm", "State", "Node", "Note"),
@@ -74,7 +75,7 @@ def _jobs(session: Session, words: Sequence[str]) -> Table:
             )
             for job in jobs
         ),
-        caption="" if jobs else "No jobs yet.",
+        caption="\n".join(unread) or ("" if jobs else "No jobs yet."),
     )
 
 

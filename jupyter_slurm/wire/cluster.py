@@ -314,3 +314,5 @@ class AgentStatus(Struct, frozen=True, kw_only=True):
     live_jobs: int
     commands: dict[str, int] = field(default_factory=dict)
     """`cluster program` -> how often it was run since the start, e.g. {"local squeue": 12}."""
+    checks: tuple[Check, ...] = ()
+    """What is wrong with its own files: records of jobs that could not be read when it started."""

@@ -46,6 +46,7 @@ export type Output =
 
 export interface Wire {
   AgentStatus?: AgentStatus;
+  Check?: Check;
   Association?: Association;
   Behind?: Behind;
   Changes?: Changes;
@@ -62,7 +63,6 @@ export interface Wire {
   ConnectionState?: ConnectionState;
   Question?: Question;
   QuestionKind?: QuestionKind;
-  Check?: Check;
   ClearOutput?: ClearOutput;
   Cluster?: Cluster;
   ClusterInfo?: ClusterInfo;
@@ -125,6 +125,16 @@ export interface AgentStatus {
   commands: {
     [k: string]: number;
   };
+  checks: Check[];
+}
+/**
+ * One sentence of `doctor`.
+ */
+export interface Check {
+  ok: boolean | null;
+  sentence: string;
+  hint: string | null;
+  option: string | null;
 }
 /**
  * This user with an account, or an account itself.
@@ -300,15 +310,6 @@ export interface Question {
   prompt: string;
   instruction: string;
   names_a_key: boolean;
-}
-/**
- * One sentence of `doctor`.
- */
-export interface Check {
-  ok: boolean | null;
-  sentence: string;
-  hint: string | null;
-  option: string | null;
 }
 export interface ClearOutput {
   type: 'clear_output';

@@ -175,7 +175,7 @@ def test_a_question_is_shown_to_whom_it_is_put(
     assert of(news, "far").question is None
 
 
-def test_a_new_cluster_is_news_and_profiles_that_cannot_be_read_are_none(
+def test_a_new_cluster_is_news_and_so_is_a_profile_that_cannot_be_read(
     told: Told, home: Path
 ) -> None:
     told.now()
@@ -184,7 +184,11 @@ def test_a_new_cluster_is_news_and_profiles_that_cannot_be_read_are_none(
     assert [one.cluster for one in news.connections or ()] == ["another", "far", "here"]
     broken = home / "config" / "jupyter-slurm" / "clusters.d" / "another.toml"
     broken.write_text("poll_s = [")
-    assert told.now().connections is None
+    news = told.now()
+    assert [one.cluster for one in news.connections or ()] == ["far", "here", "another"]
+    problem = of(news, "another").problem
+    assert problem is not None
+    assert str(broken) in problem.message
     broken.unlink()
     assert [one.cluster for one in told.now().connections or ()] == ["far", "here"]
 

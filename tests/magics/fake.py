@@ -19,6 +19,7 @@ import msgspec
 from jupyter_slurm.errors import NotFoundError, RequestError, SubmitError
 from jupyter_slurm.jobs.variables import digest_file, read_variables, write_variables
 from jupyter_slurm.wire import (
+    AgentStatus,
     Changes,
     Check,
     ClearOutput,
@@ -361,8 +362,20 @@ class FakeApi(FarSide, FileSide, ImageSide, QueueSide):
         self.calls.append(" ".join(argv))
         return msgspec.structs.replace(self.command_output, argv=tuple(argv))
 
-    def status(self) -> Any:
-        raise NotImplementedError
+    def status(self) -> AgentStatus:
+        return AgentStatus(
+            version="",
+            protocol=0,
+            pid=0,
+            host="",
+            socket="",
+            log="",
+            started_s=0.0,
+            memory_mib=0.0,
+            cpu_s=0.0,
+            clients=0,
+            live_jobs=0,
+        )
 
     # --- the job ---
 

@@ -1,0 +1,632 @@
+"""The owner locked out: whatever the records hold and whatever befalls a cluster, the agent starts.
+
+Nine states of a record, eight troubles of its cluster (and four kinds of job that an agent takes
+up in ways of their own). That nothing is asked of the network when an agent starts is proven by
+what the starting thread does, and not by how long it takes.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from jupyter_slurm.agent.launch import COMMAND
+from jupyter_slurm.client import AgentClient
+from jupyter_slurm.errors import ConfigError
+from jupyter_slurm.jobs.service import Service
+from jupyter_slurm.jobs.store import Record, Store
+from jupyter_slurm.transport.ssh_config import CONFIG_VARIABLE
+from jupyter_slurm.wire import (
+    Job,
+    JobKind,
+    JobSpec,
+    JobState,
+    Lab,
+    LabStep,
+    Transfer,
+    TransferState,
+)
+from tests.agent.home import ROOT, AgentHome
+from tests.cluster.plugin import SlurmCluster, jupyter_homes
+from tests.jobs.conftest import QUICK, spec
+from tests.ssh.profile import write_profile
+from tests.ssh.sshd import Sshd, make_key
+
+PATIENCE_S = 120.0
+JOB = "stranded"
+SESSION = "itssessn"
+PROGRAM = "#!/bin/sh\necho it went on\n"
+
+# --- what a record holds --------------------------------------------------------------------------
+
+STATES: dict[str, dict[str, Any]] = {
+    "submitting": {"state": JobState.SUBMITTING},
+    "submitting, sbatch called": {"state": JobState.SUBMITTING, "sbatch_calls": 1},
+    "submitting, cancelled": {
+        "state": JobState.SUBMITTING,
+        "sbatch_calls": 1,
+        "cancel_requested_s": 3.0,
+    },
+    "pending": {"state": JobState.PENDING},
+    "running": {"state": JobState.RUNNING},
+    "running, cancelled": {"state": JobState.RUNNING, "cancel_requested_s": 3.0},
+    "unknown": {"state": JobState.UNKNOWN},
+    "finishing": {"state": JobState.FINISHING},
+    "completed": {"state": JobState.COMPLETED},
+}
+KINDS: dict[str, dict[str, Any]] = {
+    "pushing a folder": {
+        "state": JobState.SUBMITTING,
+        "transfer": Transfer(
+            id="t",
+            cluster="far",
+            direction="push",
+            local="/src",
+            remote="/dst",
+            state=TransferState.RUNNING,
+            began_s=1.0,
+        ),
+    },
+    "a lab": {
+        "state": JobState.RUNNING,
+        "kind": JobKind.LAB,
+        "lab": Lab(url="http://lab-stranded.localhost:1/", port=1, step=LabStep.STARTING),
+    },
+    "a cell for a session": {
+        "state": JobState.SUBMITTING,
+        "kind": JobKind.CELL,
+        "session": SESSION,
+    },
+    "an image on the login machine": {"state": JobState.SUBMITTING, "on_login": True},
+}
+RECORDS = STATES | KINDS
+
+
+def record(of: str, job_id: str = JOB, cluster: str = "far") -> Record:
+    held = dict(RECORDS[of])
+    calls = held.pop("sbatch_calls", 0)
+    state = held["state"]
+    sent = state is not JobState.SUBMITTING
+    job = Job(
+        **{
+            "id": job_id,
+            "cluster": cluster,
+            "name": "test",
+            "kind": JobKind.PROGRAM,
+            "created_s": 1.0,
+            "state_since_s": 1.0,
+            "submitted_s": 2.0 if sent else None,
+            "slurm_id": "4000000000" if sent else None,
+            "job_dir": f"/nowhere/{job_id}",
+            **held,
+        }
+    )
+    wanted = JobSpec(
+        id=job_id,
+        name="test",
+        code=PROGRAM,
+        kind=job.kind,
+        session=job.session,
+        on_login=job.on_login,
+    )
+    return Record(job=job, spec=None if sent else wanted, sbatch_calls=calls)
+
+
+# --- what befalls its cluster ---------------------------------------------------------------------
+
+
+class Far:
+    """A cluster `far` over SSH, and one of this machine, `local`, in a home of the test's own."""
+
+    def __init__(self, home: Path, slurm: SlurmCluster, sshd: Sshd) -> None:
+        self.home = home
+        self.sshd = sshd
+        self.job_root = home / "jobs"
+        self.ssh_config = home / "ssh_config"
+        self.keep = [socket.socket()]
+        """Whose number stays taken, and nobody listens there."""
+        self.keep[0].bind(("127.0.0.1", 0))
+        self.records = Store(home / "data" / "jupyter-slurm" / _host())
+        settings = msgspec.toml.decode(slurm.profile_path.read_text(encoding="utf-8"))
+        self.settings = {**settings, **QUICK, "job_root": str(self.job_root)}
+        write_profile(home / "config", "local", self.settings)
+        self.mend()
+
+    @property
+    def profile(self) -> Path:
+        return self.home / "config" / "jupyter-slurm" / "clusters.d" / "far.toml"
+
+    def mend(self) -> None:
+        """As it is without any trouble."""
+        write_profile(self.home / "config", "far", {**self.settings, "origin": None, "host": "far"})
+        self._configure()
+
+    def _configure(self, *lines: str) -> None:
+        """`lines` win."""
+        self.ssh_config.write_text(self.sshd.stanza("far", *lines, "ConnectTimeout 1"))
+
+    def login_needed(self) -> None:
+        self._configure(f"IdentityFile {self.home}/no_such_key")
+        text = self.ssh_config.read_text().replace(f"IdentityFile {self.sshd.key}\n", "\n")
+        self.ssh_config.write_text(text)
+
+    def host_key_changed(self) -> None:
+        other = self.home / "other_host_key"
+        make_key(other)
+        kind, key, _ = other.with_suffix(".pub").read_text().split()
+        known = self.home / "known_hosts"
+        known.write_text(f"[127.0.0.1]:{self.sshd.port} {kind} {key}\n")
+        self._configure(f"UserKnownHostsFile {known}")
+
+    def no_route(self) -> None:
+        # The kernel has none for TCP to this address, and sends nothing.
+        self._configure("HostName 255.255.255.255")
+
+    def refused(self) -> None:
+        self._configure(f"Port {self.keep[0].getsockname()[1]}")
+
+    def silent(self) -> None:
+        self.keep[0].listen()
+        self._configure(f"Port {self.keep[0].getsockname()[1]}")
+
+    def profile_broken(self) -> None:
+        self.profile.write_text('host = "far\nruntime = 7\n')
+
+    def profile_gone(self) -> None:
+        self.profile.unlink()
+
+    def record_garbage(self) -> None:
+        for path in self.record_files():
+            path.write_bytes(path.read_bytes()[:-20])
+
+    def record_files(self) -> list[Path]:
+        folder = self.home / "data" / "jupyter-slurm" / _host() / "jobs"
+        return sorted(folder.glob("*.json"))
+
+
+def _host() -> str:
+    return socket.gethostname().split(".")[0] or "localhost"
+
+
+TROUBLES: dict[str, Callable[[Far], None]] = {
+    "login needed": Far.login_needed,
+    "host key changed": Far.host_key_changed,
+    "no route": Far.no_route,
+    "refused": Far.refused,
+    "silent": Far.silent,
+    "profile broken": Far.profile_broken,
+    "profile gone": Far.profile_gone,
+    "record garbage": Far.record_garbage,
+}
+WORDS = {
+    "login needed": "no key was accepted",
+    "host key changed": "key",
+    "no route": "far",
+    "refused": "refuses connections",
+    "silent": "before the login began",
+    "profile broken": "far.toml",
+    "profile gone": "There is no cluster `far`",
+}
+"""What the job says of each."""
+
+
+@pytest.fixture(scope="module")
+def far_sshd(request: pytest.FixtureRequest) -> Sshd:
+    far = request.getfixturevalue("ssh_slurm")
+    assert isinstance(far.sshd, Sshd)
+    return far.sshd
+
+
+@pytest.fixture
+def far(
+    slurm_cluster: SlurmCluster, far_sshd: Sshd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Far]:
+    for name, value in jupyter_homes(tmp_path).items():
+        monkeypatch.setenv(name, value)
+    far = Far(tmp_path, slurm_cluster, far_sshd)
+    monkeypatch.setenv(CONFIG_VARIABLE, str(far.ssh_config))
+    yield far
+    far.keep[0].close()
+
+
+# --- what is looked at ----------------------------------------------------------------------------
+
+_NETWORK = ("socket.connect", "socket.getaddrinfo", "socket.gethostbyname", "socket.sendto")
+_PROGRAMS = ("subprocess.Popen", "os.posix_spawn", "os.fork", "os.system")
+_watched: dict[int, list[str]] = {}
+"""Thread → what it did that goes beyond files of this machine."""
+
+
+def _audit(event: str, args: tuple[Any, ...]) -> None:
+    if _watched and event in (*_NETWORK, *_PROGRAMS):
+        done = _watched.get(threading.get_ident())
+        if done is not None:
+            done.append(f"{event} {args!r:.200}")
+
+
+sys.addaudithook(_audit)
+
+
+@contextmanager
+def offline() -> Iterator[None]:
+    """Fails where this thread has meanwhile used the network or started a program."""
+    done = _watched[threading.get_ident()] = []
+    try:
+        yield
+    finally:
+        del _watched[threading.get_ident()]
+    assert not done
+
+
+@contextmanager
+def agent() -> Iterator[Service]:
+    """A Service that was started without the network; closed at the end."""
+    with offline():
+        service = Service()
+    try:
+        yield service
+    finally:
+        service.close()
+
+
+def set_aside(service: Service) -> list[Path]:
+    """The records of which the user is told that they cannot be read; the files are there."""
+    paths = []
+    for check in service.status().checks:
+        assert check.hint is not None
+        path = Path(check.sentence.partition(": ")[2].removesuffix("."))
+        assert os.path.lexists(path)
+        paths.append(path)
+    return paths
+
+
+def until(service: Service, job_id: str, ready: Callable[[Job], bool]) -> Job:
+    deadline_s = time.monotonic() + PATIENCE_S
+    cursor = ""
+    while not ready(job := service.job(job_id)):
+        left_s = deadline_s - time.monotonic()
+        assert left_s > 0, f"{job.state}: {job.why} {job.problem}"
+        cursor = service.changes(cursor, min(left_s, 1.0)).cursor
+    return job
+
+
+# --- the table ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("trouble", TROUBLES)
+@pytest.mark.parametrize("held", RECORDS)
+def test_an_agent_starts_and_the_job_says_what_is_the_matter(
+    far: Far, held: str, trouble: str
+) -> None:
+    far.records.save(record(held))
+    if RECORDS[held].get("session"):
+        session = record("running", SESSION)
+        session.job = msgspec.structs.replace(session.job, kind=JobKind.SESSION)
+        far.records.save(session)
+    TROUBLES[trouble](far)
+    with agent() as service:
+        assert {one.name for one in service.clusters()} >= {"local"}
+        if trouble == "record garbage":
+            assert not [job for job in service.jobs() if job.id == JOB]
+            assert [aside for aside in set_aside(service) if aside.name == f"{JOB}.unreadable"]
+            return
+        state = RECORDS[held]["state"]
+        assert [job.state for job in service.jobs() if job.id == JOB] == [state]
+        if state.final:
+            return
+        job = until(service, JOB, lambda job: job.problem is not None)
+        assert job.state is state
+        assert job.transfer is None
+        assert job.problem is not None
+        said = "\n".join(filter(None, (job.problem.message, job.problem.detail, job.problem.hint)))
+        assert WORDS[trouble] in said
+
+
+@pytest.mark.parametrize("trouble", TROUBLES)
+def test_the_other_cluster_works_meanwhile(far: Far, trouble: str) -> None:
+    for number, held in enumerate(STATES):
+        far.records.save(record(held, f"strande{'abcdefghi'[number]}"))
+    TROUBLES[trouble](far)
+    with agent() as service:
+        job = service.submit(spec(PROGRAM, kind=JobKind.PROGRAM, cluster="local"))
+        assert until(service, job.id, lambda job: job.state.final).state is JobState.COMPLETED
+        assert service.queue("local") is not None
+        assert {one.cluster for one in service.connections()} >= {"local"}
+        assert service.forget(job.id) is None
+
+
+# --- the trouble ends -----------------------------------------------------------------------------
+
+
+def _mended(far: Far, service: Service) -> None:
+    far.mend()
+    service.connect("far", "me", PATIENCE_S)
+
+
+def _profile_mended(far: Far, service: Service) -> None:
+    del service
+    far.mend()
+
+
+ENDS: dict[str, Callable[[Far, Service], None]] = {
+    **dict.fromkeys(("login needed", "host key changed", "no route", "refused", "silent"), _mended),
+    **dict.fromkeys(("profile broken", "profile gone"), _profile_mended),
+}
+
+
+@pytest.mark.parametrize("trouble", ENDS)
+def test_the_job_goes_on_when_the_trouble_ends(far: Far, trouble: str) -> None:
+    one = record("submitting")
+    one.job = msgspec.structs.replace(one.job, job_dir=str(far.job_root / JOB))
+    far.records.save(one)
+    TROUBLES[trouble](far)
+    with agent() as service:
+        until(service, JOB, lambda job: job.problem is not None)
+        ENDS[trouble](far, service)
+        job = until(service, JOB, lambda job: job.state.final)
+        assert (job.state, job.problem) == (JobState.COMPLETED, None), job.why
+
+
+def test_a_record_that_can_be_read_again_is_taken_back(far: Far) -> None:
+    far.records.save(record("running"))
+    (path,) = far.record_files()
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-1])
+    with agent() as service:
+        (aside,) = set_aside(service)
+        assert service.jobs() == []
+    aside.write_bytes(whole)
+    with agent() as service:
+        assert service.job(JOB).state is JobState.RUNNING
+        assert set_aside(service) == []
+
+
+# --- ways to a cluster that are themselves stuck --------------------------------------------------
+
+
+def test_an_ssh_configuration_that_hangs_is_that_clusters_alone(far: Far) -> None:
+    if shutil.which("ssh") is None:
+        pytest.skip("There is no `ssh` here, whose `Match exec` could hang.")
+    fifo = far.home / "fifo"
+    os.mkfifo(fifo)
+    far.ssh_config.write_text(f'Match exec "cat {fifo} >/dev/null"\n{far.ssh_config.read_text()}')
+    far.records.save(record("running"))
+    with agent() as service:
+        job = service.submit(spec(PROGRAM, kind=JobKind.PROGRAM, cluster="local"))
+        assert until(service, job.id, lambda job: job.state.final).state is JobState.COMPLETED
+        assert [one.name for one in service.clusters()] == ["far", "local"]
+        # All of that while `ssh -G far` is still being waited for.
+        assert not [problem for problem in [service.job(JOB).problem] if problem]
+        with fifo.open("wb"):  # which lets it go on
+            pass
+        until(
+            service, JOB, lambda job: job.problem is not None or job.state is not JobState.RUNNING
+        )
+
+
+# --- records that are no records ------------------------------------------------------------------
+
+
+def _replaced(path: Path) -> Path:
+    path.unlink()
+    return path
+
+
+def _grown(path: Path) -> None:
+    with path.open("r+b") as file:
+        file.truncate(100 * 2**20)
+
+
+def _renamed(path: Path, job_id: str) -> None:
+    path.write_bytes(path.read_bytes().replace(JOB.encode(), job_id.encode()))
+
+
+GARBAGE: dict[str, Callable[[Path], object]] = {
+    "empty": lambda path: path.write_bytes(b""),
+    "truncated": lambda path: path.write_bytes(path.read_bytes()[:100]),
+    "zeros": lambda path: path.write_bytes(b"\0" * 4096),
+    "not UTF-8": lambda path: path.write_bytes(path.read_bytes().replace(b"test", b"\xff\xfe")),
+    "not JSON": lambda path: path.write_bytes(b"\x89PNG\r\n" * 1000),
+    "a list": lambda path: path.write_bytes(b"[]"),
+    "nested": lambda path: path.write_bytes(b'{"more":' + b"[" * 200_000 + b"]" * 200_000 + b"}"),
+    "a field of the wrong type": lambda path: path.write_bytes(
+        path.read_bytes().replace(b'"revision":0', b'"revision":"0"')
+    ),
+    "an unknown state": lambda path: path.write_bytes(
+        path.read_bytes().replace(b"RUNNING", b"RAMBLING")
+    ),
+    "100 MB": _grown,
+    "a folder": lambda path: _replaced(path).mkdir(),
+    "a folder with a file in it": lambda path: (_replaced(path) / "x").mkdir(parents=True),
+    "a FIFO": lambda path: os.mkfifo(_replaced(path)),
+    "a link to nowhere": lambda path: _replaced(path).symlink_to("nowhere"),
+    "a link to zeros without end": lambda path: _replaced(path).symlink_to("/dev/zero"),
+    "another job's": lambda path: _renamed(path, "somebody"),
+    "one that leads elsewhere": lambda path: _renamed(path, "../../../x"),
+}
+
+
+@pytest.mark.parametrize("kind", GARBAGE)
+def test_a_record_that_is_none_is_set_aside_and_named_and_the_others_are_read(
+    far: Far, kind: str
+) -> None:
+    far.records.save(record("running"))
+    (path,) = far.record_files()
+    GARBAGE[kind](path)
+    older = path.with_suffix(".unreadable")
+    older.write_bytes(b"set aside before")
+    far.records.save(record("completed", "thegood1"))
+    for _ in range(2):  # the agent after that, too
+        with agent() as service:
+            assert [job.id for job in service.jobs()] == ["thegood1"]
+            assert set_aside(service) == [path.with_suffix(".1.unreadable"), older]
+    assert older.read_bytes() == b"set aside before"
+
+
+def test_doctor_names_a_record_that_cannot_be_read(far: Far) -> None:
+    far.records.save(record("running"))
+    far.record_garbage()
+    with agent() as service:
+        (path,) = set_aside(service)
+        assert [one.ok for one in service.doctor("local") if str(path) in one.sentence] == [False]
+
+
+def test_a_revision_that_no_number_comes_after_stops_no_job(far: Far) -> None:
+    broken = record("completed")
+    broken.job = msgspec.structs.replace(broken.job, revision=2**64 - 1)
+    far.records.save(broken)
+    with agent() as service:
+        job = service.submit(spec(PROGRAM, kind=JobKind.PROGRAM, cluster="local"))
+        assert until(service, job.id, lambda job: job.state.final).state is JobState.COMPLETED
+
+
+# --- profiles and folders -------------------------------------------------------------------------
+
+
+MAIN_FILES = {
+    "no TOML": b'[far]\nhost = "far\n',
+    "not UTF-8": b'[far]\nhost = "\xff"\n',
+    "nested": b"[far]\nhost = " + b"[" * 100_000,
+    "a number of 5000 digits": b"[far]\nport = " + b"9" * 5000,
+    "a wrong setting": b'[far]\nhost = "far"\nruntime = 7\n',
+    "a broken head": b'[far\nhost = "far"\n',
+}
+
+
+@pytest.mark.parametrize("kind", MAIN_FILES)
+def test_a_broken_clusters_toml_hides_no_other_cluster(far: Far, kind: str) -> None:
+    far.profile_gone()
+    main = far.home / "config" / "jupyter-slurm" / "clusters.toml"
+    main.write_bytes(MAIN_FILES[kind])
+    main.chmod(0o600)
+    far.records.save(record("running"))
+    with agent() as service:
+        clusters = {one.name: one.problem for one in service.clusters()}
+        assert set(clusters) == {"far", "local"}
+        assert clusters["local"] is None
+        assert clusters["far"] is not None
+        assert str(main) in clusters["far"].message
+        connections = {one.cluster: one.problem for one in service.connections()}
+        assert connections == clusters
+        with pytest.raises(ConfigError, match=re.escape(str(main))):
+            service.queue("far")
+        with pytest.raises(ConfigError, match=re.escape(str(main))):
+            service.queue()  # never another cluster in place of the one that was meant
+        job = until(service, JOB, lambda job: job.problem is not None)
+        assert job.problem is not None
+        assert str(main) in job.problem.message
+        with pytest.raises(ConfigError):
+            service.forget(JOB)  # the cluster is not gone
+        done = service.submit(spec(PROGRAM, kind=JobKind.PROGRAM, cluster="local"))
+        assert until(service, done.id, lambda job: job.state.final).state is JobState.COMPLETED
+
+
+def test_a_spool_that_is_no_folder_keeps_no_agent_from_starting(far: Far) -> None:
+    spool = far.home / "data" / "jupyter-slurm" / _host() / "spool"
+    spool.write_text("")
+    with agent() as service:
+        assert service.jobs() == []
+        spool.unlink()
+    old = spool / "old.fetched"
+    old.mkdir(parents=True)
+    os.utime(old, (0, 0))
+    with agent() as service:
+        assert service.jobs() == []
+
+
+# --- what a user does to a stranded job -----------------------------------------------------------
+
+
+@pytest.mark.parametrize("trouble", [name for name in TROUBLES if name != "record garbage"])
+@pytest.mark.parametrize("held", ["submitting", "pushing a folder"])
+def test_a_job_of_which_nothing_was_sent_is_cancelled_at_once(
+    far: Far, held: str, trouble: str
+) -> None:
+    far.records.save(record(held))
+    TROUBLES[trouble](far)
+    with agent() as service:
+        job = service.cancel(JOB)
+        assert (job.state, job.why) == (JobState.CANCELLED, "You cancelled it before it was sent.")
+    with agent() as service:
+        assert service.job(JOB).state is JobState.CANCELLED
+        assert service.job(JOB).problem is None
+
+
+@pytest.mark.parametrize("trouble", ENDS)
+def test_one_that_may_have_been_sent_is_cancelled_when_its_cluster_is_back(
+    far: Far, trouble: str
+) -> None:
+    one = record("submitting, sbatch called")
+    one.job = msgspec.structs.replace(one.job, job_dir=str(far.job_root / JOB))
+    far.records.save(one)
+    TROUBLES[trouble](far)
+    with agent() as service:
+        until(service, JOB, lambda job: job.problem is not None)
+        job = service.cancel(JOB)
+        assert job.state is JobState.SUBMITTING
+        assert job.cancel_requested_s is not None
+        assert job.problem is not None  # which says why it is not cancelled yet
+        ENDS[trouble](far, service)
+        job = until(service, JOB, lambda job: job.state.final)
+        assert (job.state, job.problem) == (JobState.CANCELLED, None)
+
+
+# --- the agent as it is ---------------------------------------------------------------------------
+
+
+def cli(*words: str) -> subprocess.CompletedProcess[str]:
+    argv = [sys.executable, "-m", "jupyter_slurm", *words]
+    return subprocess.run(
+        argv, cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE_S, check=False
+    )
+
+
+@pytest.mark.parametrize("trouble", ["refused", "silent", "profile broken", "record garbage"])
+def test_the_real_agent_starts_answers_and_ends(
+    far: Far, agent_home: AgentHome, monkeypatch: pytest.MonkeyPatch, trouble: str
+) -> None:
+    monkeypatch.setenv("JUPYTER_CONFIG_DIR", str(far.home / "config"))
+    far.records.save(record("submitting, sbatch called"))
+    TROUBLES[trouble](far)
+    shutil.copytree(far.home / "data", agent_home.folder / "data", dirs_exist_ok=True)
+    clusters = cli("clusters")
+    assert clusters.returncode == 0, clusters.stderr
+    assert "local" in clusters.stdout
+    jobs = cli("jobs")
+    assert jobs.returncode == 0, jobs.stderr
+    assert JOB in (jobs.stderr if trouble == "record garbage" else jobs.stdout)
+    job = AgentClient(agent_home.socket, COMMAND).submit(
+        spec(PROGRAM, kind=JobKind.PROGRAM, cluster="local")
+    )
+    assert job.cluster == "local"
+    agent_home.kill(signal.SIGTERM)
+    assert "agent has ended" in agent_home.log.read_text()
+
+
+@pytest.mark.parametrize("broken", ["jobs", "agent.log", "agent.lock"])
+def test_a_folder_that_is_none_is_named_with_what_to_do(
+    far: Far, agent_home: AgentHome, broken: str
+) -> None:
+    path = (agent_home.lock if broken == "agent.lock" else agent_home.log).with_name(broken)
+    if broken != "jobs":
+        path.mkdir()
+    else:
+        path.write_text("")
+    done = cli("clusters")
+    assert done.returncode == 1
+    assert str(path) in done.stderr
+    assert "Traceback" not in done.stderr
