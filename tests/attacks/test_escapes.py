@@ -121,7 +121,7 @@ def test_no_command_hands_them_to_the_terminal(
 
 
 def test_what_is_asked_for_as_json_stays_what_it_is(capsys: pytest.CaptureFixture[str]) -> None:
-    main(["jobs", "--json"], lambda: HostileApi(JobState.FAILED))  # type: ignore[return-value]
+    main(["jobs", "--json"], lambda: HostileApi(JobState.FAILED))
     assert json.loads(capsys.readouterr().out)[0]["name"] == SAYS
 
 

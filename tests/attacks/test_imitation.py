@@ -75,7 +75,7 @@ class Way:
 def test_a_host_that_speaks_of_your_key_is_warned_of(
     tmp_path: Path, prompt: Prompt, named: bool
 ) -> None:
-    login = Login("far", Way(prompt), lambda: None)  # type: ignore[arg-type]
+    login = Login("far", Way(prompt), lambda: None)
     try:
         connection: Connection = login.connect("me", 20.0)
         assert connection.question is not None
