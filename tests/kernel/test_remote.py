@@ -30,6 +30,15 @@ def _of(process: psutil.Process, folder: str) -> bool:
     return any(folder in word for word in process.info["cmdline"] or ())
 
 
+def test_its_environment_gets_there_and_is_in_no_command_line(home: Home) -> None:
+    home.add("--mem", "300M", "--env", "GREETING=good day", f"--env=TOKEN=t{os.getpid()}x")
+    kernel = home.start()
+    told = kernel.value("import os; print(os.environ['GREETING'], os.environ['TOKEN'])")
+    assert told == f"good day t{os.getpid()}x\n"
+    words = [one.info["cmdline"] or () for one in psutil.process_iter(["cmdline"])]
+    assert not [one for one in words if any(f"t{os.getpid()}x" in word for word in one)]
+
+
 def test_first_cell_runs_on_the_node_and_state_stays(home: Home) -> None:
     home.add("--mem", "300M")
     kernel = home.start()
