@@ -116,26 +116,35 @@ def test_below_a_hub_a_lab_is_where_the_hub_shows_it_if_its_cluster_is_trusted(
     assert listed(shell)[0]["lab"]["base_url"] == "/"
 
 
-def test_a_lab_is_where_it_was_after_the_agent_was_killed_with_no_new_login_inside(
-    shell: Shell,
-) -> None:
+def test_a_lab_goes_on_under_another_name_after_the_agent_was_killed(shell: Shell) -> None:
     shell.ok("lab", "start", "--runtime", "none", "--no-browser")
     [told] = listed(shell)
-    job = msgspec.convert(told, Job)
-    [page] = Path(os.environ["JUPYTER_RUNTIME_DIR"]).rglob(f"labs/{job.id}.html")
-    [token] = set(re.findall(r'value="([0-9a-f]{64})"', page.read_text(encoding="utf-8")))
-    one = LabVisitor.of(job)
-    assert job.lab is not None
-    one.log_in(LabEntry(login_url=f"{job.lab.url}login", token=token))
+    one = let_in(told)
     kernel = one.start_kernel()
     one.run(kernel, "kept = 42")
     pid = json.loads(shell.ok("status", "--json"))["agent"]["pid"]
     os.kill(pid, signal.SIGKILL)
     with pytest.raises(requests.ConnectionError):
         one.get("/api/status")
-    assert listed(shell)[0]["lab"] == told["lab"]
+    address = shell.ok("lab", "open", "--no-browser").strip()
+    [again] = listed(shell)
+    assert again["lab"] == told["lab"] | {"url": address}
+    assert address != told["lab"]["url"]
     assert json.loads(shell.ok("status", "--json"))["agent"]["pid"] != pid
-    assert one.run(kernel, "print(kept)") == "42\n"
+    assert one.get("/api/status").status_code == 421
+    assert let_in(again).run(kernel, "print(kept)") == "42\n"
+
+
+def let_in(lab: dict[str, Any]) -> LabVisitor:
+    """As the page that `lab open` writes does it."""
+    job = msgspec.convert(lab, Job)
+    [page] = Path(os.environ["JUPYTER_RUNTIME_DIR"]).rglob(f"labs/{job.id}.html")
+    text = page.read_text(encoding="utf-8")
+    [token] = set(re.findall(r'value="([0-9a-f]{64})"', text))
+    [login_url] = re.findall(r'action="([^"]+)"', text)
+    one = LabVisitor.of(job)
+    assert one.log_in(LabEntry(login_url=login_url, token=token)).status_code == 302
+    return one
 
 
 def test_a_lab_that_cannot_start_tells_why_and_what_to_do(shell: Shell, tmp_path: Path) -> None:
