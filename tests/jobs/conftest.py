@@ -122,10 +122,16 @@ class Site:
         ]
 
 
-@pytest.fixture(params=["here", "over ssh"])
+both_ways = pytest.mark.parametrize("way", ["here", "over ssh"], indirect=True)
+"""A test that uses a site runs twice, on this machine and by way of an sshd: where files, long
+output, a connection or a login matter. That all else is the same over SSH, `contract/` shows."""
+
+
+@pytest.fixture
 def way(request: pytest.FixtureRequest) -> Sshd | None:
-    """Each test that uses a site runs twice: on this machine, and by way of an sshd."""
-    if request.param == "here":
+    """How a site comes to its cluster: on this machine, unless a test is of `both_ways`."""
+    way: str = getattr(request, "param", "here")
+    if way == "here":
         return None
     far: SshSlurm = request.getfixturevalue("ssh_slurm")
     return far.sshd

@@ -10,7 +10,7 @@ import pytest
 
 from jupyter_slurm.errors import NotFoundError, RequestError
 from jupyter_slurm.wire import JobKind, JobState
-from tests.jobs.conftest import Site
+from tests.jobs.conftest import Site, both_ways
 from tests.ssh.waiting import wait_until
 
 PATIENCE_S = 60.0
@@ -107,6 +107,7 @@ def test_one_that_has_ended_is_judged(site: Site, tmp_path: Path) -> None:
     assert site.wait(job.id).exit_code == 7
 
 
+@both_ways
 def test_forgetting_it_touches_nothing_over_there(site: Site, tmp_path: Path) -> None:
     slurm_id = submitted(site, tmp_path, gate=tmp_path / "gate")
     job = site.service.adopt(slurm_id)

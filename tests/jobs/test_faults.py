@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from jupyter_slurm.wire import JobKind, JobState, Usage
-from tests.jobs.conftest import IMPATIENT, Site, spec
+from tests.jobs.conftest import IMPATIENT, Site, both_ways, spec
 
 LONG = "import time\nprint('up', flush=True)\ntime.sleep(600)"
 SAVES = """
@@ -42,6 +42,7 @@ def running(site: Site, code: str = LONG, **changes: object) -> str:
 # --- the controller ---
 
 
+@both_ways
 def test_a_controller_that_answers_late_still_gets_one_job(private_site: MakeSite) -> None:
     site = private_site(**IMPATIENT)
     asked = spec("print('ran')")
@@ -77,6 +78,7 @@ def test_a_job_cancelled_before_the_controller_has_answered_is_cancelled_then(
     assert len(site.slurm_jobs()) == 1
 
 
+@both_ways
 def test_a_controller_that_is_down_is_waited_for(private_site: MakeSite) -> None:
     site = private_site(**IMPATIENT)
     site.cluster.kill_controller()
@@ -121,6 +123,7 @@ def test_a_controller_that_is_silent_is_a_problem_and_not_an_end(private_site: M
 # --- the end comes from outside ---
 
 
+@both_ways
 def test_cancelled_by_us(site: Site) -> None:
     job_id = running(site)
     site.service.cancel(job_id)
@@ -333,6 +336,7 @@ def test_accounting_tells_what_a_script_used(private_site: MakeSite) -> None:
 # --- restarts of ours ---
 
 
+@both_ways
 def test_a_service_that_starts_again_takes_up_every_job(private_site: MakeSite) -> None:
     site = private_site()
     job_id = running(site, "import time\nprint('up', flush=True)\ntime.sleep(2)\n6 * 7")
@@ -341,6 +345,7 @@ def test_a_service_that_starts_again_takes_up_every_job(private_site: MakeSite) 
     assert site.text(job_id) == "up\n"
 
 
+@both_ways
 def test_a_submission_cut_off_before_sbatch_is_made_once(private_site: MakeSite) -> None:
     site = private_site(**IMPATIENT)
     site.cluster.kill_controller()

@@ -20,7 +20,7 @@ from jupyter_slurm.errors import RequestError
 from jupyter_slurm.wire import Job, JobKind, JobState, LabEntry, LabStep
 from tests.cluster.plugin import SlurmCluster
 from tests.containers.leftovers import processes, processes_of
-from tests.jobs.conftest import Site, spec
+from tests.jobs.conftest import Site, both_ways, spec
 from tests.lab_visitor import LabVisitor
 from tests.ssh.sshd import Sshd
 from tests.ssh.waiting import wait_until
@@ -108,6 +108,7 @@ def folder_of(job: Job) -> Path:
     return found
 
 
+@both_ways
 def test_a_lab_runs_a_notebook_on_the_node_and_nothing_is_left_when_it_is_stopped(
     site: Site, tmp_path: Path
 ) -> None:
@@ -140,6 +141,7 @@ def test_a_lab_runs_a_notebook_on_the_node_and_nothing_is_left_when_it_is_stoppe
         site.service.lab_entry(job.id)
 
 
+@both_ways
 def test_only_who_has_the_token_and_comes_by_its_name_gets_into_a_lab(site: Site) -> None:
     job = started(site)
     stranger = LabVisitor.of(job)
@@ -211,6 +213,7 @@ def test_jupyterlab_itself_has_the_connections_of_who_was_let_in_and_its_kernels
     assert one.run(one.start_kernel(), shows) == "[]\n"
 
 
+@both_ways
 def test_the_token_of_a_lab_is_in_no_command_line_environment_script_or_log(site: Site) -> None:
     job = started(site)
     token = site.service.lab_entry(job.id).token
@@ -252,6 +255,7 @@ def test_two_labs_have_addresses_of_their_own_and_do_not_know_each_others_visito
     assert astray.get("/api/kernels").status_code == 403
 
 
+@both_ways
 def test_a_lab_outlives_the_agent_under_a_name_that_nothing_ever_had(site: Site) -> None:
     """What came to the old one while no agent was there may have been anybody's to read."""
     job = started(site)
@@ -372,6 +376,7 @@ def test_another_user_of_the_node_is_not_let_in_and_not_spoken_to(site: Site) ->
     assert looks.returncode != 0
 
 
+@both_ways
 def test_a_lab_that_waits_has_an_address_that_says_so_and_goes_when_it_is_cancelled(
     site: Site,
 ) -> None:

@@ -20,7 +20,7 @@ from jupyter_slurm.jobs.layout import JobDir
 from jupyter_slurm.jobs.watch import Watch
 from jupyter_slurm.wire import ImageSpec, Job, JobKind, JobSpec, JobState
 from tests.cluster.plugin import SlurmCluster
-from tests.jobs.conftest import Site, spec
+from tests.jobs.conftest import Site, both_ways, spec
 from tests.jobs.test_images import MADE, Ground, apptainer, charliecloud, docker
 from tests.ssh.processes import runs, words_of
 from tests.ssh.sshd import Sshd
@@ -71,6 +71,7 @@ def processes(job: Job) -> list[psutil.Process]:
     return [one for one in found if runs(one)]
 
 
+@both_ways
 def test_it_runs_on_the_login_machine_and_slurm_never_hears_of_it(site: Site) -> None:
     job = site.service.submit(program("#!/bin/sh\necho hello; umask; nice"))
     job = site.wait(job.id)
@@ -97,6 +98,7 @@ def test_a_program_that_fails_gives_its_exit_code(site: Site) -> None:
     assert (job.state, job.exit_code) == (JobState.FAILED, 7)
 
 
+@both_ways
 def test_cancelling_ends_all_of_it(site: Site) -> None:
     job = begun(site)
     assert processes(job)
@@ -115,6 +117,7 @@ def test_what_does_not_end_when_it_is_told_to_is_killed(site: Site) -> None:
     wait_until(lambda: not processes(job), 60)
 
 
+@both_ways
 def test_one_that_is_cancelled_before_it_is_begun_never_runs(site: Site) -> None:
     with ThreadPoolExecutor(1) as pool:
         asked = program(_FOREVER)
@@ -149,6 +152,7 @@ def test_one_that_somebody_else_ends_is_not_cancelled(site: Site) -> None:
     assert "(SIGTERM), and not from here" in job.why
 
 
+@both_ways
 def test_it_is_found_again_by_the_next_agent(site: Site) -> None:
     job = begun(site, _UNTIL_GO + "echo done")
     service = site.restart()
@@ -188,6 +192,7 @@ def test_a_machine_that_was_started_anew_has_none_of_its_processes(site: Site) -
     wait_until(lambda: not old[0].is_running())
 
 
+@both_ways
 def test_from_another_login_machine_it_is_waited_for(site: Site) -> None:
     job = begun(site, _UNTIL_GO)
     _, *rest = words(job)
@@ -207,6 +212,7 @@ def test_from_another_login_machine_it_is_waited_for(site: Site) -> None:
     assert site.wait(job.id).state is JobState.COMPLETED
 
 
+@both_ways
 def test_one_that_is_taken_up_is_looked_at_whenever_its_agent_was_woken(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -229,6 +235,7 @@ def test_one_that_is_taken_up_is_looked_at_whenever_its_agent_was_woken(
     assert site.wait(job.id).state is JobState.COMPLETED
 
 
+@both_ways
 def test_what_a_look_has_shown_stays_when_its_files_are_seen_after_it(site: Site) -> None:
     """Over SSH an agent that takes one up looks first, and then hears that it has started."""
     job = begun(site, _UNTIL_GO)
@@ -246,6 +253,7 @@ def test_what_a_look_has_shown_stays_when_its_files_are_seen_after_it(site: Site
     assert site.wait(job.id).state is JobState.COMPLETED
 
 
+@both_ways
 def test_a_look_that_failed_when_one_was_taken_up_is_repeated(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -270,6 +278,7 @@ def test_a_look_that_failed_when_one_was_taken_up_is_repeated(
     assert site.wait(job.id).state is JobState.COMPLETED
 
 
+@both_ways
 def test_what_is_begun_twice_runs_once(site: Site) -> None:
     job = begun(site, '#!/bin/sh\necho begun >>"${0%/*}/ran"; echo begun; sleep 600')
     argv = ["sh", "-c", on_login._BEGIN_SH, "begin", on_login._KEEPER_SH, on_login._SCRIPT_SH, "1"]
@@ -315,6 +324,7 @@ def ground(
     site.service.close()
 
 
+@both_ways
 def test_an_image_is_made_on_the_login_machine_for_the_nodes(ground: Ground) -> None:
     first = ground.build(MADE, options={"partition": "nowhere"})
     assert first.job is not None

@@ -19,7 +19,7 @@ import pytest
 from jupyter_slurm.jobs import sbatch_call
 from jupyter_slurm.slurm.fields import SLURM_ENV
 from jupyter_slurm.wire import JobKind, JobState
-from tests.jobs.conftest import Site
+from tests.jobs.conftest import Site, both_ways
 
 SBATCH = """#!/usr/bin/python3
 import json, os, resource, sys
@@ -199,6 +199,7 @@ def test_it_is_not_called_again_where_it_has_answered(called: Called) -> None:
     assert again.out == "the site's own words\n123\n"
 
 
+@both_ways
 def test_a_batch_script_has_what_its_author_has_after_a_login(site: Site, tmp_path: Path) -> None:
     """environment-modules is one of the packages that the tests need; its /etc/profile.d file makes
     `module`. A cell has its own way, and no need of a login."""

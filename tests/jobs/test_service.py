@@ -24,9 +24,10 @@ from jupyter_slurm.errors import (
 from jupyter_slurm.jobs.cluster import SlurmCluster
 from jupyter_slurm.jobs.variables import read_variables, write_variables
 from jupyter_slurm.wire import DisplayData, ExecuteResult, JobKind, JobState
-from tests.jobs.conftest import Site, spec
+from tests.jobs.conftest import Site, both_ways, spec
 
 
+@both_ways
 def test_a_cell_runs_and_its_output_and_value_come_back(site: Site) -> None:
     job = site.run("print('hello')\n6 * 7")
     assert (job.state, job.exit_code) == (JobState.COMPLETED, 0)
@@ -46,6 +47,7 @@ def test_gpus_are_those_that_were_asked_for(site: Site) -> None:
     assert len(site.text(job.id).strip().split(",")) == 2
 
 
+@both_ways
 def test_variables_go_in_and_come_back(site: Site) -> None:
     asked = spec(
         "total = sum(data)\nsquare = lambda x: x * x",
@@ -64,6 +66,7 @@ def test_variables_go_in_and_come_back(site: Site) -> None:
     assert not inputs.exists()
 
 
+@both_ways
 def test_a_copy_of_the_variables_goes_once_it_has_served(site: Site) -> None:
     job = site.run("x = 1", names_out=("x",))
     for call in (site.service.delivered, site.service.forget):
@@ -100,6 +103,7 @@ def test_a_program_that_starts_with_a_shebang_runs_as_it_is(site: Site) -> None:
     assert site.text(job.id) == "out\nerr\n"
 
 
+@both_ways
 def test_a_batch_script_is_submitted_as_written(site: Site, tmp_path: Path) -> None:
     code = "#!/bin/bash\n#SBATCH --comment='mine'\n#SBATCH -o written-%j.out\necho \"$PWD\"\n"
     job = site.run(code, kind=JobKind.SCRIPT, **site.at(tmp_path))
@@ -115,6 +119,7 @@ def test_a_cell_runs_in_its_image(site: Site, demo_image: Path) -> None:
     assert (job.image, job.runtime) == (str(demo_image), "charliecloud")
 
 
+@both_ways
 def test_environment_variables_and_the_working_folder_arrive(site: Site, tmp_path: Path) -> None:
     folder = tmp_path / "it's $HOME"
     folder.mkdir()
@@ -158,6 +163,7 @@ def test_what_cannot_be_is_refused_before_anything_is_sent(
     assert site.service.jobs() == []
 
 
+@both_ways
 def test_the_same_id_submitted_twice_is_one_job(site: Site) -> None:
     asked = spec("print(1)")
     first, second = site.service.submit(asked), site.service.submit(asked)
@@ -174,6 +180,7 @@ def test_a_preview_sends_nothing(site: Site) -> None:
     assert not Path(preview.job_dir).exists()
 
 
+@both_ways
 def test_a_result_that_was_tampered_with_is_not_read(site: Site) -> None:
     job = site.run("x = 1", names_out=("x",))
     path = Path(job.job_dir) / "result.0.json"
@@ -201,6 +208,7 @@ def test_displays_come_back_in_their_order_with_the_text(site: Site) -> None:
     assert shown == ["0", "10", "20"]
 
 
+@both_ways
 def test_a_budget_skips_old_text_and_counts_it(site: Site) -> None:
     job = site.run("display('first')\nfor i in range(100_000): print(i)")
     chunk = site.service.logs(job.id, budget_bytes=1000)
@@ -210,6 +218,7 @@ def test_a_budget_skips_old_text_and_counts_it(site: Site) -> None:
     assert chunk.outputs[-1].text.endswith("99999\n")  # type: ignore[union-attr]
 
 
+@both_ways
 def test_a_part_of_a_long_log_says_that_there_is_more(site: Site) -> None:
     job = site.run("for i in range(400_000): print(i)")
     first = site.service.logs(job.id, budget_bytes=None)
@@ -220,6 +229,7 @@ def test_a_part_of_a_long_log_says_that_there_is_more(site: Site) -> None:
     assert not whole.more
 
 
+@both_ways
 def test_a_forgotten_job_leaves_nothing(site: Site) -> None:
     job = site.run("1")
     site.service.forget(job.id)

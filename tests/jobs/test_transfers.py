@@ -23,7 +23,7 @@ from jupyter_slurm.transport import Completed
 from jupyter_slurm.transport.local import LocalTransport
 from jupyter_slurm.wire import Job, JobKind, JobState, Transfer, TransferState
 from tests.cluster.plugin import SlurmCluster
-from tests.jobs.conftest import Site, spec
+from tests.jobs.conftest import Site, both_ways, spec
 from tests.ssh.sshd import Sshd
 from tests.ssh.waiting import wait_until
 
@@ -355,6 +355,7 @@ pathlib.Path("model.py").write_text("changed over there")
 
 
 @pytest.mark.parametrize("fails", [False, True])
+@both_ways
 def test_a_job_runs_in_what_was_pushed_and_its_files_come_back(
     site: Site, source: Path, tmp_path: Path, fails: bool
 ) -> None:
@@ -398,6 +399,7 @@ def test_what_is_excluded_stays_here(site: Site, source: Path) -> None:
     assert {path.name for path in work.iterdir()} == {".gitignore", "model.py", "b.log"}
 
 
+@both_ways
 def test_what_is_pushed_is_seen_on_its_way_and_then_the_job(
     site: Site, source: Path, tmp_path: Path
 ) -> None:
@@ -414,6 +416,7 @@ def test_what_is_pushed_is_seen_on_its_way_and_then_the_job(
     assert site.text(job.id) == "x = 1\n\n"
 
 
+@both_ways
 def test_a_job_that_is_cancelled_while_its_folder_is_pushed_is_never_sent(
     site: Site, source: Path, tmp_path: Path
 ) -> None:
@@ -426,6 +429,7 @@ def test_a_job_that_is_cancelled_while_its_folder_is_pushed_is_never_sent(
     assert site.slurm_jobs() == []
 
 
+@both_ways
 def test_an_agent_that_ends_in_the_middle_of_a_push_leaves_it_to_the_next(
     site: Site, source: Path, tmp_path: Path
 ) -> None:
@@ -436,6 +440,7 @@ def test_an_agent_that_ends_in_the_middle_of_a_push_leaves_it_to_the_next(
     assert site.text(job.id) == "x = 1\n\n"
 
 
+@both_ways
 def test_a_push_of_an_agent_that_was_killed_is_not_shown_by_the_next(
     site: Site, source: Path, tmp_path: Path
 ) -> None:
@@ -450,6 +455,7 @@ def test_a_push_of_an_agent_that_was_killed_is_not_shown_by_the_next(
     assert site.restart().job(pushing.id).transfer != pushing.transfer
 
 
+@both_ways
 def test_a_job_whose_folder_cannot_be_pushed_leaves_no_variables_behind(
     site: Site, tmp_path: Path
 ) -> None:
@@ -460,6 +466,7 @@ def test_a_job_whose_folder_cannot_be_pushed_leaves_no_variables_behind(
     assert not inputs.exists()
 
 
+@both_ways
 def test_the_copy_on_the_cluster_goes_with_the_last_job_that_was_pushed_from_it(
     site: Site, source: Path, tmp_path: Path
 ) -> None:
@@ -553,6 +560,7 @@ def test_a_batch_script_runs_in_what_was_pushed(site: Site, source: Path) -> Non
     assert (Path(job.job_dir) / "work" / "here").read_text() == f"{job.job_dir}/work\n"
 
 
+@both_ways
 def test_a_job_that_was_told_nothing_to_give_back_says_so(site: Site, tmp_path: Path) -> None:
     job = site.run("1")
     with pytest.raises(RequestError, match="was not told"):

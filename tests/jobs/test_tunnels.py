@@ -17,7 +17,7 @@ from jupyter_slurm.jobs import node_routes, tunnels
 from jupyter_slurm.transport import node_login
 from jupyter_slurm.transport.carrying import Answered
 from jupyter_slurm.wire import Job, JobState, Tunnel
-from tests.jobs.conftest import Site, spec
+from tests.jobs.conftest import Site, both_ways, spec
 from tests.ssh.sshd import free_port
 from tests.ssh.waiting import wait_until
 from tests.transport.carrier import Carrier, Carry, echo, everything, sent, service
@@ -107,6 +107,7 @@ def relays(site: Site, job: Job) -> list[psutil.Process]:
     return found
 
 
+@both_ways
 def test_tunnel_without_a_job_goes_from_the_login_machine(site: Site, network: Network) -> None:
     with service(echo) as port:
         tunnel = site.service.forward("127.0.0.1", port)
@@ -150,6 +151,7 @@ def test_what_is_no_host_and_port_is_refused(site: Site, host: str, port: int) -
         site.service.forward(host, port)
 
 
+@both_ways
 def test_closed_service_listens_no_more(site: Site) -> None:
     tunnel = site.service.forward("c1", 80)
     site.service.close()
@@ -166,6 +168,7 @@ def test_tunnel_needs_a_job_that_runs(site: Site) -> None:
         site.service.forward("localhost", 80, job_id="nosuchjob")
 
 
+@both_ways
 def test_localhost_is_the_nodes_own_and_one_relay_serves_all_tunnels_of_a_job(
     site: Site, network: Network, running: Callable[[], Job]
 ) -> None:
@@ -183,6 +186,7 @@ def test_localhost_is_the_nodes_own_and_one_relay_serves_all_tunnels_of_a_job(
         far_end.wait(60)
 
 
+@both_ways
 def test_node_that_can_be_reached_is_reached_directly(
     site: Site, network: Network, running: Callable[[], Job]
 ) -> None:
@@ -196,6 +200,7 @@ def test_node_that_can_be_reached_is_reached_directly(
     assert not relays(site, job)
 
 
+@both_ways
 def test_node_that_cannot_be_reached_directly_goes_by_the_relay_as_do_later_ones(
     site: Site, network: Network, running: Callable[[], Job], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -214,6 +219,7 @@ def test_node_that_cannot_be_reached_directly_goes_by_the_relay_as_do_later_ones
         assert later.route == "relay"
 
 
+@both_ways
 def test_port_that_nothing_listens_on_is_told_by_the_one_who_is_nearest(
     site: Site, network: Network, running: Callable[[], Job]
 ) -> None:
@@ -233,6 +239,7 @@ def test_port_that_nothing_listens_on_is_told_by_the_one_who_is_nearest(
     wait_until(lambda: now(site, tunnel).problem is None)
 
 
+@both_ways
 def test_end_of_the_job_breaks_a_download_and_is_told(
     site: Site, network: Network, running: Callable[[], Job]
 ) -> None:
@@ -258,6 +265,7 @@ def test_end_of_the_job_breaks_a_download_and_is_told(
     wait_until(lambda: not relays(site, job))
 
 
+@both_ways
 def test_lost_way_to_the_cluster_holds_a_connection_until_it_is_back(
     site: Site, network: Network
 ) -> None:
@@ -275,6 +283,7 @@ def test_lost_way_to_the_cluster_holds_a_connection_until_it_is_back(
         wait_until(lambda: now(site, tunnel).problem is None)
 
 
+@both_ways
 def test_service_leaves_no_thread_of_its_tunnels(
     site: Site, network: Network, running: Callable[[], Job]
 ) -> None:

@@ -12,7 +12,7 @@ from jupyter_slurm.errors import ConnectionLostError
 from jupyter_slurm.jobs import board, comparison, watch
 from jupyter_slurm.jobs.allocation import ask_allocation
 from jupyter_slurm.wire import JobState
-from tests.jobs.conftest import Site, spec
+from tests.jobs.conftest import Site, both_ways, spec
 
 _PATIENCE_S = 60.0
 _A_MOMENT_S = 1.0
@@ -54,6 +54,7 @@ def test_a_job_that_was_never_seen_to_run_has_its_node_all_the_same(
     assert job.nodes[0] in {"n1", "n2"}
 
 
+@both_ways
 def test_while_the_way_is_lost_a_call_to_look_does_not_make_it_look_on_and_on(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
