@@ -5,6 +5,7 @@ import signal
 from hypothesis import HealthCheck, settings
 
 pytest_plugins = (
+    "pytester",
     "tests.cluster.plugin",
     "tests.cluster.image",
     "tests.cluster.docker",

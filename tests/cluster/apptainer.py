@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.cluster.image import ROOT
+from tests.cluster.started import started
 
 _PATIENCE_S = 280.0
 
@@ -95,4 +96,4 @@ def installed_apptainer(demo_image: Path) -> ApptainerEngine:
 
 @pytest.fixture(scope="session")
 def apptainer_engine(demo_image: Path) -> ApptainerEngine:
-    return installed_apptainer(demo_image)
+    return started("Apptainer", lambda: installed_apptainer(demo_image))

@@ -8,12 +8,14 @@ import shlex
 import subprocess
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+from tests.cluster.started import started
 from tests.ssh.kept import Keeper, clean_environment, keeping
 from tests.ssh.waiting import wait_until
 
@@ -87,8 +89,9 @@ class DockerEngine:
 def docker_engine(demo_image: Path) -> Iterator[DockerEngine]:
     if os.geteuid() != 0:
         pytest.skip("Only root can run a Docker daemon.")
-    with docker_running(demo_image) as engine:
-        yield engine
+    with ExitStack() as stack:
+        begin = partial(docker_running, demo_image)
+        yield started("A Docker daemon", lambda: stack.enter_context(begin()))
 
 
 @contextmanager

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.cluster.started import started
+
 ROOT = Path(__file__).parents[2]
 
 
@@ -18,7 +20,7 @@ def demo_image() -> Path:
     It is the demo's own, made once in the user's cache folder (about 10 s), and must not be
     changed. Its Python is the distribution's, so of the same version as the tests' own.
     """
-    return made_image()
+    return started("The demo's image", made_image)
 
 
 def made_image() -> Path:

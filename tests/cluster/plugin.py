@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ import pytest
 from jupyter_slurm.local_cluster.cluster import load
 from jupyter_slurm.local_cluster.daemons import Daemons, slurmd
 from jupyter_slurm.local_cluster.processes import kill
+from tests.cluster.started import started
 
 ROOT = Path(__file__).parents[2]
 KEEPER = Path(__file__).with_name("keeper.py")
@@ -194,8 +196,10 @@ def _cluster(name: str, folder: Path, env: dict[str, str]) -> SlurmCluster:
 def slurm_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SlurmCluster]:
     """The shared cluster: two nodes, n1 and n2, each with 8 CPUs, 4 GPUs and 16 GiB."""
     home = tmp_path_factory.mktemp("cluster")
-    with running_cluster(home, nodes=2, gpus=4, cpus=8, memory_mib=16384) as cluster:
-        yield cluster
+    spec = {"nodes": 2, "gpus": 4, "cpus": 8, "memory_mib": 16384}
+    with ExitStack() as stack:
+        begin = partial(running_cluster, home, **spec)
+        yield started("The cluster that tests share", lambda: stack.enter_context(begin()))
 
 
 @pytest.fixture
@@ -207,6 +211,7 @@ def private_cluster(
 
         def make(**spec: Any) -> SlurmCluster:
             home = tmp_path_factory.mktemp("cluster")
-            return stack.enter_context(running_cluster(home, **spec))
+            begin = partial(running_cluster, home, **spec)
+            return started("A private cluster", lambda: stack.enter_context(begin()))
 
         yield make

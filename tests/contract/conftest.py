@@ -1,4 +1,4 @@
-"""Every Api there is: the Service itself, through the agent, over SSH; and the tests' own fakes."""
+"""Every Api there is: the Service through the agent, and over SSH; and the tests' own fakes."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ import pytest
 from jupyter_slurm.agent.launch import COMMAND
 from jupyter_slurm.api import Api
 from jupyter_slurm.client import AgentClient
-from jupyter_slurm.jobs.service import Service
 from tests.agent.home import AgentHome
 from tests.cluster.plugin import SlurmCluster
 from tests.magics.fake import FakeApi
 from tests.ssh.profile import SshSlurm
 
-REAL = ["in process", "through the agent", "over ssh, through the agent"]
+REAL = ["through the agent", "over ssh, through the agent"]
+"""What runs through the agent has run in its process: a Service alone is what tests/jobs are of."""
 FAKE = ["the front ends' fake", "the agent's fake"]
 
 
@@ -65,11 +65,6 @@ def _real(request: pytest.FixtureRequest) -> Iterator[Api]:
         setenv("JUPYTER_CONFIG_DIR", str(folder / "config"))
         for name, value in far.env.items():
             setenv(name, value)
-    if request.param == "in process":
-        service = Service()
-        yield service
-        service.close()
-    else:
-        client = AgentClient(home.socket, COMMAND)
-        yield client
-        client.close()
+    client = AgentClient(home.socket, COMMAND)
+    yield client
+    client.close()

@@ -6,6 +6,8 @@ from __future__ import annotations
 import getpass
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,7 @@ from jupyter_slurm.jobs import offers
 from jupyter_slurm.slurm.options import parse_options
 from jupyter_slurm.wire import JobKind, JobState
 from tests.cluster.plugin import SlurmCluster, running_cluster
+from tests.cluster.started import started
 from tests.jobs.conftest import Site, spec
 from tests.ssh.profile import write_profile
 from tests.ssh.sshd import Sshd
@@ -45,7 +48,8 @@ def commands(site: Site) -> dict[str, int]:
 @pytest.fixture(scope="module")
 def strict_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SlurmCluster]:
     """A cluster with limits and prices, which it enforces."""
-    with running_cluster(
+    begin = partial(
+        running_cluster,
         tmp_path_factory.mktemp("cluster"),
         nodes=2,
         gpus=4,
@@ -53,7 +57,9 @@ def strict_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SlurmCl
         memory_mib=16384,
         accounting=True,
         extra_conf=PARTITIONS,
-    ) as cluster:
+    )
+    with ExitStack() as stack:
+        cluster = started("A strict cluster", lambda: stack.enter_context(begin()))
         for qos in (
             "short MaxWall=20 MaxTRES=gres/gpu=1,mem=2G MaxTRESPU=gres/gpu=2,cpu=4 "
             "flags=DenyOnLimit",

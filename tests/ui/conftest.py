@@ -7,7 +7,8 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from playwright.sync_api import Browser, Locator, Page, expect, sync_playwright
 
 from jupyter_slurm.transport.ssh_config import CONFIG_VARIABLE
 from tests.cluster.plugin import ROOT, SlurmCluster, jupyter_homes, running_cluster
+from tests.cluster.started import started
 from tests.ui.lab import PATIENCE_S, Lab, Notebook, running_lab
 from tests.ui.side import Sbatch, open_sidebar
 
@@ -29,10 +31,13 @@ OPTIONS = """
 def cluster(tmp_path_factory: pytest.TempPathFactory, demo_image: Path) -> Iterator[SlurmCluster]:
     """One node with two GPUs; `python:3.11` is the demo's image."""
     home = tmp_path_factory.mktemp("cluster")
-    with running_cluster(home, nodes=1, gpus=2, cpus=8, memory_mib=16384) as started:
+    spec = {"nodes": 1, "gpus": 2, "cpus": 8, "memory_mib": 16384}
+    with ExitStack() as stack:
+        begin = partial(running_cluster, home, **spec)
+        cluster = started("A cluster for the browser", lambda: stack.enter_context(begin()))
         alias = [sys.executable, str(ROOT / "examples" / "alias.py"), "local", str(demo_image)]
-        started.run(*alias, cwd=ROOT)
-        yield started
+        cluster.run(*alias, cwd=ROOT)
+        yield cluster
 
 
 @pytest.fixture(scope="module")
@@ -60,14 +65,14 @@ def lab_home(cluster: SlurmCluster) -> Iterator[tuple[Path, dict[str, str]]]:
 @pytest.fixture(scope="module")
 def lab(lab_home: tuple[Path, dict[str, str]]) -> Iterator[Lab]:
     home, env = lab_home
-    with running_lab(env, home) as started:
-        yield started
+    with running_lab(env, home) as running:
+        yield running
 
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    with chromium() as started:
-        yield started
+    with chromium() as running:
+        yield running
 
 
 @contextmanager
@@ -76,9 +81,9 @@ def chromium(
 ) -> Iterator[Browser]:
     """`program`: what starts it."""
     with sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path=program, args=[*OPTIONS, *options])
-        yield started
-        started.close()
+        running = playwright.chromium.launch(executable_path=program, args=[*OPTIONS, *options])
+        yield running
+        running.close()
 
 
 @pytest.fixture

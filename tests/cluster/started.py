@@ -1,0 +1,29 @@
+"""Starts what many tests share: once more where that fails, and then it fails as one thing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+import pytest
+
+_Made = TypeVar("_Made")
+
+
+def started(what: str, start: Callable[[], _Made]) -> _Made:
+    """What `start` gives. pytest hands the failure of a fixture on to every test that needs it:
+    one sentence, without a traceback, since none of these tests has failed itself."""
+    try:
+        return start()
+    except Exception as exc:
+        first = _told(exc)
+    try:
+        return start()
+    except Exception as exc:
+        again = _told(exc)
+    why = again if again == first else f"{first}; and once more: {again}"
+    pytest.fail(f"{what} could not be started: {why}", pytrace=False)
+
+
+def _told(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"
