@@ -129,10 +129,12 @@ def _read(path: Path) -> Record | None:
     """None: this is no record, or one that was damaged, or nothing that a file should be."""
     try:
         # A FIFO in its place would be waited for.
-        with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:
-            info = os.fstat(file.fileno())
-            if not stat.S_ISREG(info.st_mode) or info.st_size > _MOST_BYTES:
-                return None
+        fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+        info = os.fstat(fd)
+        if not stat.S_ISREG(info.st_mode) or info.st_size > _MOST_BYTES:
+            os.close(fd)
+            return None
+        with os.fdopen(fd, "rb") as file:
             return _DECODER.decode(file.read())
     except (OSError, ValueError, RecursionError):
         return None
