@@ -241,9 +241,16 @@ def check_shown_transfer(transfer: Transfer) -> Transfer:
 
 
 def read_result_variables(result: Result) -> dict[str, object]:
-    """The variables that came back, {} where none did. SignatureError."""
-    if result.variables is None:
+    """The variables that were asked for and came back, {} where there are none. SignatureError:
+    something else came; nothing was read."""
+    job = result.job
+    if result.variables is None or not job.names_out:
         return {}
     from jupyter_slurm.jobs.variables import read_variables  # noqa: PLC0415
 
-    return read_variables(Path(result.variables), result.digest)
+    return read_variables(
+        Path(result.variables),
+        result.digest or "",  # what the job has not signed is not read
+        names=job.names_out,
+        out_format=job.out_format,
+    )

@@ -23,11 +23,12 @@ from jupyter_slurm.jobs.book import Book
 from jupyter_slurm.jobs.clusters import Clusters
 from jupyter_slurm.jobs.layout import JobDir
 from jupyter_slurm.jobs.logs import Chunk, Cursor, LogReader, parse_cursor
-from jupyter_slurm.jobs.result import parse_result
+from jupyter_slurm.jobs.result import RunnerResult, check_asked, parse_result
 from jupyter_slurm.wire import Hello, Job, JobState, LogChunk, Result
 
 _RESULT_PATIENCE_S = 20.0
 _RESULT_PAUSE_S = 1.0
+_SILENT = "the result does not say what became of it"
 _COPIES_KEPT_S = 7 * 24 * 3600.0
 """Of variables that nobody said they had."""
 
@@ -118,9 +119,9 @@ class Delivery:
         if data is None or key is None:
             return Result(job=job, status="none")
         found = parse_result(data, key)
-        variables = found.variables
+        names, failed = _variables(found, job.names_out)
         path = None
-        if variables:
+        if names:
             there = folder.variables(job.restarts)
             path = transport.fetch(there)
             if path != Path(there):
@@ -132,10 +133,10 @@ class Delivery:
             evalue=found.evalue,
             traceback=tuple(found.traceback),
             interrupted_by=found.interrupted_by,
-            variables=str(path) if path and variables and variables.names else None,
-            digest=variables.digest if variables else None,
-            names=tuple(variables.names) if variables else (),
-            failed=dict(variables.failed) if variables else {},
+            variables=str(path) if path else None,
+            digest=found.variables.digest if found.variables else None,
+            names=names,
+            failed=failed,
         )
 
     def served(self, job_id: str) -> None:
@@ -143,6 +144,19 @@ class Delivery:
         copy = self._copies.pop(job_id, None)
         if copy is not None:
             copy.unlink(missing_ok=True)
+
+
+def _variables(
+    found: RunnerResult, asked: tuple[str, ...]
+) -> tuple[tuple[str, ...], dict[str, str]]:
+    """The names of what came back, and of the rest why not. SignatureError: nobody asked for it."""
+    told = found.variables
+    names = told.names if told else ()
+    failed = dict(told.failed) if told else {}
+    check_asked([*names, *failed], asked)
+    if found.status == "ok":
+        failed |= {name: _SILENT for name in asked if name not in names and name not in failed}
+    return names, failed
 
 
 def remove_old_copies() -> None:

@@ -45,6 +45,12 @@ class SlurmMagics(Magics):
     )
     default_options = Unicode("", config=True, help="Options in front of those of every cell.")
     detach = Bool(False, config=True, help="Cells give a job handle at once, and do not wait.")
+    out_format = CaselessStrEnum(
+        ("", "auto", "data"),
+        "",
+        config=True,
+        help="How variables come back from cells, as --out-format; empty: as the profile says.",
+    )
     on_interrupt = CaselessStrEnum(
         ("detach", "cancel"),
         "detach",

@@ -33,6 +33,7 @@ class Settings(Protocol):
     default_cluster: str
     default_options: str
     detach: bool
+    out_format: str
     on_interrupt: str
     output_limit_bytes: int
 
@@ -95,10 +96,15 @@ class Session:
 
     def request(self, line: str) -> Request:
         """The line, after what `%slurm use` and the settings say for every cell."""
-        words = self.words(line)
+        words = self._with_out_format(self.words(line))
         in_session = any(word.partition("=")[0] == "--session" for word in words)
         # There a cell has what the session has.
         return parse(words if in_session else self.with_defaults(words))
+
+    def _with_out_format(self, words: list[str]) -> list[str]:
+        """In a session too, which has no say in it."""
+        chosen = self.settings.out_format
+        return ["--out-format", chosen, *words] if chosen else words
 
     def with_defaults(self, words: Sequence[str]) -> list[str]:
         return [*self._to_cluster(), *self._defaults(), *words]

@@ -213,6 +213,7 @@ export interface Job {
   job_dir: string;
   python: [number, number, number] | null;
   names_out: string[];
+  out_format: 'auto' | 'data';
   fetch: string[];
   fetch_to: string | null;
   session: string | null;
@@ -609,6 +610,7 @@ export interface JobSpec {
   cwd: string | null;
   names_in: string[];
   names_out: string[];
+  out_format: ('auto' | 'data') | null;
   inputs: string | null;
   python: [number, number] | null;
   notebook: string | null;
