@@ -166,7 +166,7 @@ def bring(session: Session, job: Job, *, cancel_on_interrupt: bool, raise_on_fai
     session.live.drop(job.id)
     card = LiveCard(job)
     card.show()
-    replay = Replay(job.id, session.output_limit_bytes, on_clear=card.show)
+    replay = Replay(job.id, session.output_limit_bytes, session.settings.show, on_clear=card.show)
     following = Following(session.api, card, replay)
     with Worker(session.person, job.cluster) as worker:
         try:

@@ -51,6 +51,13 @@ class SlurmMagics(Magics):
         config=True,
         help="How variables come back from cells, as --out-format; empty: as the profile says.",
     )
+    show = CaselessStrEnum(
+        ("full", "sandboxed", "text"),
+        "full",
+        config=True,
+        help="What of jobs' HTML and JavaScript is shown: all, in a frame that sees nothing of the "
+        "page, or text and pictures alone. Where the cluster's profile says less, that counts.",
+    )
     on_interrupt = CaselessStrEnum(
         ("detach", "cancel"),
         "detach",

@@ -21,7 +21,7 @@ from jupyter_slurm.login import Attended
 from jupyter_slurm.magics.frontend import answerer, in_place, notebook
 from jupyter_slurm.magics.live import LiveCard, LiveCards
 from jupyter_slurm.slurm.options import sbatch_args
-from jupyter_slurm.wire import Job
+from jupyter_slurm.wire import Job, Show
 
 _TERMINAL_LIMIT_BYTES = 1 << 30
 """A terminal forgets by itself; nothing is saved there."""
@@ -34,6 +34,7 @@ class Settings(Protocol):
     default_options: str
     detach: bool
     out_format: str
+    show: Show
     on_interrupt: str
     output_limit_bytes: int
 

@@ -67,6 +67,7 @@ from jupyter_slurm.wire.output import (
     Output,
     Preview,
     Result,
+    Show,
     Stream,
     UpdateDisplayData,
 )
@@ -129,6 +130,7 @@ __all__ = [
     "RemoteKernel",
     "Reservation",
     "Result",
+    "Show",
     "Stream",
     "TerminalRequest",
     "Transfer",

@@ -669,6 +669,7 @@ export interface LogChunk {
   skipped_bytes: number;
   more: boolean;
   end: boolean;
+  show: 'full' | 'sandboxed' | 'text';
 }
 export interface Stream {
   type: 'stream';
