@@ -95,6 +95,8 @@ def _pickled(
                     dump([namespace[name]])
                 except Exception as error:
                     failed[name] = explain(namespace[name], error)
+            if failed.keys().isdisjoint(rest):  # each by itself could be pickled
+                raise
             continue
         shared = plain.shared_with(pickled.ids) if rest else []
         if not shared:

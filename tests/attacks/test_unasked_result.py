@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from jupyter_slurm.errors import SignatureError
+from jupyter_slurm.errors import SignatureError, VariableError
 from jupyter_slurm.job import JobHandle, read_result_variables
 from jupyter_slurm.jobs import layout
 from jupyter_slurm.jobs.variables import digest_file, read_variables, write_variables
@@ -167,6 +167,15 @@ def test_where_data_was_asked_for_a_pickle_of_that_name_is_not_read(
     with pytest.raises(SignatureError, match="`x` came back as a pickle"):
         read_result_variables(site.service.result(job.id))
     assert not mark.exists()
+
+
+def test_what_would_take_a_pickle_is_an_error_that_names_it_and_its_type(
+    site: Site,
+) -> None:
+    cell = "class Model: pass\nmodel, loss = Model(), 0.5"
+    job = site.run(cell, names_out=("model", "loss"), out_format="data")
+    with pytest.raises(VariableError, match=r"model: it is or holds a __main__\.Model"):
+        JobHandle(site.service, job).result()
 
 
 # --- in the notebook ----------------------------------------------------------------------------
