@@ -17,7 +17,7 @@ from jupyter_slurm.api import Api
 from jupyter_slurm.errors import RequestError
 from jupyter_slurm.wire import JobKind, JobSpec
 
-NOT_HERE = ("in", "out", "attach", "fresh", "no-raise")
+NOT_HERE = ("in", "out", "out-format", "attach", "fresh", "no-raise")
 """Options of cells that mean nothing without a notebook."""
 
 

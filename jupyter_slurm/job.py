@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from jupyter_slurm.api import Api
 from jupyter_slurm.card import plain
 from jupyter_slurm.errors import JupyterSlurmError, NotFoundError, from_problem
-from jupyter_slurm.outcome import failure
+from jupyter_slurm.outcome import failure, left_out
 from jupyter_slurm.wire import (
     Job,
     JobKind,
@@ -118,12 +118,13 @@ class JobHandle:
 
     def result(self, timeout_s: float | None = None) -> dict[str, object]:
         """The variables that came back, once the job has ended; the files that it was told to give
-        back have come too. CellFailed: it did not end well; JobLostError, SignatureError;
-        TimeoutError as `wait`; what kept the files from coming."""
+        back have come too. CellFailed: it did not end well; VariableError: one of them did not
+        come; JobLostError, SignatureError; TimeoutError as `wait`; what kept the files from
+        coming."""
         self.wait(timeout_s)
         result = self._api.result(self.id)
         variables = read_result_variables(result)
-        failed = failure(result)
+        failed: JupyterSlurmError | None = failure(result) or left_out(result)
         if result.job.fetch:
             try:
                 wait_for_transfer(self._api, self._api.fetch(self.id))
@@ -241,9 +242,16 @@ def check_shown_transfer(transfer: Transfer) -> Transfer:
 
 
 def read_result_variables(result: Result) -> dict[str, object]:
-    """The variables that came back, {} where none did. SignatureError."""
-    if result.variables is None:
+    """The variables that were asked for and came back, {} where there are none. SignatureError:
+    something else came; nothing was read."""
+    job = result.job
+    if result.variables is None or not job.names_out:
         return {}
     from jupyter_slurm.jobs.variables import read_variables  # noqa: PLC0415
 
-    return read_variables(Path(result.variables), result.digest)
+    return read_variables(
+        Path(result.variables),
+        result.digest or "",  # what the job has not signed is not read
+        names=job.names_out,
+        out_format=job.out_format,
+    )

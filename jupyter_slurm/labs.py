@@ -18,7 +18,7 @@ from jupyter_slurm.readable import duration
 from jupyter_slurm.wire import Job, JobKind, JobSpec, LabEntry, LabStep
 
 HEAD = ("Name", "ID", "Slurm", "Cluster", "State", "Node", "Ends", "Address")
-_NOT_FOR_A_LAB = "in out fetch attach fresh on-interrupt wait no-raise session".split()
+_NOT_FOR_A_LAB = "in out out-format fetch attach fresh on-interrupt wait no-raise session".split()
 _START_ONE = "`jupyter slurm lab start [OPTIONS]` starts one."
 _STEPS = {
     LabStep.INSTALLING: "JupyterLab is being installed beside the image, once.",

@@ -16,12 +16,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from types import MappingProxyType
-from typing import Literal
+from typing import Any, Literal
 
 from jupyter_slurm.errors import RequestError
 from jupyter_slurm.readable import brief
 from jupyter_slurm.slurm import options as sbatch
-from jupyter_slurm.wire import JobKind, JobSpec
+from jupyter_slurm.wire import JobKind, JobSpec, OutFormat
 
 
 class Reuse(StrEnum):
@@ -49,6 +49,7 @@ OURS: Mapping[str, OurOption] = MappingProxyType(
         "module": OurOption("NAMES", "environment modules to load first, separated by commas"),
         "in": OurOption("NAMES", "variables of this notebook that the cell gets"),
         "out": OurOption("NAMES", "variables that come back into this notebook"),
+        "out-format": OurOption("auto|data", "how: pickled where it must be, or as data alone"),
         "env": OurOption("NAME=VALUE", "an environment variable for the cell; may be repeated"),
         "mount": OurOption("SRC[:DST[:ro]]", "a folder to see in the image; may be repeated"),
         "push": OurOption("DIR", "a folder of this machine: the job runs in a copy of it"),
@@ -89,6 +90,7 @@ class Request:
     mounts: tuple[str, ...] = ()
     names_in: tuple[str, ...] = ()
     names_out: tuple[str, ...] = ()
+    out_format: OutFormat | None = None
     push: str | None = None
     push_exclude: tuple[str, ...] = ()
     fetch: tuple[str, ...] = ()
@@ -109,10 +111,8 @@ def split(line: str) -> list[str]:
     ['--comment', 'a b', '--export', 'X=$HOME']
     """
     if len(line) > _LONGEST:
-        raise RequestError(
-            f"This line has {len(line):,} characters, and {_LONGEST:,} are the most.",
-            hint="Put what is long into a file, or into the cell.",
-        )
+        told = f"This line has {len(line):,} characters, and {_LONGEST:,} are the most."
+        raise _wrong("", told, "Put what is long into a file, or into the cell.")
     try:
         return shlex.split(line)
     except ValueError as exc:
@@ -139,11 +139,9 @@ def expand(words: Sequence[str], namespace: Mapping[str, object]) -> list[str]:
         name = unicodedata.normalize("NFKC", name)
         if name not in namespace:
             near = sbatch.suggest(name, tuple(namespace))
-            raise RequestError(
-                f"`{{{name}}}`: there is no variable `{name}` here.",
-                hint=(f"Did you mean `{near}`? " if near in namespace else "")
-                + f"Write `{{{{{name}}}}}` for these very characters.",
-            )
+            hint = f"Did you mean `{near}`? " if near in namespace else ""
+            hint += f"Write `{{{{{name}}}}}` for these very characters."
+            raise _wrong("", f"`{{{name}}}`: there is no variable `{name}` here.", hint)
         return str(namespace[name])
 
     return [_BRACES.sub(value, word) for word in words]
@@ -170,12 +168,13 @@ def parse(words: Sequence[str]) -> Request:
         mounts=tuple(ours.get("mount", [])),
         names_in=_variables("in", ours.get("in", [])),
         names_out=_variables("out", ours.get("out", [])),
+        out_format=_one_of("out-format", last.get("out-format")),
         push=last.get("push"),
         push_exclude=_excluded(ours, options.get("exclude", "")),
         fetch=_patterns(ours.get("fetch", [])),
         session=last.get("session"),
         detach=_detach(ours),
-        on_interrupt=_on_interrupt(last.get("on-interrupt")),
+        on_interrupt=_one_of("on-interrupt", last.get("on-interrupt")),
         reuse=_reuse(ours),
         dry_run="dry-run" in ours,
         raise_on_failure="no-raise" not in ours,
@@ -197,10 +196,8 @@ def spec(
     """
     kind = kind or (JobKind.PROGRAM if code.startswith("#!") else JobKind.CELL)
     if kind is not JobKind.CELL and (request.names_in or request.names_out):
-        raise RequestError(
-            "Variables travel only to and from Python; this text starts with `#!`.",
-            hint="Leave out --in and --out, or pass text by `--env NAME={name}`.",
-        )
+        told = "Variables travel only to and from Python; this text starts with `#!`."
+        raise _wrong("", told, "Leave out --in and --out, or pass text by `--env NAME={name}`.")
     if request.session is not None:
         _check_in_session(request, kind)
     return JobSpec(
@@ -217,6 +214,7 @@ def spec(
         mounts=request.mounts,
         names_in=request.names_in,
         names_out=request.names_out,
+        out_format=request.out_format,
         push=request.push,
         push_exclude=request.push_exclude,
         fetch=request.fetch,
@@ -258,6 +256,7 @@ def fingerprint(request: Request, code: str, notebook: str | None) -> str:
         [request.push, request.push_exclude, request.fetch, request.session],
         code,
         notebook or "",
+        *filter(None, [request.out_format]),
     ]
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
@@ -386,12 +385,12 @@ def _detach(ours: Mapping[str, object]) -> bool | None:
     return said[-1] == "detach" if said else None
 
 
-def _on_interrupt(value: str | None) -> Literal["detach", "cancel"] | None:
-    match value:
-        case None | "detach" | "cancel":
-            return value
-        case _:
-            raise _wrong("on-interrupt", f"--on-interrupt is `detach` or `cancel`, not `{value}`.")
+def _one_of(name: str, value: str | None) -> Any:
+    """`value`, one of those in the option's metavar; None: it was not given."""
+    choices = OURS[name].metavar.split("|")
+    if value not in (None, *choices):
+        raise _wrong(name, f"--{name} is `{'` or `'.join(choices)}`, not `{value}`.")
+    return value
 
 
 def _reuse(ours: Mapping[str, object]) -> Reuse:

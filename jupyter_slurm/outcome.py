@@ -9,7 +9,7 @@ import re
 from collections.abc import Container
 
 from jupyter_slurm.card import title
-from jupyter_slurm.errors import CellFailed
+from jupyter_slurm.errors import CellFailed, VariableError
 from jupyter_slurm.wire import Job, JobKind, JobState, Result
 
 _NO_NAME = re.compile(r"name '([^']+)' is not defined")
@@ -37,6 +37,19 @@ def failure(result: Result, known: Container[str] = ()) -> CellFailed | None:
         hint=_missing(result, known) or job.advice,
         traceback=result.traceback,
         job_id=job.id,
+    )
+
+
+def left_out(result: Result) -> VariableError | None:
+    """Variables that did not come back fail the cell: what follows counts on them."""
+    if not result.failed:
+        return None
+    names = ", ".join(f"`{name}`" for name in result.failed)
+    reasons = "\n".join(f"{name}: {reason}" for name, reason in result.failed.items())
+    return VariableError(
+        f"The cell ended well, but {names} did not come back.",
+        detail=reasons,
+        hint=f"The job's files are in {result.job.job_dir}." if result.job.job_dir else None,
     )
 
 

@@ -25,7 +25,7 @@ from jupyter_slurm.errors import ConfigError, NotFoundError
 from jupyter_slurm.profile_table import TableReading, did_you_mean
 from jupyter_slurm.templates import laid_over
 from jupyter_slurm.toml_file import TomlFile, tables_of
-from jupyter_slurm.wire import JobSpec
+from jupyter_slurm.wire import JobSpec, OutFormat, Show
 
 UP_ORIGIN = "jupyter slurm up"
 """`origin` of the profiles that the private cluster writes."""
@@ -128,6 +128,17 @@ class ClusterProfile(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """Labs are shown below the address of a Jupyter that runs elsewhere than the browser
     (JupyterHub, Binder). What is shown there has the powers of that session of Jupyter: whoever
     controls the cluster's machines then has them."""
+    show: Show = "full"
+    """What of a job's HTML and JavaScript a notebook shows. "full": as of a cell that runs here, so
+    that it can do in Jupyter whatever you can, and with it whoever controls the cluster's machines
+    or the image. "sandboxed": in a frame that sees nothing of the page and reaches no network.
+    "text": text and pictures (PNG, JPEG) alone. Widgets and other active types are left out in
+    these two."""
+    out_format: OutFormat = "auto"
+    """How variables come back from cells: "data" lets in what needs no pickle, and refuses the
+    rest. A pickle can run what it likes on this machine, and whoever controls the cluster's
+    machines, or the image, can put one in the place of any variable. `--out-format` says another.
+    """
     build_on: Literal["job", "login"] = "job"
     """Where images are made: in a job, or on the login machine itself, where a site lets its users
     do that or nodes have no way to a registry."""

@@ -19,7 +19,9 @@ SOON_S = 300.0
 """When the end of a session is near enough to be told of."""
 _IDLE_S = 1800
 _ENDS = (JobKind.SESSION, JobKind.LAB, JobKind.KERNEL)
-_NOT_FOR_A_SESSION = "in out fetch attach fresh on-interrupt wait no-raise session".split()
+_NOT_FOR_A_SESSION = (
+    "in out out-format fetch attach fresh on-interrupt wait no-raise session".split()
+)
 _START_ANOTHER = "`%slurm session start [OPTIONS]` starts one."
 
 

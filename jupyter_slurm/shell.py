@@ -20,7 +20,9 @@ from jupyter_slurm.slurm.units import parse_time_s
 from jupyter_slurm.wire import JobKind, JobSpec, TerminalRequest
 
 USAGE = "shell [options of a cell] [--keep TIME] [-- COMMAND], or shell --job ID [--new]"
-_NOT_HERE = tuple("in out attach fresh no-raise detach wait on-interrupt dry-run fetch".split())
+_NOT_HERE = tuple(
+    "in out out-format attach fresh no-raise detach wait on-interrupt dry-run fetch".split()
+)
 """Options of cells that mean nothing where somebody sits at a terminal."""
 
 SHELL = """#!/bin/sh

@@ -19,7 +19,8 @@ from jupyter_slurm.cli.terminal import Terminal, writer
 from jupyter_slurm.errors import JupyterSlurmError
 from jupyter_slurm.notebooks import Executed
 from jupyter_slurm.outcome import failure
-from jupyter_slurm.wire import DisplayData, Job, JobState, LogChunk, Output, Result, Stream
+from jupyter_slurm.shown import trusted_as
+from jupyter_slurm.wire import DisplayData, Job, JobState, LogChunk, Output, Result, Show, Stream
 
 _WAIT_S = 20.0
 _TICK_S = 2.0
@@ -109,17 +110,19 @@ class _Follower:
             chunk = self._api.logs(job.id, cursor, wait_s=wait_s, budget_bytes=None)
             cursor, job = chunk.cursor, chunk.job
             for output in chunk.outputs:
-                self._show(output)
+                self._show(output, chunk.show)
             self._terminal.progress(job)
             if chunk.end:
                 self._save(job)
                 return job
 
-    def _show(self, output: Output) -> None:
-        self._executed.add(output)
+    def _show(self, output: Output, show: Show) -> None:
         if not (isinstance(output, DisplayData) and notebooks.is_marker(output)):
-            self._terminal.output(output)
+            trusted = trusted_as(output, show)
+            self._executed.add(trusted)
+            self._terminal.output(trusted)
             return
+        self._executed.add(output)
         if (error := notebooks.allowed_error(output)) is not None:
             self._terminal.output(error)
         elif (position := notebooks.cell_begun(output)) is not None:

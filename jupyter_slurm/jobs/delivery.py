@@ -24,11 +24,12 @@ from jupyter_slurm.jobs.book import Book
 from jupyter_slurm.jobs.clusters import Clusters
 from jupyter_slurm.jobs.layout import JobDir
 from jupyter_slurm.jobs.logs import Chunk, Cursor, LogReader, parse_cursor
-from jupyter_slurm.jobs.result import parse_result
-from jupyter_slurm.wire import Hello, Job, JobState, LogChunk, Result
+from jupyter_slurm.jobs.result import RunnerResult, check_asked, parse_result
+from jupyter_slurm.wire import Hello, Job, JobState, LogChunk, Result, Show
 
 _RESULT_PATIENCE_S = 20.0
 _RESULT_PAUSE_S = 1.0
+_SILENT = "the result does not say what became of it"
 _COPIES_KEPT_S = 7 * 24 * 3600.0
 """Of variables that nobody said they had."""
 
@@ -52,12 +53,13 @@ class Delivery:
         while True:
             stirs = self._book.stirs
             try:
-                job, chunk = self._read_log(job_id, position, budget_bytes)
+                job, chunk, show = self._read_log(job_id, position, budget_bytes)
             except LoginNeededError:
                 raise  # nothing comes before a person has logged in
             except TransportError:
                 # The way there is lost for now, which the job's `problem` says: no news.
-                job, chunk = self._book.job(job_id), Chunk(deque(), position, complete=False)
+                job, show = self._book.job(job_id), "text"
+                chunk = Chunk(deque(), position, complete=False)
             news = chunk.outputs or chunk.skipped_bytes or job.revision != position.revision
             left_s = deadline_s - time.monotonic()
             if news or job.state.final or left_s <= 0 or self._book.closed:
@@ -74,24 +76,26 @@ class Delivery:
             skipped_bytes=chunk.skipped_bytes,
             more=not chunk.complete,
             end=job.state.final and chunk.complete,
+            show=show,
         )
 
     def _read_log(
         self, job_id: str, position: Cursor, budget_bytes: int | None
-    ) -> tuple[Job, Chunk]:
+    ) -> tuple[Job, Chunk, Show]:
         """The job is looked at before its files: what a job wrote before it was final is there."""
         record = self._book.record(job_id)
         job = record.job
         if job.transfer is not None:  # it is not even submitted: nothing is there to be read
-            return job, Chunk(deque(), position)
-        transport = self._clusters.named(job.cluster).transport
+            return job, Chunk(deque(), position), "text"
+        cluster = self._clusters.named(job.cluster)
+        transport = cluster.transport
         folder = JobDir(PurePosixPath(job.job_dir))
         reader = LogReader(transport, folder, job.kind, record.stdout_path)
         chunk = reader.read(position, job.restarts + 1, budget_bytes)
         for output in [o for o in chunk.outputs if isinstance(o, Hello)]:
             chunk.outputs.remove(output)
             job = self._book.change(job.id, python=output.python)
-        return job, chunk
+        return job, chunk, cluster.profile.show
 
     def result(self, job_id: str) -> Result:
         job = self._book.job(job_id)
@@ -119,9 +123,9 @@ class Delivery:
         if data is None or key is None:
             return Result(job=job, status="none")
         found = parse_result(data, key)
-        variables = found.variables
+        names, failed = _variables(found, job.names_out)
         path = None
-        if variables:
+        if names:
             there = folder.variables(job.restarts)
             path = transport.fetch(there)
             if path != Path(there):
@@ -133,10 +137,10 @@ class Delivery:
             evalue=found.evalue,
             traceback=tuple(found.traceback),
             interrupted_by=found.interrupted_by,
-            variables=str(path) if path and variables and variables.names else None,
-            digest=variables.digest if variables else None,
-            names=tuple(variables.names) if variables else (),
-            failed=dict(variables.failed) if variables else {},
+            variables=str(path) if path else None,
+            digest=found.variables.digest if found.variables else None,
+            names=names,
+            failed=failed,
         )
 
     def served(self, job_id: str) -> None:
@@ -144,6 +148,19 @@ class Delivery:
         copy = self._copies.pop(job_id, None)
         if copy is not None:
             copy.unlink(missing_ok=True)
+
+
+def _variables(
+    found: RunnerResult, asked: tuple[str, ...]
+) -> tuple[tuple[str, ...], dict[str, str]]:
+    """The names of what came back, and of the rest why not. SignatureError: nobody asked for it."""
+    told = found.variables
+    names = told.names if told else ()
+    failed = dict(told.failed) if told else {}
+    check_asked([*names, *failed], asked)
+    if found.status == "ok":
+        failed |= {name: _SILENT for name in asked if name not in names and name not in failed}
+    return names, failed
 
 
 def remove_old_copies() -> None:

@@ -57,6 +57,7 @@ def examine(profile: ClusterProfile, run: Run) -> list[Check]:
             checks += _configuration(profile, run)
             checks += _nodes(run)
     checks += _job_root(found, alone)
+    checks += _others_in_job_root(found)
     checks += _runtimes(profile, found, alone)
     checks += _images(profile, found)
     return checks
@@ -259,6 +260,41 @@ def _job_root(found: Found, alone: bool) -> Iterator[Check]:
             sentence=f"Jobs live in {root}, on a file system ({kind or 'unknown'}) that other "
             "machines may not see.",
             hint="Unless the nodes mount it, set `job_root` to a shared folder.",
+        )
+
+
+def _others_in_job_root(found: Found) -> Iterator[Check]:
+    """Who else has a say where jobs live: a job's own folder is 0700, but whoever may write to one
+    above it can put another in its place, unless a sticky bit keeps them from it."""
+    root = next(iter(found.facts.get("filesystem", {})), "")
+    uid, own_group = next(iter(found.facts.get("me", {}).items()), ("", ""))
+    for folder, told in found.facts.get("rights", {}).items():
+        letters, owner, group = [*told.split(), "", "", ""][:3]
+        by_group = letters[5:6] == "w" and (group != own_group or letters.endswith("+"))
+        by_all = letters[8:9] == "w"
+        if owner in (uid, "0") and (letters[9:10] in ("t", "T") or not (by_group or by_all)):
+            continue
+        who = "Everybody there" if by_all else "Its group" if by_group else "Its owner"
+        yield Check(
+            ok=False if by_all else None,
+            sentence=f"{who} can put another folder in the place of {root}, and what lies in that "
+            f"would run as you: {folder} is {letters}.",
+            hint="Set `job_root` to a folder that only you can write, as those above it; where "
+            "others have to write, `chmod +t` keeps them from what is yours.",
+        )
+    last = next(iter(found.facts.get("rights", {}).values()), "")
+    if last[10:11] == "+":
+        yield Check(
+            ok=None,
+            sentence=f"{root} has an ACL ({last.split()[0]}): a job's folder is made so that it "
+            "lets nobody in, whatever is inherited.",
+            hint="`getfacl` shows it. Files that jobs write elsewhere are as the ACL says.",
+        )
+    if found.one("filesystem") == "afs":
+        yield Check(
+            ok=None,
+            sentence=f"{root} is on AFS, where `chmod` does not say who may read.",
+            hint="`fs listacl` shows who may: the key of each job lies there.",
         )
 
 

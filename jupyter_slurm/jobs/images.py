@@ -36,7 +36,8 @@ from jupyter_slurm.wire import (
 )
 
 _WRITE_PRIVATE = """umask 077
-mkdir -p -- "$(dirname -- "$1")" && cat >"$1.partial.$$" && mv -- "$1.partial.$$" "$1"
+mkdir -p -m 700 -- "$(dirname -- "$1")" && : >"$1.partial.$$" && chmod 600 -- "$1.partial.$$" &&
+  cat >"$1.partial.$$" && mv -- "$1.partial.$$" "$1"
 """
 
 

@@ -38,6 +38,7 @@ def task_json(spec: JobSpec) -> bytes:
             "cell_name": f"slurm cell {spec.id}",
             "names_in": spec.names_in,
             "names_out": spec.names_out,
+            "out_format": spec.out_format,
         }
     )
 

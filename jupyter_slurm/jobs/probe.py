@@ -59,6 +59,14 @@ fi >/dev/null 2>&1 </dev/null
 at=$root
 while [ ! -e "$at" ] && [ "$at" != / ] && [ "$at" != . ]; do at=$(dirname "$at"); done
 [ -d "$at" ] && [ -w "$at" ] && say writable "$root" "$at"
+say me "$(id -u)" "$([ "$(id -gn)" != "$(id -un)" ] || id -g)"
+up=$at
+while :; do
+  rights=$(LC_ALL=C ls -ldn -- "$up" 2>/dev/null | { read -r a b c d e; echo "$a $c $d"; })
+  say rights "$up" "$rights"
+  case $up in / | .) break ;; esac
+  up=$(dirname -- "$up")
+done
 say filesystem "$root" "$(stat -f -c %T "$at" 2>/dev/null)"
 say free_kib "$root" "$(df -Pk "$at" 2>/dev/null | awk 'NR == 2 { print $4 }')"
 version='import sys; print("%d.%d" % sys.version_info[:2])'

@@ -9,11 +9,13 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
+from collections.abc import Collection, Iterable
 from typing import Any, Literal, cast
 
 import msgspec
 
 from jupyter_slurm.errors import SignatureError
+from jupyter_slurm.readable import brief
 from jupyter_slurm.wire import Output, Stream
 
 _RECORD: msgspec.json.Decoder[Output] = msgspec.json.Decoder(Output)
@@ -86,6 +88,20 @@ def parse_result(data: bytes, key: bytes) -> RunnerResult:
             hint="Something else has written to that folder; the job's output is still there.",
         )
     return msgspec.convert(_valid(json.loads(body)), RunnerResult)
+
+
+def check_asked(names: Iterable[str], asked: Collection[str]) -> None:
+    """Raises SignatureError where a result holds variables that nobody asked for. Their names would
+    take the place of whatever has them here, and to read them is to run what they say."""
+    unasked = sorted({name for name in names if name not in asked})
+    if unasked:
+        told = brief(", ".join(one if one.isidentifier() else repr(one) for one in unasked))
+        raise SignatureError(
+            f"The result holds variables that were not asked for ({told}), so nothing of it was "
+            "read.",
+            hint="The cell's own Python gives back what `--out` names and no more: something else "
+            "has written this, with the key that lies in the job's folder.",
+        )
 
 
 def parse_exit(data: bytes) -> ExitFile | None:

@@ -229,6 +229,8 @@ class Service:
         with suppress(JupyterSlurmError):
             self._book.record(spec.id)
             return None
+        out_format = spec.out_format or cluster.profile.out_format
+        spec = msgspec.structs.replace(spec, out_format=out_format)
         if spec.session is not None:
             return self._added(self._sessions.new_record(spec))
         if not cluster.profile.lab_same_origin:
@@ -256,6 +258,7 @@ class Service:
             fingerprint=spec.fingerprint,
             job_dir=str(folder.path),
             names_out=spec.names_out,
+            out_format=out_format,
             fetch=spec.fetch,
             fetch_to=spec.fetch_to,
             idle_s=idle_s,

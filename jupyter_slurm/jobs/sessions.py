@@ -54,6 +54,7 @@ class Sessions:
             fingerprint=spec.fingerprint,
             job_dir=str(JobDir(PurePosixPath(session.job_dir)).cell(spec.id).path),
             names_out=spec.names_out,
+            out_format=spec.out_format or "auto",
             session=session.id,
             session_ends_s=ends_s(session),
         )

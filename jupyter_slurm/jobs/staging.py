@@ -52,7 +52,8 @@ MIRROR_KEPT_DAYS = 30
 # its lock is nobody's; where nothing can be locked, all of them stay.
 _SNAPSHOT_SH = """
 [ -d "$2/work" ] && exit 0
-(umask 077; mkdir -p -- "$2") && chmod 700 -- "$1" "$2" || exit 1
+(umask 077; mkdir -p -m 700 -- "${2%/*}" "$2") && [ -O "$2" ] && [ ! -L "$2" ] || exit 1
+chmod 700 -- "$1" "$2" || exit 1
 rm -rf -- "$2/work.partial" && mkdir -- "$2/work.partial" || exit 1
 cp -a --reflink=auto -- "$1/." "$2/work.partial" 2>/dev/null ||
   cp -a -- "$1/." "$2/work.partial" || exit 1

@@ -1,10 +1,11 @@
 """Variables to and from a file, on this side: the format JSLVARS1, and nothing about jobs.
 
 `node/runner_variables.py` is the other end. A file is the magic line, eight bytes (big-endian) of
-header length, the header (JSON, `VariablesHeader`), the pickle of the list of values, and each
-out-of-band buffer at the next multiple of 64 bytes. So an array is written straight from its memory
-(one copy, the kernel's) and read as a view of a private mapping of the file (none); what is done to
-such an array afterwards stays in this process, and the file may be deleted at once.
+header length, the header (JSON, `VariablesHeader`), the pickle of the list of values, the JSON of
+those that need no pickle (`plain_values.py`), and each buffer of either at the next multiple of
+64 bytes. So an array is written straight from its memory (one copy, the kernel's) and read as a
+view of a private mapping of the file (none); what is done to such an array afterwards stays in this
+process, and the file may be deleted at once.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import struct
 import sys
 import types
 from collections import ChainMap
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
@@ -29,6 +30,9 @@ import cloudpickle  # type: ignore[import-untyped]
 import msgspec
 
 from jupyter_slurm.errors import SignatureError, VariableError
+from jupyter_slurm.jobs.plain_values import unpack
+from jupyter_slurm.jobs.result import check_asked
+from jupyter_slurm.wire import OutFormat
 
 Digest = NewType("Digest", str)
 """SHA-256 over the SHA-256 digests of a file's 16 MiB chunks, in hexadecimal."""
@@ -52,9 +56,14 @@ class VariablesHeader(msgspec.Struct, frozen=True, kw_only=True):
     by_value: bool
     """The pickle holds code, which only the same (major, minor) of Python can read."""
     names: tuple[str, ...]
+    """Of what is pickled."""
     stream_bytes: int
     buffers: tuple[int, ...]
     """The sizes in bytes of the out-of-band buffers."""
+    plain_names: tuple[str, ...] = ()
+    """Of what is not."""
+    plain_bytes: int = 0
+    plain_buffers: tuple[int, ...] = ()
 
 
 @dataclass(slots=True)
@@ -229,12 +238,20 @@ def digest_file(path: Path) -> Digest:
     return Digest(hashlib.sha256(b"".join(digests)).hexdigest())
 
 
-def read_variables(path: Path, expect: str | None) -> dict[str, object]:
+def read_variables(
+    path: Path,
+    expect: str | None,
+    *,
+    names: Collection[str] | None = None,
+    out_format: OutFormat = "auto",
+) -> dict[str, object]:
     """The variables of a file, arrays as views of a private mapping of it.
 
-    `expect` is the digest that the job has signed; None where the file is this side's own. Raises
-    SignatureError before anything is unpickled where the digest is another, and VariableError where
-    the file is cut off or made by a Python (or by packages) that this one cannot follow.
+    `expect` is the digest that the job has signed, `names` the variables that were asked for; None,
+    both, where the file is this side's own. Raises SignatureError before anything is unpickled
+    where the digest is another, where the file holds what was not asked for, or where it holds a
+    pickle that `out_format` does not let in; and VariableError where the file is cut off or made by
+    a Python (or by packages) that this one cannot follow.
     """
     if expect is not None and digest_file(path) != expect:
         raise SignatureError(
@@ -246,26 +263,56 @@ def read_variables(path: Path, expect: str | None) -> dict[str, object]:
             raise _cut_off(path)
         whole = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY))
     header, at = _parse_header(whole, path)
+    held = (*header.names, *header.plain_names)
+    if names is not None:
+        check_asked(held, names)
+    if header.names and out_format == "data":
+        raise _pickled(header.names)
     _check_readable(header)
-    stream = bytes(whole[at : at + header.stream_bytes])
+    stream = whole[at : at + header.stream_bytes]
     at += header.stream_bytes
+    plain = whole[at : at + header.plain_bytes]
+    at += header.plain_bytes
     buffers: list[memoryview] = []
-    for size_bytes in header.buffers:
+    for size_bytes in (*header.buffers, *header.plain_buffers):
         at += -at % _ALIGN_BYTES
         buffers.append(whole[at : at + size_bytes])
         at += size_bytes
     if at > whole.nbytes:
         raise _cut_off(path)
+    count = len(header.buffers)
     try:
-        values = _Unpickler(io.BytesIO(stream), buffers=buffers).load()
-        return dict(zip(header.names, values, strict=True))
+        found = _read_plain(header, plain, buffers[count:])
+        if header.names:
+            values = _Unpickler(io.BytesIO(bytes(stream)), buffers=buffers[:count]).load()
+            found |= zip(header.names, values, strict=True)
     except Exception as exc:
         raise VariableError(
-            f"The variables {', '.join(header.names)} came back, but cannot be read here: "
+            f"The variables {', '.join(held)} came back, but cannot be read here: "
             f"{type(exc).__name__}: {exc}.",
             hint="The packages they are made of must be installed here, in versions like the "
             "image's; or bring back plain values (numbers, dicts, NumPy arrays).",
         ) from exc
+    return {name: found[name] for name in names or held if name in found}
+
+
+def _read_plain(
+    header: VariablesHeader, text: memoryview, buffers: Sequence[memoryview]
+) -> dict[str, object]:
+    if not header.plain_names:
+        return {}
+    trees = msgspec.json.decode(text, type=dict[str, Any])
+    return {name: unpack(trees[name], buffers) for name in header.plain_names}
+
+
+def _pickled(names: Sequence[str]) -> SignatureError:
+    told = ", ".join(f"`{name}`" for name in names)
+    return SignatureError(
+        f"{told} came back as a pickle, which `--out-format data` does not let in, so nothing of "
+        "the result was read.",
+        hint="The cell's own Python would not have written it: something else has, with the key "
+        "that lies in the job's folder.",
+    )
 
 
 def _parse_header(whole: memoryview, path: Path) -> tuple[VariablesHeader, int]:
@@ -278,7 +325,8 @@ def _parse_header(whole: memoryview, path: Path) -> tuple[VariablesHeader, int]:
         header = msgspec.json.decode(whole[at : at + size_bytes], type=VariablesHeader)
     except msgspec.MsgspecError as exc:
         raise _cut_off(path) from exc
-    if header.stream_bytes < 0 or any(size < 0 for size in header.buffers):
+    sizes = (header.stream_bytes, header.plain_bytes, *header.buffers, *header.plain_buffers)
+    if min(sizes) < 0:
         raise _cut_off(path)
     return header, at + size_bytes
 

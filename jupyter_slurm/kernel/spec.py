@@ -28,7 +28,7 @@ from jupyter_slurm.wire import Cluster, JobKind, JobSpec, RemoteKernel
 
 MODULE = "jupyter_slurm.kernel"
 _NOT_HERE = tuple(
-    "in out fetch attach fresh on-interrupt wait detach no-raise session dry-run".split()
+    "in out out-format fetch attach fresh on-interrupt wait detach no-raise session dry-run".split()
 )
 _SPEC = "kernel.json"
 _VALUES = "--env-file"

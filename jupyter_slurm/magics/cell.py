@@ -23,7 +23,6 @@ from jupyter_slurm.errors import (
     NotFoundError,
     RequestError,
     SubmitError,
-    VariableError,
 )
 from jupyter_slurm.job import JobHandle, new_id, placed, read_result_variables
 from jupyter_slurm.line import Request, Reuse
@@ -36,7 +35,7 @@ from jupyter_slurm.magics.preview import show_preview
 from jupyter_slurm.magics.replay import Replay
 from jupyter_slurm.magics.session import Session
 from jupyter_slurm.magics.transfer import follow_transfer
-from jupyter_slurm.outcome import failure
+from jupyter_slurm.outcome import failure, left_out
 from jupyter_slurm.wire import Job, JobKind, JobSpec, JobState, Result
 
 _CANCEL_WAIT_S = 5.0
@@ -166,7 +165,7 @@ def bring(session: Session, job: Job, *, cancel_on_interrupt: bool, raise_on_fai
     session.live.drop(job.id)
     card = LiveCard(job)
     card.show()
-    replay = Replay(job.id, session.output_limit_bytes, on_clear=card.show)
+    replay = Replay(job.id, session.output_limit_bytes, session.settings.show, on_clear=card.show)
     following = Following(session.api, card, replay)
     with Worker(session.person, job.cluster) as worker:
         try:
@@ -194,7 +193,7 @@ def _deliver(session: Session, worker: Worker, card: LiveCard) -> JupyterSlurmEr
     variables = worker(lambda: read_result_variables(result))
     session.namespace.update(variables)
     _remark(result)
-    failed = failure(result, session.namespace) or _missing(result)
+    failed = failure(result, session.namespace) or left_out(result)
     if result.job.fetch:
         try:
             follow_transfer(api, worker, worker(lambda: api.fetch(job_id)))
@@ -209,19 +208,6 @@ def _deliver(session: Session, worker: Worker, card: LiveCard) -> JupyterSlurmEr
 def _remark(result: Result) -> None:
     if result.status == "ok" and result.interrupted_by:
         warn(f"The cell was told to end by {result.interrupted_by} and ended in good order.")
-
-
-def _missing(result: Result) -> VariableError | None:
-    """Variables that did not come back fail the cell: those below it count on them."""
-    if not result.failed:
-        return None
-    names = ", ".join(f"`{name}`" for name in result.failed)
-    reasons = "\n".join(f"{name}: {reason}" for name, reason in result.failed.items())
-    return VariableError(
-        f"The cell ended well, but {names} did not come back.",
-        detail=reasons,
-        hint=f"The job's files are in {result.job.job_dir}." if result.job.job_dir else None,
-    )
 
 
 def _left(session: Session, card: LiveCard) -> Detached:

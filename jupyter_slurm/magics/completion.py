@@ -38,7 +38,7 @@ _TAKES_WORDS = {
     "session": ("start", "stop", "list", "use"),
     "lab": ("start", "open", "extend", "stop", "list"),
 }
-_FIXED = {"on-interrupt": ("detach", "cancel")}
+_FIXED = {"on-interrupt": ("detach", "cancel"), "out-format": ("auto", "data")}
 
 
 class Completions:

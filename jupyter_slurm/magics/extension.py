@@ -45,6 +45,19 @@ class SlurmMagics(Magics):
     )
     default_options = Unicode("", config=True, help="Options in front of those of every cell.")
     detach = Bool(False, config=True, help="Cells give a job handle at once, and do not wait.")
+    out_format = CaselessStrEnum(
+        ("", "auto", "data"),
+        "",
+        config=True,
+        help="How variables come back from cells, as --out-format; empty: as the profile says.",
+    )
+    show = CaselessStrEnum(
+        ("full", "sandboxed", "text"),
+        "full",
+        config=True,
+        help="What of jobs' HTML and JavaScript is shown: all, in a frame that sees nothing of the "
+        "page, or text and pictures alone. Where the cluster's profile says less, that counts.",
+    )
     on_interrupt = CaselessStrEnum(
         ("detach", "cancel"),
         "detach",

@@ -15,6 +15,7 @@ from itertools import groupby
 
 from jupyter_slurm.magics.frontend import change, clear, flush, in_place, show
 from jupyter_slurm.readable import Coloured
+from jupyter_slurm.shown import stricter, trusted_as
 from jupyter_slurm.wire import (
     ClearOutput,
     DisplayData,
@@ -23,6 +24,7 @@ from jupyter_slurm.wire import (
     Hello,
     LogChunk,
     Output,
+    Show,
     Stream,
     UpdateDisplayData,
 )
@@ -65,12 +67,16 @@ class Pace:
 class Replay:
     """Shows chunks of one job's output; above `limit_bytes` of text only the last lines, in place.
 
-    `on_clear` is called when the job cleared the cell: it shows again what is not the job's.
+    What is shown is trusted as far as `show_as` and the cluster's profile both say. `on_clear` is
+    called when the job cleared the cell: it shows again what is not the job's.
     `error` is the cell's exception once it was seen: it is raised, not printed, by who follows.
     """
 
-    def __init__(self, job_id: str, limit_bytes: int, on_clear: Callable[[], None]) -> None:
+    def __init__(
+        self, job_id: str, limit_bytes: int, show_as: Show, on_clear: Callable[[], None]
+    ) -> None:
         self.job_id = job_id
+        self._show_as = show_as
         self.error: ErrorOutput | None = None
         self._limit_bytes = limit_bytes
         self._on_clear = on_clear
@@ -94,16 +100,17 @@ class Replay:
         if chunk.skipped_bytes:
             self._tail = self._tail or _Tail(self.job_id)
             self._tail.skip(chunk.skipped_bytes)
+        trust = stricter(chunk.show, self._show_as)
         for output in condense(chunk.outputs):
-            match output:
-                case Stream():
-                    self._stream(output)
-                case ClearOutput():
-                    self._clear(output)
-                case ErrorOutput():
-                    self.error = output
-                case DisplayData() | UpdateDisplayData() | ExecuteResult():
-                    self._display(output)
+            match trusted_as(output, trust):
+                case Stream() as stream:
+                    self._stream(stream)
+                case ClearOutput() as clearing:
+                    self._clear(clearing)
+                case ErrorOutput() as error:
+                    self.error = error
+                case (DisplayData() | UpdateDisplayData() | ExecuteResult()) as shown:
+                    self._display(shown)
                 case Hello():
                     pass
         flush()

@@ -21,7 +21,7 @@ from jupyter_slurm.login import Attended
 from jupyter_slurm.magics.frontend import answerer, in_place, notebook
 from jupyter_slurm.magics.live import LiveCard, LiveCards
 from jupyter_slurm.slurm.options import sbatch_args
-from jupyter_slurm.wire import Job
+from jupyter_slurm.wire import Job, Show
 
 _TERMINAL_LIMIT_BYTES = 1 << 30
 """A terminal forgets by itself; nothing is saved there."""
@@ -33,6 +33,8 @@ class Settings(Protocol):
     default_cluster: str
     default_options: str
     detach: bool
+    out_format: str
+    show: Show
     on_interrupt: str
     output_limit_bytes: int
 
@@ -95,10 +97,15 @@ class Session:
 
     def request(self, line: str) -> Request:
         """The line, after what `%slurm use` and the settings say for every cell."""
-        words = self.words(line)
+        words = self._with_out_format(self.words(line))
         in_session = any(word.partition("=")[0] == "--session" for word in words)
         # There a cell has what the session has.
         return parse(words if in_session else self.with_defaults(words))
+
+    def _with_out_format(self, words: list[str]) -> list[str]:
+        """In a session too, which has no say in it."""
+        chosen = self.settings.out_format
+        return ["--out-format", chosen, *words] if chosen else words
 
     def with_defaults(self, words: Sequence[str]) -> list[str]:
         return [*self._to_cluster(), *self._defaults(), *words]

@@ -110,7 +110,7 @@ def _remind(state: State) -> None:
 def _wait(state: State, worker: Worker, card: LiveCard) -> None:
     """Until its process is there and says so, or it has ended."""
     job, cursor = card.job, ""
-    replay = Replay(job.id, state.output_limit_bytes, on_clear=card.show)
+    replay = Replay(job.id, state.output_limit_bytes, state.settings.show, on_clear=card.show)
     try:
         while job.python is None and not job.state.final:
             ask = partial(state.api.logs, job.id, cursor, min(_WAIT_S, card.due_s()))

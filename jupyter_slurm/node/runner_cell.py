@@ -278,7 +278,7 @@ def run_cell(
         end["status"] = "interrupted" if stopped else "error"
         end["ename"], end["evalue"] = type(error).__name__, text_of(error)
     elif task.get("names_out"):
-        end["variables"] = _store(task["names_out"], job_dir, attempt, cell.namespace)
+        end["variables"] = _store(task, job_dir, attempt, cell.namespace)
     caught_signal = interrupts.first and signal.Signals(interrupts.first).name
     end.update(traceback=lines, interrupted_by=caught_signal, python=list(sys.version_info[:3]))
     return end
@@ -302,12 +302,14 @@ def text_of(error: BaseException) -> str:
 
 
 def _store(
-    names: "List[str]", job_dir: str, attempt: str, namespace: "Dict[str, Any]"
+    task: "Dict[str, Any]", job_dir: str, attempt: str, namespace: "Dict[str, Any]"
 ) -> "Dict[str, Any]":
     import runner_variables  # noqa: PLC0415 - 5 ms
 
+    names, only_data = task["names_out"], task.get("out_format") == "data"
+    path = os.path.join(job_dir, "vars." + attempt)
     try:
-        return runner_variables.store(os.path.join(job_dir, "vars." + attempt), names, namespace)
+        return runner_variables.store(path, names, namespace, only_data)
     except OSError as error:
         reason = "it could not be written: %s" % error
         return {

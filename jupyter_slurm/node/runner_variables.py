@@ -2,11 +2,13 @@
 
 Runs on the cluster, Python 3.6 and later, standard library only; `jobs/variables.py` is the other
 end. A file is the magic line, eight bytes (big-endian) of header length, the header (JSON: python,
-protocol, by_value, names, stream_bytes, buffers), the pickle of the list of values, and each
-out-of-band buffer at the next multiple of 64 bytes: an array is written straight from its memory,
-and read as a view of a private mapping of the file.
+protocol, by_value, names, stream_bytes, buffers, plain_names, plain_bytes, plain_buffers), the
+pickle of the list of values that are named in `names`, the JSON of those that need none
+(`runner_plain.py`), and each buffer at the next multiple of 64 bytes, the pickle's first: an array
+is written straight from its memory, and read as a view of a private mapping of the file.
 """
 
+import collections
 import hashlib
 import io
 import json
@@ -16,11 +18,12 @@ import pickle
 import struct
 import sys
 import types
-from collections import ChainMap
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # typing costs milliseconds of every job
-    from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple
+    from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Set, Tuple
+
+    import runner_plain
 
 MAGIC = b"JSLVARS1\n"
 ALIGN_BYTES = 64
@@ -29,6 +32,7 @@ PIECE_BYTES = 1 << 18
 """What is read at a time to be hashed: it stays in the processor's cache."""
 HASH_THREADS = 4
 SEARCHED_PARTS = 200
+REFUSED = "%s, which takes a pickle to come back, and --out-format data lets none in"
 
 
 class PythonMismatch(Exception):  # noqa: N818 - shown to people under this name
@@ -42,40 +46,77 @@ class VariableError(Exception):
 # --- writing ----------------------------------------------------------------------------------
 
 
-def store(path: str, names: "Sequence[str]", namespace: "Dict[str, Any]") -> "Dict[str, Any]":
+def store(
+    path: str, names: "Sequence[str]", namespace: "Dict[str, Any]", only_data: bool = False
+) -> "Dict[str, Any]":
     """Write those of `names` that can travel; gives file, bytes, digest, names and failed.
 
-    `failed` is {name: why not}: a name that does not exist, or a value that cannot be pickled.
+    `failed` is {name: why not}: a name that does not exist, a value that cannot be pickled, or with
+    `only_data` one that would have to be.
     """
     failed = {name: "the cell did not set it" for name in names if name not in namespace}
     present = [name for name in names if name in namespace]
-    try:
-        pickled = dump([namespace[name] for name in present])
-    except Exception:
-        for name in present:
-            try:
-                dump([namespace[name]])
-            except Exception as error:
-                failed[name] = explain(namespace[name], error)
-        present = [name for name in present if name not in failed]
-        pickled = dump([namespace[name] for name in present])
-    size_bytes, digest = write(path, present, pickled)
+    import runner_plain  # noqa: PLC0415 - what is written, not what is read
+
+    most_parts = float("inf") if only_data else runner_plain.MOST_PARTS
+    plain, others = runner_plain.Plain.of(present, namespace, most_parts)
+    if only_data:
+        failed.update((name, REFUSED % others[name]) for name in others)
+        pickled = dump([])
+        there = []  # type: List[str]
+    else:
+        plain.leave_out(plain.sharing)
+        there, pickled = _pickled(present, plain, namespace, failed)
+    size_bytes, digest = write(path, there, pickled, plain)
     return {
         "file": os.path.basename(path),
         "bytes": size_bytes,
         "digest": digest,
-        "names": present,
+        "names": [name for name in present if name not in failed],
         "failed": failed,
     }
 
 
-class Pickled:
-    """A pickle: its stream, the buffers beside it, and whether the stream holds code by value."""
+def _pickled(
+    present: "List[str]",
+    plain: "runner_plain.Plain",
+    namespace: "Dict[str, Any]",
+    failed: "Dict[str, str]",
+) -> "Tuple[List[str], Pickled]":
+    """The names that no data stands for, and their one pickle, so that what they share stays
+    shared; what is shared with one that is data is pickled as well."""
+    while True:
+        rest = [name for name in present if name not in plain.trees and name not in failed]
+        try:
+            pickled = dump([namespace[name] for name in rest])
+        except Exception:
+            for name in rest:
+                try:
+                    dump([namespace[name]])
+                except Exception as error:
+                    failed[name] = explain(namespace[name], error)
+            if failed.keys().isdisjoint(rest):  # each by itself could be pickled
+                raise
+            continue
+        shared = plain.shared_with(pickled.ids) if rest else []
+        if not shared:
+            return rest, pickled
+        plain.leave_out(shared)
 
-    def __init__(self, stream: bytes, buffers: "List[memoryview]", by_value: bool) -> None:
+
+class Pickled:
+    """A pickle: its stream, the buffers beside it, and whether the stream holds code by value.
+
+    `ids` gives those of all objects in it.
+    """
+
+    def __init__(
+        self, stream: bytes, buffers: "List[memoryview]", ids: "Callable[[], Set[int]]"
+    ) -> None:
         self.stream = stream
         self.buffers = buffers
-        self.by_value = by_value
+        self.ids = ids
+        self.by_value = False
 
 
 def dump(values: "List[Any]") -> Pickled:
@@ -108,13 +149,12 @@ def dump(values: "List[Any]") -> Pickled:
 def _dump(pickler: "Callable[..., Any]", values: "List[Any]", protocol: int) -> Pickled:
     stream = io.BytesIO()
     buffers = []  # type: List[memoryview]
+    beside = {}  # type: Dict[str, Any]
     if protocol >= 5:
-        pickler(
-            stream, protocol=protocol, buffer_callback=lambda buffer: buffers.append(buffer.raw())
-        ).dump(values)
-    else:
-        pickler(stream, protocol=protocol).dump(values)
-    return Pickled(stream.getvalue(), buffers, False)
+        beside["buffer_callback"] = lambda buffer: buffers.append(buffer.raw())
+    used = pickler(stream, protocol=protocol, **beside)
+    used.dump(values)
+    return Pickled(stream.getvalue(), buffers, lambda: set(used.memo.copy()))
 
 
 def _noting_code(pickler: "Any", seen: "List[bool]") -> "Any":
@@ -125,7 +165,7 @@ def _noting_code(pickler: "Any", seen: "List[bool]") -> "Any":
         seen.append(True)
         return reduce_code(code)
 
-    table = ChainMap({types.CodeType: noting}, pickler.dispatch_table)
+    table = collections.ChainMap({types.CodeType: noting}, pickler.dispatch_table)
     return type("Pickler", (pickler,), {"dispatch_table": table})
 
 
@@ -186,8 +226,11 @@ def _parts(value: "Any") -> "Iterator[Tuple[str, Any]]":
     return iter(parts)
 
 
-def write(path: str, names: "Sequence[str]", pickled: Pickled) -> "Tuple[int, str]":
+def write(
+    path: str, names: "Sequence[str]", pickled: Pickled, plain: "runner_plain.Plain"
+) -> "Tuple[int, str]":
     """Write the file, put in place by a rename; gives its size in bytes and its digest."""
+    data = json.dumps(plain.trees, ensure_ascii=False, allow_nan=False).encode("utf-8")
     header = json.dumps(
         {
             "python": list(sys.version_info[:3]),
@@ -196,6 +239,9 @@ def write(path: str, names: "Sequence[str]", pickled: Pickled) -> "Tuple[int, st
             "names": list(names),
             "stream_bytes": len(pickled.stream),
             "buffers": [buffer.nbytes for buffer in pickled.buffers],
+            "plain_names": list(plain.trees),
+            "plain_bytes": len(data),
+            "plain_buffers": [buffer.nbytes for buffer in plain.buffers],
         }
     ).encode("ascii")
     partial = path + ".partial"
@@ -205,7 +251,8 @@ def write(path: str, names: "Sequence[str]", pickled: Pickled) -> "Tuple[int, st
         start = MAGIC + struct.pack(">Q", len(header)) + header
         at = _write_all(descriptor, memoryview(start), 0, digest)
         at = _write_all(descriptor, memoryview(pickled.stream), at, digest)
-        for buffer in pickled.buffers:
+        at = _write_all(descriptor, memoryview(data), at, digest)
+        for buffer in pickled.buffers + plain.buffers:
             padding = memoryview(bytes(-at % ALIGN_BYTES))
             at = _write_all(descriptor, padding, at, digest)
             at = _write_all(descriptor, buffer, at, digest)

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO, NamedTuple, Protocol
 
+from jupyter_slurm.errors import FileAccessError
 from jupyter_slurm.transport.carrying import Answered, Greeting
 
 
@@ -35,6 +36,17 @@ class Span(NamedTuple):
 
 class TimedOutError(Exception):
     """A program did not end in time and was killed; what it had begun may have happened."""
+
+
+def not_private(folder: PurePosixPath, told: str) -> FileAccessError:
+    """What `deliver` raises of a folder that others could change or read; `told`: as `ls -ldn`."""
+    return FileAccessError(
+        f"The folder {folder} is not this user's alone, so nothing was put into it.",
+        hint="A job's folder holds its code and the key that its result is signed with. Where the "
+        "file system does not keep what `chmod 700` sets, set `job_root` of the cluster to a "
+        "folder on another; else somebody else has made this one.",
+        detail=told or None,
+    )
 
 
 class Transport(Protocol):
@@ -65,10 +77,13 @@ class Transport(Protocol):
     ) -> Completed:
         """Makes `folder` (0700) with `files` in it, then runs `argv` there: one round trip.
 
+        A folder that is there is made 0700 as well. So are the two above it where they are not
+        there: an umask has no say in that, nor has an ACL that folders inherit.
         Names may have one folder in them. Files are 0600, those that begin with `#!` 0700.
         A `Path` is a local file, moved rather than copied where that can be; one that is gone
         while its target is there was moved by an earlier call. TimedOutError. FileAccessError: the
-        files cannot be written (full disk, quota, permissions), and `argv` was not run.
+        files cannot be written (full disk, quota, permissions), or the folder is another user's or
+        cannot be made this one's alone; and `argv` was not run.
         """
 
     def grown(

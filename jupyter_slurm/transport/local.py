@@ -8,6 +8,7 @@ import secrets
 import shutil
 import signal
 import socket
+import stat
 import subprocess
 import threading
 import time
@@ -18,7 +19,7 @@ from typing import BinaryIO
 
 from jupyter_slurm.errors import FileAccessError, ForwardError, TransportError
 from jupyter_slurm.places import make_private
-from jupyter_slurm.transport import Completed, Span, TimedOutError, local_program
+from jupyter_slurm.transport import Completed, Span, TimedOutError, local_program, not_private
 from jupyter_slurm.transport.carrying import Answered, Greeting, call_back, greet
 from jupyter_slurm.transport.splice import splice
 
@@ -83,6 +84,7 @@ class LocalTransport:
         target = Path(folder)
         try:
             make_private(target)
+            _require_private(target)
             for name, content in files.items():
                 (target / name).parent.mkdir(mode=0o700, exist_ok=True)
                 _place(target / name, content)
@@ -257,27 +259,37 @@ def _greeted(there: socket.socket, greeting: Greeting | None) -> socket.socket:
     return there
 
 
+def _require_private(folder: Path) -> None:
+    """FileAccessError: others could read or change it."""
+    found = folder.lstat()
+    if found.st_uid == os.geteuid() and stat.S_ISDIR(found.st_mode):
+        if found.st_mode & 0o077:
+            folder.chmod(0o700)
+            found = folder.lstat()
+        if not found.st_mode & 0o077:
+            return
+    told = f"{stat.filemode(found.st_mode)} {found.st_uid} {found.st_gid} {folder}"
+    raise not_private(PurePosixPath(folder), told)
+
+
 def _place(target: Path, content: bytes | Path) -> None:
     """There whole or not at all. Its name on the way is its own: another may do the same now."""
     partial = target.with_name(f"{target.name}.{secrets.token_hex(4)}.partial")
     try:
         if isinstance(content, bytes):
-            with open(partial, "xb", opener=_private) as file:
+            mode = 0o700 if content.startswith(b"#!") else 0o600
+            created = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+            with os.fdopen(created, "wb") as file:
                 file.write(content)
-            if content.startswith(b"#!"):
-                partial.chmod(0o700)
         elif content.exists() or not target.exists():
             shutil.move(content, partial)
+            partial.chmod(0o600)
         else:
             return
         partial.replace(target)
     except OSError:
         partial.unlink(missing_ok=True)
         raise
-
-
-def _private(name: str, flags: int) -> int:
-    return os.open(name, flags, 0o600)
 
 
 def _is_text(name: str) -> bool:

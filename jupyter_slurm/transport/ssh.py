@@ -21,11 +21,11 @@ import paramiko
 
 from jupyter_slurm import places
 from jupyter_slurm.errors import FileAccessError, ForwardError
-from jupyter_slurm.transport import Completed, Span
+from jupyter_slurm.transport import Completed, Span, not_private
 from jupyter_slurm.transport.carrying import Answered, Greeting, call_back, wait_for
 from jupyter_slurm.transport.connection import Connection
 from jupyter_slurm.transport.shell import far_program
-from jupyter_slurm.transport.shell.delivery_stream import NOT_PLACED, Delivery
+from jupyter_slurm.transport.shell.delivery_stream import NOT_PLACED, NOT_PRIVATE, Delivery
 from jupyter_slurm.transport.shell.far_files import (
     exists_script,
     listing_answer,
@@ -99,12 +99,15 @@ class SshTransport:
                 delivery.work, delivery.size_bytes, delivery.stream(), timeout_s, argv[0]
             )
         )
+        told = answer.stderr.decode(errors="replace").strip()
+        if answer.status == NOT_PRIVATE:
+            raise not_private(folder, told)
         if answer.status == NOT_PLACED:
             raise FileAccessError(
                 f"The job's files cannot be written to {folder} over there.",
                 hint="Is the disk full, or over quota? `job_root` of the cluster says where jobs "
                 "live.",
-                detail=answer.stderr.decode(errors="replace").strip() or None,
+                detail=told or None,
             )
         for upload in delivery.uploads:
             upload.unlink(missing_ok=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import Literal
 
 from msgspec import Struct, field
 
@@ -63,6 +64,10 @@ _FINAL = frozenset(
 )
 
 
+OutFormat = Literal["auto", "data"]
+"""How variables come back: as data where that is exact and pickled where not, or as data alone."""
+
+
 class JobKind(StrEnum):
     CELL = "cell"  # Python, run by node/runner.py
     PROGRAM = "program"  # text that starts with `#!`, run as it is inside the image
@@ -97,6 +102,8 @@ class JobSpec(Struct, frozen=True, kw_only=True):
     """Where the code runs; None: the user's home."""
     names_in: tuple[str, ...] = ()
     names_out: tuple[str, ...] = ()
+    out_format: OutFormat | None = None
+    """None: the profile's."""
     inputs: str | None = None
     """A local file in `places.spool_dir()` with the variables in; it is moved into the job dir."""
     python: tuple[int, int] | None = None
@@ -199,9 +206,11 @@ class Job(Struct, frozen=True, kw_only=True):
     python: tuple[int, int, int] | None = None
     """The Python that ran the cell, once it has said so."""
     names_out: tuple[str, ...] = ()
+    """The only variables that are ever read of its result."""
+    out_format: OutFormat = "auto"
     fetch: tuple[str, ...] = ()
     fetch_to: str | None = None
-    """See `JobSpec`."""
+    """These: see `JobSpec`."""
     session: str | None = None
     """Of a cell in a session: the session's id. It has no `slurm_id` of its own."""
     on_login: bool = False

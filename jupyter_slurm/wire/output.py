@@ -64,6 +64,10 @@ Output = (
 )
 
 
+Show = Literal["full", "sandboxed", "text"]
+"""How far what a cluster's jobs show is trusted by the page that shows it: see `shown.py`."""
+
+
 class LogChunk(Struct, frozen=True, kw_only=True):
     """What came since `cursor` was last given back, and the job at that moment."""
 
@@ -77,6 +81,8 @@ class LogChunk(Struct, frozen=True, kw_only=True):
     """Not all that was there has been read: what follows `cursor` comes at once."""
     end: bool = False
     """The job is final and everything it wrote has been given."""
+    show: Show = "full"
+    """What the cluster's profile says of `outputs`; whoever shows them sees to it."""
 
 
 class Result(Struct, frozen=True, kw_only=True):

@@ -223,6 +223,7 @@ export interface Job {
   job_dir: string;
   python: [number, number, number] | null;
   names_out: string[];
+  out_format: 'auto' | 'data';
   fetch: string[];
   fetch_to: string | null;
   session: string | null;
@@ -611,6 +612,7 @@ export interface JobSpec {
   cwd: string | null;
   names_in: string[];
   names_out: string[];
+  out_format: ('auto' | 'data') | null;
   inputs: string | null;
   python: [number, number] | null;
   notebook: string | null;
@@ -669,6 +671,7 @@ export interface LogChunk {
   skipped_bytes: number;
   more: boolean;
   end: boolean;
+  show: 'full' | 'sandboxed' | 'text';
 }
 export interface Stream {
   type: 'stream';

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import shutil
 import subprocess
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -17,6 +19,7 @@ from jupyter_slurm.slurm import sinfo
 from jupyter_slurm.transport import Completed, TimedOutError
 from jupyter_slurm.transport.ssh_config import CONFIG_VARIABLE
 from jupyter_slurm.wire import Check, Connection, ConnectionState, Problem
+from tests.attacks.test_key_readable import open_by_default_acl
 from tests.cluster.plugin import SlurmCluster
 from tests.jobs.conftest import Site
 from tests.ssh.profile import SshSlurm
@@ -317,3 +320,38 @@ def test_the_doctor_reads_the_configuration_of_the_way(
 
 def test_this_machine_needs_no_way() -> None:
     assert list(examine_way(way(state=ConnectionState.LOCAL), None)) == []
+
+
+def rights(look: Examine, root: Path) -> list[Check]:
+    return [check for check in look(job_root=str(root)) if "in the place of" in check.sentence]
+
+
+def test_a_job_root_in_which_others_can_write_is_told(look: Examine, tmp_path: Path) -> None:
+    above = tmp_path / "project"
+    root = above / "jobs"
+    root.mkdir(parents=True)
+    assert rights(look, root) == []
+    above.chmod(0o2775)
+    shutil.chown(above, group=60_124)
+    [check] = rights(look, root)
+    assert (check.ok, f"{above} is drwxrwsr-x" in check.sentence) == (None, True)
+    above.chmod(0o777)
+    [check] = rights(look, root)
+    assert (check.ok, check.sentence.startswith("Everybody")) == (False, True)
+    above.chmod(0o1777)
+    assert rights(look, root) == []
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="a second user takes root")
+def test_a_job_root_below_a_folder_of_somebody_elses_is_told(look: Examine, tmp_path: Path) -> None:
+    root = tmp_path / "hers" / "jobs"
+    root.mkdir(parents=True)
+    os.chown(root.parent, 60_123, 60_123)
+    [check] = rights(look, root)
+    assert check.sentence.startswith("Its owner can put another folder")
+
+
+def test_an_acl_of_the_job_root_is_told(look: Examine, tmp_path: Path) -> None:
+    assert not [check for check in look(job_root=str(tmp_path)) if "ACL" in check.sentence]
+    open_by_default_acl(tmp_path)
+    assert only(look(job_root=str(tmp_path)), "has an ACL (drwxrwxrwx+)").ok is None

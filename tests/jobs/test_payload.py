@@ -23,6 +23,7 @@ def test_task_says_what_the_runner_needs() -> None:
         "cell_name": "slurm cell k3j9x2m1",
         "names_in": ["a"],
         "names_out": ["b", "é"],
+        "out_format": None,
     }
 
 

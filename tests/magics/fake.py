@@ -43,6 +43,7 @@ from jupyter_slurm.wire import (
     Preview,
     QueueEntry,
     Result,
+    Show,
     Stream,
     UpdateDisplayData,
     UsageChanges,
@@ -65,6 +66,7 @@ class FakeApi(FarSide, FileSide, ImageSide, QueueSide):
         self.calls: list[str] = []
         self.specs: dict[str, JobSpec] = {}
         self.refuse: str | None = None
+        self.show: Show = "full"
         self.command_output = CommandOutput(argv=(), returncode=0, stdout="", stderr="")
         self.description = Description(
             name="fake",
@@ -293,6 +295,7 @@ class FakeApi(FarSide, FileSide, ImageSide, QueueSide):
             cursor=f"{at + len(outputs)}.{job.revision}",
             skipped_bytes=skipped_bytes,
             end=job.state.final,
+            show=self.show,
         )
 
     def result(self, job_id: str) -> Result:

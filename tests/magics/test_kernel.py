@@ -155,7 +155,7 @@ texts = [("stderr", "a"), ("stdout", "b"), ("stderr", "c"), ("stdout", "d")]
 job = Job(id="i", cluster="c", name="n", kind=JobKind.CELL, state=JobState.RUNNING,
           created_s=0, state_since_s=0)
 outputs = tuple(Stream(name=name, text=text) for name, text in texts)
-Replay("i", 1000, lambda: None).show(LogChunk(job=job, outputs=outputs, cursor=""))
+Replay("i", 1000, "full", lambda: None).show(LogChunk(job=job, outputs=outputs, cursor=""))
 """
 
 

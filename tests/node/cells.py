@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import secrets
 import subprocess
@@ -14,7 +15,15 @@ from typing import Protocol
 from jupyter_slurm.jobs import layout, payload
 from jupyter_slurm.jobs.result import RunnerResult, parse_records, parse_result
 from jupyter_slurm.jobs.variables import read_variables, write_variables
-from jupyter_slurm.wire import DisplayData, ErrorOutput, ExecuteResult, JobSpec, Output, Stream
+from jupyter_slurm.wire import (
+    DisplayData,
+    ErrorOutput,
+    ExecuteResult,
+    JobSpec,
+    OutFormat,
+    Output,
+    Stream,
+)
 
 # An interpreter of the same kind without what is installed beside it: no IPython, no cloudpickle.
 BARE = (sys.executable, "-I", "-S", "-u")
@@ -69,9 +78,20 @@ class Run:
     def variables(self) -> dict[str, object]:
         """The variables out, read as the notebook reads them."""
         assert self.result.variables is not None
+        return read_variables(self.variables_file, self.result.variables.digest)
+
+    @property
+    def pickled(self) -> list[str]:
+        """The names of those that take a pickle to be read."""
+        data = self.variables_file.read_bytes()
+        header = json.loads(data[17 : 17 + int.from_bytes(data[9:17], "big")])
+        return list(header["names"])
+
+    @property
+    def variables_file(self) -> Path:
+        assert self.result.variables is not None
         assert self.result.variables.file is not None
-        path = self.job_dir / self.result.variables.file
-        return read_variables(path, self.result.variables.digest)
+        return self.job_dir / self.result.variables.file
 
 
 class Runner:
@@ -89,13 +109,20 @@ class Runner:
         *,
         names_in: Mapping[str, object] | None = None,
         names_out: Sequence[str] = (),
+        out_format: OutFormat | None = None,
         env: Mapping[str, str] | None = None,
         cwd: str | None = None,
     ) -> None:
         """`env` and `cwd` are those of the process, which the batch script gives it."""
         self.env, self.cwd = dict(env or {}), cwd
         self.job_dir.mkdir(mode=0o700)
-        spec = JobSpec(id="k3j9x2m1", name="cell", code=cell, names_out=tuple(names_out))
+        spec = JobSpec(
+            id="k3j9x2m1",
+            name="cell",
+            code=cell,
+            names_out=tuple(names_out),
+            out_format=out_format,
+        )
         files = {
             layout.CELL: cell.encode("utf-8", "surrogatepass"),
             layout.TASK: payload.task_json(spec),

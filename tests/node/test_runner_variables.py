@@ -10,6 +10,7 @@ from typing import Any
 
 import cloudpickle  # type: ignore[import-untyped]
 import numpy as np
+import pandas as pd  # type: ignore[import-untyped]
 import pytest
 
 from jupyter_slurm.jobs import layout
@@ -92,6 +93,76 @@ def test_what_variables_share_stays_shared(run: RunCell) -> None:
     assert back["same"] is True
     assert back["a"] is back["b"]["inside"]
     assert back["a"] == [1, 2]
+
+
+@BOTH
+def test_what_is_data_takes_no_pickle(run: RunCell, python: tuple[str, ...]) -> None:
+    cell = "a = {'losses': [0.5, float('inf')] * 99}; b = (1, 'é', b'x' * 9999, {None}); c = len"
+    done = run(cell, names_out=["c", "a", "b"], python=python)
+    back = done.variables()
+    assert list(back) == ["c", "a", "b"]
+    assert back["a"] == {"losses": [0.5, float("inf")] * 99}
+    assert back["b"] == (1, "é", b"x" * 9999, {None})
+    assert back["c"] is len
+    assert done.pickled == ["c"]
+
+
+def test_arrays_and_frames_take_no_pickle(run: RunCell) -> None:
+    cell = (
+        "import numpy as np, pandas as pd\n"
+        "array = np.arange(6.).reshape(2, 3)\n"
+        "frame = pd.DataFrame({'a': [1, 2], 'b': ['x', None]})\n"
+        "loss = np.float32(0.5)"
+    )
+    done = run(cell, names_out=["array", "frame", "loss"], out_format="data")
+    back: dict[str, Any] = done.variables()
+    assert done.pickled == []
+    assert back["array"].tolist() == [[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]]
+    pd.testing.assert_frame_equal(back["frame"], pd.DataFrame({"a": [1, 2], "b": ["x", None]}))
+    assert type(back["loss"]) is np.float32
+
+
+def test_what_an_object_shares_with_data_stays_shared(run: RunCell) -> None:
+    cell = (
+        "import types, numpy as np\n"
+        "losses, array, alone = [], np.zeros(3), [1]\n"
+        "model = types.SimpleNamespace(losses=losses, array=array)"
+    )
+    done = run(cell, names_out=["losses", "model", "array", "alone"])
+    back: dict[str, Any] = done.variables()
+    assert back["model"].losses is back["losses"]
+    assert back["model"].array is back["array"]
+    assert done.pickled == ["losses", "model", "array"]
+    assert back["alone"] == [1]
+
+
+def test_what_has_very_many_parts_is_pickled_unless_data_was_asked_for(runner: Runner) -> None:
+    cell = "x = [(n, [n]) for n in range(60_000)]"
+    runner.prepare(cell, names_out=["x"])
+    assert runner.finish(runner.start()).pickled == ["x"]
+    other = Runner(runner.job_dir.with_name("data"))
+    other.prepare(cell, names_out=["x"], out_format="data")
+    done = other.finish(other.start())
+    assert (done.pickled, done.variables()) == ([], {"x": [(n, [n]) for n in range(60_000)]})
+
+
+@BOTH
+def test_what_takes_a_pickle_is_refused_with_its_type_where_data_was_asked_for(
+    run: RunCell, python: tuple[str, ...]
+) -> None:
+    cell = (
+        "class Model: pass\nmodel, nested, fine = Model(), {'a': [len]}, [1]\nboth = [fine, fine]"
+    )
+    names = ["model", "nested", "fine", "both", "absent"]
+    done = run(cell, names_out=names, out_format="data", python=python)
+    assert done.pickled == []
+    assert done.variables() == {"fine": [1], "both": [[1], [1]]}
+    assert done.result.variables is not None
+    failed = done.result.variables.failed
+    assert set(failed) == {"model", "nested", "absent"}
+    assert "__main__.Model, which takes a pickle" in failed["model"]
+    assert "builtins.builtin_function_or_method" in failed["nested"]
+    assert "--out-format data" in failed["model"]
 
 
 @BOTH

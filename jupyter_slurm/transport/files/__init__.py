@@ -50,9 +50,9 @@ _NAMED_BYTES = 48 * 1024
 _USED_SH = """
 lock=$1 top=$2; shift 2
 umask 077
-mkdir -p -- "${lock%/*}" || exit 1
+mkdir -p -m 700 -- "${lock%/*}" || exit 1
 if command -v flock >/dev/null 2>&1; then exec 9>"$lock" && flock 9; fi
-mkdir -p -- "$top" && touch -- "$top" || exit 1
+mkdir -p -m 700 -- "$top" && touch -- "$top" || exit 1
 exec 9>&-
 exec "$@"
 """

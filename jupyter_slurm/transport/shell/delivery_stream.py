@@ -20,6 +20,8 @@ _LARGEST_BYTES = 8**11 - 1
 """What ustar can say of a file's size."""
 
 NOT_PLACED = "not-placed"
+NOT_PRIVATE = "not-private"
+_NOT_PRIVATE_EXIT = b"77"
 
 
 _WORK = b"""
@@ -27,16 +29,27 @@ if ( %(place)b ) >&4 2>&4 4>&-; then {
 ( cd %(target)b; %(exports)bexec %(argv)b ) </dev/null 2>&4 3<&- 4>&-;
 _f $? %(program)b;
 } & else
+_p=$?;
 cat <&3 >/dev/null;
+if [ $_p = %(not_private_exit)b ]; then _m %(not_private)b; else
 ( cd %(partial)b && head -c 65536 /dev/zero >full ) 2>&4 4>&-;
 rm -rf %(partial)b;
 _m %(not_placed)b;
-fi
+fi; fi
 """.strip().replace(b"\n", b" ")
 """Only the program runs beside the shell, which kills it when its input ends: what is being placed
 is taken away before, if its end does not come. `cat` takes what `tar` has left, lest it be read as
 lines. The `head` says why nothing can be written, if that is so: GNU tar does not tell a full disk
 from other ills."""
+
+_PRIVATE = b"""
+_private() { case $(LC_ALL=C ls -ldn %(target)b) in
+drwx------* | drwx--S---*) [ -O %(target)b ] && [ ! -L %(target)b ];; *) false;; esac; };
+{ _private || { [ -O %(target)b ] && [ ! -L %(target)b ] && chmod 700 %(target)b && _private; } ||
+{ LC_ALL=C ls -ldn %(target)b; exit %(not_private_exit)b; }; }
+""".strip().replace(b"\n", b" ")
+"""With an ACL the group's letters are its mask: none of them, and nobody whom it names gets in.
+`mkdir -m` does not look at the umask, nor does what it makes take more from the ACL than that."""
 
 _OLD = b"""
 set -- .partial-*; [ ! -e "$1" ] || find "$@" -prune -mtime +0 -exec rm -rf {} \\; 2>/dev/null || :
@@ -47,7 +60,8 @@ that is on its way now."""
 
 class Delivery:
     """`work` is for `Helper.feed`, with `size_bytes` of `stream()`; where the files could not be
-    put in place the answer's status is NOT_PLACED and its stderr says why."""
+    put in place the answer's status is NOT_PLACED and its stderr says why, and NOT_PRIVATE where
+    that was refused."""
 
     def __init__(
         self,
@@ -130,7 +144,10 @@ def _work(
 ) -> bytes:
     target = quote_path(folder)
     partial = target + b"/.partial-" + secrets.token_hex(4).encode()
-    steps = [b"umask 077", b"mkdir -p " + partial, b"cd " + partial, b"tar -xmf - <&3"]
+    above = b" ".join(quote_path(one) for one in (folder.parent.parent, folder.parent))
+    private = _PRIVATE % {b"target": target, b"not_private_exit": _NOT_PRIVATE_EXIT}
+    steps = [b"umask 077", b"mkdir -p -m 700 " + above + b" " + target, private]
+    steps += [b"mkdir -m 700 " + partial, b"cd " + partial, b"tar -xmf - <&3"]
     steps += [*_renames(placed), b"cd ..", b"rm -rf " + partial]
     steps += [*map(_check, moved), b"{ %b; }" % _OLD]
     return _WORK % {
@@ -141,6 +158,8 @@ def _work(
         b"argv": words(argv),
         b"program": quote(argv[0]),
         b"not_placed": NOT_PLACED.encode(),
+        b"not_private": NOT_PRIVATE.encode(),
+        b"not_private_exit": _NOT_PRIVATE_EXIT,
     }
 
 
@@ -151,7 +170,7 @@ def _renames(names: Iterable[bytes]) -> Iterator[bytes]:
     for folder, inside in folders.items():
         target = b"../" + folder if folder else b".."
         if folder:
-            yield b"mkdir -p " + quote(target)
+            yield b"mkdir -p -m 700 " + quote(target)
         yield b"mv -f %b %b" % (b" ".join(inside), quote(target))
 
 

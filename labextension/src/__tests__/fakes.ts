@@ -46,6 +46,7 @@ export function job(fields: Partial<Job> = {}): Job {
     job_dir: '/home/ana/jobs/a2b4c6d7',
     python: null,
     names_out: [],
+    out_format: 'auto',
     fetch: [],
     fetch_to: null,
     session: null,

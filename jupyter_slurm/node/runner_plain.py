@@ -1,0 +1,312 @@
+"""Values as data, on the node: what a cell gives back without a pickle, and nothing about files.
+
+Runs on the cluster, Python 3.6 and later, standard library only; `jobs/plain_values.py` is the
+other end. A value becomes a tree of JSON and buffers beside it, or `NotPlain` where it would not
+come back exactly as it is. In the tree None, bools, numbers, text and lists stand for themselves;
+an object has one key, which says what its value stands for. NumPy and pandas are used where the
+cell has imported them.
+"""
+
+import array
+import binascii
+import collections
+import struct
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # typing costs milliseconds of every job
+    from typing import Any, Callable, Dict, List, Sequence, Set, Tuple  # noqa: F401 - in comments
+
+MOST_DEEP = 100
+MOST_PARTS = 20000
+"""Lists, dicts and the like in a variable: of more, a pickle is made ten times as fast."""
+INLINE_BYTES = 4096
+"""Longer bytes lie in a buffer."""
+PACKED_ITEMS = 64
+"""So many numbers of one kind are a buffer: as text they would take ten times as long."""
+INTS = range(-(1 << 63), 1 << 63)
+ARRAY_KINDS = "biufcSUmMV"
+NULS = ("", "\0", b"", b"\0")
+"""Ends of text that an array does not keep."""
+MASKED = ("IntegerArray", "FloatingArray", "BooleanArray")
+INDEXES = (
+    "Index DatetimeIndex TimedeltaIndex CategoricalIndex Int64Index UInt64Index Float64Index"
+).split()
+
+
+class NotPlain(Exception):  # noqa: N818 - it is no error
+    """The value, or one that it holds, would need a pickle; says which type that is."""
+
+
+class Plain:
+    """The variables that come back without a pickle: name -> tree, and what belongs to it."""
+
+    def __init__(self) -> None:
+        self.trees = {}  # type: Dict[str, Any]
+        self.buffers = []  # type: List[memoryview]
+        self.numbers = {}  # type: Dict[str, range]
+        self.mutable = {}  # type: Dict[str, List[int]]
+
+    @classmethod
+    def of(
+        cls, names: "Sequence[str]", namespace: "Dict[str, Any]", most_parts: float
+    ) -> "Tuple[Plain, Dict[str, str]]":
+        """Those that can, and why each of the others cannot."""
+        plain, others = cls(), {}
+        for name in names:
+            packer = Packer(len(plain.buffers), most_parts)
+            try:
+                plain.trees[name] = packer.pack(namespace[name])
+            except NotPlain as reason:
+                others[name] = str(reason)
+            except Exception as error:  # of a NumPy or pandas that is not as we take it to be
+                others[name] = "it is no data as far as can be seen (%r)" % error
+            else:
+                plain.buffers += packer.buffers
+                plain.numbers[name] = range(packer.first, len(plain.buffers))
+                plain.mutable[name] = packer.mutable
+        return plain, others
+
+    @property
+    def sharing(self) -> "List[str]":
+        """Those that hold a part twice, or one that another holds too."""
+        met = collections.Counter(one for ids in self.mutable.values() for one in ids)
+        return [name for name, ids in self.mutable.items() if any(met[one] > 1 for one in ids)]
+
+    def shared_with(self, ids: "Callable[[], Set[int]]") -> "List[str]":
+        """Those that hold one of these objects."""
+        if not any(self.mutable.values()):
+            return []
+        found = ids()
+        return [name for name in self.trees if not found.isdisjoint(self.mutable[name])]
+
+    def leave_out(self, names: "Sequence[str]") -> None:
+        """Their buffers keep their numbers, and are empty."""
+        for name in names:
+            for at in self.numbers.pop(name):
+                self.buffers[at] = memoryview(b"")
+            del self.trees[name], self.mutable[name]
+
+
+class Packer:
+    """Turns one value into a tree. `buffers` are those of its data that lie beside the tree;
+    `mutable` the ids of what could be changed in it, as often as it was met."""
+
+    def __init__(self, first: int, most_parts: float = MOST_PARTS) -> None:
+        """`first`: the number of its first buffer."""
+        self.first = first
+        self.parts_left = most_parts
+        self.buffers = []  # type: List[memoryview]
+        self.mutable = []  # type: List[int]
+        self.inside = []  # type: List[int]
+        self.numpy = sys.modules.get("numpy")  # type: Any
+        self.pandas = sys.modules.get("pandas")  # type: Any
+
+    def pack(self, value: "Any") -> "Any":
+        kind = type(value)
+        if value is None or kind is bool or (kind is int and value in INTS):
+            return value
+        if kind is float and value - value == 0:
+            return value
+        if kind is str:
+            return (
+                value if _is_text(value) else {"str": _hex(value.encode("utf-8", "surrogatepass"))}
+            )
+        if kind is int:
+            return {"int": "%x" % value}
+        if kind is float:
+            return {"float": _hex(struct.pack("<d", value))}
+        if kind is complex:
+            return {"complex": _hex(struct.pack("<dd", value.real, value.imag))}
+        if kind is bytes:
+            return {"bytes": self._bytes(value)}
+        return self._pack_container(value)
+
+    def _pack_container(self, value: "Any") -> "Any":
+        if id(value) in self.inside or len(self.inside) > MOST_DEEP:
+            raise NotPlain("it holds itself, or is nested very deeply")
+        self.parts_left -= 1
+        if self.parts_left < 0:
+            raise NotPlain("it has very many parts")
+        self.inside.append(id(value))
+        try:
+            kind = type(value)
+            if kind in (tuple, frozenset):
+                return {kind.__name__: self._items(list(value))}
+            if kind not in (list, dict, set, bytearray):
+                return self._pack_other(value)
+            self.mutable.append(id(value))
+            if kind is dict:
+                return {"dict": [self._items(list(value)), self._items(list(value.values()))]}
+            if kind is bytearray:
+                return {"bytearray": self._bytes(bytes(value))}
+            items = self._items(value)
+            return items if kind is list else {"set": items}
+        finally:
+            self.inside.pop()
+
+    def _items(self, items: "Sequence[Any]") -> "Any":
+        kinds = set(map(type, items))
+        if kinds <= {str, bool, type(None)}:
+            texts = items if kinds == {str} else [item for item in items if type(item) is str]
+            if _is_text("".join(texts)):
+                return list(items)
+        elif len(items) >= PACKED_ITEMS and kinds in ({float}, {int}):
+            try:
+                numbers = array.array("d" if float in kinds else "q", items)
+            except OverflowError:
+                pass
+            else:
+                if sys.byteorder == "big":
+                    numbers.byteswap()
+                name = "floats" if float in kinds else "ints"
+                return {name: self._buffer(memoryview(numbers).cast("B"))}
+        return [self.pack(item) for item in items]
+
+    def _bytes(self, value: bytes) -> "Any":
+        if len(value) <= INLINE_BYTES:
+            return _hex(value)
+        return self._buffer(memoryview(value))
+
+    def _buffer(self, data: memoryview) -> int:
+        self.buffers.append(data)
+        return self.first + len(self.buffers) - 1
+
+    def _pack_other(self, value: "Any") -> "Any":
+        numpy, pandas = self.numpy, self.pandas
+        if numpy is not None and type(value) is numpy.ndarray:
+            self.mutable.append(id(value))
+            return self._array(value)
+        if numpy is not None and isinstance(value, numpy.generic):
+            dtype, data = value.dtype, value.tobytes()
+            is_whole = dtype.kind not in "SUV" or (dtype.kind != "V" and value[-1:] not in NULS)
+            if type(value) is dtype.type and is_whole:
+                return {"scalar": [self._dtype(dtype), _hex(data)]}
+        if numpy is not None and pandas is not None:
+            if type(value) is pandas.DataFrame:
+                self.mutable.append(id(value))
+                return self._frame(value)
+            if type(value) is pandas.Series:
+                self.mutable.append(id(value))
+                _check_labels(value)
+                index = self._index(value.index)
+                return {"series": [self._column(value), index, self.pack(value.name)]}
+            if isinstance(value, pandas.Index):
+                self.mutable.append(id(value))
+                return self._index(value)
+        raise _not_plain(value)
+
+    # --- NumPy ---
+
+    def _array(self, value: "Any") -> "Any":
+        numpy = self.numpy
+        shape = list(value.shape)
+        if value.dtype == object and value.dtype.metadata is None:
+            return {"objects": [shape, self._items(value.ravel().tolist())]}
+        name = self._dtype(value.dtype)
+        is_fortran = value.flags.f_contiguous and not value.flags.c_contiguous
+        flat = (value.T if is_fortran else numpy.ascontiguousarray(value)).reshape(-1)
+        data = memoryview(flat.view(numpy.uint8)) if flat.nbytes else memoryview(b"")
+        return {"array": [name, shape, "F" if is_fortran else "C", self._buffer(data)]}
+
+    def _dtype(self, dtype: "Any") -> "Any":
+        """What NumPy makes the very same type of, at the other end too."""
+        if dtype.hasobject or dtype.metadata or dtype.isalignedstruct:
+            raise NotPlain("it is an array of %s" % dtype)
+        name = dtype.str if dtype.names is None else _as_lists(dtype.descr)
+        try:
+            same = self.numpy.dtype(_as_tuples(name)) == dtype
+        except (TypeError, ValueError):
+            same = False
+        if not same or (dtype.names is None and dtype.kind not in ARRAY_KINDS):
+            raise NotPlain("it is an array of %s" % dtype)
+        return name
+
+    # --- pandas ---
+
+    def _frame(self, frame: "Any") -> "Any":
+        _check_labels(frame)
+        index, columns = self._index(frame.index), self._index(frame.columns)
+        one_block = getattr(getattr(frame, "_mgr", None), "nblocks", 0) == 1
+        if one_block and isinstance(frame.dtypes.iloc[0], self.numpy.dtype):
+            values = frame.to_numpy()  # where it is, not a copy
+            if values.dtype != object:
+                return {"block": [self._array(values), index, columns]}
+        found = [self._column(frame.iloc[:, at]) for at in range(len(frame.columns))]
+        return {"frame": [found, index, columns]}
+
+    def _column(self, labelled: "Any") -> "Any":
+        """The values of a Series or an Index."""
+        pandas, dtype = self.pandas, labelled.dtype
+        if isinstance(dtype, self.numpy.dtype):
+            return self._array(labelled.to_numpy())
+        values = labelled.array
+        kind = type(dtype).__name__
+        if kind == "CategoricalDtype":
+            codes, categories = self._array(values.codes), self._index(dtype.categories)
+            return {"categories": [codes, categories, bool(dtype.ordered)]}
+        if kind == "StringDtype":
+            # NaN for what is missing, or pandas.NA: they are two types of the same name.
+            is_nan = getattr(dtype, "na_value", None) is not pandas.NA
+            texts = self.numpy.where(values.isna(), None, values.astype(object)).tolist()
+            return {"strings": [dtype.storage, is_nan, self._items(texts)]}
+        if kind == "DatetimeTZDtype" and pandas.api.types.pandas_dtype(str(dtype)) == dtype:
+            naive = pandas.DatetimeIndex(values).tz_convert("UTC").tz_localize(None)
+            return {"zoned": [self._array(naive.to_numpy()), str(dtype)]}
+        if type(values).__name__ in MASKED and hasattr(values, "_mask"):
+            parts = [self._array(values._data), self._array(values._mask)]
+            return {"masked": [type(values).__name__] + parts}
+        raise NotPlain("it has values of the type %s" % dtype)
+
+    def _index(self, index: "Any") -> "Any":
+        kind = type(index).__name__
+        if type(index) is self.pandas.RangeIndex:
+            parts = [int(index.start), int(index.stop), int(index.step)]
+            return {"range": parts + [self.pack(index.name)]}
+        if type(index) is self.pandas.MultiIndex:
+            levels = [self._index(level) for level in index.levels]
+            codes = [self._array(self.numpy.asarray(one)) for one in index.codes]
+            return {"multi": [levels, codes, [self.pack(name) for name in index.names]]}
+        if kind not in INDEXES or type(index).__module__.partition(".")[0] != "pandas":
+            raise _not_plain(index)
+        freq = getattr(index, "freqstr", None)
+        return {"index": [self._column(index), self.pack(index.name), freq]}
+
+
+def _check_labels(labelled: "Any") -> None:
+    flags = getattr(labelled, "flags", None)
+    if getattr(labelled, "attrs", None) or not getattr(flags, "allows_duplicate_labels", True):
+        raise NotPlain("it has attrs or flags of its own")
+
+
+def _not_plain(value: "Any") -> NotPlain:
+    kind = type(value)
+    return NotPlain("it is or holds a %s.%s" % (kind.__module__, kind.__qualname__))
+
+
+def _is_text(value: str) -> bool:
+    """Whether it is UTF-8: half a surrogate pair is not."""
+    try:
+        value.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _hex(data: bytes) -> str:
+    return binascii.hexlify(data).decode("ascii")
+
+
+def _as_lists(name: "Any") -> "Any":
+    return [_as_lists(one) for one in name] if isinstance(name, (list, tuple)) else name
+
+
+def _as_tuples(name: "Any") -> "Any":
+    """A dtype's description as NumPy takes it: a list of tuples, (name, type) or with a shape."""
+    if not isinstance(name, list):
+        return name
+    fields = []
+    for field in name:
+        label = tuple(field[0]) if isinstance(field[0], list) else field[0]
+        fields.append((label, _as_tuples(field[1])) + tuple(tuple(part) for part in field[2:]))
+    return fields

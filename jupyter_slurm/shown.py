@@ -1,0 +1,93 @@
+"""PURE: what a job shows -> what of it a cell or a notebook is given, as far as its cluster is
+trusted: all of it, HTML and scripts in a box of their own, or text and pictures alone.
+
+The one place that knows which types of output can act on the page that shows them.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from jupyter_slurm.wire import DisplayData, ExecuteResult, Output, Show, UpdateDisplayData
+
+_ORDER: tuple[Show, ...] = ("full", "sandboxed", "text")
+_PICTURES = ("image/png", "image/jpeg", "image/gif", "image/webp")
+_BASE64 = re.compile(r"[A-Za-z0-9+/=\s]*")
+_SOURCES = (
+    "text/html",
+    "image/svg+xml",
+    "text/markdown",
+    "text/latex",
+    "application/javascript",
+    "application/json",
+)
+_POLICY = (
+    "default-src 'none'; script-src 'unsafe-inline' 'unsafe-eval'; style-src 'unsafe-inline'; "
+    "img-src data: blob:; font-src data:; media-src data: blob:"
+)
+"""What is in the box reaches no network, and so nothing that listens on this machine."""
+_SCRIPT_END = re.compile(r"</(?=script)", re.IGNORECASE)
+
+
+def stricter(one: Show, other: Show) -> Show:
+    return max(one, other, key=_ORDER.index)
+
+
+def trusted_as(output: Output, show: Show) -> Output:
+    """The output as a cluster that is trusted so far may show it."""
+    match output:
+        case DisplayData() | UpdateDisplayData() | ExecuteResult() if show != "full":
+            data = _bundle(output.data, show)
+            metadata = {mime: _sizes(output.metadata.get(mime)) for mime in data}
+            return msgspec.structs.replace(output, data=data, metadata=metadata)
+        case _:
+            return output
+
+
+def _bundle(data: Mapping[str, Any], show: Show) -> dict[str, Any]:
+    shown = {
+        mime: data[mime]
+        for mime in _PICTURES
+        if isinstance(data.get(mime), str) and _BASE64.fullmatch(data[mime])
+    }
+    text = data.get("text/plain")
+    if text is None:
+        found = [data[mime] for mime in _SOURCES if mime in data]
+        text = found[0] if found else "" if shown else "[nothing that can be shown as text]"
+    shown["text/plain"] = text if isinstance(text, str) else str(text)
+    if show == "sandboxed" and (page := _page(data)) is not None:
+        shown["text/html"] = _boxed(page)
+    return shown
+
+
+def _page(data: Mapping[str, Any]) -> str | None:
+    """What the box shows; None: nothing needs one."""
+    for mime in ("text/html", "image/svg+xml"):
+        if isinstance(data.get(mime), str):
+            return str(data[mime])
+    script = data.get("application/javascript")
+    if isinstance(script, str):
+        return "<script>" + _SCRIPT_END.sub(r"<\\/", script) + "</script>"
+    return None
+
+
+def _boxed(page: str) -> str:
+    """A frame without an origin: its scripts see nothing of the page around it."""
+    policy = f'<meta http-equiv="Content-Security-Policy" content="{html.escape(_POLICY)}">'
+    inside = html.escape(f"<!doctype html>{policy}{page}")
+    return (
+        '<iframe sandbox="allow-scripts" referrerpolicy="no-referrer" srcdoc="'
+        + inside
+        + '" style="width: 100%; height: 400px; border: 0; resize: vertical"></iframe>'
+    )
+
+
+def _sizes(metadata: Any) -> dict[str, int]:
+    """Of a picture: whole numbers alone, since some pages put them into their HTML."""
+    known = metadata if isinstance(metadata, dict) else {}
+    return {name: known[name] for name in ("width", "height") if type(known.get(name)) is int}

@@ -1,0 +1,215 @@
+"""Another user, for whom the folder that jobs live in is open, gets at nothing of a job."""
+
+# ruff: noqa: F811 - fixtures are imported, and then named as arguments
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import stat
+import struct
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from jupyter_slurm.errors import SubmitError
+from jupyter_slurm.jobs import layout
+from jupyter_slurm.wire import JobKind
+from tests.cluster.plugin import SlurmCluster
+from tests.jobs.conftest import Site, spec, way  # noqa: F401 - a fixture
+from tests.ssh.sshd import Sshd
+
+EVE = 60_123
+"""Somebody else's uid; who needs no name to open a file."""
+PROJECT = 60_124
+"""A group that she is in."""
+
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="a second user takes root")
+
+LOOK = """
+import json, os, sys
+seen, opened, made = [], [], []
+for root in sys.argv[1:]:
+    for folder, folders, files in os.walk(root):
+        for name in folders + files:
+            seen.append(os.path.join(folder, name))
+        try:
+            with open(os.path.join(folder, "eve"), "w"):
+                made.append(folder)
+        except OSError:
+            pass
+        for name in files:
+            try:
+                with open(os.path.join(folder, name), "rb") as file:
+                    opened.append([name, file.read(16).decode("latin-1")])
+            except OSError:
+                pass
+print(json.dumps([seen, opened, made]))
+"""
+
+
+def eve_sees(*roots: Path) -> tuple[list[str], list[list[str]], list[str]]:
+    """What she finds, can open, and can write into, below each folder."""
+    words = [sys.executable, "-IS", "-c", LOOK, *map(str, roots)]
+    done = subprocess.run(
+        words, user=EVE, group=EVE, extra_groups=[PROJECT], capture_output=True, check=True
+    )
+    seen, opened, made = json.loads(done.stdout)
+    return seen, opened, made
+
+
+def open_by_default_acl(folder: Path) -> None:
+    """As `setfacl -m u:EVE:rwx -m d:u:EVE:rwx,d:o::rwx`, by the kernel's own attribute (acl(5),
+    linux/posix_acl_xattr.h): what is made in it is made for her, whatever the umask."""
+    everyone = 0xFFFFFFFF
+    entries = [
+        (0x01, 7, everyone),  # the owner
+        (0x02, 7, EVE),  # a user by name
+        (0x04, 7, everyone),  # the group
+        (0x10, 7, everyone),  # the mask
+        (0x20, 7, everyone),  # all others
+    ]
+    acl = struct.pack("<I", 2) + b"".join(struct.pack("<HHI", *one) for one in entries)
+    os.setxattr(folder, "system.posix_acl_default", acl)
+    os.setxattr(folder, "system.posix_acl_access", acl)
+
+
+def open_by_group(folder: Path) -> None:
+    """A project's folder: everything in it belongs to the group."""
+    os.chown(folder, -1, PROJECT)
+    folder.chmod(0o2775)
+
+
+def open_to_all(folder: Path) -> None:
+    folder.chmod(0o777)
+
+
+WAYS_OPEN = [open_by_default_acl, open_by_group, open_to_all]
+
+
+@pytest.fixture
+def umask_of_a_project() -> Iterator[None]:
+    before = os.umask(0o002)
+    yield
+    os.umask(before)
+
+
+@pytest.fixture
+def place() -> Iterator[Path]:
+    """A folder that everybody gets to, as pytest's own are not."""
+    folder = Path(tempfile.mkdtemp(prefix="key-"))
+    folder.chmod(0o755)
+    yield folder
+    shutil.rmtree(folder)
+
+
+@pytest.fixture(params=WAYS_OPEN, ids=lambda one: one.__name__)
+def shared(request: pytest.FixtureRequest, place: Path) -> Path:
+    """Where a project's jobs live."""
+    folder = place / "project"
+    folder.mkdir()
+    opened: Callable[[Path], None] = request.param
+    opened(folder)
+    return folder
+
+
+@pytest.fixture
+def site(
+    slurm_cluster: SlurmCluster,
+    way: Sshd | None,
+    shared: Path,
+    tmp_path: Path,
+    umask_of_a_project: None,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Iterator[Site]:
+    """Its jobs live in the shared folder, and in one of that folder's that is not there yet."""
+    settings = {"job_root": str(shared / "ada's" / "jobs")}
+    site = Site(slurm_cluster, tmp_path, monkeypatch, sshd=way, **settings)
+    yield site
+    site.service.close()
+
+
+def modes(folder: Path) -> dict[str, str]:
+    """What is not the owner's alone."""
+    found = {}
+    for path in [folder, *folder.rglob("*")]:
+        mode = stat.S_IMODE(path.lstat().st_mode)
+        if mode & 0o077 and not path.is_symlink():
+            found[str(path.relative_to(folder))] = oct(mode)
+    return found
+
+
+@needs_root
+def test_the_key_and_all_else_of_a_job_are_its_users_alone(site: Site, shared: Path) -> None:
+    job = site.run("print('secret'); x = 1", names_out=("x",))
+    folder = Path(job.job_dir)
+    seen, opened, made = eve_sees(folder, shared)
+    assert [path for path in seen if path.startswith(f"{folder}/")] == []
+    assert opened == []
+    assert [path for path in made if path.startswith(str(folder))] == []
+    assert stat.S_IMODE((folder / layout.KEY).stat().st_mode) == 0o600
+    assert stat.S_IMODE(folder.stat().st_mode) & 0o777 == 0o700
+
+
+@needs_root
+def test_nor_of_a_cell_in_a_session_or_a_folder_that_is_pushed(
+    site: Site, shared: Path, tmp_path: Path
+) -> None:
+    pushed = tmp_path / "pushed"
+    pushed.mkdir()
+    (pushed / "mine.txt").write_text("mine")
+    first = site.run("x = 1", push=str(pushed))
+    session = site.service.submit(spec("", kind=JobKind.SESSION, idle_s=600))
+    cell = site.run("x = 1", session=session.id)
+    site.service.cancel(session.id)
+    site.wait(session.id)
+    folders = [Path(job.job_dir) for job in (first, cell, session)]
+    seen, opened, made = eve_sees(*folders, shared)
+    assert opened == []
+    inside = tuple(f"{folder}/" for folder in folders)
+    assert [path for path in [*seen, *made] if f"{path}/".startswith(inside)] == [
+        str(folder) for folder in folders if str(folder) in seen
+    ]
+
+
+@needs_root
+def test_what_is_delivered_is_ones_own_from_the_first_moment(site: Site) -> None:
+    job = site.run("x = 1", names_out=("x",))
+    sent = ("job.sh", "cell.py", "key", "task.json", "runner.py", "cloudpickle.zip", "usage.py")
+    open_ones = modes(Path(job.job_dir))
+    assert {name: mode for name, mode in open_ones.items() if name in sent} == {}
+
+
+@needs_root
+@pytest.mark.parametrize("planted", ["folder", "link"])
+def test_a_folder_that_somebody_else_has_put_there_is_refused(
+    slurm_cluster: SlurmCluster,
+    way: Sshd | None,
+    place: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    planted: str,
+) -> None:
+    """As she could where a job's id is known before its folder is there."""
+    root = place / "jobs"
+    root.mkdir()
+    root.chmod(0o777)
+    site = Site(slurm_cluster, tmp_path, monkeypatch, sshd=way, job_root=str(root))
+    try:
+        asked = spec("x = 1")
+        hers = place / "hers" if planted == "link" else root / asked.id
+        hers.mkdir(mode=0o777)
+        hers.chmod(0o777)
+        os.chown(hers, EVE, EVE)
+        if planted == "link":
+            (root / asked.id).symlink_to(hers)
+        with pytest.raises(SubmitError, match="not this user's alone"):
+            site.service.submit(asked)
+        assert list(hers.iterdir()) == []
+    finally:
+        site.service.close()
