@@ -18,6 +18,7 @@ JupyterSlurmError
 ├── NotMeasuredError       there is no measurement of what a job uses, or not yet
 ├── JobLostError           nobody knows what became of the job
 ├── SignatureError         what came back is not what the job wrote
+├── MalformedError         what came from a cluster is not of the form that it should have
 ├── LocalClusterError      the private Slurm of `jupyter slurm up`
 ├── AgentError             the agent cannot be reached, started, or is of another version
 └── CellFailed             the job ended, and not well (the remote traceback, or what Slurm did)
@@ -158,6 +159,11 @@ class JobLostError(JupyterSlurmError):
 
 class SignatureError(JupyterSlurmError):
     code = "signature"
+    status = 502
+
+
+class MalformedError(JupyterSlurmError, ValueError):
+    code = "malformed"
     status = 502
 
 
