@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import re
 from itertools import accumulate
-from typing import Final, TypeVar
+from typing import Annotated, Final, TypeVar
 
 import msgspec
 
 from jupyter_slurm.errors import MalformedError
+from jupyter_slurm.readable import brief, visible
 
 MOST_BYTES: Final = 16 * 2**20
 MOST_DEPTH: Final = 64
@@ -19,9 +20,16 @@ MOST_DEPTH: Final = 64
 MOST_VALUES: Final = 1_000_000
 """An empty list takes three bytes of JSON and seventy of memory."""
 
+_MOST_DETAIL: Final = 200
+
 _STRING: Final = re.compile(rb'"[^"]*"')
 _DEEPER: Final = {ord("["): 1, ord("{"): 1, ord("]"): -1, ord("}"): -1, ord(","): 0}
 _NOT_SHAPE: Final = bytes(set(range(256)) - {*_DEEPER, ord('"')})
+
+LATEST_S: Final = 253_402_300_799
+"""The last second of the year 9999, the last that Python and browsers can write."""
+Moment = Annotated[float, msgspec.Meta(ge=0, le=LATEST_S)]
+"""A point in time, in UTC epoch seconds."""
 
 _T = TypeVar("_T")
 
@@ -33,7 +41,19 @@ def read_json(data: bytes | str | memoryview, kind: type[_T], most_bytes: int = 
     try:
         return msgspec.json.decode(raw, type=kind)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as exc:
-        raise MalformedError(f"This is not JSON of the form that was expected: {exc}") from None
+        raise MalformedError(
+            "What came from the cluster is not of the form that it should have.",
+            detail=brief(visible(str(exc)), _MOST_DETAIL),
+        ) from None
+
+
+def unreadable(error: Exception) -> MalformedError:
+    """Return what a person is told of a job whose rows or files no parser takes."""
+    return MalformedError(
+        "What the cluster says of this job cannot be read.",
+        hint="It is asked again; other jobs are not affected.",
+        detail=brief(visible(f"{type(error).__name__}: {error}"), _MOST_DETAIL),
+    )
 
 
 def check_json(data: bytes, most_bytes: int = MOST_BYTES) -> None:
