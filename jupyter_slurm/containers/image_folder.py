@@ -20,7 +20,8 @@ import msgspec
 from msgspec import Struct
 
 from jupyter_slurm.containers.references import parse_reference
-from jupyter_slurm.errors import RequestError
+from jupyter_slurm.errors import MalformedError, RequestError
+from jupyter_slurm.foreign import read_json
 
 _BUILT = re.compile(r"[a-z0-9]+(?:[._-][a-z0-9]+)*")
 _LONGEST = 64
@@ -106,8 +107,8 @@ def tool_of_record(entry: str) -> str | None:
 
 def read_record(content: bytes) -> Record | None:
     try:
-        return msgspec.json.decode(content, type=Record)
-    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return read_json(content, Record)
+    except MalformedError:
         return None
 
 

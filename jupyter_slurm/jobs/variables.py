@@ -28,7 +28,8 @@ from typing import Any, NewType
 import cloudpickle  # type: ignore[import-untyped]
 import msgspec
 
-from jupyter_slurm.errors import SignatureError, VariableError
+from jupyter_slurm.errors import MalformedError, SignatureError, VariableError
+from jupyter_slurm.foreign import read_json
 
 Digest = NewType("Digest", str)
 """SHA-256 over the SHA-256 digests of a file's 16 MiB chunks, in hexadecimal."""
@@ -275,8 +276,8 @@ def _parse_header(whole: memoryview, path: Path) -> tuple[VariablesHeader, int]:
         raise _cut_off(path)
     (size_bytes,) = _LENGTH.unpack_from(whole, len(_MAGIC))
     try:
-        header = msgspec.json.decode(whole[at : at + size_bytes], type=VariablesHeader)
-    except msgspec.MsgspecError as exc:
+        header = read_json(whole[at : at + size_bytes], VariablesHeader)
+    except MalformedError as exc:
         raise _cut_off(path) from exc
     if header.stream_bytes < 0 or any(size < 0 for size in header.buffers):
         raise _cut_off(path)

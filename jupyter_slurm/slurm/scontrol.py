@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Literal
 
-from .fields import decode, optional, optional_int, optional_text
+from .fields import decode, lines, optional, optional_int, optional_text
 from .states import parse_state
 from .units import (
     format_time,
@@ -147,7 +147,7 @@ def parse_config(output: str | bytes) -> dict[str, str]:
     and `MaxArraySize` are in every release.
     """
     settings: dict[str, str] = {}
-    for line in decode(output).splitlines():
+    for line in lines(output):
         key, equals, value = line.partition("=")
         if equals and key.strip() and " " not in key.strip():
             text = value.strip()
