@@ -15,6 +15,7 @@ import msgspec
 
 from jupyter_slurm.errors import MalformedError, SignatureError
 from jupyter_slurm.foreign import Moment, check_json, read_json
+from jupyter_slurm.readable import brief, visible
 from jupyter_slurm.slurm.units import NODE_NAME
 from jupyter_slurm.wire import Output, Stream
 
@@ -83,12 +84,11 @@ class StartedFile(msgspec.Struct, frozen=True, kw_only=True):
 def parse_result(data: bytes, key: bytes) -> RunnerResult:
     """The result in a `result.N.json`.
 
-    Raises SignatureError when it was not signed with `key`, ValueError when it is no whole file,
-    MalformedError when it is no result.
+    Raises SignatureError when it was not signed with `key`, MalformedError when it is not whole.
     """
     signature, newline, body = data.partition(b"\n")
     if not newline or not body.endswith(b"\n"):
-        raise ValueError("the result is not whole")
+        raise MalformedError("The result in the job's folder is not whole.")
     expected = hmac.new(key.strip(), body, hashlib.sha256).hexdigest().encode("ascii")
     if not hmac.compare_digest(signature, expected):
         raise SignatureError(
@@ -99,7 +99,8 @@ def parse_result(data: bytes, key: bytes) -> RunnerResult:
         check_json(body)
         return msgspec.convert(_valid(json.loads(body)), RunnerResult)
     except (ValueError, RecursionError) as exc:
-        raise MalformedError("The result in the job's folder is not one.", detail=str(exc)) from exc
+        said = brief(visible(str(exc)))
+        raise MalformedError("The result in the job's folder is not whole.", detail=said) from exc
 
 
 def parse_exit(data: bytes) -> ExitFile | None:
