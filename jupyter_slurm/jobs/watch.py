@@ -324,7 +324,8 @@ class Watch:
         ours = self._book.by_slurm_id(self._cluster.name)
         self.listing.answered(rows, user, ours, everyone=everyone)
         wanted = {job.slurm_id for job in waiting}
-        return [squeue.read(r) for r in rows if r.slurm_id in wanted or r.array_id in wanted]
+        own = (row for row in rows if row.user == user) if everyone else rows
+        return [squeue.read(r) for r in own if r.slurm_id in wanted or r.array_id in wanted]
 
     def _pause(self, errors: int, rest_s: float) -> None:
         """Until the next squeue: as the profile says, longer when nothing happens."""

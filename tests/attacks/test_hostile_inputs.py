@@ -358,6 +358,7 @@ class Seat:
             SimpleNamespace(
                 name="c",
                 transport=self,
+                ask=lambda _: listed(3, user="another"),
                 profile=SimpleNamespace(lost_after_s=60.0, poll_s=0.01),
             ),
         )
@@ -369,6 +370,9 @@ class Seat:
         Comparison(self.book, self.cluster, self.watch).compare(jobs, squeue.parse(rows), 2.0)
 
     # What `Watch` asks of a transport.
+
+    def user(self) -> str:
+        return "me"
 
     def grown(self, sizes: Mapping[PurePosixPath, int], **_: object) -> dict[PurePosixPath, int]:
         """All that there is at once, and one that was not asked for; then there is no more."""
@@ -406,6 +410,15 @@ def test_a_row_that_cannot_be_read_is_that_jobs_problem(
         seat.book.change("good", state=JobState.PENDING, nodes=())
     seat.compare(good)
     assert seat.book.job("bad").problem is None
+
+
+def test_another_users_job_with_our_jobs_id_is_not_ours(seat: Seat) -> None:
+    """As after Slurm's ids have begun anew, on a cluster that was set up again."""
+    jobs = [one.job for one in seat.book.live("c")]
+    assert seat.watch._list(jobs, everyone=True) == []
+    assert len(seat.watch._list(jobs, everyone=False)) == 2, "Slurm has listed them by the user"
+    told = seat.watch.listing.changes("", 0.0, everyone=True)
+    assert [(entry.user, entry.id) for entry in told.entries] == [("another", None)] * 3
 
 
 @pytest.mark.parametrize(
