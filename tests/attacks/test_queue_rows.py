@@ -136,7 +136,8 @@ def test_a_job_that_names_another_owner_in_its_name_is_not_taken_over(site: Site
         f"BatchHost={EVIL_NODE}"
     )
     newline = f"x\nJobId=1 JobName=y UserId={ME}(0) GroupId={ME}(0) JobState=RUNNING"
-    for hostile in (name, newline):
+    # What begins the texts of the user hides the owner that Slurm prints behind the name.
+    for hostile in (f"{name} Command=x", name, newline):
         for option in ("--job-name", "--comment"):
             with hostile_job(site, f"{option}={hostile}") as theirs:
                 with pytest.raises(RequestError, match=ATTACKER):
