@@ -19,6 +19,7 @@ JupyterSlurmError
 ├── NotMeasuredError       there is no measurement of what a job uses, or not yet
 ├── JobLostError           nobody knows what became of the job
 ├── SignatureError         what came back is not what the job wrote
+├── MalformedError         what came from a cluster is not of the form that it should have
 ├── LocalClusterError      the private Slurm of `jupyter slurm up`
 ├── AgentError             the agent cannot be reached, started, or is of another version
 └── CellFailed             the job ended, and not well (the remote traceback, or what Slurm did)
@@ -161,6 +162,11 @@ class JobLostError(JupyterSlurmError):
 
 class SignatureError(JupyterSlurmError):
     code = "signature"
+    status = 502
+
+
+class MalformedError(JupyterSlurmError, ValueError):
+    code = "malformed"
     status = 502
 
 

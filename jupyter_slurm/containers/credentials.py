@@ -14,6 +14,7 @@ from typing import Any
 
 from jupyter_slurm.containers.references import NGC
 from jupyter_slurm.errors import RequestError
+from jupyter_slurm.foreign import check_json
 
 NGC_USER = "$oauthtoken"
 """The user of everybody who has an API key of NGC; these very characters."""
@@ -84,6 +85,7 @@ def added(runtime: str, old: bytes | None, new: Login) -> bytes:
 
 def _json(old: bytes | None, new: Login) -> bytes:
     try:
+        check_json(old or b"")
         content: Any = json.loads(old) if old and old.strip() else {}
         logins = content.setdefault("auths", {})
         keeper = content.get("credHelpers", {}).get(new.registry) or content.get("credsStore")

@@ -14,13 +14,14 @@ import hashlib
 import re
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from jupyter_slurm.containers.references import parse_reference
-from jupyter_slurm.errors import RequestError
+from jupyter_slurm.errors import MalformedError, RequestError
+from jupyter_slurm.foreign import Moment, read_json
 
 _BUILT = re.compile(r"[a-z0-9]+(?:[._-][a-z0-9]+)*")
 _LONGEST = 64
@@ -41,9 +42,9 @@ class Record(Struct, frozen=True, kw_only=True):
     """Of its recipe; of what was pulled, of its reference."""
     base: str | None = None
     """None: it was pulled."""
-    file: str
+    file: Annotated[str, Meta(pattern=r"\A[^/\0]{1,255}\Z")]
     """Its name in the folder."""
-    made_s: float
+    made_s: Moment
     size_kib: int | None = None
 
 
@@ -106,8 +107,8 @@ def tool_of_record(entry: str) -> str | None:
 
 def read_record(content: bytes) -> Record | None:
     try:
-        return msgspec.json.decode(content, type=Record)
-    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return read_json(content, Record)
+    except MalformedError:
         return None
 
 

@@ -12,11 +12,12 @@ from jupyter_slurm.jobs.book import Book
 from jupyter_slurm.jobs.cluster import SlurmCluster
 from jupyter_slurm.jobs.clusters import Clusters
 from jupyter_slurm.jobs.layout import JobDir
-from jupyter_slurm.jobs.queue_rows import state_named
+from jupyter_slurm.jobs.queue_rows import leading, nodes_of, state_named
 from jupyter_slurm.jobs.store import Record
-from jupyter_slurm.slurm import scontrol, states
+from jupyter_slurm.readable import visible
+from jupyter_slurm.slurm import scontrol, squeue, states
 from jupyter_slurm.slurm.scontrol import ControlRow
-from jupyter_slurm.slurm.units import parse_nodelist
+from jupyter_slurm.slurm.squeue import QueueRow
 from jupyter_slurm.wire import Job, JobKind, JobState
 
 _LETTERS = "abcdefghijklmnopqrstuvwxyz234567"
@@ -36,22 +37,18 @@ class Adoption:
         if match is None:
             raise RequestError(f"{slurm_id!r} is no job id of Slurm's.", hint="123 is one.")
         known = self._clusters.named(cluster)
-        row = _asked(known, match[1] if match[2] else slurm_id)
-        user = known.transport.user()
-        if row.user != user:
-            raise RequestError(
-                f"Job {slurm_id} is {row.user}'s.", hint=f"Only jobs of {user} can be taken over."
-            )
+        whole_id = match[1] if match[2] else slurm_id
+        row = _listed(known, whole_id)
         with self._lock:
             ours = self._ours(known, row)
             if ours is not None:
                 return ours
-            record = _record(known, row)
+            record = _record(known, row, _asked(known, whole_id))
             self._book.add(record)
         self._clusters.watch(known).ask_now()
         return record.job
 
-    def _ours(self, cluster: SlurmCluster, row: ControlRow) -> Job | None:
+    def _ours(self, cluster: SlurmCluster, row: QueueRow) -> Job | None:
         """Slurm's ids begin anew one day: what was submitted after ours had ended is another."""
         whole_id = row.array_job_id or row.slurm_id
         for record in self._book.records():
@@ -63,23 +60,43 @@ class Adoption:
         return None
 
 
-def _asked(cluster: SlurmCluster, slurm_id: str) -> ControlRow:
-    """Of an array the task that says most of the whole. NotFoundError."""
-    try:
-        rows = scontrol.parse_jobs(cluster.ask(scontrol.job_argv(slurm_id)))
-    except CommandError as exc:
-        if not scontrol.is_unknown_job(exc.detail or ""):
-            raise
-        rows = []
+def _listed(cluster: SlurmCluster, slurm_id: str) -> QueueRow:
+    """Of an array the task that says most of the whole. NotFoundError; RequestError: another's.
+
+    Whose job it is only squeue tells: in a record of scontrol's a name can look like its owner.
+    """
+    rows = squeue.parse(_told(cluster, squeue.one_argv(slurm_id)))
     if not rows:
         raise NotFoundError(
             f"Slurm knows no job {slurm_id} on {cluster.name}.",
             hint="It forgets a job some minutes after its end.",
         )
-    return min(rows, key=lambda row: states.is_terminal(row.state))
+    user = cluster.transport.user()
+    others = sorted({visible(row.user) for row in rows} - {user})
+    if others:
+        raise RequestError(
+            f"Job {slurm_id} is {others[0]}'s.", hint=f"Only jobs of {user} can be taken over."
+        )
+    return leading(rows)
 
 
-def _record(cluster: SlurmCluster, row: ControlRow) -> Record:
+def _asked(cluster: SlurmCluster, slurm_id: str) -> ControlRow | None:
+    """What scontrol alone tells of it; None: it has been forgotten meanwhile."""
+    rows = scontrol.parse_jobs(_told(cluster, scontrol.job_argv(slurm_id)))
+    return min(rows, key=lambda row: states.is_terminal(row.state), default=None)
+
+
+def _told(cluster: SlurmCluster, argv: list[str]) -> bytes:
+    """Nothing of a job that Slurm does not know."""
+    try:
+        return cluster.ask(argv)
+    except CommandError as exc:
+        if not scontrol.is_unknown_job(exc.detail or ""):
+            raise
+        return b""
+
+
+def _record(cluster: SlurmCluster, row: QueueRow, more: ControlRow | None) -> Record:
     job_id = "".join(secrets.choice(_LETTERS) for _ in range(8))
     ended = states.is_terminal(row.state)
     now_s = time.time()
@@ -91,7 +108,7 @@ def _record(cluster: SlurmCluster, row: ControlRow) -> Record:
         # How it has ended is found out as of any other job.
         state=JobState.FINISHING if ended else state_named(row.state),
         slurm_id=row.array_job_id or row.slurm_id,
-        restarts=row.requeues,
+        restarts=more.requeues if more else 0,
         created_s=row.submit_s or now_s,
         state_since_s=(row.start_s if row.state == "RUNNING" else row.submit_s) or now_s,
         submitted_s=row.submit_s or now_s,
@@ -100,9 +117,9 @@ def _record(cluster: SlurmCluster, row: ControlRow) -> Record:
         partition=row.partition,
         account=row.account,
         qos=row.qos,
-        nodes=tuple(parse_nodelist(row.nodelist or "")),
-        gpus=int(row.tres.get("gres/gpu", 0)),
+        nodes=nodes_of(row),
+        gpus=int(more.tres.get("gres/gpu", 0)) if more else 0,
         # There is none: nothing of ours went with it.
         job_dir=str(JobDir(cluster.job_root() / job_id).path),
     )
-    return Record(job=job, spec=None, stdout_path=row.stdout, adopted=True)
+    return Record(job=job, spec=None, stdout_path=more.stdout if more else None, adopted=True)

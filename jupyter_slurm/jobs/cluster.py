@@ -5,6 +5,7 @@ The only place where a Slurm command is run. What the commands mean is in `slurm
 
 from __future__ import annotations
 
+import secrets
 import socket
 import threading
 from collections import Counter
@@ -20,7 +21,7 @@ from jupyter_slurm.errors import CommandError, ControllerError
 from jupyter_slurm.jobs.image_store import ImageStore
 from jupyter_slurm.jobs.prepare import Site, image_of, runtime_of
 from jupyter_slurm.profiles import ClusterProfile
-from jupyter_slurm.slurm.fields import SLURM_ENV
+from jupyter_slurm.slurm.fields import SLURM_ENV, sealed
 from jupyter_slurm.slurm.rejections import explain_rejection
 from jupyter_slurm.slurm.versions import SlurmVersion, parse_version
 from jupyter_slurm.transport import Completed, TimedOutError, Transport
@@ -29,6 +30,9 @@ from jupyter_slurm.wire import JobSpec
 
 if TYPE_CHECKING:
     from jupyter_slurm.transport.connection import Connection
+
+
+_SECRET_BYTES = 8
 
 
 class Way(NamedTuple):
@@ -128,13 +132,18 @@ class SlurmCluster:
     def run(
         self, argv: Sequence[str], timeout_s: float | None = None, stdin: bytes = b""
     ) -> Completed:
-        """What the command said, whether it failed or not. ControllerError: it did not answer."""
+        """What the command said, whether it failed or not. ControllerError: it did not answer.
+
+        The separators of its format are sealed on the way there, and plain again in what it said.
+        """
         self._count(argv[0])
         limit_s = timeout_s or self.profile.command_timeout_s
+        command = sealed(argv, secrets.token_hex(_SECRET_BYTES))
         try:
-            return self.transport.run(argv, env=SLURM_ENV, stdin=stdin, timeout_s=limit_s)
+            done = self.transport.run(command.argv, env=SLURM_ENV, stdin=stdin, timeout_s=limit_s)
         except TimedOutError as exc:
             raise _silent(self.name, argv, str(exc)) from exc
+        return done._replace(stdout=command.opened(done.stdout))
 
     def run_as_written(self, argv: Sequence[str]) -> Completed:
         """As `run`, but times are printed for people, as in a terminal."""

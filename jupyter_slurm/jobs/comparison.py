@@ -6,19 +6,17 @@ When the queue is listed is `watch.py`'s; how a job ended is found out by `endin
 from __future__ import annotations
 
 import time
-from contextlib import suppress
 from typing import Protocol
 
-from jupyter_slurm.errors import NotFoundError
 from jupyter_slurm.jobs import lab_steps
 from jupyter_slurm.jobs.allocation import ask_allocation
 from jupyter_slurm.jobs.book import Book
 from jupyter_slurm.jobs.cluster import SlurmCluster
-from jupyter_slurm.jobs.queue_rows import leading, state_named, waits_for
+from jupyter_slurm.jobs.queue_rows import gpus_of, leading, nodes_of, state_named, waits_for
 from jupyter_slurm.jobs.session_cells import ends_s
+from jupyter_slurm.jobs.stumbling import stumbling
 from jupyter_slurm.slurm import states
 from jupyter_slurm.slurm.squeue import QueueRow
-from jupyter_slurm.slurm.units import gpus_in_tres, parse_nodelist
 from jupyter_slurm.wire import Job, JobKind, JobState
 
 _IN_THE_QUEUE = frozenset(("queued", "queued again", "held"))
@@ -52,14 +50,16 @@ class Comparison:
         for row in rows:
             by_id.setdefault(row.array_job_id or row.slurm_id, []).append(row)
         for job in jobs:
-            with suppress(NotFoundError):  # it was forgotten meanwhile
+            with stumbling(self._book, job.id):
                 self._compare_one(job, by_id.get(job.slurm_id or ""), began_s)
 
     def _compare_one(self, old: Job, found: list[QueueRow] | None, began_s: float) -> None:
+        row = leading(found) if found else None
+        nodes = nodes_of(row) if row is not None else ()
         job = self._book.change(old.id, problem=None, problem_since_s=None)
-        if found:
+        if row is not None:
             self._absent_since_s.pop(job.id, None)
-            self._row_seen(job, leading(found), began_s)
+            self._row_seen(job, row, nodes, began_s)
         elif job.submitted_s is not None and began_s > job.submitted_s:
             self._row_missing(job)
         if job.kind is JobKind.SESSION:
@@ -84,7 +84,7 @@ class Comparison:
             self._absent_since_s.pop(job.id, None)
             self._watch.settle(job, None)
 
-    def _row_seen(self, job: Job, row: QueueRow, began_s: float) -> None:
+    def _row_seen(self, job: Job, row: QueueRow, nodes: tuple[str, ...], began_s: float) -> None:
         if job.state.final or self._watch.is_ending(job.id):
             return
         if states.is_terminal(row.state):
@@ -107,19 +107,19 @@ class Comparison:
             "account": row.account,
             "qos": row.qos,
             "limit_s": int(row.limit_s) if row.limit_s is not None else None,
-            "gpus": gpus_in_tres(row.gres or "") * (row.node_count or 1) or job.gpus,
+            "gpus": gpus_of(row) or job.gpus,
         }
         if state is JobState.RUNNING:
-            changes |= self._running(job, row)
+            changes |= self._running(job, row, nodes)
         else:
             changes |= waits_for(row)
             if states.state_info(row.state).show_as in _IN_THE_QUEUE:
-                changes |= lab_steps.put_back(job)
+                changes |= {"nodes": (), **lab_steps.put_back(job)}
         self._book.found(job, **changes)
 
-    def _running(self, job: Job, row: QueueRow) -> dict[str, object]:
+    def _running(self, job: Job, row: QueueRow, nodes: tuple[str, ...]) -> dict[str, object]:
         changes: dict[str, object] = {
-            "nodes": tuple(parse_nodelist(row.nodelist or "")),
+            "nodes": nodes,
             "started_s": job.started_s or row.start_s,
             "reason": None,
             "why": None,

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from jupyter_slurm.jobs.probe import RUNTIMES, SHARED, Run, is_alone, probe
 from jupyter_slurm.profiles import ClusterProfile
+from jupyter_slurm.slurm.fields import optional_int
 from jupyter_slurm.wire import Description, Folder
 
 _FOLDERS = r"""
@@ -65,7 +66,7 @@ def _folders(told: bytes, alone: bool) -> Sequence[Folder]:
                 path=path,
                 writable=bool(writable),
                 file_system=kind or "unknown",
-                free_mib=int(free) // 1024 if free.isdigit() else None,
+                free_mib=kib // 1024 if (kib := optional_int(free)) is not None else None,
                 shared=True if alone or kind.startswith(SHARED) else None,
             ),
         )

@@ -24,6 +24,7 @@ from jupyter_slurm.jobs.probe import (
 )
 from jupyter_slurm.profiles import ClusterProfile
 from jupyter_slurm.slurm import scontrol, sinfo, versions
+from jupyter_slurm.slurm.fields import optional_int
 from jupyter_slurm.transport import TimedOutError
 from jupyter_slurm.wire import Check, ClusterInfo, Connection, ConnectionState
 
@@ -197,9 +198,9 @@ def _memory_of_jobs(
 ) -> Iterator[Check]:
     """MinJobAge: for how long slurmctld remembers a job that has ended (slurm.conf(5))."""
     words = min_job_age.split()
-    if not words or not words[0].isdigit():
+    seconds = optional_int(words[0]) if words else None
+    if seconds is None:
         return
-    seconds = int(words[0])
     if seconds >= 2 * profile.poll_s or seconds == 0:
         return
     yield Check(
@@ -245,11 +246,11 @@ def _job_root(found: Found, alone: bool) -> Iterator[Check]:
             "every node sees.",
         )
         return
-    free = found.one("free_kib")
-    if free.isdigit() and int(free) < 1024 * 1024:
+    free_kib = optional_int(found.one("free_kib"))
+    if free_kib is not None and free_kib < 1024 * 1024:
         yield Check(
             ok=False,
-            sentence=f"{root} has only {int(free) // 1024} MiB left.",
+            sentence=f"{root} has only {free_kib // 1024} MiB left.",
             hint="Remove old files there, or set another `job_root`.",
         )
     if alone or kind.startswith(SHARED):
@@ -323,9 +324,9 @@ def _runtimes(profile: ClusterProfile, found: Found, alone: bool) -> Iterator[Ch
 
 def _python(profile: ClusterProfile, found: Found, alone: bool) -> Check:
     text = found.one("python")
-    parts = text.split(".")
-    if len(parts) == 2 and all(part.isdigit() for part in parts):
-        old = (int(parts[0]), int(parts[1])) < _OLDEST_PYTHON
+    parts = [optional_int(part) for part in text.split(".")]
+    if len(parts) == 2 and None not in parts:
+        old = tuple(part or 0 for part in parts) < _OLDEST_PYTHON
         return Check(
             ok=not old,
             sentence=f"Cells without an image run in {profile.python} (Python {text} here)"

@@ -74,6 +74,7 @@ class Ending:
                     self._job.id,
                     state=JobState.REQUEUED,
                     restarts=exc.restarts,
+                    nodes=(),
                     **lab_steps.put_back(self._book.job(self._job.id)),
                 )
                 return False

@@ -5,10 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
+from jupyter_slurm.errors import MalformedError
+from jupyter_slurm.foreign import Moment, read_json
 from jupyter_slurm.jobs import script
 from jupyter_slurm.readable import duration
 from jupyter_slurm.wire import Job, LabStep
@@ -37,13 +39,17 @@ FAILURES: Mapping[int, tuple[str, str]] = MappingProxyType(
 """Exit codes of node/lab.py, and of the script around it: why, and what to do."""
 
 
+_Host = Annotated[str, msgspec.Meta(pattern=r"\A[A-Za-z0-9_:][A-Za-z0-9_.:%-]{0,253}\Z")]
+_Port = Annotated[int, msgspec.Meta(ge=1, le=65_535)]
+
+
 class LabLine(msgspec.Struct, frozen=True, kw_only=True):
     step: str
     """That of `LabStep`, or how it has ended."""
     python: tuple[int, int, int] | None = None
     """The one that its kernels begin with."""
-    idle_since_s: float | None = None
-    door: tuple[str, int] | None = None
+    idle_since_s: Moment | None = None
+    door: tuple[_Host, _Port] | None = None
     """The address of its port."""
 
 
@@ -51,8 +57,8 @@ def last_line(data: bytes) -> LabLine | None:
     """Of the end of the file; None: there is no whole one."""
     for line in reversed(data[: data.rfind(b"\n") + 1].splitlines()):
         try:
-            return msgspec.json.decode(line, type=LabLine)
-        except (msgspec.MsgspecError, UnicodeDecodeError):
+            return read_json(line, LabLine, TAIL_BYTES)
+        except MalformedError:
             continue
     return None
 

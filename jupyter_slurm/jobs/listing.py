@@ -39,10 +39,18 @@ class Table:
         self._gone: deque[tuple[int, str]] = deque()
         self._remembers_since = 0
 
-    def update(self, listed: Iterable[RawRow], ours: Mapping[str, Job], revision: int) -> bool:
+    def update(
+        self,
+        listed: Iterable[RawRow],
+        ours: Mapping[str, Job],
+        revision: int,
+        user: str | None = None,
+    ) -> bool:
         """Takes over a new listing; whether it differs from the one before.
 
-        `ours`: by Slurm's id. `revision`: of what has changed with it.
+        `ours`: by Slurm's id, which is another's job once Slurm's ids have begun anew; `user` is
+        whose they are, None where all that are listed are theirs. `revision`: of what has changed
+        with it.
         """
         before = set(self._rows)
         changed = False
@@ -51,7 +59,8 @@ class Table:
                 continue
             before.discard(raw.slurm_id)
             old = self._rows.get(raw.slurm_id)
-            job = ours.get(raw.slurm_id) or ours.get(raw.array_id)
+            own = user is None or raw.user == user
+            job = (ours.get(raw.slurm_id) or ours.get(raw.array_id)) if own else None
             job_id = job.id if job else None
             if old is not None and (old.raw.text, old.entry.id) == (raw.text, job_id):
                 old.raw = raw
@@ -155,7 +164,7 @@ class Listing:
         mine = [row for row in rows if row.user == user] if everyone else rows
         _put_up(self._mine_board, self._mine, mine, ours)
         if everyone:
-            _put_up(self._all_board, self._all, rows, ours)
+            _put_up(self._all_board, self._all, rows, ours, user)
 
     def failed(self, problem: Problem) -> None:
         """squeue has not answered."""
@@ -163,6 +172,12 @@ class Listing:
             board.failed(problem)
 
 
-def _put_up(board: Board, table: Table, rows: Iterable[RawRow], ours: Mapping[str, Job]) -> None:
+def _put_up(
+    board: Board,
+    table: Table,
+    rows: Iterable[RawRow],
+    ours: Mapping[str, Job],
+    user: str | None = None,
+) -> None:
     with board.lock:
-        board.answered(changed=table.update(rows, ours, board.revision + 1))
+        board.answered(changed=table.update(rows, ours, board.revision + 1, user))

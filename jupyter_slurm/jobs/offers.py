@@ -25,7 +25,7 @@ from jupyter_slurm.wire import (
     Reservation,
 )
 
-_GPU = re.compile(r"(?:^|,)gpu(?::([^:,()]*[^:,()0-9][^:,()]*))?:([0-9]+)")
+_GPU = re.compile(r"(?:^|,)gpu(?::([^:,()]{0,64}[^:,()0-9][^:,()]{0,64}))?:([0-9]{1,6})")
 
 
 def cluster_info(cluster: SlurmCluster) -> ClusterInfo:

@@ -28,8 +28,15 @@ _COMMANDS = (
 def entries(cluster: SlurmCluster, ours: Mapping[str, Job]) -> list[QueueEntry]:
     """Everybody's jobs. `ours`: by Slurm's id."""
     rows = squeue.parse(cluster.ask(squeue.all_argv()))
+    user = cluster.transport.user()
     return [
-        entry_of(row, ours.get(row.slurm_id) or ours.get(row.array_job_id or "")) for row in rows
+        entry_of(
+            row,
+            (ours.get(row.slurm_id) or ours.get(row.array_job_id or ""))
+            if row.user == user
+            else None,
+        )
+        for row in rows
     ]
 
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from functools import lru_cache
 
+from jupyter_slurm.foreign import unreadable
 from jupyter_slurm.slurm import reasons, states
 from jupyter_slurm.slurm.squeue import QueueRow
-from jupyter_slurm.slurm.units import gpus_in_tres
+from jupyter_slurm.slurm.units import gpus_in_tres, parse_nodelist
 from jupyter_slurm.wire import Job, JobState, QueueEntry
+
+_MOST_GPUS = 10**9
 
 
 def leading(rows: list[QueueRow]) -> QueueRow:
@@ -20,6 +23,19 @@ def leading(rows: list[QueueRow]) -> QueueRow:
         return 0 if row.state != "PENDING" else 1
 
     return min(rows, key=rank)
+
+
+def nodes_of(row: QueueRow) -> tuple[str, ...]:
+    """Return the nodes that the job has. MalformedError: that is no list of nodes."""
+    try:
+        return tuple(parse_nodelist(row.nodelist or ""))
+    except ValueError as exc:
+        raise unreadable(exc) from exc
+
+
+def gpus_of(row: QueueRow) -> int:
+    """Return the GPUs of all its nodes, as far as squeue tells them."""
+    return min(gpus_in_tres(row.gres or "") * (row.node_count or 1), _MOST_GPUS)
 
 
 def state_named(name: str) -> JobState:
@@ -76,7 +92,7 @@ def entry_of(row: QueueRow, job: Job | None) -> QueueEntry:
         why=_why(row.reason) if waits else None,
         nodes=row.nodelist,
         node_count=row.node_count,
-        gpus=gpus_in_tres(row.gres or "") * (row.node_count or 1) or (job.gpus if job else 0),
+        gpus=gpus_of(row) or (job.gpus if job else 0),
         submitted_s=row.submit_s,
         started_s=row.start_s if not waits else None,
         start_estimate_s=row.start_s if waits else None,

@@ -10,15 +10,23 @@ import hashlib
 import hmac
 import json
 from collections.abc import Collection, Iterable
-from typing import Any, Literal, cast
+from typing import Annotated, Any, Literal, cast
 
 import msgspec
 
-from jupyter_slurm.errors import SignatureError
-from jupyter_slurm.readable import brief
+from jupyter_slurm.errors import MalformedError, SignatureError
+from jupyter_slurm.foreign import Moment, check_json, read_json
+from jupyter_slurm.readable import brief, visible
+from jupyter_slurm.slurm.units import NODE_NAME
 from jupyter_slurm.wire import Output, Stream
 
 _RECORD: msgspec.json.Decoder[Output] = msgspec.json.Decoder(Output)
+_MOST_FACT_BYTES = 65_536
+"""Of a file of three facts."""
+
+_Code = Annotated[int, msgspec.Meta(ge=-(2**31), lt=2**31)]
+_SlurmId = Annotated[str, msgspec.Meta(pattern=r"\A[0-9_+]{0,32}\Z")]
+_Node = Annotated[str, msgspec.Meta(pattern=rf"\A{NODE_NAME}\Z")]
 
 
 class RunnerVariables(msgspec.Struct, frozen=True, kw_only=True):
@@ -38,7 +46,7 @@ class RunnerResult(msgspec.Struct, frozen=True, kw_only=True):
     """How a cell ended, as its runner wrote it and signed."""
 
     status: Literal["ok", "error", "killed", "interrupted"]
-    exit_code: int
+    exit_code: _Code
     ename: str | None = None
     evalue: str | None = None
     traceback: tuple[str, ...] = ()
@@ -47,8 +55,8 @@ class RunnerResult(msgspec.Struct, frozen=True, kw_only=True):
     interrupted_by: str | None = None
     """The signal that became a KeyboardInterrupt, `SIGTERM` …, whatever the cell made of it."""
     variables: RunnerVariables | None = None
-    started_s: float
-    ended_s: float
+    started_s: Moment
+    ended_s: Moment
     peak_rss_mib: float
     cpu_s: float
     lost_output_bytes: int = 0
@@ -59,35 +67,41 @@ class RunnerResult(msgspec.Struct, frozen=True, kw_only=True):
 class ExitFile(msgspec.Struct, frozen=True, kw_only=True):
     """The script's last word."""
 
-    exit_code: int
+    exit_code: _Code
     signal: str | None = None
     """The signal that the script had caught, `TERM` …"""
-    time_s: float
+    time_s: Moment
 
 
 class StartedFile(msgspec.Struct, frozen=True, kw_only=True):
     """The script's first word."""
 
-    slurm_id: str
-    node: str
-    time_s: float
+    slurm_id: _SlurmId
+    node: _Node
+    """Tunnels lead there: it is the name of a host and nothing else."""
+    time_s: Moment
 
 
 def parse_result(data: bytes, key: bytes) -> RunnerResult:
     """The result in a `result.N.json`.
 
-    Raises SignatureError when it was not signed with `key`, ValueError when it is no whole file.
+    Raises SignatureError when it was not signed with `key`, MalformedError when it is not whole.
     """
     signature, newline, body = data.partition(b"\n")
     if not newline or not body.endswith(b"\n"):
-        raise ValueError("the result is not whole")
+        raise MalformedError("The result in the job's folder is not whole.")
     expected = hmac.new(key.strip(), body, hashlib.sha256).hexdigest().encode("ascii")
     if not hmac.compare_digest(signature, expected):
         raise SignatureError(
             "The result in the job's folder is not signed with the job's key, so it was not read.",
             hint="Something else has written to that folder; the job's output is still there.",
         )
-    return msgspec.convert(_valid(json.loads(body)), RunnerResult)
+    try:
+        check_json(body)
+        return msgspec.convert(_valid(json.loads(body)), RunnerResult)
+    except (ValueError, RecursionError) as exc:
+        said = brief(visible(str(exc)))
+        raise MalformedError("The result in the job's folder is not whole.", detail=said) from exc
 
 
 def check_asked(names: Iterable[str], asked: Collection[str]) -> None:
@@ -107,8 +121,8 @@ def check_asked(names: Iterable[str], asked: Collection[str]) -> None:
 def parse_exit(data: bytes) -> ExitFile | None:
     """The exit file; None where the bytes are no whole one."""
     try:
-        found = msgspec.json.decode(data, type=ExitFile)
-    except (msgspec.MsgspecError, UnicodeDecodeError):
+        found = read_json(data, ExitFile, _MOST_FACT_BYTES)
+    except MalformedError:
         return None
     return found if found.signal else msgspec.structs.replace(found, signal=None)
 
@@ -116,8 +130,8 @@ def parse_exit(data: bytes) -> ExitFile | None:
 def parse_started(data: bytes) -> StartedFile | None:
     """The started file; None where the bytes are no whole one."""
     try:
-        return msgspec.json.decode(data, type=StartedFile)
-    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return read_json(data, StartedFile, _MOST_FACT_BYTES)
+    except MalformedError:
         return None
 
 
@@ -133,7 +147,10 @@ def parse_records(data: bytes) -> tuple[list[Output], int]:
 
 def _record(line: bytes) -> Output:
     try:
+        check_json(line)
         return _RECORD.decode(line)
+    except MalformedError:
+        return Stream(name="stderr", text=line.decode("utf-8", "replace") + "\n")
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         pass
     try:

@@ -239,7 +239,9 @@ class Pursuit:
             return None
         since_s = record.job.created_s - 300
         try:
-            output = self._cluster.ask(sacct.names_argv([slurm_name(record.spec)], since_s))
+            output = self._cluster.ask(
+                sacct.names_argv(self._cluster.transport.user(), [slurm_name(record.spec)], since_s)
+            )
         except CommandError as exc:
             if isinstance(exc, ControllerError) and not sacct.is_disabled(exc.detail or ""):
                 raise

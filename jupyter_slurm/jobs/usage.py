@@ -11,21 +11,22 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 
-import msgspec
-
 from jupyter_slurm.errors import (
     LoginNeededError,
+    MalformedError,
     NotFoundError,
     NotMeasuredError,
     RequestError,
     TransportError,
 )
+from jupyter_slurm.foreign import LATEST_S, read_json
 from jupyter_slurm.jobs.book import Book
 from jupyter_slurm.jobs.clusters import Clusters
 from jupyter_slurm.jobs.layout import JobDir
 from jupyter_slurm.jobs.slurm_samples import SlurmSamples
 from jupyter_slurm.wire import Job, JobKind, Problem, UsageChanges, UsageSample
 
+_MOST_LINE_BYTES = 65_536
 _CURSOR = re.compile(r"[0-9]{1,9}(:[0-9]{1,18}){2}")
 _PIECE_BYTES = 1 << 20
 _FIRST_AFTER_S = 30.0
@@ -63,9 +64,11 @@ def parse_samples(data: bytes) -> tuple[list[UsageSample], int]:
     samples = []
     for line in whole.splitlines():
         try:
-            samples.append(msgspec.json.decode(line, type=UsageSample))
-        except msgspec.MsgspecError:
+            sample = read_json(line, UsageSample, _MOST_LINE_BYTES)
+        except MalformedError:
             continue
+        if 0 <= sample.time_s <= LATEST_S:
+            samples.append(sample)
     return samples, len(whole)
 
 

@@ -29,7 +29,8 @@ from typing import Any, NewType
 import cloudpickle  # type: ignore[import-untyped]
 import msgspec
 
-from jupyter_slurm.errors import SignatureError, VariableError
+from jupyter_slurm.errors import MalformedError, SignatureError, VariableError
+from jupyter_slurm.foreign import read_json
 from jupyter_slurm.jobs.plain_values import unpack
 from jupyter_slurm.jobs.result import check_asked
 from jupyter_slurm.wire import OutFormat
@@ -322,8 +323,8 @@ def _parse_header(whole: memoryview, path: Path) -> tuple[VariablesHeader, int]:
         raise _cut_off(path)
     (size_bytes,) = _LENGTH.unpack_from(whole, len(_MAGIC))
     try:
-        header = msgspec.json.decode(whole[at : at + size_bytes], type=VariablesHeader)
-    except msgspec.MsgspecError as exc:
+        header = read_json(whole[at : at + size_bytes], VariablesHeader)
+    except MalformedError as exc:
         raise _cut_off(path) from exc
     sizes = (header.stream_bytes, header.plain_bytes, *header.buffers, *header.plain_buffers)
     if min(sizes) < 0:

@@ -78,7 +78,8 @@ class Verdict:
 
 
 _KERNEL_IDLE = re.compile(
-    r"^jupyter-slurm: nobody has been connected to the kernel for (?P<time_s>\d+) s", re.MULTILINE
+    r"^jupyter-slurm: nobody has been connected to the kernel for (?P<time_s>[0-9]{1,9}) s",
+    re.MULTILINE,
 )
 _TRACES = {
     JobState.TIMEOUT: re.compile(r"DUE TO TIME LIMIT"),

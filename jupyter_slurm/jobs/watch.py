@@ -12,7 +12,6 @@ import logging
 import threading
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import PurePosixPath
 
 from jupyter_slurm.errors import (
@@ -21,6 +20,7 @@ from jupyter_slurm.errors import (
     NotFoundError,
     TransportError,
 )
+from jupyter_slurm.foreign import unreadable
 from jupyter_slurm.jobs import lab_steps, on_login
 from jupyter_slurm.jobs.allocation import ask_usage
 from jupyter_slurm.jobs.board import backed_off_s
@@ -33,6 +33,7 @@ from jupyter_slurm.jobs.listing import Listing
 from jupyter_slurm.jobs.nodes import Nodes
 from jupyter_slurm.jobs.result import parse_started
 from jupyter_slurm.jobs.session_cells import rests
+from jupyter_slurm.jobs.stumbling import stumbling, told
 from jupyter_slurm.slurm import squeue
 from jupyter_slurm.slurm.squeue import QueueRow
 from jupyter_slurm.wire import Job, JobKind, JobState
@@ -174,9 +175,9 @@ class Watch:
                 woken = self._files_wake.is_set()
                 self._files_wake.clear()
                 for path, size in found.items():
-                    job_id, seen = wanted[path]
-                    seen(job_id, path)
-                    sizes[path] = size
+                    if path in wanted:  # the other end names them
+                        self._saw(path, *wanted[path])
+                        sizes[path] = size
                 if woken or due or not found:
                     self._look_on_login()
                     looked = on_login_ids
@@ -190,6 +191,12 @@ class Watch:
             errors = 0
             if found:
                 self._book.nudge()
+
+    def _saw(
+        self, path: PurePosixPath, job_id: str, seen: Callable[[str, PurePosixPath], None]
+    ) -> None:
+        with stumbling(self._book, job_id):
+            seen(job_id, path)
 
     def _look_on_login(self) -> None:
         """Where files may not tell all: nothing has grown for long, or something else is new."""
@@ -251,7 +258,8 @@ class Watch:
 
     def _started_again(self, job_id: str, path: PurePosixPath) -> None:
         job = self._book.job(job_id)
-        self._book.change(job_id, restarts=job.restarts + 1, **lab_steps.put_back(job))
+        put_back = lab_steps.put_back(job)
+        self._book.change(job_id, restarts=job.restarts + 1, nodes=(), **put_back)
         self._started(job_id, path)
 
     def _started(self, job_id: str, path: PurePosixPath) -> None:
@@ -262,7 +270,9 @@ class Watch:
         started = parse_started(data)
         if started is None:
             return
-        changes: dict[str, object] = {"started_s": started.time_s, "nodes": (started.node,)}
+        # Slurm's word, where there is one: tunnels lead there, and the job wrote this itself.
+        nodes = job.nodes or (started.node,)
+        changes: dict[str, object] = {"started_s": started.time_s, "nodes": nodes}
         if not job.on_login:  # why it waited; of one on a login machine only a look tells
             changes |= {"reason": None, "why": None, "advice": None, "start_estimate_s": None}
         known = job.submitted_s is not None or job.session is not None
@@ -312,7 +322,8 @@ class Watch:
         ours = self._book.by_slurm_id(self._cluster.name)
         self.listing.answered(rows, user, ours, everyone=everyone)
         wanted = {job.slurm_id for job in waiting}
-        return [squeue.read(r) for r in rows if r.slurm_id in wanted or r.array_id in wanted]
+        own = (row for row in rows if row.user == user) if everyone else rows
+        return [squeue.read(r) for r in own if r.slurm_id in wanted or r.array_id in wanted]
 
     def _pause(self, errors: int, rest_s: float) -> None:
         """Until the next squeue: as the profile says, longer when nothing happens."""
@@ -334,11 +345,8 @@ class Watch:
         self._queue_wake.clear()
 
     def _silent(self, jobs: list[Job], error: JupyterSlurmError) -> None:
-        now_s = time.time()
         for job in jobs:
-            since_s = job.problem_since_s or now_s
-            with suppress(NotFoundError):  # it was forgotten meanwhile
-                self._book.change(job.id, problem=error.problem(), problem_since_s=since_s)
+            told(self._book, job.id, error)
 
     # --- the end ---
 
@@ -374,8 +382,9 @@ class Watch:
         except TransportError as exc:  # the way there broke off; the end stays to be found out
             self._silent([job], exc)
             self._stop.wait(self._cluster.profile.poll_s)
-        except Exception:  # noqa: BLE001 (a worker never dies silently)
+        except Exception as exc:  # noqa: BLE001 (a worker never dies silently)
             _log.exception("how %s ended could not be found out; it is tried again", job.id)
+            told(self._book, job.id, unreadable(exc))
             self._stop.wait(self._cluster.profile.poll_s)
         finally:
             self._ending.discard(job.id)

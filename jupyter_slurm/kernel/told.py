@@ -1,6 +1,6 @@
 """PURE. What `node/kernel.py` tells of itself, read: its welcome, and what happens to its kernel.
 
-It comes from a cluster, so that whatever is not as it should be is a ValueError and nothing else.
+It comes from a cluster, so that whatever is not as it should be is a MalformedError, a ValueError.
 """
 
 from __future__ import annotations
@@ -8,6 +8,8 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
+
+from jupyter_slurm.foreign import read_json
 
 
 class Welcome(msgspec.Struct, frozen=True):
@@ -61,19 +63,10 @@ class Warned(_Event, frozen=True, tag="signal"):
 
 Event = Ready | Restarting | Died | LeftOut | Ending | Warned
 
-_welcomes = msgspec.json.Decoder(Welcome)
-_events: msgspec.json.Decoder[Event] = msgspec.json.Decoder(Event)
-
 
 def welcome(body: bytes) -> Welcome:
-    try:
-        return _welcomes.decode(body)
-    except (msgspec.MsgspecError, RecursionError) as exc:
-        raise ValueError(f"no welcome: {exc}") from None
+    return read_json(body, Welcome)
 
 
 def event(body: bytes) -> Event:
-    try:
-        return _events.decode(body)
-    except (msgspec.MsgspecError, RecursionError) as exc:
-        raise ValueError(f"nothing that happens to a kernel: {exc}") from None
+    return read_json(body, Event)  # type: ignore[arg-type]  # a union is a form too

@@ -5,11 +5,16 @@ What a field means belongs to the module of its command.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
 FIELD_END: Final = "\x1f"
 RECORD_END: Final = "\x1e"
+_DELIMITER: Final = "--delimiter="
+_MOST_DIGITS: Final = 15
+"""Of a number that JSON and a float hold exactly; Slurm's own have thirteen."""
+_MOST: Final = 1e15
 
 SLURM_ENV: Final[Mapping[str, str]] = MappingProxyType(
     {"LC_ALL": "C.UTF-8", "SLURM_BITSTR_LEN": "0", "SLURM_TIME_FORMAT": "%s"}
@@ -71,6 +76,45 @@ _UNSET: Final = frozenset(
 )
 
 
+@dataclass(frozen=True, slots=True)
+class Sealed:
+    """A command whose records another user cannot forge, and its output with plain separators.
+
+    A name or a comment may hold any separator that is known beforehand, so a secret follows that
+    which ends a record: RECORD_END, or sacct's delimiter, where a record is a line and counts by
+    its delimiters. squeue, sinfo and sprio print what follows a field's letter or width up to the
+    next `%` or `,` (_parse_token and _parse_long_token in src/squeue/opts.c), and sacct its
+    delimiter (src/common/print_fields.c), as they are, 18.08 to 26.05.
+    """
+
+    argv: tuple[str, ...]
+    mark: bytes
+    """The separator with the secret behind it; b"": the command prints none."""
+
+    def opened(self, output: bytes) -> bytes:
+        """Return the output as its parser takes it; a separator in a text becomes `\\x1e`."""
+        if not self.mark:
+            return output
+        plain, shown = self.mark[:1], b"\\x%02x" % self.mark[0]
+        return plain.join(part.replace(plain, shown) for part in output.split(self.mark))
+
+
+def sealed(argv: Sequence[str], secret: str) -> Sealed:
+    """Return the command with `secret` behind the separators of its format, where it has one.
+
+    `secret`: letters, new for each call, for the texts that are listed are written before it.
+    """
+    words, mark = list(argv), ""
+    for at, word in enumerate(words):
+        if at and words[at - 1] in ("-o", "-O") and RECORD_END in word:
+            mark = RECORD_END + secret
+            words[at] = word.replace(RECORD_END, mark)
+        elif word == _DELIMITER + FIELD_END:
+            mark = FIELD_END + secret
+            words[at] = _DELIMITER + mark
+    return Sealed(tuple(words), mark.encode())
+
+
 def decode(output: str | bytes) -> str:
     """The text of a command's output; a byte that is not UTF-8 becomes the text `\\xff`."""
     if isinstance(output, bytes):
@@ -90,17 +134,24 @@ def optional_text(text: str) -> str | None:
 
 
 def optional_int(text: str) -> int | None:
-    """A whole number, or None where the field holds anything else."""
+    """A whole number, or None where the field holds anything else, or one that nothing counts."""
     text = text.strip()
-    return int(text) if text.isascii() and text.isdigit() else None
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS else None
 
 
 def optional_float(text: str) -> float | None:
-    """A plain decimal number, or None where the field holds anything else."""
+    """A plain decimal number, or None where the field holds anything else, or one that nothing
+    counts."""
     try:
-        return float(text)
+        number = float(text)
     except ValueError:
         return None
+    return number if -_MOST < number < _MOST else None  # which `nan` is not
+
+
+def lines(output: str | bytes) -> list[str]:
+    """The lines as a newline ends them; `str.splitlines` cuts at characters of a text as well."""
+    return decode(output).split("\n")
 
 
 def split_records(output: str | bytes, names: Sequence[str]) -> list[dict[str, str]]:
@@ -109,18 +160,17 @@ def split_records(output: str | bytes, names: Sequence[str]) -> list[dict[str, s
 
 
 def cut_records(output: str | bytes, count: int) -> list[list[str]]:
-    """Records that end in RECORD_END, each cut into `count` fields.
+    """Records that end in RECORD_END, each cut into `count` fields; no first field has newlines.
 
-    The last field takes whatever is left. A piece with too few fields is the rest of a free text
-    that held RECORD_END itself, and goes back to the end of the record before it.
+    The last field takes whatever is left. A piece with too few fields is no record. What stands
+    before a first field was printed by others: a site's wrapper, a login shell.
     """
     records: list[list[str]] = []
     for piece in decode(output).split(RECORD_END):
-        values = piece.removeprefix("\n").split(FIELD_END, count - 1)
+        values = piece.split(FIELD_END, count - 1)
         if len(values) == count:
+            values[0] = values[0].rpartition("\n")[2]
             records.append(values)
-        elif records and piece.strip("\n"):
-            records[-1][-1] += RECORD_END + piece
     return records
 
 

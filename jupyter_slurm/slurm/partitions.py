@@ -8,12 +8,14 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
-from .fields import decode, optional, optional_int
+from .fields import lines, optional, optional_int
 from .units import parse_duration_s, parse_epoch, parse_nodelist
 
 _KEY = re.compile(r"(?:^| )([A-Z][A-Za-z]*)=(\S*)")
 _EVERYBODY: Final = frozenset({"ALL", "(null)", "N/A", ""})
-_WEIGHT = re.compile(r"([^=]+)=([0-9.]+)([KMGTP]?)", re.IGNORECASE)
+_WEIGHT = re.compile(
+    r"([^=]+)=([0-9]{1,15}(?:\.[0-9]{0,15})?|\.[0-9]{1,15})([KMGTP]?)", re.IGNORECASE
+)
 _MIB: Final = MappingProxyType({"K": 2**-10, "M": 1, "G": 2**10, "T": 2**20, "P": 2**30})
 
 
@@ -74,8 +76,8 @@ def parse_reservations(output: str | bytes) -> list[Reservation]:
 
 def _records(output: str | bytes, first: str) -> list[dict[str, str]]:
     return [
-        dict(_KEY.findall(line))
-        for line in decode(output).splitlines()
+        dict(reversed(_KEY.findall(line)))  # the first counts: texts come after Slurm's words
+        for line in lines(output)
         if line.startswith(f"{first}=")
     ]
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
-from .fields import decode, optional_float, optional_int, record_format, split_records
+from .fields import lines, optional_float, optional_int, record_format, split_records
 
 _SPRIO_FIELDS: Final[Mapping[str, str]] = MappingProxyType(
     {
@@ -88,7 +88,7 @@ def parse_sprio(output: str | bytes) -> list[PriorityRow]:
 def parse_sshare(output: str | bytes) -> list[ShareRow]:
     """The rows of sshare_argv."""
     rows: list[ShareRow] = []
-    for line in decode(output).splitlines():
+    for line in lines(output):
         values = line.split("|")
         if len(values) == len(_SSHARE_FIELDS):
             rows.append(_share(dict(zip(_SSHARE_FIELDS, values, strict=True))))

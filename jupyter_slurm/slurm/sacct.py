@@ -53,7 +53,7 @@ _FIELDS: Final[Mapping[str, str]] = MappingProxyType(
     }
 )
 _ONE_TIME: Final = ("sacct", "-n", "-P", "-D", "--units=K", f"--delimiter={FIELD_END}")
-_REQUESTED = re.compile(r"([0-9.]+[KMGTP]?)([cn]?)")
+_REQUESTED = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,9})?[KMGTP]?)([cn]?)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,8 +120,10 @@ def argv(ids: Iterable[str]) -> list[str]:
     return [*_ONE_TIME, "-o", ",".join(_FIELDS.values()), "-j", ",".join(ids)]
 
 
-def names_argv(names: Iterable[str], since_s: float) -> list[str]:
-    """Jobs by name that were there since a point in time (UTC epoch seconds).
+def names_argv(user: str, names: Iterable[str], since_s: float) -> list[str]:
+    """A user's jobs by name that were there since a point in time (UTC epoch seconds).
+
+    An operator is shown everybody's unless a user is named, and anybody may choose that name.
 
     `uts` is epoch seconds (parse_time() in src/common/parse_time.c), so that it does not matter
     what time zone the cluster is in. ValueError for a name with a comma.
@@ -129,7 +131,7 @@ def names_argv(names: Iterable[str], since_s: float) -> list[str]:
     wanted = list(names)
     if any("," in name or not name for name in wanted):
         raise ValueError("a job name to look up must not be empty or hold a comma")
-    return [*_since_argv(since_s), f"--name={','.join(wanted)}"]
+    return [*_since_argv(since_s), "-u", user, f"--name={','.join(wanted)}"]
 
 
 def mine_argv(user: str, since_s: float) -> list[str]:

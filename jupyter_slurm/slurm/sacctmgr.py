@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
-from .fields import decode, optional_int
+from .fields import lines, optional_int
 from .units import parse_duration_s, parse_tres
 
 _SHOW = ("sacctmgr", "--noheader", "--parsable2", "show")
@@ -87,8 +87,8 @@ def parse_qos(output: str | bytes) -> list[QosRow]:
 
 
 def _lines(output: str | bytes, names: str) -> list[list[str]]:
-    lines = (line.split("|") for line in decode(output).splitlines())
-    return [fields for fields in lines if len(fields) == names.count(",") + 1]
+    cut = (line.split("|") for line in lines(output))
+    return [fields for fields in cut if len(fields) == names.count(",") + 1]
 
 
 def _association(

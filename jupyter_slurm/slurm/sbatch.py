@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from .options import sbatch_args
 from .units import parse_epoch
 
-_ID = re.compile(r"([0-9]+)(?:;([A-Za-z0-9._-]+))?")
+_ID = re.compile(r"([0-9]{1,10})(?:;([A-Za-z0-9._-]+))?")
 _ESTIMATE = re.compile(
-    r"Job (?P<id>[0-9]+) to start at (?P<start>\S+)"
-    r"(?:\s+a)? using (?P<cpus>[0-9]+) processors"
+    r"Job (?P<id>[0-9]{1,10}) to start at (?P<start>\S+)"
+    r"(?:\s+a)? using (?P<cpus>[0-9]{1,9}) processors"
     r"(?: on nodes (?P<nodes>\S+))?(?: in partition (?P<partition>\S+))?"
 )
 

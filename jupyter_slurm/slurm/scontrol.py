@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Literal
 
-from .fields import decode, optional, optional_int, optional_text
+from .fields import decode, lines, optional, optional_int, optional_text
 from .states import parse_state
 from .units import (
     format_time,
@@ -29,13 +29,13 @@ _RECORD_START = re.compile(
     r"^(?=JobId=[0-9]+ (?:ArrayJobId=|HetJobId=|JobName=|SLUID=))", re.MULTILINE
 )
 _NAME = re.compile(
-    r" ?JobName=(?P<name>.*?)(?P<ids>(?: (?:HetJobIdSet|SLUID)=\S+)*)"
+    r" ?JobName=(?P<name>.*?)(?P<ids>(?: (?:HetJobIdSet|SLUID)=\S++)*+)"
     r"(?= UserId=[^ ]*\([0-9]+\) GroupId=[^ ]*\([0-9]+\) )",
     re.DOTALL,
 )
-_KEY = re.compile(r"(?:^| +)([A-Z][A-Za-z0-9/:_]*)=")
+_KEY = re.compile(r"(?:^|(?<! ) +)([A-Z][A-Za-z0-9/:_]*)=")
 _USER_TEXT = re.compile(
-    r" +(Command|SubmitLine|WorkDir|AdminComment|SystemComment|Comment|Extra"
+    r"(?<! ) +(Command|SubmitLine|WorkDir|AdminComment|SystemComment|Comment|Extra"
     r"|Container|ContainerID|StdErr|StdIn|StdOut|Switches|BurstBuffer|BurstBufferState|Power"
     r"|GresEnforceBind|KillOInInvalidDependent|SpreadJob|CpusPerTres|MemPerTres|TresBind|TresFreq"
     r"|TresPerJob|TresPerNode|TresPerSocket|TresPerTask|NtasksPerTRES|MailUser|MailType"
@@ -147,7 +147,7 @@ def parse_config(output: str | bytes) -> dict[str, str]:
     and `MaxArraySize` are in every release.
     """
     settings: dict[str, str] = {}
-    for line in decode(output).splitlines():
+    for line in lines(output):
         key, equals, value = line.partition("=")
         if equals and key.strip() and " " not in key.strip():
             text = value.strip()
@@ -162,7 +162,7 @@ def _cut(record: str) -> dict[str, str]:
         head, rest = record[: match.start()], record[match.end() :]
         fields |= _pairs(_KEY, match["ids"]) | {"JobName": match["name"]}
     middle, tail = rest, ""
-    if match := re.search(r" +(?=Command=| WorkDir=)", rest):
+    if match := re.search(r"(?<! ) +(?=Command=| WorkDir=)", rest):
         middle, tail = rest[: match.start()], rest[match.start() :]
     return _pairs(_KEY, head) | fields | _pairs(_KEY, middle) | _pairs(_USER_TEXT, tail)
 

@@ -225,14 +225,14 @@ def _joined(one: PartitionRow, two: PartitionRow) -> PartitionRow:
 
 def _four(text: str) -> tuple[int, int, int, int]:
     """`allocated/idle/other/total`."""
-    parts = [int(part) for part in _LEADING_NUMBER.findall(text)]
+    parts = [part for word in text.split("/", 4) if (part := _leading_int(word)) is not None]
     return (parts[0], parts[1], parts[2], parts[3]) if len(parts) == 4 else (0, 0, 0, 0)
 
 
 def _leading_int(text: str) -> int | None:
     """`8`, or the 8 of `8+`, which is how sinfo prints the least of nodes that differ."""
     match = _LEADING_NUMBER.match(text.strip())
-    return int(match[0]) if match else None
+    return optional_int(match[0]) if match else None
 
 
 def _whole_s(text: str) -> int | None:

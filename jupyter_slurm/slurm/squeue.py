@@ -23,8 +23,9 @@ from .fields import (
 from .states import parse_state
 from .units import parse_duration_s, parse_epoch, parse_tres
 
-# %C is left out: it makes squeue ask for every job's details. The texts that a person chose come
-# last, so that nothing in them can shift another field.
+# %C is left out: it makes squeue ask for every job's details. What Slurm alone words comes first:
+# whose job it is stands before the reason, in which a plugin may repeat what a user typed, and the
+# texts that a user chose come last, so that nothing in them can shift another field.
 _FIELDS: Final[Mapping[str, str]] = MappingProxyType(
     {
         "slurm_id": "%i",
@@ -32,11 +33,11 @@ _FIELDS: Final[Mapping[str, str]] = MappingProxyType(
         "array_job_id": "%F",
         "array_task_id": "%K",
         "state": "%T",
+        "user": "%u",
         "reason": "%r",
         "partition": "%P",
         "qos": "%q",
         "account": "%a",
-        "user": "%u",
         "node_count": "%D",
         "nodelist": "%N",
         "batch_host": "%B",
@@ -149,6 +150,11 @@ def mine_argv(user: str) -> list[str]:
 def everyone_argv() -> list[str]:
     """The same of everyone, as far as it may be seen."""
     return ["squeue", "-h", "-t", "all", "-o", record_format(_FIELDS)]
+
+
+def one_argv(slurm_id: str) -> list[str]:
+    """One job, whoever's and in whatever partition, ended or not; all the tasks of an array."""
+    return ["squeue", "-h", "-a", "-t", "all", "-j", slurm_id, "-o", record_format(_FIELDS)]
 
 
 def all_argv() -> list[str]:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
-from .fields import decode, optional_int
+from .fields import lines, optional_int
 from .units import parse_duration_s, parse_tres
 
 _FIELDS: Final[Mapping[str, str]] = MappingProxyType(
@@ -43,7 +43,7 @@ def argv(slurm_id: str) -> list[str]:
 def parse(output: str | bytes) -> list[StepUsage]:
     """The steps of argv; the last column may be missing."""
     steps: list[StepUsage] = []
-    for line in decode(output).splitlines():
+    for line in lines(output):
         values = line.split(_SEPARATOR)
         if len(values) not in (len(_FIELDS) - 1, len(_FIELDS)):
             continue

@@ -76,7 +76,7 @@ STATES: Final[Mapping[str, StateInfo]] = MappingProxyType({info.name: info for i
 
 _COMPACT: Final = MappingProxyType({info.compact: info.name for info in _TABLE if info.compact})
 _ONLY_JSON: Final = frozenset({"LAUNCH_FAILED", "RECONFIG_FAIL", "UPDATE_DB", "POWER_UP_NODE"})
-_CANCELLED_BY = re.compile(r"CANCELLED by ([0-9]+)")
+_CANCELLED_BY = re.compile(r"CANCELLED by ([0-9]{1,10})(?![0-9])")
 
 
 def state_info(name: str) -> StateInfo:

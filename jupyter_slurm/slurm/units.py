@@ -10,15 +10,26 @@ from datetime import datetime
 from functools import lru_cache
 from typing import Final
 
+from jupyter_slurm.foreign import LATEST_S
+
+from .fields import optional_int
+
 _UNLIMITED: Final = frozenset({"unlimited", "infinite", "-1"})
 _UNIT_S: Final = {"d": 86400, "h": 3600, "m": 60, "s": 1}
 _MIB: Final = {"K": 2**-10, "M": 1, "G": 2**10, "T": 2**20, "P": 2**30}
 
-_DAYS_FORM = re.compile(r"([0-9]+)-([0-9]+)(?::([0-9]+))?(?::([0-9]+))?")
-_COLON_FORM = re.compile(r"([0-9]+)(?::([0-9]+))?(?::([0-9]+))?")
-_UNIT_FORM = re.compile(r"(?:([0-9]+)d)?(?:([0-9]+)h)?(?:([0-9]+)m)?(?:([0-9]+)s)?", re.IGNORECASE)
-_PRINTED = re.compile(r"(?:([0-9]+)-)?(?:([0-9]+):)?([0-9]+):([0-9]+(?:\.[0-9]+)?)")
-_MEMORY = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([KMGTP]?)(?:i?B)?", re.IGNORECASE)
+_DAYS_FORM = re.compile(r"([0-9]{1,9})-([0-9]{1,9})(?::([0-9]{1,9}))?(?::([0-9]{1,9}))?")
+_COLON_FORM = re.compile(r"([0-9]{1,9})(?::([0-9]{1,9}))?(?::([0-9]{1,9}))?")
+_UNIT_FORM = re.compile(
+    r"(?:([0-9]{1,9})d)?(?:([0-9]{1,9})h)?(?:([0-9]{1,9})m)?(?:([0-9]{1,9})s)?", re.IGNORECASE
+)
+# Digits are counted: thousands of them make a number that is no time, no size and no float.
+_PRINTED = re.compile(
+    r"(?:([0-9]{1,9})-)?(?:([0-9]{1,9}):)?([0-9]{1,9}):([0-9]{1,9}(?:\.[0-9]{1,9})?)"
+)
+_MEMORY = re.compile(r"([0-9]{1,20}(?:\.[0-9]{1,20})?)\s*([KMGTP]?)(?:i?B)?", re.IGNORECASE)
+_MOST: Final = 1e15
+"""Of anything that Slurm counts."""
 
 
 def parse_time_s(text: str) -> int | None:
@@ -105,16 +116,22 @@ def format_memory(mib: int) -> str:
     return f"{mib}M" if mib else "0"
 
 
-_RANGE = re.compile(r"([0-9]+)(?:-([0-9]+))?")
+_RANGE = re.compile(r"([0-9]{1,18})(?:-([0-9]{1,18}))?")
 _NUMBERED = re.compile(r"(.*?)([0-9]+)", re.DOTALL)
-_MAX_NODES: Final = 1_000_000
+NODE_NAME: Final = "[A-Za-z0-9_][A-Za-z0-9_.-]{0,253}"
+"""What is none must not get into a command or an address."""
+_LETTERS = re.compile(r"[A-Za-z0-9_.-]{0,254}")
+_MAX_PIECES: Final = 11
+"""Of a name with five numbers in brackets: HIGHEST_DIMENSIONS in slurm/slurm.h."""
+_MAX_NODES: Final = 65_536
+"""MAX_SLURM_NODES in slurm/slurm.h."""
 
 
 def parse_nodelist(text: str) -> list[str]:
     """The names in a node list, in its order.
 
     An unset list (`(null)`, `None assigned`) has none. ValueError for a bracket that does not
-    close, a range that is none, or more than a million names.
+    close, a range that is none, what is no name of a host, or more names than Slurm has nodes.
 
     >>> parse_nodelist("n[001-003,7],gpu1")
     ['n001', 'n002', 'n003', 'n7', 'gpu1']
@@ -123,43 +140,49 @@ def parse_nodelist(text: str) -> list[str]:
         return []
     names: list[str] = []
     for part in _split_outside_brackets(text.strip()):
-        names.extend(_expand(part))
-        if len(names) > _MAX_NODES:
-            raise ValueError(f"the node list holds more than {_MAX_NODES} names: {text[:60]!r}")
+        names.extend(_expand(part, _MAX_NODES - len(names)))
     return names
 
 
 def _split_outside_brackets(text: str) -> list[str]:
-    parts, depth = [""], 0
-    for char in text:
+    parts, start, depth = [], 0, 0
+    for at, char in enumerate(text):
         depth += {"[": 1, "]": -1}.get(char, 0)
         if depth not in (0, 1):
             break
         if char == "," and depth == 0:
-            parts.append("")
-        else:
-            parts[-1] += char
+            parts.append(text[start:at])
+            start = at + 1
     if depth:
-        raise ValueError(f"{text!r} is not a node list: its brackets do not match")
-    return [part for part in parts if part]
+        raise ValueError(f"{text[:60]!r} is not a node list: its brackets do not match")
+    return [part for part in (*parts, text[start:]) if part]
 
 
-def _expand(part: str) -> list[str]:
-    prefix, bracket, rest = part.partition("[")
-    if not bracket:
-        return [part]
-    inside, _, suffix = rest.partition("]")
-    names: list[str] = []
+def _expand(part: str, room: int) -> list[str]:
+    """The names of `a[1-3]b[2,4]`, of which there may be `room`."""
+    pieces = re.split(r"[][]", part)
+    if len(pieces) > _MAX_PIECES or not all(map(_LETTERS.fullmatch, pieces[::2])):
+        raise ValueError(f"{part[:60]!r} does not name nodes")
+    names = [""]
+    for at, piece in enumerate(pieces):
+        texts = _numbers(piece, part, room) if at % 2 else [piece]
+        if len(names) * len(texts) > room:
+            raise ValueError(f"the node list holds more than {_MAX_NODES} names: {part[:60]!r}")
+        names = [name + text for name in names for text in texts]
+    if not re.fullmatch(NODE_NAME, names[-1]):
+        raise ValueError(f"{part[:60]!r} does not name nodes")
+    return names
+
+
+def _numbers(inside: str, part: str, room: int) -> list[str]:
+    found: list[str] = []
     for item in inside.split(","):
         match = _RANGE.fullmatch(item)
-        if match is None:
-            raise ValueError(f"{item!r} in {part!r} is not a range of node numbers")
-        low, high = match.group(1), match.group(2) or match.group(1)
-        if not 0 <= int(high) - int(low) < _MAX_NODES:
-            raise ValueError(f"{item!r} in {part!r} is not a range of node numbers")
-        numbers = range(int(low), int(high) + 1)
-        names.extend(f"{prefix}{number:0{len(low)}}" for number in numbers)
-    return [name + tail for name in names for tail in _expand(suffix)] if suffix else names
+        low, high = (int(match[1]), int(match[2] or match[1])) if match else (1, 0)
+        if match is None or not 0 <= high - low < room - len(found):
+            raise ValueError(f"{item[:60]!r} in {part[:60]!r} is not a range of node numbers")
+        found += [f"{number:0{len(match[1])}}" for number in range(low, high + 1)]
+    return found
 
 
 def format_nodelist(names: Iterable[str]) -> str:
@@ -192,7 +215,7 @@ def _fold(run: Sequence[str]) -> str:
     return f"{first[1]}[{first[2]}-{last[2]}]"
 
 
-_ARRAY_ITEM = re.compile(r"([0-9]+)(?:-([0-9]+)(?::([1-9][0-9]*))?)?")
+_ARRAY_ITEM = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9})(?::([1-9][0-9]{0,8}))?)?")
 _MAX_ARRAY: Final = 4_000_001
 """slurm.conf(5), MaxArraySize: 4000001 is the largest a site can set."""
 
@@ -205,7 +228,7 @@ def parse_array(text: str) -> tuple[tuple[int, ...], int | None]:
     """
     complaint = ValueError(f"{text!r} is not an array: write 1-8, 0-15:4 or 1,3,7, then maybe %4")
     items, percent, limit = text.strip().partition("%")
-    if percent and not (limit.isascii() and limit.isdigit() and int(limit) > 0):
+    if percent and not (re.fullmatch(r"[0-9]{1,9}", limit) and int(limit) > 0):
         raise complaint
     tasks: set[int] = set()
     for item in items.split(","):
@@ -234,6 +257,8 @@ def parse_tres(text: str) -> dict[str, float]:
         if not equals or match is None:
             continue
         number, unit = float(match[1]), match[2].upper()
+        if number > _MOST:
+            continue
         if name in ("mem", "vmem") or name.startswith("bb/"):
             amounts[name] = number * _MIB[unit or "M"]
         else:
@@ -241,7 +266,10 @@ def parse_tres(text: str) -> dict[str, float]:
     return amounts
 
 
-_GRES_GPU = re.compile(r"(?:gres[:/])?gpu(?::([^:=,()]+?))?(?:[:=]([0-9]+))?(?:\(.*)?")
+_GRES_GPU = re.compile(r"(?:gres[:/])?gpu(?::([^:=,()]+?))?(?:[:=]([0-9]{1,9}))?(?:\(.*)?")
+_SOCKETS = re.compile(r"\([^()]*\)")
+_MOST_GPUS: Final = 1_000_000
+_COUNT = re.compile(r"[0-9]{1,9}")
 
 
 @lru_cache(maxsize=1024)
@@ -254,18 +282,18 @@ def gpus_in_tres(text: str) -> int:
     (2, 4)
     """
     untyped, typed = 0, 0
-    for item in re.split(r",(?![^()]*\))", text.strip()):
+    for item in _SOCKETS.sub("", text).split(","):
         match = _GRES_GPU.fullmatch(item.strip())
         if match is None:
             continue
         kind, count = match.groups()
-        if kind is not None and count is None and kind.isdigit():
+        if kind is not None and count is None and _COUNT.fullmatch(kind):
             kind, count = None, kind
         if kind is None:
             untyped += int(count or 1)
         else:
             typed += int(count or 1)
-    return untyped or typed
+    return min(untyped or typed, _MOST_GPUS)
 
 
 def parse_epoch(text: str) -> float | None:
@@ -275,11 +303,12 @@ def parse_epoch(text: str) -> float | None:
     the machine that printed it.
     """
     word = text.strip()
-    if word.isascii() and word.isdigit():
-        return float(word) or None
+    number = optional_int(word)
+    if number is not None:
+        return float(number) if 0 < number <= LATEST_S else None
     try:
         return datetime.fromisoformat(word).timestamp()
-    except ValueError:
+    except (ValueError, OverflowError, OSError):  # the last two: a year that no clock has
         return None
 
 
@@ -289,5 +318,5 @@ def parse_exit(text: str) -> tuple[int, int] | None:
     >>> parse_exit("1:0"), parse_exit("0:9"), parse_exit("")
     ((1, 0), (0, 9), None)
     """
-    match = re.fullmatch(r"([0-9]+):([0-9]+)", text.strip())
+    match = re.fullmatch(r"([0-9]{1,9}):([0-9]{1,9})", text.strip())
     return (int(match[1]), int(match[2])) if match else None

@@ -6,7 +6,7 @@ Nothing here is about a single command's syntax; that is in the command's own mo
 import re
 from typing import Final, NamedTuple
 
-_VERSION = re.compile(r"(?:slurm[- _]*(?:wlm )?)?([0-9]{2})\.([0-9]{1,2})(?:\.([0-9]+))?")
+_VERSION = re.compile(r"(?:slurm[- _]*(?:wlm )?)?([0-9]{2})\.([0-9]{1,2})(?:\.([0-9]{1,6}))?")
 
 
 class SlurmVersion(NamedTuple):

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from jupyter_slurm.slurm import squeue
+from jupyter_slurm.slurm.fields import RECORD_END
 
 _STATES = ("RUNNING", *["PENDING"] * 4)
 _REASONS = ("Priority", "Resources", "QOSMaxGRESPerUser", "Dependency")
@@ -54,8 +55,11 @@ def counted_squeue(folder: Path, first: Path) -> CountedSqueue:
         "#!/bin/sh\n"
         f"echo called >>{calls}\n"
         f'[ -e {listing} ] || exec {slurms} "$@"\n'
-        f'case " $* " in *" -u "*) exec cat {mine};; esac\n'
-        f"exec cat {listing}\n"
+        # Its last word is the format, whose end is new in each call.
+        "for form; do :; done\n"
+        'end=$(printf %s "${form##*%k}")\n'
+        f'case " $* " in *" -u "*) listing={mine};; *) listing={listing};; esac\n'
+        f'exec sed "s/{RECORD_END}\\$/$end/" "$listing"\n'
     )
     program.chmod(0o755)
     return made

@@ -1,5 +1,15 @@
-from jupyter_slurm.slurm import fields
-from jupyter_slurm.slurm.fields import FIELD_END, RECORD_END, split_lines, split_records
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jupyter_slurm.slurm import fields, sacct
+from jupyter_slurm.slurm.fields import (
+    FIELD_END,
+    RECORD_END,
+    record_format,
+    sealed,
+    split_lines,
+    split_records,
+)
 
 NAMES = ("id", "name")
 
@@ -17,11 +27,45 @@ def test_the_last_field_takes_further_separators() -> None:
     assert split_records(record("1", "a", "b"), NAMES) == [{"id": "1", "name": f"a{FIELD_END}b"}]
 
 
-def test_a_record_end_in_a_free_text_makes_no_record_of_its_own() -> None:
-    text = record("1", f"a{RECORD_END}b") + record("2", "c")
-    rows = split_records(text, NAMES)
-    assert [row["id"] for row in rows] == ["1", "2"]
-    assert rows[0]["name"] == f"a{RECORD_END}b"
+SECRET = "0123456789abcdef"
+
+
+@given(st.text(), st.text())
+def test_what_a_free_text_holds_makes_no_record_of_its_own(text: str, after: str) -> None:
+    argv = ["squeue", "-h", "-o", record_format({"id": "%i", "name": "%j"})]
+    command = sealed(argv, SECRET)
+    assert command.argv == (*argv[:3], f"%i{FIELD_END}%j{RECORD_END}{SECRET}")
+    hostile = [f"{text}{record('9', after)}", f"{RECORD_END}{text}", after]
+    printed = "".join(
+        f"{number}{FIELD_END}{name}{RECORD_END}{SECRET}\n" for number, name in enumerate(hostile)
+    )
+    told = split_records(command.opened(printed.encode("utf-8", "surrogatepass")), NAMES)
+    assert [row["id"] for row in told] == ["0", "1", "2"]
+    assert all(RECORD_END not in row["name"] for row in told)
+
+
+def test_what_a_name_in_accounting_holds_makes_no_line_of_its_own() -> None:
+    argv = sacct.argv(["12"])
+    command = sealed(argv, SECRET)
+    mark = FIELD_END + SECRET
+    assert command.argv[5] == f"--delimiter={mark}"
+    count = len(argv[argv.index("-o") + 1].split(","))
+    forged = FIELD_END.join(["13", *["1"] * (count - 2), "owned"])
+    printed = mark.join(["12", *["1"] * (count - 2), f"a\n{forged}\n"])
+    [row] = sacct.parse(command.opened(printed.encode()))
+    assert (row.slurm_id, row.name.count("\\x1f")) == ("12", count - 1)
+
+
+def test_a_command_without_a_format_is_as_it_was() -> None:
+    words = ["scontrol", "update", f"JobName=a{RECORD_END}", "-o", "x"]
+    command = sealed(words, SECRET)
+    assert (command.argv, command.opened(b"a\x1e\x1f")) == (tuple(words), b"a\x1e\x1f")
+
+
+def test_what_is_printed_before_a_record_is_no_part_of_it() -> None:
+    assert split_records("Welcome!\nto the site\n" + record("1", "a"), NAMES) == [
+        {"id": "1", "name": "a"}
+    ]
 
 
 def test_lines_that_are_the_rest_of_a_text_are_put_back() -> None:

@@ -157,7 +157,7 @@ def test_tasks_of_an_array_keep_their_ids(release: str) -> None:
 def test_the_time_does_not_depend_on_the_clusters_time_zone() -> None:
     assert "uts1795200000" in sacct.mine_argv("alice", 1795200000.7)
     with pytest.raises(ValueError, match="comma"):
-        sacct.names_argv(["a,b"], 0)
+        sacct.names_argv("alice", ["a,b"], 0)
 
 
 def test_a_site_without_accounting_is_told_from_a_failure() -> None:

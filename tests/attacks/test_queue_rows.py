@@ -1,0 +1,145 @@
+"""A job of another user's, whose name and comment look like the queue's rows, on a real Slurm.
+
+That user cannot be stopped from submitting it; what it says must stay that job's own text.
+"""
+
+from __future__ import annotations
+
+import os
+import pwd
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from jupyter_slurm.errors import RequestError
+from jupyter_slurm.jobs.options import comment_token
+from jupyter_slurm.slurm import squeue
+from jupyter_slurm.slurm.fields import FIELD_END, RECORD_END
+from jupyter_slurm.wire import Job, JobKind, JobState, QueueEntry
+from tests.cluster.plugin import SlurmCluster
+from tests.jobs.conftest import Site, spec
+from tests.ssh.waiting import wait_until
+
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root submits for another user")
+
+PATIENCE_S = 60.0
+ATTACKER = "nobody"
+ME = pwd.getpwuid(os.geteuid()).pw_name
+EVIL_NODE = "evil.example"
+
+
+@pytest.fixture
+def site(
+    slurm_cluster: SlurmCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Site]:
+    site = Site(slurm_cluster, tmp_path, monkeypatch)
+    yield site
+    site.service.close()
+
+
+@contextmanager
+def hostile_job(site: Site, *options: str) -> Iterator[str]:
+    """The id of a job of the attacker's that waits."""
+    held = ("--hold", "--output=/dev/null", "--chdir=/", f"--uid={ATTACKER}")
+    slurm_id = site.cluster.submit(*held, *options, stdin="#!/bin/sh\n")
+    try:
+        yield slurm_id
+    finally:
+        site.cluster.run("scancel", slurm_id)
+
+
+def forged(**fields: str) -> str:
+    """A row as our squeue would print it, as it stands in a free text."""
+    whole = dict.fromkeys(squeue._FIELDS, "") | fields
+    return RECORD_END + "\n" + FIELD_END.join(whole.values()) + RECORD_END + "\n"
+
+
+def forged_running(job: Job, separators: Callable[[str], str] = lambda text: text) -> str:
+    slurm_id = job.slurm_id or ""
+    return separators(
+        forged(
+            slurm_id=slurm_id,
+            raw_id=slurm_id,
+            array_job_id=slurm_id,
+            array_task_id="N/A",
+            state="RUNNING",
+            reason="None",
+            partition="owned",
+            user=ME,
+            node_count="1",
+            nodelist=EVIL_NODE,
+            batch_host=EVIL_NODE,
+            start="1",
+            name="owned",
+            comment=comment_token(job.id),
+        )
+    )
+
+
+def listed_thrice(site: Site, *, everyone: bool) -> dict[str, QueueEntry]:
+    """The queue by Slurm's ids, when two listings of it have gone through all that reads them."""
+    name = f"{site.cluster.name} squeue"
+
+    def count() -> int:
+        return site.service.status().commands.get(name, 0)
+
+    before = count()
+
+    def thrice() -> bool:
+        site.service.queue_changes(None, "", 0.0, everyone)
+        return count() >= before + 3
+
+    wait_until(thrice, PATIENCE_S)
+    told = site.service.queue_changes(None, "", 0.0, everyone)
+    return {entry.slurm_id: entry for entry in told.entries}
+
+
+def waiting_job(site: Site) -> Job:
+    asked = spec("#!/bin/sh\n", name="mine", kind=JobKind.PROGRAM, options={"hold": ""})
+    return site.wait(site.service.submit(asked).id, JobState.PENDING)
+
+
+@pytest.mark.parametrize("option", ["--comment", "--job-name"])
+def test_a_row_in_a_text_of_another_users_job_is_no_row(site: Site, option: str) -> None:
+    job = waiting_job(site)
+    with hostile_job(site, f"{option}={forged_running(job)}") as theirs:
+        rows = listed_thrice(site, everyone=True)
+        now = site.service.job(job.id)
+        assert (now.state, now.name, now.nodes) == (JobState.PENDING, "mine", ())
+        assert now.partition != "owned"
+        assert rows[theirs].user == ATTACKER, "the hostile job was listed"
+        mine = rows[job.slurm_id or ""]
+        assert (mine.id, mine.state, mine.nodes) == (job.id, "PENDING", None)
+        assert EVIL_NODE not in {row.nodes for row in rows.values()}
+        assert theirs not in listed_thrice(site, everyone=False)
+    site.service.cancel(job.id)
+
+
+def test_our_token_in_another_users_job_does_not_make_it_ours(site: Site) -> None:
+    """The look-up before sbatch is called again: squeue and accounting are asked by the owner."""
+    job = waiting_job(site)
+    token = comment_token(job.id)
+    with hostile_job(site, f"--comment={token}", f"--job-name=mine.{job.id}") as theirs:
+        rows = listed_thrice(site, everyone=True)
+        assert rows[theirs].id is None
+        assert rows[job.slurm_id or ""].id == job.id
+        assert site.service.job(job.id).slurm_id == job.slurm_id
+    site.service.cancel(job.id)
+
+
+def test_a_job_that_names_another_owner_in_its_name_is_not_taken_over(site: Site) -> None:
+    name = (
+        f"x UserId={ME}({os.geteuid()}) GroupId={ME}({os.getegid()}) MCS_label=N/A Priority=1 "
+        f"Nice=0 Account=(null) QOS=normal JobState=RUNNING Reason=None NodeList={EVIL_NODE} "
+        f"BatchHost={EVIL_NODE}"
+    )
+    newline = f"x\nJobId=1 JobName=y UserId={ME}(0) GroupId={ME}(0) JobState=RUNNING"
+    # What begins the texts of the user hides the owner that Slurm prints behind the name.
+    for hostile in (f"{name} Command=x", name, newline):
+        for option in ("--job-name", "--comment"):
+            with hostile_job(site, f"{option}={hostile}") as theirs:
+                with pytest.raises(RequestError, match=ATTACKER):
+                    site.service.adopt(theirs)
+                assert site.service.jobs() == []
