@@ -83,12 +83,12 @@ class StartedFile(msgspec.Struct, frozen=True, kw_only=True):
 def parse_result(data: bytes, key: bytes) -> RunnerResult:
     """The result in a `result.N.json`.
 
-    Raises SignatureError when it was not signed with `key`, ValueError when it is no whole file,
-    MalformedError when it is no result.
+    Raises SignatureError when it was not signed with `key`, MalformedError when it is no whole
+    result.
     """
     signature, newline, body = data.partition(b"\n")
     if not newline or not body.endswith(b"\n"):
-        raise ValueError("the result is not whole")
+        raise MalformedError("The result in the job's folder is not whole.")
     expected = hmac.new(key.strip(), body, hashlib.sha256).hexdigest().encode("ascii")
     if not hmac.compare_digest(signature, expected):
         raise SignatureError(
