@@ -27,6 +27,8 @@ _PIECE_BYTES = 1 << 16
 _LINE_ENDS = b"\r\n"
 _HELP = "~. leaves the terminal, ~~ is a ~; both only at the beginning of a line"
 _MODES = re.compile(rb"\x1b\[\?([0-9;]+)([hl])")
+_LONGEST_MODE = 4
+"""Digits; no terminal has a mode of more, and each that is seen is kept."""
 _RESET_MODES = {b"25": b"h", b"7": b"h"}
 """Those that are usually on: the cursor is seen, lines are wrapped. All others are usually off."""
 
@@ -106,7 +108,8 @@ class Modes:
         text = self._tail + data
         for match in _MODES.finditer(text):
             for mode in match[1].split(b";"):
-                self._now[mode] = match[2]
+                if len(mode) <= _LONGEST_MODE:
+                    self._now[mode] = match[2]
         self._tail = text[text.rfind(b"\x1b") :][:32] if b"\x1b" in text[-32:] else b""
 
     def undone(self) -> bytes:
@@ -177,10 +180,14 @@ class _Session:
             data = b""
         if not data:
             return Outcome(How.LOST)
-        for kind, body in self._inbox.take(data):
-            outcome = self._take(kind, body)
-            if outcome is not None:
-                return outcome
+        try:
+            for kind, body in self._inbox.take(data):
+                outcome = self._take(kind, body)
+                if outcome is not None:
+                    return outcome
+        except terminal_frames.GarbledError as exc:
+            self._note(str(exc))
+            return Outcome(How.LOST)
         return None
 
     def _take(self, kind: bytes, body: bytes) -> Outcome | None:

@@ -8,7 +8,9 @@ JupyterSlurmError
 ├── NotFoundError          no such job, cluster or file
 ├── TransportError         the way to the cluster's machine failed
 │   ├── ConnectionLostError  it broke in the middle: what was asked for may have happened
+│   │   └── TooMuchError   more came than is taken, so that it was broken off
 │   ├── FileAccessError    files there cannot be written or read; nothing was run
+│   │   └── NotAFileError  a pipe, a device or a folder stands where a file should be
 │   ├── LoginNeededError   a person has to log in first; nothing was done
 │   ├── LoginError         a host refused the login (wrong code, locked account), or nobody answered
 │   ├── HostKeyError       a host is not who it was, or nobody has vouched for it
@@ -109,9 +111,17 @@ class ConnectionLostError(TransportError):
     code = "connection-lost"
 
 
+class TooMuchError(ConnectionLostError):
+    code = "too-much"
+
+
 class FileAccessError(TransportError):
     code = "file-access"
     transient = False
+
+
+class NotAFileError(FileAccessError):
+    code = "not-a-file"
 
 
 class LoginNeededError(TransportError):

@@ -17,6 +17,8 @@ ALIVE_EVERY_S = 15.0
 _FRAME = struct.Struct(">cI")
 _WINDOW = struct.Struct(">HH")
 _STATUS = struct.Struct(">i")
+_LONGEST_BODY = 1 << 20
+"""node/terminal.py sends 64 KiB at a time."""
 _TOLD = re.compile("TERM|COLORTERM|LANG|LC_.*")
 """What the program there is to know of the terminal here; as ssh's SendEnv has it in Debian."""
 
@@ -37,8 +39,15 @@ def size(rows: int, columns: int) -> bytes:
 
 
 def status_of(body: bytes) -> int:
-    """Of an EXIT: the program's exit status, as a shell tells it."""
-    return int(_STATUS.unpack(body)[0])
+    """Of an EXIT: the program's exit status, as a shell tells it. GarbledError."""
+    try:
+        return int(_STATUS.unpack(body)[0])
+    except struct.error as exc:
+        raise GarbledError("The terminal in the job told no exit status.") from exc
+
+
+class GarbledError(ValueError):
+    """That is nothing that a terminal in a job would say."""
 
 
 class Inbox:
@@ -48,10 +57,12 @@ class Inbox:
         self._rest = bytearray()
 
     def take(self, data: bytes) -> Iterator[tuple[bytes, bytes]]:
-        """Kind and body of each frame that is whole now."""
+        """Kind and body of each frame that is whole now. GarbledError."""
         self._rest += data
         while len(self._rest) >= _FRAME.size:
             kind, length = _FRAME.unpack_from(self._rest)
+            if length > _LONGEST_BODY:
+                raise GarbledError(f"The terminal in the job announced {length:,} bytes at once.")
             end = _FRAME.size + length
             if len(self._rest) < end:
                 return

@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections import deque
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
 from jupyter_slurm import places
@@ -66,9 +67,7 @@ class Delivery:
                 break
             if not self._book.wait(self._book.stirred_since(stirs), left_s):
                 break
-        following = Cursor(
-            chunk.cursor.attempt, chunk.cursor.output, chunk.cursor.log, job.revision
-        )
+        following = replace(chunk.cursor, revision=job.revision)
         return LogChunk(
             job=job,
             outputs=tuple(chunk.outputs),
@@ -92,9 +91,10 @@ class Delivery:
         folder = JobDir(PurePosixPath(job.job_dir))
         reader = LogReader(transport, folder, job.kind, record.stdout_path)
         chunk = reader.read(position, job.restarts + 1, budget_bytes)
-        for output in [o for o in chunk.outputs if isinstance(o, Hello)]:
-            chunk.outputs.remove(output)
-            job = self._book.change(job.id, python=output.python)
+        hellos = [output for output in chunk.outputs if isinstance(output, Hello)]
+        if hellos:
+            chunk.outputs = deque(o for o in chunk.outputs if not isinstance(o, Hello))
+            job = self._book.change(job.id, python=hellos[-1].python)
         return job, chunk, cluster.profile.show
 
     def result(self, job_id: str) -> Result:
@@ -125,9 +125,9 @@ class Delivery:
         found = parse_result(data, key)
         names, failed = _variables(found, job.names_out)
         path = None
-        if names:
+        if found.variables is not None and names:
             there = folder.variables(job.restarts)
-            path = transport.fetch(there)
+            path = transport.fetch(there, found.variables.bytes)
             if path != Path(there):
                 self._copies[job.id] = path
         return Result(

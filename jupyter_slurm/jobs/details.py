@@ -17,7 +17,7 @@ from jupyter_slurm.jobs.layout import JobDir
 from jupyter_slurm.jobs.prepare import Submission, prepare
 from jupyter_slurm.jobs.store import Record
 from jupyter_slurm.slurm import sacct, scontrol
-from jupyter_slurm.transport import Span
+from jupyter_slurm.transport import Span, caps
 from jupyter_slurm.wire import Job, JobDetails, JobKind, JobSpec
 
 _CODE = {
@@ -76,7 +76,9 @@ def _submission(job: Job, spec: JobSpec, cluster: SlurmCluster) -> Submission | 
 def _sent(record: Record, cluster: SlurmCluster) -> JobDetails:
     job, folder = record.job, PurePosixPath(record.job.job_dir)
     names = [_CODE.get(job.kind), layout.SCRIPT, layout.ENVIRONMENT]
-    spans = {name: Span(folder / name) for name in names if name and job.job_dir}
+    spans = {
+        name: Span(folder / name, 0, caps.FILE_BYTES) for name in names if name and job.job_dir
+    }
     found = dict(zip(spans, cluster.transport.read_many([*spans.values()]), strict=True))
     text = {name: data.decode(errors="replace") for name, data in found.items() if data is not None}
     if record.adopted and job.slurm_id is not None:
@@ -103,7 +105,10 @@ def _script_of(slurm_id: str, cluster: SlurmCluster) -> dict[str, str]:
 
 def _environment(text: str, profiles: dict[str, str]) -> dict[str, str | None]:
     """Of `env.sh` as `render_environment` writes it: a value is shown where it is the profile's."""
-    words = [word.partition("=") for word in shlex.split(text)]
+    try:
+        words = [word.partition("=") for word in shlex.split(text)]
+    except ValueError:  # the job has written there
+        return {}
     return {
         name: value if profiles.get(name) == value else None
         for name, equals, value in words

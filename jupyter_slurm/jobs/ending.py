@@ -14,6 +14,7 @@ from jupyter_slurm.errors import (
     CommandError,
     ControllerError,
     FileAccessError,
+    NotAFileError,
     NotFoundError,
     SignatureError,
     TransportError,
@@ -33,7 +34,7 @@ from jupyter_slurm.jobs.verdict import (
 )
 from jupyter_slurm.slurm import sacct, scontrol, states
 from jupyter_slurm.slurm.squeue import QueueRow
-from jupyter_slurm.transport import Span
+from jupyter_slurm.transport import Span, caps
 from jupyter_slurm.wire import Job, JobKind, JobState, Usage
 
 _TAIL_BYTES = 8192
@@ -90,15 +91,18 @@ class Ending:
     def _files(self, slurm: SlurmVerdict | None, session: SessionEnd | None = None) -> Evidence:
         job, folder = self._job, self._dir
         facts = [
-            Span(folder.exit(job.restarts)),
-            Span(folder.started(job.restarts)),
-            Span(folder.result(job.restarts)),
+            # Where one has more it is not whole, and so none.
+            Span(folder.exit(job.restarts), 0, caps.FILE_BYTES),
+            Span(folder.started(job.restarts), 0, caps.FILE_BYTES),
+            Span(folder.result(job.restarts), 0, caps.FILE_BYTES),
             Span(folder.lab(job.restarts), -lab_steps.TAIL_BYTES),
         ]
         tails = [Span(path, -_TAIL_BYTES) for path in (folder.log(job.restarts), folder.slurm_out)]
         read = self._cluster.transport.read_many
         try:
             found = read([*facts, *tails])
+        except NotAFileError:  # the job has put something else there: it has told nothing by it
+            found = [self._read(span) for span in [*facts, *tails]]
         except FileAccessError:  # what can only hint at the cause may be missing
             found = [*read(facts), None, None]
         exit_bytes, started_bytes, result_bytes, lab_bytes, log, slurm_out = found
@@ -120,6 +124,12 @@ class Ending:
             ),
             cancel_requested=self._book.job(job.id).cancel_requested_s is not None,
         )
+
+    def _read(self, span: Span) -> bytes | None:
+        try:
+            return self._cluster.transport.read(*span)
+        except NotAFileError:
+            return None
 
     def _result(self, data: bytes | None) -> RunnerResult | None:
         key = self._book.store.key(self._job.id)

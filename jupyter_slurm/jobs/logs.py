@@ -7,18 +7,20 @@ any front end can go on where any other left off, after a restart of everything.
 from __future__ import annotations
 
 import codecs
+import os
 import re
 from collections import deque
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 
-from jupyter_slurm.errors import RequestError
+from jupyter_slurm.errors import NotAFileError, RequestError
 from jupyter_slurm.jobs.layout import JobDir
 from jupyter_slurm.jobs.result import parse_records
-from jupyter_slurm.transport import Span, Transport
+from jupyter_slurm.readable import size
+from jupyter_slurm.transport import Span, TimedOutError, Transport
 from jupyter_slurm.wire import JobKind, Output, Stream
 
-_CURSOR = re.compile(r"[0-9]{1,9}(:[0-9]{1,18}){3}")
+_CURSOR = re.compile(r"[0-9]{1,9}(:[0-9]{1,18}){3,4}")
 _PIECE_BYTES = 1 << 20
 _WITH_RECORDS = (JobKind.CELL, JobKind.SESSION)
 _LONGEST_CHARACTER = 4
@@ -26,6 +28,15 @@ _CHARACTER_GOES_ON = bytes(range(0x80, 0xC0))
 """Bytes of UTF-8 that begin no character."""
 _MOST_BYTES = 64 << 20
 """Read at most at one call, so that a front end that is far behind is answered within a second."""
+_LONGEST_RECORD_BYTES = 16 << 20
+"""A picture of a page or two; what is longer would be held several times by all who show it."""
+_CUT_CHARACTERS = 1000
+"""Shown of a line that is longer."""
+_MOST_SHOWN_BYTES = 8 << 20
+"""Of records that no budget drops (displays), in one answer beside the one that exceeds it."""
+_MOST_RECORDS = 20_000
+"""Read at a time: of true ones not even so many fit into a piece, of empty lines a million."""
+_MOST_RECORDS_A_CALL = 10 * _MOST_RECORDS
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,9 +46,12 @@ class Cursor:
     log: int = 0
     revision: int = 0
     """Of the job, when the cursor was given out: a change since then is news."""
+    cut: int = 0
+    """How many bytes were left out so far of the line in which `output` stands; 0: in none."""
 
     def __str__(self) -> str:
-        return f"{self.attempt}:{self.output}:{self.log}:{self.revision}"
+        words = f"{self.attempt}:{self.output}:{self.log}:{self.revision}"
+        return f"{words}:{self.cut}" if self.cut else words
 
 
 def parse_cursor(text: str) -> Cursor:
@@ -65,6 +79,8 @@ class _Piece:
     """Behind them."""
     size: int
     """Bytes they were read from."""
+    shown_bytes: int
+    """Of these, what no budget drops."""
     last: bool
     """Nothing more was there in this attempt's files."""
 
@@ -84,7 +100,7 @@ class LogReader:
         """What has come since `cursor`. With a budget, older stream text is skipped and counted;
         without one, the call ends after about a megabyte."""
         chunk = Chunk(deque(), cursor)
-        text_bytes = 0
+        text_bytes = shown_bytes = records = 0
         read_bytes = 0
         is_end_near = False
         while True:
@@ -97,6 +113,8 @@ class LogReader:
             chunk.outputs.extend(outputs)
             text_bytes += sum(_text_bytes(output) for output in outputs)
             read_bytes += piece.size
+            shown_bytes += piece.shown_bytes
+            records += len(outputs)
             if budget_bytes is not None and text_bytes > budget_bytes:
                 dropped = _drop_oldest(chunk.outputs, text_bytes - budget_bytes)
                 chunk.skipped_bytes += dropped
@@ -110,7 +128,8 @@ class LogReader:
                     chunk.skipped_bytes += _drop_oldest(chunk.outputs, text_bytes)
                     chunk.skipped_bytes += begin.log - chunk.cursor.log
                     chunk.cursor, text_bytes = begin, 0
-            if read_bytes >= (_PIECE_BYTES if budget_bytes is None else _MOST_BYTES):
+            is_much = shown_bytes > _MOST_SHOWN_BYTES or records > _MOST_RECORDS_A_CALL
+            if is_much or read_bytes >= (_PIECE_BYTES if budget_bytes is None else _MOST_BYTES):
                 chunk.complete = False
                 return chunk
 
@@ -120,7 +139,10 @@ class LogReader:
         path = self._log_path(cursor.attempt)
         if path is None or self._kind in _WITH_RECORDS:
             return cursor
-        counted = self._transport.run(["wc", "-c", str(path)]).stdout.split()
+        try:
+            counted = self._transport.run(["wc", "-c", str(path)]).stdout.split()
+        except TimedOutError:
+            return cursor
         begin = int(counted[0]) - budget_bytes if counted and counted[0].isdigit() else 0
         if begin <= cursor.log:
             return cursor
@@ -136,40 +158,74 @@ class LogReader:
             for path, offset in ((log, cursor.log), (output, cursor.output))
             if path is not None
         ]
-        found = self._transport.read_many(spans)
-        read = {span.path: data for span, data in zip(spans, found, strict=True)}
+        read, refused = self._read(spans)
         log_data, data = (read.get(path) or b"" if path else b"" for path in (log, output))
         text, taken = _text(log_data)
-        piece = _Piece([], cursor, taken, last=len(log_data) < _PIECE_BYTES)
+        piece = _Piece(list(refused.values()), cursor, taken, 0, last=len(log_data) < _PIECE_BYTES)
         if taken:
             of_tools = self._kind in _WITH_RECORDS
             piece.outputs.append(Stream(name="stderr" if of_tools else "stdout", text=text))
-        records, consumed, whole = self._records(output, cursor.output, data)
-        piece.outputs += records
-        piece.size += consumed
-        piece.last = piece.last and whole
-        piece.cursor = replace(cursor, log=cursor.log + taken, output=cursor.output + consumed)
+        found = self._records(output, cursor, data)
+        piece.outputs += found.outputs
+        piece.size += found.size
+        piece.shown_bytes = found.shown_bytes
+        piece.last = piece.last and found.last
+        # What is no file is told of once: the cursor is behind its beginning then.
+        piece.cursor = replace(
+            found.cursor,
+            log=cursor.log + (taken or log in refused),
+            output=found.cursor.output + (output in refused),
+        )
         return piece
 
-    def _records(
-        self, path: PurePosixPath | None, offset: int, data: bytes
-    ) -> tuple[list[Output], int, bool]:
-        """The records in `data`, their length, and whether nothing more was there."""
+    def _read(
+        self, spans: list[Span]
+    ) -> tuple[dict[PurePosixPath, bytes | None], dict[PurePosixPath | None, Output]]:
+        """What is there, and what to say of what is no file."""
+        try:
+            found = self._transport.read_many(spans)
+        except NotAFileError:
+            found = []
+        read = {span.path: data for span, data in zip(spans, found, strict=False)}
+        refused: dict[PurePosixPath | None, Output] = {}
+        for span in spans:
+            if span.path not in read:
+                try:
+                    read[span.path] = self._transport.read(*span)
+                except NotAFileError as exc:
+                    if not span.offset:
+                        refused[span.path] = Stream(name="stderr", text=f"[{exc.message}]\n")
+        return read, refused
+
+    def _records(self, path: PurePosixPath | None, cursor: Cursor, data: bytes) -> _Piece:
+        """The records in `data`, which was read at the cursor, and the one that is longer."""
+        if cursor.cut:
+            return _rest_of_line(cursor, data)
         limit = _PIECE_BYTES
         while True:
-            outputs, consumed = parse_records(data) if data else ([], 0)
+            lines = _first_lines(data)
+            outputs, consumed = parse_records(lines) if lines else ([], 0)
             whole = len(data) < limit
             if consumed or whole or path is None:
-                return outputs, consumed, whole
+                last = whole and len(lines) == len(data)
+                text_bytes = sum(map(_text_bytes, outputs))
+                shown = any(not isinstance(output, Stream) for output in outputs)
+                outputs = [one for one in outputs if not (isinstance(one, Stream) and not one.text)]
+                behind = replace(cursor, output=cursor.output + consumed)
+                return _Piece(outputs, behind, consumed, shown and consumed - text_bytes, last)
+            if limit >= _LONGEST_RECORD_BYTES:
+                return _cut_line(cursor, data)
             limit *= 4  # one record longer than a piece: a picture, say
-            data = self._transport.read(path, offset, limit) or b""
+            data = self._transport.read(path, cursor.output, limit) or b""
 
     def _output_path(self, attempt: int) -> PurePosixPath | None:
         return self._dir.output(attempt) if self._kind in _WITH_RECORDS else None
 
     def _log_path(self, attempt: int) -> PurePosixPath | None:
         if self._kind is JobKind.SCRIPT:
-            return PurePosixPath(self._script_log) if self._script_log and not attempt else None
+            if not self._script_log or self._script_log == os.devnull or attempt:
+                return None
+            return PurePosixPath(self._script_log)
         return self._dir.log(attempt)
 
 
@@ -178,6 +234,37 @@ def _text(data: bytes) -> tuple[str, int]:
     it is read with what follows it."""
     decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
     return decoder.decode(data), len(data) - len(decoder.getstate()[0])
+
+
+def _first_lines(data: bytes) -> bytes:
+    """As many as are read at a time."""
+    if data.count(b"\n") <= _MOST_RECORDS:
+        return data
+    end = 0
+    for _ in range(_MOST_RECORDS):
+        end = data.index(b"\n", end) + 1
+    return data[:end]
+
+
+def _cut_line(cursor: Cursor, data: bytes) -> _Piece:
+    """The beginning of a line that is too long, and the cursor in its midst."""
+    beginning = data[: 4 * _CUT_CHARACTERS].decode(errors="replace")[:_CUT_CHARACTERS]
+    longest = size(_LONGEST_RECORD_BYTES)
+    text = f"{beginning}…\n[This line is longer than {longest}: the rest of it is not shown.]\n"
+    behind = replace(cursor, output=cursor.output + len(data), cut=len(data))
+    return _Piece([Stream(name="stderr", text=text)], behind, len(data), 0, last=False)
+
+
+def _rest_of_line(cursor: Cursor, data: bytes) -> _Piece:
+    """The end of such a line, if it is in `data`; then how much was left out."""
+    end = data.find(b"\n")
+    if end < 0:
+        last = len(data) < _PIECE_BYTES
+        behind = replace(cursor, output=cursor.output + len(data), cut=cursor.cut + len(data))
+        return _Piece([], behind, len(data), 0, last)
+    text = f"[Here it ends: {size(cursor.cut + end)} were left out.]\n"
+    behind = replace(cursor, output=cursor.output + end + 1, cut=0)
+    return _Piece([Stream(name="stderr", text=text)], behind, end + 1, 0, last=False)
 
 
 def _again(cursor: Cursor) -> Stream:

@@ -68,14 +68,18 @@ class _Between:
         self._near = near
         self._ready = mark + b"+"
         # The line's end before it may have come, and been shown, by itself.
-        self._end = re.compile(b"(?:\r?\n)?" + re.escape(mark) + rb"(\d+)\.")
+        self._end = re.compile(b"(?:\r?\n)?" + re.escape(mark) + rb"(\d{1,3})\.")
         self._inbox = bytearray()
         self._shown = bytearray()
 
     def run(self) -> None:
         with self._far, self._near, suppress(OSError):
             self._far.settimeout(_START_S)
-            while self._ready not in self._shown and (data := self._far.recv(_PIECE_BYTES)):
+            while (
+                self._ready not in self._shown
+                and len(self._shown) <= _PIECE_BYTES
+                and (data := self._far.recv(_PIECE_BYTES))
+            ):
                 self._shown += data
             before, ready, after = bytes(self._shown).partition(self._ready)
             self._shown = bytearray(after if ready else before)

@@ -122,6 +122,8 @@ class Measured:
             path = folder.usage(position.attempt)
             data = transport.read(path, position.offset, _PIECE_BYTES) or b""
             found, taken = parse_samples(data)
+            if not taken and len(data) == _PIECE_BYTES:  # no sample is so long: it is passed over
+                taken = len(data)
             samples += found
             position = replace(position, offset=position.offset + taken)
             if len(data) == _PIECE_BYTES or position.attempt >= measured.restarts:

@@ -251,7 +251,7 @@ class Watch:
         """Waiters are nudged for every growth; there is nothing else to do."""
 
     def _lab_told(self, job_id: str, path: PurePosixPath) -> None:
-        data = self._cluster.transport.read(path) or b""
+        data = self._cluster.transport.read(path, -lab_steps.TAIL_BYTES) or b""
         job = self._book.job(job_id)
         if not job.state.final:
             self._book.change(job_id, **lab_steps.changes(job, lab_steps.last_line(data)))

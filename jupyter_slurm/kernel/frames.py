@@ -16,7 +16,7 @@ NUMBER = struct.Struct(">Q")
 _FRAME = struct.Struct(">cI")
 _PART = struct.Struct(">I")
 _READ_BYTES = 1 << 18
-_MESSAGE_MOST = 1 << 30
+_MESSAGE_MOST = 256 << 20
 """Bytes of a message; of output the node leaves out what is larger than half of it."""
 _WORD_MOST = 1 << 20
 """Of any other frame."""

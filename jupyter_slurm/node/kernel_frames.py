@@ -46,7 +46,7 @@ ALIVE_S = 20.0
 IN_MEMORY_BYTES = 8 << 20
 MOST_BYTES = 512 << 20
 """What is kept at most; then output is left out, and how much of it is told."""
-MESSAGE_MOST = 1 << 30
+MESSAGE_MOST = 256 << 20
 """Of one message, and of what a packed one unpacks to; neither end takes more."""
 PENDING_MOST = 1 << 20
 """More is not put into a line that does not take it."""

@@ -107,7 +107,7 @@ class Terminal:
     async def _carry(self, reader: asyncio.StreamReader) -> None:
         inbox = terminal_frames.Inbox()
         decoder = codecs.getincrementaldecoder("utf-8")("replace")
-        with suppress(ConnectionError):
+        try:
             while data := await reader.read(_PIECE_BYTES):
                 for kind, body in inbox.take(data):
                     if kind == DATA:
@@ -120,6 +120,10 @@ class Terminal:
                     elif kind == EXIT:
                         await self._say("exited", terminal_frames.status_of(body))
                         return
+        except terminal_frames.GarbledError as exc:
+            await self._say("said", str(exc))
+        except ConnectionError:
+            pass  # it is lost
         await self._say("lost")
 
     async def _tell_problem(self, exc: JupyterSlurmError) -> None:

@@ -15,6 +15,7 @@ from pathlib import Path, PurePosixPath
 from typing import BinaryIO, NamedTuple, Protocol
 
 from jupyter_slurm.errors import FileAccessError
+from jupyter_slurm.transport import caps
 from jupyter_slurm.transport.carrying import Answered, Greeting
 
 
@@ -27,7 +28,8 @@ class Completed(NamedTuple):
 
 
 class Span(NamedTuple):
-    """A stretch of a file; `limit` None: to its end. An `offset` below 0 counts from the end."""
+    """A stretch of a file; `limit` None: to its end, which is not far (`caps.FILE_BYTES`). An
+    `offset` below 0 counts from the end."""
 
     path: PurePosixPath
     offset: int = 0
@@ -63,8 +65,11 @@ class Transport(Protocol):
         env: Mapping[str, str] | None = None,
         stdin: bytes = b"",
         timeout_s: float = 60.0,
+        most_bytes: int = caps.OUTPUT_BYTES,
     ) -> Completed:
-        """Runs `argv` with `env` added to a small clean environment. TimedOutError."""
+        """Runs `argv` with `env` added to a small clean environment. TimedOutError; TooMuchError:
+        it printed more than `most_bytes` and was ended; for other verbs `caps.py` says what is
+        too much."""
 
     def deliver(
         self,
@@ -94,13 +99,15 @@ class Transport(Protocol):
 
     def read(self, path: PurePosixPath, offset: int = 0, limit: int | None = None) -> bytes | None:
         """Bytes from `offset` on, as in `Span`; b"" at the end; None: there is no such file.
-        FileAccessError: it is there and cannot be read."""
+        FileAccessError: it is there and cannot be read; NotAFileError: a pipe, a device or a
+        folder is there."""
 
     def read_many(self, spans: Sequence[Span]) -> list[bytes | None]:
         """As `read`, of several files in one round trip."""
 
-    def fetch(self, path: PurePosixPath) -> Path:
-        """A local path with the content of `path`, without a copy where that can be."""
+    def fetch(self, path: PurePosixPath, most_bytes: int) -> Path:
+        """A local path with the content of `path`, without a copy where that can be.
+        FileAccessError: there is more of it, or too little room here."""
 
     def exists(self, path: PurePosixPath) -> bool: ...
 
@@ -120,9 +127,15 @@ class Transport(Protocol):
         """
 
     def receive(
-        self, argv: Sequence[str], sink: BinaryIO, *, stop: threading.Event | None = None
+        self,
+        argv: Sequence[str],
+        sink: BinaryIO,
+        *,
+        most_bytes: int,
+        stop: threading.Event | None = None,
     ) -> Completed:
-        """Runs `argv` with its standard output going to `sink`, a real file; `stdout` is b""."""
+        """Runs `argv` with its standard output going to `sink`, a real file; `stdout` is b"". More
+        than `most_bytes` is a TooMuchError."""
 
     def carry(
         self,

@@ -6,7 +6,6 @@ import os
 import pwd
 import secrets
 import shutil
-import signal
 import socket
 import stat
 import subprocess
@@ -19,7 +18,7 @@ from typing import BinaryIO
 
 from jupyter_slurm.errors import FileAccessError, ForwardError, TransportError
 from jupyter_slurm.places import make_private
-from jupyter_slurm.transport import Completed, Span, TimedOutError, local_program, not_private
+from jupyter_slurm.transport import Completed, Span, caps, local_program, not_private
 from jupyter_slurm.transport.carrying import Answered, Greeting, call_back, greet
 from jupyter_slurm.transport.splice import splice
 
@@ -69,8 +68,9 @@ class LocalTransport:
         env: Mapping[str, str] | None = None,
         stdin: bytes = b"",
         timeout_s: float = 60.0,
+        most_bytes: int = caps.OUTPUT_BYTES,
     ) -> Completed:
-        return self._run(argv, None, env, stdin, timeout_s)
+        return self._run(argv, None, env, stdin, timeout_s, most_bytes)
 
     def deliver(
         self,
@@ -111,20 +111,27 @@ class LocalTransport:
 
     def read(self, path: PurePosixPath, offset: int = 0, limit: int | None = None) -> bytes | None:
         try:
-            with Path(path).open("rb") as file:
+            with open(path, "rb", opener=_without_waiting) as file:
+                if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                    raise caps.no_file(path)
                 # Further back than the beginning: from the beginning.
                 end = file.seek(0, os.SEEK_END) if offset < 0 else 0
                 file.seek(max(0, end + offset) if offset < 0 else offset)
-                return file.read(-1 if limit is None else limit)
+                data = file.read(caps.FILE_BYTES + 1 if limit is None else limit)
         except (FileNotFoundError, NotADirectoryError):
             return None
+        except IsADirectoryError:
+            raise caps.no_file(path) from None
         except OSError as exc:
             raise FileAccessError(f"{path} cannot be read: {exc.strerror or exc}.") from exc
+        if limit is None and len(data) > caps.FILE_BYTES:
+            raise caps.too_large(path, caps.FILE_BYTES)
+        return data
 
     def read_many(self, spans: Sequence[Span]) -> list[bytes | None]:
         return [self.read(*span) for span in spans]
 
-    def fetch(self, path: PurePosixPath) -> Path:
+    def fetch(self, path: PurePosixPath, most_bytes: int) -> Path:
         return Path(path)
 
     def exists(self, path: PurePosixPath) -> bool:
@@ -145,16 +152,31 @@ class LocalTransport:
     ) -> Completed:
         pipe = subprocess.PIPE
         process = self._start(argv, None, None, stdin=pipe, stdout=pipe, stderr=pipe)
-        return local_program.feed(process, source, stop)
+        return local_program.feed(process, argv[0], source, stop)
 
     def receive(
-        self, argv: Sequence[str], sink: BinaryIO, *, stop: threading.Event | None = None
+        self,
+        argv: Sequence[str],
+        sink: BinaryIO,
+        *,
+        most_bytes: int,
+        stop: threading.Event | None = None,
     ) -> Completed:
         sink.flush()
         none, pipe = subprocess.DEVNULL, subprocess.PIPE
-        process = self._start(argv, None, None, stdin=none, stdout=sink.fileno(), stderr=pipe)
-        completed = local_program.awaited(process, stop)
-        sink.seek(os.lseek(sink.fileno(), 0, os.SEEK_CUR))  # the program has moved on from there
+        file = sink.fileno()
+        end = os.lseek(file, 0, os.SEEK_CUR) + most_bytes
+
+        def look() -> None:
+            """The program writes to the file itself, which moves on with it."""
+            local_program.raise_if(stop)
+            if os.lseek(file, 0, os.SEEK_CUR) > end:
+                raise caps.too_much_output(argv[0], "standard output", most_bytes)
+
+        process = self._start(argv, None, None, stdin=none, stdout=file, stderr=pipe)
+        completed = local_program.gather(process, argv[0], look=look)
+        look()
+        sink.seek(os.lseek(file, 0, os.SEEK_CUR))
         return completed
 
     def carry(
@@ -189,6 +211,7 @@ class LocalTransport:
         env: Mapping[str, str] | None,
         stdin: bytes,
         timeout_s: float,
+        most_bytes: int = caps.OUTPUT_BYTES,
     ) -> Completed:
         process = self._start(
             argv,
@@ -198,13 +221,9 @@ class LocalTransport:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
         )
-        try:
-            stdout, stderr = process.communicate(stdin or None, timeout=timeout_s)
-        except subprocess.TimeoutExpired as exc:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.communicate()
-            raise TimedOutError(f"`{argv[0]}` did not end within {timeout_s:g} s") from exc
-        return Completed(process.returncode, stdout, stderr)
+        return local_program.gather(
+            process, argv[0], stdin, timeout_s=timeout_s, most_bytes=most_bytes
+        )
 
     def _start(
         self,
@@ -299,6 +318,11 @@ def _is_text(name: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
+
+
+def _without_waiting(name: str, flags: int) -> int:
+    """Of a pipe, for somebody who writes."""
+    return os.open(name, flags | os.O_NONBLOCK | os.O_NOCTTY)
 
 
 def _size(path: PurePosixPath) -> int:

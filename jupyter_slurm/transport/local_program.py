@@ -5,41 +5,145 @@ Its like over there is `shell/far_program.py`; what it is run with is for `local
 
 from __future__ import annotations
 
+import math
 import os
+import selectors
 import signal
 import socket
 import subprocess
 import threading
-from collections.abc import Iterable, Iterator
+import time
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from typing import IO, BinaryIO, cast
 
 from jupyter_slurm.errors import ConnectionLostError
-from jupyter_slurm.transport import Completed
+from jupyter_slurm.transport import Completed, TimedOutError, caps
 
 _STOP_LOOK_S = 0.1
 _PIECE_BYTES = 1 << 20
+_LONG_S = 3600.0
+_PIPE_BYTES = 1 << 16
+"""What a pipe holds."""
 _END_S = 5.0
 """What a program whose input has ended is given to end by itself."""
 
 
+def gather(
+    process: subprocess.Popen[bytes],
+    program: str,
+    stdin: bytes = b"",
+    *,
+    timeout_s: float = math.inf,
+    most_bytes: int = caps.OUTPUT_BYTES,
+    look: Callable[[], None] | None = None,
+) -> Completed:
+    """Gives it `stdin` and takes in what it prints, to its end.
+
+    TimedOutError; TooMuchError: it printed more than is taken. Now and then `look` is called. What
+    that raises is raised, and whatever is raised, the program was killed.
+    """
+    with process, selectors.DefaultSelector() as selector:
+        pipes = _Pipes(process, program, memoryview(stdin), most_bytes, selector)
+        try:
+            pipes.gather(timeout_s, look)
+        except BaseException:
+            os.killpg(process.pid, signal.SIGKILL)
+            raise
+        return Completed(process.wait(), bytes(pipes.out), bytes(pipes.err))
+
+
+class _Pipes:
+    """What goes to a program, and what comes from it meanwhile."""
+
+    def __init__(
+        self,
+        process: subprocess.Popen[bytes],
+        program: str,
+        stdin: memoryview,
+        most_bytes: int,
+        selector: selectors.BaseSelector,
+    ) -> None:
+        self.out, self.err = bytearray(), bytearray()
+        self._program = program
+        self._stdin = stdin
+        self._most_bytes = most_bytes
+        self._selector = selector
+        if process.stdin is not None:
+            os.set_blocking(process.stdin.fileno(), False)
+            selector.register(process.stdin, selectors.EVENT_WRITE, self._give)
+        if process.stdout is not None:
+            selector.register(process.stdout, selectors.EVENT_READ, self._take_out)
+        if process.stderr is not None:
+            selector.register(process.stderr, selectors.EVENT_READ, self._take_err)
+
+    def gather(self, timeout_s: float, look: Callable[[], None] | None) -> None:
+        deadline_s = time.monotonic() + timeout_s
+        while self._selector.get_map():
+            left_s = deadline_s - time.monotonic()
+            if left_s <= 0:
+                raise TimedOutError(f"`{self._program}` did not end within {timeout_s:g} s")
+            for key, _ in self._selector.select(min(left_s, _STOP_LOOK_S if look else _LONG_S)):
+                key.data(key.fileobj)
+            if look is not None:
+                look()
+
+    def _give(self, pipe: IO[bytes]) -> None:
+        try:
+            self._stdin = self._stdin[os.write(pipe.fileno(), self._stdin[:_PIPE_BYTES]) :]
+        except BrokenPipeError:  # it does not read everything
+            self._stdin = self._stdin[:0]
+        if not self._stdin:
+            self._selector.unregister(pipe)
+            pipe.close()
+
+    def _take_out(self, pipe: IO[bytes]) -> None:
+        self._take(pipe, self.out)
+        if len(self.out) > self._most_bytes:
+            raise caps.too_much_output(self._program, "standard output", self._most_bytes)
+
+    def _take_err(self, pipe: IO[bytes]) -> None:
+        self._take(pipe, self.err)
+        if len(self.err) > caps.ERRORS_BYTES:
+            raise caps.too_much_output(self._program, "standard error", caps.ERRORS_BYTES)
+
+    def _take(self, pipe: IO[bytes], buffer: bytearray) -> None:
+        data = os.read(pipe.fileno(), _PIPE_BYTES)
+        buffer += data
+        if not data:
+            self._selector.unregister(pipe)
+
+
 def feed(
     process: subprocess.Popen[bytes],
+    program: str,
     source: Iterable[bytes | memoryview] | BinaryIO,
     stop: threading.Event | None,
 ) -> Completed:
     """Gives it `source` as its standard input, a pipe. What reading that raises is raised, the
-    program having been killed; ConnectionLostError, likewise, for `stop`."""
-    # Ours alone: `communicate` would close it.
+    program having been killed; ConnectionLostError, likewise, for `stop`; as `gather`."""
+    # Ours alone: `gather` would close it.
     stdin, process.stdin = process.stdin, None
     feeding = _Feed(source, cast("IO[bytes]", stdin))
+
+    def look() -> None:
+        if feeding.error is not None:
+            raise feeding.error
+        raise_if(stop)
+
     try:
-        completed = awaited(process, stop, feeding)
+        completed = gather(process, program, look=look)
     finally:
         feeding.thread.join()
     if feeding.error is not None:
         raise feeding.error
     return completed
+
+
+def raise_if(stop: threading.Event | None) -> None:
+    """ConnectionLostError, when it is set."""
+    if stop is not None and stop.is_set():
+        raise ConnectionLostError("The transfer was stopped.")
 
 
 class _Feed:
@@ -69,23 +173,6 @@ def _chunks(
     if hasattr(source, "read"):
         return iter(lambda: source.read(_PIECE_BYTES), b"")
     return iter(source)
-
-
-def awaited(
-    process: subprocess.Popen[bytes], stop: threading.Event | None, feeding: _Feed | None = None
-) -> Completed:
-    """It has ended. ConnectionLostError: `stop` was set, and it was killed."""
-    while True:
-        try:
-            stdout, stderr = process.communicate(timeout=_STOP_LOOK_S)
-            return Completed(process.returncode, stdout or b"", stderr or b"")
-        except subprocess.TimeoutExpired:
-            if feeding is not None and feeding.error is not None:
-                os.killpg(process.pid, signal.SIGKILL)
-            elif stop is not None and stop.is_set():
-                os.killpg(process.pid, signal.SIGKILL)
-                process.communicate()
-                raise ConnectionLostError("The transfer was stopped.") from None
 
 
 class Conversation(socket.socket):

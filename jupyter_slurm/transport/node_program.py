@@ -14,6 +14,8 @@ from contextlib import suppress
 from importlib import resources
 
 from jupyter_slurm.errors import ForwardError
+from jupyter_slurm.readable import size
+from jupyter_slurm.transport import caps
 
 _START_S = 40.0
 """From the call to the far end's first word: Slurm may take its time to make a step."""
@@ -48,6 +50,7 @@ for name, text in {modules!a}:
 """
 """Puts modules that the text behind it imports where it finds them."""
 
+_LAST_WORDS = 2000
 TERMINAL_FILES = ("terminal_pty.py", "terminal.py")
 """A program behind the modules that it imports, as `begin` takes them."""
 
@@ -96,7 +99,8 @@ def _text(names: Sequence[str]) -> bytes:
 def _after_first_word(channel: socket.socket, what: str, first: bytes, last: bytes) -> bytes:
     """What the far end has sent after its first word; what a prolog printed before is passed over.
 
-    ForwardError: with what came after `last`, the words of the program that was to start it.
+    ForwardError: with what came after `last`, the words of the program that was to start it; or
+    there is no end to what comes before.
     """
     said = bytearray()
     deadline_s = time.monotonic() + _START_S
@@ -107,11 +111,17 @@ def _after_first_word(channel: socket.socket, what: str, first: bytes, last: byt
             _, found, after = said.partition(first)
             if found:
                 return bytes(after)
+            if len(said) > caps.WORDS_BYTES:
+                raise ForwardError(
+                    f"{what} could not be started inside the job: more than "
+                    f"{size(caps.WORDS_BYTES)} came before its first word.",
+                    hint="Does a prolog on the node print without end?",
+                )
     words = said.partition(last)[2].decode(errors="replace").strip()
     raise ForwardError(
         f"{what} could not be started inside the job.",
         hint="Does the job still run?",
-        detail=words or None,
+        detail=words[-_LAST_WORDS:] or None,
     )
 
 

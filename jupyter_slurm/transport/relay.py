@@ -44,12 +44,13 @@ class Relay:
 
     def carry(self, sock: socket.socket, host: str, port: int) -> None:
         """As `Transport.carry`, from the node, but waits; a failure leaves `sock` as it was."""
+        reason = ""
         for _ in range(2):
             streams = self._running()
             try:
                 return streams.open(sock, host, port)
-            except ConversationEndedError:
-                continue  # it had run idle, or was cut off: a new one may do
+            except ConversationEndedError as exc:
+                reason = str(exc)  # or it had run idle, or was cut off: a new one may do
             except ForwardError as exc:
                 if host.startswith(_DOOR):
                     raise ForwardError(
@@ -59,6 +60,8 @@ class Relay:
                     f"{host}:{port} cannot be reached from the job's node: {exc.message}.",
                     hint="Does the program in the job listen there already?",
                 ) from exc
+        if reason:
+            raise ForwardError(f"The relay in the job is not what was sent there: {reason}.")
         raise ForwardError("The relay in the job ended while it was connecting.")
 
     def start(self) -> None:

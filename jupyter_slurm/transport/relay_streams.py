@@ -7,6 +7,7 @@ the two say the same in the Python of their own place, since nothing of ours is 
 from __future__ import annotations
 
 import itertools
+import logging
 import selectors
 import socket
 import struct
@@ -27,17 +28,30 @@ _KINDS = b"KRDCEAB"
 _WINDOW = 2 * 1024 * 1024
 _CHUNK = 32 * 1024
 _OUTBOX_MOST = 256 * 1024
+_LONGEST_BODY = {b"D": _CHUNK, b"R": 4 * 1024}
+"""Bytes that the far end's frames hold at most; those of any other kind hold none."""
 _MOST_STREAMS = 256
-"""With the window this bounds what either end keeps: 512 MiB when nobody reads at all."""
+_UNREAD_MOST = 64 * 1024 * 1024
+"""What nobody reads of all streams together: a quarter of what their windows allow. The one that
+brings more is broken off."""
+_UNREAD_NOTED = _WINDOW // 2
+"""A stream of which less waits is not the one."""
 _OPEN_S = 20.0
 """For one connection; the far end gives up sooner."""
 _ALIVE_S = 60.0
 """How often the far end hears that it is still wanted, as long as a connection is open."""
 _JOIN_S = 5.0
 
+_log = logging.getLogger(__name__)
+
 
 class ConversationEndedError(Exception):
-    """The far end has gone, before or while a connection was asked for."""
+    """The far end has gone, before or while a connection was asked for; with why, where it was we
+    who left it."""
+
+
+class _GarbledError(Exception):
+    """That is nothing that the far end would say."""
 
 
 @dataclass(eq=False, slots=True)
@@ -70,6 +84,8 @@ class Streams:
         self._lock = threading.Lock()
         self._ended = False
         self._closing = False
+        self.reason = ""
+        """Why it was ended from here: what the far end said could not be."""
         self._said_s = time.monotonic()
         self._selector = selectors.DefaultSelector()
         self._channel_mask = selectors.EVENT_READ
@@ -110,7 +126,7 @@ class Streams:
     def _post(self, call: Callable[[], None]) -> None:
         with self._lock:
             if self._ended:
-                raise ConversationEndedError
+                raise ConversationEndedError(self.reason)
             self._posted.append(call)
             with suppress(BlockingIOError):
                 self._wake_out.send(b"!")
@@ -134,6 +150,9 @@ class Streams:
                 self._flush()
         except OSError:
             return  # the way to the far end has broken
+        except _GarbledError as exc:
+            self.reason = str(exc)
+            _log.warning("the relay in a job was left: %s", exc)
         finally:
             self._end()
 
@@ -154,7 +173,7 @@ class Streams:
             if stream.opened.done() and not stream.opened.cancelled():
                 self._drop(stream)
             else:
-                _answer(stream, ConversationEndedError())
+                _answer(stream, ConversationEndedError(self.reason))
         self._selector.close()
         for sock in (self._channel, self._wake_in, self._wake_out):
             sock.close()
@@ -171,7 +190,8 @@ class Streams:
             self._send(b"A", stream.number)
 
     def _receive(self) -> bool:
-        """False: the far end has gone, or its program is about to say its last words."""
+        """False: the far end has gone, or its program is about to say its last words.
+        _GarbledError."""
         with suppress(BlockingIOError):
             data = self._channel.recv(1 << 18)
             if not data:
@@ -183,13 +203,17 @@ class Streams:
             if len(self._inbox) < _FRAME.size:
                 break
             kind, number, size = _FRAME.unpack_from(self._inbox)
+            if kind != b"C" and size > _LONGEST_BODY.get(kind, 0):
+                raise _GarbledError(f"it announced a frame of {size:,} bytes")
             end = _FRAME.size + (0 if kind == b"C" else size)
             if len(self._inbox) < end:
                 break
             body = bytes(self._inbox[_FRAME.size : end])
             del self._inbox[:end]
             stream = self._streams.get(number)
-            if stream is not None:
+            if stream is not None and not stream.opened.cancelled():  # which is about to go
+                if (kind in b"KR") == stream.opened.done():
+                    raise _GarbledError("it spoke of a connection that it had not made")
                 self._take(stream, kind, size, body)
         if self._inbox and not self._outbox:
             self._send(b"B", 0)
@@ -206,6 +230,8 @@ class Streams:
             case b"D":
                 stream.pending += body
                 self._write(stream)
+                if len(stream.pending) > _UNREAD_NOTED and self._is_too_much(stream):
+                    self._fail(stream)
             case b"C":
                 stream.credit += size
             case b"E":
@@ -215,6 +241,12 @@ class Streams:
                 del self._streams[stream.number]
                 self._drop(stream)
         self._settle(stream)
+
+    def _is_too_much(self, stream: _Stream) -> bool:
+        """_GarbledError: it is more than the far end may send."""
+        if len(stream.pending) > _WINDOW:
+            raise _GarbledError("it sent more than it was allowed")
+        return sum(len(one.pending) for one in self._streams.values()) > _UNREAD_MOST
 
     def _serve(self, stream: _Stream, events: int) -> None:
         if events & selectors.EVENT_WRITE:

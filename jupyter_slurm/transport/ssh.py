@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import os
 import secrets
+import shutil
 import socket
 import threading
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,8 +21,9 @@ from typing import BinaryIO
 import paramiko
 
 from jupyter_slurm import places
-from jupyter_slurm.errors import FileAccessError, ForwardError
-from jupyter_slurm.transport import Completed, Span, not_private
+from jupyter_slurm.errors import FileAccessError, ForwardError, TooMuchError
+from jupyter_slurm.readable import size
+from jupyter_slurm.transport import Completed, Span, caps, not_private
 from jupyter_slurm.transport.carrying import Answered, Greeting, call_back, wait_for
 from jupyter_slurm.transport.connection import Connection
 from jupyter_slurm.transport.shell import far_program
@@ -30,6 +32,7 @@ from jupyter_slurm.transport.shell.far_files import (
     exists_script,
     listing_answer,
     listing_script,
+    most_read,
     read_answer,
     read_script,
     remove_script,
@@ -81,8 +84,9 @@ class SshTransport:
         env: Mapping[str, str] | None = None,
         stdin: bytes = b"",
         timeout_s: float = 60.0,
+        most_bytes: int = caps.OUTPUT_BYTES,
     ) -> Completed:
-        return self._shells.once(lambda helper: helper.run(argv, env, stdin, timeout_s))
+        return self._shells.once(lambda helper: helper.run(argv, env, stdin, timeout_s, most_bytes))
 
     def deliver(
         self,
@@ -130,7 +134,7 @@ class SshTransport:
         if not spans:
             return []
         scripts = [read_script(span) for span in spans]
-        answers = self._shells.twice(*scripts)
+        answers = self._shells.twice(*scripts, most_bytes=most_read(spans))
         return [read_answer(span, answer) for span, answer in zip(spans, answers, strict=True)]
 
     def exists(self, path: PurePosixPath) -> bool:
@@ -144,27 +148,40 @@ class SshTransport:
     def remove_tree(self, *paths: PurePosixPath) -> None:
         self._shells.twice(remove_script(paths), timeout_s=_REMOVE_S)
 
-    def fetch(self, path: PurePosixPath) -> Path:
+    def fetch(self, path: PurePosixPath, most_bytes: int) -> Path:
         """A private copy in the spool folder, the same for the same path. FileAccessError."""
+        free_bytes = shutil.disk_usage(places.spool_dir()).free
+        if most_bytes > free_bytes:
+            raise FileAccessError(
+                f"{path} has {size(most_bytes)}, and {size(free_bytes)} are free on this machine.",
+                hint=f"Make room in {places.spool_dir()}.",
+            )
         name = hashlib.sha256(f"{self.connection.name}\0{path}".encode(errors="surrogateescape"))
         target = places.spool_dir() / f"{name.hexdigest()[:32]}.fetched"
         partial = target.with_name(f"{target.name}.{secrets.token_hex(4)}")
         try:
             with open(partial, "xb", opener=_private) as file:
-                self._download(path, file)
+                self._download(path, file, most_bytes)
             partial.replace(target)
         finally:
             partial.unlink(missing_ok=True)
         return target
 
-    def _download(self, path: PurePosixPath, file: BinaryIO) -> None:
+    def _download(self, path: PurePosixPath, file: BinaryIO, most_bytes: int) -> None:
         head = self.read(path, 0, _SMALL_BYTES)
         if head is None:
             raise FileAccessError(f"{path} is not there.")
+        left_bytes = most_bytes - len(head)
+        if left_bytes < 0:
+            raise caps.too_large(path, most_bytes)
         file.write(head)
         if len(head) < _SMALL_BYTES:
             return
-        done = self.receive(["tail", "-c", f"+{len(head) + 1}", "--", str(path)], file)
+        argv = ["tail", "-c", f"+{len(head) + 1}", "--", str(path)]
+        try:
+            done = self.receive(argv, file, most_bytes=left_bytes)
+        except TooMuchError as exc:
+            raise caps.too_large(path, most_bytes) from exc
         if done.returncode != 0:
             words = done.stderr.decode(errors="replace").strip()
             raise FileAccessError(f"{path} cannot be read over there.", detail=words or None)
@@ -182,10 +199,15 @@ class SshTransport:
             return far_program.send(shell, argv, ahead, stop)
 
     def receive(
-        self, argv: Sequence[str], sink: BinaryIO, *, stop: threading.Event | None = None
+        self,
+        argv: Sequence[str],
+        sink: BinaryIO,
+        *,
+        most_bytes: int,
+        stop: threading.Event | None = None,
     ) -> Completed:
         with self._shells.shell_of_its_own(stop) as shell:
-            return far_program.receive(shell, argv, sink, stop)
+            return far_program.receive(shell, argv, sink, most_bytes, stop)
 
     def converse(self, argv: Sequence[str]) -> socket.socket:
         shell = self._shells.shell()

@@ -23,6 +23,8 @@ from jupyter_slurm.errors import (
     FileAccessError,
     ForwardError,
     JupyterSlurmError,
+    NotAFileError,
+    TooMuchError,
     TransportError,
 )
 from jupyter_slurm.transport import Span, TimedOutError, Transport
@@ -454,10 +456,41 @@ def test_several_files_are_read_together(transport: Transport, there: Path) -> N
     assert transport.read_many([]) == []
 
 
+def test_many_large_files_are_read_together(transport: Transport, there: Path) -> None:
+    path = write(there / "large", secrets.token_bytes(1 << 22))
+    assert transport.read_many([Span(path)] * 8) == [Path(path).read_bytes()] * 8
+
+
+def test_a_file_that_is_too_large_and_what_is_no_file_are_named_and_not_waited_for(
+    transport: Transport, there: Path
+) -> None:
+    (there / "large").touch()
+    os.truncate(there / "large", 1 << 40)
+    os.mkfifo(there / "pipe")
+    (there / "device").symlink_to("/dev/zero")
+    with pytest.raises(FileAccessError, match="large is larger than"):
+        transport.read(far(there / "large"))
+    for name in ("pipe", "device"):
+        with pytest.raises(NotAFileError, match=name):
+            transport.read(far(there / name))
+    sizes = dict.fromkeys((far(there / name) for name in ("pipe", "device", "large")), 0)
+    found = transport.grown(sizes, wait_s=PATIENCE_S, wake=threading.Event())
+    assert found == {far(there / "large"): 1 << 40}
+
+
+@pytest.mark.parametrize(("stream", "name"), [(1, "output"), (2, "error")])
+def test_a_program_that_prints_without_end_is_ended_and_named(
+    transport: Transport, stream: int, name: str
+) -> None:
+    with pytest.raises(TooMuchError, match=f"`sh` printed more than .* standard {name}"):
+        transport.run(["sh", "-c", f"exec cat /dev/zero >&{stream}"])
+    assert transport.run(["echo", "well"]).stdout == b"well\n"
+
+
 def test_a_fetched_file_is_a_local_one(transport: Transport, there: Path) -> None:
     for data in (b"", b"small", secrets.token_bytes(1000) * 3000):
         path = write(there / "it's a\n-file", data)
-        assert transport.fetch(path).read_bytes() == data
+        assert transport.fetch(path, len(data)).read_bytes() == data
 
 
 def test_existence(transport: Transport, there: Path) -> None:
@@ -537,7 +570,7 @@ def test_output_is_received_into_a_file_from_where_it_stands(
     with (tmp_path / "sink").open("wb") as sink:
         sink.write(b"head")
         script = "head -c 3000000 /dev/zero; head -c 4000000 /dev/zero >&2; exit 3"
-        done = transport.receive(["sh", "-c", script], sink)
+        done = transport.receive(["sh", "-c", script], sink, most_bytes=1 << 30)
         assert (done.returncode, done.stdout, len(done.stderr)) == (3, b"", 4_000_000)
         sink.write(b"tail")
     assert (tmp_path / "sink").read_bytes() == b"head" + bytes(3_000_000) + b"tail"
@@ -547,7 +580,7 @@ def test_streams_of_a_program_that_is_not_there(transport: Transport, tmp_path: 
     with pytest.raises(TransportError, match="no-such-program"):
         transport.send(["no-such-program"], [b"x"])
     with (tmp_path / "sink").open("wb") as sink, pytest.raises(TransportError, match="no-such"):
-        transport.receive(["no-such-program"], sink)
+        transport.receive(["no-such-program"], sink, most_bytes=1 << 30)
 
 
 def test_a_stop_ends_a_stream_and_its_program(transport: Transport, tmp_path: Path) -> None:
@@ -563,14 +596,14 @@ def test_a_stop_ends_a_stream_and_its_program(transport: Transport, tmp_path: Pa
         transport.send(["sleep", mark], endless(), stop=stop)
     eventually(lambda: not sleepers(mark), "the program goes on")
     with (tmp_path / "sink").open("wb") as sink, pytest.raises(ConnectionLostError):
-        transport.receive(["sleep", mark], sink, stop=stop)
+        transport.receive(["sleep", mark], sink, most_bytes=1 << 30, stop=stop)
     eventually(lambda: not sleepers(mark), "the program goes on")
 
 
 def test_streams_at_once_and_commands_beside_them(transport: Transport, tmp_path: Path) -> None:
     def receive(number: int) -> int:
         with (tmp_path / f"sink{number}").open("wb") as sink:
-            transport.receive(["head", "-c", "2000000", "/dev/zero"], sink)
+            transport.receive(["head", "-c", "2000000", "/dev/zero"], sink, most_bytes=1 << 30)
             return sink.tell()
 
     with ThreadPoolExecutor(12) as pool:

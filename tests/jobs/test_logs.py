@@ -128,12 +128,12 @@ def test_of_a_long_log_only_its_end_is_read(tmp_path: Path, character: str) -> N
     assert transport.read_bytes < 4_000_000
 
 
-@pytest.mark.parametrize("text", ["x", "1:2", "1:2:3:4:5", "a:b:c:d", "-1:0:0:0", "0:-1:0:0"])
+@pytest.mark.parametrize("text", ["x", "1:2", "1:2:3:4:5:6", "a:b:c:d", "-1:0:0:0", "0:-1:0:0"])
 def test_a_cursor_that_is_none_of_ours_is_refused(text: str) -> None:
     with pytest.raises(RequestError, match="no cursor"):
         parse_cursor(text)
 
 
-def test_a_cursor_reads_back_as_itself() -> None:
-    cursor = Cursor(1, 2, 3, 4)
+@pytest.mark.parametrize("cursor", [Cursor(1, 2, 3, 4), Cursor(1, 2, 3, 4, 5)])
+def test_a_cursor_reads_back_as_itself(cursor: Cursor) -> None:
     assert parse_cursor(str(cursor)) == cursor

@@ -115,7 +115,7 @@ def test_every_login_shell_will_do(odd_sshd: Sshd, tmp_path: Path) -> None:
             home / word / "a": 1
         }
         with (tmp_path / "sink").open("wb") as sink:
-            done = transport.receive(["cat", str(home / word / "big")], sink)
+            done = transport.receive(["cat", str(home / word / "big")], sink, most_bytes=1 << 30)
         assert BANNER not in done.stderr.decode()
         assert (tmp_path / "sink").stat().st_size == 1_000_000
         assert transport.send(["wc", "-c"], [b"x" * 100]).stdout.split() == [b"100"]
@@ -253,7 +253,7 @@ def test_nothing_is_left_when_the_connection_is_cut(
 
 def _received(transport: SshTransport, argv: list[str]) -> int:
     with Path(os.devnull).open("wb") as sink:
-        return transport.receive(argv, sink).returncode
+        return transport.receive(argv, sink, most_bytes=1 << 30).returncode
 
 
 def test_secrets_are_in_no_command_line_there(own_sshd: Sshd, tmp_path: Path) -> None:

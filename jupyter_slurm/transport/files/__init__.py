@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from jupyter_slurm.errors import FileAccessError, NotFoundError, RequestError
-from jupyter_slurm.transport import Completed, TimedOutError, Transport
+from jupyter_slurm.errors import FileAccessError, NotFoundError, RequestError, TooMuchError
+from jupyter_slurm.transport import Completed, TimedOutError, Transport, caps
 from jupyter_slurm.transport.files.difference import Difference, difference, surplus
 from jupyter_slurm.transport.files.download import Download, Target, is_safe_name
 from jupyter_slurm.transport.files.ignore import STATE, Exclusion, Patterns
@@ -31,6 +31,7 @@ from jupyter_slurm.transport.files.loads import (
 from jupyter_slurm.transport.files.manifest import (
     Entry,
     Listing,
+    TooManyError,
     entry_of,
     listing_argv,
     parse_listing,
@@ -45,6 +46,8 @@ _NAMED = 200
 """So many names in a folder are asked for by name, so that what only the far side has (a million
 results, say) need not be listed."""
 _NAMED_BYTES = 48 * 1024
+_LISTED_BYTES = 200
+"""What a listing has of a file, as a rule half of that."""
 
 # $1 a file to lock, $2 the folder, which is there then and is of now; the rest: what looks at it.
 _USED_SH = """
@@ -124,7 +127,7 @@ def mirror(
         check_stop(stop)
         outcome.failed.clear()
         wanted = scan(here, Exclusion(exclude))
-        there = _list(transport, path, before=used).entries
+        there = _list(transport, path, before=used, known=len(wanted.entries)).entries
         gone = surplus(wanted.entries, there)
         what = difference(wanted, there, outcome)
         what.gone.extend(gone)
@@ -199,7 +202,8 @@ def _sides_of_push(
     here = os.fsencode(local.expanduser())
     if os.path.isdir(here):  # noqa: PTH112 (bytes)
         wanted = scan(here, Exclusion(exclude))
-        there = _list(transport, path, _few([name for name in wanted.entries if b"/" not in name]))
+        names = _few([name for name in wanted.entries if b"/" not in name])
+        there = _list(transport, path, names, known=len(wanted.entries))
         if there.top not in (None, "folder"):
             raise RequestError(f"{remote} is a file there, and {local} is a folder.")
         return _Sides(path, there.entries, wanted, here)
@@ -325,19 +329,32 @@ def _list(
     names: Sequence[bytes] = (),
     since: str = "",
     before: Sequence[str] = (),
+    known: int = 0,
 ) -> Listing:
-    """`before`: a command that runs the one that is put behind it."""
-    done = _run(transport, [*before, *listing_argv(path, names, since)])
-    succeeded(done, f"{path} cannot be read there")
+    """`before`: a command that runs the one that is put behind it. `known`: how many files there
+    may well be, since they are here. FileAccessError."""
+    most_files = caps.FILES + known
     try:
-        return parse_listing(done.stdout, done.stderr)
+        most_bytes = caps.OUTPUT_BYTES + known * _LISTED_BYTES
+        done = _run(transport, [*before, *listing_argv(path, names, since)], most_bytes)
+        succeeded(done, f"{path} cannot be read there")
+        return parse_listing(done.stdout, done.stderr, most_files=most_files)
+    except (TooManyError, TooMuchError) as exc:
+        raise FileAccessError(
+            f"There are more than {most_files:,} files in {path}, or their names are too long, so "
+            "nothing was copied.",
+            hint="Copy the folders in it one after the other, or pack them there: `tar -cf`.",
+            detail=str(exc) or None,
+        ) from exc
     except ValueError as exc:
         words = done.stderr.decode(errors="backslashreplace")
         raise FileAccessError(f"{path} cannot be listed there: {exc}.", detail=words) from exc
 
 
-def _run(transport: Transport, argv: Sequence[str]) -> Completed:
+def _run(
+    transport: Transport, argv: Sequence[str], most_bytes: int = caps.OUTPUT_BYTES
+) -> Completed:
     try:
-        return transport.run(argv, timeout_s=_TIMEOUT_S)
+        return transport.run(argv, timeout_s=_TIMEOUT_S, most_bytes=most_bytes)
     except TimedOutError as exc:
         raise FileAccessError(f"The files there do not answer: {exc}.") from exc

@@ -19,11 +19,13 @@ from functools import partial
 from pathlib import Path
 from typing import BinaryIO
 
-from jupyter_slurm.errors import FileAccessError
+from jupyter_slurm.errors import FileAccessError, TooMuchError
+from jupyter_slurm.readable import size
 from jupyter_slurm.transport import Completed, Transport
 from jupyter_slurm.transport.files import ustar
 from jupyter_slurm.transport.files.ignore import STATE
 from jupyter_slurm.transport.files.loads import (
+    BATCH_BYTES,
     BIG_BYTES,
     CHANGED,
     MIB,
@@ -49,6 +51,10 @@ from jupyter_slurm.transport.files.manifest import (
 _NAMES_BYTES = 48 * 1024
 """Names go in the command, of which Linux takes 128 KiB in one word, quotes included."""
 _OPEN_FOLDERS = 64
+_MOST_BYTES = 1 << 50
+"""Of a file, where the disk does not tell what is free."""
+_MEMBER_BYTES = 8 * 1024
+"""What tar adds to a file at most: its header, and those of a long name."""
 
 _PART_SH = 'cd -- "$1" && exec dd if="./$2" bs=1048576 skip="$3" count="$4"'
 
@@ -152,7 +158,7 @@ class Download:
 
     def bring(self, files: Sequence[tuple[bytes, Entry]]) -> None:
         small = [one for one in files if one[1].size_bytes < BIG_BYTES]
-        large = [one for one in files if one[1].size_bytes >= BIG_BYTES]
+        large = [one for one in files if one[1].size_bytes >= BIG_BYTES and self._fits(*one)]
         parts = [part for one in large for part in self._missing_parts(*one)]
         carry_out(
             [
@@ -183,7 +189,7 @@ class Download:
         with tempfile.TemporaryFile(dir=os.fsdecode(self._target.state())) as archive:
             words = shlex.join([os.fsdecode(b"./" + name) for name in asked])
             script = f"cd -- {shlex.quote(self._root)} && LC_ALL=C exec tar -chf - -- {words}"
-            done = self._receive(["sh", "-c", script], archive)
+            done = self._receive(["sh", "-c", script], archive, _most_archived(asked))
             believed = asked if done.returncode == 0 else self._still_same(asked)
             archive.seek(0)
             try:
@@ -246,7 +252,10 @@ class Download:
     def _list(self, names: Sequence[bytes]) -> Listing:
         done = self._transport.run(listing_argv(self._root, names))
         succeeded(done, f"{self._root} cannot be listed")
-        return parse_listing(done.stdout)
+        try:
+            return parse_listing(done.stdout)
+        except ValueError as exc:
+            raise FileAccessError(f"{self._root} cannot be listed there: {exc}.") from exc
 
     # --- large files ---
 
@@ -262,6 +271,20 @@ class Download:
         self._progress.moved(0, entry.size_bytes - left)
         return missing
 
+    def _fits(self, name: bytes, entry: Entry) -> bool:
+        """Whether there is room for it here; a file with holes may say any size."""
+        disk = os.statvfs(self._target.root)
+        free_bytes = disk.f_bavail * disk.f_frsize if disk.f_blocks else _MOST_BYTES
+        with suppress(OSError):
+            begun = self._target.root + b"/%b/parts/%b/data" % (STATE, key_of(name, entry).encode())
+            free_bytes += os.stat(begun).st_blocks * 512  # noqa: PTH116 (bytes)
+        if entry.size_bytes <= free_bytes:
+            return True
+        self._outcome.failed[name] = (
+            f"It has {size(entry.size_bytes)}, and {size(free_bytes)} are free here."
+        )
+        return False
+
     def _parts_folder(self, name: bytes, entry: Entry) -> bytes:
         return self._target.state(b"parts/" + key_of(name, entry).encode())
 
@@ -273,7 +296,7 @@ class Download:
             sink.seek(part.offset)
             count = -(-part.size_bytes // MIB)
             words = [self._root, os.fsdecode(part.name), str(part.offset // MIB), str(count)]
-            done = self._receive(["sh", "-c", _PART_SH, "part", *words], sink)
+            done = self._receive(["sh", "-c", _PART_SH, "part", *words], sink, count * MIB)
             arrived = sink.seek(0, os.SEEK_CUR) - part.offset
         if done.returncode == 0 and arrived == part.size_bytes:
             Path(os.fsdecode(folder), str(part.index)).touch()
@@ -300,12 +323,18 @@ class Download:
 
     # --- progress ---
 
-    def _receive(self, argv: Sequence[str], sink: BinaryIO) -> Completed:
+    def _receive(self, argv: Sequence[str], sink: BinaryIO, most_bytes: int) -> Completed:
         file = sink.fileno()
         with self._lock:
             self._flowing[file] = os.lseek(file, 0, os.SEEK_CUR)
         try:
-            return self._transport.receive(argv, sink, stop=self._stop)
+            return self._transport.receive(argv, sink, most_bytes=most_bytes, stop=self._stop)
+        except TooMuchError as exc:
+            raise FileAccessError(
+                f"More came of the files in {self._root} than was listed of them, so they were not "
+                "taken.",
+                hint="Do they grow now? Copy them once nobody writes to them.",
+            ) from exc
         finally:
             self._tell()
             with self._lock:
@@ -317,6 +346,12 @@ class Download:
                 at = os.lseek(file, 0, os.SEEK_CUR)
                 self._progress.moved(0, at - told)
                 self._flowing[file] = at
+
+
+def _most_archived(asked: dict[bytes, Entry]) -> int:
+    """What their archive may have: files may have grown since they were listed."""
+    sizes = sum(entry.size_bytes + 2 * len(name) for name, entry in asked.items())
+    return 2 * sizes + len(asked) * _MEMBER_BYTES + BATCH_BYTES
 
 
 def _line_of(name: bytes, words: str) -> str:

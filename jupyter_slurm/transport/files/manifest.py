@@ -9,18 +9,26 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 from jupyter_slurm.errors import FileAccessError
+from jupyter_slurm.transport import caps
 from jupyter_slurm.transport.files.ignore import STATE, Exclusion
 
 Kind = Literal["file", "folder", "link", "other"]
 
 _SECOND = 1_000_000_000
+_MOST_NUMBER = 1 << 63
+_LISTED_BYTES = 1 << 20
+"""So much of a listing is taken apart at a time; a path has 4 KiB at most, and so has a link."""
 _COARSE_NS = (100, 1_000, 1_000_000, _SECOND)
 """What file systems and archives round times down to: NTFS, NFS servers, tar."""
+
+
+class TooManyError(ValueError):
+    """More is listed than is taken."""
 
 
 class Entry(NamedTuple):
@@ -145,19 +153,21 @@ def listing_argv(path: str, names: Sequence[bytes] = (), since: str = "") -> lis
     return ["sh", "-c", _LIST_SH, "list", path, since, *only]
 
 
-def parse_listing(stdout: bytes, stderr: bytes = b"") -> Listing:
-    """What `listing_argv` printed. ValueError: it is not that."""
-    top, _, rest = stdout.partition(b"\n")
+def parse_listing(stdout: bytes, stderr: bytes = b"", *, most_files: int = caps.FILES) -> Listing:
+    """What `listing_argv` printed. ValueError: it is not that; TooManyError."""
+    top, form, rest = [*stdout.split(b"\n", 2), b"", b""][:3]
     if top == b"none":
         return Listing(None)
-    form, _, rest = rest.partition(b"\n")
-    readers: dict[bytes, Callable[[bytes], dict[bytes, Entry]]] = {
-        b"printf": _from_printf,
-        b"stat": _from_stat,
+    readers: dict[bytes, tuple[Callable[[bytes], Iterator[tuple[bytes, Entry]]], bytes, int]] = {
+        b"printf": (_from_printf, b"\0", 6),
+        b"stat": (_from_stat, b"//\n", 1),
     }
     if top not in (b"folder", b"file") or form not in readers:
         raise ValueError("find did not list the folder")
-    entries = readers[form](rest)
+    read, end, ends = readers[form]
+    if rest.count(end) // ends > most_files:  # each takes ten times as much memory as text
+        raise TooManyError
+    entries = dict(read(rest))
     entries.pop(b"", None)
     if top == b"file":
         only = next(iter(entries.values()), None)
@@ -170,41 +180,62 @@ def parse_listing(stdout: bytes, stderr: bytes = b"") -> Listing:
 _LETTERS: dict[bytes, Kind] = {b"f": "file", b"d": "folder", b"l": "link"}
 
 
-def _from_printf(text: bytes) -> dict[bytes, Entry]:
-    words = text.split(b"\0")
-    return {
-        path[2:]: Entry(
-            _LETTERS.get(letter, "other"), int(mode, 8) & 0o777, int(size), _time_ns(time), link
-        )
+def _from_printf(text: bytes) -> Iterator[tuple[bytes, Entry]]:
+    at = 0
+    while at < len(text):
+        end = min(at + _LISTED_BYTES, len(text))
+        words = text[at:end].split(b"\0")
+        whole = len(words) // 6 * 6
+        if not whole and end == len(text):
+            return  # what was cut off
+        if not whole:
+            raise ValueError("find printed a name that can be none")
+        at += sum(map(len, words[:whole])) + whole
         for letter, mode, size, time, path, link in zip(
-            words[0::6],
-            words[1::6],
-            words[2::6],
-            words[3::6],
-            words[4::6],
-            words[5::6],
-            strict=False,
-        )
-    }
+            words[0:whole:6],
+            words[1:whole:6],
+            words[2:whole:6],
+            words[3:whole:6],
+            words[4:whole:6],
+            words[5:whole:6],
+            strict=True,
+        ):
+            yield (
+                path[2:],
+                Entry(
+                    _LETTERS.get(letter, "other"),
+                    _number(mode, 8) & 0o777,
+                    _number(size),
+                    _time_ns(time),
+                    link,
+                ),
+            )
+
+
+def _number(text: bytes, base: int = 10) -> int:
+    """ValueError: it is none, or no file has so many bytes or nanoseconds."""
+    number = int(text, base)
+    if abs(number) >= _MOST_NUMBER:
+        raise ValueError("find printed a number that can be none")
+    return number
 
 
 def _time_ns(text: bytes) -> int:
     """Of `1700000000.1234567890`; GNU find prints ten digits, and a sign before all of them."""
     seconds, _, digits = text.partition(b".")
-    return int(seconds + digits[:9].ljust(9, b"0"))
+    return _number(seconds + digits[:9].ljust(9, b"0"))
 
 
-def _from_stat(text: bytes) -> dict[bytes, Entry]:
-    found: dict[bytes, Entry] = {}
+def _from_stat(text: bytes) -> Iterator[tuple[bytes, Entry]]:
     for record in text.split(b"//\n"):
         if not record:
             continue
         mode, size, seconds, rest = record.split(b" ", 3)
         path, _, link = rest.partition(b"//")
-        bits = int(mode, 16)
+        bits = _number(mode, 16) & 0xFFFF
         kind = _KINDS.get(stat.S_IFMT(bits), "other")
-        found[path[2:]] = Entry(kind, bits & 0o777, int(size), int(seconds) * _SECOND, link)
-    return found
+        mtime_ns = _number(seconds) * _SECOND
+        yield path[2:], Entry(kind, bits & 0o777, _number(size), mtime_ns, link)
 
 
 def _complaints(stderr: bytes) -> dict[bytes, str]:

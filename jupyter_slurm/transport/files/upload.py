@@ -177,12 +177,12 @@ class Upload:
         keys = {key_of(name, entry): (name, entry) for name, entry in files}
         done = self._transport.run(["sh", "-c", _OPEN_SH, "open", self._root, *keys])
         succeeded(done, f"The files cannot be written to {self._root}")
-        lines = done.stdout.decode().splitlines()
+        lines = done.stdout.decode(errors="replace").splitlines()
         for line in lines:
             key, *arrived = line.split(" ")
             if key in keys:
-                parts = parts_of(*keys[key])
-                missing += [part for part in parts if str(part.index) not in arrived]
+                parts, there = parts_of(*keys.pop(key)), set(arrived)
+                missing += [part for part in parts if str(part.index) not in there]
         sizes = sum(entry.size_bytes for _, entry in files)
         self._progress.moved(0, sizes - sum(part.size_bytes for part in missing))
         return missing, "counts" in lines

@@ -18,6 +18,8 @@ END = bytes(2 * BLOCK)
 FILE, HARD_LINK, SYMLINK, FOLDER = b"0", b"1", b"2", b"5"
 
 _NAME_BYTES = 100
+_LONGEST_NAME = 1 << 16
+"""Bytes of a name, or of all that pax says of a file: PATH_MAX, and sixteen times that."""
 _LONG_NAME, _LONG_LINK, _PAX, _PAX_ALL = b"L", b"K", b"x", b"g"
 _LATEST_S = 0o77777777777
 _NANO = 1_000_000_000
@@ -135,6 +137,8 @@ def _with_extensions(member: Member, long: dict[bytes, bytes], pax: dict[bytes, 
 
 
 def _content(archive: BinaryIO, member: Member) -> bytes:
+    if member.size_bytes > _LONGEST_NAME:
+        raise DamagedError("a name is longer than any can be")
     content = archive.read(member.size_bytes)
     if len(content) < member.size_bytes:
         raise DamagedError("the archive ends in the middle of a name")

@@ -29,7 +29,11 @@ _REPLY_TIMEOUT_S = 600.0
 """A host may wait that long, e.g. until somebody has confirmed the login on their phone."""
 _LOOK_S = 0.5
 _MOST_PROMPTS = 32
+_MOST_ROUNDS = 100
+"""Of prompts; one without any is answered without a person, and so could go on for ever."""
 _LONGEST_BANNER = 1 << 16
+_MOST_UNREAD = 100
+"""Messages of the host that nobody has read yet; each has up to 256 KiB."""
 
 Sign = Callable[[bytes, str], bytes]
 """(data, algorithm) -> a signature as it goes over the wire: the algorithm's name and the bytes."""
@@ -69,6 +73,8 @@ class _Handler:
     def _take(self, number: int, message: Message) -> None:
         if self._succeeded:
             return  # RFC 4252, 5.1: nothing more is to come
+        if self.replies.qsize() >= _MOST_UNREAD:
+            raise paramiko.SSHException("the host says more during the login than anybody reads")
         if number == _SUCCESS:
             self._succeeded = True
             self._transport._auth_trigger()  # type: ignore[attr-defined]
@@ -127,7 +133,11 @@ class UserAuth:
 
     def keyboard_interactive(self, answer: Callable[[Round], Sequence[str]]) -> Outcome:
         number, message = self._request("keyboard-interactive", "", "")
+        rounds = 0
         while number == _OF_THE_METHOD:
+            rounds += 1
+            if rounds > _MOST_ROUNDS:
+                raise self._lost()
             answers = answer(_round(message))
             response = Message()
             response.add_byte(bytes([_INFO_RESPONSE]))

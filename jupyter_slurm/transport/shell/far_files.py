@@ -6,37 +6,50 @@ from collections.abc import Sequence
 from pathlib import PurePosixPath
 
 from jupyter_slurm.errors import FileAccessError
-from jupyter_slurm.transport import Span
+from jupyter_slurm.transport import Span, caps
 from jupyter_slurm.transport.shell.far_shell import Answer
 from jupyter_slurm.transport.shell.words import quote_path, raw
 
 _MISSING = (b"no such file", b"not a directory", b"nonexistent directory")
 """ENOENT and ENOTDIR as the shells say them, in small letters."""
+_NO_FILE = 71
+"""An exit status that neither `head` nor `tail` has."""
 
 
 def read_script(span: Span) -> bytes:
-    """Opens the file itself, which sees through the attribute cache of NFS."""
+    """Opens the file itself, which sees through the attribute cache of NFS; where it is no file
+    (a pipe would be waited for) it is not opened."""
     path = quote_path(span.path)
+    limit = caps.FILE_BYTES + 1 if span.limit is None else span.limit
     parts = []
     if span.offset < 0:
         parts.append(b"tail -c %d" % -span.offset)
     elif span.offset > 0:
         parts.append(b"tail -c +%d" % (span.offset + 1))
-    if span.limit is not None:
-        parts.append(b"head -c %d" % span.limit)
-    command = b" | ".join(parts) or b"cat"
+    parts.append(b"head -c %d" % limit)
+    command = b" | ".join(parts)
     if len(parts) < 2:
         command = b"exec " + command
     return (
-        b"( if [ -d %b ]; then echo Is a directory >&2; exit 1; fi; exec <%b || exit 1; %b ) "
-        b"2>&4 4>&-; _m $?" % (path, path, command)
+        b"( if [ -e %b ] && [ ! -f %b ]; then exit %d; fi; exec <%b || exit 1; %b ) "
+        b"2>&4 4>&-; _m $?" % (path, path, _NO_FILE, path, command)
     )
+
+
+def most_read(spans: Sequence[Span]) -> int:
+    """The most that the answer of any of them can be."""
+    limits = [caps.FILE_BYTES if span.limit is None else span.limit for span in spans]
+    return max(limits, default=0) + caps.WORDS_BYTES
 
 
 def read_answer(span: Span, answer: Answer) -> bytes | None:
     """FileAccessError."""
     if answer.status == "0" and not answer.stderr:
+        if span.limit is None and len(answer.stdout) > caps.FILE_BYTES:
+            raise caps.too_large(span.path, caps.FILE_BYTES)
         return answer.stdout
+    if answer.status == str(_NO_FILE):
+        raise caps.no_file(span.path)
     said = answer.stderr.replace(raw(span.path), b"").lower()
     if any(words in said for words in _MISSING):
         return None

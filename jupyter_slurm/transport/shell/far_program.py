@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, BinaryIO, cast
 from paramiko import SSHException
 
 from jupyter_slurm.errors import ConnectionLostError
-from jupyter_slurm.transport import Completed
-from jupyter_slurm.transport.shell.far_shell import Answer, FarShell, ShellGoneError
+from jupyter_slurm.transport import Completed, caps
+from jupyter_slurm.transport.shell.far_shell import Answer, FarShell, FloodError, ShellGoneError
 from jupyter_slurm.transport.shell.helper import completed
 from jupyter_slurm.transport.shell.words import quote, words
 
@@ -43,15 +43,24 @@ def send(
     reading it raises is raised; ShellGoneError: it broke, or `stop` was set."""
     script = b'( exec %b ) 2>&4 4>&-; _f $? %b; eval "$_x"; exit' % (words(argv), quote(argv[0]))
     (number,), line = shell.numbered(script)
-    answer = shell.send_stream(line, source, number, math.inf, stop, shell.channel.shutdown_write)
+    ended = shell.channel.shutdown_write
+    try:
+        answer = shell.send_stream(line, source, number, math.inf, stop, ended)
+    except FloodError as exc:
+        raise caps.too_much_output(argv[0], exc.stream, exc.most_bytes) from exc
     return completed(answer, argv[0])
 
 
 def receive(
-    shell: FarShell, argv: Sequence[str], sink: BinaryIO, stop: threading.Event | None
+    shell: FarShell,
+    argv: Sequence[str],
+    sink: BinaryIO,
+    most_bytes: int,
+    stop: threading.Event | None,
 ) -> Completed:
     """The program's standard output goes to `sink`, a real file. ConnectionLostError,
-    ShellGoneError; OSError: `sink` cannot be written."""
+    ShellGoneError; TooMuchError: it is more than `most_bytes`; OSError: `sink` cannot be
+    written."""
     # The mark goes to one stream only, and the shell lets go of both, so that they end with the
     # program. Meanwhile it reads on, and takes the program with it when its own input ends.
     mark = b"_m() { printf '%s' \"$_k$_i $1$_n\" >&4; }"
@@ -59,18 +68,31 @@ def receive(
     (number,), line = shell.numbered(b"%b; { %b; } & exec >/dev/null 4>&-" % (mark, command))
     channel = shell.channel
     said = bytearray()
+    flooded = threading.Event()
+
+    def take(data: bytes) -> None:
+        if len(said) <= caps.ERRORS_BYTES:
+            said.extend(data)
+        else:
+            flooded.set()
+            shell.close()
+
     listener = threading.Thread(
-        target=_listen, args=[channel.recv_stderr, said.extend], name="stderr", daemon=True
+        target=_listen, args=[channel.recv_stderr, take], name="stderr", daemon=True
     )
     listener.start()
     try:
         shell.send(line)
         transport = cast("SharedTransport", channel.get_transport())
-        transport.receive_into(cast("SharedChannel", channel), sink, stop)
+        stream = cast("SharedChannel", channel)
+        if transport.receive_into(stream, sink, stop, most_bytes) > most_bytes:
+            raise caps.too_much_output(argv[0], "standard output", most_bytes)
         listener.join()
     finally:
         shell.close()
         listener.join()
+    if flooded.is_set():
+        raise caps.too_much_output(argv[0], "standard error", caps.ERRORS_BYTES)
     stderr, marked, status = bytes(said).rpartition(shell.mark(number))
     if not marked:
         raise ShellGoneError("the shell over there has ended", begun=True)

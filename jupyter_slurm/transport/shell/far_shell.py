@@ -23,7 +23,9 @@ from typing import TYPE_CHECKING, BinaryIO, NamedTuple, Protocol, cast
 from paramiko import Channel, SSHException
 
 from jupyter_slurm.errors import ConnectionLostError, TransportError
+from jupyter_slurm.transport import caps
 from jupyter_slurm.transport.connection.remains import Process, Remains
+from jupyter_slurm.transport.login.server_text import shown
 from jupyter_slurm.transport.shell.words import quote, words
 
 if TYPE_CHECKING:
@@ -89,6 +91,15 @@ class SilentError(Exception):
     """There was no answer by the deadline."""
 
 
+class FloodError(Exception):
+    """More came than is taken, on the `stream` of that name; the shell is of no use any more."""
+
+    def __init__(self, stream: str, most_bytes: int) -> None:
+        super().__init__(stream, most_bytes)
+        self.stream = stream
+        self.most_bytes = most_bytes
+
+
 class Answer(NamedTuple):
     status: str
     stdout: bytes
@@ -143,16 +154,17 @@ class FarShell:
         self.channel.in_stderr_buffer.set_event(self._news)
         try:
             return self._begin(setting, deadline_s)
-        except (SilentError, ShellGoneError, SSHException, EOFError, OSError) as exc:
+        except (SilentError, ShellGoneError, FloodError, SSHException, EOFError, OSError) as exc:
             if not self.channel.get_transport().is_active():
                 raise ConnectionLostError("The connection broke while a shell was opened.") from exc
-            self._take_in()  # a login that has ended before it was sent anything has said why
+            # A login that has ended before it was sent anything has said why.
+            self._take_in(caps.WORDS_BYTES)
             raise TransportError(
                 "The login gives no shell that commands could be run in.",
                 hint="Does `ssh` to this machine run a command, e.g. `ssh HOST true`? If its "
                 "start-up files wait for something, they should not for a session without a "
                 "terminal.",
-                detail=bytes(self._out + self._err).decode(errors="replace").strip() or str(exc),
+                detail=shown(bytes(self._out + self._err)) or str(exc),
             ) from exc
 
     def _begin(self, setting: bytes, deadline_s: float) -> bytes:
@@ -164,8 +176,9 @@ class FarShell:
         start = [_CLEAN.encode(), newline, key, b"eval " + quote(_START), *map(_end, lost)]
         (number,), line = self.numbered(b"eval " + quote(setting))
         self.send(b"\n".join([*start, line]))
-        boot = self._introduced(self.answer(0, deadline_s).status)
-        told = self.answer(number, deadline_s).stdout
+        most_bytes = caps.WORDS_BYTES
+        boot = self._introduced(self.answer(0, deadline_s, most_bytes=most_bytes).status)
+        told = self.answer(number, deadline_s, most_bytes=most_bytes).stdout
         for one in lost:
             if one.boot == boot:
                 self._sessions.remains.ended(one)
@@ -211,32 +224,51 @@ class FarShell:
         except (OSError, EOFError, SSHException) as exc:
             raise ShellGoneError(str(exc), begun=False) from exc
 
-    def answer(self, number: int, deadline_s: float, stop: threading.Event | None = None) -> Answer:
-        """What has come since the last answer. SilentError; ShellGoneError, also for `stop`."""
+    def answer(
+        self,
+        number: int,
+        deadline_s: float,
+        stop: threading.Event | None = None,
+        *,
+        most_bytes: int = caps.OUTPUT_BYTES,
+    ) -> Answer:
+        """What has come since the last answer. SilentError; ShellGoneError, also for `stop`;
+        FloodError: more than `most_bytes` on standard output, or too much on the other."""
         out_mark = _Mark(self._out, self.mark(number) + b" ")
         err_mark = _Mark(self._err, self.mark(number))
         while True:
             ended = not self.alive
-            moved = self._take_in()
+            # Behind a mark may be what belongs to the next answers: it must not block the other
+            # stream, with which it shares the channel's window.
+            most_out = most_bytes + (caps.OUTPUT_BYTES if out_mark.found() else 0)
+            most_err = caps.ERRORS_BYTES * (2 if err_mark.found() else 1)
+            moved = self._take_in(most_out, most_err)
             if out_mark.found() and err_mark.found():
                 stdout, status = out_mark.cut()
                 stderr, _ = err_mark.cut()
                 return Answer(status, stdout, stderr)
+            if len(self._out) > most_out and (most_out > most_bytes or not out_mark.found()):
+                raise FloodError("standard output", most_bytes)
+            if len(self._err) > most_err and (most_err > caps.ERRORS_BYTES or not err_mark.found()):
+                raise FloodError("standard error", caps.ERRORS_BYTES)
             if ended and not moved:
                 raise ShellGoneError("the shell over there has ended", begun=True)
             if not moved:
                 self._wait(deadline_s, stop)
 
     def heard(self, mark: bytes, timeout_s: float) -> bytes | None:
-        """What standard output has said up to `mark`; None: not yet. ShellGoneError."""
+        """What standard output has said up to `mark`; None: not yet. ShellGoneError, FloodError."""
         deadline_s = time.monotonic() + timeout_s
         while True:
             ended = not self.alive
-            moved = self._take_in()
+            moved = self._take_in(caps.WORDS_BYTES)
             before, found, after = self._out.partition(mark)
             if found:
                 self._out[:] = after
                 return bytes(before)
+            if len(self._out) > caps.WORDS_BYTES:
+                raise FloodError("standard output", caps.WORDS_BYTES)
+            self._err.clear()  # nothing is said there that is waited for
             if ended and not moved:
                 raise ShellGoneError("the shell over there has ended", begun=True)
             if not moved:
@@ -281,14 +313,21 @@ class FarShell:
             raise sending.error
         return self.answer(number, time.monotonic() + timeout_s, stop)
 
-    def _take_in(self) -> bool:
-        """Whether there was anything. Reading a buffer to its end clears `_news`, although the
-        other may have filled meanwhile: who calls must not wait before it finds nothing."""
-        moved = False
-        while self.channel.recv_ready() and (data := self.channel.recv(_PIECE_BYTES)):
+    def _take_in(self, most_out: int, most_err: int = caps.ERRORS_BYTES) -> bool:
+        """Whether there was anything; no more than so many bytes and a piece are kept. Reading a
+        buffer to its end clears `_news`, although the other may have filled meanwhile: who calls
+        must not wait before it finds nothing."""
+        channel, moved = self.channel, False
+        while len(self._out) <= most_out and channel.recv_ready():
+            data = channel.recv(_PIECE_BYTES)
+            if not data:
+                break
             self._out += data
             moved = True
-        while self.channel.recv_stderr_ready() and (data := self.channel.recv_stderr(_PIECE_BYTES)):
+        while len(self._err) <= most_err and channel.recv_stderr_ready():
+            data = channel.recv_stderr(_PIECE_BYTES)
+            if not data:
+                break
             self._err += data
             moved = True
         return moved
@@ -313,10 +352,10 @@ class FarShell:
             return True
         deadline_s = time.monotonic() + _GRACE_S
         while self.alive and time.monotonic() < deadline_s:
-            if not self._take_in():
-                self._news.wait(max(0.0, deadline_s - time.monotonic()))
             self._out.clear()
             self._err.clear()
+            if not self._take_in(caps.WORDS_BYTES):
+                self._news.wait(max(0.0, deadline_s - time.monotonic()))
         ended = not self.alive
         self.close()
         if not ended:

@@ -2,6 +2,7 @@
 something has changed.
 
 A look is one `wc -c` of all files, which opens them and so sees through the attribute cache of NFS.
+What is there and is no file is passed over: a pipe would be waited for, and a device read for ever.
 The shell waits between two looks in a subshell of its own, at ticks that grow with the time that
 nothing has happened, and reads on: a line with another list ends that subshell, and so does the end
 of its input. Nothing is looked at while nobody waits here.
@@ -18,7 +19,8 @@ from contextlib import suppress
 from pathlib import PurePosixPath
 
 from jupyter_slurm.errors import ConnectionLostError
-from jupyter_slurm.transport.shell.far_shell import FarShell, ShellGoneError
+from jupyter_slurm.transport import caps
+from jupyter_slurm.transport.shell.far_shell import FarShell, FloodError, ShellGoneError
 from jupyter_slurm.transport.shell.words import quote, raw
 
 _LOOKS_PER_QUIET_TIME = 25
@@ -106,6 +108,9 @@ class Follow:
                     return self._together(shell, sizes, deadline_s, wake)
                 except ShellGoneError:
                     shell.close()
+                except FloodError as exc:
+                    shell.close()
+                    raise caps.too_much_output("wc", exc.stream, exc.most_bytes) from exc
             raise ConnectionLostError("The connection broke while files were followed.")
         finally:
             self._turn.release()
@@ -194,12 +199,17 @@ class _List:
             name = b"./" + raw(path.relative_to(folder))
             if b"\n" in name:  # GNU's wc would quote it
                 plain = b"/%d" % len(odd)
-                odd.append(b'echo "$(wc -c <%b) %b"' % (quote(name), plain))
+                odd.append(
+                    b'[ -f %b ] && echo "$(wc -c <%b) %b"' % (quote(name), quote(name), plain)
+                )
                 name = plain
             self._names[name] = path
         names = b" ".join(quote(name) for name in self._names if name[:1] != b"/")
         # `exec`: many a shell would make one more process for it.
-        steps = [*odd, b"exec wc -c %b" % names] if names else odd
+        files = b'for _f in %b; do [ -e "$_f" ] && [ ! -f "$_f" ] || set -- "$@" "$_f"; done'
+        steps = [*odd, b"set --", files % names, b'exec wc -c "$@" </dev/null']
+        if not names:
+            steps = odd
         self.look = b"cd %b && { %b; }" % (quote(folder), b"; ".join(steps))
 
     def longer(self, said: bytes, sizes: Mapping[PurePosixPath, int]) -> dict[PurePosixPath, int]:

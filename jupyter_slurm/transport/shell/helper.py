@@ -17,8 +17,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 
 from jupyter_slurm.errors import TransportError
-from jupyter_slurm.transport import Completed, TimedOutError
-from jupyter_slurm.transport.shell.far_shell import Answer, FarShell, ShellGoneError, SilentError
+from jupyter_slurm.transport import Completed, TimedOutError, caps
+from jupyter_slurm.transport.shell.far_shell import (
+    Answer,
+    FarShell,
+    FloodError,
+    ShellGoneError,
+    SilentError,
+)
 from jupyter_slurm.transport.shell.words import exports, quote, words
 
 DEFINITIONS = """
@@ -82,19 +88,25 @@ class Helper:
     def alive(self) -> bool:
         return self._shell.alive
 
-    def ask(self, *scripts: bytes, timeout_s: float) -> list[Answer]:
-        """The answers to scripts that the shell runs itself, in one round trip.
+    def ask(self, *scripts: bytes, timeout_s: float, most_bytes: int) -> list[Answer]:
+        """The answers to scripts that the shell runs itself, in one round trip, none of them of
+        more than `most_bytes`.
 
-        ShellGoneError; TimedOutError, after which the shell is gone.
+        ShellGoneError; TimedOutError or TooMuchError, after which the shell is gone.
         """
         numbers, line = self._shell.numbered(*scripts)
         self._shell.send(b"@" + line)
         deadline_s = time.monotonic() + timeout_s
         with self._in_time("sh", timeout_s):
-            return [self._answer(number, deadline_s) for number in numbers]
+            return [self._answer(number, deadline_s, most_bytes) for number in numbers]
 
     def run(
-        self, argv: Sequence[str], env: Mapping[str, str] | None, stdin: bytes, timeout_s: float
+        self,
+        argv: Sequence[str],
+        env: Mapping[str, str] | None,
+        stdin: bytes,
+        timeout_s: float,
+        most_bytes: int = caps.OUTPUT_BYTES,
     ) -> Completed:
         """TransportError: there is no such program. Otherwise as `ask`."""
         if stdin:
@@ -102,15 +114,16 @@ class Helper:
         (number,), line = self._shell.numbered(command(argv, env))
         self._shell.send(b"@" + line)
         with self._in_time(argv[0], timeout_s):
-            answer = self._answer(number, time.monotonic() + timeout_s)
+            answer = self._answer(number, time.monotonic() + timeout_s, most_bytes)
         return completed(answer, argv[0])
 
-    def _answer(self, number: int, deadline_s: float) -> Answer:
+    def _answer(self, number: int, deadline_s: float, most_bytes: int) -> Answer:
         """Of the one that obeys. Where it was killed with the line before it, nobody answers; the
         one that hands on finds that out by the next line, and an empty one does no harm."""
         while True:
             try:
-                return self._shell.answer(number, min(deadline_s, time.monotonic() + _QUIET_S))
+                until_s = min(deadline_s, time.monotonic() + _QUIET_S)
+                return self._shell.answer(number, until_s, most_bytes=most_bytes)
             except SilentError:
                 if time.monotonic() >= deadline_s:
                     raise
@@ -150,6 +163,9 @@ class Helper:
         except SilentError as exc:
             self._shell.end()
             raise TimedOutError(f"`{what}` did not end within {timeout_s:g} s") from exc
+        except FloodError as exc:
+            self._shell.end()
+            raise caps.too_much_output(what, exc.stream, exc.most_bytes) from exc
 
     def close(self) -> None:
         self._shell.close()

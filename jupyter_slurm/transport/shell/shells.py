@@ -13,7 +13,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from typing import NamedTuple, TypeVar
 
 from jupyter_slurm.errors import ConnectionLostError, TransportError
-from jupyter_slurm.transport import TimedOutError
+from jupyter_slurm.transport import TimedOutError, caps
 from jupyter_slurm.transport.connection import Connection
 from jupyter_slurm.transport.shell.far_shell import Answer, FarShell, ShellGoneError
 from jupyter_slurm.transport.shell.helper import DEFINITIONS, Helper, Helpers
@@ -85,11 +85,14 @@ class Shells:
                 raise self.lost() from exc
         return self._again(work)
 
-    def twice(self, *scripts: bytes, timeout_s: float = _FILES_S) -> list[Answer]:
-        """The answers to scripts that may be run again where they were interrupted."""
+    def twice(
+        self, *scripts: bytes, timeout_s: float = _FILES_S, most_bytes: int = caps.OUTPUT_BYTES
+    ) -> list[Answer]:
+        """The answers to scripts that may be run again where they were interrupted, each of at
+        most `most_bytes`."""
 
         def work(helper: Helper) -> list[Answer]:
-            return helper.ask(*scripts, timeout_s=timeout_s)
+            return helper.ask(*scripts, timeout_s=timeout_s, most_bytes=most_bytes)
 
         try:
             try:

@@ -20,6 +20,7 @@ from paramiko.common import (
     MSG_CHANNEL_CLOSE,
     MSG_CHANNEL_DATA,
     MSG_CHANNEL_EOF,
+    MSG_CHANNEL_EXTENDED_DATA,
     MSG_CHANNEL_FAILURE,
     MSG_CHANNEL_WINDOW_ADJUST,
     cMSG_CHANNEL_CLOSE,
@@ -68,6 +69,7 @@ class SharedTransport(QueuedTransport):
     _channel_handler_table: ClassVar[dict[int, Any]] = {
         **getattr(paramiko.Transport, "_channel_handler_table", {}),
         MSG_CHANNEL_DATA: SharedChannel._feed,
+        MSG_CHANNEL_EXTENDED_DATA: SharedChannel._feed_extended,
         MSG_CHANNEL_WINDOW_ADJUST: SharedChannel._window_adjust,
         MSG_CHANNEL_EOF: SharedChannel._handle_eof,
         MSG_CHANNEL_CLOSE: SharedChannel._handle_close,
@@ -246,16 +248,22 @@ class SharedTransport(QueuedTransport):
         return send_all(self, channel, source, stop or threading.Event())
 
     def receive_into(
-        self, channel: SharedChannel, sink: BinaryIO, stop: threading.Event | None = None
+        self,
+        channel: SharedChannel,
+        sink: BinaryIO,
+        stop: threading.Event | None = None,
+        most_bytes: float = math.inf,
     ) -> int:
-        """Writes what is left of a channel's stdout to a real file. How many bytes;
-        ConnectionLostError, also where `stop` was set; OSError where the file cannot be written."""
-        receiving = Receiving()
+        """Writes what is left of a channel's stdout to a real file, and goes no further where that
+        is more than `most_bytes`. How many bytes; ConnectionLostError, also where `stop` was set;
+        OSError where the file cannot be written."""
+        receiving = Receiving(channel.window)
         self.direct(channel, receiving)
         if channel.eof_received or channel.closed:
             receiving.ended()
         try:
-            return receive_into(self, channel, receiving, sink, stop or threading.Event())
+            stop = stop or threading.Event()
+            return receive_into(self, channel, receiving, sink, stop, most_bytes)
         finally:
             self.direct(channel, None)
 

@@ -187,6 +187,8 @@ class SharedPacketizer(Packetizer):
         return line.rstrip(b"\r").decode(errors="replace")
 
     def read_all(self, n: int, check_rekey: bool = False) -> bytes:
+        if not 0 <= n <= _LONGEST_PACKET_BYTES:  # paramiko asks for what a packet says of itself
+            raise SSHException(f"a packet of {n} bytes: this is no SSH, or it was damaged")
         self._fill(n)
         taken = bytes(self._view[self._start : self._start + n])
         self._start += n

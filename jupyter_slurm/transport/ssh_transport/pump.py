@@ -169,6 +169,7 @@ class Carried:
     # -- in the reading thread --------------------------------------------------------------------
 
     def deliver(self, views: list[memoryview]) -> None:
+        self.channel.window.came(sum(map(len, views)))
         with self._lock:
             if self._pending or self._broken:
                 if not self._broken:

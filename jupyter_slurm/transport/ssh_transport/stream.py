@@ -30,6 +30,8 @@ from jupyter_slurm.transport.ssh_transport.window import Window
 _STOP_TICK_S = 0.25
 _BUFFERS_A_WRITE = 512
 _CHUNK_BYTES = 1 << 18
+_EXTENDED_HEAD_BYTES = 8
+"""Before the data: which stream it is of, and its length (RFC 4254 §5.2)."""
 
 
 class Sink(Protocol):
@@ -169,9 +171,14 @@ class SharedChannel(paramiko.Channel):
     def _feed(self, m: Message | bytes) -> None:
         data = m if isinstance(m, bytes) else m.get_binary()
         if self.sink is None:
+            self.window.came(len(data))
             self.in_buffer.feed(data)
         else:
             self.sink.deliver([memoryview(data)])
+
+    def _feed_extended(self, m: Message) -> None:
+        self.window.came(len(m.get_remainder()) - _EXTENDED_HEAD_BYTES)
+        super()._feed_extended(m)  # type: ignore[misc]
 
     def _window_adjust(self, m: Message) -> None:
         super()._window_adjust(m)  # type: ignore[misc]
@@ -209,12 +216,14 @@ class SharedChannel(paramiko.Channel):
 class Receiving:
     """Data on its way to whoever calls `take`; no more of it than the channel's window."""
 
-    def __init__(self) -> None:
+    def __init__(self, window: Window) -> None:
+        self._window = window
         self._views: deque[memoryview] = deque()
         self._some = threading.Event()
         self.over = False
 
     def deliver(self, views: list[memoryview]) -> None:
+        self._window.came(sum(map(len, views)))
         self._views.extend(views)
         self._some.set()
 
@@ -236,9 +245,15 @@ class Receiving:
 
 
 def receive_into(
-    line: Line, channel: SharedChannel, receiving: Receiving, sink: BinaryIO, stop: threading.Event
+    line: Line,
+    channel: SharedChannel,
+    receiving: Receiving,
+    sink: BinaryIO,
+    stop: threading.Event,
+    most_bytes: float,
 ) -> int:
-    """Writes what comes to a real file, to the end of it. ConnectionLostError, OSError (a disk)."""
+    """Writes what comes to a real file, to the end of it or until it is more than `most_bytes`.
+    ConnectionLostError, OSError (a disk)."""
     sink.flush()
     total = 0
     while True:
@@ -253,6 +268,8 @@ def receive_into(
             _write(sink.fileno(), views)
             total += size
             line.took(channel, size)
+            if total > most_bytes:
+                return total
         elif was_over:
             break
         if stop.is_set():

@@ -9,6 +9,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
+from paramiko.ssh_exception import SSHException
+
 FIRST_BYTES = 1 << 19
 CARRIED_BYTES = 6 << 17
 """At first, of a carried socket. Where other programs want the processor too, each end fills and
@@ -37,6 +39,7 @@ class Window:
         self.least_bytes = min(size_bytes, _LEAST_BYTES)
         self.first_bytes = size_bytes
         self.taken_bytes = 0
+        self._came_bytes = 0
         self._open_bytes = size_bytes
         self._seen_bytes = 0
 
@@ -49,6 +52,13 @@ class Window:
             return 0
         self._open_bytes += due
         return due
+
+    def came(self, n: int) -> None:
+        """`n` bytes have come from the peer. SSHException: it may not send that many, and would
+        fill our memory."""
+        self._came_bytes += n
+        if self._came_bytes - self.taken_bytes > self._open_bytes:
+            raise SSHException("the server sends more than it was allowed: its window is exceeded")
 
     def taken_since(self) -> int:
         """Bytes taken since this was last asked."""

@@ -22,7 +22,7 @@ from jupyter_slurm.errors import (
     NotFoundError,
     RequestError,
 )
-from jupyter_slurm.transport import Completed
+from jupyter_slurm.transport import Completed, caps
 from jupyter_slurm.transport.files import Outcome, loads, mirror, pull, push, ustar
 from jupyter_slurm.transport.local import LocalTransport
 
@@ -64,9 +64,10 @@ class Watched(LocalTransport):
         env: Mapping[str, str] | None = None,
         stdin: bytes = b"",
         timeout_s: float = 60.0,
+        most_bytes: int = caps.OUTPUT_BYTES,
     ) -> Completed:
         self.verbs.append("run")
-        return super().run(argv, env=env, stdin=stdin, timeout_s=timeout_s)
+        return super().run(argv, env=env, stdin=stdin, timeout_s=timeout_s, most_bytes=most_bytes)
 
     def send(
         self,
@@ -81,12 +82,17 @@ class Watched(LocalTransport):
         return super().send(argv, source, stop=stop)
 
     def receive(
-        self, argv: Sequence[str], sink: BinaryIO, *, stop: threading.Event | None = None
+        self,
+        argv: Sequence[str],
+        sink: BinaryIO,
+        *,
+        most_bytes: int,
+        stop: threading.Event | None = None,
     ) -> Completed:
         self.verbs.append("receive")
         if self.on_receive is not None:
             self.on_receive(argv)
-        return super().receive(argv, sink, stop=stop)
+        return super().receive(argv, sink, most_bytes=most_bytes, stop=stop)
 
 
 @pytest.fixture
@@ -762,9 +768,14 @@ class Faked(Watched):
         return Completed(0, self.listing_said, b"")
 
     def receive(
-        self, argv: Sequence[str], sink: BinaryIO, *, stop: threading.Event | None = None
+        self,
+        argv: Sequence[str],
+        sink: BinaryIO,
+        *,
+        most_bytes: int,
+        stop: threading.Event | None = None,
     ) -> Completed:
-        return super().receive(["cat", str(self.archive)], sink, stop=stop)
+        return super().receive(["cat", str(self.archive)], sink, most_bytes=most_bytes, stop=stop)
 
 
 # --- what is chosen ---------------------------------------------------------------------------
