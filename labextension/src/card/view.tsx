@@ -177,13 +177,18 @@ interface SavedProps {
   saved: string;
 }
 
+/** No card of ours is saved with more. */
+const MOST_SAVED = 16 * 1024;
+
 /** Of a job that is not known: what the notebook says of it, and that it is only that. */
 export function Saved({ sentence, saved }: SavedProps): JSX.Element {
   return (
     <div className="jp-slurm jp-slurm-Card" data-tone="ended">
       <p className="jp-slurm-CardNote">{sentence}</p>
       {saved === '' ? null : (
-        <pre className="jp-slurm-Saved">{saved.split('\n').map(visible).join('\n')}</pre>
+        <pre className="jp-slurm-Saved">
+          {saved.slice(0, MOST_SAVED).split('\n').map(visible).join('\n')}
+        </pre>
       )}
     </div>
   );

@@ -9,6 +9,7 @@ import { SlurmError } from '../server';
 import type { ISlurmModel } from '../tokens';
 import type { FileContent, FileEntry, FileListing } from '../wire';
 import { bytesOf, base64Of, textOf } from './bytes';
+import { distrusted, notebookOf } from './trust';
 
 const NEVER = new Date(0).toISOString();
 /** How long a browser may take to begin a download. */
@@ -63,7 +64,9 @@ export class ClusterDrive implements Contents.IDrive {
 
   async getDownloadUrl(path: string): Promise<string> {
     const { content } = await this.ask<FileContent>('read_file', path);
-    const url = URL.createObjectURL(new Blob([bytesOf(content)]));
+    // A page of this origin has the powers of JupyterLab, so none is made of it.
+    const blob = new Blob([bytesOf(content)], { type: 'application/octet-stream' });
+    const url = URL.createObjectURL(blob);
     window.setTimeout(() => {
       URL.revokeObjectURL(url);
     }, DOWNLOAD_MS);
@@ -118,7 +121,7 @@ export class ClusterDrive implements Contents.IDrive {
       this.parts.delete(path);
       whole = joined(parts);
     }
-    const model = await this.put(path, whole);
+    const model = await this.put(path, whole, options.type);
     this.tell({ type: 'save', oldValue: null, newValue: model });
     return model;
   }
@@ -177,16 +180,26 @@ export class ClusterDrive implements Contents.IDrive {
     if (before !== this.changes) {
       return this.listing(path);
     }
-    const content = listed.entries.map(one => {
+    const content = listed.entries.filter(isInside).map(one => {
       const inside = `${path}/${one.name}`;
       return one.kind === 'folder' ? folder(one, inside, null) : this.file(one, inside);
     });
     return folder(listed.folder, path, content);
   }
 
-  private async put(path: string, bytes: Uint8Array): Promise<Contents.IModel> {
-    const content = base64Of(bytes);
+  private async put(
+    path: string,
+    bytes: Uint8Array,
+    type?: Contents.ContentType
+  ): Promise<Contents.IModel> {
+    const isNotebook = type === 'notebook' || this.isNotebook(path);
+    const text = isNotebook ? textOf(base64Of(bytes)) : null;
+    const content = base64Of(text === null ? bytes : new TextEncoder().encode(distrusted(text)));
     return this.file(await this.ask<FileEntry>('write_file', path, { content }), path);
+  }
+
+  private isNotebook(path: string): boolean {
+    return this.types.getFileTypesForPath(path).some(type => type.contentType === 'notebook');
   }
 
   /** `content` is base64. */
@@ -203,14 +216,26 @@ export class ClusterDrive implements Contents.IDrive {
       return { ...base, content: null, format: null };
     }
     if (type === 'notebook') {
-      return { ...base, content: JSON.parse(this.text(content, path)) as unknown, format: 'json' };
+      const notebook = notebookOf(this.text(content, path));
+      if (notebook === null) {
+        throw this.refused(
+          this.trans.__(
+            '%1 is not a notebook of format 4, so JupyterLab cannot read it. Open it with the editor.',
+            path
+          )
+        );
+      }
+      return { ...base, content: notebook, format: 'json' };
     }
     const format = options.format ?? known?.fileFormat;
     const text = format === 'base64' ? null : textOf(content);
     if (text === null && format === 'text') {
       this.text(content, path);
     }
-    return { ...base, content: text ?? content, format: text === null ? 'base64' : 'text' };
+    if (text === null) {
+      return { ...base, content, format: 'base64' };
+    }
+    return { ...base, content: this.isNotebook(path) ? distrusted(text) : text, format: 'text' };
   }
 
   private text(content: string, path: string): string {
@@ -255,6 +280,11 @@ function nameOf(path: string): string {
   return path.slice(path.lastIndexOf('/') + 1);
 }
 
+/** A host may say anything; what leads elsewhere would be shown by its last part alone. */
+function isInside({ name }: FileEntry): boolean {
+  return !name.includes('/') && !['', '.', '..'].includes(name);
+}
+
 function unused(stem: string, end: string, there: ReadonlySet<string>, from = 0): string {
   for (let number = from; ; number += 1) {
     const name = `${stem}${number === 0 ? '' : number}${end}`;
@@ -272,7 +302,8 @@ function common(
   entry: FileEntry,
   path: string
 ): Pick<Contents.IModel, 'name' | 'path' | 'writable' | 'created' | 'last_modified' | 'size'> {
-  const modified = new Date(entry.modified_s * 1000).toISOString();
+  const at = new Date(entry.modified_s * 1000);
+  const modified = Number.isNaN(at.getTime()) ? NEVER : at.toISOString();
   return {
     name: nameOf(path),
     path,

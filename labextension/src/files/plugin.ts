@@ -14,6 +14,8 @@ import { ClusterDrive } from './drive';
 import { lookWhileSeen } from './looking';
 
 const RANK = 505;
+/** As JupyterLab calls it. */
+const HTML_VIEWER = 'HTML Viewer';
 
 export const plugin: JupyterFrontEndPlugin<void> = {
   id: 'jupyter-slurm:files',
@@ -31,7 +33,16 @@ export const plugin: JupyterFrontEndPlugin<void> = {
     const trans = (translator ?? nullTranslator).load('jupyter_slurm');
     const { serverSettings } = serviceManager;
     const drive = new ClusterDrive(model, docRegistry, serverSettings, trans);
-    serviceManager.contents.addDrive(drive);
+    const { contents } = serviceManager;
+    contents.addDrive(drive);
+    // What the user's settings say of HTML files is meant of those on this machine.
+    docRegistry.addWidgetExtension(HTML_VIEWER, {
+      createNew: (viewer, context) => {
+        if (contents.driveName(context.path) === drive.name) {
+          Object.assign(viewer, { trusted: false });
+        }
+      }
+    });
     if (factory === null || !(shell instanceof LabShell)) {
       return;
     }

@@ -168,7 +168,7 @@ function Marked({ text, from, starts, length, current }: MarkedProps): JSX.Eleme
   );
 }
 
-/** A figure or a table, by JupyterLab's own renderers, as of a notebook that is not trusted. */
+/** A figure or a table, by those renderers that passive.ts allows. */
 function Display({ block, rendermime, trans }: Props & { block: DisplayBlock }): JSX.Element {
   const host = useRef<HTMLDivElement>(null);
   const near = useNear(host);

@@ -17,6 +17,7 @@ import { show } from '../commands/show';
 import { jobOf, targetsSchema } from '../commands/targets';
 import { slurmIcon } from '../icons';
 import { CommandIDs, ISlurmModel } from '../tokens';
+import { passive } from './passive';
 import { JobPanel } from './widget';
 
 export const plugin: JupyterFrontEndPlugin<void> = {
@@ -37,7 +38,7 @@ export const plugin: JupyterFrontEndPlugin<void> = {
     const tracker = new WidgetTracker<MainAreaWidget<JobPanel>>({ namespace: 'slurm-job' });
     const { commands, serviceManager, shell } = app;
     const { serverSettings } = serviceManager;
-    const services = { model, commands, rendermime, editors, trans };
+    const services = { model, commands, rendermime: passive(rendermime), editors, trans };
     const open = async (id: string): Promise<void> => {
       let panel = tracker.find(widget => widget.content.jobId === id);
       if (panel === undefined) {

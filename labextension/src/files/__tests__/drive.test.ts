@@ -70,7 +70,7 @@ test('bytes, base64 and text become each other, large ones and a byte order mark
 });
 
 test('a file is text where it can be, base64 where it cannot, and a notebook is read', async () => {
-  const { drive } = cluster({ a: text('ü\r\n'), b: '/w==', n: text('{"cells":[]}') });
+  const { drive } = cluster({ a: text('ü\r\n'), b: '/w==', n: text('{"cells":[],"metadata":{}}') });
   const a = await drive.get('here/d/a');
   expect([a.format, a.content, a.path, a.last_modified]).toEqual([
     'text',

@@ -1,0 +1,265 @@
+// A thousand notebooks, names and bundles of somebody who wants a program run here.
+import { NotebookModel } from '@jupyterlab/notebook/lib/model';
+import type { ICodeCellModel } from '@jupyterlab/cells';
+import {
+  RenderMimeRegistry,
+  standardRendererFactories,
+  type IOutputModel
+} from '@jupyterlab/rendermime';
+import type { DocumentRegistry } from '@jupyterlab/docregistry';
+import type { Contents, ServerConnection } from '@jupyterlab/services';
+import { nullTranslator } from '@jupyterlab/translation';
+import { CommandRegistry } from '@lumino/commands';
+import { MessageLoop } from '@lumino/messaging';
+import { Widget } from '@lumino/widgets';
+import { act } from 'react';
+import { createRoot } from 'react-dom/client';
+import { LOGIN_MIME, LoginNotice } from '../card/login';
+import { JobCard, MIME } from '../card/renderer';
+import { base64Of, textOf } from '../files/bytes';
+import { ClusterDrive } from '../files/drive';
+import { BlockView, NearnessContext } from '../job/blocks';
+import { passive } from '../job/passive';
+import type { FileEntry } from '../wire';
+import { connection, FakeModel, job } from './fakes';
+import { active, Hostile } from './hostile';
+
+const COUNT = 1_000;
+const BATCH = 50;
+const trans = nullTranslator.load('jupyter_slurm');
+const harmed = jest.fn();
+
+beforeAll(() => {
+  Object.assign(globalThis, { harmed });
+  // Of Yjs, which JupyterLab's models of cells ask too early.
+  jest.spyOn(console, 'warn').mockReturnValue(undefined);
+});
+
+afterEach(() => {
+  document.body.replaceChildren();
+  expect(harmed).not.toHaveBeenCalled();
+  expect(Object.keys(Object.prototype)).toEqual([]);
+});
+
+const entry = (name: string, kind: FileEntry['kind'] = 'file'): FileEntry => ({
+  name,
+  kind,
+  size_bytes: 1,
+  modified_s: 1,
+  writable: true
+});
+
+/** A cluster with one file, and what is last written there. */
+function cluster(held: { text: string; entries?: FileEntry[] }): ClusterDrive {
+  const model = {
+    clusters: [],
+    call: <T,>(name: string, { content }: Record<string, unknown> = {}): Promise<T> => {
+      if (name === 'write_file') {
+        held.text = textOf(content as string) ?? '';
+      }
+      const answers: Record<string, unknown> = {
+        read_file: { entry: entry('a.ipynb'), content: base64(held.text) },
+        list_folder: { folder: entry('d', 'folder'), entries: held.entries }
+      };
+      const kind = held.entries === undefined ? 'file' : 'folder';
+      return Promise.resolve((answers[name] ?? entry('a.ipynb', kind)) as T);
+    }
+  };
+  const types = {
+    getFileTypesForPath: (path: string) =>
+      path.endsWith('.ipynb')
+        ? [{ contentType: 'notebook', fileFormat: 'json', mimeTypes: [] }]
+        : []
+  } as unknown as Pick<DocumentRegistry, 'getFileTypesForPath'>;
+  return new ClusterDrive(model, types, {} as ServerConnection.ISettings, trans);
+}
+
+function base64(text: string): string {
+  return base64Of(new TextEncoder().encode(text));
+}
+
+/** JupyterLab's own model of a notebook; null: it cannot read this. */
+function opened(content: unknown): NotebookModel | null {
+  const model = new NotebookModel();
+  try {
+    model.fromJSON(content as never);
+    return model;
+  } catch {
+    return null;
+  }
+}
+
+/** What is trusted in it, and what of its outputs is shown that could act. */
+async function trustedIn(notebook: NotebookModel): Promise<unknown[]> {
+  const rendermime = new RenderMimeRegistry({ initialFactories: standardRendererFactories });
+  const found: unknown[] = [];
+  for (const cell of notebook.cells) {
+    const { outputs } = cell as Partial<ICodeCellModel>;
+    for (let at = 0; at < (outputs?.length ?? 0); at += 1) {
+      const output = outputs?.get(at)!;
+      found.push(...(cell.trusted || output.trusted ? [output.data] : []));
+      const type = rendermime.preferredMimeType(output.data, 'ensure');
+      if (type !== undefined) {
+        const renderer = rendermime.createRenderer(type);
+        await renderer.renderModel(output).catch(() => undefined);
+        found.push(...active(renderer.node));
+        renderer.dispose();
+      }
+    }
+  }
+  return found;
+}
+
+test('no notebook of a cluster says that it is trusted, however it is asked for or saved', async () => {
+  const hostile = new Hostile(13);
+  let [whole, refused, believed] = [0, 0, 0];
+  for (let number = 0; number < COUNT; number += 1) {
+    const text = hostile.notebook();
+    const held = { text };
+    const drive = cluster(held);
+    const handed: unknown[] = [];
+    for (const [path, options] of [
+      ['c/d/a.ipynb', { type: 'notebook', format: 'json' }],
+      ['c/d/a.txt', { type: 'notebook', format: 'text' }],
+      ['c/d/a.ipynb', { type: 'file', format: 'text' }],
+      ['c/d/a.ipynb', { type: 'file', format: 'json' }]
+    ] as [string, Contents.IFetchOptions][]) {
+      const got = await drive.get(path, { ...options, content: true }).catch((error: unknown) => {
+        expect(error).toMatchObject({ response: { status: 400 } });
+        expect(String(error)).toContain('is not a notebook of format 4');
+        refused += 1;
+        return null;
+      });
+      expect(JSON.stringify(got?.content ?? '').length).toBeLessThan(2 * text.length + 1_000);
+      handed.push(got?.format === 'json' ? got.content : read(got?.content));
+    }
+    await drive.save('c/d/a.ipynb', { type: 'notebook', format: 'json', content: read(text) });
+    handed.push(read(held.text));
+    await drive.save('c/d/a.ipynb', { type: 'file', format: 'base64', content: base64(text) });
+    handed.push(read(held.text));
+    for (const content of handed) {
+      const notebook = opened(content);
+      if (notebook !== null) {
+        whole += 1;
+        expect(await trustedIn(notebook)).toEqual([]);
+        notebook.dispose();
+      }
+    }
+    believed += opened(read(text))?.cells.get(0).trusted ? 1 : 0;
+  }
+  // They are worth something: JupyterLab reads most, and would have believed them.
+  expect(whole).toBeGreaterThan(3 * COUNT);
+  expect(refused).toBeGreaterThan(COUNT / 10);
+  expect(believed).toBeGreaterThan(COUNT / 2);
+}, 300_000);
+
+function read(text: unknown): unknown {
+  try {
+    return JSON.parse(text as string);
+  } catch {
+    return null;
+  }
+}
+
+test('no name of a file leads elsewhere, and none keeps the others from being shown', async () => {
+  const hostile = new Hostile(14);
+  const names = Array.from({ length: COUNT }, () => hostile.name());
+  const entries = names.map(name => ({
+    ...entry(name),
+    modified_s: hostile.of([0, -1, 1e300, Number.NaN]),
+    kind: hostile.of(['file', 'folder', 'other'] as const)
+  }));
+  const listed = await cluster({ text: '', entries }).get('c/d');
+  const shown = listed.content as Contents.IModel[];
+  expect(shown.map(one => one.name)).toEqual(
+    names.filter(name => !/^\.{0,2}$/.test(name) && !name.includes('/'))
+  );
+  expect(shown.length).toBeGreaterThan(COUNT / 5);
+  expect(shown.every(one => one.path === `c/d/${one.name}`)).toBe(true);
+});
+
+test('a bundle names a job or a cluster, or is text; so is all that a job says of itself', async () => {
+  const hostile = new Hostile(15);
+  const ids = ['a2b4c6d7', 'a2b4c6d7\n', '../a2b4c6', 'A2B4C6D7', '__proto__', 'zzzzzzzz'];
+  for (let number = 0; number < COUNT; number += BATCH) {
+    const model = new FakeModel();
+    model.freshness = { asOf: 1, problem: null };
+    const [name, why, notebook] = [hostile.name(), hostile.text(), hostile.text()];
+    model.put(job({ name, why, notebook, nodes: [hostile.name()], partition: hostile.name() }));
+    model.connections = new Map([['arandu', connection({ state: 'login-needed' })]]);
+    const cards = Array.from({ length: BATCH }, () => {
+      const card = new (hostile.of([JobCard, LoginNotice]))(model, new CommandRegistry(), trans);
+      Widget.attach(card, document.body);
+      const said = hostile.chance() < 0.3 ? hostile.json() : hostile.bundle();
+      const data = JSON.parse(hostile.written(said)) as Record<string, unknown> | null;
+      const id = hostile.chance() < 0.7 ? hostile.of(ids) : hostile.name();
+      const names = { v: 1, id, cluster: hostile.of(['arandu', hostile.name()]), name };
+      const bundle = {
+        ...(typeof data === 'object' ? data : {}),
+        [MIME]: names,
+        [LOGIN_MIME]: names
+      };
+      void card.renderModel({ data: bundle, metadata: {}, trusted: false } as never);
+      return card;
+    });
+    MessageLoop.flush();
+    await Promise.all(cards.map(async card => card.renderPromise));
+    expect(new Set(model.seen)).toEqual(
+      new Set(['a2b4c6d7', 'zzzzzzzz'].filter(id => model.seen.includes(id)))
+    );
+    expect(active(document.body)).toEqual([]);
+    expect(document.querySelectorAll('a, img, form, [data-commandlinker-command]')).toHaveLength(0);
+    for (const card of cards) {
+      expect(card.node.textContent?.length).toBeLessThan(1_000_000);
+      card.dispose();
+    }
+  }
+}, 300_000);
+
+test('what a job displays is shown without anything that acts, loads or can be clicked at', async () => {
+  Object.assign(globalThis, { IS_REACT_ACT_ENVIRONMENT: true });
+  const hostile = new Hostile(16);
+  const rendermime = passive(
+    new RenderMimeRegistry({ initialFactories: standardRendererFactories })
+  );
+  let shown = 0;
+  for (let number = 0; number < COUNT; number += BATCH) {
+    const host = document.body.appendChild(document.createElement('div'));
+    const root = createRoot(host);
+    const blocks = Array.from({ length: BATCH }, (_, key) => ({
+      kind: 'display' as const,
+      key,
+      data: JSON.parse(hostile.written(hostile.bundle())) as Record<string, unknown>,
+      metadata: JSON.parse(hostile.written(hostile.bundle())) as Record<string, unknown>,
+      displayId: null,
+      chars: 0
+    }));
+    act(() => {
+      root.render(
+        <NearnessContext.Provider value={{ watch: (_, hear) => (hear(true), () => undefined) }}>
+          {blocks.map(block => (
+            <BlockView
+              key={block.key}
+              block={block}
+              {...{ wanted: 'all', current: null, length: 0, more: null, rendermime, trans }}
+              found={{ runs: [], count: 0 }}
+            />
+          ))}
+        </NearnessContext.Provider>
+      );
+    });
+    await act(() => new Promise<void>(resolve => setTimeout(resolve, 0)));
+    shown += host.querySelectorAll('[data-mime-type]').length;
+    expect(active(host)).toEqual([]);
+    const acts =
+      'a, form, button, input, svg, math, [data-commandlinker-command], [class*=jp-Dialog]';
+    expect([...host.querySelectorAll(acts)].map(one => one.outerHTML)).toEqual([]);
+    const loads = [...host.querySelectorAll('[src]')].map(one => one.getAttribute('src') ?? '');
+    expect(loads.filter(src => !src.startsWith('data:image/png;base64,'))).toEqual([]);
+    act(() => {
+      root.unmount();
+    });
+    host.remove();
+  }
+  expect(shown).toBeGreaterThan(COUNT / 2);
+}, 300_000);

@@ -1,0 +1,75 @@
+// A notebook without what it says of its own trust. JupyterLab believes the flags of what a drive
+// hands over, since its own server sets them by this machine's signatures. Pure.
+
+/** No notebook that somebody means to read is nested deeper, and who copies one does so by recursion. */
+const DEEPEST = 200;
+
+type Fields = Record<string, unknown>;
+
+/** The notebook of a file; null: JupyterLab cannot read it as one. */
+export function notebookOf(text: string): Fields | null {
+  const notebook = parsed(text);
+  return isFields(notebook) &&
+    distrust(notebook) !== null &&
+    Array.isArray(notebook.cells) &&
+    notebook.cells.every(isFields) &&
+    isFields(notebook.metadata)
+    ? notebook
+    : null;
+}
+
+/** The text of a notebook as it is, unless it says something of trust. */
+export function distrusted(text: string): string {
+  const notebook = parsed(text);
+  return isFields(notebook) && distrust(notebook) === true
+    ? `${JSON.stringify(notebook, null, 1)}\n`
+    : text;
+}
+
+/** Takes it away, and says whether there was any; null: what is nested so deep is not looked at. */
+function distrust(notebook: Fields): boolean | null {
+  let found = false;
+  const left: [value: object, depth: number][] = [[notebook, 0]];
+  for (let next = left.pop(); next !== undefined; next = left.pop()) {
+    const [value, depth] = next;
+    if (depth > DEEPEST) {
+      return null;
+    }
+    // A copy by assignment makes this the prototype, and what is inherited its own in the next copy.
+    found = takeAway(value, '__proto__') || found;
+    for (const inner of Array.isArray(value) ? (value as unknown[]) : Object.values(value)) {
+      if (typeof inner === 'object' && inner !== null) {
+        left.push([inner, depth + 1]);
+      }
+    }
+  }
+  const sheets = [notebook, ...fieldsIn(notebook.worksheets)];
+  for (const { metadata } of [notebook, ...sheets.flatMap(sheet => fieldsIn(sheet.cells))]) {
+    found = (isFields(metadata) && takeAway(metadata, 'trusted')) || found;
+  }
+  return found;
+}
+
+function takeAway(value: object, key: string): boolean {
+  const has = Object.hasOwn(value, key);
+  if (has) {
+    Reflect.deleteProperty(value, key);
+  }
+  return has;
+}
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return null;
+  }
+}
+
+function isFields(value: unknown): value is Fields {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+function fieldsIn(value: unknown): Fields[] {
+  return Array.isArray(value) ? value.filter(isFields) : [];
+}

@@ -1,0 +1,222 @@
+"""Files of a cluster's shared folder, written by somebody else, opened in this machine's JupyterLab:
+nothing in them runs before the user says so.
+
+What runs leaves its name in `localStorage`, which every page of JupyterLab's address shares.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Download, Locator, Page, expect
+
+from tests.cluster.plugin import SlurmCluster
+from tests.ssh.waiting import wait_until
+from tests.ui import conftest as ui
+from tests.ui.lab import Lab
+from tests.ui.side import Sbatch, row
+
+browser, cluster, lab, lab_home = ui.browser, ui.cluster, ui.lab, ui.lab_home
+page, sbatch, sidebar = ui.page, ui.sbatch, ui.sidebar
+
+_RUN = "localStorage.setItem('harmed', 1)"
+_HTML = f'<p>a harmless table</p><img src="data:image/png;base64,AA" onerror="{_RUN}"><script>{_RUN}</script>'
+_OUTPUTS = [{"output_type": "display_data", "metadata": {}, "data": {"text/html": _HTML}}]
+_CODE = {"cell_type": "code", "execution_count": 1, "source": "1", "outputs": _OUTPUTS}
+_TRUSTED = {"trusted": True}
+_CELLS: dict[str, dict[str, Any]] = {
+    "flag": {**_CODE, "metadata": _TRUSTED},
+    "any true value": {**_CODE, "metadata": {"trusted": "no"}},
+    "inherited by the metadata": {**_CODE, "metadata": {"__proto__": _TRUSTED}},
+    "inherited by the cell": {**_CODE, "__proto__": {"metadata": _TRUSTED}},
+}
+"""How a file may say that a cell is trusted; JupyterLab's copies of JSON take an own `__proto__` for
+the prototype."""
+
+
+def _notebook(*cells: dict[str, Any], **more: Any) -> str:
+    whole = {"cells": list(cells), "metadata": {}, "nbformat": 4, "nbformat_minor": 4, **more}
+    return json.dumps(whole)
+
+
+_FILES = {
+    **{f"{name}.ipynb": _notebook(cell) for name, cell in _CELLS.items()},
+    "inherited by the notebook.ipynb": json.dumps(
+        {
+            "__proto__": {"cells": [_CELLS["flag"]]},
+            "metadata": {},
+            "nbformat": 4,
+            "nbformat_minor": 4,
+        }
+    ),
+    "page.html": f"<!DOCTYPE html><html><body>{_HTML}</body></html>",
+    "picture.svg": '<svg xmlns="http://www.w3.org/2000/svg" width="9" height="9" '
+    f'onload="{_RUN}"><script>{_RUN}</script></svg>',
+    "text.md": f"a harmless table\n\n{_HTML}\n\n[page](page.html)\n",
+    "plot.vl.json": json.dumps(
+        {
+            "data": {"values": [{"a": 1, "u": f"javascript:{_RUN}"}]},
+            "mark": "point",
+            "encoding": {"href": {"field": "u"}, "tooltip": {"value": _HTML}},
+            "title": _HTML,
+        }
+    ),
+    "map.geojson": json.dumps(
+        {
+            "type": "Feature",
+            "geometry": {"type": "Point", "coordinates": [0, 0]},
+            "properties": {"popup": _HTML},
+        }
+    ),
+}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    made = tmp_path / "shared"
+    made.mkdir()
+    for name, text in _FILES.items():
+        (made / name).write_text(text)
+    return made
+
+
+@pytest.fixture
+def trusting(lab: Lab) -> Iterator[None]:
+    """The user has JupyterLab trust HTML files by default."""
+    path = lab.folder.parent / "settings/@jupyterlab/htmlviewer-extension"
+    path.mkdir(parents=True)
+    setting = path / "plugin.jupyterlab-settings"
+    setting.write_text('{"trustByDefault": true}')
+    yield
+    setting.unlink()
+    path.rmdir()
+
+
+@pytest.fixture
+def files(
+    trusting: None,
+    sidebar: Locator,
+    sbatch: Sbatch,
+    folder: Path,
+) -> Locator:
+    """The file browser at that folder on the cluster, where a job works that waits."""
+    page, name = sidebar.page, folder.parent.name
+    sbatch(name, "--hold", f"--chdir={folder}")
+    for opened, what in (
+        (page.get_by_role("tab", name="Details", exact=True), "Open the job"),
+        (page.get_by_role("region", name="Files of clusters"), "Open its folder"),
+    ):
+        row(sidebar, name).click(button="right")
+        page.get_by_role("menuitem", name=what, exact=True).click()
+        expect(opened).to_be_visible()
+    return opened
+
+
+def _item(files: Locator, name: str) -> Locator:
+    return files.get_by_role("listitem").filter(has_text=re.compile(f"^{re.escape(name)}"))
+
+
+def _open(files: Locator, name: str, with_what: str | None = None) -> None:
+    if with_what is None:
+        _item(files, name).dblclick()
+        return
+    page = files.page
+    _item(files, name).click(button="right")
+    page.locator(".lm-Menu-item").get_by_text("Open With", exact=True).hover()
+    page.get_by_role("menuitem", name=with_what, exact=True).click()
+
+
+def _ran(page: Page) -> bool:
+    """Whether anything has; asked once an image that is asked for now has failed to load, as that
+    of the file must have done before it."""
+    harmed = page.evaluate(
+        """async () => {
+            const later = new Image();
+            const failed = new Promise(resolve => { later.onerror = resolve; });
+            later.src = 'x-later';
+            await failed;
+            return localStorage.getItem('harmed');
+        }"""
+    )
+    return harmed is not None
+
+
+@pytest.mark.parametrize("name", [name for name in _FILES if name.endswith(".ipynb")])
+def test_a_notebook_that_says_it_is_trusted_runs_nothing(
+    name: str, files: Locator, page: Page
+) -> None:
+    _open(files, name)
+    refused = page.get_by_role("dialog").filter(has_text="File Load Error")
+    shown = page.locator(".jp-OutputArea-output").get_by_text("a harmless table")
+    expect(shown.or_(refused)).to_be_visible()
+    assert refused.is_visible() == (name == "inherited by the notebook.ipynb")
+    expect(page.locator(".jp-OutputArea-output").locator("script, [onerror]")).to_have_count(0)
+    assert not _ran(page)
+
+
+def test_a_user_who_trusts_a_notebook_does_so_here_and_the_file_says_nothing_of_it(
+    files: Locator, folder: Path, page: Page
+) -> None:
+    _open(files, "flag.ipynb")
+    expect(page.locator(".jp-OutputArea-output").get_by_text("a harmless table")).to_be_visible()
+    page.get_by_role("dialog").get_by_role("button", name="No Kernel").click()
+    page.keyboard.press("Control+Shift+c")
+    page.locator(".jp-ModalCommandPalette input").fill("Trust Notebook")
+    page.keyboard.press("Enter")
+    before = (folder / "flag.ipynb").read_bytes()
+    page.get_by_role("dialog").get_by_role("button", name="Confirm Trusting").click()
+    page.wait_for_function("localStorage.getItem('harmed') !== null")
+    wait_until(lambda: (folder / "flag.ipynb").read_bytes() != before)
+    assert "trusted" not in (folder / "flag.ipynb").read_text()
+
+
+_SHOWN = {
+    "page.html": (None, "iframe"),
+    "picture.svg": (None, ".jp-ImageViewer img"),
+    "text.md": ("Markdown Preview", ".jp-MarkdownViewer p"),
+    "plot.vl.json": (None, ".jp-MimeDocument canvas, .jp-MimeDocument svg"),
+}
+"""By what each is opened, and what is seen of it then."""
+
+
+@pytest.mark.parametrize("name", _SHOWN)
+def test_a_page_a_picture_a_text_and_a_plot_run_nothing_when_they_are_opened(
+    name: str, files: Locator, page: Page
+) -> None:
+    viewer, seen = _SHOWN[name]
+    _open(files, name, viewer)
+    shown = page.get_by_role("main").locator(seen).first
+    expect(shown).to_be_visible()
+    if seen == "iframe":
+        expect(shown.content_frame.get_by_text("a harmless table")).to_be_visible()
+    assert not _ran(page)
+
+
+def test_a_page_runs_once_the_user_trusts_it(files: Locator, page: Page) -> None:
+    _open(files, "page.html")
+    page.get_by_role("button", name="Trust HTML").click()
+    page.wait_for_function("localStorage.getItem('harmed') !== null")
+
+
+@pytest.mark.parametrize("name", ["page.html", "picture.svg"])
+def test_what_is_opened_in_a_tab_of_the_browser_is_a_download(
+    name: str, files: Locator, folder: Path, page: Page
+) -> None:
+    kept: list[Download] = []
+    page.context.on("page", lambda tab: tab.on("download", lambda got: kept.append(got)))
+    _item(files, name).click(button="right")
+    page.get_by_role("menuitem", name="Open in New Browser Tab", exact=True).click()
+    expect(page.get_by_role("menu")).to_have_count(0)
+
+    def downloaded() -> bool:
+        page.wait_for_timeout(50)
+        return bool(kept)
+
+    wait_until(downloaded, 20)
+    assert kept[0].path().read_bytes() == (folder / name).read_bytes()
+    assert not _ran(page)
