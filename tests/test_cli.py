@@ -19,6 +19,7 @@ from jupyter_slurm.cli import main
 from jupyter_slurm.cli.terminal import Terminal
 from jupyter_slurm.errors import NotFoundError, SubmitError
 from jupyter_slurm.wire import (
+    AgentStatus,
     Check,
     Cluster,
     ClusterInfo,
@@ -58,17 +59,35 @@ def job_of(spec: JobSpec, **changes: Any) -> Job:
     return msgspec.structs.replace(job, **changes)
 
 
+NOTHING_WRONG = AgentStatus(
+    version="",
+    protocol=0,
+    pid=0,
+    host="",
+    socket="",
+    log="",
+    started_s=0.0,
+    memory_mib=0.0,
+    cpu_s=0.0,
+    clients=0,
+    live_jobs=0,
+)
+
+
 class MemoryApi:
     """An Api of one job: `pages` are what its log gives, one a call; `end` is how it ends."""
 
     def __init__(self, *pages: Sequence[Output | type[BaseException]], **end: Any) -> None:
         self.pages = pages
         self.end = {"state": JobState.COMPLETED, "exit_code": 0, "started_s": 2.0, **end}
-        self.status = "ok"
+        self.ended = "ok"
         self.ename: str | None = None
         self.evalue: str | None = None
         self.specs: list[JobSpec] = []
         self.calls: list[tuple[str, str]] = []
+
+    def status(self) -> AgentStatus:
+        return NOTHING_WRONG
 
     def submit(self, spec: JobSpec) -> Job:
         self.specs.append(spec)
@@ -128,7 +147,7 @@ class MemoryApi:
 
     def result(self, job_id: str) -> Result:
         job = msgspec.structs.replace(self.job(job_id), **self.end)
-        status = cast("Any", self.status)
+        status = cast("Any", self.ended)
         return Result(job=job, status=status, ename=self.ename, evalue=self.evalue)
 
     def delivered(self, job_id: str) -> Job:
@@ -389,7 +408,7 @@ def test_output_appears_on_the_stream_that_it_was_written_to(run: Run) -> None:
 def test_the_remote_traceback_is_on_stderr_without_colours_off_a_terminal(run: Run) -> None:
     error = ErrorOutput(ename="E", evalue="v", traceback=("\x1b[0;31mTraceback\x1b[0m", "E: v"))
     api = MemoryApi([error], state=JobState.FAILED, exit_code=1)
-    api.status = "error"
+    api.ended = "error"
     code, out, err = submit(run, api)
     assert (code, out) == (1, "")
     assert "Traceback\nE: v\n" in err
@@ -404,7 +423,7 @@ def test_sys_exit_ends_a_program_as_it_does_in_a_shell(
 ) -> None:
     error = ErrorOutput(ename="SystemExit", evalue=evalue, traceback=("Traceback", evalue))
     api = MemoryApi([error], state=JobState.FAILED, exit_code=1)
-    api.status, api.ename, api.evalue = "error", "SystemExit", evalue
+    api.ended, api.ename, api.evalue = "error", "SystemExit", evalue
     found, _, err = submit(run, api)
     assert found == code
     assert "Traceback" not in err
@@ -427,7 +446,7 @@ def test_the_exit_code_is_the_jobs_and_never_0_for_a_job_that_failed(
     run: Run, end: dict[str, Any], status: str, code: int
 ) -> None:
     api = MemoryApi([], **end)
-    api.status = status
+    api.ended = status
     assert submit(run, api)[0] == code
 
 
@@ -501,7 +520,7 @@ def test_a_notebook_that_fails_leaves_its_outputs_up_to_there(run: Run, tmp_path
     write_notebook(tmp_path / "n.ipynb")
     pages = [*notebook_pages("kept\n"), ErrorOutput(ename="E", evalue="v", traceback=("E: v",))]
     api = MemoryApi(pages, state=JobState.FAILED, exit_code=1)
-    api.status = "error"
+    api.ended = "error"
     assert run(api, "submit", "n.ipynb")[0] == 1
     outputs = json.loads((tmp_path / "n.executed.ipynb").read_text())["cells"][0]["outputs"]
     assert [one["output_type"] for one in outputs] == ["stream", "error"]

@@ -370,14 +370,14 @@ ENDS: dict[str, Callable[[Far, Service], None]] = {
 
 @pytest.mark.parametrize("trouble", ENDS)
 def test_the_job_goes_on_when_the_trouble_ends(far: Far, trouble: str) -> None:
-    one = record("submitting")
-    one.job = msgspec.structs.replace(one.job, job_dir=str(far.job_root / JOB))
+    one = record("submitting", spec(PROGRAM).id)  # Slurm remembers those of other tests
+    one.job = msgspec.structs.replace(one.job, job_dir=str(far.job_root / one.job.id))
     far.records.save(one)
     TROUBLES[trouble](far)
     with agent() as service:
-        until(service, JOB, lambda job: job.problem is not None)
+        until(service, one.job.id, lambda job: job.problem is not None)
         ENDS[trouble](far, service)
-        job = until(service, JOB, lambda job: job.state.final)
+        job = until(service, one.job.id, lambda job: job.state.final)
         assert (job.state, job.problem) == (JobState.COMPLETED, None), job.why
 
 
@@ -570,18 +570,20 @@ def test_a_job_of_which_nothing_was_sent_is_cancelled_at_once(
 def test_one_that_may_have_been_sent_is_cancelled_when_its_cluster_is_back(
     far: Far, trouble: str
 ) -> None:
-    one = record("submitting, sbatch called")
-    one.job = msgspec.structs.replace(one.job, job_dir=str(far.job_root / JOB))
+    one = record(
+        "submitting, sbatch called", spec(PROGRAM).id
+    )  # Slurm remembers those of other tests
+    one.job = msgspec.structs.replace(one.job, job_dir=str(far.job_root / one.job.id))
     far.records.save(one)
     TROUBLES[trouble](far)
     with agent() as service:
-        until(service, JOB, lambda job: job.problem is not None)
-        job = service.cancel(JOB)
+        until(service, one.job.id, lambda job: job.problem is not None)
+        job = service.cancel(one.job.id)
         assert job.state is JobState.SUBMITTING
         assert job.cancel_requested_s is not None
         assert job.problem is not None  # which says why it is not cancelled yet
         ENDS[trouble](far, service)
-        job = until(service, JOB, lambda job: job.state.final)
+        job = until(service, one.job.id, lambda job: job.state.final)
         assert (job.state, job.problem) == (JobState.CANCELLED, None)
 
 
