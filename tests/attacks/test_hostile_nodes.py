@@ -219,8 +219,9 @@ def test_ten_hostile_jobs_at_once(there: There) -> None:
     results = {what: result(there, id_) for what, id_ in hostile.items()}
     line = shown["a line of 500 MiB"][1]
     assert "[This line is longer than 16.8 MB: the rest of it is not shown.]" in line
-    (left_out,) = re.findall(r"\[Here it ends: ([0-9.]+) MB were left out.\]", line)
-    assert float(left_out) > 400  # the runner's own records are in between
+    # The runner's first record may come in the midst of it.
+    left_out = re.findall(r"\[Here it ends: ([0-9.]+) MB were left out.\]", line)
+    assert sum(map(float, left_out)) > 400
     assert line.endswith("after it\n")
     assert "a pipe, a device or a folder where a file should be" in shown["a pipe for output"][1]
     assert "a pipe, a device or a folder where a file should be" in shown["a device for output"][1]

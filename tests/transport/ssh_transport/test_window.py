@@ -90,3 +90,12 @@ def test_a_way_that_has_become_longer_is_measured_anew() -> None:
     assert window.size_bytes < FIRST_BYTES
     bulk(pace, window, 0.2, 10.0)
     assert window.size_bytes >= 2_000_000
+
+
+def test_a_peer_that_sends_more_than_it_was_allowed_is_found_out() -> None:
+    window = Window(800)
+    window.came(800)
+    window.take(400)  # which allows as many more
+    window.came(400)
+    with pytest.raises(SSHException, match="more than it was allowed"):
+        window.came(1)
