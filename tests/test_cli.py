@@ -581,7 +581,7 @@ def test_the_queue_shows_everybodys_jobs(run: Run) -> None:
 
     code, out, _ = run(Queue(), "queue", "--cluster", "c")
     assert code == 0
-    assert "12_[1-3]  alice  debug      a b?c  PENDING  Others are ahead." in out
+    assert "12_[1-3]  alice  debug      a b c  PENDING  Others are ahead." in out
 
 
 def test_clusters_are_listed_with_the_default_marked(run: Run) -> None:
@@ -713,7 +713,7 @@ def test_a_warning_is_told_once_whatever_the_job_does() -> None:
     for one in (job, warned, warned, ended):
         terminal.progress(one)
     told = [line for line in err.getvalue().splitlines() if "aaaaaaaa" not in line]
-    assert told == ["Not pushed:", "link?: It leads outside."]
+    assert told == ["Not pushed:", "link�: It leads outside."]
 
 
 def test_text_that_no_encoding_knows_is_replaced(run: Run) -> None:

@@ -9,8 +9,8 @@ import sys
 from collections.abc import Sequence
 
 from jupyter_slurm.cli.say import say
-from jupyter_slurm.cli.table import printable
 from jupyter_slurm.errors import RequestError
+from jupyter_slurm.readable import visible
 
 
 class Dialogue:
@@ -27,7 +27,7 @@ class Dialogue:
         answered it."""
         if not self._asks:
             return default
-        shown = f" [{printable(default)}]" if default else ""
+        shown = f" [{visible(default)}]" if default else ""
         return self._read(f"{question}{shown}: ", option) or default
 
     def choice(self, question: str, choices: Sequence[str], default: str, *, option: str) -> str:
@@ -35,7 +35,7 @@ class Dialogue:
         if not self._asks or not choices:
             return self.text(question, default, option=option)
         for number, one in enumerate(choices, 1):
-            self.say(f"  {number}  {printable(one)}")
+            self.say(f"  {number}  {visible(one)}")
         answer = self.text(question, default, option=option)
         if answer.isdecimal() and 1 <= int(answer) <= len(choices):
             return choices[int(answer) - 1]

@@ -17,10 +17,10 @@ from jupyter_slurm.api import Api
 from jupyter_slurm.cli import follow
 from jupyter_slurm.cli.command import Connect
 from jupyter_slurm.cli.say import note, say
-from jupyter_slurm.cli.table import as_json, in_words_of_a_terminal, printable, table
+from jupyter_slurm.cli.table import as_json, in_words_of_a_terminal, table
 from jupyter_slurm.errors import JupyterSlurmError
 from jupyter_slurm.preview_text import MARKS
-from jupyter_slurm.readable import duration
+from jupyter_slurm.readable import duration, visible
 from jupyter_slurm.wire import Check, Job, QueueEntry
 
 
@@ -60,8 +60,8 @@ def info(args: Namespace, connect: Connect) -> int:
     text = table([name.upper() for name in offer_text.HEAD], offer_text.rows(told))
     if max(map(len, text.splitlines()), default=0) > width:
         lines = [line for one in offer_text.fitted(told, width) for line in one]
-        text = "".join(f"{printable(line)}\n" for line in lines)
-    below = [printable(line) for line in offer_text.lines(told, time.time())]
+        text = "".join(f"{visible(line)}\n" for line in lines)
+    below = [visible(line) for line in offer_text.lines(told, time.time())]
     wrap = TextWrapper(width=width, subsequent_indent="    ", break_on_hyphens=False)
     say("\n".join([text, *("\n".join(wrap.wrap(line)) for line in below)]) + "\n")
     return 0

@@ -9,6 +9,8 @@ from typing import Any
 
 import msgspec
 
+from jupyter_slurm.readable import visible
+
 _NOT_ASCII = re.compile(r"[^\x20-\x7e\n]+")
 
 
@@ -19,7 +21,7 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     ID  STATE
     a   RUNNING
     """
-    clean = [[printable(cell) for cell in row] for row in rows]
+    clean = [[visible(cell) for cell in row] for row in rows]
     kept = [at for at in range(len(head)) if not rows or any(row[at] for row in clean)]
     lines = [[line[at] for at in kept] for line in (list(head), *clean)]
     widths = [max(len(line[at]) for line in lines) for at in range(len(kept))]
@@ -28,15 +30,6 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
         + "\n"
         for line in lines
     )
-
-
-def printable(text: str) -> str:
-    r"""One line without control characters: names of others' jobs must not steer a terminal.
-
-    >>> printable("a\x1b[31mb\nc")
-    'a?[31mb?c'
-    """
-    return "".join(char if char.isprintable() else "?" for char in text)
 
 
 def in_words_of_a_terminal(text: str) -> str:

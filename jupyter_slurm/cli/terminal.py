@@ -13,8 +13,7 @@ from collections.abc import Callable
 from typing import Any, TextIO
 
 from jupyter_slurm import card
-from jupyter_slurm.cli.table import printable
-from jupyter_slurm.readable import Coloured, moment, visible_lines
+from jupyter_slurm.readable import Coloured, moment, visible, visible_lines
 from jupyter_slurm.transfer_card import told
 from jupyter_slurm.wire import (
     DisplayData,
@@ -91,7 +90,7 @@ class Terminal:
 
     def status(self, text: str) -> None:
         """One line that changes, where a line can; the next thing written takes its place."""
-        self._rewrite(printable(text))
+        self._rewrite(visible(text))
 
     def note(self, text: str) -> None:
         """A line of ours, on stderr, beginning a line of its own."""
@@ -132,7 +131,7 @@ def _headline(job: Job) -> str:
         parts.append(f"on {', '.join(job.nodes)}")
     if job.problem:
         parts.append(job.problem.message)
-    return printable(" · ".join(parts))
+    return visible(" · ".join(parts))
 
 
 def _as_text(data: dict[str, Any]) -> str:

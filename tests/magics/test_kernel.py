@@ -184,7 +184,7 @@ def test_a_cells_login_is_typed_masked_and_leaves_no_trace_in_its_outputs(kernel
     kernel.run(LOGIN)
     request = kernel.client.execute("%%slurm\nprint('there')", allow_stdin=True)
     question = asked(kernel)
-    assert question == {"prompt": "alice@gateway.example.org: Password: ", "password": True}
+    assert question == {"prompt": "Sent to alice@gateway.example.org: Password: ", "password": True}
     kernel.client.input("s3cret")
     reply = kernel.reply(request)
     assert reply.content["status"] == "ok"

@@ -70,7 +70,7 @@ def test_a_cell_that_needs_a_login_asks_for_it_and_runs(
     prompts = types("s3cret")
     ran = shell.run("%%slurm --out x\nprint('there')\nx = 5")
     assert ran.error is None
-    assert prompts == [f"{HOST}: Password: "]
+    assert prompts == [f"Sent to {HOST}: Password: "]
     assert ran.out.endswith("there\n")
     assert "s3cret" not in ran.out + ran.err + json.dumps([one.data for one in ran.shown])
     assert shell.ip.user_ns["x"] == 5
