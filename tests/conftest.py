@@ -2,6 +2,7 @@
 
 import signal
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 pytest_plugins = (
@@ -25,3 +26,30 @@ settings.register_profile(
     "busy machine", deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("busy machine")
+
+_REAL = ("tests.cluster.", "tests.ssh.", "tests.agent.")
+"""Modules whose fixtures are real parts: clusters, engines, images, sshds, agents."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--fast", action="store_true", help="only tests that need no real part")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.getoption("fast"):
+        config.hook.pytest_deselected(items=[one for one in items if _needs_a_real_part(one)])
+        items[:] = [one for one in items if not _needs_a_real_part(one)]
+
+
+def _needs_a_real_part(item: pytest.Item) -> bool:
+    """By its fixtures: what is started for a whole module or more is a real part, too. And by the
+    mark `real`, of tests that start one by themselves."""
+    if item.get_closest_marker("real"):
+        return True
+    found = getattr(item, "_fixtureinfo", None)
+    definitions = [one for ones in found.name2fixturedefs.values() for one in ones] if found else []
+    return any(
+        one.func.__module__.startswith(_REAL)
+        or (one.func.__module__.startswith("tests.") and one.scope != "function")
+        for one in definitions
+    )

@@ -39,6 +39,8 @@ from jupyter_slurm.local_cluster import (
 from jupyter_slurm.local_cluster.places import Places
 from tests.cluster.plugin import ROOT, SlurmCluster, jupyter_homes, kept
 
+pytestmark = pytest.mark.real
+
 SMALL = LocalSpec(nodes=1, gpus=2, cpus=4, memory_mib=2048)
 
 

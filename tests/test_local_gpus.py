@@ -13,6 +13,8 @@ from jupyter_slurm.local_cluster import Gpu, LocalSpec, LocalStatus, gpus, own_g
 from tests.cluster.plugin import jupyter_homes, kept
 from tests.test_local_cluster import slurm, wait_for_state
 
+pytestmark = pytest.mark.real
+
 MIXED = "0, NVIDIA H100 80GB HBM3\n1, NVIDIA L4\n2, NVIDIA H100 80GB HBM3\n"
 H100, L4 = "nvidia_h100_80gb_hbm3", "nvidia_l4"
 NvidiaSmi = Callable[..., Path]

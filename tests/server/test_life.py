@@ -7,6 +7,7 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import psutil
+import pytest
 
 from jupyter_slurm.agent.place import SOCKET_VARIABLE
 from tests.server.served import (
@@ -18,6 +19,8 @@ from tests.server.served import (
     running_server,
     short_home,
 )
+
+pytestmark = pytest.mark.real
 
 
 def kernel_environment(served: Served) -> dict[str, str]:
