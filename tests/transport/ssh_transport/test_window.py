@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from paramiko.ssh_exception import SSHException
 
 from jupyter_slurm.transport.ssh_transport.window import FIRST_BYTES, Pace, Window
 
