@@ -1,4 +1,5 @@
-"""Files of a cluster's shared folder, written by somebody else, opened in JupyterLab here: nothing in them runs before the user says so.
+"""Files of a cluster's shared folder, written by somebody else, opened in JupyterLab here: nothing
+in them runs before the user says so.
 
 What runs leaves its name in `localStorage`, which every page of JupyterLab's address shares.
 """
