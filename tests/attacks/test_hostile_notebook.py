@@ -1,5 +1,5 @@
-"""Files of a cluster's shared folder, written by somebody else, opened in this machine's JupyterLab:
-nothing in them runs before the user says so.
+"""Files of a cluster's shared folder, written by somebody else: in JupyterLab they run nothing
+before the user says so.
 
 What runs leaves its name in `localStorage`, which every page of JupyterLab's address shares.
 """
@@ -15,7 +15,6 @@ from typing import Any
 import pytest
 from playwright.sync_api import Download, Locator, Page, expect
 
-from tests.cluster.plugin import SlurmCluster
 from tests.ssh.waiting import wait_until
 from tests.ui import conftest as ui
 from tests.ui.lab import Lab
@@ -25,7 +24,10 @@ browser, cluster, lab, lab_home = ui.browser, ui.cluster, ui.lab, ui.lab_home
 page, sbatch, sidebar = ui.page, ui.sbatch, ui.sidebar
 
 _RUN = "localStorage.setItem('harmed', 1)"
-_HTML = f'<p>a harmless table</p><img src="data:image/png;base64,AA" onerror="{_RUN}"><script>{_RUN}</script>'
+_HTML = (
+    f'<p>a harmless table</p><img src="data:image/png;base64,AA" onerror="{_RUN}">'
+    f"<script>{_RUN}</script>"
+)
 _OUTPUTS = [{"output_type": "display_data", "metadata": {}, "data": {"text/html": _HTML}}]
 _CODE = {"cell_type": "code", "execution_count": 1, "source": "1", "outputs": _OUTPUTS}
 _TRUSTED = {"trusted": True}
@@ -35,8 +37,8 @@ _CELLS: dict[str, dict[str, Any]] = {
     "inherited by the metadata": {**_CODE, "metadata": {"__proto__": _TRUSTED}},
     "inherited by the cell": {**_CODE, "__proto__": {"metadata": _TRUSTED}},
 }
-"""How a file may say that a cell is trusted; JupyterLab's copies of JSON take an own `__proto__` for
-the prototype."""
+"""How a file may say that a cell is trusted; JupyterLab's copies of JSON take an own `__proto__`
+for the prototype."""
 
 
 def _notebook(*cells: dict[str, Any], **more: Any) -> str:
@@ -208,7 +210,11 @@ def test_what_is_opened_in_a_tab_of_the_browser_is_a_download(
     name: str, files: Locator, folder: Path, page: Page
 ) -> None:
     kept: list[Download] = []
-    page.context.on("page", lambda tab: tab.on("download", lambda got: kept.append(got)))
+
+    def keep(download: Download) -> None:
+        kept.append(download)
+
+    page.context.on("page", lambda tab: tab.on("download", keep))
     _item(files, name).click(button="right")
     page.get_by_role("menuitem", name="Open in New Browser Tab", exact=True).click()
     expect(page.get_by_role("menu")).to_have_count(0)
