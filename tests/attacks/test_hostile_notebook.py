@@ -1,5 +1,5 @@
-"""Files of a cluster's shared folder, written by somebody else, opened in JupyterLab here: nothing
-in them runs before the user says so.
+"""Files of a cluster's shared folder, written by somebody else: in JupyterLab they run nothing
+before the user says so.
 
 What runs leaves its name in `localStorage`, which every page of JupyterLab's address shares.
 """
@@ -25,8 +25,8 @@ page, sbatch, sidebar = ui.page, ui.sbatch, ui.sidebar
 
 _RUN = "localStorage.setItem('harmed', 1)"
 _HTML = (
-    '<p>a harmless table</p><img src="data:image/png;base64,AA" '
-    f'onerror="{_RUN}"><script>{_RUN}</script>'
+    f'<p>a harmless table</p><img src="data:image/png;base64,AA" onerror="{_RUN}">'
+    f"<script>{_RUN}</script>"
 )
 _OUTPUTS = [{"output_type": "display_data", "metadata": {}, "data": {"text/html": _HTML}}]
 _CODE = {"cell_type": "code", "execution_count": 1, "source": "1", "outputs": _OUTPUTS}
@@ -210,7 +210,11 @@ def test_what_is_opened_in_a_tab_of_the_browser_is_a_download(
     name: str, files: Locator, folder: Path, page: Page
 ) -> None:
     kept: list[Download] = []
-    page.context.on("page", lambda tab: tab.on("download", kept.append))
+
+    def keep(download: Download) -> None:
+        kept.append(download)
+
+    page.context.on("page", lambda tab: tab.on("download", keep))
     _item(files, name).click(button="right")
     page.get_by_role("menuitem", name="Open in New Browser Tab", exact=True).click()
     expect(page.get_by_role("menu")).to_have_count(0)

@@ -79,7 +79,7 @@ export class Hostile {
   }
 
   name(): string {
-    const huge = this.chance() < 0.02 ? 'x'.repeat(100_000) : '';
+    const huge = this.chance() < 0.002 ? 'x'.repeat(100_000) : '';
     return `${this.of(FRAGMENTS)}${this.of(FRAGMENTS)}${huge}`;
   }
 
@@ -236,7 +236,7 @@ export function active(node: Element): string[] {
   const found = [...node.querySelectorAll(PLAYS)].map(one => one.outerHTML);
   for (const { name, value } of all.flatMap(one => [...one.attributes])) {
     const [scheme] = value
-      .replace(/[\u0000-\u0020]/g, '')
+      .replace(/[\p{Cc}\s]/gu, '')
       .toLowerCase()
       .split(':');
     const runs = TELLING.has(name) && ['javascript', 'vbscript'].includes(scheme ?? '');

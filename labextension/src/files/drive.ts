@@ -194,7 +194,8 @@ export class ClusterDrive implements Contents.IDrive {
   ): Promise<Contents.IModel> {
     const isNotebook = type === 'notebook' || this.isNotebook(path);
     const text = isNotebook ? textOf(base64Of(bytes)) : null;
-    const content = base64Of(text === null ? bytes : new TextEncoder().encode(distrusted(text)));
+    const kept = text === null ? null : this.asNotebook(distrusted(text), path);
+    const content = base64Of(kept === null ? bytes : new TextEncoder().encode(kept));
     return this.file(await this.ask<FileEntry>('write_file', path, { content }), path);
   }
 
@@ -216,15 +217,7 @@ export class ClusterDrive implements Contents.IDrive {
       return { ...base, content: null, format: null };
     }
     if (type === 'notebook') {
-      const notebook = notebookOf(this.text(content, path));
-      if (notebook === null) {
-        throw this.refused(
-          this.trans.__(
-            '%1 is not a notebook of format 4, so JupyterLab cannot read it. Open it with the editor.',
-            path
-          )
-        );
-      }
+      const notebook = this.asNotebook(notebookOf(this.text(content, path)), path);
       return { ...base, content: notebook, format: 'json' };
     }
     const format = options.format ?? known?.fileFormat;
@@ -235,7 +228,20 @@ export class ClusterDrive implements Contents.IDrive {
     if (text === null) {
       return { ...base, content, format: 'base64' };
     }
-    return { ...base, content: this.isNotebook(path) ? distrusted(text) : text, format: 'text' };
+    const shown = this.isNotebook(path) ? this.asNotebook(distrusted(text), path) : text;
+    return { ...base, content: shown, format: 'text' };
+  }
+
+  private asNotebook<T>(notebook: T | null, path: string): T {
+    if (notebook === null) {
+      throw this.refused(
+        this.trans.__(
+          'JupyterLab cannot read %1: it is not a notebook of format 4. Open it with the editor.',
+          path
+        )
+      );
+    }
+    return notebook;
   }
 
   private text(content: string, path: string): string {

@@ -10,7 +10,7 @@ type Fields = Record<string, unknown>;
 export function notebookOf(text: string): Fields | null {
   const notebook = parsed(text);
   return isFields(notebook) &&
-    distrust(notebook) !== null &&
+    !distrust(notebook).deep &&
     Array.isArray(notebook.cells) &&
     notebook.cells.every(isFields) &&
     isFields(notebook.metadata)
@@ -18,23 +18,26 @@ export function notebookOf(text: string): Fields | null {
     : null;
 }
 
-/** The text of a notebook as it is, unless it says something of trust. */
-export function distrusted(text: string): string {
+/** The text of a notebook as it is, unless it says something of trust; null: too deep to be written. */
+export function distrusted(text: string): string | null {
   const notebook = parsed(text);
-  return isFields(notebook) && distrust(notebook) === true
-    ? `${JSON.stringify(notebook, null, 1)}\n`
-    : text;
+  if (!isFields(notebook)) {
+    return text;
+  }
+  const { found, deep } = distrust(notebook);
+  if (!found) {
+    return text;
+  }
+  return deep ? null : `${JSON.stringify(notebook, null, 1)}\n`;
 }
 
-/** Takes it away, and says whether there was any; null: what is nested so deep is not looked at. */
-function distrust(notebook: Fields): boolean | null {
-  let found = false;
+/** Takes it away; whether there was any, and whether it is nested too deep for recursion. */
+function distrust(notebook: Fields): { found: boolean; deep: boolean } {
+  let [found, deep] = [false, false];
   const left: [value: object, depth: number][] = [[notebook, 0]];
   for (let next = left.pop(); next !== undefined; next = left.pop()) {
     const [value, depth] = next;
-    if (depth > DEEPEST) {
-      return null;
-    }
+    deep ||= depth > DEEPEST;
     // A copy by assignment makes this the prototype, and what is inherited its own in the next copy.
     found = takeAway(value, '__proto__') || found;
     for (const inner of Array.isArray(value) ? (value as unknown[]) : Object.values(value)) {
@@ -47,7 +50,7 @@ function distrust(notebook: Fields): boolean | null {
   for (const { metadata } of [notebook, ...sheets.flatMap(sheet => fieldsIn(sheet.cells))]) {
     found = (isFields(metadata) && takeAway(metadata, 'trusted')) || found;
   }
-  return found;
+  return { found, deep };
 }
 
 function takeAway(value: object, key: string): boolean {

@@ -1,0 +1,30 @@
+"""What a job has said, opened as a page of the Jupyter server's address: no answer of ours is one
+but the waiting room of a lab, which runs its own script alone."""
+
+from __future__ import annotations
+
+from tests.server import conftest
+from tests.server.served import API, Served
+from tests.server.test_access import LAB, answers
+
+served = conftest.served
+_HARM = "<script>parent.harmed = 1</script>"
+
+
+def test_no_answer_is_a_page_in_which_something_runs(served: Served) -> None:
+    client = served.client()
+    client.call("submit", spec={"id": "a2b4c6d7", "name": _HARM, "code": "1"})
+    found = answers(client)
+    found["log"] = client.get(f"{API}logfile?job_id=a2b4c6d7")
+    assert found["log"].headers["Content-Disposition"].startswith("attachment")
+    for name, answer in found.items():
+        headers = answer.headers
+        policy = headers["Content-Security-Policy"]
+        assert headers["X-Content-Type-Options"] == "nosniff", name
+        assert "default-src 'none'" in policy, name
+        if name == f"GET {LAB}":
+            assert "script-src 'nonce-" in policy, name
+            assert "'unsafe-inline'" not in policy, name
+        else:
+            kind = headers["Content-Type"].partition(";")[0]
+            assert kind in {"application/json", "text/plain"}, name
