@@ -18,7 +18,15 @@ export function job(what: Partial<Job> = {}): Job {
 }
 
 export function chunk(...outputs: Output[]): LogChunk {
-  return { job: job(), outputs, cursor: '1', skipped_bytes: 0, more: false, end: false, show: 'full' };
+  return {
+    job: job(),
+    outputs,
+    cursor: '1',
+    skipped_bytes: 0,
+    more: false,
+    end: false,
+    show: 'full'
+  };
 }
 
 export function out(text: string): Output {
