@@ -220,6 +220,7 @@ def test_the_cluster_and_the_agent_are_described(shell: Shell) -> None:
     assert "The agent runs (pid" in shell.ok("agent", "status")
 
 
+@pytest.mark.real
 def test_a_private_cluster_goes_up_runs_a_job_goes_down_and_is_purged(tmp_path: Path) -> None:
     home = Path(tempfile.mkdtemp(prefix="up-"))
     env = {**os.environ, **jupyter_homes(home), "PYTHONPATH": str(ROOT)}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -22,7 +22,13 @@ REAL = ["through the agent", "over ssh, through the agent"]
 FAKE = ["the front ends' fake", "the agent's fake"]
 
 
-@pytest.fixture(params=REAL)
+def _params(*names: str) -> list[Any]:
+    """All but the front ends' fake start a real agent."""
+    real = [pytest.mark.real]
+    return [pytest.param(name, marks=[] if name == FAKE[0] else real) for name in names]
+
+
+@pytest.fixture(params=_params(*REAL))
 def api(request: pytest.FixtureRequest) -> Iterator[Api]:
     with _real(request) as api:
         yield api
@@ -35,7 +41,7 @@ class AnyApi(NamedTuple):
     """The code of a cell that runs until it is cancelled."""
 
 
-@pytest.fixture(params=[*REAL, *FAKE])
+@pytest.fixture(params=_params(*REAL, *FAKE))
 def any_api(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[AnyApi]:
     """With what each of them can do."""
     if request.param in REAL:
