@@ -112,7 +112,7 @@ def split(line: str) -> list[str]:
     """
     if len(line) > _LONGEST:
         told = f"This line has {len(line):,} characters, and {_LONGEST:,} are the most."
-        raise _wrong("", told, "Put what is long into a file, or into the cell.")
+        raise RequestError(told, hint="Put what is long into a file, or into the cell.")
     try:
         return shlex.split(line)
     except ValueError as exc:
@@ -141,7 +141,7 @@ def expand(words: Sequence[str], namespace: Mapping[str, object]) -> list[str]:
             near = sbatch.suggest(name, tuple(namespace))
             hint = f"Did you mean `{near}`? " if near in namespace else ""
             hint += f"Write `{{{{{name}}}}}` for these very characters."
-            raise _wrong("", f"`{{{name}}}`: there is no variable `{name}` here.", hint)
+            raise RequestError(f"`{{{name}}}`: there is no variable `{name}` here.", hint=hint)
         return str(namespace[name])
 
     return [_BRACES.sub(value, word) for word in words]
@@ -155,6 +155,8 @@ def parse(words: Sequence[str]) -> Request:
         options = sbatch.parse_options(theirs)
         sbatch.check_together(options)
     except sbatch.OptionError as exc:
+        if exc.option == "exclude" and "push" in ours:
+            raise _not_nodes(exc.word.partition("=")[2]) from exc
         raise _unknown(exc) from exc
     last = {name: values[-1] for name, values in ours.items() if values}
     return Request(
@@ -197,7 +199,9 @@ def spec(
     kind = kind or (JobKind.PROGRAM if code.startswith("#!") else JobKind.CELL)
     if kind is not JobKind.CELL and (request.names_in or request.names_out):
         told = "Variables travel only to and from Python; this text starts with `#!`."
-        raise _wrong("", told, "Leave out --in and --out, or pass text by `--env NAME={name}`.")
+        raise RequestError(
+            told, hint="Leave out --in and --out, or pass text by `--env NAME={name}`."
+        )
     if request.session is not None:
         _check_in_session(request, kind)
     return JobSpec(
@@ -316,12 +320,14 @@ def _excluded(ours: Mapping[str, Sequence[str]], nodes: str) -> tuple[str, ...]:
     if patterns and "push" not in ours:
         raise _wrong("push-exclude", "--push-exclude needs a folder that is pushed: --push DIR.")
     if "push" in ours and ("*" in nodes or nodes.startswith("!") or nodes.endswith("/")):
-        raise _wrong(
-            "exclude",
-            f"--exclude names nodes, as for sbatch, and `{nodes}` is none.",
-            f"Files stay behind with `--push-exclude '{nodes}'`.",
-        )
+        raise _not_nodes(nodes)
     return patterns
+
+
+def _not_nodes(text: str) -> RequestError:
+    """What --exclude says beside --push, where it reads as a pattern of files."""
+    told = f"--exclude names nodes, as for sbatch, and `{text}` does not."
+    return _wrong("exclude", told, f"Files stay behind with `--push-exclude '{text}'`.")
 
 
 def _patterns(values: Sequence[str]) -> tuple[str, ...]:

@@ -157,17 +157,21 @@ def test_the_images_that_a_site_keeps_are_used_first(made: Path) -> None:
 def test_the_examples_of_the_documentation_are_profiles(made: Path) -> None:
     text = (Path(__file__).parents[1] / "docs" / "clusters.md").read_text(encoding="utf-8")
     assert all(f"| `{name}` |" in text for name in NAMES)
-    whole, few_lines, over_it, partitions = re.findall(r"```toml\n(.*?)```", text, re.DOTALL)
+    whole, few_lines, over_it, strict, partitions = re.findall(
+        r"```toml\n(.*?)```", text, re.DOTALL
+    )
     (made.parent / "clusters.toml").write_text(whole)
     (made / "few.toml").write_text(few_lines)
     (made / "over.toml").write_text(few_lines + over_it)
     (made / "partitions.toml").write_text(partitions)
+    (made / "strict.toml").write_text(strict.replace("[arandu]", ""))
     (made / "arandu.toml").unlink()  # the file of one cluster would win
     assert profile("arandu").defaults["mem"] == "16G"
     assert profile("few").job_root == "/scratch/deepfun/alice/.jupyter-slurm/jobs"
     over = profile("over")
     assert (over.partitions["gdl"].limit, over.partitions["gdl"].cost) == ("24h", 80.0)
     assert "exclusive" not in over.defaults
+    assert (profile("strict").out_format, profile("strict").show) == ("data", "sandboxed")
     assert profile("partitions").partitions["gdl"].cost == 80.0
 
 

@@ -128,6 +128,11 @@ class Pursuit:
     def _step(self) -> bool:
         """Whether the submission is settled now."""
         record = self._book.record(self._id)
+        job = record.job
+        if job.submitted_s is not None and job.slurm_id is not None:
+            # Sent before, perhaps by others: what is left is a cancellation to be passed on.
+            self._cancel(job.slurm_id)
+            return True
         if record.sbatch_calls == 0:
             return self._cancelled_meanwhile() or self._call_sbatch()
         answer = self._look_up()

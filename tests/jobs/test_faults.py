@@ -235,10 +235,10 @@ def test_a_node_that_dies(private_site: MakeSite) -> None:
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of 300 KiB."""
+    """A file system of 350 KiB: what a job needs, and little more."""
     folder = tmp_path / "small"
     folder.mkdir()
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=300k", "none", folder], check=True)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=350k", "none", folder], check=True)
     yield folder
     subprocess.run(["umount", "-l", folder], check=True)
 
@@ -247,7 +247,7 @@ def test_a_disk_that_is_full_when_a_job_is_submitted(
     slurm_cluster: object, small_disk: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     site = Site(slurm_cluster, tmp_path / "s", monkeypatch, job_root=str(small_disk / "jobs"))  # type: ignore[arg-type]
-    (small_disk / "filler").write_bytes(b"x" * (250 << 10))
+    (small_disk / "filler").write_bytes(b"x" * (300 << 10))
     asked = spec("'" + "x" * 100_000 + "'")
     with pytest.raises(Exception, match="cannot be written"):
         site.service.submit(asked)

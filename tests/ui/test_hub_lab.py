@@ -118,7 +118,9 @@ def test_below_a_hub_a_lab_is_under_the_hubs_own_address_where_the_cluster_is_tr
     expect(problem).to_contain_text("can then do with this session of Jupyter what you can")
     look_at_room(tab, "lab-hub-off")
     off_id = tab.url.rpartition("/")[2]
-    answer = tab.request.get(f"{hub.url}user/ada/jupyter-slurm/lab-proxy/{off_id}/lab")
+    of_a_page = {"Referer": f"{hub.url}user/ada/lab"}
+    address = f"{hub.url}user/ada/jupyter-slurm/lab-proxy/{off_id}/lab"
+    answer = tab.request.get(address, headers=of_a_page)
     assert (answer.status, answer.json()["message"]) == (403, SWITCHED_OFF)
     tab.close()
 
@@ -166,7 +168,7 @@ def test_below_a_hub_a_lab_is_under_the_hubs_own_address_where_the_cluster_is_tr
 
     # Switched off again, it is off at once.
     switch(cluster, on=False)
-    answer = tab.request.get(f"{lab_url}api/kernels")
+    answer = tab.request.get(f"{lab_url}api/kernels", headers=of_a_page)
     assert (answer.status, answer.json()["message"]) == (403, SWITCHED_OFF)
     cluster.run("scancel", "--user", str(Path.home().owner()), check=False)
 

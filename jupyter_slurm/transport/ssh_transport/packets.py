@@ -44,9 +44,9 @@ _PRIVATE_PARTS = {
     "_parse_channel_open_failure _parse_request_success _parse_request_failure "
     "_channel_handler_table _kex_info _key_info _preferred_ciphers _preferred_macs "
     "_preferred_kex _preferred_keys _auth_trigger _parse_disconnect _send_message _unlink_channel",
-    paramiko.Channel: "_feed _window_adjust _handle_eof _handle_close _request_failed _unlink "
-    "_close_internal _send_eof _send _wait_for_send_window _check_add_window _set_transport "
-    "_set_window _set_remote_channel",
+    paramiko.Channel: "_feed _feed_extended _window_adjust _handle_eof _handle_close "
+    "_request_failed _unlink _close_internal _send_eof _send _wait_for_send_window "
+    "_check_add_window _set_transport _set_window _set_remote_channel",
 }
 """What is used of paramiko, here, in `queue.py`, `stream.py`, `__init__.py` and in
 `login/userauth.py`, that paramiko does not promise."""
