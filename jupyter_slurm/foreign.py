@@ -48,10 +48,10 @@ def read_json(data: bytes | str | memoryview, kind: type[_T], most_bytes: int = 
 
 
 def unreadable(error: Exception) -> MalformedError:
-    """Return what a person is told of a job whose rows or files no parser takes."""
+    """Return the problem of a job whose rows or files no parser can read."""
     return MalformedError(
         "What the cluster says of this job cannot be read.",
-        hint="It is asked again; other jobs are not affected.",
+        hint="The agent asks the cluster again; other jobs are not affected.",
         detail=brief(visible(f"{type(error).__name__}: {error}"), _MOST_DETAIL),
     )
 

@@ -34,7 +34,7 @@ UPGRADED = b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade:
 MAX_BODY_BYTES = 64 * 1024 * 1024
 """Largest request, that is about the largest cell: variables travel as files."""
 NOT_JSON = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
-"""What reading JSON raises that is another's: malformed, no UTF-8, or nested without end."""
+"""Errors of decoding a sender's bytes: malformed JSON, invalid UTF-8, or endless nesting."""
 
 LONGEST_WAIT_S = 60.0
 """A call that is to wait for longer returns then: whoever asked may have hung up long ago."""

@@ -1,7 +1,7 @@
-"""What the command line itself says, on stdout and stderr. What a job prints is `terminal.py`'s.
+"""Write the command line's own words to stdout and stderr; `terminal.py` writes a job's output.
 
-Everything else in `cli/` writes through these two: names and sentences come from elsewhere too,
-and none of them may steer the terminal.
+All of `cli/` but `terminal.py` writes through these two, because names and sentences may come from
+a cluster and must not steer the terminal.
 """
 
 from __future__ import annotations

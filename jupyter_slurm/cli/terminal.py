@@ -30,8 +30,8 @@ _CLEAR_LINE = "\r\x1b[K"
 
 
 def writer(stream: TextIO) -> Callable[[str], None]:
-    """What writes pieces of a job's output to `stream`: as they are where it is a file or a pipe,
-    `Coloured` where it is a terminal."""
+    """Return a function that writes pieces of a job's output to `stream`: unchanged to a file or
+    a pipe, `Coloured` to a terminal."""
     shown = Coloured().feed if stream.isatty() else str
     # A lone surrogate has no bytes in any encoding.
     encoding = stream.encoding or "utf-8"
