@@ -191,10 +191,10 @@ class Pursuit:
         try:
             while now.state is TransferState.RUNNING and not self._stop.is_set():
                 job = self._book.job(self._id)
-                self._book.found(job, transfer=now)
-                if job.cancel_requested_s is not None:
+                if job.cancel_requested_s is not None:  # an ended job is not shown to be pushed
                     self._transfers.stop(now.id)
                     return False
+                self._book.found(job, transfer=now)
                 now = self._transfers.outcome(now.id, _PUSH_TOLD_S)
         finally:
             job = self._book.change(self._id, transfer=None)

@@ -15,6 +15,7 @@ import pytest
 
 from jupyter_slurm import places
 from jupyter_slurm.errors import ConnectionLostError, NotFoundError, RequestError
+from jupyter_slurm.jobs.book import Book
 from jupyter_slurm.jobs.layout import JobDir
 from jupyter_slurm.jobs.staging import mirror_of
 from jupyter_slurm.jobs.store import Store
@@ -427,6 +428,37 @@ def test_a_job_that_is_cancelled_while_its_folder_is_pushed_is_never_sent(
         job = site.wait(job.id)
     assert (job.state, job.transfer, job.problem) == (JobState.CANCELLED, None, None)
     assert site.slurm_jobs() == []
+
+
+def test_a_job_that_has_ended_is_never_shown_to_be_pushed(
+    site: Site, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wait_for_outcome = Transfers.outcome
+    change = Book.change
+    shown: list[tuple[JobState, Transfer | None]] = []
+    stopped = threading.Event()
+
+    def cancelled_meanwhile(self: Transfers, one: str, wait_s: float) -> Transfer:
+        site.service.cancel(site.service.jobs()[0].id)
+        return wait_for_outcome(self, one, wait_s)
+
+    def seen(self: Book, job_id: str, **changes: Any) -> Job:
+        job = change(self, job_id, **changes)
+        shown.append((job.state, job.transfer))
+        return job
+
+    def stop(self: Transfers, one: str) -> Transfer:
+        stopped.set()
+        return self.transfer(one)
+
+    monkeypatch.setattr(Transfers, "outcome", cancelled_meanwhile)
+    monkeypatch.setattr(Transfers, "stop", stop)
+    monkeypatch.setattr(Book, "change", seen)
+    with held(site, tmp_path, source):
+        submitted(site, source, "1")
+        assert stopped.wait(60)
+    assert (JobState.CANCELLED, None) in shown
+    assert not [one for one in shown if one[0].final and one[1] is not None]
 
 
 @both_ways
