@@ -192,7 +192,7 @@ class QueueWidget(anywidget.AnyWidget):
             call()
         except LoginNeededError as exc:  # nobody is asked from here: no cell runs
             cluster = f" {self._cluster}" if self._cluster else ""
-            self.set_trait(told, f"{exc.message} Log in: %slurm connect{cluster}")
+            self.set_trait(told, f"{exc.message} Log in: %slurm login{cluster}")
             return False
         except JupyterSlurmError as exc:
             self.set_trait(told, str(exc))
@@ -224,7 +224,7 @@ def _note(job: Job, now_s: float) -> str:
     if job.transfer is not None:
         return f"Pushing: {told(job.transfer, now_s)}"
     if job.problem is not None and not job.state.final:
-        log_in = f" Log in: %slurm connect {job.cluster}"
+        log_in = f" Log in: %slurm login {job.cluster}"
         return job.problem.message + (log_in if job.problem.code == LoginNeededError.code else "")
     return "" if job.state is JobState.COMPLETED else job.why or ""
 

@@ -66,7 +66,7 @@ class FarSide:
     def far(self) -> None:
         """What each call that goes to the cluster begins with."""
         if self.needed:
-            raise LoginNeededError("The connection to fake needs a login.", hint="%slurm connect")
+            raise LoginNeededError("The connection to fake needs a login.", hint="%slurm login")
 
     # --- Api ---
 

@@ -3,8 +3,10 @@ needs a cluster is in `tests/cluster/test_cli.py`."""
 
 from __future__ import annotations
 
+import ast
 import io
 import json
+import re
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -13,11 +15,13 @@ from typing import Any, cast
 import msgspec
 import pytest
 
+import jupyter_slurm
 from jupyter_slurm import notebooks
 from jupyter_slurm.api import Api
 from jupyter_slurm.cli import main
 from jupyter_slurm.cli.terminal import Terminal
 from jupyter_slurm.errors import NotFoundError, SubmitError
+from jupyter_slurm.magics.commands import COMMANDS
 from jupyter_slurm.wire import (
     AgentStatus,
     Check,
@@ -203,6 +207,31 @@ def test_a_misspelt_command_is_a_usage_error_with_the_nearest(run: Run) -> None:
     code, _, err = run(no_api(), "stauts")
     assert code == 2
     assert "`stauts` is no command; did you mean `status`?" in err
+
+
+def test_help_is_a_word_too(run: Run) -> None:
+    assert run(no_api(), "help")[:2] == run(no_api(), "--help")[:2]
+    assert run(no_api(), "help", "jobs")[:2] == run(no_api(), "jobs", "--help")[:2]
+
+
+def test_every_command_that_a_sentence_names_is_one(run: Run) -> None:
+    """A sentence of the core is read in notebooks as it is, in terminals by the other name."""
+    there = run(no_api(), "nonsense")[2].partition("Commands: ")[2].strip(" .\n").split(", ")
+    in_terminals, in_notebooks = set(there), set(COMMANDS)
+    root = Path(jupyter_slurm.__file__).parent
+    named = [
+        (path.relative_to(root), word, magic)
+        for path in root.rglob("*.py")
+        for text in ast.walk(ast.parse(path.read_bytes()))
+        if isinstance(text, ast.Constant) and isinstance(text.value, str)
+        for magic, word in re.findall(r"(?<!%)(%|jupyter )slurm ([a-z]+)", text.value)
+    ]
+    assert len(named) > 100
+    for path, word, magic in named:
+        if magic == "%":
+            assert word in in_notebooks, path
+        if magic != "%" or path.parts[0] != "magics":
+            assert word in in_terminals | {"help"}, path
 
 
 def test_a_wrong_option_is_a_usage_error_without_a_traceback(run: Run) -> None:
@@ -614,6 +643,7 @@ def test_doctor_fails_when_something_is_wrong_and_only_then(run: Run) -> None:
     assert run(well, "doctor", "c")[:2] == (0, "✔ Good.\n· So so.\n")
     ill = Doctor(Check(ok=False, sentence="Bad.", hint="Mend it."))
     assert run(ill, "doctor", "c")[:2] == (1, "✖ Bad.\n    Mend it.\n")
+    assert run(ill, "doctor", "--cluster", "c")[:2] == (1, "✖ Bad.\n    Mend it.\n")
 
 
 def test_logs_prints_what_there_is_and_with_follow_all_of_it(run: Run) -> None:

@@ -6,7 +6,6 @@ import argparse
 import difflib
 import importlib.metadata
 from argparse import ArgumentParser, Namespace
-from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from jupyter_slurm.cli import (
@@ -34,7 +33,7 @@ _EPILOG = (
 )
 
 
-def parse(words: Sequence[str]) -> tuple[Command, Namespace]:
+def parse(words: list[str]) -> tuple[Command, Namespace]:
     """The command that `words` name, and its arguments.
 
     SystemExit, the message printed, where they are not understood (2) or ask for help (0).
@@ -47,6 +46,8 @@ def parse(words: Sequence[str]) -> tuple[Command, Namespace]:
     _job_commands(commands)
     _remote_commands(commands)
     _image_commands(commands)
+    if words[:1] == ["help"]:
+        words = [*words[1:], "--help"]
     first = words[0] if words else "--help"
     if not first.startswith("-") and first not in commands.names():
         near = difflib.get_close_matches(first, commands.names(), n=1)
@@ -155,7 +156,7 @@ def _cluster_commands(commands: _Commands) -> None:
 
 def _job_commands(commands: _Commands) -> None:
     doctor = commands.add("doctor", jobs.doctor, "what works on a cluster, and how to mend it")
-    doctor.add_argument("cluster", nargs="?", metavar="CLUSTER", help="if not the default")
+    _which_cluster(doctor)
     _json(doctor)
     commands.add_raw("submit", submit.submit, "run a Python file, a script or a notebook as a job")
     commands.add_raw("session", session.session, "keep an allocation for several cells")
@@ -171,7 +172,7 @@ def _job_commands(commands: _Commands) -> None:
     _cluster(queue)
     _json(queue)
     info = commands.add("info", jobs.info, "partitions: limits, cost, what is free; what is yours")
-    info.add_argument("cluster", nargs="?", metavar="CLUSTER", help="if not the default")
+    _which_cluster(info)
     _json(info)
     logs = commands.add("logs", jobs.logs, "what a job has printed")
     logs.add_argument("id", metavar="ID", help="a job's id, ours or Slurm's")
@@ -189,7 +190,7 @@ def _remote_commands(commands: _Commands) -> None:
     login = commands.add("login", remote.login, "log in to a cluster, for everybody who uses it")
     logout = commands.add("logout", remote.logout, "close the connection; jobs go on")
     for parser in (login, logout):
-        parser.add_argument("cluster", nargs="?", metavar="CLUSTER", help="if not the default")
+        _which_cluster(parser)
     _json(login)
     _json(commands.add("connections", remote.connections, "how each cluster is reached"))
     push = commands.add("push", files.push, "make a folder or file there like the one here")
@@ -238,6 +239,19 @@ def _image_commands(commands: _Commands) -> None:
     )
     _cluster(remove)
     _cluster(login)
+
+
+def _which_cluster(parser: ArgumentParser) -> None:
+    """`COMMAND CLUSTER`, and `COMMAND --cluster CLUSTER` as the other commands have it."""
+    _cluster(parser)
+    # Without SUPPRESS a word that is left out would overwrite what --cluster has named.
+    parser.add_argument(
+        "cluster",
+        nargs="?",
+        metavar="CLUSTER",
+        default=argparse.SUPPRESS,
+        help="if not the default",
+    )
 
 
 def _cluster(parser: ArgumentParser) -> None:

@@ -51,7 +51,7 @@ def hindered(error: JupyterSlurmError, cluster: str | None) -> str:
         where = f" {cluster}" if cluster else ""
         return (
             f"{error.message} Log in with `jupyter slurm login{where}` in a terminal, "
-            f"`%slurm connect{where}` in another notebook, or in the sidebar; this goes on by "
+            f"`%slurm login{where}` in another notebook, or in the sidebar; this goes on by "
             "itself then."
         )
     return f"{error} It is tried again by itself."

@@ -116,7 +116,7 @@ def _queue_row(entry: QueueEntry, now_s: float) -> tuple[str, ...]:
 
 
 def _info(session: Session, words: Sequence[str]) -> Table:
-    info = session.api.cluster_info(_at_most_one(words, "info") or session.cluster)
+    info = session.api.cluster_info(remote.named_cluster(session, words, "info"))
     rows = offer_text.rows(info)
     # A column that says nothing here is none to look at.
     kept = [at for at in range(len(offer_text.HEAD)) if any(row[at] for row in rows)]
@@ -147,8 +147,7 @@ def _clusters(session: Session, words: Sequence[str]) -> Table:
 
 def _doctor(session: Session, words: Sequence[str]) -> None:
     """Says what works there; sentences, the good and the bad."""
-    cluster = _at_most_one(words, "doctor") or session.cluster
-    for check in session.api.doctor(cluster):
+    for check in session.api.doctor(remote.named_cluster(session, words, "doctor")):
         say(f"{MARKS[check.ok]} {check.sentence}")
         if check.hint:
             say(f"  {check.hint}")
@@ -289,8 +288,8 @@ COMMANDS: Mapping[str, Command] = MappingProxyType(
         "shell": shell,
         "clusters": _clusters,
         "doctor": _doctor,
-        "connect": remote.connect,
-        "disconnect": remote.disconnect,
+        "login": remote.login,
+        "logout": remote.logout,
         "connections": remote.connections,
         "push": remote.push,
         "pull": remote.pull,

@@ -33,7 +33,7 @@ _T = TypeVar("_T")
 _PATIENCE_S = 0.25
 _KEPT_S = 30.0
 _TAKES_JOBS = frozenset({"attach", "cancel", "hold", "release", "requeue", "why", "logs", "forget"})
-_TAKES_CLUSTER = frozenset({"use", "connect", "disconnect", "doctor", "info"})
+_TAKES_CLUSTER = frozenset({"use", "login", "logout", "doctor", "info"})
 _TAKES_WORDS = {
     "session": ("start", "stop", "list", "use"),
     "lab": ("start", "open", "extend", "stop", "list"),

@@ -82,7 +82,7 @@ class NotebookAnswerer:
         except StdinNotImplementedError as exc:
             raise LoginNeededError(
                 "A login needs answers, and this front end cannot ask for them.",
-                hint="Log in first, with `jupyter slurm login` in a terminal or `%slurm connect` "
+                hint="Log in first, with `jupyter slurm login` in a terminal or `%slurm login` "
                 "in a notebook that is open; then run this again.",
             ) from exc
 

@@ -66,8 +66,8 @@ The cluster from this notebook.
                                 come to it)
     %slurm shell --job ID       a terminal in a job that runs
 
-    %slurm connect [CLUSTER]    log in; one login serves every notebook and terminal
-    %slurm disconnect [CLUSTER] close the connection; jobs go on
+    %slurm login [CLUSTER]      log in; one login serves every notebook and terminal
+    %slurm logout [CLUSTER]     close the connection; jobs go on
     %slurm connections          how each cluster is reached, and whether it is
     %slurm push LOCAL [REMOTE] [--exclude PATTERN]
                                 make a folder or file there like the one here

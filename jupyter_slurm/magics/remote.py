@@ -1,4 +1,4 @@
-"""`%slurm connect`, `push`, `pull`, `tunnel` and their siblings: the way to a cluster, and files.
+"""`%slurm login`, `push`, `pull`, `tunnel` and their siblings: the way to a cluster, and files.
 
 One small function a word, for the table in `commands.py`. Each raises RequestError for words that
 cannot be.
@@ -28,15 +28,13 @@ from jupyter_slurm.routes import (
 from jupyter_slurm.wire import Transfer
 
 
-def connect(session: Session, words: Sequence[str]) -> None:
+def login(session: Session, words: Sequence[str]) -> None:
     """Logs in where that is needed, and says how it stands."""
-    (cluster,), _ = _read(words, "connect [CLUSTER]", most=1)
-    say(connected(session.person.log_in(cluster or session.cluster)))
+    say(connected(session.person.log_in(named_cluster(session, words, "login"))))
 
 
-def disconnect(session: Session, words: Sequence[str]) -> None:
-    (cluster,), _ = _read(words, "disconnect [CLUSTER]", most=1)
-    closed = session.api.disconnect(cluster or session.cluster)
+def logout(session: Session, words: Sequence[str]) -> None:
+    closed = session.api.disconnect(named_cluster(session, words, "logout"))
     say(f"The connection to {closed.cluster} is {closed.state}. Jobs go on.")
 
 
@@ -97,6 +95,13 @@ def tunnels(session: Session, words: Sequence[str]) -> Table:
 def _follow(session: Session, cluster: str | None, begin: Callable[[], Transfer]) -> None:
     with Worker(session.person, cluster) as worker:
         follow_transfer(session.agent, worker, worker(begin))
+
+
+def named_cluster(session: Session, words: Sequence[str], command: str) -> str | None:
+    """Return the cluster of `command [CLUSTER]` or `command --cluster CLUSTER`; where they name
+    none, the cluster that cells go to. RequestError."""
+    (cluster,), options = _read(words, f"{command} [CLUSTER]", most=1, takes=("cluster",))
+    return cluster or _cluster(session, options)
 
 
 def _cluster(session: Session, options: Mapping[str, Sequence[str]]) -> str | None:

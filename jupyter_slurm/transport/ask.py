@@ -41,5 +41,5 @@ def nobody(prompt: Prompt) -> str:
     """For what happens by itself, e.g. coming back after a lost connection."""
     raise LoginNeededError(
         f"{prompt.host} asks for an answer that only you can give.",
-        hint="Log in: %slurm connect in a notebook, `jupyter slurm login` in a terminal.",
+        hint="Log in: `%slurm login`.",
     )

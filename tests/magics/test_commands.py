@@ -107,6 +107,8 @@ def test_queue_info_clusters_and_doctor_tell_what_the_cluster_says(shell: Shell)
     assert table(shell, "%slurm info").rows[0]["Partition"] == "gpu (default)"
     assert table(shell, "%slurm clusters").rows[0]["Cluster"] == "fake (default)"
     assert shell.run("%slurm doctor").out == "✔ fake answers.\n✖ No GPUs.\n  Ask for some.\n"
+    for line in ("%slurm doctor other", "%slurm doctor --cluster other"):
+        assert shell.run(line).out.startswith("✔ other answers.\n")
 
 
 def test_use_is_for_every_later_line(shell: Shell, api: FakeApi) -> None:

@@ -51,7 +51,7 @@ def completions(shell: Shell) -> Completions:
         ("%slurm att", ["attach"]),
         ("%slurm use ", ["fake", "other"]),
         ("%slurm use other --ima", ["--image"]),
-        ("%slurm disconnect o", ["other"]),
+        ("%slurm logout o", ["other"]),
         ("%slurm tun", ["tunnel", "tunnels"]),
         ("x = 1\n%slurm jo", ["jobs"]),
     ],

@@ -194,7 +194,7 @@ def test_a_cells_login_is_typed_masked_and_leaves_no_trace_in_its_outputs(kernel
 
 def test_interrupting_a_cells_login_declines_it(kernel: Kernel) -> None:
     kernel.run(LOGIN)
-    request = kernel.client.execute("%slurm connect", allow_stdin=True)
+    request = kernel.client.execute("%slurm login", allow_stdin=True)
     asked(kernel)
     kernel.manager.interrupt_kernel()
     reply = kernel.reply(request)
@@ -208,5 +208,5 @@ def test_a_front_end_without_a_person_gets_a_sentence_and_troubles_no_host(kerne
     request = kernel.client.execute("%slurm queue", allow_stdin=False)
     reply = kernel.reply(request)
     assert reply.content["ename"] == "LoginNeededError"
-    assert "%slurm connect" in reply.content["evalue"]
+    assert "%slurm login" in reply.content["evalue"]
     assert "[]" in kernel.run("print(api.given)").text

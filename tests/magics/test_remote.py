@@ -138,9 +138,9 @@ def test_connect_logs_in_and_says_how_the_cluster_is_reached(
 ) -> None:
     api.need_login(PASSWORD)
     types("s3cret")
-    ran = shell.run("%slurm connect")
+    ran = shell.run("%slurm login")
     assert ran.out == f"Connected to fake: {HOST} → alice@login1, 12 ms there and back.\n"
-    assert "jobs go on" in shell.run("%slurm disconnect").out.lower()
+    assert "jobs go on" in shell.run("%slurm logout").out.lower()
     far, here = table(shell, "%slurm connections").rows
     assert (far["State"], far["Way"]) == ("login-needed", f"{HOST} → alice@login1")
     assert here["State"] == "local"
@@ -153,7 +153,7 @@ def test_a_host_key_is_confirmed_in_the_clear(
         Asked(QuestionKind.HOST_KEY, "Is this it?", "yes", instruction="SHA256:abc of login1")
     )
     monkeypatch.setattr("builtins.input", lambda prompt: "yes" if "(yes/no)" in prompt else "")
-    ran = shell.run("%slurm connect")
+    ran = shell.run("%slurm login")
     assert "SHA256:abc of login1" in ran.out
     assert "Connected" in ran.out
 
@@ -166,7 +166,7 @@ def test_the_widget_never_asks_and_says_how_to_log_in(
     assert isinstance(widget, QueueWidget)
     api.need_login(PASSWORD)
     widget.everyone = True
-    assert "%slurm connect" in widget.as_of
+    assert "%slurm login" in widget.as_of
     assert prompts == []
     widget.close()
 

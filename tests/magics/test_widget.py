@@ -198,7 +198,7 @@ def test_a_row_says_why_nothing_newer_is_known_and_how_to_log_in(
     problem = Problem(code="login-needed", message="fake needs a login.")
     api.change(api.jobs()[0].id, problem=problem)
     click(widget, "hold", api.jobs()[0].id)
-    assert widget.rows[0]["note"] == "fake needs a login. Log in: %slurm connect fake"
+    assert widget.rows[0]["note"] == "fake needs a login. Log in: %slurm login fake"
 
 
 def test_a_message_that_is_none_of_ours_is_ignored(widget: QueueWidget, api: FakeApi) -> None:

@@ -31,7 +31,7 @@ def test_host_key_password_and_code_are_asked_under_the_cell(
     lab.ssh_config.write_text(sshd.stanza("gate", *lines))
     write_profile(Path(cluster.env["JUPYTER_CONFIG_DIR"]), "gate", {"host": "gate"})
 
-    notebook = opened(["%slurm connect gate", "%slurm connections"])
+    notebook = opened(["%slurm login gate", "%slurm connections"])
     notebook.run(0, 1)
     output = notebook.output(1)
     expect(output).to_contain_text("SHA256:")
@@ -55,7 +55,7 @@ def test_a_wrong_code_is_asked_again_and_escape_ends_the_login(
 ) -> None:
     lab.ssh_config.write_text(gateway("code").stanza("gate2"))
     write_profile(Path(cluster.env["JUPYTER_CONFIG_DIR"]), "gate2", {"host": "gate2"})
-    notebook = opened(["%slurm connect gate2", "print('never')"])
+    notebook = opened(["%slurm login gate2", "print('never')"])
     notebook.run(0)
     notebook.run_all()
     notebook.answer(1, "Verification code", person.wrong_code())

@@ -165,7 +165,7 @@ class Connection:
         if self.state is ConnectionState.LOGIN_NEEDED:
             raise LoginNeededError(
                 f"The connection to {self.name} is closed until you log in again.",
-                hint="%slurm connect in a notebook, `jupyter slurm login` in a terminal.",
+                hint="Log in: `%slurm login`.",
                 detail=self.problem.message if self.problem else None,
             )
         if self._watchdog.silent or time.monotonic() - self._failed_at < self._again_after_s:

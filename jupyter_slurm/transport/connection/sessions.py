@@ -95,7 +95,7 @@ class Sessions:
         raise TransportError(
             f"{link.hop.label} allows {self.limit} commands at a time over one connection, and "
             "none of them has ended in time.",
-            hint="Commands that hang there keep their places. %slurm disconnect ends them.",
+            hint="Commands that hang there keep their places. `%slurm logout` ends them.",
         )
 
     def _take(self, timeout_s: float) -> bool:

@@ -168,7 +168,7 @@ test('beside a button that logs in no other way to do that is told', () => {
   const needed: Problem = {
     code: 'login-needed',
     message: 'gate asks for an answer that only you can give.',
-    hint: 'Log in: %slurm connect in a notebook.',
+    hint: 'Log in: `%slurm login`.',
     detail: null,
     option: null,
     transient: true
