@@ -4,7 +4,7 @@ Public names and the hooks of IPython and Jupyter; no logic, and nothing heavy i
 is used.
 
     import jupyter_slurm as js
-    job = js.connect("arandu").submit(js.JobSpec(id=js.new_id(), name="hello", code="print(1)"))
+    job = js.connect("arandu").submit(js.JobSpec(name="hello", code="print(1)"))
     job.result()
 """
 
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
     from jupyter_slurm.errors import CellFailed, JobLostError, JupyterSlurmError
-    from jupyter_slurm.job import Connection, JobHandle, connect, new_id
+    from jupyter_slurm.job import Connection, JobHandle, connect
     from jupyter_slurm.server.extension import SlurmApp
-    from jupyter_slurm.wire import Job, JobKind, JobSpec, JobState
+    from jupyter_slurm.wire import Job, JobKind, JobSpec, JobState, new_id
 
 __all__ = [
     "CellFailed",
@@ -42,13 +42,18 @@ def __getattr__(name: str) -> object:
     match name:
         case "CellFailed" | "JobLostError" | "JupyterSlurmError":
             module = "errors"
-        case "Job" | "JobKind" | "JobSpec" | "JobState":
+        case "Job" | "JobKind" | "JobSpec" | "JobState" | "new_id":
             module = "wire"
-        case "Connection" | "JobHandle" | "connect" | "new_id":
+        case "Connection" | "JobHandle" | "connect":
             module = "job"
         case _:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(f"{__name__}.{module}"), name)
+
+
+def __dir__() -> list[str]:
+    """What completion shows: the public names, loaded or not."""
+    return sorted({*globals(), *__all__})
 
 
 def _jupyter_labextension_paths() -> list[dict[str, str]]:

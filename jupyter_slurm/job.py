@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import os
-import secrets
 import sys
 import time
 from collections.abc import Generator, Iterator
@@ -37,11 +36,6 @@ HUB_VARIABLE = "JUPYTERHUB_SERVICE_PREFIX"
 """The base URL of a server that JupyterHub has started (and so Binder), told to it and its kernels
 and terminals."""
 _WAIT_S = 20.0
-
-
-def new_id() -> str:
-    """An id for a `JobSpec`: eight of `a-z2-7`, 40 random bits."""
-    return "".join(secrets.choice("abcdefghijklmnopqrstuvwxyz234567") for _ in range(8))
 
 
 def placed(spec: JobSpec, here: Path | None = None) -> JobSpec:
@@ -101,27 +95,43 @@ class JobHandle:
         """All text it has written so far, stdout and stderr in order."""
         return "".join(read_whole_log(self._api, self.id))
 
-    def wait(self, timeout_s: float | None = None) -> Job:
-        """The job, once it has ended. TimeoutError: it had not within `timeout_s` (None: ever)."""
-        until_s = float("inf") if timeout_s is None else time.monotonic() + timeout_s
+    def done(self) -> bool:
+        """Whether the job has ended, well or not."""
+        return self.job.state.final
+
+    def wait(self, timeout: float | None = None) -> Job:
+        """Return the job, once it has ended. TimeoutError: it had not within `timeout` seconds
+        (None: wait for ever)."""
+        until_s = float("inf") if timeout is None else time.monotonic() + timeout
         job = self.job
         cursor = ""
         while not job.state.final:
             left_s = until_s - time.monotonic()
             if left_s <= 0:
-                raise TimeoutError(f"Job {self.id} is {job.state} after {timeout_s:g} s.")
+                raise TimeoutError(f"Job {self.id} is {job.state} after {timeout:g} s.")
             changes = self._api.changes(cursor, wait_s=min(_WAIT_S, left_s))
             cursor = changes.cursor
             job = next((one for one in changes.jobs if one.id == self.id), job)
         self._job = job
         return job
 
-    def result(self, timeout_s: float | None = None) -> dict[str, object]:
-        """The variables that came back, once the job has ended; the files that it was told to give
-        back have come too. CellFailed: it did not end well; VariableError: one of them did not
+    def result(self, timeout: float | None = None) -> dict[str, object]:
+        """Return the variables that came back, once the job has ended; the files that `--fetch`
+        names have come too. CellFailed: it did not end well; VariableError: one of them did not
         come; JobLostError, SignatureError; TimeoutError as `wait`; what kept the files from
         coming."""
-        self.wait(timeout_s)
+        variables, failed = self._outcome(timeout)
+        if failed:
+            raise failed
+        return variables
+
+    def exception(self, timeout: float | None = None) -> JupyterSlurmError | None:
+        """Return what `result` raises because of the job, once it has ended; None: nothing.
+        TimeoutError as `wait`; what keeps the outcome from coming is raised."""
+        return self._outcome(timeout)[1]
+
+    def _outcome(self, timeout: float | None) -> tuple[dict[str, object], JupyterSlurmError | None]:
+        self.wait(timeout)
         result = self._api.result(self.id)
         variables = read_result_variables(result)
         failed: JupyterSlurmError | None = failure(result) or left_out(result)
@@ -133,9 +143,7 @@ class JobHandle:
                     raise
                 failed.add_note(f"Its files did not come: {exc}")
         self._job = self._api.delivered(self.id)
-        if failed:
-            raise failed
-        return variables
+        return variables, failed
 
     def cancel(self) -> Job:
         self._job = self._api.cancel(self.id)

@@ -10,6 +10,8 @@ from pathlib import Path, PurePosixPath
 import nbformat
 import pytest
 
+import jupyter_slurm
+
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "jupyter_slurm"
 MODULES = sorted(
@@ -139,6 +141,16 @@ def test_importing_the_package_imports_nothing_heavy() -> None:
         [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
     )
     assert {"IPython", "msgspec", "tornado", "asyncio"}.isdisjoint(done.stdout.split())
+
+
+def test_completion_shows_the_public_names() -> None:
+    assert set(jupyter_slurm.__all__) <= set(dir(jupyter_slurm))
+    assert all(getattr(jupyter_slurm, name) is not None for name in jupyter_slurm.__all__)
+
+
+def test_a_job_can_be_described_without_an_id_of_ones_own() -> None:
+    one, other = (jupyter_slurm.JobSpec(name="hello", code="print(1)") for _ in range(2))
+    assert one.id != other.id
 
 
 def test_binder_has_a_python_that_the_package_takes() -> None:

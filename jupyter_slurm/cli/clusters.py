@@ -11,8 +11,7 @@ from jupyter_slurm.cli.command import Connect
 from jupyter_slurm.cli.jobs import check_text
 from jupyter_slurm.cli.say import say
 from jupyter_slurm.cli.table import as_json, table
-from jupyter_slurm.job import new_id
-from jupyter_slurm.wire import JobSpec
+from jupyter_slurm.wire import JobSpec, new_id
 
 _HELLO = (
     "import platform, sys\n"

@@ -21,10 +21,9 @@ from jupyter_slurm.cli.say import note, say
 from jupyter_slurm.cli.table import as_json, table
 from jupyter_slurm.errors import NotFoundError, RequestError
 from jupyter_slurm.image_line import ImageRequest, parse_image
-from jupyter_slurm.job import new_id
 from jupyter_slurm.login import typed_unseen
 from jupyter_slurm.readable import moment
-from jupyter_slurm.wire import Image, ImageSpec
+from jupyter_slurm.wire import Image, ImageSpec, new_id
 
 _BUILD = (
     "jupyter slurm image build NAME [FILE] [--from IMAGE] [--env-from-here] [--rebuild] "

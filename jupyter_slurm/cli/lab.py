@@ -22,8 +22,8 @@ from jupyter_slurm.cli.say import note, say
 from jupyter_slurm.cli.table import as_json, in_words_of_a_terminal, table
 from jupyter_slurm.cli.terminal import Terminal
 from jupyter_slurm.errors import RequestError
-from jupyter_slurm.job import new_id, placed
-from jupyter_slurm.wire import Job, LabStep, Output
+from jupyter_slurm.job import placed
+from jupyter_slurm.wire import Job, LabStep, Output, new_id
 
 _WAIT_S = 20.0
 _TICK_S = 2.0

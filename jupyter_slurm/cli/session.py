@@ -20,9 +20,9 @@ from jupyter_slurm.cli.preview import preview_text
 from jupyter_slurm.cli.say import note, say
 from jupyter_slurm.cli.table import as_json, in_words_of_a_terminal, table
 from jupyter_slurm.errors import RequestError
-from jupyter_slurm.job import new_id, placed
+from jupyter_slurm.job import placed
 from jupyter_slurm.readable import duration
-from jupyter_slurm.wire import Job, JobKind
+from jupyter_slurm.wire import Job, JobKind, new_id
 
 _WAIT_S = 20.0
 _USAGE = """\

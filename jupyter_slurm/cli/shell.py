@@ -24,10 +24,10 @@ from jupyter_slurm.cli.table import in_words_of_a_terminal
 from jupyter_slurm.cli.terminal import Terminal
 from jupyter_slurm.console import How, Outcome
 from jupyter_slurm.errors import ForwardError, RequestError
-from jupyter_slurm.job import new_id, placed
+from jupyter_slurm.job import placed
 from jupyter_slurm.readable import duration, moment
 from jupyter_slurm.shell import Shell
-from jupyter_slurm.wire import Job, JobKind, JobState
+from jupyter_slurm.wire import Job, JobKind, JobState, new_id
 
 _WAIT_S = 20.0
 _TICK_S = 2.0

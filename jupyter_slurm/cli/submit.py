@@ -22,9 +22,9 @@ from jupyter_slurm.cli.preview import preview_text
 from jupyter_slurm.cli.say import note, say
 from jupyter_slurm.cli.table import in_words_of_a_terminal
 from jupyter_slurm.errors import NotFoundError, RequestError
-from jupyter_slurm.job import new_id, placed
+from jupyter_slurm.job import placed
 from jupyter_slurm.login import LoginDeclined
-from jupyter_slurm.wire import Job, JobSpec
+from jupyter_slurm.wire import Job, JobSpec, new_id
 
 _USAGE = "jupyter slurm submit FILE [OPTIONS] [-- ARGUMENTS]"
 

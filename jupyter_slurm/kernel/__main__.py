@@ -18,13 +18,13 @@ import msgspec
 
 from jupyter_slurm.client import AgentClient, connect
 from jupyter_slurm.errors import JupyterSlurmError, RequestError
-from jupyter_slurm.job import new_id, placed
+from jupyter_slurm.job import placed
 from jupyter_slurm.kernel import known, spec
 from jupyter_slurm.kernel.channels import Channels, read_connection_file
 from jupyter_slurm.kernel.known import Kernel
 from jupyter_slurm.kernel.life import Life, request
 from jupyter_slurm.kernel.proxy import Proxy, Wakeup
-from jupyter_slurm.wire import Job, JobSpec
+from jupyter_slurm.wire import Job, JobSpec, new_id
 
 
 def main(words: Sequence[str]) -> int:

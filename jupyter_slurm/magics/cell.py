@@ -24,7 +24,7 @@ from jupyter_slurm.errors import (
     RequestError,
     SubmitError,
 )
-from jupyter_slurm.job import JobHandle, new_id, placed, read_result_variables
+from jupyter_slurm.job import JobHandle, placed, read_result_variables
 from jupyter_slurm.line import Request, Reuse
 from jupyter_slurm.login import LoginDeclined
 from jupyter_slurm.magics import sessions
@@ -36,7 +36,7 @@ from jupyter_slurm.magics.replay import Replay
 from jupyter_slurm.magics.session import Session
 from jupyter_slurm.magics.transfer import follow_transfer
 from jupyter_slurm.outcome import failure, left_out
-from jupyter_slurm.wire import Job, JobKind, JobSpec, JobState, Result
+from jupyter_slurm.wire import Job, JobKind, JobSpec, JobState, Result, new_id
 
 _CANCEL_WAIT_S = 5.0
 _NOT_SENT = (

@@ -12,14 +12,14 @@ from functools import partial
 from jupyter_slurm import packages_here
 from jupyter_slurm.errors import LoginNeededError, RequestError
 from jupyter_slurm.image_line import ImageRequest, parse_image
-from jupyter_slurm.job import JobHandle, new_id
+from jupyter_slurm.job import JobHandle
 from jupyter_slurm.magics.cell import bring
 from jupyter_slurm.magics.follow import Worker
 from jupyter_slurm.magics.frontend import answerer, say
 from jupyter_slurm.magics.session import Session
 from jupyter_slurm.magics.table import Table
 from jupyter_slurm.readable import moment
-from jupyter_slurm.wire import ImageSpec
+from jupyter_slurm.wire import ImageSpec, new_id
 
 _USAGE = "%%slurm_image NAME [--from IMAGE] [--env-from-here] [--rebuild] [options of sbatch]"
 _WORDS = "There are ls, pull, rm, login; %%slurm_image builds one."

@@ -13,7 +13,7 @@ from types import MappingProxyType
 from jupyter_slurm import lab_page, labs
 from jupyter_slurm.card import headline, title
 from jupyter_slurm.errors import CellFailed, RequestError
-from jupyter_slurm.job import new_id, placed
+from jupyter_slurm.job import placed
 from jupyter_slurm.magics.follow import Worker
 from jupyter_slurm.magics.frontend import say
 from jupyter_slurm.magics.live import LiveCard
@@ -21,7 +21,7 @@ from jupyter_slurm.magics.preview import show_preview
 from jupyter_slurm.magics.session import Session
 from jupyter_slurm.magics.table import Table
 from jupyter_slurm.slurm.options import suggest
-from jupyter_slurm.wire import Job
+from jupyter_slurm.wire import Job, new_id
 
 _WAIT_S = 20.0
 

@@ -20,10 +20,10 @@ from tornado.web import HTTPError
 from jupyter_slurm import headless, labs, line, sessions
 from jupyter_slurm.api import Api
 from jupyter_slurm.errors import RequestError
-from jupyter_slurm.job import new_id, placed
+from jupyter_slurm.job import placed
 from jupyter_slurm.kernel import spec as kernel_spec
 from jupyter_slurm.notebooks import Executed
-from jupyter_slurm.wire import ErrorOutput, Job, JobKind, JobSpec, Output, Preview, Stream
+from jupyter_slurm.wire import ErrorOutput, Job, JobKind, JobSpec, Output, Preview, Stream, new_id
 
 
 class LineWish(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

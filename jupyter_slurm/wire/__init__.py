@@ -53,6 +53,7 @@ from jupyter_slurm.wire.job import (
     Usage,
     UsageChanges,
     UsageSample,
+    new_id,
 )
 from jupyter_slurm.wire.kernel import RemoteKernel
 from jupyter_slurm.wire.lab import Lab, LabEntry, LabStep
@@ -140,4 +141,5 @@ __all__ = [
     "Usage",
     "UsageChanges",
     "UsageSample",
+    "new_id",
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from enum import StrEnum
 from typing import Literal
 
@@ -10,6 +11,11 @@ from msgspec import Struct, field
 from jupyter_slurm.wire.connection import Transfer
 from jupyter_slurm.wire.lab import Lab
 from jupyter_slurm.wire.problem import Problem
+
+
+def new_id() -> str:
+    """Make an id for a `JobSpec`: eight of `a-z2-7`, 40 random bits."""
+    return "".join(secrets.choice("abcdefghijklmnopqrstuvwxyz234567") for _ in range(8))
 
 
 class JobState(StrEnum):
@@ -79,10 +85,11 @@ class JobKind(StrEnum):
 
 
 class JobSpec(Struct, frozen=True, kw_only=True):
-    """What is asked for. `id` is made by who asks: submitting the same id twice is one job."""
+    """What is asked for. Submitting the same id twice is one job."""
 
-    id: str
-    """Eight of `a-z2-7`; ends up in Slurm's job name and comment."""
+    id: str = field(default_factory=new_id)
+    """Eight of `a-z2-7`; ends up in Slurm's job name and comment. Two specs made without one are
+    two jobs."""
     name: str
     """Shown to people; letters, digits, `.`, `_`, `-`."""
     code: str

@@ -591,7 +591,7 @@ export interface JobEvent {
   text: string | null;
 }
 /**
- * What is asked for. `id` is made by who asks: submitting the same id twice is one job.
+ * What is asked for. Submitting the same id twice is one job.
  */
 export interface JobSpec {
   id: string;

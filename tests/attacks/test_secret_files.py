@@ -20,14 +20,13 @@ from jupyter_slurm.cli import main
 from jupyter_slurm.cli.environment import with_values
 from jupyter_slurm.client import AgentClient
 from jupyter_slurm.errors import RequestError
-from jupyter_slurm.job import new_id
 from jupyter_slurm.jobs import staging
 from jupyter_slurm.jobs.layout import JobDir
 from jupyter_slurm.kernel import spec
 from jupyter_slurm.local_cluster import places as local_places
 from jupyter_slurm.transport.hostkeys import known_hosts_file
 from jupyter_slurm.transport.local import LocalTransport
-from jupyter_slurm.wire import Cluster, JobKind, JobSpec, JobState, RemoteKernel
+from jupyter_slurm.wire import Cluster, JobKind, JobSpec, JobState, RemoteKernel, new_id
 from tests.agent.home import AgentHome, until
 from tests.cluster.plugin import SlurmCluster
 

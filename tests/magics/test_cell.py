@@ -151,9 +151,12 @@ def test_detach_gives_a_handle_and_a_card_at_once(shell: Shell, api: FakeApi) ->
     assert handle.state is JobState.RUNNING
     assert ran.last(f"slurm-card-{handle.id}").update is False
     with pytest.raises(TimeoutError):
-        handle.wait(timeout_s=0.01)
+        handle.wait(timeout=0.01)
+    assert not handle.done()
     api.finish(handle.id)
-    assert handle.result() == {"x": 5}
+    assert handle.result(timeout=60) == {"x": 5}
+    assert handle.done()
+    assert handle.exception() is None
     assert "delivered" in api.calls
 
 
@@ -177,8 +180,9 @@ def test_a_cell_runs_inside_a_running_event_loop(shell: Shell) -> None:
 def test_a_handle_has_the_output_and_the_error(shell: Shell, api: FakeApi) -> None:
     shell.run("%%slurm --detach\nprint('before')\n1 / 0")
     handle = JobHandle(api, api.jobs()[0])
-    with pytest.raises(CellFailed):
+    with pytest.raises(CellFailed) as raised:
         handle.result()
+    assert str(handle.exception()) == str(raised.value)
     assert handle.output == "before\n"
 
 

@@ -19,8 +19,8 @@ import websocket
 
 from jupyter_slurm.agent.place import SOCKET_VARIABLE
 from jupyter_slurm.agent.protocol import calls
-from jupyter_slurm.job import new_id
 from jupyter_slurm.server.calls import RULES
+from jupyter_slurm.wire import new_id
 from tests.agent.memory_agent import SCRIPT
 from tests.cluster.plugin import ROOT
 from tests.server.served import AGENT, API, Client

@@ -14,8 +14,7 @@ import pytest
 from nbformat.v4 import new_code_cell, new_notebook
 
 from jupyter_slurm.agent.connection import Connection
-from jupyter_slurm.job import new_id
-from jupyter_slurm.wire import JobSpec
+from jupyter_slurm.wire import JobSpec, new_id
 from tests.agent.home import AgentHome, ended
 from tests.cluster.plugin import SlurmCluster
 from tests.server.served import (
