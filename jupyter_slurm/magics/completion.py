@@ -17,7 +17,6 @@ from IPython.core.completer import (
     CompletionContext,
     SimpleCompletion,
     SimpleMatcherResult,
-    context_matcher,
 )
 
 from jupyter_slurm.line import OURS
@@ -50,7 +49,6 @@ class Completions:
         self._jobs: _Recent[list[Job]] = _Recent(lambda: list(session.agent.jobs()))
         self._infos: dict[str | None, _Recent[ClusterInfo]] = {}
 
-    @context_matcher()  # type: ignore[untyped-decorator]
     def matcher(self, context: CompletionContext) -> SimpleMatcherResult:
         """As IPython's matcher API (v2) wants it; [] where the cursor is not in a line of ours."""
         line = context.text_until_cursor

@@ -1,27 +1,23 @@
-"""The magics as IPython sees them: names, settings, help. Every body is a call into a sibling.
+"""The magics as IPython sees them: their names and settings.
 
-`jupyter_slurm.load_ipython_extension` calls `load`; nothing heavy is imported here.
+`jupyter_slurm.load_ipython_extension` calls `load`, in every kernel of those who have it in their
+configuration: what the magics do (`bodies.py`) is imported with the first that is used.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, Literal, TypeVar
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal
 
-from IPython.core.error import UsageError
+from IPython.core.completer import CompletionContext, SimpleMatcherResult, context_matcher
 from IPython.core.interactiveshell import InteractiveShell
 from IPython.core.magic import Magics, magics_class, no_var_expand
 from traitlets import Bool, CaselessStrEnum, Int, Unicode
 
-from jupyter_slurm.errors import CommandError, RequestError, VariableError
-from jupyter_slurm.magics import cell, commands, image, manual
-from jupyter_slurm.magics.completion import Completions
-from jupyter_slurm.magics.frontend import warn
-from jupyter_slurm.magics.session import Session
-from jupyter_slurm.magics.table import SlurmText, read
-from jupyter_slurm.wire import JobKind
-
-_R = TypeVar("_R")
+if TYPE_CHECKING:
+    from jupyter_slurm.magics.bodies import Bodies
+    from jupyter_slurm.magics.session import Session
 
 SLURM_COMMANDS = (
     "squeue",
@@ -33,6 +29,13 @@ SLURM_COMMANDS = (
     "sreport",
     "sshare",
     "sacctmgr",
+)
+_MAGICS: tuple[tuple[Literal["line", "cell"], str], ...] = (
+    ("line", "slurm"),
+    ("cell", "slurm"),
+    ("cell", "sbatch"),
+    ("cell", "slurm_image"),
+    *(("line", command) for command in SLURM_COMMANDS),
 )
 
 
@@ -70,8 +73,20 @@ class SlurmMagics(Magics):
 
     def __init__(self, shell: InteractiveShell) -> None:
         super().__init__(shell=shell)
-        self.session = Session(shell, self)
-        self.completions = Completions(self.session)
+        self.matcher = _matcher(self)
+
+    @cached_property
+    def session(self) -> Session:
+        from jupyter_slurm.magics.session import Session  # noqa: PLC0415
+
+        assert self.shell is not None
+        return Session(self.shell, self)
+
+    @cached_property
+    def bodies(self) -> Bodies:
+        from jupyter_slurm.magics.bodies import Bodies  # noqa: PLC0415
+
+        return Bodies(self.session)
 
 
 def load(shell: InteractiveShell) -> None:
@@ -80,9 +95,9 @@ def load(shell: InteractiveShell) -> None:
         return
     magics = SlurmMagics(shell)
     shell.magics_manager.register(magics)
-    for kind, name, function in _functions(magics.session):
+    for kind, name, function in _functions(magics):
         shell.magics_manager.register_function(no_var_expand(function), kind, name)
-    shell.Completer.custom_matchers.append(magics.completions.matcher)
+    shell.Completer.custom_matchers.append(magics.matcher)
 
 
 def unload(shell: InteractiveShell) -> None:
@@ -90,64 +105,40 @@ def unload(shell: InteractiveShell) -> None:
     magics = shell.magics_manager.registry.pop("SlurmMagics", None)
     if not isinstance(magics, SlurmMagics):
         return
-    for kind, name, _ in _functions(magics.session):
+    for kind, name in _MAGICS:
         shell.magics_manager.magics[kind].pop(name, None)
-    shell.Completer.custom_matchers.remove(magics.completions.matcher)
+    shell.Completer.custom_matchers.remove(magics.matcher)
     configurables: list[Any] = shell.configurables
     configurables.remove(magics)
 
 
 def _functions(
-    session: Session,
+    magics: SlurmMagics,
 ) -> Iterator[tuple[Literal["line", "cell"], str, Callable[..., object]]]:
-    def slurm(line: str) -> object:
-        return _usage(lambda: commands.run(session, session.words(line)))
-
-    def slurm_cell(line: str, code: str) -> object:
-        return _usage(lambda: cell.run(session, line, code))
-
-    def sbatch(line: str, code: str) -> object:
-        return _usage(lambda: cell.run(session, line, code, JobKind.SCRIPT))
-
-    def slurm_image(line: str, code: str) -> object:
-        return _usage(lambda: image.build(session, line, code))
-
-    slurm.__doc__ = manual.line_help()
-    slurm_cell.__doc__ = manual.cell_help()
-    sbatch.__doc__ = manual.script_help()
-    slurm_image.__doc__ = manual.image_help()
-    yield "line", "slurm", slurm
-    yield "cell", "slurm", slurm_cell
-    yield "cell", "sbatch", sbatch
-    yield "cell", "slurm_image", slurm_image
-    for command in SLURM_COMMANDS:
-        yield "line", command, _slurm_command(session, command)
+    for kind, name in _MAGICS:
+        function: Any = _line_magic(magics, name) if kind == "line" else _cell_magic(magics, name)
+        function.__name__ = name
+        # IPython asks this, and not __doc__, where there is one.
+        function.getdoc = _documentation(magics, kind, name)
+        yield kind, name, function
 
 
-def _slurm_command(session: Session, command: str) -> Callable[[str], SlurmText | None]:
-    """`%squeue` and its siblings: the real command, its arguments as written."""
-
-    def magic(line: str) -> SlurmText | None:
-        argv = [command, *_usage(lambda: session.words(line))]
-        output = session.api.command(argv, session.cluster)
-        if output.returncode != 0:
-            raise CommandError(
-                f"`{command}` ended with exit code {output.returncode}.",
-                detail=output.stderr or output.stdout,
-            )
-        if output.stderr.strip():
-            warn(output.stderr.rstrip("\n"))
-        return read(argv, output.stdout) if output.stdout.strip() else None
-
-    magic.__doc__ = manual.command_help(command)
-    return magic
+def _line_magic(magics: SlurmMagics, name: str) -> Callable[[str], object]:
+    return lambda line: magics.bodies.run_line(name, line)
 
 
-def _usage(call: Callable[[], _R]) -> _R:
-    """A line that cannot be is one line of error, as for IPython's own magics."""
-    try:
-        return call()
-    except VariableError:
-        raise
-    except RequestError as exc:
-        raise UsageError(" ".join(str(exc).split("\n"))) from None
+def _cell_magic(magics: SlurmMagics, name: str) -> Callable[[str, str], object]:
+    return lambda line, cell: magics.bodies.run_cell(name, line, cell)
+
+
+def _documentation(magics: SlurmMagics, kind: str, name: str) -> Callable[[], str]:
+    return lambda: magics.bodies.documentation(kind, name)
+
+
+def _matcher(magics: SlurmMagics) -> Callable[[CompletionContext], SimpleMatcherResult]:
+    @context_matcher()  # type: ignore[untyped-decorator]
+    def matcher(context: CompletionContext) -> SimpleMatcherResult:
+        return magics.bodies.completions.matcher(context)
+
+    done: Callable[[CompletionContext], SimpleMatcherResult] = matcher
+    return done

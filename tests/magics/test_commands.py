@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -158,12 +160,37 @@ def test_what_a_command_says_beside_its_output_is_shown(shell: Shell, api: FakeA
 def test_help_names_every_word_and_every_option(shell: Shell) -> None:
     told = shell.run("%slurm help").out
     assert [word for word in COMMANDS if word not in told] == []
-    cell_help = shell.ip.find_cell_magic("slurm").__doc__
+    cell_help = asked_about(shell, "%%slurm")
     for part in ("--image", "--in NAMES", "-p, --partition", "Examples", "{name}"):
         assert part in cell_help
     assert cell_help.count("    %%slurm") >= 4
     for command in SLURM_COMMANDS:
-        assert f"%{command}" in shell.ip.find_line_magic(command).__doc__
+        assert f"%{command}" in asked_about(shell, f"%{command}")
+    assert "#SBATCH" in asked_about(shell, "%%sbatch")
+    assert "pip install" in asked_about(shell, "%%slurm_image")
+
+
+def asked_about(shell: Shell, name: str) -> str:
+    """What `name?` shows."""
+    return str(shell.ip.object_inspect_mime(name)["text/plain"])
+
+
+def test_loading_imports_what_registers_the_magics_and_no_more() -> None:
+    code = """
+import sys
+from IPython.core.interactiveshell import InteractiveShell
+shell = InteractiveShell.instance()
+before = set(sys.modules)
+shell.run_line_magic("load_ext", "jupyter_slurm")
+print(*sorted(set(sys.modules) - before))
+"""
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ran.stdout.split()[-3:] == [
+        "jupyter_slurm",
+        "jupyter_slurm.magics",
+        "jupyter_slurm.magics.extension",
+    ]
+    assert len(ran.stdout.split()) < 10
 
 
 def test_loading_twice_keeps_the_session_and_unloading_takes_all_away(shell: Shell) -> None:

@@ -1,0 +1,80 @@
+"""What each magic does when it is run, asked about or completed: one call into a sibling."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from IPython.core.error import UsageError
+
+from jupyter_slurm.errors import CommandError, RequestError, VariableError
+from jupyter_slurm.magics import cell, commands, image, manual
+from jupyter_slurm.magics.completion import Completions
+from jupyter_slurm.magics.frontend import warn
+from jupyter_slurm.magics.session import Session
+from jupyter_slurm.magics.table import SlurmText, read
+from jupyter_slurm.wire import JobKind
+
+_R = TypeVar("_R")
+
+
+class Bodies:
+    """The magics of one kernel."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self.completions = Completions(session)
+
+    def run_line(self, name: str, line: str) -> object:
+        """Run `%name line`."""
+        if name == "slurm":
+            return _usage(lambda: commands.run(self._session, self._session.words(line)))
+        return self._run_command(name, line)
+
+    def run_cell(self, name: str, line: str, code: str) -> object:
+        """Run `%%name line` over the cell `code`."""
+        session = self._session
+        match name:
+            case "sbatch":
+                return _usage(lambda: cell.run(session, line, code, JobKind.SCRIPT))
+            case "slurm_image":
+                return _usage(lambda: image.build(session, line, code))
+            case _:
+                return _usage(lambda: cell.run(session, line, code))
+
+    def documentation(self, kind: str, name: str) -> str:
+        """Return what `%name?` or `%%name?` shows."""
+        match kind, name:
+            case "line", "slurm":
+                return manual.line_help()
+            case "cell", "slurm":
+                return manual.cell_help()
+            case _, "sbatch":
+                return manual.script_help()
+            case _, "slurm_image":
+                return manual.image_help()
+            case _:
+                return manual.command_help(name)
+
+    def _run_command(self, command: str, line: str) -> SlurmText | None:
+        """Run `%squeue` or a sibling: the real command, its arguments as written."""
+        argv = [command, *_usage(lambda: self._session.words(line))]
+        output = self._session.api.command(argv, self._session.cluster)
+        if output.returncode != 0:
+            raise CommandError(
+                f"`{command}` ended with exit code {output.returncode}.",
+                detail=output.stderr or output.stdout,
+            )
+        if output.stderr.strip():
+            warn(output.stderr.rstrip("\n"))
+        return read(argv, output.stdout) if output.stdout.strip() else None
+
+
+def _usage(call: Callable[[], _R]) -> _R:
+    """A line that cannot be is one line of error, as for IPython's own magics."""
+    try:
+        return call()
+    except VariableError:
+        raise
+    except RequestError as exc:
+        raise UsageError(" ".join(str(exc).split("\n"))) from None
