@@ -98,6 +98,15 @@ def html(job: Job, now_s: float) -> str:
     return f'<table style="{_TABLE};border-left:4px solid {ours}">{head}{body}</table>'
 
 
+def once(job: Job, word: str, now_s: float) -> str | None:
+    """Return what to say of an ended job that was named by Slurm's id, which another may have now;
+    None: it lives, or it was named by ours."""
+    if word == job.id or not job.state.final:
+        return None
+    ago = duration(now_s - job.created_s)
+    return f"{word} was the Slurm id of job {job.id}, submitted {ago} ago, which has ended."
+
+
 def title(job: Job) -> str:
     """`job k3j9x2m1 (Slurm 123) on arandu`, `job k3j9x2m1 in session a2b4c6d7 on arandu`."""
     slurm = f" (Slurm {job.slurm_id})" if job.slurm_id else ""

@@ -57,7 +57,10 @@ def submit(args: Namespace, connect: Connect) -> int:
 def attach(args: Namespace, connect: Connect) -> int:
     """Shows all of a job's output, from its beginning, and waits for its end."""
     api = connect()
-    return _follow(api, api.job(args.id), _leave)
+    job = api.job(args.id)
+    if said := card.once(job, args.id, time.time()):
+        note(f"{said}\n")
+    return _follow(api, job, _leave)
 
 
 def _submit(api: Api, spec: JobSpec) -> Job:

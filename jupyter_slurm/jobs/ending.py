@@ -20,6 +20,7 @@ from jupyter_slurm.errors import (
     TransportError,
 )
 from jupyter_slurm.jobs import lab_steps, on_login
+from jupyter_slurm.jobs.allocation import ask_accounting, ask_jobs
 from jupyter_slurm.jobs.book import Book
 from jupyter_slurm.jobs.cluster import SlurmCluster
 from jupyter_slurm.jobs.layout import JobDir
@@ -32,7 +33,7 @@ from jupyter_slurm.jobs.verdict import (
     ended_by_itself,
     judge,
 )
-from jupyter_slurm.slurm import sacct, scontrol, states
+from jupyter_slurm.slurm import states
 from jupyter_slurm.slurm.squeue import QueueRow
 from jupyter_slurm.transport import Span, caps
 from jupyter_slurm.wire import Job, JobKind, JobState, Usage
@@ -187,15 +188,12 @@ class Ending:
         if self._job.slurm_id is None:
             return None
         try:
-            output = self._cluster.ask(scontrol.job_argv(self._job.slurm_id))
+            rows = ask_jobs(self._cluster, self._book.record(self._job.id))
         except ControllerError:
             raise
         except CommandError as exc:
-            if scontrol.is_unknown_job(exc.detail or ""):
-                return self._from_row()
             raise ControllerError(exc.message, hint=exc.hint, detail=exc.detail) from exc
         self._clear_trouble()
-        rows = scontrol.parse_jobs(output)
         if not rows:
             return self._from_row()
         self._note_stdout(rows[0].stdout)
@@ -221,10 +219,10 @@ class Ending:
         if self._job.slurm_id is None:
             return None
         try:
-            output = self._cluster.ask(sacct.argv([self._job.slurm_id]))
+            known = ask_accounting(self._cluster, self._book.record(self._job.id))
         except CommandError:
             return None
-        rows = [row for row in sacct.parse(output) if row.step is None]
+        rows = [row for row in known if row.step is None]
         if not rows:
             return None
         row = rows[-1]  # `-D`: the last of several records is the newest

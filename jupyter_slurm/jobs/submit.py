@@ -26,6 +26,7 @@ from jupyter_slurm.errors import (
     TransportError,
     from_problem,
 )
+from jupyter_slurm.jobs.allocation import ask_jobs
 from jupyter_slurm.jobs.book import Book
 from jupyter_slurm.jobs.cluster import SlurmCluster
 from jupyter_slurm.jobs.layout import JobDir
@@ -277,7 +278,8 @@ class Pursuit:
         """Asked for while there was no id to cancel. ControllerError: it is tried again, for the
         next look-up finds the same id."""
         try:
-            self._cluster.ask(scancel.cancel_argv([slurm_id]))
+            if ask_jobs(self._cluster, self._book.record(self._id)):
+                self._cluster.ask(scancel.cancel_argv([slurm_id]))
         except CommandError as exc:
             if isinstance(exc, ControllerError) or not scancel.is_already_gone(exc.detail or ""):
                 raise
