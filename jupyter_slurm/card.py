@@ -98,7 +98,7 @@ def html(job: Job, now_s: float) -> str:
     return f'<table style="{_TABLE};border-left:4px solid {ours}">{head}{body}</table>'
 
 
-def once(job: Job, word: str, now_s: float) -> str | None:
+def ended_earlier(job: Job, word: str, now_s: float) -> str | None:
     """Return what to say of an ended job that was named by Slurm's id, which another may have now;
     None: it lives, or it was named by ours."""
     if word == job.id or not job.state.final:

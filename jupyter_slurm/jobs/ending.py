@@ -119,12 +119,19 @@ class Ending:
             lab=lab_steps.last_line(lab_bytes or b""),
             idle_s=job.idle_s,
             slurm_out=_text(slurm_out),
+            folder_gone=exit_bytes is None and self._folder_gone(),
             log_tail=_text(log),
             limit_passed=bool(
                 started and job.limit_s and time.time() > started.time_s + job.limit_s
             ),
             cancel_requested=self._book.job(job.id).cancel_requested_s is not None,
         )
+
+    def _folder_gone(self) -> bool:
+        """A job that was submitted elsewhere has never had one."""
+        if self._book.record(self._job.id).adopted:
+            return False
+        return not self._cluster.transport.exists(self._dir.path)
 
     def _read(self, span: Span) -> bytes | None:
         try:

@@ -53,13 +53,14 @@ class Output:
         self.descriptor = os.open(path, flags | os.O_CLOEXEC, 0o600)
         self.size_bytes = os.fstat(self.descriptor).st_size
         self.lost_bytes = 0
-        """Since the last record that found room."""
+        """Since the last record that could be written."""
+        self.lost_why = ""
         self.all_lost_bytes = 0
 
     def write(self, line: bytes, spare_bytes: int = 0) -> None:
         """Append a line that ends with a newline, if there is room for so much more."""
         if self.lost_bytes:
-            text = "[%d bytes of output were lost: no room on the disk]\n" % self.lost_bytes
+            text = "[%d bytes of output were lost: %s]\n" % (self.lost_bytes, self.lost_why)
             line = text_line("stderr", text) + line
         error = self._append(line, spare_bytes)
         if error is None:
@@ -103,6 +104,7 @@ class Output:
     def _lose(self, lost_bytes: int, error: OSError) -> None:
         if not self.lost_bytes:
             complain("output cannot be written and is lost: %s" % error)
+            self.lost_why = error.strerror or str(error)
         self.lost_bytes += lost_bytes
         self.all_lost_bytes += lost_bytes
 

@@ -193,7 +193,7 @@ def test_cancelled_by_scancel_from_outside(site: Site) -> None:
     site.cluster.run("scancel", site.service.job(job_id).slurm_id or "")
     job = site.wait(job_id)
     assert job.state is JobState.CANCELLED
-    assert "not from here" in (job.why or "")
+    assert job.why == "It was cancelled, not from here."
 
 
 def test_cancelled_while_it_waits(site: Site) -> None:
@@ -324,6 +324,26 @@ def test_a_disk_that_fills_up_while_a_job_runs(
     site.service.close()
 
 
+def test_a_job_whose_folder_is_deleted_says_that_and_not_that_a_disk_is_full(
+    site: Site, tmp_path: Path
+) -> None:
+    waits = site.service.submit(spec("1", options={"hold": ""}))
+    site.wait(waits.id, JobState.PENDING)
+    gate = tmp_path / "gate"
+    wait = f"import os, time\nprint('up', flush=True)\nwhile not os.path.exists({str(gate)!r}):"
+    job_id = running(site, f"{wait}\n    time.sleep(0.05)")
+    for one in (waits.id, job_id):
+        shutil.rmtree(site.service.job(one).job_dir)
+    gate.touch()
+    site.service.release(waits.id)
+    for one in (waits.id, job_id):
+        ended = site.wait(one)
+        assert ended.state is JobState.FAILED
+        assert "folder is not there" in (ended.why or "")
+        assert "disk" not in f"{ended.why} {ended.advice}"
+        assert ended.signal is None
+
+
 # --- nobody looked ---
 
 
@@ -350,7 +370,7 @@ def test_a_job_cancelled_and_forgotten_before_it_started_is_not_called_done(
     ended = site.wait(job.id)
     assert ended.state is JobState.LOST
     assert ended.inferred
-    assert "never started" in (ended.why or "")
+    assert "no trace of a start" in (ended.why or "")
 
 
 def test_a_script_that_slurm_forgot_is_lost_without_accounting(private_site: MakeSite) -> None:
