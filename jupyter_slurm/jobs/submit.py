@@ -216,7 +216,9 @@ class Pursuit:
         if done.returncode != 0 and (rejection is None or rejection.category == "definitive"):
             sentence = rejection.sentence if rejection else "sbatch failed without a word."
             hint = rejection.advice if rejection else None
-            return self._reject(SubmitError(sentence, hint=hint, detail=words or None))
+            # What nobody knows is told in Slurm's words: they need not stand there twice.
+            detail = words if rejection is not None and rejection.known else None
+            return self._reject(SubmitError(sentence, hint=hint, detail=detail))
         raise ControllerError(
             f"sbatch got no clear answer on {self._cluster.name}; whether the job was taken is "
             "being found out.",

@@ -172,6 +172,8 @@ def _by_exit_code(evidence: Evidence, exit_code: int) -> Verdict:
     result = evidence.result
     if result is not None and result.status == "error" and result.ename:
         why = f"The cell raised {result.ename}."
+        if result.ename == "SystemExit":
+            why = f"It exited with code {exit_code}."
         return Verdict(
             state=JobState.FAILED, why=why, warning=_warning(result), exit_code=exit_code
         )
