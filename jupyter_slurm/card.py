@@ -98,6 +98,22 @@ def html(job: Job, now_s: float) -> str:
     return f'<table style="{_TABLE};border-left:4px solid {ours}">{head}{body}</table>'
 
 
+def ended_earlier(job: Job, word: str, now_s: float) -> str | None:
+    """Return what to say of an ended job that was named by Slurm's id, which another may have now;
+    None: it lives, or it was named by ours."""
+    if word == job.id or not job.state.final:
+        return None
+    ago = duration(now_s - job.created_s)
+    return f"{word} was the Slurm id of job {job.id}, submitted {ago} ago, which has ended."
+
+
+def told_to_end(job: Job) -> str:
+    """Return what to say of a job after `cancel`, whose state until then is old news."""
+    if job.state.final:
+        return f"{title(job)} has ended: it is {job.state}"
+    return f"{title(job)}: asked to end"
+
+
 def title(job: Job) -> str:
     """`job k3j9x2m1 (Slurm 123) on arandu`, `job k3j9x2m1 in session a2b4c6d7 on arandu`."""
     slurm = f" (Slurm {job.slurm_id})" if job.slurm_id else ""
@@ -229,7 +245,7 @@ def _news(job: Job, now_s: float) -> Iterator[_Row]:
     if job.warning:
         yield _Row("Warning", job.warning)
     yield from _session(job, now_s)
-    if job.problem is not None:
+    if job.problem is not None and not job.state.final:  # of one that was refused it is the reason
         since = f"Since {moment(job.problem_since_s, now_s)}." if job.problem_since_s else ""
         known = (since, job.problem.message, job.problem.hint)
         yield _Row("No news", " ".join(text for text in known if text))

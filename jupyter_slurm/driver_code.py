@@ -11,8 +11,8 @@ from importlib import resources
 from jupyter_slurm import notebooks
 
 _CODE = """\
-import types; driver = types.ModuleType("driver"); exec(compile({driver}, "driver.py", "exec"), \
-driver.__dict__)
+import types; driver = types.ModuleType("driver"); \
+exec(compile({driver}, "jupyter-slurm driver.py", "exec"), driver.__dict__)
 run = driver.{runner}; del types, driver
 run()
 """

@@ -31,8 +31,10 @@ def failure(result: Result, known: Container[str] = ()) -> CellFailed | None:
         return CellFailed(
             failed.message, hint=failed.hint, traceback=result.traceback, job_id=job.id
         )
+    exited = result.ename == "SystemExit"  # which is no exception to the user who calls sys.exit
+    message = f"{_where(job)} exited with code {job.exit_code}."
     return CellFailed(
-        f"{result.ename or 'Error'} in {_where(job)}",
+        message if exited else f"{result.ename or 'Error'} in {_where(job)}",
         detail=None if result.traceback else result.evalue,
         hint=_missing(result, known) or job.advice,
         traceback=result.traceback,

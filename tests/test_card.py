@@ -12,7 +12,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jupyter_slurm.card import MIME, bundle, colour, html, plain, symbol
+from jupyter_slurm.card import (
+    MIME,
+    bundle,
+    colour,
+    ended_earlier,
+    html,
+    plain,
+    symbol,
+    told_to_end,
+)
 from jupyter_slurm.readable import date_and_time, duration
 from jupyter_slurm.wire import Job, JobKind, JobState, Problem, Transfer, TransferState, Usage
 
@@ -266,3 +275,30 @@ def test_every_state_has_a_symbol_and_its_word(state: JobState) -> None:
 
 def test_durations_never_are_negative() -> None:
     assert duration(-5) == "0 s"
+
+
+def test_why_a_job_was_refused_is_said_once() -> None:
+    why = "There is no such partition."
+    refused = job(
+        state=JobState.REJECTED,
+        why=why,
+        ended_s=NOW_S,
+        problem=Problem(code="submit", message=why),
+    )
+    assert html(refused, NOW_S).count(why) == plain(refused, NOW_S).count(why) == 1
+
+
+@pytest.mark.parametrize(
+    ("state", "words"),
+    [(JobState.RUNNING, ": asked to end"), (JobState.COMPLETED, " has ended: it is COMPLETED")],
+)
+def test_after_a_cancellation_no_state_of_before_is_told(state: JobState, words: str) -> None:
+    assert told_to_end(job(state=state)).endswith(words)
+
+
+def test_an_ended_job_that_was_named_by_slurms_id_is_said_to_be_that_one() -> None:
+    ended = job(state=JobState.COMPLETED, slurm_id="146", created_s=NOW_S - 7200)
+    said = ended_earlier(ended, "146", NOW_S)
+    assert said == f"146 was the Slurm id of job {ended.id}, submitted 2 h ago, which has ended."
+    assert ended_earlier(ended, ended.id, NOW_S) is None
+    assert ended_earlier(job(state=JobState.RUNNING), "146", NOW_S) is None

@@ -445,16 +445,17 @@ def test_the_remote_traceback_is_on_stderr_without_colours_off_a_terminal(run: R
 
 
 @pytest.mark.parametrize(
-    ("evalue", "code", "said"), [("3", 3, ""), ("no data", 1, "no data\n"), ("400", 144, "")]
+    ("evalue", "code", "said"), [("3", 3, ""), ("no data", 1, "no data\n"), ("-1", 255, "")]
 )
 def test_sys_exit_ends_a_program_as_it_does_in_a_shell(
     run: Run, evalue: str, code: int, said: str
 ) -> None:
     error = ErrorOutput(ename="SystemExit", evalue=evalue, traceback=("Traceback", evalue))
-    api = MemoryApi([error], state=JobState.FAILED, exit_code=1)
+    api = MemoryApi([error], state=JobState.FAILED, exit_code=code)
     api.ended, api.ename, api.evalue = "error", "SystemExit", evalue
     found, _, err = submit(run, api)
     assert found == code
+    assert "\n-1\n" not in err
     assert "Traceback" not in err
     assert said in err
 

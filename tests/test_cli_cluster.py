@@ -112,6 +112,10 @@ def test_the_exit_code_of_a_python_file_is_that_of_sys_exit(shell: Shell) -> Non
     code, _, err = shell.run("submit", "exit.py")
     assert code == 5, err
     assert "Traceback" not in err
+    assert "exited with code 5" in err
+    assert "raised" not in err
+    newest = json.loads(shell.run("jobs", "--json")[1])[0]
+    assert (newest["state"], newest["exit_code"]) == ("FAILED", 5)
 
 
 def test_the_exit_code_of_a_program_is_its_own(shell: Shell) -> None:

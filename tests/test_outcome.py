@@ -58,3 +58,12 @@ def test_a_name_that_was_not_sent_is_named_with_the_option_that_sends_it() -> No
     )
     assert "--in data" in str(failure(result, {"data": 1}))
     assert "--in data" not in str(failure(result, {}))
+
+
+@pytest.mark.parametrize(("evalue", "code"), [("4", 4), ("no data", 1)])
+def test_a_cell_that_exits_has_raised_nothing(evalue: str, code: int) -> None:
+    ended = job(state=JobState.FAILED, exit_code=code, why=f"It exited with code {code}.")
+    result = Result(job=ended, status="error", ename="SystemExit", evalue=evalue)
+    said = str(failure(result))
+    assert f"exited with code {code}" in said
+    assert "SystemExit" not in said

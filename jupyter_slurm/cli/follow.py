@@ -89,8 +89,6 @@ def come_back(job: Job) -> str:
 def exit_code(result: Result) -> int:
     """What a shell should be told of a job that has failed: never 0."""
     job = result.job
-    if result.ename == "SystemExit" and (result.evalue or "").isdecimal():
-        return int(result.evalue or 1) & 0xFF or 1
     if job.signal:
         return 128 + job.signal
     return (job.exit_code or 0) & 0xFF or 1

@@ -100,8 +100,7 @@ def cancel(args: Namespace, connect: Connect) -> int:
     api = connect()
 
     def one(job_id: str) -> str:
-        job = api.cancel(job_id)
-        return f"{card.title(job)}: {card.headline(job, time.time())}"
+        return card.told_to_end(api.cancel(job_id))
 
     return _each(args.ids, one)
 

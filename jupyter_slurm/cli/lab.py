@@ -133,8 +133,7 @@ def _stop(words: Sequence[str], connect: Connect) -> int:
     api = connect()
     jobs = api.jobs()
     for job in [labs.named(jobs, name) for name in words or (None,)]:
-        stopped = api.cancel(job.id)
-        say(f"{card.title(stopped)}: {card.headline(stopped, time.time())}\n")
+        say(f"{card.told_to_end(api.cancel(job.id))}\n")
     lab_page.remove_old(api.jobs())
     return 0
 

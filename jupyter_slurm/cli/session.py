@@ -75,8 +75,7 @@ def _stop(words: Sequence[str], connect: Connect) -> int:
     api = connect()
     jobs = api.jobs()
     for name in words or (sessions.newest(jobs, None).id,):
-        job = api.cancel(sessions.named(jobs, name).id)
-        say(f"{card.title(job)}: {card.headline(job, time.time())}\n")
+        say(f"{card.told_to_end(api.cancel(sessions.named(jobs, name).id))}\n")
     return 0
 
 

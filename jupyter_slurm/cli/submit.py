@@ -6,6 +6,7 @@ The words after the file are those of `%%slurm`, understood by the same parser (
 from __future__ import annotations
 
 import os
+import time
 from argparse import Namespace
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -57,7 +58,10 @@ def submit(args: Namespace, connect: Connect) -> int:
 def attach(args: Namespace, connect: Connect) -> int:
     """Shows all of a job's output, from its beginning, and waits for its end."""
     api = connect()
-    return _follow(api, api.job(args.id), _leave)
+    job = api.job(args.id)
+    if said := card.ended_earlier(job, args.id, time.time()):
+        note(f"{said}\n")
+    return _follow(api, job, _leave)
 
 
 def _submit(api: Api, spec: JobSpec) -> Job:

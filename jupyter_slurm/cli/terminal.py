@@ -67,7 +67,8 @@ class Terminal:
                 self._write(self._stdout, _as_text(output.data) + "\n")
             case ErrorOutput(ename="SystemExit"):
                 # As Python itself: `sys.exit(3)` says nothing, `sys.exit("why")` says why.
-                said = "" if output.evalue.isdecimal() else f"{output.evalue}\n"
+                number = output.evalue.removeprefix("-").isdecimal()
+                said = "" if number else f"{output.evalue}\n"
                 self._write(self._stderr, said)
             case ErrorOutput():
                 text = "\n".join(output.traceback) or f"{output.ename}: {output.evalue}"

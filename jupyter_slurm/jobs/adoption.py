@@ -12,7 +12,7 @@ from jupyter_slurm.jobs.book import Book
 from jupyter_slurm.jobs.cluster import SlurmCluster
 from jupyter_slurm.jobs.clusters import Clusters
 from jupyter_slurm.jobs.layout import JobDir
-from jupyter_slurm.jobs.queue_rows import leading, nodes_of, state_named
+from jupyter_slurm.jobs.queue_rows import leading, nodes_of, state_named, the_same
 from jupyter_slurm.jobs.store import Record
 from jupyter_slurm.readable import visible
 from jupyter_slurm.slurm import scontrol, squeue, states
@@ -49,15 +49,8 @@ class Adoption:
         return record.job
 
     def _ours(self, cluster: SlurmCluster, row: QueueRow) -> Job | None:
-        """Slurm's ids begin anew one day: what was submitted after ours had ended is another."""
         whole_id = row.array_job_id or row.slurm_id
-        for record in self._book.records():
-            job = record.job
-            if (job.cluster, job.slurm_id) == (cluster.name, whole_id) and (
-                not job.state.final or (row.submit_s or 0.0) <= (job.ended_s or 0.0)
-            ):
-                return job
-        return None
+        return the_same(row, self._book.by_slurm_id(cluster.name).get(whole_id, ()))
 
 
 def _listed(cluster: SlurmCluster, slurm_id: str) -> QueueRow:

@@ -1,12 +1,16 @@
-"""What Slurm gave a job, asked when it is first seen to run; and, with accounting, what it used."""
+"""What Slurm knows of one job, if it is that job still; what it was given, and what it used."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from jupyter_slurm.errors import CommandError, TransportError
+from jupyter_slurm.errors import CommandError, ControllerError, TransportError
 from jupyter_slurm.jobs.cluster import SlurmCluster
+from jupyter_slurm.jobs.queue_rows import is_accounted, is_same
+from jupyter_slurm.jobs.store import Record
 from jupyter_slurm.slurm import sacct, scontrol
+from jupyter_slurm.slurm.sacct import AcctRow
+from jupyter_slurm.slurm.scontrol import ControlRow
 from jupyter_slurm.wire import Usage
 
 
@@ -19,10 +23,29 @@ class Allocation:
     """Where Slurm writes the batch script's output."""
 
 
-def ask_allocation(cluster: SlurmCluster, slurm_id: str) -> Allocation | None:
+def ask_jobs(cluster: SlurmCluster, record: Record) -> list[ControlRow]:
+    """What the controller knows of this job, each task of an array by itself; [] where it knows no
+    job of this id, or another's by now. CommandError: it has not said; TransportError."""
+    job = record.job
+    if job.slurm_id is None:
+        return []
+    try:
+        rows = scontrol.parse_jobs(cluster.ask(scontrol.job_argv(job.slurm_id)))
+    except CommandError as exc:
+        if isinstance(exc, ControllerError) or not scontrol.is_unknown_job(exc.detail or ""):
+            raise
+        return []
+    return [
+        row
+        for row in rows
+        if is_same(record, row) or (record.adopted and row.requeues > job.restarts)
+    ]
+
+
+def ask_allocation(cluster: SlurmCluster, record: Record) -> Allocation | None:
     """None: it cannot be told now."""
     try:
-        rows = scontrol.parse_jobs(cluster.ask(scontrol.job_argv(slurm_id)))
+        rows = ask_jobs(cluster, record)
     except (CommandError, TransportError):
         return None
     if not rows:
@@ -32,12 +55,26 @@ def ask_allocation(cluster: SlurmCluster, slurm_id: str) -> Allocation | None:
     return Allocation(usage, gpus, rows[0].stdout)
 
 
-def ask_usage(cluster: SlurmCluster, slurm_id: str) -> Usage | None:
+def ask_accounting(cluster: SlurmCluster, record: Record) -> list[AcctRow]:
+    """What accounting keeps of this job and its steps; CommandError: nothing is kept."""
+    slurm_id = record.job.slurm_id
+    if slurm_id is None:
+        return []
+    found: list[AcctRow] = []
+    ours = False
+    for row in sacct.parse(cluster.ask(sacct.argv([slurm_id]))):
+        ours = is_accounted(record, row) if row.step is None else ours
+        if ours:
+            found.append(row)
+    return found
+
+
+def ask_usage(cluster: SlurmCluster, record: Record) -> Usage | None:
     """What accounting knows of a job that has ended; None: nothing yet.
 
     CommandError: there is no accounting, or it does not answer.
     """
-    used = sacct.summarise(sacct.parse(cluster.ask(sacct.argv([slurm_id]))))
+    used = sacct.summarise(ask_accounting(cluster, record))
     if used is None or used.peak_memory_mib is None:
         return None
     held_s = used.elapsed_s * used.cpus

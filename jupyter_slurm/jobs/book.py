@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from jupyter_slurm.errors import NotFoundError
+from jupyter_slurm.errors import NotFoundError, RequestError
 from jupyter_slurm.jobs.events import following
 from jupyter_slurm.jobs.store import Record, Store
 from jupyter_slurm.wire import Job
@@ -99,7 +99,8 @@ class Book:
         self._notify()
 
     def record(self, job_id: str) -> Record:
-        """By our id, or by Slurm's: the newest job that has it. NotFoundError."""
+        """By our id, or by Slurm's: the newest job that has it, one that lives before any that
+        has ended. NotFoundError; RequestError: jobs of several clusters have it."""
         with self._changed:
             if job_id in self._records:
                 return self._records[job_id]
@@ -107,6 +108,13 @@ class Book:
         if not same:
             raise NotFoundError(
                 f"There is no job {job_id!r} here.", hint="`%slurm jobs` lists those there are."
+            )
+        same = [record for record in same if not record.job.state.final] or same
+        if len({record.job.cluster for record in same}) > 1:
+            jobs = ", ".join(f"{one.job.id} on {one.job.cluster}" for one in same)
+            raise RequestError(
+                f"{job_id} is Slurm's id of jobs of several clusters: {jobs}.",
+                hint="The id of eight letters means one of them.",
             )
         return max(same, key=lambda record: record.job.created_s)
 
@@ -124,11 +132,13 @@ class Book:
             found = [r for r in self._live.values() if cluster in (None, r.job.cluster)]
         return sorted(found, key=lambda r: r.job.created_s, reverse=True)
 
-    def by_slurm_id(self, cluster: str) -> dict[str, Job]:
-        """Slurm's id -> the job, of all on that cluster."""
-        with self._changed:
-            jobs = [record.job for record in self._records.values()]
-        return {job.slurm_id: job for job in jobs if job.slurm_id and job.cluster == cluster}
+    def by_slurm_id(self, cluster: str) -> dict[str, list[Record]]:
+        """Slurm's id -> the jobs that have had it, newest first, of all on that cluster."""
+        found: dict[str, list[Record]] = {}
+        for record in self.records():
+            if record.job.slurm_id and record.job.cluster == cluster:
+                found.setdefault(record.job.slurm_id, []).append(record)
+        return found
 
     def news(self, revision: int | None) -> News:
         """What has changed after `revision`, at the cost of what has; None, or one from which it

@@ -8,11 +8,19 @@ from __future__ import annotations
 import time
 from typing import Protocol
 
+from jupyter_slurm.errors import CommandError, TransportError
 from jupyter_slurm.jobs import lab_steps
-from jupyter_slurm.jobs.allocation import ask_allocation
+from jupyter_slurm.jobs.allocation import ask_allocation, ask_jobs
 from jupyter_slurm.jobs.book import Book
 from jupyter_slurm.jobs.cluster import SlurmCluster
-from jupyter_slurm.jobs.queue_rows import gpus_of, leading, nodes_of, state_named, waits_for
+from jupyter_slurm.jobs.queue_rows import (
+    gpus_of,
+    is_same,
+    leading,
+    nodes_of,
+    state_named,
+    waits_for,
+)
 from jupyter_slurm.jobs.session_cells import ends_s
 from jupyter_slurm.jobs.stumbling import stumbling
 from jupyter_slurm.slurm import states
@@ -54,7 +62,8 @@ class Comparison:
                 self._compare_one(job, by_id.get(job.slurm_id or ""), began_s)
 
     def _compare_one(self, old: Job, found: list[QueueRow] | None, began_s: float) -> None:
-        row = leading(found) if found else None
+        ours = [row for row in found or () if self._is_same(old, row)]
+        row = leading(ours) if ours else None
         nodes = nodes_of(row) if row is not None else ()
         job = self._book.change(old.id, problem=None, problem_since_s=None)
         if row is not None:
@@ -64,6 +73,22 @@ class Comparison:
             self._row_missing(job)
         if job.kind is JobKind.SESSION:
             self._tell_its_cells(self._book.job(job.id))
+
+    def _is_same(self, job: Job, row: QueueRow) -> bool:
+        record = self._book.record(job.id)
+        if is_same(record, row):
+            return True
+        if not record.adopted:
+            return False
+        # A requeue is a new time of submission, too; how often there was one only scontrol tells.
+        try:
+            told = ask_jobs(self._cluster, record)
+        except (CommandError, TransportError):
+            return False
+        if not told:
+            return False
+        self._book.change(job.id, submitted_s=told[0].submit_s, restarts=told[0].requeues)
+        return True
 
     def _tell_its_cells(self, session: Job) -> None:
         """The queue knows nothing of them, and all that it knows of the session holds for them."""
@@ -127,7 +152,7 @@ class Comparison:
             "start_estimate_s": None,
         }
         if job.usage is None and job.slurm_id is not None:
-            given = ask_allocation(self._cluster, job.slurm_id)
+            given = ask_allocation(self._cluster, self._book.record(job.id))
             if given is not None:
                 # A site whose AccountingStorageTRES has no GPUs says 0 of them.
                 known = {"usage": given.usage, "gpus": given.gpus or job.gpus}

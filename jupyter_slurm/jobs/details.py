@@ -10,11 +10,13 @@ from pathlib import PurePosixPath
 
 from jupyter_slurm.errors import CommandError, NotFoundError, RequestError, TransportError
 from jupyter_slurm.jobs import layout
+from jupyter_slurm.jobs.allocation import ask_jobs
 from jupyter_slurm.jobs.book import Book
 from jupyter_slurm.jobs.cluster import SlurmCluster
 from jupyter_slurm.jobs.clusters import Clusters
 from jupyter_slurm.jobs.layout import JobDir
 from jupyter_slurm.jobs.prepare import Submission, prepare
+from jupyter_slurm.jobs.queue_rows import is_accounted
 from jupyter_slurm.jobs.store import Record
 from jupyter_slurm.slurm import sacct, scontrol
 from jupyter_slurm.transport import Span, caps
@@ -89,7 +91,7 @@ def _sent(record: Record, cluster: SlurmCluster) -> JobDetails:
         script=text.get(layout.SCRIPT),
         command=record.command,
         environment=_environment(text.get(layout.ENVIRONMENT, ""), cluster.profile.job_env),
-        record=_slurm_record(job, cluster),
+        record=_slurm_record(record, cluster),
         events=record.events,
     )
 
@@ -116,23 +118,20 @@ def _environment(text: str, profiles: dict[str, str]) -> dict[str, str | None]:
     }
 
 
-def _slurm_record(job: Job, cluster: SlurmCluster) -> dict[str, str]:
+def _slurm_record(record: Record, cluster: SlurmCluster) -> dict[str, str]:
     """{}: Slurm does not know it, or does not answer now."""
-    if job.slurm_id is None:
+    slurm_id = record.job.slurm_id
+    if slurm_id is None:
         return {}
     try:
-        rows = scontrol.parse_jobs(cluster.ask(scontrol.job_argv(job.slurm_id)))
-    except CommandError as exc:
-        if not scontrol.is_unknown_job(exc.detail or ""):
-            return {}
-        return _accounted(job.slurm_id, cluster)
-    return dict(rows[0].fields) if rows else {}
-
-
-def _accounted(slurm_id: str, cluster: SlurmCluster) -> dict[str, str]:
-    try:
-        rows = sacct.parse_fields(cluster.ask(sacct.argv([slurm_id])))
+        rows = ask_jobs(cluster, record)
+        return dict(rows[0].fields) if rows else _accounted(record, slurm_id, cluster)
     except CommandError:
         return {}
-    of_job = [row for row in rows if "." not in row["JobID"]]
+
+
+def _accounted(record: Record, slurm_id: str, cluster: SlurmCluster) -> dict[str, str]:
+    output = cluster.ask(sacct.argv([slurm_id]))
+    both = zip(sacct.parse(output), sacct.parse_fields(output), strict=True)
+    of_job = [said for row, said in both if row.step is None and is_accounted(record, row)]
     return {name: value for name, value in of_job[-1].items() if value} if of_job else {}

@@ -20,6 +20,7 @@ from jupyter_slurm.errors import (
     TransportError,
 )
 from jupyter_slurm.jobs import lab_steps, on_login
+from jupyter_slurm.jobs.allocation import ask_accounting, ask_jobs
 from jupyter_slurm.jobs.book import Book
 from jupyter_slurm.jobs.cluster import SlurmCluster
 from jupyter_slurm.jobs.layout import JobDir
@@ -32,7 +33,7 @@ from jupyter_slurm.jobs.verdict import (
     ended_by_itself,
     judge,
 )
-from jupyter_slurm.slurm import sacct, scontrol, states
+from jupyter_slurm.slurm import states
 from jupyter_slurm.slurm.squeue import QueueRow
 from jupyter_slurm.transport import Span, caps
 from jupyter_slurm.wire import Job, JobKind, JobState, Usage
@@ -118,12 +119,19 @@ class Ending:
             lab=lab_steps.last_line(lab_bytes or b""),
             idle_s=job.idle_s,
             slurm_out=_text(slurm_out),
+            folder_gone=exit_bytes is None and self._folder_gone(),
             log_tail=_text(log),
             limit_passed=bool(
                 started and job.limit_s and time.time() > started.time_s + job.limit_s
             ),
             cancel_requested=self._book.job(job.id).cancel_requested_s is not None,
         )
+
+    def _folder_gone(self) -> bool:
+        """A job that was submitted elsewhere has never had one."""
+        if self._book.record(self._job.id).adopted:
+            return False
+        return not self._cluster.transport.exists(self._dir.path)
 
     def _read(self, span: Span) -> bytes | None:
         try:
@@ -187,15 +195,12 @@ class Ending:
         if self._job.slurm_id is None:
             return None
         try:
-            output = self._cluster.ask(scontrol.job_argv(self._job.slurm_id))
+            rows = ask_jobs(self._cluster, self._book.record(self._job.id))
         except ControllerError:
             raise
         except CommandError as exc:
-            if scontrol.is_unknown_job(exc.detail or ""):
-                return self._from_row()
             raise ControllerError(exc.message, hint=exc.hint, detail=exc.detail) from exc
         self._clear_trouble()
-        rows = scontrol.parse_jobs(output)
         if not rows:
             return self._from_row()
         self._note_stdout(rows[0].stdout)
@@ -221,10 +226,10 @@ class Ending:
         if self._job.slurm_id is None:
             return None
         try:
-            output = self._cluster.ask(sacct.argv([self._job.slurm_id]))
+            known = ask_accounting(self._cluster, self._book.record(self._job.id))
         except CommandError:
             return None
-        rows = [row for row in sacct.parse(output) if row.step is None]
+        rows = [row for row in known if row.step is None]
         if not rows:
             return None
         row = rows[-1]  # `-D`: the last of several records is the newest

@@ -6,20 +6,24 @@ Asks nobody: `watch.py` does, once for all who look and for itself, and hands th
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 
 import msgspec
 
 from jupyter_slurm.jobs.board import Board
-from jupyter_slurm.jobs.queue_rows import entry_of
+from jupyter_slurm.jobs.queue_rows import entry_of, the_same
+from jupyter_slurm.jobs.store import Record
 from jupyter_slurm.slurm import squeue, states
 from jupyter_slurm.slurm.squeue import RawRow
 from jupyter_slurm.slurm.units import parse_duration_s
-from jupyter_slurm.wire import Job, Problem, QueueChanges, QueueEntry
+from jupyter_slurm.wire import Problem, QueueChanges, QueueEntry
 
 _GONE_KEPT = 20_000
+
+Ours = Mapping[str, Sequence[Record]]
+"""Slurm's id -> the jobs of ours that have had it, newest first."""
 
 
 @dataclass(slots=True)
@@ -28,6 +32,8 @@ class _Row:
     entry: QueueEntry
     revision: int
     """When it last changed."""
+    candidates: tuple[tuple[str, float | None], ...]
+    """Which jobs of ours it could have been, and when they were submitted."""
 
 
 class Table:
@@ -42,15 +48,14 @@ class Table:
     def update(
         self,
         listed: Iterable[RawRow],
-        ours: Mapping[str, Job],
+        ours: Ours,
         revision: int,
         user: str | None = None,
     ) -> bool:
         """Takes over a new listing; whether it differs from the one before.
 
-        `ours`: by Slurm's id, which is another's job once Slurm's ids have begun anew; `user` is
-        whose they are, None where all that are listed are theirs. `revision`: of what has changed
-        with it.
+        `ours`: by Slurm's id, which another's job may have by now; `user` is whose they are, None
+        where all that are listed are theirs. `revision`: of what has changed with it.
         """
         before = set(self._rows)
         changed = False
@@ -60,13 +65,18 @@ class Table:
             before.discard(raw.slurm_id)
             old = self._rows.get(raw.slurm_id)
             own = user is None or raw.user == user
-            job = (ours.get(raw.slurm_id) or ours.get(raw.array_id)) if own else None
-            job_id = job.id if job else None
-            if old is not None and (old.raw.text, old.entry.id) == (raw.text, job_id):
+            known = (ours.get(raw.slurm_id) or ours.get(raw.array_id) or ()) if own else ()
+            candidates = tuple((one.job.id, one.job.submitted_s) for one in known)
+            if old is not None and (old.raw.text, old.candidates) == (raw.text, candidates):
                 old.raw = raw
                 continue
+            row = squeue.read(raw)
+            job = the_same(row, known)
+            if old is not None and (old.raw.text, old.entry.id) == (raw.text, job and job.id):
+                old.raw, old.candidates = raw, candidates
+                continue
             self._rows.pop(raw.slurm_id, None)
-            self._rows[raw.slurm_id] = _Row(raw, entry_of(squeue.read(raw), job), revision)
+            self._rows[raw.slurm_id] = _Row(raw, entry_of(row, job), revision, candidates)
             changed = True
         for slurm_id in before:
             del self._rows[slurm_id]
@@ -157,9 +167,7 @@ class Listing:
     def _boards(self) -> tuple[Board, Board]:
         return self._mine_board, self._all_board
 
-    def answered(
-        self, rows: list[RawRow], user: str, ours: Mapping[str, Job], *, everyone: bool
-    ) -> None:
+    def answered(self, rows: list[RawRow], user: str, ours: Ours, *, everyone: bool) -> None:
         """What squeue has listed: this user's jobs, or everyone's. `ours`: see `Table`."""
         mine = [row for row in rows if row.user == user] if everyone else rows
         _put_up(self._mine_board, self._mine, mine, ours)
@@ -176,7 +184,7 @@ def _put_up(
     board: Board,
     table: Table,
     rows: Iterable[RawRow],
-    ours: Mapping[str, Job],
+    ours: Ours,
     user: str | None = None,
 ) -> None:
     with board.lock:

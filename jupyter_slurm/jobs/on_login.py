@@ -180,7 +180,7 @@ def judge(evidence: Evidence) -> Verdict:
     exit_code = ended.exit_code if ended is not None else None
     if evidence.cancel_requested:
         return Verdict(state=JobState.CANCELLED, why="You cancelled it.", exit_code=exit_code)
-    if ended is not None and ended.signal is None:
+    if evidence.folder_gone or (ended is not None and ended.signal is None):
         return verdict.judge(evidence)
     where = f"the login machine {evidence.started.node}" if evidence.started else "a login machine"
     why = f"It was killed on {where}, or that was started anew: it left no word of how it ended."

@@ -36,6 +36,11 @@ def comment_token(job_id: str) -> str:
     return f"{_TOKEN}{job_id}"
 
 
+def is_token(word: str) -> bool:
+    """Whether it is the token of any job of ours, in a comment."""
+    return word.startswith(_TOKEN)
+
+
 def slurm_name(spec: JobSpec) -> str:
     """The job's name in Slurm. `squeue` and `sacct` find jobs by name, so our id is part of it."""
     return f"{spec.name}.{spec.id}"

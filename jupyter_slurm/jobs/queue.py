@@ -6,15 +6,15 @@ Asked when somebody asks, never by a timer.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
 from typing import Literal
 
 from jupyter_slurm.errors import CommandError, RequestError
 from jupyter_slurm.jobs.cluster import SlurmCluster
-from jupyter_slurm.jobs.queue_rows import entry_of
+from jupyter_slurm.jobs.listing import Ours
+from jupyter_slurm.jobs.queue_rows import entry_of, the_accounted, the_same
 from jupyter_slurm.slurm import sacct, squeue, states
 from jupyter_slurm.slurm.options import suggest
-from jupyter_slurm.wire import CommandOutput, Job, QueueEntry
+from jupyter_slurm.wire import CommandOutput, QueueEntry
 
 Verb = Literal["hold", "release", "requeue"]
 
@@ -25,14 +25,14 @@ _COMMANDS = (
 )
 
 
-def entries(cluster: SlurmCluster, ours: Mapping[str, Job]) -> list[QueueEntry]:
+def entries(cluster: SlurmCluster, ours: Ours) -> list[QueueEntry]:
     """Everybody's jobs. `ours`: by Slurm's id."""
     rows = squeue.parse(cluster.ask(squeue.all_argv()))
     user = cluster.transport.user()
     return [
         entry_of(
             row,
-            (ours.get(row.slurm_id) or ours.get(row.array_job_id or ""))
+            the_same(row, ours.get(row.slurm_id) or ours.get(row.array_job_id or "") or ())
             if row.user == user
             else None,
         )
@@ -40,7 +40,7 @@ def entries(cluster: SlurmCluster, ours: Mapping[str, Job]) -> list[QueueEntry]:
     ]
 
 
-def history(cluster: SlurmCluster, days: float, ours: Mapping[str, Job]) -> list[QueueEntry]:
+def history(cluster: SlurmCluster, days: float, ours: Ours) -> list[QueueEntry]:
     """As `Api.history`. `ours`: by Slurm's id."""
     if not 0 < days <= _MOST_DAYS:
         raise RequestError(f"{days:g} days of history cannot be asked for: 0 to {_MOST_DAYS} can.")
@@ -59,9 +59,9 @@ def history(cluster: SlurmCluster, days: float, ours: Mapping[str, Job]) -> list
     return sorted(found, key=lambda entry: entry.ended_s or 0, reverse=True)
 
 
-def _ended_entry(row: sacct.AcctRow, ours: Mapping[str, Job]) -> QueueEntry:
+def _ended_entry(row: sacct.AcctRow, ours: Ours) -> QueueEntry:
     array_id, in_array, _ = row.slurm_id.partition("_")
-    job = ours.get(row.slurm_id) or ours.get(array_id)
+    job = the_accounted(row, ours.get(row.slurm_id) or ours.get(array_id) or ())
     return QueueEntry(
         slurm_id=row.slurm_id,
         state=row.state,

@@ -2,15 +2,62 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 from jupyter_slurm.foreign import unreadable
+from jupyter_slurm.jobs.options import comment_token, is_token
 from jupyter_slurm.slurm import reasons, states
 from jupyter_slurm.slurm.squeue import QueueRow
 from jupyter_slurm.slurm.units import gpus_in_tres, parse_nodelist
-from jupyter_slurm.wire import Job, JobState, QueueEntry
+from jupyter_slurm.wire import Job, JobKind, JobState, QueueEntry
+
+if TYPE_CHECKING:
+    from jupyter_slurm.jobs.store import Record
+    from jupyter_slurm.slurm.sacct import AcctRow
+    from jupyter_slurm.slurm.scontrol import ControlRow
 
 _MOST_GPUS = 10**9
+_CLOCKS_DIFFER_S = 300.0
+"""By so much the controller's may be behind."""
+
+
+def is_same(record: Record, row: QueueRow | ControlRow) -> bool:
+    """Return whether what Slurm tells under the job's Slurm id is that job: a controller that has
+    lost its state gives out its ids anew.
+
+    A job that was submitted elsewhere has no token: it is known by the second of its submission,
+    which is another after a requeue (`_job_requeue_op` in src/slurmctld/job_mgr.c).
+    """
+    job = record.job
+    if record.adopted:
+        return row.submit_s == job.submitted_s
+    words = (row.comment or "").split()
+    if comment_token(job.id) in words or row.name.endswith(f".{job.id}"):
+        return True
+    # A site's plugin may have taken the comment of a script, whose name is its author's.
+    return job.kind is JobKind.SCRIPT and not any(map(is_token, words)) and row.name == job.name
+
+
+def is_accounted(record: Record, row: AcctRow) -> bool:
+    """The same of what accounting tells, which has no comments."""
+    job = record.job
+    if record.adopted:
+        return row.submit_s == job.submitted_s
+    if job.kind is not JobKind.SCRIPT:
+        return row.name.endswith(f".{job.id}")
+    return row.name == job.name and (row.submit_s or 0.0) > job.created_s - _CLOCKS_DIFFER_S
+
+
+def the_same(row: QueueRow, candidates: Iterable[Record]) -> Job | None:
+    """Return the job of ours that the row is; `candidates`: those that have had its Slurm id."""
+    return next((record.job for record in candidates if is_same(record, row)), None)
+
+
+def the_accounted(row: AcctRow, candidates: Iterable[Record]) -> Job | None:
+    """The same of a row of accounting."""
+    return next((record.job for record in candidates if is_accounted(record, row)), None)
 
 
 def leading(rows: list[QueueRow]) -> QueueRow:

@@ -7,6 +7,7 @@ from pathlib import PurePosixPath
 
 from jupyter_slurm.errors import CommandError, NotFoundError, RequestError
 from jupyter_slurm.jobs import on_login, queue
+from jupyter_slurm.jobs.allocation import ask_jobs
 from jupyter_slurm.jobs.book import Book
 from jupyter_slurm.jobs.clusters import Clusters
 from jupyter_slurm.jobs.delivery import Delivery
@@ -53,6 +54,8 @@ class Steering:
             return job
         try:
             self._steer(job, scancel.cancel_argv([job.slurm_id]))
+        except NotFoundError:  # how it has ended is found out
+            self._clusters.watch(self._clusters.named(job.cluster)).ask_now()
         except CommandError as exc:
             if not scancel.is_already_gone(exc.detail or ""):
                 self._book.change(job_id, cancel_requested_s=before.cancel_requested_s)
@@ -110,7 +113,13 @@ class Steering:
         return self.why(job_id)
 
     def _steer(self, job: Job, argv: list[str]) -> None:
+        """CommandError; NotFoundError: Slurm does not know it, or its id is another's by now."""
         cluster = self._clusters.named(job.cluster)
+        if not ask_jobs(cluster, self._book.record(job.id)):
+            raise NotFoundError(
+                f"Slurm knows nothing of job {job.id} any more.",
+                hint=f"Job {job.slurm_id} of {cluster.name}, if there is one, is another.",
+            )
         cluster.ask(argv)
         self._clusters.watch(cluster).ask_now()
 

@@ -26,6 +26,7 @@ from jupyter_slurm.errors import (
     TransportError,
     from_problem,
 )
+from jupyter_slurm.jobs.allocation import ask_jobs
 from jupyter_slurm.jobs.book import Book
 from jupyter_slurm.jobs.cluster import SlurmCluster
 from jupyter_slurm.jobs.layout import JobDir
@@ -215,7 +216,9 @@ class Pursuit:
         if done.returncode != 0 and (rejection is None or rejection.category == "definitive"):
             sentence = rejection.sentence if rejection else "sbatch failed without a word."
             hint = rejection.advice if rejection else None
-            return self._reject(SubmitError(sentence, hint=hint, detail=words or None))
+            # What nobody knows is told in Slurm's words: they need not stand there twice.
+            detail = words if rejection is not None and rejection.known else None
+            return self._reject(SubmitError(sentence, hint=hint, detail=detail))
         raise ControllerError(
             f"sbatch got no clear answer on {self._cluster.name}; whether the job was taken is "
             "being found out.",
@@ -277,7 +280,8 @@ class Pursuit:
         """Asked for while there was no id to cancel. ControllerError: it is tried again, for the
         next look-up finds the same id."""
         try:
-            self._cluster.ask(scancel.cancel_argv([slurm_id]))
+            if ask_jobs(self._cluster, self._book.record(self._id)):
+                self._cluster.ask(scancel.cancel_argv([slurm_id]))
         except CommandError as exc:
             if isinstance(exc, ControllerError) or not scancel.is_already_gone(exc.detail or ""):
                 raise

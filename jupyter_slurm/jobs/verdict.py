@@ -18,6 +18,7 @@ from jupyter_slurm.jobs.result import ExitFile, RunnerResult, StartedFile
 from jupyter_slurm.jobs.script import FAILURES
 from jupyter_slurm.readable import duration
 from jupyter_slurm.slurm import diagnosis
+from jupyter_slurm.slurm.reasons import Explanation
 from jupyter_slurm.wire import JobKind, JobState
 
 
@@ -61,6 +62,8 @@ class Evidence:
     """The end of slurm.out, where slurmstepd says what it did; a user's text hardly gets there."""
     log_tail: str = ""
     """The end of the job's own log."""
+    folder_gone: bool = False
+    """Its folder is not to be seen from where jobs are submitted."""
     limit_passed: bool = False
     """The time limit had gone by since the start."""
     cancel_requested: bool = False
@@ -95,8 +98,8 @@ _TRACES = {
 _ALL_THE_SAME = {
     JobState.OUT_OF_MEMORY: "It has ended well, though one of its processes ran out of memory on "
     "the way.",
-    JobState.TIMEOUT: "It has ended well, though its time limit came when it had just ended.",
-    JobState.CANCELLED: "It has ended well, though it was cancelled when it had just ended.",
+    JobState.TIMEOUT: "It has ended well, though Slurm says that it ran into its time limit.",
+    JobState.CANCELLED: "It has ended well, though Slurm says that it was cancelled.",
 }
 """Done, and yet Slurm names a cause."""
 _STOPPED = (JobKind.SESSION, JobKind.KERNEL, JobKind.LAB)
@@ -151,6 +154,8 @@ def judge(evidence: Evidence) -> Verdict:
         return _by_cause(evidence, cause, traced, inferred=slurm is None)
     if slurm is not None and slurm.state in _CAUSES:
         return _by_cause(evidence, slurm, slurm.state, inferred=False)
+    if evidence.folder_gone:
+        return _without_folder(slurm)
     if evidence.exit is not None:
         return _by_exit_code(evidence, evidence.exit.exit_code)
     if slurm is not None:
@@ -167,6 +172,8 @@ def _by_exit_code(evidence: Evidence, exit_code: int) -> Verdict:
     result = evidence.result
     if result is not None and result.status == "error" and result.ename:
         why = f"The cell raised {result.ename}."
+        if result.ename == "SystemExit":
+            why = f"It exited with code {exit_code}."
         return Verdict(
             state=JobState.FAILED, why=why, warning=_warning(result), exit_code=exit_code
         )
@@ -200,11 +207,19 @@ def _by_exit_code(evidence: Evidence, exit_code: int) -> Verdict:
     found = diagnosis.diagnose("FAILED", exit_code, signal, evidence.slurm_out + evidence.log_tail)
     return Verdict(
         state=JobState.FAILED,
-        why=found.sentence if found else f"It ended with exit code {exit_code}.",
+        why=_diagnosed(found, exit_code) if found else f"It ended with exit code {exit_code}.",
         advice=found.advice if found else None,
         exit_code=exit_code,
         signal=signal,
     )
+
+
+def _diagnosed(found: Explanation, exit_code: int | None) -> str:
+    """Words that a program wrote are its own: they suggest why it failed, and prove nothing."""
+    if not found.suggested:
+        return found.sentence
+    suggests = f"It ended with exit code {exit_code}; its output suggests the cause."
+    return f"{suggests} {found.sentence}"
 
 
 def _why_well(evidence: Evidence) -> str:
@@ -228,8 +243,8 @@ def _lacked(evidence: Evidence, exit_code: int) -> tuple[str, str] | None:
 def _warning(result: RunnerResult | None) -> str | None:
     if result is not None and result.lost_output_bytes:
         return (
-            f"{result.lost_output_bytes} bytes of its output are lost: there was no room for them "
-            "in the job's folder. Is the disk full, or over quota?"
+            f"{result.lost_output_bytes} bytes of its output are lost: they could not be written "
+            "into the job's folder. Is the disk full, or over quota?"
         )
     if result is not None and result.interrupted_by:
         return f"It was interrupted ({result.interrupted_by}), and ended in good order."
@@ -250,15 +265,31 @@ def _by_cause(
         state.value, exit_code, slurm.signal, evidence.slurm_out + evidence.log_tail
     )
     why = found.sentence if found else f"Slurm ended it: {state}."
+    advice = found.advice if found else None
     if state is JobState.CANCELLED:
-        why = _cancelled_by(evidence, slurm)
+        why, advice = _cancelled_by(evidence, slurm, forgotten=inferred)
+    elif inferred and not _TRACES[state].search(evidence.slurm_out):
+        why = "It left no word of its end; its time limit has gone by, which has likely ended it."
     return Verdict(
         state=state,
         why=why,
-        advice=found.advice if found else None,
+        advice=advice,
         exit_code=exit_code,
-        signal=slurm.signal,
+        signal=diagnosis.real_signal(slurm.signal),
         inferred=inferred,
+    )
+
+
+def _without_folder(slurm: SlurmVerdict | None) -> Verdict:
+    """Whatever it has said of itself is gone; it is not known who took it away, or whether."""
+    failed = slurm is not None and slurm.state is not JobState.COMPLETED
+    return Verdict(
+        state=slurm.state if slurm is not None and failed else JobState.LOST,
+        why="Its folder is not there, and with it what it has said of its end and its result.",
+        advice="It was deleted or moved, or its file system is not mounted on the login machine "
+        "now. `job_root` of the cluster's profile says where jobs live.",
+        exit_code=slurm.exit_code if slurm is not None else None,
+        inferred=slurm is None,
     )
 
 
@@ -276,24 +307,42 @@ def _by_session(evidence: Evidence, session: SessionEnd) -> Verdict:
     )
 
 
-def _cancelled_by(evidence: Evidence, slurm: SlurmVerdict) -> str:
+def _cancelled_by(
+    evidence: Evidence, slurm: SlurmVerdict, *, forgotten: bool
+) -> tuple[str, str | None]:
+    """Who did it, as far as anybody says so; and how to find out more."""
     started = evidence.started is not None or slurm.had_nodes
     if evidence.cancel_requested and evidence.kind in _STOPPED:
-        return "You stopped it." if started else "You stopped it before it had started."
+        return "You stopped it." if started else "You stopped it before it had started.", None
     if evidence.cancel_requested:
-        return "You cancelled it." if started else "You cancelled it before it had started."
+        return "You cancelled it." if started else "You cancelled it before it had started.", None
     by = slurm.cancelled_by
     if by:
         before = f"It was cancelled by {by} before it had started."
-        return f"It was cancelled by {by}." if started else before
-    before = "It was cancelled with scancel, not from here, before it had started."
-    return "It was cancelled with scancel, not from here." if started else before
+        return f"It was cancelled by {by}." if started else before, None
+    if forgotten:
+        return (
+            "It was ended on its node, and Slurm no longer knows it.",
+            "Somebody has cancelled it, or Slurm's controller had lost it and slurmd gave it up.",
+        )
+    if started:
+        return (
+            "It was cancelled, not from here.",
+            "Slurm does not say who did it: somebody with `scancel`, or an administrator.",
+        )
+    return (
+        "It was cancelled, not from here, before it had started.",
+        "Slurm does not say who did it: somebody with `scancel`, an administrator, or Slurm itself "
+        "where a dependency can never be met.",
+    )
 
 
 def _traced(evidence: Evidence) -> JobState | None:
     """The cause that the log or the clock tells, or None."""
     for state, pattern in _TRACES.items():
-        if pattern.search(evidence.slurm_out):
+        # A step of it may have been cancelled, too: what became of the job Slurm knows better.
+        known = state is JobState.CANCELLED and evidence.slurm is not None
+        if not known and pattern.search(evidence.slurm_out):
             return state
     if evidence.slurm is not None:
         return None
@@ -322,26 +371,33 @@ def _by_slurm_alone(evidence: Evidence, slurm: SlurmVerdict) -> Verdict:
     said = f"Slurm says {slurm.state}, with exit code {slurm.exit_code}."
     return Verdict(
         state=slurm.state,
-        why=found.sentence if found else said,
+        why=_diagnosed(found, slurm.exit_code) if found else said,
         advice=found.advice if found else None,
         exit_code=slurm.exit_code,
-        signal=slurm.signal,
+        signal=diagnosis.real_signal(slurm.signal),
     )
 
 
 def _nobody_knows(evidence: Evidence) -> Verdict:
+    if evidence.kind is JobKind.SCRIPT:  # it leaves no word of ours, whatever it has done
+        return Verdict(
+            state=JobState.LOST,
+            why="Slurm no longer knows it, and a batch script leaves no word of how it ended.",
+            advice="Its output, if there is any, says how far it came.",
+            inferred=True,
+        )
     if evidence.started is None:
         return Verdict(
             state=JobState.LOST,
-            why="Slurm no longer knows it, and it had never started: it was cancelled, or removed "
-            "with the controller's memory.",
-            advice="Run it again; nothing of it has run.",
+            why="Slurm no longer knows it, and there is no trace of a start: it was cancelled, or "
+            "the controller has lost it.",
+            advice="Run it again; nothing of it seems to have run.",
             inferred=True,
         )
     return Verdict(
         state=JobState.LOST,
-        why="Slurm no longer knows it, and it left no word of how it ended: it was killed "
-        "outright, or its node failed.",
-        advice="Its output so far is kept; ask the cluster's support with its Slurm id.",
+        why="Slurm no longer knows it, and it has left no word of how it ended.",
+        advice="It was killed outright, its node failed, or the controller has lost it. Its output "
+        "so far is kept; ask the cluster's support with its Slurm id.",
         inferred=True,
     )

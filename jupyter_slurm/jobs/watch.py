@@ -366,7 +366,7 @@ class Watch:
             if self._stop.wait(pause_s):
                 return
             try:
-                usage = ask_usage(self._cluster, job.slurm_id)
+                usage = ask_usage(self._cluster, self._book.record(job.id))
             except (CommandError, TransportError):
                 return
             if usage is not None:

@@ -13,6 +13,7 @@ from pathlib import Path
 import msgspec
 
 from jupyter_slurm import line as cell_line
+from jupyter_slurm.card import ended_earlier
 from jupyter_slurm.errors import (
     AgentError,
     ConfigError,
@@ -92,6 +93,8 @@ def attach(session: Session, job_id: str | None) -> None:
     """Brings output and outcome of a job into this cell; None: the newest whose outcome nobody has
     had, of this notebook if it has one. NotFoundError."""
     job = session.api.job(job_id) if job_id else _newest(session)
+    if job_id and (said := ended_earlier(job, job_id, time.time())):
+        say(said)
     bring(session, job, cancel_on_interrupt=False, raise_on_failure=True)
 
 

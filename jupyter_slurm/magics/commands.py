@@ -13,7 +13,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from jupyter_slurm import offer_text
-from jupyter_slurm.card import headline, symbol
+from jupyter_slurm.card import headline, symbol, told_to_end
 from jupyter_slurm.errors import JupyterSlurmError, RequestError
 from jupyter_slurm.job import read_whole_log
 from jupyter_slurm.line import parse
@@ -245,7 +245,10 @@ def _each(verb: str, done: str) -> Command:
         for job_id in words:
             try:
                 job = call(job_id)
-                say(f"{job_id}: {done}" + (f" ({job.state})" if job else ""))
+                if job and verb == "cancel":
+                    say(told_to_end(job))
+                else:
+                    say(f"{job_id}: {done}" + (f" ({job.state})" if job else ""))
             except JupyterSlurmError as exc:
                 failed.append(exc)
                 if len(words) > 1:

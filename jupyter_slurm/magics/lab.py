@@ -11,7 +11,7 @@ from functools import partial
 from types import MappingProxyType
 
 from jupyter_slurm import lab_page, labs
-from jupyter_slurm.card import headline, title
+from jupyter_slurm.card import title, told_to_end
 from jupyter_slurm.errors import CellFailed, RequestError
 from jupyter_slurm.job import placed
 from jupyter_slurm.magics.follow import Worker
@@ -104,8 +104,7 @@ def _wait(session: Session, worker: Worker, card: LiveCard) -> None:
 def _stop(session: Session, words: Sequence[str]) -> None:
     jobs = session.api.jobs()
     for name in words or (None,):
-        job = session.api.cancel(labs.named(jobs, name).id)
-        say(f"{title(job)}: {headline(job, time.time())}")
+        say(told_to_end(session.api.cancel(labs.named(jobs, name).id)))
     lab_page.remove_old(session.api.jobs())
 
 

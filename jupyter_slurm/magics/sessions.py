@@ -14,7 +14,7 @@ from functools import partial
 from types import MappingProxyType
 
 from jupyter_slurm import sessions
-from jupyter_slurm.card import headline, symbol, title
+from jupyter_slurm.card import headline, symbol, title, told_to_end
 from jupyter_slurm.errors import CellFailed, RequestError
 from jupyter_slurm.job import placed
 from jupyter_slurm.line import Request
@@ -130,7 +130,7 @@ def _stop(state: State, words: Sequence[str]) -> None:
         if job.state.final:
             say(f"{title(job)} has ended already: {job.why or job.state}")
         else:
-            say(f"{title(job)}: asked to end ({state.api.cancel(job.id).state})")
+            say(told_to_end(state.api.cancel(job.id)))
 
 
 def _use(state: State, words: Sequence[str]) -> None:

@@ -6,7 +6,8 @@ Runs on the cluster, Python 3.6 and later, standard library only. This process i
 heavy and runs no code of the user's, so that it outlives whatever the cell does to itself. It reads
 the cell's stdout, stderr and events (`runner_cell.py` is the other end), appends a line of JSON for
 each piece to `output.N.jsonl`, and signs `result.N.json` when the cell's process has ended.
-Its exit code: 0 the cell ended well, 1 it did not, 128 + n signal n ended it, 74 disk full.
+Its exit code: 0 the cell ended well, 1 it did not, 128 + n signal n ended it, 74 disk full; where
+the cell called sys.exit, what that gives.
 """
 
 import codecs
@@ -42,6 +43,8 @@ SPARE_BYTES = 16384
 NO_ROOM_EXIT = 74
 """EX_IOERR of sysexits.h."""
 END = b'{"type": "end"'
+OUR_FRAME = '  File "%s/' % os.path.dirname(os.path.abspath(__file__))
+OUR_FRAMES = tuple(OUR_FRAME + name for name in ("runner", "session"))
 
 
 class Output:
@@ -53,13 +56,14 @@ class Output:
         self.descriptor = os.open(path, flags | os.O_CLOEXEC, 0o600)
         self.size_bytes = os.fstat(self.descriptor).st_size
         self.lost_bytes = 0
-        """Since the last record that found room."""
+        """Since the last record that could be written."""
+        self.lost_why = ""
         self.all_lost_bytes = 0
 
     def write(self, line: bytes, spare_bytes: int = 0) -> None:
         """Append a line that ends with a newline, if there is room for so much more."""
         if self.lost_bytes:
-            text = "[%d bytes of output were lost: no room on the disk]\n" % self.lost_bytes
+            text = "[%d bytes of output were lost: %s]\n" % (self.lost_bytes, self.lost_why)
             line = text_line("stderr", text) + line
         error = self._append(line, spare_bytes)
         if error is None:
@@ -103,6 +107,7 @@ class Output:
     def _lose(self, lost_bytes: int, error: OSError) -> None:
         if not self.lost_bytes:
             complain("output cannot be written and is lost: %s" % error)
+            self.lost_why = error.strerror or str(error)
         self.lost_bytes += lost_bytes
         self.all_lost_bytes += lost_bytes
 
@@ -131,8 +136,12 @@ class Stream:
             self.flush()
 
     def flush(self) -> None:
-        if self.held:
-            text, self.held = self.held, ""
+        text, self.held = self.held, ""
+        if OUR_FRAME in text and self.name == "stderr":
+            # Where a crash happened, faulthandler says: the way there through here is not asked.
+            lines = text.splitlines(True)
+            text = "".join(line for line in lines if not line.startswith(OUR_FRAMES))
+        if text:
             self.output.write_text(self.name, text)
 
     def close(self) -> None:
@@ -251,7 +260,7 @@ def outcome(end: "Optional[Dict[str, Any]]", status: int) -> "Dict[str, Any]":
         del end["type"]
         end["signal"] = None
         caught = end["interrupted_by"]
-        end["exit_code"] = 0 if end["status"] == "ok" else 1
+        end["exit_code"] = 0 if end["status"] == "ok" else end.get("exit_code", 1)
         if end["status"] == "interrupted":
             end["exit_code"] = 128 + getattr(signal, caught)
         return end

@@ -8,6 +8,7 @@ What is shown goes through `runner_display.py`, variables through `runner_variab
 
 import ast
 import builtins
+import contextlib
 import importlib.machinery
 import io
 import json
@@ -28,6 +29,12 @@ if TYPE_CHECKING:  # typing costs milliseconds of every job
 AWAIT = getattr(ast, "PyCF_ALLOW_TOP_LEVEL_AWAIT", 0)
 """Python 3.8; without it a cell that awaits at its top level is a SyntaxError."""
 CO_COROUTINE = 0x80
+OURS = tuple(
+    os.path.join(os.path.dirname(os.path.abspath(__file__)), name) for name in ("runner", "session")
+)
+"""How the names of the runner's own files begin, in tracebacks."""
+DRIVER = "jupyter-slurm driver.py"
+"""What `driver_code.py` calls `driver.py`."""
 FUTURE_FLAGS = 0x1FF0000
 IPYTHON_LINE = re.compile(r"^\s*(?:[!%]|\w[\w., ]*=\s*[!%]|\?)|\?\s*$")
 
@@ -169,8 +176,9 @@ class Cell:
         """The traceback as lines, from the cell's first frame on; IPython's where there is one."""
         import linecache  # noqa: F401, PLC0415 - fills the cache, by way of the finder
 
+        driven = hide_ours(error)
         trace = error.__traceback__
-        while trace is not None and trace.tb_frame.f_code.co_filename != self.name:
+        while trace is not None and not driven and file_of(trace) != self.name:
             trace = trace.tb_next
         if import_ipython() and self.publisher.shell is not None:
             lines = self.publisher.shell.render(type(error), error, trace)
@@ -188,6 +196,37 @@ class Cell:
             shell.events.trigger("post_execute")
         if "runner_figures" in sys.modules:
             sys.modules["runner_figures"].show()
+
+
+def hide_ours(error: BaseException) -> bool:
+    """Take the runner's frames out of the tracebacks of `error` and of those that it followed; of
+    what `driver.py` runs, all that led there. Gives whether it was run by that."""
+    driven = False
+    known = []  # type: List[Any]
+    left = [error]  # type: List[Any]
+    while left:
+        one = left.pop()
+        if one is None or any(one is other for other in known):
+            continue
+        known.append(one)
+        frames = []
+        trace = one.__traceback__
+        while trace is not None:
+            frames.append(trace)
+            if file_of(trace) == DRIVER:
+                frames, driven = [], True
+            trace = trace.tb_next
+        frames = [frame for frame in frames if not file_of(frame).startswith(OURS)]
+        with contextlib.suppress(AttributeError):  # Python 3.6 cannot
+            for at, frame in enumerate(frames):
+                frame.tb_next = frames[at + 1] if at + 1 < len(frames) else None
+        one.__traceback__ = frames[0] if frames else None
+        left += [one.__cause__, one.__context__]
+    return driven
+
+
+def file_of(trace: "Any") -> str:
+    return str(trace.tb_frame.f_code.co_filename)
 
 
 def import_ipython() -> bool:
@@ -257,6 +296,8 @@ def run_cell(
     """Run it all; gives the `end` record, of which the supervisor makes the result."""
     error = None  # type: Optional[BaseException]
     lines = []  # type: List[str]
+    end = {"type": "end", "status": "ok", "ename": None, "evalue": None}  # type: Dict[str, Any]
+    end["variables"] = None
     try:
         try:
             load_inputs(job_dir, cell)
@@ -266,17 +307,16 @@ def run_cell(
     except BaseException as caught:
         if not isinstance(caught, SystemExit) or caught.code:
             error, lines = caught, _report(cell, caught)
+            end["exit_code"] = exit_code(caught)
     try:
         cell.finish()
     except Exception as caught:
         if error is None:
             error, lines = caught, _report(cell, caught)
-    end = {"type": "end", "status": "ok", "ename": None, "evalue": None}  # type: Dict[str, Any]
-    end["variables"] = None
     if error is not None:
         stopped = isinstance(error, KeyboardInterrupt) and interrupts.first is not None
         end["status"] = "interrupted" if stopped else "error"
-        end["ename"], end["evalue"] = type(error).__name__, text_of(error)
+        end["ename"], end["evalue"] = name_of(error), text_of(error)
     elif task.get("names_out"):
         end["variables"] = _store(task, job_dir, attempt, cell.namespace)
     caught_signal = interrupts.first and signal.Signals(interrupts.first).name
@@ -288,14 +328,28 @@ def _report(cell: Cell, error: BaseException) -> "List[str]":
     """Show an error in the output; gives the lines of its traceback."""
     if type(error).__module__.startswith("runner_"):  # ours: the sentence says it all
         lines = ["%s: %s" % (type(error).__name__, error)]
+    elif isinstance(error, SystemExit):  # it was meant to end here: nothing has to be traced
+        lines = ["SystemExit: %s" % text_of(error)]
     else:
         lines = cell.render(error)
-    cell.publisher.error(type(error).__name__, text_of(error), lines)
+    cell.publisher.error(name_of(error), text_of(error), lines)
     return lines
+
+
+def exit_code(error: BaseException) -> int:
+    """Return what Python ends with by this error; never 0, where a number's lowest byte is."""
+    code = error.code if isinstance(error, SystemExit) else 1
+    return code & 0xFF or 1 if isinstance(code, int) else 1
+
+
+def name_of(error: BaseException) -> str:
+    return "SystemExit" if isinstance(error, SystemExit) else type(error).__name__
 
 
 def text_of(error: BaseException) -> str:
     try:
+        if isinstance(error, SystemExit) and isinstance(error.code, int):
+            return "%d" % error.code
         return str(error)
     except Exception:
         return "<an exception whose str() fails>"

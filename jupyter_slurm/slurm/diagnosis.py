@@ -5,6 +5,7 @@ Why it waits is in `reasons`. A log is the job's own text: it supports a guess, 
 
 import re
 import signal as signals
+from dataclasses import replace
 from typing import Final, NamedTuple
 
 from .reasons import Explanation
@@ -82,7 +83,7 @@ _ENDS: Final = {
     "CANCELLED": Explanation(
         "cancelled",
         "It was cancelled.",
-        "If it was not you: an administrator did, or its dependency can never be met.",
+        "Slurm does not say who did it: somebody with `scancel`, or an administrator.",
     ),
 }
 
@@ -180,25 +181,30 @@ _SIGNS: Final = (
     ),
 )
 _EXIT_CODES: Final = {
-    120: ("output-lost", "Python could not write its last output.", "Is the disk full?"),
+    120: (
+        "output-lost",
+        "It ended with exit code 120, as Python does when it could not write its last output.",
+        "Is the disk full?",
+    ),
     125: (
         "container-engine",
-        "The container engine refused to start the container.",
+        "It ended with exit code 125, as a container engine does that refuses to start the "
+        "container.",
         "See the log: a missing image, a wrong option or no GPU driver is the usual cause.",
     ),
     126: (
         "not-executable",
-        "The command was found, but cannot be run.",
+        "It ended with exit code 126, as a shell does when a command cannot be run.",
         "Make it executable; check that it was built for the nodes' processors.",
     ),
     127: (
         "command-not-found",
-        "The command was not found where it ran.",
+        "It ended with exit code 127, as a shell does when a command is not found.",
         "Check its name (`python` or `python3`?), the image and the modules.",
     ),
     255: (
         "start-failed",
-        "It failed before its work began (a container tool or ssh says so with this code).",
+        "It ended with exit code 255, as container tools and ssh do that could not begin.",
         "See the first error in the log: a missing image, folder or command is the usual cause.",
     ),
 }
@@ -207,9 +213,9 @@ _SIGNALS: Final = {
     signals.SIGBUS: "It used memory that is not there (bus error) (SIGBUS).",
     signals.SIGFPE: "It did an impossible calculation (floating point exception) (SIGFPE).",
     signals.SIGSEGV: "It crashed (segmentation fault) (SIGSEGV).",
-    signals.SIGKILL: "It was killed outright: out of memory, or cancelled and slow to end "
-    "(SIGKILL).",
-    signals.SIGTERM: "It was told to end: cancelled, or at its time limit (SIGTERM).",
+    signals.SIGKILL: "It was killed outright (SIGKILL), as for want of memory or for being slow to "
+    "end.",
+    signals.SIGTERM: "It was ended by SIGTERM, as by a cancellation or a time limit.",
     signals.SIGINT: "It was interrupted (SIGINT).",
 }
 _LOOK: Final = "Look at the end of its output for the cause."
@@ -217,6 +223,11 @@ _SIG_OOM: Final = 125
 """ExitCode `0:125` of a job that ran out of memory (SIG_OOM 253 & 0x7f)."""
 _SIG_NO_OUTPUT: Final = 53
 """ExitCode `0:53` where slurmd could not open the output file or enter the folder."""
+
+
+def real_signal(signal: int | None) -> int | None:
+    """Return the signal in an ExitCode; None for the numbers that Slurm puts there for a cause."""
+    return None if signal in (_SIG_OOM, _SIG_NO_OUTPUT) else signal
 
 
 def diagnose(
@@ -239,7 +250,7 @@ def diagnose(
         return _OUTPUT_FILE
     for sign in (_TIMEOUT, _NODE, _PREEMPTED, *_SIGNS):
         if sign.pattern.search(log_tail):
-            return _told(sign)
+            return replace(_told(sign), suggested=True)
     return _by_number(exit_code, signal)
 
 

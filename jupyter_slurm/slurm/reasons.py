@@ -20,6 +20,7 @@ class Explanation:
 
     `never_starts`: it will not start without a change, so offer to cancel. `known`: False where
     the sentence is only Slurm's own text. `code`: Slurm's word, or the diagnosis' stable name.
+    `suggested`: what a job has written points to it, and no more.
     """
 
     code: str
@@ -27,6 +28,7 @@ class Explanation:
     advice: str
     never_starts: bool = False
     known: bool = True
+    suggested: bool = False
 
 
 def explain(

@@ -46,6 +46,6 @@ def _row(number: int, user: str, later_s: int, *, bump: bool) -> str:
         "(null)",
         "gres:gpu:a100:4",
         f"train-{number}-ä",
-        "(null)",
+        f"jslurm:job{number:05}",
     ]
     return FIELD_END.join(fields) + RECORD_END

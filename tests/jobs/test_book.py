@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from jupyter_slurm.errors import NotFoundError
+from jupyter_slurm.errors import NotFoundError, RequestError
 from jupyter_slurm.jobs.book import Book
 from jupyter_slurm.jobs.store import Record, Store
 from jupyter_slurm.wire import Job, JobKind, JobSpec, JobState
@@ -75,6 +75,11 @@ def test_a_job_is_found_by_slurms_id_and_the_newest_wins(book: Book) -> None:
     book.add(record("aaaaaaaa", slurm_id="7", created_s=1.0))
     book.add(record("bbbbbbbb", slurm_id="7", created_s=2.0))
     assert book.job("7").id == "bbbbbbbb"
+    book.change("bbbbbbbb", state=JobState.LOST)
+    assert book.job("7").id == "aaaaaaaa", "it lives"
+    book.add(record("cccccccc", slurm_id="7", cluster="d"))
+    with pytest.raises(RequestError, match="jobs of several clusters"):
+        book.job("7")
 
 
 def test_an_unknown_job_is_named(book: Book) -> None:

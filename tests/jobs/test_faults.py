@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import threading
 import time
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from jupyter_slurm.errors import NotFoundError
 from jupyter_slurm.wire import JobKind, JobState, Usage
 from tests.jobs.conftest import IMPATIENT, Site, both_ways, spec
 
@@ -120,6 +122,61 @@ def test_a_controller_that_is_silent_is_a_problem_and_not_an_end(private_site: M
     assert site.wait(job_id).state is JobState.CANCELLED
 
 
+@both_ways
+def test_a_strangers_job_that_has_the_slurm_id_of_ours_is_left_alone(
+    private_site: MakeSite,
+) -> None:
+    """A controller that has lost its state gives out its ids anew."""
+    site = private_site(nodes=1)
+    waits = site.service.submit(spec("1", options={"hold": ""}))
+    waits = site.wait(waits.id, JobState.PENDING)
+    runs = site.service.job(running(site))
+    theirs = _ids_given_out_anew(site, waits.slurm_id, runs.slurm_id)
+    site.service.cancel(waits.id)
+    queue = site.service.queue()
+    assert {entry.slurm_id: entry.id for entry in queue} == dict.fromkeys(theirs)
+    ended = site.wait(waits.id)
+    assert (ended.state, ended.inferred) == (JobState.CANCELLED, True)
+    lost = site.wait(runs.id)
+    assert (lost.state in (JobState.CANCELLED, JobState.LOST), lost.inferred) == (True, True)
+    assert "scancel, not from here" not in (lost.why or ""), "nobody is known to have cancelled it"
+    assert {site.cluster.job_state(one) for one in theirs} == {"PENDING"}
+    assert not set(theirs) & set(site.service.details(runs.id).record.values())
+
+
+def test_of_jobs_taken_over_only_the_same_submission_is_the_same(private_site: MakeSite) -> None:
+    """They have no token; one that is requeued has another time of submission, too."""
+    site = private_site(nodes=1)
+    sleeps = {"stdin": "#!/bin/sh\nsleep 600"}
+    slurm_id = site.cluster.submit("--output=/dev/null", "--requeue", **sleeps)
+    job = site.service.adopt(slurm_id)
+    site.wait(job.id, JobState.RUNNING)
+    site.service.requeue(job.id)
+    site.wait(job.id, JobState.REQUEUED, JobState.PENDING)
+    assert [entry.id for entry in site.service.queue()] == [job.id]
+    submitted_s = site.service.job(job.id).submitted_s or 0.0
+    _until(lambda: time.time() > submitted_s + 1)  # Slurm tells whole seconds
+    [theirs] = _ids_given_out_anew(site, slurm_id)
+    with pytest.raises(NotFoundError, match="Slurm knows"):
+        site.service.hold(job.id)
+    assert site.service.adopt(theirs).id != job.id
+    assert site.service.job(slurm_id).id != job.id
+    assert site.wait(job.id).state is JobState.LOST
+    assert site.cluster.job_state(theirs) == "PENDING"
+
+
+def _ids_given_out_anew(site: Site, *slurm_ids: str | None) -> list[str]:
+    """Strangers' jobs, held, that have these ids after the controller has lost all that it knew."""
+    site.cluster.kill_controller()
+    shutil.rmtree(site.cluster.daemons.places.state)
+    site.cluster.daemons.places.state.mkdir()
+    site.cluster.start_controller()
+    hold = ("--hold", "--output=/dev/null")
+    theirs = [site.cluster.submit(*hold, stdin="#!/bin/sh\n") for _ in slurm_ids]
+    assert theirs == list(slurm_ids)
+    return theirs
+
+
 # --- the end comes from outside ---
 
 
@@ -136,7 +193,7 @@ def test_cancelled_by_scancel_from_outside(site: Site) -> None:
     site.cluster.run("scancel", site.service.job(job_id).slurm_id or "")
     job = site.wait(job_id)
     assert job.state is JobState.CANCELLED
-    assert "not from here" in (job.why or "")
+    assert job.why == "It was cancelled, not from here."
 
 
 def test_cancelled_while_it_waits(site: Site) -> None:
@@ -267,6 +324,26 @@ def test_a_disk_that_fills_up_while_a_job_runs(
     site.service.close()
 
 
+def test_a_job_whose_folder_is_deleted_says_that_and_not_that_a_disk_is_full(
+    site: Site, tmp_path: Path
+) -> None:
+    waits = site.service.submit(spec("1", options={"hold": ""}))
+    site.wait(waits.id, JobState.PENDING)
+    gate = tmp_path / "gate"
+    wait = f"import os, time\nprint('up', flush=True)\nwhile not os.path.exists({str(gate)!r}):"
+    job_id = running(site, f"{wait}\n    time.sleep(0.05)")
+    for one in (waits.id, job_id):
+        shutil.rmtree(site.service.job(one).job_dir)
+    gate.touch()
+    site.service.release(waits.id)
+    for one in (waits.id, job_id):
+        ended = site.wait(one)
+        assert ended.state is JobState.FAILED
+        assert "folder is not there" in (ended.why or "")
+        assert "disk" not in f"{ended.why} {ended.advice}"
+        assert ended.signal is None
+
+
 # --- nobody looked ---
 
 
@@ -293,7 +370,7 @@ def test_a_job_cancelled_and_forgotten_before_it_started_is_not_called_done(
     ended = site.wait(job.id)
     assert ended.state is JobState.LOST
     assert ended.inferred
-    assert "never started" in (ended.why or "")
+    assert "no trace of a start" in (ended.why or "")
 
 
 def test_a_script_that_slurm_forgot_is_lost_without_accounting(private_site: MakeSite) -> None:

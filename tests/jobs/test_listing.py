@@ -11,6 +11,7 @@ import pytest
 
 from jupyter_slurm.jobs import listing
 from jupyter_slurm.jobs.listing import Listing, Table
+from jupyter_slurm.jobs.store import Record
 from jupyter_slurm.slurm import squeue
 from jupyter_slurm.slurm.fields import FIELD_END, RECORD_END
 from jupyter_slurm.wire import Job, JobKind, JobState, Problem, QueueChanges
@@ -21,16 +22,20 @@ PATIENCE_S = 60.0
 POLL_S = 600.0
 """Nobody but the test asks."""
 SILENT = Problem(code="controller", message="It does not answer.", transient=True)
-OURS = Job(
-    id="abcdefgh",
-    cluster="c",
-    name="n",
-    kind=JobKind.SCRIPT,
-    state=JobState.PENDING,
-    created_s=1.0,
-    state_since_s=1.0,
-    gpus=3,
+OURS = Record(
+    job=Job(
+        id="abcdefgh",
+        cluster="c",
+        name="n",
+        kind=JobKind.SCRIPT,
+        state=JobState.PENDING,
+        created_s=1.0,
+        state_since_s=1.0,
+        gpus=3,
+    ),
+    spec=None,
 )
+TOKEN = "jslurm:abcdefgh"
 
 
 def rows(*texts: dict[str, str]) -> list[squeue.RawRow]:
@@ -55,7 +60,7 @@ class Told:
         self.revision = 0
 
     def by(
-        self, found: list[squeue.RawRow], ours: dict[str, Job] | None = None
+        self, found: list[squeue.RawRow], ours: dict[str, list[Record]] | None = None
     ) -> tuple[list[str], list[str]]:
         """The ids that are new or changed by this listing, and those that are gone."""
         changed = self.table.update(found, ours or {}, self.revision + 1)
@@ -102,26 +107,30 @@ def test_time_that_passes_is_no_change_and_is_told_with_the_next() -> None:
 
 def test_what_becomes_ours_is_a_change_and_so_is_what_was_forgotten() -> None:
     told = Told()
-    told.by(numbered("1", "2"))
-    assert told.by(numbered("1", "2"), {"1": OURS}) == (["1"], [])
-    assert told.by(numbered("1", "2"), {"1": OURS}) == ([], [])
+    told.by(numbered("1", "2", comment=TOKEN))
+    assert told.by(numbered("1", "2", comment=TOKEN), {"1": [OURS]}) == (["1"], [])
+    assert told.by(numbered("1", "2", comment=TOKEN), {"1": [OURS]}) == ([], [])
     ids = {entry.slurm_id: entry.id for entry in told.table.since(0)[0]}
     assert ids == {"1": "abcdefgh", "2": None}
-    assert told.by(numbered("1", "2")) == (["1"], [])
+    assert told.by(numbered("1", "2", comment=TOKEN)) == (["1"], [])
+    assert told.by(numbered("1", "2"), {"1": [OURS]}) == (["1", "2"], []), "no token, not ours"
+    assert {entry.id for entry in told.table.since(0)[0]} == {None}
 
 
 def test_the_tasks_of_an_array_of_ours_are_ours() -> None:
     table = Table()
     waiting = {"slurm_id": "7_[1-9%2]", "raw_id": "7", "array_job_id": "7", "array_task_id": "1-9"}
-    table.update(rows(waiting), {"7": OURS}, 1)
+    waiting["comment"] = TOKEN
+    table.update(rows(waiting), {"7": [OURS]}, 1)
     [entry] = table.since(0)[0]
     assert (entry.slurm_id, entry.array_id, entry.id) == ("7_[1-9%2]", "7", "abcdefgh")
 
 
 def test_gpus_that_squeue_does_not_tell_of_are_known_of_ours() -> None:
     table = Table()
-    listed = [*numbered("1", "2", gres="N/A"), *numbered("3", gres="gres/gpu:2")]
-    table.update(listed, {"1": OURS, "3": OURS}, 1)
+    listed = numbered("1", "2", gres="N/A", comment=TOKEN)
+    listed += numbered("3", gres="gres/gpu:2", comment=TOKEN)
+    table.update(listed, {"1": [OURS], "3": [OURS]}, 1)
     gpus = {entry.slurm_id: entry.gpus for entry in table.since(0)[0]}
     assert gpus == {"1": 3, "2": 0, "3": 2}
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -71,6 +72,7 @@ LIMIT_LINE = (
 REQUEUE_LINE = (
     "slurmstepd: error: *** JOB 1 ON n1 CANCELLED AT 2026-01-01T00:00:00 DUE TO JOB REQUEUE ***"
 )
+CANCELLED_LINE = "slurmstepd: error: *** JOB 1 ON n1 CANCELLED AT 2026-01-01T00:00:00 ***"
 CASES = [
     Case(
         "failed, after it was put back into the queue",
@@ -172,8 +174,61 @@ CASES = [
     Case(
         "forgotten, and we had cancelled", cell(cancel_requested=True), "CANCELLED", inferred=True
     ),
-    Case("forgotten before it started", NEVER_STARTED, "LOST", "never started", inferred=True),
+    Case("forgotten before it started", NEVER_STARTED, "LOST", "no trace", inferred=True),
     Case("forgotten while it ran", cell(), "LOST", "no word", inferred=True),
+    Case(
+        "given up by slurmd, whose controller had lost it: nobody is known to have cancelled it",
+        cell(exit=TERMINATED, slurm_out=CANCELLED_LINE),
+        "CANCELLED",
+        "Slurm no longer knows it",
+        inferred=True,
+    ),
+    Case(
+        "a step was cancelled, and Slurm says that the job failed",
+        script(slurm=slurm("FAILED", 1), slurm_out=CANCELLED_LINE.replace("JOB 1", "STEP 1.0")),
+        "FAILED",
+        exit_code=1,
+    ),
+    Case(
+        "its folder was deleted as it ran",
+        replace(NEVER_STARTED, slurm=slurm("FAILED", 74), folder_gone=True),
+        "FAILED",
+        "folder is not there",
+        exit_code=74,
+    ),
+    Case(
+        "its folder was deleted before it started",
+        replace(NEVER_STARTED, slurm=replace(slurm("FAILED", 0), signal=53), folder_gone=True),
+        "FAILED",
+        "folder is not there",
+    ),
+    Case(
+        "its folder and Slurm's memory are gone",
+        replace(NEVER_STARTED, folder_gone=True),
+        "LOST",
+        "folder is not there",
+        inferred=True,
+    ),
+    Case(
+        "its node could not open its output: Slurm's own number is no signal",
+        script(slurm=replace(slurm("FAILED", 0), signal=53)),
+        "FAILED",
+        "could not open",
+    ),
+    Case(
+        "an exit code that others use for something, too",
+        script(slurm=slurm("FAILED", 255)),
+        "FAILED",
+        "exit code 255",
+        exit_code=255,
+    ),
+    Case(
+        "what its output has only hints at the cause",
+        script(slurm=slurm("FAILED", 3), log_tail="ls: Permission denied"),
+        "FAILED",
+        "exit code 3; its output suggests",
+        exit_code=3,
+    ),
     Case(
         "Slurm says completed, the job said nothing",
         cell(slurm=slurm("COMPLETED", 0)),
@@ -202,6 +257,31 @@ def test_the_verdict(case: Case) -> None:
     if case.exit_code is not None:
         assert verdict.exit_code == case.exit_code
     assert (case.warning or "") in (verdict.warning or "")
+    assert verdict.signal not in (53, 125), "which are Slurm's own"
+    assert "disk full" not in (verdict.advice or "") or not case.evidence.folder_gone
+
+
+@pytest.mark.parametrize("began", [True, False])
+@pytest.mark.parametrize(
+    ("known", "by_whom"),
+    [({"cancel_requested": True}, "You"), ({"by": "1000"}, "1000"), ({}, None)],
+)
+def test_who_cancelled_a_job_is_said_where_it_is_known_and_only_there(
+    known: dict[str, Any], by_whom: str | None, *, began: bool
+) -> None:
+    said = slurm("CANCELLED", by=known.get("by"))
+    asked = bool(known.get("cancel_requested"))
+    started = STARTED if began else None
+    verdict = judge(
+        Evidence(kind=JobKind.CELL, started=started, slurm=said, cancel_requested=asked)
+    )
+    if by_whom:
+        assert by_whom in verdict.why
+        assert verdict.advice is None
+        return
+    assert "with scancel" not in verdict.why
+    assert "Slurm does not say who" in (verdict.advice or "")
+    assert ("dependency" in (verdict.advice or "")) is not began
 
 
 exits = st.one_of(

@@ -212,6 +212,8 @@ def test_segfault_is_told_with_what_was_written_before(run: RunCell) -> None:
     assert done.text() == "before\n"
     assert "Segmentation fault" in done.text("stderr")
     assert done.error.ename == "SIGSEGV"
+    assert 'File "slurm cell' in done.text("stderr")
+    assert "runner" not in done.text("stderr"), "frames of ours"
 
 
 def test_os_exit_is_no_success(run: RunCell) -> None:
@@ -337,6 +339,7 @@ def test_cell_is_interrupted_whatever_it_waits_for(runner: Runner, wait: str) ->
     runner.prepare(wait)
     done = runner.finish(interrupt(runner, signal.SIGTERM))
     assert (done.exit_code, done.result.status) == (143, "interrupted")
+    assert "runner" not in "".join(done.result.traceback), "frames of ours"
     assert done.error.ename == "KeyboardInterrupt"
     shown = [o for o in done.outputs if isinstance(o, Stream) and o.name == "stderr"]
     assert shown == []

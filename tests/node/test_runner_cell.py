@@ -6,6 +6,7 @@ import re
 
 import pytest
 
+from jupyter_slurm import driver_code
 from jupyter_slurm.wire import (
     ClearOutput,
     DisplayData,
@@ -276,6 +277,30 @@ def test_traceback_shows_the_cell_in_colour_and_nothing_of_the_runner(run: RunCe
     assert "runner" not in text
 
 
+@BOTH
+def test_an_interrupts_traceback_has_nothing_of_the_runner_also_where_another_error_follows(
+    run: RunCell, python: tuple[str, ...]
+) -> None:
+    cell = "import signal\ntry:\n    signal.raise_signal(signal.SIGTERM)\nexcept KeyboardInterrupt:"
+    text = "\n".join(run(f"{cell}\n    1 / 0", python=python).error.traceback)
+    assert "KeyboardInterrupt" in text
+    assert "ZeroDivisionError" in text
+    assert "runner" not in text
+
+
+@BOTH
+def test_of_a_file_that_is_run_only_its_own_frames_are_shown(
+    run: RunCell, python: tuple[str, ...]
+) -> None:
+    code = driver_code.of_python("def f():\n    return 1 / 0\nf()\n", "/x/bad.py", [])
+    lines = run(code, python=python).error.traceback
+    text = plain("\n".join(lines))
+    assert "/x/bad.py" in text
+    assert "return 1 / 0" in text
+    for ours in ("driver", "run()", "hidden", "slurm cell"):
+        assert ours not in text
+
+
 def test_traceback_without_ipython_counts_lines_as_python_does(run: RunCell) -> None:
     done = run("x = '\u2028\x85\x1c'\n\f\n1 / 0  # here\n", python=BARE)
     assert "    1 / 0  # here" in done.error.traceback
@@ -343,18 +368,34 @@ def test_exit_ends_the_cell_well(run: RunCell, cell: str, python: tuple[str, ...
 
 
 @BOTH
-@pytest.mark.parametrize(("code", "text"), [("3", "3"), ("'no data'", "no data")])
-def test_exit_with_a_code_is_an_error(
-    run: RunCell, code: str, text: str, python: tuple[str, ...]
+@pytest.mark.parametrize(
+    ("cell", "code", "text"),
+    [
+        ("sys.exit(3)", 3, "3"),
+        ("sys.exit('no data')", 1, "no data"),
+        ("sys.exit(-1)", 255, "-1"),
+        ("sys.exit(True)", 1, "1"),
+        ("raise SystemExit(400)", 144, "400"),
+        ("class Mine(SystemExit): pass\nraise Mine(256)", 1, "256"),
+    ],
+)
+def test_exit_with_a_code_ends_the_job_with_it_and_has_no_traceback(
+    run: RunCell, cell: str, code: int, text: str, python: tuple[str, ...]
 ) -> None:
-    done = run(f"import sys\nsys.exit({code})", python=python)
-    assert (done.exit_code, done.result.status) == (1, "error")
+    done = run(f"import sys\n{cell}", python=python)
+    assert (done.exit_code, done.result.exit_code, done.result.status) == (code, code, "error")
     assert (done.error.ename, done.error.evalue) == ("SystemExit", text)
+    assert done.error.traceback == done.result.traceback == (f"SystemExit: {text}",)
 
 
 def test_exit_function_works_under_ipython_too(run: RunCell) -> None:
     done = run(WITH_IPYTHON + "exit()\nprint('not reached')")
     assert (done.result.status, done.shown) == ("ok", [])
+
+
+def test_quit_with_a_code_does_so_under_ipython_too(run: RunCell) -> None:
+    done = run(WITH_IPYTHON + "quit(4)")
+    assert (done.exit_code, done.error.traceback) == (4, ("SystemExit: 4",))
 
 
 def test_usage_error_of_a_magic_is_an_error(run: RunCell) -> None:

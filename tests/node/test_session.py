@@ -200,7 +200,7 @@ def test_a_cell_may_end_python_without_ending_the_session(session: Session) -> N
     session.start()
     session.run("kept = 1")
     left = session.run("import sys\nsys.exit(3)")
-    assert session.exit(left) == (1, None)
+    assert session.exit(left) == (3, None)
     assert session.values(session.run("kept")) == ["1"]
 
 

@@ -17,6 +17,7 @@ from jupyter_slurm.containers import image_folder
 from jupyter_slurm.containers.runtime import Explained
 
 _SAVING = "saving the image"
+_BEGINNING = "beginning"
 SAVING = f'step "{_SAVING}"\n'
 """Sh text: from here on, what there is no room for is the image in its folder."""
 
@@ -52,6 +53,7 @@ def render(target: Target, suffixes: Sequence[str], text: str) -> str:
         record=shlex.quote(image_folder.record_name(target.name, target.tool)),
         begun=shlex.quote(image_folder.begun_record(target.name, target.digest, target.base)),
         text=shlex.quote(_STEP + text),
+        beginning=_BEGINNING,
     )
 
 
@@ -68,7 +70,9 @@ class Failure:
 def read_failure(log_tail: str) -> Failure | None:
     """From the end of a job's log; None: it was no job that makes an image, or went well."""
     found = _FAILED.search(log_tail)
-    return None if found is None else Failure(found["name"], found["tool"], found["doing"])
+    if found is None:
+        return None
+    return Failure(found["name"], found["tool"], found["doing"] or _BEGINNING)
 
 
 def without_room(failure: Failure, log_tail: str) -> Explained | None:
@@ -140,6 +144,8 @@ if ! suffix=$(there "$stem"); then
   trap '' TERM INT HUP
   if [ "$rc" != 0 ]; then
     doing=$(cat "$work/.step" 2>/dev/null)
+    doing=${{doing:-{beginning}}}
+    doing=${{doing:-{beginning}}}
     say "$name was not made by {tool}. It ended with exit code $rc while $doing;" \\
       "what the tool said is above." >&2
     exit "$rc"

@@ -159,9 +159,12 @@ def test_a_runtime_without_images_is_refused() -> None:
         maker_for("none")
 
 
-def test_what_a_failed_script_said_is_read_again() -> None:
+@pytest.mark.parametrize(
+    ("step", "doing"), [('step "pulling it"', "pulling it"), ("false", "beginning")]
+)
+def test_what_a_failed_script_said_is_read_again(step: str, doing: str) -> None:
     target = Target("/nowhere", "mine", "docker", "0" * 64, None, _VERSION)
-    text = render(target, (".tar",), 'step "pulling it"\nexit 7\n')
+    text = render(target, (".tar",), f"{step} || :\nexit 7\n")
     done = subprocess.run(
         ["sh", "-c", text.replace("folder=/nowhere", "folder=$(mktemp -d)")],
         capture_output=True,
@@ -169,7 +172,7 @@ def test_what_a_failed_script_said_is_read_again() -> None:
         check=False,
     )
     assert done.returncode == 7
-    assert read_failure(f"a\n{done.stderr}") == Failure("mine", "docker", "pulling it")
+    assert read_failure(f"a\n{done.stderr}") == Failure("mine", "docker", doing)
     assert read_failure("mine was not made by hand") is None
 
 
