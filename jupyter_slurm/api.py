@@ -171,8 +171,8 @@ class Api(Protocol):
         """The job, once sbatch has taken it. Calling again with the same spec is safe.
 
         SubmitError: sbatch refused, or is known to. RequestError: it was refused here. When the
-        cluster does not answer, or a pushed folder takes its time (`Job.transfer`), the job comes
-        back SUBMITTING: the agent goes on. A cell for a session (`JobSpec.session`) is sent there,
+        cluster does not answer (`Job.problem`), or a pushed folder takes its time (`Job.transfer`),
+        the job comes back SUBMITTING: the agent goes on. A cell for a session (`JobSpec.session`) is sent there,
         without sbatch.
         """
 

@@ -380,6 +380,23 @@ def test_detaching_prints_the_id_alone_on_stdout(run: Run, tmp_path: Path) -> No
     assert f"jupyter slurm attach {api.specs[0].id}" in err
 
 
+def test_what_keeps_a_job_from_being_submitted_is_told_with_what_can_be_done(
+    run: Run, tmp_path: Path
+) -> None:
+    class Stuck(MemoryApi):
+        def submit(self, spec: JobSpec) -> Job:
+            problem = Problem(code="x", message="Slurm is not there.", hint="Set SLURM_CONF.")
+            return job_of(spec, state=JobState.SUBMITTING, slurm_id=None, problem=problem)
+
+        def cancel(self, job_id: str) -> Job:
+            return job_of(JobSpec(id=job_id, name="n", code=""), why="It is noted.")
+
+    (tmp_path / "a.py").write_text("")
+    for words in ((), ("--detach",)):
+        assert "Slurm is not there. Set SLURM_CONF." in run(Stuck([]), "submit", "a.py", *words)[2]
+    assert run(Stuck(), "cancel", "aaaaaaaa")[1].endswith(". It is noted.\n")
+
+
 # --- submit: what is shown --------------------------------------------------------------------
 
 

@@ -101,7 +101,8 @@ def cancel(args: Namespace, connect: Connect) -> int:
 
     def one(job_id: str) -> str:
         job = api.cancel(job_id)
-        return f"{card.title(job)}: {card.headline(job, time.time())}"
+        headline = f"{card.title(job)}: {card.headline(job, time.time())}"
+        return headline if job.state.final or not job.why else f"{headline}. {job.why}"
 
     return _each(args.ids, one)
 

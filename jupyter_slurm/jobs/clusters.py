@@ -45,8 +45,9 @@ class Clusters:
             known = self._open.get(profile.name)
             if known is not None and known.profile == profile:
                 return known
-            if known is not None and known.way.leads_to(known.profile, profile):
-                return self._opened(SlurmCluster(profile, known.way))  # with its login
+            same = None if known is None else known.way.again(known.profile, profile)
+            if same is not None:
+                return self._opened(SlurmCluster(profile, same))  # with its login
             cluster = SlurmCluster(profile, self._way_to(profile))
             if known is not None:
                 known.way.close()

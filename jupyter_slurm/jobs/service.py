@@ -213,7 +213,8 @@ class Service:
             self._pursue(spec.id, cluster.name)
 
         def settled() -> bool:
-            return self._book.job(spec.id).state is not JobState.SUBMITTING
+            job = self._book.job(spec.id)
+            return job.state is not JobState.SUBMITTING or job.problem is not None
 
         if not self._book.wait(settled, _PUSH_WAIT_S):
             self._book.wait(
