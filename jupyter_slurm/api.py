@@ -172,8 +172,8 @@ class Api(Protocol):
 
         SubmitError: sbatch refused, or is known to. RequestError: it was refused here. When the
         cluster does not answer (`Job.problem`), or a pushed folder takes its time (`Job.transfer`),
-        the job comes back SUBMITTING: the agent goes on. A cell for a session (`JobSpec.session`) is sent there,
-        without sbatch.
+        the job comes back SUBMITTING: the agent goes on. A cell for a session (`JobSpec.session`)
+        is sent there, without sbatch.
         """
 
     def preview(self, spec: JobSpec, estimate: bool = False) -> Preview:

@@ -293,11 +293,15 @@ def test_the_environment_names_the_cluster_where_no_option_does(
     assert [spec.cluster for spec in api.specs] == ["arandu", "other"]
 
 
-def test_a_file_runs_where_it_was_submitted(run: Run, tmp_path: Path) -> None:
+def test_a_file_runs_where_it_was_submitted(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "a.py").write_text("")
+    monkeypatch.setenv("SLURM_CONF", "/opt/slurm.conf")
     api = MemoryApi([])
     run(api, "submit", "a.py")
-    assert [spec.cwd for spec in api.specs] == [str(tmp_path)]
+    told = [(spec.cwd, spec.slurm_conf) for spec in api.specs]
+    assert told == [(str(tmp_path), "/opt/slurm.conf")]
 
 
 @pytest.mark.parametrize(
