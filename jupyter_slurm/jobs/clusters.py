@@ -118,6 +118,7 @@ class Clusters:
         known = self.named(cluster)
         if known.way.connection is not None:
             known.way.connection.disconnect()
+            self.logins.of(known.name, known.way.connection).give_up()
         return self.connection(known)
 
     def connection(self, cluster: SlurmCluster, caller: str = "") -> Connection:

@@ -97,6 +97,7 @@ class Service:
         # These calls of Api are theirs, as they are.
         self.connect, self.answer = self._clusters.connect, self._clusters.answer
         self.disconnect, self.connections = self._clusters.disconnect, self._clusters.connections
+        self.left = self._clusters.logins.left
         self.forward, self.tunnels = self._tunnels.forward, self._tunnels.tunnels
         self.close_tunnel = self._tunnels.close_tunnel
         self._labs = Labs(self._book, self._tunnels, self._clusters)
