@@ -171,9 +171,9 @@ class Api(Protocol):
         """The job, once sbatch has taken it. Calling again with the same spec is safe.
 
         SubmitError: sbatch refused, or is known to. RequestError: it was refused here. When the
-        cluster does not answer, or a pushed folder takes its time (`Job.transfer`), the job comes
-        back SUBMITTING: the agent goes on. A cell for a session (`JobSpec.session`) is sent there,
-        without sbatch.
+        cluster does not answer (`Job.problem`), or a pushed folder takes its time (`Job.transfer`),
+        the job comes back SUBMITTING: the agent goes on. A cell for a session (`JobSpec.session`)
+        is sent there, without sbatch.
         """
 
     def preview(self, spec: JobSpec, estimate: bool = False) -> Preview:

@@ -19,7 +19,7 @@ from jupyter_slurm.readable import date_and_time, duration, memory, moment, visi
 from jupyter_slurm.sessions import SOON_S
 from jupyter_slurm.sessions import left_s as left_of_session_s
 from jupyter_slurm.transfer_card import done_fraction, told
-from jupyter_slurm.wire import Job, JobKind, JobState, Usage
+from jupyter_slurm.wire import Job, JobKind, JobState, Problem, Usage
 
 MIME = "application/vnd.jupyter-slurm.job+json"
 CARDS_VARIABLE = "JUPYTER_SLURM_CARDS"
@@ -78,6 +78,8 @@ def _lines(job: Job, headline: str, now_s: float) -> str:
     place = [f"{row.label.lower()} {row.text}" for row in _rows(job, now_s) if row.brief]
     if place:
         lines.append("  " + ", ".join(place))
+    if job.problem is not None and not job.state.final:
+        lines.append("  " + told_problem(job.problem))
     return "\n".join(map(visible, lines))
 
 
@@ -111,7 +113,9 @@ def told_to_end(job: Job) -> str:
     """Return what to say of a job after `cancel`, whose state until then is old news."""
     if job.state.final:
         return f"{title(job)} has ended: it is {job.state}"
-    return f"{title(job)}: asked to end"
+    # Before it is known whether the cluster has the job, `why` says what becomes of the wish.
+    why = f". {job.why}" if job.state is JobState.SUBMITTING and job.why else ""
+    return f"{title(job)}: asked to end{why}"
 
 
 def title(job: Job) -> str:
@@ -127,6 +131,11 @@ def headline(job: Job, now_s: float) -> str:
     if job.state.final:
         return f"{job.state} {moment(job.ended_s or job.state_since_s, now_s)}"
     return f"{job.state} for {duration(now_s - job.state_since_s)}"
+
+
+def told_problem(problem: Problem) -> str:
+    """What is wrong, and what can be done."""
+    return " ".join(text for text in (problem.message, problem.hint) if text)
 
 
 def saved_headline(job: Job) -> str:
@@ -247,8 +256,8 @@ def _news(job: Job, now_s: float) -> Iterator[_Row]:
     yield from _session(job, now_s)
     if job.problem is not None and not job.state.final:  # of one that was refused it is the reason
         since = f"Since {moment(job.problem_since_s, now_s)}." if job.problem_since_s else ""
-        known = (since, job.problem.message, job.problem.hint)
-        yield _Row("No news", " ".join(text for text in known if text))
+        known = told_problem(job.problem)
+        yield _Row("No news", f"{since} {known}".strip())
 
 
 def _session(job: Job, now_s: float) -> Iterator[_Row]:

@@ -40,8 +40,9 @@ _WAIT_S = 20.0
 
 def placed(spec: JobSpec, here: Path | None = None) -> JobSpec:
     """With the folder `here` (None: this process's) in it, which is not the agent's: where the code
-    runs, what is pushed and where fetched files come to are absolute; and below a hub with the
-    address in it below which a lab is shown. NotFoundError: no such folder to push."""
+    runs, what is pushed and where fetched files come to are absolute; with this process's
+    SLURM_CONF; and below a hub with the address in it below which a lab is shown. NotFoundError: no
+    such folder to push."""
     import msgspec  # noqa: PLC0415
 
     here = here or Path.cwd()
@@ -56,7 +57,12 @@ def placed(spec: JobSpec, here: Path | None = None) -> JobSpec:
     if spec.kind is JobKind.LAB:
         jupyter = jupyter or os.environ.get(HUB_VARIABLE)
     return msgspec.structs.replace(
-        spec, cwd=str(here), push=push, fetch_to=fetch_to, jupyter_base_url=jupyter
+        spec,
+        cwd=str(here),
+        push=push,
+        fetch_to=fetch_to,
+        jupyter_base_url=jupyter,
+        slurm_conf=os.environ.get("SLURM_CONF") or None,
     )
 
 

@@ -152,7 +152,6 @@ class _Conversation:
         self._cluster = cluster
         self._answerer = answerer
         self._caller = caller
-        self._asked: set[tuple[str, str]] = set()
         self._is_anothers = False
         """Somebody else was asked first, and may still answer."""
 
@@ -181,9 +180,8 @@ class _Conversation:
             )
 
     def _answer(self, question: Question) -> Connection:
-        if (question.host, question.prompt) in self._asked:
+        if question.refused:
             self._answerer.say(f"{question.host} has not taken that answer, and asks again.")
-        self._asked.add((question.host, question.prompt))
         try:
             answer = _ask(question, self._answerer)
         except (KeyboardInterrupt, EOFError):

@@ -35,11 +35,18 @@ _TIME_LIMIT = re.compile(
     r"([0-9]+-)?[0-9]+(:[0-9]+){0,2}|(?=.)([0-9]+d)?([0-9]+h)?([0-9]+m)?([0-9]+s)?|unlimited",
     re.IGNORECASE,
 )
-_SLURM_CONFS = ("/etc/slurm/slurm.conf", "/etc/slurm-llnl/slurm.conf")
+_SLURM_CONFS = (
+    "/etc/slurm/slurm.conf",
+    "/etc/slurm-llnl/slurm.conf",
+    "/run/slurm/conf/slurm.conf",  # of a configless site, kept there by slurmd or sackd
+)
 _NO_CLUSTER = "No cluster yet."
 _NO_CLUSTER_HINT = (
-    "`jupyter slurm up` starts one on this machine, for trying things out; on a machine where "
-    "`sbatch` works nothing needs to be set; other clusters are described in {file}."
+    "`jupyter slurm up` starts one on this machine, for trying things out; where Slurm's "
+    "configuration is in /etc/slurm nothing needs to be set; where `sbatch` works by SLURM_CONF, "
+    "`jupyter slurm clusters add here --host '' --env SLURM_CONF=\"$SLURM_CONF\"` does it, and "
+    "where it has its configuration from the network, `jupyter slurm clusters add here --host ''`; "
+    "other clusters are described in {file}."
 )
 
 Seconds = Annotated[float, Meta(gt=0)]
@@ -184,6 +191,14 @@ class ClusterProfile(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """What fills in the template's texts, beside `user`."""
     origin: str = ""
     """The file that defines it, or how it was found."""
+
+    def misses(self, slurm_conf: str) -> bool:
+        """Whether Slurm's commands would go by another configuration than `slurm_conf`, which this
+        says nothing of."""
+        if self.host is not None or "SLURM_CONF" in self.env:
+            return False
+        ours = next((Path(one) for one in _SLURM_CONFS if Path(one).is_file()), None)
+        return ours is None or ours.resolve() != Path(slurm_conf).resolve()
 
     def for_job(self, spec: JobSpec) -> ClusterProfile:
         """What of it holds for `spec`: what is not handed to Slurm has no defaults of sbatch's, and

@@ -56,6 +56,7 @@ class FarSide:
         """What happens while a caller waits for another window's answer."""
         self._owner: str | None = None
         self._at = self._tries = 0
+        self._refused = False
         self._transfers: dict[str, Transfer] = {}
         self._tunnels: dict[str, Tunnel] = {}
         self._far_lock = threading.Lock()
@@ -100,6 +101,7 @@ class FarSide:
             raise LoginError(f"The login on {HOST} was broken off.", hint="Nothing was done.")
         asked = self.script[self._at]
         self._tries += 1
+        self._refused = text != asked.right
         if text == asked.right:
             self._at, self._tries = self._at + 1, 0
         elif self._tries == 3:
@@ -212,6 +214,7 @@ class FarSide:
             kind=asked.kind,
             prompt=asked.prompt,
             instruction=asked.instruction,
+            refused=self._refused,
         )
         return msgspec.structs.replace(
             self._seen(cluster, ConnectionState.ASKING), question=question

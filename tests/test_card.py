@@ -162,10 +162,11 @@ def test_an_ended_job_tells_its_exit_memory_and_efficiency() -> None:
 def test_silence_of_the_cluster_is_told_with_its_reason() -> None:
     unknown = job(
         state=JobState.UNKNOWN,
-        problem=Problem(code="controller", message="slurmctld does not answer."),
+        problem=Problem(code="controller", message="slurmctld does not answer.", hint="Wait."),
         problem_since_s=NOW_S - 60,
     )
     assert "slurmctld does not answer." in Text(html(unknown, NOW_S)).text
+    assert plain(unknown, NOW_S).endswith("\n  slurmctld does not answer. Wait.")
 
 
 def test_what_anybody_typed_is_text() -> None:

@@ -322,11 +322,15 @@ def test_the_environment_names_the_cluster_where_no_option_does(
     assert [spec.cluster for spec in api.specs] == ["arandu", "other"]
 
 
-def test_a_file_runs_where_it_was_submitted(run: Run, tmp_path: Path) -> None:
+def test_a_file_runs_where_it_was_submitted(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "a.py").write_text("")
+    monkeypatch.setenv("SLURM_CONF", "/opt/slurm.conf")
     api = MemoryApi([])
     run(api, "submit", "a.py")
-    assert [spec.cwd for spec in api.specs] == [str(tmp_path)]
+    told = [(spec.cwd, spec.slurm_conf) for spec in api.specs]
+    assert told == [(str(tmp_path), "/opt/slurm.conf")]
 
 
 @pytest.mark.parametrize(
@@ -407,6 +411,24 @@ def test_detaching_prints_the_id_alone_on_stdout(run: Run, tmp_path: Path) -> No
     code, out, err = run(api, "submit", "a.py", "--detach")
     assert (code, out) == (0, f"{api.specs[0].id}\n")
     assert f"jupyter slurm attach {api.specs[0].id}" in err
+
+
+def test_what_keeps_a_job_from_being_submitted_is_told_with_what_can_be_done(
+    run: Run, tmp_path: Path
+) -> None:
+    class Stuck(MemoryApi):
+        def submit(self, spec: JobSpec) -> Job:
+            problem = Problem(code="x", message="Slurm is not there.", hint="Set SLURM_CONF.")
+            return job_of(spec, state=JobState.SUBMITTING, slurm_id=None, problem=problem)
+
+        def cancel(self, job_id: str) -> Job:
+            spec = JobSpec(id=job_id, name="n", code="")
+            return job_of(spec, state=JobState.SUBMITTING, why="It is noted.")
+
+    (tmp_path / "a.py").write_text("")
+    for words in ((), ("--detach",)):
+        assert "Slurm is not there. Set SLURM_CONF." in run(Stuck([]), "submit", "a.py", *words)[2]
+    assert run(Stuck(), "cancel", "aaaaaaaa")[1].endswith(". It is noted.\n")
 
 
 # --- submit: what is shown --------------------------------------------------------------------

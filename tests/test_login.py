@@ -101,6 +101,13 @@ def test_a_wrong_answer_is_shown_as_such_and_asked_again(api: FakeApi) -> None:
     assert f"{HOST} has not taken that answer, and asks again." in person.said
 
 
+def test_right_answers_to_the_same_question_twice_are_not_called_wrong(api: FakeApi) -> None:
+    api.need_login(PASSWORD, PASSWORD)
+    person = Person("s3cret", "s3cret")
+    attend(api, person).queue()
+    assert not any("has not taken" in line for line in person.said)
+
+
 def test_three_wrong_answers_are_the_hosts_refusal(api: FakeApi) -> None:
     api.need_login(PASSWORD)
     with pytest.raises(LoginError, match="refuses the login"):

@@ -59,6 +59,9 @@ class AgentService(Api, Protocol):
         """Whether something would be lost if the agent, of which nobody has asked anything for
         `quiet_s`, ended now."""
 
+    def left(self, caller: str) -> None:
+        """The process that logged in as `caller` has hung up."""
+
     def wake_waiters(self) -> None:
         """Lets every waiting call return now."""
 
@@ -67,7 +70,16 @@ class AgentService(Api, Protocol):
 
 
 class _OwnUserServer(HTTPServer):
-    """Hangs up on every process that is not of the agent's own user."""
+    """Hangs up on every process that is not of the agent's own user; tells of connections that are
+    closed."""
+
+    def initialize(self, *args: Any, on_gone: Callable[[object], None], **kwargs: Any) -> None:
+        super().initialize(*args, **kwargs)
+        self._on_gone = on_gone
+
+    def on_close(self, server_conn: object) -> None:
+        super().on_close(server_conn)
+        self._on_gone(server_conn)
 
     def handle_stream(self, stream: IOStream, address: Any) -> None:
         try:
@@ -110,6 +122,7 @@ class Agent:
                 [route(self._desk, self._service.terminal)],
             ),
             max_body_size=MAX_BODY_BYTES,
+            on_gone=self._client_gone,
         )
         server.add_socket(self._seat.listen())
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -123,6 +136,10 @@ class Agent:
         await server.close_all_connections()
         _log.info("agent has ended%s", "" if orderly else "; something had to be cut off")
         return orderly
+
+    def _client_gone(self, connection: object) -> None:
+        for caller in self._desk.callers_gone(connection):
+            asyncio.get_running_loop().run_in_executor(None, self._service.left, caller)
 
     def status(self) -> AgentStatus:
         """The service's own status, with what only the process knows."""

@@ -10,13 +10,14 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from time import monotonic
 from typing import NamedTuple, TypeVar
 
 import msgspec
 from tornado.web import Application, RequestHandler
 
-from jupyter_slurm.agent.protocol import PREFIX, Call, Hello, body_of, calls, retiring
+from jupyter_slurm.agent.protocol import NOT_JSON, PREFIX, Call, Hello, body_of, calls, retiring
 from jupyter_slurm.errors import AgentError, JupyterSlurmError
 from jupyter_slurm.wire import Problem
 
@@ -32,6 +33,12 @@ class Answer(NamedTuple):
     body: bytes
 
 
+class _Caller(msgspec.Struct):
+    """The part of `connect` that says who asks."""
+
+    caller: str
+
+
 class Desk:
     """Answers requests, each in a thread of its own, and counts those under way."""
 
@@ -39,6 +46,8 @@ class Desk:
         self._methods = methods
         self._log_path = log_path
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="call")
+        self._callers: dict[object, set[str]] = {}
+        """Those who log in, by the connection on which they have come."""
         self._quiet = asyncio.Event()
         self._quiet.set()
         self.in_flight = 0
@@ -55,6 +64,16 @@ class Desk:
         if call is None:
             return _unknown(name)
         return await self.counted(lambda: self._answer(call, body))
+
+    def note_caller(self, connection: object, body: bytes) -> None:
+        """Who wants to log in there, until that connection is closed."""
+        with suppress(*NOT_JSON):
+            caller = msgspec.json.decode(body, type=_Caller).caller
+            self._callers.setdefault(connection, set()).add(caller)
+
+    def callers_gone(self, connection: object) -> set[str]:
+        """Those who have come on this connection, which is closed now."""
+        return self._callers.pop(connection, set())
 
     async def counted(self, work: Callable[[], _T]) -> _T:
         """Runs blocking `work` as a request that is under way."""
@@ -162,6 +181,8 @@ class _Retire(_Handler):
 
 class _Call(_Handler):
     async def post(self, name: str) -> None:
+        if name == "connect":
+            self.desk.note_caller(self.request.server_connection, self.request.body)
         self.give(await self.desk.answer(name, self.request.body))
 
 

@@ -50,6 +50,8 @@ def submit(args: Namespace, connect: Connect) -> int:
     job = _submit(api, spec)
     if request.detach:
         say(f"{job.id}\n")
+        if job.problem is not None:
+            note(f"{card.told_problem(job.problem)}\n")
         note(follow.come_back(job) + "\n")
         return 0
     return _follow(api, job, _cancel if request.on_interrupt == "cancel" else _leave)

@@ -83,6 +83,8 @@ class Terminal:
             return
         problem = job.problem.message if job.problem else None
         news = (job.state, job.why, problem)
+        if self.live and job.problem and (self._said is None or problem != self._said[2]):
+            self.note(card.told_problem(job.problem))  # more than the line that changes holds
         if self.live and job.started_s is None:
             self._rewrite(_headline(job))
         elif news != self._said:
@@ -131,7 +133,7 @@ def _headline(job: Job) -> str:
     if job.nodes:
         parts.append(f"on {', '.join(job.nodes)}")
     if job.problem:
-        parts.append(job.problem.message)
+        parts.append(card.told_problem(job.problem))
     return visible(" · ".join(parts))
 
 

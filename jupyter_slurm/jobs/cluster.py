@@ -57,17 +57,28 @@ class Way(NamedTuple):
         connection = Connection(hops, name=profile.name, hint=profile.hint, on_change=on_change)
         return cls(SshTransport(connection, path=profile.path, env=profile.env), connection)
 
-    def leads_to(self, old: ClusterProfile, new: ClusterProfile) -> bool:
-        """Whether this way, made for `old`, does for `new` as well."""
-        return all(
-            getattr(old, name) == getattr(new, name)
-            for name in ("host", "user", "port", "jump", "hint", "path", "env")
-        )
+    def again(self, old: ClusterProfile, new: ClusterProfile) -> Self | None:
+        """This way, made for `old`, as it does for `new`; None: another has to be made."""
+        if _differ(old, new, "host", "user", "port", "jump", "hint"):
+            return None
+        if not _differ(old, new, "path", "env"):
+            return self
+        if self.connection is None:
+            return None
+        from jupyter_slurm.transport.ssh import SshTransport  # noqa: PLC0415
+
+        self.transport.close()
+        transport = SshTransport(self.connection, path=new.path, env=new.env)
+        return self._replace(transport=transport)
 
     def close(self) -> None:
         self.transport.close()
         if self.connection is not None:
             self.connection.close()
+
+
+def _differ(old: ClusterProfile, new: ClusterProfile, *settings: str) -> bool:
+    return any(getattr(old, name) != getattr(new, name) for name in settings)
 
 
 class SlurmCluster:
@@ -160,7 +171,9 @@ class SlurmCluster:
             return done.stdout
         words = done.stderr.decode(errors="replace").strip()
         rejection = explain_rejection(words)
-        if rejection is not None and rejection.category != "definitive":
+        if rejection is not None and rejection.category == "transient":
+            raise ControllerError(rejection.sentence, hint=rejection.advice, detail=words)
+        if rejection is not None and rejection.category == "ambiguous":
             raise _silent(self.name, argv, words)
         raise CommandError(
             f"`{argv[0]}` failed on {self.name} (exit code {done.returncode}).",

@@ -45,8 +45,9 @@ class Clusters:
             known = self._open.get(profile.name)
             if known is not None and known.profile == profile:
                 return known
-            if known is not None and known.way.leads_to(known.profile, profile):
-                return self._opened(SlurmCluster(profile, known.way))  # with its login
+            same = None if known is None else known.way.again(known.profile, profile)
+            if same is not None:
+                return self._opened(SlurmCluster(profile, same))  # with its login
             cluster = SlurmCluster(profile, self._way_to(profile))
             if known is not None:
                 known.way.close()
@@ -117,6 +118,7 @@ class Clusters:
         known = self.named(cluster)
         if known.way.connection is not None:
             known.way.connection.disconnect()
+            self.logins.of(known.name, known.way.connection).give_up()
         return self.connection(known)
 
     def connection(self, cluster: SlurmCluster, caller: str = "") -> Connection:

@@ -220,7 +220,10 @@ def _nodes(run: Run) -> Iterator[Check]:
     else:
         yield Check(ok=False, sentence="No partition is open to you.", hint="See `sinfo -a`.")
     nodes = {row.name: row for row in sinfo.parse_nodes(ask(run, sinfo.nodes_argv()) or "")}
-    out = [name for name, row in nodes.items() if row.state.lower().startswith(("down", "drain"))]
+    out = [name for name, row in nodes.items() if not row.takes_jobs]
+    if not nodes:
+        yield Check(ok=False, sentence="No node is open to you.", hint="See `sinfo -a -N`.")
+        return
     if out:
         some = ", ".join(out[:5]) + (" …" if len(out) > 5 else "")
         yield Check(

@@ -54,6 +54,11 @@ class JobDir:
         """What sbatch printed, once it has."""
         return self.path / "submitted"
 
+    @property
+    def submit_err(self) -> PurePosixPath:
+        """What sbatch says of its troubles, as it says it."""
+        return self.path / "submit.err"
+
     def started(self, attempt: int) -> PurePosixPath:
         return self.path / f"started.{attempt}.json"
 

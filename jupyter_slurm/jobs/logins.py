@@ -55,14 +55,16 @@ class _Attempt:
 
     def __init__(self, caller: str) -> None:
         self.began_s = time.time()
-        self.asked = caller
-        """Who gets the questions."""
+        self.asked: str | None = caller
+        """Who gets the questions; None: whoever comes next."""
         self.callers = {caller}
         """Who is yet to hear how it ended."""
         self.question: Question | None = None
         self.question_since_s = 0.0
         self.question_ids: set[str] = set()
         self.answer: str | None = None
+        self.given_up = False
+        """It is to end: nothing is asked any more."""
         self.ended = False
         self.error: JupyterSlurmError | None = None
 
@@ -95,10 +97,10 @@ class Login:
             attempt = self._attempt
             question = attempt.question if attempt else None
             if attempt is None or question is None or question.id != question_id:
-                return self._seen_by(attempt.asked if attempt else "")
+                return self._seen_by((attempt.asked if attempt else None) or "")
             attempt.answer, attempt.question = text, None
             self._notify()
-        return self._follow(attempt, attempt.asked, wait_s)
+        return self._follow(attempt, attempt.asked or "", wait_s)
 
     def has_asked(self, question_id: str) -> bool:
         """In this login or the last one; somebody else may have answered by now."""
@@ -114,10 +116,32 @@ class Login:
         with self._changed:
             self._notify()
 
+    def left(self, caller: str) -> None:
+        """That caller's process has gone: what it was asked is anybody's to answer now."""
+        with self._changed:
+            attempt = self._attempt
+            if attempt is not None and attempt.asked == caller:
+                attempt.asked = None
+                self._notify()
+
+    def give_up(self) -> None:
+        """Ends a login that is under way, as if the person had declined. Who waits for it is told,
+        and whoever comes later begins another."""
+        with self._changed:
+            if self._attempt is not None:
+                self._attempt.callers.clear()
+        self._end()
+
     def close(self) -> None:
-        """Ends a login that is under way, as if the person had declined."""
+        """The same, and nobody waits here any more."""
         with self._changed:
             self._closed = True
+        self._end()
+
+    def _end(self) -> None:
+        with self._changed:
+            if self._attempt is not None:
+                self._attempt.given_up = True
             self._changed.notify_all()
         if self._thread is not None:
             self._thread.join(timeout=_JOIN_S)
@@ -130,10 +154,12 @@ class Login:
         attempt = self._attempt
         if attempt is not None and (not attempt.ended or caller in attempt.callers):
             attempt.callers.add(caller)
+            attempt.asked = attempt.asked or caller
             return attempt
         if self._way.state is ConnectionState.OPEN:
             return None
         attempt = self._attempt = _Attempt(caller)
+        attempt.given_up = self._closed
         self._thread = threading.Thread(
             target=self._run, args=(attempt,), name=f"login on {self._cluster}", daemon=True
         )
@@ -165,7 +191,7 @@ class Login:
         if attempt is None or attempt.question is None:
             return None
         lain_s = time.monotonic() - attempt.question_since_s
-        mine = attempt.asked == caller or lain_s > _OFFERED_TO_OTHERS_S
+        mine = attempt.asked in (caller, None) or lain_s > _OFFERED_TO_OTHERS_S
         return attempt.question if mine else None
 
     def _seen_by(self, caller: str) -> Connection:
@@ -214,6 +240,8 @@ class Login:
     def _ask(self, attempt: _Attempt, prompt: Prompt) -> str:
         deadline_s = time.monotonic() + _LONGEST_THOUGHT_S
         with self._changed:
+            if attempt.given_up:
+                raise _broken_off(prompt)
             attempt.answer = None
             question = attempt.question = Question(
                 id=secrets.token_hex(8),
@@ -223,25 +251,28 @@ class Login:
                 prompt=prompt.text,
                 instruction=prompt.instruction,
                 names_a_key=prompt.names_a_key,
+                refused=prompt.refused,
             )
             attempt.question_ids.add(question.id)
             attempt.question_since_s = time.monotonic()
             self._notify()
             self._changed.wait_for(
-                lambda: attempt.question is not question or self._closed,
+                lambda: attempt.question is not question or attempt.given_up,
                 deadline_s - time.monotonic(),
             )
-            unanswered = attempt.question is question
+            unanswered = attempt.question is question and not attempt.given_up
             attempt.question = None
             self._on_change()
             answer, attempt.answer = attempt.answer, None
         if unanswered:
             raise LoginError(f"Nobody has answered {prompt.host}.", hint="Log in again.")
         if answer is None:
-            raise LoginError(
-                f"The login on {prompt.host} was broken off.", hint="Nothing was done."
-            )
+            raise _broken_off(prompt)
         return answer
+
+
+def _broken_off(prompt: Prompt) -> LoginError:
+    return LoginError(f"The login on {prompt.host} was broken off.", hint="Nothing was done.")
 
 
 class Logins:
@@ -269,6 +300,13 @@ class Logins:
         with self._lock:
             logins = [login for _, login in self._logins.values()]
         return next((login for login in logins if login.has_asked(question_id)), None)
+
+    def left(self, caller: str) -> None:
+        """See `Login.left`."""
+        with self._lock:
+            logins = [login for _, login in self._logins.values()]
+        for login in logins:
+            login.left(caller)
 
     def notify(self) -> None:
         with self._lock:

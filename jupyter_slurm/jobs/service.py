@@ -6,6 +6,7 @@ The only owner of threads and connections; lives in the agent. What a call means
 from __future__ import annotations
 
 import logging
+import shlex
 import threading
 import time
 from collections.abc import Callable
@@ -16,7 +17,13 @@ from pathlib import Path
 import msgspec
 
 from jupyter_slurm import places
-from jupyter_slurm.errors import JupyterSlurmError, NotFoundError, TransportError, from_problem
+from jupyter_slurm.errors import (
+    JupyterSlurmError,
+    NotFoundError,
+    RequestError,
+    TransportError,
+    from_problem,
+)
 from jupyter_slurm.jobs import describe, doctor, payload, queue
 from jupyter_slurm.jobs.adoption import Adoption
 from jupyter_slurm.jobs.beforehand import Beforehand
@@ -42,6 +49,7 @@ from jupyter_slurm.jobs.terminals import Terminals
 from jupyter_slurm.jobs.transfers import Transfers
 from jupyter_slurm.jobs.tunnels import Tunnels
 from jupyter_slurm.jobs.usage import Measured
+from jupyter_slurm.profiles import ClusterProfile
 from jupyter_slurm.wire import (
     AgentStatus,
     Changes,
@@ -89,6 +97,7 @@ class Service:
         # These calls of Api are theirs, as they are.
         self.connect, self.answer = self._clusters.connect, self._clusters.answer
         self.disconnect, self.connections = self._clusters.disconnect, self._clusters.connections
+        self.left = self._clusters.logins.left
         self.forward, self.tunnels = self._tunnels.forward, self._tunnels.tunnels
         self.close_tunnel = self._tunnels.close_tunnel
         self._labs = Labs(self._book, self._tunnels, self._clusters)
@@ -213,7 +222,8 @@ class Service:
             self._pursue(spec.id, cluster.name)
 
         def settled() -> bool:
-            return self._book.job(spec.id).state is not JobState.SUBMITTING
+            job = self._book.job(spec.id)
+            return job.state is not JobState.SUBMITTING or job.problem is not None
 
         if not self._book.wait(settled, _PUSH_WAIT_S):
             self._book.wait(
@@ -235,6 +245,7 @@ class Service:
             return self._added(self._sessions.new_record(spec))
         if not cluster.profile.lab_same_origin:
             spec = msgspec.structs.replace(spec, jupyter_base_url=None)
+        _check_configuration(spec, cluster.profile)
         folder = JobDir(cluster.job_root() / spec.id)
         # Refused here and now if it must be: the same is made again when it is sent.
         prepare(spec, cluster.profile, folder, cluster.site(spec), key=b"")
@@ -451,4 +462,15 @@ class Service:
             live_jobs=self.live_jobs(),
             commands=self._clusters.counts(),
             checks=tuple(doctor.examine_records(self._book.store.set_aside())),
+        )
+
+
+def _check_configuration(spec: JobSpec, profile: ClusterProfile) -> None:
+    """RequestError: the same sbatch, typed where this was submitted, goes by another one."""
+    if spec.slurm_conf is not None and profile.misses(spec.slurm_conf):
+        raise RequestError(
+            f"SLURM_CONF is {spec.slurm_conf} where you submit, and the profile of {profile.name} "
+            "says nothing of it: the job would not go where your sbatch goes.",
+            hint="Describe that cluster: `jupyter slurm clusters add NAME --host '' --env "
+            f"SLURM_CONF={shlex.quote(spec.slurm_conf)}`.",
         )

@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 
 from jupyter_slurm.errors import (
+    ConnectionLostError,
     FileAccessError,
     JupyterSlurmError,
     NotFoundError,
@@ -101,6 +102,11 @@ class CellPursuit(Pursuit):
             )
         except TimedOutError as exc:
             raise TransportError(f"The session's folder does not answer: {exc}.") from exc
+        except ConnectionLostError:  # it may have been sent
+            raise
+        except TransportError:
+            record.sbatch_calls -= 1
+            raise
         if done.returncode != 0:
             raise _not_written(self._dir, done.stderr)
         return True

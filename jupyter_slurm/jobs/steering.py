@@ -16,7 +16,7 @@ from jupyter_slurm.jobs.sessions import Sessions
 from jupyter_slurm.jobs.submit import withdraw
 from jupyter_slurm.jobs.transfers import Transfers
 from jupyter_slurm.slurm import scancel, scontrol
-from jupyter_slurm.wire import Job
+from jupyter_slurm.wire import Job, JobState
 
 
 class Steering:
@@ -44,6 +44,10 @@ class Steering:
         job = self._book.change(job_id, cancel_requested_s=time.time())
         if withdraw(self._book, job.id):
             return self._book.job(job.id)
+        if job.state is JobState.SUBMITTING:
+            self._book.found(
+                job, why="It is cancelled as soon as it is known whether the cluster has it."
+            )
         if job.session is not None:
             self._sessions.cancel(job, again=before.cancel_requested_s is not None)
             return self._book.job(job_id)
@@ -51,7 +55,7 @@ class Steering:
             on_login.look(self._book, self._clusters.named(job.cluster))
             return self._book.job(job_id)
         if job.slurm_id is None:
-            return job
+            return self._book.job(job_id)
         try:
             self._steer(job, scancel.cancel_argv([job.slurm_id]))
         except NotFoundError:  # how it has ended is found out

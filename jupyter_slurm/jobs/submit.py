@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
 
 from jupyter_slurm.errors import (
@@ -44,6 +45,8 @@ from jupyter_slurm.wire import JobKind, JobSpec, JobState, TransferState
 
 _FIRST_PAUSE_S = 2.0
 _LONGEST_PAUSE_S = 30.0
+_SILENT_S = 15.0
+"""How often it is looked what keeps an sbatch that has not answered: it tries for minutes."""
 _PUSH_TOLD_S = 1.0
 """How often it is told how far a folder that is pushed has come."""
 
@@ -115,8 +118,19 @@ class Pursuit:
                 except (ControllerError, TransportError) as exc:
                     self._first_empty_s = None
                     self._trouble(exc)
-            self._stop.wait(pause_s)
+            self._rest(pause_s)
             pause_s = min(pause_s * 1.5, _LONGEST_PAUSE_S)
+
+    def _rest(self, pause_s: float) -> None:
+        """Waits, but not while somebody who has just cancelled the job waits for that."""
+        before_s = self._book.job(self._id).cancel_requested_s
+
+        def wanted() -> bool:
+            return self._stop.is_set() or (self._book.job(self._id).cancel_requested_s != before_s)
+
+        self._book.wait(wanted, pause_s)
+        if self._book.closed:  # nobody waits there any more, and the agent is about to end
+            self._stop.wait(pause_s)
 
     def _is_withdrawn(self) -> bool:
         record = self._book.record(self._id)
@@ -175,13 +189,55 @@ class Pursuit:
         except TransportError:  # nothing was begun
             self._book.note(self._id, sbatch_calls=calls)
             raise
+        refusal = _passing_refusal(done)
+        if refusal is not None:  # sbatch says that it has not handed it over
+            self._book.note(self._id, sbatch_calls=calls)
+            if calls == 0 and self._cancelled_meanwhile():
+                return True
+            raise refusal
         return self._judge(done)
 
     def _hand_over(self, spec: JobSpec, submission: Submission) -> Completed:
         argv = sbatch_call(submission.sbatch)
         if spec.kind is JobKind.SCRIPT:
             argv = sbatch_call_as_typed(submission.sbatch, self._cluster.profile.env)
-        return self._cluster.deliver(self._dir.path, submission.files, argv)
+        with self._silence_told():
+            return self._cluster.deliver(self._dir.path, submission.files, argv)
+
+    @contextmanager
+    def _silence_told(self) -> Iterator[None]:
+        """Says what keeps sbatch while it runs for long."""
+        answered = threading.Event()
+
+        def look() -> None:
+            while not answered.wait(_SILENT_S):
+                self._tell_silence()
+
+        threading.Thread(target=look, name=f"silence of {self._id}", daemon=True).start()
+        try:
+            yield
+        finally:
+            answered.set()
+
+    def _tell_silence(self) -> None:
+        job, words = self._book.job(self._id), b""
+        with suppress(JupyterSlurmError):
+            words = self._cluster.transport.read(self._dir.submit_err) or b""
+        said = words.decode(errors="replace").strip()
+        known = explain_rejection(said)
+        if known is not None and known.known:
+            error = ControllerError(known.sentence, hint=known.advice, detail=said)
+        else:
+            error = ControllerError(
+                f"sbatch has not answered on {self._cluster.name} yet.",
+                hint="It tries for some minutes by itself. `scontrol ping` tells whether Slurm's "
+                "controller is up.",
+                detail=said or None,
+            )
+        if job.state is JobState.SUBMITTING:
+            since_s = job.problem_since_s or time.time()
+            with suppress(NotFoundError):  # it was forgotten meanwhile
+                self._book.found(job, problem=error.problem(), problem_since_s=since_s)
 
     def _has_pushed(self, folder: str, exclude: tuple[str, ...]) -> bool:
         """Once for a job: what is edited while it waits changes nothing. False: it was stopped, or
@@ -268,7 +324,7 @@ class Pursuit:
         if not job.state.final:
             # Its files may have told already that it runs, before sbatch had answered.
             state = JobState.RUNNING if job.started_s is not None else JobState.PENDING
-            changes |= {"state": state, "problem": None, "problem_since_s": None}
+            changes |= {"state": state, "problem": None, "problem_since_s": None, "why": None}
         if warning:
             changes["warning"] = "\n".join(filter(None, (job.warning, warning)))
         job = self._book.change(self._id, **changes)
@@ -315,3 +371,12 @@ class Pursuit:
 
     def _clear_problem(self) -> None:
         self._book.change(self._id, problem=None, problem_since_s=None)
+
+
+def _passing_refusal(done: Completed) -> ControllerError | None:
+    """None: sbatch has taken the job, or may have, or its refusal is its last word."""
+    words = done.stderr.decode(errors="replace").strip()
+    refusal = explain_rejection(words) if done.returncode else None
+    if refusal is None or refusal.category != "transient":
+        return None
+    return ControllerError(refusal.sentence, hint=refusal.advice, detail=words)

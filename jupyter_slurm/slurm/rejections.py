@@ -58,6 +58,12 @@ _BROKE: Final = (
     "The connection to the controller broke; the job may have been submitted all the same."
 )
 _LOST: Final = "The controller's answer was lost; the job may have been submitted all the same."
+_NOT_CONFIGURED: Final = "Slurm's commands find no configuration where they run."
+_NO_CONF: Final = "Slurm's commands cannot read their configuration file."
+_CONFIGURE: Final = (
+    "Put what `echo $SLURM_CONF` prints where `sbatch` works into the cluster's profile, as "
+    "`env.SLURM_CONF`."
+)
 _CASES: Final = (
     # The request had left: slurmctld may have taken the job (slurm_send_recv_controller_msg()).
     _maybe("Socket timed out on send/recv", _NO_ANSWER),
@@ -112,9 +118,13 @@ _CASES: Final = (
     ),
     _later(
         "Could not establish a configuration source",
-        "Slurm's configuration is not found on this machine.",
-        "Is this the cluster's login node? Set SLURM_CONF if the site says so.",
+        _NOT_CONFIGURED,
+        _CONFIGURE,
     ),
+    # It looks for the file for a minute, and says this first (20.11 to 22.05: the second).
+    _later("s_p_parse_file: cannot stat file", _NO_CONF, _CONFIGURE),
+    _later("s_p_parse_file: unable to status file", _NO_CONF, _CONFIGURE),
+    _later("Unable to process configuration file", _NO_CONF, _CONFIGURE),
     _no(
         "Invalid account or account/partition combination",
         "The account does not exist, is not yours, or may not use this partition.",

@@ -23,6 +23,8 @@ class Prompt(NamedTuple):
     text: str
     """The host's own words, made fit to be shown; ours for a passphrase or a host key."""
     instruction: str = ""
+    refused: bool = False
+    """The answer before was not right: a host that only asks more says nothing against it."""
 
     @property
     def names_a_key(self) -> bool:

@@ -34,6 +34,8 @@ class Question(Struct, frozen=True, kw_only=True):
     names_a_key: bool = False
     """The host's words speak of a passphrase or a private key, neither of which is a host's
     business: whoever shows the question warns of it."""
+    refused: bool = False
+    """The answer before was wrong: whoever shows the question says so."""
 
 
 class ConnectionState(StrEnum):

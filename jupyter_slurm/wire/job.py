@@ -138,6 +138,9 @@ class JobSpec(Struct, frozen=True, kw_only=True):
     """LAB: that of the Jupyter server which asks for it, where its browsers are on other machines.
     The lab is then shown below it, where the profile lets that be (`lab_same_origin`). None: the
     browser is on this machine."""
+    slurm_conf: str | None = None
+    """SLURM_CONF where it was submitted. The agent does not have it: on this machine it is compared
+    with the configuration that the profile leads to."""
     on_login: bool = False
     """It is run on the login machine itself and not handed to Slurm: an image is made there."""
     keep_s: float = 1800.0

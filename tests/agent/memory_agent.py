@@ -80,6 +80,7 @@ class MemoryService(FileSide, QueueSide):
         self._gone: list[tuple[int, str]] = []
         self._revision = 0
         self._woken = False
+        self._left: list[str] = []
 
     # --- what the agent needs beside Api ---
     def terminal(self, request: TerminalRequest) -> socket.socket:
@@ -92,6 +93,11 @@ class MemoryService(FileSide, QueueSide):
 
     def needed(self, quiet_s: float) -> bool:
         return self._live > 0
+
+    def left(self, caller: str) -> None:
+        with self._changed:
+            self._left.append(caller)
+            self._changed.notify_all()
 
     def wake_waiters(self) -> None:
         with self._changed:
@@ -135,7 +141,8 @@ class MemoryService(FileSide, QueueSide):
         return self.connect(cluster)
 
     def connections(self) -> list[Connection]:
-        return [self.connect()]
+        """One for each caller whose process has gone, after the only cluster's."""
+        return [self.connect(), *map(self.connect, self._left)]
 
     # --- tunnels ---
     def forward(

@@ -89,6 +89,17 @@ def test_a_client_that_hangs_up_frees_its_place_when_its_poll_returns(
     assert "ERROR" not in agent_home.log.read_text()
 
 
+def test_of_a_client_that_logs_in_and_hangs_up_the_service_is_told(
+    web: Http, agent_home: AgentHome
+) -> None:
+    api = agent_home.client()
+    assert ask(web, "POST", "/v1/connect", json.dumps({"caller": "a terminal"}))[0] == 200
+    assert len(api.connections()) == 1
+    web.close()
+    until(lambda: [one.cluster for one in api.connections()] == ["here", "a terminal"])
+    assert "ERROR" not in agent_home.log.read_text()
+
+
 def test_two_hundred_long_polls_leave_room_for_other_calls(agent_home: AgentHome) -> None:
     api = agent_home.client()
     cursor = api.changes().cursor

@@ -51,16 +51,21 @@ class Site:
         self.cluster = cluster
         for name, value in jupyter_homes(home).items():
             monkeypatch.setenv(name, value)
-        settings = {**QUICK, "job_root": str(home / "it's a root"), **settings}
-        if sshd is None:
-            profile = tomllib.loads(cluster.profile_path.read_text(encoding="utf-8"))
-            write_profile(home / "config", cluster.name, {**profile, **settings})
-        else:
-            far = SshSlurm(cluster, sshd)
-            far.write_profile(home / "config", **settings)
-            for name, value in far.env.items():
-                monkeypatch.setenv(name, value)
+        self._home = home
+        self._far = None if sshd is None else SshSlurm(cluster, sshd)
+        self.edit_profile(**settings)
+        for name, value in (self._far.env if self._far else {}).items():
+            monkeypatch.setenv(name, value)
         self.service = Service()
+
+    def edit_profile(self, **settings: Any) -> None:
+        """The cluster's own settings, quick times, and these."""
+        settings = {**QUICK, "job_root": str(self._home / "it's a root"), **settings}
+        if self._far is not None:
+            self._far.write_profile(self._home / "config", **settings)
+            return
+        profile = tomllib.loads(self.cluster.profile_path.read_text(encoding="utf-8"))
+        write_profile(self._home / "config", self.cluster.name, {**profile, **settings})
 
     def at(self, folder: Path, **options: str) -> dict[str, Any]:
         """For a spec: to run there, with `options`. To another machine the folder of the notebook

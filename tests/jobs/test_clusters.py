@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -13,6 +13,7 @@ from jupyter_slurm.jobs.clusters import Clusters
 from jupyter_slurm.jobs.store import Store
 from jupyter_slurm.transport.ssh_config import CONFIG_VARIABLE
 from jupyter_slurm.wire import ConnectionState
+from tests.ssh.odd_users import Person
 from tests.ssh.profile import write_profile
 from tests.ssh.sshd import Sshd
 
@@ -47,6 +48,25 @@ def test_a_login_goes_by_the_ssh_configuration_as_it_is_by_then(
     found = clusters.connect("far", "me", PATIENCE_S)
     assert found.state is ConnectionState.OPEN
     assert found.hosts == (f"{sshd.user}@127.0.0.1:{sshd.port}",)
+
+
+def test_a_logout_ends_a_login_that_is_asking_and_the_next_one_takes_its_answer(
+    clusters: Clusters,
+    ssh_config: Path,
+    tmp_path: Path,
+    gateway: Callable[..., Sshd],
+    person: Person,
+) -> None:
+    write_profile(tmp_path / "config", "far", {"host": "far"})
+    ssh_config.write_text(gateway("password").stanza("far", "IdentityFile none"))
+    dead = clusters.connect("far", "a terminal", PATIENCE_S).question
+    assert dead is not None
+    assert clusters.disconnect("far").state is ConnectionState.LOGIN_NEEDED
+    assert clusters.answer(dead.id, person.password).state is ConnectionState.LOGIN_NEEDED
+    question = clusters.connect("far", "another", PATIENCE_S).question
+    assert question is not None
+    found = clusters.answer(question.id, person.password, PATIENCE_S)
+    assert found.state is ConnectionState.OPEN
 
 
 def test_a_connection_that_stands_is_kept_whatever_the_configuration_says_by_now(

@@ -235,8 +235,11 @@ def test_nodes_that_are_out_are_counted(look: Examine, slurm_cluster: SlurmClust
     row = r"([^\x1f]*\x1f[^\x1f]*\x1f)[^\x1f]*"
     listed = slurm_cluster.run(*argv).stdout
     up, down = (re.sub(f"(?m)^{row}", rf"\g<1>{state}", listed) for state in ("idle", "drained"))
+    silent = re.sub(f"(?m)^{row}", r"\g<1>idle*", listed)
     some = down.replace("n2", "n3") + up
-    for answer, ok in ((down, False), (some, None)):
+    none = only(look(ill={" ".join(argv): Completed(0, b"", b"")}), "No node is open to you.")
+    assert none.ok is False
+    for answer, ok in ((down, False), (silent, False), (some, None)):
         check = only(
             look(ill={" ".join(argv): Completed(0, answer.encode(), b"")}), "cannot be used now"
         )

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from jupyter_slurm.errors import NotFoundError
+from jupyter_slurm.jobs import submit
 from jupyter_slurm.wire import JobKind, JobState, Usage
 from tests.jobs.conftest import IMPATIENT, Site, both_ways, spec
 
@@ -96,6 +97,44 @@ def test_a_controller_that_is_down_is_waited_for(private_site: MakeSite) -> None
     assert site.wait(asked.id).state is JobState.COMPLETED
     submitting.join()
     assert len(site.slurm_jobs()) == 1
+
+
+@both_ways
+def test_a_job_that_finds_no_configuration_says_so_and_runs_once_the_profile_names_it(
+    site: Site,
+) -> None:
+    site.edit_profile(env={})
+    job = site.service.submit(spec("print('ran')"))
+    assert job.problem is not None
+    assert job.state is JobState.SUBMITTING
+    assert job.problem.message == "Slurm's commands find no configuration where they run."
+    assert "SLURM_CONF" in (job.problem.hint or "")
+    unwanted = site.service.submit(spec(LONG))
+    assert site.service.cancel(unwanted.id).state is JobState.CANCELLED
+    since_s = site.service.connections()[0].since_s
+    site.edit_profile()
+    assert site.wait(job.id).state is JobState.COMPLETED
+    assert site.text(job.id) == "ran\n"
+    assert len(site.slurm_jobs()) == 1
+    # It needs no second login.
+    assert site.service.connections()[0].since_s == since_s
+
+
+def test_sbatch_that_tries_for_long_is_told_of_and_a_cancellation_is_kept_for_its_end(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(submit, "_SILENT_S", 0.2)
+    site.edit_profile(env={"SLURM_CONF": "/nonexistent/slurm.conf"}, **IMPATIENT)
+    job = site.service.submit(spec(LONG))
+    assert job.problem is not None
+    why = "Slurm's commands cannot read their configuration file."
+    _until(lambda: (told := site.service.job(job.id).problem) is not None and told.message == why)
+    job = site.service.cancel(job.id)
+    assert job.state is JobState.SUBMITTING
+    assert job.why == "It is cancelled as soon as it is known whether the cluster has it."
+    site.edit_profile()
+    assert site.wait(job.id).state is JobState.CANCELLED
+    assert site.slurm_jobs() == []
 
 
 def test_a_job_that_ends_while_the_controller_is_down_is_seen_to_end(

@@ -127,6 +127,21 @@ def test_declining_ends_the_login_for_everybody_who_waits() -> None:
     login.close()
 
 
+def test_a_question_is_the_next_ones_once_its_caller_has_gone() -> None:
+    way = ScriptedWay("Password: ", "Code: ")
+    login = Login("arandu", way, nobody)
+    login.connect("a terminal", PATIENCE_S)
+    assert login.connect("second", 0.0).question is None
+    login.left("somebody else")
+    assert login.connect("second", 0.0).question is None
+    login.left("a terminal")
+    question = asked(login.connect("third", 0.0))
+    assert login.connect("second", 0.0).question is None
+    assert asked(login.answer(question.id, "secret", PATIENCE_S)).prompt == "Code: "
+    assert login.connect("second", 0.0).question is None
+    login.close()
+
+
 def test_how_a_login_failed_is_told_to_who_asks_later() -> None:
     way = ScriptedWay(error=HostKeyError("The key has changed."))
     login = Login("arandu", way, nobody)

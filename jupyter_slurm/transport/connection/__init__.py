@@ -234,6 +234,8 @@ class Connection:
             return nobody
 
         def ask(prompt: Prompt) -> str:
+            if attempt.cancelled:
+                raise TransportError("Disconnected.")
             self._become(ConnectionState.ASKING, self.problem)
             answer = attempt.ask(prompt)
             if attempt.cancelled:

@@ -63,6 +63,10 @@ class _Login:
         self._untold: list[str] = []
         """What was said without a question, for the next one."""
         self._wrong_answers = 0
+        self._refused = False
+        """What was last answered was wrong, and the person has not yet been told."""
+        self._passphrases: set[Path] = set()
+        """Keys that one was asked for."""
         self._asked = 0
         self._by_person = False
         self._unasked: Prompt | None = None
@@ -147,7 +151,9 @@ class _Login:
 
     def _passphrase(self, path: Path) -> str | None:
         text = f"Passphrase of the key {shown_line(str(path))}:"
-        prompt = Prompt(QuestionKind.PASSPHRASE, self._hop.label, text)
+        again = path in self._passphrases
+        self._passphrases.add(path)
+        prompt = Prompt(QuestionKind.PASSPHRASE, self._hop.label, text, refused=again)
         return self._ask(prompt) if self._may_ask(prompt) else None
 
     # --- questions ---
@@ -209,10 +215,12 @@ class _Login:
 
     def _put(self, prompt: Prompt) -> str:
         self._asked += 1
-        return self._ask(prompt)
+        refused, self._refused = self._refused, False
+        return self._ask(prompt._replace(refused=refused))
 
     def _count_wrong(self) -> None:
         self._wrong_answers += 1
+        self._refused = True
         if self._wrong_answers >= _MOST_WRONG_ANSWERS or self._auth.failures >= _MOST_FAILURES:
             self._note()
             raise self._report.wrong_answers(self._wrong_answers)

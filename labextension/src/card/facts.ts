@@ -4,7 +4,7 @@ import type { TranslationBundle } from '@jupyterlab/translation';
 import { endsOf, SOON_S } from '../ends';
 import { duration, isFinal, memory, moment, visible } from '../format';
 import { stepOf } from '../labs/words';
-import { said } from '../said';
+import { said, toldBeside } from '../said';
 import type { Freshness } from '../tokens';
 import type { Connection, Job, Transfer, Usage } from '../wire';
 
@@ -237,7 +237,7 @@ function doubt(
     return old(freshness.asOf, freshness.problem.message, nowS, trans);
   }
   if (job.problem !== null) {
-    return old(job.problem_since_s, job.problem.message, nowS, trans);
+    return old(job.problem_since_s, toldBeside(job.problem, trans), nowS, trans);
   }
   const problem = connection?.problem ?? null;
   return problem === null ? null : old(null, problem.message, nowS, trans);

@@ -44,6 +44,10 @@ class Answers:
     def texts(self) -> list[str]:
         return [prompt.text for prompt in self.prompts]
 
+    @property
+    def refused(self) -> list[bool]:
+        return [prompt.refused for prompt in self.prompts]
+
 
 @contextmanager
 def reached(sshd: Sshd) -> Iterator[paramiko.Transport]:
@@ -295,6 +299,7 @@ def test_a_password_by_its_own_method(make_sshd: MakeSshd, person: Person) -> No
     asked = Answers("wrong", person.password)
     assert logged_in(sshd, asked, identity_files=()) is True
     assert asked.texts == [f"{sshd.hop().label}'s password:"] * 2
+    assert asked.refused == [False, True]
 
 
 def test_an_expired_password_is_changed_in_the_dialogue(
@@ -306,6 +311,7 @@ def test_an_expired_password_is_changed_in_the_dialogue(
     logged_in(gateway(), asked, identity_files=())
     assert [text.split()[0] for text in asked.texts[2:]] == ["Current", "New", "Retype"]
     assert "password" in asked.prompts[2].instruction.lower()
+    assert not any(asked.refused)
 
 
 def test_a_banner_is_shown_with_the_first_question_only_and_made_harmless(
@@ -341,6 +347,7 @@ def test_a_code_wrong_three_times(gateway: MakeGateway, person: Person) -> None:
     error = refused(gateway(), asked, identity_files=())
     assert "refused the answers three times: a wrong password or code" in error.message
     assert asked.answers == []
+    assert asked.refused == [False, False, True, False, True, False]
     assert person.password not in f"{error}{error.detail}"
 
 

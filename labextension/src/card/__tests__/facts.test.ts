@@ -72,8 +72,9 @@ test('what is old is said to be old, and since when, unless it can change no mor
   expect(said({}, old)).toEqual([
     expect.stringMatching(/^Nothing newer is known since .+: arandu/)
   ]);
-  expect(said({ problem: PROBLEM, problem_since_s: null })).toEqual([
-    'Nothing newer is known: arandu does not answer.'
+  const hinted = { ...PROBLEM, hint: 'Wait.' };
+  expect(said({ problem: hinted, problem_since_s: null })).toEqual([
+    'Nothing newer is known: arandu does not answer. Wait.'
   ]);
   const cut = connection({ state: 'lost', problem: PROBLEM });
   expect(notes(job(), FRESH, cut, NOW_S, trans)[0]?.text).toMatch(/arandu does not answer/);
