@@ -21,6 +21,7 @@ from typing import Any, Literal
 from jupyter_slurm.errors import RequestError
 from jupyter_slurm.readable import brief
 from jupyter_slurm.slurm import options as sbatch
+from jupyter_slurm.slurm.directives import read_directives
 from jupyter_slurm.wire import JobKind, JobSpec, OutFormat
 
 
@@ -162,7 +163,7 @@ def parse(words: Sequence[str]) -> Request:
     return Request(
         options=options,
         cluster=last.get("cluster"),
-        name=_job_name(last.get("name")),
+        name=_one_name(_job_name(last.get("name")), options.get("job-name")),
         image=last.get("image"),
         runtime=last.get("runtime"),
         modules=_names(ours.get("module", [])),
@@ -202,15 +203,16 @@ def spec(
         raise RequestError(
             told, hint="Leave out --in and --out, or pass text by `--env NAME={name}`."
         )
+    name, options = _named(request, code, kind)
     if request.session is not None:
-        _check_in_session(request, kind)
+        _check_in_session(request, kind, options)
     return JobSpec(
         id=job_id,
-        name=request.name or _default_name(notebook),
+        name=name or _default_name(notebook),
         code=code,
         kind=kind,
         cluster=request.cluster,
-        options=dict(request.options),
+        options=options,
         image=request.image,
         runtime=request.runtime,
         modules=request.modules,
@@ -228,7 +230,21 @@ def spec(
     )
 
 
-def _check_in_session(request: Request, kind: JobKind) -> None:
+def _named(request: Request, code: str, kind: JobKind) -> tuple[str | None, dict[str, str]]:
+    """The name that was asked for, if any, and sbatch's options, `--job-name` among them for a
+    batch script alone: of all others the name in Slurm has our id in it."""
+    options = dict(request.options)
+    if kind is JobKind.SCRIPT:
+        if request.name is not None:
+            options.setdefault("job-name", request.name)
+        said = options.get("job-name") or read_directives(code).get("job-name")
+        return request.name or _as_name(said or ""), options
+    return request.name or _job_name(options.get("job-name"), "job-name"), {
+        name: value for name, value in options.items() if name != "job-name"
+    }
+
+
+def _check_in_session(request: Request, kind: JobKind, options: Mapping[str, str]) -> None:
     """What is the session's, and was settled when it was started, is not a cell's to ask for."""
     if kind is not JobKind.CELL:
         raise RequestError("A session runs Python only; this text starts with `#!`.")
@@ -242,7 +258,7 @@ def _check_in_session(request: Request, kind: JobKind) -> None:
         "fetch": request.fetch,
         "dry-run": request.dry_run,
     }
-    for name in (*request.options, *(name for name, given in ours.items() if given)):
+    for name in (*options, *(name for name, given in ours.items() if given)):
         raise _wrong(
             name,
             f"--{name} is not for a cell of a session.",
@@ -370,20 +386,34 @@ def _environment(values: Sequence[str]) -> dict[str, str]:
     return env
 
 
-def _job_name(name: str | None) -> str | None:
+def _job_name(name: str | None, option: str = "name") -> str | None:
     if name is not None and not _JOB_NAME.fullmatch(name):
         raise _wrong(
-            "name",
-            f"--name: `{brief(name)}` cannot be a job's name.",
+            option,
+            f"--{option}: `{brief(name)}` cannot be a job's name.",
             "Up to 64 letters, digits, `.`, `_` and `-`.",
         )
     return name
 
 
+def _one_name(ours: str | None, theirs: str | None) -> str | None:
+    """What `--name` and sbatch's `--job-name` call the job; the second may be a batch script's, of
+    which any text can be the name."""
+    if ours is not None and theirs not in (None, ours):
+        told = f"`--name {ours}` and `--job-name {brief(theirs)}` both name the job."
+        raise _wrong("job-name", told, "Leave one of them out.")
+    return ours or (theirs if theirs and _JOB_NAME.fullmatch(theirs) else None)
+
+
 def _default_name(notebook: str | None) -> str:
     """The notebook's own name as far as a job may bear it, else `cell`."""
     stem = (notebook or "").replace("\\", "/").rpartition("/")[2].removesuffix(".ipynb")
-    return re.sub(r"[^A-Za-z0-9._-]+", "-", stem).strip("-.")[:48] or "cell"
+    return _as_name(stem) or "cell"
+
+
+def _as_name(text: str) -> str:
+    """`text` as far as a job may bear it; "": nothing of it."""
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", text).strip("-.")[:48]
 
 
 def _detach(ours: Mapping[str, object]) -> bool | None:

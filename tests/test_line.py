@@ -253,3 +253,38 @@ def test_a_long_name_is_refused_in_a_short_sentence() -> None:
     with pytest.raises(RequestError, match="cannot be a job's name") as refused:
         parse(["--name", "n" * 5_000])
     assert len(str(refused.value)) < 300
+
+
+@pytest.mark.parametrize("words", ["-J fit", "--job-name=fit", "--name fit -J fit"])
+def test_sbatchs_name_of_a_job_is_its_name(words: str) -> None:
+    request = parse(split(words))
+    for kind in (JobKind.CELL, JobKind.PROGRAM, JobKind.SESSION, JobKind.LAB):
+        made = spec(request, "", job_id="aaaaaaaa", kind=kind, notebook="n.ipynb")
+        assert (request.name, made.name, made.options) == ("fit", "fit", {})
+    script = spec(request, "#!/bin/sh", job_id="aaaaaaaa", kind=JobKind.SCRIPT)
+    assert (script.name, script.options) == ("fit", {"job-name": "fit"})
+
+
+def test_a_job_has_one_name() -> None:
+    with pytest.raises(RequestError, match="both name the job"):
+        parse(split("--name a -J b"))
+    with pytest.raises(RequestError, match="--job-name: `a b` cannot be"):
+        spec(parse(split("-J 'a b'")), "1", job_id="aaaaaaaa")
+
+
+@pytest.mark.parametrize(
+    ("words", "script", "name", "sent"),
+    [
+        ("-J 'a b'", "#!/bin/sh\n#SBATCH -J own\n", "a-b", "a b"),
+        ("--name fit", "#!/bin/sh\n#SBATCH -J own\n", "fit", "fit"),
+        ("", "#!/bin/sh\n#SBATCH -J own\n", "own", None),
+        ("", "#!/bin/sh\n", "n", None),
+    ],
+)
+def test_a_batch_script_is_called_here_as_in_slurm(
+    words: str, script: str, name: str, sent: str | None
+) -> None:
+    made = spec(
+        parse(split(words)), script, job_id="aaaaaaaa", kind=JobKind.SCRIPT, notebook="n.ipynb"
+    )
+    assert (made.name, made.options.get("job-name")) == (name, sent)

@@ -135,7 +135,7 @@ def cell_help() -> str:
             one.help,
         )
         for name, one in sorted(OPTIONS.items())
-        if one.reserved is None
+        if one.reserved is None and one.not_in_cell is None
     )
     return f"{_CELL}\n{ours}\nOptions of sbatch, under Slurm's own names\n\n{theirs}"
 

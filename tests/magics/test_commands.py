@@ -160,6 +160,7 @@ def test_help_names_every_word_and_every_option(shell: Shell) -> None:
     for part in ("--image", "--in NAMES", "-p, --partition", "Examples", "{name}"):
         assert part in cell_help
     assert cell_help.count("    %%slurm") >= 4
+    assert "--output" not in cell_help
     for command in SLURM_COMMANDS:
         assert f"%{command}" in shell.ip.find_line_magic(command).__doc__
 

@@ -212,6 +212,14 @@ def test_gpus_are_asked_for_in_one_way_only() -> None:
     check_together({"gres": "tmp:1", "gpus-per-node": "2"})
 
 
+@pytest.mark.parametrize(("gpus", "nodes"), [("1", "2"), ("a100:1,v100:1", "3-4")])
+def test_fewer_gpus_than_nodes_are_refused(gpus: str, nodes: str) -> None:
+    with pytest.raises(OptionError, match="fewer than one for each of"):
+        check_together({"gpus": gpus, "nodes": nodes})
+    check_together({"gpus": "4", "nodes": nodes})
+    check_together({"gpus": "0", "nodes": nodes})
+
+
 @pytest.mark.parametrize(
     ("word", "extra", "near"),
     [

@@ -92,6 +92,7 @@ const SHORT: Readonly<Record<string, string>> = {
   '-c': 'cpus-per-task',
   '-t': 'time',
   '-a': 'array',
+  '-J': 'job-name',
   '-D': 'chdir'
 };
 
