@@ -30,13 +30,21 @@ def request(words: Sequence[str]) -> line.Request:
     return line.parse(words)
 
 
-def resolved(api: Api, request: line.Request) -> line.Request:
-    """With the session's id in the place of its name; "": the newest. NotFoundError."""
+def resolved(
+    api: Api, request: line.Request, notebook: str | None = None, cluster: str | None = None
+) -> line.Request:
+    """With the session's id in the place of its name; "": the newest of the notebook, or of what
+    has none. `cluster`: where nothing names one, None for any. NotFoundError, RequestError."""
     if request.session is None:
         return request
-    jobs = api.jobs(request.cluster)
-    name = request.session
-    job = sessions.named(jobs, name) if name else sessions.newest(jobs, None)
+    owner, cluster = sessions.Owner(notebook), request.cluster or cluster
+    jobs, name = api.jobs(), request.session
+    job = (
+        sessions.named(jobs, name, owner, cluster)
+        if name
+        else sessions.newest(jobs, owner, cluster)
+    )
+    sessions.check_cluster(job, request.cluster)
     return replace(request, session=job.id, cluster=job.cluster)
 
 

@@ -57,7 +57,9 @@ OURS: Mapping[str, OurOption] = MappingProxyType(
         "push-exclude": OurOption(
             "PATTERN", "what --push leaves behind, as in .gitignore; may be repeated"
         ),
-        "session": OurOption("[NAME]", "run it in a session that there is, at once; see `%slurm`"),
+        "session": OurOption(
+            "[NAME]", "run it at once in a session started here, or in any by its id"
+        ),
         "fetch": OurOption("GLOBS", "files to bring back when the job has ended; may be repeated"),
         "name": OurOption("NAME", "what the job is called"),
         "detach": OurOption("", "give a job handle at once instead of waiting"),

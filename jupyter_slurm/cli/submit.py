@@ -40,7 +40,7 @@ def submit(args: Namespace, connect: Connect) -> int:
     api = None
     if request.session is not None:
         api = connect()
-        request = headless.resolved(api, request)
+        request = headless.resolved(api, request, cluster=cluster_name(Namespace(cluster=None)))
     spec = _spec(file, request, arguments)
     api = api or connect()
     if request.dry_run:

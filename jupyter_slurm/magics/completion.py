@@ -132,8 +132,9 @@ class Completions:
             case "in" | "out":
                 return tuple(name for name in self._session.namespace if not name.startswith("_"))
             case "session":
+                owner = self._session.owner
                 return tuple(
-                    job.name
+                    job.name if owner.has(job) else job.id
                     for job in self._jobs.get() or ()
                     if job.kind is JobKind.SESSION and not job.state.final
                 )

@@ -55,7 +55,8 @@ The cluster from this notebook.
     %slurm session start [OPTIONS] [--idle 30m]
                                 keep an allocation: `%%slurm --session` cells run in it at once,
                                 in one process that keeps their variables
-    %slurm session              those that there are; `stop [NAME]`, `use NAME`
+    %slurm session              those that there are; `stop [NAME]`, `use NAME`: one of this
+                                notebook by its name, any by its id
 
     %slurm lab start [OPTIONS] [--idle 1h] [--install]
                                 a JupyterLab on a node, opened in the browser here when it is ready

@@ -20,6 +20,7 @@ from jupyter_slurm.line import Request, expand, parse, split
 from jupyter_slurm.login import Attended
 from jupyter_slurm.magics.frontend import answerer, in_place, notebook
 from jupyter_slurm.magics.live import LiveCard, LiveCards
+from jupyter_slurm.sessions import Owner
 from jupyter_slurm.slurm.options import sbatch_args
 from jupyter_slurm.wire import Job, Show
 
@@ -50,6 +51,8 @@ class Session:
         self.used_options: tuple[str, ...] = ()
         self.used_session: str | None = None
         """The id of the job that `%%slurm --session` goes to, once that is known."""
+        self.started_sessions: set[str] = set()
+        """The ids of those that this kernel has started."""
         self.unnamed = f"kernel {secrets.token_hex(8)}"
         """Stands for the notebook where nobody names it: two that run the same cell, as a sweep of
         parameters does, must not meet in one job."""
@@ -86,6 +89,12 @@ class Session:
     @property
     def notebook(self) -> str | None:
         return notebook(self.namespace)
+
+    @property
+    def owner(self) -> Owner:
+        """Whose sessions are this notebook's: where nobody names it, no other's are taken for its
+        own."""
+        return Owner(self.notebook or self.unnamed, frozenset(self.started_sessions))
 
     @property
     def output_limit_bytes(self) -> int:
@@ -126,6 +135,8 @@ class Session:
         return self.used_options or tuple(split(self.settings.default_options))
 
     def use(self, cluster: str | None, options: Sequence[str]) -> None:
+        if cluster != self.used_cluster:
+            self.used_session = None
         self.used_cluster, self.used_options = cluster, tuple(options)
 
     def show_card(self, job: Job) -> LiveCard:
