@@ -1,6 +1,6 @@
 """PURE: the words after `%%slurm` (or `jupyter slurm submit`) -> a `Request` -> a `JobSpec`.
 
-Splitting, `{name}` and the options that are ours live here; sbatch's own options are
+Splitting and the options that are ours live here; sbatch's own options are
 `slurm.options`'s. No I/O, no IPython, no defaults of a session.
 """
 
@@ -76,7 +76,6 @@ _LONGEST = 32 * 1024
 """More nobody types; splitting takes the time of its square (shlex)."""
 _JOB_NAME = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_BRACES = re.compile(r"\{\{([^\W\d]\w*)\}\}|\{([^\W\d]\w*)\}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,30 +123,6 @@ def split(line: str) -> list[str]:
             f"This line cannot be split into words: {str(exc).lower()}.",
             "Close every quote; write a backslash before a quote that is meant as itself.",
         ) from exc
-
-
-def expand(words: Sequence[str], namespace: Mapping[str, object]) -> list[str]:
-    """Puts `str(value)` in place of each `{name}`; one word stays one word, whatever the value.
-
-    `{{name}}` is the text `{name}`; any other brace, and `$`, stays as it is.
-
-    >>> expand(["--time={minutes}", "{{a}}", "{1}"], {"minutes": 5})
-    ['--time=5', '{a}', '{1}']
-    """
-
-    def value(match: re.Match[str]) -> str:
-        literal, name = match.groups()
-        if literal is not None:
-            return f"{{{literal}}}"
-        name = unicodedata.normalize("NFKC", name)
-        if name not in namespace:
-            near = sbatch.suggest(name, tuple(namespace))
-            hint = f"Did you mean `{near}`? " if near in namespace else ""
-            hint += f"Write `{{{{{name}}}}}` for these very characters."
-            raise RequestError(f"`{{{name}}}`: there is no variable `{name}` here.", hint=hint)
-        return str(namespace[name])
-
-    return [_BRACES.sub(value, word) for word in words]
 
 
 def parse(words: Sequence[str]) -> Request:

@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from jupyter_slurm.braces import expand
 from jupyter_slurm.errors import RequestError
-from jupyter_slurm.line import OURS, Request, Reuse, expand, fingerprint, parse, spec, split
+from jupyter_slurm.line import OURS, Request, Reuse, fingerprint, parse, spec, split
 from jupyter_slurm.slurm.options import OPTIONS
 from jupyter_slurm.wire import JobKind
+
+NAMES: dict[str, object] = {
+    "job": SimpleNamespace(id="fit", at=3),
+    "rate": 0.25,
+    "rates": [1, 0.25],
+    "sizes": {"big": 8},
+    "len": len,
+}
 
 
 def test_options_of_sbatch_and_ours_mix_in_any_order() -> None:
@@ -128,6 +138,40 @@ def test_a_name_in_braces_becomes_its_value_and_stays_one_word() -> None:
         "--name",
         "fit-7",
     ]
+
+
+@pytest.mark.parametrize(
+    ("word", "becomes"),
+    [
+        ("afterok:{job.id}", "afterok:fit"),
+        ("{job.at.real}", "3"),
+        ("{rates[1]}-{sizes['big']}", "0.25-8"),
+        ("lr-{rate:.1e}", "lr-2.5e-01"),
+        ("{{job.id}}{{rates[1]}}{{rate:.1e}}", "{job.id}{rates[1]}{rate:.1e}"),
+        ("{{rate * 2}}{{other * 2}}", "{rate * 2}{{other * 2}}"),
+        ("out/{rate,job}.csv", "out/{rate,job}.csv"),
+    ],
+)
+def test_what_a_variable_has_can_stand_in_braces_as_for_ipython(word: str, becomes: str) -> None:
+    assert expand([word], NAMES) == [becomes]
+
+
+@pytest.mark.parametrize(
+    ("word", "told"),
+    [
+        ("{jbo.id}", "Did you mean `job`"),
+        ("{job.idd}", "has no attribute 'idd'"),
+        ("{rates[2]}", "list index out of range"),
+        ("{rates[rate]}", "a number or a quoted text"),
+        ("{rate:q}", "Unknown format code"),
+        ("{rate * 2}", "Put the value into a variable first"),
+        ("{len(rates)}", "Put the value into a variable first"),
+    ],
+)
+def test_what_cannot_stand_in_braces_is_refused(word: str, told: str) -> None:
+    with pytest.raises(RequestError) as raised:
+        expand([word], NAMES)
+    assert told in str(raised.value)
 
 
 def test_dollars_and_other_braces_stay_as_they_are() -> None:

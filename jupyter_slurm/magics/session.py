@@ -15,8 +15,9 @@ from IPython.core.getipython import get_ipython
 from IPython.core.interactiveshell import InteractiveShell
 
 from jupyter_slurm.api import Api
+from jupyter_slurm.braces import expand
 from jupyter_slurm.errors import RequestError
-from jupyter_slurm.line import Request, expand, parse, split
+from jupyter_slurm.line import Request, parse, split
 from jupyter_slurm.login import Attended
 from jupyter_slurm.magics.frontend import answerer, in_place, notebook
 from jupyter_slurm.magics.live import LiveCard, LiveCards

@@ -19,6 +19,7 @@ from tornado.web import HTTPError
 
 from jupyter_slurm import headless, labs, line, sessions
 from jupyter_slurm.api import Api
+from jupyter_slurm.braces import expand
 from jupyter_slurm.errors import RequestError
 from jupyter_slurm.job import new_id, placed
 from jupyter_slurm.kernel import spec as kernel_spec
@@ -225,4 +226,4 @@ def _text(output: Output) -> str:
 
 def _words(text: str) -> list[str]:
     """There are no variables here: a `{name}` is refused rather than sent as it is."""
-    return line.expand(line.split(text), {})
+    return expand(line.split(text), {})
