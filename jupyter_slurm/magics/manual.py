@@ -26,10 +26,9 @@ Examples
     %%slurm --session
     %%slurm --cluster arandu --partition gpu --module cuda/12.4 --env OMP_NUM_THREADS=4 --dry-run
 
-`{name}` stands for the value of a variable here, also `{job.id}` or `{rate:.2f}`, and `{{name}}` for
-these very characters; `$` and all
-else is left as it is. With --detach: `job = _`, then `job.result()`, `await job`, `job.output`,
-`job.cancel()`.
+`{name}` stands for the value of a variable here (`{job.id}` and `{rate:.2f}` too), `{{name}}` for
+these very characters; `$` and all else is left as it is. With --detach: `job = _`, then
+`job.result()`, `await job`, `job.output`, `job.cancel()`.
 
 Options of ours
 """

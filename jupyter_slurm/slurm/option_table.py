@@ -111,7 +111,12 @@ _TABLE: Final = (
     Option("cpus-per-task", "c", "count", "CPUs for each task"),
     Option("deadline", None, "begin", "give up if it cannot end by then"),
     Option("delay-boot", None, "time", "how long it waits for nodes that need no reboot"),
-    Option("dependency", "d", "dependency", "wait for other jobs: afterok:123, singleton"),
+    Option(
+        "dependency",
+        "d",
+        "dependency",
+        "wait for jobs, by our id or Slurm's: afterok:123, singleton",
+    ),
     Option(
         "distribution",
         "m",
