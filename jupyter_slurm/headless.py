@@ -23,11 +23,11 @@ NOT_HERE = ("in", "out", "out-format", "attach", "fresh", "no-raise")
 
 def request(words: Sequence[str]) -> line.Request:
     """What the words ask for. RequestError names the one that cannot be."""
-    for word in words:
+    for word in words[: words.index("--")] if "--" in words else words:
         name = word.partition("=")[0].removeprefix("--")
         if word.startswith("--") and name in NOT_HERE:
             raise RequestError(f"--{name} belongs to cells of a notebook.", option=name)
-    return line.parse(words)
+    return line.parse_with_arguments(words)
 
 
 def resolved(
@@ -62,14 +62,16 @@ def file_spec(
     `file` is how its user calls it, `path` where it is on this machine.
     """
     kind, code, notebook = JobKind.CELL, text, None
+    given = (*request.arguments, *arguments)
+    request = replace(request, arguments=())
     if file.suffix == ".ipynb":
-        _refuse_arguments(file, arguments)
+        _refuse_arguments(file, given)
         code, notebook = driver_code.of_notebook(text, file.name), path
     elif text.startswith("#!") and file.suffix != ".py":
-        _refuse_arguments(file, arguments)
+        request = replace(request, arguments=given)
         kind = JobKind.SCRIPT if _has_directives(text) else JobKind.PROGRAM
     elif file.suffix == ".py":
-        code = driver_code.of_python(text, path, arguments)
+        code = driver_code.of_python(text, path, given)
     else:
         raise RequestError(
             f"{file} is neither a notebook (.ipynb), nor Python (.py), nor a script.",
@@ -83,7 +85,7 @@ def file_spec(
 def _refuse_arguments(file: PurePath, arguments: Sequence[str]) -> None:
     if arguments:
         raise RequestError(
-            f"{file} takes no arguments after `--`; only a Python file does.",
+            f"{file} takes no arguments after `--`; Python files and scripts do.",
             hint="`--env NAME=VALUE` gives it a variable.",
         )
 

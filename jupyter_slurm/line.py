@@ -13,7 +13,7 @@ import shlex
 import unicodedata
 from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from types import MappingProxyType
 from typing import Any, Literal
@@ -102,6 +102,8 @@ class Request:
     """None: the line does not say."""
     on_interrupt: Literal["detach", "cancel"] | None = None
     reuse: Reuse = Reuse.AUTO
+    arguments: tuple[str, ...] = ()
+    """What stands behind `--`: a script's own words."""
     dry_run: bool = False
     raise_on_failure: bool = True
 
@@ -161,6 +163,12 @@ def parse(words: Sequence[str]) -> Request:
     )
 
 
+def parse_with_arguments(words: Sequence[str]) -> Request:
+    """The same where `--` may follow, and behind it what a script gets, as it is."""
+    at = words.index("--") if "--" in words else len(words)
+    return replace(parse(words[:at]), arguments=tuple(words[at + 1 :]))
+
+
 def spec(
     request: Request,
     code: str,
@@ -180,6 +188,9 @@ def spec(
         raise RequestError(
             told, hint="Leave out --in and --out, or pass text by `--env NAME={name}`."
         )
+    if kind not in (JobKind.PROGRAM, JobKind.SCRIPT) and request.arguments:
+        told = "Only a script that begins with `#!` takes arguments after `--`."
+        raise RequestError(told, hint="Python gets variables by `--in NAMES`.")
     name, options = _named(request, code, kind)
     if request.session is not None:
         _check_in_session(request, kind, options)
@@ -190,6 +201,7 @@ def spec(
         kind=kind,
         cluster=request.cluster,
         options=options,
+        arguments=request.arguments,
         image=request.image,
         runtime=request.runtime,
         modules=request.modules,
@@ -253,7 +265,7 @@ def fingerprint(request: Request, code: str, notebook: str | None) -> str:
         [request.push, request.push_exclude, request.fetch, request.session],
         code,
         notebook or "",
-        *filter(None, [request.out_format]),
+        *filter(None, [request.out_format, request.arguments]),
     ]
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 

@@ -92,7 +92,7 @@ job; `%squeue`, `%sinfo`, `%sacct` … run Slurm's own commands; `%config SlurmM
 _SCRIPT = """\
 Submit this cell as a batch script, as it is written.
 
-    %%sbatch [options of sbatch] [--cluster NAME] [--name NAME] [--dry-run]
+    %%sbatch [options of sbatch] [--cluster NAME] [--name NAME] [--dry-run] [-- ARGUMENTS]
     #!/bin/bash
     #SBATCH --time=10
     srun hostname

@@ -17,7 +17,7 @@ from IPython.core.interactiveshell import InteractiveShell
 from jupyter_slurm.api import Api
 from jupyter_slurm.braces import expand
 from jupyter_slurm.errors import RequestError
-from jupyter_slurm.line import Request, parse, split
+from jupyter_slurm.line import Request, parse, parse_with_arguments, split
 from jupyter_slurm.login import Attended
 from jupyter_slurm.magics.frontend import answerer, in_place, notebook
 from jupyter_slurm.magics.live import LiveCard, LiveCards
@@ -110,7 +110,7 @@ class Session:
         words = self._with_out_format(self.words(line))
         in_session = any(word.partition("=")[0] == "--session" for word in words)
         # There a cell has what the session has.
-        return parse(words if in_session else self.with_defaults(words))
+        return parse_with_arguments(words if in_session else self.with_defaults(words))
 
     def _with_out_format(self, words: list[str]) -> list[str]:
         """In a session too, which has no say in it."""
@@ -123,7 +123,7 @@ class Session:
     def script_request(self, line: str) -> Request:
         """The same for a batch script, to which only sbatch's options mean anything."""
         defaults = sbatch_args(parse(self._defaults()).options)
-        return parse([*self._to_cluster(), *defaults, *self.words(line)])
+        return parse_with_arguments([*self._to_cluster(), *defaults, *self.words(line)])
 
     def defaults(self) -> Request:
         """What `%slurm use` and the settings say for every cell."""

@@ -134,7 +134,7 @@ def line_spec(api: Api, folders: Folders, wish: LineWish) -> JobSpec:
         request, spec = wanted.request, kernel_spec.job_spec(wanted, job_id, called)
     else:
         # The words that only a cell can mean have their sense in a notebook's.
-        asked = headless.request(words) if notebook is None else line.parse(words)
+        asked = headless.request(words) if notebook is None else line.parse_with_arguments(words)
         request = headless.resolved(api, asked, called)
         spec = line.spec(request, wish.code, job_id=job_id, kind=wish.kind, notebook=called)
     return folders.placed(spec, folders.root if notebook is None else notebook.parent)

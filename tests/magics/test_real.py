@@ -227,10 +227,10 @@ def test_slurms_own_commands_give_tables_and_their_own_errors(kernel: Kernel) ->
 
 
 def test_a_batch_script_gives_a_handle(kernel: Kernel) -> None:
-    ok(kernel.run("%%sbatch --job-name=mine\n#!/bin/bash\n#SBATCH --time=1\necho from the script"))
+    ok(kernel.run("%%sbatch -J mine -- 'a b' -n\n#!/bin/bash\n#SBATCH --time=1\necho $1, $2"))
     ok(kernel.run("job = _"))
     assert kernel.run("print(job.wait().state, repr(job.output))").text == (
-        "COMPLETED 'from the script\\n'\n"
+        "COMPLETED 'a b, -n\\n'\n"
     )
 
 
