@@ -66,7 +66,7 @@ def bundle(job: Job, now_s: float) -> dict[str, Any]:
 
 
 def plain(job: Job, now_s: float) -> str:
-    """One to three lines, to be read now."""
+    """A few lines, to be read now."""
     return _lines(job, headline(job, now_s), now_s)
 
 
@@ -75,6 +75,8 @@ def _lines(job: Job, headline: str, now_s: float) -> str:
     reasons = [text for text in (job.why, job.advice) if text]
     if reasons and job.state is not JobState.COMPLETED:
         lines.append("  " + " ".join(reasons))
+    if job.warning:
+        lines.append("  " + " ".join(job.warning.splitlines()))
     place = [f"{row.label.lower()} {row.text}" for row in _rows(job, now_s) if row.brief]
     if place:
         lines.append("  " + ", ".join(place))

@@ -23,20 +23,28 @@ NOT_HERE = ("in", "out", "out-format", "attach", "fresh", "no-raise")
 
 def request(words: Sequence[str]) -> line.Request:
     """What the words ask for. RequestError names the one that cannot be."""
-    for word in words:
+    for word in words[: words.index("--")] if "--" in words else words:
         name = word.partition("=")[0].removeprefix("--")
         if word.startswith("--") and name in NOT_HERE:
             raise RequestError(f"--{name} belongs to cells of a notebook.", option=name)
-    return line.parse(words)
+    return line.parse_with_arguments(words)
 
 
-def resolved(api: Api, request: line.Request) -> line.Request:
-    """With the session's id in the place of its name; "": the newest. NotFoundError."""
+def resolved(
+    api: Api, request: line.Request, notebook: str | None = None, cluster: str | None = None
+) -> line.Request:
+    """With the session's id in the place of its name; "": the newest of the notebook, or of what
+    has none. `cluster`: where nothing names one, None for any. NotFoundError, RequestError."""
     if request.session is None:
         return request
-    jobs = api.jobs(request.cluster)
-    name = request.session
-    job = sessions.named(jobs, name) if name else sessions.newest(jobs, None)
+    owner, cluster = sessions.Owner(notebook), request.cluster or cluster
+    jobs, name = api.jobs(), request.session
+    job = (
+        sessions.named(jobs, name, owner, cluster)
+        if name
+        else sessions.newest(jobs, owner, cluster)
+    )
+    sessions.check_cluster(job, request.cluster)
     return replace(request, session=job.id, cluster=job.cluster)
 
 
@@ -54,14 +62,16 @@ def file_spec(
     `file` is how its user calls it, `path` where it is on this machine.
     """
     kind, code, notebook = JobKind.CELL, text, None
+    given = (*request.arguments, *arguments)
+    request = replace(request, arguments=())
     if file.suffix == ".ipynb":
-        _refuse_arguments(file, arguments)
+        _refuse_arguments(file, given)
         code, notebook = driver_code.of_notebook(text, file.name), path
     elif text.startswith("#!") and file.suffix != ".py":
-        _refuse_arguments(file, arguments)
+        request = replace(request, arguments=given)
         kind = JobKind.SCRIPT if _has_directives(text) else JobKind.PROGRAM
     elif file.suffix == ".py":
-        code = driver_code.of_python(text, path, arguments)
+        code = driver_code.of_python(text, path, given)
     else:
         raise RequestError(
             f"{file} is neither a notebook (.ipynb), nor Python (.py), nor a script.",
@@ -75,7 +85,7 @@ def file_spec(
 def _refuse_arguments(file: PurePath, arguments: Sequence[str]) -> None:
     if arguments:
         raise RequestError(
-            f"{file} takes no arguments after `--`; only a Python file does.",
+            f"{file} takes no arguments after `--`; Python files and scripts do.",
             hint="`--env NAME=VALUE` gives it a variable.",
         )
 

@@ -1,6 +1,6 @@
 """PURE: the words after `%%slurm` (or `jupyter slurm submit`) -> a `Request` -> a `JobSpec`.
 
-Splitting, `{name}` and the options that are ours live here; sbatch's own options are
+Splitting and the options that are ours live here; sbatch's own options are
 `slurm.options`'s. No I/O, no IPython, no defaults of a session.
 """
 
@@ -13,7 +13,7 @@ import shlex
 import unicodedata
 from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from types import MappingProxyType
 from typing import Any, Literal
@@ -21,6 +21,7 @@ from typing import Any, Literal
 from jupyter_slurm.errors import RequestError
 from jupyter_slurm.readable import brief
 from jupyter_slurm.slurm import options as sbatch
+from jupyter_slurm.slurm.directives import read_directives
 from jupyter_slurm.wire import JobKind, JobSpec, OutFormat
 
 
@@ -56,7 +57,9 @@ OURS: Mapping[str, OurOption] = MappingProxyType(
         "push-exclude": OurOption(
             "PATTERN", "what --push leaves behind, as in .gitignore; may be repeated"
         ),
-        "session": OurOption("[NAME]", "run it in a session that there is, at once; see `%slurm`"),
+        "session": OurOption(
+            "[NAME]", "run it at once in a session started here, or in any by its id"
+        ),
         "fetch": OurOption("GLOBS", "files to bring back when the job has ended; may be repeated"),
         "name": OurOption("NAME", "what the job is called"),
         "detach": OurOption("", "give a job handle at once instead of waiting"),
@@ -73,7 +76,6 @@ _LONGEST = 32 * 1024
 """More nobody types; splitting takes the time of its square (shlex)."""
 _JOB_NAME = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_BRACES = re.compile(r"\{\{([^\W\d]\w*)\}\}|\{([^\W\d]\w*)\}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,6 +102,8 @@ class Request:
     """None: the line does not say."""
     on_interrupt: Literal["detach", "cancel"] | None = None
     reuse: Reuse = Reuse.AUTO
+    arguments: tuple[str, ...] = ()
+    """What stands behind `--`: a script's own words."""
     dry_run: bool = False
     raise_on_failure: bool = True
 
@@ -123,30 +127,6 @@ def split(line: str) -> list[str]:
         ) from exc
 
 
-def expand(words: Sequence[str], namespace: Mapping[str, object]) -> list[str]:
-    """Puts `str(value)` in place of each `{name}`; one word stays one word, whatever the value.
-
-    `{{name}}` is the text `{name}`; any other brace, and `$`, stays as it is.
-
-    >>> expand(["--time={minutes}", "{{a}}", "{1}"], {"minutes": 5})
-    ['--time=5', '{a}', '{1}']
-    """
-
-    def value(match: re.Match[str]) -> str:
-        literal, name = match.groups()
-        if literal is not None:
-            return f"{{{literal}}}"
-        name = unicodedata.normalize("NFKC", name)
-        if name not in namespace:
-            near = sbatch.suggest(name, tuple(namespace))
-            hint = f"Did you mean `{near}`? " if near in namespace else ""
-            hint += f"Write `{{{{{name}}}}}` for these very characters."
-            raise RequestError(f"`{{{name}}}`: there is no variable `{name}` here.", hint=hint)
-        return str(namespace[name])
-
-    return [_BRACES.sub(value, word) for word in words]
-
-
 def parse(words: Sequence[str]) -> Request:
     """Understands a line's words; the later of two equal options wins. RequestError names the word
     that cannot be, and the nearest right one."""
@@ -162,7 +142,7 @@ def parse(words: Sequence[str]) -> Request:
     return Request(
         options=options,
         cluster=last.get("cluster"),
-        name=_job_name(last.get("name")),
+        name=_one_name(_job_name(last.get("name")), options.get("job-name")),
         image=last.get("image"),
         runtime=last.get("runtime"),
         modules=_names(ours.get("module", [])),
@@ -181,6 +161,12 @@ def parse(words: Sequence[str]) -> Request:
         dry_run="dry-run" in ours,
         raise_on_failure="no-raise" not in ours,
     )
+
+
+def parse_with_arguments(words: Sequence[str]) -> Request:
+    """The same where `--` may follow, and behind it what a script gets, as it is."""
+    at = words.index("--") if "--" in words else len(words)
+    return replace(parse(words[:at]), arguments=tuple(words[at + 1 :]))
 
 
 def spec(
@@ -202,15 +188,20 @@ def spec(
         raise RequestError(
             told, hint="Leave out --in and --out, or pass text by `--env NAME={name}`."
         )
+    if kind not in (JobKind.PROGRAM, JobKind.SCRIPT) and request.arguments:
+        told = "Only a script that begins with `#!` takes arguments after `--`."
+        raise RequestError(told, hint="Python gets variables by `--in NAMES`.")
+    name, options = _named(request, code, kind)
     if request.session is not None:
-        _check_in_session(request, kind)
+        _check_in_session(request, kind, options)
     return JobSpec(
         id=job_id,
-        name=request.name or _default_name(notebook),
+        name=name or _default_name(notebook),
         code=code,
         kind=kind,
         cluster=request.cluster,
-        options=dict(request.options),
+        options=options,
+        arguments=request.arguments,
         image=request.image,
         runtime=request.runtime,
         modules=request.modules,
@@ -228,7 +219,21 @@ def spec(
     )
 
 
-def _check_in_session(request: Request, kind: JobKind) -> None:
+def _named(request: Request, code: str, kind: JobKind) -> tuple[str | None, dict[str, str]]:
+    """The name that was asked for, if any, and sbatch's options, `--job-name` among them for a
+    batch script alone: of all others the name in Slurm has our id in it."""
+    options = dict(request.options)
+    if kind is JobKind.SCRIPT:
+        if request.name is not None:
+            options.setdefault("job-name", request.name)
+        said = options.get("job-name") or read_directives(code).get("job-name")
+        return request.name or _as_name(said or ""), options
+    return request.name or _job_name(options.get("job-name"), "job-name"), {
+        name: value for name, value in options.items() if name != "job-name"
+    }
+
+
+def _check_in_session(request: Request, kind: JobKind, options: Mapping[str, str]) -> None:
     """What is the session's, and was settled when it was started, is not a cell's to ask for."""
     if kind is not JobKind.CELL:
         raise RequestError("A session runs Python only; this text starts with `#!`.")
@@ -242,7 +247,7 @@ def _check_in_session(request: Request, kind: JobKind) -> None:
         "fetch": request.fetch,
         "dry-run": request.dry_run,
     }
-    for name in (*request.options, *(name for name, given in ours.items() if given)):
+    for name in (*options, *(name for name, given in ours.items() if given)):
         raise _wrong(
             name,
             f"--{name} is not for a cell of a session.",
@@ -260,7 +265,7 @@ def fingerprint(request: Request, code: str, notebook: str | None) -> str:
         [request.push, request.push_exclude, request.fetch, request.session],
         code,
         notebook or "",
-        *filter(None, [request.out_format]),
+        *filter(None, [request.out_format, request.arguments]),
     ]
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
@@ -370,20 +375,34 @@ def _environment(values: Sequence[str]) -> dict[str, str]:
     return env
 
 
-def _job_name(name: str | None) -> str | None:
+def _job_name(name: str | None, option: str = "name") -> str | None:
     if name is not None and not _JOB_NAME.fullmatch(name):
         raise _wrong(
-            "name",
-            f"--name: `{brief(name)}` cannot be a job's name.",
+            option,
+            f"--{option}: `{brief(name)}` cannot be a job's name.",
             "Up to 64 letters, digits, `.`, `_` and `-`.",
         )
     return name
 
 
+def _one_name(ours: str | None, theirs: str | None) -> str | None:
+    """What `--name` and sbatch's `--job-name` call the job; the second may be a batch script's, of
+    which any text can be the name."""
+    if ours is not None and theirs not in (None, ours):
+        told = f"`--name {ours}` and `--job-name {brief(theirs)}` both name the job."
+        raise _wrong("job-name", told, "Leave one of them out.")
+    return ours or (theirs if theirs and _JOB_NAME.fullmatch(theirs) else None)
+
+
 def _default_name(notebook: str | None) -> str:
     """The notebook's own name as far as a job may bear it, else `cell`."""
     stem = (notebook or "").replace("\\", "/").rpartition("/")[2].removesuffix(".ipynb")
-    return re.sub(r"[^A-Za-z0-9._-]+", "-", stem).strip("-.")[:48] or "cell"
+    return _as_name(stem) or "cell"
+
+
+def _as_name(text: str) -> str:
+    """`text` as far as a job may bear it; "": nothing of it."""
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", text).strip("-.")[:48]
 
 
 def _detach(ours: Mapping[str, object]) -> bool | None:

@@ -7,6 +7,7 @@ A session is a job (`JobKind.SESSION`) whose process runs cells as they come. Th
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 import msgspec
 
@@ -18,6 +19,7 @@ from jupyter_slurm.wire import Job, JobKind, JobSpec, JobState
 SOON_S = 300.0
 """When the end of a session is near enough to be told of."""
 _IDLE_S = 1800
+_FEW = 3
 _ENDS = (JobKind.SESSION, JobKind.LAB, JobKind.KERNEL)
 _NOT_FOR_A_SESSION = (
     "in out out-format fetch attach fresh on-interrupt wait no-raise session".split()
@@ -60,30 +62,82 @@ def take_idle(words: Sequence[str]) -> tuple[list[str], int | None]:
     return rest, idle_s
 
 
-def named(jobs: Iterable[Job], name: str) -> Job:
-    """The session of that name or id: the newest that lives, else the newest. NotFoundError.
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """Whose sessions a name or its absence means: those of a notebook, or, without one, of all
+    terminals. `started`: ids of more, for a kernel whose notebook is not known."""
+
+    notebook: str | None
+    started: frozenset[str] = frozenset()
+
+    def has(self, job: Job) -> bool:
+        return job.notebook == self.notebook or job.id in self.started
+
+
+def named(jobs: Iterable[Job], name: str, owner: Owner, cluster: str | None = None) -> Job:
+    """Return any session by its id, or the owner's of that name on the cluster (None: on any): the
+    newest that lives, else the newest. NotFoundError; RequestError: on several clusters.
 
     `jobs` are given newest first, as by `Api.jobs`.
     """
-    found = [job for job in jobs if job.kind is JobKind.SESSION and name in (job.id, job.name)]
-    if not found:
-        raise NotFoundError(
-            f"There is no session `{name}`.", hint="`%slurm session` lists those there are."
-        )
-    return next((job for job in found if not job.state.final), found[0])
-
-
-def newest(jobs: Iterable[Job], notebook: str | None) -> Job:
-    """The session that this notebook has started last; without a notebook, any. NotFoundError."""
     sessions = [job for job in jobs if job.kind is JobKind.SESSION]
-    mine = [job for job in sessions if notebook is None or job.notebook == notebook]
+    if by_id := [job for job in sessions if job.id == name]:
+        return by_id[0]
+    found = [job for job in sessions if job.name == name]
+    mine = [job for job in found if owner.has(job) and cluster in (None, job.cluster)]
+    live = [job for job in mine if not job.state.final]
+    if len({job.cluster for job in live}) > 1:
+        told = _those(live, owner)
+        raise RequestError(f"`{name}` names {told}.", hint="Give the id of one, or --cluster.")
     if not mine:
-        others = ", ".join(job.name for job in sessions if not job.state.final)
+        others = [job for job in found if not job.state.final]
+        hint = f"`{name}` is {_those(others, owner)}: its id means it everywhere."
         raise NotFoundError(
-            "This notebook has no session." if notebook else "There is no session.",
-            hint=f"{_START_ANOTHER} There are: {others}." if others else _START_ANOTHER,
+            _none(owner, cluster, f" `{name}`"),
+            hint=hint if others else "`%slurm session` lists those there are.",
         )
+    return (live or mine)[0]
+
+
+def newest(jobs: Iterable[Job], owner: Owner, cluster: str | None = None) -> Job:
+    """Return the session that the owner has started last on the cluster (None: on any).
+    NotFoundError."""
+    sessions = [job for job in jobs if job.kind is JobKind.SESSION]
+    mine = [job for job in sessions if owner.has(job) and cluster in (None, job.cluster)]
+    if not mine:
+        others = [job for job in sessions if not job.state.final]
+        told = (f"`{job.name}` is {_those([job], owner)}." for job in others[:_FEW])
+        raise NotFoundError(_none(owner, cluster), hint=" ".join((_START_ANOTHER, *told)))
     return mine[0]
+
+
+def check_cluster(job: Job, cluster: str | None) -> None:
+    """RequestError: the session does not run on the cluster that was asked for."""
+    if cluster not in (None, job.cluster):
+        raise RequestError(
+            f"The session {job.name} ({job.id}) runs on {job.cluster}, not on {cluster}.",
+            hint="Leave out --cluster.",
+        )
+
+
+def _none(owner: Owner, cluster: str | None, name: str = "") -> str:
+    where = f" on {cluster}" if cluster else ""
+    if owner.notebook is None:
+        return f"There is no session{name} outside of notebooks{where}."
+    return f"This notebook has no session{name}{where}."
+
+
+def _those(jobs: Sequence[Job], owner: Owner) -> str:
+    """Each by its id, with whose it is and where."""
+    return ", ".join(
+        f"session {job.id} of {_whose(job, owner)} on {job.cluster}" for job in jobs[:_FEW]
+    )
+
+
+def _whose(job: Job, owner: Owner) -> str:
+    if job.notebook is None:
+        return "a terminal"
+    return "this notebook" if job.notebook == owner.notebook else job.notebook
 
 
 def left_s(job: Job, now_s: float) -> float | None:

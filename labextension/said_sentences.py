@@ -25,6 +25,7 @@ from jupyter_slurm.jobs import (
     lab_steps,
     lacking,
     limits,
+    one_process,
     phrases,
     policies,
     script,
@@ -34,7 +35,7 @@ from jupyter_slurm.slurm import diagnosis, limit_reasons, reason_table, reasons,
 
 _COMPOSED = (
     *(events, lacking, verdict, lab_steps, script, diagnosis, rejections),
-    *(beforehand, cluster, costs, estimates, limits, policies),
+    *(beforehand, cluster, costs, estimates, limits, one_process, policies),
 )
 
 _VALUE = "\0\0"

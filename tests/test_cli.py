@@ -343,7 +343,7 @@ def test_a_file_runs_where_it_was_submitted(
         (("a.py", "--time", "soon"), 2, "soon"),
         (("a.py", "--in", "x"), 2, "--in belongs to cells of a notebook"),
         (("a.py", "--fresh"), 2, "--fresh belongs to cells of a notebook"),
-        (("run.sh", "--", "argument"), 2, "takes no arguments after `--`"),
+        (("book.ipynb", "--", "argument"), 2, "takes no arguments after `--`"),
         (("latin.py",), 2, "latin.py is not UTF-8 text (byte 2)"),
     ],
 )
@@ -352,7 +352,7 @@ def test_what_cannot_be_submitted_is_refused_before_anything_is_sent(
 ) -> None:
     (tmp_path / "a.py").write_text("")
     (tmp_path / "text.txt").write_text("hello")
-    (tmp_path / "run.sh").write_text("#!/bin/sh\n")
+    (tmp_path / "book.ipynb").write_text("{}")
     (tmp_path / "latin.py").write_bytes(b"# \xe9")
     found, out, err = run(no_api(), "submit", *words)
     assert found == code

@@ -119,19 +119,23 @@ def test_the_exit_code_of_a_python_file_is_that_of_sys_exit(shell: Shell) -> Non
 
 
 def test_the_exit_code_of_a_program_is_its_own(shell: Shell) -> None:
-    shell.write("run.sh", "#!/bin/sh\necho out; echo err >&2; exit 7\n")
-    code, out, err = shell.run("submit", "run.sh")
+    shell.write("run.sh", "#!/bin/sh\necho out; echo err >&2; printf '%s|' \"$@\"; exit 7\n")
+    code, out, err = shell.run("submit", "run.sh", "--", "a b", "--time", "$'\n")
     assert code == 7, err
     assert "out\n" in out
+    assert "a b|--time|$'\n|" in out
 
 
 def test_a_batch_script_is_handed_over_with_its_own_options(shell: Shell) -> None:
     shell.write(
-        "batch.sh", "#!/bin/bash\n#SBATCH --job-name=own\n#SBATCH -n 2\necho $SLURM_NTASKS\n"
+        "batch.sh",
+        "#!/bin/bash\n#SBATCH --job-name=own\n#SBATCH -n 2\necho $SLURM_NTASKS\n"
+        "printf '%s|' \"$@\"\n",
     )
-    code, out, err = shell.run("submit", "batch.sh")
+    code, out, err = shell.run("submit", "batch.sh", "--", "a b", "--time", "$'")
     assert code == 0, err
-    assert out == "2\n"
+    assert out == "2\na b|--time|$'|"
+    assert "-- job.sh a" in shell.ok("submit", "batch.sh", "--dry-run", "--", "a")
 
 
 def test_a_notebook_comes_back_executed_up_to_its_error(shell: Shell) -> None:

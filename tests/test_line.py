@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from jupyter_slurm.braces import expand
 from jupyter_slurm.errors import RequestError
-from jupyter_slurm.line import OURS, Request, Reuse, expand, fingerprint, parse, spec, split
+from jupyter_slurm.line import OURS, Request, Reuse, fingerprint, parse, spec, split
 from jupyter_slurm.slurm.options import OPTIONS
 from jupyter_slurm.wire import JobKind
+
+NAMES: dict[str, object] = {
+    "job": SimpleNamespace(id="fit", at=3),
+    "rate": 0.25,
+    "rates": [1, 0.25],
+    "sizes": {"big": 8},
+    "len": len,
+}
 
 
 def test_options_of_sbatch_and_ours_mix_in_any_order() -> None:
@@ -128,6 +138,40 @@ def test_a_name_in_braces_becomes_its_value_and_stays_one_word() -> None:
         "--name",
         "fit-7",
     ]
+
+
+@pytest.mark.parametrize(
+    ("word", "becomes"),
+    [
+        ("afterok:{job.id}", "afterok:fit"),
+        ("{job.at.real}", "3"),
+        ("{rates[1]}-{sizes['big']}", "0.25-8"),
+        ("lr-{rate:.1e}", "lr-2.5e-01"),
+        ("{{job.id}}{{rates[1]}}{{rate:.1e}}", "{job.id}{rates[1]}{rate:.1e}"),
+        ("{{rate * 2}}{{other * 2}}", "{rate * 2}{{other * 2}}"),
+        ("out/{rate,job}.csv", "out/{rate,job}.csv"),
+    ],
+)
+def test_what_a_variable_has_can_stand_in_braces_as_for_ipython(word: str, becomes: str) -> None:
+    assert expand([word], NAMES) == [becomes]
+
+
+@pytest.mark.parametrize(
+    ("word", "told"),
+    [
+        ("{jbo.id}", "Did you mean `job`"),
+        ("{job.idd}", "has no attribute 'idd'"),
+        ("{rates[2]}", "list index out of range"),
+        ("{rates[rate]}", "a number or a quoted text"),
+        ("{rate:q}", "Unknown format code"),
+        ("{rate * 2}", "Put the value into a variable first"),
+        ("{len(rates)}", "Put the value into a variable first"),
+    ],
+)
+def test_what_cannot_stand_in_braces_is_refused(word: str, told: str) -> None:
+    with pytest.raises(RequestError) as raised:
+        expand([word], NAMES)
+    assert told in str(raised.value)
 
 
 def test_dollars_and_other_braces_stay_as_they_are() -> None:
@@ -253,3 +297,38 @@ def test_a_long_name_is_refused_in_a_short_sentence() -> None:
     with pytest.raises(RequestError, match="cannot be a job's name") as refused:
         parse(["--name", "n" * 5_000])
     assert len(str(refused.value)) < 300
+
+
+@pytest.mark.parametrize("words", ["-J fit", "--job-name=fit", "--name fit -J fit"])
+def test_sbatchs_name_of_a_job_is_its_name(words: str) -> None:
+    request = parse(split(words))
+    for kind in (JobKind.CELL, JobKind.PROGRAM, JobKind.SESSION, JobKind.LAB):
+        made = spec(request, "", job_id="aaaaaaaa", kind=kind, notebook="n.ipynb")
+        assert (request.name, made.name, made.options) == ("fit", "fit", {})
+    script = spec(request, "#!/bin/sh", job_id="aaaaaaaa", kind=JobKind.SCRIPT)
+    assert (script.name, script.options) == ("fit", {"job-name": "fit"})
+
+
+def test_a_job_has_one_name() -> None:
+    with pytest.raises(RequestError, match="both name the job"):
+        parse(split("--name a -J b"))
+    with pytest.raises(RequestError, match="--job-name: `a b` cannot be"):
+        spec(parse(split("-J 'a b'")), "1", job_id="aaaaaaaa")
+
+
+@pytest.mark.parametrize(
+    ("words", "script", "name", "sent"),
+    [
+        ("-J 'a b'", "#!/bin/sh\n#SBATCH -J own\n", "a-b", "a b"),
+        ("--name fit", "#!/bin/sh\n#SBATCH -J own\n", "fit", "fit"),
+        ("", "#!/bin/sh\n#SBATCH -J own\n", "own", None),
+        ("", "#!/bin/sh\n", "n", None),
+    ],
+)
+def test_a_batch_script_is_called_here_as_in_slurm(
+    words: str, script: str, name: str, sent: str | None
+) -> None:
+    made = spec(
+        parse(split(words)), script, job_id="aaaaaaaa", kind=JobKind.SCRIPT, notebook="n.ipynb"
+    )
+    assert (made.name, made.options.get("job-name")) == (name, sent)

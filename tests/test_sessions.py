@@ -70,26 +70,52 @@ def test_a_session_has_to_end_some_day(word: str) -> None:
         start(word)
 
 
+HERE = sessions.Owner("/n/fit.ipynb")
+TERMINAL = sessions.Owner(None)
+
+
 def test_a_name_means_the_newest_that_lives() -> None:
     dead = session(id="a", state=JobState.CANCELLED)
     alive = session(id="b")
     other = session(id="c", name="other")
-    assert sessions.named([dead, other, alive], "fit") is alive
-    assert sessions.named([dead, other], "fit") is dead
-    assert sessions.named([dead, other, alive], "a") is dead
+    assert sessions.named([dead, other, alive], "fit", HERE) is alive
+    assert sessions.named([dead, other], "fit", HERE) is dead
+    assert sessions.named([dead, other, alive], "a", HERE) is dead
     with pytest.raises(NotFoundError, match="no session `job`"):
-        sessions.named([dead, session(id="job", kind=JobKind.CELL)], "job")
+        sessions.named([dead, session(id="job", kind=JobKind.CELL)], "job", HERE)
+
+
+def test_a_name_means_a_session_of_ones_own_on_the_cluster_asked_for() -> None:
+    mine, there = session(id="a"), session(id="b", cluster="dgx")
+    theirs = session(id="c", notebook="/n/other.ipynb")
+    of_terminal = session(id="d", notebook=None)
+    jobs = [theirs, of_terminal, there, mine]
+    assert sessions.named(jobs, "fit", HERE, "arandu") is mine
+    assert sessions.named(jobs, "fit", HERE, "dgx") is there
+    assert sessions.named(jobs, "fit", TERMINAL) is of_terminal
+    assert sessions.named([theirs], "fit", sessions.Owner("kernel 1", frozenset("c"))) is theirs
+    for job in jobs:
+        assert sessions.named(jobs, job.id, TERMINAL, "arandu") is job
+    with pytest.raises(NotFoundError, match="no session `fit` on dgx") as caught:
+        sessions.named([theirs, mine], "fit", HERE, "dgx")
+    assert "session c of /n/other.ipynb on arandu, session a of this notebook on arandu" in str(
+        caught.value
+    )
+    with pytest.raises(NotFoundError, match="no session `fit` outside of notebooks"):
+        sessions.named([theirs, mine], "fit", TERMINAL)
+    with pytest.raises(RequestError, match="session b of this notebook on dgx, session a of"):
+        sessions.named(jobs, "fit", HERE)
 
 
 def test_a_notebook_has_the_session_that_it_has_started_last() -> None:
     mine, older = session(id="a"), session(id="b")
     theirs = session(id="c", notebook="/n/other.ipynb", name="theirs")
-    assert sessions.newest([theirs, mine, older], "/n/fit.ipynb") is mine
-    assert sessions.newest([theirs, mine, older], None) is theirs
-    with pytest.raises(NotFoundError, match="There are: theirs"):
-        sessions.newest([theirs], "/n/fit.ipynb")
-    with pytest.raises(NotFoundError, match="There is no session"):
-        sessions.newest([], None)
+    assert sessions.newest([theirs, mine, older], HERE) is mine
+    assert sessions.newest([session(id="d", cluster="dgx"), mine], HERE, "arandu") is mine
+    with pytest.raises(NotFoundError, match="`theirs` is session c of /n/other"):
+        sessions.newest([theirs], HERE)
+    with pytest.raises(NotFoundError, match="There is no session outside of notebooks"):
+        sessions.newest([theirs, mine], TERMINAL)
 
 
 @pytest.mark.parametrize(

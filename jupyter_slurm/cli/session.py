@@ -27,9 +27,10 @@ from jupyter_slurm.wire import Job, JobKind, new_id
 _WAIT_S = 20.0
 _USAGE = """\
 usage: jupyter slurm session start [OPTIONS]   keep an allocation, and wait until it runs
-       jupyter slurm session stop [NAME …]     end it (the newest)
+       jupyter slurm session stop [NAME …]     end it (the newest of terminals)
        jupyter slurm session list [--json]     those that there are
 
+NAME is that of a session started from a terminal, or the id of any.
 OPTIONS are those of `submit`, and `--idle TIME`: it ends after so long without a cell (30m).
 `jupyter slurm submit FILE --session [NAME]` and `%%slurm --session [NAME]` run in it.
 """
@@ -73,9 +74,11 @@ def _ready(api: Api, job: Job) -> Job:
 
 def _stop(words: Sequence[str], connect: Connect) -> int:
     api = connect()
-    jobs = api.jobs()
-    for name in words or (sessions.newest(jobs, None).id,):
-        say(f"{card.told_to_end(api.cancel(sessions.named(jobs, name).id))}\n")
+    jobs, owner = api.jobs(), sessions.Owner(None)
+    cluster = cluster_name(Namespace(cluster=None))
+    meant = [sessions.named(jobs, name, owner, cluster) for name in words]
+    for one in meant or [sessions.newest(jobs, owner, cluster)]:
+        say(f"{card.told_to_end(api.cancel(one.id))}\n")
     return 0
 
 

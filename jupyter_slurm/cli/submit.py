@@ -41,7 +41,7 @@ def submit(args: Namespace, connect: Connect) -> int:
     api = None
     if request.session is not None:
         api = connect()
-        request = headless.resolved(api, request)
+        request = headless.resolved(api, request, cluster=cluster_name(Namespace(cluster=None)))
     spec = _spec(file, request, arguments)
     api = api or connect()
     if request.dry_run:
@@ -140,7 +140,8 @@ def _help() -> str:
         "Runs FILE as a job and shows its output; the exit code is the job's. FILE is\n"
         "  .py     Python: ARGUMENTS are its sys.argv\n"
         "  .ipynb  a notebook: the executed copy is NAME.executed.ipynb beside it\n"
-        "  #!…     a program, run in the image; with #SBATCH lines: handed to sbatch as it is\n"
+        "  #!…     a program, run in the image; with #SBATCH lines: handed to sbatch as it is;\n"
+        "          ARGUMENTS are its $1, $2 …\n"
         "Ctrl-C leaves the job alone: `jupyter slurm attach ID` comes back to it.\n\n"
         f"Any option of sbatch, under its own name, and\n{ours}"
     )

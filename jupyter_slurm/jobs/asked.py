@@ -11,7 +11,13 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from jupyter_slurm.slurm.units import gpus_in_tres, parse_array, parse_memory_mib, parse_time_s
+from jupyter_slurm.slurm.units import (
+    gpus_in_tres,
+    gpus_of_option,
+    parse_array,
+    parse_memory_mib,
+    parse_time_s,
+)
 
 _ONE_NODE = 1
 
@@ -29,6 +35,8 @@ class Asked:
     """At least; see `open_nodes`."""
     open_nodes: bool = True
     """Nothing says how many nodes: Slurm may spread the job."""
+    tasks: int = 1
+    """In all; not those that `--ntasks-per-gpu` multiplies."""
     cpus: int = 1
     """In all."""
     cpus_per_node: int = 1
@@ -56,6 +64,7 @@ def asked(options: Mapping[str, str]) -> Asked:
         gpus_per_node * _number(options.get("cpus-per-gpu"), 0),
         _number(options.get("mincpus"), 1),
     )
+    tasks = _tasks(options, nodes)
     return Asked(
         partitions=tuple(filter(None, options.get("partition", "").split(","))),
         qos=options.get("qos"),
@@ -64,10 +73,11 @@ def asked(options: Mapping[str, str]) -> Asked:
         limit_s=_limit_s(options.get("time")),
         nodes=nodes,
         open_nodes=is_open,
-        cpus=max(_tasks(options, nodes) * cpus_per_task, nodes, cpus_per_node),
+        tasks=tasks,
+        cpus=max(tasks * cpus_per_task, nodes, cpus_per_node),
         cpus_per_node=cpus_per_node,
         memory_per_node_mib=_memory_mib(options, cpus_per_node, gpus_per_node),
-        gpus=max(nodes * gpus_per_node, _gpus(options.get("gpus", ""))),
+        gpus=max(nodes * gpus_per_node, gpus_of_option(options.get("gpus", ""))),
         gpus_per_node=gpus_per_node,
         gpu_types=tuple(dict.fromkeys(_gpu_types(options))),
         exclusive=options.get("exclusive") in ("", "exclusive"),
@@ -103,19 +113,14 @@ def _gpus_per_node(
     options: Mapping[str, str], nodes: int, tasks_per_node: int, *, is_open: bool
 ) -> int:
     if "gpus-per-node" in options:
-        return _gpus(options["gpus-per-node"])
+        return gpus_of_option(options["gpus-per-node"])
     if count := gpus_in_tres(options.get("gres", "")):
         return count
     if "gpus-per-task" in options:
-        return tasks_per_node * _gpus(options["gpus-per-task"])
+        return tasks_per_node * gpus_of_option(options["gpus-per-task"])
     if "gpus" in options and not is_open:
-        return math.ceil(_gpus(options["gpus"]) / nodes)
+        return math.ceil(gpus_of_option(options["gpus"]) / nodes)
     return 0
-
-
-def _gpus(value: str) -> int:
-    """Of `2`, `a100:2`, `a100:1,v100:1`."""
-    return sum(gpus_in_tres(f"gpu:{part}") for part in value.split(",") if part)
 
 
 def _gpu_types(options: Mapping[str, str]) -> Iterable[str]:

@@ -12,8 +12,8 @@ import time
 from msgspec.structs import replace
 
 from jupyter_slurm.errors import JupyterSlurmError, LoginNeededError, RequestError, SubmitError
-from jupyter_slurm.jobs import costs, offers
-from jupyter_slurm.jobs.asked import Asked, asked
+from jupyter_slurm.jobs import costs, offers, one_process
+from jupyter_slurm.jobs.asked import asked
 from jupyter_slurm.jobs.cluster import SlurmCluster
 from jupyter_slurm.jobs.clusters import Clusters
 from jupyter_slurm.jobs.estimates import Estimates, Outlook
@@ -52,11 +52,13 @@ class Beforehand:
         cluster = self._clusters.named(spec.cluster)
         folder = JobDir(cluster.job_root() / spec.id)
         submission = prepare(spec, cluster.profile, folder, cluster.site(spec), key=b"")
-        job = _asked(spec, cluster)
+        options = _options(spec, cluster)
+        job = asked(options)
         checks, info = self._looked(cluster)
         judge = Judge(cluster.profile, info)
         known = judge.partition(job)
-        checks += [one.check() for one in judge.objections(job)]
+        found = [*judge.objections(job), *one_process.objections(spec.kind, options, job)]
+        checks += [one.check() for one in found]
         if info is not None:
             checks += costs.outlook(job, known, info, time.time())
         outlook = self._estimates.ask(cluster, spec.id, submission) if estimate else Outlook()
@@ -81,7 +83,8 @@ class Beforehand:
     def judge(self, spec: JobSpec, cluster: SlurmCluster) -> str | None:
         """What the job should be warned of. SubmitError: sbatch would refuse it, and need not be
         asked; RequestError: it would by what the profile says."""
-        job, info = _asked(spec, cluster), self._fresh(cluster.name)
+        options, info = _options(spec, cluster), self._fresh(cluster.name)
+        job = asked(options)
         objections = Judge(cluster.profile, info).objections(job)
         if info is not None and any(one.certain and one.by is Source.CLUSTER for one in objections):
             # What is refused is refused by what holds now: it may have changed minutes ago.
@@ -90,6 +93,7 @@ class Beforehand:
             if one.certain:
                 refusal = SubmitError if one.by is Source.CLUSTER else RequestError
                 raise refusal(one.sentence, hint=one.hint)
+        objections += one_process.objections(spec.kind, options, job)
         told = (f"{one.sentence} {one.hint}" for one in objections if not one.passing)
         return "\n".join(told) or None
 
@@ -129,7 +133,7 @@ def _priced(info: ClusterInfo, profile: ClusterProfile) -> ClusterInfo:
     return replace(info, partitions=tuple(partitions), cost_unit=profile.cost_unit)
 
 
-def _asked(spec: JobSpec, cluster: SlurmCluster) -> Asked:
+def _options(spec: JobSpec, cluster: SlurmCluster) -> dict[str, str]:
     """Of a batch script with what it says itself, which sbatch's command line overrides."""
     own = read_directives(spec.code) if spec.kind is JobKind.SCRIPT else {}
-    return asked({**own, **merged_options(spec, cluster.profile)})
+    return {**own, **merged_options(spec, cluster.profile)}

@@ -45,6 +45,7 @@ def check_spec(spec: JobSpec) -> None:
             option="name",
         )
     _check_files(spec)
+    _check_arguments(spec)
     _check_session(spec)
     _check_lab(spec)
     if spec.on_login and (spec.kind is not JobKind.PROGRAM or spec.image or spec.push):
@@ -53,6 +54,13 @@ def check_spec(spec: JobSpec) -> None:
         _check_script(spec)
     elif spec.kind in (JobKind.PROGRAM, JobKind.TERMINAL) and not spec.code.startswith("#!"):
         raise RequestError("A program begins with `#!` and its interpreter, e.g. `#!/bin/sh`.")
+
+
+def _check_arguments(spec: JobSpec) -> None:
+    if spec.arguments and spec.kind not in (JobKind.PROGRAM, JobKind.SCRIPT):
+        raise RequestError("Only a script that begins with `#!` takes arguments after `--`.")
+    if spec.kind is JobKind.PROGRAM and "{attempt}" in spec.arguments:
+        raise RequestError("`{attempt}` cannot be an argument: it is filled in on the node.")
 
 
 def _check_files(spec: JobSpec) -> None:

@@ -12,7 +12,7 @@ from jupyter_slurm.profiles import ClusterProfile
 from jupyter_slurm.slurm import options as sbatch_options
 from jupyter_slurm.slurm import sbatch
 from jupyter_slurm.slurm.directives import read_directives
-from jupyter_slurm.slurm.units import gpus_in_tres
+from jupyter_slurm.slurm.units import gpus_in_tres, gpus_of_option
 from jupyter_slurm.wire import JobKind, JobSpec
 
 _TOKEN = "jslurm:"  # noqa: S105 (a label, no secret)
@@ -28,6 +28,8 @@ _ELSEWHERE = {
     "module": '`modules = ["NAME"]` in the cluster\'s table loads a module for every job.',
     "env": "The table `job_env` of the cluster gives every job a variable.",
 }
+_SEES_ONE_NODE = frozenset(JobKind) - {JobKind.PROGRAM, JobKind.SCRIPT}
+_SAYS_NODES = frozenset("nodes nodelist nodefile ntasks ntasks-per-gpu spread-job".split())
 _INTERRUPTS = ("TERM", "INT", "USR1", "USR2")
 """Signals that the runner turns into KeyboardInterrupt as they come."""
 
@@ -72,6 +74,9 @@ def merged_options(spec: JobSpec, profile: ClusterProfile) -> dict[str, str]:
         sbatch_options.check_together(merged)
     except sbatch_options.OptionError as exc:
         raise RequestError(str(exc), option=exc.option) from exc
+    if spec.kind in _SEES_ONE_NODE and merged.keys().isdisjoint(_SAYS_NODES):
+        # Slurm may spread --gpus over nodes as they are free, and the code would see a part.
+        merged |= {"nodes": "1"} if gpus_of_option(merged.get("gpus", "")) else {}
     return merged
 
 
@@ -88,14 +93,11 @@ def _check_defaults(profile: ClusterProfile) -> None:
 
 
 def our_options(spec: JobSpec, job_dir: JobDir, options: dict[str, str]) -> dict[str, str]:
-    for name, instead in (
-        ("array", "An array is a batch script for now: use %%sbatch."),
-        ("output", "The output comes back into the cell, and `%slurm logs` shows all of it."),
-        ("error", "The output comes back into the cell, and `%slurm logs` shows all of it."),
-        ("export", "`--env NAME=VALUE` gives the job a variable."),
-        ("open-mode", "The output comes back into the cell."),
-    ):
-        if name in options:
+    for name in options:
+        instead = sbatch_options.OPTIONS[name].not_in_cell
+        if name == "job-name":
+            instead = "`--name NAME` says what the job is called."
+        if instead is not None:
             raise RequestError(f"`--{name}` cannot be used with a cell.", hint=instead, option=name)
     ours = {
         "job-name": slurm_name(spec),
@@ -138,14 +140,9 @@ def signal_handed_on(spec: JobSpec, options: dict[str, str]) -> tuple[str, str] 
 def gpus_asked(options: Mapping[str, str]) -> int:
     """GPUs in all that sbatch's options ask for; what Slurm has given it says later."""
     if "gpus" in options:
-        return _gpus(options["gpus"])
+        return gpus_of_option(options["gpus"])
     digits = re.match(r"[0-9]+", options.get("nodes", ""))
     nodes = int(digits[0]) if digits else 1
     if "gpus-per-node" in options:
-        return nodes * _gpus(options["gpus-per-node"])
+        return nodes * gpus_of_option(options["gpus-per-node"])
     return nodes * gpus_in_tres(options.get("gres", ""))
-
-
-def _gpus(value: str) -> int:
-    """Of `2`, `a100:2`, `a100:1,v100:1`."""
-    return sum(gpus_in_tres(f"gpu:{part}") for part in value.split(","))

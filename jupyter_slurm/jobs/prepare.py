@@ -291,7 +291,7 @@ def _launch(
 ) -> tuple[containers.Launch, str]:
     """How the script starts the program, and how one would type that."""
     runtime, box, inside = _boxed(spec, profile, job_dir, site, chdir)
-    argv = [f"{inside}/{layout.PROGRAM}"]
+    argv = [f"{inside}/{layout.PROGRAM}", *spec.arguments]
     if spec.kind in _RUN_BY:
         python = "python3" if runtime.takes_image else profile.python
         # -B: what was imported from the job's folder needs no __pycache__ there.
@@ -356,5 +356,7 @@ def _batch_script(
         if folder:
             options["chdir"] = folder
     return Submission(
-        text, tuple(sbatch.argv(layout.SCRIPT, options)), {layout.SCRIPT: text.encode()}
+        text,
+        tuple(sbatch.argv(layout.SCRIPT, options, spec.arguments)),
+        {layout.SCRIPT: text.encode()},
     )

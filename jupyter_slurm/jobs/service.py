@@ -32,6 +32,7 @@ from jupyter_slurm.jobs.changes import changes
 from jupyter_slurm.jobs.cluster import SlurmCluster
 from jupyter_slurm.jobs.clusters import Clusters
 from jupyter_slurm.jobs.delivery import Delivery, remove_old_copies
+from jupyter_slurm.jobs.dependencies import with_dependency
 from jupyter_slurm.jobs.details import Details
 from jupyter_slurm.jobs.files import Files
 from jupyter_slurm.jobs.images import Images
@@ -63,6 +64,7 @@ from jupyter_slurm.wire import (
     JobState,
     LogChunk,
     NodeChanges,
+    Preview,
     QueueChanges,
     QueueEntry,
     Result,
@@ -110,7 +112,7 @@ class Service:
         self.make_folder, self.rename_file = files.make_folder, files.rename_file
         self.remove_file = files.remove_file
         self._beforehand = Beforehand(self._clusters)
-        self.cluster_info, self.preview = self._beforehand.cluster_info, self._beforehand.preview
+        self.cluster_info = self._beforehand.cluster_info
         self._delivery = Delivery(self._book, self._clusters)
         self.details = Details(self._book, self._clusters).details
         self.usage = Measured(self._book, self._clusters).usage
@@ -234,6 +236,11 @@ class Service:
             raise from_problem(job.problem)
         return job
 
+    def preview(self, spec: JobSpec, estimate: bool = False) -> Preview:
+        cluster = self._cluster_for(spec)
+        spec = with_dependency(spec, cluster.name, self._book, _SUBMIT_WAIT_S)
+        return self._beforehand.preview(spec, estimate)
+
     def _recorded(self, spec: JobSpec, cluster: SlurmCluster) -> Record | None:
         """The record of a job that is new; None: this id was submitted before."""
         with suppress(JupyterSlurmError):
@@ -243,6 +250,7 @@ class Service:
         spec = msgspec.structs.replace(spec, out_format=out_format)
         if spec.session is not None:
             return self._added(self._sessions.new_record(spec))
+        spec = with_dependency(spec, cluster.name, self._book, _SUBMIT_WAIT_S)
         if not cluster.profile.lab_same_origin:
             spec = msgspec.structs.replace(spec, jupyter_base_url=None)
         _check_configuration(spec, cluster.profile)

@@ -38,6 +38,17 @@ _TAKES_WORDS = {
     "lab": ("start", "open", "extend", "stop", "list"),
 }
 _FIXED = {"on-interrupt": ("detach", "cancel"), "out-format": ("auto", "data")}
+_OF_SCRIPTS = ("cluster", "name", "push", "push-exclude", "fetch", "dry-run")
+"""Options of ours that a batch script can have."""
+_SBATCH = tuple(OPTIONS[name] for name in sorted(OPTIONS) if OPTIONS[name].reserved is None)
+_CELL_OPTIONS = (
+    *((f"--{name}", "option") for name in OURS),
+    *((f"--{one.name}", "option of sbatch") for one in _SBATCH if one.not_in_cell is None),
+)
+_SCRIPT_OPTIONS = (
+    *((f"--{name}", "option") for name in _OF_SCRIPTS),
+    *((f"--{one.name}", "option of sbatch") for one in _SBATCH),
+)
 
 
 class Completions:
@@ -59,7 +70,10 @@ class Completions:
         magic, *before = words or ("",)
         if not magic:
             return {"completions": []}
-        found = self._line(before, last) if magic == "%slurm" else self._cell(before, last)
+        if magic == "%slurm":
+            found = self._line(before, last)
+        else:
+            found = self._cell(before, last, script=magic == "%%sbatch")
         # A word is cut at `=` and `,` by IPython: what is left of the cut is not put in again.
         cut = max(last.rfind("="), last.rfind(",")) + 1
         fragment = last[cut:]
@@ -72,13 +86,15 @@ class Completions:
             "suppress": bool(completions),
         }
 
-    def _cell(self, before: Sequence[str], last: str) -> Iterable[tuple[str, str]]:
+    def _cell(
+        self, before: Sequence[str], last: str, *, script: bool = False
+    ) -> Iterable[tuple[str, str]]:
         option = _option_of_value(before, last)
         if option == "push":
             return _paths(last.removeprefix("--push="), folders_only=True)
         if option is not None:
             return ((text, "value") for text in self._values(option))
-        return self._options()
+        return _SCRIPT_OPTIONS if script else _CELL_OPTIONS
 
     def _line(self, before: Sequence[str], last: str) -> Iterable[tuple[str, str]]:
         if not before:
@@ -101,14 +117,6 @@ class Completions:
             case _:
                 return ()
 
-    def _options(self) -> Iterable[tuple[str, str]]:
-        yield from ((f"--{name}", "option") for name in OURS)
-        yield from (
-            (f"--{name}", "option of sbatch")
-            for name, option in sorted(OPTIONS.items())
-            if option.reserved is None
-        )
-
     def _values(self, option: str) -> Iterable[str]:
         """What may stand behind `option`; () where that is anybody's guess."""
         match option:
@@ -122,8 +130,9 @@ class Completions:
             case "in" | "out":
                 return tuple(name for name in self._session.namespace if not name.startswith("_"))
             case "session":
+                owner = self._session.owner
                 return tuple(
-                    job.name
+                    job.name if owner.has(job) else job.id
                     for job in self._jobs.get() or ()
                     if job.kind is JobKind.SESSION and not job.state.final
                 )

@@ -26,9 +26,9 @@ Examples
     %%slurm --session
     %%slurm --cluster arandu --partition gpu --module cuda/12.4 --env OMP_NUM_THREADS=4 --dry-run
 
-`{name}` stands for the value of a variable here, `{{name}}` for these very characters; `$` and all
-else is left as it is. With --detach: `job = _`, then `job.result()`, `await job`, `job.output`,
-`job.cancel()`.
+`{name}` stands for the value of a variable here (`{job.id}` and `{rate:.2f}` too), `{{name}}` for
+these very characters; `$` and all else is left as it is. With --detach: `job = _`, then
+`job.result()`, `await job`, `job.output`, `job.cancel()`.
 
 Options of ours
 """
@@ -55,7 +55,8 @@ The cluster from this notebook.
     %slurm session start [OPTIONS] [--idle 30m]
                                 keep an allocation: `%%slurm --session` cells run in it at once,
                                 in one process that keeps their variables
-    %slurm session              those that there are; `stop [NAME]`, `use NAME`
+    %slurm session              those that there are; `stop [NAME]`, `use NAME`: one of this
+                                notebook by its name, any by its id
 
     %slurm lab start [OPTIONS] [--idle 1h] [--install]
                                 a JupyterLab on a node, opened in the browser here when it is ready
@@ -91,7 +92,7 @@ job; `%squeue`, `%sinfo`, `%sacct` … run Slurm's own commands; `%config SlurmM
 _SCRIPT = """\
 Submit this cell as a batch script, as it is written.
 
-    %%sbatch [options of sbatch] [--cluster NAME] [--name NAME] [--dry-run]
+    %%sbatch [options of sbatch] [--cluster NAME] [--name NAME] [--dry-run] [-- ARGUMENTS]
     #!/bin/bash
     #SBATCH --time=10
     srun hostname
@@ -135,7 +136,7 @@ def cell_help() -> str:
             one.help,
         )
         for name, one in sorted(OPTIONS.items())
-        if one.reserved is None
+        if one.reserved is None and one.not_in_cell is None
     )
     return f"{_CELL}\n{ours}\nOptions of sbatch, under Slurm's own names\n\n{theirs}"
 

@@ -15,11 +15,13 @@ from IPython.core.getipython import get_ipython
 from IPython.core.interactiveshell import InteractiveShell
 
 from jupyter_slurm.api import Api
+from jupyter_slurm.braces import expand
 from jupyter_slurm.errors import RequestError
-from jupyter_slurm.line import Request, expand, parse, split
+from jupyter_slurm.line import Request, parse, parse_with_arguments, split
 from jupyter_slurm.login import Attended
 from jupyter_slurm.magics.frontend import answerer, in_place, notebook
 from jupyter_slurm.magics.live import LiveCard, LiveCards
+from jupyter_slurm.sessions import Owner
 from jupyter_slurm.slurm.options import sbatch_args
 from jupyter_slurm.wire import Job, Show
 
@@ -50,6 +52,8 @@ class Session:
         self.used_options: tuple[str, ...] = ()
         self.used_session: str | None = None
         """The id of the job that `%%slurm --session` goes to, once that is known."""
+        self.started_sessions: set[str] = set()
+        """The ids of those that this kernel has started."""
         self.unnamed = f"kernel {secrets.token_hex(8)}"
         """Stands for the notebook where nobody names it: two that run the same cell, as a sweep of
         parameters does, must not meet in one job."""
@@ -88,6 +92,12 @@ class Session:
         return notebook(self.namespace)
 
     @property
+    def owner(self) -> Owner:
+        """Whose sessions are this notebook's: where nobody names it, no other's are taken for its
+        own."""
+        return Owner(self.notebook or self.unnamed, frozenset(self.started_sessions))
+
+    @property
     def output_limit_bytes(self) -> int:
         return self.settings.output_limit_bytes if in_place() else _TERMINAL_LIMIT_BYTES
 
@@ -100,7 +110,7 @@ class Session:
         words = self._with_out_format(self.words(line))
         in_session = any(word.partition("=")[0] == "--session" for word in words)
         # There a cell has what the session has.
-        return parse(words if in_session else self.with_defaults(words))
+        return parse_with_arguments(words if in_session else self.with_defaults(words))
 
     def _with_out_format(self, words: list[str]) -> list[str]:
         """In a session too, which has no say in it."""
@@ -113,7 +123,7 @@ class Session:
     def script_request(self, line: str) -> Request:
         """The same for a batch script, to which only sbatch's options mean anything."""
         defaults = sbatch_args(parse(self._defaults()).options)
-        return parse([*self._to_cluster(), *defaults, *self.words(line)])
+        return parse_with_arguments([*self._to_cluster(), *defaults, *self.words(line)])
 
     def defaults(self) -> Request:
         """What `%slurm use` and the settings say for every cell."""
@@ -126,6 +136,8 @@ class Session:
         return self.used_options or tuple(split(self.settings.default_options))
 
     def use(self, cluster: str | None, options: Sequence[str]) -> None:
+        if cluster != self.used_cluster:
+            self.used_session = None
         self.used_cluster, self.used_options = cluster, tuple(options)
 
     def show_card(self, job: Job) -> LiveCard:

@@ -51,23 +51,25 @@ def resolve(state: State, request: Request) -> Request:
     """With the session's id in the place of its name. NotFoundError, RequestError."""
     if request.session is None:
         return request
-    job = _named(state, request.session)
-    if request.cluster not in (None, job.cluster):
-        raise RequestError(
-            f"The session {job.name} runs on {job.cluster}, not on {request.cluster}.",
-            hint="Leave out --cluster.",
-        )
+    job = _named(state, request.session, request.cluster)
+    sessions.check_cluster(job, request.cluster)
     return replace(request, session=job.id, cluster=job.cluster)
 
 
-def _named(state: State, name: str) -> Job:
-    """By name or id; "": the one of this notebook, also of its earlier kernels."""
+def _named(state: State, name: str, cluster: str | None = None) -> Job:
+    """By id, or by name or "" one of this notebook, also of its earlier kernels: the one in use, or
+    on the cluster that is asked for by the line, else by `%slurm use`."""
+    jobs = state.api.jobs()
+    used = next((job for job in jobs if job.id == state.used_session), None)
+    if used is not None and cluster in (None, used.cluster):
+        if not name:
+            return used
+        if name == used.name and not used.state.final:
+            return used
+    cluster = cluster or state.used_cluster
     if name:
-        return sessions.named(state.api.jobs(), name)
-    if state.used_session is not None:
-        return state.api.job(state.used_session)
-    # Where nobody names the notebook, a session of another one may not be taken for its own.
-    job = sessions.newest(state.api.jobs(), state.notebook or state.unnamed)
+        return sessions.named(jobs, name, state.owner, cluster)
+    job = sessions.newest(jobs, state.owner, cluster)
     state.used_session = job.id
     return job
 
@@ -84,6 +86,7 @@ def _start(state: State, words: Sequence[str]) -> None:
     with Worker(state.person, spec.cluster) as worker:
         job = worker(lambda: state.api.submit(spec))
         state.used_session = job.id
+        state.started_sessions.add(job.id)
         card = LiveCard(job)
         card.show()
         try:
@@ -125,8 +128,7 @@ def _wait(state: State, worker: Worker, card: LiveCard) -> None:
 
 
 def _stop(state: State, words: Sequence[str]) -> None:
-    for name in words or ("",):
-        job = _named(state, name)
+    for job in [_named(state, name) for name in words or ("",)]:
         if job.state.final:
             say(f"{title(job)} has ended already: {job.why or job.state}")
         else:

@@ -19,6 +19,7 @@ from tornado.web import HTTPError
 
 from jupyter_slurm import headless, labs, line, sessions
 from jupyter_slurm.api import Api
+from jupyter_slurm.braces import expand
 from jupyter_slurm.errors import RequestError
 from jupyter_slurm.job import placed
 from jupyter_slurm.kernel import spec as kernel_spec
@@ -133,8 +134,8 @@ def line_spec(api: Api, folders: Folders, wish: LineWish) -> JobSpec:
         request, spec = wanted.request, kernel_spec.job_spec(wanted, job_id, called)
     else:
         # The words that only a cell can mean have their sense in a notebook's.
-        asked = headless.request(words) if notebook is None else line.parse(words)
-        request = headless.resolved(api, asked)
+        asked = headless.request(words) if notebook is None else line.parse_with_arguments(words)
+        request = headless.resolved(api, asked, called)
         spec = line.spec(request, wish.code, job_id=job_id, kind=wish.kind, notebook=called)
     return folders.placed(spec, folders.root if notebook is None else notebook.parent)
 
@@ -225,4 +226,4 @@ def _text(output: Output) -> str:
 
 def _words(text: str) -> list[str]:
     """There are no variables here: a `{name}` is refused rather than sent as it is."""
-    return line.expand(line.split(text), {})
+    return expand(line.split(text), {})

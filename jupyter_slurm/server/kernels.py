@@ -11,6 +11,7 @@ from tornado.web import authenticated
 
 from jupyter_slurm import line
 from jupyter_slurm.api import Api
+from jupyter_slurm.braces import expand
 from jupyter_slurm.errors import RequestError
 from jupyter_slurm.kernel import spec
 from jupyter_slurm.server.calls import OWN
@@ -65,7 +66,7 @@ def removed(wish: KernelName) -> Kernels:
 
 def words(text: str) -> list[str]:
     """There are no variables here: a `{name}` is refused rather than kept as it is."""
-    return line.expand(line.split(text), {})
+    return expand(line.split(text), {})
 
 
 class KernelsHandler(Handler):

@@ -19,7 +19,8 @@ class Option:
 
     `value_optional`: `--name` alone is right too. `reserved`: why a person may not give it here,
     None for all others. `handled`: the job layer has a use of its own for it. `choices` are the
-    words that `choice` and `choices` know.
+    words that `choice` and `choices` know. `not_in_cell`: what to do instead where only a batch
+    script may have it. `of_steps`: it says nothing of the job itself, only of what srun starts.
     """
 
     name: str
@@ -32,6 +33,8 @@ class Option:
     handled: bool = False
     choices: tuple[str, ...] = ()
     value_optional: bool = False
+    not_in_cell: str | None = None
+    of_steps: bool = False
 
 
 ALIASES: Final[Mapping[str, str]] = MappingProxyType(
@@ -52,6 +55,9 @@ _26_05: Final = SlurmVersion(26, 5, 0)
 _ANSWER: Final = "sbatch's answer is read here, so its form cannot be changed."
 _NO_JOB: Final = "it makes sbatch print something instead of submitting a job."
 
+_OUTPUT: Final = "The output comes back into the cell, and `%slurm logs` shows all of it."
+_CONTAINER: Final = "`--image NAME` runs the cell in a container."
+
 _GRES_FLAGS: Final = tuple(
     "disable-binding enforce-binding one-task-per-sharing multiple-tasks-per-sharing"
     " allow-task-sharing".split()
@@ -65,7 +71,13 @@ _LIMITS: Final = tuple("ALL NONE AS CORE CPU DATA FSIZE MEMLOCK NOFILE NPROC RSS
 _TABLE: Final = (
     Option("account", "A", "text", "account that pays for the job"),
     Option("acctg-freq", None, "text", "how often its use is sampled, in seconds (task=10)"),
-    Option("array", "a", "array", "run once for each index: 0-15, 1,3,7, 1-8%4 (four at a time)"),
+    Option(
+        "array",
+        "a",
+        "array",
+        "run once for each index: 0-15, 1,3,7, 1-8%4 (four at a time)",
+        not_in_cell="An array is a batch script for now: use %%sbatch.",
+    ),
     Option("autocomplete", None, "text", "complete an option", _23_02, reserved=_NO_JOB),
     Option("batch", None, "text", "features of the node that runs the batch script"),
     Option("bb", None, "text", "burst buffer wanted"),
@@ -83,21 +95,36 @@ _TABLE: Final = (
     Option("comment", None, "text", "free text kept with the job", handled=True),
     Option("consolidate-segments", None, "flag", "put segments side by side", _25_11),
     Option("constraint", "C", "text", "features that its nodes must have: a100&nvlink"),
-    Option("container", None, "path", "OCI bundle in which it runs", _21_08),
-    Option("container-id", None, "text", "name of that container", _23_02),
-    Option("container-type", None, "text", "runtime of that container", _26_05),
+    Option(
+        "container", None, "path", "OCI bundle in which it runs", _21_08, not_in_cell=_CONTAINER
+    ),
+    Option("container-id", None, "text", "name of that container", _23_02, not_in_cell=_CONTAINER),
+    Option(
+        "container-type", None, "text", "runtime of that container", _26_05, not_in_cell=_CONTAINER
+    ),
     Option("context", None, "text", "SELinux context", _21_08),
     Option("contiguous", None, "flag", "nodes that are next to each other"),
     Option("core-spec", "S", "number", "cores left to the system on each node"),
     Option("cores-per-socket", None, "range", "cores that each socket must have"),
-    Option("cpu-freq", None, "text", "processor speed: low, high, performance, kHz"),
+    Option("cpu-freq", None, "text", "processor speed: low, high, performance, kHz", of_steps=True),
     Option("cpus-per-gpu", None, "count", "CPUs for each GPU"),
     Option("cpus-per-task", "c", "count", "CPUs for each task"),
     Option("deadline", None, "begin", "give up if it cannot end by then"),
     Option("delay-boot", None, "time", "how long it waits for nodes that need no reboot"),
-    Option("dependency", "d", "dependency", "wait for other jobs: afterok:123, singleton"),
-    Option("distribution", "m", "text", "how tasks are laid out on nodes, sockets, cores"),
-    Option("error", "e", "path", "file for its standard error", handled=True),
+    Option(
+        "dependency",
+        "d",
+        "dependency",
+        "wait for jobs, by our id or Slurm's: afterok:123, singleton",
+    ),
+    Option(
+        "distribution",
+        "m",
+        "text",
+        "how tasks are laid out on nodes, sockets, cores",
+        of_steps=True,
+    ),
+    Option("error", "e", "path", "file for its standard error", handled=True, not_in_cell=_OUTPUT),
     Option("exclude", "x", "nodelist", "nodes that it must not get"),
     Option(
         "exclusive",
@@ -107,7 +134,14 @@ _TABLE: Final = (
         choices=("user", "mcs", "topo", "exclusive"),
         value_optional=True,
     ),
-    Option("export", None, "text", "environment variables that it gets", handled=True),
+    Option(
+        "export",
+        None,
+        "text",
+        "environment variables that it gets",
+        handled=True,
+        not_in_cell="`--env NAME=VALUE` gives the job a variable.",
+    ),
     Option(
         "export-file",
         None,
@@ -140,8 +174,8 @@ _TABLE: Final = (
         "run as another group",
         reserved="only an administrator may run a job as another group.",
     ),
-    Option("gpu-bind", None, "text", "which tasks get which GPUs: single:1, none"),
-    Option("gpu-freq", None, "text", "GPU speed: low, high, memory=high"),
+    Option("gpu-bind", None, "text", "which tasks get which GPUs: single:1, none", of_steps=True),
+    Option("gpu-freq", None, "text", "GPU speed: low, high, memory=high", of_steps=True),
     Option("gpus", "G", "gpus", "GPUs for the job: 2, a100:2"),
     Option("gpus-per-node", None, "gpus", "GPUs on each node: 2, a100:2"),
     Option("gpus-per-socket", None, "gpus", "GPUs for each socket"),
@@ -157,8 +191,20 @@ _TABLE: Final = (
         choices=("compute_bound", "memory_bound", "multithread", "nomultithread"),
     ),
     Option("hold", "H", "flag", "submit it held; `scontrol release` starts it"),
-    Option("ignore-pbs", None, "flag", "ignore #PBS lines"),
-    Option("input", "i", "path", "file for its standard input"),
+    Option(
+        "ignore-pbs",
+        None,
+        "flag",
+        "ignore #PBS lines",
+        not_in_cell="Leave it out: a cell has no #PBS lines.",
+    ),
+    Option(
+        "input",
+        "i",
+        "path",
+        "file for its standard input",
+        not_in_cell="Open the file in the cell, or send variables with `--in NAMES`.",
+    ),
     Option("job-name", "J", "text", "name of the job", handled=True),
     Option(
         "kill-on-invalid-dep",
@@ -172,7 +218,7 @@ _TABLE: Final = (
     Option("mail-user", None, "text", "address for that mail"),
     Option("mcs-label", None, "text", "label of the multi-category security plugin"),
     Option("mem", None, "memory", "memory on each node: 64G (0: all of it)"),
-    Option("mem-bind", None, "text", "how tasks are bound to memory"),
+    Option("mem-bind", None, "text", "how tasks are bound to memory", of_steps=True),
     Option("mem-per-cpu", None, "memory", "memory for each CPU: 4G"),
     Option("mem-per-gpu", None, "memory", "memory for each GPU: 60G"),
     Option("mem-update", None, "text", "give back unused memory: PERCENT@TIME", _26_05),
@@ -213,9 +259,10 @@ _TABLE: Final = (
         "append to the output file or start it anew",
         choices=("append", "truncate"),
         handled=True,
+        not_in_cell="The output comes back into the cell.",
     ),
-    Option("output", "o", "path", "file for its output", handled=True),
-    Option("overcommit", "O", "flag", "let tasks share CPUs"),
+    Option("output", "o", "path", "file for its output", handled=True, not_in_cell=_OUTPUT),
+    Option("overcommit", "O", "flag", "let tasks share CPUs", of_steps=True),
     Option("oversubscribe", "s", "flag", "let it share its nodes with other jobs"),
     Option("parsable", None, "flag", "print the job's id only", reserved=_ANSWER),
     Option("partition", "p", "text", "partition, or several with commas"),
@@ -250,7 +297,15 @@ _TABLE: Final = (
     ),
     Option("reservation", None, "text", "reservation that it uses"),
     Option("resources", None, "text", "site-wide resources wanted", _25_11),
-    Option("resv-ports", None, "count", "network ports kept for it", _24_05, value_optional=True),
+    Option(
+        "resv-ports",
+        None,
+        "count",
+        "network ports kept for it",
+        _24_05,
+        value_optional=True,
+        of_steps=True,
+    ),
     Option("segment", None, "count", "nodes that must be close to each other", _24_05),
     Option("signal", None, "signal", "warn it before its end: USR1@120, B:TERM@60"),
     Option("sockets-per-node", None, "range", "sockets that its nodes must have"),
@@ -264,7 +319,7 @@ _TABLE: Final = (
     Option("time", "t", "time", "time limit: 30m, 2h, 1-12:00:00"),
     Option("time-min", None, "time", "shortest time limit that would do"),
     Option("tmp", None, "memory", "disk space for temporary files on each node"),
-    Option("tres-bind", None, "text", "which tasks get which resources", _23_11),
+    Option("tres-bind", None, "text", "which tasks get which resources", _23_11, of_steps=True),
     Option("tres-per-task", None, "text", "resources for each task: cpu=2,gres/gpu=1", _23_02),
     Option(
         "uid",

@@ -39,12 +39,15 @@ _GRES_ITEM = re.compile(
     re.IGNORECASE,
 )
 _SIGNAL = re.compile(r"(?:(?P<to>[RB]{1,2}):)?(?P<signal>[A-Z0-9]+)(?:@(?P<before>[0-9]{1,5}))?")
-_JOB = r"[0-9]+(?:_(?:[0-9]+|\*)|\+[0-9]+)?(?:\+[0-9]+)?"
+_OURS = r"(?-i:(?!afterany)[a-z2-7]{8})"
+"""An id of jupyter-slurm, in place of which sbatch gets Slurm's."""
+_JOB = rf"(?:[0-9]+|{_OURS})(?:_(?:[0-9]+|\*)|\+[0-9]+)?(?:\+[0-9]+)?"
 _AFTER = (
     rf"(?:after(?:any|burstbuffer|corr|notok|ok)?(?::{_JOB})+|singleton|expand:[0-9]+|{_JOB}"
     rf"(?::{_JOB})*)"
 )
 _DEPENDENCY = re.compile(rf"{_AFTER}(?:(?:,{_AFTER})*|(?:\?{_AFTER})*)", re.IGNORECASE)
+_OUR_ID = re.compile(rf"(?<![a-z0-9])(?![0-9]{{8}}){_OURS}(?![a-z0-9])", re.IGNORECASE)
 _SWITCHES = re.compile(r"([0-9]+)(?:@(.+))?")
 _CLOCK = r"[0-9]{1,2}:[0-9]{2}(?::[0-9]{2})?(?: ?[AP]M)?"
 _DATE = (
@@ -161,6 +164,15 @@ def _signal(value: str) -> str:
         raise ValueError("the time before the end is 65535 seconds at most")
     to = f"{match['to']}:" if match["to"] else ""
     return f"{to}{name}" + (f"@{match['before']}" if match["before"] else "")
+
+
+def with_slurm_ids(dependency: str, slurm_id: Callable[[str], str]) -> str:
+    """A checked value of --dependency with `slurm_id` of each of our ids in its place.
+
+    >>> with_slurm_ids("afterok:k3j5x2m7+5:12,singleton", lambda ours: "34")
+    'afterok:34+5:12,singleton'
+    """
+    return _OUR_ID.sub(lambda match: slurm_id(match[0]), dependency)
 
 
 def _dependency(value: str) -> str:

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from .option_table import ALIASES, EXCLUSIVE, OPTIONS, Option
 from .option_values import CHECKS
+from .units import gpus_of_option
 
 __all__ = [
     "OPTIONS",
@@ -181,6 +182,14 @@ def check_together(options: Mapping[str, str]) -> None:
     if gpus_by_gres and "gpus-per-node" in options:
         raise OptionError(
             "--gpus-per-node", "--gres=gpu and --gpus-per-node exclude each other: leave one out."
+        )
+    least = re.match(r"[0-9]+", options.get("nodes", ""))
+    gpus, nodes = gpus_of_option(options.get("gpus", "")), int(least[0]) if least else 1
+    if 0 < gpus < nodes:
+        raise OptionError(
+            f"--gpus={options['gpus']}",
+            f"--gpus {gpus} is fewer than one for each of {nodes} nodes: --gpus counts for the "
+            "whole job, --gpus-per-node for each node.",
         )
 
 

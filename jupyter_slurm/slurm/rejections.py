@@ -168,6 +168,17 @@ _CASES: Final = (
         "mem",
     ),
     _no(
+        "Temporary disk specification can not be satisfied",
+        "No node of the partition has as much temporary disk as is asked for.",
+        "Ask for less --tmp; `sinfo -o '%P %d'`.",
+        "tmp",
+    ),
+    _no(
+        "sbatch: unrecognized option",
+        "The cluster's sbatch does not have this option: its Slurm is too old or too new for it.",
+        "Leave it out; Slurm's own words name it.",
+    ),
+    _no(
         "Requested node configuration is not available",
         "No node of the partition has this many GPUs, this GPU type or this much memory.",
         "Ask for less per node, or another GPU type; `sinfo -o '%P %c %m %G'`.",
@@ -179,8 +190,8 @@ _CASES: Final = (
     ),
     _no(
         "Invalid generic resource (gres) specification",
-        "The cluster does not know this --gres (or GPU type).",
-        "Write it as `gpu:2` or `gpu:TYPE:2`; `sinfo -o '%P %G'` lists them.",
+        "The cluster has no such GPU type or --gres, or these options do not go together.",
+        "Slurm's own words say which; `sinfo -o '%P %G'` lists the types.",
         "gpus",
     ),
     _no(

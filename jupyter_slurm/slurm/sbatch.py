@@ -26,16 +26,17 @@ class Estimate:
     partition: str | None
 
 
-def argv(script: str, options: Mapping[str, str]) -> list[str]:
-    """Submit the script file with these options (long name -> value, "" for a flag)."""
-    return ["sbatch", "--parsable", *sbatch_args(options), "--", script]
+def argv(script: str, options: Mapping[str, str], arguments: Sequence[str] = ()) -> list[str]:
+    """Submit the script file with these options (long name -> value, "" for a flag); it gets the
+    arguments."""
+    return ["sbatch", "--parsable", *sbatch_args(options), "--", script, *arguments]
 
 
 def test_only_argv(submission: Sequence[str]) -> list[str]:
     """Ask what would become of what `argv` gave; nothing is submitted, and the script, which need
     not be there yet, is read from standard input. Slow on a loaded cluster (the answer is a plan of
     the backfill scheduler), so only when a person asks."""
-    return ["sbatch", "--test-only", *submission[2:-2]]
+    return ["sbatch", "--test-only", *submission[2 : submission.index("--")]]
 
 
 def literal_path(path: str) -> str:

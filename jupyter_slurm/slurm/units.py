@@ -296,6 +296,15 @@ def gpus_in_tres(text: str) -> int:
     return min(untyped or typed, _MOST_GPUS)
 
 
+def gpus_of_option(value: str) -> int:
+    """How many GPUs a value of --gpus, --gpus-per-node … asks for, all types together.
+
+    >>> gpus_of_option("2"), gpus_of_option("a100:1,v100:1"), gpus_of_option("")
+    (2, 2, 0)
+    """
+    return sum(gpus_in_tres(f"gpu:{part}") for part in value.split(",") if part)
+
+
 def parse_epoch(text: str) -> float | None:
     """A point in time as Slurm prints it, in UTC epoch seconds; None for `N/A`, `Unknown`, `None`.
 

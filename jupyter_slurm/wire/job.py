@@ -98,6 +98,8 @@ class JobSpec(Struct, frozen=True, kw_only=True):
     """None: the default cluster."""
     options: dict[str, str] = field(default_factory=dict)
     """sbatch's long option names -> normalised values ("" for a flag), without those of ours."""
+    arguments: tuple[str, ...] = ()
+    """PROGRAM, SCRIPT: the words behind its name."""
     image: str | None = None
     runtime: str | None = None
     """None: the profile's."""

@@ -602,6 +602,7 @@ export interface JobSpec {
   options: {
     [k: string]: string;
   };
+  arguments: string[];
   image: string | null;
   runtime: string | null;
   modules: string[];

@@ -13,9 +13,11 @@ from jupyter_slurm.jobs.layout import JobDir
 from jupyter_slurm.jobs.options import gpus_asked
 from jupyter_slurm.jobs.prepare import Site, Submission, prepare
 from jupyter_slurm.profiles import ClusterProfile
+from jupyter_slurm.slurm.options import OPTIONS
 from jupyter_slurm.wire import JobKind, JobSpec
 
 FOLDER = JobDir(PurePosixPath("/jobs/50% off/abcdefgh"))
+VALUES = {"ignore-pbs": "", "open-mode": "append"}
 IMAGE = Site("/home/alice", "/images/pytorch")
 
 
@@ -43,6 +45,33 @@ def test_slurms_own_output_lies_in_the_jobs_folder() -> None:
     found = options(prepared())
     assert found["chdir"] == "/jobs/50% off/abcdefgh"
     assert found["output"] == "/jobs/50%% off/abcdefgh/slurm.out"
+
+
+@pytest.mark.parametrize(
+    ("asked", "kind", "nodes"),
+    [
+        ({"gpus": "2"}, JobKind.CELL, "1"),
+        ({"gpus": "2"}, JobKind.LAB, "1"),
+        ({"gpus": "2", "nodes": "2"}, JobKind.CELL, "2"),
+        ({"gpus": "2", "ntasks": "2"}, JobKind.CELL, None),
+        ({"gpus": "2"}, JobKind.PROGRAM, None),
+        ({"mem": "2G"}, JobKind.CELL, None),
+    ],
+)
+def test_gpus_of_one_process_are_on_its_node(
+    asked: dict[str, str], kind: JobKind, nodes: str | None
+) -> None:
+    assert options(prepared(options=asked, kind=kind, code="#!/bin/sh")).get("nodes") == nodes
+
+
+@pytest.mark.parametrize(
+    "name", ["job-name", *(name for name, one in OPTIONS.items() if one.not_in_cell)]
+)
+def test_what_cannot_be_in_a_cell_says_what_can(name: str) -> None:
+    with pytest.raises(RequestError, match=f"`--{name}` cannot be used with a cell") as caught:
+        prepared(options={name: VALUES.get(name, "1")})
+    assert caught.value.hint
+    assert caught.value.option == name
 
 
 def test_a_job_is_requeued_only_where_its_writer_says_so() -> None:

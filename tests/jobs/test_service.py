@@ -175,6 +175,20 @@ def test_a_job_does_not_go_to_another_slurm_than_the_shell_of_its_submission(sit
 
 
 @both_ways
+def test_a_job_waits_for_one_of_ours_by_its_id(site: Site) -> None:
+    first = site.run("1")
+    assert first.slurm_id is not None
+    asked = f"afterok:{first.id}+1,after:{first.slurm_id}:{first.id}"
+    sent = f"--dependency=afterok:{first.slurm_id}+1,after:{first.slurm_id}:{first.slurm_id}"
+    assert sent in site.service.preview(spec("1", options={"dependency": asked})).sbatch
+    site.run("1", options={"dependency": f"afterany:{first.id}"})
+    code = f"#!/bin/bash\n#SBATCH --dependency=afterany:{first.id}\necho done\n"
+    script = site.run(code, kind=JobKind.SCRIPT)
+    assert script.state is JobState.COMPLETED
+    with pytest.raises(RequestError, match="There is no job `zzzzzzzz` here"):
+        site.service.submit(spec("1", options={"dependency": "afterok:zzzzzzzz"}))
+
+
 def test_the_same_id_submitted_twice_is_one_job(site: Site) -> None:
     asked = spec("print(1)")
     first, second = site.service.submit(asked), site.service.submit(asked)

@@ -164,6 +164,7 @@ def test_help_names_every_word_and_every_option(shell: Shell) -> None:
     for part in ("--image", "--in NAMES", "-p, --partition", "Examples", "{name}"):
         assert part in cell_help
     assert cell_help.count("    %%slurm") >= 4
+    assert "--output" not in cell_help
     for command in SLURM_COMMANDS:
         assert f"%{command}" in asked_about(shell, f"%{command}")
     assert "#SBATCH" in asked_about(shell, "%%sbatch")

@@ -76,6 +76,35 @@ def test_variables_figure_value_and_output_of_a_job_on_a_gpu(kernel: Kernel) -> 
     assert kernel.run("print(total)").text == "45\n"
 
 
+def test_a_cell_has_the_name_that_sbatchs_own_option_gives_it(kernel: Kernel) -> None:
+    for option in ("-J fit", "--job-name=fit"):
+        reply = ok(kernel.run(f"%%slurm {option}\nimport os\nprint(os.environ['SLURM_JOB_NAME'])"))
+        assert "fit." in reply.text
+        assert "<b>fit</b>" in reply.displays()[0]["content"]["data"]["text/html"]
+
+
+def test_what_one_process_cannot_use_is_said_with_the_cell(kernel: Kernel) -> None:
+    for words, told in (
+        ("--gpus 5", "this many GPUs"),
+        ("--gpus 1 --nodes 2", "--gpus 1 is fewer than one for each of 2 nodes"),
+        ("--input data.txt", "--in NAMES"),
+        ("--container bundle", "--image NAME"),
+    ):
+        refused = kernel.run(f"%%slurm {words}\n1")
+        assert told in refused.content.get("evalue", "") + refused.text
+    once = "import os\nprint('on', os.environ['SLURM_JOB_NUM_NODES'])"
+    for words, nodes, told in (
+        ("--nodes 2", "2", "runs once, on the first of 2 nodes"),
+        ("--ntasks 4", "1", "runs once, not 4 times"),
+        ("--overcommit", "1", "`--overcommit` counts only for what"),
+    ):
+        reply = ok(kernel.run(f"%%slurm {words}\n{once}"))
+        assert reply.text.count(f"on {nodes}\n") == 1
+        assert told in reply.displays()[0]["content"]["data"]["text/plain"]
+    shown = ok(kernel.run("%%slurm --nodes 2 --dry-run\n1")).displays()[0]["content"]["data"]
+    assert "runs once, on the first of 2 nodes" in shown["text/plain"]
+
+
 def test_an_error_is_the_cells_with_its_own_lines(kernel: Kernel) -> None:
     reply = kernel.run("%%slurm\ndef f():\n    return 1 / 0\nf()")
     assert reply.content["ename"] == "CellFailed"
@@ -198,10 +227,10 @@ def test_slurms_own_commands_give_tables_and_their_own_errors(kernel: Kernel) ->
 
 
 def test_a_batch_script_gives_a_handle(kernel: Kernel) -> None:
-    ok(kernel.run("%%sbatch --job-name=mine\n#!/bin/bash\n#SBATCH --time=1\necho from the script"))
+    ok(kernel.run("%%sbatch -J mine -- 'a b' -n\n#!/bin/bash\n#SBATCH --time=1\necho $1, $2"))
     ok(kernel.run("job = _"))
     assert kernel.run("print(job.wait().state, repr(job.output))").text == (
-        "COMPLETED 'from the script\\n'\n"
+        "COMPLETED 'a b, -n\\n'\n"
     )
 
 

@@ -99,7 +99,9 @@ def test_what_belongs_to_the_session_is_refused_in_a_cell(desk: Desk) -> None:
     with desk.kernel() as kernel:
         none = kernel.run("%%slurm --session\n1")
         assert "This notebook has no session" in none.content["evalue"]
-        assert "no session `other`" in kernel.run("%%slurm --session other\n1").content["evalue"]
+        assert (
+            "has no session `other`" in kernel.run("%%slurm --session other\n1").content["evalue"]
+        )
         ok(kernel.run(f"{START} --detach"))
         for words, named in (
             ("--gpus 1", "--gpus"),
@@ -172,14 +174,21 @@ def test_a_cell_outlives_the_agent_that_sent_it(desk: Desk, tmp_path: Path) -> N
         assert value(kernel.run("%%slurm --session\nx")) == "42"
 
 
-def test_two_notebooks_can_use_one_session(desk: Desk) -> None:
+def test_the_session_of_another_notebook_is_named_by_its_id(desk: Desk) -> None:
     with desk.kernel() as one, desk.kernel("other.ipynb") as other:
         ok(one.run(START))
         ok(one.run("%%slurm --session\nshared = ['one']"))
-        ok(other.run("%%slurm --session fit\nshared.append('other')"))
+        theirs = desk.session().id
+        for words in ("%%slurm --session fit\n1", "%slurm session stop fit"):
+            refused = other.run(words).content["evalue"]
+            assert "This notebook has no session `fit`" in refused
+            assert f"session {theirs} of /notebooks/fit.ipynb on " in refused
+        assert not desk.session().state.final
+        ok(other.run(f"%%slurm --session {theirs}\nshared.append('other')"))
         assert "has no session" in other.run("%%slurm --session\n1").content["evalue"]
-        ok(other.run("%slurm session use fit"))
+        ok(other.run(f"%slurm session use {theirs}"))
         assert value(other.run("%%slurm --session\nshared")) == "['one', 'other']"
+        assert value(other.run("%%slurm --session fit\nshared")) == "['one', 'other']"
         assert value(one.run("%%slurm --session\nshared")) == "['one', 'other']"
 
 

@@ -132,7 +132,9 @@ GOOD = {
              ("gpu", "gpu"), ("gpu:a100", "gpu:a100"), ("gpu:3g.20gb:1", "gpu:3g.20gb:1"),
              ("gres/gpu:1", "gres/gpu:1")],
     "signal": [("USR1@120", "USR1@120"), ("b:sigterm", "B:TERM"), ("10", "10")],
-    "dependency": [("afterok:1:2,afterany:3_4", "afterok:1:2,afterany:3_4"),
+    "dependency": [
+        ("afterok:1:k3j5x2m7+5,k3j5x2m7", "afterok:1:k3j5x2m7+5,k3j5x2m7"),
+        ("afterok:1:2,afterany:3_4", "afterok:1:2,afterany:3_4"),
                    ("singleton", "singleton"), ("afterok:1?afterany:2", "afterok:1?afterany:2"),
                    ("after:1+5", "after:1+5"), ("aftercorr:7_*", "aftercorr:7_*"), ("12", "12")],
     "begin": [(text, text) for text in ("16:00", "now", "now+1hour", "now+60", "tomorrow",
@@ -168,7 +170,15 @@ BAD = {
     "gpus": ["", "a100", "a100:two"],
     "gres": ["", "gpu:a100:2:3", "gpu:a100:two", "gpu 2", "gpu:,x"],
     "signal": ["", "NOSUCH", "USR1@99999", "X:USR1"],
-    "dependency": ["", "afterok", "afterok:x", "afterok:1,afterany:2?after:3", "later:1"],
+    "dependency": [
+        "",
+        "afterok",
+        "afterany",
+        "afterok:x",
+        "afterok:ABCDEFGH",
+        "afterok:1,afterany:2?after:3",
+        "later:1",
+    ],
     "begin": ["", "soon", "now+", "25", "16"],
     "mail-type": ["", "always"],
     "open-mode": ["", "w"],
@@ -210,6 +220,14 @@ def test_gpus_are_asked_for_in_one_way_only() -> None:
     with pytest.raises(OptionError, match="exclude each other"):
         check_together({"gres": "tmp:1,gpu:2", "gpus-per-node": "2"})
     check_together({"gres": "tmp:1", "gpus-per-node": "2"})
+
+
+@pytest.mark.parametrize(("gpus", "nodes"), [("1", "2"), ("a100:1,v100:1", "3-4")])
+def test_fewer_gpus_than_nodes_are_refused(gpus: str, nodes: str) -> None:
+    with pytest.raises(OptionError, match="fewer than one for each of"):
+        check_together({"gpus": gpus, "nodes": nodes})
+    check_together({"gpus": "4", "nodes": nodes})
+    check_together({"gpus": "0", "nodes": nodes})
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,7 @@ def test_too_much_memory_is_not_told_as_a_wrong_gpu(release: str) -> None:
 
 
 FAILED = "sbatch: error: Batch job submission failed: "
+NODES = "Requested node configuration is not available"
 
 
 @pytest.mark.parametrize(
@@ -31,6 +32,7 @@ FAILED = "sbatch: error: Batch job submission failed: "
         ("Invalid partition name specified", "partition"),
         ("Requested time limit is invalid (missing or exceeds some limit)", "time"),
         ("Requested node configuration is not available", None),
+        (f"x\nsbatch: error: Temporary disk specification can not be satisfied\n{NODES}", "tmp"),
         ("a site's own words", None),
     ],
 )

@@ -92,8 +92,15 @@ const SHORT: Readonly<Record<string, string>> = {
   '-c': 'cpus-per-task',
   '-t': 'time',
   '-a': 'array',
+  '-J': 'job-name',
   '-D': 'chdir'
 };
+
+/** What `{…}` of braces.py puts a value in place of: `job.id`, `rates[0]`, `rate:.2f`. */
+const FIELD = String.raw`\{([\p{L}_][\p{L}\p{N}_]*(?:\.[\p{L}_][\p{L}\p{N}_]*|\[[^[\]{}]*\])*(?::[^{}]*)?)\}`;
+const FIELDS_IN = new RegExp(FIELD, 'gu');
+const DOUBLED = new RegExp(`\\{${FIELD}\\}`, 'gu');
+const VARIABLE = new RegExp(`(^|[^{])${FIELD}($|[^}])`, 'u');
 
 /** The words behind `%%slurm`. */
 export function lineOf(wishes: Wishes): string {
@@ -125,7 +132,7 @@ function valueOf(wishes: Wishes, field: Field): string {
 
 /** `{name}` would be a variable of the notebook: doubled braces are these very characters. */
 function optionOf(option: string, value: string): string {
-  const said = value.replace(/\{([\p{L}_][\p{L}\p{N}_]*)\}/gu, '{{$1}}');
+  const said = value.replace(FIELDS_IN, '{{$1}}');
   return said.startsWith('-') ? `--${option}=${quoted(said)}` : `--${option} ${quoted(said)}`;
 }
 
@@ -162,10 +169,10 @@ export function wishesOf(line: string): Wishes {
 
 /** Whether the field can say it. */
 function take(wishes: Wishes, field: Field, given: string): boolean {
-  if (/(^|[^{])\{[\p{L}_][\p{L}\p{N}_]*\}($|[^}])/u.test(given)) {
+  if (VARIABLE.test(given)) {
     return false;
   }
-  const value = given.replace(/\{\{([\p{L}_][\p{L}\p{N}_]*)\}\}/gu, '{$1}');
+  const value = given.replace(DOUBLED, '{$1}');
   if (field === 'gpus') {
     const [, kind = '', count] = /^(?:([A-Za-z][^\s:,=]*)[:=])?([0-9]+)$/.exec(value) ?? [];
     if (count === undefined) {

@@ -44,6 +44,7 @@ test('the line says what is said, in one order', () => {
 test('a value that looks like an option or a variable is none', () => {
   expect(of({ partition: '--hold' })).toBe('--partition=--hold');
   expect(of({ env: 'X={name}' })).toBe("--env 'X={{name}}'");
+  expect(of({ env: 'X={a.b[0]:.2f}' })).toBe("--env 'X={{a.b[0]:.2f}}'");
 });
 
 test.each([

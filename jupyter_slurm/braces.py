@@ -1,0 +1,80 @@
+"""PURE: `{name}` in a line -> a variable's value. What the line's words mean is `line.py`'s."""
+
+from __future__ import annotations
+
+import ast
+import re
+import unicodedata
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+from jupyter_slurm.errors import RequestError
+from jupyter_slurm.slurm.options import suggest
+
+_FIELD = r"[^\W\d]\w*(?:\.[^\W\d]\w*|\[[^\[\]{}]*\])*(?::[^{}]*)?"
+"""`x`, `job.id`, `rates[0]`, `rate:.2f`; of the browser's side (form.ts) the same."""
+_CALCULATION = r"[^\W\d]\w*\s*[-+*/%@(!<>=|&^][^{}]*"
+_BRACES = re.compile(
+    rf"\{{\{{({_FIELD})\}}\}}|\{{({_FIELD})\}}"
+    rf"|\{{\{{({_CALCULATION})\}}\}}|\{{({_CALCULATION})\}}"
+)
+_PARTS = re.compile(r"\.(\w+)|\[([^\]]*)\]")
+
+
+def expand(words: Sequence[str], namespace: Mapping[str, object]) -> list[str]:
+    """Puts `str(value)` in place of each `{name}`, `{name.attribute}`, `{name[item]}` and
+    `{name:format}`; one word stays one word, whatever the value.
+
+    `{{name}}` is the text `{name}`; any other brace, and `$`, stays as it is. RequestError for what
+    has no value, and for a calculation with a variable that is there.
+
+    >>> expand(["--time={minutes}", "{{a}}", "{1}"], {"minutes": 5})
+    ['--time=5', '{a}', '{1}']
+    """
+
+    def value(match: re.Match[str]) -> str:
+        doubled, field, kept, calculated = match.groups()
+        if doubled is not None:
+            return f"{{{doubled}}}"
+        if field is not None:
+            return _value_of(field, namespace)
+        text: str = kept or calculated
+        if re.split(r"\W", text, maxsplit=1)[0] not in namespace:
+            return match[0]
+        if kept is not None:
+            return f"{{{kept}}}"
+        raise RequestError(
+            f"`{{{text}}}`: nothing is calculated in an option.",
+            hint="Put the value into a variable first. "
+            f"Write `{{{{{text}}}}}` for these very characters.",
+        )
+
+    return [_BRACES.sub(value, word) for word in words]
+
+
+def _value_of(field: str, namespace: Mapping[str, object]) -> str:
+    """The text for what stands in braces. RequestError."""
+    as_text = f"Write `{{{{{field}}}}}` for these very characters."
+    path, colon, form = field.partition(":")
+    match = re.match(r"\w+", path)
+    name = unicodedata.normalize("NFKC", match[0] if match else "")
+    if name not in namespace:
+        near = suggest(name, tuple(namespace))
+        hint = f"Did you mean `{near}`? " if near in namespace else ""
+        raise RequestError(
+            f"`{{{field}}}`: there is no variable `{name}` here.", hint=hint + as_text
+        )
+    value = namespace[name]
+    try:
+        for attribute, item in _PARTS.findall(path):
+            value = getattr(value, attribute) if attribute else cast("Any", value)[_item(item)]
+        return format(value, form) if colon else str(value)
+    except Exception as exc:  # what an attribute of anything may raise
+        raise RequestError(f"`{{{field}}}` has no value: {exc}.", hint=as_text) from exc
+
+
+def _item(text: str) -> object:
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError) as exc:
+        raise ValueError(f"`[{text}]` is not a number or a quoted text") from exc
