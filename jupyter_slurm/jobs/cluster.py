@@ -6,6 +6,7 @@ The only place where a Slurm command is run. What the commands mean is in `slurm
 from __future__ import annotations
 
 import secrets
+import shlex
 import socket
 import threading
 from collections import Counter
@@ -17,7 +18,7 @@ from jupyter_slurm import containers
 from jupyter_slurm.containers.image_folder import tool_of
 from jupyter_slurm.containers.images import find_image
 from jupyter_slurm.containers.references import Reference
-from jupyter_slurm.errors import CommandError, ControllerError
+from jupyter_slurm.errors import CommandError, ControllerError, RequestError
 from jupyter_slurm.jobs.image_store import ImageStore
 from jupyter_slurm.jobs.prepare import Site, image_of, runtime_of
 from jupyter_slurm.profiles import ClusterProfile
@@ -102,6 +103,17 @@ class SlurmCluster:
         home = self.transport.home()
         root = self.profile.job_root
         return home / root[2:] if root.startswith("~/") else PurePosixPath(root)
+
+    def check_configuration(self, slurm_conf: str | None) -> None:
+        """`slurm_conf`: SLURM_CONF where somebody submits; None: it is not set there.
+        RequestError: sbatch, typed there, goes by another configuration than ours."""
+        if slurm_conf is not None and self.profile.misses(slurm_conf):
+            raise RequestError(
+                f"SLURM_CONF is {slurm_conf} where you submit, and the profile of {self.name} "
+                "says nothing of it: the job would not go where your sbatch goes.",
+                hint="Describe that cluster: `jupyter slurm clusters add NAME --host '' --env "
+                f"SLURM_CONF={shlex.quote(slurm_conf)}`.",
+            )
 
     def site(self, spec: JobSpec) -> Site:
         """What `prepare` needs to know of this cluster's machine. NotFoundError: no such image."""

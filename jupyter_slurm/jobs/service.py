@@ -6,7 +6,6 @@ The only owner of threads and connections; lives in the agent. What a call means
 from __future__ import annotations
 
 import logging
-import shlex
 import threading
 import time
 from collections.abc import Callable
@@ -20,11 +19,10 @@ from jupyter_slurm import places
 from jupyter_slurm.errors import (
     JupyterSlurmError,
     NotFoundError,
-    RequestError,
     TransportError,
     from_problem,
 )
-from jupyter_slurm.jobs import describe, doctor, payload, queue
+from jupyter_slurm.jobs import describe, doctor, identity, payload, queue
 from jupyter_slurm.jobs.adoption import Adoption
 from jupyter_slurm.jobs.beforehand import Beforehand
 from jupyter_slurm.jobs.book import Book
@@ -50,7 +48,6 @@ from jupyter_slurm.jobs.terminals import Terminals
 from jupyter_slurm.jobs.transfers import Transfers
 from jupyter_slurm.jobs.tunnels import Tunnels
 from jupyter_slurm.jobs.usage import Measured
-from jupyter_slurm.profiles import ClusterProfile
 from jupyter_slurm.wire import (
     AgentStatus,
     Changes,
@@ -58,6 +55,7 @@ from jupyter_slurm.wire import (
     Cluster,
     CommandOutput,
     Description,
+    Earlier,
     Job,
     JobKind,
     JobSpec,
@@ -246,17 +244,23 @@ class Service:
         with suppress(JupyterSlurmError):
             self._book.record(spec.id)
             return None
+        if cluster.way.connection is not None:  # else it would go by itself after a later login
+            cluster.way.connection.check_login()
         out_format = spec.out_format or cluster.profile.out_format
         spec = msgspec.structs.replace(spec, out_format=out_format)
         if spec.session is not None:
-            return self._added(self._sessions.new_record(spec))
+            record = self._sessions.new_record(spec)
+            record.given = identity.given(spec, cluster.profile, None)
+            return self._added(record)
+        asked = spec
         spec = with_dependency(spec, cluster.name, self._book, _SUBMIT_WAIT_S)
         if not cluster.profile.lab_same_origin:
             spec = msgspec.structs.replace(spec, jupyter_base_url=None)
-        _check_configuration(spec, cluster.profile)
+        cluster.check_configuration(spec.slurm_conf)
         folder = JobDir(cluster.job_root() / spec.id)
         # Refused here and now if it must be: the same is made again when it is sent.
-        prepare(spec, cluster.profile, folder, cluster.site(spec), key=b"")
+        site = cluster.site(spec)
+        prepare(spec, cluster.profile, folder, site, key=b"")
         warning = None if spec.on_login else self._beforehand.judge(spec, cluster)
         self._check_python(spec, cluster)
         of_profile = spec.kind in (JobKind.LAB, JobKind.KERNEL)
@@ -286,7 +290,8 @@ class Service:
             delivered=spec.kind in (JobKind.SESSION, JobKind.KERNEL, JobKind.LAB),
             warning=warning,
         )
-        return self._added(Record(job=job, spec=spec))
+        given = identity.given(asked, cluster.profile, site.image)
+        return self._added(Record(job=job, spec=spec, given=given))
 
     def _added(self, record: Record) -> Record | None:
         return record if self._book.add(record) else None
@@ -391,13 +396,24 @@ class Service:
 
     # --- jobs ---
 
-    def attachable(self, fingerprint: str) -> Job | None:
-        for record in self._book.records():
-            job = record.job
-            if job.fingerprint == fingerprint:
-                open_end = not job.state.final or not job.delivered
-                return job if open_end and job.state is not JobState.REJECTED else None
-        return None
+    def attachable(self, spec: JobSpec) -> Earlier | None:
+        cells = [
+            record
+            for record in self._book.records()
+            if spec.fingerprint is not None and record.job.fingerprint == spec.fingerprint
+        ]
+        return identity.earlier(cells, lambda: self._given(spec))
+
+    def _given(self, spec: JobSpec) -> dict[str, str]:
+        """What its job would get."""
+        cluster = self._cluster_for(spec)
+        image = None
+        if spec.session is None and image_of(spec, cluster.profile) is not None:
+            with suppress(JupyterSlurmError):  # then it is compared by its name alone
+                image = cluster.site(spec).image
+        out_format = spec.out_format or cluster.profile.out_format
+        spec = msgspec.structs.replace(spec, out_format=out_format)
+        return identity.given(spec, cluster.profile, image)
 
     def job(self, job_id: str) -> Job:
         return self._book.job(job_id)
@@ -470,15 +486,4 @@ class Service:
             live_jobs=self.live_jobs(),
             commands=self._clusters.counts(),
             checks=tuple(doctor.examine_records(self._book.store.set_aside())),
-        )
-
-
-def _check_configuration(spec: JobSpec, profile: ClusterProfile) -> None:
-    """RequestError: the same sbatch, typed where this was submitted, goes by another one."""
-    if spec.slurm_conf is not None and profile.misses(spec.slurm_conf):
-        raise RequestError(
-            f"SLURM_CONF is {spec.slurm_conf} where you submit, and the profile of {profile.name} "
-            "says nothing of it: the job would not go where your sbatch goes.",
-            hint="Describe that cluster: `jupyter slurm clusters add NAME --host '' --env "
-            f"SLURM_CONF={shlex.quote(spec.slurm_conf)}`.",
         )

@@ -3,25 +3,31 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 
+import nbformat
 import pytest
+from nbformat.v4 import new_code_cell, new_notebook
 
 from tests.cluster.plugin import ROOT, SlurmCluster, jupyter_homes
 from tests.magics.kernel import LOAD, Kernel, Reply, running_kernel
+from tests.ssh.profile import SshSlurm
+from tests.ssh.waiting import wait_until
 
 MIB = 1 << 20
 
 
-@pytest.fixture(scope="module")
-def environment(slurm_cluster: SlurmCluster) -> Iterator[dict[str, str]]:
-    """One agent for all tests here: the profile is the cluster's, everything else our own."""
+@contextmanager
+def agent_environment(slurm_cluster: SlurmCluster, **changes: str) -> Iterator[dict[str, str]]:
+    """An agent of its own: the profile is the cluster's, everything else our own."""
     # Not pytest's own folder: a socket's path must be short.
     home = Path(tempfile.mkdtemp(prefix="magics-"))
     env = {
@@ -30,6 +36,7 @@ def environment(slurm_cluster: SlurmCluster) -> Iterator[dict[str, str]]:
         "JUPYTER_CONFIG_DIR": slurm_cluster.env["JUPYTER_CONFIG_DIR"],
         "IPYTHONDIR": str(home / "ipython"),
         "PYTHONPATH": str(ROOT),
+        **changes,
     }
     for name in ("JUPYTER_SLURM_AGENT", "SLURM_CONF", "JPY_SESSION_NAME"):
         env.pop(name, None)
@@ -37,6 +44,13 @@ def environment(slurm_cluster: SlurmCluster) -> Iterator[dict[str, str]]:
     stop = [sys.executable, "-m", "jupyter_slurm", "agent", "stop"]
     subprocess.run(stop, env=env, check=True, timeout=60, capture_output=True)
     shutil.rmtree(home)
+
+
+@pytest.fixture(scope="module")
+def environment(slurm_cluster: SlurmCluster) -> Iterator[dict[str, str]]:
+    """Of one agent for all tests here that break nothing."""
+    with agent_environment(slurm_cluster) as env:
+        yield env
 
 
 @pytest.fixture
@@ -143,6 +157,103 @@ def test_a_killed_kernels_cell_run_again_attaches_to_its_one_job(
             assert second.run("print(x)").text == "1\n"
     jobs = slurm_cluster.run("squeue", "-h", "-t", "all", "-o", "%k %j").stdout.splitlines()
     assert sum("killed" in job for job in jobs) == 1
+
+
+def test_a_notebook_that_nbconvert_runs_again_finds_its_job(
+    environment: dict[str, str], slurm_cluster: SlurmCluster, tmp_path: Path
+) -> None:
+    begun, gate, path = tmp_path / "begun", tmp_path / "gate", tmp_path / "study.ipynb"
+    code = (
+        f"%%slurm --name converted\nimport os, time\nopen({str(begun)!r}, 'w').close()\n"
+        f"while not os.path.exists({str(gate)!r}):\n    time.sleep(0.05)"
+    )
+    nbformat.write(new_notebook(cells=[new_code_cell(LOAD), new_code_cell(code)]), path)
+    argv = [sys.executable, "-m", "nbconvert", "--execute", "--inplace", str(path)]
+    # As in a terminal of a notebook, whose name is not this one's.
+    env = {**environment, "JPY_SESSION_NAME": "/notebooks/another.ipynb"}
+    first = subprocess.Popen(argv, env=env, cwd=tmp_path, stderr=subprocess.DEVNULL)
+    wait_until(begun.exists)
+    first.kill()
+    first.wait()
+    gate.touch()
+    subprocess.run(argv, env=environment, cwd=tmp_path, check=True, timeout=120)
+    outputs = nbformat.read(path, as_version=4).cells[1].outputs
+    assert "attached to it" in "".join(one.get("text", "") for one in outputs)
+    jobs = slurm_cluster.run("squeue", "-h", "-t", "all", "-o", "%j").stdout.split()
+    assert sum("converted" in job for job in jobs) == 1
+
+
+def test_a_cell_of_a_closed_connection_leaves_nothing_to_be_submitted_later(
+    slurm_cluster: SlurmCluster, ssh_slurm: SshSlurm, tmp_path: Path
+) -> None:
+    ssh_slurm.write_profile(tmp_path)
+    cell = "%%slurm --name logged-out --in n --out x\nx = n"
+    jobs = "print(len(get_ipython().run_line_magic('slurm', 'jobs').rows))"
+    way = {**ssh_slurm.env, "JUPYTER_CONFIG_DIR": str(tmp_path)}
+    with agent_environment(slurm_cluster, **way) as env, running_kernel(env, tmp_path) as kernel:
+        kernel.run(LOAD)
+        kernel.run("n = 1")
+        ok(kernel.run(cell))
+        ok(kernel.run("%slurm disconnect"))
+        failed = kernel.reply(kernel.client.execute(cell, allow_stdin=False))
+        assert failed.content["ename"] == "LoginNeededError"
+        assert "Nothing was submitted" in failed.text
+        ok(kernel.run("%slurm connect"))
+        assert kernel.run(jobs).text == "1\n"
+        assert "attached" not in ok(kernel.run(cell)).text
+        assert kernel.run(jobs).text == "2\n"
+
+
+def attached_to(reply: Reply) -> str | None:
+    """The job that the cell has said it attached to."""
+    found = re.search(r"This cell's job (\w+) .*: attached to it", reply.text)
+    return found and found[1]
+
+
+def test_a_cell_attaches_only_to_the_job_that_got_the_same(
+    environment: dict[str, str], tmp_path: Path
+) -> None:
+    env = {**environment, "JPY_SESSION_NAME": f"{tmp_path}/sweep.ipynb"}
+    gate, pushed = tmp_path / "gate", tmp_path / "src"
+    pushed.mkdir()
+    (pushed / "sweep.ipynb").write_text("as first saved")
+    (pushed / "model.py").write_text("depth = 1")
+    inputs = (
+        "class Model:\n    layers = {'conv', 'pool', 'dense'}\n    def __call__(self, x):\n"
+        "        return 10 * x\nmodel, lr, grid = Model(), 1, [n / 7 for n in range(5000)]"
+    )
+    cell = (
+        f"%%slurm --detach --in lr,model,grid --out acc --push {pushed}\nimport os, time\n"
+        f"while not os.path.exists({str(gate)!r}):\n    time.sleep(0.05)\nacc = model(lr)"
+    )
+    with running_kernel({**env, "PYTHONHASHSEED": "1"}, tmp_path) as first:
+        first.run(LOAD)
+        first.run(inputs)
+        first.run(cell)
+        one = first.run("one = _; print(one.id)").text.strip()
+        first.run("lr = 5")
+        other = ok(first.run(cell))
+        two = first.run("two = _; print(two.id)").text.strip()
+        assert one != two
+        assert f"%slurm attach {one}" in other.text
+        assert "--in" in other.text
+    with running_kernel({**env, "PYTHONHASHSEED": "2"}, tmp_path) as second:
+        second.run(LOAD)
+        # Nothing is left of what went in: the cell can only mean the job that is there.
+        bare = ok(second.run(cell))
+        assert (attached_to(bare), "`lr`" in bare.text) == (two, True)
+        second.run("\n\n" + inputs)
+        (pushed / "sweep.ipynb").write_text("saved once more")
+        assert attached_to(ok(second.run(cell))) == one
+        (pushed / "model.py").write_text("depth = 22")
+        assert "--push" in ok(second.run(cell)).text
+        three = second.run("three = _; print(three.id)").text.strip()
+        gate.touch()
+        told = second.run(
+            "from jupyter_slurm import connect\n"
+            f"print([connect().job(i).result()['acc'] for i in {[one, two, three]}])"
+        )
+        assert told.text == "[10, 50, 10]\n"
 
 
 def test_an_interrupted_job_goes_on_and_attach_brings_it_back(
