@@ -1,8 +1,8 @@
 """What is known before a job is sent: what the cluster offers, what would be sent, what is wrong.
 
-Owns what clusters said of themselves, for a few minutes. A submission asks nobody: it is judged by
-the profile, and by what happens to be known; only before it is refused by that, the cluster is
-asked anew.
+Owns what clusters said of themselves, for a few minutes. A submission is judged by the profile and
+by what is known; a cluster is asked for it once an hour at most, where the job asks for what sbatch
+would take and let wait for ever, and anew before a job is refused.
 """
 
 from __future__ import annotations
@@ -27,12 +27,16 @@ from jupyter_slurm.slurm.directives import read_directives
 from jupyter_slurm.wire import Check, ClusterInfo, JobKind, JobSpec, Preview
 
 _INFO_KEPT_S = 300.0
+_LIMITS_KEPT_S = 3600.0
+"""Limits of partitions change seldom, and what speaks against a job is asked for anew."""
 
 
 class Beforehand:
     def __init__(self, clusters: Clusters) -> None:
         self._clusters = clusters
         self._infos: dict[str, ClusterInfo] = {}
+        self._judged_by: dict[str, ClusterInfo] = {}
+        """Asked for a submission; apart, as it knows nothing of the job that followed."""
         self._estimates = Estimates()
 
     def cluster_info(self, cluster: str | None = None) -> ClusterInfo:
@@ -81,11 +85,15 @@ class Beforehand:
     def judge(self, spec: JobSpec, cluster: SlurmCluster) -> str | None:
         """What the job should be warned of. SubmitError: sbatch would refuse it, and need not be
         asked; RequestError: it would by what the profile says."""
-        job, info = _asked(spec, cluster), self._fresh(cluster.name)
-        objections = Judge(cluster.profile, info).objections(job)
-        if info is not None and any(one.certain and one.by is Source.CLUSTER for one in objections):
-            # What is refused is refused by what holds now: it may have changed minutes ago.
+        job, info = _asked(spec, cluster), self._newest(cluster.name)
+        if info is None and (job.limit_s is not None or job.nodes > 1):
             objections = Judge(cluster.profile, self._asked_anew(cluster)).objections(job)
+        else:
+            objections = Judge(cluster.profile, info).objections(job)
+            told = [one for one in objections if one.by is Source.CLUSTER and not one.passing]
+            if told and (not _is_fresh(info) or any(one.certain for one in told)):
+                # What is refused is refused by what holds now: it may have changed minutes ago.
+                objections = Judge(cluster.profile, self._asked_anew(cluster)).objections(job)
         for one in objections:
             if one.certain:
                 refusal = SubmitError if one.by is Source.CLUSTER else RequestError
@@ -95,8 +103,13 @@ class Beforehand:
 
     def _fresh(self, name: str) -> ClusterInfo | None:
         info = self._infos.get(name)
-        recent = info is not None and time.time() - info.asked_s <= _INFO_KEPT_S
-        return info if recent else None
+        return info if _is_fresh(info) else None
+
+    def _newest(self, name: str) -> ClusterInfo | None:
+        """Return what a submission is judged by."""
+        known = [of[name] for of in (self._infos, self._judged_by) if name in of]
+        info = max(known, key=lambda one: one.asked_s, default=None)
+        return info if _is_fresh(info, _LIMITS_KEPT_S) else None
 
     def _ask(self, cluster: SlurmCluster) -> ClusterInfo:
         info = self._infos[cluster.name] = offers.cluster_info(cluster)
@@ -105,9 +118,10 @@ class Beforehand:
     def _asked_anew(self, cluster: SlurmCluster) -> ClusterInfo | None:
         """None: it does not answer, and sbatch is to decide."""
         try:
-            return self._ask(cluster)
+            self._judged_by[cluster.name] = offers.cluster_info(cluster)
         except JupyterSlurmError:
             return None
+        return self._judged_by[cluster.name]
 
     def _looked(self, cluster: SlurmCluster) -> tuple[list[Check], ClusterInfo | None]:
         """What a preview shows does not depend on the controller's answering."""
@@ -117,6 +131,10 @@ class Beforehand:
             raise
         except JupyterSlurmError as exc:
             return [Check(ok=None, sentence=f"The cluster could not be asked: {exc}")], None
+
+
+def _is_fresh(info: ClusterInfo | None, kept_s: float = _INFO_KEPT_S) -> bool:
+    return info is not None and time.time() - info.asked_s <= kept_s
 
 
 def _priced(info: ClusterInfo, profile: ClusterProfile) -> ClusterInfo:
