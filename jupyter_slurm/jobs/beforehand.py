@@ -8,6 +8,7 @@ would take and let wait for ever, and anew before a job is refused.
 from __future__ import annotations
 
 import time
+from pathlib import PurePosixPath
 
 from msgspec.structs import replace
 
@@ -20,8 +21,9 @@ from jupyter_slurm.jobs.estimates import Estimates, Outlook
 from jupyter_slurm.jobs.known import Source, known_partitions
 from jupyter_slurm.jobs.layout import JobDir
 from jupyter_slurm.jobs.limits import Judge
+from jupyter_slurm.jobs.objection import Objection
 from jupyter_slurm.jobs.options import merged_options
-from jupyter_slurm.jobs.prepare import prepare
+from jupyter_slurm.jobs.prepare import prepare, runtime_of
 from jupyter_slurm.profiles import ClusterProfile
 from jupyter_slurm.slurm.directives import read_directives
 from jupyter_slurm.wire import Check, ClusterInfo, JobKind, JobSpec, Preview
@@ -60,10 +62,16 @@ class Beforehand:
         checks, info = self._looked(cluster)
         judge = Judge(cluster.profile, info)
         known = judge.partition(job)
-        checks += [one.check() for one in judge.objections(job)]
+        objections = judge.objections(job)
+        if missing := _missing_folder(spec, cluster):
+            objections.append(missing)
+        checks += [one.check() for one in objections]
         if info is not None:
             checks += costs.outlook(job, known, info, time.time())
-        outlook = self._estimates.ask(cluster, spec.id, submission) if estimate else Outlook()
+        # Of what would be refused sbatch, which need not know, may well say when it would start.
+        hopeless = any(one.certain for one in objections)
+        ask = estimate and not hopeless
+        outlook = self._estimates.ask(cluster, spec.id, submission) if ask else Outlook()
         return Preview(
             cluster=cluster.name,
             script=submission.script,
@@ -94,10 +102,12 @@ class Beforehand:
             if told and (not _is_fresh(info) or any(one.certain for one in told)):
                 # What is refused is refused by what holds now: it may have changed minutes ago.
                 objections = Judge(cluster.profile, self._asked_anew(cluster)).objections(job)
+        if missing := _missing_folder(spec, cluster):
+            objections.append(missing)
         for one in objections:
             if one.certain:
                 refusal = SubmitError if one.by is Source.CLUSTER else RequestError
-                raise refusal(one.sentence, hint=one.hint)
+                raise refusal(one.sentence, hint=one.hint, option=one.option)
         told = (f"{one.sentence} {one.hint}" for one in objections if not one.passing)
         return "\n".join(told) or None
 
@@ -147,7 +157,28 @@ def _priced(info: ClusterInfo, profile: ClusterProfile) -> ClusterInfo:
     return replace(info, partitions=tuple(partitions), cost_unit=profile.cost_unit)
 
 
+def _missing_folder(spec: JobSpec, cluster: SlurmCluster) -> Objection | None:
+    """Return why the job cannot begin in the folder that was named; of one in an image nothing is
+    known here. Slurm would run it in /tmp."""
+    folder = _options(spec, cluster).get("chdir", "")
+    if runtime_of(spec, cluster.profile) != "none" or not folder.startswith(("/", "~/")):
+        return None
+    home = cluster.transport.home()
+    if cluster.transport.exists(home / folder[2:] if folder[0] == "~" else PurePosixPath(folder)):
+        return None
+    return Objection(
+        f"There is no folder {folder} on {cluster.name}.",
+        "Make it there, or name another; one that only the nodes have is for the code to enter.",
+        certain=True,
+        option="chdir",
+    )
+
+
 def _asked(spec: JobSpec, cluster: SlurmCluster) -> Asked:
     """Of a batch script with what it says itself, which sbatch's command line overrides."""
+    return asked(_options(spec, cluster))
+
+
+def _options(spec: JobSpec, cluster: SlurmCluster) -> dict[str, str]:
     own = read_directives(spec.code) if spec.kind is JobKind.SCRIPT else {}
-    return asked({**own, **merged_options(spec, cluster.profile)})
+    return {**own, **merged_options(spec, cluster.profile)}

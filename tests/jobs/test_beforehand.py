@@ -20,7 +20,7 @@ from jupyter_slurm.slurm.options import parse_options
 from jupyter_slurm.wire import JobKind, JobState
 from tests.cluster.plugin import SlurmCluster, running_cluster
 from tests.cluster.started import started
-from tests.jobs.conftest import Site, spec
+from tests.jobs.conftest import Site, both_ways, spec
 from tests.ssh.profile import write_profile
 from tests.ssh.sshd import Sshd
 from tests.ssh.waiting import wait_until
@@ -140,6 +140,33 @@ def test_a_preview_shows_what_the_script_starts(strict: Site) -> None:
     preview = strict.service.preview(script)
     assert (preview.command, preview.variables) == ("", ())
     assert any("--time 09:00:00 is more" in check.sentence for check in preview.checks)
+
+
+def test_of_what_would_be_refused_no_start_is_expected(site: Site) -> None:
+    preview = site.service.preview(spec("1", options={"time": "99-0"}), estimate=True)
+    assert [one.option for one in preview.checks if one.ok is False] == ["time"]
+    assert preview.start_estimate_s is None
+    assert site.service.preview(spec("1"), estimate=True).start_estimate_s is not None
+
+
+@both_ways
+@pytest.mark.parametrize("kind", [JobKind.CELL, JobKind.SCRIPT])
+def test_a_folder_that_the_cluster_does_not_have_is_refused(site: Site, kind: JobKind) -> None:
+    """Slurm itself would run the job in /tmp."""
+    code = "#!/bin/sh\n#SBATCH --chdir /nope\n" if kind is JobKind.SCRIPT else "1"
+    options = {} if kind is JobKind.SCRIPT else {"chdir": "/nope"}
+    checks = site.service.preview(spec(code, kind=kind, options=options)).checks
+    (wrong,) = (one for one in checks if one.ok is False)
+    assert (wrong.sentence, wrong.option) == (
+        f"There is no folder /nope on {site.service.clusters()[0].name}.",
+        "chdir",
+    )
+    with pytest.raises(SubmitError, match="There is no folder /nope") as caught:
+        site.service.submit(spec(code, kind=kind, options=options))
+    assert caught.value.option == "chdir"
+    assert site.service.jobs() == []
+    home = site.service.preview(spec("1", options={"chdir": "~/"}))
+    assert not any(one.ok is False for one in home.checks)
 
 
 def test_maintenance_that_a_job_would_run_into_is_told(strict: Site) -> None:
