@@ -168,7 +168,7 @@ def _missing_folder(spec: JobSpec, cluster: SlurmCluster) -> Objection | None:
         return None
     return Objection(
         f"There is no folder {folder} on {cluster.name}.",
-        "Make it there, or name another; one that only the nodes have is for the code to enter.",
+        "Create it there, or name another. If only the nodes have it, change to it in the code.",
         certain=True,
         option="chdir",
     )
