@@ -4,6 +4,7 @@ and `readable`.
 JupyterSlurmError
 ├── ConfigError            a profile, setting or missing program on this machine
 ├── RequestError           what was asked for cannot be: unknown option, malformed time, bad name
+│   ├── CodeError          code that Python cannot compile
 │   └── VariableError      a variable that is not there or cannot travel
 ├── NotFoundError          no such job, cluster or file
 ├── TransportError         the way to the cluster's machine failed
@@ -94,6 +95,29 @@ class RequestError(JupyterSlurmError):
 
 class VariableError(RequestError):
     code = "variable"
+
+
+class CodeError(RequestError):
+    """Code has a syntax error. `traceback`: how IPython shows it, one string a line, or []."""
+
+    code = "syntax"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        hint: str | None = None,
+        detail: str | None = None,
+        option: str | None = None,
+        traceback: tuple[str, ...] = (),
+    ) -> None:
+        super().__init__(message, hint=hint, detail=detail, option=option)
+        self.traceback = traceback
+
+    def _render_traceback_(self) -> list[str]:
+        if not self.traceback:
+            return super()._render_traceback_()
+        return [*self.traceback, "", self.message]
 
 
 class NotFoundError(JupyterSlurmError):

@@ -63,6 +63,11 @@ def job_of(spec: JobSpec, **changes: Any) -> Job:
     return msgspec.structs.replace(job, **changes)
 
 
+def notebook_of(*sources: str) -> str:
+    cells = [{"cell_type": "code", "metadata": {}, "source": one} for one in sources]
+    return json.dumps({"nbformat": 4, "metadata": {}, "cells": cells})
+
+
 NOTHING_WRONG = AgentStatus(
     version="",
     protocol=0,
@@ -92,6 +97,12 @@ class MemoryApi:
 
     def status(self) -> AgentStatus:
         return NOTHING_WRONG
+
+    def clusters(self) -> list[Cluster]:
+        return []
+
+    def jobs(self, cluster: str | None = None) -> list[Job]:
+        return []
 
     def submit(self, spec: JobSpec) -> Job:
         self.specs.append(spec)
@@ -359,6 +370,30 @@ def test_what_cannot_be_submitted_is_refused_before_anything_is_sent(
     assert message in out + err
 
 
+@pytest.mark.parametrize(
+    ("name", "text", "where"),
+    [
+        ("a.py", "x = 1\nprint(x", 'a.py", line 2'),
+        (
+            "a.ipynb",
+            notebook_of("%time 1\n!true", "%%bash\nfor x in", "for x in y\n  pass"),
+            'cell 3>", line 1',
+        ),
+    ],
+)
+def test_a_syntax_error_is_found_before_anything_is_sent(
+    run: Run, tmp_path: Path, name: str, text: str, where: str
+) -> None:
+    (tmp_path / name).write_text(text)
+    api = MemoryApi()
+    code, _, err = run(api, "submit", name)
+    assert (code, api.specs) == (2, [])
+    assert where in err
+    assert "    ^" in err
+    assert "SyntaxError: " in err
+    assert "no job was submitted" in err
+
+
 def test_sbatchs_refusal_is_shown_in_its_own_words(run: Run, tmp_path: Path) -> None:
     class Refusing(MemoryApi):
         def submit(self, spec: JobSpec) -> Job:
@@ -551,12 +586,8 @@ def notebook_pages(text: str) -> list[Output]:
     ]
 
 
-def write_notebook(path: Path) -> None:
-    path.write_text(json.dumps({"nbformat": 4, "metadata": {}, "cells": []}))
-
-
 def test_a_notebook_leaves_its_executed_copy_beside_it(run: Run, tmp_path: Path) -> None:
-    write_notebook(tmp_path / "my notebook.ipynb")
+    (tmp_path / "my notebook.ipynb").write_text(notebook_of())
     api = MemoryApi(notebook_pages("hello\n"))
     code, out, err = run(api, "submit", "my notebook.ipynb")
     assert (code, out) == (0, "hello\n")
@@ -569,7 +600,7 @@ def test_a_notebook_leaves_its_executed_copy_beside_it(run: Run, tmp_path: Path)
 
 
 def test_a_notebook_that_fails_leaves_its_outputs_up_to_there(run: Run, tmp_path: Path) -> None:
-    write_notebook(tmp_path / "n.ipynb")
+    (tmp_path / "n.ipynb").write_text(notebook_of())
     pages = [*notebook_pages("kept\n"), ErrorOutput(ename="E", evalue="v", traceback=("E: v",))]
     api = MemoryApi(pages, state=JobState.FAILED, exit_code=1)
     api.ended = "error"
@@ -582,7 +613,7 @@ def test_a_notebook_whose_folder_is_gone_does_not_lose_the_jobs_exit_code(
     run: Run, tmp_path: Path
 ) -> None:
     (tmp_path / "d").mkdir()
-    write_notebook(tmp_path / "d" / "n.ipynb")
+    (tmp_path / "d" / "n.ipynb").write_text(notebook_of())
     api = MemoryApi(notebook_pages("x\n"))
 
     class Removing(MemoryApi):

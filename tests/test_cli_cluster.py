@@ -216,6 +216,9 @@ def test_a_refusal_of_sbatch_is_an_error(shell: Shell) -> None:
     code, _, err = shell.run("submit", "a.py", "--partition", "nowhere")
     assert code == 1, err
     assert "partition" in err
+    code, _, err = shell.run("submit", "a.py", "--time", "99-0")
+    assert code == 1, err
+    assert "--time 99-00:00:00 is more than debug allows: 1 d.\nAsk for --time 1-00:00:00" in err
 
 
 def test_the_cluster_and_the_agent_are_described(shell: Shell) -> None:

@@ -14,10 +14,10 @@ import pytest
 
 from jupyter_slurm.cli import main
 from jupyter_slurm.cli.ssh_hosts import ssh_hosts
-from jupyter_slurm.errors import CommandError
+from jupyter_slurm.errors import CommandError, TransportError
 from jupyter_slurm.login import TerminalAnswerer
 from jupyter_slurm.profiles import ClusterProfile, load_profiles
-from jupyter_slurm.wire import ClusterInfo, Description, Folder, QuestionKind
+from jupyter_slurm.wire import ClusterInfo, Connection, Description, Folder, QuestionKind
 from tests.far import Asked
 from tests.magics.fake import FakeApi
 
@@ -131,6 +131,47 @@ def test_a_cluster_that_cannot_be_reached_leaves_no_file(
     code, _, err = run("clusters", "add", "arandu", "--host", "login1", "--yes")
     assert code == 1
     assert "refuses the login" in err
+    assert list(files.iterdir()) == []
+
+
+def _behind_a_gateway(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The login node can only be reached through `gw`."""
+    connect = run.api.connect
+
+    def through(cluster: str | None = None, caller: str = "", wait_s: float = 0.0) -> Connection:
+        if profile().jump != ("gw",):
+            raise TransportError("There is no route to login1.", hint="Is a gateway needed?")
+        return connect(cluster, caller, wait_s)
+
+    monkeypatch.setattr(run.api, "connect", through)
+
+
+def test_where_there_is_no_route_a_gateway_is_asked_for(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _behind_a_gateway(run, monkeypatch)
+    run.lines = ["login1", "gw", "", "", "yes", "no"]
+    code, out, err = run("clusters", "add", "arandu")
+    assert (code, err) == (0, "")
+    assert "There is no route to login1.\nIs a gateway needed?\n" in out
+    assert "Is it behind a gateway (ProxyJump)?" in out
+    assert (profile().host, profile().jump) == ("login1", ("gw",))
+
+
+@pytest.mark.parametrize(("lines", "flags"), [(["login1", ""], ()), ([], ("--yes",))])
+def test_without_a_gateway_the_reason_stands_and_no_file_is_left(
+    run: Run,
+    files: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    lines: list[str],
+    flags: tuple[str, ...],
+) -> None:
+    _behind_a_gateway(run, monkeypatch)
+    run.lines = lines
+    host = () if lines else ("--host", "login1")
+    code, _, err = run("clusters", "add", "arandu", *host, *flags)
+    assert code == 1
+    assert "There is no route to login1." in err
     assert list(files.iterdir()) == []
 
 

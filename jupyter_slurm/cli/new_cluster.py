@@ -18,7 +18,16 @@ from jupyter_slurm.cli import from_template
 from jupyter_slurm.cli.command import Connect
 from jupyter_slurm.cli.dialogue import Dialogue
 from jupyter_slurm.cli.ssh_hosts import ssh_hosts
-from jupyter_slurm.errors import ConfigError, JupyterSlurmError, RequestError
+from jupyter_slurm.errors import (
+    ConfigError,
+    ConnectionLostError,
+    HostKeyError,
+    JupyterSlurmError,
+    LoginError,
+    LoginNeededError,
+    RequestError,
+    TransportError,
+)
 from jupyter_slurm.login import TerminalAnswerer, log_in
 from jupyter_slurm.profile_file import Setting, toml_text
 from jupyter_slurm.readable import duration, memory
@@ -43,7 +52,18 @@ def add(args: Namespace, connect: Connect) -> int:
     path = profile_file.write_profile(args.name, way)
     kept = False
     try:
-        found, info = _look(api, args.name, talk)
+        try:
+            _log_in(api, args.name, talk)
+        except (LoginError, LoginNeededError, HostKeyError, ConnectionLostError):
+            raise
+        except TransportError as exc:
+            gateway = _gateway(way, talk, exc)
+            if not gateway:
+                raise
+            way = {**way, "jump": gateway}
+            profile_file.write_profile(args.name, way)
+            _log_in(api, args.name, talk)
+        found, info = _look(api, args.name)
         _tell(talk, found, info)
         settings = {**way, **_chosen(args, talk, found, info)}
         talk.say(f"\n{path}:\n\n{toml_text(settings)}")
@@ -109,9 +129,25 @@ def _environment(pairs: Sequence[str]) -> dict[str, str]:
     return dict(pair.split("=", 1) for pair in pairs)
 
 
-def _look(api: Api, name: str, talk: Dialogue) -> tuple[Description, ClusterInfo]:
-    """Logs in and looks. ConfigError: there is no Slurm."""
+def _gateway(way: Mapping[str, Setting], talk: Dialogue, exc: TransportError) -> tuple[str, ...]:
+    """Return the jump hosts that the person names where the host is out of reach; (): none."""
+    if "host" not in way or way["jump"]:
+        return ()
+    talk.say(str(exc))
+    talk.say(
+        "Is it behind a gateway (ProxyJump)? A name of ~/.ssh/config or [user@]host[:port]; "
+        "several with commas between, the outermost first; nothing: give up."
+    )
+    given = talk.text("Gateway", option="--jump")
+    return tuple(word.strip() for word in given.split(",") if word.strip())
+
+
+def _log_in(api: Api, name: str, talk: Dialogue) -> None:
     talk.say(connected(log_in(api, name, TerminalAnswerer(), secrets.token_hex(8))))
+
+
+def _look(api: Api, name: str) -> tuple[Description, ClusterInfo]:
+    """ConfigError: there is no Slurm."""
     found = api.describe(name)
     if found.sbatch is None:
         raise ConfigError(

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import msgspec
 
-from jupyter_slurm import card, headless, line
+from jupyter_slurm import card, headless, line, syntax
 from jupyter_slurm.api import Api
 from jupyter_slurm.cli import follow
 from jupyter_slurm.cli.command import Connect
@@ -25,7 +25,7 @@ from jupyter_slurm.cli.table import in_words_of_a_terminal
 from jupyter_slurm.errors import NotFoundError, RequestError
 from jupyter_slurm.job import placed
 from jupyter_slurm.login import LoginDeclined
-from jupyter_slurm.wire import Job, JobSpec, new_id
+from jupyter_slurm.wire import Job, JobKind, JobSpec, new_id
 
 _USAGE = "jupyter slurm submit FILE [OPTIONS] [-- ARGUMENTS]"
 
@@ -42,8 +42,11 @@ def submit(args: Namespace, connect: Connect) -> int:
     if request.session is not None:
         api = connect()
         request = headless.resolved(api, request, cluster=cluster_name(Namespace(cluster=None)))
-    spec = _spec(file, request, arguments)
+    text = _read(file)
+    spec = _spec(file, text, request, arguments)
     api = api or connect()
+    if spec.kind is JobKind.CELL:
+        _check_syntax(api, file, text, spec)
     if request.dry_run:
         say(preview_text(api.preview(spec)))
         return 0
@@ -112,9 +115,21 @@ def _split(words: Sequence[str]) -> tuple[Path, list[str], list[str]]:
     return file, options, arguments
 
 
-def _spec(file: Path, request: line.Request, arguments: Sequence[str]) -> JobSpec:
+def _check_syntax(api: Api, file: Path, text: str, spec: JobSpec) -> None:
+    """Raises CodeError, or warns, where the file does not compile."""
+    if file.suffix == ".ipynb":
+        from IPython.core.inputtransformer2 import TransformerManager  # noqa: PLC0415 - takes long
+
+        error = syntax.fault_of_notebook(text, TransformerManager().transform_cell)
+    else:
+        error = syntax.fault(text, str(file))
+    if error is not None:
+        note(f"{syntax.check(error, text, spec, api)}\n")
+
+
+def _spec(file: Path, text: str, request: line.Request, arguments: Sequence[str]) -> JobSpec:
     spec = headless.file_spec(
-        file, str(file.resolve()), _read(file), request, job_id=new_id(), arguments=arguments
+        file, str(file.resolve()), text, request, job_id=new_id(), arguments=arguments
     )
     cluster = request.cluster or cluster_name(Namespace(cluster=None))
     return placed(msgspec.structs.replace(spec, cluster=cluster))

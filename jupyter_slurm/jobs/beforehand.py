@@ -1,13 +1,14 @@
 """What is known before a job is sent: what the cluster offers, what would be sent, what is wrong.
 
-Owns what clusters said of themselves, for a few minutes. A submission asks nobody: it is judged by
-the profile, and by what happens to be known; only before it is refused by that, the cluster is
-asked anew.
+Owns what clusters said of themselves, for a few minutes. A submission is judged by the profile and
+by what is known; a cluster is asked for it once an hour at most, where the job asks for what sbatch
+would take and let wait for ever, and anew before a job is refused.
 """
 
 from __future__ import annotations
 
 import time
+from pathlib import PurePosixPath
 
 from msgspec.structs import replace
 
@@ -20,19 +21,24 @@ from jupyter_slurm.jobs.estimates import Estimates, Outlook
 from jupyter_slurm.jobs.known import Source, known_partitions
 from jupyter_slurm.jobs.layout import JobDir
 from jupyter_slurm.jobs.limits import Judge
+from jupyter_slurm.jobs.objection import Objection
 from jupyter_slurm.jobs.options import merged_options
-from jupyter_slurm.jobs.prepare import prepare
+from jupyter_slurm.jobs.prepare import prepare, runtime_of
 from jupyter_slurm.profiles import ClusterProfile
 from jupyter_slurm.slurm.directives import read_directives
 from jupyter_slurm.wire import Check, ClusterInfo, JobKind, JobSpec, Preview
 
 _INFO_KEPT_S = 300.0
+_LIMITS_KEPT_S = 3600.0
+"""Limits of partitions change seldom, and what speaks against a job is asked for anew."""
 
 
 class Beforehand:
     def __init__(self, clusters: Clusters) -> None:
         self._clusters = clusters
         self._infos: dict[str, ClusterInfo] = {}
+        self._judged_by: dict[str, ClusterInfo] = {}
+        """Asked for a submission; apart, as it knows nothing of the job that followed."""
         self._estimates = Estimates()
 
     def cluster_info(self, cluster: str | None = None) -> ClusterInfo:
@@ -57,11 +63,17 @@ class Beforehand:
         checks, info = self._looked(cluster)
         judge = Judge(cluster.profile, info)
         known = judge.partition(job)
-        found = [*judge.objections(job), *one_process.objections(spec.kind, options, job)]
+        objections = judge.objections(job)
+        if missing := _missing_folder(spec, cluster):
+            objections.append(missing)
+        found = [*objections, *one_process.objections(spec.kind, options, job)]
         checks += [one.check() for one in found]
         if info is not None:
             checks += costs.outlook(job, known, info, time.time())
-        outlook = self._estimates.ask(cluster, spec.id, submission) if estimate else Outlook()
+        # Of what would be refused sbatch, which need not know, may well say when it would start.
+        hopeless = any(one.certain for one in objections)
+        ask = estimate and not hopeless
+        outlook = self._estimates.ask(cluster, spec.id, submission) if ask else Outlook()
         return Preview(
             cluster=cluster.name,
             script=submission.script,
@@ -83,24 +95,35 @@ class Beforehand:
     def judge(self, spec: JobSpec, cluster: SlurmCluster) -> str | None:
         """What the job should be warned of. SubmitError: sbatch would refuse it, and need not be
         asked; RequestError: it would by what the profile says."""
-        options, info = _options(spec, cluster), self._fresh(cluster.name)
+        options, info = _options(spec, cluster), self._newest(cluster.name)
         job = asked(options)
-        objections = Judge(cluster.profile, info).objections(job)
-        if info is not None and any(one.certain and one.by is Source.CLUSTER for one in objections):
-            # What is refused is refused by what holds now: it may have changed minutes ago.
+        if info is None and (job.limit_s is not None or job.nodes > 1):
             objections = Judge(cluster.profile, self._asked_anew(cluster)).objections(job)
+        else:
+            objections = Judge(cluster.profile, info).objections(job)
+            told = [one for one in objections if one.by is Source.CLUSTER and not one.passing]
+            if told and (not _is_fresh(info) or any(one.certain for one in told)):
+                # What is refused is refused by what holds now: it may have changed minutes ago.
+                objections = Judge(cluster.profile, self._asked_anew(cluster)).objections(job)
+        if missing := _missing_folder(spec, cluster):
+            objections.append(missing)
         for one in objections:
             if one.certain:
                 refusal = SubmitError if one.by is Source.CLUSTER else RequestError
-                raise refusal(one.sentence, hint=one.hint)
+                raise refusal(one.sentence, hint=one.hint, option=one.option)
         objections += one_process.objections(spec.kind, options, job)
-        told = (f"{one.sentence} {one.hint}" for one in objections if not one.passing)
-        return "\n".join(told) or None
+        warnings = (f"{one.sentence} {one.hint}" for one in objections if not one.passing)
+        return "\n".join(warnings) or None
 
     def _fresh(self, name: str) -> ClusterInfo | None:
         info = self._infos.get(name)
-        recent = info is not None and time.time() - info.asked_s <= _INFO_KEPT_S
-        return info if recent else None
+        return info if _is_fresh(info) else None
+
+    def _newest(self, name: str) -> ClusterInfo | None:
+        """Return what a submission is judged by."""
+        known = [of[name] for of in (self._infos, self._judged_by) if name in of]
+        info = max(known, key=lambda one: one.asked_s, default=None)
+        return info if _is_fresh(info, _LIMITS_KEPT_S) else None
 
     def _ask(self, cluster: SlurmCluster) -> ClusterInfo:
         info = self._infos[cluster.name] = offers.cluster_info(cluster)
@@ -109,9 +132,10 @@ class Beforehand:
     def _asked_anew(self, cluster: SlurmCluster) -> ClusterInfo | None:
         """None: it does not answer, and sbatch is to decide."""
         try:
-            return self._ask(cluster)
+            self._judged_by[cluster.name] = offers.cluster_info(cluster)
         except JupyterSlurmError:
             return None
+        return self._judged_by[cluster.name]
 
     def _looked(self, cluster: SlurmCluster) -> tuple[list[Check], ClusterInfo | None]:
         """What a preview shows does not depend on the controller's answering."""
@@ -123,6 +147,10 @@ class Beforehand:
             return [Check(ok=None, sentence=f"The cluster could not be asked: {exc}")], None
 
 
+def _is_fresh(info: ClusterInfo | None, kept_s: float = _INFO_KEPT_S) -> bool:
+    return info is not None and time.time() - info.asked_s <= kept_s
+
+
 def _priced(info: ClusterInfo, profile: ClusterProfile) -> ClusterInfo:
     """With what only the profile says of its partitions."""
     told = known_partitions(profile, info)
@@ -131,6 +159,23 @@ def _priced(info: ClusterInfo, profile: ClusterProfile) -> ClusterInfo:
         for one in info.partitions
     )
     return replace(info, partitions=tuple(partitions), cost_unit=profile.cost_unit)
+
+
+def _missing_folder(spec: JobSpec, cluster: SlurmCluster) -> Objection | None:
+    """Return why the job cannot begin in the folder that was named; of one in an image nothing is
+    known here. Slurm would run it in /tmp."""
+    folder = _options(spec, cluster).get("chdir", "")
+    if runtime_of(spec, cluster.profile) != "none" or not folder.startswith(("/", "~/")):
+        return None
+    home = cluster.transport.home()
+    if cluster.transport.exists(home / folder[2:] if folder[0] == "~" else PurePosixPath(folder)):
+        return None
+    return Objection(
+        f"There is no folder {folder} on {cluster.name}.",
+        "Create it there, or name another. If only the nodes have it, change to it in the code.",
+        certain=True,
+        option="chdir",
+    )
 
 
 def _options(spec: JobSpec, cluster: SlurmCluster) -> dict[str, str]:

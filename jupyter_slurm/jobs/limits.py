@@ -1,7 +1,8 @@
 """What a job asks for against what is known of the cluster: what cannot be, and why. PURE.
 
-What is certain is what sbatch itself would refuse, on the cluster's own word or on that of the
-person's profile; a template may be out of date, and only warns. What a QOS or an account allows is
+What is certain is what sbatch itself would refuse, or would let wait for ever above a partition's
+limit, on the cluster's own word or on that of the person's profile; a template may be out of date,
+and only warns. What a QOS or an account allows is
 `policies.py`'s.
 """
 
@@ -74,7 +75,7 @@ class Judge:
             yield Objection(sentence, "Jobs wait.", certain=False, option="partition")
         yield from self._of_time(job, known)
         name = known.name
-        if (most := known.max_nodes) and job.nodes > most.value:
+        if (most := self._max_nodes(job, known)) and job.nodes > most.value:
             sentence = f"{job.nodes} nodes are more than {name} has for a job: {_told(most)}."
             yield self._too_much(sentence, most, "nodes")
         yield from self._of_gpus(job, known)
@@ -89,9 +90,21 @@ class Judge:
             sentence = f"{asked} of memory are more than {name} has on a node: {told}."
             yield self._too_much(sentence, most, "mem", memory(most.value))
 
+    def _max_nodes(self, job: Asked, known: KnownPartition) -> Figure | None:
+        if known.live and "nodes" in self._beyond(job, known):
+            return Figure(known.live.nodes, Source.CLUSTER)
+        return known.max_nodes
+
+    def _beyond(self, job: Asked, known: KnownPartition) -> Sequence[str]:
+        """Return which of the partition's limits the job's QOS lifts."""
+        qos = policies.qos(job, self.info, known.live) if self.info else None
+        return qos.beyond if qos else ()
+
     def _of_time(self, job: Asked, known: KnownPartition) -> Iterator[Objection]:
         limit, wanted_s = known.limit_s, job.limit_s
         if limit is None or wanted_s is None or wanted_s <= limit.value:
+            return
+        if "time" in self._beyond(job, known):
             return
         longer = [
             (one.limit_s.value, one.name)
@@ -105,7 +118,7 @@ class Judge:
         yield Objection(
             f"--time {asked} is more than {known.name} allows: {most}.",
             joined(_shorter(format_time(limit.value), names), self._remedy(limit.by)),
-            certain=self._enforced("partitions", limit.by),
+            certain=self._enforced("requests", limit.by),
             by=limit.by,
             option="time",
         )
@@ -146,12 +159,11 @@ class Judge:
         self, sentence: str, figure: Figure, option: str, most: str | None = None
     ) -> Objection:
         """`most`: the figure in words; None: as a number."""
-        kind = "partitions" if option == "nodes" else "requests"
         most = f"{figure.value:.0f}" if most is None else most
         return Objection(
             sentence,
             joined(f"Ask for {most} or less.", self._remedy(figure.by)),
-            certain=self._enforced(kind, figure.by),
+            certain=self._enforced("requests", figure.by),
             by=figure.by,
             option=option,
         )

@@ -10,7 +10,8 @@ from jupyter_slurm.wire import Check
 
 @dataclass(frozen=True, slots=True)
 class Objection:
-    """Why a job would not run as asked, `by` whose word. `certain`: sbatch refuses it."""
+    """Why a job would not run as asked, `by` whose word. `certain`: sbatch refuses it, or
+    Slurm lets it wait for ever."""
 
     sentence: str
     hint: str

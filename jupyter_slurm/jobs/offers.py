@@ -180,14 +180,12 @@ def _reservation(row: partitions.Reservation, nodes: list[sinfo.NodeRow]) -> Res
 
 
 def _enforced(config: Mapping[str, str]) -> tuple[str, ...]:
-    """slurm.conf(5): EnforcePartLimits, AccountingStorageEnforce (`safe` and `limits` include
-    associations, `qos` does too), JobSubmitPlugins."""
+    """slurm.conf(5): AccountingStorageEnforce (`safe` and `limits` include associations, `qos` does
+    too), JobSubmitPlugins."""
     if config.get("JobSubmitPlugins"):
         return ()
     words = config.get("AccountingStorageEnforce", "").replace("none", "").split(",")
     enforced = ["requests"]
-    if config.get("EnforcePartLimits", "NO").upper() != "NO":
-        enforced.append("partitions")
     if any(words):
         enforced.append("associations")
     if "qos" in words or "all" in words:
@@ -245,6 +243,7 @@ def _qos(cluster: SlurmCluster, names: Collection[str]) -> tuple[Qos, ...]:
             name=row.name,
             denies=row.denies,
             over_partition=row.over_partition,
+            beyond=row.beyond,
             **_limits(row.allowed),
         )
         for row in rows

@@ -48,6 +48,12 @@ def objections(job: Asked, info: ClusterInfo, partition: Partition | None) -> It
         yield from _must_wait(job, owners, alone)
 
 
+def qos(job: Asked, info: ClusterInfo, partition: Partition | None) -> Qos | None:
+    """Return the job's own QOS, as far as it is known."""
+    name = _qos_of(job, info, _association(job, info, partition))
+    return next((one for one in info.qos_limits if one.name == name), None)
+
+
 # --- who sets limits -----------------------------------------------------------------------------
 
 

@@ -10,6 +10,7 @@ from outside, may be another user's: there the direct route is the last.
 
 from __future__ import annotations
 
+import ipaddress
 import secrets
 import socket
 import threading
@@ -30,6 +31,8 @@ _RUNS = frozenset(
     (JobState.RUNNING, JobState.UNKNOWN, JobState.SUSPENDED, JobState.STOPPED, JobState.SIGNALING)
 )
 """What is UNKNOWN may well run: it is the cluster that does not answer."""
+_NOT_FOUND = 2
+"""What getent(1) ends with when it finds nothing."""
 _TO_NODE: tuple[Route, ...] = ("direct", "hop", "relay")
 _TO_LOOPBACK: tuple[Route, ...] = ("hop", "relay", "direct")
 _TRUSTED: tuple[Route, ...] = ("relay", "hop", "direct")
@@ -81,12 +84,17 @@ class Tunnels:
         job_id: str | None = None,
         local_port: int = 0,
     ) -> Tunnel:
-        """ForwardError: the local port is taken, or the job does not run."""
+        """ForwardError: the local port is taken, the job does not run, or the login machine finds
+        no such host."""
         if not 1 <= port <= 65535 or not host or not host.isprintable() or " " in host:
             raise RequestError(f"`{host}:{port}` is no host and port.")
         job = None if job_id is None else self._running(job_id)
         name = self._clusters.named(cluster if job is None else job.cluster).name
         target = _Target(name, host, port, None if job is None else job.id)
+        with self._lock:
+            known = self._open.get(target)
+        if known is None and job is None:
+            self._check_host(target)
         with self._lock:
             known = self._open.get(target)
             if known is None:
@@ -178,6 +186,25 @@ class Tunnels:
                 self._worked[target.cluster, loopback] = route
             return
         raise _by_no_route(failures)
+
+    def _check_host(self, target: _Target) -> None:
+        """Raise ForwardError where the login machine finds no host of that name."""
+        try:
+            ipaddress.ip_address(target.host)
+        except ValueError:
+            pass
+        else:
+            return
+        transport = self._clusters.named(target.cluster).transport
+        # Where there is no getent, the first connection finds out.
+        done = transport.run(["sh", "-c", 'exec getent ahosts "$1"', "sh", target.host])
+        if target.host.startswith("-") or done.returncode == _NOT_FOUND:
+            raise ForwardError(
+                f"`{target.host}` is neither a job that is known here nor a host that the login "
+                f"machine of {target.cluster} finds.",
+                hint="`jupyter slurm jobs` and `%slurm jobs` list jobs; a host is named as the "
+                "login machine knows it.",
+            )
 
     def _running(self, job_id: str) -> Job:
         """NotFoundError, ForwardError."""

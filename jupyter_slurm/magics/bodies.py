@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from IPython.core.error import UsageError
 
-from jupyter_slurm.errors import CommandError, RequestError, VariableError
+from jupyter_slurm.errors import CodeError, CommandError, RequestError, VariableError
 from jupyter_slurm.magics import cell, commands, image, manual
 from jupyter_slurm.magics.completion import Completions
 from jupyter_slurm.magics.frontend import warn
@@ -74,7 +74,7 @@ def _usage(call: Callable[[], _R]) -> _R:
     """A line that cannot be is one line of error, as for IPython's own magics."""
     try:
         return call()
-    except VariableError:
+    except (CodeError, VariableError):
         raise
     except RequestError as exc:
         raise UsageError(" ".join(str(exc).split("\n"))) from None

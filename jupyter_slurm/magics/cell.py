@@ -15,6 +15,7 @@ from types import MappingProxyType
 import msgspec
 
 from jupyter_slurm import line as cell_line
+from jupyter_slurm import syntax
 from jupyter_slurm.card import ended_earlier
 from jupyter_slurm.errors import (
     AgentError,
@@ -84,6 +85,8 @@ def run(session: Session, line: str, code: str, kind: JobKind | None = None) -> 
             request, code, job_id=new_id(), kind=kind, notebook=notebook, fingerprint=mark
         )
     )
+    if spec.kind is JobKind.CELL:
+        _check_syntax(session, spec)
     if request.dry_run:
         show_preview(session.api.preview(spec))
         return None
@@ -106,6 +109,24 @@ def run(session: Session, line: str, code: str, kind: JobKind | None = None) -> 
         raise_on_failure=request.raise_on_failure,
     )
     return None
+
+
+def _check_syntax(session: Session, spec: JobSpec) -> None:
+    """Raises CodeError, which shows the fault as IPython does, or warns of it."""
+    shell = session.shell
+
+    def translate(source: str) -> str:
+        above = source[: len(source) - len(source.lstrip())].count("\n")
+        source = shell.transform_cell(source)  # which drops empty lines above
+        if len(source.splitlines()) == 1:  # `pip install …` without its %
+            source = shell.prefilter_manager.prefilter_lines(source)
+        return "\n" * above + source
+
+    source = f"\n{spec.code}"  # the magic's line is the cell's first
+    error = syntax.fault(source, shell.compile.cache(source, shell.execution_count), translate)
+    if error is not None:
+        rendered = shell.SyntaxTB.structured_traceback(type(error), error, [])
+        warn(syntax.check(error, source, spec, session.api, rendered))
 
 
 def attach(session: Session, job_id: str | None) -> None:

@@ -18,6 +18,8 @@ _OF_ASSOCIATION = (
 _OF_ACCOUNT = _OF_ASSOCIATION.replace("defaultaccount", "user")
 _OF_QOS = "name,flags,maxwall,maxtres,maxtrespu,grptres,maxjobspu,grpjobs,maxsubmitpu,grpsubmit"
 
+_BEYOND: Mapping[str, str] = {"PartitionTimeLimit": "time", "PartitionMaxNodes": "nodes"}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Allowed:
@@ -59,6 +61,9 @@ class QosRow:
     """A job over a limit is refused (DenyOnLimit), and does not wait for ever."""
     over_partition: bool
     """Its limits come before those of a partition's QOS (OverPartQOS)."""
+    beyond: tuple[str, ...]
+    """Which limits of a partition do not hold for its jobs (PartitionTimeLimit,
+    PartitionMaxNodes): `time`, `nodes`."""
     allowed: Allowed
 
 
@@ -141,6 +146,7 @@ def _qos(
         name=name,
         denies="DenyOnLimit" in flags.split(","),
         over_partition="OverPartQOS" in flags.split(","),
+        beyond=tuple(what for flag, what in _BEYOND.items() if flag in flags.split(",")),
         allowed=Allowed(
             limit_s=_whole_s(wall),
             tres_per_job=MappingProxyType(parse_tres(per_job)),

@@ -84,6 +84,8 @@ class Qos(Limits, frozen=True, kw_only=True):
     """A job over a limit is refused; else it waits for ever."""
     over_partition: bool = False
     """Its limits come before those of a partition's QOS."""
+    beyond: tuple[str, ...] = ()
+    """Which limits of a partition do not hold for its jobs: `time`, `nodes`."""
 
 
 class Association(Limits, frozen=True, kw_only=True):
@@ -139,9 +141,9 @@ class ClusterInfo(Struct, frozen=True, kw_only=True):
     in_use: tuple[InUse, ...] = ()
     cost_unit: str = ""
     enforced: tuple[str, ...] = ()
-    """What sbatch refuses a job for here: `requests` (no such partition, no such node),
-    `partitions` (their limits), `associations` (accounts), `qos`, `limits` (those of a QOS). A site
-    whose plugins change jobs before they are judged has none of them."""
+    """What a job is refused for here: `requests` (no such partition, no such node, above a
+    partition's limits), `associations` (accounts), `qos`, `limits` (those of a QOS). A site whose
+    plugins change jobs before they are judged has none of them."""
     max_tres: bool = False
     """Billing is the largest of the weighted TRES, not their sum (PriorityFlags=MAX_TRES)."""
     hidden: tuple[str, ...] = ()

@@ -143,5 +143,6 @@ export const CommandIDs = {
   submit: 'jupyter-slurm:submit',
   submitFile: 'jupyter-slurm:submit-file',
   submitCell: 'jupyter-slurm:submit-cell',
-  submitNotebook: 'jupyter-slurm:submit-notebook'
+  submitNotebook: 'jupyter-slurm:submit-notebook',
+  restoreForm: 'jupyter-slurm:restore-form'
 } as const;

@@ -399,6 +399,7 @@ export interface Qos {
   name: string;
   denies: boolean;
   over_partition: boolean;
+  beyond: string[];
 }
 /**
  * What this user's jobs have, of one QOS, account and partition.

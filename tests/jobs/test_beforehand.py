@@ -20,7 +20,7 @@ from jupyter_slurm.slurm.options import parse_options
 from jupyter_slurm.wire import JobKind, JobState
 from tests.cluster.plugin import SlurmCluster, running_cluster
 from tests.cluster.started import started
-from tests.jobs.conftest import Site, spec
+from tests.jobs.conftest import Site, both_ways, spec
 from tests.ssh.profile import write_profile
 from tests.ssh.sshd import Sshd
 from tests.ssh.waiting import wait_until
@@ -67,10 +67,13 @@ def strict_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SlurmCl
             "pool GrpTRES=gres/gpu=3 MaxJobsPU=1 MaxSubmitJobsPU=5 flags=DenyOnLimit",
             "room MaxTRES=cpu=2 flags=DenyOnLimit",
             "over MaxTRES=cpu=4 flags=DenyOnLimit,OverPartQOS",
+            "wide flags=PartitionTimeLimit,PartitionMaxNodes",
         ):
             cluster.run("sacctmgr", "-i", "add", "qos", *qos.split())
         user = getpass.getuser()
-        cluster.run("sacctmgr", "-i", "modify", "user", user, "set", "qos+=short,long,pool,over")
+        cluster.run(
+            "sacctmgr", "-i", "modify", "user", user, "set", "qos+=short,long,pool,over,wide"
+        )
         account = ("sacctmgr", "-i", "modify", "account", "default", "set")
         cluster.run(*account, "GrpTRES=cpu=6,gres/gpu=2")
         mine = ("sacctmgr", "-i", "modify", "user", user, "where", "account=default", "set")
@@ -102,7 +105,7 @@ def test_what_a_cluster_allows_and_charges_is_read(strict: Site) -> None:
     assert gpu.gpus_by_type == {"a100": (8, 8)}
     assert known["endless"].allow_accounts == ("physics",)
     assert known["debug"].default
-    assert info.enforced == ("requests", "partitions", "associations", "qos", "limits")
+    assert info.enforced == ("requests", "associations", "qos", "limits")
     assert info.reservations == ()
 
 
@@ -139,6 +142,33 @@ def test_a_preview_shows_what_the_script_starts(strict: Site) -> None:
     assert any("--time 09:00:00 is more" in check.sentence for check in preview.checks)
 
 
+def test_of_what_would_be_refused_no_start_is_expected(site: Site) -> None:
+    preview = site.service.preview(spec("1", options={"time": "99-0"}), estimate=True)
+    assert [one.option for one in preview.checks if one.ok is False] == ["time"]
+    assert preview.start_estimate_s is None
+    assert site.service.preview(spec("1"), estimate=True).start_estimate_s is not None
+
+
+@both_ways
+@pytest.mark.parametrize("kind", [JobKind.CELL, JobKind.SCRIPT])
+def test_a_folder_that_the_cluster_does_not_have_is_refused(site: Site, kind: JobKind) -> None:
+    """Slurm itself would run the job in /tmp."""
+    code = "#!/bin/sh\n#SBATCH --chdir /nope\n" if kind is JobKind.SCRIPT else "1"
+    options = {} if kind is JobKind.SCRIPT else {"chdir": "/nope"}
+    checks = site.service.preview(spec(code, kind=kind, options=options)).checks
+    (wrong,) = (one for one in checks if one.ok is False)
+    assert (wrong.sentence, wrong.option) == (
+        f"There is no folder /nope on {site.service.clusters()[0].name}.",
+        "chdir",
+    )
+    with pytest.raises(SubmitError, match="There is no folder /nope") as caught:
+        site.service.submit(spec(code, kind=kind, options=options))
+    assert caught.value.option == "chdir"
+    assert site.service.jobs() == []
+    home = site.service.preview(spec("1", options={"chdir": "~/"}))
+    assert not any(one.ok is False for one in home.checks)
+
+
 def test_maintenance_that_a_job_would_run_into_is_told(strict: Site) -> None:
     strict.cluster.run(
         *("scontrol", "create", "reservation", "ReservationName=upgrade", "Users=root"),
@@ -165,6 +195,21 @@ def test_what_sbatch_would_refuse_is_refused_here_once_it_is_known(strict: Site)
     assert strict.slurm_jobs() == []
 
 
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"time": "99-0"}, "--time 99-00:00:00 is more than debug allows: 1 d."),
+        ({"nodes": "99"}, "99 nodes are more than debug has for a job: "),
+    ],
+)
+def test_what_sbatch_would_let_wait_for_ever_is_refused_by_the_first_submission(
+    site: Site, options: dict[str, str], sentence: str
+) -> None:
+    with pytest.raises(SubmitError, match=sentence):
+        site.service.submit(spec("1", options=options))
+    assert (site.service.jobs(), site.slurm_jobs()) == ([], [])
+
+
 def test_what_sbatch_takes_by_now_is_not_refused_by_what_was_known(strict: Site) -> None:
     longer = spec("1", options={"partition": "gpu", "time": "02:00:00"})
     limit = ("scontrol", "update", "PartitionName=gpu")
@@ -189,6 +234,7 @@ LINES = (
     *("-A default -c 6", "-A default --qos short -t 9 -c 4 --mem 1G", "-A default --qos pool -c 6"),
     *("-A default --qos pool -c 5", "-A default --qos pool --gpus 2", "-A default -t 101"),
     *("-A default --qos pool -t 101", "-A default --qos pool -c 7"),
+    *("-p gpu --qos wide -t 120", "-p gpu --qos wide -N 2", "-p gpu --qos wide -N 3"),
     *("--qos normal", "--gpus a100:1", "--gpus 8 -N 2", "-t 1-0", "-n 16", "--mem 0", ""),
 )
 
@@ -243,8 +289,8 @@ def settled(
         site.service.close()
 
 
-DEBUG = 'limit = "10m"'
-TOO_LONG = {"partition": "debug", "time": "01:00:00"}
+DEBUG = 'limit = "10m"\ncpus = 1'
+TWO_CPUS = {"partition": "debug", "cpus-per-task": "2"}
 
 
 def test_the_profile_of_a_person_refuses_until_the_cluster_was_asked(
@@ -252,14 +298,12 @@ def test_the_profile_of_a_person_refuses_until_the_cluster_was_asked(
 ) -> None:
     site = settled({"debug": DEBUG})
     with pytest.raises(RequestError) as caught:
-        site.service.submit(spec("1", options=TOO_LONG))
-    assert "--time 01:00:00 is more than debug allows: 10 min (the profile says)" in str(
-        caught.value
-    )
+        site.service.submit(spec("1", options=TWO_CPUS))
+    assert "2 CPUs are more than debug has on a node: 1 (the profile says)." in str(caught.value)
     assert "change it in " in (caught.value.hint or "")
     assert site.slurm_jobs() == []
     site.service.cluster_info()
-    job = site.run("1", options=TOO_LONG)
+    job = site.run("1", options=TWO_CPUS)
     assert (job.state, job.warning) == (JobState.COMPLETED, None)
 
 
@@ -272,9 +316,9 @@ def test_what_only_a_template_says_stands_on_the_job_as_a_warning(
     monkeypatch.setattr(templates, "_FOLDER", folder)
     templates.read.cache_clear()
     site = settled({"debug": 'note = "ours"'}, template="tests")
-    job = site.run("1", options=TOO_LONG)
+    job = site.run("1", options=TWO_CPUS)
     assert job.state is JobState.COMPLETED
-    assert "is more than debug allows: 10 min (the template says)." in (job.warning or "")
+    assert "are more than debug has on a node: 1 (the template says)." in (job.warning or "")
     templates.read.cache_clear()
 
 

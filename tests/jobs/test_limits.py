@@ -262,6 +262,15 @@ def test_a_qos_that_does_not_deny_lets_jobs_wait_for_ever() -> None:
     assert not only(of_qos("--qos short --time 30m", enforced=ALL)).certain
 
 
+def test_a_qos_lifts_the_limits_of_a_partition_but_not_the_number_of_its_nodes() -> None:
+    wide = Qos(name="short", beyond=("time", "nodes"))
+    here = partition("small", default=True, max_nodes=1)
+    info = told(here, qos=("normal", "short"), qos_limits=(wide,))
+    assert said("--qos short --time 9d -N 2", BARE, info) == []
+    assert len(said("--qos normal --time 9d -N 2", BARE, info)) == 2
+    assert only(said("--qos short -N 3", BARE, info)).certain
+
+
 def test_the_only_qos_of_a_person_is_that_of_their_jobs() -> None:
     assert len(of_qos("--time 30m", qos=SHORT)) == 0
     info = told(qos=("short",), qos_limits=(SHORT,))

@@ -116,11 +116,20 @@ def test_tunnel_without_a_job_goes_from_the_login_machine(site: Site, network: N
     assert (tunnel.host, tunnel.port, tunnel.problem) == ("127.0.0.1", port, None)
 
 
+@both_ways
+@pytest.mark.parametrize("host", ["zzz99999", "nohost", "-x"])
+def test_host_that_the_login_machine_does_not_find_gets_no_tunnel(site: Site, host: str) -> None:
+    with pytest.raises(ForwardError, match=f"`{host}` is neither a job that is known here nor a"):
+        site.service.forward(host, 22)
+    assert site.service.tunnels() == []
+    assert site.service.forward("localhost", 22).local_port
+
+
 def test_same_target_gives_the_same_tunnel_until_it_is_closed(site: Site) -> None:
-    tunnel = site.service.forward("c1", 80)
-    assert site.service.forward("c1", 80) == tunnel
-    assert site.service.forward("c1", 80, local_port=tunnel.local_port) == tunnel
-    other = site.service.forward("c1", 81)
+    tunnel = site.service.forward("127.0.0.1", 80)
+    assert site.service.forward("127.0.0.1", 80) == tunnel
+    assert site.service.forward("127.0.0.1", 80, local_port=tunnel.local_port) == tunnel
+    other = site.service.forward("127.0.0.1", 81)
     assert site.service.tunnels() == [tunnel, other]
     site.service.close_tunnel(tunnel.id)
     assert site.service.tunnels() == [other]
@@ -131,15 +140,17 @@ def test_same_target_gives_the_same_tunnel_until_it_is_closed(site: Site) -> Non
 
 
 def test_target_that_has_a_tunnel_gets_no_second_local_port(site: Site) -> None:
-    tunnel = site.service.forward("c1", 80)
-    with pytest.raises(ForwardError, match=f"c1:80 is at port {tunnel.local_port} of this machine"):
-        site.service.forward("c1", 80, local_port=free_port())
+    tunnel = site.service.forward("127.0.0.1", 80)
+    with pytest.raises(
+        ForwardError, match=f"127.0.0.1:80 is at port {tunnel.local_port} of this machine"
+    ):
+        site.service.forward("127.0.0.1", 80, local_port=free_port())
 
 
 def test_local_port_that_is_taken_makes_no_tunnel(site: Site) -> None:
-    taken = site.service.forward("c1", 80).local_port
+    taken = site.service.forward("127.0.0.1", 80).local_port
     with pytest.raises(ForwardError, match=f"Port {taken} of this machine"):
-        site.service.forward("c1", 81, local_port=taken)
+        site.service.forward("127.0.0.1", 81, local_port=taken)
     assert len(site.service.tunnels()) == 1
 
 
@@ -153,7 +164,7 @@ def test_what_is_no_host_and_port_is_refused(site: Site, host: str, port: int) -
 
 @both_ways
 def test_closed_service_listens_no_more(site: Site) -> None:
-    tunnel = site.service.forward("c1", 80)
+    tunnel = site.service.forward("127.0.0.1", 80)
     site.service.close()
     with pytest.raises(ConnectionRefusedError):
         connected(tunnel)

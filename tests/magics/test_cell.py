@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import re
+import sys
 import threading
 
 import pytest
 from IPython.core.error import UsageError
 
-from jupyter_slurm.errors import CellFailed, NotFoundError, SubmitError, VariableError
+from jupyter_slurm.errors import CellFailed, CodeError, NotFoundError, SubmitError, VariableError
 from jupyter_slurm.job import JobHandle
 from jupyter_slurm.magics.cell import Detached
 from jupyter_slurm.places import spool_dir
@@ -89,6 +91,49 @@ def test_a_line_that_cannot_be_is_one_line_and_nothing_is_submitted(
     assert "--time" in str(ran.error)
     assert "\n" not in str(ran.error)
     assert api.calls == []
+
+
+@pytest.mark.parametrize("options", ["", "--detach", "--dry-run"])
+def test_a_syntax_error_is_shown_as_of_a_local_cell_and_nothing_is_submitted(
+    shell: Shell, api: FakeApi, options: str
+) -> None:
+    ran = shell.run(f"%%slurm {options}\nx = 1\nfor y in x\n    pass")
+    assert isinstance(ran.error, CodeError)
+    local = shell.run("x = 1\n\nfor y in x\n    pass").out.splitlines()
+    shown = ran.out.splitlines()
+    assert shown[1:4] == local[1:4]  # the line, the caret, what is wrong
+    assert re.fullmatch(r" *Cell In\[\d+\], line 3", shown[0])
+    assert shown[-1] == "The code has a syntax error, so no job was submitted."
+    assert api.specs == {}
+
+
+NEWER = "%%slurm\nclass A[T]:\n    ?"  # no Python takes it, which this one cannot know
+
+
+def test_what_a_newer_python_may_understand_is_submitted_with_a_warning(
+    shell: Shell, api: FakeApi
+) -> None:
+    ran = shell.run(NEWER)
+    assert isinstance(ran.error, CellFailed)
+    assert "SyntaxError: invalid syntax" in ran.err
+    assert "The job is submitted, because its Python may be newer." in ran.err
+
+
+@pytest.mark.parametrize(("minor", "refused"), [(0, True), (1, False)])
+def test_the_python_that_an_earlier_job_told_of_decides(
+    shell: Shell, api: FakeApi, minor: int, refused: bool
+) -> None:
+    shell.run("%%slurm\n1")
+    major, here = sys.version_info[:2]
+    api.change(only_job(api), python=(major, here + minor, 0))
+    assert isinstance(shell.run(NEWER).error, CodeError) is refused
+    assert len(api.specs) == 2 - refused
+
+
+@pytest.mark.parametrize("code", ["!true", "%time 1", "%%bash\nfor x in", "await f()", "pip list"])
+def test_what_ipython_understands_is_no_syntax_error(shell: Shell, api: FakeApi, code: str) -> None:
+    assert "SyntaxError" not in shell.run(f"%%slurm --detach\n{code}").err
+    assert len(api.specs) == 1
 
 
 def test_a_refused_job_leaves_no_variables_behind(shell: Shell, api: FakeApi) -> None:

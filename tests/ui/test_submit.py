@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_notebook
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import Locator, Page, Response, expect
 
 from tests.ui.lab import Lab, Notebook, at_rest
 from tests.ui.looks import look
@@ -82,6 +83,40 @@ def test_a_job_is_made_by_a_form_that_knows_the_cluster(opened_lab: Page, form: 
     look(page, "submit", form)
     page.keyboard.press("Control+Enter")
     expect(page.get_by_role("log", name="Output")).to_contain_text("from the form")
+
+
+def test_what_cannot_be_is_said_at_its_field_and_is_there_again_after_a_reload(
+    opened_lab: Page, form: Locator
+) -> None:
+    page = opened_lab
+    from_launcher(page)
+    form.get_by_label("Code").fill("print('kept')")
+    time, folder = form.get_by_label("Time limit"), form.get_by_label("Folder")
+    time.fill("99d")
+    expect(time).to_have_attribute("aria-invalid", "true")
+    expect(time).to_have_accessible_description(re.compile("more than debug allows: 1 d"))
+    expect(form.get_by_text("Slurm expects it to start")).to_have_count(0)
+    with page.expect_response(lambda one: is_kept(one, "/nope")):
+        folder.fill("/nope")
+    expect(folder).to_have_attribute("aria-invalid", "true")
+    expect(folder).to_have_accessible_description(re.compile("There is no folder /nope on local"))
+    expect(form.get_by_label("Partition")).to_have_accessible_description(re.compile("as of "))
+    look(page, "submit-refused", form)
+    page.reload()
+    expect(folder).to_have_value("/nope")
+    expect(time).to_have_attribute("aria-invalid", "true")
+    expect(form.get_by_label("Code")).to_have_value("print('kept')")
+    folder.fill("")
+    time.fill("5m")
+    page.keyboard.press("Control+Enter")
+    expect(page.get_by_role("log", name="Output")).to_contain_text("kept")
+
+
+def is_kept(answer: Response, text: str) -> bool:
+    """Whether it is JupyterLab's, to a workspace that has been saved with `text`."""
+    asked = answer.request
+    saved = asked.method == "PUT" and "/api/workspaces/" in asked.url
+    return saved and text in (asked.post_data or "")
 
 
 def test_the_last_choice_on_a_cluster_is_remembered_and_the_line_can_be_copied(

@@ -114,7 +114,7 @@ def _by_tcp(hop: Hop) -> socket.socket:
     except (socket.gaierror, UnicodeError) as exc:
         raise TransportError(
             f"There is no host {hop.host!r}: its name cannot be resolved.",
-            hint="Is the name right, and is this machine online?",
+            hint="Is the name right, is this machine online, or is a gateway (ProxyJump) needed?",
             detail=str(exc),
         ) from exc
     sock = _first(_interleaved(found), hop)
@@ -184,6 +184,9 @@ def _begin(address: _Address, selector: selectors.BaseSelector) -> int:
     return 0
 
 
+_NO_ROUTE = "Is this machine in the network, or is a gateway (ProxyJump) needed from here?"
+
+
 def _unreachable(hop: Hop, failure: int) -> TransportError:
     place = _place(hop)
     sentence, remedy = {
@@ -193,10 +196,10 @@ def _unreachable(hop: Hop, failure: int) -> TransportError:
         ),
         errno.ETIMEDOUT: (
             f"{place} did not answer within {hop.connect_timeout_s:g} s.",
-            "Is a VPN needed from here, or does a firewall drop it?",
+            "Is a VPN or a gateway (ProxyJump) needed from here, or does a firewall drop it?",
         ),
-        errno.EHOSTUNREACH: (f"There is no route to {place}.", "Is this machine in the network?"),
-        errno.ENETUNREACH: (f"There is no route to {place}.", "Is this machine in the network?"),
+        errno.EHOSTUNREACH: (f"There is no route to {place}.", _NO_ROUTE),
+        errno.ENETUNREACH: (f"There is no route to {place}.", _NO_ROUTE),
     }.get(failure, (f"{place} cannot be reached.", "Is this machine online?"))
     return TransportError(sentence, hint=remedy, detail=errno.errorcode.get(failure))
 

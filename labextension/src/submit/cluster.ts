@@ -9,21 +9,24 @@ export interface Known {
   info: ClusterInfo | null;
   images: readonly Image[];
   partitions: readonly Partition[];
+  /** When what changes by the minute was so, in UTC epoch seconds; null: it is not known. */
+  asOf: number | null;
   /** Why nothing, or nothing newer, is known. */
   problem: Problem | null;
 }
 
-const NOTHING: Known = { info: null, images: [], partitions: [], problem: null };
+const NOTHING: Known = { info: null, images: [], partitions: [], asOf: null, problem: null };
+const NOT_LISTED: Pick<Known, 'partitions' | 'asOf'> = { partitions: [], asOf: null };
 
 /** `shown`: whether somebody looks. What was known stays while it is asked anew. */
 export function useCluster(model: ISlurmModel, cluster: string, shown: boolean): Known {
   const [known, setKnown] = useState<Known>(NOTHING);
-  const [live, setLive] = useState<readonly Partition[]>([]);
+  const [live, setLive] = useState(NOT_LISTED);
   const state = model.connections.get(cluster)?.state;
   const open = state === undefined || state === 'open' || state === 'local';
   useEffect(() => {
     setKnown(NOTHING);
-    setLive([]);
+    setLive(NOT_LISTED);
   }, [cluster]);
   useEffect(() => {
     let stale = false;
@@ -31,7 +34,8 @@ export function useCluster(model: ISlurmModel, cluster: string, shown: boolean):
       try {
         const info = await model.call<ClusterInfo>('cluster_info', { cluster });
         if (!stale) {
-          setKnown(was => ({ ...was, info, partitions: info.partitions, problem: null }));
+          const { partitions, asked_s: asOf } = info;
+          setKnown(was => ({ ...was, info, partitions, asOf, problem: null }));
         }
         const images = await model.call<Image[]>('images', { cluster });
         if (!stale) {
@@ -57,7 +61,7 @@ export function useCluster(model: ISlurmModel, cluster: string, shown: boolean):
     }
     const view = model.nodes(cluster);
     const hear = (): void => {
-      setLive(view.partitions);
+      setLive({ partitions: view.partitions, asOf: view.freshness.asOf });
     };
     view.changed.connect(hear);
     hear();
@@ -66,7 +70,8 @@ export function useCluster(model: ISlurmModel, cluster: string, shown: boolean):
       view.dispose();
     };
   }, [model, cluster, shown, asked]);
-  return { ...known, partitions: merged(known.partitions, live) };
+  const partitions = merged(known.partitions, live.partitions);
+  return { ...known, partitions, asOf: live.asOf ?? known.asOf };
 }
 
 /** What changes by the minute is the newer listing's, the rest the cluster's own word. */

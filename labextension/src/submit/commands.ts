@@ -9,8 +9,8 @@ import { slurmIcon } from '../icons';
 import { CommandIDs } from '../tokens';
 import { cellText, isRunnable } from './cell';
 import { NO_WISHES, wishesOf, type Wishes } from './form';
-import { cellSource } from './notebook';
-import type { Source } from './source';
+import { cellSource, type Place } from './notebook';
+import type { CellSource, Source } from './source';
 
 const RUNNABLE = /\.(?:py|sh|slurm|sbatch|ipynb)$/i;
 const NOTHING = { args: { type: 'object', properties: {} } } as const;
@@ -142,6 +142,28 @@ function codeOf(notebooks: INotebookTracker | null): string {
   return model?.type === 'code' ? model.sharedModel.getSource() : '';
 }
 
+function shower({ shell }: JupyterFrontEnd): (panel: Widget) => void {
+  return panel => {
+    shell.activateById(panel.id);
+  };
+}
+
+/** The cell of a form that was open before the page was loaded; its notebook may come later. */
+export function cellOf(
+  { app, notebooks, trans }: Pick<Front, 'app' | 'notebooks' | 'trans'>,
+  notebook: string,
+  id: string
+): CellSource {
+  const find = (): Place | null => {
+    const panel = notebooks?.find(
+      ({ context }) => (localPath(app, context.path) ?? context.localPath) === notebook
+    );
+    const cell = panel?.content.widgets.find(one => one.model.id === id);
+    return panel === undefined || cell === undefined ? null : { panel, cell };
+  };
+  return cellSource(id, notebook, find, shower(app), trans);
+}
+
 function openCell({ app, trans, notebooks, open }: Front): Promise<Widget> | undefined {
   const panel = notebooks?.currentWidget;
   const cell = notebooks?.activeCell;
@@ -149,12 +171,10 @@ function openCell({ app, trans, notebooks, open }: Front): Promise<Widget> | und
     return undefined;
   }
   const path = localPath(app, panel.context.path) ?? panel.context.localPath;
-  const show = (): void => {
-    app.shell.activateById(panel.id);
-  };
   const { line } = cellText(cell.model.sharedModel.getSource());
+  const find = (): Place | null => (cell.isDisposed || panel.isDisposed ? null : { panel, cell });
   return open(
-    cellSource(panel, cell, path, show, trans),
+    cellSource(cell.model.id, path, find, shower(app), trans),
     // What the cell says itself is all that it wants.
     line === null ? undefined : { ...NO_WISHES, ...wishesOf(line) }
   );

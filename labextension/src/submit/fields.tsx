@@ -7,7 +7,7 @@ import type { Cluster, Image, RemoteKernel } from '../wire';
 import type { Known } from './cluster';
 import type { Field, Wishes } from './form';
 import { Choice, Lines, Stepper, Text, type Option } from './inputs';
-import { chosen, freeGpus, freeOfType, offer, seconds, told, unusable } from './partitions';
+import { chosen, dated, freeGpus, freeOfType, offer, seconds, told, unusable } from './partitions';
 import type { Sentence } from './sentences';
 import type { Source } from './source';
 
@@ -100,7 +100,7 @@ function Where(props: FieldsProps): JSX.Element {
       />
       <Choice
         {...common(props, 'partition', trans.__('Partition'))}
-        hint={partition ? offer(partition, trans) : ''}
+        hint={partition ? dated(offer(partition, trans), known.asOf, trans) : ''}
         options={[{ value: '', text: none }, ...partitions]}
       />
       {several(known.info?.accounts, wishes.account) ? (
@@ -145,7 +145,12 @@ function Resources(props: FieldsProps): JSX.Element {
         less={trans.__('One GPU less')}
         more={trans.__('One GPU more')}
         most={partition?.gpus ?? null}
-        hint={partition ? freeGpus(partition, trans) || trans.__('none in this partition') : ''}
+        hint={
+          partition
+            ? dated(freeGpus(partition, trans), known.asOf, trans) ||
+              trans.__('none in this partition')
+            : ''
+        }
       />
       {types.length > 0 || wishes.gpuType !== '' ? (
         <Choice

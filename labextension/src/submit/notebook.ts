@@ -11,26 +11,39 @@ export type Cell = NonNullable<Notebook['activeCell']>;
 /** Whether the kernel knows `%%slurm`; asked as an expression, which shows and changes nothing. */
 const KNOWS = "'slurm' in get_ipython().magics_manager.magics['cell']";
 
+/** A cell, and the notebook that shows it. */
+export interface Place {
+  panel: NotebookPanel;
+  cell: Cell;
+}
+
+/** `find` gives null while the cell is not there. */
 export function cellSource(
-  panel: NotebookPanel,
-  cell: Cell,
+  id: string,
   path: string,
-  show: () => void,
+  find: () => Place | null,
+  show: (panel: NotebookPanel) => void,
   trans: TranslationBundle
 ): CellSource {
   return {
     kind: 'cell',
+    cell: id,
     notebook: path,
-    body: () => (cell.isDisposed ? '' : cellText(cell.model.sharedModel.getSource()).body),
+    body: () => {
+      const source = find()?.cell.model.sharedModel.getSource();
+      return source === undefined ? '' : cellText(source).body;
+    },
     run: async line => {
-      if (cell.isDisposed || panel.isDisposed) {
+      const found = find();
+      if (found === null) {
         throw new Error(trans.__('The cell is no longer there.'));
       }
+      const { panel, cell } = found;
       const kernel = await kernelOf(panel, trans);
       const known = await isKnown(kernel, trans);
       const { sharedModel } = cell.model;
       sharedModel.setSource(withLine(line, cellText(sharedModel.getSource()).body));
-      show();
+      show(panel);
       if (!known) {
         await load(panel, kernel);
       }

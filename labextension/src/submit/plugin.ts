@@ -1,12 +1,17 @@
 // The plugin of the form: from the launcher, the file browser, a notebook's cell or all of it; and
 // of the executed copies of notebooks that jobs have run.
-import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
+import {
+  ILayoutRestorer,
+  type JupyterFrontEnd,
+  type JupyterFrontEndPlugin
+} from '@jupyterlab/application';
 import {
   Clipboard,
   ICommandPalette,
   IToolbarWidgetRegistry,
   MainAreaWidget,
-  Notification
+  Notification,
+  WidgetTracker
 } from '@jupyterlab/apputils';
 import { IDocumentManager } from '@jupyterlab/docmanager';
 import { IFileBrowserFactory } from '@jupyterlab/filebrowser';
@@ -21,14 +26,16 @@ import { visible } from '../format';
 import { addKernel } from '../kernels/kernelspecs';
 import { newTab } from '../labs/room';
 import { CommandIDs, ISlurmModel } from '../tokens';
-import { addSubmitCommands } from './commands';
+import { addSubmitCommands, cellOf } from './commands';
 import { ExecutedCopies } from './executed';
 import type { Wishes } from './form';
 import { KERNELS, LABS, Memory } from './memory';
+import { readKept } from './restoring';
 import { Sender } from './sending';
 import type { Source } from './source';
 import { slurmButton, TOOLBAR_ITEM } from './toolbar';
 import { SubmitPanel } from './widget';
+import type { Cluster } from '../wire';
 
 const NAME_SHOWN_MS = 5_000;
 const IN_THE_PALETTE = [
@@ -44,6 +51,7 @@ interface Parts {
   model: ISlurmModel;
   trans: TranslationBundle;
   documents: IDocumentManager | null;
+  forms: WidgetTracker<MainAreaWidget<SubmitPanel>>;
   memory: Memory;
   labs: Memory;
   kernels: Memory;
@@ -62,7 +70,8 @@ export const plugin: JupyterFrontEndPlugin<void> = {
     INotebookTracker,
     IStateDB,
     IDocumentManager,
-    IToolbarWidgetRegistry
+    IToolbarWidgetRegistry,
+    ILayoutRestorer
   ],
   activate: (
     app: JupyterFrontEnd,
@@ -74,7 +83,8 @@ export const plugin: JupyterFrontEndPlugin<void> = {
     notebooks: INotebookTracker | null,
     state: IStateDB | null,
     documents: IDocumentManager | null,
-    toolbars: IToolbarWidgetRegistry | null
+    toolbars: IToolbarWidgetRegistry | null,
+    restorer: ILayoutRestorer | null
   ) => {
     const trans = (translator ?? nullTranslator).load('jupyter_slurm');
     const parts = {
@@ -82,6 +92,7 @@ export const plugin: JupyterFrontEndPlugin<void> = {
       model,
       trans,
       documents,
+      forms: new WidgetTracker<MainAreaWidget<SubmitPanel>>({ namespace: 'slurm-form' }),
       memory: new Memory(state),
       labs: new Memory(state, LABS),
       kernels: new Memory(state, KERNELS)
@@ -107,34 +118,70 @@ export const plugin: JupyterFrontEndPlugin<void> = {
     toolbars?.addFactory<NotebookPanel>('Notebook', TOOLBAR_ITEM, panel =>
       slurmButton(panel, app.commands, trans)
     );
+    restoreForms(parts, notebooks, restorer);
     bringExecuted(parts);
   }
 };
 
+/** Those that were open when the page was left, with what was filled in. */
+function restoreForms(
+  parts: Parts,
+  notebooks: INotebookTracker | null,
+  restorer: ILayoutRestorer | null
+): void {
+  const { app, trans, forms } = parts;
+  app.commands.addCommand(CommandIDs.restoreForm, {
+    label: trans.__('New Slurm Job'),
+    isVisible: () => false,
+    describedBy: { args: { type: 'object', properties: {} } },
+    execute: async args => {
+      const found = readKept(args);
+      if (found !== null) {
+        const { name, subject, wishes } = found;
+        const source =
+          subject.kind === 'cell'
+            ? cellOf({ app, notebooks, trans }, subject.notebook, subject.cell)
+            : subject;
+        await open(parts, source, wishes, name);
+      }
+    }
+  });
+  // The cell of a form comes with its notebook, which may be later.
+  notebooks?.widgetAdded.connect((_, { context }) => {
+    void context.ready.then(() => {
+      forms.forEach(form => {
+        form.content.update();
+      });
+    });
+  });
+  void restorer?.restore(forms, {
+    command: CommandIDs.restoreForm,
+    args: form => form.content.kept,
+    name: form => form.content.name
+  });
+}
+
 async function open(
   parts: Parts,
   source: Source,
-  begun: Partial<Wishes> = {}
+  begun: Partial<Wishes> = {},
+  name?: string
 ): Promise<MainAreaWidget> {
-  const { app, model, trans } = parts;
+  const { app, model, trans, forms } = parts;
   const memory = memoryOf(parts, source);
   await memory.read();
-  const names = (await known(model)).map(one => one.name);
-  const last = names.includes(memory.last) ? memory.last : await usualCluster(model);
-  const cluster = begun.cluster ?? '';
-  const wishes = {
-    ...memory.of(cluster === '' ? last : cluster),
-    ...begun,
-    cluster: cluster === '' ? last : cluster
-  };
+  const named = begun.cluster ?? '';
+  const cluster = named === '' ? await lastCluster(memory, model) : named;
+  const wishes = { ...memory.of(cluster), ...begun, cluster };
   const content = new SubmitPanel({
     model,
     trans,
     source,
     wishes,
-    remembered: name => memory.of(name),
+    name,
+    remembered: one => memory.of(one),
     remember: chosen => void memory.keep(chosen),
-    connect: name => void app.commands.execute(CommandIDs.connect, { cluster: name }),
+    connect: one => void app.commands.execute(CommandIDs.connect, { cluster: one }),
     copy: text => {
       Clipboard.copyToSystem(text);
     },
@@ -143,6 +190,8 @@ async function open(
     })
   });
   const panel = new MainAreaWidget({ content });
+  content.drafted.connect(() => void forms.save(panel));
+  await forms.add(panel);
   show(app, panel);
   return panel;
 }
@@ -151,8 +200,11 @@ function memoryOf({ memory, labs, kernels }: Parts, { kind }: Source): Memory {
   return kind === 'lab' ? labs : kind === 'kernel' ? kernels : memory;
 }
 
-async function known(model: ISlurmModel): Promise<ISlurmModel['clusters']> {
-  return model.clusters.length > 0 ? model.clusters : model.call('clusters');
+async function lastCluster(memory: Memory, model: ISlurmModel): Promise<string> {
+  const known =
+    model.clusters.length > 0 ? model.clusters : await model.call<Cluster[]>('clusters');
+  const there = known.some(one => one.name === memory.last);
+  return there ? memory.last : usualCluster(model);
 }
 
 /** What the form's button does; `close`: the form has done its work. */

@@ -27,8 +27,11 @@ const OPTIONS: Readonly<Record<string, Field>> = {
   module: 'modules',
   env: 'env',
   name: 'name',
+  'job-name': 'name',
   'display-name': 'title',
-  array: 'array'
+  array: 'array',
+  chdir: 'folder',
+  idle: 'idle'
 };
 
 /** null: it is about no field. What has none of its own stands in `more`. */

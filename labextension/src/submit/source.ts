@@ -4,6 +4,8 @@
 /** A cell as the form needs it, while the notebook may change or be closed. */
 export interface CellSource {
   kind: 'cell';
+  /** The cell's own id in it. */
+  cell: string;
   /** Of the notebook, relative to the server's root. */
   notebook: string;
   /** What is below its `%%slurm` line now; '': it is no longer there. */

@@ -1,21 +1,29 @@
 // The form as a widget of the main area: its title, and whether somebody looks at it. What it shows
 // is view.tsx's.
 import { ReactWidget } from '@jupyterlab/ui-components';
+import { UUID, type ReadonlyPartialJSONObject } from '@lumino/coreutils';
 import type { IDisposable } from '@lumino/disposable';
 import { MessageLoop, type Message } from '@lumino/messaging';
+import { Signal } from '@lumino/signaling';
 import { Widget } from '@lumino/widgets';
 import type { JSX } from 'react';
 import { visible } from '../format';
 import { slurmIcon } from '../icons';
 import type { Wishes } from './form';
+import { kept } from './restoring';
 import { SubmitView, type Draft, type SubmitProps } from './view';
 
 /** What does not change while the form is there. */
-export type SubmitOptions = Omit<SubmitProps, 'draft' | 'keep'> & { wishes: Wishes };
-
-let count = 0;
+export type SubmitOptions = Omit<SubmitProps, 'draft' | 'keep'> & {
+  wishes: Wishes;
+  /** Its name among forms, also of later pages; undefined: it is a new one. */
+  name?: string | undefined;
+};
 
 export class SubmitPanel extends ReactWidget {
+  readonly name: string;
+  /** Something else is typed. */
+  readonly drafted = new Signal<this, void>(this);
   private readonly watched: IDisposable;
   private draft: Draft;
 
@@ -23,7 +31,8 @@ export class SubmitPanel extends ReactWidget {
     super();
     const { model, trans, source, wishes } = props;
     this.draft = { wishes, code: source.kind === 'code' ? source.code : '' };
-    this.id = `jupyter-slurm-submit-${count++}`;
+    this.name = props.name ?? UUID.uuid4();
+    this.id = `jupyter-slurm-submit-${this.name}`;
     const path =
       source.kind === 'file' ? source.path : source.kind === 'cell' ? source.notebook : '';
     const name = visible(path.split('/').at(-1) ?? '');
@@ -44,7 +53,13 @@ export class SubmitPanel extends ReactWidget {
     model.changed.connect(this.update, this);
   }
 
+  /** For the next page. */
+  get kept(): ReadonlyPartialJSONObject {
+    return kept(this.name, this.props.source, this.draft.wishes, this.draft.code);
+  }
+
   override dispose(): void {
+    Signal.clearData(this);
     this.props.model.changed.disconnect(this.update, this);
     this.watched.dispose();
     super.dispose();
@@ -57,6 +72,7 @@ export class SubmitPanel extends ReactWidget {
         draft={this.draft}
         keep={draft => {
           this.draft = draft;
+          this.drafted.emit();
         }}
         shown={this.isVisible}
       />

@@ -10,6 +10,8 @@ const trans = nullTranslator.load('jupyter_slurm');
 test.each([
   ['time', 'time'],
   ['mem', 'memory'],
+  ['chdir', 'folder'],
+  ['idle', 'idle'],
   ['gups', 'more'],
   ['', 'more'],
   [null, null]

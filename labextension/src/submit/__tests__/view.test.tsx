@@ -27,6 +27,7 @@ class FakeModel {
   connections = new Map([['far', { cluster: 'far', state: 'login-needed' } as Connection]]);
   readonly calls: string[] = [];
   answers: Record<string, unknown> = {};
+  listedS: number | null = null;
 
   async call(name: string): Promise<unknown> {
     this.calls.push(name);
@@ -38,7 +39,12 @@ class FakeModel {
   }
 
   nodes(): object {
-    return { partitions: [], changed: new Signal(this), dispose: () => undefined };
+    return {
+      partitions: [],
+      freshness: { asOf: this.listedS, problem: null },
+      changed: new Signal(this),
+      dispose: () => undefined
+    };
   }
 }
 
@@ -176,12 +182,38 @@ test("a cell's line may hold what only its kernel knows", async () => {
   model.answers = { cluster_info: info, images: [], outlook: new SlurmError(problem, 400) };
   await show(model, true, {
     kind: 'cell',
+    cell: 'c',
     notebook: 'a.ipynb',
     body: () => 'y',
     run: () => Promise.resolve()
   });
   await press('Submit');
   expect(props.submit.mock.calls[0]?.slice(1)).toEqual(['--cluster far', 'y']);
+});
+
+test('what is free is shown with when that was so, as the newest listing says', async () => {
+  const model = new FakeModel();
+  const gpu = { name: 'gpu', default: true, up: true, limit_s: null, nodes: 2, idle_nodes: 1 };
+  const partition = { ...gpu, gpus: 2, free_gpus: 1, gpu_types: [], gpus_by_type: {} };
+  const [asked, listed] = [1_800_000_000, 1_800_000_120].map(at => ({
+    at,
+    text: `1 of 2 GPUs free, as of ${new Date(at * 1000).toLocaleTimeString()}`
+  }));
+  const outlook = { checks: [], script: '', command: '', sbatch: [], cost: null };
+  model.answers = {
+    cluster_info: { ...info, partitions: [partition], asked_s: asked?.at },
+    images: [],
+    outlook: { ...outlook, start_estimate_s: null }
+  };
+  await show(model);
+  expect(host.textContent).toContain(asked?.text);
+  model.listedS = listed?.at ?? null;
+  act(() => {
+    root.unmount();
+  });
+  root = createRoot(host);
+  await show(model);
+  expect(host.textContent).toContain(listed?.text);
 });
 
 test('accounts and QOS are chosen from what the cluster has for its user', async () => {

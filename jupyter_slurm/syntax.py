@@ -1,0 +1,109 @@
+"""PURE: code that this Python cannot compile, found before a job waits in the queue for it.
+
+The job's Python may be a newer one: what that might read is a warning, all else an error.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+import sys
+import traceback
+import warnings
+from collections.abc import Callable, Iterable, Sequence
+
+from jupyter_slurm.api import Api
+from jupyter_slurm.errors import CodeError
+from jupyter_slurm.wire import Job, JobSpec
+
+_IN_EVERY_PYTHON = re.compile(
+    "was never closed|unmatched|does not match opening|expected ':'|Missing parentheses in call"
+    "|Maybe you meant '=='|outside (async )?function|outside loop|not properly in loop"
+    "|unterminated (triple-quoted )?string"
+)
+"""Of what CPython 3.11 to 3.14 say, what no new syntax has led to."""
+_NEWER_STRINGS = re.compile(r"\b(?:f|fr|rf|t|tr|rt)['\"]", re.IGNORECASE)
+"""Quotes and line ends in their braces are for Python 3.12 and later to understand."""
+_RAISES = "raises-exception"
+
+
+def fault(
+    source: str, name: str, translate: Callable[[str], str] | None = None
+) -> SyntaxError | None:
+    """Return why `source` does not compile; `translate`: IPython's, for what is no plain Python."""
+    try:
+        _compile(source, name)
+    except SyntaxError as plain:
+        if translate is None:
+            return plain
+    except (ValueError, RecursionError, MemoryError):
+        return None  # the job will say it
+    else:
+        return None
+    try:
+        _compile(translate(source), name)
+    except SyntaxError as error:
+        return error
+    except (ValueError, RecursionError, MemoryError):
+        pass
+    return None
+
+
+def fault_of_notebook(text: str, translate: Callable[[str], str]) -> SyntaxError | None:
+    """Return the first fault of a notebook's cells; one that is meant to raise may have it."""
+    for number, cell in enumerate(json.loads(text)["cells"], 1):
+        if cell["cell_type"] == "code" and _RAISES not in cell.get("metadata", {}).get("tags", ()):
+            found = fault("".join(cell["source"]), f"<notebook cell {number}>", translate)
+            if found is not None:
+                return found
+    return None
+
+
+def check(
+    error: SyntaxError, source: str, spec: JobSpec, api: Api, rendered: Sequence[str] = ()
+) -> str:
+    """Raise CodeError, shown as `rendered`, or return a warning where the job's Python may be a
+    newer one, which understands the code."""
+    here = f"{sys.version_info.major}.{sys.version_info.minor}"
+    shown = "".join(traceback.format_exception_only(error)).rstrip("\n")
+    default = next((one.name for one in api.clusters() if one.default), None)
+    jobs = api.jobs(spec.cluster or default)
+    if _is_certain(error, source, spec, jobs):
+        raise CodeError(
+            "The code has a syntax error, so no job was submitted.",
+            detail=shown,
+            traceback=tuple(rendered),
+        )
+    return (
+        f"{shown}\nPython {here}, which runs here, does not understand this. The job is submitted, "
+        "because its Python may be newer."
+    )
+
+
+def _is_certain(error: SyntaxError, source: str, spec: JobSpec, jobs: Iterable[Job]) -> bool:
+    """Return whether the job's Python cannot compile it either, as far as earlier jobs tell."""
+    told = [one.python[:2] for one in jobs if one.python is not None and _is_alike(one, spec)]
+    if told and not spec.modules and max(told) <= sys.version_info[:2]:
+        return True
+    return _is_wrong_everywhere(error, source)
+
+
+def _is_wrong_everywhere(error: SyntaxError, source: str) -> bool:
+    if isinstance(error, IndentationError):
+        return True
+    if sys.version_info < (3, 12) and _NEWER_STRINGS.search(source):
+        return False
+    return _IN_EVERY_PYTHON.search(error.msg) is not None
+
+
+def _is_alike(job: Job, spec: JobSpec) -> bool:
+    if spec.session is not None:
+        return spec.session in (job.id, job.session)
+    return spec.image in (None, job.image) and spec.runtime in (None, job.runtime)
+
+
+def _compile(source: str, name: str) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # where it runs they are shown
+        compile(source, name, "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)

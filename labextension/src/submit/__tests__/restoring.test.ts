@@ -1,0 +1,37 @@
+import type { ReadonlyPartialJSONObject } from '@lumino/coreutils';
+import { NO_WISHES } from '../form';
+import { kept, readKept } from '../restoring';
+import type { Source } from '../source';
+
+const cell: Source = {
+  kind: 'cell',
+  notebook: 'a.ipynb',
+  cell: 'c',
+  body: () => 'y',
+  run: () => Promise.resolve()
+};
+
+test.each([
+  [{ kind: 'lab' }, { kind: 'lab' }],
+  [
+    { kind: 'file', path: 'a b.py' },
+    { kind: 'file', path: 'a b.py' }
+  ],
+  [
+    { kind: 'code', code: 'as it began' },
+    { kind: 'code', code: 'as it is' }
+  ],
+  [cell, { kind: 'cell', notebook: 'a.ipynb', cell: 'c' }]
+] as [Source, object][])('a form of %o is there again with what was typed', (source, subject) => {
+  const wishes = { ...NO_WISHES, cluster: 'far', time: '2h' };
+  const text = JSON.stringify(kept('n', source, wishes, 'as it is'));
+  const found = readKept(JSON.parse(text) as ReadonlyPartialJSONObject);
+  expect(found).toEqual({ name: 'n', subject, wishes });
+});
+
+test('what another version kept is read as far as it can be', () => {
+  const one = { name: 'n', subject: { kind: 'lab' }, wishes: { time: '2h', gone: 'x', nodes: 2 } };
+  expect(readKept(one)?.wishes).toEqual({ ...NO_WISHES, time: '2h' });
+  expect(readKept({ ...one, subject: { kind: 'later' } })).toBeNull();
+  expect(readKept({ subject: { kind: 'lab' } })).toBeNull();
+});
