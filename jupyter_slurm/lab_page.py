@@ -18,7 +18,7 @@ from jupyter_slurm.wire import Job, LabEntry
 
 
 def write(job: Job, entry: LabEntry) -> Path:
-    path = _folder() / f"{job.id}.html"
+    path = places.lab_page(job.id)
     with suppress(FileNotFoundError):
         path.unlink()
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
@@ -35,10 +35,6 @@ def show(path: Path) -> bool:
 def remove_old(jobs: Iterable[Job]) -> None:
     """The pages of labs that have ended."""
     live = {job.id for job in jobs if not job.state.final}
-    for path in _folder().glob("*.html"):
+    for path in places.lab_page("x").parent.glob("*.html"):
         if path.stem not in live:
             path.unlink(missing_ok=True)
-
-
-def _folder() -> Path:
-    return places.private_dir(places.runtime_dir() / "labs")

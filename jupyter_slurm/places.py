@@ -96,6 +96,11 @@ def runtime_dir() -> Path:
     return private_dir(path)
 
 
+def lab_page(job_id: str) -> Path:
+    """The page that leads into a lab: its token is in it."""
+    return private_dir(runtime_dir() / "labs") / f"{job_id}.html"
+
+
 def is_of_this_host(folder: Path) -> bool:
     """Whether a folder that may be another host's `runtime_dir` is none."""
     name = folder.name

@@ -15,11 +15,11 @@ from pathlib import Path
 import msgspec
 
 from jupyter_slurm.errors import FileAccessError
+from jupyter_slurm.jobs.inputs import MAYBE
 from jupyter_slurm.jobs.options import merged_options
 from jupyter_slurm.jobs.prepare import image_of, runtime_of
 from jupyter_slurm.jobs.store import Record
 from jupyter_slurm.jobs.transfers import pushed_folder
-from jupyter_slurm.jobs.variables import MAYBE
 from jupyter_slurm.profiles import ClusterProfile
 from jupyter_slurm.transport.files.ignore import Exclusion
 from jupyter_slurm.transport.files.manifest import scan

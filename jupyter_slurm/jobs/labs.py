@@ -24,7 +24,14 @@ from urllib.parse import quote
 
 import msgspec
 
-from jupyter_slurm.errors import ForwardError, JupyterSlurmError, NotFoundError, RequestError
+from jupyter_slurm import places
+from jupyter_slurm.errors import (
+    ConfigError,
+    ForwardError,
+    JupyterSlurmError,
+    NotFoundError,
+    RequestError,
+)
 from jupyter_slurm.jobs import lab_host, turned_away
 from jupyter_slurm.jobs.book import Book
 from jupyter_slurm.jobs.clusters import Clusters
@@ -192,6 +199,8 @@ class Labs:
         if port is not None:
             port.close()
             self._tunnels.let_go(job_id)
+        with suppress(ConfigError, OSError):  # what leads nowhere any more holds its token still
+            places.lab_page(job_id).unlink(missing_ok=True)
         with suppress(NotFoundError):
             self._book.change(job_id, lab=None, idle_since_s=None)
 

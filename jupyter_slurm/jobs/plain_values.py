@@ -8,12 +8,14 @@ it is one of those listed here.
 from __future__ import annotations
 
 import array
+import codecs
 import importlib
 import math
 import re
 import struct
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
@@ -23,9 +25,26 @@ _ARRAY_TYPE = re.compile(
 _ZONED = re.compile(r"datetime64\[(?:s|ms|us|ns), (?!dateutil)[A-Za-z0-9_+:/-]{1,64}\]")
 _MASKED = ("IntegerArray", "FloatingArray", "BooleanArray")
 _STORAGES = ("python", "pyarrow")
+_PIECE_BYTES = 1 << 20
+_TEXT_PIECES = 32
+"""CPython's `+=` in a `for` lets a text grow where it is. What does not (PyPy, a debugger) copies
+it each time, so not more often than this."""
 
 
-def unpack(tree: Any, buffers: Sequence[memoryview]) -> Any:
+@dataclass(frozen=True, slots=True)
+class Buffer:
+    """Data beside a tree: `view` is mapped, and what an array becomes; `read` gives bytes of it
+    from an offset on, for what is made of them, so that nothing is held twice."""
+
+    view: memoryview
+    read: Callable[[int, int], bytes]
+
+    def pieces(self, size_bytes: int = _PIECE_BYTES) -> Iterator[bytes]:
+        for at in range(0, self.view.nbytes, size_bytes):
+            yield self.read(at, min(size_bytes, self.view.nbytes - at))
+
+
+def unpack(tree: Any, buffers: Sequence[Buffer]) -> Any:
     """The value that `tree` stands for, arrays as views of `buffers`.
 
     ValueError, TypeError, LookupError, RecursionError: it stands for none. ImportError: it is one
@@ -35,7 +54,7 @@ def unpack(tree: Any, buffers: Sequence[memoryview]) -> Any:
 
 
 class _Unpacker:
-    def __init__(self, buffers: Sequence[memoryview]) -> None:
+    def __init__(self, buffers: Sequence[Buffer]) -> None:
         self._buffers = buffers
 
     def value(self, tree: Any) -> Any:
@@ -52,16 +71,34 @@ class _Unpacker:
             case _:
                 raise ValueError("neither a value nor what stands for one")
 
-    def _buffer(self, at: Any) -> memoryview:
+    def _buffer(self, at: Any) -> Buffer:
         if not isinstance(at, int) or isinstance(at, bool) or at < 0:
             raise ValueError("not the number of a buffer")
         return self._buffers[at]
 
     def as_bytes(self, content: Any) -> bytes:
-        return bytes.fromhex(content) if isinstance(content, str) else bytes(self._buffer(content))
+        if isinstance(content, str):
+            return bytes.fromhex(content)
+        buffer = self._buffer(content)
+        return buffer.read(0, buffer.view.nbytes)
 
     def as_bytearray(self, content: Any) -> bytearray:
-        return bytearray(self.as_bytes(content))
+        if isinstance(content, str):
+            return bytearray.fromhex(content)
+        buffer = self._buffer(content)
+        found, at = bytearray(buffer.view.nbytes), 0
+        for piece in buffer.pieces():
+            found[at : at + len(piece)] = piece
+            at += len(piece)
+        return found
+
+    def as_long_text(self, content: Any) -> str:
+        decoder = codecs.getincrementaldecoder("utf-8")("surrogatepass")
+        buffer = self._buffer(content)
+        found = ""
+        for piece in buffer.pieces(max(_PIECE_BYTES, buffer.view.nbytes // _TEXT_PIECES)):
+            found += decoder.decode(piece)
+        return found + decoder.decode(b"", final=True)
 
     def as_text(self, content: Any) -> str:
         return bytes.fromhex(content).decode("utf-8", "surrogatepass")
@@ -83,11 +120,13 @@ class _Unpacker:
         return self._numbers("q", content)
 
     def _numbers(self, code: str, content: Any) -> list[Any]:
-        numbers: array.array[Any] = array.array(code)
-        numbers.frombytes(self._buffer(content))
-        if sys.byteorder == "big":
-            numbers.byteswap()
-        return numbers.tolist()
+        found: list[Any] = []
+        for piece in self._buffer(content).pieces():
+            numbers = array.array(code, piece)
+            if sys.byteorder == "big":
+                numbers.byteswap()
+            found.extend(numbers)
+        return found
 
     def as_tuple(self, content: Any) -> tuple[Any, ...]:
         return tuple(self._list(content))
@@ -117,7 +156,7 @@ class _Unpacker:
         dtype = numpy.dtype(_array_type(name))
         if dtype.hasobject or order not in ("C", "F"):
             raise ValueError("not an array of data")
-        data = self._buffer(at)
+        data = self._buffer(at).view
         count = math.prod(_shape(shape))
         if count * dtype.itemsize != data.nbytes:
             raise ValueError("an array of another size than its data")
@@ -232,6 +271,7 @@ class _Unpacker:
 _KINDS: Mapping[str, Callable[[_Unpacker, Any], Any]] = MappingProxyType(
     {
         "str": _Unpacker.as_text,
+        "text": _Unpacker.as_long_text,
         "int": _Unpacker.as_int,
         "float": _Unpacker.as_float,
         "complex": _Unpacker.as_complex,

@@ -5,7 +5,8 @@ header length, the header (JSON, `VariablesHeader`), the pickle of the list of v
 those that need no pickle (`plain_values.py`), and each buffer of either at the next multiple of
 64 bytes. So an array is written straight from its memory (one copy, the kernel's) and read as a
 view of a private mapping of the file (none); what is done to such an array afterwards stays in this
-process, and the file may be deleted at once.
+process, and the file may be deleted at once. Nothing long is held twice: a long pickle goes into
+the file as it is made and is read from there, behind a header that is filled up with blanks.
 """
 
 from __future__ import annotations
@@ -23,15 +24,16 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any, NewType, cast
+from typing import Any, BinaryIO, NewType
 
 import cloudpickle  # type: ignore[import-untyped]
 import msgspec
 
 from jupyter_slurm.errors import MalformedError, SignatureError, VariableError
 from jupyter_slurm.foreign import read_json
-from jupyter_slurm.jobs.plain_values import unpack
+from jupyter_slurm.jobs.plain_values import Buffer, unpack
 from jupyter_slurm.jobs.result import check_asked
 from jupyter_slurm.wire import OutFormat
 
@@ -45,17 +47,15 @@ _CHUNK_BYTES = 16 << 20
 _PIECE_BYTES = 1 << 18
 """What is read at a time to be hashed: it stays in the processor's cache."""
 _HASH_THREADS = 4
-MAYBE = "?"
-"""Begins the digest of values of which equal ones may have another."""
-_WITHOUT_ORDER = (b"\x8f", b"\x91", b"cloudpickle")
-"""In a pickle: sets, whose order is another one in each process, and code, which names its file. In
-bytes that mean something else these only cost the time to look closer."""
-_OF_CODE = (
-    "co_name co_qualname co_code co_consts co_names co_varnames co_freevars co_cellvars co_flags "
-    "co_argcount co_posonlyargcount co_kwonlyargcount co_exceptiontable"
-).split()
-_OBJECT = b"\x93"
-"""STACK_GLOBAL: whatever is not made of plain values alone."""
+_KEPT_BYTES = 8 << 20
+"""A longer pickle is not kept in memory."""
+_MOST_BUFFERS = 4096
+"""Of a pickle; what is beyond lies in its stream. So there is a most that a header can take."""
+_NUMBER_BYTES = 24
+"""A size in the header takes at most."""
+_LONG_TEXT = 1 << 20
+"""Characters: pickle would make two copies of a longer one."""
+_MAIN = b"__main__"
 _SEARCHED_PARTS = 200
 _SEARCHED_DEPTH = 8
 
@@ -78,9 +78,45 @@ class VariablesHeader(msgspec.Struct, frozen=True, kw_only=True):
     plain_buffers: tuple[int, ...] = ()
 
 
+class _Sink:
+    """Takes a pickle: a short one is kept, a long one lies in the file behind `room_bytes` for the
+    header. Without a file nothing is kept: it is seen whether there can be a pickle."""
+
+    def __init__(self, file: io.FileIO | None = None, room_bytes: int = 0) -> None:
+        self._file = file
+        self.room_bytes = room_bytes
+        self.clear()
+
+    def clear(self) -> None:
+        self.kept = bytearray()
+        self.size_bytes = 0
+        self.in_file = False
+        self.has_main = False
+        """It names `__main__`."""
+        self._end = b""
+
+    def write(self, data: bytes | bytearray) -> int:
+        names_main = _MAIN in data or _MAIN in self._end + bytes(data[: len(_MAIN)])
+        self.has_main = self.has_main or names_main
+        self._end = bytes(data[-len(_MAIN) :])
+        self.size_bytes += len(data)
+        if self._file is None:
+            return len(data)
+        if not self.in_file and self.size_bytes <= _KEPT_BYTES:
+            self.kept += data
+            return len(data)
+        if not self.in_file:
+            self.in_file = True
+            self._file.seek(self.room_bytes)
+            _write_all(self._file, self.kept, 0)
+            self.kept = bytearray()
+        _write_all(self._file, data, 0)
+        return len(data)
+
+
 @dataclass(slots=True)
 class _Pickled:
-    stream: bytes
+    stream: _Sink
     buffers: list[memoryview]
     by_value: bool
 
@@ -96,28 +132,11 @@ def write_variables(
     One pickle holds them all, so what they share stays shared. `protocol` 4 is for a Python before
     3.8. Raises VariableError, which names each variable that cannot be pickled and why.
     """
-    try:
-        pickled = _pickle([namespace[name] for name in names], protocol)
-    except Exception as exc:
-        raise _cannot_travel(names, namespace, protocol, exc) from exc
-    header = VariablesHeader(
-        python=sys.version_info[:3],
-        protocol=protocol,
-        by_value=pickled.by_value,
-        names=tuple(names),
-        stream_bytes=len(pickled.stream),
-        buffers=tuple(buffer.nbytes for buffer in pickled.buffers),
-    )
-    text = msgspec.json.encode(header)
     partial = path.with_name(path.name + ".partial")
     try:
         descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         with os.fdopen(descriptor, "wb", buffering=0) as file:
-            at = _write_all(file, _MAGIC + _LENGTH.pack(len(text)) + text, 0)
-            at = _write_all(file, pickled.stream, at)
-            for buffer in pickled.buffers:
-                at = _write_all(file, bytes(-at % _ALIGN_BYTES), at)
-                at = _write_all(file, buffer, at)
+            header = _write(file, names, namespace, protocol)
         partial.replace(path)
     except BaseException:
         partial.unlink(missing_ok=True)
@@ -125,7 +144,58 @@ def write_variables(
     return header
 
 
-def _write_all(file: io.FileIO, data: bytes | memoryview, at: int) -> int:
+def _write(
+    file: io.FileIO, names: Sequence[str], namespace: Mapping[str, object], protocol: int
+) -> VariablesHeader:
+    texts = {name: text for name in names if (text := _long_text(namespace[name])) is not None}
+    others = [name for name in names if name not in texts]
+    plain = msgspec.json.encode({name: {"text": at} for at, name in enumerate(texts)})
+    room_bytes = (
+        1024 + len(msgspec.json.encode(names)) + _NUMBER_BYTES * (_MOST_BUFFERS + len(texts))
+    )
+    try:
+        pickled = _pickle([namespace[name] for name in others], protocol, _Sink(file, room_bytes))
+    except OSError:
+        raise
+    except Exception as exc:
+        raise _cannot_travel(others, namespace, protocol, exc) from exc
+    stream = pickled.stream
+    header = VariablesHeader(
+        python=sys.version_info[:3],
+        protocol=protocol,
+        by_value=pickled.by_value,
+        names=tuple(others),
+        stream_bytes=stream.size_bytes,
+        buffers=tuple(buffer.nbytes for buffer in pickled.buffers),
+        plain_names=tuple(texts),
+        plain_bytes=len(plain),
+        plain_buffers=tuple(sum(map(len, _text_pieces(text))) for text in texts.values()),
+    )
+    start = msgspec.json.encode(header)
+    if stream.in_file:
+        start = start.ljust(room_bytes - len(_MAGIC) - _LENGTH.size)
+    file.seek(0)
+    file.truncate(room_bytes + stream.size_bytes if stream.in_file else 0)
+    _write_all(file, _MAGIC + _LENGTH.pack(len(start)) + start + stream.kept, 0)
+    at = _write_all(file, plain, file.seek(0, os.SEEK_END))
+    beside: list[Iterator[bytes | memoryview]] = [iter([buffer]) for buffer in pickled.buffers]
+    for pieces in [*beside, *map(_text_pieces, texts.values())]:
+        at = _write_all(file, bytes(-at % _ALIGN_BYTES), at)
+        for piece in pieces:
+            at = _write_all(file, piece, at)
+    return header
+
+
+def _long_text(value: object) -> str | None:
+    return value if type(value) is str and len(value) > _LONG_TEXT else None
+
+
+def _text_pieces(text: str) -> Iterator[bytes]:
+    for at in range(0, len(text), _LONG_TEXT):
+        yield text[at : at + _LONG_TEXT].encode("utf-8", "surrogatepass")
+
+
+def _write_all(file: io.FileIO, data: bytes | bytearray | memoryview, at: int) -> int:
     """Write `data`, however long (one call takes 2 GiB at most); gives the offset behind it."""
     view = memoryview(data)
     while view.nbytes:
@@ -135,31 +205,37 @@ def _write_all(file: io.FileIO, data: bytes | memoryview, at: int) -> int:
     return at
 
 
-def _pickle(values: list[object], protocol: int) -> _Pickled:
+def _pickle(values: list[object], protocol: int, sink: _Sink) -> _Pickled:
     """By the standard library where that does, else by cloudpickle.
 
     A reference to `__main__` is only good in this process, so a stream that has one is made again
     by cloudpickle, which sends what it means by value.
     """
     with suppress(Exception):  # what cannot be pickled as it is, cloudpickle may be able to
-        pickled = _dump(pickle.Pickler, values, protocol)
-        if b"__main__" not in pickled.stream:
+        pickled = _dump(pickle.Pickler, values, protocol, sink)
+        if not sink.has_main:
             return pickled
     seen: list[types.CodeType] = []
-    pickled = _dump(_noting_code(seen), values, protocol)
+    pickled = _dump(_noting_code(seen), values, protocol, sink)
     pickled.by_value = bool(seen)
     return pickled
 
 
-def _dump(pickler: type[pickle.Pickler], values: list[object], protocol: int) -> _Pickled:
-    stream = io.BytesIO()
+def _dump(
+    pickler: type[pickle.Pickler], values: list[object], protocol: int, sink: _Sink
+) -> _Pickled:
     buffers: list[memoryview] = []
 
-    def keep(buffer: pickle.PickleBuffer) -> None:
+    def keep(buffer: pickle.PickleBuffer) -> bool:
+        """Give whether it has to lie in the stream."""
+        if len(buffers) == _MOST_BUFFERS:
+            return True
         buffers.append(buffer.raw())
+        return False
 
-    pickler(stream, protocol, buffer_callback=keep if protocol >= 5 else None).dump(values)
-    return _Pickled(stream.getvalue(), buffers, by_value=False)
+    sink.clear()
+    pickler(sink, protocol, buffer_callback=keep if protocol >= 5 else None).dump(values)
+    return _Pickled(sink, buffers, by_value=False)
 
 
 def _noting_code(seen: list[types.CodeType]) -> type[pickle.Pickler]:
@@ -181,7 +257,7 @@ def _cannot_travel(
     reasons: list[str] = []
     for name in names:
         try:
-            _pickle([namespace[name]], protocol)
+            _pickle([namespace[name]], protocol, _Sink())
         except Exception as exc:  # noqa: BLE001 - whatever a __reduce__ raises is the reason
             reasons.append(
                 f"{name!r} cannot be sent: {_innermost(namespace[name], protocol, exc)}."
@@ -198,7 +274,7 @@ def _innermost(value: object, protocol: int, error: Exception) -> str:
     for _ in range(_SEARCHED_DEPTH):
         for label, part in _parts(value):
             try:
-                _pickle([part], protocol)
+                _pickle([part], protocol, _Sink())
             except Exception as exc:  # noqa: BLE001 - as above
                 where, value, error = where + label, part, exc
                 break
@@ -228,46 +304,6 @@ def _parts(value: object) -> Iterator[tuple[str, object]]:
 
 
 # --- telling whether values are the same ------------------------------------------------------
-
-
-def digest_inputs(path: Path, names: Sequence[str], namespace: Mapping[str, object]) -> str:
-    """The digest of the values that were written to `path`, equal for equal plain values, and as
-    far as can be for sets and for code, also when another process has made them anew."""
-    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as whole:
-        header, at = _parse_header(memoryview(whole), path)
-        end = at + header.stream_bytes
-        found = {mark: whole.find(mark, at, end) >= 0 for mark in (*_WITHOUT_ORDER, _OBJECT)}
-    maybe = MAYBE if any(found.values()) else ""
-    if not any(found[mark] for mark in _WITHOUT_ORDER):
-        return maybe + digest_file(path)
-    return maybe + _digest_in_order([namespace[name] for name in names]).hex()
-
-
-def _digest_in_order(value: object) -> bytes:
-    digest = hashlib.sha256()
-    file = types.SimpleNamespace(write=digest.update)
-    pickler = _InOrder(file, 5, buffer_callback=lambda one: digest.update(one.raw()))
-    pickler.dump(value)
-    return digest.digest()
-
-
-class _InOrder(cloudpickle.Pickler):  # type: ignore[misc]
-    """Pickles what is only to be digested: sets in an order, code without where it stood."""
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        # What cloudpickle calls the classes of this process, at random.
-        known = getattr(cloudpickle.cloudpickle, "_DYNAMIC_CLASS_TRACKER_BY_CLASS", {})
-        self._class_names = frozenset(known.values())
-
-    def persistent_id(self, value: object) -> object:
-        kind = type(value)
-        if kind is set or kind is frozenset:
-            parts = cast("Collection[object]", value)
-            return kind.__name__, sorted(map(_digest_in_order, parts))
-        if kind is types.CodeType:
-            return "code", [getattr(value, name, None) for name in _OF_CODE]
-        return "class" if kind is str and value in self._class_names else None
 
 
 # --- reading ----------------------------------------------------------------------------------
@@ -314,24 +350,30 @@ def read_variables(
             hint="The file was changed or cut off on its way: fetch the result again.",
         )
     with path.open("rb") as file:
-        if not os.fstat(file.fileno()).st_size:
-            raise _cut_off(path)
-        whole = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY))
-    header, at = _parse_header(whole, path)
+        return _read(file, path, names, out_format)
+
+
+def _read(
+    file: BinaryIO, path: Path, names: Collection[str] | None, out_format: OutFormat
+) -> dict[str, object]:
+    if not os.fstat(file.fileno()).st_size:
+        raise _cut_off(path)
+    whole = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY))
+    header, at = parse_header(whole, path)
     held = (*header.names, *header.plain_names)
     if names is not None:
         check_asked(held, names)
     if header.names and out_format == "data":
         raise _pickled(header.names)
     _check_readable(header)
-    stream = whole[at : at + header.stream_bytes]
+    stream_at = at
     at += header.stream_bytes
     plain = whole[at : at + header.plain_bytes]
     at += header.plain_bytes
-    buffers: list[memoryview] = []
+    buffers: list[Buffer] = []
     for size_bytes in (*header.buffers, *header.plain_buffers):
         at += -at % _ALIGN_BYTES
-        buffers.append(whole[at : at + size_bytes])
+        buffers.append(Buffer(whole[at : at + size_bytes], partial(_read_at, file, at)))
         at += size_bytes
     if at > whole.nbytes:
         raise _cut_off(path)
@@ -339,7 +381,9 @@ def read_variables(
     try:
         found = _read_plain(header, plain, buffers[count:])
         if header.names:
-            values = _Unpickler(io.BytesIO(bytes(stream)), buffers=buffers[:count]).load()
+            file.seek(stream_at)
+            views = [buffer.view for buffer in buffers[:count]]
+            values = _Unpickler(file, buffers=views).load()
             found |= zip(header.names, values, strict=True)
     except Exception as exc:
         raise VariableError(
@@ -351,8 +395,13 @@ def read_variables(
     return {name: found[name] for name in names or held if name in found}
 
 
+def _read_at(file: BinaryIO, buffer_at: int, at: int, size_bytes: int) -> bytes:
+    file.seek(buffer_at + at)
+    return file.read(size_bytes)
+
+
 def _read_plain(
-    header: VariablesHeader, text: memoryview, buffers: Sequence[memoryview]
+    header: VariablesHeader, text: memoryview, buffers: Sequence[Buffer]
 ) -> dict[str, object]:
     if not header.plain_names:
         return {}
@@ -370,7 +419,7 @@ def _pickled(names: Sequence[str]) -> SignatureError:
     )
 
 
-def _parse_header(whole: memoryview, path: Path) -> tuple[VariablesHeader, int]:
+def parse_header(whole: memoryview, path: Path) -> tuple[VariablesHeader, int]:
     """The header and the offset of the stream behind it."""
     at = len(_MAGIC) + _LENGTH.size
     if bytes(whole[: len(_MAGIC)]) != _MAGIC or whole.nbytes < at:

@@ -240,8 +240,9 @@ def _with_inputs(session: Session, spec: JobSpec) -> JobSpec:
     if not spec.names_in:
         return spec
     from jupyter_slurm import places  # noqa: PLC0415
+    from jupyter_slurm.jobs.inputs import digest_inputs  # noqa: PLC0415
     from jupyter_slurm.jobs.payload import check_names  # noqa: PLC0415
-    from jupyter_slurm.jobs.variables import digest_inputs, write_variables  # noqa: PLC0415
+    from jupyter_slurm.jobs.variables import write_variables  # noqa: PLC0415
 
     check_names(spec.names_in, session.namespace)
     path = places.spool_dir() / f"{spec.id}.vars"

@@ -15,11 +15,26 @@ import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # typing costs milliseconds of every job
-    from typing import Any, Callable, Dict, List, Sequence, Set, Tuple  # noqa: F401 - in comments
+    from typing import (  # noqa: F401 - in comments
+        Any,
+        Callable,
+        Dict,
+        Iterator,
+        List,
+        Sequence,
+        Set,
+        Tuple,
+        Union,
+    )
 
 MOST_DEEP = 100
 MOST_PARTS = 20000
 """Lists, dicts and the like in a variable: of more, a pickle is made ten times as fast."""
+MOST_TEXT = 16 << 20
+"""Characters in a variable: a pickle of more is written piece by piece, JSON is not."""
+LONG_TEXT = 1 << 20
+"""Characters of one text; a longer one lies in a buffer."""
+PIECE_ITEMS = 1 << 17
 INLINE_BYTES = 4096
 """Longer bytes lie in a buffer."""
 PACKED_ITEMS = 64
@@ -38,23 +53,60 @@ class NotPlain(Exception):  # noqa: N818 - it is no error
     """The value, or one that it holds, would need a pickle; says which type that is."""
 
 
+class Text:
+    """A long text as a buffer: UTF-8, of which only a piece at a time is made."""
+
+    def __init__(self, value: str) -> None:
+        self.value = value
+        self.nbytes = sum(map(len, self.pieces()))
+
+    def pieces(self) -> "Iterator[bytes]":
+        for at in range(0, len(self.value), LONG_TEXT):
+            yield self.value[at : at + LONG_TEXT].encode("utf-8", "surrogatepass")
+
+
+class Numbers:
+    """Floats ("d") or ints ("q"), little-endian, as a buffer: a piece at a time."""
+
+    def __init__(self, code: str, items: "Sequence[Any]") -> None:
+        self.code = code
+        self.items = items
+        self.nbytes = 8 * len(items)
+
+    def pieces(self) -> "Iterator[memoryview]":
+        for at in range(0, len(self.items), PIECE_ITEMS):
+            numbers = array.array(self.code, self.items[at : at + PIECE_ITEMS])
+            if sys.byteorder == "big":
+                numbers.byteswap()
+            yield memoryview(numbers).cast("B")
+
+
+def pieces(buffer: "Buffer") -> "Iterator[Any]":
+    """What lies in a file of a buffer, in order."""
+    return iter([buffer]) if isinstance(buffer, memoryview) else buffer.pieces()
+
+
+if TYPE_CHECKING:
+    Buffer = Union[memoryview, Text, Numbers]
+
+
 class Plain:
     """The variables that come back without a pickle: name -> tree, and what belongs to it."""
 
     def __init__(self) -> None:
         self.trees = {}  # type: Dict[str, Any]
-        self.buffers = []  # type: List[memoryview]
+        self.buffers = []  # type: List[Buffer]
         self.numbers = {}  # type: Dict[str, range]
         self.mutable = {}  # type: Dict[str, List[int]]
 
     @classmethod
     def of(
-        cls, names: "Sequence[str]", namespace: "Dict[str, Any]", most_parts: float
+        cls, names: "Sequence[str]", namespace: "Dict[str, Any]", only_data: bool
     ) -> "Tuple[Plain, Dict[str, str]]":
-        """Those that can, and why each of the others cannot."""
+        """Those that can, and why each of the others cannot; with `only_data` however large."""
         plain, others = cls(), {}
         for name in names:
-            packer = Packer(len(plain.buffers), most_parts)
+            packer = Packer(len(plain.buffers), only_data)
             try:
                 plain.trees[name] = packer.pack(namespace[name])
             except NotPlain as reason:
@@ -92,11 +144,12 @@ class Packer:
     """Turns one value into a tree. `buffers` are those of its data that lie beside the tree;
     `mutable` the ids of what could be changed in it, as often as it was met."""
 
-    def __init__(self, first: int, most_parts: float = MOST_PARTS) -> None:
-        """`first`: the number of its first buffer."""
+    def __init__(self, first: int, only_data: bool = False) -> None:
+        """`first`: the number of its first buffer; `only_data`: no pickle would do instead."""
         self.first = first
-        self.parts_left = most_parts
-        self.buffers = []  # type: List[memoryview]
+        self.parts_left = float("inf") if only_data else MOST_PARTS
+        self.text_left = float("inf") if only_data else MOST_TEXT
+        self.buffers = []  # type: List[Buffer]
         self.mutable = []  # type: List[int]
         self.inside = []  # type: List[int]
         self.numpy = sys.modules.get("numpy")  # type: Any
@@ -109,9 +162,7 @@ class Packer:
         if kind is float and value - value == 0:
             return value
         if kind is str:
-            return (
-                value if _is_text(value) else {"str": _hex(value.encode("utf-8", "surrogatepass"))}
-            )
+            return self._text(value)
         if kind is int:
             return {"int": "%x" % value}
         if kind is float:
@@ -132,14 +183,14 @@ class Packer:
         try:
             kind = type(value)
             if kind in (tuple, frozenset):
-                return {kind.__name__: self._items(list(value))}
+                return {kind.__name__: self._items(value if kind is tuple else list(value))}
             if kind not in (list, dict, set, bytearray):
                 return self._pack_other(value)
             self.mutable.append(id(value))
             if kind is dict:
                 return {"dict": [self._items(list(value)), self._items(list(value.values()))]}
             if kind is bytearray:
-                return {"bytearray": self._bytes(bytes(value))}
+                return {"bytearray": self._bytes(value)}
             items = self._items(value)
             return items if kind is list else {"set": items}
         finally:
@@ -149,26 +200,37 @@ class Packer:
         kinds = set(map(type, items))
         if kinds <= {str, bool, type(None)}:
             texts = items if kinds == {str} else [item for item in items if type(item) is str]
-            if _is_text("".join(texts)):
-                return list(items)
+            lengths = list(map(len, texts))
+            if max(lengths, default=0) <= LONG_TEXT:
+                self._count_text(sum(lengths))
+                if _is_text("".join(texts)):
+                    return list(items)
+                self.text_left += sum(lengths)
         elif len(items) >= PACKED_ITEMS and kinds in ({float}, {int}):
-            try:
-                numbers = array.array("d" if float in kinds else "q", items)
-            except OverflowError:
-                pass
-            else:
-                if sys.byteorder == "big":
-                    numbers.byteswap()
-                name = "floats" if float in kinds else "ints"
-                return {name: self._buffer(memoryview(numbers).cast("B"))}
+            items = list(items) if type(items) is set else items
+            if kinds == {float}:
+                return {"floats": self._buffer(Numbers("d", items))}
+            if min(items) in INTS and max(items) in INTS:
+                return {"ints": self._buffer(Numbers("q", items))}
         return [self.pack(item) for item in items]
 
-    def _bytes(self, value: bytes) -> "Any":
+    def _text(self, value: str) -> "Any":
+        if len(value) > LONG_TEXT:
+            return {"text": self._buffer(Text(value))}
+        self._count_text(len(value))
+        return value if _is_text(value) else {"str": _hex(value.encode("utf-8", "surrogatepass"))}
+
+    def _count_text(self, length: int) -> None:
+        self.text_left -= length
+        if self.text_left < 0:
+            raise NotPlain("it has very much text")
+
+    def _bytes(self, value: "Union[bytes, bytearray]") -> "Any":
         if len(value) <= INLINE_BYTES:
             return _hex(value)
         return self._buffer(memoryview(value))
 
-    def _buffer(self, data: memoryview) -> int:
+    def _buffer(self, data: "Buffer") -> int:
         self.buffers.append(data)
         return self.first + len(self.buffers) - 1
 
@@ -293,7 +355,7 @@ def _is_text(value: str) -> bool:
     return True
 
 
-def _hex(data: bytes) -> str:
+def _hex(data: "Union[bytes, bytearray]") -> str:
     return binascii.hexlify(data).decode("ascii")
 
 

@@ -5,12 +5,14 @@ end. A file is the magic line, eight bytes (big-endian) of header length, the he
 protocol, by_value, names, stream_bytes, buffers, plain_names, plain_bytes, plain_buffers), the
 pickle of the list of values that are named in `names`, the JSON of those that need none
 (`runner_plain.py`), and each buffer at the next multiple of 64 bytes, the pickle's first: an array
-is written straight from its memory, and read as a view of a private mapping of the file.
+is written straight from its memory, and read as a view of a private mapping of the file. Nothing
+long is held twice: a long pickle goes into the file as it is made and is read from there, behind a
+header that is filled up with blanks.
 """
 
+import codecs
 import collections
 import hashlib
-import io
 import json
 import mmap
 import os
@@ -31,6 +33,16 @@ CHUNK_BYTES = 16 << 20
 PIECE_BYTES = 1 << 18
 """What is read at a time to be hashed: it stays in the processor's cache."""
 HASH_THREADS = 4
+KEPT_BYTES = 8 << 20
+"""A longer pickle is not kept in memory."""
+MOST_BUFFERS = 4096
+"""Of a pickle; what is beyond lies in its stream. So there is a most that a header can take."""
+NUMBER_BYTES = 24
+"""A size in the header takes at most."""
+TEXT_PIECES = 32
+"""CPython's `+=` in a `for` lets a text grow where it is. What does not (PyPy, a debugger) copies
+it each time, so not more often than this."""
+MAIN = b"__main__"
 SEARCHED_PARTS = 200
 REFUSED = "%s, which takes a pickle to come back, and --out-format data lets none in"
 
@@ -58,16 +70,26 @@ def store(
     present = [name for name in names if name in namespace]
     import runner_plain  # noqa: PLC0415 - what is written, not what is read
 
-    most_parts = float("inf") if only_data else runner_plain.MOST_PARTS
-    plain, others = runner_plain.Plain.of(present, namespace, most_parts)
+    plain, others = runner_plain.Plain.of(present, namespace, only_data)
     if only_data:
         failed.update((name, REFUSED % others[name]) for name in others)
-        pickled = dump([])
-        there = []  # type: List[str]
     else:
         plain.leave_out(plain.sharing)
-        there, pickled = _pickled(present, plain, namespace, failed)
-    size_bytes, digest = write(path, there, pickled, plain)
+    partial = path + ".partial"
+    descriptor = os.open(partial, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    try:
+        sink = Sink(descriptor, _room_bytes(present, plain))
+        if only_data:
+            there, pickled = [], dump([], sink)  # type: Tuple[List[str], Pickled]
+        else:
+            there, pickled = _pickled(present, plain, namespace, failed, sink)
+        size_bytes, digest = write(descriptor, there, pickled, plain)
+        os.replace(partial, path)
+    except BaseException:
+        os.unlink(partial)
+        raise
+    finally:
+        os.close(descriptor)
     return {
         "file": os.path.basename(path),
         "bytes": size_bytes,
@@ -82,13 +104,14 @@ def _pickled(
     plain: "runner_plain.Plain",
     namespace: "Dict[str, Any]",
     failed: "Dict[str, str]",
+    sink: "Sink",
 ) -> "Tuple[List[str], Pickled]":
     """The names that no data stands for, and their one pickle, so that what they share stays
     shared; what is shared with one that is data is pickled as well."""
     while True:
         rest = [name for name in present if name not in plain.trees and name not in failed]
         try:
-            pickled = dump([namespace[name] for name in rest])
+            pickled = dump([namespace[name] for name in rest], sink)
         except Exception:
             for name in rest:
                 try:
@@ -104,14 +127,56 @@ def _pickled(
         plain.leave_out(shared)
 
 
+class Sink:
+    """Takes a pickle: a short one is kept, a long one lies in the file behind `room_bytes` for the
+    header. Without a file nothing is kept: it is seen whether there can be a pickle."""
+
+    def __init__(self, descriptor: int = -1, room_bytes: int = 0) -> None:
+        self.descriptor = descriptor
+        self.room_bytes = room_bytes
+        self.clear()
+
+    def clear(self) -> None:
+        self.kept = bytearray()
+        self.size_bytes = 0
+        self.in_file = False
+        self.has_main = False
+        """It names `__main__`."""
+        self.end = b""
+
+    def write(self, data: "Any") -> int:
+        self.has_main = self.has_main or MAIN in data or MAIN in self.end + bytes(data[: len(MAIN)])
+        self.end = bytes(data[-len(MAIN) :])
+        self.size_bytes += len(data)
+        if self.descriptor < 0:
+            return len(data)
+        if not self.in_file and self.size_bytes <= KEPT_BYTES:
+            self.kept += data
+            return len(data)
+        if not self.in_file:
+            self.in_file = True
+            os.lseek(self.descriptor, self.room_bytes, os.SEEK_SET)
+            write_whole(self.descriptor, memoryview(self.kept))
+            self.kept = bytearray()
+        write_whole(self.descriptor, memoryview(data))
+        return len(data)
+
+
+def write_whole(descriptor: int, data: memoryview) -> None:
+    done = 0
+    while done < data.nbytes:
+        done += os.write(descriptor, data[done : done + CHUNK_BYTES])
+
+
 class Pickled:
-    """A pickle: its stream, the buffers beside it, and whether the stream holds code by value.
+    """A pickle: where its stream is, the buffers beside it, and whether the stream holds code by
+    value.
 
     `ids` gives those of all objects in it.
     """
 
     def __init__(
-        self, stream: bytes, buffers: "List[memoryview]", ids: "Callable[[], Set[int]]"
+        self, stream: Sink, buffers: "List[memoryview]", ids: "Callable[[], Set[int]]"
     ) -> None:
         self.stream = stream
         self.buffers = buffers
@@ -119,20 +184,21 @@ class Pickled:
         self.by_value = False
 
 
-def dump(values: "List[Any]") -> Pickled:
-    """Pickle with the standard library where that does, else with cloudpickle.
+def dump(values: "List[Any]", sink: "Optional[Sink]" = None) -> Pickled:
+    """Pickle into `sink`, with the standard library where that does, else with cloudpickle.
 
     A reference to `__main__` is only good in the process that made it, so a stream that has one is
     made again by cloudpickle, which sends what it means by value.
     """
     protocol = min(5, pickle.HIGHEST_PROTOCOL)
+    sink = Sink() if sink is None else sink
     try:
-        pickled = _dump(pickle.Pickler, values, protocol)
+        pickled = _dump(pickle.Pickler, values, protocol, sink)
     except Exception:
         if cloudpickle() is None:
             raise
         pickled = None
-    if pickled is not None and b"__main__" not in pickled.stream:
+    if pickled is not None and not sink.has_main:
         return pickled
     module = cloudpickle()
     if module is None:
@@ -141,20 +207,26 @@ def dump(values: "List[Any]") -> Pickled:
             "such things" % sys.version_info[:2]
         )
     seen = []  # type: List[bool]
-    pickled = _dump(_noting_code(module.CloudPickler, seen), values, protocol)
+    pickled = _dump(_noting_code(module.CloudPickler, seen), values, protocol, sink)
     pickled.by_value = bool(seen)
     return pickled
 
 
-def _dump(pickler: "Callable[..., Any]", values: "List[Any]", protocol: int) -> Pickled:
-    stream = io.BytesIO()
+def _dump(pickler: "Callable[..., Any]", values: "List[Any]", protocol: int, sink: Sink) -> Pickled:
     buffers = []  # type: List[memoryview]
-    beside = {}  # type: Dict[str, Any]
-    if protocol >= 5:
-        beside["buffer_callback"] = lambda buffer: buffers.append(buffer.raw())
-    used = pickler(stream, protocol=protocol, **beside)
+
+    def keep(buffer: "Any") -> bool:
+        """Give whether it has to lie in the stream."""
+        if len(buffers) == MOST_BUFFERS:
+            return True
+        buffers.append(buffer.raw())
+        return False
+
+    sink.clear()
+    beside = {"buffer_callback": keep} if protocol >= 5 else {}
+    used = pickler(sink, protocol=protocol, **beside)
     used.dump(values)
-    return Pickled(stream.getvalue(), buffers, lambda: set(used.memo.copy()))
+    return Pickled(sink, buffers, lambda: set(used.memo.copy()))
 
 
 def _noting_code(pickler: "Any", seen: "List[bool]") -> "Any":
@@ -226,10 +298,19 @@ def _parts(value: "Any") -> "Iterator[Tuple[str, Any]]":
     return iter(parts)
 
 
+def _room_bytes(names: "Sequence[str]", plain: "runner_plain.Plain") -> int:
+    """More than the start of the file can take, with a header of these names."""
+    sizes = NUMBER_BYTES * (MOST_BUFFERS + len(plain.buffers))
+    return 1024 + len(json.dumps(list(names) * 2)) + sizes
+
+
 def write(
-    path: str, names: "Sequence[str]", pickled: Pickled, plain: "runner_plain.Plain"
+    descriptor: int, names: "Sequence[str]", pickled: Pickled, plain: "runner_plain.Plain"
 ) -> "Tuple[int, str]":
-    """Write the file, put in place by a rename; gives its size in bytes and its digest."""
+    """Write all that is not in the file yet; gives its size in bytes and its digest."""
+    import runner_plain  # noqa: PLC0415 - what is written, not what is read
+
+    stream = pickled.stream
     data = json.dumps(plain.trees, ensure_ascii=False, allow_nan=False).encode("utf-8")
     header = json.dumps(
         {
@@ -237,41 +318,36 @@ def write(
             "protocol": min(5, pickle.HIGHEST_PROTOCOL),
             "by_value": pickled.by_value,
             "names": list(names),
-            "stream_bytes": len(pickled.stream),
+            "stream_bytes": stream.size_bytes,
             "buffers": [buffer.nbytes for buffer in pickled.buffers],
             "plain_names": list(plain.trees),
             "plain_bytes": len(data),
             "plain_buffers": [buffer.nbytes for buffer in plain.buffers],
         }
     ).encode("ascii")
-    partial = path + ".partial"
-    descriptor = os.open(partial, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-    try:
-        digest = TreeDigest(descriptor)
-        start = MAGIC + struct.pack(">Q", len(header)) + header
-        at = _write_all(descriptor, memoryview(start), 0, digest)
-        at = _write_all(descriptor, memoryview(pickled.stream), at, digest)
-        at = _write_all(descriptor, memoryview(data), at, digest)
-        for buffer in pickled.buffers + plain.buffers:
-            padding = memoryview(bytes(-at % ALIGN_BYTES))
-            at = _write_all(descriptor, padding, at, digest)
-            at = _write_all(descriptor, buffer, at, digest)
-        found = digest.finish(at)
-        os.replace(partial, path)
-    except BaseException:
-        os.unlink(partial)
-        raise
-    finally:
-        os.close(descriptor)
-    return at, found
+    if stream.in_file:
+        header = header.ljust(stream.room_bytes - len(MAGIC) - 8)
+    digest = TreeDigest(descriptor)
+    start = MAGIC + struct.pack(">Q", len(header)) + header + bytes(stream.kept)
+    os.lseek(descriptor, 0, os.SEEK_SET)
+    os.ftruncate(descriptor, stream.room_bytes + stream.size_bytes if stream.in_file else 0)
+    write_whole(descriptor, memoryview(start))
+    at = os.lseek(descriptor, 0, os.SEEK_END)
+    digest.advance(at)
+    at = _write_all(descriptor, memoryview(data), at, digest)
+    for buffer in pickled.buffers + plain.buffers:
+        padding = memoryview(bytes(-at % ALIGN_BYTES))
+        at = _write_all(descriptor, padding, at, digest)
+        for piece in runner_plain.pieces(buffer):
+            at = _write_all(descriptor, memoryview(piece), at, digest)
+    return at, digest.finish(at)
 
 
 def _write_all(descriptor: int, data: memoryview, at: int, digest: "TreeDigest") -> int:
-    done = 0
-    while done < data.nbytes:
-        done += os.write(descriptor, data[done : done + CHUNK_BYTES])
-        digest.advance(at + done)
-    return at + done
+    for start in range(0, data.nbytes, CHUNK_BYTES):
+        write_whole(descriptor, data[start : start + CHUNK_BYTES])
+        digest.advance(min(at + start + CHUNK_BYTES, at + data.nbytes))
+    return at + data.nbytes
 
 
 class TreeDigest:
@@ -318,27 +394,46 @@ def load(path: str) -> "Dict[str, Any]":
     """The variables of a file. Raises PythonMismatch or VariableError, with a sentence."""
     with open(path, "rb") as file:
         whole = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY))
-    (header_bytes,) = struct.unpack_from(">Q", whole, len(MAGIC))
-    at = len(MAGIC) + 8
-    header = json.loads(bytes(whole[at : at + header_bytes]).decode("utf-8"))
-    _check_python(header)
-    at += header_bytes
-    stream = whole[at : at + header["stream_bytes"]]
-    at += header["stream_bytes"]
-    buffers = []
-    for size_bytes in header["buffers"]:
-        at += -at % ALIGN_BYTES
-        buffers.append(whole[at : at + size_bytes])
-        at += size_bytes
-    try:
-        values = _unpickle(bytes(stream), buffers)
-    except ImportError as error:
-        names = ", ".join(header["names"])
-        raise VariableError(
-            "the variables in (%s) cannot be read here: %s. What they are made of must be "
-            "installed in this image, in a version like the notebook's." % (names, error)
-        ) from error
-    return dict(zip(header["names"], values))  # noqa: B905 - 3.10
+        (header_bytes,) = struct.unpack_from(">Q", whole, len(MAGIC))
+        at = len(MAGIC) + 8
+        header = json.loads(bytes(whole[at : at + header_bytes]).decode("utf-8"))
+        _check_python(header)
+        stream_at = at + header_bytes
+        at = stream_at + header["stream_bytes"]
+        texts = json.loads(bytes(whole[at : at + header["plain_bytes"]]).decode("utf-8"))
+        at += header["plain_bytes"]
+        places = []
+        for size_bytes in header["buffers"] + header["plain_buffers"]:
+            at += -at % ALIGN_BYTES
+            places.append((at, size_bytes))
+            at += size_bytes
+        count = len(header["buffers"])
+        buffers = [whole[at : at + size_bytes] for at, size_bytes in places[:count]]
+        file.seek(stream_at)
+        try:
+            values = _unpickle(file, buffers)
+        except ImportError as error:
+            names = ", ".join(header["names"])
+            raise VariableError(
+                "the variables in (%s) cannot be read here: %s. What they are made of must be "
+                "installed for the Python that the cell runs in (%s), in a version like the "
+                "notebook's." % (names, error, sys.executable)
+            ) from error
+        found = dict(zip(header["names"], values))  # noqa: B905 - 3.10
+        for name, tree in texts.items():
+            found[name] = _read_text(file, *places[count + tree["text"]])
+    return found
+
+
+def _read_text(file: "Any", at: int, size_bytes: int) -> str:
+    """A long text, as the other end lets it be data, a piece at a time."""
+    file.seek(at)
+    decoder = codecs.getincrementaldecoder("utf-8")("surrogatepass")
+    step = max(PIECE_BYTES, size_bytes // TEXT_PIECES)
+    whole = ""
+    for start in range(0, size_bytes, step):
+        whole += decoder.decode(file.read(min(step, size_bytes - start)))
+    return whole
 
 
 def _check_python(header: "Dict[str, Any]") -> None:
@@ -358,7 +453,10 @@ def _check_python(header: "Dict[str, Any]") -> None:
 
 class _Unpickler(pickle.Unpickler):
     def find_class(self, module: str, name: str) -> "Any":
-        """As ever, but for numpy, whose inner modules have other names before and after 2.0."""
+        """As ever, but for numpy, whose inner modules have other names before and after 2.0, and
+        for cloudpickle, which was perhaps sent along."""
+        if module.startswith("cloudpickle"):
+            cloudpickle()
         try:
             return super().find_class(module, name)
         except ImportError:
@@ -367,9 +465,7 @@ class _Unpickler(pickle.Unpickler):
             return super().find_class(module.replace("numpy._core", "numpy.core", 1), name)
 
 
-def _unpickle(stream: bytes, buffers: "List[memoryview]") -> "Any":
-    if b"cloudpickle" in stream:
-        cloudpickle()
+def _unpickle(file: "Any", buffers: "List[memoryview]") -> "Any":
     if buffers:
-        return _Unpickler(io.BytesIO(stream), buffers=buffers).load()  # type: ignore[call-arg,unused-ignore]
-    return _Unpickler(io.BytesIO(stream)).load()
+        return _Unpickler(file, buffers=buffers).load()  # type: ignore[call-arg,unused-ignore]
+    return _Unpickler(file).load()

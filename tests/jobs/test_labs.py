@@ -15,7 +15,7 @@ from typing import Any
 import psutil
 import pytest
 
-from jupyter_slurm import places
+from jupyter_slurm import lab_page, places
 from jupyter_slurm.errors import RequestError
 from jupyter_slurm.wire import Job, JobKind, JobState, LabEntry, LabStep
 from tests.cluster.plugin import SlurmCluster
@@ -301,8 +301,11 @@ def test_a_lab_that_is_shut_down_from_inside_has_ended_well(site: Site) -> None:
     job = started(site)
     one = visitor(site, job)
     one.get("/lab")
+    page = lab_page.write(job, site.service.lab_entry(job.id))
+    assert page.exists()
     one.post("/api/shutdown")
     ended = site.wait(job.id, limit_s=PATIENCE_S)
+    wait_until(lambda: not page.exists())  # its token is in it
     assert (ended.state, ended.why) == (JobState.COMPLETED, "It was shut down from inside.")
 
 

@@ -253,6 +253,16 @@ def test_what_a_cell_would_get_otherwise_is_named(site: Site, tmp_path: Path) ->
     assert differs() == ("options", "push")
 
 
+def test_a_cell_that_depends_on_a_job_of_ours_is_the_same_when_it_is_run_again(
+    site: Site,
+) -> None:
+    first = site.run("1")
+    cell = spec("1", fingerprint="f", options={"dependency": f"afterok:{first.id}"})
+    site.service.submit(cell)
+    assert (found := site.service.attachable(cell)) is not None
+    assert found.differs == ()
+
+
 def test_displays_come_back_in_their_order_with_the_text(site: Site) -> None:
     code = "for i in range(3):\n    print(i)\n    display(i * 10)"
     job = site.run(code)

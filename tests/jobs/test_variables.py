@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 
 from jupyter_slurm.errors import SignatureError, VariableError
 from jupyter_slurm.jobs import variables
+from jupyter_slurm.jobs.inputs import digest_inputs
 from jupyter_slurm.jobs.variables import (
     digest_file,
-    digest_inputs,
     read_variables,
     write_variables,
 )

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jupyter_slurm.jobs.plain_values import unpack
+from jupyter_slurm.jobs.plain_values import Buffer, unpack
 
 NODE = str(Path(__file__).parents[2] / "jupyter_slurm" / "node")
 sys.path.insert(0, NODE)
@@ -30,7 +30,14 @@ def back(value: object) -> Any:
     packer = runner_plain.Packer(0)
     tree = packer.pack(value)
     text = json.dumps(tree, ensure_ascii=False, allow_nan=False).encode()
-    return unpack(msgspec.json.decode(text), [memoryview(bytearray(one)) for one in packer.buffers])
+    return unpack(msgspec.json.decode(text), list(map(stored, packer.buffers)))
+
+
+def stored(buffer: Any) -> Buffer:
+    """As this side finds it."""
+    data = bytearray().join(runner_plain.pieces(buffer))
+    assert len(data) == buffer.nbytes
+    return Buffer(memoryview(data), lambda at, size_bytes: bytes(data[at : at + size_bytes]))
 
 
 def same(one: object, other: object) -> bool:
@@ -233,7 +240,7 @@ def test_large_arrays_and_frames_are_not_copied() -> None:
         owned = own if isinstance(own, list) else [own]
         assert len(buffers) == parts
         assert all(any(np.shares_memory(one, two) for two in owned) for one in buffers)
-        found = unpack(tree, packer.buffers)
+        found = unpack(tree, [Buffer(one, lambda at, size_bytes: b"") for one in packer.buffers])
         read = (
             [found] if isinstance(found, np.ndarray) else [found[name].to_numpy() for name in found]
         )
@@ -279,11 +286,11 @@ HOSTILE: list[Any] = [
 @pytest.mark.parametrize("tree", HOSTILE, ids=json.dumps)
 def test_a_tree_that_stands_for_nothing_is_an_error(tree: object) -> None:
     with pytest.raises((ValueError, TypeError, LookupError, AttributeError)):
-        unpack(tree, [memoryview(bytes(8))])
+        unpack(tree, [stored(memoryview(bytes(8)))])
 
 
 NAMES = sorted(
-    "str int float complex bytes bytearray floats ints tuple set frozenset dict array objects "
+    "str text int float complex bytes bytearray floats ints tuple set frozenset dict array objects "
     "scalar series block frame range index multi categories strings zoned masked".split()
 )
 TREES = st.recursive(
@@ -298,7 +305,7 @@ TREES = st.recursive(
 @given(TREES)
 def test_a_tree_of_any_kind_gives_a_value_or_an_error(tree: object) -> None:
     try:
-        found = unpack(tree, [memoryview(bytes(8)), memoryview(b"")])
+        found = unpack(tree, [stored(memoryview(bytes(8))), stored(memoryview(b""))])
     except (ValueError, TypeError, LookupError, AttributeError, OverflowError):
         return
     assert type(found).__module__.partition(".")[0] in ("builtins", "numpy", "pandas")

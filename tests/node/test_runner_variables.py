@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import struct
+import subprocess
+import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -73,6 +75,45 @@ def test_array_of_200_mb_is_in_the_file_once_and_read_without_a_copy(run: RunCel
     (done.job_dir / "vars.0").unlink()
     array[0] = 5
     assert array[0] == 5
+
+
+LARGE = {
+    "bytes": b"x" * 200_000_000,
+    "text": "é" + "x" * 199_999_999,
+    "floats": [n + 0.5 for n in range(5_000_000)],  # 8 bytes in the list and 32 in pymalloc
+    "dict": {at: bytearray(20_000_000) for at in range(10)},
+}
+PEAK = """
+import sys
+from pathlib import Path
+from jupyter_slurm.jobs.variables import read_variables, write_variables
+import concurrent.futures.thread
+
+def status(name):
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith(name)) / 1024
+
+def peak(do):
+    Path("/proc/self/clear_refs").write_text("5")
+    return do(), status("VmHWM:")
+
+path, target = map(Path, sys.argv[1:])
+before = status("VmRSS:")
+values, reading = peak(lambda: read_variables(path, None))
+_, writing = peak(lambda: write_variables(target, list(values), values))
+print(reading - before, writing - before)
+"""
+
+
+@pytest.mark.parametrize("kind", LARGE)
+def test_value_of_200_mb_takes_little_more_memory_than_itself(run: RunCell, kind: str) -> None:
+    done = run("pass", names_in={"value": LARGE[kind]}, names_out=["value"], python=BARE)
+    size_mib = 200_000_000 / 2**20
+    on_node = done.result.peak_rss_mib - 30  # what Python itself takes
+    file, target = done.job_dir / "vars.0", done.job_dir / "again"
+    argv = [sys.executable, "-c", PEAK, str(file), str(target)]
+    reading, writing = map(float, subprocess.check_output(argv, text=True).split())
+    assert max(on_node, reading, writing) <= 1.2 * size_mib, (on_node, reading, writing)
 
 
 def test_digest_of_the_node_is_that_of_this_side(run: RunCell) -> None:

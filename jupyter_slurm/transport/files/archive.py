@@ -105,7 +105,7 @@ class Archive:
         if size <= len(first) and not (len(first) == size and is_still(os.fstat(file), entry)):
             self.changed.add(name)
             return
-        if entry.mtime_ns > self._young_ns:
+        if entry.mtime_ns > self._young_ns or entry.mtime_ns < 0:  # a header cannot say that
             yield ustar.exact_time(entry.mtime_ns)
         yield _header(b"files/" + name, entry)
         yield first

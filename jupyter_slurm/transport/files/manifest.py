@@ -221,9 +221,10 @@ def _number(text: bytes, base: int = 10) -> int:
 
 
 def _time_ns(text: bytes) -> int:
-    """Of `1700000000.1234567890`; GNU find prints ten digits, and a sign before all of them."""
+    """Of `1700000000.1234567890`; GNU find prints ten digits. Before 1970 the seconds alone are
+    negative: `-2.5000000000` is one and a half before."""
     seconds, _, digits = text.partition(b".")
-    return _number(seconds + digits[:9].ljust(9, b"0"))
+    return _number(seconds) * _SECOND + _number(digits[:9].ljust(9, b"0"))
 
 
 def _from_stat(text: bytes) -> Iterator[tuple[bytes, Entry]]:

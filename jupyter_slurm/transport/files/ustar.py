@@ -66,7 +66,8 @@ def header(
 
 def exact_time(mtime_ns: int) -> bytes:
     """Put before a header: the member's time with all its digits."""
-    record = b" mtime=%d.%09d\n" % divmod(mtime_ns, _NANO)
+    sign = b"-" if mtime_ns < 0 else b""
+    record = b" mtime=%b%d.%09d\n" % (sign, *divmod(abs(mtime_ns), _NANO))
     size = len(record) + 2
     text = b"%d%b" % (size, record)
     return header(b"pax", size_bytes=len(text), kind=_PAX) + padded(text)
@@ -123,7 +124,7 @@ def _member(block: bytes, offset: int) -> Member:
         name=name,
         kind=block[156:157] if block[156:157] not in (b"\0", b"7") else FILE,
         mode=_number(block[100:108]),
-        mtime_ns=_number(block[136:148]) * _NANO,
+        mtime_ns=_seconds(block[136:148]) * _NANO,
         size_bytes=_number(block[124:136]) if block[156:157] not in b"123456" else 0,
         link=_text(block[157:257]),
         offset=offset,
@@ -157,6 +158,13 @@ def _records(text: bytes) -> Iterator[tuple[bytes, bytes]]:
 
 def _text(part: bytes) -> bytes:
     return part.partition(b"\0")[0]
+
+
+def _seconds(part: bytes) -> int:
+    """A time, of which GNU tar writes one before 1970 in base 256, as a two's complement."""
+    if part[0] == 0xFF:
+        return -_number(b"\x80" + (-int.from_bytes(part, "big", signed=True)).to_bytes(11, "big"))
+    return _number(part)
 
 
 def _number(part: bytes) -> int:

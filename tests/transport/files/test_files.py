@@ -196,11 +196,14 @@ def test_modes_times_empty_files_empty_folders_and_links_arrive(
 def test_nothing_changed_is_one_round_trip(far: Watched, tmp_path: Path, move: Mover) -> None:
     write(tmp_path / "source" / "a" / "b")
     (tmp_path / "source" / "l").symlink_to("a")
+    for name, when_ns in (("1969", -1_500_000_000), ("1960", -300_000_000_000_000_000)):
+        write(tmp_path / "source" / name)
+        os.utime(tmp_path / "source" / name, ns=(when_ns, when_ns))
     move(far, tmp_path / "source", tmp_path / "target")
     far.verbs.clear()
     outcome = move(far, tmp_path / "source", tmp_path / "target")
     assert far.verbs == ["run"]
-    assert (outcome.files, outcome.same) == (0, 2)
+    assert (outcome.files, outcome.same) == (0, 4)
 
 
 @both_ways

@@ -59,8 +59,17 @@ def test_every_name_of_tars_is_read(tmp_path: Path, name: bytes, form: str) -> N
     assert made.stdout[member.offset :][:7] == b"content"
 
 
-def test_times_below_the_second_arrive(tmp_path: Path) -> None:
-    when_ns = 1_700_000_000_123_456_789
+def test_times_before_1970_are_read(tmp_path: Path) -> None:
+    (tmp_path / "a").touch()
+    os.utime(tmp_path / "a", ns=(-5_000_000_000, -5_000_000_000))
+    argv = ["tar", "--format=gnu", "-cf", "-", "a"]
+    made = subprocess.run(argv, cwd=tmp_path, stdout=subprocess.PIPE, check=True)
+    (member,) = ustar.members(io.BytesIO(made.stdout))
+    assert member.mtime_ns == -5_000_000_000
+
+
+@pytest.mark.parametrize("when_ns", [1_700_000_000_123_456_789, -1_500_000_000, -250_000_000])
+def test_exact_times_arrive(tmp_path: Path, when_ns: int) -> None:
     text = archive(ustar.exact_time(when_ns), ustar.header(b"a", mtime_ns=when_ns))
     subprocess.run(["tar", "-xf", "-"], input=text, cwd=tmp_path, check=True)
     assert (tmp_path / "a").stat().st_mtime_ns == when_ns
