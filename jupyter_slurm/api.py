@@ -236,7 +236,9 @@ class Api(Protocol):
 
     def release(self, job_id: str) -> Job: ...
 
-    def requeue(self, job_id: str) -> Job: ...
+    def requeue(self, job_id: str) -> Job:
+        """Ends it and puts it back into the queue, from its beginning; what it has not saved is
+        lost. RequestError: Slurm does not do that with this job (`Job.no_requeue`)."""
 
     def extend(self, job_id: str, limit: str) -> Job:
         """Changes its time limit, as sbatch's --time or like `2h` has it; `+1h`: by so much.

@@ -17,6 +17,8 @@ class Allocation:
     gpus: int
     stdout: str | None
     """Where Slurm writes the batch script's output."""
+    no_requeue: str | None
+    """As `Job.no_requeue`."""
 
 
 def ask_allocation(cluster: SlurmCluster, slurm_id: str) -> Allocation | None:
@@ -29,7 +31,7 @@ def ask_allocation(cluster: SlurmCluster, slurm_id: str) -> Allocation | None:
         return None
     gpus = int(rows[0].tres.get("gres/gpu", 0))
     usage = Usage(cpus=rows[0].cpus, memory_mib=rows[0].tres.get("mem") or None, gpus=gpus)
-    return Allocation(usage, gpus, rows[0].stdout)
+    return Allocation(usage, gpus, rows[0].stdout, rows[0].no_requeue)
 
 
 def ask_usage(cluster: SlurmCluster, slurm_id: str) -> Usage | None:

@@ -130,7 +130,11 @@ class Comparison:
             given = ask_allocation(self._cluster, job.slurm_id)
             if given is not None:
                 # A site whose AccountingStorageTRES has no GPUs says 0 of them.
-                known = {"usage": given.usage, "gpus": given.gpus or job.gpus}
+                known: dict[str, object] = {
+                    "usage": given.usage,
+                    "gpus": given.gpus or job.gpus,
+                    "no_requeue": given.no_requeue,
+                }
                 changes |= known
                 now = self._book.job(job.id)
                 # The job's files may have said meanwhile that it runs: then the row is old, and

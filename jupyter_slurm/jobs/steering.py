@@ -15,6 +15,7 @@ from jupyter_slurm.jobs.sessions import Sessions
 from jupyter_slurm.jobs.submit import withdraw
 from jupyter_slurm.jobs.transfers import Transfers
 from jupyter_slurm.slurm import scancel, scontrol
+from jupyter_slurm.slurm.rejections import explain_requeue
 from jupyter_slurm.wire import Job
 
 
@@ -66,7 +67,14 @@ class Steering:
         return self._update(job_id, "release")
 
     def requeue(self, job_id: str) -> Job:
-        return self._update(job_id, "requeue")
+        try:
+            return self._update(job_id, "requeue")
+        except CommandError as exc:
+            refused = explain_requeue(exc.detail or "")
+            if refused is None:
+                raise
+            self._book.change(job_id, no_requeue=refused)
+            raise RequestError(f"Job {job_id} goes on. {refused}", detail=exc.detail) from exc
 
     def extend(self, job_id: str, limit: str) -> Job:
         job = self._book.job(job_id)

@@ -235,8 +235,9 @@ def _attach(session: Session, words: Sequence[str]) -> None:
     attach(session, _at_most_one(words, "attach"))
 
 
-def _each(verb: str, done: str) -> Command:
-    """A command that does the same to every job named; one that fails does not keep the others."""
+def _each(verb: str, done: str | Callable[[Job], str]) -> Command:
+    """A command that does the same to every job named; one that fails does not keep the others.
+    `done`: what is said of one then, as it was before."""
 
     def command(session: Session, words: Sequence[str]) -> None:
         if not words:
@@ -245,8 +246,9 @@ def _each(verb: str, done: str) -> Command:
         failed: list[JupyterSlurmError] = []
         for job_id in words:
             try:
+                told = done if isinstance(done, str) else done(session.api.job(job_id))
                 job = call(job_id)
-                say(f"{job_id}: {done}" + (f" ({job.state})" if job else ""))
+                say(f"{job_id}: {told}" + (f" ({job.state})" if job else ""))
             except JupyterSlurmError as exc:
                 failed.append(exc)
                 if len(words) > 1:
@@ -255,6 +257,14 @@ def _each(verb: str, done: str) -> Command:
             raise failed[-1]
 
     return command
+
+
+def _put_back(before: Job) -> str:
+    run = (
+        f"its run of {duration(time.time() - before.started_s)}" if before.started_s else "its run"
+    )
+    where = f" on {', '.join(before.nodes)}" if before.nodes else ""
+    return f"{run}{where} was ended, what it had not saved is lost; it is in the queue again"
 
 
 def _help(_session: Session, words: Sequence[str]) -> None:
@@ -280,7 +290,7 @@ COMMANDS: Mapping[str, Command] = MappingProxyType(
         "cancel": _each("cancel", "asked to end"),
         "hold": _each("hold", "held"),
         "release": _each("release", "released"),
-        "requeue": _each("requeue", "requeued"),
+        "requeue": _each("requeue", _put_back),
         "why": _why,
         "logs": _logs,
         "forget": _each("forget", "forgotten"),

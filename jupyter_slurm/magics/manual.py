@@ -39,7 +39,8 @@ The cluster from this notebook.
     %slurm                      the queue, live, with buttons
     %slurm jobs                 your jobs, also of earlier kernels
     %slurm attach [ID]          a job's output, figures and variables into this cell
-    %slurm cancel ID …          end jobs (also: hold, release, requeue)
+    %slurm cancel ID …          end jobs (also: hold, release)
+    %slurm requeue ID …         end jobs that run, and put them back into the queue
     %slurm why ID               why it waits, when it will start
     %slurm logs ID [-n LINES] [--to FILE]
                                 what it has written

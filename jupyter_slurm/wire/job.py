@@ -196,6 +196,8 @@ class Job(Struct, frozen=True, kw_only=True):
     signal: int | None = None
     usage: Usage | None = None
     cancel_requested_s: float | None = None
+    no_requeue: str | None = None
+    """Why Slurm would not put it back into the queue; None: it would, or nobody knows yet."""
     inferred: bool = False
     """The end was concluded from traces, since neither the job nor Slurm had said it."""
     delivered: bool = False

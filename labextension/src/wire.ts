@@ -216,6 +216,7 @@ export interface Job {
   signal: number | null;
   usage: Usage | null;
   cancel_requested_s: number | null;
+  no_requeue: string | null;
   inferred: boolean;
   delivered: boolean;
   notebook: string | null;

@@ -328,7 +328,8 @@ class FakeApi(FarSide, FileSide, ImageSide, QueueSide):
         return self.change(job_id, reason=None)
 
     def requeue(self, job_id: str) -> Job:
-        raise RequestError(f"Job {job_id} cannot be requeued.")
+        self.job(job_id)
+        return self.change(job_id, state=JobState.REQUEUED, nodes=(), started_s=None)
 
     def extend(self, job_id: str, limit: str) -> Job:
         return self.change(job_id, limit_s=7200)

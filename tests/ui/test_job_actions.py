@@ -99,6 +99,9 @@ def test_a_row_copies_its_id_is_held_and_released_and_put_back_into_the_queue(
     runs = sidebar.get_by_role("list", name="Running").get_by_role("listitem")
     expect(runs.filter(has_text="steered")).to_contain_text("n1")
     menu(page, row(sidebar, "steered"), "Requeue")
+    dialog = page.get_by_role("dialog")
+    expect(dialog).to_contain_text("What it has not saved is lost.")
+    dialog.get_by_role("button", name="End and requeue the job").click()
     expect(shown).to_be_visible()
     # Slurm counts it when the job that is put back has left its node.
     job = ("scontrol", "show", "job", slurm_id)
@@ -133,6 +136,9 @@ def test_its_cell_and_its_folder_are_found_and_its_life_and_its_settings_told(
     expect(actions.get_by_role("button")).to_have_text(
         ["Go to its cell", "Open a terminal", "Copy the id", "Requeue", "Cancel"]
     )
+    requeue = actions.get_by_role("button", name="Requeue")
+    expect(requeue).to_be_disabled()
+    expect(requeue).to_have_accessible_description(re.compile("without `--requeue`"))
     page.get_by_role("button", name=str(notebook.path), exact=True).click()
     expect(notebook.cell(1)).to_be_in_viewport()
     expect(notebook.cell(1)).to_have_class(re.compile("jp-mod-active"))

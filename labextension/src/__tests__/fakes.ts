@@ -39,6 +39,7 @@ export function job(fields: Partial<Job> = {}): Job {
     signal: null,
     usage: null,
     cancel_requested_s: null,
+    no_requeue: null,
     inferred: false,
     delivered: true,
     notebook: null,
