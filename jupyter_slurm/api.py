@@ -213,6 +213,7 @@ class Api(Protocol):
         cursor: str = "",
         wait_s: float = 0.0,
         budget_bytes: int | None = 262_144,
+        task: int | None = None,
     ) -> LogChunk:
         """Output after `cursor`; waits up to `wait_s` for output, a change of the job or its end.
 
@@ -220,6 +221,9 @@ class Api(Protocol):
         counted. Displays and errors are never skipped. None: nothing is skipped, and what there
         is comes in pages of about a megabyte: call again with the new cursor until `end`, or
         until a page is empty.
+
+        `task`: of an array, by its index; None: of its first. RequestError: there is none such,
+        or Slurm has forgotten where it wrote.
         """
 
     def result(self, job_id: str) -> Result:

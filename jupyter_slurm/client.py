@@ -268,8 +268,9 @@ class AgentClient:
         cursor: str = "",
         wait_s: float = 0.0,
         budget_bytes: int | None = 262_144,
+        task: int | None = None,
     ) -> LogChunk:
-        return self._call(Api.logs, job_id, cursor, wait_s, budget_bytes)
+        return self._call(Api.logs, job_id, cursor, wait_s, budget_bytes, task)
 
     def result(self, job_id: str) -> Result:
         return self._call(Api.result, job_id)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from jupyter_slurm.errors import CommandError, TransportError
+from jupyter_slurm.jobs.array_tasks import pattern
 from jupyter_slurm.jobs.cluster import SlurmCluster
 from jupyter_slurm.slurm import sacct, scontrol
 from jupyter_slurm.wire import Usage
@@ -17,6 +18,8 @@ class Allocation:
     gpus: int
     stdout: str | None
     """Where Slurm writes the batch script's output."""
+    task_stdout: str | None
+    """Of an array, where its tasks do (`array_tasks.pattern`)."""
     no_requeue: str | None
     """As `Job.no_requeue`."""
 
@@ -31,7 +34,7 @@ def ask_allocation(cluster: SlurmCluster, slurm_id: str) -> Allocation | None:
         return None
     gpus = int(rows[0].tres.get("gres/gpu", 0))
     usage = Usage(cpus=rows[0].cpus, memory_mib=rows[0].tres.get("mem") or None, gpus=gpus)
-    return Allocation(usage, gpus, rows[0].stdout, rows[0].no_requeue)
+    return Allocation(usage, gpus, rows[0].stdout, pattern(rows), rows[0].no_requeue)
 
 
 def ask_usage(cluster: SlurmCluster, slurm_id: str) -> Usage | None:

@@ -395,8 +395,9 @@ class Service:
         cursor: str = "",
         wait_s: float = 0.0,
         budget_bytes: int | None = 262_144,
+        task: int | None = None,
     ) -> LogChunk:
-        return self._delivery.logs(job_id, cursor, wait_s, budget_bytes)
+        return self._delivery.logs(job_id, cursor, wait_s, budget_bytes, task)
 
     def result(self, job_id: str) -> Result:
         return self._delivery.result(job_id)

@@ -178,23 +178,23 @@ def _why(session: Session, words: Sequence[str]) -> None:
 
 
 def _logs(session: Session, words: Sequence[str]) -> None:
-    job_id, lines, path = _log_words(words)
+    job_id, lines, path, task = _log_words(words)
     job_id = session.api.job(job_id).id
     if path is not None:
         with path.open("w", encoding="utf-8", errors="replace", newline="") as file:
-            for part in read_whole_log(session.api, job_id):
+            for part in read_whole_log(session.api, job_id, task):
                 file.write(part)
         say(f"Written to {path}.")
         return
-    say(_last(session, job_id, lines))
+    say(_last(session, job_id, lines, task))
 
 
-def _last(session: Session, job_id: str, lines: int | None) -> str:
+def _last(session: Session, job_id: str, lines: int | None, task: int | None) -> str:
     """The last `lines` lines, or as much as a cell may hold (None)."""
     limit = session.output_limit_bytes
     kept: deque[str] = deque()
     size = left_out = 0
-    for part in read_whole_log(session.api, job_id):
+    for part in read_whole_log(session.api, job_id, task):
         kept.append(part)
         size += len(part)
         while size - len(kept[0]) >= limit:
@@ -210,9 +210,9 @@ def _last(session: Session, job_id: str, lines: int | None) -> str:
     return text.removesuffix("\n")
 
 
-def _log_words(words: Sequence[str]) -> tuple[str, int | None, Path | None]:
-    usage = RequestError("`%slurm logs ID [-n LINES] [--to FILE]`")
-    job_id, lines, path = "", None, None
+def _log_words(words: Sequence[str]) -> tuple[str, int | None, Path | None, int | None]:
+    usage = RequestError("`%slurm logs ID [--task N] [-n LINES] [--to FILE]`")
+    job_id, lines, path, task = "", None, None, None
     rest = iter(words)
     for word in rest:
         if word == "-n":
@@ -220,6 +220,11 @@ def _log_words(words: Sequence[str]) -> tuple[str, int | None, Path | None]:
             if not number.isdecimal() or int(number) < 1:
                 raise RequestError(f"-n takes a number of lines, not `{number}`.")
             lines = int(number)
+        elif word == "--task":
+            number = next(rest, "")
+            if not number.isdecimal():
+                raise RequestError(f"--task takes the index of a task, not `{number}`.")
+            task = int(number)
         elif word == "--to":
             path = Path(next(rest, "") or "/").expanduser()
         elif job_id or word.startswith("-"):
@@ -228,7 +233,7 @@ def _log_words(words: Sequence[str]) -> tuple[str, int | None, Path | None]:
             job_id = word
     if not job_id:
         raise usage
-    return job_id, lines, path
+    return job_id, lines, path, task
 
 
 def _attach(session: Session, words: Sequence[str]) -> None:

@@ -269,6 +269,7 @@ class MemoryService(FileSide, QueueSide):
         cursor: str = "",
         wait_s: float = 0.0,
         budget_bytes: int | None = 262_144,
+        task: int | None = None,
     ) -> LogChunk:
         job = self.job(job_id)
         outputs = () if cursor else (Stream(name="stdout", text=self._code[job.id]),)

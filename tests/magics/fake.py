@@ -16,7 +16,7 @@ from typing import Any
 
 import msgspec
 
-from jupyter_slurm.errors import NotFoundError, RequestError, SubmitError
+from jupyter_slurm.errors import NotFoundError, SubmitError
 from jupyter_slurm.jobs.variables import digest_file, read_variables, write_variables
 from jupyter_slurm.wire import (
     AgentStatus,
@@ -276,6 +276,7 @@ class FakeApi(FarSide, FileSide, ImageSide, QueueSide):
         cursor: str = "",
         wait_s: float = 0.0,
         budget_bytes: int | None = 262_144,
+        task: int | None = None,
     ) -> LogChunk:
         at, revision = map(int, cursor.split(".")) if cursor else (0, 0)
         with self._changed:

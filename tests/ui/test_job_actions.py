@@ -120,6 +120,27 @@ def test_a_row_shows_the_log_of_a_job_that_was_submitted_in_a_terminal(
     )
 
 
+def test_of_an_array_the_task_that_failed_is_named_and_the_output_of_each_shown(
+    sidebar: Locator, cluster: SlurmCluster, sbatch: Sbatch, page: Page, tmp_path: Path
+) -> None:
+    ways = "case $SLURM_ARRAY_TASK_ID in 2) exit 1;; 3) sleep 600;; esac"
+    runs = f"echo I am task $SLURM_ARRAY_TASK_ID; {ways}"
+    array_id = sbatch("many-tasks", "--array=0-3", f"--output={tmp_path}/%a.txt", runs=runs)
+    ended = ("squeue", "-h", "-t", "CD,F", "-o", "%K", "-j", array_id)
+    wait_until(lambda: sorted(cluster.run(*ended).stdout.split()) == ["0", "1", "2"])
+    menu(page, row(sidebar, "many-tasks").first, "Open the job")
+    log = page.get_by_role("log", name="Output")
+    task = page.get_by_role("combobox", name="Task", exact=True)
+    expect(log).to_have_text("I am task 2")
+    expect(task).to_have_value("2")
+    told = ["2 of 4 tasks done", "failed: 2", "running: 3"]
+    expect(page.get_by_role("main").get_by_text(" · ".join(told))).to_be_visible()
+    expect(row(sidebar, "many-tasks").first).to_contain_text(", ".join(told))
+    look(page, "job-array", sidebar.locator(".jp-slurm-SidebarBody"))
+    task.select_option("Task 0 ✔ done")
+    expect(log).to_have_text("I am task 0")
+
+
 def test_its_cell_and_its_folder_are_found_and_its_life_and_its_settings_told(
     opened: Callable[..., Notebook], near: str, page: Page
 ) -> None:

@@ -40,6 +40,7 @@ export function job(fields: Partial<Job> = {}): Job {
     usage: null,
     cancel_requested_s: null,
     no_requeue: null,
+    tasks: {},
     inferred: false,
     delivered: true,
     notebook: null,
