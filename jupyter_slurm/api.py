@@ -236,6 +236,12 @@ class Api(Protocol):
         """Asks it to end. The cell of a session is interrupted and leaves the session alone; asked
         again, it is ended with the process that runs it, and what the session holds is lost."""
 
+    def cancel_many(
+        self, job_ids: list[str], slurm_ids: list[str] | None = None, cluster: str | None = None
+    ) -> None:
+        """Asks several to end, those of one cluster by one scancel: jobs of ours, and jobs and
+        tasks there that only Slurm knows, by its ids. All are tried, even where one fails."""
+
     def hold(self, job_id: str) -> Job: ...
 
     def release(self, job_id: str) -> Job: ...

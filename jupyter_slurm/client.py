@@ -287,6 +287,11 @@ class AgentClient:
     def release(self, job_id: str) -> Job:
         return self._call(Api.release, job_id)
 
+    def cancel_many(
+        self, job_ids: list[str], slurm_ids: list[str] | None = None, cluster: str | None = None
+    ) -> None:
+        self._call(Api.cancel_many, job_ids, slurm_ids, cluster)
+
     def requeue(self, job_id: str) -> Job:
         return self._call(Api.requeue, job_id)
 

@@ -110,6 +110,7 @@ class Service:
             self._book, self._clusters, self._transfers, self._delivery, self._sessions
         )
         self.cancel, self.forget = steering.cancel, steering.forget
+        self.cancel_many = steering.cancel_many
         self.hold, self.release = steering.hold, steering.release
         self.requeue, self.extend, self.why = steering.requeue, steering.extend, steering.why
         self.adopt = Adoption(self._book, self._clusters).adopt

@@ -5,9 +5,10 @@ from __future__ import annotations
 import time
 from pathlib import PurePosixPath
 
-from jupyter_slurm.errors import CommandError, NotFoundError, RequestError
+from jupyter_slurm.errors import CommandError, JupyterSlurmError, NotFoundError, RequestError
 from jupyter_slurm.jobs import on_login, queue
 from jupyter_slurm.jobs.book import Book
+from jupyter_slurm.jobs.cluster import SlurmCluster
 from jupyter_slurm.jobs.clusters import Clusters
 from jupyter_slurm.jobs.delivery import Delivery
 from jupyter_slurm.jobs.layout import JobDir
@@ -17,6 +18,9 @@ from jupyter_slurm.jobs.transfers import Transfers
 from jupyter_slurm.slurm import scancel, scontrol
 from jupyter_slurm.slurm.rejections import explain_requeue
 from jupyter_slurm.wire import Job
+
+_AT_ONCE = 1000
+"""Jobs that one scancel names: a command line has an end."""
 
 
 class Steering:
@@ -59,6 +63,52 @@ class Steering:
                 self._book.change(job_id, cancel_requested_s=before.cancel_requested_s)
                 raise
         return self._book.job(job_id)
+
+    def cancel_many(
+        self, job_ids: list[str], slurm_ids: list[str] | None = None, cluster: str | None = None
+    ) -> None:
+        failures: list[JupyterSlurmError] = []
+        there: dict[str, dict[str, Job | None]] = {}
+        for job in map(self._book.job, job_ids):
+            if job.slurm_id is not None and job.session is None and not job.state.final:
+                there.setdefault(job.cluster, {})[job.slurm_id] = job
+                continue
+            try:
+                self.cancel(job.id)
+            except JupyterSlurmError as exc:
+                failures.append(exc)
+        if slurm_ids:
+            others = there.setdefault(self._clusters.named(cluster).name, {})
+            others.update(dict.fromkeys(slurm_ids, None))
+        for name, wanted in there.items():
+            ids = list(wanted)
+            for at in range(0, len(ids), _AT_ONCE):
+                some = {one: wanted[one] for one in ids[at : at + _AT_ONCE]}
+                try:
+                    self._cancel_at_once(self._clusters.named(name), some)
+                except JupyterSlurmError as exc:
+                    failures.append(exc)
+        if failures:
+            raise failures[0]
+
+    def _cancel_at_once(self, cluster: SlurmCluster, wanted: dict[str, Job | None]) -> None:
+        ours = [job for job in wanted.values() if job is not None]
+        for job in ours:
+            self._book.change(job.id, cancel_requested_s=time.time())
+        try:
+            cluster.ask(scancel.cancel_argv(wanted))
+        except ValueError as exc:
+            raise RequestError(f"{exc}.") from exc
+        except CommandError as exc:
+            # scancel goes on after one that it could not end, and names it.
+            refused = scancel.not_ended(exc.detail or "", wanted)
+            for job in ours:
+                if refused is None or job.slurm_id in refused:
+                    self._book.change(job.id, cancel_requested_s=job.cancel_requested_s)
+            if refused is None or refused:
+                raise
+        finally:
+            self._clusters.watch(cluster).ask_now()
 
     def hold(self, job_id: str) -> Job:
         return self._update(job_id, "hold")

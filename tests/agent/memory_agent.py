@@ -296,6 +296,12 @@ class MemoryService(FileSide, QueueSide):
     def cancel(self, job_id: str) -> Job:
         return self._change(job_id, state=JobState.CANCELLED)
 
+    def cancel_many(
+        self, job_ids: list[str], slurm_ids: list[str] | None = None, cluster: str | None = None
+    ) -> None:
+        for job_id in job_ids:
+            self.cancel(job_id)
+
     def hold(self, job_id: str) -> Job:
         return self._change(job_id, reason="JobHeldUser")
 

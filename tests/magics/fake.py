@@ -322,6 +322,12 @@ class FakeApi(FarSide, FileSide, ImageSide, QueueSide):
         self.kill(job.id, JobState.CANCELLED, "It was cancelled by you.")
         return self.job(job.id)
 
+    def cancel_many(
+        self, job_ids: list[str], slurm_ids: list[str] | None = None, cluster: str | None = None
+    ) -> None:
+        for job_id in job_ids:
+            self.cancel(job_id)
+
     def hold(self, job_id: str) -> Job:
         return self.change(job_id, reason="JobHeldUser")
 

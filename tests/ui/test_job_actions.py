@@ -141,6 +141,23 @@ def test_of_an_array_the_task_that_failed_is_named_and_the_output_of_each_shown(
     expect(log).to_have_text("I am task 0")
 
 
+def test_all_jobs_that_are_shown_are_cancelled_after_one_question(
+    sidebar: Locator, cluster: SlurmCluster, sbatch: Sbatch, page: Page
+) -> None:
+    kept = sbatch("another", "--hold")
+    for number in range(4):
+        sbatch(f"several-{number}", "--hold")
+    sidebar.get_by_label("Filter my jobs").fill("several")
+    look(page, "cancel-shown", sidebar.locator(".jp-slurm-SidebarBody"))
+    sidebar.get_by_role("button", name="Cancel all shown (4)…").click()
+    dialog = page.get_by_role("dialog")
+    expect(dialog).to_contain_text("Cancel 4 jobs?")
+    expect(dialog.get_by_role("listitem")).to_have_count(4)
+    dialog.get_by_role("button", name="Cancel the jobs").click()
+    held = ("squeue", "-h", "-t", "PD", "-o", "%A")
+    wait_until(lambda: cluster.run(*held).stdout.split() == [kept])
+
+
 def test_its_cell_and_its_folder_are_found_and_its_life_and_its_settings_told(
     opened: Callable[..., Notebook], near: str, page: Page
 ) -> None:
