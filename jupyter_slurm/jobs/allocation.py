@@ -18,9 +18,9 @@ class Allocation:
     gpus: int
     stdout: str | None
     """Where Slurm writes the batch script's output."""
-    task_stdout: str | None
+    task_stdout: str | None = None
     """Of an array, where its tasks do (`array_tasks.pattern`)."""
-    no_requeue: str | None
+    no_requeue: str | None = None
     """As `Job.no_requeue`."""
 
 

@@ -69,12 +69,13 @@ class Steering:
     ) -> None:
         failures: list[JupyterSlurmError] = []
         there: dict[str, dict[str, Job | None]] = {}
-        for job in map(self._book.job, job_ids):
-            if job.slurm_id is not None and job.session is None and not job.state.final:
-                there.setdefault(job.cluster, {})[job.slurm_id] = job
-                continue
+        for job_id in job_ids:
             try:
-                self.cancel(job.id)
+                job = self._book.job(job_id)
+                if job.slurm_id is None or job.session is not None or job.state.final:
+                    self.cancel(job.id)
+                else:
+                    there.setdefault(job.cluster, {})[job.slurm_id] = job
             except JupyterSlurmError as exc:
                 failures.append(exc)
         if slurm_ids:

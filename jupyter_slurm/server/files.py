@@ -203,7 +203,7 @@ class TextPages:
         return "".join(_text(output) for output in outputs).encode("utf-8", "replace")
 
 
-def _pages(api: Api, job_id: str, task: int | None) -> Iterator[tuple[Output, ...]]:
+def _pages(api: Api, job_id: str, task: int | None = None) -> Iterator[tuple[Output, ...]]:
     cursor = ""
     while True:
         chunk = api.logs(job_id, cursor, budget_bytes=None, task=task)
