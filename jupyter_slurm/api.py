@@ -216,6 +216,7 @@ class Api(Protocol):
         cursor: str = "",
         wait_s: float = 0.0,
         budget_bytes: int | None = 262_144,
+        task: int | None = None,
     ) -> LogChunk:
         """Output after `cursor`; waits up to `wait_s` for output, a change of the job or its end.
 
@@ -223,6 +224,9 @@ class Api(Protocol):
         counted. Displays and errors are never skipped. None: nothing is skipped, and what there
         is comes in pages of about a megabyte: call again with the new cursor until `end`, or
         until a page is empty.
+
+        `task`: of an array, by its index; None: of its first. RequestError: there is none such,
+        or Slurm has forgotten where it wrote.
         """
 
     def result(self, job_id: str) -> Result:
@@ -235,11 +239,19 @@ class Api(Protocol):
         """Asks it to end. The cell of a session is interrupted and leaves the session alone; asked
         again, it is ended with the process that runs it, and what the session holds is lost."""
 
+    def cancel_many(
+        self, job_ids: list[str], slurm_ids: list[str] | None = None, cluster: str | None = None
+    ) -> None:
+        """Asks several to end, those of one cluster by one scancel: jobs of ours, and jobs and
+        tasks there that only Slurm knows, by its ids. All are tried, even where one fails."""
+
     def hold(self, job_id: str) -> Job: ...
 
     def release(self, job_id: str) -> Job: ...
 
-    def requeue(self, job_id: str) -> Job: ...
+    def requeue(self, job_id: str) -> Job:
+        """Ends it and puts it back into the queue, from its beginning; what it has not saved is
+        lost. RequestError: Slurm does not do that with this job (`Job.no_requeue`)."""
 
     def extend(self, job_id: str, limit: str) -> Job:
         """Changes its time limit, as sbatch's --time or like `2h` has it; `+1h`: by so much.

@@ -10,7 +10,7 @@ escaped.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from html import escape
 from typing import Any
@@ -18,6 +18,7 @@ from typing import Any
 from jupyter_slurm.readable import date_and_time, duration, memory, moment, visible
 from jupyter_slurm.sessions import SOON_S
 from jupyter_slurm.sessions import left_s as left_of_session_s
+from jupyter_slurm.slurm.units import parse_array
 from jupyter_slurm.transfer_card import done_fraction, told
 from jupyter_slurm.wire import Job, JobKind, JobState, Problem, Usage
 
@@ -32,6 +33,8 @@ _GREY, _BLUE, _GREEN, _ORANGE, _RED = "#767676", "#2878c8", "#2e8540", "#b56a00"
 _LONG_TEXT = 240
 """Characters from which on a text is folded away."""
 _FOLDED_TEXT = 72
+_NAMED_TASKS = 60
+"""Characters of the tasks that are named of one state."""
 
 # A page's own stripes and rules for tables (JupyterLab, nbconvert) would cut the card to pieces.
 _TABLE = "border:none;border-collapse:collapse;background:transparent;color:inherit;margin:4px 0"
@@ -147,6 +150,18 @@ def saved_headline(job: Job) -> str:
     return f"{job.state} since {date_and_time(job.state_since_s)}"
 
 
+def tasks(by_state: Mapping[str, str]) -> str:
+    """How far an array is: `7 of 10 done, RUNNING 8-9, FAILED 3`."""
+    total = sum(len(parse_array(some)[0]) for some in by_state.values())
+    done = len(parse_array(by_state["COMPLETED"])[0]) if "COMPLETED" in by_state else 0
+    rest = {state: some for state, some in by_state.items() if state != "COMPLETED"}
+    named = [
+        f"{state} {some if len(some) <= _NAMED_TASKS else f'{some[:_NAMED_TASKS]}…'}"
+        for state, some in rest.items()
+    ]
+    return ", ".join([f"{done} of {total} done", *named])
+
+
 def symbol(state: JobState) -> str:
     match state:
         case JobState.COMPLETED:
@@ -215,6 +230,8 @@ def _marked_up(text: str) -> str:
 
 def _rows(job: Job, now_s: float) -> Iterator[_Row]:
     yield from _news(job, now_s)
+    if job.tasks:
+        yield _Row("Tasks", tasks(job.tasks), brief=True)
     if job.nodes:
         where = f"{', '.join(job.nodes)} ({job.partition})" if job.partition else job.nodes[0]
         yield _Row("Login machine" if job.on_login else "Node", where, brief=True)

@@ -269,8 +269,9 @@ class AgentClient:
         cursor: str = "",
         wait_s: float = 0.0,
         budget_bytes: int | None = 262_144,
+        task: int | None = None,
     ) -> LogChunk:
-        return self._call(Api.logs, job_id, cursor, wait_s, budget_bytes)
+        return self._call(Api.logs, job_id, cursor, wait_s, budget_bytes, task)
 
     def result(self, job_id: str) -> Result:
         return self._call(Api.result, job_id)
@@ -286,6 +287,11 @@ class AgentClient:
 
     def release(self, job_id: str) -> Job:
         return self._call(Api.release, job_id)
+
+    def cancel_many(
+        self, job_ids: list[str], slurm_ids: list[str] | None = None, cluster: str | None = None
+    ) -> None:
+        self._call(Api.cancel_many, job_ids, slurm_ids, cluster)
 
     def requeue(self, job_id: str) -> Job:
         return self._call(Api.requeue, job_id)

@@ -101,6 +101,11 @@ class JobHandle:
         """All text it has written so far, stdout and stderr in order."""
         return "".join(read_whole_log(self._api, self.id))
 
+    def task_output(self, task: int) -> str:
+        """The same of one task of an array, by its index; which there are, and how each does, is
+        in `job.tasks`. RequestError."""
+        return "".join(read_whole_log(self._api, self.id, task))
+
     def done(self) -> bool:
         """Whether the job has ended, well or not."""
         return self.job.state.final
@@ -219,11 +224,12 @@ def _answerer() -> Answerer:
     return TerminalAnswerer()
 
 
-def read_whole_log(api: Api, job_id: str) -> Iterator[str]:
-    """All text that a job has written so far, stdout and stderr in order, page by page."""
+def read_whole_log(api: Api, job_id: str, task: int | None = None) -> Iterator[str]:
+    """All text that a job, or a task of an array, has written so far, stdout and stderr in order,
+    page by page."""
     cursor = ""
     while True:
-        chunk = api.logs(job_id, cursor, budget_bytes=None)
+        chunk = api.logs(job_id, cursor, budget_bytes=None, task=task)
         yield "".join(output.text for output in chunk.outputs if isinstance(output, Stream))
         if chunk.end or not chunk.outputs:
             return

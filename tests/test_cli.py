@@ -88,6 +88,7 @@ class MemoryApi:
 
     def __init__(self, *pages: Sequence[Output | type[BaseException]], **end: Any) -> None:
         self.pages = pages
+        self.tasks: list[int | None] = []
         self.end = {"state": JobState.COMPLETED, "exit_code": 0, "started_s": 2.0, **end}
         self.ended = "ok"
         self.ename: str | None = None
@@ -147,7 +148,9 @@ class MemoryApi:
         cursor: str = "",
         wait_s: float = 0.0,
         budget_bytes: int | None = 262_144,
+        task: int | None = None,
     ) -> LogChunk:
+        self.tasks.append(task)
         at = int(cursor or 0)
         page = self.pages[at] if at < len(self.pages) else []
         for piece in page:
@@ -708,6 +711,9 @@ def test_logs_prints_what_there_is_and_with_follow_all_of_it(run: Run) -> None:
     )
     assert run(api, "logs", "aaaaaaaa")[:2] == (0, "a\nb\n")
     assert run(api, "logs", "-f", "aaaaaaaa")[:2] == (0, "a\nb\nlone ?\n")
+    assert set(api.tasks) == {None}
+    run(api, "logs", "aaaaaaaa", "--task", "3")
+    assert api.tasks[-1] == 3
 
 
 def test_why_is_the_jobs_card_in_words(run: Run) -> None:

@@ -54,26 +54,32 @@ def follow(api: Api, job: Job) -> int:
     return 0 if failed is None else exit_code(result)
 
 
-def print_text(api: Api, job: Job) -> None:
-    """Prints what `job` has printed so far, stdout and stderr alike."""
+def print_text(api: Api, job: Job, task: int | None = None) -> None:
+    """Prints what `job`, or a task of an array, has printed so far, stdout and stderr alike."""
     write = writer(sys.stdout)
-    chunk = _print_page(api, job, "", write, wait_s=0.0)
+    chunk = _print_page(api, job, "", write, wait_s=0.0, task=task)
     while chunk.outputs and not chunk.end:
-        chunk = _print_page(api, job, chunk.cursor, write, wait_s=0.0)
+        chunk = _print_page(api, job, chunk.cursor, write, wait_s=0.0, task=task)
 
 
-def print_all_text(api: Api, job: Job) -> None:
+def print_all_text(api: Api, job: Job, task: int | None = None) -> None:
     """The same, and what it prints until its end."""
     write = writer(sys.stdout)
-    chunk = _print_page(api, job, "", write, wait_s=_WAIT_S)
+    chunk = _print_page(api, job, "", write, wait_s=_WAIT_S, task=task)
     while not chunk.end:
-        chunk = _print_page(api, job, chunk.cursor, write, wait_s=_WAIT_S)
+        chunk = _print_page(api, job, chunk.cursor, write, wait_s=_WAIT_S, task=task)
 
 
 def _print_page(
-    api: Api, job: Job, cursor: str, write: Callable[[str], None], *, wait_s: float
+    api: Api,
+    job: Job,
+    cursor: str,
+    write: Callable[[str], None],
+    *,
+    wait_s: float,
+    task: int | None,
 ) -> LogChunk:
-    chunk = api.logs(job.id, cursor, wait_s=wait_s, budget_bytes=None)
+    chunk = api.logs(job.id, cursor, wait_s=wait_s, budget_bytes=None, task=task)
     write("".join(output.text for output in chunk.outputs if isinstance(output, Stream)))
     return chunk
 

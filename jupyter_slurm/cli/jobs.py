@@ -84,9 +84,9 @@ def logs(args: Namespace, connect: Connect) -> int:
     api = connect()
     job = api.job(args.id)
     if args.follow:
-        follow.print_all_text(api, job)
+        follow.print_all_text(api, job, args.task)
     else:
-        follow.print_text(api, job)
+        follow.print_text(api, job, args.task)
     return 0
 
 

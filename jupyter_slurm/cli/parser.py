@@ -176,6 +176,7 @@ def _job_commands(commands: _Commands) -> None:
     _json(info)
     logs = commands.add("logs", jobs.logs, "what a job has printed")
     logs.add_argument("id", metavar="ID", help="a job's id, ours or Slurm's")
+    logs.add_argument("--task", type=int, metavar="N", help="of an array: by its index")
     logs.add_argument("-f", "--follow", action="store_true", help="go on until the job ends")
     why = commands.add("why", jobs.why, "why a job waits, or how it ended")
     why.add_argument("id", metavar="ID", help="a job's id, ours or Slurm's")

@@ -112,6 +112,7 @@ def _record(cluster: SlurmCluster, row: QueueRow, more: ControlRow | None) -> Re
         qos=row.qos,
         nodes=nodes_of(row),
         gpus=int(more.tres.get("gres/gpu", 0)) if more else 0,
+        no_requeue=more.no_requeue if more else None,
         # There is none: nothing of ours went with it.
         job_dir=str(JobDir(cluster.job_root() / job_id).path),
     )

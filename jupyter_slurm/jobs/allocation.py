@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from jupyter_slurm.errors import CommandError, ControllerError, TransportError
+from jupyter_slurm.jobs.array_tasks import pattern
 from jupyter_slurm.jobs.cluster import SlurmCluster
 from jupyter_slurm.jobs.queue_rows import is_accounted, is_same
 from jupyter_slurm.jobs.store import Record
@@ -21,6 +22,10 @@ class Allocation:
     gpus: int
     stdout: str | None
     """Where Slurm writes the batch script's output."""
+    task_stdout: str | None = None
+    """Of an array, where its tasks do (`array_tasks.pattern`)."""
+    no_requeue: str | None = None
+    """As `Job.no_requeue`."""
 
 
 def ask_jobs(cluster: SlurmCluster, record: Record) -> list[ControlRow]:
@@ -52,7 +57,7 @@ def ask_allocation(cluster: SlurmCluster, record: Record) -> Allocation | None:
         return None
     gpus = int(rows[0].tres.get("gres/gpu", 0))
     usage = Usage(cpus=rows[0].cpus, memory_mib=rows[0].tres.get("mem") or None, gpus=gpus)
-    return Allocation(usage, gpus, rows[0].stdout)
+    return Allocation(usage, gpus, rows[0].stdout, pattern(rows), rows[0].no_requeue)
 
 
 def ask_accounting(cluster: SlurmCluster, record: Record) -> list[AcctRow]:

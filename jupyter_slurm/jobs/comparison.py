@@ -9,7 +9,7 @@ import time
 from typing import Protocol
 
 from jupyter_slurm.errors import CommandError, TransportError
-from jupyter_slurm.jobs import lab_steps
+from jupyter_slurm.jobs import array_tasks, lab_steps
 from jupyter_slurm.jobs.allocation import ask_allocation, ask_jobs
 from jupyter_slurm.jobs.book import Book
 from jupyter_slurm.jobs.cluster import SlurmCluster
@@ -68,6 +68,10 @@ class Comparison:
         job = self._book.change(old.id, problem=None, problem_since_s=None)
         if row is not None:
             self._absent_since_s.pop(job.id, None)
+            if found and row.array_job_id is not None and not job.state.final:
+                listed = [(one.array_task_id, one.state) for one in found]
+                tasks = array_tasks.merged(job.tasks, listed)
+                job = self._book.change(job.id, tasks=tasks)
             self._row_seen(job, row, nodes, began_s)
         elif job.submitted_s is not None and began_s > job.submitted_s:
             self._row_missing(job)
@@ -155,7 +159,11 @@ class Comparison:
             given = ask_allocation(self._cluster, self._book.record(job.id))
             if given is not None:
                 # A site whose AccountingStorageTRES has no GPUs says 0 of them.
-                known = {"usage": given.usage, "gpus": given.gpus or job.gpus}
+                known: dict[str, object] = {
+                    "usage": given.usage,
+                    "gpus": given.gpus or job.gpus,
+                    "no_requeue": given.no_requeue,
+                }
                 changes |= known
                 now = self._book.job(job.id)
                 # The job's files may have said meanwhile that it runs: then the row is old, and
@@ -163,6 +171,6 @@ class Comparison:
                 if now.state is not job.state and not now.state.final:
                     self._book.found(now, **known)
                 if job.kind is JobKind.SCRIPT:
-                    self._book.note(job.id, stdout_path=given.stdout)
+                    self._book.note(job.id, stdout_path=given.stdout, task_stdout=given.task_stdout)
                     self._watch.files_changed()
         return changes

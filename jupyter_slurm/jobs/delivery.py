@@ -14,19 +14,25 @@ from pathlib import Path, PurePosixPath
 
 from jupyter_slurm import places
 from jupyter_slurm.errors import (
+    CommandError,
     ConfigError,
+    ControllerError,
     FileAccessError,
     JobLostError,
     LoginNeededError,
     RequestError,
     TransportError,
 )
+from jupyter_slurm.jobs import array_tasks
 from jupyter_slurm.jobs.book import Book
+from jupyter_slurm.jobs.cluster import SlurmCluster
 from jupyter_slurm.jobs.clusters import Clusters
 from jupyter_slurm.jobs.layout import JobDir
 from jupyter_slurm.jobs.logs import Chunk, Cursor, LogReader, parse_cursor
 from jupyter_slurm.jobs.result import RunnerResult, check_asked, parse_result
-from jupyter_slurm.wire import Hello, Job, JobState, LogChunk, Result, Show
+from jupyter_slurm.jobs.store import Record
+from jupyter_slurm.slurm import scontrol
+from jupyter_slurm.wire import Hello, Job, JobKind, JobState, LogChunk, Result, Show, Stream
 
 _RESULT_PATIENCE_S = 20.0
 _RESULT_PAUSE_S = 1.0
@@ -41,6 +47,8 @@ class Delivery:
         self._clusters = clusters
         self._copies: dict[str, Path] = {}
         """Made for the job with that id."""
+        self._task_paths: dict[tuple[str, int], str] = {}
+        """Of arrays whose tasks' paths have no pattern."""
 
     def logs(
         self,
@@ -48,13 +56,14 @@ class Delivery:
         cursor: str = "",
         wait_s: float = 0.0,
         budget_bytes: int | None = 262_144,
+        task: int | None = None,
     ) -> LogChunk:
         position = parse_cursor(cursor)
         deadline_s = time.monotonic() + wait_s
         while True:
             stirs = self._book.stirs
             try:
-                job, chunk, show = self._read_log(job_id, position, budget_bytes)
+                job, chunk, show = self._read_log(job_id, position, budget_bytes, task)
             except LoginNeededError:
                 raise  # nothing comes before a person has logged in
             except TransportError:
@@ -79,7 +88,7 @@ class Delivery:
         )
 
     def _read_log(
-        self, job_id: str, position: Cursor, budget_bytes: int | None
+        self, job_id: str, position: Cursor, budget_bytes: int | None, task: int | None
     ) -> tuple[Job, Chunk, Show]:
         """The job is looked at before its files: what a job wrote before it was final is there."""
         record = self._book.record(job_id)
@@ -89,13 +98,64 @@ class Delivery:
         cluster = self._clusters.named(job.cluster)
         transport = cluster.transport
         folder = JobDir(PurePosixPath(job.job_dir))
-        reader = LogReader(transport, folder, job.kind, record.stdout_path)
+        path, heading = record.stdout_path, ""
+        if job.tasks or task is not None:
+            path, heading = self._log_of_task(record, cluster, task)
+        reader = LogReader(transport, folder, job.kind, path)
         chunk = reader.read(position, job.restarts + 1, budget_bytes)
+        if heading and not position.log and chunk.outputs:
+            chunk.outputs.appendleft(Stream(name="stderr", text=heading))
         hellos = [output for output in chunk.outputs if isinstance(output, Hello)]
         if hellos:
             chunk.outputs = deque(o for o in chunk.outputs if not isinstance(o, Hello))
             job = self._book.change(job.id, python=hellos[-1].python)
         return job, chunk, cluster.profile.show
+
+    def _log_of_task(
+        self, record: Record, cluster: SlurmCluster, task: int | None
+    ) -> tuple[str | None, str]:
+        """Where a task of an array writes (None: it has not begun), and what is to be said of it
+        to somebody who has named none."""
+        job, heading = record.job, ""
+        if not job.tasks or job.kind is not JobKind.SCRIPT:
+            raise RequestError(
+                f"Job {job.id} is not an array as far as is known, so it has no task {task}."
+            )
+        if task is None:
+            task = array_tasks.first(job.tasks)
+            heading = f"[Task {task} of an array; `--task N` shows another.]\n"
+        state = None if task is None else array_tasks.state_of(job.tasks, task)
+        if task is None or state is None:
+            raise RequestError(
+                f"The array {job.slurm_id} has no task {task}.",
+                hint=f"It has {', '.join(job.tasks.values())}.",
+            )
+        if state == JobState.PENDING:
+            return None, heading
+        if record.task_stdout is not None:
+            return record.task_stdout.format(task), heading
+        path = self._task_paths.get((job.id, task)) or self._ask_path(job, cluster, task)
+        if path is None:
+            raise RequestError(
+                f"Slurm has forgotten where task {task} of job {job.slurm_id} wrote.",
+                hint="Its script's --output says it; without one it is "
+                f"slurm-{job.slurm_id}_{task}.out in the folder where it was submitted.",
+            )
+        self._task_paths[job.id, task] = path
+        return path, heading
+
+    def _ask_path(self, job: Job, cluster: SlurmCluster, task: int) -> str | None:
+        try:
+            answer = cluster.ask(scontrol.job_argv(job.slurm_id or ""))
+        except ControllerError:
+            raise
+        except CommandError:  # it has forgotten the whole array
+            return None
+        rows = scontrol.parse_jobs(answer)
+        where = array_tasks.pattern(rows)
+        if where is not None:
+            self._book.note(job.id, task_stdout=where)
+        return array_tasks.path_of(rows, task)
 
     def result(self, job_id: str) -> Result:
         job = self._book.job(job_id)

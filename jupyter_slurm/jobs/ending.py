@@ -19,7 +19,7 @@ from jupyter_slurm.errors import (
     SignatureError,
     TransportError,
 )
-from jupyter_slurm.jobs import lab_steps, on_login
+from jupyter_slurm.jobs import array_tasks, lab_steps, on_login
 from jupyter_slurm.jobs.allocation import ask_accounting, ask_jobs
 from jupyter_slurm.jobs.book import Book
 from jupyter_slurm.jobs.cluster import SlurmCluster
@@ -204,6 +204,10 @@ class Ending:
         if not rows:
             return self._from_row()
         self._note_stdout(rows[0].stdout)
+        self._note_tasks([(row.array_task_id, row.state) for row in rows])
+        where = array_tasks.pattern(rows)
+        if where is not None:
+            self._book.note(self._job.id, task_stdout=where)
         unfinished = [row for row in rows if not states.is_terminal(row.state)]
         if unfinished:
             restarts = unfinished[0].requeues or 0
@@ -221,6 +225,11 @@ class Ending:
         if self._job.kind is JobKind.SCRIPT and path:
             self._book.note(self._job.id, stdout_path=path)
 
+    def _note_tasks(self, found: list[tuple[str | None, str]]) -> None:
+        """Of an array: what has become of those that Slurm has told of last."""
+        tasks = array_tasks.merged(self._book.job(self._job.id).tasks, found)
+        self._book.change(self._job.id, tasks=tasks)
+
     def _ask_accounting(self) -> SlurmVerdict | None:
         """None: no accounting, or it does not know the job either."""
         if self._job.slurm_id is None:
@@ -232,9 +241,12 @@ class Ending:
         rows = [row for row in known if row.step is None]
         if not rows:
             return None
-        row = rows[-1]  # `-D`: the last of several records is the newest
-        if not states.is_terminal(row.state):
+        # `-D`: the last of several records is the newest. Of an array each task has its own.
+        latest = {row.slurm_id: row for row in rows}.values()
+        if not all(states.is_terminal(row.state) for row in latest):
             return None
+        self._note_tasks([(row.slurm_id.partition("_")[2] or None, row.state) for row in latest])
+        row = max(latest, key=lambda row: row.state != "COMPLETED")
         return SlurmVerdict(
             state=JobState(row.state),
             exit_code=row.exit_code,

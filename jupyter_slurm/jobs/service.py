@@ -119,6 +119,7 @@ class Service:
             self._book, self._clusters, self._transfers, self._delivery, self._sessions
         )
         self.cancel, self.forget = steering.cancel, steering.forget
+        self.cancel_many = steering.cancel_many
         self.hold, self.release = steering.hold, steering.release
         self.requeue, self.extend, self.why = steering.requeue, steering.extend, steering.why
         self.adopt = Adoption(self._book, self._clusters).adopt
@@ -430,8 +431,9 @@ class Service:
         cursor: str = "",
         wait_s: float = 0.0,
         budget_bytes: int | None = 262_144,
+        task: int | None = None,
     ) -> LogChunk:
-        return self._delivery.logs(job_id, cursor, wait_s, budget_bytes)
+        return self._delivery.logs(job_id, cursor, wait_s, budget_bytes, task)
 
     def result(self, job_id: str) -> Result:
         return self._delivery.result(job_id)

@@ -5,10 +5,11 @@ from __future__ import annotations
 import time
 from pathlib import PurePosixPath
 
-from jupyter_slurm.errors import CommandError, NotFoundError, RequestError
+from jupyter_slurm.errors import CommandError, JupyterSlurmError, NotFoundError, RequestError
 from jupyter_slurm.jobs import on_login, queue
 from jupyter_slurm.jobs.allocation import ask_jobs
 from jupyter_slurm.jobs.book import Book
+from jupyter_slurm.jobs.cluster import SlurmCluster
 from jupyter_slurm.jobs.clusters import Clusters
 from jupyter_slurm.jobs.delivery import Delivery
 from jupyter_slurm.jobs.layout import JobDir
@@ -16,7 +17,11 @@ from jupyter_slurm.jobs.sessions import Sessions
 from jupyter_slurm.jobs.submit import withdraw
 from jupyter_slurm.jobs.transfers import Transfers
 from jupyter_slurm.slurm import scancel, scontrol
+from jupyter_slurm.slurm.rejections import explain_requeue
 from jupyter_slurm.wire import Job, JobState
+
+_AT_ONCE = 1000
+"""Jobs that one scancel names: a command line has an end."""
 
 
 class Steering:
@@ -66,6 +71,53 @@ class Steering:
                 raise
         return self._book.job(job_id)
 
+    def cancel_many(
+        self, job_ids: list[str], slurm_ids: list[str] | None = None, cluster: str | None = None
+    ) -> None:
+        failures: list[JupyterSlurmError] = []
+        there: dict[str, dict[str, Job | None]] = {}
+        for job_id in job_ids:
+            try:
+                job = self._book.job(job_id)
+                if job.slurm_id is None or job.session is not None or job.state.final:
+                    self.cancel(job.id)
+                else:
+                    there.setdefault(job.cluster, {})[job.slurm_id] = job
+            except JupyterSlurmError as exc:
+                failures.append(exc)
+        if slurm_ids:
+            others = there.setdefault(self._clusters.named(cluster).name, {})
+            others.update(dict.fromkeys(slurm_ids, None))
+        for name, wanted in there.items():
+            ids = list(wanted)
+            for at in range(0, len(ids), _AT_ONCE):
+                some = {one: wanted[one] for one in ids[at : at + _AT_ONCE]}
+                try:
+                    self._cancel_at_once(self._clusters.named(name), some)
+                except JupyterSlurmError as exc:
+                    failures.append(exc)
+        if failures:
+            raise failures[0]
+
+    def _cancel_at_once(self, cluster: SlurmCluster, wanted: dict[str, Job | None]) -> None:
+        ours = [job for job in wanted.values() if job is not None]
+        for job in ours:
+            self._book.change(job.id, cancel_requested_s=time.time())
+        try:
+            cluster.ask(scancel.cancel_argv(wanted))
+        except ValueError as exc:
+            raise RequestError(f"{exc}.") from exc
+        except CommandError as exc:
+            # scancel goes on after one that it could not end, and names it.
+            refused = scancel.not_ended(exc.detail or "", wanted)
+            for job in ours:
+                if refused is None or job.slurm_id in refused:
+                    self._book.change(job.id, cancel_requested_s=job.cancel_requested_s)
+            if refused is None or refused:
+                raise
+        finally:
+            self._clusters.watch(cluster).ask_now()
+
     def hold(self, job_id: str) -> Job:
         return self._update(job_id, "hold")
 
@@ -73,7 +125,14 @@ class Steering:
         return self._update(job_id, "release")
 
     def requeue(self, job_id: str) -> Job:
-        return self._update(job_id, "requeue")
+        try:
+            return self._update(job_id, "requeue")
+        except CommandError as exc:
+            refused = explain_requeue(exc.detail or "")
+            if refused is None:
+                raise
+            self._book.change(job_id, no_requeue=refused)
+            raise RequestError(f"Job {job_id} goes on. {refused}", detail=exc.detail) from exc
 
     def extend(self, job_id: str, limit: str) -> Job:
         job = self._book.job(job_id)

@@ -34,6 +34,8 @@ class Record(msgspec.Struct, kw_only=True):
     """How often sbatch may have been called for it."""
     stdout_path: str | None = None
     """Where a batch script of the user's writes, once Slurm has said so."""
+    task_stdout: str | None = None
+    """Of an array, where its tasks write (`array_tasks.pattern`)."""
     mirror: str | None = None
     """Where the cluster keeps its copy of the folder that was pushed with it (`staging.py`)."""
     adopted: bool = False

@@ -21,7 +21,7 @@ from jupyter_slurm.errors import (
     TransportError,
 )
 from jupyter_slurm.foreign import unreadable
-from jupyter_slurm.jobs import lab_steps, on_login
+from jupyter_slurm.jobs import array_tasks, lab_steps, on_login
 from jupyter_slurm.jobs.allocation import ask_usage
 from jupyter_slurm.jobs.board import backed_off_s
 from jupyter_slurm.jobs.book import Book
@@ -41,6 +41,8 @@ from jupyter_slurm.wire import Job, JobKind, JobState
 _FILES_WAIT_S = 300.0
 _FIRST_LOOK_S = 1.0
 _JOIN_S = 5.0
+_MOST_TASKS = 50
+"""Of an array's running tasks: as many files are watched; the others' are read when it is asked."""
 _ACCOUNTING_PAUSES_S = (1.0, 4.0, 10.0)
 """slurmdbd is told of a job's end some seconds later."""
 _YOUNG_S = 60.0
@@ -210,8 +212,12 @@ class Watch:
         for record in self._book.live(self._cluster.name):
             job = record.job
             if job.kind is JobKind.SCRIPT:
-                if record.stdout_path:
-                    wanted[PurePosixPath(record.stdout_path)] = (job.id, self._output_grew)
+                running = array_tasks.indices(job.tasks.get(JobState.RUNNING))
+                paths = [record.stdout_path]
+                if record.task_stdout is not None:
+                    paths += map(record.task_stdout.format, running[:_MOST_TASKS])
+                for path in filter(None, paths):
+                    wanted[PurePosixPath(path)] = (job.id, self._output_grew)
                 continue
             folder = JobDir(PurePosixPath(job.job_dir))
             if job.session is not None:

@@ -177,23 +177,23 @@ def _why(session: Session, words: Sequence[str]) -> None:
 
 
 def _logs(session: Session, words: Sequence[str]) -> None:
-    job_id, lines, path = _log_words(words)
+    job_id, lines, path, task = _log_words(words)
     job_id = session.api.job(job_id).id
     if path is not None:
         with path.open("w", encoding="utf-8", errors="replace", newline="") as file:
-            for part in read_whole_log(session.api, job_id):
+            for part in read_whole_log(session.api, job_id, task):
                 file.write(part)
         say(f"Written to {path}.")
         return
-    say(_last(session, job_id, lines))
+    say(_last(session, job_id, lines, task))
 
 
-def _last(session: Session, job_id: str, lines: int | None) -> str:
+def _last(session: Session, job_id: str, lines: int | None, task: int | None) -> str:
     """The last `lines` lines, or as much as a cell may hold (None)."""
     limit = session.output_limit_bytes
     kept: deque[str] = deque()
     size = left_out = 0
-    for part in read_whole_log(session.api, job_id):
+    for part in read_whole_log(session.api, job_id, task):
         kept.append(part)
         size += len(part)
         while size - len(kept[0]) >= limit:
@@ -209,9 +209,9 @@ def _last(session: Session, job_id: str, lines: int | None) -> str:
     return text.removesuffix("\n")
 
 
-def _log_words(words: Sequence[str]) -> tuple[str, int | None, Path | None]:
-    usage = RequestError("`%slurm logs ID [-n LINES] [--to FILE]`")
-    job_id, lines, path = "", None, None
+def _log_words(words: Sequence[str]) -> tuple[str, int | None, Path | None, int | None]:
+    usage = RequestError("`%slurm logs ID [--task N] [-n LINES] [--to FILE]`")
+    job_id, lines, path, task = "", None, None, None
     rest = iter(words)
     for word in rest:
         if word == "-n":
@@ -219,6 +219,11 @@ def _log_words(words: Sequence[str]) -> tuple[str, int | None, Path | None]:
             if not number.isdecimal() or int(number) < 1:
                 raise RequestError(f"-n takes a number of lines, not `{number}`.")
             lines = int(number)
+        elif word == "--task":
+            number = next(rest, "")
+            if not number.isdecimal():
+                raise RequestError(f"--task takes the index of a task, not `{number}`.")
+            task = int(number)
         elif word == "--to":
             path = Path(next(rest, "") or "/").expanduser()
         elif job_id or word.startswith("-"):
@@ -227,15 +232,16 @@ def _log_words(words: Sequence[str]) -> tuple[str, int | None, Path | None]:
             job_id = word
     if not job_id:
         raise usage
-    return job_id, lines, path
+    return job_id, lines, path, task
 
 
 def _attach(session: Session, words: Sequence[str]) -> None:
     attach(session, _at_most_one(words, "attach"))
 
 
-def _each(verb: str, done: str) -> Command:
-    """A command that does the same to every job named; one that fails does not keep the others."""
+def _each(verb: str, done: str | Callable[[Job], str]) -> Command:
+    """A command that does the same to every job named; one that fails does not keep the others.
+    `done`: what is said of one then, as it was before."""
 
     def command(session: Session, words: Sequence[str]) -> None:
         if not words:
@@ -244,11 +250,12 @@ def _each(verb: str, done: str) -> Command:
         failed: list[JupyterSlurmError] = []
         for job_id in words:
             try:
+                told = done if isinstance(done, str) else done(session.api.job(job_id))
                 job = call(job_id)
                 if job and verb == "cancel":
                     say(told_to_end(job))
                 else:
-                    say(f"{job_id}: {done}" + (f" ({job.state})" if job else ""))
+                    say(f"{job_id}: {told}" + (f" ({job.state})" if job else ""))
             except JupyterSlurmError as exc:
                 failed.append(exc)
                 if len(words) > 1:
@@ -257,6 +264,14 @@ def _each(verb: str, done: str) -> Command:
             raise failed[-1]
 
     return command
+
+
+def _put_back(before: Job) -> str:
+    run = (
+        f"its run of {duration(time.time() - before.started_s)}" if before.started_s else "its run"
+    )
+    where = f" on {', '.join(before.nodes)}" if before.nodes else ""
+    return f"{run}{where} was ended, what it had not saved is lost; it is in the queue again"
 
 
 def _help(_session: Session, words: Sequence[str]) -> None:
@@ -282,7 +297,7 @@ COMMANDS: Mapping[str, Command] = MappingProxyType(
         "cancel": _each("cancel", "asked to end"),
         "hold": _each("hold", "held"),
         "release": _each("release", "released"),
-        "requeue": _each("requeue", "requeued"),
+        "requeue": _each("requeue", _put_back),
         "why": _why,
         "logs": _logs,
         "forget": _each("forget", "forgotten"),

@@ -40,10 +40,11 @@ The cluster from this notebook.
     %slurm                      the queue, live, with buttons
     %slurm jobs                 your jobs, also of earlier kernels
     %slurm attach [ID]          a job's output, figures and variables into this cell
-    %slurm cancel ID …          end jobs (also: hold, release, requeue)
+    %slurm cancel ID …          end jobs (also: hold, release)
+    %slurm requeue ID …         end jobs that run, and put them back into the queue
     %slurm why ID               why it waits, when it will start
-    %slurm logs ID [-n LINES] [--to FILE]
-                                what it has written
+    %slurm logs ID [--task N] [-n LINES] [--to FILE]
+                                what it, or one task of an array, has written
     %slurm forget ID …          remove jobs that have ended, and their files
 
     %slurm queue                everybody's jobs

@@ -52,8 +52,8 @@ RULES: Mapping[str, Rule] = MappingProxyType(
         Rule((_READ,)),
     )
     | dict.fromkeys(
-        "connect answer disconnect close_tunnel stop_transfer adopt delivered cancel hold release "
-        "requeue extend forget remove_image".split(),
+        "connect answer disconnect close_tunnel stop_transfer adopt delivered cancel cancel_many "
+        "hold release requeue extend forget remove_image".split(),
         Rule((_WRITE,)),
     )
     | dict.fromkeys(

@@ -192,9 +192,9 @@ def note_given(api: Api, job_id: str) -> None:
 class TextPages:
     """All that a job has written so far as text, page by page; each call of `next` may block."""
 
-    def __init__(self, api: Api, job_id: str) -> None:
+    def __init__(self, api: Api, job_id: str, task: int | None = None) -> None:
         self.job = api.job(job_id)
-        self._pages = _pages(api, job_id)
+        self._pages = _pages(api, job_id, task)
 
     def next(self) -> bytes | None:
         """None: there is no more."""
@@ -204,10 +204,10 @@ class TextPages:
         return "".join(_text(output) for output in outputs).encode("utf-8", "replace")
 
 
-def _pages(api: Api, job_id: str) -> Iterator[tuple[Output, ...]]:
+def _pages(api: Api, job_id: str, task: int | None = None) -> Iterator[tuple[Output, ...]]:
     cursor = ""
     while True:
-        chunk = api.logs(job_id, cursor, budget_bytes=None)
+        chunk = api.logs(job_id, cursor, budget_bytes=None, task=task)
         yield chunk.outputs
         if chunk.end or not chunk.outputs:
             return

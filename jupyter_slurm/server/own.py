@@ -83,17 +83,21 @@ class ExecutedHandler(_FileHandler):
 
 
 class LogHandler(Handler):
-    """`GET logfile?job_id=…`: all of a job's output, as a file to keep."""
+    """`GET logfile?job_id=…[&task=…]`: all of a job's output, or a task's, as a file to keep."""
 
     @authenticated
     async def get(self) -> None:
         self.check_page()
         await self.permit(OWN["logfile"])
         job_id = self.get_query_argument("job_id", "")
-        pages = await self.relay.with_agent(lambda api: files.TextPages(api, job_id))
+        of_array = self.get_query_argument("task", "")
+        task = int(of_array) if of_array.isdecimal() else None
+        pages = await self.relay.with_agent(lambda api: files.TextPages(api, job_id, task))
         page = await self.relay.with_agent(lambda _: pages.next())
         self.set_header("Content-Type", "text/plain; charset=utf-8")
-        self.set_attachment_header(f"{pages.job.name}-{pages.job.slurm_id or pages.job.id}.log")
+        number = "" if task is None else f"_{task}"
+        name = f"{pages.job.name}-{pages.job.slurm_id or pages.job.id}{number}.log"
+        self.set_attachment_header(name)
         try:
             while page is not None:
                 self.write(page)

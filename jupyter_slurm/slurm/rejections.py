@@ -326,6 +326,18 @@ def explain_rejection(stderr: str) -> Rejection | None:
     )
 
 
+RUNS_ONCE: Final = "Slurm may not run it again: it was submitted without `--requeue`."
+NOT_BATCH: Final = "Slurm runs only batch jobs again, and this one is of `srun` or `salloc`."
+
+
+def explain_requeue(stderr: str) -> str | None:
+    """Return why a job is never put back into the queue, by what `scontrol requeue` says
+    (_job_requeue_op in src/slurmctld/job_mgr.c). None: it says something else."""
+    if "Requested operation is presently disabled" in stderr:
+        return RUNS_ONCE
+    return NOT_BATCH if "Only batch jobs are accepted" in stderr else None
+
+
 def message(text: str) -> str:
     """What a command said: the lines of errors without its name in front; a site's text stays."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]

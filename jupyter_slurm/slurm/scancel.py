@@ -1,5 +1,6 @@
 """scancel: ending jobs and sending them signals. A whole user's jobs are never named at once."""
 
+import re
 from collections.abc import Iterable
 from typing import Final
 
@@ -31,6 +32,20 @@ def signal_batch_argv(ids: Iterable[str], signal: str) -> list[str]:
 def is_already_gone(stderr: str) -> bool:
     """Whether scancel failed only because the job had ended, which is what was wanted."""
     return any(text in stderr for text in _GONE)
+
+
+def not_ended(stderr: str, ids: Iterable[str]) -> set[str] | None:
+    """Return those of several that scancel could not end, and that had not ended by themselves.
+    None: it does not say which."""
+    failed: set[str] = set()
+    for line in stderr.splitlines():
+        if not line.strip() or is_already_gone(line):
+            continue
+        named = {one for one in ids if re.search(rf"(?<![0-9_]){re.escape(one)}(?![0-9_])", line)}
+        if not named:
+            return None
+        failed |= named
+    return failed
 
 
 def _checked(ids: Iterable[str]) -> list[str]:

@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import Literal
 
 from .fields import decode, lines, optional, optional_int, optional_text
+from .rejections import NOT_BATCH, RUNS_ONCE
 from .states import parse_state
 from .units import (
     format_time,
@@ -81,6 +82,13 @@ class ControlRow:
     work_dir: str | None
     comment: str | None
     fields: Mapping[str, str]
+
+    @property
+    def no_requeue(self) -> str | None:
+        """Why `scontrol requeue` would refuse it while it runs; None: it would not."""
+        if self.fields.get("BatchFlag") == "0":
+            return NOT_BATCH
+        return RUNS_ONCE if self.fields.get("Requeue") == "0" else None
 
 
 def job_argv(slurm_id: str) -> list[str]:

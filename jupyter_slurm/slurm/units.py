@@ -242,6 +242,21 @@ def parse_array(text: str) -> tuple[tuple[int, ...], int | None]:
     return tuple(sorted(tasks)), int(limit) if percent else None
 
 
+def format_array(tasks: Iterable[int]) -> str:
+    """The inverse of `parse_array`.
+
+    >>> format_array([7, 1, 2, 3])
+    '1-3,7'
+    """
+    runs: list[tuple[int, int]] = []
+    for task in sorted(tasks):
+        if runs and task == runs[-1][1] + 1:
+            runs[-1] = (runs[-1][0], task)
+        else:
+            runs.append((task, task))
+    return ",".join(str(low) if low == high else f"{low}-{high}" for low, high in runs)
+
+
 def parse_tres(text: str) -> dict[str, float]:
     """Trackable resources, `cpu=4,mem=64G,gres/gpu:a100=2`: memory in MiB, the rest as numbers.
 

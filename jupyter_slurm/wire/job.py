@@ -210,6 +210,11 @@ class Job(Struct, frozen=True, kw_only=True):
     signal: int | None = None
     usage: Usage | None = None
     cancel_requested_s: float | None = None
+    tasks: dict[str, str] = field(default_factory=dict)
+    """Of an array: which tasks are in which of Slurm's states, as `--array` names them (`0-3,7`);
+    UNKNOWN: they have ended while nobody looked. {}: it is none, or has too many to follow."""
+    no_requeue: str | None = None
+    """Why Slurm would not put it back into the queue; None: it would, or nobody knows yet."""
     inferred: bool = False
     """The end was concluded from traces, since neither the job nor Slurm had said it."""
     delivered: bool = False

@@ -1,4 +1,7 @@
-// How many tasks of an array an id of Slurm's stands for. Pure.
+// How many tasks of an array an id of Slurm's stands for, and how those of one are. Pure.
+import type { TranslationBundle } from '@jupyterlab/translation';
+import { stateWord } from './format';
+import type { Job } from './wire';
 
 /** How many tasks a listed row stands for: `123_[1-4,7,9-15:2%2]` for nine. null: it was cut. */
 export function taskCount(slurmId: string): number | null {
@@ -6,17 +9,66 @@ export function taskCount(slurmId: string): number | null {
     return 1;
   }
   const match = /_\[([^\]%]*)(?:%\d+)?\]$/.exec(slurmId);
-  if (match === null) {
-    return null;
-  }
+  return match === null ? null : countOf(match[1] ?? '');
+}
+
+/** How many `1-4,7,9-15:2` are; null: it was cut. */
+function countOf(text: string): number | null {
   let count = 0;
-  for (const part of (match[1] ?? '').split(',')) {
-    const range = /^(\d+)(?:-(\d+)(?::(\d+))?)?$/.exec(part);
+  for (const part of text.split(',')) {
+    const range = rangeOf(part);
     if (range === null) {
       return null;
     }
-    const first = Number(range[1]);
-    count += Math.floor((Number(range[2] ?? first) - first) / Number(range[3] ?? 1)) + 1;
+    const [first, last, step] = range;
+    count += Math.floor((last - first) / step) + 1;
   }
   return count;
+}
+
+function rangeOf(part: string): [first: number, last: number, step: number] | null {
+  const range = /^(\d+)(?:-(\d+)(?::(\d+))?)?$/.exec(part);
+  const first = Number(range?.[1]);
+  return range === null ? null : [first, Number(range[2] ?? first), Number(range[3] ?? 1)];
+}
+
+/** So many can be chosen from. */
+const MOST = 2_000;
+
+/** The tasks of an array with their states, in the order of their indices: the first of many. */
+export function tasksOf({ tasks }: Pick<Job, 'tasks'>): [index: number, state: string][] {
+  const found: [number, string][] = [];
+  for (const [state, text] of Object.entries(tasks)) {
+    for (const part of text.split(',')) {
+      const [first, last, step] = rangeOf(part) ?? [0, -1, 1];
+      for (let index = first, count = 0; index <= last && count < MOST; index += step, count++) {
+        found.push([index, state]);
+      }
+    }
+  }
+  return found.sort(([one], [other]) => one - other).slice(0, MOST);
+}
+
+/** Characters of the tasks that are named of one state. */
+const NAMED = 60;
+
+/** How far an array is, in words: how many are done, and which are not. [] for what is none. */
+export function progress({ tasks }: Pick<Job, 'tasks'>, trans: TranslationBundle): string[] {
+  const states = Object.entries(tasks);
+  const count = (some: string | undefined): number => (some ? (countOf(some) ?? 0) : 0);
+  const total = states.reduce((sum, [, some]) => sum + count(some), 0);
+  return total === 0
+    ? []
+    : [
+        trans.__('%1 of %2 tasks done', count(tasks.COMPLETED), total),
+        ...states
+          .filter(([state]) => state !== 'COMPLETED')
+          .map(([state, some]) =>
+            trans.__(
+              '%1: %2',
+              stateWord(state, trans),
+              some.length > NAMED ? `${some.slice(0, NAMED)}…` : some
+            )
+          )
+      ];
 }

@@ -96,7 +96,7 @@ export interface ISlurmModel {
    * told; 256 KiB by default. Of what is written from then on, what is older than a mebibyte at a
    * chunk, so that a page that is slower than the job stays at its end.
    */
-  log(jobId: string, budgetBytes?: number): LogView;
+  log(jobId: string, budgetBytes?: number, task?: number | null): LogView;
   usage(jobId: string): UsageView;
   details(jobId: string): Promise<JobDetails>;
   /** Logs in to a cluster, with whoever sits there; false: they gave up. Rejects: it failed. */

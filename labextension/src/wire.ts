@@ -217,6 +217,10 @@ export interface Job {
   signal: number | null;
   usage: Usage | null;
   cancel_requested_s: number | null;
+  tasks: {
+    [k: string]: string;
+  };
+  no_requeue: string | null;
   inferred: boolean;
   delivered: boolean;
   notebook: string | null;

@@ -277,6 +277,7 @@ class MemoryService(FileSide, QueueSide):
         cursor: str = "",
         wait_s: float = 0.0,
         budget_bytes: int | None = 262_144,
+        task: int | None = None,
     ) -> LogChunk:
         job = self.job(job_id)
         outputs = () if cursor else (Stream(name="stdout", text=self._code[job.id]),)
@@ -302,6 +303,12 @@ class MemoryService(FileSide, QueueSide):
 
     def cancel(self, job_id: str) -> Job:
         return self._change(job_id, state=JobState.CANCELLED)
+
+    def cancel_many(
+        self, job_ids: list[str], slurm_ids: list[str] | None = None, cluster: str | None = None
+    ) -> None:
+        for job_id in job_ids:
+            self.cancel(job_id)
 
     def hold(self, job_id: str) -> Job:
         return self._change(job_id, reason="JobHeldUser")

@@ -8,9 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from jupyter_slurm.card import plain
 from jupyter_slurm.errors import NotFoundError, RequestError
+from jupyter_slurm.job import JobHandle
 from jupyter_slurm.wire import JobKind, JobState
-from tests.jobs.conftest import Site, both_ways
+from tests.jobs.conftest import Site, both_ways, spec
 from tests.ssh.waiting import wait_until
 
 PATIENCE_S = 60.0
@@ -99,6 +101,31 @@ def test_of_an_array_it_is_the_whole_that_is_taken(site: Site, tmp_path: Path) -
     assert site.wait(job.id).state is JobState.COMPLETED
 
 
+@pytest.mark.parametrize("name", ["%A_%a", "%j"])
+def test_each_task_of_an_array_has_its_state_and_its_own_output(
+    site: Site, tmp_path: Path, name: str
+) -> None:
+    """`%j`: by the task's own number in Slurm, which the others' paths do not tell."""
+    code = "#!/bin/sh\necho I am $SLURM_ARRAY_TASK_ID\n[ $SLURM_ARRAY_TASK_ID != 2 ]\n"
+    options = ("--array=1-3,12", f"--output={tmp_path}/{{out}} {name}.txt", "--hold")
+    job = site.service.adopt(site.cluster.submit(*options, stdin=code))
+    wait_until(lambda: site.service.job(job.id).tasks == {"PENDING": "1-3,12"})
+    site.service.release(job.id)
+    ended = site.wait(job.id)
+    assert ended.state is JobState.FAILED
+    assert ended.tasks == {"COMPLETED": "1,3,12", "FAILED": "2"}
+    handle = JobHandle(site.service, ended)
+    assert [handle.task_output(task) for task in (1, 2, 12)] == [
+        "I am 1\n",
+        "I am 2\n",
+        "I am 12\n",
+    ]
+    assert handle.output == "[Task 1 of an array; `--task N` shows another.]\nI am 1\n"
+    with pytest.raises(RequestError, match="no task 4"):
+        handle.task_output(4)
+    assert "3 of 4 done, FAILED 2" in plain(ended, 0.0)
+
+
 def test_one_that_has_ended_is_judged(site: Site, tmp_path: Path) -> None:
     (tmp_path / "gate").touch()
     slurm_id = submitted(site, tmp_path, gate=tmp_path / "gate", code=7)
@@ -144,3 +171,28 @@ def test_somebody_elses_is_refused(site: Site) -> None:
         site.service.adopt(slurm_id)
     assert site.service.jobs() == []
     site.cluster.run("scancel", slurm_id)
+
+
+def test_many_are_cancelled_by_one_scancel_of_ours_and_of_slurms(
+    site: Site, tmp_path: Path
+) -> None:
+    gate = tmp_path / "gate"
+    cell = site.service.submit(spec("1", options={"hold": ""})).id
+    taken = site.service.adopt(submitted(site, tmp_path, "--hold", gate=gate)).id
+    array = submitted(site, tmp_path, "--array=1-4", "--hold", gate=gate)
+    alone = submitted(site, tmp_path, "--hold", gate=gate)
+
+    def calls() -> int:
+        return site.service.status().commands.get(f"{site.cluster.name} scancel", 0)
+
+    before = calls()
+    site.service.cancel_many([cell, taken], [f"{array}_[2-3]", alone])
+    assert calls() == before + 1
+    for job_id in (cell, taken):
+        assert site.wait(job_id).state is JobState.CANCELLED
+        assert "You cancelled it" in (site.service.job(job_id).why or "")
+    left = ("squeue", "-h", "-r", "-o", "%i", "-j", f"{array},{alone}")
+    assert set(site.cluster.run(*left).stdout.split()) == {f"{array}_1", f"{array}_4"}
+    # What has ended meanwhile keeps nothing from the others.
+    site.service.cancel_many([cell], [alone, array])
+    assert site.cluster.run("squeue", "-h", "-o", "%i", "-j", array).stdout == ""

@@ -11,10 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from jupyter_slurm.errors import NotFoundError
+from jupyter_slurm.errors import NotFoundError, RequestError
 from jupyter_slurm.jobs import submit
 from jupyter_slurm.wire import JobKind, JobState, Usage
 from tests.jobs.conftest import IMPATIENT, Site, both_ways, spec
+from tests.ssh.waiting import wait_until
 
 LONG = "import time\nprint('up', flush=True)\ntime.sleep(600)"
 SAVES = """
@@ -291,6 +292,27 @@ def test_a_held_job_says_so_and_runs_when_released(site: Site) -> None:
     assert "held" in (held.why or "").lower()
     site.service.release(job.id)
     assert site.wait(job.id).state is JobState.COMPLETED
+
+
+def test_a_job_that_may_not_run_again_says_so_while_it_runs_and_goes_on(site: Site) -> None:
+    """A cell by default, and what `srun` runs."""
+    by_hand = subprocess.Popen(
+        ["srun", "--job-name=by-hand", "sleep", "600"],
+        env=site.cluster.env,
+        stdin=subprocess.DEVNULL,
+    )
+    ours = running(site)
+    listed = ("squeue", "-h", "-n", "by-hand", "-t", "R", "-o", "%A")
+    wait_until(lambda: site.cluster.run(*listed).stdout.strip() != "")
+    theirs = site.service.adopt(site.cluster.run(*listed).stdout.strip()).id
+    wait_until(lambda: site.service.job(ours).no_requeue is not None)
+    for job_id, why in ((ours, "without `--requeue`"), (theirs, "only batch jobs")):
+        assert why in (site.service.job(job_id).no_requeue or "")
+        with pytest.raises(RequestError, match=why):
+            site.service.requeue(job_id)
+        assert site.service.job(job_id).state is JobState.RUNNING
+        site.service.cancel(job_id)
+    by_hand.wait(60)
 
 
 def test_a_requeued_job_runs_again_and_its_output_says_so(private_site: MakeSite) -> None:

@@ -16,7 +16,7 @@ from typing import Any
 
 import msgspec
 
-from jupyter_slurm.errors import NotFoundError, RequestError, SubmitError
+from jupyter_slurm.errors import NotFoundError, SubmitError
 from jupyter_slurm.jobs.variables import digest_file, read_variables, write_variables
 from jupyter_slurm.wire import (
     AgentStatus,
@@ -278,6 +278,7 @@ class FakeApi(FarSide, FileSide, ImageSide, QueueSide):
         cursor: str = "",
         wait_s: float = 0.0,
         budget_bytes: int | None = 262_144,
+        task: int | None = None,
     ) -> LogChunk:
         at, revision = map(int, cursor.split(".")) if cursor else (0, 0)
         with self._changed:
@@ -323,6 +324,12 @@ class FakeApi(FarSide, FileSide, ImageSide, QueueSide):
         self.kill(job.id, JobState.CANCELLED, "It was cancelled by you.")
         return self.job(job.id)
 
+    def cancel_many(
+        self, job_ids: list[str], slurm_ids: list[str] | None = None, cluster: str | None = None
+    ) -> None:
+        for job_id in job_ids:
+            self.cancel(job_id)
+
     def hold(self, job_id: str) -> Job:
         return self.change(job_id, reason="JobHeldUser")
 
@@ -330,7 +337,8 @@ class FakeApi(FarSide, FileSide, ImageSide, QueueSide):
         return self.change(job_id, reason=None)
 
     def requeue(self, job_id: str) -> Job:
-        raise RequestError(f"Job {job_id} cannot be requeued.")
+        self.job(job_id)
+        return self.change(job_id, state=JobState.REQUEUED, nodes=(), started_s=None)
 
     def extend(self, job_id: str, limit: str) -> Job:
         return self.change(job_id, limit_s=7200)

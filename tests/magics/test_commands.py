@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from jupyter_slurm.errors import CommandError, NotFoundError
 from jupyter_slurm.magics.commands import COMMANDS
 from jupyter_slurm.magics.extension import SLURM_COMMANDS
 from jupyter_slurm.magics.table import SlurmText, Table
-from jupyter_slurm.wire import CommandOutput, JobKind
+from jupyter_slurm.wire import CommandOutput, JobKind, JobState
 from tests.magics.fake import FakeApi
 from tests.magics.shell import Shell
 
@@ -69,6 +70,15 @@ def test_hold_release_and_forget_reach_the_job(shell: Shell, api: FakeApi) -> No
     assert api.job(job_id).reason is None
     shell.run(f"%slurm forget {job_id}")
     assert api.jobs() == []
+
+
+def test_requeue_says_what_it_has_ended(shell: Shell, api: FakeApi) -> None:
+    job_id = start(shell, api)
+    api.change(job_id, state=JobState.RUNNING, started_s=time.time() - 3690, nodes=("n1",))
+    told = shell.run(f"%slurm requeue {job_id}").out
+    assert "its run of 1 h 1 min on n1 was ended" in told
+    assert "what it had not saved is lost" in told
+    assert "REQUEUED" in told
 
 
 def test_why_shows_the_card_with_the_reason(shell: Shell, api: FakeApi) -> None:

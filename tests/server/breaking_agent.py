@@ -20,6 +20,7 @@ class BreakingService(MemoryService):
         cursor: str = "",
         wait_s: float = 0.0,
         budget_bytes: int | None = 262_144,
+        task: int | None = None,
     ) -> LogChunk:
         if cursor:
             raise NotFoundError("The log is gone.")

@@ -42,7 +42,13 @@ class Logged:
     def job(self, job_id: str) -> Any:
         return SimpleNamespace(id=job_id, slurm_id="7", name="n", notebook=self._notebook)
 
-    def logs(self, job_id: str, cursor: str = "", budget_bytes: int | None = 0) -> LogChunk:
+    def logs(
+        self,
+        job_id: str,
+        cursor: str = "",
+        budget_bytes: int | None = 0,
+        task: int | None = None,
+    ) -> LogChunk:
         assert budget_bytes is None, "something would be skipped"
         at = int(cursor or 0)
         outputs = tuple(self._pages[at]) if at < len(self._pages) else ()

@@ -99,6 +99,9 @@ def test_a_row_copies_its_id_is_held_and_released_and_put_back_into_the_queue(
     runs = sidebar.get_by_role("list", name="Running").get_by_role("listitem")
     expect(runs.filter(has_text="steered")).to_contain_text("n1")
     menu(page, row(sidebar, "steered"), "Requeue")
+    dialog = page.get_by_role("dialog")
+    expect(dialog).to_contain_text("What it has not saved is lost.")
+    dialog.get_by_role("button", name="End and requeue the job").click()
     expect(shown).to_be_visible()
     # Slurm counts it when the job that is put back has left its node.
     job = ("scontrol", "show", "job", slurm_id)
@@ -117,6 +120,44 @@ def test_a_row_shows_the_log_of_a_job_that_was_submitted_in_a_terminal(
     )
 
 
+def test_of_an_array_the_task_that_failed_is_named_and_the_output_of_each_shown(
+    sidebar: Locator, cluster: SlurmCluster, sbatch: Sbatch, page: Page, tmp_path: Path
+) -> None:
+    ways = "case $SLURM_ARRAY_TASK_ID in 2) exit 1;; 3) sleep 600;; esac"
+    runs = f"echo I am task $SLURM_ARRAY_TASK_ID; {ways}"
+    array_id = sbatch("many-tasks", "--array=0-3", f"--output={tmp_path}/%a.txt", runs=runs)
+    ended = ("squeue", "-h", "-t", "CD,F", "-o", "%K", "-j", array_id)
+    wait_until(lambda: sorted(cluster.run(*ended).stdout.split()) == ["0", "1", "2"])
+    menu(page, row(sidebar, "many-tasks").first, "Open the job")
+    log = page.get_by_role("log", name="Output")
+    task = page.get_by_role("combobox", name="Task", exact=True)
+    expect(log).to_have_text("I am task 2")
+    expect(task).to_have_value("2")
+    told = ["2 of 4 tasks done", "failed: 2", "running: 3"]
+    expect(page.get_by_role("main").get_by_text(" · ".join(told))).to_be_visible()
+    expect(row(sidebar, "many-tasks").first).to_contain_text(", ".join(told))
+    look(page, "job-array", sidebar.locator(".jp-slurm-SidebarBody"))
+    task.select_option("Task 0 ✔ done")
+    expect(log).to_have_text("I am task 0")
+
+
+def test_all_jobs_that_are_shown_are_cancelled_after_one_question(
+    sidebar: Locator, cluster: SlurmCluster, sbatch: Sbatch, page: Page
+) -> None:
+    kept = sbatch("another", "--hold")
+    for number in range(4):
+        sbatch(f"several-{number}", "--hold")
+    sidebar.get_by_label("Filter my jobs").fill("several")
+    look(page, "cancel-shown", sidebar.locator(".jp-slurm-SidebarBody"))
+    sidebar.get_by_role("button", name="Cancel all shown (4)…").click()
+    dialog = page.get_by_role("dialog")
+    expect(dialog).to_contain_text("Cancel 4 jobs?")
+    expect(dialog.get_by_role("listitem")).to_have_count(4)
+    dialog.get_by_role("button", name="Cancel the jobs").click()
+    held = ("squeue", "-h", "-t", "PD", "-o", "%A")
+    wait_until(lambda: cluster.run(*held).stdout.split() == [kept])
+
+
 def test_its_cell_and_its_folder_are_found_and_its_life_and_its_settings_told(
     opened: Callable[..., Notebook], near: str, page: Page
 ) -> None:
@@ -133,6 +174,9 @@ def test_its_cell_and_its_folder_are_found_and_its_life_and_its_settings_told(
     expect(actions.get_by_role("button")).to_have_text(
         ["Go to its cell", "Open a terminal", "Copy the id", "Requeue", "Cancel"]
     )
+    requeue = actions.get_by_role("button", name="Requeue")
+    expect(requeue).to_be_disabled()
+    expect(requeue).to_have_accessible_description(re.compile("without `--requeue`"))
     page.get_by_role("button", name=str(notebook.path), exact=True).click()
     expect(notebook.cell(1)).to_be_in_viewport()
     expect(notebook.cell(1)).to_have_class(re.compile("jp-mod-active"))

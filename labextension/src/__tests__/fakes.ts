@@ -39,6 +39,8 @@ export function job(fields: Partial<Job> = {}): Job {
     signal: null,
     usage: null,
     cancel_requested_s: null,
+    no_requeue: null,
+    tasks: {},
     inferred: false,
     delivered: true,
     notebook: null,

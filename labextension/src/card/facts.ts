@@ -5,6 +5,7 @@ import { endsOf, SOON_S } from '../ends';
 import { duration, isFinal, memory, moment, visible } from '../format';
 import { stepOf } from '../labs/words';
 import { said, toldBeside } from '../said';
+import { progress } from '../tasks';
 import type { Freshness } from '../tokens';
 import type { Connection, Job, Transfer, Usage } from '../wire';
 
@@ -25,6 +26,7 @@ export function facts(job: Job, nowS: number, trans: TranslationBundle): string[
   return [
     time(job, nowS, trans),
     where,
+    ...progress(job, trans),
     job.gpus > 0 ? trans._n('%1 GPU', '%1 GPUs', job.gpus) : '',
     job.image === null ? '' : `${visible(job.image)} (${job.runtime})`,
     ...(isFinal(job.state) ? end(job, trans) : [])

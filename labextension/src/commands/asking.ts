@@ -17,8 +17,27 @@ export async function mayCancel(
 ): Promise<boolean> {
   return asked(
     trans._n('Cancel this job?', 'Cancel %1 jobs?', targets.length),
-    new Names(await named(model, targets, trans), targets.length, '', trans),
+    new Names(
+      await named(model, targets, trans),
+      targets.length,
+      held(model, targets, trans),
+      trans
+    ),
     trans._n('Cancel the job', 'Cancel the jobs', targets.length),
+    trans
+  );
+}
+
+export async function mayRequeue(
+  model: ISlurmModel,
+  targets: readonly Target[],
+  trans: TranslationBundle
+): Promise<boolean> {
+  const lost = trans.__('What runs ends now and begins anew later. What it has not saved is lost.');
+  return asked(
+    trans._n('Requeue this job?', 'Requeue %1 jobs?', targets.length),
+    new Names(await named(model, targets, trans), targets.length, lost, trans),
+    trans._n('End and requeue the job', 'End and requeue the jobs', targets.length),
     trans
   );
 }
@@ -60,6 +79,17 @@ async function asked(
     buttons: [Dialog.cancelButton({ label: trans.__('Keep') }), Dialog.warnButton({ label })]
   });
   return result.button.accept;
+}
+
+/** What is lost besides the work of the job itself. */
+function held(model: ISlurmModel, targets: readonly Target[], trans: TranslationBundle): string {
+  const jobs = targets.flatMap(({ id }) => (id === null ? [] : (model.jobs.get(id) ?? [])));
+  if (jobs.some(job => job.session !== null && job.cancel_requested_s !== null)) {
+    return trans.__('Asked again, its process ends, and what the session holds is lost.');
+  }
+  return jobs.some(({ kind }) => ['session', 'kernel', 'lab'].includes(kind))
+    ? trans.__('The variables of a session or kernel, and what a lab has not saved, are lost.')
+    : '';
 }
 
 function named(

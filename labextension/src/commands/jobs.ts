@@ -7,8 +7,9 @@ import { copyIcon, folderIcon, notebookIcon, type LabIcon } from '@jupyterlab/ui
 import { isFinal, isRunning } from '../format';
 import { isKernel } from '../kernels/words';
 import { cancelIcon, extendIcon, forgetIcon, holdIcon, releaseIcon, requeueIcon } from '../icons';
+import { said } from '../said';
 import { CommandIDs, type ISlurmModel } from '../tokens';
-import { mayCancel, mayForget, wantedLimit } from './asking';
+import { mayCancel, mayForget, mayRequeue, wantedLimit } from './asking';
 import { wantedBy } from './current';
 import { goToCell, openFolder } from './places';
 import { each, steer, type Verb } from './steering';
@@ -25,6 +26,8 @@ export interface Command {
   icon: LabIcon;
   /** Whether it can be used on this one. */
   fits: (target: Target) => boolean;
+  /** Why Slurm would refuse it, as far as is known: it is in no menu then. */
+  refused?: (target: Target) => string | null;
   execute: (targets: Target[]) => Promise<void>;
 }
 
@@ -41,17 +44,23 @@ export function addCommands(
   trans: TranslationBundle,
   all: readonly Command[]
 ): void {
-  for (const { id, label, labelOf, caption, icon, fits, execute } of all) {
+  for (const { id, label, labelOf, caption, icon, execute, ...rules } of all) {
+    const refused = (target: Target): string | null => rules.refused?.(target) ?? null;
+    const fits = (target: Target): boolean => rules.fits(target) && refused(target) === null;
     app.commands.addCommand(id, {
       label: args => {
         const called = labelOf?.(wantedBy(app, args)[0]) ?? label;
         return args.current === true ? trans.__('This job: %1', called) : called;
       },
-      caption,
+      caption: args => wantedBy(app, args).map(refused).find(Boolean) ?? caption,
       icon,
       describedBy: { args: targetsSchema },
       isEnabled: args => wantedBy(app, args).some(fits),
-      isVisible: args => args.current !== true || wantedBy(app, args).some(fits),
+      isVisible: args => {
+        const wanted = wantedBy(app, args);
+        const hides = args.current === true || wanted.some(one => refused(one) !== null);
+        return !hides || wanted.some(fits);
+      },
       execute: async args => {
         const targets = wantedBy(app, args).filter(fits);
         try {
@@ -108,7 +117,15 @@ function steering(model: ISlurmModel, trans: TranslationBundle): Command[] {
       caption: trans.__('Put it into the queue again, from its beginning'),
       icon: requeueIcon,
       fits: when(isRunning),
-      execute: does('requeue')
+      refused: target => {
+        const job = target.id === null ? undefined : model.jobs.get(target.id);
+        return job?.no_requeue ? said(job.no_requeue, trans) : null;
+      },
+      execute: async targets => {
+        if (await mayRequeue(model, targets, trans)) {
+          await steer(model, targets, 'requeue');
+        }
+      }
     },
     {
       id: CommandIDs.extend,

@@ -13,7 +13,35 @@ export async function steer(
   targets: readonly Target[],
   verb: Verb
 ): Promise<void> {
+  if (verb === 'cancel' && targets.length > 1) {
+    await cancelMany(model, targets);
+    return;
+  }
   await each(targets, target => (isTask(target) ? tasks : whole)(model, target, verb));
+}
+
+/** By one call for each cluster, which is one scancel there. */
+async function cancelMany(model: ISlurmModel, targets: readonly Target[]): Promise<void> {
+  const meant = new Map<string, { job_ids: string[]; slurm_ids: string[] }>();
+  for (const target of targets) {
+    const ours = target.id !== null && !isTask(target);
+    const cluster = ours ? (await jobOf(model, target)).cluster : target.cluster;
+    const there = meant.get(cluster) ?? { job_ids: [], slurm_ids: [] };
+    meant.set(cluster, there);
+    if (ours) {
+      there.job_ids.push(target.id ?? '');
+    } else {
+      there.slurm_ids.push(listed(target));
+    }
+  }
+  await each([...meant], ([cluster, ids]) =>
+    model.callLoggedIn(cluster, 'cancel_many', { cluster, ...ids })
+  );
+}
+
+/** `12_[3-9%2]`: how many may run at once is no part of which they are. */
+function listed({ slurm_id }: Target): string {
+  return (slurm_id ?? '').replace(/%\d+/, '');
 }
 
 /** Does it to all, even where it fails for one; rejects at the end then. */
@@ -44,9 +72,9 @@ async function whole(model: ISlurmModel, target: Target, verb: Verb): Promise<vo
   await model.callLoggedIn(job.cluster, verb, { job_id: job.id });
 }
 
-async function tasks(model: ISlurmModel, { cluster, slurm_id }: Target, verb: Verb): Promise<void> {
-  // `12_[3-9%2]`: how many may run at once is no part of which they are.
-  const id = (slurm_id ?? '').replace(/%\d+/, '');
+async function tasks(model: ISlurmModel, target: Target, verb: Verb): Promise<void> {
+  const { cluster } = target;
+  const id = listed(target);
   const argv = verb === 'cancel' ? ['scancel', id] : ['scontrol', verb, id];
   const done = await model.callLoggedIn<CommandOutput>(cluster, 'command', { argv, cluster });
   if (done.returncode !== 0) {

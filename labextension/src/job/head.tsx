@@ -67,6 +67,7 @@ function Actions({ job, commands, trans }: Omit<Props, 'model'>): JSX.Element {
           <button
             key={id}
             className="jp-slurm-Button"
+            disabled={!commands.isEnabled(id, { id: job.id })}
             title={commands.caption(id, { id: job.id })}
             onClick={() => void commands.execute(id, { id: job.id })}
           >

@@ -3,8 +3,10 @@
 import type { IRenderMimeRegistry } from '@jupyterlab/rendermime';
 import type { TranslationBundle } from '@jupyterlab/translation';
 import type { CommandRegistry } from '@lumino/commands';
-import { useCallback, useEffect, useRef, useState, type JSX } from 'react';
-import { isFinal } from '../format';
+import { useCallback, useEffect, useMemo, useRef, useState, type JSX } from 'react';
+import { isFinal, stateWord, tone } from '../format';
+import { stateSign } from '../icons';
+import { tasksOf } from '../tasks';
 import type { ISlurmModel } from '../tokens';
 import type { Job, Problem } from '../wire';
 import { BlockView, NearnessContext } from './blocks';
@@ -31,7 +33,13 @@ export function LogPane(props: Props): JSX.Element {
   const { job, model, rendermime, trans } = props;
   const told = model.freshness.problem?.message;
   const [budget, setBudget] = useState(FIRST_BYTES);
-  const { shown, ended, problem } = useLog(model, job.id, budget);
+  const all = useMemo(() => tasksOf(job), [job]);
+  const [task, setTask] = useState<number | null>(null);
+  // As it was when there were tasks first: what fails later does not take its place.
+  const first = useRef<number | null>(null);
+  first.current ??= firstOf(all);
+  const chosen = task ?? first.current;
+  const { shown, ended, problem } = useLog(model, job.id, budget, chosen);
   const [wanted, setWanted] = useState<Wanted>('all');
   const [wrap, setWrap] = useState(true);
   const box = useRef<HTMLDivElement>(null);
@@ -52,11 +60,15 @@ export function LogPane(props: Props): JSX.Element {
         wrap={wrap}
         setWrap={setWrap}
         text={() => blocks.map(block => textOf(block, wanted)).join('')}
-        download={props.download}
+        download={chosen === null ? props.download : `${props.download}&task=${chosen}`}
         finding={finding}
         leave={() => box.current?.focus()}
         trans={trans}
-      />
+      >
+        {chosen === null ? null : (
+          <Tasks all={all} chosen={chosen} choose={setTask} trans={trans} />
+        )}
+      </LogBar>
       {problem === null || problem.message === told ? null : (
         <Trouble {...props} cluster={job.cluster} problem={problem} />
       )}
@@ -107,17 +119,55 @@ export function LogPane(props: Props): JSX.Element {
   );
 }
 
+interface TasksProps {
+  all: readonly [index: number, state: string][];
+  chosen: number;
+  choose: (task: number) => void;
+  trans: TranslationBundle;
+}
+
+/** Of an array: whose output is shown. */
+function Tasks({ all, chosen, choose, trans }: TasksProps): JSX.Element {
+  return (
+    <select
+      aria-label={trans.__('Task')}
+      title={trans.__('Which task of the array')}
+      value={chosen}
+      onChange={event => {
+        choose(Number(event.currentTarget.value));
+      }}
+    >
+      {all.map(([index, state]) => (
+        <option key={index} value={index}>
+          {trans.__('Task %1 %2', index, `${stateSign(state)} ${stateWord(state, trans)}`)}
+        </option>
+      ))}
+    </select>
+  );
+}
+
+/** The first that went wrong, else the first. */
+function firstOf(all: readonly [index: number, state: string][]): number | null {
+  return (all.find(([, state]) => tone(state) === 'failed') ?? all[0])?.[0] ?? null;
+}
+
 interface Log {
   shown: Shown;
   ended: boolean;
   problem: Problem | null;
 }
 
+const NONE: Log = { shown: NOTHING, ended: false, problem: null };
+
 /** What has come of the output; what was there stays until there is something to put in its place. */
-function useLog(model: ISlurmModel, jobId: string, budget: number): Log {
-  const [log, setLog] = useState<Log>({ shown: NOTHING, ended: false, problem: null });
+function useLog(model: ISlurmModel, jobId: string, budget: number, task: number | null): Log {
+  const [log, setLog] = useState<Log>(NONE);
   useEffect(() => {
-    const view = model.log(jobId, budget);
+    // What another task has written is not this one's.
+    setLog(NONE);
+  }, [task]);
+  useEffect(() => {
+    const view = model.log(jobId, budget, task);
     let shown = NOTHING;
     view.chunk.connect((_, chunk) => {
       shown = withChunk(shown, chunk);
@@ -130,7 +180,7 @@ function useLog(model: ISlurmModel, jobId: string, budget: number): Log {
     return () => {
       view.dispose();
     };
-  }, [model, jobId, budget]);
+  }, [model, jobId, budget, task]);
   return log;
 }
 

@@ -1,6 +1,6 @@
 // What can be done with a log: look for a text, show one source, wrap, copy, download.
 import type { TranslationBundle } from '@jupyterlab/translation';
-import { useEffect, useRef, type JSX, type KeyboardEvent } from 'react';
+import { useEffect, useRef, type JSX, type KeyboardEvent, type ReactNode } from 'react';
 import type { Finding } from './finding';
 import type { Wanted } from './output';
 import { CopyButton } from './parts';
@@ -17,12 +17,15 @@ interface Props {
   /** Nobody looks for anything any more. */
   leave: () => void;
   trans: TranslationBundle;
+  /** Whose log it is, where that can be chosen. */
+  children?: ReactNode;
 }
 
 export function LogBar(props: Props): JSX.Element {
   const { wanted, setWanted, wrap, setWrap, text, download, trans } = props;
   return (
     <div className="jp-slurm-LogBar">
+      {props.children}
       <SearchField {...props} />
       <select
         aria-label={trans.__('Show')}

@@ -151,9 +151,10 @@ export class LogFeed extends Feed<LogChunk> implements LogView {
   constructor(
     socket: WatchSocket,
     readonly jobId: string,
-    private budgetBytes = FIRST_BYTES
+    private budgetBytes = FIRST_BYTES,
+    private readonly task: number | null = null
   ) {
-    super(socket, 'logs', logArgs(jobId, budgetBytes), { paced: true });
+    super(socket, 'logs', logArgs(jobId, budgetBytes, task), { paced: true });
   }
 
   override dispose(): void {
@@ -181,13 +182,13 @@ export class LogFeed extends Feed<LogChunk> implements LogView {
       this.taken();
     } else {
       this.budgetBytes = FOLLOWED_BYTES;
-      this.change(logArgs(this.jobId, FOLLOWED_BYTES));
+      this.change(logArgs(this.jobId, FOLLOWED_BYTES, this.task));
     }
   }
 }
 
-function logArgs(jobId: string, budgetBytes: number): Record<string, unknown> {
-  return { job_id: jobId, budget_bytes: budgetBytes };
+function logArgs(jobId: string, budgetBytes: number, task: number | null): Record<string, unknown> {
+  return { job_id: jobId, budget_bytes: budgetBytes, ...(task === null ? {} : { task }) };
 }
 
 export class UsageFeed extends Feed<UsageChanges> implements UsageView {

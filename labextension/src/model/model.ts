@@ -87,8 +87,8 @@ export class SlurmModel implements ISlurmModel, IDisposable {
     });
   }
 
-  log(jobId: string, budgetBytes?: number): LogView {
-    return new LogFeed(this.socket, jobId, budgetBytes);
+  log(jobId: string, budgetBytes?: number, task?: number | null): LogView {
+    return new LogFeed(this.socket, jobId, budgetBytes, task);
   }
 
   usage(jobId: string): UsageView {

@@ -2,7 +2,8 @@
 import type { TranslationBundle } from '@jupyterlab/translation';
 import type { CommandRegistry } from '@lumino/commands';
 import { useMemo, useRef, useState, type JSX } from 'react';
-import { argsOf } from '../commands/targets';
+import { argsOf, isTask } from '../commands/targets';
+import { isFinal } from '../format';
 import { useKeptFocus } from '../grid/focus';
 import { CommandIDs, type ISlurmModel } from '../tokens';
 import { JobGroup } from './group';
@@ -90,6 +91,7 @@ export function MyJobs(props: Props): JSX.Element {
       }}
       onKeyUp={onKeyUp}
     >
+      <All rows={[...seen.values()]} commands={commands} trans={trans} />
       <Nothing {...props} groups={groups} found={shown.some(({ rows }) => rows.length > 0)} />
       {shown
         .filter(({ name, rows }) => rows.length > 0 || (name === 'earlier' && words === ''))
@@ -146,6 +148,19 @@ function Nothing({ model, commands, trans, words, groups, found }: NothingProps)
         </button>
       ) : null}
     </div>
+  );
+}
+
+/** What is done to all that are shown and have not ended, where these are several. */
+function All({ rows, commands, trans }: Omit<ChosenProps, 'clear'>): JSX.Element | null {
+  const live = rows.filter(row => !isFinal(row.state) && !isTask(targetOf(row)));
+  return live.length < 2 || !commands.hasCommand(CommandIDs.cancel) ? null : (
+    <button
+      className="jp-slurm-Link"
+      onClick={() => void commands.execute(CommandIDs.cancel, argsOf(live.map(targetOf)))}
+    >
+      {trans._n('Cancel all shown (%1)…', 'Cancel all shown (%1)…', live.length)}
+    </button>
   );
 }
 

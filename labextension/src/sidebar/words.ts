@@ -5,7 +5,7 @@ import { duration, isFinal, isRunning, moment, visible } from '../format';
 import { isKernel } from '../kernels/words';
 import { isLab, stepOf } from '../labs/words';
 import { said } from '../said';
-import { taskCount } from '../tasks';
+import { progress, taskCount } from '../tasks';
 import type { JobRow } from './rows';
 
 /** At the right: how long it runs of how long it may, how long it waits, when it ended. */
@@ -81,6 +81,10 @@ function kind(row: JobRow, trans: TranslationBundle): string {
 }
 
 function tasks(row: JobRow, trans: TranslationBundle): string {
+  const known = row.job === null ? [] : progress(row.job, trans);
+  if (known.length > 0) {
+    return known.join(', ');
+  }
   if (row.tasks.length === 0) {
     return '';
   }

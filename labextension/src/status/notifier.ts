@@ -1,4 +1,4 @@
-// What is told of jobs that start and end: one notification a job, changed in place, and by the
+// What is told of jobs that start and end: one notification at a time, changed in place, and by the
 // browser itself where somebody wants that. Which tab tells it is tabs.ts's.
 import { Notification as LabNotification } from '@jupyterlab/apputils';
 import type { TranslationBundle } from '@jupyterlab/translation';
@@ -13,8 +13,8 @@ import { News, type Channel } from './tabs';
 
 const SHOWN_MS = 6_000;
 const FAILURE_SHOWN_MS = 20_000;
-/** More at once are told as one. */
-const MOST = 3;
+/** Of those that failed, in a sum. */
+const NAMED = 3;
 
 type Kind = 'start' | 'end';
 
@@ -24,7 +24,10 @@ interface Piece {
 }
 
 export class Notifier {
-  private readonly shown = new Map<string, { id: string; atMs: number }>();
+  /** What is over the page, or was last, and what it tells of, by job. */
+  private shown: { id: string; untilMs: number; told: Map<string, Piece> } | null = null;
+  /** Those that tell of one job, by job. */
+  private readonly alone = new Map<string, string>();
   private readonly news: News<Piece>;
   private settings: NotifySettings | null = null;
   private watched: IDisposable | null = null;
@@ -77,69 +80,71 @@ export class Notifier {
     }
   }
 
+  /** One notification is over the page at a time: what comes meanwhile is told in it, as a sum. */
   private tell(pieces: Piece[]): void {
-    if (pieces.length > MOST) {
-      this.tellMany(pieces);
-      return;
+    const seen = this.shown !== null && Date.now() < this.shown.untilMs ? this.shown : null;
+    const told = new Map(seen?.told);
+    for (const piece of pieces) {
+      told.set(piece.job.id, piece);
     }
-    for (const { job } of pieces) {
-      const message = this.sentence(job);
-      const failed = wentWrong(job);
-      const how = {
-        autoClose: this.settings?.quiet ? 0 : failed ? FAILURE_SHOWN_MS : SHOWN_MS,
-        actions: [
-          {
-            label: this.trans.__('Show log'),
-            callback: () => void this.commands.execute(CommandIDs.openJob, { id: job.id })
-          }
-        ]
-      };
-      const type = failed ? 'error' : tone(job.state) === 'done' ? 'success' : 'info';
-      const known = this.shown.get(job.id);
-      const seen = known !== undefined && Date.now() - known.atMs < SHOWN_MS;
-      if (!seen || !LabNotification.update({ id: known.id, message, type, ...how })) {
-        if (known !== undefined) {
-          // It is over the page no more; changed in place nobody would see it.
-          LabNotification.dismiss(known.id);
+    const all = [...told.values()];
+    const alone = all.length === 1 ? (all[0]?.job ?? null) : null;
+    const failed = all.some(({ job }) => wentWrong(job));
+    const message = alone === null ? this.sum(all) : this.sentence(alone);
+    const shownMs = failed ? FAILURE_SHOWN_MS : SHOWN_MS;
+    const command = alone === null ? CommandIDs.showSidebar : CommandIDs.openJob;
+    const args = alone === null ? {} : { id: alone.id };
+    const how = {
+      autoClose: this.settings?.quiet ? (0 as const) : shownMs,
+      actions: [
+        {
+          label: alone === null ? this.trans.__('Show jobs') : this.trans.__('Show log'),
+          callback: () => void this.commands.execute(command, args)
         }
-        this.shown.set(job.id, { id: LabNotification.emit(message, type, how), atMs: Date.now() });
+      ]
+    };
+    const isGood = alone !== null && tone(alone.state) === 'done';
+    const type = failed ? 'error' : isGood ? 'success' : 'info';
+    let id = seen?.id ?? '';
+    if (seen === null || !LabNotification.update({ id, message, type, ...how })) {
+      const before = alone === null ? undefined : this.alone.get(alone.id);
+      if (before !== undefined) {
+        // It is over the page no more; changed in place nobody would see it.
+        LabNotification.dismiss(before);
       }
-      this.tellByBrowser(message, job.id, CommandIDs.openJob);
+      id = LabNotification.emit(message, type, how);
     }
+    this.shown = { id, untilMs: Date.now() + shownMs, told };
+    if (alone !== null) {
+      this.alone.set(alone.id, id);
+    }
+    this.tellByBrowser(message, command, args);
   }
 
-  /** An array that ends is no hundred notifications. */
-  private tellMany(pieces: Piece[]): void {
+  private sum(pieces: readonly Piece[]): string {
     const { trans } = this;
     const ended = pieces.filter(piece => piece.kind === 'end');
-    const failed = ended.filter(piece => wentWrong(piece.job)).length;
+    const failed = ended.filter(piece => wentWrong(piece.job)).map(({ job }) => visible(job.name));
     const started = pieces.length - ended.length;
-    const message = [
+    const names = [...new Set(failed)].slice(0, NAMED).join(', ');
+    return [
       started > 0 ? trans._n('%1 job has started', '%1 jobs have started', started) : '',
       ended.length > 0 ? trans._n('%1 job has ended', '%1 jobs have ended', ended.length) : '',
-      failed > 0 ? trans._n('%1 of them failed', '%1 of them failed', failed) : ''
+      failed.length > 0
+        ? `${trans._n('%1 of them failed', '%1 of them failed', failed.length)}: ${names}`
+        : ''
     ]
       .filter(part => part !== '')
       .join(', ');
-    LabNotification.emit(message, failed > 0 ? 'error' : 'info', {
-      autoClose: this.settings?.quiet ? 0 : SHOWN_MS,
-      actions: [
-        {
-          label: trans.__('Show jobs'),
-          callback: () => void this.commands.execute(CommandIDs.showSidebar)
-        }
-      ]
-    });
-    this.tellByBrowser(message, 'many', CommandIDs.showSidebar);
   }
 
-  private tellByBrowser(message: string, tag: string, command: string): void {
+  private tellByBrowser(message: string, command: string, args: { id?: string }): void {
     const may = 'Notification' in window && Notification.permission === 'granted';
     if (this.settings?.browser && may && document.hidden) {
-      const told = new Notification('Slurm', { body: message, tag: `jupyter-slurm ${tag}` });
+      const told = new Notification('Slurm', { body: message, tag: 'jupyter-slurm' });
       told.onclick = () => {
         window.focus();
-        void this.commands.execute(command, { id: tag });
+        void this.commands.execute(command, args);
         told.close();
       };
     }

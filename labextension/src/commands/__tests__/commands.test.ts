@@ -53,6 +53,20 @@ test.each([
   expect(asked).toEqual([['command', { argv, cluster: 'a' }]]);
 });
 
+test('many are cancelled by one call for each cluster', async () => {
+  const [model, asked] = fakeModel([
+    { id: 'ours', cluster: 'a' },
+    { id: 'far', cluster: 'b' }
+  ]);
+  const far: Target = { cluster: '', id: 'far', slurm_id: '9' };
+  const tasks: Target = { cluster: 'a', id: 'ours', slurm_id: '7_[4-9%2]' };
+  await steer(model, [OURS, THEIRS, far, tasks], 'cancel');
+  expect(asked).toEqual([
+    ['cancel_many', { cluster: 'a', job_ids: ['ours'], slurm_ids: ['8', '7_[4-9]'] }],
+    ['cancel_many', { cluster: 'b', job_ids: ['far'], slurm_ids: [] }]
+  ]);
+});
+
 test("what Slurm's own command says of its failure is told", async () => {
   const [model] = fakeModel([], 1);
   const failed = steer(model, [{ cluster: 'a', id: null, slurm_id: '12_3' }], 'cancel');

@@ -29,6 +29,7 @@ function job(id: string, more: Partial<Job> = {}): Job {
     nodes: [],
     gpus: 0,
     session: null,
+    tasks: {},
     ...more
   } as Job;
 }

@@ -70,7 +70,28 @@ test('an array that ends is one notification', () => {
   for (const id of ids) {
     model.put(job({ id, state: id.endsWith('1') ? 'FAILED' : 'COMPLETED' }));
   }
-  expect(shown()).toEqual([['error', '50 jobs have ended, 5 of them failed', 6_000]]);
+  expect(shown()).toEqual([['error', '50 jobs have ended, 5 of them failed: fit', 20_000]]);
+});
+
+test('of 300 jobs that end one after the other one notification is seen at a time', () => {
+  const model = notified();
+  const ids = Array.from({ length: 300 }, (_, at) => `aaaaa${at + 100}`);
+  for (const id of ids) {
+    model.put(job({ id }));
+  }
+  for (const id of ids) {
+    model.put(job({ id, state: 'COMPLETED' }));
+    jest.advanceTimersByTime(400);
+  }
+  expect(shown()).toEqual([['info', '300 jobs have ended', 6_000]]);
+  jest.advanceTimersByTime(6_000);
+  model.put(job({ id: ids[0] ?? '' }));
+  model.put(job({ id: 'one', state: 'RUNNING' }));
+  model.put(job({ id: 'one', state: 'TIMEOUT', name: 'late' }));
+  expect(shown().map(([, message]) => message)).toEqual([
+    'late: out of time',
+    '300 jobs have ended'
+  ]);
 });
 
 test('it listens while the tab is hidden only for notifications of the browser', () => {
