@@ -14,7 +14,7 @@ from pathlib import Path
 
 import msgspec
 
-from jupyter_slurm.errors import FileAccessError
+from jupyter_slurm.errors import FileAccessError, NotFoundError, RequestError
 from jupyter_slurm.jobs.inputs import MAYBE
 from jupyter_slurm.jobs.options import merged_options
 from jupyter_slurm.jobs.prepare import image_of, runtime_of
@@ -30,8 +30,7 @@ _IMAGE_FILE = "image file"
 
 def given(spec: JobSpec, profile: ClusterProfile, image_file: str | None) -> dict[str, str]:
     """What the job gets, by what it is. `image_file`: where the image lies, since one that was made
-    anew lies elsewhere; None: that is not known. NotFoundError, RequestError: it cannot be pushed.
-    """
+    anew lies elsewhere; None: that is not known."""
     if spec.session is None:
         of_cluster = [
             profile.name,
@@ -49,16 +48,16 @@ def given(spec: JobSpec, profile: ClusterProfile, image_file: str | None) -> dic
         sorted(spec.env.items()),
         spec.mounts,
     ]
-    back = [spec.names_out, spec.out_format, spec.fetch]
+    named = [spec.names_in, spec.names_out, spec.out_format, spec.fetch]
     found = {
-        "options": _digest([of_cluster, asked, back, spec.push, spec.push_exclude]),
+        "options": _digest([of_cluster, asked, named, spec.push, spec.push_exclude]),
         "folder": _digest(spec.cwd),
         "image": _digest([image_of(spec, profile), runtime_of(spec, profile)]),
     }
     if image_file is not None:
         found[_IMAGE_FILE] = _digest(image_file)
     if spec.names_in:
-        found["in"] = f"{spec.inputs_digest or _unknown()} {' '.join(spec.names_in)}"
+        found["in"] = spec.inputs_digest or _unknown()
     if spec.push is not None:
         found["push"] = _listing(spec.push, spec.push_exclude, spec.notebook)
     return found
@@ -100,10 +99,9 @@ def _listing(local: str, exclude: tuple[str, ...], notebook: str | None) -> str:
     """Of the files that would be pushed: names, sizes and times. The notebook itself is left out,
     which is saved again and again while its cells are the same."""
     own = os.fsencode(Path(notebook).name) if notebook else None
-    folder = pushed_folder(local)
     try:
-        found = scan(os.fsencode(folder), Exclusion(exclude))
-    except FileAccessError:
+        found = scan(os.fsencode(pushed_folder(local)), Exclusion(exclude))
+    except (FileAccessError, NotFoundError, RequestError):  # it is refused when it is pushed
         return _unknown()
     # The time of a folder is that of a file which may have been left out.
     lines = [

@@ -40,10 +40,12 @@ def agent_environment(slurm_cluster: SlurmCluster, **changes: str) -> Iterator[d
     }
     for name in ("JUPYTER_SLURM_AGENT", "SLURM_CONF", "JPY_SESSION_NAME"):
         env.pop(name, None)
-    yield env
-    stop = [sys.executable, "-m", "jupyter_slurm", "agent", "stop"]
-    subprocess.run(stop, env=env, check=True, timeout=60, capture_output=True)
-    shutil.rmtree(home)
+    try:
+        yield env
+    finally:
+        stop = [sys.executable, "-m", "jupyter_slurm", "agent", "stop"]
+        subprocess.run(stop, env=env, check=True, timeout=60, capture_output=True)
+        shutil.rmtree(home)
 
 
 @pytest.fixture(scope="module")
@@ -239,6 +241,8 @@ def test_a_cell_attaches_only_to_the_job_that_got_the_same(
         assert "--in" in other.text
     with running_kernel({**env, "PYTHONHASHSEED": "2"}, tmp_path) as second:
         second.run(LOAD)
+        # That one is no variable of the cell's, and never was.
+        assert second.run(cell.replace("--in lr", "--in rate")).content["ename"] == "VariableError"
         # Nothing is left of what went in: the cell can only mean the job that is there.
         bare = ok(second.run(cell))
         assert (attached_to(bare), "`lr`" in bare.text) == (two, True)
