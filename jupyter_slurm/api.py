@@ -20,6 +20,7 @@ from jupyter_slurm.wire import (
     CommandOutput,
     Connection,
     Description,
+    Earlier,
     FileContent,
     FileEntry,
     FileListing,
@@ -180,8 +181,10 @@ class Api(Protocol):
         """What `submit` would send; nothing is sent. `estimate`: Slurm is asked when it would
         start (one RPC, `sbatch --test-only`)."""
 
-    def attachable(self, fingerprint: str) -> Job | None:
-        """The newest job of this cell that still runs or whose outcome nobody has had."""
+    def attachable(self, spec: JobSpec) -> Earlier | None:
+        """The newest job of this cell (`JobSpec.fingerprint`) that still runs or whose outcome
+        nobody has had: one that got the same if there is one, else one that got something else,
+        and what."""
 
     def job(self, job_id: str) -> Job:
         """By our id, or by Slurm's on any cluster. NotFoundError."""

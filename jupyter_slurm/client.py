@@ -26,6 +26,7 @@ from jupyter_slurm.wire import (
     CommandOutput,
     Connection,
     Description,
+    Earlier,
     FileContent,
     FileEntry,
     FileListing,
@@ -241,8 +242,8 @@ class AgentClient:
     def preview(self, spec: JobSpec, estimate: bool = False) -> Preview:
         return self._call(Api.preview, spec, estimate)
 
-    def attachable(self, fingerprint: str) -> Job | None:
-        return self._call(Api.attachable, fingerprint)
+    def attachable(self, spec: JobSpec) -> Earlier | None:
+        return self._call(Api.attachable, spec)
 
     def job(self, job_id: str) -> Job:
         return self._call(Api.job, job_id)

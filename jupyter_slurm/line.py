@@ -250,19 +250,9 @@ def _check_in_session(request: Request, kind: JobKind) -> None:
         )
 
 
-def fingerprint(request: Request, code: str, notebook: str | None) -> str:
-    """Equal for the same cell of the same notebook; what only says how to wait is left out."""
-    parts = [
-        request.cluster,
-        sorted(request.options.items()),
-        [request.name, request.image, request.runtime, request.modules],
-        [sorted(request.env.items()), request.mounts, request.names_in, request.names_out],
-        [request.push, request.push_exclude, request.fetch, request.session],
-        code,
-        notebook or "",
-        *filter(None, [request.out_format]),
-    ]
-    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+def fingerprint(code: str, notebook: str) -> str:
+    """Equal for the same code in the same notebook."""
+    return hashlib.sha256(json.dumps([code, notebook]).encode()).hexdigest()
 
 
 def _take_ours(words: Sequence[str]) -> tuple[dict[str, list[str]], list[str]]:

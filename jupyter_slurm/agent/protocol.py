@@ -24,7 +24,7 @@ from jupyter_slurm.api import Api
 from jupyter_slurm.errors import AgentError, JupyterSlurmError, RequestError, from_problem
 from jupyter_slurm.wire import Problem
 
-PROTOCOL = 1
+PROTOCOL = 2
 """Raised whenever a client of the release before could misunderstand an answer."""
 
 PREFIX = "/v1/"

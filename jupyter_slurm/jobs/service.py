@@ -17,7 +17,7 @@ import msgspec
 
 from jupyter_slurm import places
 from jupyter_slurm.errors import JupyterSlurmError, NotFoundError, TransportError, from_problem
-from jupyter_slurm.jobs import describe, doctor, payload, queue
+from jupyter_slurm.jobs import describe, doctor, identity, payload, queue
 from jupyter_slurm.jobs.adoption import Adoption
 from jupyter_slurm.jobs.beforehand import Beforehand
 from jupyter_slurm.jobs.book import Book
@@ -49,6 +49,7 @@ from jupyter_slurm.wire import (
     Cluster,
     CommandOutput,
     Description,
+    Earlier,
     Job,
     JobKind,
     JobSpec,
@@ -232,12 +233,15 @@ class Service:
         out_format = spec.out_format or cluster.profile.out_format
         spec = msgspec.structs.replace(spec, out_format=out_format)
         if spec.session is not None:
-            return self._added(self._sessions.new_record(spec))
+            record = self._sessions.new_record(spec)
+            record.given = identity.given(spec, cluster.profile, None)
+            return self._added(record)
         if not cluster.profile.lab_same_origin:
             spec = msgspec.structs.replace(spec, jupyter_base_url=None)
         folder = JobDir(cluster.job_root() / spec.id)
         # Refused here and now if it must be: the same is made again when it is sent.
-        prepare(spec, cluster.profile, folder, cluster.site(spec), key=b"")
+        site = cluster.site(spec)
+        prepare(spec, cluster.profile, folder, site, key=b"")
         warning = None if spec.on_login else self._beforehand.judge(spec, cluster)
         self._check_python(spec, cluster)
         of_profile = spec.kind in (JobKind.LAB, JobKind.KERNEL)
@@ -267,7 +271,8 @@ class Service:
             delivered=spec.kind in (JobKind.SESSION, JobKind.KERNEL, JobKind.LAB),
             warning=warning,
         )
-        return self._added(Record(job=job, spec=spec))
+        given = identity.given(spec, cluster.profile, site.image)
+        return self._added(Record(job=job, spec=spec, given=given))
 
     def _added(self, record: Record) -> Record | None:
         return record if self._book.add(record) else None
@@ -372,13 +377,34 @@ class Service:
 
     # --- jobs ---
 
-    def attachable(self, fingerprint: str) -> Job | None:
-        for record in self._book.records():
-            job = record.job
-            if job.fingerprint == fingerprint:
-                open_end = not job.state.final or not job.delivered
-                return job if open_end and job.state is not JobState.REJECTED else None
-        return None
+    def attachable(self, spec: JobSpec) -> Earlier | None:
+        cells = [
+            record
+            for record in self._book.records()
+            if spec.fingerprint is not None and record.job.fingerprint == spec.fingerprint
+        ]
+        others = [record for record in cells if _has_open_end(record.job)]
+        if not others:
+            return None
+        given = self._given(spec)
+        differs = {record.job.id: identity.differences(given, record.given) for record in cells}
+        same = next((record for record in cells if not differs[record.job.id]), None)
+        if same is not None and _has_open_end(same.job):
+            return Earlier(job=same.job)
+        going = [r for r in others if not r.job.state.final and r.job.cancel_requested_s is None]
+        found = next((r.job for r in (*going, *others) if differs[r.job.id]), None)
+        return None if found is None else Earlier(job=found, differs=differs[found.id])
+
+    def _given(self, spec: JobSpec) -> dict[str, str]:
+        """What its job would get."""
+        cluster = self._cluster_for(spec)
+        image = None
+        if spec.session is None and image_of(spec, cluster.profile) is not None:
+            with suppress(JupyterSlurmError):  # then it is compared by its name alone
+                image = cluster.site(spec).image
+        out_format = spec.out_format or cluster.profile.out_format
+        spec = msgspec.structs.replace(spec, out_format=out_format)
+        return identity.given(spec, cluster.profile, image)
 
     def job(self, job_id: str) -> Job:
         return self._book.job(job_id)
@@ -452,3 +478,8 @@ class Service:
             commands=self._clusters.counts(),
             checks=tuple(doctor.examine_records(self._book.store.set_aside())),
         )
+
+
+def _has_open_end(job: Job) -> bool:
+    """It goes on, or nobody has had its outcome."""
+    return job.state is not JobState.REJECTED and not (job.state.final and job.delivered)

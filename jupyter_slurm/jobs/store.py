@@ -40,6 +40,8 @@ class Record(msgspec.Struct, kw_only=True):
     """It was submitted elsewhere: nothing over there is ours to take away."""
     command: tuple[str, ...] = ()
     """sbatch as it was called for it."""
+    given: dict[str, str] = msgspec.field(default_factory=dict)
+    """What it got (`identity.py`)."""
     events: tuple[JobEvent, ...] = ()
     """What has happened to it (`events.py`)."""
 

@@ -128,14 +128,7 @@ class Transfers:
         Doing it again for the same job changes nothing. It fails where one file cannot be read.
         NotFoundError, RequestError: that is no folder to push.
         """
-        folder = Path(_absolute(local))
-        if not folder.is_dir():
-            raise NotFoundError(f"There is no folder {local} on this machine, to run the job in.")
-        if folder in (Path.home(), Path("/")):
-            raise RequestError(
-                f"{local} as a whole cannot be pushed with a job.",
-                hint="Put what the job needs into a folder of its own, and name that: --push DIR.",
-            )
+        folder = pushed_folder(local)
         target = mirror_of(job_dir, places.host(), folder)
 
         def work(one: _Running) -> files.Outcome:
@@ -365,6 +358,20 @@ def _not_arrived(failed: Behind) -> Problem:
         message=f"{failed.count:,} file{'s' if failed.count > 1 else ''} did not arrive.",
         detail="\n".join(reasons_told(failed.reasons, failed.count)),
     )
+
+
+def pushed_folder(local: str) -> Path:
+    """The folder of this machine that is to be pushed with a job. NotFoundError, RequestError: that
+    is no folder to push."""
+    folder = Path(_absolute(local))
+    if not folder.is_dir():
+        raise NotFoundError(f"There is no folder {local} on this machine, to run the job in.")
+    if folder in (Path.home(), Path("/")):
+        raise RequestError(
+            f"{local} as a whole cannot be pushed with a job.",
+            hint="Put what the job needs into a folder of its own, and name that: --push DIR.",
+        )
+    return folder
 
 
 def _absolute(local: str) -> str:

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 
 import msgspec
 
@@ -36,13 +38,24 @@ from jupyter_slurm.magics.replay import Replay
 from jupyter_slurm.magics.session import Session
 from jupyter_slurm.magics.transfer import follow_transfer
 from jupyter_slurm.outcome import failure, left_out
-from jupyter_slurm.wire import Job, JobKind, JobSpec, JobState, Result
+from jupyter_slurm.wire import InputPart, Job, JobKind, JobSpec, Result
 
 _CANCEL_WAIT_S = 5.0
+_OTHER: Mapping[InputPart, str] = MappingProxyType(
+    {
+        "options": "other options",
+        "folder": "another working folder",
+        "image": "another image",
+        "in": "other values of --in",
+        "in?": "perhaps other values of --in",
+        "push": "other files of --push",
+    }
+)
 _NOT_SENT = (
     SubmitError,
     RequestError,
     ConfigError,
+    NotFoundError,
     LoginNeededError,
     LoginError,
     HostKeyError,
@@ -64,7 +77,7 @@ def run(session: Session, line: str, code: str, kind: JobKind | None = None) -> 
     request = session.script_request(line) if is_script else session.request(line)
     request = sessions.resolve(session, request)
     notebook = session.notebook
-    mark = cell_line.fingerprint(request, code, notebook or session.unnamed)
+    mark = cell_line.fingerprint(code, notebook or session.unnamed)
     spec = placed(
         cell_line.spec(
             request, code, job_id=new_id(), kind=kind, notebook=notebook, fingerprint=mark
@@ -74,7 +87,7 @@ def run(session: Session, line: str, code: str, kind: JobKind | None = None) -> 
         show_preview(session.api.preview(spec))
         return None
     with Worker(session.person, spec.cluster) as worker:
-        job = _find(session, request, mark) or _submit(session, worker, request, spec)
+        job = _find_or_submit(session, worker, request, spec)
     detach = session.settings.detach if request.detach is None else request.detach
     if detach or spec.kind is JobKind.SCRIPT:
         return JobHandle(session.api, job)
@@ -106,17 +119,36 @@ def _newest(session: Session) -> Job:
     return (here or jobs)[0]
 
 
-def _find(session: Session, request: Request, mark: str) -> Job | None:
+def _find_or_submit(session: Session, worker: Worker, request: Request, spec: JobSpec) -> Job:
+    absent = [name for name in spec.names_in if name not in session.namespace]
+    if absent and (job := _find_without(session, request, spec, absent)) is not None:
+        return job
+    spec = _with_inputs(session, spec)
+    try:
+        job = _find(session, request, spec)
+    except BaseException:
+        _drop_inputs(spec)
+        raise
+    if job is None:
+        return _submit(session, worker, request, spec)
+    _drop_inputs(spec)
+    return job
+
+
+def _find(session: Session, request: Request, spec: JobSpec) -> Job | None:
     """The job that this very cell has already started, and that is worth attaching to."""
     if request.reuse is Reuse.FRESH:
         return None
-    job = session.api.attachable(mark)
+    earlier = session.api.attachable(spec)
     # Who has cancelled a job and runs its cell again wants another.
-    if job is not None and job.cancel_requested_s is None and job.state is not JobState.REJECTED:
-        again = "" if request.reuse is Reuse.ATTACH else " (--fresh submits another)"
-        how = "has ended meanwhile" if job.state.final else f"is {job.state}"
-        say(f"This cell's job {job.id} {how}: attached to it{again}.")
-        return job
+    if earlier is not None and earlier.job.cancel_requested_s is None:
+        job = earlier.job
+        other = _listed([_OTHER[part] for part in earlier.differs])
+        if not earlier.differs or request.reuse is Reuse.ATTACH:
+            _say_attached(request, job, f", with {other}" if other else "")
+            return job
+        if not job.state.final:
+            say(f"Job {job.id} runs this code with {other}, and goes on; {_ways(job.id)}.")
     if request.reuse is Reuse.ATTACH:
         raise NotFoundError(
             "There is no job of this cell to attach to.",
@@ -125,13 +157,37 @@ def _find(session: Session, request: Request, mark: str) -> Job | None:
     return None
 
 
+def _find_without(
+    session: Session, request: Request, spec: JobSpec, absent: Sequence[str]
+) -> Job | None:
+    """The same where variables are gone that go in, as after a restart of the kernel: there is
+    nothing to submit, and so nothing else to be meant."""
+    earlier = None if request.reuse is Reuse.FRESH else session.api.attachable(spec)
+    if earlier is None or earlier.job.cancel_requested_s is not None:
+        return None
+    if not {*earlier.differs} <= {"in", "in?"}:
+        return None
+    names = _listed([f"`{name}`" for name in absent])
+    _say_attached(request, earlier.job, f", with what {names} held when it was submitted")
+    return earlier.job
+
+
+def _say_attached(request: Request, job: Job, how: str) -> None:
+    again = "" if request.reuse is Reuse.ATTACH else " (--fresh submits another)"
+    state = "has ended meanwhile" if job.state.final else f"is {job.state}"
+    say(f"This cell's job {job.id} {state}: attached to it{how}{again}.")
+
+
+def _listed(words: Sequence[str]) -> str:
+    """`a, b and c`."""
+    return " and ".join(filter(None, (", ".join(words[:-1]), *words[-1:])))
+
+
 def _submit(session: Session, worker: Worker, request: Request, spec: JobSpec) -> Job:
-    spec = _with_inputs(session, spec)
     try:
         return worker(lambda: session.api.submit(spec))
     except (*_NOT_SENT, LoginDeclined):
-        if spec.inputs:
-            Path(spec.inputs).unlink(missing_ok=True)
+        _drop_inputs(spec)
         raise
     except KeyboardInterrupt:
         on_interrupt = request.on_interrupt or session.settings.on_interrupt
@@ -141,23 +197,30 @@ def _submit(session: Session, worker: Worker, request: Request, spec: JobSpec) -
         raise Detached(f"job {spec.id} is still being submitted; " + _ways(spec.id)) from None
 
 
+def _drop_inputs(spec: JobSpec) -> None:
+    """They are not sent."""
+    if spec.inputs:
+        Path(spec.inputs).unlink(missing_ok=True)
+
+
 def _with_inputs(session: Session, spec: JobSpec) -> JobSpec:
     """Writes the variables that go in where the agent takes them from. VariableError."""
     if not spec.names_in:
         return spec
     from jupyter_slurm import places  # noqa: PLC0415
     from jupyter_slurm.jobs.payload import check_names  # noqa: PLC0415
-    from jupyter_slurm.jobs.variables import write_variables  # noqa: PLC0415
+    from jupyter_slurm.jobs.variables import digest_inputs, write_variables  # noqa: PLC0415
 
     check_names(spec.names_in, session.namespace)
     path = places.spool_dir() / f"{spec.id}.vars"
     try:
         header = write_variables(path, spec.names_in, session.namespace)
+        digest = digest_inputs(path, spec.names_in, session.namespace)
     except BaseException:
         path.unlink(missing_ok=True)
         raise
     python = sys.version_info[:2] if header.by_value else None
-    return msgspec.structs.replace(spec, inputs=str(path), python=python)
+    return msgspec.structs.replace(spec, inputs=str(path), inputs_digest=digest, python=python)
 
 
 def bring(session: Session, job: Job, *, cancel_on_interrupt: bool, raise_on_failure: bool) -> None:

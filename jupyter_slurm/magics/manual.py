@@ -16,7 +16,8 @@ Run this cell as a Slurm job, as if it ran here.
 
 The cell waits and shows what the job writes: text, plots, tables, errors. A job that fails, fails
 the cell. Interrupting (■) leaves the job running; `%slurm attach` brings it back. Running the same
-cell again while its job is there attaches to it. Nothing is lost by closing or restarting anything.
+cell again while its job is there attaches to it, unless other values, files or options would go in:
+then it is another job. Nothing is lost by closing or restarting anything.
 
 Examples
 

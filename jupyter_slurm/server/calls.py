@@ -44,11 +44,12 @@ _READ, _WRITE, EXECUTE = Right("read"), Right("write"), Right("execute")
 RULES: Mapping[str, Rule] = MappingProxyType(
     dict.fromkeys(
         "clusters cluster_info connections tunnels jobs job details history images queue status "
-        "describe doctor result attachable transfer".split(),
+        "describe doctor result transfer".split(),
         Rule((_READ,), get=True),
     )
     | dict.fromkeys(
-        "changes queue_changes node_changes logs usage preview why".split(), Rule((_READ,))
+        "attachable changes queue_changes node_changes logs usage preview why".split(),
+        Rule((_READ,)),
     )
     | dict.fromkeys(
         "connect answer disconnect close_tunnel stop_transfer adopt delivered cancel hold release "

@@ -42,7 +42,9 @@ from jupyter_slurm.wire.image import (
     ImageSpec,
 )
 from jupyter_slurm.wire.job import (
+    Earlier,
     GpuSample,
+    InputPart,
     Job,
     JobDetails,
     JobEvent,
@@ -91,6 +93,7 @@ __all__ = [
     "Cost",
     "Description",
     "DisplayData",
+    "Earlier",
     "ErrorOutput",
     "ExecuteResult",
     "FileContent",
@@ -104,6 +107,7 @@ __all__ = [
     "ImageOrigin",
     "ImageSpec",
     "InUse",
+    "InputPart",
     "Job",
     "JobDetails",
     "JobEvent",

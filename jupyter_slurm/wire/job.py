@@ -106,11 +106,13 @@ class JobSpec(Struct, frozen=True, kw_only=True):
     """None: the profile's."""
     inputs: str | None = None
     """A local file in `places.spool_dir()` with the variables in; it is moved into the job dir."""
+    inputs_digest: str | None = None
+    """Of their values (`jobs.variables.digest_inputs`); None: they are not known."""
     python: tuple[int, int] | None = None
     """The Python that wrote `inputs`, where that matters (code travels by value), else None."""
     notebook: str | None = None
     fingerprint: str | None = None
-    """Equal for the same cell of the same notebook, run unchanged; None: never attach to it."""
+    """Equal for the same code in the same notebook; None: never attach to it."""
     push: str | None = None
     """A folder of this machine: the job runs in a copy of it, made when it is submitted."""
     push_exclude: tuple[str, ...] = ()
@@ -226,6 +228,18 @@ class Job(Struct, frozen=True, kw_only=True):
     """Of a lab that has not ended."""
     transfer: Transfer | None = None
     """The folder that is pushed with it, as it was a second ago; None: none is on its way."""
+
+
+InputPart = Literal["options", "folder", "image", "in", "in?", "push"]
+"""What a job got: of `in` it is known that the values differ, of `in?` only that they may."""
+
+
+class Earlier(Struct, frozen=True, kw_only=True):
+    """A job that the same cell has started before."""
+
+    job: Job
+    differs: tuple[InputPart, ...] = ()
+    """What it got otherwise than the cell would get now; none: it is this cell's job."""
 
 
 class JobEvent(Struct, frozen=True, kw_only=True):

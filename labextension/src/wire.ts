@@ -75,6 +75,7 @@ export interface Wire {
   Description?: Description;
   Folder?: Folder;
   DisplayData?: DisplayData;
+  Earlier?: Earlier;
   ErrorOutput?: ErrorOutput;
   ExecuteResult?: ExecuteResult;
   FileContent?: FileContent;
@@ -478,6 +479,13 @@ export interface DisplayData {
   };
   display_id: string | null;
 }
+/**
+ * A job that the same cell has started before.
+ */
+export interface Earlier {
+  job: Job;
+  differs: ('folder' | 'image' | 'in' | 'in?' | 'options' | 'push')[];
+}
 export interface ErrorOutput {
   type: 'error';
   ename: string;
@@ -614,6 +622,7 @@ export interface JobSpec {
   names_out: string[];
   out_format: ('auto' | 'data') | null;
   inputs: string | null;
+  inputs_digest: string | null;
   python: [number, number] | null;
   notebook: string | null;
   fingerprint: string | null;

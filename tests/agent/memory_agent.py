@@ -34,6 +34,7 @@ from jupyter_slurm.wire import (
     Connection,
     ConnectionState,
     Description,
+    Earlier,
     Image,
     ImageBuild,
     ImageOrigin,
@@ -226,9 +227,9 @@ class MemoryService(FileSide, QueueSide):
             start_estimate_s=0.0 if estimate else None,
         )
 
-    def attachable(self, fingerprint: str) -> Job | None:
-        same = [job for job in self._jobs.values() if job.fingerprint == fingerprint]
-        return same[-1] if same and not same[-1].delivered else None
+    def attachable(self, spec: JobSpec) -> Earlier | None:
+        same = [job for job in self._jobs.values() if job.fingerprint == spec.fingerprint]
+        return Earlier(job=same[-1]) if same and not same[-1].delivered else None
 
     def job(self, job_id: str) -> Job:
         if job_id == "dies":

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from jupyter_slurm.api import Api
 from jupyter_slurm.errors import NotFoundError, RequestError, SubmitError
@@ -176,16 +177,17 @@ def test_a_held_job_waits_until_it_is_released(api: Api) -> None:
 
 
 def test_a_cell_attaches_to_its_job_until_the_outcome_was_delivered(api: Api) -> None:
-    assert api.attachable("f") is None
-    job = api.submit(sleeper(fingerprint="f"))
-    found = api.attachable("f")
+    cell = sleeper(fingerprint="f")
+    assert api.attachable(cell) is None
+    job = api.submit(cell)
+    found = api.attachable(replace(cell, id="a" * 8))
     assert found is not None
-    assert found.id == job.id
+    assert (found.job.id, found.differs) == (job.id, ())
     api.cancel(job.id)
     wait(api, job.id)
-    assert api.attachable("f") is not None
+    assert api.attachable(cell) is not None
     assert api.delivered(job.id).delivered
-    assert api.attachable("f") is None
+    assert api.attachable(cell) is None
 
 
 def test_a_job_can_be_forgotten_once_it_has_ended(api: Api) -> None:

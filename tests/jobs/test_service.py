@@ -190,12 +190,42 @@ def test_a_result_that_was_tampered_with_is_not_read(site: Site) -> None:
 
 
 def test_attachable_is_a_job_whose_outcome_nobody_has_had(site: Site) -> None:
-    job = site.run("1", fingerprint="f")
-    assert (found := site.service.attachable("f")) is not None
-    assert found.id == job.id
-    site.service.delivered(job.id)
-    assert site.service.attachable("f") is None
-    assert site.service.attachable("other") is None
+    cell = spec("1", fingerprint="f")
+    site.wait(site.service.submit(cell).id)
+    assert (found := site.service.attachable(cell)) is not None
+    assert (found.job.id, found.differs) == (cell.id, ())
+    assert site.service.attachable(replace(cell, fingerprint="other")) is None
+    site.service.delivered(cell.id)
+    assert site.service.attachable(cell) is None
+
+
+def test_what_a_cell_would_get_otherwise_is_named(site: Site, tmp_path: Path) -> None:
+    (tmp_path / "src").mkdir()
+    cell = spec(
+        "1",
+        fingerprint="f",
+        names_in=("lr",),
+        inputs_digest="1",
+        cwd=str(tmp_path),
+        push=str(tmp_path / "src"),
+    )
+    site.service.submit(cell)
+
+    def differs(**changes: object) -> tuple[str, ...]:
+        found = site.service.attachable(replace(cell, **changes))
+        assert found is not None
+        assert found.job.id == cell.id
+        return found.differs
+
+    assert differs() == ()
+    assert differs(inputs_digest="2", cwd="/") == ("folder", "in")
+    assert differs(inputs_digest="?2") == ("in?",)
+    assert differs(env={"A": "1"}) == differs(options={"nice": "1"}) == ("options",)
+    (tmp_path / "src" / "new").touch()
+    assert differs() == ("push",)
+    config = tmp_path / "config/jupyter-slurm/clusters.d" / f"{site.cluster.name}.toml"
+    config.write_text("modules = ['other']\n" + config.read_text(encoding="utf-8"))
+    assert differs() == ("options", "push")
 
 
 def test_displays_come_back_in_their_order_with_the_text(site: Site) -> None:

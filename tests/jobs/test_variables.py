@@ -15,7 +15,12 @@ from hypothesis import strategies as st
 
 from jupyter_slurm.errors import SignatureError, VariableError
 from jupyter_slurm.jobs import variables
-from jupyter_slurm.jobs.variables import digest_file, read_variables, write_variables
+from jupyter_slurm.jobs.variables import (
+    digest_file,
+    digest_inputs,
+    read_variables,
+    write_variables,
+)
 
 
 def written(path: Path, **values: object) -> Path:
@@ -166,3 +171,32 @@ def test_value_that_fails_to_load_is_named_with_the_reason(tmp_path: Path) -> No
         VariableError, match="trap came back, but cannot be read here: FileNotFound"
     ):
         read_variables(path, None)
+
+
+def inputs_digest(folder: Path, code: str) -> str:
+    """Of all that a notebook's cell sets."""
+    namespace: dict[str, object] = {"__name__": "__main__"}
+    exec(compile(code, f"{folder}/{len(list(folder.iterdir()))}", "exec"), namespace)
+    names = [name for name in namespace if not name.startswith("__")]
+    write_variables(folder / str(len(list(folder.iterdir()))), names, namespace)
+    return digest_inputs(max(folder.iterdir(), key=lambda one: int(one.name)), names, namespace)
+
+
+@pytest.mark.parametrize(
+    ("same", "other", "sure"),
+    [
+        ("a = [1, 'é']", "a = [1, 'e']", True),
+        ("import numpy; a = numpy.arange(9); del numpy", "a = list(range(9))", False),
+        ("a = {str(n) for n in range(99)}", "a = {str(n) for n in range(98)}", False),
+        ("def f(x, k={'a', 'b'}):\n  return lambda: x + 1", "def f(x):\n  return 1", False),
+        ("class A:\n  b = 1", "class A:\n  b = 2", False),
+        ("class A:\n  def f(self): return 1\na = A()", "a = 1", False),
+    ],
+)
+def test_equal_values_made_anew_have_an_equal_digest(
+    same: str, other: str, sure: bool, tmp_path: Path
+) -> None:
+    first = inputs_digest(tmp_path, same)
+    assert inputs_digest(tmp_path, f"\n{same}") == first
+    assert inputs_digest(tmp_path, other) != first
+    assert first.startswith("?") is not sure

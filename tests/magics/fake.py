@@ -29,6 +29,7 @@ from jupyter_slurm.wire import (
     Cost,
     Description,
     DisplayData,
+    Earlier,
     ErrorOutput,
     ExecuteResult,
     Folder,
@@ -239,10 +240,11 @@ class FakeApi(FarSide, FileSide, ImageSide, QueueSide):
             start_estimate_s=time.time() if estimate else None,
         )
 
-    def attachable(self, fingerprint: str) -> Job | None:
+    def attachable(self, spec: JobSpec) -> Earlier | None:
+        """It takes any of the same code for the same."""
         for job in reversed(self._jobs.values()):
-            if job.fingerprint == fingerprint:
-                return None if job.state.final and job.delivered else job
+            if job.fingerprint == spec.fingerprint:
+                return None if job.state.final and job.delivered else Earlier(job=job)
         return None
 
     def job(self, job_id: str) -> Job:

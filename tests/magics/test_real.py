@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -114,6 +115,60 @@ def test_a_killed_kernels_cell_run_again_attaches_to_its_one_job(
             assert second.run("print(x)").text == "1\n"
     jobs = slurm_cluster.run("squeue", "-h", "-t", "all", "-o", "%k %j").stdout.splitlines()
     assert sum("killed" in job for job in jobs) == 1
+
+
+def attached_to(reply: Reply) -> str | None:
+    """The job that the cell has said it attached to."""
+    found = re.search(r"This cell's job (\w+) .*: attached to it", reply.text)
+    return found and found[1]
+
+
+def test_a_cell_attaches_only_to_the_job_that_got_the_same(
+    environment: dict[str, str], tmp_path: Path
+) -> None:
+    env = {**environment, "JPY_SESSION_NAME": f"{tmp_path}/sweep.ipynb"}
+    gate, pushed = tmp_path / "gate", tmp_path / "src"
+    pushed.mkdir()
+    (pushed / "sweep.ipynb").write_text("as first saved")
+    (pushed / "model.py").write_text("depth = 1")
+    inputs = (
+        "class Model:\n    layers = {'conv', 'pool', 'dense'}\n    def __call__(self, x):\n"
+        "        return 10 * x\nmodel, lr, grid = Model(), 1, [n / 7 for n in range(5000)]"
+    )
+    cell = (
+        f"%%slurm --detach --in lr,model,grid --out acc --push {pushed}\nimport os, time\n"
+        f"while not os.path.exists({str(gate)!r}):\n    time.sleep(0.05)\nacc = model(lr)"
+    )
+    with running_kernel({**env, "PYTHONHASHSEED": "1"}, tmp_path) as first:
+        first.run(LOAD)
+        first.run(inputs)
+        first.run(cell)
+        one = first.run("one = _; print(one.id)").text.strip()
+        first.run("lr = 5")
+        other = ok(first.run(cell))
+        two = first.run("two = _; print(two.id)").text.strip()
+        assert one != two
+        assert f"%slurm attach {one}" in other.text
+        assert "--in" in other.text
+    with running_kernel({**env, "PYTHONHASHSEED": "2"}, tmp_path) as second:
+        second.run(LOAD)
+        # That one is no variable of the cell's, and never was.
+        assert second.run(cell.replace("--in lr", "--in rate")).content["ename"] == "VariableError"
+        # Nothing is left of what went in: the cell can only mean the job that is there.
+        bare = ok(second.run(cell))
+        assert (attached_to(bare), "`lr`" in bare.text) == (two, True)
+        second.run("\n\n" + inputs)
+        (pushed / "sweep.ipynb").write_text("saved once more")
+        assert attached_to(ok(second.run(cell))) == one
+        (pushed / "model.py").write_text("depth = 22")
+        assert "--push" in ok(second.run(cell)).text
+        three = second.run("three = _; print(three.id)").text.strip()
+        gate.touch()
+        told = second.run(
+            "from jupyter_slurm import connect\n"
+            f"print([connect().job(i).result()['acc'] for i in {[one, two, three]}])"
+        )
+        assert told.text == "[10, 50, 10]\n"
 
 
 def test_an_interrupted_job_goes_on_and_attach_brings_it_back(

@@ -139,19 +139,25 @@ def test_a_new_kernel_of_the_notebook_has_the_session_and_its_running_cell(
 ) -> None:
     gate = tmp_path / "gate"
     cell = (
-        "%%slurm --session --out x\nimport os, time\nprint('begun', flush=True)\n"
-        f"while not os.path.exists({str(gate)!r}):\n    time.sleep(0.05)\nx = kept + 1"
+        "%%slurm --session --in n --out x\nimport os, time\nprint('begun', flush=True)\n"
+        f"while not os.path.exists({str(gate)!r}):\n    time.sleep(0.05)\nx = kept + n"
     )
     with desk.kernel() as first:
         ok(first.run(START))
+        ok(first.run("n = 1"))
         ok(first.run("%%slurm --session\nkept = 41"))
         first.start(cell)
         first.until(lambda message: "begun" in message["content"].get("text", ""))
         first.manager.shutdown_kernel(now=True)
     with desk.kernel() as second:
+        ok(second.run("n = 2"))
+        other = second.start(cell)
+        second.until(lambda m: "other values of --in" in m["content"].get("text", ""))
         gate.touch()
-        reply = ok(second.run(cell))
-        assert "attached to it" in reply.text
+        ok(second.reply(other))
+        assert second.run("print(x)").text == "43\n"
+        ok(second.run("n = 1"))
+        assert "attached to it" in ok(second.run(cell)).text
         assert second.run("print(x)").text == "42\n"
         assert value(second.run("%%slurm --session\nkept")) == "41"
 
