@@ -292,7 +292,7 @@ def test_a_client_that_starts_nothing_replaces_nothing(
     assert found.status().pid == pid
 
 
-@pytest.mark.parametrize("protocol", [0, 2])
+@pytest.mark.parametrize("protocol", [0, 99])
 def test_another_protocol_asks_for_a_restart_of_the_kernel(
     agent_home: AgentHome, monkeypatch: pytest.MonkeyPatch, protocol: int
 ) -> None:

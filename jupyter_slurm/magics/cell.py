@@ -88,6 +88,12 @@ def run(session: Session, line: str, code: str, kind: JobKind | None = None) -> 
         return None
     with Worker(session.person, spec.cluster) as worker:
         job = _find_or_submit(session, worker, request, spec)
+    if notebook is None and job.id == spec.id and not session.told_unnamed:
+        session.told_unnamed = True
+        warn(
+            "It is not known which notebook this is: once this kernel has ended, the same cell is "
+            f"another job. `%slurm attach {job.id}` brings this one back."
+        )
     detach = session.settings.detach if request.detach is None else request.detach
     if detach or spec.kind is JobKind.SCRIPT:
         return JobHandle(session.api, job)

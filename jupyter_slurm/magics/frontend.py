@@ -47,6 +47,13 @@ def notebook(namespace: Mapping[str, object]) -> str | None:
     return path if isinstance(path, str) and path else None
 
 
+def connection_file() -> str | None:
+    """Of this kernel; None: it is none."""
+    config = getattr(getattr(get_ipython(), "kernel", None), "config", {})
+    path = config.get("IPKernelApp", {}).get("connection_file")
+    return path if isinstance(path, str) else None
+
+
 def answerer() -> Answerer:
     """Who sits at this shell."""
     return NotebookAnswerer() if in_place() else TerminalAnswerer()

@@ -18,7 +18,7 @@ from jupyter_slurm.api import Api
 from jupyter_slurm.errors import RequestError
 from jupyter_slurm.line import Request, expand, parse, split
 from jupyter_slurm.login import Attended
-from jupyter_slurm.magics.frontend import answerer, in_place, notebook
+from jupyter_slurm.magics.frontend import answerer, connection_file, in_place, notebook
 from jupyter_slurm.magics.live import LiveCard, LiveCards
 from jupyter_slurm.slurm.options import sbatch_args
 from jupyter_slurm.wire import Job, Show
@@ -53,6 +53,8 @@ class Session:
         self.unnamed = f"kernel {secrets.token_hex(8)}"
         """Stands for the notebook where nobody names it: two that run the same cell, as a sweep of
         parameters does, must not meet in one job."""
+        self.told_unnamed = False
+        """It was said that cells of this kernel are not found again after it."""
         self.live = LiveCards(lambda: self.agent)
 
     @cached_property
@@ -85,7 +87,21 @@ class Session:
 
     @property
     def notebook(self) -> str | None:
-        return notebook(self.namespace)
+        """Its path; None: nobody knows it."""
+        # Who runs nbconvert in a notebook gives it that notebook's environment.
+        return self._run_by_program or notebook(self.namespace) or self._on_a_server
+
+    @cached_property
+    def _run_by_program(self) -> str | None:
+        from jupyter_slurm.magics.notebook_name import of_program  # noqa: PLC0415
+
+        return of_program()
+
+    @cached_property
+    def _on_a_server(self) -> str | None:
+        from jupyter_slurm.magics.notebook_name import of_servers  # noqa: PLC0415
+
+        return of_servers(connection_file())
 
     @property
     def output_limit_bytes(self) -> int:

@@ -13,11 +13,11 @@ from tests.magics.shell import Shell, make_shell
 
 @pytest.fixture
 def jupyter_dirs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Nothing of the person who runs the tests is read or written."""
+    """Nothing of the person who runs the tests is read or written; the notebook has a name."""
     for name in ("DATA", "CONFIG", "RUNTIME"):
         monkeypatch.setenv(f"JUPYTER_{name}_DIR", str(tmp_path / name.lower()))
     monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
-    monkeypatch.delenv("JPY_SESSION_NAME", raising=False)
+    monkeypatch.setenv("JPY_SESSION_NAME", str(tmp_path / "cell.ipynb"))
     return tmp_path
 
 

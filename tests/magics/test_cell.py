@@ -210,8 +210,9 @@ def test_the_same_cell_again_attaches_to_its_job_and_says_so(shell: Shell, api: 
 
 
 def test_the_same_cell_of_another_notebook_is_another_job_also_where_none_has_a_name(
-    shell: Shell, api: FakeApi
+    shell: Shell, api: FakeApi, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.delenv("JPY_SESSION_NAME")
     shell.run("%%slurm --detach\nlinger()")
     shell.session.unnamed = "another kernel"
     shell.run("%%slurm --detach\nlinger()")

@@ -32,6 +32,16 @@ def test_a_detached_jobs_card_is_updated_in_the_cell_that_started_it(kernel: Ker
     assert card["msg_type"] == "update_display_data"
 
 
+def test_a_kernel_that_nobody_has_named_says_once_that_its_cells_are_not_found_again(
+    kernel: Kernel,
+) -> None:
+    kernel.run("import os\ndel os.environ['JPY_SESSION_NAME']")
+    told = [kernel.run(f"%%slurm\n{n}").text for n in range(2)]
+    assert ["not known which notebook" in text for text in told] == [True, False]
+    kernel.run("from jupyter_slurm.magics.frontend import connection_file")
+    assert kernel.run("print(connection_file())").text == f"{kernel.manager.connection_file}\n"
+
+
 def test_interrupting_a_cell_leaves_its_job_and_says_how_to_come_back(kernel: Kernel) -> None:
     request = kernel.start("%%slurm\nprint('before')\nlinger()")
     kernel.until(lambda message: "before" in message["content"].get("text", ""))

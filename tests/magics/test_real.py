@@ -9,20 +9,24 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 
+import nbformat
 import pytest
+from nbformat.v4 import new_code_cell, new_notebook
 
 from tests.cluster.plugin import ROOT, SlurmCluster, jupyter_homes
 from tests.magics.kernel import LOAD, Kernel, Reply, running_kernel
+from tests.ssh.waiting import wait_until
 
 MIB = 1 << 20
 
 
-@pytest.fixture(scope="module")
-def environment(slurm_cluster: SlurmCluster) -> Iterator[dict[str, str]]:
-    """One agent for all tests here: the profile is the cluster's, everything else our own."""
+@contextmanager
+def agent_environment(slurm_cluster: SlurmCluster, **changes: str) -> Iterator[dict[str, str]]:
+    """An agent of its own: the profile is the cluster's, everything else our own."""
     # Not pytest's own folder: a socket's path must be short.
     home = Path(tempfile.mkdtemp(prefix="magics-"))
     env = {
@@ -31,6 +35,7 @@ def environment(slurm_cluster: SlurmCluster) -> Iterator[dict[str, str]]:
         "JUPYTER_CONFIG_DIR": slurm_cluster.env["JUPYTER_CONFIG_DIR"],
         "IPYTHONDIR": str(home / "ipython"),
         "PYTHONPATH": str(ROOT),
+        **changes,
     }
     for name in ("JUPYTER_SLURM_AGENT", "SLURM_CONF", "JPY_SESSION_NAME"):
         env.pop(name, None)
@@ -38,6 +43,13 @@ def environment(slurm_cluster: SlurmCluster) -> Iterator[dict[str, str]]:
     stop = [sys.executable, "-m", "jupyter_slurm", "agent", "stop"]
     subprocess.run(stop, env=env, check=True, timeout=60, capture_output=True)
     shutil.rmtree(home)
+
+
+@pytest.fixture(scope="module")
+def environment(slurm_cluster: SlurmCluster) -> Iterator[dict[str, str]]:
+    """Of one agent for all tests here that break nothing."""
+    with agent_environment(slurm_cluster) as env:
+        yield env
 
 
 @pytest.fixture
@@ -115,6 +127,30 @@ def test_a_killed_kernels_cell_run_again_attaches_to_its_one_job(
             assert second.run("print(x)").text == "1\n"
     jobs = slurm_cluster.run("squeue", "-h", "-t", "all", "-o", "%k %j").stdout.splitlines()
     assert sum("killed" in job for job in jobs) == 1
+
+
+def test_a_notebook_that_nbconvert_runs_again_finds_its_job(
+    environment: dict[str, str], slurm_cluster: SlurmCluster, tmp_path: Path
+) -> None:
+    begun, gate, path = tmp_path / "begun", tmp_path / "gate", tmp_path / "study.ipynb"
+    code = (
+        f"%%slurm --name converted\nimport os, time\nopen({str(begun)!r}, 'w').close()\n"
+        f"while not os.path.exists({str(gate)!r}):\n    time.sleep(0.05)"
+    )
+    nbformat.write(new_notebook(cells=[new_code_cell(LOAD), new_code_cell(code)]), path)
+    argv = [sys.executable, "-m", "nbconvert", "--execute", "--inplace", str(path)]
+    # As in a terminal of a notebook, whose name is not this one's.
+    env = {**environment, "JPY_SESSION_NAME": "/notebooks/another.ipynb"}
+    first = subprocess.Popen(argv, env=env, cwd=tmp_path, stderr=subprocess.DEVNULL)
+    wait_until(begun.exists)
+    first.kill()
+    first.wait()
+    gate.touch()
+    subprocess.run(argv, env=environment, cwd=tmp_path, check=True, timeout=120)
+    outputs = nbformat.read(path, as_version=4).cells[1].outputs
+    assert "attached to it" in "".join(one.get("text", "") for one in outputs)
+    jobs = slurm_cluster.run("squeue", "-h", "-t", "all", "-o", "%j").stdout.split()
+    assert sum("converted" in job for job in jobs) == 1
 
 
 def attached_to(reply: Reply) -> str | None:

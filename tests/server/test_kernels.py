@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import json
+
+import pytest
+
+from jupyter_slurm.magics.notebook_name import of_servers
 from tests.server.served import (
     API,
     Served,
@@ -44,3 +49,21 @@ def test_a_kernel_that_this_server_would_not_show_is_not_made() -> None:
             problem = client.post(f"{API}kernel_add", {"line": "--name mine"}).problem
             assert "allowed_kernelspecs" in (problem.hint or "")
             assert client.call("kernels") == {"kernels": []}
+
+
+def test_a_kernel_learns_from_its_server_which_notebook_it_runs(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = served.client()
+    auth = {"Authorization": f"token {served.token}"}
+    # One that was started without a notebook has no name in its environment.
+    kernel_id = json.loads(client.post("api/kernels", {}, **auth).body)["id"]
+    asked = {"path": "my study.ipynb", "type": "notebook", "name": "", "kernel": {"id": kernel_id}}
+    client.post("api/sessions", asked, **auth)
+    monkeypatch.setenv("JUPYTER_RUNTIME_DIR", served.env["JUPYTER_RUNTIME_DIR"])
+    try:
+        told = of_servers(f"/run/user/1/kernel-{kernel_id}.json")
+        assert told == str(served.folder / "my study.ipynb")
+        assert of_servers("kernel-7.json") is None
+    finally:
+        client.ask("DELETE", f"api/kernels/{kernel_id}", None, **auth)

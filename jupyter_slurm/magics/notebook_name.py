@@ -1,0 +1,86 @@
+"""Finds which notebook this kernel runs where its front end has not said so.
+
+Asks the process that started the kernel, by its command line, and the Jupyter servers of this user,
+which of them has the kernel in a session. Slow, so it is asked once for a kernel.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import urllib.request
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path, PurePath
+from typing import Any
+
+_RUN_ONE = frozenset(("jupyter-nbconvert", "jupyter-execute", "jupyter-run"))
+_PAPERMILL = "papermill"
+_SERVERS = ("jpserver-*.json", "nbserver-*.json")
+_KERNEL_FILE = re.compile(r"kernel-([0-9a-fA-F-]{36})\.json")
+_TIMEOUT_S = 2.0
+_MOST_BYTES = 8 << 20
+
+
+def of_program() -> str | None:
+    """The notebook that the program which started this kernel was told to run."""
+    process = Path("/proc") / str(os.getppid())
+    try:
+        words = os.fsdecode((process / "cmdline").read_bytes()).split("\0")
+        return told_to_run(words, (process / "cwd").readlink())
+    except OSError:  # another user's, or not Linux
+        return None
+
+
+def told_to_run(words: Sequence[str], folder: Path) -> str | None:
+    """Of a command line; None: it does not run notebooks, or more than one.
+
+    Of papermill's two it is the one that it makes, since that is another one in each run.
+    """
+    at = next((i for i, word in enumerate(words) if _program(word)), None)
+    if at is None:
+        return None
+    names = [
+        word
+        for before, word in zip(words[at:], words[at + 1 :], strict=False)
+        if word.endswith(".ipynb") and not word.startswith("-") and before != "--output"
+    ]
+    if not names or (_program(words[at]) != _PAPERMILL and len(names) > 1):
+        return None
+    return os.path.normpath(folder / names[-1])
+
+
+def _program(word: str) -> str | None:
+    """`python -m NAME` and a script have the same name."""
+    name = PurePath(word).name
+    name = f"jupyter-{name}" if f"jupyter-{name}" in _RUN_ONE else name
+    return name if name in _RUN_ONE or name == _PAPERMILL else None
+
+
+def of_servers(connection_file: str | None) -> str | None:
+    """The notebook of the session that has this kernel, on any Jupyter server of this user's."""
+    kernel = _KERNEL_FILE.fullmatch(PurePath(connection_file or "").name)
+    if kernel is None:
+        return None
+    from jupyter_core.paths import jupyter_runtime_dir  # noqa: PLC0415
+
+    folder = Path(jupyter_runtime_dir())
+    for path in (path for pattern in _SERVERS for path in sorted(folder.glob(pattern))):
+        with suppress(OSError, ValueError, KeyError, TypeError):  # it has ended, or is not ours
+            server = json.loads(path.read_bytes())
+            os.kill(server["pid"], 0)  # its port may be another's by now
+            for session in _sessions(server):
+                if session["kernel"]["id"] == kernel[1]:
+                    root = server.get("root_dir") or server.get("notebook_dir") or ""
+                    return str(PurePath(root, session["path"]))
+    return None
+
+
+def _sessions(server: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    request = urllib.request.Request(  # noqa: S310 (an address of this user's own file)
+        server["url"] + "api/sessions", headers={"Authorization": f"token {server['token']}"}
+    )
+    direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    with direct.open(request, timeout=_TIMEOUT_S) as answer:
+        yield from json.loads(answer.read(_MOST_BYTES))
