@@ -230,6 +230,8 @@ class Service:
         with suppress(JupyterSlurmError):
             self._book.record(spec.id)
             return None
+        if cluster.way.connection is not None:  # else it would go by itself after a later login
+            cluster.way.connection.check_login()
         out_format = spec.out_format or cluster.profile.out_format
         spec = msgspec.structs.replace(spec, out_format=out_format)
         if spec.session is not None:

@@ -38,7 +38,7 @@ from jupyter_slurm.magics.replay import Replay
 from jupyter_slurm.magics.session import Session
 from jupyter_slurm.magics.transfer import follow_transfer
 from jupyter_slurm.outcome import failure, left_out
-from jupyter_slurm.wire import InputPart, Job, JobKind, JobSpec, Result
+from jupyter_slurm.wire import InputPart, Job, JobKind, JobSpec, JobState, Result
 
 _CANCEL_WAIT_S = 5.0
 _OTHER: Mapping[InputPart, str] = MappingProxyType(
@@ -192,8 +192,10 @@ def _listed(words: Sequence[str]) -> str:
 def _submit(session: Session, worker: Worker, request: Request, spec: JobSpec) -> Job:
     try:
         return worker(lambda: session.api.submit(spec))
-    except (*_NOT_SENT, LoginDeclined):
+    except (*_NOT_SENT, LoginDeclined) as exc:
         _drop_inputs(spec)
+        if isinstance(exc, LoginNeededError):
+            warn("Nothing was submitted: run the cell again after the login.")
         raise
     except KeyboardInterrupt:
         on_interrupt = request.on_interrupt or session.settings.on_interrupt
@@ -307,7 +309,10 @@ def _give_up(session: Session, card: LiveCard, exc: JupyterSlurmError) -> None:
     on_the_way = (AgentError, LoginError, HostKeyError)
     if isinstance(exc, on_the_way) or exc.transient or not card.job.state.final:
         session.live.add(card)
-        warn(f"Job {card.job.id} is not affected; {_ways(card.job.id)}.")
+        how = "is not affected"
+        if isinstance(exc, LoginNeededError) and card.job.state is JobState.SUBMITTING:
+            how = "is submitted by itself after the login, and this cell, run again, attaches to it"
+        warn(f"Job {card.job.id} {how}; {_ways(card.job.id)}.")
     else:
         session.api.delivered(card.job.id)
 

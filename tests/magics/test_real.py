@@ -19,6 +19,7 @@ from nbformat.v4 import new_code_cell, new_notebook
 
 from tests.cluster.plugin import ROOT, SlurmCluster, jupyter_homes
 from tests.magics.kernel import LOAD, Kernel, Reply, running_kernel
+from tests.ssh.profile import SshSlurm
 from tests.ssh.waiting import wait_until
 
 MIB = 1 << 20
@@ -39,10 +40,12 @@ def agent_environment(slurm_cluster: SlurmCluster, **changes: str) -> Iterator[d
     }
     for name in ("JUPYTER_SLURM_AGENT", "SLURM_CONF", "JPY_SESSION_NAME"):
         env.pop(name, None)
-    yield env
-    stop = [sys.executable, "-m", "jupyter_slurm", "agent", "stop"]
-    subprocess.run(stop, env=env, check=True, timeout=60, capture_output=True)
-    shutil.rmtree(home)
+    try:
+        yield env
+    finally:
+        stop = [sys.executable, "-m", "jupyter_slurm", "agent", "stop"]
+        subprocess.run(stop, env=env, check=True, timeout=60, capture_output=True)
+        shutil.rmtree(home)
 
 
 @pytest.fixture(scope="module")
@@ -151,6 +154,27 @@ def test_a_notebook_that_nbconvert_runs_again_finds_its_job(
     assert "attached to it" in "".join(one.get("text", "") for one in outputs)
     jobs = slurm_cluster.run("squeue", "-h", "-t", "all", "-o", "%j").stdout.split()
     assert sum("converted" in job for job in jobs) == 1
+
+
+def test_a_cell_of_a_closed_connection_leaves_nothing_to_be_submitted_later(
+    slurm_cluster: SlurmCluster, ssh_slurm: SshSlurm, tmp_path: Path
+) -> None:
+    ssh_slurm.write_profile(tmp_path)
+    cell = "%%slurm --name logged-out --in n --out x\nx = n"
+    jobs = "print(len(get_ipython().run_line_magic('slurm', 'jobs').rows))"
+    way = {**ssh_slurm.env, "JUPYTER_CONFIG_DIR": str(tmp_path)}
+    with agent_environment(slurm_cluster, **way) as env, running_kernel(env, tmp_path) as kernel:
+        kernel.run(LOAD)
+        kernel.run("n = 1")
+        ok(kernel.run(cell))
+        ok(kernel.run("%slurm disconnect"))
+        failed = kernel.reply(kernel.client.execute(cell, allow_stdin=False))
+        assert failed.content["ename"] == "LoginNeededError"
+        assert "Nothing was submitted" in failed.text
+        ok(kernel.run("%slurm connect"))
+        assert kernel.run(jobs).text == "1\n"
+        assert "attached" not in ok(kernel.run(cell)).text
+        assert kernel.run(jobs).text == "2\n"
 
 
 def attached_to(reply: Reply) -> str | None:

@@ -25,7 +25,15 @@ from jupyter_slurm.magics.cell import Detached
 from jupyter_slurm.magics.table import Table
 from jupyter_slurm.magics.transfer import Stopped
 from jupyter_slurm.widgets import QueueWidget
-from jupyter_slurm.wire import Behind, Problem, QuestionKind, TransferState
+from jupyter_slurm.wire import (
+    Behind,
+    Job,
+    JobSpec,
+    JobState,
+    Problem,
+    QuestionKind,
+    TransferState,
+)
 from tests.far import HOST, Asked
 from tests.magics.fake import FakeApi
 from tests.magics.shell import Shell
@@ -123,14 +131,35 @@ def test_who_declines_the_login_of_a_cell_that_waits_leaves_its_job(
     assert "cancel" not in api.calls
 
 
+def test_a_job_that_waits_for_a_login_says_that_it_goes_by_itself(
+    shell: Shell, api: FakeApi, types: Types, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    types(StdinNotImplementedError("no stdin"))
+    submit = api.submit
+
+    def cut(*_: object, **__: object) -> object:
+        api.need_login(PASSWORD)
+        raise LoginNeededError("The connection to fake is lost.")
+
+    def not_yet(spec: JobSpec) -> Job:
+        return api.change(submit(spec).id, state=JobState.SUBMITTING)
+
+    monkeypatch.setattr(api, "submit", not_yet)
+    monkeypatch.setattr(api, "logs", cut)
+    ran = shell.run("%%slurm\nlinger()")
+    assert isinstance(ran.error, LoginNeededError)
+    assert "is submitted by itself after the login" in ran.err
+
+
 def test_a_front_end_that_cannot_ask_says_what_to_do(
     shell: Shell, api: FakeApi, types: Types
 ) -> None:
     api.need_login(PASSWORD)
     types(StdinNotImplementedError("no stdin"))
-    error = shell.run("%%slurm\n1").error
-    assert isinstance(error, LoginNeededError)
-    assert "`jupyter slurm login`" in str(error)
+    ran = shell.run("%%slurm\n1")
+    assert isinstance(ran.error, LoginNeededError)
+    assert "`jupyter slurm login`" in str(ran.error)
+    assert "Nothing was submitted" in ran.err
 
 
 def test_connect_logs_in_and_says_how_the_cluster_is_reached(

@@ -162,14 +162,18 @@ class Connection:
         """Without a person, a host is not asked again what it has just refused."""
         if ask is not nobody:
             return
+        self.check_login()
+        if self._watchdog.silent or time.monotonic() - self._failed_at < self._again_after_s:
+            raise self._as_lost()
+
+    def check_login(self) -> None:
+        """LoginNeededError: nothing goes before a person has logged in."""
         if self.state is ConnectionState.LOGIN_NEEDED:
             raise LoginNeededError(
                 f"The connection to {self.name} is closed until you log in again.",
                 hint="%slurm connect in a notebook, `jupyter slurm login` in a terminal.",
                 detail=self.problem.message if self.problem else None,
             )
-        if self._watchdog.silent or time.monotonic() - self._failed_at < self._again_after_s:
-            raise self._as_lost()
 
     def _as_lost(self) -> TransportError:
         problem = self.problem
