@@ -154,7 +154,7 @@ def judge(evidence: Evidence) -> Verdict:
         return _by_cause(evidence, cause, traced, inferred=slurm is None)
     if slurm is not None and slurm.state in _CAUSES:
         return _by_cause(evidence, slurm, slurm.state, inferred=False)
-    if evidence.folder_gone:
+    if evidence.folder_gone and evidence.kind is not JobKind.SCRIPT:
         return _without_folder(slurm)
     if evidence.exit is not None:
         return _by_exit_code(evidence, evidence.exit.exit_code)

@@ -43,7 +43,9 @@ SPARE_BYTES = 16384
 NO_ROOM_EXIT = 74
 """EX_IOERR of sysexits.h."""
 END = b'{"type": "end"'
-OUR_FRAME = '  File "%s/' % os.path.dirname(os.path.abspath(__file__))
+OUR_FOLDER = os.path.dirname(os.path.abspath(__file__))
+OUR_FRAME = '  File "%s/' % OUR_FOLDER.encode("ascii", "backslashreplace").decode()
+"""A frame as faulthandler writes it."""
 OUR_FRAMES = tuple(OUR_FRAME + name for name in ("runner", "session"))
 
 

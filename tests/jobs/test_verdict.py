@@ -203,6 +203,11 @@ CASES = [
         "folder is not there",
     ),
     Case(
+        "its folder was deleted, of which a script as written needs nothing",
+        script(slurm=slurm("COMPLETED", 0), folder_gone=True),
+        "COMPLETED",
+    ),
+    Case(
         "its folder and Slurm's memory are gone",
         replace(NEVER_STARTED, folder_gone=True),
         "LOST",

@@ -145,7 +145,6 @@ if ! suffix=$(there "$stem"); then
   if [ "$rc" != 0 ]; then
     doing=$(cat "$work/.step" 2>/dev/null)
     doing=${{doing:-{beginning}}}
-    doing=${{doing:-{beginning}}}
     say "$name was not made by {tool}. It ended with exit code $rc while $doing;" \\
       "what the tool said is above." >&2
     exit "$rc"

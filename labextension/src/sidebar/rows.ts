@@ -72,7 +72,13 @@ function groupOf(row: JobRow, midnightS: number): GroupName {
 function rows(jobs: Iterable<Job>, queues: Entries, past: Entries): JobRow[] {
   const found = new Map<string, JobRow>();
   for (const job of jobs) {
-    found.set(keyOf(job.cluster, job.slurm_id ?? job.id), rowOfJob(job));
+    const key = keyOf(job.cluster, job.slurm_id ?? job.id);
+    if (found.has(key) && isFinal(job.state)) {
+      found.set(job.id, rowOfJob(job));
+    } else {
+      giveWay(found, key);
+      found.set(key, rowOfJob(job));
+    }
   }
   for (const [cluster, entries] of queues) {
     for (const entry of entries) {
@@ -91,8 +97,21 @@ function rows(jobs: Iterable<Job>, queues: Entries, past: Entries): JobRow[] {
   return [...found.values()];
 }
 
+/** Slurm gives out its ids anew when it has lost its state: who has ended leaves its own. */
+function giveWay(found: Map<string, JobRow>, key: string): void {
+  const before = found.get(key);
+  if (before !== undefined) {
+    found.delete(key);
+    found.set(before.key, before);
+  }
+}
+
 function addEntry(found: Map<string, JobRow>, cluster: string, entry: QueueEntry): void {
   const key = keyOf(cluster, entry.array_id ?? entry.slurm_id);
+  const job = found.get(key)?.job ?? null;
+  if (job !== null && isFinal(job.state) && entry.id !== job.id) {
+    giveWay(found, key);
+  }
   const parent = found.get(key);
   const row = rowOfEntry(cluster, entry);
   if (entry.array_id == null) {
@@ -125,11 +144,15 @@ function tellOfAll(array: JobRow): void {
 /** The key that a row has now, by the one that it had while only Slurm knew the job. */
 export function keysNow(rows: Iterable<JobRow>): ReadonlyMap<string, string> {
   const keys = new Map<string, string>();
+  const slurms: string[] = [];
   for (const { key, cluster, slurmId, job } of rows) {
-    if (job !== null && slurmId !== null) {
+    if (job === null) {
+      slurms.push(key);
+    } else if (slurmId !== null) {
       keys.set(keyOf(cluster, slurmId), key);
     }
   }
+  slurms.forEach(key => keys.delete(key));
   return keys;
 }
 

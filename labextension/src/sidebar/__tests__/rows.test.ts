@@ -86,6 +86,21 @@ test('a row keeps its key when Slurm gives the job its id', () => {
   expect(only([job('one', { slurm_id: '9' })]).key).toBe(before.key);
 });
 
+test('a job that has the Slurm id of one that has ended is a row of its own', () => {
+  const ended = job('abcdefgh', { slurm_id: '7', state: 'LOST', ended_s: NOW_S });
+  const groups = lists([ended], [entry('7')]);
+  expect(names(groups)).toEqual([['job 7'], [], ['abcdefgh'], []]);
+  expect(keysNow(Object.values(groups).flat()).size).toBe(0);
+  const again = job('bcdefghi', { slurm_id: '7' });
+  for (const jobs of [
+    [ended, again],
+    [again, ended]
+  ]) {
+    const both = lists(jobs, [entry('7', { id: 'bcdefghi' })]);
+    expect(names(both)).toEqual([['bcdefghi'], [], ['abcdefgh'], []]);
+  }
+});
+
 test('a row that becomes ours is found by the key that it had', () => {
   const listed = only([], [entry('9')]);
   const ours = only([job('one', { slurm_id: '9' })], [entry('9')]);
