@@ -210,7 +210,7 @@ class Pursuit:
 
         def look() -> None:
             while not answered.wait(_SILENT_S):
-                self._tell_silence()
+                self._tell_silence(answered)
 
         threading.Thread(target=look, name=f"silence of {self._id}", daemon=True).start()
         try:
@@ -218,10 +218,12 @@ class Pursuit:
         finally:
             answered.set()
 
-    def _tell_silence(self) -> None:
-        job, words = self._book.job(self._id), b""
-        with suppress(JupyterSlurmError):
+    def _tell_silence(self, answered: threading.Event) -> None:
+        try:
+            job = self._book.job(self._id)
             words = self._cluster.transport.read(self._dir.submit_err) or b""
+        except JupyterSlurmError:  # as whoever calls sbatch will find out
+            return
         said = words.decode(errors="replace").strip()
         known = explain_rejection(said)
         if known is not None and known.known:
@@ -233,7 +235,7 @@ class Pursuit:
                 "controller is up.",
                 detail=said or None,
             )
-        if job.state is JobState.SUBMITTING:
+        if job.state is JobState.SUBMITTING and not answered.is_set():
             since_s = job.problem_since_s or time.time()
             with suppress(NotFoundError):  # it was forgotten meanwhile
                 self._book.found(job, problem=error.problem(), problem_since_s=since_s)
