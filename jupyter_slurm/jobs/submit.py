@@ -28,7 +28,7 @@ from jupyter_slurm.errors import (
     from_problem,
 )
 from jupyter_slurm.jobs.book import Book
-from jupyter_slurm.jobs.cluster import SlurmCluster
+from jupyter_slurm.jobs.cluster import SlurmCluster, silent_sbatch
 from jupyter_slurm.jobs.layout import JobDir
 from jupyter_slurm.jobs.options import comment_token, slurm_name
 from jupyter_slurm.jobs.prepare import Submission, prepare
@@ -229,12 +229,7 @@ class Pursuit:
         if known is not None and known.known:
             error = ControllerError(known.sentence, hint=known.advice, detail=said)
         else:
-            error = ControllerError(
-                f"sbatch has not answered on {self._cluster.name} yet.",
-                hint="It tries for some minutes by itself. `scontrol ping` tells whether Slurm's "
-                "controller is up.",
-                detail=said or None,
-            )
+            error = silent_sbatch(self._cluster.name, said)
         if job.state is JobState.SUBMITTING and not answered.is_set():
             since_s = job.problem_since_s or time.time()
             with suppress(NotFoundError):  # it was forgotten meanwhile
