@@ -311,6 +311,7 @@ export interface Question {
   prompt: string;
   instruction: string;
   names_a_key: boolean;
+  refused: boolean;
 }
 export interface ClearOutput {
   type: 'clear_output';
@@ -625,6 +626,7 @@ export interface JobSpec {
   idle_s: number | null;
   install: boolean;
   jupyter_base_url: string | null;
+  slurm_conf: string | null;
   on_login: boolean;
   keep_s: number;
 }
