@@ -73,13 +73,11 @@ class _OwnUserServer(HTTPServer):
     """Hangs up on every process that is not of the agent's own user; tells of connections that are
     closed."""
 
-    def initialize(self, *args: Any, on_gone: Callable[[object], None], **kwargs: Any) -> None:
-        super().initialize(*args, **kwargs)
-        self._on_gone = on_gone
+    on_gone: Callable[[object], None]
 
     def on_close(self, server_conn: object) -> None:
         super().on_close(server_conn)
-        self._on_gone(server_conn)
+        self.on_gone(server_conn)
 
     def handle_stream(self, stream: IOStream, address: Any) -> None:
         try:
@@ -122,8 +120,8 @@ class Agent:
                 [route(self._desk, self._service.terminal)],
             ),
             max_body_size=MAX_BODY_BYTES,
-            on_gone=self._client_gone,
         )
+        server.on_gone = self._client_gone
         server.add_socket(self._seat.listen())
         for number in (signal.SIGTERM, signal.SIGINT):
             asyncio.get_running_loop().add_signal_handler(number, self._end, number.name)

@@ -237,3 +237,12 @@ def _silent(name: str, argv: Sequence[str], words: str) -> ControllerError:
         hint="Nothing is lost, it is asked again. `scontrol ping` tells whether it is up.",
         detail=words or None,
     )
+
+
+def silent_sbatch(name: str, said: str) -> ControllerError:
+    """It has been called, and tries on."""
+    return ControllerError(
+        f"The `sbatch` on {name} has not answered yet.",
+        hint="It tries for some minutes. `scontrol ping` tells whether the controller is up.",
+        detail=said or None,
+    )

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import threading
 import time
+from contextlib import suppress
 from itertools import count
 
 from jupyter_slurm.errors import ConfigError, JupyterSlurmError, RequestError
@@ -15,6 +16,7 @@ from jupyter_slurm.jobs.cluster import SlurmCluster, Way
 from jupyter_slurm.jobs.logins import Login, Logins
 from jupyter_slurm.jobs.watch import Watch
 from jupyter_slurm.profiles import ClusterProfile, ProfileFiles
+from jupyter_slurm.transport import TimedOutError
 from jupyter_slurm.wire import Cluster, Connection, ConnectionState
 
 _STANDS = frozenset(
@@ -104,7 +106,16 @@ class Clusters:
         """As in `Api`, like the three that follow."""
         known = self._by_the_configuration_of_now(self.named(cluster))
         login = self.login(known)
-        return self.connection(known) if login is None else login.connect(caller, wait_s)
+        if login is None:
+            return self.connection(known)
+        return self._with_a_shell(known, login.connect(caller, wait_s))
+
+    def _with_a_shell(self, cluster: SlurmCluster, found: Connection) -> Connection:
+        """TransportError: it is open, and no command can be run there."""
+        if found.state is ConnectionState.OPEN:
+            with suppress(TimedOutError):
+                cluster.transport.run(["true"])
+        return found
 
     def answer(self, question_id: str, text: str | None, wait_s: float = 0.0) -> Connection:
         login = self.logins.asking(question_id)
@@ -112,7 +123,8 @@ class Clusters:
             raise RequestError(
                 "That question is no longer open.", hint="Log in again if a login is still needed."
             )
-        return login.answer(question_id, text, wait_s)
+        found = login.answer(question_id, text, wait_s)
+        return self._with_a_shell(self.named(found.cluster), found)
 
     def disconnect(self, cluster: str | None = None) -> Connection:
         known = self.named(cluster)

@@ -16,6 +16,7 @@ from jupyter_slurm.jobs.layout import JobDir
 from jupyter_slurm.jobs.sessions import Sessions
 from jupyter_slurm.jobs.submit import withdraw
 from jupyter_slurm.jobs.transfers import Transfers
+from jupyter_slurm.jobs.verdict import CANCEL_NOTED
 from jupyter_slurm.slurm import scancel, scontrol
 from jupyter_slurm.slurm.rejections import explain_requeue
 from jupyter_slurm.wire import Job, JobState
@@ -50,9 +51,7 @@ class Steering:
         if withdraw(self._book, job.id):
             return self._book.job(job.id)
         if job.state is JobState.SUBMITTING:
-            self._book.found(
-                job, why="It is cancelled as soon as it is known whether the cluster has it."
-            )
+            self._book.found(job, why=CANCEL_NOTED)
         if job.session is not None:
             self._sessions.cancel(job, again=before.cancel_requested_s is not None)
             return self._book.job(job_id)

@@ -29,7 +29,7 @@ from jupyter_slurm.errors import (
 )
 from jupyter_slurm.jobs.allocation import ask_jobs
 from jupyter_slurm.jobs.book import Book
-from jupyter_slurm.jobs.cluster import SlurmCluster
+from jupyter_slurm.jobs.cluster import SlurmCluster, silent_sbatch
 from jupyter_slurm.jobs.layout import JobDir
 from jupyter_slurm.jobs.options import comment_token, slurm_name
 from jupyter_slurm.jobs.prepare import Submission, prepare
@@ -211,7 +211,7 @@ class Pursuit:
 
         def look() -> None:
             while not answered.wait(_SILENT_S):
-                self._tell_silence()
+                self._tell_silence(answered)
 
         threading.Thread(target=look, name=f"silence of {self._id}", daemon=True).start()
         try:
@@ -219,22 +219,19 @@ class Pursuit:
         finally:
             answered.set()
 
-    def _tell_silence(self) -> None:
-        job, words = self._book.job(self._id), b""
-        with suppress(JupyterSlurmError):
+    def _tell_silence(self, answered: threading.Event) -> None:
+        try:
+            job = self._book.job(self._id)
             words = self._cluster.transport.read(self._dir.submit_err) or b""
+        except JupyterSlurmError:  # as whoever calls sbatch will find out
+            return
         said = words.decode(errors="replace").strip()
         known = explain_rejection(said)
         if known is not None and known.known:
             error = ControllerError(known.sentence, hint=known.advice, detail=said)
         else:
-            error = ControllerError(
-                f"sbatch has not answered on {self._cluster.name} yet.",
-                hint="It tries for some minutes by itself. `scontrol ping` tells whether Slurm's "
-                "controller is up.",
-                detail=said or None,
-            )
-        if job.state is JobState.SUBMITTING:
+            error = silent_sbatch(self._cluster.name, said)
+        if job.state is JobState.SUBMITTING and not answered.is_set():
             since_s = job.problem_since_s or time.time()
             with suppress(NotFoundError):  # it was forgotten meanwhile
                 self._book.found(job, problem=error.problem(), problem_since_s=since_s)

@@ -21,6 +21,8 @@ from jupyter_slurm.slurm import diagnosis
 from jupyter_slurm.slurm.reasons import Explanation
 from jupyter_slurm.wire import JobKind, JobState
 
+CANCEL_NOTED = "It is cancelled as soon as it is known whether the cluster has it."
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlurmVerdict:

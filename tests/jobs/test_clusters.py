@@ -11,6 +11,7 @@ from jupyter_slurm.errors import TransportError
 from jupyter_slurm.jobs.book import Book
 from jupyter_slurm.jobs.clusters import Clusters
 from jupyter_slurm.jobs.store import Store
+from jupyter_slurm.transport.shell import far_shell
 from jupyter_slurm.transport.ssh_config import CONFIG_VARIABLE
 from jupyter_slurm.wire import ConnectionState
 from tests.ssh.odd_users import Person
@@ -69,6 +70,26 @@ def test_a_logout_ends_a_login_that_is_asking_and_the_next_one_takes_its_answer(
     assert found.state is ConnectionState.OPEN
 
 
+def test_a_login_whose_shell_becomes_another_program_is_not_called_connected(
+    clusters: Clusters,
+    ssh_config: Path,
+    tmp_path: Path,
+    make_sshd: Callable[..., Sshd],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(far_shell, "_START_S", 3.0)
+    sshd = make_sshd(shell="/usr/bin/bash")
+    write_profile(tmp_path / "config", "far", {"host": "far"})
+    ssh_config.write_text(sshd.stanza("far"))
+    sshd.account.write(".bashrc", "exec cat\n")
+    with pytest.raises(TransportError, match="gives no shell") as caught:
+        clusters.connect("far", "me", PATIENCE_S)
+    assert "exec another program" in str(caught.value.hint)
+    assert caught.value.detail is None
+    sshd.account.write(".bashrc", "")
+    assert clusters.connect("far", "me", PATIENCE_S).state is ConnectionState.OPEN
+
+
 def test_a_connection_that_stands_is_kept_whatever_the_configuration_says_by_now(
     clusters: Clusters, sshd: Sshd, ssh_config: Path, tmp_path: Path
 ) -> None:
@@ -108,6 +129,6 @@ def test_a_person_who_disconnects_is_not_reconnected_behind_their_back(
     clusters.connect("far", "me", PATIENCE_S)
     assert clusters.disconnect("far").state is ConnectionState.LOGIN_NEEDED
     with pytest.raises(TransportError, match="log in"):
-        clusters.named("far").transport.home()
+        clusters.named("far").transport.run(["true"])
     assert clusters.connect("far", "me", PATIENCE_S).state is ConnectionState.OPEN
-    assert clusters.named("far").transport.home()
+    assert clusters.named("far").transport.run(["true"])

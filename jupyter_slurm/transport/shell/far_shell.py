@@ -73,6 +73,8 @@ leads its process group. `_born PID` finds out a process's group, its name and w
 5, 2 and 22 of proc(5)'s stat; that the names of a shell and of sshd have no blanks). `_end BOOT PID
 BEGAN TARGET` ends what a lost connection has left, where that is still the same process."""
 
+_START_S = 25.0
+"""For a login shell's start-up files, which whoever logs in there has to wait for too."""
 _GRACE_S = 5.0
 _STOP_LOOK_S = 0.1
 _LONGEST_WAIT_S = 3600.0
@@ -157,14 +159,17 @@ class FarShell:
         except (SilentError, ShellGoneError, FloodError, SSHException, EOFError, OSError) as exc:
             if not self.channel.get_transport().is_active():
                 raise ConnectionLostError("The connection broke while a shell was opened.") from exc
-            # A login that has ended before it was sent anything has said why.
+            # A login that has ended before it was sent anything has said why. What only sends
+            # back what it is sent (`exec cat`) has not.
             self._take_in(caps.WORDS_BYTES)
+            words = bytes(self._out + self._err)
+            said = "" if _CLEAN.encode() in words else shown(words) or str(exc)
             raise TransportError(
                 "The login gives no shell that commands could be run in.",
-                hint="Does `ssh` to this machine run a command, e.g. `ssh HOST true`? If its "
-                "start-up files wait for something, they should not for a session without a "
-                "terminal.",
-                detail=shown(bytes(self._out + self._err)) or str(exc),
+                hint="Does `ssh HOST 'echo it works'` print that and end at once? A start-up file "
+                "of your shell there (~/.bashrc, ~/.cshrc) must neither wait for something nor "
+                "exec another program in a session without a terminal.",
+                detail=said or None,
             ) from exc
 
     def _begin(self, setting: bytes, deadline_s: float) -> bytes:
@@ -177,7 +182,8 @@ class FarShell:
         (number,), line = self.numbered(b"eval " + quote(setting))
         self.send(b"\n".join([*start, line]))
         most_bytes = caps.WORDS_BYTES
-        boot = self._introduced(self.answer(0, deadline_s, most_bytes=most_bytes).status)
+        start_s = min(deadline_s, time.monotonic() + _START_S)
+        boot = self._introduced(self.answer(0, start_s, most_bytes=most_bytes).status)
         told = self.answer(number, deadline_s, most_bytes=most_bytes).stdout
         for one in lost:
             if one.boot == boot:

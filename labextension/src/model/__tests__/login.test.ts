@@ -55,7 +55,14 @@ function at(state: Connection['state'], question: Partial<Question> | null = nul
     question:
       question === null
         ? null
-        : { ...whole, prompt: 'Password:', instruction: '', names_a_key: false, ...question },
+        : {
+            ...whole,
+            prompt: 'Password:',
+            instruction: '',
+            names_a_key: false,
+            refused: false,
+            ...question
+          },
     problem: null,
     round_trip_s: null,
     via_openssh: false
