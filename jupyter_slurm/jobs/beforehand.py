@@ -161,7 +161,8 @@ def _missing_folder(spec: JobSpec, cluster: SlurmCluster) -> Objection | None:
     """Return why the job cannot begin in the folder that was named; of one in an image nothing is
     known here. Slurm would run it in /tmp."""
     folder = _options(spec, cluster).get("chdir", "")
-    if runtime_of(spec, cluster.profile) != "none" or not folder.startswith(("/", "~/")):
+    in_image = spec.kind is not JobKind.SCRIPT and runtime_of(spec, cluster.profile) != "none"
+    if in_image or not folder.startswith(("/", "~/")):
         return None
     home = cluster.transport.home()
     if cluster.transport.exists(home / folder[2:] if folder[0] == "~" else PurePosixPath(folder)):
