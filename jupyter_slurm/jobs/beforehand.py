@@ -98,8 +98,8 @@ class Beforehand:
             objections = Judge(cluster.profile, self._asked_anew(cluster)).objections(job)
         else:
             objections = Judge(cluster.profile, info).objections(job)
-            told = [one for one in objections if one.by is Source.CLUSTER and not one.passing]
-            if told and (not _is_fresh(info) or any(one.certain for one in told)):
+            by_it = [one for one in objections if one.by is Source.CLUSTER and not one.passing]
+            if by_it and (not _is_fresh(info) or any(one.certain for one in by_it)):
                 # What is refused is refused by what holds now: it may have changed minutes ago.
                 objections = Judge(cluster.profile, self._asked_anew(cluster)).objections(job)
         if missing := _missing_folder(spec, cluster):
