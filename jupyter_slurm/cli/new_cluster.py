@@ -57,7 +57,7 @@ def add(args: Namespace, connect: Connect) -> int:
         except (LoginError, LoginNeededError, HostKeyError, ConnectionLostError):
             raise
         except TransportError as exc:
-            gateway = _gateway(way, talk, exc)
+            gateway = () if args.yes else _gateway(way, talk, exc)
             if not gateway:
                 raise
             way = {**way, "jump": gateway}

@@ -101,8 +101,8 @@ class Beforehand:
             objections = Judge(cluster.profile, self._asked_anew(cluster)).objections(job)
         else:
             objections = Judge(cluster.profile, info).objections(job)
-            told = [one for one in objections if one.by is Source.CLUSTER and not one.passing]
-            if told and (not _is_fresh(info) or any(one.certain for one in told)):
+            by_it = [one for one in objections if one.by is Source.CLUSTER and not one.passing]
+            if by_it and (not _is_fresh(info) or any(one.certain for one in by_it)):
                 # What is refused is refused by what holds now: it may have changed minutes ago.
                 objections = Judge(cluster.profile, self._asked_anew(cluster)).objections(job)
         if missing := _missing_folder(spec, cluster):
@@ -165,7 +165,8 @@ def _missing_folder(spec: JobSpec, cluster: SlurmCluster) -> Objection | None:
     """Return why the job cannot begin in the folder that was named; of one in an image nothing is
     known here. Slurm would run it in /tmp."""
     folder = _options(spec, cluster).get("chdir", "")
-    if runtime_of(spec, cluster.profile) != "none" or not folder.startswith(("/", "~/")):
+    in_image = spec.kind is not JobKind.SCRIPT and runtime_of(spec, cluster.profile) != "none"
+    if in_image or not folder.startswith(("/", "~/")):
         return None
     home = cluster.transport.home()
     if cluster.transport.exists(home / folder[2:] if folder[0] == "~" else PurePosixPath(folder)):

@@ -114,18 +114,19 @@ def run(session: Session, line: str, code: str, kind: JobKind | None = None) -> 
 def _check_syntax(session: Session, spec: JobSpec) -> None:
     """Raises CodeError, which shows the fault as IPython does, or warns of it."""
     shell = session.shell
+    manager = shell.prefilter_manager
 
     def translate(source: str) -> str:
         above = source[: len(source) - len(source.lstrip())].count("\n")
         source = shell.transform_cell(source)  # which drops empty lines above
-        if len(source.splitlines()) == 1:  # `pip install …` without its %
-            source = shell.prefilter_manager.prefilter_lines(source)
+        if manager is not None and len(source.splitlines()) == 1:  # `pip …` without its %
+            source = manager.prefilter_lines(source)
         return "\n" * above + source
 
     source = f"\n{spec.code}"  # the magic's line is the cell's first
     error = syntax.fault(source, shell.compile.cache(source, shell.execution_count), translate)
     if error is not None:
-        rendered = shell.SyntaxTB.structured_traceback(type(error), error, [])
+        rendered = shell.SyntaxTB.structured_traceback(type(error), error, None)
         warn(syntax.check(error, source, spec, session.api, rendered))
 
 
