@@ -7,7 +7,10 @@ asked anew.
 
 from __future__ import annotations
 
+import dataclasses
 import time
+from contextlib import suppress
+from pathlib import Path
 
 from msgspec.structs import replace
 
@@ -21,7 +24,7 @@ from jupyter_slurm.jobs.known import Source, known_partitions
 from jupyter_slurm.jobs.layout import JobDir
 from jupyter_slurm.jobs.limits import Judge
 from jupyter_slurm.jobs.options import merged_options
-from jupyter_slurm.jobs.prepare import prepare
+from jupyter_slurm.jobs.prepare import prepare, runtime_of
 from jupyter_slurm.profiles import ClusterProfile
 from jupyter_slurm.slurm.directives import read_directives
 from jupyter_slurm.wire import Check, ClusterInfo, JobKind, JobSpec, Preview
@@ -54,6 +57,7 @@ class Beforehand:
         submission = prepare(spec, cluster.profile, folder, cluster.site(spec), key=b"")
         job = _asked(spec, cluster)
         checks, info = self._looked(cluster)
+        checks += _interpreter(spec, cluster.profile)
         judge = Judge(cluster.profile, info)
         known = judge.partition(job)
         checks += [one.check() for one in judge.objections(job)]
@@ -132,4 +136,19 @@ def _priced(info: ClusterInfo, profile: ClusterProfile) -> ClusterInfo:
 def _asked(spec: JobSpec, cluster: SlurmCluster) -> Asked:
     """Of a batch script with what it says itself, which sbatch's command line overrides."""
     own = read_directives(spec.code) if spec.kind is JobKind.SCRIPT else {}
-    return asked({**own, **merged_options(spec, cluster.profile)})
+    wanted = asked({**own, **merged_options(spec, cluster.profile)})
+    if spec.inputs is None:
+        return wanted
+    with suppress(OSError):  # whoever sends it says that it is not there
+        wanted = dataclasses.replace(wanted, inputs_mib=Path(spec.inputs).stat().st_size >> 20)
+    return wanted
+
+
+def _interpreter(spec: JobSpec, profile: ClusterProfile) -> list[Check]:
+    """Which Python runs the code, where no image says so."""
+    if spec.kind not in (JobKind.CELL, JobKind.SESSION) or runtime_of(spec, profile) != "none":
+        return []
+    python = profile.for_job(spec).python
+    sentence = f"Without an image the cell runs in `{python}` of the node."
+    hint = "For another one set `python` in the cluster's profile, or load a module (--module)."
+    return [Check(ok=None, sentence=sentence, hint=hint)]
