@@ -141,7 +141,10 @@ def test_without_ipython_its_language_is_a_clear_error_but_for_matplotlib_inline
     code, cells = execute(tmp_path, notebook("%matplotlib inline\nz = 1", "!ls"), NO_IPYTHON)
     assert code == 1
     assert cells[0]["outputs"] == []
-    assert "`!ls` needs IPython, which this image does not have" in cells[1]["outputs"][0]["evalue"]
+    assert (
+        "`!ls` needs IPython, which this job's Python does not have"
+        in cells[1]["outputs"][0]["evalue"]
+    )
 
 
 def test_a_cell_may_await_and_the_event_loop_stays_for_the_next(tmp_path: Path) -> None:

@@ -51,6 +51,8 @@ class Asked:
     held: bool = False
     """Slurm does not look whether it could run before it is released."""
     tasks_of_array: int = 1
+    inputs_mib: int = 0
+    """The size of the file of variables that go in: at least so much memory."""
 
 
 def asked(options: Mapping[str, str]) -> Asked:

@@ -7,14 +7,16 @@ would take and let wait for ever, and anew before a job is refused.
 
 from __future__ import annotations
 
+import dataclasses
 import time
-from pathlib import PurePosixPath
+from contextlib import suppress
+from pathlib import Path, PurePosixPath
 
 from msgspec.structs import replace
 
 from jupyter_slurm.errors import JupyterSlurmError, LoginNeededError, RequestError, SubmitError
 from jupyter_slurm.jobs import costs, offers, one_process
-from jupyter_slurm.jobs.asked import asked
+from jupyter_slurm.jobs.asked import Asked, asked
 from jupyter_slurm.jobs.cluster import SlurmCluster
 from jupyter_slurm.jobs.clusters import Clusters
 from jupyter_slurm.jobs.estimates import Estimates, Outlook
@@ -59,8 +61,9 @@ class Beforehand:
         folder = JobDir(cluster.job_root() / spec.id)
         submission = prepare(spec, cluster.profile, folder, cluster.site(spec), key=b"")
         options = _options(spec, cluster)
-        job = asked(options)
+        job = _asked(spec, options)
         checks, info = self._looked(cluster)
+        checks += _interpreter(spec, cluster.profile)
         judge = Judge(cluster.profile, info)
         known = judge.partition(job)
         objections = judge.objections(job)
@@ -96,7 +99,7 @@ class Beforehand:
         """What the job should be warned of. SubmitError: sbatch would refuse it, and need not be
         asked; RequestError: it would by what the profile says."""
         options, info = _options(spec, cluster), self._newest(cluster.name)
-        job = asked(options)
+        job = _asked(spec, options)
         if info is None and (job.limit_s is not None or job.nodes > 1):
             objections = Judge(cluster.profile, self._asked_anew(cluster)).objections(job)
         else:
@@ -183,3 +186,22 @@ def _options(spec: JobSpec, cluster: SlurmCluster) -> dict[str, str]:
     """Of a batch script with what it says itself, which sbatch's command line overrides."""
     own = read_directives(spec.code) if spec.kind is JobKind.SCRIPT else {}
     return {**own, **merged_options(spec, cluster.profile)}
+
+
+def _asked(spec: JobSpec, options: dict[str, str]) -> Asked:
+    wanted = asked(options)
+    if spec.inputs is None:
+        return wanted
+    with suppress(OSError):  # whoever sends it says that it is not there
+        wanted = dataclasses.replace(wanted, inputs_mib=Path(spec.inputs).stat().st_size >> 20)
+    return wanted
+
+
+def _interpreter(spec: JobSpec, profile: ClusterProfile) -> list[Check]:
+    """Which Python runs the code, where no image says so."""
+    if spec.kind not in (JobKind.CELL, JobKind.SESSION) or runtime_of(spec, profile) != "none":
+        return []
+    python = profile.for_job(spec).python
+    sentence = f"Without an image the cell runs in `{python}` of the node."
+    hint = "For another one set `python` in the cluster's profile, or load a module (--module)."
+    return [Check(ok=None, sentence=sentence, hint=hint)]

@@ -47,7 +47,8 @@ class Judge:
         best = min(judged, key=_gravity, default=[])
         if job.held:
             best = [replace(one, certain=False) for one in best]
-        return [*best, *self._of_qos(job), *self._of_account(job), *self._of_policies(job)]
+        rest = [*self._of_qos(job), *self._of_account(job), *self._of_policies(job)]
+        return [*best, *rest, *_of_inputs(job)]
 
     def _wanted(self, job: Asked) -> Sequence[str]:
         default = [one.name for one in self.info.partitions if one.default] if self.info else []
@@ -232,6 +233,19 @@ class Judge:
         if by is Source.CLUSTER:
             return ""
         return f"If that is out of date, change it in {self.profile.origin}."
+
+
+def _of_inputs(job: Asked) -> Iterator[Objection]:
+    """Arrays that go in are mapped, so what a cell does not touch takes none: it only warns."""
+    mib = job.memory_per_node_mib
+    if mib and job.inputs_mib >= mib:
+        yield Objection(
+            f"The variables of --in take {memory(job.inputs_mib)} or more, "
+            f"and the job asks for {memory(mib)} of memory.",
+            "Where the cluster enforces --mem, Slurm ends the job: ask for more.",
+            certain=False,
+            option="mem",
+        )
 
 
 def _gravity(objections: Sequence[Objection]) -> tuple[bool, int]:

@@ -144,8 +144,8 @@ def check_python(by_value: bool, ours: tuple[int, int], theirs: tuple[int, int] 
     if by_value and theirs is not None and ours != theirs:
         raise VariableError(
             "The variables hold functions or classes that this notebook defines, as Python "
-            f"{ours[0]}.{ours[1]} writes them, and the image has Python {theirs[0]}.{theirs[1]}, "
-            "which cannot read them.",
-            hint="Define them in the cell, import them from a module, or use an image with Python "
+            f"{ours[0]}.{ours[1]} writes them, and the cell runs in Python "
+            f"{theirs[0]}.{theirs[1]}, which cannot read them.",
+            hint="Define them in the cell, import them from a module, or run it in Python "
             f"{ours[0]}.{ours[1]}.",
         )

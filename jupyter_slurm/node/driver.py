@@ -129,7 +129,7 @@ def _without_ipython(source: str) -> str:
     except SyntaxError:
         if found:
             raise SyntaxError(
-                "`%s` needs IPython, which this image does not have" % found.group()
+                "`%s` needs IPython, which this job's Python does not have" % found.group()
             ) from None
         raise
     return source

@@ -129,8 +129,8 @@ class Cell:
         for number, line in enumerate(self.source.splitlines(), 1):
             if IPYTHON_LINE.search(line):
                 raise NoIPython(
-                    "line %d (%s) is written for IPython, and this image's Python has none: "
-                    "write it in plain Python (subprocess.run for a command), or use an image "
+                    "line %d (%s) is written for IPython, and the cell's Python has none: "
+                    "write it in plain Python (subprocess.run for a command), or take a Python "
                     "with IPython" % (number, line.strip())
                 )
 

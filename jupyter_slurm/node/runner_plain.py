@@ -207,7 +207,7 @@ class Packer:
                     return list(items)
                 self.text_left += sum(lengths)
         elif len(items) >= PACKED_ITEMS and kinds in ({float}, {int}):
-            items = list(items) if type(items) is set else items
+            items = items if isinstance(items, (list, tuple)) else list(items)
             if kinds == {float}:
                 return {"floats": self._buffer(Numbers("d", items))}
             if min(items) in INTS and max(items) in INTS:

@@ -203,7 +203,7 @@ def dump(values: "List[Any]", sink: "Optional[Sink]" = None) -> Pickled:
     module = cloudpickle()
     if module is None:
         raise pickle.PicklingError(
-            "it was defined in the cell, and this image's Python %d.%d has no cloudpickle to send "
+            "it was defined in the cell, and the cell's Python %d.%d has no cloudpickle to send "
             "such things" % sys.version_info[:2]
         )
     seen = []  # type: List[bool]
@@ -440,14 +440,14 @@ def _check_python(header: "Dict[str, Any]") -> None:
     theirs, ours = tuple(header["python"][:2]), tuple(sys.version_info[:2])
     if header["protocol"] > pickle.HIGHEST_PROTOCOL:
         raise PythonMismatch(
-            "the variables in were written by Python %d.%d in a form that this image's Python "
-            "%d.%d cannot read: use an image with Python 3.8 or later" % (theirs + ours)
+            "the variables in were written by Python %d.%d in a form that the cell's Python "
+            "%d.%d cannot read: take Python 3.8 or later there" % (theirs + ours)
         )
     if header["by_value"] and theirs != ours:
         raise PythonMismatch(
             "the variables in hold functions or classes that the notebook defines, as Python "
-            "%d.%d wrote them, and this image has Python %d.%d: define them in the cell, import "
-            "them from a module, or use an image with Python %d.%d" % (theirs + ours + theirs)
+            "%d.%d wrote them, and the cell runs in Python %d.%d: define them in the cell, import "
+            "them from a module, or take Python %d.%d there" % (theirs + ours + theirs)
         )
 
 

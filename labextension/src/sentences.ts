@@ -90,7 +90,11 @@ export const sentences: readonly string[] = [
   'Else the job waits for ever.',
   'Fetch what it needs, images too, on the login node first.',
   'Find out why it does not start (its output, the node), then submit it again.',
+<<<<<<< HEAD
   'For more CPUs give --cpus-per-task %1; tasks are started with `srun`.',
+=======
+  "For another one set `python` in the cluster's profile, or load a module (--module).",
+>>>>>>> left
   'Give a --partition; `sinfo` lists them.',
   "Give a --time within the limit; `sinfo -o '%P %l'`.",
   'Give a --time.',
@@ -360,6 +364,7 @@ export const sentences: readonly string[] = [
   'The scheduler starts nothing at the moment of submission here.',
   'The time limit is missing, or longer than the partition allows.',
   'The time that your account or QOS was given is used up, or would be by this job.',
+  'The variables of --in take %1 or more, and the job asks for %2 of memory.',
   'There are: %1.',
   'There is no JupyterLab for the lab to run.',
   'There is no QOS `%1` for you%2.',
@@ -405,7 +410,13 @@ export const sentences: readonly string[] = [
   "What it said is in the job's output: `jupyter slurm logs ID`.",
   "What pip said is in the job's output. Do the nodes have a way to the internet?",
   "What the tool said is in the job's output.",
+  'Where the cluster enforces --mem, Slurm ends the job: ask for more.',
   'With --time %1 or less it can be done before.',
+<<<<<<< HEAD
+=======
+  'Without an image the cell runs in `%1` of the node.',
+  "Write it as `gpu:2` or `gpu:TYPE:2`; `sinfo -o '%P %G'` lists them.",
+>>>>>>> left
   'You asked for its end.',
   'You cancelled it before it had started.',
   'You cancelled it.',

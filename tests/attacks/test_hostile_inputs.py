@@ -146,7 +146,7 @@ def verdict(data: bytes) -> object:
 
 def header_of_variables(data: bytes) -> object:
     whole = variables._MAGIC + variables._LENGTH.pack(len(data)) + data
-    return variables._parse_header(memoryview(whole), Path("vars.0"))[0]
+    return variables.parse_header(memoryview(whole), Path("vars.0"))[0]
 
 
 def every(*parsers: Callable[[str], object]) -> Parser:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +53,15 @@ def test_it_names_only_options_and_words_that_exist(path: Path) -> None:
         for line in cell.source.splitlines():
             if line.startswith("%slurm "):
                 assert split(line)[1] in COMMANDS
+
+
+def test_the_quickstart_needs_nothing_here_but_the_package() -> None:
+    here = [one.source for one in cells(EXAMPLES / "quickstart.ipynb") if one.source[0] != "%"]
+    nodes = [node for source in here for node in ast.walk(ast.parse(source))]
+    assert not [node for node in nodes if isinstance(node, ast.ImportFrom)]
+    names = [name.name for node in nodes if isinstance(node, ast.Import) for name in node.names]
+    assert names
+    assert set(names) <= sys.stdlib_module_names
 
 
 @pytest.mark.parametrize("name", GUIDES)

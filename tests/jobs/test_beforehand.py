@@ -4,6 +4,7 @@ speaks against it; and that a submission asks nobody for it."""
 from __future__ import annotations
 
 import getpass
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -251,6 +252,25 @@ def test_the_judge_is_as_strict_as_sbatch(strict: Site) -> None:
         if bool(told) != (done.returncode != 0):
             otherwise[words] = (told, done.stderr)
     assert otherwise == {}
+
+
+def test_inputs_that_need_more_than_the_memory_asked_for_are_told(
+    site: Site, tmp_path: Path
+) -> None:
+    inputs = tmp_path / "inputs.vars"
+    with inputs.open("wb") as file:
+        file.truncate(200 << 20)
+    wanted = {"names_in": ("x",), "inputs": str(inputs)}
+    told = "The variables of --in take 200 MiB or more, and the job asks for 100 MiB of memory."
+    assert told in sentences(site, options={"mem": "100M"}, **wanted)
+    assert told not in sentences(site, options={"mem": "300M"}, **wanted)
+
+
+def test_a_preview_tells_which_python_runs_a_cell_without_an_image(site: Site) -> None:
+    told = f"Without an image the cell runs in `{sys.executable}` of the node."
+    assert told in sentences(site)
+    program = site.service.preview(spec("#!/bin/sh\n", kind=JobKind.PROGRAM))
+    assert told not in [check.sentence for check in program.checks]
 
 
 def test_a_submission_asks_for_nothing_that_it_did_not_ask_before(site: Site) -> None:

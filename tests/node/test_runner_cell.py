@@ -250,7 +250,7 @@ def test_ipythons_language_without_ipython_is_refused_with_a_reason(
     done = run(cell, python=BARE)
     assert done.exit_code == 1
     assert done.error.ename == done.result.ename == "NoIPython"
-    assert "use an image with IPython" in done.error.evalue
+    assert "take a Python with IPython" in done.error.evalue
 
 
 def test_ipython_leaves_nothing_in_the_home(run: RunCell) -> None:

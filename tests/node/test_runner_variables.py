@@ -282,6 +282,7 @@ def test_variable_whose_module_is_not_there_is_an_error_that_names_it(
     assert (done.exit_code, done.error.ename) == (1, "VariableError")
     assert "(thing) cannot be read here" in done.error.evalue
     assert "only_here_k3j9" in done.error.evalue
+    assert f"the Python that the cell runs in ({sys.executable})" in done.error.evalue
     assert done.text() == ""
 
 
@@ -298,7 +299,7 @@ def rewrite_header(path: Path, **changes: object) -> None:
     ("changes", "words"),
     [
         ({"python": [3, 99, 0], "by_value": True}, ("Python 3.99", "define them in the cell")),
-        ({"protocol": 99}, ("cannot read", "use an image with Python 3.8 or later")),
+        ({"protocol": 99}, ("cannot read", "take Python 3.8 or later there")),
     ],
 )
 def test_variables_of_another_python_are_refused_with_both_versions(
