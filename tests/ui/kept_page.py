@@ -6,11 +6,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final, NoReturn
 
-from playwright.sync_api import Browser, BrowserContext, Page
+from playwright.sync_api import Browser, BrowserContext, Page, ViewportSize
 
 from tests.ui.lab import PATIENCE_S
 
-VIEWPORT: Final = {"width": 1100, "height": 1200}
+VIEWPORT: Final = ViewportSize(width=1100, height=1200)
 _CANNOT_BE_UNDONE = (
     "add_init_script",
     "expose_binding",
