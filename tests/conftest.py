@@ -1,6 +1,7 @@
 """What every test may use."""
 
 import signal
+from collections.abc import Sequence
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -39,6 +40,16 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if config.getoption("fast"):
         config.hook.pytest_deselected(items=[one for one in items if _needs_a_real_part(one)])
         items[:] = [one for one in items if not _needs_a_real_part(one)]
+    items[:] = _long_ones_early(items)
+
+
+def _long_ones_early(items: Sequence[pytest.Item]) -> list[pytest.Item]:
+    """Spread over the list, of which each worker begins with a part, and before others there."""
+    long = [one for one in items if one.get_closest_marker("long")]
+    ordered = [one for one in items if not one.get_closest_marker("long")]
+    for at, one in reversed([*enumerate(long)]):
+        ordered.insert(len(ordered) * at // len(long), one)
+    return ordered
 
 
 def _needs_a_real_part(item: pytest.Item) -> bool:

@@ -18,8 +18,6 @@ from tests.server.served import agent_of, short_home
 from tests.ui.conftest import chromium
 from tests.ui.lab import running_lab
 
-pytestmark = pytest.mark.timeout(900)
-
 
 def run(argv: Sequence[str | Path], **env: str) -> str:
     done = subprocess.run(
@@ -44,10 +42,25 @@ BY_DEVELOPERS = (
 """What `scripts/labextension` leaves in a checkout, among others."""
 
 
-@pytest.fixture(scope="module")
-def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
+@pytest.mark.timeout(1800)
+@pytest.mark.long
+@pytest.mark.real
+def test_what_people_install_is_whole_and_theirs_and_goes_again(tmp_path: Path) -> None:
+    """One test, since each build takes a minute: no two workers are to make one."""
+    source = checkout(tmp_path / "source")
+    wheel = built(source, tmp_path / "wheel")
+    holds_the_browsers_side_once_and_as_it_is_for_users(wheel)
+    says_whose_work_it_holds_and_nothing_of_where_it_was_built(wheel, source)
+    run([sys.executable, "-m", "build", "-q", "--sdist", "--outdir", tmp_path, source])
+    (sdist,) = tmp_path.glob("*.tar.gz")
+    assert content(built(sdist, tmp_path / "again")) == content(wheel)
+    environment = clean_environment_with(wheel, tmp_path / "env")
+    sidebar_and_server_extension_are_there_with_no_further_step(environment)
+    uninstalling_leaves_nothing(environment)
+
+
+def checkout(source: Path) -> Path:
     """The files that git knows, as they are now, and a developer's build of the browser's side."""
-    source = tmp_path_factory.mktemp("source")
     known = run(["git", "-C", ROOT, "ls-files", "-z", "--cached", "--others", "--exclude-standard"])
     for name in known.split("\0"):
         if name and (ROOT / name).is_file():
@@ -59,11 +72,6 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text("{}")
     return source
-
-
-@pytest.fixture(scope="module")
-def wheel(source: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return built(source, tmp_path_factory.mktemp("wheel"))
 
 
 def built(source: Path, folder: Path) -> Path:
@@ -78,16 +86,14 @@ def content(wheel: Path) -> dict[str, bytes]:
         return {name: archive.read(name) for name in archive.namelist()}
 
 
-@pytest.fixture(scope="module")
-def environment(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A clean one, with JupyterLab and the wheel, and nothing done beside."""
-    folder = tmp_path_factory.mktemp("clean") / "env"
+def clean_environment_with(wheel: Path, folder: Path) -> Path:
+    """With JupyterLab and the wheel, and nothing done beside."""
     run([sys.executable, "-m", "venv", folder])
     run([folder / "bin" / "pip", "install", "-q", wheel, "jupyterlab"])
     return folder
 
 
-def test_the_wheel_holds_the_browsers_side_once_and_as_it_is_for_users(wheel: Path) -> None:
+def holds_the_browsers_side_once_and_as_it_is_for_users(wheel: Path) -> None:
     names = [*content(wheel)]
     ours = [PurePosixPath(name) for name in names if "/labextensions/" in name]
     assert any(name.name == "style.js" for name in ours)
@@ -98,15 +104,7 @@ def test_the_wheel_holds_the_browsers_side_once_and_as_it_is_for_users(wheel: Pa
     assert len(entries) == 1
 
 
-def test_the_sdist_makes_the_same_wheel(source: Path, wheel: Path, tmp_path: Path) -> None:
-    run([sys.executable, "-m", "build", "-q", "--sdist", "--outdir", tmp_path, source])
-    (sdist,) = tmp_path.glob("*.tar.gz")
-    assert content(built(sdist, tmp_path)) == content(wheel)
-
-
-def test_the_wheel_says_whose_work_it_holds_and_nothing_of_where_it_was_built(
-    source: Path, wheel: Path
-) -> None:
+def says_whose_work_it_holds_and_nothing_of_where_it_was_built(wheel: Path, source: Path) -> None:
     files = content(wheel)
     (told,) = [data for name, data in files.items() if name.endswith("third-party-licenses.json")]
     theirs = {one["name"]: one["licenseId"] for one in json.loads(told)["packages"]}
@@ -117,7 +115,7 @@ def test_the_wheel_says_whose_work_it_holds_and_nothing_of_where_it_was_built(
         assert os.fsencode(ROOT) not in data, name
 
 
-def test_sidebar_and_server_extension_are_there_with_no_further_step(environment: Path) -> None:
+def sidebar_and_server_extension_are_there_with_no_further_step(environment: Path) -> None:
     with short_home() as home:
         path = f"{environment / 'bin'}:/usr/bin:/bin"
         env = {"PATH": path, "HOME": str(home), "LANG": "C.UTF-8", **jupyter_homes(home)}
@@ -130,7 +128,7 @@ def test_sidebar_and_server_extension_are_there_with_no_further_step(environment
             expect(told).to_be_visible(timeout=60_000)
 
 
-def test_uninstalling_leaves_nothing(environment: Path) -> None:
+def uninstalling_leaves_nothing(environment: Path) -> None:
     before = {path for path in environment.rglob("*slurm*") if "__pycache__" not in path.parts}
     assert before
     run([environment / "bin" / "pip", "uninstall", "-q", "-y", "jupyter-slurm"])

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterator
@@ -71,6 +73,23 @@ class DockerEngine:
         names = (name for _, folders, files in found for name in (*folders, *files))
         return [name for name in names if re.fullmatch("[0-9a-f]{64}", name)]
 
+    def clear(self) -> None:
+        """Leaves nothing but the image that is there from the beginning."""
+        if containers := self.run("ps", "--all", "--quiet").split():
+            self.run("rm", "--force", *containers)
+        own = self.run("image", "inspect", "--format", "{{.Id}}", self.image).strip()
+        # The newest first, and so none before what is made of it.
+        listed = self.run("images", "--no-trunc", "--format", "{{.ID}} {{json .}}")
+        images = [line.split(" ", 1) for line in listed.splitlines()]
+        names = [json.loads(told) for image, told in images if image == own]
+        tags = [f"{one['Repository']}:{one['Tag']}" for one in names]
+        others = dict.fromkeys(image for image, _ in images if image != own)
+        if gone := [*(tag for tag in tags if tag != self.image), *others]:
+            self.run("rmi", "--force", *gone)
+        if volumes := self.run("volume", "ls", "--quiet").split():
+            self.run("volume", "rm", "--force", *volumes)
+        shutil.rmtree(self.folder / "config", ignore_errors=True)
+
     def load(self, folder: Path, image: str, *options: str) -> None:
         """Makes an image of one layer, which is the folder."""
         with subprocess.Popen(["tar", "-C", folder, "-c", "."], stdout=subprocess.PIPE) as tar:
@@ -85,13 +104,20 @@ class DockerEngine:
         assert tar.returncode == 0
 
 
-@pytest.fixture(scope="module")
-def docker_engine(demo_image: Path) -> Iterator[DockerEngine]:
+@pytest.fixture(scope="session")
+def docker_daemon(demo_image: Path) -> Iterator[DockerEngine]:
     if os.geteuid() != 0:
         pytest.skip("Only root can run a Docker daemon.")
     with ExitStack() as stack:
         begin = partial(docker_running, demo_image)
         yield started("A Docker daemon", lambda: stack.enter_context(begin()))
+
+
+@pytest.fixture(scope="module")
+def docker_engine(docker_daemon: DockerEngine) -> Iterator[DockerEngine]:
+    """As if it were the module's own: the next one has it as it was."""
+    yield docker_daemon
+    docker_daemon.clear()
 
 
 @contextmanager

@@ -47,12 +47,6 @@ def _squashed(image: Path, path: Path, *without: str) -> Path:
 
 
 @pytest.fixture(scope="session")
-def squash_image(demo_image: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Python, NumPy, Matplotlib and tqdm in a SquashFS file; must not be changed."""
-    return _squashed(demo_image, tmp_path_factory.mktemp("squash") / "demo.sqsh")
-
-
-@pytest.fixture(scope="session")
 def lean_squash_image(demo_image: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A shell and Python alone: a container is a copy of all that is in its image, so that those
     of this one are made and removed in a quarter of the time."""

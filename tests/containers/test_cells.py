@@ -1,4 +1,4 @@
-"""The same ten cells in every runtime that this machine has, through a real Slurm: nobody needs to
+"""The same cells in every runtime that this machine has, through a real Slurm: nobody needs to
 know which one a cluster has, and nothing is left of any."""
 
 from __future__ import annotations
@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import stat
 import sys
+import tomllib
 from ast import literal_eval
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
@@ -18,14 +19,15 @@ import pytest
 
 from jupyter_slurm import places
 from jupyter_slurm.jobs.variables import read_variables, write_variables
-from jupyter_slurm.wire import DisplayData, Job, JobKind, JobSpec, JobState
+from jupyter_slurm.wire import DisplayData, ExecuteResult, Job, JobKind, JobSpec, JobState
 from tests.cluster.apptainer import ApptainerEngine, exports
 from tests.cluster.docker import DockerEngine
 from tests.cluster.plugin import SlurmCluster
 from tests.cluster.pyxis import EnrootStandIn
 from tests.containers.leftovers import processes, processes_of
-from tests.jobs.conftest import Site, spec
+from tests.jobs.conftest import QUICK, Site, spec
 from tests.ssh.processes import runs
+from tests.ssh.profile import write_profile
 from tests.ssh.waiting import wait_until
 
 _PATIENCE_S = 60.0
@@ -107,9 +109,7 @@ def _enroot(request: pytest.FixtureRequest) -> Means:
 
 
 def _squash_image(request: pytest.FixtureRequest) -> str:
-    """The least that the test needs."""
-    drawn = request.function is test_a_figure_comes_back
-    return str(request.getfixturevalue("squash_image" if drawn else "lean_squash_image"))
+    return str(request.getfixturevalue("lean_squash_image"))
 
 
 GROUNDS: Mapping[str, Callable[[pytest.FixtureRequest], Means]] = {
@@ -125,13 +125,11 @@ GROUNDS: Mapping[str, Callable[[pytest.FixtureRequest], Means]] = {
 }
 
 
-each_tool = pytest.mark.parametrize(
-    "ground",
-    [name for name in GROUNDS if name not in {"none", "singularity"}],
-    indirect=True,
-)
+TOOLS = [name for name in GROUNDS if name not in {"none", "singularity"}]
 """Without what is another one by an older name, or without its modules: a test of these is enough
 where that, or the image that is a folder, has a part in it."""
+each_tool = pytest.mark.parametrize("ground", TOOLS, indirect=True)
+_OF_GPUS = ("CUDA_VISIBLE_DEVICES", "SLURM_JOB_GPUS")
 
 
 @dataclass
@@ -140,9 +138,12 @@ class Ground:
     means: Means
     tmp: Path
     """Its jobs' $TMPDIR."""
+    cluster: str | None = None
+    """None: the site's own."""
 
     def asked(self, code: str, **changes: Any) -> JobSpec:
-        return spec(code, image=self.means.image, runtime=self.means.runtime, **changes)
+        its = {"image": self.means.image, "runtime": self.means.runtime, "cluster": self.cluster}
+        return spec(code, **its, **changes)
 
     def run(self, code: str, **changes: Any) -> Job:
         return self.site.wait(self.site.service.submit(self.asked(code, **changes)).id)
@@ -156,12 +157,6 @@ class Ground:
             _PATIENCE_S,
         )
         return service.job(job.id)
-
-    def text(self, code: str, **changes: Any) -> str:
-        """What it prints; it has to end well."""
-        job = self.run(code, **changes)
-        assert job.state is JobState.COMPLETED, (job.why, self.site.text(job.id, "stderr"))
-        return self.site.text(job.id)
 
     def script_of(self, job: Job) -> psutil.Process:
         """The process that runs `job.sh`, which leads the group of all the others."""
@@ -193,87 +188,103 @@ def ground(
 ) -> Iterator[Ground]:
     means = GROUNDS[request.param](request)
     tmp = tmp_path / "tmp"
-    tmp.mkdir()
-    setup = f"{means.settings.get('setup', '')}\nexport TMPDIR={tmp}"
-    site = Site(slurm_cluster, tmp_path, monkeypatch, **{**means.settings, "setup": setup})
+    site = Site(slurm_cluster, tmp_path, monkeypatch, **_settings(means, tmp))
     ground = Ground(site, means, tmp)
     yield ground
     wait_until(lambda: not ground.left(), _PATIENCE_S)
     site.service.close()
 
 
-def test_output_comes_back(ground: Ground) -> None:
-    assert ground.text("import sys; print('hé', sys.stdin.read()); 6 * 7") == "hé \n"
+@pytest.fixture
+def grounds(
+    request: pytest.FixtureRequest,
+    slurm_cluster: SlurmCluster,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Iterator[list[Ground]]:
+    """Each tool, as a cluster of its own in one site; it is the same Slurm."""
+    profile = tomllib.loads(slurm_cluster.profile_path.read_text(encoding="utf-8"))
+    profile |= {**QUICK, "job_root": str(tmp_path / "jobs")}
+    means = {f"tool{at}": GROUNDS[name](request) for at, name in enumerate(TOOLS)}
+    for cluster, one in means.items():
+        settings = _settings(one, tmp_path / cluster)
+        write_profile(tmp_path / "config", cluster, {**profile, **settings})
+    site = Site(slurm_cluster, tmp_path, monkeypatch)
+    grounds = [Ground(site, one, tmp_path / cluster, cluster) for cluster, one in means.items()]
+    yield grounds
+    wait_until(lambda: not any(one.left() for one in grounds), _PATIENCE_S)
+    site.service.close()
 
 
-@each_tool
-def test_gpus_are_the_jobs_own(ground: Ground) -> None:
-    code = (
-        "import os\n"
-        "print([os.environ.get(f'{name}', '') for name in ('CUDA_VISIBLE_DEVICES', "
-        "'SLURM_JOB_GPUS')])"
-    )
-    devices, given = literal_eval(ground.text(code, options={"gpus": "2"}))
-    assert devices == given
-    assert len(devices.split(",")) == 2
-    assert literal_eval(ground.text(code)) == ["", ""]
+def _settings(means: Means, tmp: Path) -> dict[str, Any]:
+    """A profile's, for jobs with this $TMPDIR, which is made."""
+    tmp.mkdir()
+    return {**means.settings, "setup": f"{means.settings.get('setup', '')}\nexport TMPDIR={tmp}"}
 
 
-@each_tool
-def test_what_a_cell_uses_is_measured_wherever_it_runs(ground: Ground) -> None:
-    job = ground.started("held = bytearray(150 << 20)\nprint('up')\nwhile True: pass")
-    service = ground.site.service
-    cursor = service.usage(job.id).cursor
-    told = service.usage(job.id, cursor, _PATIENCE_S)
-    # And the programs of the container's tool besides.
-    assert all(150 < sample.memory_mib < 400 for sample in told.samples), told
-    assert all(sample.cpus > 0 for sample in told.samples)
-    service.cancel(job.id)
-    ground.site.wait(job.id)
-
-
-def test_environment_arrives_without_loss(ground: Ground) -> None:
-    code = "import os; print([os.environ.get(n) for n in ('V', 'W', 'FROM_A_MODULE')])"
-    told = ground.text(code, env={"V": _HOSTILE, "W": ""})
-    assert literal_eval(told) == [_HOSTILE, "", ground.means.module]
-
-
-def test_files_are_the_users_own(ground: Ground, tmp_path: Path) -> None:
+def test_a_cell_has_all_that_it_is_given_and_its_own_comes_back(
+    ground: Ground, tmp_path: Path
+) -> None:
+    """One job, since each takes a container: its stdin, environment, GPUs, folder and variables;
+    its output, rich output, value and variables, and a file that is the user's own."""
+    folder = tmp_path / "it's, $data"
+    folder.mkdir()
+    (folder / "file").write_text("there")
+    there = folder / "file" if ground.means.sees_all else Path("/mnt/data/file")
+    mounts = () if ground.means.sees_all else (f"{folder}:/mnt/data",)
     home = Path.home()
     name = f".jupyter-slurm-test-{tmp_path.name}-{os.getpid()}"
+    inputs = places.spool_dir() / "in.vars"
+    write_variables(inputs, ["data"], {"data": [1, 2, 3]})
+    code = f"""
+import os, sys
+print('hé', repr(sys.stdin.read()))
+print(repr([os.environ.get(name) for name in ('V', 'W', 'FROM_A_MODULE')]))
+print(repr([os.environ.get(name, '') for name in {_OF_GPUS}]))
+print(open({str(there)!r}).read())
+with open(os.path.expanduser('~/{name}'), 'w') as file:
+    file.write('x')
+display({{'image/png': 'iVBORw0KGgo='}}, raw=True)
+total = sum(data)
+6 * 7
+"""
     try:
-        ground.text(f"import os; open(os.path.expanduser('~/{name}'), 'w').write('x')")
+        job = ground.run(
+            code,
+            env={"V": _HOSTILE, "W": ""},
+            options={"gpus": "2"},
+            mounts=mounts,
+            names_in=("data",),
+            names_out=("total",),
+            inputs=str(inputs),
+        )
+        assert job.state is JobState.COMPLETED, (job.why, ground.site.text(job.id, "stderr"))
         found = (home / name).stat()
         assert (found.st_uid, found.st_gid) == (os.getuid(), os.getgid())
         assert stat.S_ISREG(found.st_mode)
     finally:
         (home / name).unlink(missing_ok=True)
-
-
-def test_a_mounted_folder_is_there(ground: Ground, tmp_path: Path) -> None:
-    folder = tmp_path / "it's, $data"
-    folder.mkdir()
-    (folder / "file").write_text("there")
-    if ground.means.sees_all:
-        assert ground.text(f"print(open({str(folder / 'file')!r}).read())") == "there\n"
-        return
-    mounts = (f"{folder}:/mnt/data",)
-    assert ground.text("print(open('/mnt/data/file').read())", mounts=mounts) == "there\n"
-
-
-def test_variables_go_in_and_come_back(ground: Ground) -> None:
-    inputs = places.spool_dir() / "in.vars"
-    write_variables(inputs, ["data"], {"data": [1, 2, 3]})
-    job = ground.run(
-        "total = sum(data)", names_in=("data",), names_out=("total",), inputs=str(inputs)
-    )
+    said, environment, gpus, read = ground.site.text(job.id).splitlines()
+    assert said == "hé ''"
+    assert literal_eval(environment) == [_HOSTILE, "", ground.means.module]
+    devices, given = literal_eval(gpus)
+    assert devices == given
+    assert len(devices.split(",")) == 2
+    assert read == "there"
+    shown = [o.data for o in ground.site.outputs(job.id) if isinstance(o, DisplayData)]
+    assert [one["image/png"] for one in shown] == ["iVBORw0KGgo="]
+    values = [o.data for o in ground.site.outputs(job.id) if isinstance(o, ExecuteResult)]
+    assert [one["text/plain"] for one in values] == ["42"]
     result = ground.site.service.result(job.id)
     assert result.variables is not None, ground.site.text(job.id, "stderr")
     assert read_variables(Path(result.variables), result.digest) == {"total": 6}
 
 
-@each_tool
+@pytest.mark.parametrize(
+    "ground", ["none+modules", "charliecloud", "docker", "apptainer"], indirect=True
+)
 def test_a_figure_comes_back(ground: Ground) -> None:
+    """Of an image that has matplotlib; the two by enroot are of Python alone."""
     job = ground.run("import matplotlib.pyplot as plt; plt.plot([1, 2, 4]); None")
     shown = [o for o in ground.site.outputs(job.id) if isinstance(o, DisplayData)]
     assert [set(one.data) >= {"image/png"} for one in shown] == [True]
@@ -285,25 +296,43 @@ def test_the_exit_code_of_a_program_comes_through(ground: Ground) -> None:
     assert (job.state, job.exit_code) == (JobState.FAILED, 42)
 
 
-def test_a_cancelled_cell_may_save_what_it_has(ground: Ground) -> None:
-    code = (
-        "import time\nprint('up')\ntry:\n    time.sleep(600)\n"
-        "except KeyboardInterrupt:\n    print('saved')\n    raise"
-    )
+def test_a_cell_is_measured_has_no_gpu_unasked_and_may_save_what_it_has_when_it_is_cancelled(
+    ground: Ground,
+) -> None:
+    code = f"""
+import os
+held = bytearray(150 << 20)
+print([os.environ.get(name, '') for name in {_OF_GPUS}])
+try:
+    while True:
+        sum(range(100_000))
+except KeyboardInterrupt:
+    print('saved')
+    raise
+"""
     job = ground.started(code)
-    ground.site.service.cancel(job.id)
+    service = ground.site.service
+    cursor = service.usage(job.id).cursor
+    told = service.usage(job.id, cursor, _PATIENCE_S)
+    # And the programs of the container's tool besides.
+    assert all(150 < sample.memory_mib < 400 for sample in told.samples), told
+    assert all(sample.cpus > 0 for sample in told.samples)
+    service.cancel(job.id)
     assert ground.site.wait(job.id).state is JobState.CANCELLED
-    assert ground.site.text(job.id) == "up\nsaved\n"
+    assert ground.site.text(job.id) == "['', '']\nsaved\n"
 
 
-@each_tool
-def test_a_cell_ends_at_its_time_limit(ground: Ground) -> None:
-    job = ground.started("import time; print('up'); time.sleep(600)", options={"time": "1"})
-    ground.site.cluster.end_time_of(job.slurm_id or "")
-    ended = ground.site.wait(job.id, limit_s=150)
-    assert ended.state is JobState.TIMEOUT
-    assert ended.advice
-    assert ground.site.text(job.id) == "up\n"
+def test_a_cell_ends_at_its_time_limit(grounds: list[Ground]) -> None:
+    """In each tool at the same time, for slurmctld looks only each 30 s."""
+    code = "import time; print('up'); time.sleep(600)"
+    begun = [(one, one.started(code, options={"time": "1"})) for one in grounds]
+    for ground, job in begun:
+        ground.site.cluster.end_time_of(job.slurm_id or "")
+    for ground, job in begun:
+        ended = ground.site.wait(job.id, limit_s=150)
+        assert ended.state is JobState.TIMEOUT, ground.means
+        assert ended.advice, ground.means
+        assert ground.site.text(job.id) == "up\n", ground.means
 
 
 _STUBBORN = "#!/bin/sh\ntrap '' TERM INT; echo up; while :; do sleep 1; done"

@@ -73,6 +73,7 @@ def aau(engine: ApptainerEngine, folder: Path) -> Dress:
 
 
 @pytest.mark.timeout(LIMIT_S)
+@pytest.mark.long
 def test_one_login_by_the_gateway_then_containers_sessions_and_accounting(
     dressed: Callable[[Dress], Dressed],
     apptainer_engine: ApptainerEngine,

@@ -35,6 +35,7 @@ ARANDU = Dress(
 
 
 @pytest.mark.timeout(LIMIT_S)
+@pytest.mark.long
 def test_the_guides_steps_are_done_and_nothing_is_left_on_the_nodes(
     dressed: Callable[[Dress], Dressed], site_keeper: Keeper, demo_image: Path, tmp_path: Path
 ) -> None:

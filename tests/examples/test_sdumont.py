@@ -119,6 +119,7 @@ def make_software(folder: Path) -> Path:
 
 
 @pytest.mark.timeout(LIMIT_S)
+@pytest.mark.long
 @pytest.mark.real
 def test_modules_scratch_and_reports_are_the_guides_and_the_home_stays_unseen(
     dressed: Callable[[Dress], Dressed], site_folder: Path, tmp_path: Path

@@ -50,6 +50,7 @@ def make_image(demo_image: Path, path: Path) -> Path:
 
 
 @pytest.mark.timeout(LIMIT_S)
+@pytest.mark.long
 def test_the_setup_script_makes_an_image_that_jobs_run_in(
     dressed: Callable[[Dress], Dressed], demo_image: Path, site_folder: Path, tmp_path: Path
 ) -> None:

@@ -35,6 +35,7 @@ RAY = Path(__file__).with_name("ray_standin.py")
 
 
 @pytest.mark.timeout(LIMIT_S)
+@pytest.mark.long
 def test_an_image_is_made_and_every_model_of_the_search_comes_back(
     dressed: Callable[[Dress], Dressed], demo_image: Path, tmp_path: Path
 ) -> None:

@@ -10,13 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import nbformat
+import pytest
 from jupyter_client.manager import AsyncKernelManager
 from nbclient import NotebookClient
 
 from tests.kernel.conftest import Home
 
 MIB = 1 << 20
-OUTPUT_MB = 100
+OUTPUT_MB = 30
 INTERRUPTED = "import time\nprint('it is on', flush=True)\ntime.sleep(1000)"
 BEFORE = [
     "import sys, time\nimport matplotlib.pyplot as plt\nimport ipywidgets as widgets\nx = []",
@@ -43,8 +44,8 @@ AFTER = ["x", "print('after the restart')", "_ = 1\n_"]
 
 def notebook() -> tuple[list[str], int]:
     """100 cells, and before which of them the kernel is restarted."""
-    plots = [f"plt.plot([0, {i}], [1, {i}]); plt.show()\nx.append({i}); sum(x)" for i in range(50)]
-    fill = [f"print({i})\nx.append({i})\nlen(x)" for i in range(31)]
+    plots = [f"plt.plot([0, {i}], [1, {i}]); plt.show()\nx.append({i}); sum(x)" for i in range(10)]
+    fill = [f"print({i})\nx.append({i})\nlen(x)" for i in range(71)]
     cells = [BEFORE[0], *plots, *BEFORE[1:], *fill]
     restart_at = len(cells)
     return [*cells, *AFTER], restart_at
@@ -97,6 +98,7 @@ def whole_streams(outputs: list[Any]) -> list[Any]:
     return whole
 
 
+@pytest.mark.long
 def test_a_notebook_of_a_hundred_cells_is_as_of_a_local_kernel(home: Home, tmp_path: Path) -> None:
     home.add("--mem", "2G")
     sources, restart_at = notebook()
@@ -105,6 +107,6 @@ def test_a_notebook_of_a_hundred_cells_is_as_of_a_local_kernel(home: Home, tmp_p
     near = comparable(asyncio.run(executed("python3", sources, restart_at)))
     for there, here in zip(far, near, strict=True):
         assert there == here
-    assert far[51][2][0]["text"].startswith(f"{OUTPUT_MB * MIB} ")
+    assert far[11][2][0]["text"].startswith(f"{OUTPUT_MB * MIB} ")
     assert len(home.jobs()) == 1
     home.until_job(home.jobs()[0].id)

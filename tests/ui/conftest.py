@@ -6,7 +6,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
@@ -17,6 +17,7 @@ from playwright.sync_api import Browser, Locator, Page, expect, sync_playwright
 from jupyter_slurm.transport.ssh_config import CONFIG_VARIABLE
 from tests.cluster.plugin import ROOT, SlurmCluster, jupyter_homes, running_cluster
 from tests.cluster.started import started
+from tests.ui.kept_page import KeptPage, new_context
 from tests.ui.lab import PATIENCE_S, Lab, Notebook, running_lab
 from tests.ui.side import Sbatch, open_sidebar
 
@@ -24,6 +25,7 @@ OPTIONS = """
     --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking
     --disable-component-update --disable-sync
 """.split()
+_FAILED = pytest.StashKey[bool]()
 # The module's, not the session's: its event loop would be in the way of other tests' own loops.
 
 
@@ -86,18 +88,42 @@ def chromium(
         running.close()
 
 
+@pytest.fixture(scope="module")
+def kept_page(browser: Browser) -> KeptPage:
+    expect.set_options(timeout=PATIENCE_S * 1000)
+    return KeptPage(browser)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item,
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    item.stash[_FAILED] = item.stash.get(_FAILED, False) or report.failed
+    return report
+
+
 @pytest.fixture
-def page(browser: Browser) -> Iterator[Page]:
-    with new_page(browser) as page:
-        yield page
+def page(request: pytest.FixtureRequest) -> Iterator[Page]:
+    """As new. With the mark `own_page` it is one that no other test has had or will have."""
+    if request.node.get_closest_marker("own_page"):
+        with new_page(request.getfixturevalue("browser")) as page:
+            yield page
+        return
+    kept: KeptPage = request.getfixturevalue("kept_page")
+    page = kept.lend()
+    yield page
+    if request.node.stash[_FAILED]:  # nobody knows what state it is in
+        page.context.close()
+    else:
+        kept.give_back(page)
 
 
 @contextmanager
 def new_page(browser: Browser) -> Iterator[Page]:
     """In a context of its own."""
     expect.set_options(timeout=PATIENCE_S * 1000)
-    context = browser.new_context(viewport={"width": 1100, "height": 1200})
-    context.set_default_timeout(PATIENCE_S * 1000)
+    context = new_context(browser)
     yield context.new_page()
     context.close()
 

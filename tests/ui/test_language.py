@@ -116,6 +116,7 @@ REFUSED = "%1 GPUs are more than %2 has in all: %3."
 
 
 @pytest.mark.parametrize("locale", ["pt_BR", "ja_JP", "da_DK", "it_IT"])
+@pytest.mark.own_page
 def test_what_is_said_before_a_job_is_sent_is_in_each_language(
     page: Page, lab: Lab, locale: str
 ) -> None:

@@ -39,6 +39,7 @@ def complaints(page: Page) -> list[str]:
     return said
 
 
+@pytest.mark.own_page
 def test_a_card_is_live_and_a_cell_is_run_by_the_form(
     lab: Lab, page: Page, tmp_path: Path, complaints: list[str]
 ) -> None:

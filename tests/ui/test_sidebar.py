@@ -6,6 +6,7 @@ import re
 import socket
 from pathlib import Path
 
+import pytest
 from playwright.sync_api import Locator, Page, WebSocket, expect
 
 from tests.cluster.plugin import SlurmCluster
@@ -116,6 +117,7 @@ def test_a_filter_finds_by_slash_and_says_where_nothing_is(
     expect(row(sidebar, "beta")).to_be_visible()
 
 
+@pytest.mark.own_page
 def test_a_sidebar_that_is_not_seen_asks_for_no_queue(page: Page, lab: Lab, sbatch: Sbatch) -> None:
     sockets: list[WebSocket] = []
     sent: list[str] = []

@@ -235,6 +235,7 @@ def test_a_cell_that_has_a_line_begins_with_it(lab: Lab, page: Page, form: Locat
     expect(page.locator(".jp-Notebook .jp-CodeCell")).to_have_count(2)
 
 
+@pytest.mark.own_page
 def test_a_notebook_comes_back_executed_also_when_the_page_was_reloaded(
     lab: Lab, page: Page, form: Locator, gate: str
 ) -> None:

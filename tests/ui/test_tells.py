@@ -13,6 +13,7 @@ from tests.ssh.waiting import wait_until
 from tests.ui.lab import Lab, adopt, at_rest, hide
 from tests.ui.looks import look
 
+pytestmark = pytest.mark.own_page
 _TOLD = "told <b>&"
 _LISTENER = f"""
   window.wasTold = false;

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
 from playwright.sync_api import Locator, Page, Request, WebSocket, expect
 
 from tests.cluster.plugin import SlurmCluster
@@ -55,6 +56,7 @@ def test_a_job_that_ends_by_itself_has_ended_in_every_view(
     views.all_say_that_it_is_over("failed")
 
 
+@pytest.mark.own_page
 def test_a_hidden_tab_asks_for_nothing(
     opened: Callable[..., Notebook], cluster: SlurmCluster
 ) -> None:
@@ -83,6 +85,7 @@ def test_a_hidden_tab_asks_for_nothing(
     cluster.run("scancel", job)
 
 
+@pytest.mark.own_page
 def test_a_queue_that_was_out_of_sight_is_told_only_what_is_new(
     page: Page, lab: Lab, cluster: SlurmCluster
 ) -> None:

@@ -1,0 +1,73 @@
+"""Lends one page of a browser to test after test, each time as new: what JupyterLab's many scripts
+are compiled to is kept by the page's process, and makes half of what it takes to load them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final, NoReturn
+
+from playwright.sync_api import Browser, BrowserContext, Page, ViewportSize
+
+from tests.ui.lab import PATIENCE_S
+
+VIEWPORT: Final = ViewportSize(width=1100, height=1200)
+_CANNOT_BE_UNDONE = (
+    "add_init_script",
+    "expose_binding",
+    "expose_function",
+    "on",
+    "once",
+    "route",
+    "route_from_har",
+    "route_web_socket",
+)
+"""Methods of pages and contexts after which neither is as it was."""
+
+
+class KeptPage:
+    def __init__(self, browser: Browser) -> None:
+        self._browser = browser
+        self._page: Page | None = None
+
+    def lend(self) -> Page:
+        """The page; it was given back, or is a new one."""
+        page = self._page or new_context(self._browser).new_page()
+        self._page = None  # until it is given back
+        for one in (page, page.context):
+            for name in _CANNOT_BE_UNDONE:
+                if hasattr(one, name):
+                    setattr(one, name, _refuse(name))
+        return page
+
+    def give_back(self, page: Page) -> None:
+        """Makes it as new: without other tabs, cookies, storage, rights and what it emulates."""
+        context = page.context
+        for other in context.pages:
+            if other != page:
+                other.close()
+        page.evaluate("try { sessionStorage.clear() } catch { /* about:blank has none */ }")
+        page.goto("about:blank")  # JupyterLab is gone, and its connections with it
+        page.evaluate("window.name = ''")
+        session = context.new_cdp_session(page)
+        session.send("Storage.clearDataForOrigin", {"origin": "*", "storageTypes": "all"})
+        session.detach()
+        context.clear_cookies()
+        context.clear_permissions()
+        page.emulate_media(
+            media="null", color_scheme="null", forced_colors="null", reduced_motion="null"
+        )
+        page.set_viewport_size(VIEWPORT)
+        self._page = page
+
+
+def new_context(browser: Browser) -> BrowserContext:
+    context = browser.new_context(viewport=VIEWPORT)
+    context.set_default_timeout(PATIENCE_S * 1000)
+    return context
+
+
+def _refuse(name: str) -> Callable[..., NoReturn]:
+    def refused(*_args: Any, **_kwargs: Any) -> NoReturn:
+        raise AssertionError(f"{name}() cannot be undone: mark the test with `own_page`")
+
+    return refused
