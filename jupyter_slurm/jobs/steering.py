@@ -13,11 +13,12 @@ from jupyter_slurm.jobs.cluster import SlurmCluster
 from jupyter_slurm.jobs.clusters import Clusters
 from jupyter_slurm.jobs.delivery import Delivery
 from jupyter_slurm.jobs.layout import JobDir
+from jupyter_slurm.jobs.queue_rows import is_same
 from jupyter_slurm.jobs.sessions import Sessions
 from jupyter_slurm.jobs.submit import withdraw
 from jupyter_slurm.jobs.transfers import Transfers
 from jupyter_slurm.jobs.verdict import CANCEL_NOTED
-from jupyter_slurm.slurm import scancel, scontrol
+from jupyter_slurm.slurm import scancel, scontrol, squeue
 from jupyter_slurm.slurm.rejections import explain_requeue
 from jupyter_slurm.wire import Job, JobState
 
@@ -100,10 +101,15 @@ class Steering:
 
     def _cancel_at_once(self, cluster: SlurmCluster, wanted: dict[str, Job | None]) -> None:
         ours = [job for job in wanted.values() if job is not None]
+        if ours:
+            ours = self._still_there(cluster, ours)
+            there = {job.slurm_id for job in ours}
+            wanted = {one: job for one, job in wanted.items() if job is None or one in there}
         for job in ours:
             self._book.change(job.id, cancel_requested_s=time.time())
         try:
-            cluster.ask(scancel.cancel_argv(wanted))
+            if wanted:
+                cluster.ask(scancel.cancel_argv(wanted))
         except ValueError as exc:
             raise RequestError(f"{exc}.") from exc
         except CommandError as exc:
@@ -116,6 +122,18 @@ class Steering:
                 raise
         finally:
             self._clusters.watch(cluster).ask_now()
+
+    def _still_there(self, cluster: SlurmCluster, jobs: list[Job]) -> list[Job]:
+        """Return those whose Slurm ids have not become others' by now."""
+        rows = squeue.parse(cluster.ask(squeue.mine_argv(cluster.transport.user())))
+        records = {job.slurm_id: self._book.record(job.id) for job in jobs}
+        there = {
+            slurm_id
+            for row in rows
+            for slurm_id in (row.slurm_id, row.array_job_id)
+            if slurm_id in records and is_same(records[slurm_id], row)
+        }
+        return [job for job in jobs if job.slurm_id in there]
 
     def hold(self, job_id: str) -> Job:
         return self._update(job_id, "hold")

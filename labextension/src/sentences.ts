@@ -90,11 +90,8 @@ export const sentences: readonly string[] = [
   'Else the job waits for ever.',
   'Fetch what it needs, images too, on the login node first.',
   'Find out why it does not start (its output, the node), then submit it again.',
-<<<<<<< HEAD
-  'For more CPUs give --cpus-per-task %1; tasks are started with `srun`.',
-=======
   "For another one set `python` in the cluster's profile, or load a module (--module).",
->>>>>>> left
+  'For more CPUs give --cpus-per-task %1; tasks are started with `srun`.',
   'Give a --partition; `sinfo` lists them.',
   "Give a --time within the limit; `sinfo -o '%P %l'`.",
   'Give a --time.',
@@ -412,11 +409,7 @@ export const sentences: readonly string[] = [
   "What the tool said is in the job's output.",
   'Where the cluster enforces --mem, Slurm ends the job: ask for more.',
   'With --time %1 or less it can be done before.',
-<<<<<<< HEAD
-=======
   'Without an image the cell runs in `%1` of the node.',
-  "Write it as `gpu:2` or `gpu:TYPE:2`; `sinfo -o '%P %G'` lists them.",
->>>>>>> left
   'You asked for its end.',
   'You cancelled it before it had started.',
   'You cancelled it.',

@@ -172,6 +172,7 @@ def test_a_strangers_job_that_has_the_slurm_id_of_ours_is_left_alone(
     waits = site.wait(waits.id, JobState.PENDING)
     runs = site.service.job(running(site))
     theirs = _ids_given_out_anew(site, waits.slurm_id, runs.slurm_id)
+    site.service.cancel_many([waits.id])
     site.service.cancel(waits.id)
     queue = site.service.queue()
     assert {entry.slurm_id: entry.id for entry in queue} == dict.fromkeys(theirs)
