@@ -1,6 +1,6 @@
 """A cell in each container tool against the tool's own bare command line, doing the same.
 
-    scripts/bench containers [--rounds 21]
+    scripts/bench containers [--rounds 21] [--only none docker]
 
 Both run by turns inside one job of a private cluster: the script of a cell as it would be
 submitted, with its runner and its results, and one line as a guide has its readers type it. What
@@ -16,7 +16,7 @@ import shlex
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
@@ -32,6 +32,7 @@ from tests.cluster.docker import docker_running
 from tests.cluster.image import made_image
 from tests.cluster.plugin import SlurmCluster, running_cluster
 
+TOOLS = ("none", "charliecloud", "apptainer", "singularity", "docker")
 _MAY_ADD_MS = 150.0
 _PATIENCE_S = 300.0
 _CODE = "print(6 * 7)"
@@ -64,11 +65,12 @@ class Tool:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=21)
+    parser.add_argument("--only", nargs="+", choices=TOOLS, default=TOOLS)
     args = parser.parse_args()
     with (
         tempfile.TemporaryDirectory(prefix="bench") as name,
         running_cluster(Path(name) / "home", nodes=1, cpus=64) as cluster,
-        tools() as known,
+        tools(args.only) as known,
     ):
         rows, lines = [], []
         for tool in known:
@@ -88,8 +90,8 @@ def main() -> int:
 
 
 @contextmanager
-def tools() -> Iterator[list[Tool]]:
-    """Those that this machine can run; docker takes root."""
+def tools(wanted: Sequence[str]) -> Iterator[list[Tool]]:
+    """Those of the wanted that this machine can run; docker takes root."""
     image = made_image()
     python = ("python3", "-c", _CODE)
     found = [
@@ -97,17 +99,18 @@ def tools() -> Iterator[list[Tool]]:
         # ch-run wants to know who it is.
         Tool("charliecloud", str(image), ("ch-run", str(image), "--", *python), {"USER": "me"}),
     ]
-    apptainer = installed_apptainer(image)
-    for runtime, one in (("apptainer", apptainer.sif), ("singularity", apptainer.folder)):
-        bare = (runtime, "exec", str(one), *python)
-        found.append(Tool(runtime, str(one), bare, apptainer.unprivileged))
+    if {"apptainer", "singularity"} & set(wanted):
+        apptainer = installed_apptainer(image)
+        for runtime, one in (("apptainer", apptainer.sif), ("singularity", apptainer.folder)):
+            bare = (runtime, "exec", str(one), *python)
+            found.append(Tool(runtime, str(one), bare, apptainer.unprivileged))
     with ExitStack() as stack:
-        if os.geteuid() == 0:
+        if os.geteuid() == 0 and "docker" in wanted:
             engine = stack.enter_context(docker_running(image))
             user = f"{os.getuid()}:{os.getgid()}"
             run = ("docker", "run", "--rm", "--network=host", "--user", user, engine.image)
             found.append(Tool("docker", engine.image, (*run, *python), engine.env))
-        yield found
+        yield [tool for tool in found if tool.runtime in wanted]
 
 
 def measured(

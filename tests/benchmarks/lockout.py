@@ -1,4 +1,6 @@
-"""`scripts/bench lockout`: how long the agent takes to start, whatever it finds.
+"""How long the agent takes to start, whatever it finds.
+
+    scripts/bench lockout [--records completed running]
 
 For each state of a record and each trouble of its cluster, as `tests/attacks/test_lockout.py` has
 them: the real agent's command, from its call until it serves its socket; it is ended after that.
@@ -7,6 +9,7 @@ The first line is an agent that finds no record.
 
 from __future__ import annotations
 
+import argparse
 import os
 import shutil
 import signal
@@ -33,6 +36,9 @@ _ROUNDS = 1
 
 
 def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--records", nargs="+", choices=RECORDS, default=RECORDS)
+    args = parser.parse_args()
     with keeping() as keeper:
         folder = make_folder(keeper, "lockout-")
         (folder / "sshd").mkdir(mode=0o711)
@@ -41,7 +47,7 @@ def main() -> None:
         head = [name.rjust(17) for name in TROUBLES]
         print("milliseconds".ljust(32), *head)
         print("no record".ljust(32), f"{_measured(sshd, None, None):17.0f}")
-        for held in RECORDS:
+        for held in args.records:
             row = [f"{_measured(sshd, held, trouble):17.0f}" for trouble in TROUBLES]
             print(held.ljust(32), *row, flush=True)
         sshd.stop()

@@ -20,9 +20,9 @@ from urllib.request import Request, urlopen
 import psutil
 from playwright.sync_api import CDPSession, Page, expect, sync_playwright
 
-from tests.benchmarks.queue import lab_of
 from tests.benchmarks.queue_pages import blank_lab
 from tests.benchmarks.table import show
+from tests.benchmarks.whole_queue import lab_of
 from tests.cluster.plugin import SlurmCluster, running_cluster
 from tests.ssh.waiting import wait_until
 from tests.ui.conftest import OPTIONS

@@ -1,11 +1,12 @@
 """The whole queue in the browser, and jupyterlab-slurm beside it.
 
-    scripts/bench queue [--jobs 50000] [--held 2000] [--tabs 1 5 20] [--minute 20] [--peer FOLDER]
+    scripts/bench whole_queue [--jobs 50000] [--held 2000] [--tabs 1 5 20] [--minute 20]
+                              [--peer FOLDER | --alone]
 
 A real Chromium on a real JupyterLab; its server, agent and Slurm are real. 50,000 jobs are a
 generated listing: a stand-in for `squeue` on PATH prints it, and all else is as ever. 2,000 jobs
 are real submissions, held, shown by us and by jupyterlab-slurm 4.1.0, with the settings that each
-comes with. `--peer`: a Python environment that has it; else one is made.
+comes with. `--peer`: a Python environment that has it; else one is made. `--alone`: without it.
 """
 
 from __future__ import annotations
@@ -41,15 +42,16 @@ Line = tuple[str, str, str, str, str]
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--jobs", type=int, default=50_000)
-    parser.add_argument("--held", type=int, default=2_000)
+    parser.add_argument("--held", type=int, default=2_000, help="0: only those generated")
     parser.add_argument("--tabs", type=int, nargs="+", default=[1, 5, 20])
     parser.add_argument("--minute", type=float, default=20.0, help="seconds that tabs are watched")
-    parser.add_argument("--peer", type=Path)
+    beside_us = parser.add_mutually_exclusive_group()
+    beside_us.add_argument("--peer", type=Path)
+    beside_us.add_argument("--alone", action="store_true")
     args = parser.parse_args()
     lines: list[Line] = []
     with tempfile.TemporaryDirectory(prefix="bq") as name, sync_playwright() as playwright:
         folder = Path(name)
-        peer = peer_python(args.peer or folder / "peer")
         browser = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=OPTIONS)
         with running_cluster(folder / "home", nodes=1, cpus=8) as cluster:
             asked_as_usual(cluster)
@@ -58,17 +60,30 @@ def main() -> int:
             with lab_of(cluster, folder / "o") as lab:
                 lines += generated(browser, lab, squeue, args.jobs)
             squeue.listing.unlink()
-            hold(cluster, args.held)
-            taken: list[list[Line]] = []
-            for python in (sys.executable, peer):
-                home = folder / ("p" if python == peer else "q")
-                with lab_of(cluster, home, python) as lab:
-                    ours = python != peer
-                    taken.append(held(browser, lab, squeue, cluster, args, ours=ours))
-            lines += [beside(mine, theirs) for mine, theirs in zip(*taken, strict=True)]
+            if args.held:
+                lines += held_by_both(browser, squeue, cluster, args, folder)
         browser.close()
     show("The whole queue, in the browser", [HEAD, *lines])
     return 0
+
+
+def held_by_both(
+    browser: Browser,
+    squeue: CountedSqueue,
+    cluster: SlurmCluster,
+    args: argparse.Namespace,
+    folder: Path,
+) -> list[Line]:
+    peers = [] if args.alone else [peer_python(args.peer or folder / "peer")]
+    hold(cluster, args.held)
+    taken: list[list[Line]] = []
+    for python in (sys.executable, *peers):
+        ours = python not in peers
+        with lab_of(cluster, folder / ("q" if ours else "p"), python) as lab:
+            taken.append(held(browser, lab, squeue, cluster, args, ours=ours))
+    if args.alone:
+        return taken[0]
+    return [beside(mine, theirs) for mine, theirs in zip(*taken, strict=True)]
 
 
 @contextmanager
