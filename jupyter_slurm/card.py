@@ -18,7 +18,7 @@ from typing import Any
 from jupyter_slurm.readable import date_and_time, duration, memory, moment, visible
 from jupyter_slurm.sessions import SOON_S
 from jupyter_slurm.sessions import left_s as left_of_session_s
-from jupyter_slurm.slurm.units import parse_array
+from jupyter_slurm.slurm.units import indices
 from jupyter_slurm.transfer_card import done_fraction, told
 from jupyter_slurm.wire import Job, JobKind, JobState, Problem, Usage
 
@@ -152,8 +152,8 @@ def saved_headline(job: Job) -> str:
 
 def tasks(by_state: Mapping[str, str]) -> str:
     """How far an array is: `7 of 10 done, RUNNING 8-9, FAILED 3`."""
-    total = sum(len(parse_array(some)[0]) for some in by_state.values())
-    done = len(parse_array(by_state["COMPLETED"])[0]) if "COMPLETED" in by_state else 0
+    total = sum(len(indices(some)) for some in by_state.values())
+    done = len(indices(by_state.get("COMPLETED")))
     rest = {state: some for state, some in by_state.items() if state != "COMPLETED"}
     named = [
         f"{state} {some if len(some) <= _NAMED_TASKS else f'{some[:_NAMED_TASKS]}…'}"

@@ -157,12 +157,13 @@ def test_the_images_that_a_site_keeps_are_used_first(made: Path) -> None:
 def test_the_examples_of_the_documentation_are_profiles(made: Path) -> None:
     text = (Path(__file__).parents[1] / "docs" / "clusters.md").read_text(encoding="utf-8")
     assert all(f"| `{name}` |" in text for name in NAMES)
-    whole, few_lines, over_it, strict, partitions = re.findall(
+    whole, few_lines, over_it, python, strict, partitions = re.findall(
         r"```toml\n(.*?)```", text, re.DOTALL
     )
     (made.parent / "clusters.toml").write_text(whole)
     (made / "few.toml").write_text(few_lines)
     (made / "over.toml").write_text(few_lines + over_it)
+    (made / "python.toml").write_text(few_lines + python)
     (made / "partitions.toml").write_text(partitions)
     (made / "strict.toml").write_text(strict.replace("[arandu]", ""))
     (made / "arandu.toml").unlink()  # the file of one cluster would win
@@ -171,6 +172,7 @@ def test_the_examples_of_the_documentation_are_profiles(made: Path) -> None:
     over = profile("over")
     assert (over.partitions["gdl"].limit, over.partitions["gdl"].cost) == ("24h", 80.0)
     assert "exclusive" not in over.defaults
+    assert profile("python").python == "/home/alice/venv/bin/python"
     assert (profile("strict").out_format, profile("strict").show) == ("data", "sandboxed")
     assert profile("partitions").partitions["gdl"].cost == 80.0
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 
 from jupyter_slurm.slurm import states
 from jupyter_slurm.slurm.scontrol import ControlRow
-from jupyter_slurm.slurm.units import format_array, parse_array
+from jupyter_slurm.slurm.units import format_array, indices
 
 MOST = 100_000
 """Of an array with more tasks only the whole is followed."""
@@ -38,14 +38,6 @@ def merged(known: Mapping[str, str], found: Iterable[tuple[str | None, str]]) ->
     for task, state in now.items():
         by_state.setdefault(state, []).append(task)
     return {state: format_array(some) for state, some in sorted(by_state.items())}
-
-
-def indices(text: str | None) -> tuple[int, ...]:
-    """Return the tasks of `3`, `5-8%2`, `[5-8]`; () where it was cut short, or is None."""
-    try:
-        return parse_array((text or "").strip("[]"))[0]
-    except ValueError:
-        return ()
 
 
 def state_of(tasks: Mapping[str, str], task: int) -> str | None:

@@ -21,7 +21,7 @@ from jupyter_slurm.errors import (
     TransportError,
 )
 from jupyter_slurm.foreign import unreadable
-from jupyter_slurm.jobs import array_tasks, lab_steps, on_login
+from jupyter_slurm.jobs import lab_steps, on_login
 from jupyter_slurm.jobs.allocation import ask_usage
 from jupyter_slurm.jobs.board import backed_off_s
 from jupyter_slurm.jobs.book import Book
@@ -36,6 +36,7 @@ from jupyter_slurm.jobs.session_cells import rests
 from jupyter_slurm.jobs.stumbling import stumbling, told
 from jupyter_slurm.slurm import squeue
 from jupyter_slurm.slurm.squeue import QueueRow
+from jupyter_slurm.slurm.units import indices
 from jupyter_slurm.wire import Job, JobKind, JobState
 
 _FILES_WAIT_S = 300.0
@@ -212,7 +213,7 @@ class Watch:
         for record in self._book.live(self._cluster.name):
             job = record.job
             if job.kind is JobKind.SCRIPT:
-                running = array_tasks.indices(job.tasks.get(JobState.RUNNING))
+                running = indices(job.tasks.get(JobState.RUNNING))
                 paths = [record.stdout_path]
                 if record.task_stdout is not None:
                     paths += map(record.task_stdout.format, running[:_MOST_TASKS])

@@ -242,6 +242,14 @@ def parse_array(text: str) -> tuple[tuple[int, ...], int | None]:
     return tuple(sorted(tasks)), int(limit) if percent else None
 
 
+def indices(text: str | None) -> tuple[int, ...]:
+    """Return the tasks of `3`, `5-8%2`, `[5-8]`; () where it was cut short, or is None."""
+    try:
+        return parse_array((text or "").strip("[]"))[0]
+    except ValueError:
+        return ()
+
+
 def format_array(tasks: Iterable[int]) -> str:
     """The inverse of `parse_array`.
 

@@ -140,6 +140,7 @@ def test_what_is_not_given_gets_the_default_of_api() -> None:
         "cursor": "",
         "wait_s": 0.0,
         "budget_bytes": 262_144,
+        "task": None,
     }
 
 

@@ -366,6 +366,8 @@ class Seat:
         self.files: dict[PurePosixPath, bytes | Exception] = {}
 
     def compare(self, rows: bytes) -> None:
+        for number, name in ((0, "bad"), (2, "good")):
+            rows = rows.replace(f"jslurm:job{number:05}".encode(), f"jslurm:{name}".encode())
         jobs = [one.job for one in self.book.live("c")]
         Comparison(self.book, self.cluster, self.watch).compare(jobs, squeue.parse(rows), 2.0)
 

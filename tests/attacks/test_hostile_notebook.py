@@ -23,6 +23,8 @@ from tests.ui.side import Sbatch, row
 browser, cluster, lab, lab_home = ui.browser, ui.cluster, ui.lab, ui.lab_home
 page, sbatch, sidebar = ui.page, ui.sbatch, ui.sidebar
 
+pytestmark = pytest.mark.own_page
+
 _RUN = "localStorage.setItem('harmed', 1)"
 _HTML = (
     f'<p>a harmless table</p><img src="data:image/png;base64,AA" onerror="{_RUN}">'

@@ -366,7 +366,8 @@ def test_a_preview_does_not_depend_on_the_controller(
         raise CommandError("slurmctld is down")
 
     monkeypatch.setattr(offers, "cluster_info", silent)
-    assert sentences(site) == ["The cluster could not be asked: slurmctld is down"]
+    told, *_of_the_profile = sentences(site)
+    assert told == "The cluster could not be asked: slurmctld is down"
 
 
 def test_a_job_that_its_qos_would_never_let_start_is_warned_of(strict: Site) -> None:

@@ -400,7 +400,8 @@ class FakeApi(FarSide, FileSide, ImageSide, QueueSide):
             lines = tuple(traceback.format_exc().splitlines())
             error = ErrorOutput(ename=type(exc).__name__, evalue=str(exc), traceback=lines)
             self.emit(spec.id, error)
-            self._end(spec, JobState.FAILED, 1, error=error)
+            exit_code = exc.code if isinstance(exc, SystemExit) else 1
+            self._end(spec, JobState.FAILED, int(exit_code or 0), error=error)
             return
         self._end(spec, JobState.COMPLETED, 0, space=space)
 

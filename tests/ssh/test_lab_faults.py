@@ -99,7 +99,7 @@ def who_comes_while_a_login_is_needed_is_told(laptop: Laptop, guest: LabGuest) -
     status, page = guest.look("/lab")
     said = re.findall("<p>(.*)</p>", page)
     assert (status, said[0]) == (503, "The connection to site is closed until you log in again.")
-    assert "jupyter slurm login" in said[1]
+    assert "slurm login" in said[1]
     assert "The lab itself goes on meanwhile." in said
     laptop.log_in()
     wait_until(lambda: guest.look("/api/status")[0] == 200, PATIENCE_S)
