@@ -212,9 +212,9 @@ def test_an_image_with_python_3_6_runs_cells_but_cannot_read_functions_of_ours(
     assert (job.state, site.text(job.id)) == (JobState.COMPLETED, "ran\n")
     # What holds functions of this notebook says which Python wrote them.
     asked = spec("f()", image=image, runtime="docker", python=sys.version_info[:2])
-    with pytest.raises(VariableError, match=r"the image has Python 3\.6") as caught:
+    with pytest.raises(VariableError, match=r"the cell runs in Python 3\.6") as caught:
         site.service.submit(asked)
-    assert "use an image with Python" in str(caught.value.hint)
+    assert "run it in Python" in str(caught.value.hint)
 
 
 def test_a_folder_that_is_not_there_to_be_mounted(made: MakeSite) -> None:
