@@ -78,14 +78,17 @@ class DockerEngine:
         if containers := self.run("ps", "--all", "--quiet").split():
             self.run("rm", "--force", *containers)
         own = self.run("image", "inspect", "--format", "{{.Id}}", self.image).strip()
-        # The newest first, and so none before what is made of it.
         listed = self.run("images", "--no-trunc", "--format", "{{.ID}} {{json .}}")
         images = [line.split(" ", 1) for line in listed.splitlines()]
         names = [json.loads(told) for image, told in images if image == own]
-        tags = [f"{one['Repository']}:{one['Tag']}" for one in names]
-        others = dict.fromkeys(image for image, _ in images if image != own)
-        if gone := [*(tag for tag in tags if tag != self.image), *others]:
-            self.run("rmi", "--force", *gone)
+        tags = {f"{one['Repository']}:{one['Tag']}" for one in names} - {self.image}
+        if tags:
+            self.run("rmi", *tags)
+        # Docker knows in which order images can go, of which one is made of the other; and keeps
+        # what a container is of.
+        keeps = self.run("create", self.image, "true").strip()
+        self.run("image", "prune", "--all", "--force")
+        self.run("rm", keeps)
         if volumes := self.run("volume", "ls", "--quiet").split():
             self.run("volume", "rm", "--force", *volumes)
         shutil.rmtree(self.folder / "config", ignore_errors=True)

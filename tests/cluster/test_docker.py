@@ -17,6 +17,9 @@ def test_what_a_module_leaves_in_it_is_gone_for_the_next(
     engine.run("tag", engine.image, "left:2")
     container = engine.run("create", "left:1", "/bin/sh").strip()
     engine.run("commit", container, "left:3")
+    # Images of which another one is made, without a name: nobody lists them.
+    engine.run("commit", engine.run("create", "left:3", "/bin/sh").strip(), "left:4")
+    engine.run("rmi", "left:3")
     engine.run("volume", "create", "left")
     (engine.folder / "config").mkdir(exist_ok=True)
     (engine.folder / "config" / "config.json").write_text('{"auths": {}}')

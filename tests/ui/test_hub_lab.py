@@ -173,6 +173,7 @@ def test_below_a_hub_a_lab_is_under_the_hubs_own_address_where_the_cluster_is_tr
     cluster.run("scancel", "--user", str(Path.home().owner()), check=False)
 
 
+@pytest.mark.own_page
 def test_below_a_hub_a_job_has_its_terminal_and_its_files(
     hub: Hub, adas: Page, sbatch: Sbatch, tmp_path: Path
 ) -> None:
