@@ -19,7 +19,7 @@ def test_what_a_module_leaves_in_it_is_gone_for_the_next(
     engine.run("commit", container, "left:3")
     # Images of which another one is made, without a name: nobody lists them.
     engine.run("commit", engine.run("create", "left:3", "/bin/sh").strip(), "left:4")
-    engine.run("rmi", "left:3")
+    engine.run("rmi", "--force", "left:3")
     engine.run("volume", "create", "left")
     (engine.folder / "config").mkdir(exist_ok=True)
     (engine.folder / "config" / "config.json").write_text('{"auths": {}}')
