@@ -112,7 +112,7 @@ def test_a_lab_that_waits_says_so_in_the_users_language(
     cluster.run("scancel", "--user", "root", check=False)
 
 
-REFUSED = "%1 GPUs are more than %2 has in all: %3."
+REFUSED = "%1 GPUs are more than %2 has on a node: %3."
 
 
 @pytest.mark.parametrize("locale", ["pt_BR", "ja_JP", "da_DK", "it_IT"])

@@ -168,6 +168,8 @@ def test_it_is_gone_through_by_tab_arrows_and_menu_key_alone(
     expect(row(sidebar, "lower")).to_be_visible()
     sidebar.get_by_label("Filter my jobs").focus()
     page.keyboard.press("Tab")
+    expect(sidebar.get_by_role("button", name="Cancel all shown")).to_be_focused()
+    page.keyboard.press("Tab")
     expect(sidebar.get_by_role("button", name=re.compile(r"^Waiting \d"))).to_be_focused()
     page.keyboard.press("Tab")
     expect(row(sidebar, "lower")).to_be_focused()
