@@ -52,7 +52,7 @@ def __getattr__(name: str) -> object:
 
 
 def __dir__() -> list[str]:
-    """What completion shows: the public names, loaded or not."""
+    """Return what completion shows: the public names, loaded or not."""
     return sorted({*globals(), *__all__})
 
 

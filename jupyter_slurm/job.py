@@ -102,12 +102,12 @@ class JobHandle:
         return "".join(read_whole_log(self._api, self.id))
 
     def task_output(self, task: int) -> str:
-        """The same of one task of an array, by its index; which there are, and how each does, is
-        in `job.tasks`. RequestError."""
+        """Return the same of one task of an array, by its index; which there are and how each does
+        is in `job.tasks`. RequestError."""
         return "".join(read_whole_log(self._api, self.id, task))
 
     def done(self) -> bool:
-        """Whether the job has ended, well or not."""
+        """Return whether the job has ended, well or not."""
         return self.job.state.final
 
     def wait(self, timeout: float | None = None) -> Job:

@@ -61,7 +61,7 @@ def ask_allocation(cluster: SlurmCluster, record: Record) -> Allocation | None:
 
 
 def ask_accounting(cluster: SlurmCluster, record: Record) -> list[AcctRow]:
-    """What accounting keeps of this job and its steps; CommandError: nothing is kept."""
+    """Return what accounting keeps of this job and its steps; CommandError: nothing is kept."""
     slurm_id = record.job.slurm_id
     if slurm_id is None:
         return []
