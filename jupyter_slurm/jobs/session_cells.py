@@ -112,16 +112,17 @@ class CellPursuit(Pursuit):
         return True
 
     def _sent(self) -> Job:
-        self._book.record(self._id).spec = None
-        job = self._book.job(self._id)
-        session = self._book.job(job.session or "")
-        changes: dict[str, object] = {"submitted_s": time.time()}
-        if job.state is JobState.SUBMITTING:
-            changes |= {"state": JobState.PENDING, "problem": None, "problem_since_s": None}
-            changes["why"] = _waits_for(session, self._others(session))
-        if session.idle_since_s is not None and not job.state.final:
-            self._book.change(session.id, idle_since_s=None)
-        return self._book.change(self._id, **changes)
+        with self._book.alone():  # its files may tell at this moment that it has ended
+            self._book.record(self._id).spec = None
+            job = self._book.job(self._id)
+            session = self._book.job(job.session or "")
+            changes: dict[str, object] = {"submitted_s": time.time()}
+            if job.state is JobState.SUBMITTING:
+                changes |= {"state": JobState.PENDING, "problem": None, "problem_since_s": None}
+                changes["why"] = _waits_for(session, self._others(session))
+            if session.idle_since_s is not None and not job.state.final:
+                self._book.change(session.id, idle_since_s=None)
+            return self._book.change(self._id, **changes)
 
     def _others(self, session: Job) -> bool:
         live = self._book.live(session.cluster)

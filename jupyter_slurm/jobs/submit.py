@@ -315,16 +315,17 @@ class Pursuit:
         return {"slurm_id": answer}
 
     def _settle(self, answer: str, warning: str | None = None) -> bool:
-        self._book.record(self._id).spec = None
-        job = self._book.job(self._id)
-        changes: dict[str, object] = {**self._learned(answer), "submitted_s": time.time()}
-        if not job.state.final:
-            # Its files may have told already that it runs, before sbatch had answered.
-            state = JobState.RUNNING if job.started_s is not None else JobState.PENDING
-            changes |= {"state": state, "problem": None, "problem_since_s": None, "why": None}
-        if warning:
-            changes["warning"] = "\n".join(filter(None, (job.warning, warning)))
-        job = self._book.change(self._id, **changes)
+        # Its files may have told before sbatch answered that it runs or has ended, or tell now.
+        with self._book.alone():
+            self._book.record(self._id).spec = None
+            job = self._book.job(self._id)
+            changes: dict[str, object] = {**self._learned(answer), "submitted_s": time.time()}
+            if job.state is JobState.SUBMITTING:
+                state = JobState.RUNNING if job.started_s is not None else JobState.PENDING
+                changes |= {"state": state, "problem": None, "problem_since_s": None, "why": None}
+            if warning:
+                changes["warning"] = "\n".join(filter(None, (job.warning, warning)))
+            job = self._book.change(self._id, **changes)
         if job.cancel_requested_s is not None and not job.state.final:
             self._cancel(answer)
         return True

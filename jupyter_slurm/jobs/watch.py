@@ -259,35 +259,41 @@ class Watch:
 
     def _lab_told(self, job_id: str, path: PurePosixPath) -> None:
         data = self._cluster.transport.read(path, -lab_steps.TAIL_BYTES) or b""
-        job = self._book.job(job_id)
-        if not job.state.final:
-            self._book.change(job_id, **lab_steps.changes(job, lab_steps.last_line(data)))
+        with self._book.alone():
+            job = self._book.job(job_id)
+            if not job.state.final:
+                self._book.change(job_id, **lab_steps.changes(job, lab_steps.last_line(data)))
 
     def _started_again(self, job_id: str, path: PurePosixPath) -> None:
-        job = self._book.job(job_id)
-        put_back = lab_steps.put_back(job)
-        self._book.change(job_id, restarts=job.restarts + 1, nodes=(), **put_back)
+        with self._book.alone():
+            job = self._book.job(job_id)
+            restarts = job.restarts + 1
+            # Slurm may have told of this very restart since this file was waited for.
+            if path == JobDir(PurePosixPath(job.job_dir)).started(restarts):
+                put_back = lab_steps.put_back(job)
+                self._book.change(job_id, restarts=restarts, nodes=(), **put_back)
         self._started(job_id, path)
 
     def _started(self, job_id: str, path: PurePosixPath) -> None:
-        data = self._cluster.transport.read(path)
-        job = self._book.job(job_id)
-        if not data or job.state.final:
-            return
-        started = parse_started(data)
+        started = parse_started(self._cluster.transport.read(path) or b"")
         if started is None:
             return
-        # Slurm's word, where there is one: tunnels lead there, and the job wrote this itself.
-        nodes = job.nodes or (started.node,)
-        changes: dict[str, object] = {"started_s": started.time_s, "nodes": nodes}
-        if not job.on_login:  # why it waited; of one on a login machine only a look tells
-            changes |= {"reason": None, "why": None, "advice": None, "start_estimate_s": None}
-        known = job.submitted_s is not None or job.session is not None
-        if known and job.id not in self._ending:
-            changes["state"] = JobState.RUNNING
-        self._book.found(job, **changes)
-        if job.kind is JobKind.SESSION:
-            rests(self._book, job.id)
+        with self._book.alone():
+            job = self._book.job(job_id)
+            folder = JobDir(PurePosixPath(job.job_dir))
+            if job.state.final or path != folder.started(job.restarts):
+                return
+            # Slurm's word, where there is one: tunnels lead there, and the job wrote this itself.
+            nodes = job.nodes or (started.node,)
+            changes: dict[str, object] = {"started_s": started.time_s, "nodes": nodes}
+            if not job.on_login:  # why it waited; of one on a login machine only a look tells
+                changes |= {"reason": None, "why": None, "advice": None, "start_estimate_s": None}
+            known = job.submitted_s is not None or job.session is not None
+            if known and job.id not in self._ending:
+                changes["state"] = JobState.RUNNING
+            self._book.change(job_id, **changes)
+            if job.kind is JobKind.SESSION:
+                rests(self._book, job_id)
 
     def _exit_seen(self, job_id: str, path: PurePosixPath) -> None:
         self.settle(self._book.job(job_id), None)

@@ -22,9 +22,11 @@ from jupyter_slurm.errors import (
     SubmitError,
 )
 from jupyter_slurm.jobs.cluster import SlurmCluster
+from jupyter_slurm.jobs.submit import Pursuit
 from jupyter_slurm.jobs.variables import read_variables, write_variables
 from jupyter_slurm.wire import DisplayData, ExecuteResult, JobKind, JobState
-from tests.jobs.conftest import Site, both_ways, spec
+from tests.jobs.conftest import Site, both_ways, spec, stays_ended
+from tests.ssh.waiting import wait_until
 
 
 @both_ways
@@ -194,6 +196,23 @@ def test_the_same_id_submitted_twice_is_one_job(site: Site) -> None:
     first, second = site.service.submit(asked), site.service.submit(asked)
     assert first.slurm_id == second.slurm_id
     assert site.slurm_jobs() == [first.slurm_id]
+
+
+def test_a_job_that_ends_before_sbatch_has_answered_stays_ended(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    learned = Pursuit._learned
+    states = site.states_of_jobs(monkeypatch)
+
+    def ends_meanwhile(pursuit: Pursuit, answer: str) -> dict[str, object]:
+        site.end_elsewhere(job.id)
+        return learned(pursuit, answer)
+
+    monkeypatch.setattr(Pursuit, "_learned", ends_meanwhile)
+    job = spec("7")
+    site.service.submit(job)
+    wait_until(lambda: site.service.job(job.id).submitted_s is not None)
+    assert stays_ended(states[job.id])
 
 
 def test_a_preview_sends_nothing(site: Site) -> None:

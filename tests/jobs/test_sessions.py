@@ -11,6 +11,7 @@ import pytest
 
 from jupyter_slurm import places
 from jupyter_slurm.errors import RequestError, SubmitError
+from jupyter_slurm.jobs import session_cells
 from jupyter_slurm.jobs.store import Store
 from jupyter_slurm.jobs.variables import read_variables, write_variables
 from jupyter_slurm.wire import (
@@ -21,7 +22,7 @@ from jupyter_slurm.wire import (
     JobKind,
     JobState,
 )
-from tests.jobs.conftest import Site, both_ways, spec
+from tests.jobs.conftest import Site, both_ways, spec, stays_ended
 from tests.ssh.waiting import wait_until
 
 PATIENCE_S = 60.0
@@ -83,6 +84,24 @@ def test_cells_of_a_session_share_their_state_and_cost_slurm_one_job(site: Site)
     assert ended.why == "You stopped it."
     with pytest.raises(SubmitError, match="has ended as CANCELLED"):
         send(site, session, "x")
+
+
+def test_a_cell_that_ends_before_it_counts_as_sent_stays_ended(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waits_for = session_cells._waits_for
+    session = start(site)
+    states = site.states_of_jobs(monkeypatch)
+    cell = spec("7", session=session.id)
+
+    def ends_meanwhile(*about: Any) -> str | None:
+        site.end_elsewhere(cell.id)
+        return waits_for(*about)
+
+    monkeypatch.setattr(session_cells, "_waits_for", ends_meanwhile)
+    site.service.submit(cell)
+    wait_until(lambda: site.service.job(cell.id).submitted_s is not None, PATIENCE_S)
+    assert stays_ended(states[cell.id])
 
 
 # --- what a cell gives back ---------------------------------------------------------------------
