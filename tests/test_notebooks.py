@@ -26,7 +26,7 @@ from jupyter_slurm.wire import (
     UpdateDisplayData,
 )
 
-RUNNER = Path(notebooks.__file__).parent / "node" / "runner.py"
+RUNNER = Path(notebooks.__file__).parent / "node" / "runner_main.py"
 NO_IPYTHON = "import sys; sys.modules['IPython'] = None\n"
 
 

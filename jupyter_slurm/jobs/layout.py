@@ -3,7 +3,7 @@
 `attempt` is Slurm's restart count: a requeued job starts from zero, and writes files of its own.
 Each file has one writer, and a file that is waited for is put in place by a rename:
 
-    job.sh cell.py task.json key env.sh inputs.vars runner.py …   by us, before sbatch
+    job.sh cell.py task.json key env.sh inputs.vars runner*.py   by us, before sbatch
     terminal.py terminal_pty.py                                   by us, where it has a terminal
     kernel.py kernel_frames.py kernel_process.py private_folder.py  by us, where it is a kernel
     enter                           by us: runs its words on a terminal beside the job's own program
@@ -92,7 +92,7 @@ class JobDir:
 SCRIPT = "job.sh"
 USAGE = "usage.py"
 CELL = "cell.py"
-RUNNER = "runner.py"
+RUNNER = "runner_main.py"
 SESSION = "session.py"
 KERNEL = "kernel.py"
 LAB = "lab.py"

@@ -1,7 +1,5 @@
 """Runs a cell in a process of its own and writes down all that comes of it: the supervisor.
 
-    python3 -u runner.py JOBDIR ATTEMPT
-
 Runs on the cluster, Python 3.6 and later, standard library only. This process imports nothing
 heavy and runs no code of the user's, so that it outlives whatever the cell does to itself. It reads
 the cell's stdout, stderr and events (`runner_cell.py` is the other end), appends a line of JSON for
@@ -386,11 +384,8 @@ def start(live: "Callable[[List[int]], int]") -> "List[int]":
 
 def live_for_a_cell(job_dir: str, attempt: str, pipes: "List[int]") -> int:
     """What the cell's process does."""
-    sys.dont_write_bytecode, written = True, sys.dont_write_bytecode
-    sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))  # `python -P` leaves it out
     import runner_cell  # noqa: PLC0415 - only the child needs it
 
-    sys.dont_write_bytecode = written
     return runner_cell.run(job_dir, attempt, pipes)
 
 
@@ -404,7 +399,3 @@ def main(argv: "List[str]") -> int:
         return NO_ROOM_EXIT
     child = start(lambda pipes: live_for_a_cell(job_dir, attempt, pipes))
     return supervise(job_dir, attempt, child, output)
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv))

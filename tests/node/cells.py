@@ -141,7 +141,7 @@ class Runner:
         environment = {"PATH": os.environ["PATH"], "HOME": str(self.job_dir), "LANG": "C.UTF-8"}
         environment |= self.env
         return subprocess.Popen(
-            [*python, str(self.job_dir / "runner.py"), str(self.job_dir), "0"],
+            [*python, str(self.job_dir / "runner_main.py"), str(self.job_dir), "0"],
             cwd=self.cwd or self.job_dir.parent,
             env=environment,
             stdin=subprocess.DEVNULL,
