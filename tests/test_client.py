@@ -11,8 +11,10 @@ import socket
 import stat
 import subprocess
 import sys
+from collections import deque
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -391,3 +393,15 @@ def _typed(api: Api) -> Job:
 def test_the_client_is_an_api(api: AgentClient) -> None:
     with pytest.raises(JupyterSlurmError, match="no job ''"):
         _typed(api)
+
+
+def test_two_threads_may_close_what_is_idle(tmp_path: Path) -> None:
+    class Taken(deque[Any]):
+        """Another thread takes the last one after this one has looked."""
+
+        def __len__(self) -> int:
+            return 1
+
+    one = link.Link(tmp_path / "agent.sock", None)
+    one._idle = Taken()
+    one.close()

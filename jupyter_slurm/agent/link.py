@@ -11,6 +11,7 @@ import socket
 import time
 from collections import deque
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from jupyter_slurm.agent import launch
@@ -93,8 +94,9 @@ class Link:
 
     def close(self) -> None:
         """Closes what is idle; the link can be used on."""
-        while self._idle:
-            self._idle.pop().close()
+        with suppress(IndexError):  # which it is in the end; another thread may take from it too
+            while True:
+                self._idle.pop().close()
 
     def _take(self, deadline_s: float) -> Connection:
         if self._pid != os.getpid():  # the parent goes on using those of before the fork

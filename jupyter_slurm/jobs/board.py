@@ -76,8 +76,9 @@ class Board:
                 self._wait(known, wait_s)
                 yield known
             finally:
-                self._looking -= 1
+                # In this order: in between, too, who asks without the lock sees somebody look.
                 self._left_s = time.monotonic()
+                self._looking -= 1
 
     def _wait(self, known: int | None, wait_s: float) -> None:
         now_s = time.monotonic()

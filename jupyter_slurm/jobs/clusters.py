@@ -42,8 +42,10 @@ class Clusters:
     def named(self, name: str | None) -> SlurmCluster:
         """None: the default. Opened anew when its profile has changed. NotFoundError,
         ConfigError."""
-        profile = self._profiles.load().get(name)
-        with self._lock_of(profile.name):  # `ssh -G` may hang (`Match exec`, a name server)
+        name = self._profiles.load().get(name).name
+        with self._lock_of(name):  # `ssh -G` may hang (`Match exec`, a name server)
+            # Read in here: whoever had read it before it changed would put the old one back.
+            profile = self._profiles.load().get(name)
             known = self._open.get(profile.name)
             if known is not None and known.profile == profile:
                 return known
@@ -64,8 +66,8 @@ class Clusters:
 
     def _opened(self, cluster: SlurmCluster) -> SlurmCluster:
         """It takes the place of the one of its name."""
-        self._open[cluster.name] = cluster
         with self._lock:
+            self._open[cluster.name] = cluster
             outdated = self._watches.pop(cluster.name, None)
         if outdated is not None:
             outdated.close()
@@ -179,9 +181,11 @@ class Clusters:
         return Connection(cluster=profile.name, state=state, since_s=self._began_s)
 
     def watch(self, cluster: SlurmCluster) -> Watch:
+        """Of the one of its name that is open by now, which `cluster` may have been before."""
         with self._lock:
             if cluster.name not in self._watches:
-                self._watches[cluster.name] = Watch(self._book, cluster)
+                now = self._open.get(cluster.name, cluster)
+                self._watches[cluster.name] = Watch(self._book, now)
             return self._watches[cluster.name]
 
     def listed(self) -> list[Cluster]:

@@ -68,15 +68,20 @@ class Comparison:
         job = self._book.change(old.id, problem=None, problem_since_s=None)
         if row is not None:
             self._absent_since_s.pop(job.id, None)
-            if found and row.array_job_id is not None and not job.state.final:
-                listed = [(one.array_task_id, one.state) for one in found]
-                tasks = array_tasks.merged(job.tasks, listed)
-                job = self._book.change(job.id, tasks=tasks)
+            if found and row.array_job_id is not None:
+                self._tasks_seen(job.id, found)
             self._row_seen(job, row, nodes, began_s)
         elif job.submitted_s is not None and began_s > job.submitted_s:
             self._row_missing(job)
         if job.kind is JobKind.SESSION:
             self._tell_its_cells(self._book.job(job.id))
+
+    def _tasks_seen(self, job_id: str, found: list[QueueRow]) -> None:
+        listed = [(one.array_task_id, one.state) for one in found]
+        with self._book.alone():  # how they end is found out meanwhile, and is newer
+            job = self._book.job(job_id)
+            if not job.state.final and not self._watch.is_ending(job_id):
+                self._book.change(job_id, tasks=array_tasks.merged(job.tasks, listed))
 
     def _is_same(self, job: Job, row: QueueRow) -> bool:
         record = self._book.record(job.id)
@@ -96,14 +101,11 @@ class Comparison:
 
     def _tell_its_cells(self, session: Job) -> None:
         """The queue knows nothing of them, and all that it knows of the session holds for them."""
-        for record in self._book.live(self._cluster.name):
-            if record.job.session == session.id:
-                self._book.change(
-                    record.job.id,
-                    problem=None,
-                    problem_since_s=None,
-                    session_ends_s=ends_s(session),
-                )
+        changes = {"problem": None, "problem_since_s": None, "session_ends_s": ends_s(session)}
+        with self._book.alone():  # why one that ends now was refused is its problem, and stays
+            for record in self._book.live(self._cluster.name):
+                if record.job.session == session.id:
+                    self._book.change(record.job.id, **changes)
 
     def _row_missing(self, job: Job) -> None:
         """Absent from a listing that worked. Once says little; for long enough, it has ended."""
@@ -128,26 +130,49 @@ class Comparison:
         state = state_named(row.state)
         if state is not job.state:
             self._watch.stirred()
-        changes: dict[str, object] = {
-            "state": state,
-            # As it may have been renamed; our own names in Slurm end in the id (`slurm_name`).
-            "name": (row.name or "").removesuffix(f".{job.id}") or job.name,
-            "partition": row.partition,
-            "account": row.account,
-            "qos": row.qos,
-            "limit_s": int(row.limit_s) if row.limit_s is not None else None,
-            "gpus": gpus_of(row) or job.gpus,
-        }
-        if state is JobState.RUNNING:
-            changes |= self._running(job, row, nodes)
-        else:
-            changes |= waits_for(row)
-            if states.state_info(row.state).show_as in _IN_THE_QUEUE:
-                changes |= {"nodes": (), **lab_steps.put_back(job)}
-        self._book.found(job, **changes)
+        given = self._allocation(job) if state is JobState.RUNNING else {}
+        with self._book.alone():
+            now = self._book.job(job.id)
+            # The job's files may have said meanwhile that it runs, or runs again: then the row is
+            # old, and what it was given is not.
+            changes = given
+            if (now.state, now.restarts) == (job.state, job.restarts):
+                changes = _by_row(now, row, state, nodes) | given
+            if not now.state.final:
+                self._book.change(job.id, **changes)
 
-    def _running(self, job: Job, row: QueueRow, nodes: tuple[str, ...]) -> dict[str, object]:
-        changes: dict[str, object] = {
+    def _allocation(self, job: Job) -> dict[str, object]:
+        """What the job was given, asked for once."""
+        if job.usage is not None or job.slurm_id is None:
+            return {}
+        given = ask_allocation(self._cluster, self._book.record(job.id))
+        if given is None:
+            return {}
+        if job.kind is JobKind.SCRIPT:
+            self._book.note(job.id, stdout_path=given.stdout, task_stdout=given.task_stdout)
+            self._watch.files_changed()
+        return {
+            "usage": given.usage,
+            # A site whose AccountingStorageTRES has no GPUs says 0 of them.
+            "gpus": given.gpus or job.gpus,
+            "no_requeue": given.no_requeue,
+        }
+
+
+def _by_row(job: Job, row: QueueRow, state: JobState, nodes: tuple[str, ...]) -> dict[str, object]:
+    """What the row says of a job that goes on: fields of `Job`."""
+    changes: dict[str, object] = {
+        "state": state,
+        # As it may have been renamed; our own names in Slurm end in the id (`slurm_name`).
+        "name": (row.name or "").removesuffix(f".{job.id}") or job.name,
+        "partition": row.partition,
+        "account": row.account,
+        "qos": row.qos,
+        "limit_s": int(row.limit_s) if row.limit_s is not None else None,
+        "gpus": gpus_of(row) or job.gpus,
+    }
+    if state is JobState.RUNNING:
+        changes |= {
             "nodes": nodes,
             "started_s": job.started_s or row.start_s,
             "reason": None,
@@ -155,22 +180,8 @@ class Comparison:
             "advice": None,
             "start_estimate_s": None,
         }
-        if job.usage is None and job.slurm_id is not None:
-            given = ask_allocation(self._cluster, self._book.record(job.id))
-            if given is not None:
-                # A site whose AccountingStorageTRES has no GPUs says 0 of them.
-                known: dict[str, object] = {
-                    "usage": given.usage,
-                    "gpus": given.gpus or job.gpus,
-                    "no_requeue": given.no_requeue,
-                }
-                changes |= known
-                now = self._book.job(job.id)
-                # The job's files may have said meanwhile that it runs: then the row is old, and
-                # this is not.
-                if now.state is not job.state and not now.state.final:
-                    self._book.found(now, **known)
-                if job.kind is JobKind.SCRIPT:
-                    self._book.note(job.id, stdout_path=given.stdout, task_stdout=given.task_stdout)
-                    self._watch.files_changed()
-        return changes
+    else:
+        changes |= waits_for(row)
+        if states.state_info(row.state).show_as in _IN_THE_QUEUE:
+            changes |= {"nodes": (), **lab_steps.put_back(job)}
+    return changes

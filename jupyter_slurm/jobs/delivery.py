@@ -12,6 +12,8 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
+import msgspec
+
 from jupyter_slurm import places
 from jupyter_slurm.errors import (
     CommandError,
@@ -108,7 +110,9 @@ class Delivery:
         hellos = [output for output in chunk.outputs if isinstance(output, Hello)]
         if hellos:
             chunk.outputs = deque(o for o in chunk.outputs if not isinstance(o, Hello))
-            job = self._book.change(job.id, python=hellos[-1].python)
+            self._book.change(job.id, python=hellos[-1].python)
+            # Not as it is by now: where it has ended meanwhile, more was written than was read.
+            job = msgspec.structs.replace(job, python=hellos[-1].python)
         return job, chunk, cluster.profile.show
 
     def _log_of_task(

@@ -67,18 +67,13 @@ class Ending:
         evidence = self._files(slurm=None)
         verdict = ended_by_itself(evidence)
         if verdict is None:
-            self._book.change(self._job.id, state=JobState.FINISHING)
+            if not self._goes_to_its_end():
+                return True
             session = self._end_of_its_session(evidence)
             try:
                 slurm = None if self._job.session is not None else self._slurm_verdict(evidence)
             except _GoesOnError as exc:
-                self._book.change(
-                    self._job.id,
-                    state=JobState.REQUEUED,
-                    restarts=exc.restarts,
-                    nodes=(),
-                    **lab_steps.put_back(self._book.job(self._job.id)),
-                )
+                self._put_back(exc.restarts)
                 return False
             except _StoppedError:
                 return False
@@ -86,6 +81,24 @@ class Ending:
             verdict = (on_login.judge if self._job.on_login else judge)(evidence)
         self._record(verdict, evidence)
         return True
+
+    def _goes_to_its_end(self) -> bool:
+        """False: it has ended meanwhile, as a cell does that its session does not take."""
+        with self._book.alone():
+            if self._book.job(self._job.id).state.final:
+                return False
+            self._book.change(self._job.id, state=JobState.FINISHING)
+        return True
+
+    def _put_back(self, restarts: int) -> None:
+        with self._book.alone():
+            job = self._book.job(self._job.id)
+            if job.restarts >= restarts:  # its files have told by now that it has begun again
+                self._book.change(job.id, state=JobState.RUNNING)
+                return
+            put_back = lab_steps.put_back(job)
+            state = JobState.REQUEUED
+            self._book.change(job.id, state=state, restarts=restarts, nodes=(), **put_back)
 
     # --- evidence ---
 
@@ -227,8 +240,9 @@ class Ending:
 
     def _note_tasks(self, found: list[tuple[str | None, str]]) -> None:
         """Of an array: what has become of those that Slurm has told of last."""
-        tasks = array_tasks.merged(self._book.job(self._job.id).tasks, found)
-        self._book.change(self._job.id, tasks=tasks)
+        with self._book.alone():
+            tasks = array_tasks.merged(self._book.job(self._job.id).tasks, found)
+            self._book.change(self._job.id, tasks=tasks)
 
     def _ask_accounting(self) -> SlurmVerdict | None:
         """None: no accounting, or it does not know the job either."""
@@ -268,7 +282,12 @@ class Ending:
     # --- what is kept ---
 
     def _record(self, verdict: Verdict, evidence: Evidence) -> None:
-        job = self._book.job(self._job.id)
+        with self._book.alone():
+            job = self._book.job(self._job.id)
+            if not job.state.final:
+                self._enter(job, verdict, evidence)
+
+    def _enter(self, job: Job, verdict: Verdict, evidence: Evidence) -> None:
         started_s = evidence.started.time_s if evidence.started else job.started_s
         ended_s = evidence.exit.time_s if evidence.exit else None
         if self._row is not None and ended_s is None:

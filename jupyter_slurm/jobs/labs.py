@@ -76,9 +76,12 @@ class Labs:
                 self._thread.start()
         url = f"http://{host}:{port.local_port}{base_url}"
         lab = Lab(url=url, port=port.local_port, base_url=base_url)
-        if job.lab is not None:
-            lab = msgspec.structs.replace(lab, step=job.lab.step, door=job.lab.door)
-        self._book.change(job.id, lab=lab)
+        with self._book.alone():
+            now = self._book.job(job.id)
+            if now.lab is not None:
+                lab = msgspec.structs.replace(lab, step=now.lab.step, door=now.lab.door)
+            if not now.state.final:  # it may have been withdrawn
+                self._book.change(job.id, lab=lab)
 
     def lab_entry(self, job_id: str) -> LabEntry:
         """NotFoundError; RequestError: it is no lab, or lets nobody in now."""

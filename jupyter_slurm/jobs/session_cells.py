@@ -8,11 +8,11 @@ what the session does with it is `node/session.py`'s.
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 
 from jupyter_slurm.errors import (
     ConnectionLostError,
     FileAccessError,
-    JupyterSlurmError,
     NotFoundError,
     RequestError,
     SubmitError,
@@ -144,11 +144,8 @@ def ends_s(session: Job) -> float | None:
 
 def rests(book: Book, session_id: str) -> None:
     """A cell has ended, or the session has begun: from when on is it idle?"""
-    try:
+    with book.alone(), suppress(NotFoundError):  # it was forgotten
         session = book.job(session_id)
-    except JupyterSlurmError:  # forgotten
-        return
-    if any(record.job.session == session.id for record in book.live(session.cluster)):
-        return
-    if not session.state.final:
-        book.change(session.id, idle_since_s=time.time())
+        has_cells = any(one.job.session == session.id for one in book.live(session.cluster))
+        if not has_cells and not session.state.final:
+            book.change(session.id, idle_since_s=time.time())

@@ -44,11 +44,12 @@ class Steering:
         self._sessions = sessions
 
     def cancel(self, job_id: str) -> Job:
-        before = self._book.job(job_id)
-        if before.state.final:
-            return before
-        # Noted first: should the job be gone before scancel returns, this says why.
-        job = self._book.change(job_id, cancel_requested_s=time.time())
+        with self._book.alone():
+            before = self._book.job(job_id)
+            if before.state.final:
+                return before
+            # Noted first: should the job be gone before scancel returns, this says why.
+            job = self._book.change(job_id, cancel_requested_s=time.time())
         if withdraw(self._book, job.id):
             return self._book.job(job.id)
         if job.state is JobState.SUBMITTING:
@@ -105,8 +106,10 @@ class Steering:
             ours = self._still_there(cluster, ours)
             there = {job.slurm_id for job in ours}
             wanted = {one: job for one, job in wanted.items() if job is None or one in there}
-        for job in ours:
-            self._book.change(job.id, cancel_requested_s=time.time())
+        with self._book.alone():
+            for job in ours:
+                if not self._book.job(job.id).state.final:
+                    self._book.change(job.id, cancel_requested_s=time.time())
         try:
             if wanted:
                 cluster.ask(scancel.cancel_argv(wanted))

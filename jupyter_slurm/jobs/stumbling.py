@@ -32,7 +32,9 @@ def stumbling(book: Book, job_id: str) -> Iterator[None]:
 
 
 def told(book: Book, job_id: str, error: JupyterSlurmError) -> None:
-    """The job's problem is `error`, since when it was first so."""
-    with suppress(NotFoundError):  # it was forgotten meanwhile
-        since_s = book.job(job_id).problem_since_s or time.time()
-        book.change(job_id, problem=error.problem(), problem_since_s=since_s)
+    """The job's problem is `error`, since when it was first so; one that has ended has none."""
+    with book.alone(), suppress(NotFoundError):  # it was forgotten meanwhile
+        job = book.job(job_id)
+        if not job.state.final:
+            since_s = job.problem_since_s or time.time()
+            book.change(job_id, problem=error.problem(), problem_since_s=since_s)

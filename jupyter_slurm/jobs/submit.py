@@ -341,24 +341,26 @@ class Pursuit:
                 raise
 
     def _reject(self, error: JupyterSlurmError) -> bool:
-        if self._book.job(self._id).state.final:  # withdrawn meanwhile, with what it was made of
-            return True
-        _drop_spec(self._book, self._book.record(self._id))
-        self._book.change(
-            self._id,
-            state=JobState.REJECTED,
-            ended_s=time.time(),
-            why=error.message,
-            advice=error.hint,
-            problem=error.problem(),
-        )
+        with self._book.alone():
+            if self._book.job(self._id).state.final:  # withdrawn, with what it was made of
+                return True
+            _drop_spec(self._book, self._book.record(self._id))
+            self._book.change(
+                self._id,
+                state=JobState.REJECTED,
+                ended_s=time.time(),
+                why=error.message,
+                advice=error.hint,
+                problem=error.problem(),
+            )
         return True
 
     def _cancelled_meanwhile(self) -> bool:
-        job = self._book.job(self._id)
-        if job.state.final or job.cancel_requested_s is None:
-            return job.state.final
-        _end_unsent(self._book, self._book.record(self._id))
+        with self._book.alone():
+            job = self._book.job(self._id)
+            if job.state.final or job.cancel_requested_s is None:
+                return job.state.final
+            _end_unsent(self._book, self._book.record(self._id))
         return True
 
     def _trouble(self, error: JupyterSlurmError) -> None:

@@ -210,12 +210,12 @@ class Transfers:
             ended = [key for key, known in self._running.items() if known.has_ended]
             for key in ended[: max(0, len(ended) - _KEPT)]:
                 del self._running[key]
-            self._running[one.id] = one
+            name = f"{one.direction} {one.id}"
+            one.thread = threading.Thread(target=one.run, args=(work,), name=name, daemon=True)
             if self._closed:
                 one.stop.set()
-        name = f"{one.direction} {one.id}"
-        one.thread = threading.Thread(target=one.run, args=(work,), name=name, daemon=True)
-        one.thread.start()
+            one.thread.start()  # before anybody finds it, who may wait for its end
+            self._running[one.id] = one
         return one.value()
 
     @contextmanager

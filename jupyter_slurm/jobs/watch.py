@@ -176,7 +176,8 @@ class Watch:
                     sizes, wait_s=0.0 if due else _FILES_WAIT_S, wake=self._files_wake
                 )
                 woken = self._files_wake.is_set()
-                self._files_wake.clear()
+                if woken:  # else it may be just about to be
+                    self._files_wake.clear()
                 for path, size in found.items():
                     if path in wanted:  # the other end names them
                         self._saw(path, *wanted[path])
@@ -238,7 +239,7 @@ class Watch:
         self, job: Job, folder: JobDir
     ) -> dict[PurePosixPath, tuple[str, Callable[[str, PurePosixPath], None]]]:
         """Fewer than of a job of its own. One whose session has ended writes no more."""
-        if self._session_is_over(job):
+        if self._is_over(job.session or ""):
             self.settle(job, None)
         wanted: dict[PurePosixPath, tuple[str, Callable[[str, PurePosixPath], None]]]
         wanted = {folder.output(0): (job.id, self._output_grew)}
@@ -248,9 +249,10 @@ class Watch:
             wanted[folder.exit(0)] = (job.id, self._exit_seen)
         return wanted
 
-    def _session_is_over(self, job: Job) -> bool:
+    def _is_over(self, job_id: str) -> bool:
+        """Whether it has ended, or was forgotten."""
         try:
-            return self._book.job(job.session or "").state.final
+            return self._book.job(job_id).state.final
         except NotFoundError:
             return True
 
@@ -261,7 +263,9 @@ class Watch:
         data = self._cluster.transport.read(path, -lab_steps.TAIL_BYTES) or b""
         with self._book.alone():
             job = self._book.job(job_id)
-            if not job.state.final:
+            # It may have been put back since, and the next attempt has a file of its own.
+            is_its_own = path == JobDir(PurePosixPath(job.job_dir)).lab(job.restarts)
+            if is_its_own and not job.state.final:
                 self._book.change(job_id, **lab_steps.changes(job, lab_steps.last_line(data)))
 
     def _started_again(self, job_id: str, path: PurePosixPath) -> None:
@@ -296,7 +300,10 @@ class Watch:
                 rests(self._book, job_id)
 
     def _exit_seen(self, job_id: str, path: PurePosixPath) -> None:
-        self.settle(self._book.job(job_id), None)
+        job = self._book.job(job_id)
+        # Found together with the file of a later start, it is the end of an earlier attempt.
+        if path == JobDir(PurePosixPath(job.job_dir)).exit(job.restarts):
+            self.settle(job, None)
 
     # --- the queue ---
 
@@ -366,7 +373,9 @@ class Watch:
     def settle(self, job: Job, row: QueueRow | None) -> None:
         """Finds out how `job` ended, in a thread of its own: it may take Slurm a while to say."""
         with self._lock:
-            if job.id in self._ending or job.state.final or self._stop.is_set():
+            if job.id in self._ending or self._stop.is_set():
+                return
+            if self._is_over(job.id):  # by now; `job` was read before
                 return
             self._ending.add(job.id)
             self._start(lambda: self._find_out(job, row), f"end of {job.id}")

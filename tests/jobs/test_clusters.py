@@ -11,6 +11,7 @@ from jupyter_slurm.errors import TransportError
 from jupyter_slurm.jobs.book import Book
 from jupyter_slurm.jobs.clusters import Clusters
 from jupyter_slurm.jobs.store import Store
+from jupyter_slurm.profiles import Profiles
 from jupyter_slurm.transport.shell import far_shell
 from jupyter_slurm.transport.ssh_config import CONFIG_VARIABLE
 from jupyter_slurm.wire import ConnectionState
@@ -119,6 +120,33 @@ def test_a_changed_profile_keeps_the_login_where_the_way_is_the_same(
     write_profile(tmp_path / "config", "far", {"host": "far"} | change)
     assert (clusters.named("far").way.connection is old) is kept
     assert (old.state is ConnectionState.OPEN) is kept
+
+
+def test_who_has_read_an_older_profile_does_not_bring_it_back(
+    clusters: Clusters, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_profile(tmp_path / "config", "here", {"poll_s": 2.0})
+    load = clusters._profiles.load
+
+    def changed_meanwhile() -> Profiles:
+        monkeypatch.setattr(clusters._profiles, "load", load)
+        old = load()
+        write_profile(tmp_path / "config", "here", {"poll_s": 3.0})
+        clusters.named("here")  # another thread's, which is quicker
+        return old
+
+    monkeypatch.setattr(clusters._profiles, "load", changed_meanwhile)
+    assert clusters.named("here").profile.poll_s == 3.0
+
+
+def test_who_holds_a_cluster_of_before_has_the_one_of_now_watched(
+    clusters: Clusters, tmp_path: Path
+) -> None:
+    write_profile(tmp_path / "config", "here", {"poll_s": 2.0})
+    old = clusters.named("here")
+    write_profile(tmp_path / "config", "here", {"poll_s": 3.0})
+    new = clusters.named("here")
+    assert clusters.watch(old)._cluster is new
 
 
 def test_a_person_who_disconnects_is_not_reconnected_behind_their_back(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from pathlib import Path
 from types import SimpleNamespace
@@ -9,7 +10,7 @@ from typing import Any, cast
 
 import pytest
 
-from jupyter_slurm.jobs import comparison
+from jupyter_slurm.jobs import array_tasks, comparison
 from jupyter_slurm.jobs.allocation import Allocation
 from jupyter_slurm.jobs.book import Book
 from jupyter_slurm.jobs.cluster import SlurmCluster
@@ -17,9 +18,10 @@ from jupyter_slurm.jobs.comparison import Comparison
 from jupyter_slurm.jobs.store import Record, Store
 from jupyter_slurm.slurm import squeue
 from jupyter_slurm.slurm.squeue import QueueRow
-from jupyter_slurm.wire import Job, JobState, Usage
+from jupyter_slurm.wire import Job, JobKind, JobState, Problem, Usage
 from tests.jobs.crowd import listed
 from tests.jobs.test_book import record
+from tests.ssh.waiting import wait_until
 
 MANY = 300
 
@@ -134,3 +136,57 @@ def test_what_a_job_was_given_is_kept_when_its_files_tell_meanwhile_that_it_runs
         seat.compare(listed(MANY, seconds_later=seconds_later))
     assert seat.book.job("job00002").usage == Usage(cpus=3)
     assert len(asked) == 1
+
+
+def test_what_a_row_says_of_an_attempt_is_not_said_of_the_next(
+    seat: Seat, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seat.compare(listed(MANY))
+    again: dict[str, Any] = {"restarts": 1, "started_s": 9.0, "nodes": ("other",)}
+
+    def begins_again(_: SlurmCluster, __: Record) -> Allocation:
+        seat.book.change("job00002", **again)
+        return Allocation(Usage(cpus=3), 4, None)
+
+    monkeypatch.setattr(comparison, "ask_allocation", begins_again)
+    seat.book.change("job00002", usage=None)
+    seat.compare(listed(MANY))
+    job = seat.book.job("job00002")
+    assert {name: getattr(job, name) for name in again} == again
+    assert job.usage == Usage(cpus=3)
+
+
+def test_how_the_tasks_of_an_array_ended_is_not_undone_by_an_older_listing(
+    seat: Seat, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    merged, ended = array_tasks.merged, {"COMPLETED": "1"}
+    end = {"state": JobState.COMPLETED, "tasks": ended}
+
+    def end_meanwhile(*told: Any) -> dict[str, str]:
+        other = threading.Thread(target=seat.book.change, args=["job00002"], kwargs=end)
+        other.start()
+        other.join(0.5)  # it waits for the lock, where that is held
+        return merged(*told)
+
+    monkeypatch.setattr(array_tasks, "merged", end_meanwhile)
+    row = squeue.parse(listed(3))[2]
+    row = row._replace(array_job_id=row.slurm_id, array_task_id="1")
+    seat.comparison.compare([seat.book.job("job00002")], [row], time.time())
+    wait_until(lambda: seat.book.job("job00002").state.final)
+    assert seat.book.job("job00002").tasks == ended
+
+
+def test_why_a_cell_was_refused_stays_though_its_session_is_listed(
+    seat: Seat, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    problem = Problem(code="submit", message="The session has ended.")
+    seat.book.change("job00002", kind=JobKind.SESSION)
+    seat.book.change("job00004", session="job00002", slurm_id=None)
+
+    def refused_meanwhile(_: Job) -> None:
+        seat.book.change("job00004", state=JobState.REJECTED, problem=problem)
+
+    monkeypatch.setattr(comparison, "ends_s", refused_meanwhile)
+    rows = squeue.parse(listed(3))
+    seat.comparison.compare([seat.book.job("job00002")], rows, time.time())
+    assert seat.book.job("job00004").problem == problem

@@ -20,6 +20,7 @@ from jupyter_slurm.errors import RequestError
 from jupyter_slurm.wire import Job, JobKind, JobState, LabEntry, LabStep
 from tests.cluster.plugin import SlurmCluster
 from tests.containers.leftovers import processes, processes_of
+from tests.jobs import test_book
 from tests.jobs.conftest import Site, both_ways, spec
 from tests.lab_visitor import LabVisitor
 from tests.ssh.sshd import Sshd
@@ -403,3 +404,14 @@ def test_what_is_no_lab_has_no_way_in(site: Site) -> None:
     job = site.run("1")
     with pytest.raises(RequestError, match="is no lab"):
         site.service.lab_entry(job.id)
+
+
+def test_a_lab_that_was_withdrawn_before_its_port_was_open_is_none_afterwards(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    labs, book = site.service._labs, site.service._book
+    before = test_book.record(kind=JobKind.LAB).job
+    book.add(test_book.record(kind=JobKind.LAB, state=JobState.CANCELLED))
+    monkeypatch.setattr(labs, "_keep", lambda: None)  # it has seen to this one already
+    labs.open(before)
+    assert site.service.job(before.id).lab is None

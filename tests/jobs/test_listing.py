@@ -5,11 +5,12 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from jupyter_slurm.jobs import listing
+from jupyter_slurm.jobs import board, listing
 from jupyter_slurm.jobs.listing import Listing, Table
 from jupyter_slurm.jobs.store import Record
 from jupyter_slurm.slurm import squeue
@@ -271,6 +272,23 @@ def test_a_cursor_of_another_listing_is_the_beginning(desk: Desk) -> None:
     desk.found("1")
     for cursor in (Desk().listing.changes("", 0.0, everyone=False).cursor, "junk", "a.b.c", "."):
         assert desk.listing.changes(cursor, 0.0, everyone=False).whole
+
+
+def test_between_looking_and_having_looked_somebody_looks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else whoever asks would rest at that moment, and the next look would not wake it."""
+    monotonic, seen = board.time.monotonic, []
+    one = board.Board(POLL_S, lambda: False)
+    clock = SimpleNamespace(monotonic=monotonic, time=board.time.time)
+
+    def asked_meanwhile() -> float:
+        clock.monotonic = monotonic
+        seen.append(one.looked_at)
+        return monotonic()
+
+    monkeypatch.setattr(board, "time", clock)
+    with one.look("", 0.0, lambda: None):
+        clock.monotonic = asked_meanwhile
+    assert seen == [True]
 
 
 def test_what_is_old_is_asked_anew_and_shown_if_that_takes_long() -> None:

@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -22,6 +23,7 @@ from jupyter_slurm.errors import (
     SubmitError,
 )
 from jupyter_slurm.jobs.cluster import SlurmCluster
+from jupyter_slurm.jobs.logs import Chunk, LogReader
 from jupyter_slurm.jobs.submit import Pursuit
 from jupyter_slurm.jobs.variables import read_variables, write_variables
 from jupyter_slurm.wire import DisplayData, ExecuteResult, JobKind, JobState
@@ -311,6 +313,24 @@ def test_a_part_of_a_long_log_says_that_there_is_more(site: Site) -> None:
     whole = site.service.logs(job.id, budget_bytes=1000)
     assert whole.end
     assert not whole.more
+
+
+def test_what_a_job_writes_while_its_first_words_are_read_is_not_lost_though_it_ends_by_then(
+    site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate, read = tmp_path / "gate", LogReader.read
+    wait = f"import os, time\nwhile not os.path.exists({str(gate)!r}): time.sleep(0.02)\n"
+    job = site.service.submit(spec(f"print('a', flush=True)\n{wait}print('z')"))
+
+    def ends_meanwhile(*asked: Any) -> Chunk:
+        chunk = read(*asked)
+        if chunk.outputs and not gate.exists():
+            gate.touch()
+            site.wait(job.id)
+        return chunk
+
+    monkeypatch.setattr(LogReader, "read", ends_meanwhile)
+    assert site.text(job.id) == "a\nz\n"
 
 
 @both_ways

@@ -600,3 +600,27 @@ def test_a_job_that_was_told_nothing_to_give_back_says_so(site: Site, tmp_path: 
     asked = site.run("1", fetch=("*.png",), fetch_to=str(tmp_path / "back"), cwd=str(tmp_path))
     done = fetched(site, asked)
     assert (done.state, done.files_done) == (TransferState.DONE, 0)
+
+
+def test_the_agent_may_end_while_a_transfer_begins(
+    transfers: Transfers, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start, errors = threading.Thread.start, []
+
+    def close() -> None:
+        try:
+            transfers.close()
+        except RuntimeError as exc:
+            errors.append(exc)
+
+    def ends_meanwhile(thread: threading.Thread) -> None:
+        monkeypatch.setattr(threading.Thread, "start", start)
+        other = threading.Thread(target=close)
+        other.start()
+        other.join(0.5)  # it waits for the lock, where that is held
+        thread.start()
+
+    monkeypatch.setattr(threading.Thread, "start", ends_meanwhile)
+    begun = transfers.push("c", LocalTransport(), str(source), str(tmp_path / "there"))
+    ended(transfers, begun)
+    assert errors == []

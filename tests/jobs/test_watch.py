@@ -4,15 +4,28 @@ from __future__ import annotations
 
 import threading
 import time
-from typing import Any
+from collections.abc import Callable
+from pathlib import Path, PurePosixPath
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
-from jupyter_slurm.errors import ConnectionLostError
-from jupyter_slurm.jobs import board, comparison, watch
+from jupyter_slurm.errors import ConnectionLostError, SubmitError
+from jupyter_slurm.jobs import board, comparison, session_cells, steering, submit, watch
 from jupyter_slurm.jobs.allocation import ask_allocation
-from jupyter_slurm.wire import JobState
+from jupyter_slurm.jobs.book import Book
+from jupyter_slurm.jobs.cluster import SlurmCluster
+from jupyter_slurm.jobs.ending import Ending, _GoesOnError
+from jupyter_slurm.jobs.layout import JobDir
+from jupyter_slurm.jobs.steering import Steering
+from jupyter_slurm.jobs.store import Store
+from jupyter_slurm.jobs.stumbling import told
+from jupyter_slurm.jobs.watch import Watch
+from jupyter_slurm.wire import Job, JobKind, JobState, Lab, LabStep, Problem
 from tests.jobs.conftest import Site, both_ways, spec
+from tests.jobs.test_book import record
+from tests.ssh.waiting import wait_until
 
 _PATIENCE_S = 60.0
 _A_MOMENT_S = 1.0
@@ -78,3 +91,165 @@ def test_while_the_way_is_lost_a_call_to_look_does_not_make_it_look_on_and_on(
 @pytest.mark.parametrize("errors", [1, 5_000])
 def test_after_however_many_errors_there_is_a_pause_of_minutes_at_most(errors: int) -> None:
     assert 0 < board.backed_off_s(10.0, errors) <= 300.0
+
+
+# --- two threads and one job: the second comes while the first has read and not yet written ---
+
+FOLDER = JobDir(PurePosixPath("/jobs/aaaaaaaa"))
+
+
+class Desk:
+    """A Book with one job that runs, and a cluster where nothing of it is to be found."""
+
+    def __init__(self, folder: Path, **changes: object) -> None:
+        self.book = Book(Store(folder))
+        known = {"state": JobState.RUNNING, "job_dir": str(FOLDER.path), **changes}
+        self.book.add(record(**known))
+        self.transport = SimpleNamespace(
+            read=lambda *_: b"", read_many=lambda spans: [None] * len(spans), exists=lambda _: True
+        )
+        profile = SimpleNamespace(poll_s=0.0, exit_grace_s=0.0)
+        what = SimpleNamespace(name="c", profile=profile, transport=self.transport)
+        self.cluster = cast("SlurmCluster", what)
+        self.watch = Watch(self.book, self.cluster)
+
+    @property
+    def job(self) -> Job:
+        return self.book.job("aaaaaaaa")
+
+    def elsewhere(self, work: Callable[[], object]) -> None:
+        """Another thread does this now, or as soon as the lock that this one may hold lets it."""
+        other = threading.Thread(target=work)
+        other.start()
+        other.join(0.5)
+
+    def ends(self) -> None:
+        change = {"state": JobState.COMPLETED, "problem": None, "ended_s": 9.0}
+        self.elsewhere(lambda: self.book.change("aaaaaaaa", **change))
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Desk:
+    return Desk(tmp_path)
+
+
+def test_how_a_job_ended_is_not_found_out_again_by_who_saw_it_before(desk: Desk) -> None:
+    before = desk.job
+    desk.book.change("aaaaaaaa", state=JobState.COMPLETED)
+    desk.watch.settle(before, None)
+    for thread in desk.watch._threads:
+        thread.join(_PATIENCE_S)
+    assert desk.job.state is JobState.COMPLETED
+
+
+def test_a_job_that_was_refused_while_its_end_was_looked_for_stays_refused(desk: Desk) -> None:
+    def refused(spans: list[object]) -> list[None]:
+        desk.book.change("aaaaaaaa", state=JobState.REJECTED, why="no")
+        return [None] * len(spans)
+
+    desk.transport.read_many = refused
+    assert Ending(desk.book, desk.cluster, desk.job, None, threading.Event()).run()
+    assert (desk.job.state, desk.job.why) == (JobState.REJECTED, "no")
+
+
+def test_the_end_of_an_attempt_is_not_that_of_the_next_one(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An agent that was started anew, or whose line is back, finds both files at once."""
+    settled: list[Job] = []
+    monkeypatch.setattr(desk.watch, "settle", lambda job, _: settled.append(job))
+    desk.transport.read = lambda *_: b'{"slurm_id": "1", "node": "n1", "time_s": 5}'
+    wanted = desk.watch._files_wanted()
+    for path in (FOLDER.started(1), FOLDER.exit(0)):
+        desk.watch._saw(path, *wanted[path])
+    assert (desk.job.restarts, desk.job.state, settled) == (1, JobState.RUNNING, [])
+
+
+def test_a_job_that_has_begun_again_is_not_put_back_by_who_was_told_of_it_late(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def late(*_: object) -> None:
+        desk.book.change("aaaaaaaa", restarts=1, nodes=("n2",))
+        raise _GoesOnError(1)
+
+    monkeypatch.setattr(Ending, "_slurm_verdict", late)
+    assert not Ending(desk.book, desk.cluster, desk.job, None, threading.Event()).run()
+    assert (desk.job.state, desk.job.restarts, desk.job.nodes) == (JobState.RUNNING, 1, ("n2",))
+
+
+def test_what_a_lab_said_before_it_was_put_back_is_not_said_of_the_next(tmp_path: Path) -> None:
+    lab = Lab(url="u", port=1, step=LabStep.STARTING)
+    desk = Desk(tmp_path, kind=JobKind.LAB, lab=lab)
+
+    def late(*_: object) -> bytes:
+        desk.book.change("aaaaaaaa", restarts=1)
+        return b'{"step": "ready", "door": ["n1", 2]}\n'
+
+    desk.transport.read = late
+    desk.watch._saw(FOLDER.lab(0), *desk.watch._files_wanted()[FOLDER.lab(0)])
+    assert desk.job.lab == lab
+
+
+def test_a_job_that_has_ended_has_no_problem_of_a_line_that_was_lost(desk: Desk) -> None:
+    class EndsMeanwhileError(ConnectionLostError):
+        def problem(self) -> Problem:
+            desk.ends()
+            return super().problem()
+
+    told(desk.book, "aaaaaaaa", EndsMeanwhileError("The line is cut."))
+    wait_until(lambda: desk.job.state.final)
+    assert desk.job.problem is None
+
+
+def test_a_session_with_a_new_cell_is_not_called_idle(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    desk = Desk(tmp_path, kind=JobKind.SESSION)
+    live = desk.book.live
+
+    def sent_meanwhile(cluster: str | None) -> object:
+        found = live(cluster)
+        desk.elsewhere(send)
+        return found
+
+    def send() -> None:
+        with desk.book.alone():
+            desk.book.add(record("bbbbbbbb", session="aaaaaaaa"))
+            desk.book.change("aaaaaaaa", idle_since_s=None)
+
+    monkeypatch.setattr(desk.book, "live", sent_meanwhile)
+    session_cells.rests(desk.book, "aaaaaaaa")
+    wait_until(lambda: len(desk.book.records()) == 2)
+    assert desk.job.idle_since_s is None
+
+
+def test_a_job_that_is_withdrawn_while_it_is_refused_ends_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    desk = Desk(tmp_path, state=JobState.SUBMITTING)
+    drop, withdrawn = submit._drop_spec, []
+
+    def cancelled_meanwhile(*about: Any) -> None:
+        monkeypatch.setattr(submit, "_drop_spec", drop)
+        desk.elsewhere(lambda: withdrawn.append(submit.withdraw(desk.book, "aaaaaaaa")))
+        drop(*about)
+
+    monkeypatch.setattr(submit, "_drop_spec", cancelled_meanwhile)
+    asked: Any = (desk.book, lambda: desk.cluster, None, "aaaaaaaa", threading.Event())
+    submit.Pursuit(*asked)._reject(SubmitError("No such partition."))
+    wait_until(lambda: withdrawn != [])
+    assert withdrawn == [desk.job.state is JobState.CANCELLED]
+
+
+def test_an_end_that_comes_before_it_is_asked_for_was_not_asked_for(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def now_s() -> float:
+        desk.ends()
+        return 5.0
+
+    monkeypatch.setattr(steering, "time", SimpleNamespace(time=now_s))
+    nobody: Any = None
+    Steering(desk.book, nobody, nobody, nobody, nobody).cancel("aaaaaaaa")
+    wait_until(lambda: desk.job.state.final)
+    assert desk.book.record("aaaaaaaa").events[-1].text != "You asked for its end."
