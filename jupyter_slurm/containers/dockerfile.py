@@ -18,6 +18,7 @@ _UNHEEDED = frozenset(
     "CMD ENTRYPOINT EXPOSE HEALTHCHECK LABEL MAINTAINER STOPSIGNAL USER VOLUME".split()
 )
 _FROM = re.compile(r"^([ \t]*FROM[ \t]+(?:--\S+[ \t]+)*)(\S+)", re.MULTILINE | re.IGNORECASE)
+_HERE = re.compile(r"""(?<!<)<<-?["']?([A-Za-z_][A-Za-z0-9_]*)["']?""")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _PAIR = re.compile(r"""([A-Za-z_][A-Za-z0-9_]*)=((?:"(?:\\.|[^"\\])*"|'[^']*'|\\.|[^\s"'\\])*)""")
 _TOO_CLEVER = re.compile(r"`|\$\(|[;&|<>()\n]")
@@ -35,6 +36,29 @@ def base(text: str) -> str | None:
 def with_base(text: str, image: str | None) -> str:
     """The same from another image; None: from its own."""
     return text if image is None else _FROM.sub(lambda found: found[1] + image, text, count=1)
+
+
+def beginning_with(text: str, instruction: str) -> str:
+    """The same with that instruction as the first of each of its stages."""
+    lines: list[str] = []
+    ends: list[str] = []
+    word = ""
+    for line in text.split("\n"):
+        lines.append(line)
+        if ends:  # the text of a here-document
+            if line.lstrip("\t") == ends[0]:
+                ends.pop(0)
+        elif not line.strip() or line.lstrip().startswith("#"):
+            continue
+        else:
+            word = word or line.split()[0].upper()
+            if line.rstrip().endswith("\\"):
+                continue
+            ends = _HERE.findall(line) if word in ("RUN", "COPY", "ADD") else []
+            if word == "FROM":
+                lines.append(instruction)
+            word = ""
+    return "\n".join(lines)
 
 
 def check(text: str) -> None:

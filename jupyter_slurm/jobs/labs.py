@@ -63,6 +63,12 @@ class Labs:
         self._closed = False
         self._thread: threading.Thread | None = None
 
+    def remove_pages(self) -> None:
+        """Those of an earlier agent: they hold tokens, and no lab has the address that it had."""
+        with suppress(ConfigError, OSError):
+            for page in places.lab_page("x").parent.glob("*.html"):
+                page.unlink(missing_ok=True)
+
     def open(self, job: Job, base_url: str = "/") -> None:
         """The port of a lab that has not ended: the one that it had, where that is free, and a name
         that it never had."""

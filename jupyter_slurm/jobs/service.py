@@ -127,6 +127,7 @@ class Service:
         self.images, self.registry_login = images.images, images.registry_login
         self.make_image, self.remove_image = images.make_image, images.remove_image
         remove_old_copies()
+        self._labs.remove_pages()
         self._lock = threading.Lock()
         self._threads: list[threading.Thread] = []
         left: dict[str, list[str]] = {}

@@ -138,8 +138,13 @@ def step(folder: Path, words: list[str]) -> NoReturn:
     if "save" not in asked.values:
         os.execvp("ch-run", argv)
     code = subprocess.run(argv, check=False).returncode
-    if code == 0:
+    # However the program has ended; and what comes of it does not change the step's exit code.
+    if Path(asked.values["save"]).parent.exists():
         pack(container, asked.values["save"])
+        print("pyxis: exported container", container.name, file=sys.stderr)
+    else:
+        words = "Could not create destination file: No such file or directory"
+        print(f"slurmstepd: error: pyxis:     {words}", file=sys.stderr)
     sys.exit(code)
 
 

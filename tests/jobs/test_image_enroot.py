@@ -93,6 +93,18 @@ def test_an_image_that_nobody_has(site: Site) -> None:
     assert re.search(said, job.why or "")
 
 
+def test_one_whose_script_fails_is_not_exported(site: Site) -> None:
+    build = make(site, "#!/bin/sh\necho no such luck >&2\nexit 3\n")
+    assert build.job is not None
+    job = site.wait(build.job.id, limit_s=60)
+    said = site.text(job.id) + site.text(job.id, "stderr")
+    assert "no such luck" in said
+    assert "exit code 3 while building" in said
+    assert "pyxis: exported container" not in said
+    assert (job.why or "").startswith("The image mine was not made: it failed while building.")
+    assert "No such file" not in (job.why or "")
+
+
 def test_one_that_is_cancelled_leaves_nothing(site: Site, tmp_path: Path) -> None:
     build = make(site, "#!/bin/sh\necho begun\nwhile :; do sleep 1; done\n")
     assert build.job is not None

@@ -5,10 +5,12 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from jupyter_slurm.errors import NotFoundError, RequestError
@@ -16,6 +18,7 @@ from jupyter_slurm.wire import ImageBuild, ImageOrigin, ImageSpec, JobKind, JobS
 from tests.cluster.apptainer import ApptainerEngine
 from tests.cluster.docker import DockerEngine
 from tests.cluster.plugin import SlurmCluster
+from tests.containers.leftovers import processes
 from tests.jobs.conftest import Site, spec
 from tests.ssh.waiting import wait_until
 
@@ -28,6 +31,15 @@ class Ground:
     runtime: str
     base: str
     folder: Path
+    engine: DockerEngine | None = None
+
+    def left_in_engine(self) -> list[str]:
+        """What an engine has of images that were not made: containers, and layers of no image."""
+        if self.engine is None:
+            return []
+        unnamed = ("images", "--all", "--quiet", "--filter", "dangling=true")
+        made = self.engine.run("images", "--quiet", "jupyter-slurm/image")
+        return [*self.engine.containers(), *self.engine.run(*unnamed).split(), *made.split()]
 
     def asked(self, recipe: str | None, name: str = "mine", **changes: Any) -> ImageSpec:
         changes = {"base": self.base, "runtime": self.runtime, **changes}
@@ -97,7 +109,10 @@ def ground(
     folder = tmp_path / "our images"
     settings = {"image_dir": str(folder), "runtime": runtime, "setup": setup}
     site = Site(slurm_cluster, tmp_path, monkeypatch, **settings)
-    yield Ground(site, runtime, base, folder)
+    engine: DockerEngine | None = None
+    if runtime == "docker":
+        engine = request.getfixturevalue("docker_engine")
+    yield Ground(site, runtime, base, folder, engine)
     site.service.close()
 
 
@@ -161,6 +176,7 @@ def test_a_dockerfile_stands_on_an_image_that_was_made_before(ground: Ground) ->
 
 def test_one_that_fails_says_where_and_leaves_nothing(ground: Ground) -> None:
     recipe = "#!/bin/sh\necho 'no such luck' >&2\nexit 3"
+    before = ground.left_in_engine()
     build = ground.site.service.make_image(ground.asked(recipe))
     assert build.job is not None
     job = ground.site.wait(build.job.id, limit_s=120)
@@ -172,6 +188,7 @@ def test_one_that_fails_says_where_and_leaves_nothing(ground: Ground) -> None:
     assert job.why.startswith("The image mine was not made: it failed while building.")
     assert job.advice
     assert [one.name for one in ground.folder.iterdir()] == [".mine.lock"]
+    assert ground.left_in_engine() == before
     with pytest.raises(NotFoundError):
         ground.site.service.remove_image("mine")
     again = ground.site.service.make_image(ground.asked(recipe))
@@ -179,15 +196,38 @@ def test_one_that_fails_says_where_and_leaves_nothing(ground: Ground) -> None:
     assert ground.site.wait(again.job.id, limit_s=120).state is JobState.FAILED
 
 
+_ENDLESS = "#!/bin/sh\necho begun\nwhile :; do sleep 1; done"
+
+
 def test_one_that_is_cancelled_leaves_nothing(ground: Ground, tmp_path: Path) -> None:
     service = ground.site.service
-    build = service.make_image(ground.asked("#!/bin/sh\necho begun\nwhile :; do sleep 1; done"))
+    before = ground.left_in_engine()
+    build = service.make_image(ground.asked(_ENDLESS))
     assert build.job is not None
     job_id = build.job.id
     wait_until(lambda: "begun" in ground.so_far(job_id), 120)
     service.cancel(job_id)
     assert ground.site.wait(job_id).state is JobState.CANCELLED
     wait_until(lambda: [one.name for one in ground.folder.iterdir()] == [".mine.lock"], 60)
+    assert ground.left_in_engine() == before
+
+
+@pytest.mark.parametrize("ground", [docker], ids=["docker"], indirect=True)
+def test_what_a_killed_build_leaves_in_the_engine_goes_with_the_next(ground: Ground) -> None:
+    before = ground.left_in_engine()
+    build = ground.site.service.make_image(ground.asked(_ENDLESS))
+    assert build.job is not None
+    job_id = build.job.id
+    wait_until(lambda: "begun" in ground.so_far(job_id), 120)
+    for process, _ in processes(ground.site.service.job(job_id)):
+        with suppress(psutil.NoSuchProcess):
+            process.kill()
+    assert ground.site.wait(job_id, limit_s=120).state.final
+    wait_until(lambda: ground.engine is not None and not ground.engine.containers(), 60)
+    failing = ground.site.service.make_image(ground.asked("#!/bin/sh\nexit 3"))
+    assert failing.job is not None
+    ground.site.wait(failing.job.id, limit_s=120)
+    assert ground.left_in_engine() == before
 
 
 def test_two_who_ask_for_the_same_at_once_get_one_job(ground: Ground) -> None:

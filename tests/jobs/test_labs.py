@@ -264,7 +264,13 @@ def test_a_lab_outlives_the_agent_under_a_name_that_nothing_ever_had(site: Site)
     one = visitor(site, job)
     kernel = one.start_kernel()
     one.run(kernel, "kept = 42")
+    site.service.close()
+    page = lab_page.write(job, site.service.lab_entry(job.id))
+    ended = places.lab_page("unknown")
+    ended.touch()
     site.restart()
+    assert not page.exists()  # it leads to the old name, and the token is in it
+    assert not ended.exists()
     again = site.service.job(job.id)
     assert again.lab is not None
     assert (again.lab.port, again.lab.step) == (job.lab.port, LabStep.READY)

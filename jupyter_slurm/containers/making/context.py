@@ -10,9 +10,9 @@ from jupyter_slurm.containers.steps import SETUP, as_dockerfile, script_dockerfi
 from jupyter_slurm.errors import RequestError
 
 
-def context(recipe: Recipe, base: str | None) -> str:
-    """Makes `$work/context`; `base` is what the builder calls the image that it stands on.
-    RequestError: it cannot be a Dockerfile."""
+def context(recipe: Recipe, base: str | None, first: str = "") -> str:
+    """Makes `$work/context`; `base` is what the builder calls the image that it stands on, `first`
+    an instruction that comes before all others. RequestError: it cannot be a Dockerfile."""
     lines = ['mkdir "$work/context"\n']
     if recipe.kind is Kind.DOCKERFILE:
         dockerfile.check(recipe.text)
@@ -23,6 +23,8 @@ def context(recipe: Recipe, base: str | None) -> str:
         text = script_dockerfile(base or "")
     else:
         text = as_dockerfile(base or "", recipe.commands())
+    if first:
+        text = dockerfile.beginning_with(text, first)
     return "".join([*lines, file("context/Dockerfile", text), 'step "building"\n'])
 
 

@@ -1,5 +1,12 @@
 """Images for Docker, also through sudo, and podman: built on one node, saved as a tar on the shared
-file system, from which every other node loads it when it first needs it."""
+file system, from which every other node loads it when it first needs it.
+
+An engine keeps what a build leaves: its layers, of which those before the last have no name, and,
+where its client was killed, what nobody takes away. So each layer has a label, the image's, by
+which this build or the next one on that node finds what is left. BuildKit has neither: it keeps a
+cache, and looks after that itself. (Docker 20.10 and 28 with the classic builder, tried; podman
+read.)
+"""
 
 from __future__ import annotations
 
@@ -17,7 +24,44 @@ from jupyter_slurm.errors import RequestError
 
 _LOAD = "{engine} image inspect {tag} >/dev/null 2>&1 || {engine} load <{path}\n"
 
+_LABEL = "jupyter-slurm.image"
+_NAME = "@jupyter-slurm-image@"
+"""Where the Dockerfile is to have what only the node makes of the folder and the image's name."""
+
+# What is a day old is no build's that runs: its last layer is younger, or has a container. The
+# engine may go on for a moment when its client was ended.
+_BEGIN = f"""label={_LABEL}=$name.$(printf '%s' "$folder" | cksum | cut -d ' ' -f 1)
+unnamed() {{{{ {{engine}} image prune --force --filter "label=$1" $2 >/dev/null 2>&1 || :; }}}}
+containers() {{{{
+  for one in $({{engine}} ps --all --quiet --filter "label=$label"); do
+    {{engine}} rm --force "$one" >/dev/null 2>&1 || :
+  done
+}}}}
+end() {{{{
+  rc=$?
+  trap '' TERM
+  [ "$rc" != 0 ] || exit 0
+  pauses=0
+  [ "$rc" -le 128 ] || pauses='0 0.5 1 2'
+  for pause in $pauses; do sleep "$pause"; containers; unnamed "$label"; done
+  for one in $remove; do {{engine}} rmi "$one" >/dev/null 2>&1 || :; done
+  unnamed "$label"
+  exit "$rc"
+}}}}
+remove={{tag}}
+trap end EXIT
+trap 'exit 143' TERM
+containers
+unnamed "$label"
+unnamed {_LABEL} '--filter until=24h'
+"""
+
+_LABELLED = f"""sed "s|{_NAME}|${{label#*=}}|" "$work/context/Dockerfile" >"$work/labelled"
+mv "$work/labelled" "$work/context/Dockerfile"
+"""
+
 _PULL = """step pulling {name}
+{engine} image inspect {name} >/dev/null 2>&1 || remove="{tag} "{name}
 {engine} pull {name}
 {engine} tag {name} {tag}
 """
@@ -45,14 +89,18 @@ class Docker:
             path, base = shlex.quote(base), _own(base)
             load = _LOAD.format(engine=self._engine, tag=base, path=path)
         tag = _tag(version)
+        begin = _BEGIN.format(engine=self._engine, tag=tag)
+        label = f"LABEL {_LABEL}={_NAME}"
         # The registries and mirrors of the node, and its proxy, are the host's network's.
-        build = f'{self._engine} build --network=host --tag {tag} "$work/context"\n'
-        return load + context(recipe, base) + build + _SAVE.format(engine=self._engine, tag=tag)
+        build = f'{self._engine} build --network=host --force-rm --tag {tag} "$work/context"\n'
+        save = _SAVE.format(engine=self._engine, tag=tag)
+        return begin + load + context(recipe, base, label) + _LABELLED + build + save
 
     def pull(self, reference: Reference, version: str) -> str:
         name, tag = shlex.quote(str(reference)), _tag(version)
         fetch = _PULL.format(engine=self._engine, name=name, tag=tag)
-        return fetch + _SAVE.format(engine=self._engine, tag=tag)
+        begin = _BEGIN.format(engine=self._engine, tag=tag)
+        return begin + fetch + _SAVE.format(engine=self._engine, tag=tag)
 
     def explain(self, log_tail: str) -> Explained | None:
         return explained_making(log_tail)

@@ -1,6 +1,8 @@
 """Images for pyxis: a container set up by a script in a step of the job, saved as .sqsh.
 
-Which version of pyxis has each of the options is said in `containers/pyxis.py`.
+Which version of pyxis has each of the options is said in `containers/pyxis.py`. It saves the
+container however the step has ended, which takes minutes. So the folder where it is to do that is
+made inside, and only when the script has succeeded: elsewhere enroot gives up at once.
 """
 
 from __future__ import annotations
@@ -18,10 +20,16 @@ from jupyter_slurm.containers.runtime import Explained
 from jupyter_slurm.containers.steps import SETUP, as_script, kept_variables
 
 _OPTIONS = (
-    '--container-save="$partial.sqsh" --container-writable --container-remap-root '
-    '--no-container-mount-home --no-container-entrypoint --container-mounts="$work:/mnt"'
+    '--container-save="$partial.d/made/image.sqsh" --container-writable --container-remap-root '
+    "--no-container-mount-home --no-container-entrypoint "
+    '--container-mounts="$work:/mnt,$work/way/made:/mnt/made"'
 )
-_INSIDE = shlex.quote(STEP_INSIDE + 'exec "$@"')
+_ENDED = "jupyter-slurm: the setup has ended with exit code"
+_INSIDE = shlex.quote(
+    f"""{STEP_INSIDE}"$@" || {{ rc=$?; echo "{_ENDED} $rc" >&2; exit "$rc"; }}
+mkdir /mnt/made/made
+"""
+)
 
 
 class Pyxis:
@@ -41,15 +49,19 @@ class Pyxis:
         return f"step pulling {shlex.quote(name)}\n{_step(name, '/bin/sh -c true')}"
 
     def explain(self, log_tail: str) -> Explained | None:
-        return runtime_named("pyxis").explain(log_tail)
+        # What comes after it is of the container that is not to be saved.
+        return runtime_named("pyxis").explain(log_tail.partition(_ENDED)[0])
 
 
 def _step(image: str, program: str) -> str:
     """An order to end comes to the step by itself: this shell waits for its end."""
     return f"""trap 'exit 143' TERM
+mkdir "$partial.d" "$work/made" "$work/way"
+ln -s "$partial.d" "$work/way/made" # mounts cannot have blanks
 set -- --container-image={shlex.quote(image)} {_OPTIONS} -- /bin/sh -c {_INSIDE} sh {program}
 {STEP}
 {SRUN} "$@"
+[ ! -e "$partial.d/made/image.sqsh" ] || mv "$partial.d/made/image.sqsh" "$partial.sqsh"
 """
 
 

@@ -2,8 +2,9 @@
 and the record at the end. PURE: text.
 
 Tool text is POSIX sh, run with -e in a process group of its own, so that a job that is cancelled
-takes it along. It finds `$work` (an empty folder of the node, removed afterwards) and leaves the
-image at `$partial` with one of the tool's suffixes; `step TEXT` says what it is at.
+takes it along. It finds `$work` (an empty folder of the node, removed afterwards), `$folder` and
+`$name`, and leaves the image at `$partial` with one of the tool's suffixes; `step TEXT` says what
+it is at.
 """
 
 from __future__ import annotations
@@ -123,7 +124,7 @@ there() {{
 if ! suffix=$(there "$stem"); then
   partial=$folder/.$stem.partial
   work=$(mktemp -d "${{TMPDIR:-/var/tmp}}/jupyter-slurm-image.XXXXXX") || exit 74
-  export work partial folder
+  export work partial folder name
   tidy() {{ chmod -R u+w "$work" 2>/dev/null; rm -rf -- "$work" "$partial" "$partial".*; }}
   trap tidy EXIT
   rm -rf -- "$partial" "$partial".*

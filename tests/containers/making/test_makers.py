@@ -66,21 +66,36 @@ def test_files_beside_a_dockerfile_are_refused(runtime: str) -> None:
     [("docker", "docker"), ("sudo-docker", "sudo -n docker"), ("podman", "podman")],
 )
 def test_docker_builds_tags_and_saves(runtime: str, engine: str) -> None:
-    assert plain(built(runtime, "lines")) == (
+    text = plain(built(runtime, "lines"))
+    assert text[text.index("mkdir") :] == (
         'mkdir "$work/context"\n'
         'step "building"\n'
-        f"{engine} build --network=host --tag jupyter-slurm/image:{_VERSION} "
+        'sed "s|@jupyter-slurm-image@|${label#*=}|" "$work/context/Dockerfile" >"$work/labelled"\n'
+        'mv "$work/labelled" "$work/context/Dockerfile"\n'
+        f"{engine} build --network=host --force-rm --tag jupyter-slurm/image:{_VERSION} "
         '"$work/context"\n'
         'step "saving the image"\n'
         f'{engine} save jupyter-slurm/image:{_VERSION} >"$partial.tar"\n'
     )
 
 
+def test_every_layer_that_docker_builds_is_labelled() -> None:
+    recipe = read_recipe(
+        "ARG V=1\nFROM a AS \\\n# so\n  one\nRUN echo \\\nFROM x\nRUN <<E\nFROM y\nE\nfrom b\n",
+        None,
+    )
+    text = MAKERS["docker"].build(recipe, None, _VERSION)
+    label = "LABEL jupyter-slurm.image=@jupyter-slurm-image@\n"
+    assert text.count(label) == 2
+    assert f"  one\n{label}RUN echo" in text
+    assert f"from b\n{label}" in text
+
+
 def test_docker_loads_a_base_that_was_made_here() -> None:
     base = "/our images/b+aaaaaaaaaaaa.tar"
     text = MAKERS["docker"].build(_RECIPES["lines"], base, _VERSION)
     assert "docker load <'/our images/b+aaaaaaaaaaaa.tar'" in text
-    assert "FROM jupyter-slurm/image:aaaaaaaaaaaa\n" in text
+    assert "FROM jupyter-slurm/image:aaaaaaaaaaaa\nLABEL " in text
     with pytest.raises(RequestError, match=r"x\.tar"):
         MAKERS["docker"].build(_RECIPES["lines"], "/x.tar", _VERSION)
 
@@ -103,12 +118,13 @@ def test_pyxis_sets_up_a_container_in_a_step_and_saves_it() -> None:
     (asked,) = (line for line in lines if line.startswith("set -- --container-image"))
     assert asked.startswith(
         "set -- --container-image=ubuntu:22.04 "
-        '--container-save="$partial.sqsh" --container-writable --container-remap-root '
-        '--no-container-mount-home --no-container-entrypoint --container-mounts="$work:/mnt" '
+        '--container-save="$partial.d/made/image.sqsh" --container-writable '
+        "--container-remap-root --no-container-mount-home --no-container-entrypoint "
+        '--container-mounts="$work:/mnt,$work/way/made:/mnt/made" '
         "-- /bin/sh -c "
     )
     assert STEP in built("pyxis", "script")
-    assert lines[-1] == f'{SRUN} "$@"'
+    assert lines[-2] == f'{SRUN} "$@"'
     kept = built("pyxis", "dockerfile")
     assert "=ubuntu:22.04 " in kept
     assert "/etc/environment" in kept
