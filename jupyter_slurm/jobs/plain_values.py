@@ -10,6 +10,7 @@ from __future__ import annotations
 import array
 import codecs
 import importlib
+import json
 import math
 import re
 import struct
@@ -99,6 +100,22 @@ class _Unpacker:
         for piece in buffer.pieces(max(_PIECE_BYTES, buffer.view.nbytes // _TEXT_PIECES)):
             found += decoder.decode(piece)
         return found + decoder.decode(b"", final=True)
+
+    def as_texts(self, content: Any) -> list[Any]:
+        buffer = self._buffer(content)
+        found: list[Any] = []
+        at = 0
+        while at < buffer.view.nbytes:
+            (length,) = struct.unpack("<Q", buffer.read(at, 8))
+            if length > buffer.view.nbytes - at - 8:
+                raise ValueError("a piece that is longer than its buffer")
+            items = json.loads(buffer.read(at + 8, length).decode("utf-8", "surrogatepass"))
+            if not set(map(type, items)) <= {str, type(None)}:
+                raise TypeError("not a list of texts")
+            same: dict[Any, Any] = {}
+            found.extend(map(same.setdefault, items, items))
+            at += 8 + length
+        return found
 
     def as_text(self, content: Any) -> str:
         return bytes.fromhex(content).decode("utf-8", "surrogatepass")
@@ -272,6 +289,7 @@ _KINDS: Mapping[str, Callable[[_Unpacker, Any], Any]] = MappingProxyType(
     {
         "str": _Unpacker.as_text,
         "text": _Unpacker.as_long_text,
+        "texts": _Unpacker.as_texts,
         "int": _Unpacker.as_int,
         "float": _Unpacker.as_float,
         "complex": _Unpacker.as_complex,

@@ -11,6 +11,7 @@ the file as it is made and is read from there, behind a header that is filled up
 
 from __future__ import annotations
 
+import copyreg
 import hashlib
 import io
 import mmap
@@ -19,8 +20,8 @@ import pickle
 import struct
 import sys
 import types
-from collections import ChainMap
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections import ChainMap, Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
@@ -33,6 +34,7 @@ import msgspec
 
 from jupyter_slurm.errors import MalformedError, SignatureError, VariableError
 from jupyter_slurm.foreign import read_json
+from jupyter_slurm.jobs.large_values import Beside, Strided, pieces, without_pickle
 from jupyter_slurm.jobs.plain_values import Buffer, unpack
 from jupyter_slurm.jobs.result import check_asked
 from jupyter_slurm.wire import OutFormat
@@ -47,14 +49,12 @@ _CHUNK_BYTES = 16 << 20
 _PIECE_BYTES = 1 << 18
 """What is read at a time to be hashed: it stays in the processor's cache."""
 _HASH_THREADS = 4
-_KEPT_BYTES = 8 << 20
+_KEPT_BYTES = 1 << 20
 """A longer pickle is not kept in memory."""
 _MOST_BUFFERS = 4096
 """Of a pickle; what is beyond lies in its stream. So there is a most that a header can take."""
 _NUMBER_BYTES = 24
 """A size in the header takes at most."""
-_LONG_TEXT = 1 << 20
-"""Characters: pickle would make two copies of a longer one."""
 _MAIN = b"__main__"
 _SEARCHED_PARTS = 200
 _SEARCHED_DEPTH = 8
@@ -117,8 +117,10 @@ class _Sink:
 @dataclass(slots=True)
 class _Pickled:
     stream: _Sink
-    buffers: list[memoryview]
+    buffers: list[memoryview | Strided]
     by_value: bool
+    met: set[int]
+    """Of the objects that were watched for, those that are in it."""
 
 
 # --- writing ----------------------------------------------------------------------------------
@@ -147,19 +149,29 @@ def write_variables(
 def _write(
     file: io.FileIO, names: Sequence[str], namespace: Mapping[str, object], protocol: int
 ) -> VariablesHeader:
-    texts = {name: text for name in names if (text := _long_text(namespace[name])) is not None}
-    others = [name for name in names if name not in texts]
-    plain = msgspec.json.encode({name: {"text": at} for at, name in enumerate(texts)})
+    large = {name: one for name in names if (one := without_pickle(namespace[name])) is not None}
     room_bytes = (
-        1024 + len(msgspec.json.encode(names)) + _NUMBER_BYTES * (_MOST_BUFFERS + len(texts))
+        1024 + len(msgspec.json.encode(names)) + _NUMBER_BYTES * (_MOST_BUFFERS + len(large))
     )
+    sink = _Sink(file, room_bytes)
+    others = [name for name in names if name not in large]
     try:
-        pickled = _pickle([namespace[name] for name in others], protocol, _Sink(file, room_bytes))
+        ids = {name: id(namespace[name]) for name in large if type(namespace[name]) is list}
+        pickled = _pickle([namespace[name] for name in others], protocol, sink, {*ids.values()})
+        found = Counter([*ids.values(), *pickled.met])
+        shared = {name for name, one in ids.items() if found[one] > 1}
+        if shared:  # and stays so
+            large = {name: one for name, one in large.items() if name not in shared}
+            others = [name for name in names if name not in large]
+            pickled = _pickle([namespace[name] for name in others], protocol, sink)
     except OSError:
         raise
     except Exception as exc:
         raise _cannot_travel(others, namespace, protocol, exc) from exc
     stream = pickled.stream
+    plain = msgspec.json.encode(
+        {name: {one.kind: at} for at, (name, one) in enumerate(large.items())}
+    )
     header = VariablesHeader(
         python=sys.version_info[:3],
         protocol=protocol,
@@ -167,9 +179,9 @@ def _write(
         names=tuple(others),
         stream_bytes=stream.size_bytes,
         buffers=tuple(buffer.nbytes for buffer in pickled.buffers),
-        plain_names=tuple(texts),
+        plain_names=tuple(large),
         plain_bytes=len(plain),
-        plain_buffers=tuple(sum(map(len, _text_pieces(text))) for text in texts.values()),
+        plain_buffers=tuple(one.nbytes for one in large.values()),
     )
     start = msgspec.json.encode(header)
     if stream.in_file:
@@ -178,21 +190,11 @@ def _write(
     file.truncate(room_bytes + stream.size_bytes if stream.in_file else 0)
     _write_all(file, _MAGIC + _LENGTH.pack(len(start)) + start + stream.kept, 0)
     at = _write_all(file, plain, file.seek(0, os.SEEK_END))
-    beside: list[Iterator[bytes | memoryview]] = [iter([buffer]) for buffer in pickled.buffers]
-    for pieces in [*beside, *map(_text_pieces, texts.values())]:
+    for buffer in [*pickled.buffers, *large.values()]:
         at = _write_all(file, bytes(-at % _ALIGN_BYTES), at)
-        for piece in pieces:
+        for piece in pieces(buffer):
             at = _write_all(file, piece, at)
     return header
-
-
-def _long_text(value: object) -> str | None:
-    return value if type(value) is str and len(value) > _LONG_TEXT else None
-
-
-def _text_pieces(text: str) -> Iterator[bytes]:
-    for at in range(0, len(text), _LONG_TEXT):
-        yield text[at : at + _LONG_TEXT].encode("utf-8", "surrogatepass")
 
 
 def _write_all(file: io.FileIO, data: bytes | bytearray | memoryview, at: int) -> int:
@@ -205,37 +207,50 @@ def _write_all(file: io.FileIO, data: bytes | bytearray | memoryview, at: int) -
     return at
 
 
-def _pickle(values: list[object], protocol: int, sink: _Sink) -> _Pickled:
-    """By the standard library where that does, else by cloudpickle.
+def _pickle(
+    values: list[object], protocol: int, sink: _Sink, watched: Set[int] = frozenset()
+) -> _Pickled:
+    """By the standard library where that does, else by cloudpickle; `watched`: ids of objects of
+    which it is to be seen whether they are in it.
 
     A reference to `__main__` is only good in this process, so a stream that has one is made again
     by cloudpickle, which sends what it means by value.
     """
     with suppress(Exception):  # what cannot be pickled as it is, cloudpickle may be able to
-        pickled = _dump(pickle.Pickler, values, protocol, sink)
+        pickled = _dump(pickle.Pickler, values, protocol, sink, watched)
         if not sink.has_main:
             return pickled
     seen: list[types.CodeType] = []
-    pickled = _dump(_noting_code(seen), values, protocol, sink)
+    pickled = _dump(_noting_code(seen), values, protocol, sink, watched)
     pickled.by_value = bool(seen)
     return pickled
 
 
 def _dump(
-    pickler: type[pickle.Pickler], values: list[object], protocol: int, sink: _Sink
+    pickler: type[pickle.Pickler],
+    values: list[object],
+    protocol: int,
+    sink: _Sink,
+    watched: Set[int],
 ) -> _Pickled:
-    buffers: list[memoryview] = []
+    beside = Beside(_MOST_BUFFERS)
+    met: set[int] = set()
+    changes: dict[str, object] = {}
 
-    def keep(buffer: pickle.PickleBuffer) -> bool:
-        """Give whether it has to lie in the stream."""
-        if len(buffers) == _MOST_BUFFERS:
-            return True
-        buffers.append(buffer.raw())
-        return False
+    def note(_: object, value: object) -> None:
+        if id(value) in watched:
+            met.add(id(value))
 
+    if watched:
+        changes["persistent_id"] = note
+    numpy = sys.modules.get("numpy")
+    if numpy is not None and protocol >= 5:
+        known = getattr(pickler, "dispatch_table", copyreg.dispatch_table)
+        changes["dispatch_table"] = {**known, numpy.ndarray: beside.reduce}
+    used = type("Pickler", (pickler,), changes) if changes else pickler
     sink.clear()
-    pickler(sink, protocol, buffer_callback=keep if protocol >= 5 else None).dump(values)
-    return _Pickled(sink, buffers, by_value=False)
+    used(sink, protocol, buffer_callback=beside.keep if protocol >= 5 else None).dump(values)
+    return _Pickled(sink, beside.buffers, by_value=False, met=met)
 
 
 def _noting_code(seen: list[types.CodeType]) -> type[pickle.Pickler]:
@@ -301,9 +316,6 @@ def _parts(value: object) -> Iterator[tuple[str, object]]:
         case _:
             parts = [(f".{name}", part) for name, part in getattr(value, "__dict__", {}).items()]
     return iter(parts[:_SEARCHED_PARTS])
-
-
-# --- telling whether values are the same ------------------------------------------------------
 
 
 # --- reading ----------------------------------------------------------------------------------

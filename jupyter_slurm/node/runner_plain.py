@@ -10,6 +10,8 @@ cell has imported them.
 import array
 import binascii
 import collections
+import json
+import pickle
 import struct
 import sys
 
@@ -31,10 +33,12 @@ MOST_DEEP = 100
 MOST_PARTS = 20000
 """Lists, dicts and the like in a variable: of more, a pickle is made ten times as fast."""
 MOST_TEXT = 16 << 20
-"""Characters in a variable: a pickle of more is written piece by piece, JSON is not."""
+"""Characters in the tree of a variable, which is made at once."""
 LONG_TEXT = 1 << 20
-"""Characters of one text; a longer one lies in a buffer."""
+"""Characters of one text or of all in a list; more lies in a buffer, written piece by piece."""
 PIECE_ITEMS = 1 << 17
+PIECE_TEXT = 1 << 17
+"""Characters of a list of texts at a time."""
 INLINE_BYTES = 4096
 """Longer bytes lie in a buffer."""
 PACKED_ITEMS = 64
@@ -81,13 +85,75 @@ class Numbers:
             yield memoryview(numbers).cast("B")
 
 
+class Texts:
+    """A list of texts as a buffer: JSON, a piece at a time, behind the eight bytes of its length.
+    A pickle would remember each text while it is made, which takes half as much again."""
+
+    def __init__(self, items: "Sequence[Any]") -> None:
+        self.items = items
+        self.nbytes = sum(map(len, self.pieces()))
+
+    def pieces(self) -> "Iterator[bytes]":
+        first, length = 0, 0
+        for at, item in enumerate(self.items, 1):
+            length += 8 if item is None else 8 + len(item)
+            if length > PIECE_TEXT or at == len(self.items):
+                piece = json.dumps(self.items[first:at], ensure_ascii=False)
+                data = piece.encode("utf-8", "surrogatepass")
+                yield struct.pack("<Q", len(data))
+                yield data
+                first, length = at, 0
+
+
+class Strided:
+    """An array whose items do not lie in a row, as a buffer: a piece at a time is copied."""
+
+    def __init__(self, value: "Any") -> None:
+        self.value = value
+        self.nbytes = value.nbytes
+
+    def pieces(self) -> "Iterator[memoryview]":
+        step = max(1, LONG_TEXT // self.value.itemsize)
+        for at in range(0, self.value.size, step):
+            yield memoryview(self.value.flat[at : at + step].view("u1"))
+
+
+class Beside:
+    """The buffers beside a pickle, at most so many; what is beyond lies in its stream."""
+
+    def __init__(self, most: int) -> None:
+        self.most = most
+        self.buffers = []  # type: List[Buffer]
+        self.strided = {}  # type: Dict[int, Tuple[Any, Strided]]
+
+    def keep(self, buffer: "Any") -> bool:
+        """Give whether it has to lie in the stream."""
+        if id(buffer) in self.strided:
+            self.buffers.append(self.strided[id(buffer)][1])
+            return False
+        if len(self.buffers) == self.most:
+            return True
+        self.buffers.append(buffer.raw())
+        return False
+
+    def reduce(self, value: "Any") -> "Any":
+        """As NumPy does, but for a strided array, of which NumPy makes two copies."""
+        flags = value.flags
+        in_a_row = flags.c_contiguous or flags.f_contiguous or value.nbytes <= LONG_TEXT
+        if in_a_row or value.dtype.hasobject or len(self.buffers) == self.most:
+            return value.__reduce_ex__(5)
+        stand_in = pickle.PickleBuffer(bytearray(1))  # type: ignore[attr-defined,unused-ignore]
+        self.strided[id(stand_in)] = (stand_in, Strided(value))
+        return type(value), (value.shape, value.dtype, stand_in)
+
+
 def pieces(buffer: "Buffer") -> "Iterator[Any]":
     """What lies in a file of a buffer, in order."""
     return iter([buffer]) if isinstance(buffer, memoryview) else buffer.pieces()
 
 
 if TYPE_CHECKING:
-    Buffer = Union[memoryview, Text, Numbers]
+    Buffer = Union[memoryview, Text, Numbers, Texts, Strided]
 
 
 class Plain:
@@ -125,12 +191,13 @@ class Plain:
         met = collections.Counter(one for ids in self.mutable.values() for one in ids)
         return [name for name, ids in self.mutable.items() if any(met[one] > 1 for one in ids)]
 
-    def shared_with(self, ids: "Callable[[], Set[int]]") -> "List[str]":
+    def shared_with(self, met: "Set[int]") -> "List[str]":
         """Those that hold one of these objects."""
-        if not any(self.mutable.values()):
-            return []
-        found = ids()
-        return [name for name in self.trees if not found.isdisjoint(self.mutable[name])]
+        return [name for name in self.trees if not met.isdisjoint(self.mutable[name])]
+
+    def ids(self) -> "Set[int]":
+        """Those of what could be changed in them."""
+        return set().union(*self.mutable.values())
 
     def leave_out(self, names: "Sequence[str]") -> None:
         """Their buffers keep their numbers, and are empty."""
@@ -199,13 +266,16 @@ class Packer:
     def _items(self, items: "Sequence[Any]") -> "Any":
         kinds = set(map(type, items))
         if kinds <= {str, bool, type(None)}:
-            texts = items if kinds == {str} else [item for item in items if type(item) is str]
-            lengths = list(map(len, texts))
-            if max(lengths, default=0) <= LONG_TEXT:
-                self._count_text(sum(lengths))
-                if _is_text("".join(texts)):
+            length = sum(len(item) for item in items if type(item) is str)
+            longest = max((len(item) for item in items if type(item) is str), default=0)
+            if length > LONG_TEXT >= longest and bool not in kinds:
+                items = items if isinstance(items, (list, tuple)) else list(items)
+                return {"texts": self._buffer(Texts(items))}
+            if longest <= LONG_TEXT:
+                self._count_text(length)
+                if _is_text("".join(item for item in items if type(item) is str)):
                     return list(items)
-                self.text_left += sum(lengths)
+                self.text_left += length
         elif len(items) >= PACKED_ITEMS and kinds in ({float}, {int}):
             items = items if isinstance(items, (list, tuple)) else list(items)
             if kinds == {float}:
@@ -267,8 +337,12 @@ class Packer:
             return {"objects": [shape, self._items(value.ravel().tolist())]}
         name = self._dtype(value.dtype)
         is_fortran = value.flags.f_contiguous and not value.flags.c_contiguous
-        flat = (value.T if is_fortran else numpy.ascontiguousarray(value)).reshape(-1)
-        data = memoryview(flat.view(numpy.uint8)) if flat.nbytes else memoryview(b"")
+        data = memoryview(b"")  # type: Buffer
+        if value.nbytes and (is_fortran or value.flags.c_contiguous):
+            flat = (value.T if is_fortran else value).reshape(-1)
+            data = memoryview(flat.view(numpy.uint8))
+        elif value.nbytes:
+            data = Strided(value)
         return {"array": [name, shape, "F" if is_fortran else "C", self._buffer(data)]}
 
     def _dtype(self, dtype: "Any") -> "Any":

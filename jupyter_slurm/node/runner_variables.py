@@ -12,6 +12,7 @@ header that is filled up with blanks.
 
 import codecs
 import collections
+import copyreg
 import hashlib
 import json
 import mmap
@@ -23,7 +24,7 @@ import types
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # typing costs milliseconds of every job
-    from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Set, Tuple
+    from typing import AbstractSet, Any, Dict, Iterator, List, Optional, Sequence, Set, Tuple
 
     import runner_plain
 
@@ -33,7 +34,7 @@ CHUNK_BYTES = 16 << 20
 PIECE_BYTES = 1 << 18
 """What is read at a time to be hashed: it stays in the processor's cache."""
 HASH_THREADS = 4
-KEPT_BYTES = 8 << 20
+KEPT_BYTES = 1 << 20
 """A longer pickle is not kept in memory."""
 MOST_BUFFERS = 4096
 """Of a pickle; what is beyond lies in its stream. So there is a most that a header can take."""
@@ -111,7 +112,7 @@ def _pickled(
     while True:
         rest = [name for name in present if name not in plain.trees and name not in failed]
         try:
-            pickled = dump([namespace[name] for name in rest], sink)
+            pickled = dump([namespace[name] for name in rest], sink, plain.ids())
         except Exception:
             for name in rest:
                 try:
@@ -121,7 +122,7 @@ def _pickled(
             if failed.keys().isdisjoint(rest):  # each by itself could be pickled
                 raise
             continue
-        shared = plain.shared_with(pickled.ids) if rest else []
+        shared = plain.shared_with(pickled.met)
         if not shared:
             return rest, pickled
         plain.leave_out(shared)
@@ -169,23 +170,21 @@ def write_whole(descriptor: int, data: memoryview) -> None:
 
 
 class Pickled:
-    """A pickle: where its stream is, the buffers beside it, and whether the stream holds code by
-    value.
+    """A pickle: where its stream is, the buffers beside it, which of the objects that were watched
+    for are in it, and whether the stream holds code by value."""
 
-    `ids` gives those of all objects in it.
-    """
-
-    def __init__(
-        self, stream: Sink, buffers: "List[memoryview]", ids: "Callable[[], Set[int]]"
-    ) -> None:
+    def __init__(self, stream: Sink, buffers: "List[runner_plain.Buffer]", met: "Set[int]") -> None:
         self.stream = stream
         self.buffers = buffers
-        self.ids = ids
+        self.met = met
         self.by_value = False
 
 
-def dump(values: "List[Any]", sink: "Optional[Sink]" = None) -> Pickled:
-    """Pickle into `sink`, with the standard library where that does, else with cloudpickle.
+def dump(
+    values: "List[Any]", sink: "Optional[Sink]" = None, watched: "AbstractSet[int]" = frozenset()
+) -> Pickled:
+    """Pickle into `sink`, with the standard library where that does, else with cloudpickle;
+    `watched`: ids of objects of which it is to be seen whether they are in it.
 
     A reference to `__main__` is only good in the process that made it, so a stream that has one is
     made again by cloudpickle, which sends what it means by value.
@@ -193,7 +192,7 @@ def dump(values: "List[Any]", sink: "Optional[Sink]" = None) -> Pickled:
     protocol = min(5, pickle.HIGHEST_PROTOCOL)
     sink = Sink() if sink is None else sink
     try:
-        pickled = _dump(pickle.Pickler, values, protocol, sink)
+        pickled = _dump(pickle.Pickler, values, protocol, sink, watched)
     except Exception:
         if cloudpickle() is None:
             raise
@@ -207,26 +206,38 @@ def dump(values: "List[Any]", sink: "Optional[Sink]" = None) -> Pickled:
             "such things" % sys.version_info[:2]
         )
     seen = []  # type: List[bool]
-    pickled = _dump(_noting_code(module.CloudPickler, seen), values, protocol, sink)
+    pickled = _dump(_noting_code(module.CloudPickler, seen), values, protocol, sink, watched)
     pickled.by_value = bool(seen)
     return pickled
 
 
-def _dump(pickler: "Callable[..., Any]", values: "List[Any]", protocol: int, sink: Sink) -> Pickled:
-    buffers = []  # type: List[memoryview]
+def _dump(
+    pickler: "Any", values: "List[Any]", protocol: int, sink: Sink, watched: "AbstractSet[int]"
+) -> Pickled:
+    import runner_plain  # noqa: PLC0415 - what is written, not what is read
 
-    def keep(buffer: "Any") -> bool:
-        """Give whether it has to lie in the stream."""
-        if len(buffers) == MOST_BUFFERS:
-            return True
-        buffers.append(buffer.raw())
-        return False
+    beside = runner_plain.Beside(MOST_BUFFERS)
+    met = set()  # type: Set[int]
+    changes = {}  # type: Dict[str, Any]
+    if watched:  # the pickler's memo would tell too, and a copy of it takes more than the values
 
+        def note(_: "Any", value: "Any") -> None:
+            if id(value) in watched:
+                met.add(id(value))
+
+        changes["persistent_id"] = note
+    options = {}  # type: Dict[str, Any]
+    if protocol >= 5:
+        options["buffer_callback"] = beside.keep
+        numpy = sys.modules.get("numpy")
+        if numpy is not None:
+            known = getattr(pickler, "dispatch_table", copyreg.dispatch_table)
+            changes["dispatch_table"] = dict(known)
+            changes["dispatch_table"][numpy.ndarray] = beside.reduce
     sink.clear()
-    beside = {"buffer_callback": keep} if protocol >= 5 else {}
-    used = pickler(sink, protocol=protocol, **beside)
-    used.dump(values)
-    return Pickled(sink, buffers, lambda: set(used.memo.copy()))
+    used = type("Pickler", (pickler,), changes) if changes else pickler
+    used(sink, protocol=protocol, **options).dump(values)
+    return Pickled(sink, beside.buffers, met)
 
 
 def _noting_code(pickler: "Any", seen: "List[bool]") -> "Any":
@@ -421,7 +432,9 @@ def load(path: str) -> "Dict[str, Any]":
             ) from error
         found = dict(zip(header["names"], values))  # noqa: B905 - 3.10
         for name, tree in texts.items():
-            found[name] = _read_text(file, *places[count + tree["text"]])
+            [(kind, number)] = tree.items()
+            read = _read_text if kind == "text" else _read_texts
+            found[name] = read(file, *places[count + number])
     return found
 
 
@@ -434,6 +447,17 @@ def _read_text(file: "Any", at: int, size_bytes: int) -> str:
     for start in range(0, size_bytes, step):
         whole += decoder.decode(file.read(min(step, size_bytes - start)))
     return whole
+
+
+def _read_texts(file: "Any", at: int, size_bytes: int) -> "List[str]":
+    """A list of texts, as `runner_plain.Texts` writes it; equal ones of a piece are one."""
+    file.seek(at)
+    found = []  # type: List[str]
+    while file.tell() < at + size_bytes:
+        (length,) = struct.unpack("<Q", file.read(8))
+        items = json.loads(file.read(length).decode("utf-8", "surrogatepass"))
+        found.extend(map({}.setdefault, items, items))
+    return found
 
 
 def _check_python(header: "Dict[str, Any]") -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 import struct
 import subprocess
 import sys
 import threading
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import cloudpickle  # type: ignore[import-untyped]
@@ -19,6 +21,7 @@ from jupyter_slurm.jobs import layout
 from jupyter_slurm.jobs.variables import digest_file
 from tests.node.cells import BARE, FULL, RunCell, Runner
 
+ROOT = Path(__file__).parents[2]
 BOTH = pytest.mark.parametrize("python", [BARE, FULL], ids=["bare", "full"])
 
 
@@ -77,43 +80,90 @@ def test_array_of_200_mb_is_in_the_file_once_and_read_without_a_copy(run: RunCel
     assert array[0] == 5
 
 
+LARGE_BYTES = 40_000_000
 LARGE = {
-    "bytes": b"x" * 200_000_000,
-    "text": "é" + "x" * 199_999_999,
-    "floats": [n + 0.5 for n in range(5_000_000)],  # 8 bytes in the list and 32 in pymalloc
-    "dict": {at: bytearray(20_000_000) for at in range(10)},
+    "bytes": "b'x' * SIZE",
+    "text": "'é' + 'x' * (SIZE - 1)",
+    "floats": "[n + 0.5 for n in range(SIZE // 40)]",  # 8 bytes in the list, 32 in pymalloc
+    "texts": "[f'{n:031}' for n in range(SIZE // 88)]",  # 8 and 80, likewise
+    "dict": "{at: bytearray(SIZE // 10) for at in range(10)}",
+    "strided": "numpy.ones(SIZE // 4)[::2]",
+    "within": "SimpleNamespace(its=numpy.ones(SIZE // 4)[::2])",
 }
-PEAK = """
-import sys
+PEAKS = """
+import concurrent.futures.thread, os, sys
 from pathlib import Path
+from types import SimpleNamespace
+import numpy, runner_plain, runner_variables
 from jupyter_slurm.jobs.variables import read_variables, write_variables
-import concurrent.futures.thread
 
 def status(name):
     lines = Path("/proc/self/status").read_text().splitlines()
-    return next(int(line.split()[1]) for line in lines if line.startswith(name)) / 1024
+    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(name))
 
 def peak(do):
     Path("/proc/self/clear_refs").write_text("5")
-    return do(), status("VmHWM:")
+    before = status("VmRSS:")
+    do()
+    return (status("VmHWM:") - before) / SIZE
 
-path, target = map(Path, sys.argv[1:])
-before = status("VmRSS:")
-values, reading = peak(lambda: read_variables(path, None))
-_, writing = peak(lambda: write_variables(target, list(values), values))
-print(reading - before, writing - before)
+def in_its_own_process(do):
+    if not (pid := os.fork()):
+        do()
+        sys.stdout.flush()
+        os._exit(0)
+    assert not os.waitpid(pid, 0)[1]
+
+def write():
+    values = {"value": eval(sys.argv[2])}
+    print(peak(lambda: write_variables(Path("in"), ["value"], values)) + 1)
+    for only_data in (True, False):
+        print(peak(lambda: runner_variables.store("out", ["value"], values, only_data)) + 1)
+
+SIZE = int(sys.argv[1])
+in_its_own_process(write)
+in_its_own_process(lambda: print(peak(lambda: runner_variables.load("in"))))
+in_its_own_process(lambda: print(peak(lambda: read_variables(Path("out"), None))))
 """
 
 
 @pytest.mark.parametrize("kind", LARGE)
-def test_value_of_200_mb_takes_little_more_memory_than_itself(run: RunCell, kind: str) -> None:
-    done = run("pass", names_in={"value": LARGE[kind]}, names_out=["value"], python=BARE)
-    size_mib = 200_000_000 / 2**20
-    on_node = done.result.peak_rss_mib - 30  # what Python itself takes
-    file, target = done.job_dir / "vars.0", done.job_dir / "again"
-    argv = [sys.executable, "-c", PEAK, str(file), str(target)]
-    reading, writing = map(float, subprocess.check_output(argv, text=True).split())
-    assert max(on_node, reading, writing) <= 1.2 * size_mib, (on_node, reading, writing)
+def test_a_large_value_takes_little_more_memory_than_itself(tmp_path: Path, kind: str) -> None:
+    """Written here, and in the job as data and as it comes; read in the job, and here."""
+    argv = [sys.executable, "-c", PEAKS, str(LARGE_BYTES), LARGE[kind]]
+    path = os.pathsep.join([str(ROOT), str(ROOT / "jupyter_slurm" / "node")])
+    env = {**os.environ, "PYTHONPATH": path}
+    peaks = subprocess.check_output(argv, text=True, cwd=tmp_path, env=env).split()
+    assert max(map(float, peaks)) <= 1.2, peaks
+
+
+def test_large_lists_of_texts_and_strided_arrays_stay_what_they_are(run: RunCell) -> None:
+    texts = [f"é\n\ud800 {n % 9}" for n in range(300_000)]
+    shared = [f"{n}" for n in range(300_000)]
+    wide = np.arange(600_000).view("M8[s]").reshape(3, 2, -1)[:, :, ::2]
+    done = run(
+        "from types import SimpleNamespace\n"
+        "same = pair.list is shared\n"
+        "holds = SimpleNamespace(wide=wide[:, 1:], texts=texts)\n"
+        "with_none = [*shared, None]; by_key = dict(zip(shared, texts)); few = wide.T[1:]",
+        names_in={
+            "texts": texts,
+            "shared": shared,
+            "pair": SimpleNamespace(list=shared),
+            "wide": wide,
+        },
+        names_out=["same", "texts", "with_none", "by_key", "few", "holds"],
+    )
+    back: dict[str, Any] = done.variables()
+    assert back["same"] is True
+    assert back["texts"] == texts
+    assert back["texts"] is back["holds"].texts
+    assert back["with_none"] == [*shared, None]
+    assert back["by_key"] == dict(zip(shared, texts, strict=True))
+    assert back["few"].dtype == wide.dtype
+    assert np.array_equal(back["few"], wide.T[1:])
+    assert np.array_equal(back["holds"].wide, wide[:, 1:])
+    assert len({*map(id, back["by_key"].values())}) < 2_000  # equal texts are not one each
 
 
 def test_digest_of_the_node_is_that_of_this_side(run: RunCell) -> None:

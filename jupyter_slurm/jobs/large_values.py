@@ -1,0 +1,111 @@
+"""PURE: large values as buffers in a file of variables, of which a piece at a time is made.
+
+`node/runner_plain.py` has the same for the other way.
+"""
+
+from __future__ import annotations
+
+import json
+import pickle
+import struct
+from collections.abc import Iterator
+from typing import Any
+
+LONG_TEXT = 1 << 20
+"""Characters of a text, or of all in a list. Pickle would make two copies of a longer text, and
+remember each of a list, which takes half as much again."""
+_PIECE_TEXT = 1 << 17
+"""Characters of a list at a time."""
+_LENGTH = struct.Struct("<Q")
+
+
+class Text:
+    """A long text: UTF-8."""
+
+    kind = "text"
+
+    def __init__(self, value: str) -> None:
+        self._value = value
+        self.nbytes = sum(map(len, self.pieces()))
+
+    def pieces(self) -> Iterator[bytes]:
+        for at in range(0, len(self._value), LONG_TEXT):
+            yield self._value[at : at + LONG_TEXT].encode("utf-8", "surrogatepass")
+
+
+class Texts:
+    """A list of texts: JSON, each piece behind the eight bytes of its length."""
+
+    kind = "texts"
+
+    def __init__(self, items: list[str]) -> None:
+        self._items = items
+        self.nbytes = sum(map(len, self.pieces()))
+
+    def pieces(self) -> Iterator[bytes]:
+        first, length = 0, 0
+        for at, item in enumerate(self._items, 1):
+            length += 8 + len(item)
+            if length > _PIECE_TEXT or at == len(self._items):
+                piece = json.dumps(self._items[first:at], ensure_ascii=False)
+                data = piece.encode("utf-8", "surrogatepass")
+                yield _LENGTH.pack(len(data))
+                yield data
+                first, length = at, 0
+
+
+def without_pickle(value: object) -> Text | Texts | None:
+    """Return what `value` is as a buffer where a pickle of it would take much memory."""
+    if type(value) is str and len(value) > LONG_TEXT:
+        return Text(value)
+    if type(value) is not list or set(map(type, value)) != {str}:
+        return None
+    if sum(map(len, value)) > LONG_TEXT >= max(map(len, value)):
+        return Texts(value)
+    return None
+
+
+class Strided:
+    """An array whose items do not lie in a row."""
+
+    def __init__(self, value: Any) -> None:
+        self._value = value
+        self.nbytes: int = value.nbytes
+
+    def pieces(self) -> Iterator[memoryview]:
+        step = max(1, LONG_TEXT // self._value.itemsize)
+        for at in range(0, self._value.size, step):
+            yield memoryview(self._value.flat[at : at + step].view("u1"))
+
+
+class Beside:
+    """The buffers beside a pickle, at most so many; what is beyond lies in its stream."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self.buffers: list[memoryview | Strided] = []
+        self._strided: dict[int, tuple[pickle.PickleBuffer, Strided]] = {}
+
+    def keep(self, buffer: pickle.PickleBuffer) -> bool:
+        """Give whether it has to lie in the stream."""
+        if id(buffer) in self._strided:
+            self.buffers.append(self._strided[id(buffer)][1])
+            return False
+        if len(self.buffers) == self._most:
+            return True
+        self.buffers.append(buffer.raw())
+        return False
+
+    def reduce(self, value: Any) -> Any:
+        """As NumPy does, but for a strided array, of which NumPy makes two copies."""
+        flags = value.flags
+        in_a_row = flags.c_contiguous or flags.f_contiguous or value.nbytes <= LONG_TEXT
+        if in_a_row or value.dtype.hasobject or len(self.buffers) == self._most:
+            return value.__reduce_ex__(5)
+        stand_in = pickle.PickleBuffer(bytearray(1))
+        self._strided[id(stand_in)] = (stand_in, Strided(value))
+        return type(value), (value.shape, value.dtype, stand_in)
+
+
+def pieces(buffer: memoryview | Text | Texts | Strided) -> Iterator[bytes | memoryview]:
+    return iter([buffer]) if isinstance(buffer, memoryview) else buffer.pieces()
