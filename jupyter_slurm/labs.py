@@ -46,17 +46,35 @@ def of(jobs: Iterable[Job]) -> list[Job]:
     return [job for job in jobs if job.kind is JobKind.LAB]
 
 
-def named(jobs: Iterable[Job], name: str | None) -> Job:
-    """The lab of that name or id, or any: the newest that lives, else the newest. NotFoundError.
+def named(jobs: Iterable[Job], name: str | None, cluster: str | None = None) -> Job:
+    """Return any lab by its id or Slurm's, or that of this name on the cluster (None: on any), or
+    the newest there: one that lives, else the newest. NotFoundError; RequestError: several.
 
     `jobs` are given newest first, as by `Api.jobs`.
     """
-    found = [job for job in of(jobs) if name in (None, job.id, job.name, job.slurm_id)]
+    known = of(jobs)
+    if by_id := [job for job in known if job.id == name]:
+        return by_id[0]
+    found = [job for job in known if name and job.slurm_id == name]
     if not found:
-        raise NotFoundError(
-            "There is no lab." if name is None else f"There is no lab `{name}`.", hint=_START_ONE
-        )
-    return next((job for job in found if not job.state.final), found[0])
+        named = [job for job in known if name in (None, job.name)]
+        found = [job for job in named if cluster in (None, job.cluster)]
+        if not found:
+            there = _those([job for job in named if not job.state.final])
+            what = f"lab `{name}`" if name else "lab"
+            where = f" on {cluster}" if cluster else ""
+            raise NotFoundError(
+                f"There is no {what}{where}.",
+                hint=f"There is {there}: its id means it everywhere." if there else _START_ONE,
+            )
+    live = [job for job in found if not job.state.final]
+    if name is not None and len(live) > 1:
+        raise RequestError(f"`{name}` names {_those(live)}.", hint="Give the id of one.")
+    return (live or found)[0]
+
+
+def _those(jobs: Iterable[Job]) -> str:
+    return ", ".join(f"lab {job.id} on {job.cluster}" for job in jobs)
 
 
 def extension(words: Sequence[str]) -> tuple[str | None, str]:

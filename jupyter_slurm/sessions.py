@@ -43,15 +43,9 @@ def start(
 
 def take_idle(words: Sequence[str]) -> tuple[list[str], int | None]:
     """The words without `--idle TIME`, and that time in seconds. None: it was not given."""
-    rest: list[str] = []
+    rest, given = _take(words, "--idle")
     idle_s: int | None = None
-    left = iter(words)
-    for word in left:
-        name, equals, value = word.partition("=")
-        if name != "--idle":
-            rest.append(word)
-            continue
-        text = value if equals else next(left, "")
+    for text in given:
         try:
             asked_s = parse_time_s(text)
         except ValueError as exc:
@@ -60,6 +54,28 @@ def take_idle(words: Sequence[str]) -> tuple[list[str], int | None]:
             raise RequestError(f"--idle: `{text}` is no time after which anything could end.")
         idle_s = asked_s
     return rest, idle_s
+
+
+def take_cluster(words: Sequence[str]) -> tuple[list[str], str | None]:
+    """Return the words without `--cluster NAME`, and that name. None: it was not given."""
+    rest, given = _take(words, "--cluster")
+    if not all(given):
+        raise RequestError("--cluster needs a name.")
+    return rest, given[-1] if given else None
+
+
+def _take(words: Sequence[str], option: str) -> tuple[list[str], list[str]]:
+    """Return the words without that option, and its values; "" where one is missing."""
+    rest: list[str] = []
+    given: list[str] = []
+    left = iter(words)
+    for word in left:
+        name, equals, value = word.partition("=")
+        if name == option:
+            given.append(value if equals else next(left, ""))
+        else:
+            rest.append(word)
+    return rest, given
 
 
 @dataclass(frozen=True, slots=True)

@@ -716,6 +716,43 @@ def test_logs_prints_what_there_is_and_with_follow_all_of_it(run: Run) -> None:
     assert api.tasks[-1] == 3
 
 
+def test_a_labs_name_means_the_lab_of_the_cluster_that_is_asked_for(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Labs(MemoryApi):
+        def jobs(self, cluster: str | None = None) -> list[Job]:
+            spec = JobSpec(id="", name="mine", code="", kind=JobKind.LAB)
+            labs = [("aaaaaaaa", "a"), ("bbbbbbbb", "b"), ("cccccccc", "c")]
+            labs += [("dddddddd", "c")]
+            return [job_of(spec, id=one, cluster=cluster) for one, cluster in labs]
+
+        def extend(self, job_id: str, limit: str) -> Job:
+            self.calls.append(("extend", job_id))
+            return self.jobs()[0]
+
+    api = Labs()
+    for words in (["stop", "mine"], ["open", "mine"], ["extend", "mine", "--time", "+1h"]):
+        code, _, err = run(api, "lab", *words)
+        assert code == 2
+        assert "lab aaaaaaaa on a, lab bbbbbbbb on b, lab cccccccc on c" in err
+    code, _, err = run(api, "lab", "stop", "mine", "--cluster", "c")
+    assert "`mine` names lab cccccccc on c, lab dddddddd on c" in err
+    code, _, err = run(api, "lab", "stop", "mine", "--cluster", "x")
+    assert "There is no lab `mine` on x. There is lab aaaaaaaa on a" in " ".join(err.split())
+    assert api.calls == []
+    run(api, "lab", "stop", "--cluster=b", "mine")
+    run(api, "lab", "extend", "mine", "--cluster", "b", "--time", "+1h")
+    monkeypatch.setenv("JUPYTER_SLURM_CLUSTER", "b")
+    run(api, "lab", "stop")
+    run(api, "lab", "stop", "dddddddd")
+    assert api.calls == [
+        ("cancel", "bbbbbbbb"),
+        ("extend", "bbbbbbbb"),
+        ("cancel", "bbbbbbbb"),
+        ("cancel", "dddddddd"),
+    ]
+
+
 def test_why_is_the_jobs_card_in_words(run: Run) -> None:
     class Waiting(MemoryApi):
         def why(self, job_id: str) -> Job:

@@ -11,7 +11,7 @@ from types import MappingProxyType
 
 import msgspec
 
-from jupyter_slurm import card, lab_page, labs
+from jupyter_slurm import card, lab_page, labs, sessions
 from jupyter_slurm.api import Api
 from jupyter_slurm.cli.command import Connect
 from jupyter_slurm.cli.environment import with_values
@@ -35,6 +35,7 @@ usage: jupyter slurm lab start [OPTIONS]   a JupyterLab as a job, and open it wh
        jupyter slurm lab stop [NAME …]     end it (the newest)
        jupyter slurm lab list [--json]     those that there are
 
+NAME is that of a lab on the cluster of `--cluster NAME`, or the id of any.
 OPTIONS are those of `submit`, and
   --idle TIME    it ends after so long without anybody's doing anything in it (the profile's
                  `idle_s`, an hour)
@@ -66,11 +67,11 @@ def _start(words: Sequence[str], connect: Connect) -> int:
 
 
 def _open(words: Sequence[str], connect: Connect) -> int:
-    names = [word for word in words if word != _NO_BROWSER]
+    names, cluster = _asked([word for word in words if word != _NO_BROWSER])
     if len(names) > 1:
         raise RequestError("`lab open` opens one lab.")
     api = connect()
-    job = labs.named(api.jobs(), names[0] if names else None)
+    job = labs.named(api.jobs(), names[0] if names else None, cluster)
     return open_lab(api, job, browser=_NO_BROWSER not in words)
 
 
@@ -130,20 +131,28 @@ def ready(api: Api, job: Job) -> tuple[Job, list[Output]]:
 
 
 def _stop(words: Sequence[str], connect: Connect) -> int:
+    names, cluster = _asked(words)
     api = connect()
     jobs = api.jobs()
-    for job in [labs.named(jobs, name) for name in words or (None,)]:
+    for job in [labs.named(jobs, name, cluster) for name in names or (None,)]:
         say(f"{card.told_to_end(api.cancel(job.id))}\n")
     lab_page.remove_old(api.jobs())
     return 0
 
 
 def _extend(words: Sequence[str], connect: Connect) -> int:
-    name, limit = labs.extension(words)
+    rest, cluster = _asked(words)
+    name, limit = labs.extension(rest)
     api = connect()
-    job = api.extend(labs.named(api.jobs(), name).id, limit)
+    job = api.extend(labs.named(api.jobs(), name, cluster).id, limit)
     say(labs.extended(job, time.time()) + "\n")
     return 0
+
+
+def _asked(words: Sequence[str]) -> tuple[list[str], str | None]:
+    """Return the words without `--cluster`, and the cluster that they or this shell name."""
+    rest, cluster = sessions.take_cluster(words)
+    return rest, cluster_name(Namespace(cluster=cluster))
 
 
 def _list(words: Sequence[str], connect: Connect) -> int:

@@ -75,8 +75,9 @@ def _ready(api: Api, job: Job) -> Job:
 def _stop(words: Sequence[str], connect: Connect) -> int:
     api = connect()
     jobs, owner = api.jobs(), sessions.Owner(None)
-    cluster = cluster_name(Namespace(cluster=None))
-    meant = [sessions.named(jobs, name, owner, cluster) for name in words]
+    names, asked = sessions.take_cluster(words)
+    cluster = cluster_name(Namespace(cluster=asked))
+    meant = [sessions.named(jobs, name, owner, cluster) for name in names]
     for one in meant or [sessions.newest(jobs, owner, cluster)]:
         say(f"{card.told_to_end(api.cancel(one.id))}\n")
     return 0

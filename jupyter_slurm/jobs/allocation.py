@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from jupyter_slurm.errors import CommandError, ControllerError, TransportError
-from jupyter_slurm.jobs.array_tasks import pattern
+from jupyter_slurm.jobs import array_tasks
+from jupyter_slurm.jobs.book import Book
 from jupyter_slurm.jobs.cluster import SlurmCluster
 from jupyter_slurm.jobs.queue_rows import is_accounted, is_same
 from jupyter_slurm.jobs.store import Record
@@ -22,8 +24,8 @@ class Allocation:
     gpus: int
     stdout: str | None
     """Where Slurm writes the batch script's output."""
-    task_stdout: str | None = None
-    """Of an array, where its tasks do (`array_tasks.pattern`)."""
+    rows: tuple[ControlRow, ...] = ()
+    """Of an array, each task that has begun, and those that wait."""
     no_requeue: str | None = None
     """As `Job.no_requeue`."""
 
@@ -47,6 +49,30 @@ def ask_jobs(cluster: SlurmCluster, record: Record) -> list[ControlRow]:
     ]
 
 
+def note_paths(book: Book, job_id: str, rows: Sequence[ControlRow]) -> None:
+    """Keep where the tasks of an array write, as far as these rows tell it."""
+    if not any(row.array_task_id for row in rows):
+        return
+    record = book.record(job_id)
+    where = array_tasks.pattern(rows) or record.task_stdout
+    known = {**record.task_paths, **array_tasks.paths(rows)}
+    if where is not None:
+        known = {
+            task: path
+            for task, path in known.items()
+            if array_tasks.path(where, int(task), record.job.slurm_id or "", None) != path
+        }
+    if (where, known) != (record.task_stdout, record.task_paths):
+        book.note(job_id, task_stdout=where, task_paths=known)
+
+
+def known_path(record: Record, task: int) -> str | None:
+    """Return where that task of an array writes. None: Slurm has to be asked."""
+    if (path := record.task_paths.get(str(task))) is not None or record.task_stdout is None:
+        return path
+    return array_tasks.path(record.task_stdout, task, record.job.slurm_id or "", None)
+
+
 def ask_allocation(cluster: SlurmCluster, record: Record) -> Allocation | None:
     """None: it cannot be told now."""
     try:
@@ -57,7 +83,7 @@ def ask_allocation(cluster: SlurmCluster, record: Record) -> Allocation | None:
         return None
     gpus = int(rows[0].tres.get("gres/gpu", 0))
     usage = Usage(cpus=rows[0].cpus, memory_mib=rows[0].tres.get("mem") or None, gpus=gpus)
-    return Allocation(usage, gpus, rows[0].stdout, pattern(rows), rows[0].no_requeue)
+    return Allocation(usage, gpus, rows[0].stdout, tuple(rows), rows[0].no_requeue)
 
 
 def ask_accounting(cluster: SlurmCluster, record: Record) -> list[AcctRow]:

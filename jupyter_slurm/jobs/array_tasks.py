@@ -9,13 +9,22 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 
-from jupyter_slurm.slurm import states
+from jupyter_slurm.slurm import scontrol, states
 from jupyter_slurm.slurm.scontrol import ControlRow
 from jupyter_slurm.slurm.units import format_array, indices
+from jupyter_slurm.wire import JobState
 
 MOST = 100_000
 """Of an array with more tasks only the whole is followed."""
-_UNSEEN = "UNKNOWN"
+UNSEEN = "UNKNOWN"
+_NAMED = 8
+"""Runs of tasks that a sentence names."""
+_ENDED = {
+    "FAILED": "failed",
+    "TIMEOUT": "ran into the time limit",
+    "OUT_OF_MEMORY": "ran out of memory",
+    UNSEEN: "ended while nobody looked, and Slurm has forgotten how",
+}
 _NUMBERS = re.compile(r"([0-9]+)")
 
 
@@ -31,7 +40,7 @@ def merged(known: Mapping[str, str], found: Iterable[tuple[str | None, str]]) ->
     if not now:
         return dict(known)
     for state, text in known.items():
-        kept = state if states.is_terminal(state) else _UNSEEN
+        kept = state if states.is_terminal(state) else UNSEEN
         for task in indices(text):
             now.setdefault(task, kept)
     by_state: dict[str, list[int]] = {}
@@ -50,29 +59,73 @@ def first(tasks: Mapping[str, str]) -> int | None:
     return min((some[0] for some in map(indices, tasks.values()) if some), default=None)
 
 
-def path_of(rows: Iterable[ControlRow], task: int) -> str | None:
-    """Return where the task writes, once it has begun."""
-    return next((row.stdout for row in rows if row.array_task_id == str(task)), None)
+def paths(rows: Iterable[ControlRow]) -> dict[str, str]:
+    """Return where the tasks write that have begun, by their indices."""
+    return {
+        row.array_task_id: row.stdout
+        for row in rows
+        if row.stdout and row.array_task_id and row.array_task_id.isdecimal()
+        if scontrol.is_filled_in(row.stdout)
+    }
 
 
 def pattern(rows: Iterable[ControlRow]) -> str | None:
-    """Return the path of every task, `{}` in the place of its index (`{:03}`: of three digits).
-    None: these, of which there must be two, do not tell it."""
-    paths = {
-        int(row.array_task_id): _NUMBERS.split(row.stdout)
-        for row in rows
-        if row.stdout and (row.array_task_id or "").isdecimal() and row.array_task_id is not None
-    }
-    if len(paths) < 2 or len({len(parts) for parts in paths.values()}) != 1:
+    """Return the path of every task, `{}` in the place of its index (`{:03}`: of three digits) and
+    `{id}` in that of its own number in Slurm. None: these do not tell which is which."""
+    known: list[tuple[int, int, list[str]]] = []
+    for row in rows:
+        raw, task = row.fields.get("StdOut"), row.array_task_id or ""
+        if raw and task:
+            index = int(task if task.isdecimal() else scontrol.NO_TASK)
+            known.append((index, int(row.slurm_id), _NUMBERS.split(raw)))
+    if not known or len({len(parts) for _, _, parts in known}) != 1:
         return None
+    tasks, ids, columns = zip(*known, strict=True)
     made = []
-    for at, column in enumerate(zip(*paths.values(), strict=True)):
-        if len(set(column)) == 1:
-            made.append(column[0].replace("{", "{{").replace("}", "}}"))
-        elif at % 2 and all(int(part) == task for task, part in zip(paths, column, strict=True)):
-            is_padded = any(part.startswith("0") and part != "0" for part in column)
-            made.append(f"{{:0{max(map(len, column))}}}" if is_padded else "{}")
-        else:
-            return None  # the number is another's: `%j`
-    text = "".join(made)
-    return text if "{" in text else None
+    for at, column in enumerate(zip(*columns, strict=True)):
+        numbers = tuple(map(int, column)) if at % 2 else ()
+        meant = []
+        if numbers == tasks:
+            width = max((len(part) for part in column if part.startswith("0")), default=0)
+            meant.append(f"{{:0{width}}}" if width > 1 else "{}")
+        if numbers == ids:
+            meant.append("{id}")
+        if len(set(column)) == 1 and numbers != (int(scontrol.NO_TASK),):
+            meant.append(column[0].replace("{", "{{").replace("}", "}}"))
+        if len(meant) != 1:
+            return None
+        made += meant
+    return "".join(made)
+
+
+def path(pattern: str, task: int, array_id: str, own_id: str | None) -> str | None:
+    """Return where the task writes, by `pattern`. None: that takes what is not known of it."""
+    if "{id}" in pattern and own_id is None:
+        return None
+    values = {"a": str(task), "A": array_id, **({"j": own_id} if own_id else {})}
+    made = scontrol.fill_in(pattern.format(task, id=own_id), values)
+    return made if scontrol.is_filled_in(made) else None
+
+
+def told(tasks: Mapping[str, str], codes: Mapping[str | None, int | None]) -> str | None:
+    """Return how those tasks ended that did not end well: `Tasks 2 and 5 failed: exit code 3.`
+    None: all ended well. `codes`: exit codes by index, as far as they are known."""
+    by_end: dict[str, list[int]] = {}
+    for state, text in tasks.items():
+        for task in indices(text):
+            ended = _ENDED.get(state, f"ended as {state}")
+            code = codes.get(str(task)) if state == JobState.FAILED else None
+            if state != JobState.COMPLETED:
+                by_end.setdefault(
+                    f"{ended}: exit code {code}." if code else f"{ended}.", []
+                ).append(task)
+    return " ".join(f"{_named(some)} {ended}" for ended, some in by_end.items()) or None
+
+
+def _named(tasks: list[int]) -> str:
+    parts = format_array(tasks).split(",")
+    if len(parts) > _NAMED:
+        shown = sum(len(indices(part)) for part in parts[:_NAMED])
+        parts = [*parts[:_NAMED], f"{len(tasks) - shown} more"]
+    some = " and ".join([", ".join(parts[:-1]), parts[-1]]) if len(parts) > 1 else parts[0]
+    return f"Task {some}" if len(tasks) == 1 else f"Tasks {some}"

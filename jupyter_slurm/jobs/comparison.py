@@ -10,7 +10,7 @@ from typing import Protocol
 
 from jupyter_slurm.errors import CommandError, TransportError
 from jupyter_slurm.jobs import array_tasks, lab_steps
-from jupyter_slurm.jobs.allocation import ask_allocation, ask_jobs
+from jupyter_slurm.jobs.allocation import ask_allocation, ask_jobs, note_paths
 from jupyter_slurm.jobs.book import Book
 from jupyter_slurm.jobs.cluster import SlurmCluster
 from jupyter_slurm.jobs.queue_rows import (
@@ -149,7 +149,8 @@ class Comparison:
         if given is None:
             return {}
         if job.kind is JobKind.SCRIPT:
-            self._book.note(job.id, stdout_path=given.stdout, task_stdout=given.task_stdout)
+            self._book.note(job.id, stdout_path=given.stdout)
+            note_paths(self._book, job.id, given.rows)
             self._watch.files_changed()
         return {
             "usage": given.usage,

@@ -18,7 +18,6 @@ from jupyter_slurm import places
 from jupyter_slurm.errors import (
     CommandError,
     ConfigError,
-    ControllerError,
     FileAccessError,
     JobLostError,
     LoginNeededError,
@@ -26,6 +25,7 @@ from jupyter_slurm.errors import (
     TransportError,
 )
 from jupyter_slurm.jobs import array_tasks
+from jupyter_slurm.jobs.allocation import ask_accounting, ask_jobs, known_path, note_paths
 from jupyter_slurm.jobs.book import Book
 from jupyter_slurm.jobs.cluster import SlurmCluster
 from jupyter_slurm.jobs.clusters import Clusters
@@ -33,7 +33,6 @@ from jupyter_slurm.jobs.layout import JobDir
 from jupyter_slurm.jobs.logs import Chunk, Cursor, LogReader, parse_cursor
 from jupyter_slurm.jobs.result import RunnerResult, check_asked, parse_result
 from jupyter_slurm.jobs.store import Record
-from jupyter_slurm.slurm import scontrol
 from jupyter_slurm.wire import Hello, Job, JobKind, JobState, LogChunk, Result, Show, Stream
 
 _RESULT_PATIENCE_S = 20.0
@@ -49,8 +48,6 @@ class Delivery:
         self._clusters = clusters
         self._copies: dict[str, Path] = {}
         """Made for the job with that id."""
-        self._task_paths: dict[tuple[str, int], str] = {}
-        """Of arrays whose tasks' paths have no pattern."""
 
     def logs(
         self,
@@ -136,30 +133,28 @@ class Delivery:
             )
         if state == JobState.PENDING:
             return None, heading
-        if record.task_stdout is not None:
-            return record.task_stdout.format(task), heading
-        path = self._task_paths.get((job.id, task)) or self._ask_path(job, cluster, task)
+        path = known_path(record, task) or self._ask_path(record, cluster, task)
         if path is None:
             raise RequestError(
                 f"Slurm has forgotten where task {task} of job {job.slurm_id} wrote.",
                 hint="Its script's --output says it; without one it is "
                 f"slurm-{job.slurm_id}_{task}.out in the folder where it was submitted.",
             )
-        self._task_paths[job.id, task] = path
         return path, heading
 
-    def _ask_path(self, job: Job, cluster: SlurmCluster, task: int) -> str | None:
+    def _ask_path(self, record: Record, cluster: SlurmCluster, task: int) -> str | None:
+        """Of a task that the controller has forgotten, accounting may know the number in Slurm."""
+        job = record.job
+        note_paths(self._book, job.id, ask_jobs(cluster, record))
+        if (path := known_path(record, task)) is not None or record.task_stdout is None:
+            return path
         try:
-            answer = cluster.ask(scontrol.job_argv(job.slurm_id or ""))
-        except ControllerError:
-            raise
-        except CommandError:  # it has forgotten the whole array
+            rows = ask_accounting(cluster, record)
+        except CommandError:
             return None
-        rows = scontrol.parse_jobs(answer)
-        where = array_tasks.pattern(rows)
-        if where is not None:
-            self._book.note(job.id, task_stdout=where)
-        return array_tasks.path_of(rows, task)
+        wanted = f"{job.slurm_id}_{task}"
+        own_id = next((row.raw_id for row in rows if row.slurm_id == wanted), None)
+        return array_tasks.path(record.task_stdout, task, job.slurm_id or "", own_id)
 
     def result(self, job_id: str) -> Result:
         job = self._book.job(job_id)

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Mapping
+from dataclasses import replace
 from itertools import chain, repeat
 from pathlib import PurePosixPath
 
@@ -20,7 +22,7 @@ from jupyter_slurm.errors import (
     TransportError,
 )
 from jupyter_slurm.jobs import array_tasks, lab_steps, on_login
-from jupyter_slurm.jobs.allocation import ask_accounting, ask_jobs
+from jupyter_slurm.jobs.allocation import ask_accounting, ask_jobs, note_paths
 from jupyter_slurm.jobs.book import Book
 from jupyter_slurm.jobs.cluster import SlurmCluster
 from jupyter_slurm.jobs.layout import JobDir
@@ -217,32 +219,34 @@ class Ending:
         if not rows:
             return self._from_row()
         self._note_stdout(rows[0].stdout)
-        self._note_tasks([(row.array_task_id, row.state) for row in rows])
-        where = array_tasks.pattern(rows)
-        if where is not None:
-            self._book.note(self._job.id, task_stdout=where)
+        note_paths(self._book, self._job.id, rows)
+        tasks = self._note_tasks([(row.array_task_id, row.state) for row in rows])
         unfinished = [row for row in rows if not states.is_terminal(row.state)]
         if unfinished:
             restarts = unfinished[0].requeues or 0
             raise _GoesOnError(restarts) if restarts > self._job.restarts else _NotYetError
+        if array_tasks.UNSEEN in tasks and (known := self._ask_accounting()) is not None:
+            return known
         worst = max(rows, key=lambda row: row.state != "COMPLETED")
-        return SlurmVerdict(
+        of_all = SlurmVerdict(
             state=JobState(worst.state),
             exit_code=worst.exit_code,
             signal=worst.exit_signal or None,
             ended_s=worst.end_s,
             had_nodes=worst.nodelist is not None,
         )
+        codes = {row.array_task_id: row.exit_code for row in rows}
+        return _with_tasks(of_all, tasks, codes)
 
     def _note_stdout(self, path: str | None) -> None:
         if self._job.kind is JobKind.SCRIPT and path:
             self._book.note(self._job.id, stdout_path=path)
 
-    def _note_tasks(self, found: list[tuple[str | None, str]]) -> None:
-        """Of an array: what has become of those that Slurm has told of last."""
+    def _note_tasks(self, found: list[tuple[str | None, str]]) -> dict[str, str]:
+        """Keep and return, of an array, what has become of its tasks, told of now or before."""
         with self._book.alone():
             tasks = array_tasks.merged(self._book.job(self._job.id).tasks, found)
-            self._book.change(self._job.id, tasks=tasks)
+            return self._book.change(self._job.id, tasks=tasks).tasks
 
     def _ask_accounting(self) -> SlurmVerdict | None:
         """None: no accounting, or it does not know the job either."""
@@ -259,9 +263,10 @@ class Ending:
         latest = {row.slurm_id: row for row in rows}.values()
         if not all(states.is_terminal(row.state) for row in latest):
             return None
-        self._note_tasks([(row.slurm_id.partition("_")[2] or None, row.state) for row in latest])
+        indices = {row.slurm_id.partition("_")[2] or None: row for row in latest}
+        tasks = self._note_tasks([(index, row.state) for index, row in indices.items()])
         row = max(latest, key=lambda row: row.state != "COMPLETED")
-        return SlurmVerdict(
+        of_all = SlurmVerdict(
             state=JobState(row.state),
             exit_code=row.exit_code,
             signal=row.exit_signal or None,
@@ -269,6 +274,8 @@ class Ending:
             cancelled_by=str(row.cancelled_by) if row.cancelled_by is not None else None,
             had_nodes=row.nodelist is not None,
         )
+        codes = {index: row.exit_code for index, row in indices.items()}
+        return _with_tasks(of_all, tasks, codes)
 
     def _from_row(self) -> SlurmVerdict | None:
         if self._row is None or not states.is_terminal(self._row.state):
@@ -319,6 +326,28 @@ class Ending:
 
     def _clear_trouble(self) -> None:
         self._book.change(self._job.id, problem=None, problem_since_s=None)
+
+
+def _with_tasks(
+    last: SlurmVerdict, tasks: Mapping[str, str], codes: Mapping[str | None, int | None]
+) -> SlurmVerdict:
+    """Return Slurm's verdict on an array, by all of its tasks: it may have forgotten some that have
+    failed, whose exit codes are unknown then."""
+    if not tasks:
+        return last
+    state = last.state
+    if state is JobState.COMPLETED:
+        bad = next((one for one in tasks if one not in ("COMPLETED", array_tasks.UNSEEN)), None)
+        state = JobState(bad) if bad else JobState.LOST if array_tasks.UNSEEN in tasks else state
+    exit_code = last.exit_code if state is last.state else None
+    # Of those that were cancelled it is said who did it, as of any job.
+    all_cancelled = {"COMPLETED", "CANCELLED"}.issuperset(tasks)
+    return replace(
+        last,
+        state=state,
+        exit_code=exit_code,
+        tasks=None if all_cancelled else array_tasks.told(tasks, codes),
+    )
 
 
 def _text(data: bytes | None) -> str:

@@ -36,6 +36,9 @@ class Record(msgspec.Struct, kw_only=True):
     """Where a batch script of the user's writes, once Slurm has said so."""
     task_stdout: str | None = None
     """Of an array, where its tasks write (`array_tasks.pattern`)."""
+    task_paths: dict[str, str] = msgspec.field(default_factory=dict)
+    """Of an array, by index: where tasks wrote whose paths have no pattern, or one that takes more
+    than the index."""
     mirror: str | None = None
     """Where the cluster keeps its copy of the folder that was pushed with it (`staging.py`)."""
     adopted: bool = False

@@ -36,6 +36,8 @@ class SlurmVerdict:
     """A user's name or uid."""
     had_nodes: bool = False
     """It had begun, whatever its own files say: a script as written leaves none."""
+    tasks: str | None = None
+    """Of an array: which of its tasks did not end well, and how."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -274,7 +276,7 @@ def _by_cause(
         why = "It left no word of its end; its time limit has gone by, which has likely ended it."
     return Verdict(
         state=state,
-        why=why,
+        why=slurm.tasks or why,
         advice=advice,
         exit_code=exit_code,
         signal=diagnosis.real_signal(slurm.signal),
@@ -366,14 +368,14 @@ def _by_slurm_alone(evidence: Evidence, slurm: SlurmVerdict) -> Verdict:
         )
     if slurm.state is JobState.COMPLETED:
         return Verdict(state=JobState.COMPLETED, why="It has ended well.", exit_code=0)
-    if slurm.exit_code is not None and slurm.exit_code in FAILURES:
+    if slurm.tasks is None and slurm.exit_code is not None and slurm.exit_code in FAILURES:
         why, advice = FAILURES[slurm.exit_code]
         return Verdict(state=slurm.state, why=why, advice=advice, exit_code=slurm.exit_code)
     found = diagnosis.diagnose(slurm.state.value, slurm.exit_code, slurm.signal, evidence.log_tail)
     said = f"Slurm says {slurm.state}, with exit code {slurm.exit_code}."
     return Verdict(
         state=slurm.state,
-        why=_diagnosed(found, slurm.exit_code) if found else said,
+        why=slurm.tasks or (_diagnosed(found, slurm.exit_code) if found else said),
         advice=found.advice if found else None,
         exit_code=slurm.exit_code,
         signal=diagnosis.real_signal(slurm.signal),

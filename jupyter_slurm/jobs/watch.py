@@ -22,7 +22,7 @@ from jupyter_slurm.errors import (
 )
 from jupyter_slurm.foreign import unreadable
 from jupyter_slurm.jobs import lab_steps, on_login
-from jupyter_slurm.jobs.allocation import ask_usage
+from jupyter_slurm.jobs.allocation import ask_usage, known_path
 from jupyter_slurm.jobs.board import backed_off_s
 from jupyter_slurm.jobs.book import Book
 from jupyter_slurm.jobs.cluster import SlurmCluster
@@ -216,8 +216,7 @@ class Watch:
             if job.kind is JobKind.SCRIPT:
                 running = indices(job.tasks.get(JobState.RUNNING))
                 paths = [record.stdout_path]
-                if record.task_stdout is not None:
-                    paths += map(record.task_stdout.format, running[:_MOST_TASKS])
+                paths += [known_path(record, task) for task in running[:_MOST_TASKS]]
                 for path in filter(None, paths):
                     wanted[PurePosixPath(path)] = (job.id, self._output_grew)
                 continue

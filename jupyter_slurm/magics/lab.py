@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
 
-from jupyter_slurm import lab_page, labs
+from jupyter_slurm import lab_page, labs, sessions
 from jupyter_slurm.card import title, told_to_end
 from jupyter_slurm.errors import CellFailed, RequestError
 from jupyter_slurm.job import placed
@@ -53,9 +53,10 @@ def _start(session: Session, words: Sequence[str]) -> None:
 
 
 def _open(session: Session, words: Sequence[str]) -> None:
-    if len(words) > 1:
-        raise RequestError("`%slurm lab open [NAME]`")
-    job = labs.named(session.api.jobs(), words[0] if words else None)
+    names, cluster = _asked(session, words)
+    if len(names) > 1:
+        raise RequestError("`%slurm lab open [NAME] [--cluster CLUSTER]`")
+    job = labs.named(session.api.jobs(), names[0] if names else None, cluster)
     with Worker(session.person, job.cluster) as worker:
         _wait_and_open(session, worker, job, waits=True)
 
@@ -102,16 +103,24 @@ def _wait(session: Session, worker: Worker, card: LiveCard) -> None:
 
 
 def _stop(session: Session, words: Sequence[str]) -> None:
+    names, cluster = _asked(session, words)
     jobs = session.api.jobs()
-    for name in words or (None,):
-        say(told_to_end(session.api.cancel(labs.named(jobs, name).id)))
+    for job in [labs.named(jobs, name, cluster) for name in names or (None,)]:
+        say(told_to_end(session.api.cancel(job.id)))
     lab_page.remove_old(session.api.jobs())
 
 
 def _extend(session: Session, words: Sequence[str]) -> None:
-    name, limit = labs.extension(words)
-    job = session.api.extend(labs.named(session.api.jobs(), name).id, limit)
+    rest, cluster = _asked(session, words)
+    name, limit = labs.extension(rest)
+    job = session.api.extend(labs.named(session.api.jobs(), name, cluster).id, limit)
     say(labs.extended(job, time.time()))
+
+
+def _asked(session: Session, words: Sequence[str]) -> tuple[list[str], str | None]:
+    """Return the words without `--cluster`, and the cluster that they or the notebook name."""
+    rest, cluster = sessions.take_cluster(words)
+    return rest, cluster or session.cluster
 
 
 def _list(session: Session, words: Sequence[str]) -> Table:

@@ -63,7 +63,8 @@ The cluster from this notebook.
     %slurm lab start [OPTIONS] [--idle 1h] [--install]
                                 a JupyterLab on a node, opened in the browser here when it is ready
     %slurm lab                  those that there are; `open [NAME]`, `stop [NAME]`,
-                                `extend [NAME] --time +1h`
+                                `extend [NAME] --time +1h`: one of the cluster that cells go to
+                                (`--cluster`) by its name, any by its id
 
     %slurm shell [OPTIONS]      a terminal on a node, in a job of its own (in a notebook: how to
                                 come to it)

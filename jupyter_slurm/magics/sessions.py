@@ -128,7 +128,8 @@ def _wait(state: State, worker: Worker, card: LiveCard) -> None:
 
 
 def _stop(state: State, words: Sequence[str]) -> None:
-    for job in [_named(state, name) for name in words or ("",)]:
+    names, cluster = sessions.take_cluster(words)
+    for job in [_named(state, name, cluster) for name in names or ("",)]:
         if job.state.final:
             say(f"{title(job)} has ended already: {job.why or job.state}")
         else:
@@ -136,9 +137,10 @@ def _stop(state: State, words: Sequence[str]) -> None:
 
 
 def _use(state: State, words: Sequence[str]) -> None:
-    if len(words) != 1:
-        raise RequestError("`%slurm session use NAME`")
-    job = _named(state, words[0])
+    names, cluster = sessions.take_cluster(words)
+    if len(names) != 1:
+        raise RequestError("`%slurm session use NAME [--cluster CLUSTER]`")
+    job = _named(state, names[0], cluster)
     state.used_session = job.id
     say(f"`%%slurm --session` cells go to {title(job)}, which is {job.state}.")
 

@@ -43,6 +43,11 @@ _USER_TEXT = re.compile(
     r"|SelinuxContext|StepMgrEnabled)[=:]"
 )
 
+NO_TASK = "4294967294"
+"""What Slurm writes for the index of tasks that wait, or of a job that is not an array."""
+_PATTERN = re.compile(r"%(?P<width>[0-9]{0,2})(?P<letter>[AajNntux])")
+"""In sbatch's --output."""
+
 
 @dataclass(frozen=True, slots=True)
 class ControlRow:
@@ -50,7 +55,7 @@ class ControlRow:
 
     `requeues` is Slurm's Restarts. `exit_code` and `exit_signal` are the batch script's and are
     (0, 0) while it runs; `derived_exit_code` is the highest of the steps. `tres` has memory in MiB.
-    `stdout` is the path with Slurm's %-patterns filled in.
+    `stdout` is the path with Slurm's %-patterns filled in, those too that only slurmstepd fills in.
     """
 
     slurm_id: str
@@ -216,11 +221,48 @@ def _row(fields: Mapping[str, str]) -> ControlRow:
         node_count=_first_int(fields.get("NumNodes", "")),
         cpus=_first_int(fields.get("NumCPUs", "")),
         tres=MappingProxyType(parse_tres(fields.get("AllocTRES") or fields.get("TRES", ""))),
-        stdout=value("StdOut"),
+        stdout=_stdout(fields),
         work_dir=value("WorkDir"),
         comment=optional_text(fields.get("Comment", "")),
         fields=MappingProxyType(dict(fields)),
     )
+
+
+def fill_in(path: str, values: Mapping[str, str]) -> str:
+    """Return the path with sbatch's patterns filled in whose letters have a value; the others stay.
+
+    >>> fill_in("%03a %x %N", {"a": "7", "x": "fit"})
+    '007 fit %N'
+    """
+
+    def filled(match: re.Match[str]) -> str:
+        value = values.get(match["letter"], match[0])
+        return value.zfill(int(match["width"] or 0)) if value.isdecimal() else value
+
+    return _PATTERN.sub(filled, path)
+
+
+def is_filled_in(path: str) -> bool:
+    return _PATTERN.search(path) is None
+
+
+def _stdout(fields: Mapping[str, str]) -> str | None:
+    path = optional(fields.get("StdOut", ""))
+    if path is None:
+        return None
+    slurm_id, task = fields["JobId"], fields.get("ArrayTaskId", "")
+    values = {
+        "j": slurm_id,
+        "A": fields.get("ArrayJobId", slurm_id),
+        "a": task if task.isdecimal() else NO_TASK,
+        "n": "0",
+        "t": "0",
+        "u": fields.get("UserId", "").partition("(")[0],
+        "x": fields.get("JobName", ""),
+    }
+    if host := optional(fields.get("BatchHost", "")):
+        values["N"] = host.partition(".")[0]
+    return fill_in(path, values)
 
 
 def _first_int(text: str) -> int | None:

@@ -101,11 +101,12 @@ def test_of_an_array_it_is_the_whole_that_is_taken(site: Site, tmp_path: Path) -
     assert site.wait(job.id).state is JobState.COMPLETED
 
 
-@pytest.mark.parametrize("name", ["%A_%a", "%j"])
+@pytest.mark.parametrize("name", ["%A_%a", "%j", "%3a of %u"])
 def test_each_task_of_an_array_has_its_state_and_its_own_output(
     site: Site, tmp_path: Path, name: str
 ) -> None:
-    """`%j`: by the task's own number in Slurm, which the others' paths do not tell."""
+    """`%j`: by the task's own number in Slurm, which the others' paths do not tell. `%3a`:
+    scontrol leaves it as it is."""
     code = "#!/bin/sh\necho I am $SLURM_ARRAY_TASK_ID\n[ $SLURM_ARRAY_TASK_ID != 2 ]\n"
     options = ("--array=1-3,12", f"--output={tmp_path}/{{out}} {name}.txt", "--hold")
     job = site.service.adopt(site.cluster.submit(*options, stdin=code))
@@ -114,6 +115,7 @@ def test_each_task_of_an_array_has_its_state_and_its_own_output(
     ended = site.wait(job.id)
     assert ended.state is JobState.FAILED
     assert ended.tasks == {"COMPLETED": "1,3,12", "FAILED": "2"}
+    assert ended.why == "Task 2 failed: exit code 1."
     handle = JobHandle(site.service, ended)
     assert [handle.task_output(task) for task in (1, 2, 12)] == [
         "I am 1\n",

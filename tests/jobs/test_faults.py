@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from jupyter_slurm.errors import NotFoundError, RequestError
+from jupyter_slurm.job import JobHandle
 from jupyter_slurm.jobs import submit
 from jupyter_slurm.wire import JobKind, JobState, Usage
 from tests.jobs.conftest import IMPATIENT, Site, both_ways, spec
@@ -444,15 +445,27 @@ def test_a_script_that_slurm_forgot_is_lost_without_accounting(private_site: Mak
     assert site.wait(job.id).state is JobState.LOST
 
 
-def test_accounting_remembers_what_the_controller_forgot(private_site: MakeSite) -> None:
+def test_accounting_remembers_what_the_controller_forgot(
+    private_site: MakeSite, tmp_path: Path
+) -> None:
+    """Of an array also the numbers of its tasks, by which its files are named."""
     site = private_site(accounting=True, extra_conf=("MinJobAge=2",))
+    code = "#!/bin/sh\necho $SLURM_ARRAY_TASK_ID; [ $SLURM_ARRAY_TASK_ID = 1 ] || exit 3\n"
+    code += f"until [ -e {tmp_path}/gate ]; do sleep 0.1; done"
+    options = {"array": "1-3%1", "output": f"{tmp_path}/%j.txt"}
+    array = site.service.submit(spec(code, kind=JobKind.SCRIPT, options=options))
+    wait_until(lambda: site.so_far(array.id).endswith("1\n"))
     script = site.service.submit(spec("#!/bin/sh\nexit 3", kind=JobKind.SCRIPT))
     cancelled = site.service.submit(spec(LONG))
     site.wait(cancelled.id, JobState.RUNNING)
     site.service.close()
+    (tmp_path / "gate").touch()
     site.cluster.run("scancel", cancelled.slurm_id or "")
     _until(lambda: not site.slurm_jobs(), limit_s=120)
     site.restart()
+    assert site.wait(array.id).why == "Tasks 2-3 failed: exit code 3."
+    handle = JobHandle(site.service, array)
+    assert [handle.task_output(task) for task in (1, 2, 3)] == ["1\n", "2\n", "3\n"]
     failed = site.wait(script.id)
     assert (failed.state, failed.exit_code) == (JobState.FAILED, 3)
     ended = site.wait(cancelled.id)

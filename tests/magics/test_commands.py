@@ -81,6 +81,22 @@ def test_requeue_says_what_it_has_ended(shell: Shell, api: FakeApi) -> None:
     assert "REQUEUED" in told
 
 
+def test_a_labs_name_means_the_lab_of_the_cluster_that_is_asked_for(
+    shell: Shell, api: FakeApi
+) -> None:
+    here, there = start(shell, api), start(shell, api, "linger() # other")
+    api.change(here, kind=JobKind.LAB, name="mine")
+    api.change(there, kind=JobKind.LAB, name="mine", cluster="there")
+    error = shell.run("%slurm lab stop mine").error
+    assert f"lab {there} on there, lab {here} on fake" in str(error)
+    assert "cancel" not in api.calls
+    shell.run("%slurm use fake")
+    assert here in shell.run("%slurm lab stop mine").out
+    assert here in shell.run("%slurm lab extend mine --time +1h").out
+    assert there in shell.run("%slurm lab extend mine --cluster there --time +1h").out
+    assert there in shell.run(f"%slurm lab stop {there}").out
+
+
 def test_why_shows_the_card_with_the_reason(shell: Shell, api: FakeApi) -> None:
     job_id = start(shell, api)
     ran = shell.run(f"%slurm why {job_id}")
