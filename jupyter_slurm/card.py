@@ -139,7 +139,7 @@ def headline(job: Job, now_s: float) -> str:
 
 
 def told_problem(problem: Problem) -> str:
-    """What is wrong, and what can be done."""
+    """Return the problem's sentence and its hint, as one text."""
     return " ".join(text for text in (problem.message, problem.hint) if text)
 
 

@@ -10,12 +10,12 @@ import contextvars
 import os
 import sys
 import time
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jupyter_slurm.api import Api
-from jupyter_slurm.card import plain
+from jupyter_slurm.card import ended_earlier, plain, told_to_end
 from jupyter_slurm.errors import JupyterSlurmError, NotFoundError, from_problem
 from jupyter_slurm.outcome import failure, left_out
 from jupyter_slurm.wire import (
@@ -234,6 +234,38 @@ def read_whole_log(api: Api, job_id: str, task: int | None = None) -> Iterator[s
         if chunk.end or not chunk.outputs:
             return
         cursor = chunk.cursor
+
+
+def cancel_each(api: Api, words: Sequence[str]) -> Iterator[tuple[str, str | JupyterSlurmError]]:
+    """Ask the jobs that the words name to end, those of a cluster by one call; yield what to say of
+    each, or why it goes on."""
+    found: dict[str, Job | JupyterSlurmError] = {}
+    for word in dict.fromkeys(words):
+        try:
+            found[word] = api.job(word)
+        except JupyterSlurmError as exc:
+            found[word] = exc
+    there: dict[str, list[str]] = {}
+    for job in found.values():
+        if isinstance(job, Job):
+            there.setdefault(job.cluster, []).append(job.id)
+    refused: dict[str, JupyterSlurmError] = {}
+    for cluster, ids in there.items():
+        try:
+            api.cancel_many(list(dict.fromkeys(ids)), cluster=cluster)
+        except JupyterSlurmError as exc:
+            refused[cluster] = exc
+    for word, before in found.items():
+        if not isinstance(before, Job):
+            yield word, before
+            continue
+        job = api.job(before.id)
+        is_asked = job.state.final or job.cancel_requested_s != before.cancel_requested_s
+        if job.cluster in refused and not is_asked:
+            yield word, refused[job.cluster]
+        else:
+            earlier = ended_earlier(before, word, time.time())
+            yield word, " ".join(filter(None, (earlier, told_to_end(job))))
 
 
 def wait_for_transfer(api: Api, transfer: Transfer) -> Transfer:

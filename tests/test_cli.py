@@ -20,7 +20,7 @@ from jupyter_slurm import notebooks
 from jupyter_slurm.api import Api
 from jupyter_slurm.cli import main
 from jupyter_slurm.cli.terminal import Terminal
-from jupyter_slurm.errors import NotFoundError, SubmitError
+from jupyter_slurm.errors import NotFoundError, RequestError, SubmitError
 from jupyter_slurm.magics.commands import COMMANDS
 from jupyter_slurm.wire import (
     AgentStatus,
@@ -61,6 +61,9 @@ def job_of(spec: JobSpec, **changes: Any) -> Job:
         notebook=spec.notebook,
     )
     return msgspec.structs.replace(job, **changes)
+
+
+SPEC = JobSpec(id="aaaaaaaa", name="n", code="")
 
 
 def notebook_of(*sources: str) -> str:
@@ -175,6 +178,11 @@ class MemoryApi:
     def cancel(self, job_id: str) -> Job:
         self.calls.append(("cancel", job_id))
         return self.job(job_id)
+
+    def cancel_many(
+        self, job_ids: list[str], slurm_ids: list[str] | None = None, cluster: str | None = None
+    ) -> None:
+        self.calls += [("cancel", job_id) for job_id in job_ids]
 
     def forget(self, job_id: str) -> None:
         self.job(job_id)
@@ -459,9 +467,8 @@ def test_what_keeps_a_job_from_being_submitted_is_told_with_what_can_be_done(
             problem = Problem(code="x", message="Slurm is not there.", hint="Set SLURM_CONF.")
             return job_of(spec, state=JobState.SUBMITTING, slurm_id=None, problem=problem)
 
-        def cancel(self, job_id: str) -> Job:
-            spec = JobSpec(id=job_id, name="n", code="")
-            return job_of(spec, state=JobState.SUBMITTING, why="It is noted.")
+        def job(self, job_id: str) -> Job:
+            return job_of(SPEC, state=JobState.SUBMITTING, why="It is noted.")
 
     (tmp_path / "a.py").write_text("")
     for words in ((), ("--detach",)):
@@ -764,18 +771,52 @@ def test_why_is_the_jobs_card_in_words(run: Run) -> None:
     assert "Others are ahead." in out
 
 
-def test_one_id_that_is_wrong_does_not_keep_the_others_from_being_cancelled(run: Run) -> None:
+def test_several_are_cancelled_by_one_call_and_each_ones_outcome_is_told(run: Run) -> None:
     class Cancelling(MemoryApi):
-        def cancel(self, job_id: str) -> Job:
-            self.job(job_id)
-            return super().cancel(job_id)
+        def __init__(self) -> None:
+            super().__init__()
+            self.asked: list[list[str]] = []
+
+        def job(self, job_id: str) -> Job:
+            job = super().job("missing") if job_id == "missing" else job_of(SPEC, id=job_id)
+            if job_id in ("7", "cccccccc"):
+                return msgspec.structs.replace(job, id="cccccccc", state=JobState.COMPLETED)
+            asked = 0 if job_id == "dddddddd" else sum(job_id in ids for ids in self.asked)
+            return msgspec.structs.replace(job, cancel_requested_s=float(asked) or None)
+
+        def cancel_many(
+            self, job_ids: list[str], slurm_ids: list[str] | None = None, cluster: str | None = None
+        ) -> None:
+            self.asked.append(job_ids)
+            if "dddddddd" in job_ids:
+                raise RequestError("Not that one.")
 
     api = Cancelling()
-    code, _, err = run(api, "cancel", "aaaaaaaa", "missing", "bbbbbbbb")
+    code, out, err = run(api, "cancel", "aaaaaaaa", "missing", "bbbbbbbb", "7")
     assert code == 1
     assert err == "missing: There is no job missing.\n"
-    assert [job_id for _, job_id in api.calls] == ["aaaaaaaa", "bbbbbbbb"]
+    assert api.asked == [["aaaaaaaa", "bbbbbbbb", "cccccccc"]]
+    first, second, third = out.splitlines()
+    assert "aaaaaaaa" in first
+    assert "asked to end" in second
+    assert third.startswith("7 was the Slurm id of job cccccccc, ")
+    assert third.endswith("has ended: it is COMPLETED")
+    code, out, err = run(api, "cancel", "aaaaaaaa", "dddddddd")
+    assert (code, err) == (1, "dddddddd: Not that one.\n")
     assert run(MemoryApi(), "forget", "aaaaaaaa")[0] == 0
+
+
+def test_slurms_id_of_an_old_job_is_said_to_be_that(run: Run) -> None:
+    class Old(MemoryApi):
+        def job(self, job_id: str) -> Job:
+            return job_of(SPEC, id="cccccccc", state=JobState.COMPLETED)
+
+        def why(self, job_id: str) -> Job:
+            return self.job(job_id)
+
+    for command in ("logs", "why"):
+        assert "7 was the Slurm id of job cccccccc, " in run(Old(), command, "7")[2]
+        assert run(Old(), command, "cccccccc")[2] == ""
 
 
 # --- the terminal -----------------------------------------------------------------------------

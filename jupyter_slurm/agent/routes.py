@@ -66,13 +66,13 @@ class Desk:
         return await self.counted(lambda: self._answer(call, body))
 
     def note_caller(self, connection: object, body: bytes) -> None:
-        """Who wants to log in there, until that connection is closed."""
+        """Note that this caller logs in over that connection, until it is closed."""
         with suppress(*NOT_JSON):
             caller = msgspec.json.decode(body, type=_Caller).caller
             self._callers.setdefault(connection, set()).add(caller)
 
     def callers_gone(self, connection: object) -> set[str]:
-        """Those who have come on this connection, which is closed now."""
+        """Forget and return the callers of this connection, which is closed now."""
         return self._callers.pop(connection, set())
 
     async def counted(self, work: Callable[[], _T]) -> _T:

@@ -9,7 +9,7 @@ import os
 import shutil
 import time
 from argparse import Namespace
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from textwrap import TextWrapper
 
 from jupyter_slurm import card, offer_text
@@ -19,6 +19,7 @@ from jupyter_slurm.cli.command import Connect
 from jupyter_slurm.cli.say import note, say
 from jupyter_slurm.cli.table import as_json, in_words_of_a_terminal, table
 from jupyter_slurm.errors import JupyterSlurmError
+from jupyter_slurm.job import cancel_each
 from jupyter_slurm.preview_text import MARKS
 from jupyter_slurm.readable import duration, visible
 from jupyter_slurm.wire import Check, Job, QueueEntry
@@ -83,6 +84,7 @@ def logs(args: Namespace, connect: Connect) -> int:
     """What was printed, stdout and stderr in order; with `--follow` also what is still to come."""
     api = connect()
     job = api.job(args.id)
+    note_ended_earlier(job, args.id)
     if args.follow:
         follow.print_all_text(api, job, args.task)
     else:
@@ -90,19 +92,20 @@ def logs(args: Namespace, connect: Connect) -> int:
     return 0
 
 
+def note_ended_earlier(job: Job, word: str) -> None:
+    if said := card.ended_earlier(job, word, time.time()):
+        note(f"{said}\n")
+
+
 def why(args: Namespace, connect: Connect) -> int:
     job = connect().why(args.id)
+    note_ended_earlier(job, args.id)
     say(as_json(job) if args.json else in_words_of_a_terminal(card.plain(job, time.time())) + "\n")
     return 0
 
 
 def cancel(args: Namespace, connect: Connect) -> int:
-    api = connect()
-
-    def one(job_id: str) -> str:
-        return card.told_to_end(api.cancel(job_id))
-
-    return _each(args.ids, one)
+    return _all_told(cancel_each(connect(), args.ids))
 
 
 def forget(args: Namespace, connect: Connect) -> int:
@@ -117,13 +120,25 @@ def forget(args: Namespace, connect: Connect) -> int:
 
 def _each(ids: Sequence[str], act: Callable[[str], str]) -> int:
     """One that fails does not keep the others from being tried."""
+
+    def tried() -> Iterator[tuple[str, str | JupyterSlurmError]]:
+        for job_id in ids:
+            try:
+                yield job_id, act(job_id)
+            except JupyterSlurmError as exc:
+                yield job_id, exc
+
+    return _all_told(tried())
+
+
+def _all_told(outcomes: Iterable[tuple[str, str | JupyterSlurmError]]) -> int:
     failed = False
-    for job_id in ids:
-        try:
-            say(act(job_id) + "\n")
-        except JupyterSlurmError as exc:
+    for job_id, told in outcomes:
+        if isinstance(told, JupyterSlurmError):
             failed = True
-            note(f"{job_id}: {exc}\n")
+            note(f"{job_id}: {told}\n")
+        else:
+            say(f"{told}\n")
     return 1 if failed else 0
 
 

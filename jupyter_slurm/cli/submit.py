@@ -6,7 +6,6 @@ The words after the file are those of `%%slurm`, understood by the same parser (
 from __future__ import annotations
 
 import os
-import time
 from argparse import Namespace
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -18,7 +17,7 @@ from jupyter_slurm.api import Api
 from jupyter_slurm.cli import follow
 from jupyter_slurm.cli.command import Connect
 from jupyter_slurm.cli.environment import with_values
-from jupyter_slurm.cli.jobs import cluster_name
+from jupyter_slurm.cli.jobs import cluster_name, note_ended_earlier
 from jupyter_slurm.cli.preview import preview_text
 from jupyter_slurm.cli.say import note, say
 from jupyter_slurm.cli.table import in_words_of_a_terminal
@@ -64,8 +63,7 @@ def attach(args: Namespace, connect: Connect) -> int:
     """Shows all of a job's output, from its beginning, and waits for its end."""
     api = connect()
     job = api.job(args.id)
-    if said := card.ended_earlier(job, args.id, time.time()):
-        note(f"{said}\n")
+    note_ended_earlier(job, args.id)
     return _follow(api, job, _leave)
 
 

@@ -1,4 +1,7 @@
-"""What Slurm knows of one job, if it is that job still; what it was given, and what it used."""
+"""Asks Slurm what it knows of one job: what it was given, where it writes, what it used.
+
+An id that Slurm has meanwhile given to another job counts as unknown.
+"""
 
 from __future__ import annotations
 
@@ -31,8 +34,9 @@ class Allocation:
 
 
 def ask_jobs(cluster: SlurmCluster, record: Record) -> list[ControlRow]:
-    """What the controller knows of this job, each task of an array by itself; [] where it knows no
-    job of this id, or another's by now. CommandError: it has not said; TransportError."""
+    """Return the controller's rows of this job, one for each task of an array. []: Slurm has
+    forgotten it, or given its id to another job. CommandError: Slurm gave no answer;
+    TransportError."""
     job = record.job
     if job.slurm_id is None:
         return []
@@ -74,7 +78,7 @@ def known_path(record: Record, task: int) -> str | None:
 
 
 def ask_allocation(cluster: SlurmCluster, record: Record) -> Allocation | None:
-    """None: it cannot be told now."""
+    """Return what the job was given. None: Slurm does not tell it now."""
     try:
         rows = ask_jobs(cluster, record)
     except (CommandError, TransportError):
@@ -101,7 +105,7 @@ def ask_accounting(cluster: SlurmCluster, record: Record) -> list[AcctRow]:
 
 
 def ask_usage(cluster: SlurmCluster, record: Record) -> Usage | None:
-    """What accounting knows of a job that has ended; None: nothing yet.
+    """Return what accounting knows of a job that has ended; None: nothing yet.
 
     CommandError: there is no accounting, or it does not answer.
     """

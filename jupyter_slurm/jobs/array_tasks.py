@@ -1,7 +1,7 @@
-"""PURE: the tasks of an array: which state each is in, and where it writes.
+"""PURE. Tells which state each task of an array is in, how it ended, and where it writes.
 
-Of each a state is kept (`Job.tasks`) and one pattern for all paths: Slurm forgets tasks one by one,
-minutes after each has ended.
+The agent keeps a state for each (`Job.tasks`) and one pattern for all paths, because Slurm forgets
+every task some minutes after its end.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def state_of(tasks: Mapping[str, str], task: int) -> str | None:
 
 
 def first(tasks: Mapping[str, str]) -> int | None:
-    """Return the lowest index; None: it is no array."""
+    """Return the lowest index; None: the job is not an array."""
     return min((some[0] for some in map(indices, tasks.values()) if some), default=None)
 
 

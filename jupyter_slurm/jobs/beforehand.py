@@ -1,8 +1,8 @@
-"""What is known before a job is sent: what the cluster offers, what would be sent, what is wrong.
+"""Previews and judges jobs before they are sent, by what clusters offer and profiles say.
 
-Owns what clusters said of themselves, for a few minutes. A submission is judged by the profile and
-by what is known; a cluster is asked for it once an hour at most, where the job asks for what sbatch
-would take and let wait for ever, and anew before a job is refused.
+Keeps for a few minutes what clusters said of themselves. Judges a submission by the profile and by
+what is kept; asks a cluster anew at most once an hour, if the job asks for what sbatch would take
+and let wait for ever, and before it refuses a job.
 """
 
 from __future__ import annotations

@@ -134,9 +134,14 @@ def attach(session: Session, job_id: str | None) -> None:
     """Brings output and outcome of a job into this cell; None: the newest whose outcome nobody has
     had, of this notebook if it has one. NotFoundError."""
     job = session.api.job(job_id) if job_id else _newest(session)
-    if job_id and (said := ended_earlier(job, job_id, time.time())):
-        say(said)
+    if job_id:
+        warn_ended_earlier(job, job_id)
     bring(session, job, cancel_on_interrupt=False, raise_on_failure=True)
+
+
+def warn_ended_earlier(job: Job, word: str) -> None:
+    if said := ended_earlier(job, word, time.time()):
+        warn(said)
 
 
 def _newest(session: Session) -> Job:

@@ -13,12 +13,12 @@ from pathlib import Path
 from types import MappingProxyType
 
 from jupyter_slurm import offer_text
-from jupyter_slurm.card import headline, symbol, told_to_end
+from jupyter_slurm.card import headline, symbol
 from jupyter_slurm.errors import JupyterSlurmError, RequestError
-from jupyter_slurm.job import read_whole_log
+from jupyter_slurm.job import cancel_each, read_whole_log
 from jupyter_slurm.line import parse
 from jupyter_slurm.magics import image, lab, remote, sessions
-from jupyter_slurm.magics.cell import attach
+from jupyter_slurm.magics.cell import attach, warn_ended_earlier
 from jupyter_slurm.magics.frontend import in_place, say, warn
 from jupyter_slurm.magics.manual import line_help
 from jupyter_slurm.magics.session import Session
@@ -173,12 +173,16 @@ def _why(session: Session, words: Sequence[str]) -> None:
     job_id = _at_most_one(words, "why")
     if job_id is None:
         raise RequestError("`%slurm why` needs a job: %slurm why ID")
-    session.show_card(session.api.why(job_id))
+    job = session.api.why(job_id)
+    warn_ended_earlier(job, job_id)
+    session.show_card(job)
 
 
 def _logs(session: Session, words: Sequence[str]) -> None:
     job_id, lines, path, task = _log_words(words)
-    job_id = session.api.job(job_id).id
+    job = session.api.job(job_id)
+    warn_ended_earlier(job, job_id)
+    job_id = job.id
     if path is not None:
         with path.open("w", encoding="utf-8", errors="replace", newline="") as file:
             for part in read_whole_log(session.api, job_id, task):
@@ -252,10 +256,7 @@ def _each(verb: str, done: str | Callable[[Job], str]) -> Command:
             try:
                 told = done if isinstance(done, str) else done(session.api.job(job_id))
                 job = call(job_id)
-                if job and verb == "cancel":
-                    say(told_to_end(job))
-                else:
-                    say(f"{job_id}: {told}" + (f" ({job.state})" if job else ""))
+                say(f"{job_id}: {told}" + (f" ({job.state})" if job else ""))
             except JupyterSlurmError as exc:
                 failed.append(exc)
                 if len(words) > 1:
@@ -264,6 +265,21 @@ def _each(verb: str, done: str | Callable[[Job], str]) -> Command:
             raise failed[-1]
 
     return command
+
+
+def _cancel(session: Session, words: Sequence[str]) -> None:
+    if not words:
+        raise RequestError("`%slurm cancel` needs jobs: %slurm cancel ID …")
+    failed: list[JupyterSlurmError] = []
+    for job_id, told in cancel_each(session.api, words):
+        if isinstance(told, str):
+            say(told)
+            continue
+        failed.append(told)
+        if len(words) > 1:
+            warn(f"{job_id}: {told}")
+    if failed:
+        raise failed[-1]
 
 
 def _put_back(before: Job) -> str:
@@ -294,7 +310,7 @@ COMMANDS: Mapping[str, Command] = MappingProxyType(
     {
         "jobs": _jobs,
         "attach": _attach,
-        "cancel": _each("cancel", "asked to end"),
+        "cancel": _cancel,
         "hold": _each("hold", "held"),
         "release": _each("release", "released"),
         "requeue": _each("requeue", _put_back),

@@ -327,6 +327,7 @@ class FakeApi(FarSide, FileSide, ImageSide, QueueSide):
     def cancel_many(
         self, job_ids: list[str], slurm_ids: list[str] | None = None, cluster: str | None = None
     ) -> None:
+        self.calls.append("cancel_many")
         for job_id in job_ids:
             self.cancel(job_id)
 

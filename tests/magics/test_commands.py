@@ -60,6 +60,7 @@ def test_cancel_takes_several_and_one_that_fails_keeps_none(shell: Shell, api: F
     ran = shell.run(f"%slurm cancel {first} nope {second}")
     assert isinstance(ran.error, NotFoundError)
     assert all(api.job(one).cancel_requested_s for one in (first, second))
+    assert api.calls.count("cancel_many") == 1
 
 
 def test_hold_release_and_forget_reach_the_job(shell: Shell, api: FakeApi) -> None:
@@ -127,7 +128,14 @@ def test_logs_never_floods_the_notebook(shell: Shell, api: FakeApi) -> None:
 def test_logs_takes_slurms_number(shell: Shell, api: FakeApi) -> None:
     start(shell, api, "print('hello')")
     api.until(lambda a: a.jobs()[0].state.final)
-    assert shell.run(f"%slurm logs {api.jobs()[0].slurm_id}").out == "hello\n"
+    old = api.jobs()[0]
+    ran = shell.run(f"%slurm logs {old.slurm_id}")
+    assert ran.out == "hello\n"
+    said = f"{old.slurm_id} was the Slurm id of job {old.id}, "
+    assert said in ran.err
+    for line in (f"why {old.slurm_id}", f"attach {old.slurm_id}"):
+        assert said in shell.run(f"%slurm {line}").err
+    assert said in shell.run(f"%slurm cancel {old.slurm_id}").out
 
 
 def test_queue_info_clusters_and_doctor_tell_what_the_cluster_says(shell: Shell) -> None:

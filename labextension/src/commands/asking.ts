@@ -15,17 +15,11 @@ export async function mayCancel(
   targets: readonly Target[],
   trans: TranslationBundle
 ): Promise<boolean> {
-  return asked(
-    trans._n('Cancel this job?', 'Cancel %1 jobs?', targets.length),
-    new Names(
-      await named(model, targets, trans),
-      targets.length,
-      held(model, targets, trans),
-      trans
-    ),
-    trans._n('Cancel the job', 'Cancel the jobs', targets.length),
-    trans
-  );
+  return mayLose(model, targets, trans, {
+    title: trans._n('Cancel this job?', 'Cancel %1 jobs?', targets.length),
+    lost: held(model, targets, trans),
+    label: trans._n('Cancel the job', 'Cancel the jobs', targets.length)
+  });
 }
 
 export async function mayRequeue(
@@ -33,13 +27,11 @@ export async function mayRequeue(
   targets: readonly Target[],
   trans: TranslationBundle
 ): Promise<boolean> {
-  const lost = trans.__('What runs ends now and begins anew later. What it has not saved is lost.');
-  return asked(
-    trans._n('Requeue this job?', 'Requeue %1 jobs?', targets.length),
-    new Names(await named(model, targets, trans), targets.length, lost, trans),
-    trans._n('End and requeue the job', 'End and requeue the jobs', targets.length),
-    trans
-  );
+  return mayLose(model, targets, trans, {
+    title: trans._n('Requeue this job?', 'Requeue %1 jobs?', targets.length),
+    lost: trans.__('What runs ends now and begins anew later. What it has not saved is lost.'),
+    label: trans._n('End and requeue the job', 'End and requeue the jobs', targets.length)
+  });
 }
 
 export async function mayForget(
@@ -47,13 +39,11 @@ export async function mayForget(
   targets: readonly Target[],
   trans: TranslationBundle
 ): Promise<boolean> {
-  const lost = trans.__('Output and variables that nobody has fetched are lost.');
-  return asked(
-    trans._n('Forget this job?', 'Forget %1 jobs?', targets.length),
-    new Names(await named(model, targets, trans), targets.length, lost, trans),
-    trans.__('Forget'),
-    trans
-  );
+  return mayLose(model, targets, trans, {
+    title: trans._n('Forget this job?', 'Forget %1 jobs?', targets.length),
+    lost: trans.__('Output and variables that nobody has fetched are lost.'),
+    label: trans.__('Forget')
+  });
 }
 
 /** null: nothing is to change. */
@@ -67,15 +57,16 @@ export async function wantedLimit(trans: TranslationBundle): Promise<string | nu
   return button.accept && value ? value : null;
 }
 
-async function asked(
-  title: string,
-  body: Widget,
-  label: string,
-  trans: TranslationBundle
+async function mayLose(
+  model: ISlurmModel,
+  targets: readonly Target[],
+  trans: TranslationBundle,
+  { title, lost, label }: { title: string; lost: string; label: string }
 ): Promise<boolean> {
+  const names = await named(model, targets, trans);
   const result = await showDialog({
     title,
-    body,
+    body: new Names(names, targets.length, lost, trans),
     buttons: [Dialog.cancelButton({ label: trans.__('Keep') }), Dialog.warnButton({ label })]
   });
   return result.button.accept;
