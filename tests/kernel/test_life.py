@@ -8,9 +8,9 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import msgspec
 import pytest
 
-from jupyter_slurm.kernel import known as known_module
 from jupyter_slurm.kernel.known import Kernel, Known, opened
 from jupyter_slurm.kernel.life import Life
 from jupyter_slurm.wire import JobSpec
@@ -29,7 +29,7 @@ def known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Known]:
 def test_what_two_threads_know_of_a_kernel_is_kept_both(
     known: Known, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    replace = known_module.msgspec.structs.replace
+    replace = msgspec.structs.replace
 
     def submitted_meanwhile(*asked: Any, **changes: Any) -> Any:
         changed = replace(*asked, **changes)
@@ -39,8 +39,7 @@ def test_what_two_threads_know_of_a_kernel_is_kept_both(
         return changed
 
     other = threading.Thread(target=known.change, kwargs={"submitted": True})
-    structs = SimpleNamespace(replace=submitted_meanwhile)
-    monkeypatch.setattr(known_module.msgspec, "structs", structs)
+    monkeypatch.setattr(msgspec.structs, "replace", submitted_meanwhile)
     known.change(released=True)
     other.join()
     assert known.kernel is not None
