@@ -10,6 +10,7 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import os
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import suppress
@@ -61,6 +62,8 @@ class Known:
         self._path = folder / f"{name}.json"
         self._lock_path = folder / f"{name}.lock"
         self._lock = lock
+        self._changing = threading.RLock()
+        """The kernel's loop and the thread of its job both change the record."""
         self._expected_path = folder / _EXPECTED / f"{_digest(words)}.json"
         self.kernel = _read(self._path)
         self.expected = _read_info(self._expected_path)
@@ -68,12 +71,15 @@ class Known:
     def keep(self, kernel: Kernel) -> None:
         """It outlives this process. Not fsync(2): the loop that answers clients would wait for a
         busy disk."""
-        self.kernel = kernel
-        _write(self._path, kernel)
+        with self._changing:
+            self.kernel = kernel
+            _write(self._path, kernel)
 
     def change(self, **changes: Any) -> None:
         """Of a kernel that there is."""
-        if self.kernel is not None:
+        with self._changing:
+            if self.kernel is None:
+                return
             self.keep(msgspec.structs.replace(self.kernel, **changes))
 
     def learn(self, info: dict[str, Any]) -> None:
@@ -85,9 +91,10 @@ class Known:
             _write(self._expected_path, info)
 
     def forget(self) -> None:
-        self.kernel = None
-        self._path.unlink(missing_ok=True)
-        self._lock_path.unlink(missing_ok=True)
+        with self._changing:
+            self.kernel = None
+            self._path.unlink(missing_ok=True)
+            self._lock_path.unlink(missing_ok=True)
 
     def leave(self) -> None:
         """To the next that asks for the same, which is that of a client without notebooks' names:

@@ -27,6 +27,8 @@ from jupyter_slurm.wire import Connection, ConnectionState, Job, JobSpec, Termin
 
 _WAIT_S = 20.0
 _PAUSE_S = 1.0
+_LAST_CALL_S = 2.0
+"""Of the five seconds after which Jupyter kills a kernel that does not end."""
 
 
 class Client(Api, Terminals, Protocol):
@@ -104,6 +106,10 @@ class Life:
     def cancel(self) -> None:
         """Asks the agent to end the job. JupyterSlurmError: it could not be asked."""
         kernel = self._known.kernel
+        if kernel is not None and not kernel.submitted and self._thread.ident is not None:
+            self._ends.set()
+            self._thread.join(_LAST_CALL_S)  # it may be about to submit the job
+            kernel = self._known.kernel
         if kernel is None or not kernel.submitted:
             return
         api = self._api or self._connect()
@@ -154,6 +160,8 @@ class Life:
         if kernel is None:
             kernel = self._new_kernel()
             self._known.keep(kernel)  # before it is submitted: this very id is tried again
+        if self._ends.is_set():
+            return None
         job = api.submit(self._make_spec(kernel.job_id))
         self._known.change(submitted=True)
         return job

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from types import SimpleNamespace
@@ -276,9 +277,9 @@ def test_a_cursor_of_another_listing_is_the_beginning(desk: Desk) -> None:
 
 def test_between_looking_and_having_looked_somebody_looks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Else whoever asks would rest at that moment, and the next look would not wake it."""
-    monotonic, seen = board.time.monotonic, []
+    monotonic, seen = time.monotonic, []
     one = board.Board(POLL_S, lambda: False)
-    clock = SimpleNamespace(monotonic=monotonic, time=board.time.time)
+    clock = SimpleNamespace(monotonic=monotonic, time=time.time)
 
     def asked_meanwhile() -> float:
         clock.monotonic = monotonic

@@ -103,7 +103,7 @@ class Desk:
 
     def __init__(self, folder: Path, **changes: object) -> None:
         self.book = Book(Store(folder))
-        known = {"state": JobState.RUNNING, "job_dir": str(FOLDER.path), **changes}
+        known: dict[str, Any] = {"state": JobState.RUNNING, "job_dir": str(FOLDER.path), **changes}
         self.book.add(record(**known))
         self.transport = SimpleNamespace(
             read=lambda *_: b"", read_many=lambda spans: [None] * len(spans), exists=lambda _: True

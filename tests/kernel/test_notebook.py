@@ -18,7 +18,14 @@ from tests.kernel.conftest import Home
 
 MIB = 1 << 20
 OUTPUT_MB = 30
-INTERRUPTED = "import time\nprint('it is on', flush=True)\ntime.sleep(1000)"
+INTERRUPTED = """
+import time
+try:
+    print('it is on', flush=True)
+    time.sleep(1000)
+except KeyboardInterrupt:  # it may still be within print
+    raise KeyboardInterrupt('of the cell') from None
+"""
 BEFORE = [
     "import sys, time\nimport matplotlib.pyplot as plt\nimport ipywidgets as widgets\nx = []",
     "import random\n"

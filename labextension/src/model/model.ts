@@ -34,6 +34,8 @@ export class SlurmModel implements ISlurmModel, IDisposable {
   private frame = 0;
   /** The connections there were when the clusters were asked for; null: they are to be. */
   private clustersOf: string | null = null;
+  /** How often they were: an answer that a later one has overtaken is none. */
+  private askedClusters = 0;
 
   constructor(
     private readonly settings: ServerConnection.ISettings,
@@ -192,11 +194,17 @@ export class SlurmModel implements ISlurmModel, IDisposable {
   }
 
   private async askClusters(): Promise<void> {
+    const asked = ++this.askedClusters;
     try {
-      this.clusters = await this.call<Cluster[]>('clusters');
+      const clusters = await this.call<Cluster[]>('clusters');
+      if (asked === this.askedClusters) {
+        this.clusters = clusters;
+      }
     } catch (error) {
-      this.clustersOf = null;
-      this.freshness = { ...this.freshness, problem: problemOf(error) };
+      if (asked === this.askedClusters) {
+        this.clustersOf = null;
+        this.freshness = { ...this.freshness, problem: problemOf(error) };
+      }
     }
     this.tell();
   }

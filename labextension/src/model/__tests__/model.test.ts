@@ -284,6 +284,23 @@ test('clusters are asked for with the first news, and again when there are other
   expect(model.clusters.map(one => one.name)).toEqual(['a', 'b']);
 });
 
+test('of two answers the clusters are the later one, whichever comes last', async () => {
+  const named = (name: string): Cluster => ({ name, default: true }) as Cluster;
+  let late: (clusters: Cluster[]) => void = () => undefined;
+  answers.clusters = () => new Promise<Cluster[]>(resolve => (late = resolve));
+  model.watchJobs();
+  const socket = FakeSocket.last.open();
+  socket.say({ watch: 1, value: changes({ whole: true, connections: [connection('a')] }) });
+  await settled();
+  answers.clusters = () => [named('a'), named('b')];
+  const both = [connection('a'), connection('b')];
+  socket.say({ watch: 1, value: changes({ connections: both }) });
+  await settled();
+  late([named('a')]);
+  await settled();
+  expect(model.clusters.map(one => one.name)).toEqual(['a', 'b']);
+});
+
 test('clusters that could not be asked for are asked for with the next news', async () => {
   const problem = {
     code: 'agent',

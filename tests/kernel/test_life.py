@@ -1,0 +1,74 @@
+"""The record of a kernel and its job, which two threads of its process change."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import msgspec
+import pytest
+
+from jupyter_slurm.kernel.known import Kernel, Known, opened
+from jupyter_slurm.kernel.life import Life
+from jupyter_slurm.wire import JobSpec
+from tests.ssh.waiting import wait_until
+
+
+@pytest.fixture
+def known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Known]:
+    monkeypatch.setenv("JUPYTER_DATA_DIR", str(tmp_path / "data"))
+    one = opened(tmp_path / "kernel-1.json", (), None)
+    one.keep(Kernel(job_id="aaaaaaaa", words=()))
+    yield one
+    one.close()
+
+
+def test_what_two_threads_know_of_a_kernel_is_kept_both(
+    known: Known, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    replace = msgspec.structs.replace
+
+    def submitted_meanwhile(*asked: Any, **changes: Any) -> Any:
+        changed = replace(*asked, **changes)
+        if "released" in changes:
+            other.start()
+            other.join(0.5)  # it waits for the lock, where that is held
+        return changed
+
+    other = threading.Thread(target=known.change, kwargs={"submitted": True})
+    monkeypatch.setattr(msgspec.structs, "replace", submitted_meanwhile)
+    known.change(released=True)
+    other.join()
+    assert known.kernel is not None
+    assert (known.kernel.released, known.kernel.submitted) == (True, True)
+
+
+def test_a_kernel_that_is_ended_while_its_job_is_submitted_leaves_no_job(known: Known) -> None:
+    asked, may_go_on = threading.Event(), threading.Event()
+    cancelled: list[str] = []
+
+    def submit(spec: JobSpec) -> Any:
+        asked.set()
+        may_go_on.wait()
+        return SimpleNamespace(id=spec.id)
+
+    api: Any = SimpleNamespace(submit=submit, cancel=cancelled.append)
+    nobody: Any = None
+    life = Life(
+        lambda: api,
+        known,
+        lambda job_id: JobSpec(id=job_id, name="n", code=""),
+        nobody,
+        lambda: None,
+    )
+    life.start()
+    asked.wait()
+    ending = threading.Thread(target=life.cancel)
+    ending.start()
+    wait_until(lambda: life._ends.is_set() or not ending.is_alive())
+    may_go_on.set()
+    ending.join()
+    assert cancelled == ["aaaaaaaa"]
