@@ -347,8 +347,8 @@ class Download:
         return frozenset(found)
 
     def _unpacked(self, words: Sequence[str], data: BinaryIO, part: Part) -> tuple[Completed, int]:
-        """Writes a packed part to where `data` stands, holes left out; and its bytes, or more of
-        them than there may be."""
+        """Writes a packed part to its place in `data`, holes left out; and its bytes, which are none
+        where not all of it came."""
         arrived = 0
         with tempfile.TemporaryFile(dir=os.fsdecode(self._target.state())) as packed:
             argv = ["sh", "-c", _PACKED_SH, "part", *words]
@@ -366,6 +366,8 @@ class Download:
                         data.seek(part.offset + arrived)
                         _write_all(data, chunk[: part.size_bytes - arrived])
                     arrived += len(chunk)
+        if not unpacker.eof:
+            arrived = 0
         if arrived == part.size_bytes and part.end == part.entry.size_bytes:
             os.ftruncate(data.fileno(), part.end)
         self._progress.moved(0, arrived - told)
