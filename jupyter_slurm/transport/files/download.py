@@ -347,7 +347,7 @@ class Download:
         return frozenset(found)
 
     def _unpacked(self, words: Sequence[str], data: BinaryIO, part: Part) -> tuple[Completed, int]:
-        """Writes a packed part to its place in `data`, holes left out; and its bytes, which are none
+        """Writes a packed part to its place in `data`, holes left out. Also gives its bytes: none
         where not all of it came."""
         arrived = 0
         with tempfile.TemporaryFile(dir=os.fsdecode(self._target.state())) as packed:
