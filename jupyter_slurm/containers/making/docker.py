@@ -4,8 +4,8 @@ file system, from which every other node loads it when it first needs it.
 An engine keeps what a build leaves: its layers, of which those before the last have no name, and,
 where its client was killed, what nobody takes away. So each layer has a label, the image's, by
 which this build or the next one on that node finds what is left. BuildKit has neither: it keeps a
-cache, and looks after that itself. (Docker 20.10 and 28 with the classic builder, tried; podman
-read.)
+cache, and looks after that itself. (Docker 28 with the classic builder, tried; podman and BuildKit
+not.)
 """
 
 from __future__ import annotations
