@@ -312,8 +312,8 @@ class AgentClient:
     def make_image(self, spec: ImageSpec) -> ImageBuild:
         return self._call(Api.make_image, spec)
 
-    def remove_image(self, name: str, cluster: str | None = None) -> None:
-        self._call(Api.remove_image, name, cluster)
+    def remove_image(self, name: str, cluster: str | None = None) -> list[str]:
+        return self._call(Api.remove_image, name, cluster)
 
     def registry_login(
         self, registry: str, user: str, password: str, cluster: str | None = None

@@ -139,3 +139,13 @@ def _defaults(request: Request) -> list[str]:
     words = ["--cluster", request.cluster] if request.cluster else []
     kept = {name: value for name, value in request.options.items() if name in _SHARED}
     return [*words, *sbatch.sbatch_args(kept)]
+
+
+def removed(name: str, nodes: Sequence[str]) -> str:
+    """What is said of an image that was removed; `nodes`: whose engines still hold it."""
+    if not nodes:
+        return f"{name}: removed"
+    return (
+        f"{name}: removed. Docker (or Podman) on {', '.join(nodes)} still holds it; the next job "
+        "there in another image that was built or pulled here removes it."
+    )

@@ -20,7 +20,7 @@ from jupyter_slurm.cli.jobs import cluster_name
 from jupyter_slurm.cli.say import note, say
 from jupyter_slurm.cli.table import as_json, table
 from jupyter_slurm.errors import NotFoundError, RequestError
-from jupyter_slurm.image_line import ImageRequest, parse_image
+from jupyter_slurm.image_line import ImageRequest, parse_image, removed
 from jupyter_slurm.login import typed_unseen
 from jupyter_slurm.readable import moment
 from jupyter_slurm.wire import Image, ImageSpec, new_id
@@ -71,8 +71,7 @@ def pull(args: Namespace, connect: Connect) -> int:
 def remove(args: Namespace, connect: Connect) -> int:
     api = connect()
     for name in args.names:
-        api.remove_image(name, cluster_name(args))
-        say(f"{name}: removed\n")
+        say(f"{removed(name, api.remove_image(name, cluster_name(args)))}\n")
     return 0
 
 

@@ -11,6 +11,23 @@ ENVIRONMENT = "node.sh"
 NOT_BEGUN = "the container did not start"
 """Said in the log where the engine has ended before the program had begun."""
 
+FORGET = r"""
+node=${SLURMD_NODENAME:-$(hostname)}
+forget() {
+  for held in "$2"/.*.tar@"$node"; do
+    version=${held##*+} version=${version%%.tar@*}
+    { [ -f "$held" ] && [ "jupyter-slurm/image:$version" != "$3" ]; } || continue
+    ls "$2"/*+"$version".tar >/dev/null 2>&1 && continue
+    $1 rmi "jupyter-slurm/image:$version" >/dev/null 2>&1 || :
+    left=$($1 images --quiet "jupyter-slurm/image:$version") && [ -z "$left" ] && rm -f -- "$held"
+  done
+  :
+}
+"""
+"""sh: `forget ENGINE FOLDER TAG` takes out of this node's engine what was made in the folder of
+images and is there no more, but for one. What the engine has is noted in files beside the images
+(`image_folder.py`). No apostrophes: it is quoted."""
+
 # $1 the job dir, $2 the option that mounts it, $3 the file that holds the image and $4 its name,
 # where it was made here, $5 how many words lead to the engine, they, its options, the image, the
 # program inside.
@@ -73,7 +90,8 @@ done
 """Its containers stay in the job's cgroup, where Slurm's limits hold. `--gpus` did nothing before
 5.0; names like these need 4.1 and what `nvidia-ctk cdi generate` writes."""
 
-_RUN = r"""
+_RUN = (
+    r"""
 mask=$(umask)
 umask 077
 {
@@ -116,10 +134,13 @@ rm "$pipe"
 # then nobody of ours is left where the engine could be asked: the next job on the node takes away
 # what never ran. (To ask for both in one write does not help: the engine reads no further when
 # nobody is there to be answered.)
-keeper='
+keeper='"""
+    + FORGET
+    + r"""
 trap "" TERM INT HUP USR1 USR2
 cd /
 $1 container prune --force --filter label=jupyter-slurm.job --filter until=10m
+[ -z "$4" ] || forget "$1" "${4%/*}" "$5"
 read -r over && exit
 for pause in 0 1 2 5; do
   sleep "$pause"
@@ -131,8 +152,13 @@ done'
 if [ -n "$archive" ] && ! $engine image inspect "$made" >/dev/null 2>&1; then
   $engine load <"$archive" || { say "the container did not start:$engine load failed"; exit 125; }
 fi
+if [ -n "$archive" ]; then # others' folders cannot be written to
+  note=${archive%/*}/.${archive##*/}@${SLURMD_NODENAME:-$(hostname)}
+  [ -e "$note" ] || (: >"$note") 2>/dev/null
+fi
 [ -z "$told" ] || exit 143
-( setsid sh -c "$keeper" sh "$engine" "$name" "$dir/node.sh" <&8 8<&- 9>&- >/dev/null 2>&1 & )
+( setsid sh -c "$keeper" sh "$engine" "$name" "$dir/node.sh" "$archive" "$made" <&8 8<&- 9>&- \
+  >/dev/null 2>&1 & )
 $engine run --rm --interactive --init "$@" <&8 8<&- 9>&- &
 client=$!
 exec 8<&-
@@ -164,6 +190,7 @@ fi
   say "the container did not start: exit code $rc of$engine run"
 exit "$rc"
 """
+)
 
 # Its input is empty, and the end of the pipe is the end of everything but process 1, which ends
 # then too. It is nobody's child that a program might wait for.

@@ -3,6 +3,7 @@
     NAME+0123456789ab.sif     an image; the digits are those of its recipe, or of its reference
     NAME@apptainer.json       which of them `--image NAME` means to that tool: put in place whole
     .NAME.lock                held while one is made
+    .NAME+0123456789ab.tar@NODE   that node's engine has loaded it; removed when it has it no more
 
 An image that was made is never written again, so a job that runs in it is not disturbed by the
 next one. What was pulled has its whole reference for a NAME, `/` written `%` and `:` as `+`.
@@ -12,7 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from typing import Annotated, Any
 
@@ -32,6 +33,7 @@ _TOOLS = {
     "pyxis": "enroot",
 }
 _TAR = re.compile(r".*\+([0-9a-f]{12})\.tar")
+_LOADED = re.compile(r"\.(?P<file>.+\.tar)@(?P<node>[^@]+)")
 _RECORD = re.compile(r"(?P<stem>.+)@(?P<tool>[a-z]+)\.json")
 
 
@@ -97,6 +99,12 @@ def is_version(entry: str, name: str, suffixes: Sequence[str]) -> bool:
     """Whether a file of the folder is the image of that name, in any version."""
     endings = "|".join(map(re.escape, suffixes))
     return re.fullmatch(rf"{re.escape(stem(name))}\+[0-9a-f]{{12}}(?:{endings})", entry) is not None
+
+
+def nodes_with(entries: Iterable[str], name: str) -> list[str]:
+    """The nodes whose engines hold the image, in any version, by the files of the folder."""
+    found = filter(None, map(_LOADED.fullmatch, entries))
+    return sorted({one["node"] for one in found if is_version(one["file"], name, [".tar"])})
 
 
 def tool_of_record(entry: str) -> str | None:

@@ -71,8 +71,9 @@ class ImageStore:
         """Of all that `tool` can run, as `--image` says them."""
         return [record.name for one, record in self.records() if one == tool]
 
-    def remove(self, name: str, tool: str, suffixes: Sequence[str]) -> None:
-        """The image with all its versions; a job that runs in it fails. FileAccessError."""
+    def remove(self, name: str, tool: str, suffixes: Sequence[str]) -> list[str]:
+        """Removes the image with all its versions, and gives the nodes whose engines still hold
+        it; a job that runs in it fails. FileAccessError."""
         entries = self._transport.listing(self.path)
         gone = [one for one in entries if image_folder.is_version(one, name, suffixes)]
         record = image_folder.record_name(name, tool)
@@ -83,3 +84,4 @@ class ImageStore:
             raise FileAccessError(
                 f"The image {name} cannot be removed.", detail=done.stderr.decode(errors="replace")
             )
+        return image_folder.nodes_with(entries, name)

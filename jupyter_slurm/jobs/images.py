@@ -110,7 +110,7 @@ class Images:
         job = _job(spec, cluster.name, name, code, mark, on_login=on_login)
         return ImageBuild(image=image, job=self._submit(job))
 
-    def remove_image(self, name: str, cluster: str | None = None) -> None:
+    def remove_image(self, name: str, cluster: str | None = None) -> list[str]:
         known = self._clusters.named(cluster)
         store = known.image_store()
         found = {
@@ -123,9 +123,11 @@ class Images:
                 f"There is no image {name!r} that was built or pulled here.",
                 hint="`jupyter slurm image ls` lists them; those of the site cannot be removed.",
             )
+        nodes: set[str] = set()
         for tool, one in found:
             suffixes = next(maker.suffixes for maker in MAKERS.values() if maker.tool == tool)
-            store.remove(one, tool, suffixes)
+            nodes |= set(store.remove(one, tool, suffixes))
+        return sorted(nodes)
 
     def registry_login(
         self, registry: str, user: str, password: str, cluster: str | None = None

@@ -11,7 +11,7 @@ from functools import partial
 
 from jupyter_slurm import packages_here
 from jupyter_slurm.errors import LoginNeededError, RequestError
-from jupyter_slurm.image_line import ImageRequest, parse_image
+from jupyter_slurm.image_line import ImageRequest, parse_image, removed
 from jupyter_slurm.job import JobHandle
 from jupyter_slurm.magics.cell import bring
 from jupyter_slurm.magics.follow import Worker
@@ -98,8 +98,7 @@ def _remove(session: Session, words: Sequence[str]) -> None:
         raise RequestError("`%slurm image rm` needs images: %slurm image rm NAME …")
     with Worker(session.person, session.cluster) as worker:
         for name in words:
-            worker(partial(session.api.remove_image, name, session.cluster))
-            say(f"{name}: removed")
+            say(removed(name, worker(partial(session.api.remove_image, name, session.cluster))))
 
 
 def _login(session: Session, words: Sequence[str]) -> None:

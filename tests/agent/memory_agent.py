@@ -343,7 +343,7 @@ class MemoryService(FileSide, QueueSide):
         image = Image(name=spec.name, origin=ImageOrigin.BUILT, path="/images/mine")
         return ImageBuild(image=image, job=job)
 
-    def remove_image(self, name: str, cluster: str | None = None) -> None:
+    def remove_image(self, name: str, cluster: str | None = None) -> list[str]:
         raise NotFoundError(f"There is no image {name!r}.")
 
     def registry_login(

@@ -143,8 +143,8 @@ def step(folder: Path, words: list[str]) -> NoReturn:
         pack(container, asked.values["save"])
         print("pyxis: exported container", container.name, file=sys.stderr)
     else:
-        words = "Could not create destination file: No such file or directory"
-        print(f"slurmstepd: error: pyxis:     {words}", file=sys.stderr)
+        said = "Could not create destination file: No such file or directory"
+        print(f"slurmstepd: error: pyxis:     {said}", file=sys.stderr)
     sys.exit(code)
 
 

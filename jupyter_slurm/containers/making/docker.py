@@ -4,8 +4,8 @@ file system, from which every other node loads it when it first needs it.
 An engine keeps what a build leaves: its layers, of which those before the last have no name, and,
 where its client was killed, what nobody takes away. So each layer has a label, the image's, by
 which this build or the next one on that node finds what is left. BuildKit has neither: it keeps a
-cache, and looks after that itself. (Docker 20.10 and 28 with the classic builder, tried; podman
-read.)
+cache, and looks after that itself. (Docker 28 with the classic builder, tried; podman and BuildKit
+not.)
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import shlex
 from collections.abc import Sequence
 
 from jupyter_slurm.containers.docker_errors import explained_making
+from jupyter_slurm.containers.docker_script import FORGET
 from jupyter_slurm.containers.image_folder import docker_tag
 from jupyter_slurm.containers.making.context import context, refuse_definition
 from jupyter_slurm.containers.making.script import SAVING
@@ -54,6 +55,7 @@ trap 'exit 143' TERM
 containers
 unnamed "$label"
 unnamed {_LABEL} '--filter until=24h'
+{FORGET.replace("{", "{{").replace("}", "}}")}forget '{{engine}}' "$folder" {{tag}}
 """
 
 _LABELLED = f"""sed "s|{_NAME}|${{label#*=}}|" "$work/context/Dockerfile" >"$work/labelled"
@@ -67,6 +69,7 @@ _PULL = """step pulling {name}
 """
 
 _SAVE = f"""{SAVING}{{engine}} save {{tag}} >"$partial.tar"
+: >"${{{{partial%.partial}}}}.tar@$node"
 """
 
 

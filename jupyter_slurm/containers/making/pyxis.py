@@ -2,7 +2,8 @@
 
 Which version of pyxis has each of the options is said in `containers/pyxis.py`. It saves the
 container however the step has ended, which takes minutes. So the folder where it is to do that is
-made inside, and only when the script has succeeded: elsewhere enroot gives up at once.
+made inside, and only when the script has succeeded: without it enroot has nowhere to write (the
+call read in pyxis, what enroot does not tried).
 """
 
 from __future__ import annotations

@@ -8,6 +8,7 @@ file that changed while it was read is not placed.
 
 from __future__ import annotations
 
+import errno
 import os
 import secrets
 import threading
@@ -98,6 +99,8 @@ $size+1 records out"*)
 done
 """
 _DD_BYTES = 65536
+_NO_PART = "-"
+"""In place of a part's number, before a stretch that is not the last one of its part."""
 
 
 class Upload:
@@ -214,13 +217,19 @@ class Upload:
         the first that has to end where the stream ends."""
         while True:
             part = begun[-1]
-            size, rest = divmod(part.size_bytes, MIB)
-            last = rest > 0 or not counted
-            more = "" if last else f"iflag=fullblock count={part.size_bytes // _DD_BYTES}"
-            key = key_of(part.name, part.entry)
-            line = f"{key} {part.index} {part.offset // MIB} {size} {part.end} {more}\n"
-            yield line.encode()
-            yield from self._stretch(part)
+            last = part.size_bytes % MIB > 0 or not counted
+            stretches = self._stretches(part) if counted else [(part.offset, part.end)]
+            holes_bytes = part.size_bytes - sum(end - at for at, end in stretches)
+            self._progress.moved(0, holes_bytes)
+            for at, end in stretches:
+                is_last = (at, end) == stretches[-1]
+                more = f"iflag=fullblock count={(end - at) // _DD_BYTES}"
+                number = str(part.index) if is_last else _NO_PART
+                words = [key_of(part.name, part.entry), number, at // MIB, (end - at) // MIB, end]
+                yield f"{' '.join(map(str, words))} {'' if last and is_last else more}\n".encode()
+                yield from self._stretch(part, at, end)
+                if part.name in self.again:
+                    return
             if last or part.name in self.again:
                 return
             following = self._next(parts)
@@ -228,7 +237,29 @@ class Upload:
                 return
             begun.append(following)
 
-    def _stretch(self, part: Part) -> Iterator[bytes]:
+    def _stretches(self, part: Part) -> list[tuple[int, int]]:
+        """Where there is more than a hole, in whole blocks of dd's; there is one, if an empty one.
+        The file's end is there, too: it gives the file its size."""
+        found: list[tuple[int, int]] = []
+        at, end, size = part.offset, part.end, part.entry.size_bytes
+        needed = (end - 1) // MIB * MIB if end == size else end
+        with suppress(OSError):  # what cannot be read, or knows no holes, is sent as it is
+            file = os.open(self.path(part.name), os.O_RDONLY | os.O_CLOEXEC)
+            try:
+                while at < end:
+                    begin = max(at, min(_data_from(file, at, size) // MIB * MIB, needed))
+                    if begin >= end:
+                        break
+                    data = _data_from(file, begin, size)
+                    hole = os.lseek(file, data, os.SEEK_HOLE) if data < end else end
+                    at = min(-(-hole // MIB) * MIB, end)
+                    found.append((begin, at))
+            finally:
+                os.close(file)
+            return found or [(part.offset, part.offset)]
+        return [(part.offset, end)]
+
+    def _stretch(self, part: Part, at: int, end: int) -> Iterator[bytes]:
         """Ends early when the file is no longer what it was: the far side then keeps nothing of
         it."""
         try:
@@ -237,7 +268,6 @@ class Upload:
             self.again[part.name] = CHANGED
             return
         try:
-            at, end = part.offset, part.end
             while at < end:
                 chunk = os.pread(file, min(MIB, end - at), at)
                 if not chunk or not is_still(os.fstat(file), part.entry):
@@ -296,6 +326,16 @@ class Upload:
         if not still:
             self.again[name] = CHANGED
         return still
+
+
+def _data_from(file: int, at: int, size_bytes: int) -> int:
+    """Where there is data next, or the file's end."""
+    try:
+        return os.lseek(file, at, os.SEEK_DATA)
+    except OSError as exc:
+        if exc.errno != errno.ENXIO:
+            raise
+        return size_bytes
 
 
 def _last_words(done: Completed) -> str:

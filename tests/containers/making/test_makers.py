@@ -76,6 +76,7 @@ def test_docker_builds_tags_and_saves(runtime: str, engine: str) -> None:
         '"$work/context"\n'
         'step "saving the image"\n'
         f'{engine} save jupyter-slurm/image:{_VERSION} >"$partial.tar"\n'
+        ': >"${partial%.partial}.tar@$node"\n'
     )
 
 

@@ -56,6 +56,8 @@ class Watched(LocalTransport):
         self.verbs: list[str] = []
         self.before_send: Callable[[Iterator[bytes]], Iterator[bytes]] | None = None
         self.on_receive: Callable[[Sequence[str]], None] | None = None
+        self.received = [0]
+        """Bytes."""
 
     def run(
         self,
@@ -92,7 +94,10 @@ class Watched(LocalTransport):
         self.verbs.append("receive")
         if self.on_receive is not None:
             self.on_receive(argv)
-        return super().receive(argv, sink, most_bytes=most_bytes, stop=stop)
+        before = os.lseek(sink.fileno(), 0, os.SEEK_CUR)
+        done = super().receive(argv, sink, most_bytes=most_bytes, stop=stop)
+        self.received[0] += os.lseek(sink.fileno(), 0, os.SEEK_CUR) - before
+        return done
 
 
 @pytest.fixture
@@ -385,6 +390,36 @@ def test_large_files_arrive_in_parts(far: Watched, tmp_path: Path, move: Mover) 
         assert far.verbs.count("receive") >= 2 + 4 + 5
     else:  # four programs, one more for each end that is no whole number of blocks, three archives
         assert far.verbs.count("send") <= 4 + 2 + 3
+
+
+@both_ways
+def test_the_holes_of_a_large_file_stay_holes(far: Watched, tmp_path: Path, move: Mover) -> None:
+    source, target = tmp_path / "source", tmp_path / "target"
+    moved = [0]
+
+    def counted(stream: Iterator[bytes]) -> Iterator[bytes]:
+        for chunk in stream:
+            moved[0] += len(chunk)
+            yield chunk
+
+    far.before_send = counted
+    far.received = moved
+    write(source / "it's sparse")
+    with (source / "it's sparse").open("r+b") as file:
+        os.pwrite(file.fileno(), random.Random(1).randbytes(MIB), 100 * MIB + 12345)
+        file.truncate(200 * MIB)
+    write(source / "nothing else")
+    with (source / "nothing else").open("r+b") as file:
+        file.truncate(128 * MIB + 7)
+    write(source / "ends in data")
+    with (source / "ends in data").open("r+b") as file:
+        os.pwrite(file.fileno(), b"end", 128 * MIB - 3)
+    assert not move(far, source, target).failed
+    for path in source.iterdir():
+        subprocess.run(["cmp", path, target / path.name], check=True)
+        assert (target / path.name).stat().st_blocks * 512 < 6 * MIB
+    assert moved[0] < 10 * MIB
+    assert move(far, source, target).files == 0
 
 
 @pytest.mark.usefixtures("small_parts")
