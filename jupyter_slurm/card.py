@@ -241,6 +241,9 @@ def _rows(job: Job, now_s: float) -> Iterator[_Row]:
         yield _Row("GPUs", str(job.gpus), brief=True)
     if job.image:
         yield _Row("Image", f"{job.image} ({job.runtime})")
+    if job.python:
+        version = ".".join(map(str, job.python))
+        yield _Row("Python", version if job.image else f"{version} of the node")
     yield from _time(job, now_s)
     if job.state.final:
         yield from _end(job)

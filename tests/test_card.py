@@ -68,6 +68,13 @@ class Text(HTMLParser):
         return " ".join(self.words)
 
 
+def test_a_job_tells_which_python_runs_its_cell() -> None:
+    assert "Python 3.9.2 of the node" in Text(html(job(python=(3, 9, 2)), NOW_S)).text
+    of_image = Text(html(job(python=(3, 9, 2), image="fit", runtime="docker"), NOW_S)).text
+    assert "Python 3.9.2" in of_image
+    assert "of the node" not in of_image
+
+
 def test_the_first_form_only_names_the_job() -> None:
     assert bundle(job(), NOW_S)[MIME] == {"v": 1, "cluster": "arandu", "id": "k3j9x2m1"}
 

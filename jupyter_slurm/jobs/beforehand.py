@@ -22,7 +22,7 @@ from jupyter_slurm.jobs.clusters import Clusters
 from jupyter_slurm.jobs.estimates import Estimates, Outlook
 from jupyter_slurm.jobs.known import Source, known_partitions
 from jupyter_slurm.jobs.layout import JobDir
-from jupyter_slurm.jobs.limits import Judge
+from jupyter_slurm.jobs.limits import Judge, of_inputs
 from jupyter_slurm.jobs.objection import Objection
 from jupyter_slurm.jobs.options import merged_options
 from jupyter_slurm.jobs.prepare import prepare, runtime_of
@@ -118,6 +118,14 @@ class Beforehand:
         warnings = (f"{one.sentence} {one.hint}" for one in objections if not one.passing)
         return "\n".join(warnings) or None
 
+    def memory_mib(self, spec: JobSpec, cluster: SlurmCluster) -> int | None:
+        return _asked(spec, _options(spec, cluster)).memory_per_node_mib
+
+    def judge_cell(self, spec: JobSpec, memory_mib: int | None) -> str | None:
+        """Return what a cell of a session that has so much memory should be warned of."""
+        cell = _with_inputs(Asked(memory_per_node_mib=memory_mib), spec)
+        return "\n".join(f"{one.sentence} {one.hint}" for one in of_inputs(cell)) or None
+
     def _fresh(self, name: str) -> ClusterInfo | None:
         info = self._infos.get(name)
         return info if _is_fresh(info) else None
@@ -189,7 +197,10 @@ def _options(spec: JobSpec, cluster: SlurmCluster) -> dict[str, str]:
 
 
 def _asked(spec: JobSpec, options: dict[str, str]) -> Asked:
-    wanted = asked(options)
+    return _with_inputs(asked(options), spec)
+
+
+def _with_inputs(wanted: Asked, spec: JobSpec) -> Asked:
     if spec.inputs is None:
         return wanted
     with suppress(OSError):  # whoever sends it says that it is not there

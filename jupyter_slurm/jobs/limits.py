@@ -48,7 +48,7 @@ class Judge:
         if job.held:
             best = [replace(one, certain=False) for one in best]
         rest = [*self._of_qos(job), *self._of_account(job), *self._of_policies(job)]
-        return [*best, *rest, *_of_inputs(job)]
+        return [*best, *rest, *of_inputs(job)]
 
     def _wanted(self, job: Asked) -> Sequence[str]:
         default = [one.name for one in self.info.partitions if one.default] if self.info else []
@@ -235,7 +235,7 @@ class Judge:
         return f"If that is out of date, change it in {self.profile.origin}."
 
 
-def _of_inputs(job: Asked) -> Iterator[Objection]:
+def of_inputs(job: Asked) -> Iterator[Objection]:
     """Arrays that go in are mapped, so what a cell does not touch takes none: it only warns."""
     mib = job.memory_per_node_mib
     if mib and job.inputs_mib >= mib:

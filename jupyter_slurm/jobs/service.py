@@ -253,6 +253,9 @@ class Service:
         if spec.session is not None:
             record = self._sessions.new_record(spec)
             record.given = identity.given(spec, cluster.profile, None)
+            memory_mib = self._book.record(spec.session).memory_mib
+            warning = self._beforehand.judge_cell(spec, memory_mib)
+            record.job = msgspec.structs.replace(record.job, warning=warning)
             return self._added(record)
         asked = spec
         spec = with_dependency(spec, cluster.name, self._book, _SUBMIT_WAIT_S)
@@ -293,7 +296,8 @@ class Service:
             warning=warning,
         )
         given = identity.given(asked, cluster.profile, site.image)
-        return self._added(Record(job=job, spec=spec, given=given))
+        memory_mib = None if spec.on_login else self._beforehand.memory_mib(spec, cluster)
+        return self._added(Record(job=job, spec=spec, given=given, memory_mib=memory_mib))
 
     def _added(self, record: Record) -> Record | None:
         return record if self._book.add(record) else None

@@ -47,6 +47,8 @@ class Record(msgspec.Struct, kw_only=True):
     """sbatch as it was called for it."""
     given: dict[str, str] = msgspec.field(default_factory=dict)
     """What it got (`identity.py`)."""
+    memory_mib: int | None = None
+    """What it asks for on a node, where it does: a session's cells have no more."""
     events: tuple[JobEvent, ...] = ()
     """What has happened to it (`events.py`)."""
 

@@ -402,7 +402,7 @@ def _read(
             f"The variables {', '.join(held)} came back, but cannot be read here: "
             f"{type(exc).__name__}: {exc}.",
             hint="The packages they are made of must be installed here, in versions like the "
-            "image's; or bring back plain values (numbers, dicts, NumPy arrays).",
+            "job's; or bring back plain values (numbers, dicts, NumPy arrays).",
         ) from exc
     return {name: found[name] for name in names or held if name in found}
 

@@ -88,7 +88,7 @@ def run(session: Session, line: str, code: str, kind: JobKind | None = None) -> 
     if spec.kind is JobKind.CELL:
         _check_syntax(session, spec)
     if request.dry_run:
-        show_preview(session.api.preview(spec))
+        _preview(session, spec)
         return None
     with Worker(session.person, spec.cluster) as worker:
         job = _find_or_submit(session, worker, request, spec)
@@ -109,6 +109,16 @@ def run(session: Session, line: str, code: str, kind: JobKind | None = None) -> 
         raise_on_failure=request.raise_on_failure,
     )
     return None
+
+
+def _preview(session: Session, spec: JobSpec) -> None:
+    """Shows what would be submitted, judged by the size of what goes in, as far as it is there."""
+    if all(name in session.namespace for name in spec.names_in):
+        spec = _with_inputs(session, spec)
+    try:
+        show_preview(session.api.preview(spec))
+    finally:
+        _drop_inputs(spec)
 
 
 def _check_syntax(session: Session, spec: JobSpec) -> None:

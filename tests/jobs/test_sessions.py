@@ -125,6 +125,22 @@ def test_variables_go_in_and_come_back_and_stay(site: Site, tmp_path: Path) -> N
     assert shown(site, run(site, session, "b[1] + f()")) == ["14"]
 
 
+def test_inputs_that_need_more_than_the_session_has_are_told(site: Site, tmp_path: Path) -> None:
+    session = site.service.submit(
+        spec("", runtime="none", kind=JobKind.SESSION, idle_s=600, options={"mem": "100M"})
+    )
+    warnings = []
+    for mib in (200, 50):
+        inputs = tmp_path / f"{mib}.vars"
+        with inputs.open("wb") as file:
+            file.truncate(mib << 20)
+        cell = send(site, session, "1", names_in=("x",), inputs=str(inputs))
+        warnings.append(cell.warning)
+    told = "The variables of --in take 200 MiB or more, and the job asks for 100 MiB of memory."
+    assert told in (warnings[0] or "")
+    assert warnings[1] is None
+
+
 def test_an_error_is_the_cells_own_and_its_traceback_names_the_earlier_cell(site: Site) -> None:
     session = start(site)
     run(site, session, "def breaks():\n    return 1 / 0\nkept = 1")

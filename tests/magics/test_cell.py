@@ -6,6 +6,7 @@ import asyncio
 import re
 import sys
 import threading
+from pathlib import Path
 
 import pytest
 from IPython.core.error import UsageError
@@ -14,7 +15,7 @@ from jupyter_slurm.errors import CellFailed, CodeError, NotFoundError, SubmitErr
 from jupyter_slurm.job import JobHandle
 from jupyter_slurm.magics.cell import Detached
 from jupyter_slurm.places import spool_dir
-from jupyter_slurm.wire import JobKind, JobState
+from jupyter_slurm.wire import JobKind, JobSpec, JobState, Preview
 from tests.magics.fake import FakeApi
 from tests.magics.shell import Shell
 
@@ -181,6 +182,25 @@ def test_dry_run_shows_and_submits_nothing(shell: Shell, api: FakeApi) -> None:
     assert ">ch-run &amp;lt; true</pre>" in html
     assert "With A, B in its environment" in html
     assert api.calls == []
+
+
+def test_a_dry_run_is_judged_by_what_goes_in_and_leaves_nothing(
+    shell: Shell, api: FakeApi, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sizes: list[int] = []
+    preview = api.preview
+
+    def measured(spec: JobSpec, estimate: bool = False) -> Preview:
+        sizes.append(Path(spec.inputs).stat().st_size if spec.inputs else 0)
+        return preview(spec, estimate)
+
+    monkeypatch.setattr(api, "preview", measured)
+    shell.run("x = b'x' * 5000")
+    shell.run("%%slurm --dry-run --in x\n1")
+    shell.run("%%slurm --dry-run --in x,not_there\n1")
+    assert sizes[0] > 5000
+    assert sizes[1] == 0
+    assert list(spool_dir().glob("*.vars")) == []
 
 
 def test_a_terminal_has_a_dry_run_as_text(terminal: Shell) -> None:

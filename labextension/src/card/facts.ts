@@ -29,6 +29,8 @@ export function facts(job: Job, nowS: number, trans: TranslationBundle): string[
     ...progress(job, trans),
     job.gpus > 0 ? trans._n('%1 GPU', '%1 GPUs', job.gpus) : '',
     job.image === null ? '' : `${visible(job.image)} (${job.runtime})`,
+    // Of an image it is the image's, so only of the node's it has to be said.
+    job.image === null && job.python !== null ? `Python ${job.python.join('.')}` : '',
     ...(isFinal(job.state) ? end(job, trans) : [])
   ].filter(part => part !== '');
 }

@@ -26,6 +26,7 @@ test('one that runs says for how long, of how long, where and with what', () => 
   expect(line({ image: 'python:3.11', runtime: 'apptainer' })).toBe(
     '2 min 5 s of 1 h · n1 · 2 GPUs · python:3.11 (apptainer)'
   );
+  expect(line({ python: [3, 9, 2] })).toBe('2 min 5 s of 1 h · n1 · 2 GPUs · Python 3.9.2');
 });
 
 test('one that waits says since when, for which partition, and when it is to start', () => {
