@@ -142,7 +142,7 @@ class Beside:
         in_a_row = flags.c_contiguous or flags.f_contiguous or value.nbytes <= LONG_TEXT
         if in_a_row or value.dtype.hasobject or len(self.buffers) == self.most:
             return value.__reduce_ex__(5)
-        stand_in = pickle.PickleBuffer(bytearray(1))  # type: ignore[attr-defined,unused-ignore]
+        stand_in = pickle.PickleBuffer(bytearray(1))  # novermin: protocol 5 needs Python 3.8
         self.strided[id(stand_in)] = (stand_in, Strided(value))
         return type(value), (value.shape, value.dtype, stand_in)
 
