@@ -12,11 +12,12 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Locator, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Locator, Page, Playwright, expect, sync_playwright
 
 from jupyter_slurm.transport.ssh_config import CONFIG_VARIABLE
 from tests.cluster.plugin import ROOT, SlurmCluster, jupyter_homes, running_cluster
 from tests.cluster.started import started
+from tests.ssh.sshd import free_port
 from tests.ui.kept_page import KeptPage, new_context
 from tests.ui.lab import PATIENCE_S, Lab, Notebook, running_lab
 from tests.ui.side import Sbatch, open_sidebar
@@ -26,7 +27,6 @@ OPTIONS = """
     --disable-component-update --disable-sync
 """.split()
 _FAILED = pytest.StashKey[bool]()
-# The module's, not the session's: its event loop would be in the way of other tests' own loops.
 
 
 @pytest.fixture(scope="module")
@@ -65,30 +65,52 @@ def lab_home(cluster: SlurmCluster) -> Iterator[tuple[Path, dict[str, str]]]:
 
 
 @pytest.fixture(scope="module")
-def lab(lab_home: tuple[Path, dict[str, str]]) -> Iterator[Lab]:
+def lab(lab_home: tuple[Path, dict[str, str]], port: int) -> Iterator[Lab]:
     home, env = lab_home
-    with running_lab(env, home) as running:
+    with running_lab(env, home, port) as running:
         yield running
 
 
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as running:
+@pytest.fixture(scope="package")
+def port() -> int:
+    """Of every module's server, one after the other: what the browser keeps of JupyterLab's
+    scripts, compiled, it finds by their address. Where somebody has taken the port meanwhile the
+    server has another, and the browser compiles them again."""
+    return free_port()
+
+
+# The package's, not the session's: its event loop would be in the way of other tests' own loops.
+@pytest.fixture(scope="package")
+def playwright() -> Iterator[Playwright]:
+    with sync_playwright() as running:
+        yield running
+
+
+@pytest.fixture(scope="package")
+def browser(playwright: Playwright) -> Iterator[Browser]:
+    """For all modules: of a server that has ended it keeps nothing but scripts (`KeptPage`)."""
+    with launched(playwright) as running:
         yield running
 
 
 @contextmanager
-def chromium(
-    program: str | Path = "/usr/bin/chromium", options: Sequence[str] = ()
+def chromium(options: Sequence[str] = ()) -> Iterator[Browser]:
+    """Where no other Playwright runs: for tests that are not below this folder."""
+    with sync_playwright() as playwright, launched(playwright, options=options) as running:
+        yield running
+
+
+@contextmanager
+def launched(
+    playwright: Playwright, program: str | Path = "/usr/bin/chromium", options: Sequence[str] = ()
 ) -> Iterator[Browser]:
     """`program`: what starts it."""
-    with sync_playwright() as playwright:
-        running = playwright.chromium.launch(executable_path=program, args=[*OPTIONS, *options])
-        yield running
-        running.close()
+    running = playwright.chromium.launch(executable_path=program, args=[*OPTIONS, *options])
+    yield running
+    running.close()
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def kept_page(browser: Browser) -> KeptPage:
     expect.set_options(timeout=PATIENCE_S * 1000)
     return KeptPage(browser)

@@ -17,10 +17,10 @@ THEMES = "settings/@jupyterlab/apputils-extension/themes.jupyterlab-settings"
 
 
 @pytest.fixture(scope="module")
-def lab(lab_home: tuple[Path, dict[str, str]]) -> Iterator[Lab]:
+def lab(lab_home: tuple[Path, dict[str, str]], port: int) -> Iterator[Lab]:
     """One whose user has chosen the theme of high contrast."""
     home, env = lab_home
-    with running_lab(env, home) as started:
+    with running_lab(env, home, port) as started:
         chosen = {"theme": "JupyterLab Dark High Contrast", "adaptive-theme": False}
         (home / THEMES).write_text(json.dumps(chosen))
         yield started

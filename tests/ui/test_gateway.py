@@ -12,14 +12,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import Locator, Page, Playwright, expect
 
 from tests.cluster.apptainer import ApptainerEngine, exports
 from tests.cluster.image import lean_copy
 from tests.ssh.laptop import Laptop
 from tests.ssh.site import Site
 from tests.ssh.waiting import wait_until
-from tests.ui.conftest import chromium, new_page
+from tests.ui.conftest import launched, new_page
 from tests.ui.lab import Lab, at_rest, running_lab
 from tests.ui.looks import SCREENSHOTS, look_as_it_is
 
@@ -93,13 +93,13 @@ def lab(laptop: Laptop, image: Path, nodes: dict[str, Any]) -> Iterator[Lab]:
 
 
 @pytest.fixture
-def page(laptop: Laptop, lab: Lab) -> Iterator[Page]:
+def page(laptop: Laptop, lab: Lab, playwright: Playwright) -> Iterator[Page]:
     """Of a browser on the laptop."""
     program = laptop.home.folder / "chromium"
     argv = laptop.site.laptop_machine.argv("/usr/bin/chromium")
     program.write_text(f'#!/bin/sh\nexec {shlex.join(argv)} "$@"\n')
     program.chmod(0o700)
-    with chromium(program) as browser, new_page(browser) as page:
+    with launched(playwright, program) as browser, new_page(browser) as page:
         page.goto(f"{lab.url}lab?token={lab.token}&reset")
         at_rest(page)
         yield page

@@ -20,7 +20,7 @@ from tests.ui.looks import look, look_as_it_is
 
 
 @pytest.fixture(scope="module")
-def lab(lab_home: tuple[Path, dict[str, str]]) -> Iterator[Lab]:
+def lab(lab_home: tuple[Path, dict[str, str]], port: int) -> Iterator[Lab]:
     """One whose user has chosen Portuguese."""
     home, env = lab_home
     chosen = home / "settings/@jupyterlab/translation-extension/plugin.jupyterlab-settings"
@@ -29,7 +29,7 @@ def lab(lab_home: tuple[Path, dict[str, str]]) -> Iterator[Lab]:
     for locale in ("ja_JP", "da_DK", "it_IT"):
         _empty_pack(home / "packs", locale)
     paths = os.pathsep.join([env["PYTHONPATH"], str(home / "packs")])
-    with running_lab(env | {"PYTHONPATH": paths}, home) as started:
+    with running_lab(env | {"PYTHONPATH": paths}, home, port) as started:
         yield started
 
 

@@ -1,0 +1,1 @@
+"""A package, so that its modules share a browser that ends before tests of elsewhere begin."""
