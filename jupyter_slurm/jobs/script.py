@@ -124,6 +124,7 @@ def _target(pid_file: str | None) -> str:
 
 def _traps(signal: tuple[str, str] | None) -> str:
     lines = ["trap 'caught=TERM; hand_on TERM' TERM", "trap 'caught=INT; hand_on INT' INT"]
+    lines.append("trap : URG")
     if signal and signal[0] not in ("TERM", "INT"):
         lines.append(f"trap 'hand_on {signal[1]}' {signal[0]}")
     return "\n".join(lines)
@@ -243,22 +244,24 @@ printf '%s\\n' "$began" >"$job_dir/started.$attempt.json" || {{ rc={no_room_exit
 # measures the program, beside it and not in its way: a second later, unless all is over by then.
 # Killed, this script ends nothing: so it ends what would stay where Slurm tracks processes by their
 # parents (proctrack/linuxproc). It is nobody's child, for while bash has another child than the
-# program, it waits on for that where a signal has ended the program (5.2, tried).
+# program, it waits on for that where a signal has ended the program (5.2, tried). And it pokes this
+# script: bash that is about to wait minds no signal until the next one or the program's end.
 exec 7> >(
   (
     trap '' TERM INT HUP USR1 USR2
     exec >/dev/null 2>&1 8>&-
+    poke() {{ until read -rt 5 || [ $? -le 128 ]; do kill -URG "$$"; done; }}
     # What measures takes some 12 MB of the job's own memory: not where that would be missed.
     memory=${{SLURM_MEM_PER_NODE:-$((${{SLURM_MEM_PER_CPU:-0}} * ${{SLURM_CPUS_ON_NODE:-1}}))}}
     if [ "$memory" -gt 0 ] && [ "$memory" -lt {measured_mib} ]; then
-      read -r || :
+      poke
     elif ! {{ read -rt 1 || [ $? -le 128 ]; }}; then
       for python in {python} python3 /usr/libexec/platform-python; do
         command -v "$python" || continue
         "$python" -ISB "$job_dir/usage.py" "$job_dir/usage.$attempt.jsonl" "$$" <&0 &
         break
       done
-      read -r || :
+      poke
     fi
     [ ! -e "$job_dir/exit.$attempt.json" ] || exit
     find_below
