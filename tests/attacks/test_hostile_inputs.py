@@ -10,7 +10,7 @@ import dataclasses
 import hashlib
 import hmac
 import json
-import resource
+import tracemalloc
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path, PurePosixPath
@@ -60,7 +60,7 @@ from tests.slurm.recorded import RELEASES, output, stderr
 
 COUNT = 10_000
 MOST_BYTES = 48 * 2**20
-"""Of memory for an input, and for what a hundred leave; one has a few ten thousand bytes."""
+"""Of memory for one input; the longest are a few hundred thousand bytes."""
 KEY = b"the job's key"
 
 Parser = Callable[[bytes], object]
@@ -289,37 +289,23 @@ VALUE_ERRORS = {"node lists": ValueError}
 def test_no_input_raises_what_is_not_ours_or_takes_much_memory(name: str) -> None:
     parser, samples = PARSERS[name]
     ours = (JupyterSlurmError, VALUE_ERRORS.get(name, JupyterSlurmError))
-    for number, data in enumerate(spoilt(name, samples, COUNT)):
-        if number % 100 == 0:
-            before = memory_bytes_from_now()
-        try:
-            value = parser(data)
-        except ours as exc:
-            value = exc.problem() if isinstance(exc, JupyterSlurmError) else str(exc)
-        assert most_memory_bytes() - before < MOST_BYTES, data[:300]
-        sent = msgspec.json.encode(value, enc_hook=_sent).decode()
-        if "\\" in sent or not sent.isprintable():
-            for text in texts(value):
-                assert text.isprintable() or visible(text).isprintable(), data[:300]
-
-
-def memory_bytes_from_now() -> int:
-    """Forget the most memory that this process has held; return what it holds. tracemalloc, which
-    sees each object, makes the parsers take four times as long."""
-    Path("/proc/self/clear_refs").write_text("5")  # proc(5)
-    return most_memory_bytes()
-
-
-def most_memory_bytes() -> int:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-
-
-def test_memory_that_was_taken_and_given_back_is_seen() -> None:
-    before = memory_bytes_from_now()
-    len("x" * MOST_BYTES)
-    assert most_memory_bytes() - before > MOST_BYTES * 0.9
-    before = memory_bytes_from_now()
-    assert most_memory_bytes() - before < MOST_BYTES * 0.1
+    tracemalloc.start()
+    try:
+        for data in spoilt(name, samples, COUNT):
+            tracemalloc.reset_peak()
+            before = tracemalloc.get_traced_memory()[0]
+            try:
+                value = parser(data)
+            except ours as exc:
+                value = exc.problem() if isinstance(exc, JupyterSlurmError) else str(exc)
+            peak = tracemalloc.get_traced_memory()[1] - before
+            assert peak < MOST_BYTES, data[:300]
+            sent = msgspec.json.encode(value, enc_hook=_sent).decode()
+            if "\\" in sent or not sent.isprintable():
+                for text in texts(value):
+                    assert text.isprintable() or visible(text).isprintable(), data[:300]
+    finally:
+        tracemalloc.stop()
 
 
 def _sent(value: object) -> object:
