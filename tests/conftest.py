@@ -21,6 +21,8 @@ pytest_plugins = (
 # Started in the background, a shell's children ignore Ctrl-C, and what is ignored is inherited by
 # every program that a test starts to interrupt it.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+# So are hangups below nohup(1), and a bash cannot trap what it has inherited as ignored.
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 # How long an example takes, or making one, is a matter of what else this machine does.
 settings.register_profile(
