@@ -65,7 +65,6 @@ def paths(rows: Iterable[ControlRow]) -> dict[str, str]:
         row.array_task_id: row.stdout
         for row in rows
         if row.stdout and row.array_task_id and row.array_task_id.isdecimal()
-        if scontrol.is_filled_in(row.stdout)
     }
 
 
@@ -74,7 +73,7 @@ def pattern(rows: Iterable[ControlRow]) -> str | None:
     `{id}` in that of its own number in Slurm. None: these do not tell which is which."""
     known: list[tuple[int, int, list[str]]] = []
     for row in rows:
-        raw, task = row.fields.get("StdOut"), row.array_task_id or ""
+        raw, task = scontrol.output_pattern(row.fields), row.array_task_id or ""
         if raw and task:
             index = int(task if task.isdecimal() else scontrol.NO_TASK)
             known.append((index, int(row.slurm_id), _NUMBERS.split(raw)))
@@ -103,8 +102,7 @@ def path(pattern: str, task: int, array_id: str, own_id: str | None) -> str | No
     if "{id}" in pattern and own_id is None:
         return None
     values = {"a": str(task), "A": array_id, **({"j": own_id} if own_id else {})}
-    made = scontrol.fill_in(pattern.format(task, id=own_id), values)
-    return made if scontrol.is_filled_in(made) else None
+    return scontrol.fill_in(pattern.format(task, id=own_id), values)
 
 
 def told(tasks: Mapping[str, str], codes: Mapping[str | None, int | None]) -> str | None:

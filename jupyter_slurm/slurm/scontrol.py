@@ -45,7 +45,7 @@ _USER_TEXT = re.compile(
 
 NO_TASK = "4294967294"
 """What Slurm writes for the index of tasks that wait, or of a job that is not an array."""
-_PATTERN = re.compile(r"%(?P<width>[0-9]{0,2})(?P<letter>[AajNntux])")
+_PATTERN = re.compile(r"%(?P<width>[0-9]{0,2})(?P<letter>[AajNntux%])")
 """In sbatch's --output."""
 
 
@@ -228,26 +228,34 @@ def _row(fields: Mapping[str, str]) -> ControlRow:
     )
 
 
-def fill_in(path: str, values: Mapping[str, str]) -> str:
-    """Return the path with sbatch's patterns filled in whose letters have a value; the others stay.
+def fill_in(path: str, values: Mapping[str, str]) -> str | None:
+    """Return the path with sbatch's patterns filled in. None: one has no value.
 
-    >>> fill_in("%03a %x %N", {"a": "7", "x": "fit"})
-    '007 fit %N'
+    >>> fill_in("%03a %x 100%%", {"a": "7", "x": "fit"})
+    '007 fit 100%'
     """
+    known = {"%": "%", **values}
+    if any(match["letter"] not in known for match in _PATTERN.finditer(path)):
+        return None
 
     def filled(match: re.Match[str]) -> str:
-        value = values.get(match["letter"], match[0])
+        value = known[match["letter"]]
         return value.zfill(int(match["width"] or 0)) if value.isdecimal() else value
 
     return _PATTERN.sub(filled, path)
 
 
-def is_filled_in(path: str) -> bool:
-    return _PATTERN.search(path) is None
+def output_pattern(fields: Mapping[str, str]) -> str | None:
+    """Return `StdOut` as `fill_in` takes it: the folder of the job means what it says."""
+    path = optional(fields.get("StdOut", ""))
+    folder = fields.get("WorkDir", "").rstrip("/") + "/"
+    if path is None or not path.startswith(folder):
+        return path
+    return folder.replace("%", "%%") + path.removeprefix(folder)
 
 
 def _stdout(fields: Mapping[str, str]) -> str | None:
-    path = optional(fields.get("StdOut", ""))
+    path = output_pattern(fields)
     if path is None:
         return None
     slurm_id, task = fields["JobId"], fields.get("ArrayTaskId", "")
@@ -262,7 +270,7 @@ def _stdout(fields: Mapping[str, str]) -> str | None:
     }
     if host := optional(fields.get("BatchHost", "")):
         values["N"] = host.partition(".")[0]
-    return fill_in(path, values)
+    return fill_in(path, values) or fields["StdOut"]
 
 
 def _first_int(text: str) -> int | None:

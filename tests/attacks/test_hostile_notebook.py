@@ -13,14 +13,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Download, Locator, Page, expect
+from playwright.sync_api import Browser, Download, Locator, Page, expect
 
+from tests.ssh.sshd import free_port
 from tests.ssh.waiting import wait_until
 from tests.ui import conftest as ui
 from tests.ui.lab import Lab
 from tests.ui.side import Sbatch, row
 
-browser, cluster, lab, lab_home = ui.browser, ui.cluster, ui.lab, ui.lab_home
+cluster, lab, lab_home = ui.cluster, ui.lab, ui.lab_home
 page, sbatch, sidebar = ui.page, ui.sbatch, ui.sidebar
 
 pytestmark = pytest.mark.own_page
@@ -78,6 +79,17 @@ _FILES = {
         }
     ),
 }
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with ui.chromium() as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def port() -> int:
+    return free_port()
 
 
 @pytest.fixture

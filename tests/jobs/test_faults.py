@@ -355,10 +355,10 @@ def test_a_node_that_dies(private_site: MakeSite) -> None:
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of 350 KiB: what a job needs, and little more."""
+    """A file system of 400 KiB: what a job needs, and little more."""
     folder = tmp_path / "small"
     folder.mkdir()
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=350k", "none", folder], check=True)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=400k", "none", folder], check=True)
     yield folder
     subprocess.run(["umount", "-l", folder], check=True)
 
