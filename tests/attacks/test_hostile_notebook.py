@@ -13,17 +13,31 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Download, Locator, Page, expect
+from playwright.sync_api import Browser, Download, Locator, Page, expect
 
 from tests.ssh.waiting import wait_until
 from tests.ui import conftest as ui
 from tests.ui.lab import Lab
 from tests.ui.side import Sbatch, row
 
-browser, cluster, lab, lab_home = ui.browser, ui.cluster, ui.lab, ui.lab_home
+cluster, lab, lab_home = ui.cluster, ui.lab, ui.lab_home
 page, sbatch, sidebar = ui.page, ui.sbatch, ui.sidebar
 
 pytestmark = pytest.mark.own_page
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """The module's: borrowed, that of `tests.ui` would be the session's."""
+    with ui.chromium() as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def port() -> int:
+    """Any: nobody looks at a second server there."""
+    return 0
+
 
 _RUN = "localStorage.setItem('harmed', 1)"
 _HTML = (
