@@ -26,6 +26,20 @@ page, sbatch, sidebar = ui.page, ui.sbatch, ui.sidebar
 
 pytestmark = pytest.mark.own_page
 
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """The module's: borrowed, that of `tests.ui` would be the session's."""
+    with ui.chromium() as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def port() -> int:
+    """Any: nobody looks at a second server there."""
+    return 0
+
+
 _RUN = "localStorage.setItem('harmed', 1)"
 _HTML = (
     f'<p>a harmless table</p><img src="data:image/png;base64,AA" onerror="{_RUN}">'
