@@ -15,7 +15,6 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Download, Locator, Page, expect
 
-from tests.ssh.sshd import free_port
 from tests.ssh.waiting import wait_until
 from tests.ui import conftest as ui
 from tests.ui.lab import Lab
@@ -93,17 +92,6 @@ _FILES = {
         }
     ),
 }
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with ui.chromium() as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-def port() -> int:
-    return free_port()
 
 
 @pytest.fixture
