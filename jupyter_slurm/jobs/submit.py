@@ -69,6 +69,7 @@ def _end_unsent(book: Book, record: Record) -> None:
         ended_s=time.time(),
         why="You cancelled it before it was sent.",
         transfer=None,
+        lab=None,
         problem=None,
         problem_since_s=None,
     )
@@ -349,6 +350,7 @@ class Pursuit:
                 self._id,
                 state=JobState.REJECTED,
                 ended_s=time.time(),
+                lab=None,
                 why=error.message,
                 advice=error.hint,
                 problem=error.problem(),
