@@ -142,7 +142,7 @@ def _defaults(request: Request) -> list[str]:
 
 
 def removed(name: str, nodes: Sequence[str]) -> str:
-    """What is said of an image that was removed; `nodes`: whose engines still hold it."""
+    """Say that an image was removed, and on which nodes an engine still holds it."""
     if not nodes:
         return f"{name}: removed"
     return (

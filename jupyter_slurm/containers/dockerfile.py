@@ -39,7 +39,7 @@ def with_base(text: str, image: str | None) -> str:
 
 
 def beginning_with(text: str, instruction: str) -> str:
-    """The same with that instruction as the first of each of its stages."""
+    """Return the Dockerfile with that instruction first in each stage."""
     lines: list[str] = []
     ends: list[str] = []
     word = ""

@@ -28,7 +28,7 @@ class Allocation:
     stdout: str | None
     """Where Slurm writes the batch script's output."""
     rows: tuple[ControlRow, ...] = ()
-    """Of an array, each task that has begun, and those that wait."""
+    """An array has one for each task that has begun, and one for those that wait."""
     no_requeue: str | None = None
     """As `Job.no_requeue`."""
 

@@ -181,7 +181,7 @@ class Clusters:
         return Connection(cluster=profile.name, state=state, since_s=self._began_s)
 
     def watch(self, cluster: SlurmCluster) -> Watch:
-        """Of the one of its name that is open by now, which `cluster` may have been before."""
+        """Return the watch of the cluster that is open under this name now, if not `cluster`."""
         with self._lock:
             if cluster.name not in self._watches:
                 now = self._open.get(cluster.name, cluster)

@@ -142,7 +142,7 @@ class Comparison:
                 self._book.change(job.id, **changes)
 
     def _allocation(self, job: Job) -> dict[str, object]:
-        """What the job was given, asked for once."""
+        """Ask once what Slurm gave the job; return fields of `Job`."""
         if job.usage is not None or job.slurm_id is None:
             return {}
         given = ask_allocation(self._cluster, self._book.record(job.id))
@@ -161,7 +161,7 @@ class Comparison:
 
 
 def _by_row(job: Job, row: QueueRow, state: JobState, nodes: tuple[str, ...]) -> dict[str, object]:
-    """What the row says of a job that goes on: fields of `Job`."""
+    """Return what the row says of a job that goes on: fields of `Job`."""
     changes: dict[str, object] = {
         "state": state,
         # As it may have been renamed; our own names in Slurm end in the id (`slurm_name`).

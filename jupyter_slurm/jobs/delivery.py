@@ -143,7 +143,7 @@ class Delivery:
         return path, heading
 
     def _ask_path(self, record: Record, cluster: SlurmCluster, task: int) -> str | None:
-        """Of a task that the controller has forgotten, accounting may know the number in Slurm."""
+        """Ask the controller, then accounting, which may know the number of a forgotten task."""
         job = record.job
         note_paths(self._book, job.id, ask_jobs(cluster, record))
         if (path := known_path(record, task)) is not None or record.task_stdout is None:

@@ -37,8 +37,7 @@ class Record(msgspec.Struct, kw_only=True):
     task_stdout: str | None = None
     """Of an array, where its tasks write (`array_tasks.pattern`)."""
     task_paths: dict[str, str] = msgspec.field(default_factory=dict)
-    """Of an array, by index: where tasks wrote whose paths have no pattern, or one that takes more
-    than the index."""
+    """Index -> where a task of an array wrote, if no pattern of the index alone tells it."""
     mirror: str | None = None
     """Where the cluster keeps its copy of the folder that was pushed with it (`staging.py`)."""
     adopted: bool = False
@@ -48,7 +47,7 @@ class Record(msgspec.Struct, kw_only=True):
     given: dict[str, str] = msgspec.field(default_factory=dict)
     """What it got (`identity.py`)."""
     memory_mib: int | None = None
-    """What it asks for on a node, where it does: a session's cells have no more."""
+    """The memory that it asked for on a node, which a session's cells share; None: the site's."""
     events: tuple[JobEvent, ...] = ()
     """What has happened to it (`events.py`)."""
 

@@ -120,7 +120,7 @@ class _Pickled:
     buffers: list[memoryview | Strided]
     by_value: bool
     met: set[int]
-    """Of the objects that were watched for, those that are in it."""
+    """The watched objects that it holds."""
 
 
 # --- writing ----------------------------------------------------------------------------------

@@ -1,6 +1,6 @@
 """Images for pyxis: a container set up by a script in a step of the job, saved as .sqsh.
 
-Which version of pyxis has each of the options is said in `containers/pyxis.py`. It saves the
+`containers/pyxis.py` says which version of pyxis has each of the options. Pyxis saves the
 container however the step has ended, which takes minutes. So the folder where it is to do that is
 made inside, and only when the script has succeeded: without it enroot has nowhere to write (the
 call read in pyxis, what enroot does not tried).
