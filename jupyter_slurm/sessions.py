@@ -43,7 +43,7 @@ def start(
 
 def take_idle(words: Sequence[str]) -> tuple[list[str], int | None]:
     """The words without `--idle TIME`, and that time in seconds. None: it was not given."""
-    rest, given = _take(words, "--idle")
+    rest, given = take(words, "--idle")
     idle_s: int | None = None
     for text in given:
         try:
@@ -58,13 +58,13 @@ def take_idle(words: Sequence[str]) -> tuple[list[str], int | None]:
 
 def take_cluster(words: Sequence[str]) -> tuple[list[str], str | None]:
     """Return the words without `--cluster NAME`, and that name. None: it was not given."""
-    rest, given = _take(words, "--cluster")
+    rest, given = take(words, "--cluster")
     if not all(given):
         raise RequestError("--cluster needs a name.")
     return rest, given[-1] if given else None
 
 
-def _take(words: Sequence[str], option: str) -> tuple[list[str], list[str]]:
+def take(words: Sequence[str], option: str) -> tuple[list[str], list[str]]:
     """Return the words without that option, and its values; "" where one is missing."""
     rest: list[str] = []
     given: list[str] = []

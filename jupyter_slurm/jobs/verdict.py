@@ -37,7 +37,7 @@ class SlurmVerdict:
     had_nodes: bool = False
     """It had begun, whatever its own files say: a script as written leaves none."""
     tasks: str | None = None
-    """Of an array: which of its tasks did not end well, and how."""
+    """Which tasks of an array did not end well, and how; None: it is not an array, or all did."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -28,7 +28,7 @@ from jupyter_slurm.wire import Connection, ConnectionState, Job, JobSpec, Termin
 _WAIT_S = 20.0
 _PAUSE_S = 1.0
 _LAST_CALL_S = 2.0
-"""Of the five seconds after which Jupyter kills a kernel that does not end."""
+"""Jupyter kills a kernel that does not end within five seconds."""
 
 
 class Client(Api, Terminals, Protocol):

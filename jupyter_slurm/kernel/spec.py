@@ -23,7 +23,7 @@ from jupyter_core import paths
 
 from jupyter_slurm import line, places
 from jupyter_slurm.errors import NotFoundError, RequestError
-from jupyter_slurm.sessions import take_idle
+from jupyter_slurm.sessions import take, take_idle
 from jupyter_slurm.wire import Cluster, JobKind, JobSpec, RemoteKernel
 
 MODULE = "jupyter_slurm.kernel"
@@ -67,7 +67,7 @@ class Stored:
 def stored(words: Sequence[str]) -> Stored:
     """What a kernelspec asks for by these words. RequestError: the file with its values is gone, or
     cannot be read."""
-    files, rest = _take(words, _VALUES)
+    rest, files = take(words, _VALUES)
     if not files:
         return Stored(tuple(words), tuple(words))
     values: dict[str, str] = {}
@@ -155,7 +155,7 @@ def add(kernel: RemoteKernel) -> RemoteKernel:
     RequestError: a kernel has that name that is none of ours."""
     folder = places.private_dir(_folder_for(kernel.name))
     _remove_values()
-    env, words = _take(kernel.words, _ENV)
+    words, env = take(kernel.words, _ENV)
     file = places.kernel_values_dir() / f"{kernel.name}.json"
     if env:
         values = line.parse([word for one in env for word in (_ENV, one)]).env
@@ -200,7 +200,7 @@ def exposed() -> list[str]:
     """Those of an earlier release, which have values of `--env` in the kernelspec itself."""
     folders = sorted(_folder().glob("*"))
     found = [(folder.name, told) for folder in folders if (told := _told(folder)) is not None]
-    return [name for name, told in found if _take(_words_of(told), _ENV)[0]]
+    return [name for name, told in found if take(_words_of(told), _ENV)[1]]
 
 
 def _interpreter_options() -> list[str]:
@@ -238,20 +238,6 @@ def _folder_for(name: str) -> Path:
     return folder
 
 
-def _take(words: Sequence[str], option: str) -> tuple[list[str], list[str]]:
-    """The values of an option, and the other words."""
-    values: list[str] = []
-    rest: list[str] = []
-    left = iter(words)
-    for word in left:
-        name, equals, value = word.partition("=")
-        if name == option:
-            values.append(value if equals else next(left, ""))
-        else:
-            rest.append(word)
-    return values, rest
-
-
 def _read_values(file: Path) -> dict[str, str]:
     try:
         return msgspec.json.decode(file.read_bytes(), type=dict[str, str])
@@ -274,8 +260,8 @@ def _shown(words: Sequence[str]) -> tuple[str, ...]:
     try:
         words = stored(words).words
     except RequestError:
-        _, words = _take(words, _VALUES)
-    env, rest = _take(words, _ENV)
+        words, _ = take(words, _VALUES)
+    rest, env = take(words, _ENV)
     names = [one.partition("=")[0] for one in env]
     return (*rest, *(word for name in names for word in (_ENV, f"{name}={_HIDDEN}")))
 

@@ -44,7 +44,7 @@ _USER_TEXT = re.compile(
 )
 
 NO_TASK = "4294967294"
-"""What Slurm writes for the index of tasks that wait, or of a job that is not an array."""
+"""Slurm writes this index for tasks that wait, and for a job that is not an array."""
 _PATTERN = re.compile(r"%(?P<width>[0-9]{0,2})(?P<letter>[AajNntux%])")
 """In sbatch's --output."""
 

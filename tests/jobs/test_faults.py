@@ -448,7 +448,7 @@ def test_a_script_that_slurm_forgot_is_lost_without_accounting(private_site: Mak
 def test_accounting_remembers_what_the_controller_forgot(
     private_site: MakeSite, tmp_path: Path
 ) -> None:
-    """Of an array also the numbers of its tasks, by which its files are named."""
+    """It knows the numbers of an array's tasks too, by which their files are named."""
     site = private_site(accounting=True, extra_conf=("MinJobAge=2",))
     code = "#!/bin/sh\necho $SLURM_ARRAY_TASK_ID; [ $SLURM_ARRAY_TASK_ID = 1 ] || exit 3\n"
     code += f"until [ -e {tmp_path}/gate ]; do sleep 0.1; done"

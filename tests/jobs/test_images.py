@@ -34,7 +34,7 @@ class Ground:
     engine: DockerEngine | None = None
 
     def left_in_engine(self) -> list[str]:
-        """What an engine has of images that were not made: containers, and layers of no image."""
+        """Return the containers and the unnamed layers that the engine holds."""
         if self.engine is None:
             return []
         unnamed = ("images", "--all", "--quiet", "--filter", "dangling=true")

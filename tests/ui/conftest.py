@@ -73,9 +73,9 @@ def lab(lab_home: tuple[Path, dict[str, str]], port: int) -> Iterator[Lab]:
 
 @pytest.fixture(scope="package")
 def port() -> int:
-    """Of every module's server, one after the other: what the browser keeps of JupyterLab's
-    scripts, compiled, it finds by their address. Where somebody has taken the port meanwhile the
-    server has another, and the browser compiles them again."""
+    """Choose the port that every module's server takes in turn: the browser finds the compiled
+    scripts of JupyterLab that it keeps by their address. Where somebody has taken the port
+    meanwhile the server has another, and the browser compiles them again."""
     return free_port()
 
 
