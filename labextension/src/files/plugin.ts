@@ -35,11 +35,16 @@ export const plugin: JupyterFrontEndPlugin<void> = {
     const drive = new ClusterDrive(model, docRegistry, serverSettings, trans);
     const { contents } = serviceManager;
     contents.addDrive(drive);
-    // What the user's settings say of HTML files is meant of those on this machine.
+    // What the user's settings say of HTML files is meant of those on this machine. The viewer asks
+    // for the address of the page as its base: of a blob, which is no base, so that it read the
+    // page twice, and it shows nothing for ever where its first text comes between the two.
     docRegistry.addWidgetExtension(HTML_VIEWER, {
       createNew: (viewer, context) => {
         if (contents.driveName(context.path) === drive.name) {
           Object.assign(viewer, { trusted: false });
+          Object.assign(context.urlResolver, {
+            getDownloadUrl: () => Promise.resolve('about:blank')
+          });
         }
       }
     });
