@@ -724,6 +724,49 @@ def test_where_no_session_is_allowed_forwards_still_work(
 # --- it ends ---
 
 
+def test_who_opens_it_while_its_loss_is_told_keeps_what_they_get(
+    make_sshd: MakeSshd, connect: Connect
+) -> None:
+    sshd = make_sshd()
+
+    def told() -> None:
+        if connection.state == "lost":
+            connection.open()
+
+    connection = connect(sshd.hop(), on_change=told)
+    connection.open()
+    (first,) = connection.links
+    first.transport.close()
+    connection.suspect()
+    wait_until(lambda: connection.generation == 2)
+    assert say(connection) == "there"
+    (second,) = connection.links
+    assert (connection.state, second.alive, sshd.logins()) == ("open", True, 2)
+
+
+def test_who_opens_it_while_it_is_closed_keeps_what_they_get(
+    make_sshd: MakeSshd, connect: Connect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    connection = connect(make_sshd().hop())
+    connection.open()
+    (first,) = connection.links
+    with monkeypatch.context() as patched:
+        patched.setattr(connection._chain, "forget", connection.open)
+        connection.close()
+    assert not first.alive
+    (second,) = connection.links
+    assert (connection.state, second.alive) == ("open", True)
+    assert connection._watchdog._thread is not None  # somebody looks after it
+
+
+def test_what_is_closed_does_not_come_back_by_itself(sshd: Sshd, connect: Connect) -> None:
+    connection = connect(sshd.hop())
+    connection.open()
+    connection.close()
+    connection.come_back()
+    assert (connection.state, connection.links) == ("closed", ())
+
+
 def test_who_waits_when_it_is_closed_is_told_and_nothing_is_left(
     make_sshd: MakeSshd, connect: Connect
 ) -> None:
