@@ -334,8 +334,9 @@ class Connection:
             if attempt is not None:
                 attempt.cancelled = True
             self._closed_as = state
+            thread = self._watchdog.dismiss()  # else it may end by itself, and nobody wait for it
             changed = self._set(state)
-            gone, thread = self._chain.take(), self._watchdog.dismiss()
+            gone = self._chain.take()
         self._chain.forget()
         for transport in attempt.transports if attempt else ():
             transport.close()
