@@ -11,6 +11,7 @@ import os
 import sys
 import time
 from collections.abc import Generator, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -178,6 +179,8 @@ class JobHandle:
         """A card that stays up to date."""
         from jupyter_slurm.magics.session import current  # noqa: PLC0415
 
+        with suppress(JupyterSlurmError):  # the card says that nothing newer is known
+            self._job = self.job
         current().show_card(self._job)
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +59,10 @@ class QueueWidget(anywidget.AnyWidget):
         self._shown_s = float("-inf")
         self._switched = threading.Event()
         self._lock = threading.Lock()
+        self._rows_lock = threading.RLock()
+        self._reads = count(1)
+        self._shown_read = 0
+        """Which of them the rows are from; one that began before it comes too late."""
         self._thread: threading.Thread | None = None
         self._log: OpenLog | None = None
         self._log_lock = threading.RLock()
@@ -138,19 +143,24 @@ class QueueWidget(anywidget.AnyWidget):
 
     def _refresh(self) -> bool:
         def read() -> None:
+            with self._rows_lock:
+                number, everyone = next(self._reads), self.everyone
             now_s = time.time()
-            if self.everyone:
+            if everyone:
                 entries = self._api.queue(self._cluster)
-                self.rows = [_row_of_entry(entry, now_s) for entry in entries[:_MOST_ROWS]]
-                more = len(entries) - len(self.rows)
+                rows = [_row_of_entry(entry, now_s) for entry in entries[:_MOST_ROWS]]
+                more = len(entries) - len(rows)
             else:
                 jobs = self._api.jobs(self._cluster)
-                self.rows = [_row_of_job(job, now_s) for job in jobs[:_MOST_ROWS]]
-                more = len(jobs) - len(self.rows)
+                rows = [_row_of_job(job, now_s) for job in jobs[:_MOST_ROWS]]
+                more = len(jobs) - len(rows)
             at = f"as of {moment(now_s, now_s)}"
             if more:
                 at += f", and {more} more: %slurm queue, %slurm jobs"
-            self.as_of = at if self.rows else f"No jobs, {at}"
+            with self._rows_lock:
+                if number > self._shown_read:
+                    self._shown_read = number
+                    self.rows, self.as_of = rows, at if rows else f"No jobs, {at}"
 
         return self._try(read, "as_of")
 

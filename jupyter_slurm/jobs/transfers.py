@@ -11,7 +11,7 @@ import secrets
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path, PurePosixPath
 from typing import Literal
 
@@ -77,7 +77,7 @@ class Transfers:
         """Begins it. RequestError: `local` is no absolute path."""
 
         def work(one: _Running) -> files.Outcome:
-            with self._alone("", local, one.stop):
+            with self._alone_here(local, one.stop):
                 return files.pull(
                     transport, remote, Path(local), exclude=exclude, progress=one, stop=one.stop
                 )
@@ -98,7 +98,7 @@ class Transfers:
         folder, local = JobDir(PurePosixPath(job.job_dir)), job.fetch_to
 
         def work(one: _Running) -> files.Outcome:
-            with self._alone("", local, one.stop):
+            with self._alone_here(local, one.stop):
                 try:
                     # Later than job.sh: not what was pushed, which may be older than what is here.
                     return files.pull(
@@ -217,6 +217,15 @@ class Transfers:
             one.thread.start()  # before anybody finds it, who may wait for its end
             self._running[one.id] = one
         return one.value()
+
+    @contextmanager
+    def _alone_here(self, local: str, stop: threading.Event) -> Iterator[None]:
+        """The same for what is brought here, as a folder or as a file in the folder above it."""
+        target = Path(local).expanduser().resolve()
+        with ExitStack() as locks:
+            for one in [target] if target.is_dir() else [target.parent, target]:
+                locks.enter_context(self._alone("", str(one), stop))
+            yield
 
     @contextmanager
     def _alone(self, where: str, target: str, stop: threading.Event) -> Iterator[None]:

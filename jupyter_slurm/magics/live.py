@@ -102,12 +102,15 @@ class LiveCards:
     def __init__(self, api: Callable[[], Api]) -> None:
         self._api = api
         self._cards: dict[str, LiveCard] = {}
+        self._has_new = False
+        """A card has come, whose job may have changed before anybody looked for that card."""
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
 
     def add(self, card: LiveCard) -> None:
         with self._lock:
             self._cards[card.job.id] = card
+            self._has_new = True
             if self._thread is None:
                 self._thread = threading.Thread(
                     target=self._keep, name="jupyter-slurm cards", daemon=True
@@ -122,6 +125,7 @@ class LiveCards:
     def _keep(self) -> None:
         cursor = ""
         while self._unsettled():
+            cursor = self._from(cursor)
             try:
                 changes = self._api().changes(cursor, wait_s=self._wait_s())
                 cursor = changes.cursor
@@ -145,6 +149,12 @@ class LiveCards:
             if not self._cards:
                 self._thread = None
             return bool(self._cards)
+
+    def _from(self, cursor: str) -> str:
+        """This cursor, or the beginning where a card is new."""
+        with self._lock:
+            has_new, self._has_new = self._has_new, False
+        return "" if has_new else cursor
 
     def _wait_s(self) -> float:
         return min([_LONGEST_WAIT_S, *(max(0.1, card.due_s()) for card in self._now())])

@@ -139,6 +139,42 @@ def test_a_lost_connection_is_the_transfers_problem(
     assert failed.problem.code == "connection-lost"
 
 
+def test_two_files_that_are_pulled_into_one_folder_at_once_both_arrive(
+    transfers: Transfers, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = tmp_path / "target"
+    target.mkdir()
+    second: list[Transfer] = []
+    wanted: list[str] = []
+    lock_of = transfers._lock_of
+
+    def noted(where: str, folder: str) -> threading.Lock:
+        wanted.append(folder)
+        return lock_of(where, folder)
+
+    def second_has_gone_or_waits() -> bool:
+        over = transfers.transfer(second[0].id).state is not TransferState.RUNNING
+        return over or wanted.count(str(target)) == 2
+
+    class Second(LocalTransport):
+        """Another pull begins while the first one receives."""
+
+        def receive(self, *args: Any, **named: Any) -> Completed:
+            second.append(pull(LocalTransport(), "script.sh"))
+            wait_until(second_has_gone_or_waits)
+            return super().receive(*args, **named)
+
+    def pull(by: LocalTransport, name: str) -> Transfer:
+        return transfers.pull("local", by, str(source / name), str(target / name))
+
+    monkeypatch.setattr(transfers, "_lock_of", noted)
+    (source / "script.sh").write_text("true\n")
+    first = ended(transfers, pull(Second(), "model.py"))
+    both = [first, *(ended(transfers, one) for one in second)]
+    assert [(one.state, one.problem) for one in both] == [(TransferState.DONE, None)] * 2
+    assert sorted(one.name for one in target.iterdir()) == ["model.py", "script.sh"]
+
+
 def test_files_that_do_not_arrive_are_named(
     transfers: Transfers, source: Path, tmp_path: Path
 ) -> None:

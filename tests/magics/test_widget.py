@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from jupyter_slurm.widgets import QueueWidget
-from jupyter_slurm.wire import Problem, Stream, Transfer, TransferState
+from jupyter_slurm.wire import Problem, QueueEntry, Stream, Transfer, TransferState
 from tests.magics.fake import FakeApi
 from tests.magics.shell import Shell
 
@@ -237,3 +237,20 @@ def test_names_of_others_are_text_in_the_page(widget: QueueWidget) -> None:
     data, _ = widget._repr_mimebundle_()
     assert "<b>their" not in data["text/html"]
     assert "\x1b" not in data["text/plain"]
+
+
+def test_an_older_answer_does_not_take_the_place_of_a_newer_one(
+    widget: QueueWidget, api: FakeApi, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (mine,) = widget.rows
+    queue = api.queue
+
+    def switched_back_meanwhile(cluster: str | None = None) -> list[QueueEntry]:
+        entries = queue(cluster)
+        widget.everyone = False
+        return entries
+
+    monkeypatch.setattr(api, "queue", switched_back_meanwhile)
+    widget.everyone = True
+    (row,) = widget.rows
+    assert (widget.everyone, row["user"], row["id"]) == (False, "", mine["id"])

@@ -21,7 +21,7 @@ from jupyter_slurm.errors import (
     TransportError,
 )
 from jupyter_slurm.transport.ask import Ask, Prompt, nobody
-from jupyter_slurm.transport.connection.chain import Chain
+from jupyter_slurm.transport.connection.chain import Chain, end
 from jupyter_slurm.transport.connection.hops import Link
 from jupyter_slurm.transport.connection.remains import Remains
 from jupyter_slurm.transport.connection.sessions import Sessions
@@ -34,6 +34,9 @@ from jupyter_slurm.wire import ConnectionState, Problem
 
 _AGAIN_AFTER_S, _LONGEST_AGAIN_AFTER_S = 1.0, 10.0
 """Within this time after a failure, which doubles with each, it is told again, not tried again."""
+
+_END_TIMEOUT_S = 5.0
+_OPENED = {ConnectionState.OPEN, ConnectionState.LOST}
 
 _Error = TypeVar("_Error", bound=JupyterSlurmError)
 
@@ -221,11 +224,11 @@ class Connection:
                 self._again_after_s = min(2 * self._again_after_s, _LONGEST_AGAIN_AFTER_S)
             told = error.problem() if error and not attempt.cancelled else None
             changed = self._set(state, told)
+            gone = self._chain.take() if attempt.cancelled else ()
             self._attempt = None
             attempt.done = True
             self._changed.notify_all()
-        if attempt.cancelled:
-            self._chain.drop(0)
+        end(gone)
         if attempt.new:
             self._sessions.renew()
         if state is ConnectionState.OPEN:
@@ -269,20 +272,40 @@ class Connection:
 
     # --- what the watchdog does ---
 
-    def lose(self, first: int, problem: Problem) -> None:
-        """The links from `first` on are given up; everybody who waits in them is told."""
-        if self.fall_silent(problem) and self._chain.drop(first):
-            self._sessions.send_away()
+    def lose(self, link: Link, problem: Problem) -> None:
+        """This link and those behind it are given up; everybody who waits in them is told."""
+        with self._changed:  # who opens it again comes after all of this, and keeps what they get
+            links = self.links
+            if self.state not in _OPENED or link not in links:
+                return
+            changed = self._set(ConnectionState.LOST, problem)
+            gone = self._chain.take(links.index(link))
+        if changed:
+            self._on_change()
+        end(gone)
+        self._sessions.send_away()
 
-    def fall_silent(self, problem: Problem) -> bool:
-        """It does not answer, and may yet. False: it is closed, or being opened."""
+    def come_back(self) -> None:
+        """Opens what is lost, without a person; what is closed meanwhile stays so. TransportError,
+        LoginNeededError."""
         with self._changed:
-            if self.state not in {ConnectionState.OPEN, ConnectionState.LOST}:
-                return False
+            if (other := self._attempt) is not None:
+                self._changed.wait_for(lambda: other.done)
+                return
+            if self.state is not ConnectionState.LOST:
+                return
+            self._refuse_early(nobody)
+            attempt = self._attempt = _Attempt(nobody)
+        self._try(attempt)
+
+    def fall_silent(self, problem: Problem) -> None:
+        """It does not answer, and may yet. Nothing where it is closed, or being opened."""
+        with self._changed:
+            if self.state not in _OPENED:
+                return
             changed = self._set(ConnectionState.LOST, problem)
         if changed:
             self._on_change()
-        return True
 
     def answers_again(self, round_trip_s: float) -> None:
         self.round_trip_s = round_trip_s
@@ -304,19 +327,23 @@ class Connection:
         self._close(ConnectionState.CLOSED)
 
     def _close(self, state: ConnectionState) -> None:
-        """In that state from the first moment on: who is sent away may try again at once."""
+        """In that state from the first moment on: who is sent away may try again at once, and
+        keeps what they get."""
         with self._changed:
             attempt = self._attempt
             if attempt is not None:
                 attempt.cancelled = True
             self._closed_as = state
+            thread = self._watchdog.dismiss()  # else it may end by itself, and nobody wait for it
             changed = self._set(state)
+            gone = self._chain.take()
         self._chain.forget()
         for transport in attempt.transports if attempt else ():
             transport.close()
-        self._chain.drop(0)
+        end(gone)
         self._sessions.send_away()
-        self._watchdog.stop()
+        if thread is not None and thread is not threading.current_thread():
+            thread.join(_END_TIMEOUT_S)
         if changed:
             self._on_change()
 

@@ -43,7 +43,7 @@ class Chain:
         new transport before it is used. False: nothing was missing. TransportError."""
         broken = next((i for i, one in enumerate(self._links) if one.ping() is None), None)
         if broken is not None:
-            self.drop(broken)
+            end(self.take(broken))
         before = self._links
         if not before:
             self._add(self._from_openssh())
@@ -58,14 +58,11 @@ class Chain:
                 raise
         return self._links != before
 
-    def drop(self, first: int) -> bool:
-        """Takes down the links from `first` on; whoever waits in them is told. False: there was
-        none."""
+    def take(self, first: int = 0) -> tuple[Link, ...]:
+        """Takes out the links from `first` on, for `end`. Does not wait."""
         with self._lock:
             gone, self._links = self._links[first:], self._links[:first]
-        for one in reversed(gone):
-            one.close()
-        return bool(gone)
+        return gone
 
     def forget(self) -> None:
         """No key is kept any more."""
@@ -83,3 +80,9 @@ class Chain:
             if transport is not None:
                 return Link(hop, transport, needs_person=True, sessions=True, stream=None)
         return None
+
+
+def end(links: Sequence[Link]) -> None:
+    """Closes them; whoever waits in them is told."""
+    for one in reversed(links):
+        one.close()

@@ -121,6 +121,7 @@ class Sessions:
             self._taken -= 1
             self._learned = max(1, self._taken)
             self._learned_at = time.monotonic()
+            self._changed.notify_all()  # the slot may be the only one, and is free
 
     def _broken(self) -> ConnectionLostError:
         return ConnectionLostError(f"The connection to {self._name} broke while it was used.")

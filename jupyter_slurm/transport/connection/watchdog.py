@@ -28,7 +28,6 @@ _PATIENCE_S = 180.0
 """A connection that does not answer is not given up so long, where coming back takes a person:
 most networks are back sooner, and TCP then goes on."""
 _SILENT_INTERVAL_S = 2.0
-_END_TIMEOUT_S = 5.0
 
 
 class Watchdog:
@@ -37,7 +36,6 @@ class Watchdog:
         self._wake = threading.Condition()
         self._looking = threading.Lock()
         self._thread: threading.Thread | None = None
-        self._stopped = False
         self._silent_since: float | None = None
         self._skew = _skew_s()
         self._looked_at = float("-inf")
@@ -50,7 +48,6 @@ class Watchdog:
     def start(self) -> None:
         """After each login."""
         with self._wake:
-            self._stopped = False
             self._silent_since = None
             self._skew = _skew_s()
             if self._thread is None:
@@ -60,15 +57,18 @@ class Watchdog:
                 self._thread.start()
             self._wake.notify_all()
 
-    def stop(self) -> None:
-        """Returns when its thread has ended."""
+    def dismiss(self) -> threading.Thread | None:
+        """Returns its thread, which ends soon; the next `start` begins another."""
         with self._wake:
-            self._stopped = True
             self._silent_since = None
-            thread = self._thread
+            thread, self._thread = self._thread, None
             self._wake.notify_all()
-        if thread is not None and thread is not threading.current_thread():
-            thread.join(_END_TIMEOUT_S)
+        return thread
+
+    @property
+    def _dismissed(self) -> bool:
+        """In its thread."""
+        return self._thread is not threading.current_thread()
 
     def before_use(self) -> None:
         """Looks at the connection when the machine has slept since it was last looked at, or when
@@ -136,7 +136,7 @@ class Watchdog:
             if ended
             else f"The connection to {label} was given up: it no longer answers."
         )
-        self._connection.lose(dead, _problem(sentence))
+        self._connection.lose(links[dead], _problem(sentence))
 
     # --- its thread ---
 
@@ -155,13 +155,12 @@ class Watchdog:
 
     def _ends(self) -> bool:
         with self._wake:
-            ends = self._stopped or self._connection.state in {
-                ConnectionState.CLOSED,
-                ConnectionState.LOGIN_NEEDED,
-            }
-            if ends:
+            if self._dismissed:
+                return True
+            if self._connection.state in {ConnectionState.CLOSED, ConnectionState.LOGIN_NEEDED}:
                 self._thread = None
-            return ends
+                return True
+            return False
 
     def _sleep(self) -> None:
         """Until it is time to look, or the connection has ended; then looks."""
@@ -169,7 +168,7 @@ class Watchdog:
         if not links:
             return
         transport = links[-1].transport
-        while not self._stopped and transport.is_active():
+        while not self._dismissed and transport.is_active():
             left_s = self._interval_s() - transport.idle_s
             if self.silent:
                 transport.join(_SILENT_INTERVAL_S)
@@ -180,7 +179,7 @@ class Watchdog:
             transport.join(min(left_s, _STEP_S))
             if self._has_slept() or time.monotonic() - before > _STEP_S + _SLEPT_S:
                 break
-        if not self._stopped:
+        if not self._dismissed:
             with self._looking:
                 self._look()
 
@@ -189,14 +188,14 @@ class Watchdog:
 
     def _pause(self, pause_s: float) -> None:
         with self._wake:
-            if not self._stopped:
+            if not self._dismissed:
                 self._wake.wait(pause_s)
 
     def _come_back(self) -> None:
-        if self._stopped or self._connection.state is not ConnectionState.LOST:
+        if self._dismissed:
             return
         try:
-            self._connection.open()
+            self._connection.come_back()
         except JupyterSlurmError:
             return  # it is the connection's `problem` now
 

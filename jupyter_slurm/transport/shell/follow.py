@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import PurePosixPath
 
-from jupyter_slurm.errors import ConnectionLostError
+from jupyter_slurm.errors import ConnectionLostError, TransportError
 from jupyter_slurm.transport import caps
 from jupyter_slurm.transport.shell.far_shell import FarShell, FloodError, ShellGoneError
 from jupyter_slurm.transport.shell.words import quote, raw
@@ -87,6 +87,9 @@ class Follow:
         self._allowed = allowed
         self._look = look
         self._turn = threading.Lock()
+        self._lock = threading.Lock()
+        """Around `_shell` and `_closed`."""
+        self._closed = False
         self._shell: FarShell | None = None
         self._list: _List | None = None
         self._number = 0
@@ -116,15 +119,35 @@ class Follow:
             self._turn.release()
 
     def close(self) -> None:
-        shell, self._shell = self._shell, None
+        """Whoever waits for files to grow is told, and no shell is opened any more."""
+        with self._lock:
+            self._closed = True
+        self._let_go()
+
+    def _let_go(self) -> None:
+        with self._lock:
+            shell, self._shell = self._shell, None
         if shell is not None:
             shell.close()
 
     def _opened(self) -> FarShell | None:
-        if self._shell is None or not self._shell.alive:
-            self.close()
-            self._shell, self._list = self._open_shell(), None
-        return self._shell
+        shell = self._shell
+        if shell is not None and shell.alive:
+            return shell
+        self._let_go()
+        self._check_open()
+        shell = self._open_shell()
+        with self._lock:
+            self._shell, self._list = shell, None
+            closed = self._closed
+        if closed:
+            self._let_go()
+            self._check_open()
+        return shell
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise TransportError("The way to the cluster has been closed.")
 
     def _together(
         self,
@@ -155,7 +178,7 @@ class Follow:
         finally:
             with suppress(ShellGoneError):
                 shell.send(b"_q\n")
-        self.close()
+        self._let_go()
         return self._alone(sizes, deadline_s, wake)
 
     def _begin(self, shell: FarShell, sizes: Mapping[PurePosixPath, int], wait_s: float) -> _List:

@@ -67,6 +67,8 @@ of both and of all that they run. `_r ARGV` runs a command in the environment th
 126 itself (POSIX, `Exit Status for Commands`)."""
 
 _MOST_HELPERS = 2
+_AGAIN_S = 1.0
+"""Between two tries to open one more, where another is to be waited for."""
 _QUIET_S = 5.0
 """So long without an answer, and it is seen to that there is somebody to give one."""
 _SENT_AT_ONCE_BYTES = 1 << 18
@@ -227,6 +229,9 @@ class Helpers:
                 if helper is not None:
                     self._open.add(helper)
                 self._changed.notify_all()
+        if helper is None:  # tried again at once, it would be refused again, and again
+            with self._changed:
+                self._changed.wait_for(lambda: self._idle or not self._open, _AGAIN_S)
         return helper
 
     @property

@@ -187,13 +187,14 @@ class SharedTransport(QueuedTransport):
         with self.lock:
             number = self._next_channel()
             channel = SharedChannel(number, self, window)
+            channel._set_transport(self)  # type: ignore[attr-defined]
             self._channels.put(number, channel)
-            self._openings[number] = _Opening(channel, answered, give_up_s)
-        channel._set_transport(self)  # type: ignore[attr-defined]
         channel._set_window(window_bytes, PIECE_BYTES)  # type: ignore[attr-defined]
         if sink is not None:
             sink.channel = channel
             self.direct(channel, sink)
+        # Last: from here on the end of the connection answers it, in another thread.
+        self._openings[number] = _Opening(channel, answered, give_up_s)
         ask = Message().add_byte(cMSG_CHANNEL_OPEN).add_string(kind).add_int(number)
         self.put(ask.add_int(window_bytes).add_int(PIECE_BYTES).asbytes() + extra)
         self.push_now()

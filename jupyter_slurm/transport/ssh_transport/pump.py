@@ -128,13 +128,17 @@ class Pump:
             self._woken.recv(1 << 12)
         self._wake_sent = False  # before the tasks: who posts one after them wakes us again
 
+    def _do_tasks(self) -> None:
+        while self._tasks:
+            self._tasks.popleft()()
+
     def _run(self) -> None:
         try:
             while not self._over:
                 for key, events in self._selector.select():
                     key.data(events)
-                while self._tasks:
-                    self._tasks.popleft()()
+                self._do_tasks()
+            self._do_tasks()  # what was posted before the end: a socket is closed once it has begun
         except Exception as exc:  # noqa: BLE001 (no thread dies unseen)
             _LOG.exception("the thread of carried sockets failed")
             self._line.lost(exc)
@@ -209,6 +213,8 @@ class Carried:
     # -- in the pump's thread ---------------------------------------------------------------------
 
     def start(self) -> None:
+        if self._finished:
+            return
         self._pump.carried.add(self)
         self._watch()
         self._settle()
@@ -301,6 +307,8 @@ class Carried:
         """After the data of the far side: its end, here too."""
         if not self._remote_ended or self._pending or self._finished:
             return
+        if self not in self._pump.carried:
+            return  # it has not begun: the socket is still its owner's, who is told
         if self._local_ended or self.channel.closed:
             self.finish()
         elif not self._shut:

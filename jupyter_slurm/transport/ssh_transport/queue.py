@@ -210,6 +210,7 @@ class QueuedTransport(paramiko.Transport):
             raise self.loss() from None
         finally:
             self.clear_to_send_lock.release()
+            self.push_now()  # for who came meanwhile, also where nothing could be sent in here
 
     def drain(self) -> None:
         """Sends the queue, but nothing on a channel that we have closed. In the gate."""

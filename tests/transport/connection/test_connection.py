@@ -5,10 +5,13 @@ from __future__ import annotations
 import shlex
 import socket
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from types import SimpleNamespace
+from typing import Any, NamedTuple, cast
 
+import paramiko
 import psutil
 import pytest
 
@@ -21,8 +24,9 @@ from jupyter_slurm.errors import (
     TransportError,
 )
 from jupyter_slurm.transport.ask import Prompt
-from jupyter_slurm.transport.connection import Connection, hops, watchdog
+from jupyter_slurm.transport.connection import Connection, hops, sessions, watchdog
 from jupyter_slurm.transport.ssh_config import Hop
+from jupyter_slurm.transport.ssh_transport import SharedTransport
 from jupyter_slurm.wire import QuestionKind
 from tests.ssh.kept import Keeper
 from tests.ssh.odd_users import Person
@@ -690,6 +694,50 @@ def test_with_one_session_allowed_everybody_gets_their_turn(
     assert connection.generation == 1
 
 
+def test_who_is_refused_the_only_session_gives_their_turn_to_the_next() -> None:
+    waits, asked = threading.Event(), threading.Event()
+
+    class Changed(threading.Condition):
+        def wait(self, timeout: float | None = None) -> bool:
+            waits.set()
+            return super().wait(timeout)
+
+    class Refusing:
+        """In place of a transport: refuses the first, when another waits."""
+
+        def is_active(self) -> bool:
+            return True
+
+        def open_stream(self, **_: object) -> Any:
+            if asked.is_set():
+                raise ConnectionLostError("The second one is asked for.")
+            asked.set()
+            assert waits.wait(60)
+            raise paramiko.ChannelException(1, "no more sessions")
+
+    allowed = sessions.Sessions("cluster", lambda: None)
+    allowed._changed = Changed()
+    allowed._learned, allowed._learned_at = 1, time.monotonic()
+    hop = cast("Hop", SimpleNamespace(label="far"))
+    link = hops.Link(hop, cast("SharedTransport", Refusing()), False, True, None)
+    errors: list[BaseException] = []
+
+    def ask(timeout_s: float) -> None:
+        try:
+            allowed._open(link, None, timeout_s)
+        except TransportError as exc:
+            errors.append(exc)
+
+    first = threading.Thread(target=ask, args=[0.01], daemon=True)
+    second = threading.Thread(target=ask, args=[3600.0], daemon=True)
+    first.start()
+    assert asked.wait(60)
+    second.start()
+    first.join()
+    second.join(60)
+    assert {type(one) for one in errors} == {TransportError, ConnectionLostError}
+
+
 def test_sessions_stay_below_what_the_host_allows(make_sshd: MakeSshd, connect: Connect) -> None:
     sshd = make_sshd()
     connection = connect(sshd.hop())
@@ -722,6 +770,49 @@ def test_where_no_session_is_allowed_forwards_still_work(
 
 
 # --- it ends ---
+
+
+def test_who_opens_it_while_its_loss_is_told_keeps_what_they_get(
+    make_sshd: MakeSshd, connect: Connect
+) -> None:
+    sshd = make_sshd()
+
+    def told() -> None:
+        if connection.state == "lost":
+            connection.open()
+
+    connection = connect(sshd.hop(), on_change=told)
+    connection.open()
+    (first,) = connection.links
+    first.transport.close()
+    connection.suspect()
+    wait_until(lambda: connection.generation == 2)
+    assert say(connection) == "there"
+    (second,) = connection.links
+    assert (connection.state, second.alive, sshd.logins()) == ("open", True, 2)
+
+
+def test_who_opens_it_while_it_is_closed_keeps_what_they_get(
+    make_sshd: MakeSshd, connect: Connect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    connection = connect(make_sshd().hop())
+    connection.open()
+    (first,) = connection.links
+    with monkeypatch.context() as patched:
+        patched.setattr(connection._chain, "forget", connection.open)
+        connection.close()
+    assert not first.alive
+    (second,) = connection.links
+    assert (connection.state, second.alive) == ("open", True)
+    assert connection._watchdog._thread is not None  # somebody looks after it
+
+
+def test_what_is_closed_does_not_come_back_by_itself(sshd: Sshd, connect: Connect) -> None:
+    connection = connect(sshd.hop())
+    connection.open()
+    connection.close()
+    connection.come_back()
+    assert (connection.state, connection.links) == ("closed", ())
 
 
 def test_who_waits_when_it_is_closed_is_told_and_nothing_is_left(

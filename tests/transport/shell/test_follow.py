@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import subprocess
+import threading
+from collections.abc import Callable
 from pathlib import Path, PurePosixPath
 from typing import cast
 
+import pytest
+
+from jupyter_slurm.errors import TransportError
 from jupyter_slurm.transport.shell import follow
-from jupyter_slurm.transport.shell.far_shell import FarShell
+from jupyter_slurm.transport.shell.far_shell import FarShell, ShellGoneError
 from tests.transport.shell.posix import LOOP, PRELUDE
 
 
@@ -74,3 +79,39 @@ def test_a_look_costs_the_other_machine_one_process(shell: list[str], tmp_path: 
     assert done.stdout == b"KEY:1+\n2 ./aKEY:1."
     first, second = (tmp_path / "parents").read_text().split()
     assert first == second  # the shell that ticks: there is no other between
+
+
+class Heard:
+    """A shell that ends while it is listened to, and another thread closes what it belongs to."""
+
+    def __init__(self, then: Callable[[], None]) -> None:
+        self.alive = True
+        self._then = then
+
+    def mark(self, number: int) -> bytes:
+        return b""
+
+    def send(self, data: bytes) -> None: ...
+
+    def heard(self, mark: bytes, timeout_s: float) -> bytes | None:
+        self._then()
+        raise ShellGoneError("it was closed", begun=True)
+
+    def close(self) -> None:
+        self.alive = False
+
+
+@pytest.mark.parametrize("while_it", ["listens", "opens"])
+def test_nothing_is_opened_for_who_follows_files_when_that_is_closed(while_it: str) -> None:
+    opened: list[Heard] = []
+
+    def open_shell() -> FarShell:
+        if while_it == "opens" or opened:
+            looks.close()
+        opened.append(Heard(looks.close))
+        return cast("FarShell", opened[-1])
+
+    looks = follow.Follow(open_shell, lambda: True, lambda _: b"")
+    with pytest.raises(TransportError, match="has been closed"):
+        looks.grown({PurePosixPath("/a"): 0}, wait_s=60, wake=threading.Event())
+    assert [shell.alive for shell in opened] == [False]

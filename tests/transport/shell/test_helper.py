@@ -6,14 +6,16 @@ import os
 import signal
 import stat
 import subprocess
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
+from typing import cast
 
 import pytest
 
-from jupyter_slurm.errors import RequestError
+from jupyter_slurm.errors import RequestError, TransportError
 from jupyter_slurm.transport import Span
 from jupyter_slurm.transport.shell.delivery_stream import Delivery
 from jupyter_slurm.transport.shell.far_files import (
@@ -21,7 +23,8 @@ from jupyter_slurm.transport.shell.far_files import (
     listing_script,
     read_script,
 )
-from jupyter_slurm.transport.shell.helper import command
+from jupyter_slurm.transport.shell.far_shell import FarShell
+from jupyter_slurm.transport.shell.helper import Helper, Helpers, command
 from jupyter_slurm.transport.shell.words import exports
 from tests.ssh.waiting import wait_until
 from tests.transport.shell.posix import LOOP, PRELUDE
@@ -161,3 +164,43 @@ def test_questions_about_files(shell: list[str], tmp_path: Path) -> None:
 def test_a_name_that_no_shell_can_export_is_refused() -> None:
     with pytest.raises(RequestError, match="A-B"):
         exports({"A-B": "1"})
+
+
+class Quiet:
+    """A shell that lives and is never asked anything."""
+
+    alive = True
+
+    def send(self, data: bytes) -> None: ...
+
+    def close(self) -> None: ...
+
+
+def test_another_helper_that_cannot_be_had_is_not_tried_for_again_and_again() -> None:
+    opened, rests = [0], threading.Event()
+
+    def open_shell() -> FarShell:
+        opened[0] += 1
+        if opened[0] > 1:
+            raise TransportError("The line is silent.")
+        return cast("FarShell", Quiet())
+
+    class Changed(threading.Condition):
+        def wait(self, timeout: float | None = None) -> bool:
+            rests.set()
+            return super().wait(None)  # however slow this machine is, it is not tried again
+
+    helpers = Helpers(open_shell, lambda: 2)
+    helpers._changed = Changed()
+    lent: list[Helper] = []
+
+    def second() -> None:
+        with helpers.lent() as helper:
+            lent.append(helper)
+
+    waits = threading.Thread(target=second)
+    with helpers.lent() as first:
+        waits.start()
+        wait_until(lambda: rests.is_set() or opened[0] > 2)
+    waits.join()
+    assert (lent, opened[0]) == ([first], 2)

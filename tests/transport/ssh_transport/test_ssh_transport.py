@@ -9,6 +9,7 @@ import socket
 import subprocess
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
 
 import paramiko
@@ -19,12 +20,14 @@ from paramiko.packet import Packetizer
 from jupyter_slurm.errors import ConnectionLostError, TransportError
 from jupyter_slurm.transport.connection import Connection
 from jupyter_slurm.transport.ssh_transport import SharedTransport
+from jupyter_slurm.transport.ssh_transport.frames import Batch
 from jupyter_slurm.transport.ssh_transport.packets import (
     _PRIVATE_PARTS,
     SharedPacketizer,
     check_paramiko,
     takes_whole_packets,
 )
+from jupyter_slurm.transport.ssh_transport.pump import Pump
 from jupyter_slurm.transport.ssh_transport.queue import QueuedTransport
 from jupyter_slurm.transport.ssh_transport.stream import SharedChannel
 from tests.ssh.plugin import Delayed, MakeSshd
@@ -419,3 +422,108 @@ def test_a_forked_child_does_not_disturb_its_parent_s_connection(
     assert channel.recv(5) == b"after"
     assert run(transport, "echo on") == (0, b"on\n")
     channel.close()
+
+
+def test_a_connection_that_ends_while_a_channel_is_asked_for_answers_and_leaves_nothing(
+    sshd: Sshd, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = connection_threads()
+    answers: list[BaseException | None] = []
+    near, far = socket.socketpair()
+    with near, far, connected(sshd) as transport:
+        set_window = SharedChannel._set_window  # type: ignore[attr-defined]
+
+        def late(channel: SharedChannel, *sizes: int) -> None:
+            transport.close()
+            set_window(channel, *sizes)
+
+        monkeypatch.setattr(SharedChannel, "_set_window", late)
+        transport.carry_soon(far, "127.0.0.1", 1, PATIENCE_S, answers.append)
+        assert [type(one) for one in answers] == [ConnectionLostError]
+        assert connection_threads() == before
+        assert far.fileno() != -1
+
+
+def test_a_socket_that_is_not_carried_yet_stays_its_owner_s_when_the_connection_is_lost(
+    sshd: Sshd,
+) -> None:
+    near, far = socket.socketpair()
+    answer: list[BaseException | None] = []
+    with near, far, socket.socket() as deaf, connected(sshd) as transport:
+        deaf.bind(("127.0.0.1", 0))
+        deaf.listen(0)
+        with socket.create_connection(deaf.getsockname()):  # its queue is full now
+            port = deaf.getsockname()[1]
+            transport.carry_soon(far, "127.0.0.1", port, PATIENCE_S, answer.append)
+            transport.close()
+        assert [type(one) for one in answer] == [ConnectionLostError]
+        assert far.fileno() != -1
+
+
+def test_what_is_queued_while_a_batch_fails_is_sent(
+    transport: SharedTransport, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    channel = transport.open_stream(timeout_s=PATIENCE_S)
+    channel.close()
+    drain, came = transport.drain, threading.Event()
+
+    def ask() -> None:
+        transport._ask_for_sign_of_life(came.set)
+        transport.push()
+
+    def drain_and_let_others_ask() -> None:
+        monkeypatch.setattr(transport, "drain", drain)
+        drain()
+        other = threading.Thread(target=ask)
+        other.start()
+        other.join()
+
+    monkeypatch.setattr(transport, "drain", drain_and_let_others_ask)
+    with pytest.raises(ConnectionLostError):
+        transport.send_batch(channel, Batch(), 1)
+    assert not transport._outbox
+    assert came.wait(PATIENCE_S)
+
+
+class Tasks(deque[Callable[[], None]]):
+    """Calls `unseen` once when it is found empty."""
+
+    unseen: Callable[[], None] | None = None
+
+    def __bool__(self) -> bool:
+        some = len(self) > 0
+        if not some and self.unseen is not None:
+            unseen, self.unseen = self.unseen, None
+            unseen()
+        return some
+
+
+class NoLine:
+    """Of a pump that carries nothing."""
+
+    def congested(self) -> bool:
+        return False
+
+    def flush_link(self) -> bool:
+        return True
+
+    def lost(self, why: BaseException) -> None:
+        raise why
+
+
+def test_what_is_posted_just_before_the_end_is_done() -> None:
+    near, far = socket.socketpair()
+    done: list[bool] = []
+    with near, far:
+        pump = Pump(NoLine(), near)
+        pump._tasks = tasks = Tasks()
+
+        def at_the_end() -> None:
+            pump.post(lambda: done.append(True))
+            pump.stop()
+
+        tasks.unseen = at_the_end
+        pump.start()
+        pump.post(lambda: None)
+        pump.thread.join(PATIENCE_S)
+    assert done == [True]
