@@ -77,7 +77,7 @@ def test_neither_process_imports_what_takes_milliseconds(run: RunCell) -> None:
     )
     for key in (done.key, b"short", b"longer than a block of SHA-256 " * 3):
         (done.job_dir / "key").write_bytes(key)
-        words = [*BARE, "-c", sign, done.job_dir, done.job_dir / "key"]
+        words = [*BARE, "-c", sign, str(done.job_dir), str(done.job_dir / "key")]
         said = subprocess.run(words, capture_output=True, text=True, check=True).stdout
         assert said == f"{hmac.new(key.strip(), b'body', 'sha256').hexdigest()} set()\n"
 
