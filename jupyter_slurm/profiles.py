@@ -291,10 +291,11 @@ class ProfileFiles:
 
     def __init__(self) -> None:
         self._cached: tuple[object, Profiles] | None = None
+        self._folders = places.config_dirs()
 
     def load(self) -> Profiles:
         """What the files say now; what is wrong with one of them is said when that is needed."""
-        files = _files()
+        files = _files(self._folders)
         environ = (os.environ.get("JUPYTER_SLURM_CLUSTER"), os.environ.get("SLURM_CONF"))
         signature = (environ, tuple((path, _version(path)) for path, _ in files))
         cached = self._cached
@@ -430,12 +431,12 @@ def _profile(
 # --- where ------------------------------------------------------------------------------------
 
 
-def _files() -> list[tuple[Path, bool]]:
+def _files(folders: list[Path]) -> list[tuple[Path, bool]]:
     """The files that are there, in the order in which they count, and whether each is of one
     cluster.
     """
     files: list[tuple[Path, bool]] = []
-    for folder in places.config_dirs():
+    for folder in folders:
         if _may_be_there(folder / "clusters.toml"):
             files.append((folder / "clusters.toml", False))
         files += [(path, True) for path in sorted((folder / "clusters.d").glob("[!.]*.toml"))]

@@ -42,7 +42,11 @@ class Clusters:
     def named(self, name: str | None) -> SlurmCluster:
         """None: the default. Opened anew when its profile has changed. NotFoundError,
         ConfigError."""
-        name = self._profiles.load().get(name).name
+        profile = self._profiles.load().get(name)
+        open_now = self._open.get(profile.name)
+        if open_now is not None and open_now.profile == profile:
+            return open_now
+        name = profile.name
         with self._lock_of(name):  # `ssh -G` may hang (`Match exec`, a name server)
             # Read in here: whoever had read it before it changed would put the old one back.
             profile = self._profiles.load().get(name)

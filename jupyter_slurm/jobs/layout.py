@@ -1,7 +1,8 @@
 """Every path of a job's folder, there and here: names only, no I/O.
 
 `attempt` is Slurm's restart count: a requeued job starts from zero, and writes files of its own.
-Each file has one writer, and a file that is waited for is put in place by a rename:
+Each file has one writer, and a file that is waited for is put in place by a rename, or is a line so
+short that it arrives in one piece (`started.N.json` and `exit.N.json`; empty, they say nothing):
 
     job.sh cell.py task.json key env.sh inputs.vars runner*.py   by us, before sbatch
     terminal.py terminal_pty.py                                   by us, where it has a terminal

@@ -70,7 +70,7 @@ while :; do
 done
 trap '' TERM
 read -r host boot keeper rest <submitted; [ "$keeper" = $$ ] || exit
-[ -e exit.0.json ] && exit
+[ -s exit.0.json ] && exit
 kill -KILL "-$job" 2>/dev/null
 signal=; [ "$rc" -gt 128 ] && signal=KILL
 printf '{"exit_code": %d, "signal": "%s", "time_s": %d}\\n' "$rc" "$signal" "$(date +%s)" \\

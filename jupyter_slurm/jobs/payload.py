@@ -26,6 +26,8 @@ from jupyter_slurm.wire import JobKind, JobSpec
 
 _ZIP_TIME = (1980, 1, 1, 0, 0, 0)
 """The same zip from the same files, whenever it is made."""
+_FOR_VARIABLES = frozenset(("runner_variables.py", "runner_plain.py"))
+"""What only a cell imports that has variables."""
 
 
 def task_json(spec: JobSpec) -> bytes:
@@ -47,6 +49,17 @@ def task_json(spec: JobSpec) -> bytes:
 def runner_files() -> Mapping[str, bytes]:
     """The runner and its siblings: file name -> text, to lie side by side in the job's folder."""
     return _node_files("runner")
+
+
+def needed_files(variables: bool) -> Mapping[str, bytes]:
+    """The runner and its bytecode for a cell, `variables`: into which some go, or out of it."""
+    texts = {
+        name: text
+        for name, text in runner_files().items()
+        if variables or name not in _FOR_VARIABLES
+    }
+    compiled = {importlib.util.cache_from_source(name) for name in texts}
+    return texts | {path: code for path, code in compiled_runner().items() if path in compiled}
 
 
 @cache

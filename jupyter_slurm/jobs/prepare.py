@@ -225,14 +225,11 @@ def _environment(spec: JobSpec, profile: ClusterProfile) -> dict[str, str]:
 
 
 def _cell_files(spec: JobSpec, key: bytes) -> dict[str, bytes | Path]:
-    files = {
-        **_own_files(spec, key),
-        **payload.runner_files(),
-        **payload.compiled_runner(),
-    }
+    variables = bool(spec.names_in or spec.names_out) or spec.kind is JobKind.SESSION
+    files = {**_own_files(spec, key), **payload.needed_files(variables)}
     if spec.kind is JobKind.SESSION:
         files |= payload.session_files()
-    if spec.names_in or spec.names_out or spec.kind is JobKind.SESSION:
+    if variables:
         files[layout.CLOUDPICKLE] = payload.cloudpickle_zip()
     return files
 

@@ -25,7 +25,7 @@ if command -v flock >/dev/null 2>&1; then flock 9; fi
 [ -s submitted ] && { cat submitted; exit 0; }
 "$@" >submitted.partial 2>submit.err
 rc=$?
-cat submit.err >&2
+[ ! -s submit.err ] || cat submit.err >&2
 [ $rc = 0 ] && mv submitted.partial submitted && cat submitted
 exit $rc
 """

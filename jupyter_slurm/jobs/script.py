@@ -185,9 +185,6 @@ if ! mkdir "$job_dir/claim.$attempt"; then
 fi
 exec >>"$job_dir/log.$attempt" 2>&1 </dev/null || exit {no_room_exit}
 
-write() {{ # NAME TEXT: a file that is there is whole
-  printf '%s\\n' "$2" >"$job_dir/$1.partial" && mv "$job_dir/$1.partial" "$job_dir/$1"
-}}
 # A signal may come between the program's beginning and the next line of this script, which notes
 # whose it is: then it is the one that was not there before.
 hand_on() {{
@@ -226,7 +223,7 @@ finish() {{
   trap '' TERM INT
   printf -v seconds '%(%s)T' -1
   printf -v ended '{{"exit_code": %d, "signal": "%s", "time_s": %d}}' "$rc" "$caught" "$seconds"
-  write "exit.$attempt.json" "$ended" || rc={no_room_exit}
+  printf '%s\\n' "$ended" >"$job_dir/exit.$attempt.json" || rc={no_room_exit}
   exit "$rc"
 }}
 trap finish EXIT
@@ -235,7 +232,8 @@ trap finish EXIT
 printf -v seconds '%(%s)T' -1
 printf -v began '{{"slurm_id": "%s", "node": "%s", "time_s": %d}}' \\
   "$SLURM_JOB_ID" "${{SLURMD_NODENAME:-$HOSTNAME}}" "$seconds"
-# Short enough to arrive in one piece, and so without the rename that a longer file would need.
+# Short enough to arrive in one piece, and so without the rename that a longer file would need, and
+# the program that renames; so is the last word. Where there is no room, it is there and empty.
 printf '%s\\n' "$began" >"$job_dir/started.$attempt.json" || {{ rc={no_room_exit}; exit $rc; }}
 
 {prepare}
@@ -263,7 +261,7 @@ exec 7> >(
       done
       poke
     fi
-    [ ! -e "$job_dir/exit.$attempt.json" ] || exit
+    [ ! -s "$job_dir/exit.$attempt.json" ] || exit
     find_below
     kill -TERM -- "-$$"; sleep 2; hand_on KILL; kill_below; kill -KILL -- "-$$"
   ) <&0 &

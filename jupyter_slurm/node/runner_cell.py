@@ -6,7 +6,7 @@ its language, when something imports it, and to format a traceback: it takes 0.3
 What is shown goes through `runner_display.py`, variables through `runner_variables.py`.
 """
 
-import ast
+import _ast
 import builtins
 import contextlib
 import importlib.machinery
@@ -26,7 +26,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:  # typing costs milliseconds of every job
     from typing import Any, Callable, Dict, List, Optional, Tuple  # noqa: F401 - in comments
 
-AWAIT = getattr(ast, "PyCF_ALLOW_TOP_LEVEL_AWAIT", 0)
+AWAIT = getattr(_ast, "PyCF_ALLOW_TOP_LEVEL_AWAIT", 0)
 """Python 3.8; without it a cell that awaits at its top level is a SyntaxError."""
 CO_COROUTINE = 0x80
 OURS = tuple(
@@ -97,11 +97,11 @@ class Cell:
         if "IPython" in self.source or "get_ipython" in self.source:
             import_ipython()
         tree = self._parse()
-        last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
+        last = tree.body.pop() if tree.body and isinstance(tree.body[-1], _ast.Expr) else None
         codes = [compile(tree, self.name, "exec", AWAIT, dont_inherit=True)]
         if last is not None:
             flags = AWAIT | codes[0].co_flags & FUTURE_FLAGS
-            expression = ast.Expression(last.value)
+            expression = _ast.Expression(last.value)
             codes.append(compile(expression, self.name, "eval", flags, dont_inherit=True))
         value = self._evaluate(codes)
         if value is not None and not self._quiet():
@@ -113,7 +113,7 @@ class Cell:
     def _parse(self) -> "Any":
         """The syntax tree; what is no plain Python is IPython's to translate."""
         try:
-            return ast.parse(self.source, self.name)
+            return self._tree()
         except SyntaxError:
             shell = import_ipython() and self.publisher.shell
             if not shell:
@@ -123,7 +123,11 @@ class Cell:
         if len(self.source.splitlines()) == 1:  # `pip install …` without its %, as in a notebook
             self.source = shell.prefilter_manager.prefilter_lines(self.source)
         self.cache_lines()
-        return ast.parse(self.source, self.name)
+        return self._tree()
+
+    def _tree(self) -> "Any":
+        """As `ast.parse`, which takes 2 ms to import."""
+        return compile(self.source, self.name, "exec", _ast.PyCF_ONLY_AST, dont_inherit=True)
 
     def _refuse(self) -> None:
         for number, line in enumerate(self.source.splitlines(), 1):

@@ -85,9 +85,12 @@ class LocalTransport:
         try:
             make_private(target)
             _require_private(target)
+            for parent in {PurePosixPath(name).parent for name in files if "/" in name}:
+                (target / parent).mkdir(mode=0o700, exist_ok=True)
+            # On the way there each has a name of its own: another may do the same now.
+            ending = f".{secrets.token_hex(4)}.partial"
             for name, content in files.items():
-                (target / name).parent.mkdir(mode=0o700, exist_ok=True)
-                _place(target / name, content)
+                _place(f"{target}/{name}", content, ending)
         except OSError as exc:
             raise FileAccessError(
                 f"The job's files cannot be written to {target}: {exc.strerror or exc}.",
@@ -291,23 +294,27 @@ def _require_private(folder: Path) -> None:
     raise not_private(PurePosixPath(folder), told)
 
 
-def _place(target: Path, content: bytes | Path) -> None:
-    """There whole or not at all. Its name on the way is its own: another may do the same now."""
-    partial = target.with_name(f"{target.name}.{secrets.token_hex(4)}.partial")
+def _place(target: str, content: bytes | Path, ending: str) -> None:
+    """There whole or not at all. Twenty files go with each cell: no Path, no buffer for these."""
+    partial = target + ending
     try:
         if isinstance(content, bytes):
             mode = 0o700 if content.startswith(b"#!") else 0o600
             created = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
-            with os.fdopen(created, "wb") as file:
-                file.write(content)
-        elif content.exists() or not target.exists():
+            try:
+                left = memoryview(content)
+                while left:
+                    left = left[os.write(created, left) :]
+            finally:
+                os.close(created)
+        elif content.exists() or not Path(target).exists():
             shutil.move(content, partial)
-            partial.chmod(0o600)
+            Path(partial).chmod(0o600)
         else:
             return
-        partial.replace(target)
+        os.replace(partial, target)  # noqa: PTH105 (see above)
     except OSError:
-        partial.unlink(missing_ok=True)
+        Path(partial).unlink(missing_ok=True)
         raise
 
 

@@ -8,6 +8,7 @@ import io
 import json
 import sys
 import zipfile
+from pathlib import Path
 
 import pytest
 
@@ -89,6 +90,16 @@ def test_code_is_refused_where_the_other_python_is_known_to_differ() -> None:
 )
 def test_other_variables_may_travel(by_value: bool, theirs: tuple[int, int] | None) -> None:
     payload.check_python(by_value, (3, 11), theirs)
+
+
+def test_only_a_cell_with_variables_gets_what_only_these_import() -> None:
+    everything = {**payload.runner_files(), **payload.compiled_runner()}
+    assert payload.needed_files(variables=True) == everything
+    left_out = everything.keys() - payload.needed_files(variables=False).keys()
+    assert {Path(name).name.partition(".")[0] for name in left_out} == {
+        "runner_variables",
+        "runner_plain",
+    }
 
 
 def test_this_releases_python_finds_the_runner_compiled() -> None:

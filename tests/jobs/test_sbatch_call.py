@@ -207,3 +207,18 @@ def test_a_batch_script_has_what_its_author_has_after_a_login(site: Site, tmp_pa
     text = site.text(job.id)
     assert job.state is JobState.COMPLETED, text
     assert "Modules Release" in text
+
+
+def test_an_sbatch_that_says_nothing_of_trouble_has_no_empty_file_printed(tmp_path: Path) -> None:
+    programs = {
+        "sbatch": "#!/bin/sh\necho 123\n",
+        "cat": f'#!/bin/sh\necho "$@" >>{tmp_path}/cats\n',
+    }
+    for name, text in programs.items():
+        (tmp_path / name).write_text(text)
+        (tmp_path / name).chmod(0o700)
+    env = {"PATH": f"{tmp_path}:/usr/bin:/bin"}
+    argv = sbatch_call.sbatch_call(["sbatch"])
+    subprocess.run(argv, cwd=tmp_path, env=env, check=True)
+    assert (tmp_path / "cats").read_text() == "submitted\n"
+    assert (tmp_path / "submitted").read_text() == "123\n"

@@ -75,6 +75,16 @@ def test_a_job_says_that_it_has_started_and_how_it_ended(folder: Path) -> None:
     assert not done.stdout
 
 
+def test_its_two_short_files_take_no_program_of_the_nodes(folder: Path, tmp_path: Path) -> None:
+    """Each is milliseconds of every job: but for the claim, there is none to be found here."""
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    (programs / "mkdir").symlink_to("/bin/mkdir")
+    done = run(folder, ScriptPlan("t", str(folder), ["/bin/true"]), env={"PATH": str(programs)})
+    assert (done.returncode, (folder / "log.0").read_text()) == (0, "")
+    assert read(folder, "exit.0.json")["exit_code"] == 0
+
+
 @pytest.mark.parametrize("word", HOSTILE)
 def test_words_of_the_command_arrive_unchanged(tmp_path: Path, word: str) -> None:
     run(tmp_path, ScriptPlan("t", str(tmp_path), ["printf", "%s", word]))

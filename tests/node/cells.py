@@ -128,8 +128,7 @@ class Runner:
             layout.TASK: payload.task_json(spec),
             layout.KEY: self.key,
             layout.CLOUDPICKLE: payload.cloudpickle_zip(),
-            **payload.runner_files(),
-            **payload.compiled_runner(),
+            **payload.needed_files(bool(names_in or names_out)),
         }
         for name, data in files.items():
             (self.job_dir / name).parent.mkdir(exist_ok=True)

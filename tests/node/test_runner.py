@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hmac
 import json
 import os
 import signal
@@ -67,6 +68,20 @@ def test_result_of_a_good_cell_is_signed_and_measured(run: RunCell) -> None:
         parse_result((done.job_dir / "result.0.json").read_bytes(), b"another key")
 
 
+def test_neither_process_imports_what_takes_milliseconds(run: RunCell) -> None:
+    done = run("import sys\nprint({'ast', 'hashlib'} & {*sys.modules})", python=BARE)
+    assert done.text() == "set()\n"
+    sign = (
+        "import sys; sys.path.insert(0, sys.argv[1]); import runner\n"
+        "print(runner.Signer(sys.argv[2]).sign(b'body'), {'hashlib', 'hmac'} & {*sys.modules})"
+    )
+    for key in (done.key, b"short", b"longer than a block of SHA-256 " * 3):
+        (done.job_dir / "key").write_bytes(key)
+        words = [*BARE, "-c", sign, str(done.job_dir), str(done.job_dir / "key")]
+        said = subprocess.run(words, capture_output=True, text=True, check=True).stdout
+        assert said == f"{hmac.new(key.strip(), b'body', 'sha256').hexdigest()} set()\n"
+
+
 def test_what_the_runner_writes_is_for_its_owner_alone(run: RunCell) -> None:
     job_dir = run("x = 1", names_out=["x"]).job_dir
     for name in ("output.0.jsonl", "result.0.json", "vars.0"):
@@ -81,7 +96,7 @@ def test_runner_leaves_nothing_but_its_files(run: RunCell) -> None:
     rest = {"cell.py", "task.json", "key", "cloudpickle.zip", "__pycache__"}
     assert names == before_and_after | sent | rest
     compiled = {f"__pycache__/{path.name}" for path in (done.job_dir / "__pycache__").iterdir()}
-    assert compiled == set(payload.compiled_runner())
+    assert compiled | sent == set(payload.needed_files(variables=False))
 
 
 # --- order --------------------------------------------------------------------------------------
