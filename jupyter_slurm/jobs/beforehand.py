@@ -159,8 +159,8 @@ class Beforehand:
         sentence = f"Line {error.lineno} of the code is not valid Python: {error.msg}."
         if syntax.is_certain(error, spec.code, spec, self._jobs(cluster)):
             return Objection(sentence, "", certain=True, by=Source.PROFILE, option="code")
-        newer = "Python {}, which looked at it, does not understand it; the job's may be newer."
-        return Objection(sentence, newer.format(syntax.HERE), certain=False, option="code")
+        newer = f"Python {syntax.HERE} here does not understand it; the job's may be newer."
+        return Objection(sentence, newer, certain=False, option="code")
 
     def _fresh(self, name: str) -> ClusterInfo | None:
         info = self._infos.get(name)
