@@ -56,12 +56,12 @@ def fault(
     return None
 
 
-def fault_of_cell(source: str) -> SyntaxError | None:
+def fault_of_cell(source: str, name: str) -> SyntaxError | None:
     """Return why a cell does not compile, where there is no shell that knows its own magics."""
-    error = fault(source, "<cell>")
+    error = fault(source, name)
     if error is None or _may_be_a_magic(source):
         return None
-    return error if _OF_IPYTHON.search(source) is None else fault(source, "<cell>", _translate)
+    return error if _OF_IPYTHON.search(source) is None else fault(source, name, _translate)
 
 
 def fault_of_file(file: PurePath, source: str) -> SyntaxError | None:
@@ -109,8 +109,18 @@ def check(
             option="code",
             traceback=tuple(rendered),
         )
+    return f"{shown}\n" + newer()
+
+
+def sentence(error: SyntaxError) -> str:
+    """Return where the error is and what it is, in a line."""
+    return f"Line {error.lineno} of {error.filename} is not valid Python: {error.msg}."
+
+
+def newer() -> str:
+    """Return why a job is submitted whose code has an error for the Python that is here."""
     return (
-        f"{shown}\nPython {HERE}, which runs here, does not understand this. The job is submitted, "
+        f"Python {HERE}, which runs here, does not understand this. The job is submitted, "
         "because its Python may be newer."
     )
 

@@ -23,7 +23,7 @@ from jupyter_slurm.errors import (
     RequestError,
     SubmitError,
 )
-from jupyter_slurm.jobs import costs, offers, one_process
+from jupyter_slurm.jobs import costs, offers, one_process, phrases
 from jupyter_slurm.jobs.asked import Asked, asked
 from jupyter_slurm.jobs.cluster import SlurmCluster
 from jupyter_slurm.jobs.clusters import Clusters
@@ -153,14 +153,12 @@ class Beforehand:
         its own IPython, which alone knows all of its magics."""
         if spec.kind is not JobKind.CELL or spec.fingerprint is not None:
             return None
-        error = syntax.fault_of_cell(spec.code)
+        error = syntax.fault_of_cell(spec.code, phrases.THE_CODE)
         if error is None:
             return None
-        sentence = f"Line {error.lineno} of the code is not valid Python: {error.msg}."
-        if syntax.is_certain(error, spec.code, spec, self._jobs(cluster)):
-            return Objection(sentence, "", certain=True, by=Source.PROFILE, option="code")
-        newer = f"Python {syntax.HERE} here does not understand it; the job's may be newer."
-        return Objection(sentence, newer, certain=False, option="code")
+        certain = syntax.is_certain(error, spec.code, spec, self._jobs(cluster))
+        hint = "" if certain else syntax.newer()
+        return Objection(syntax.sentence(error), hint, certain, Source.PROFILE, "code")
 
     def _fresh(self, name: str) -> ClusterInfo | None:
         info = self._infos.get(name)

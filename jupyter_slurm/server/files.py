@@ -20,7 +20,7 @@ from tornado.web import HTTPError
 from jupyter_slurm import headless, labs, line, sessions, syntax
 from jupyter_slurm.api import Api
 from jupyter_slurm.braces import expand
-from jupyter_slurm.errors import RequestError
+from jupyter_slurm.errors import CodeError, RequestError
 from jupyter_slurm.job import placed
 from jupyter_slurm.kernel import spec as kernel_spec
 from jupyter_slurm.notebooks import Executed
@@ -151,8 +151,8 @@ def file_spec(api: Api, folders: Folders, wish: FileWish, text: str) -> JobSpec:
         headless.file_spec(shown, os.fspath(file), text, request, job_id=job_id), file.parent
     )
     error = syntax.fault_of_file(shown, text) if spec.kind is JobKind.CELL else None
-    if error is not None:
-        syntax.check(error, text, spec, api)
+    if error is not None and syntax.is_certain(error, text, spec, api.jobs(spec.cluster)):
+        raise CodeError(syntax.sentence(error), detail=syntax.text(error), option="code")
     return spec
 
 
