@@ -6,12 +6,15 @@ The job's Python may be a newer one: what that might read is a warning, all else
 from __future__ import annotations
 
 import ast
+import builtins
 import json
+import keyword
 import re
 import sys
 import traceback
 import warnings
 from collections.abc import Callable, Iterable, Sequence
+from pathlib import PurePath
 
 from jupyter_slurm.api import Api
 from jupyter_slurm.errors import CodeError
@@ -25,7 +28,10 @@ _IN_EVERY_PYTHON = re.compile(
 """Of what CPython 3.11 to 3.14 say, what no new syntax has led to."""
 _NEWER_STRINGS = re.compile(r"\b(?:f|fr|rf|t|tr|rt)['\"]", re.IGNORECASE)
 """Quotes and line ends in their braces are for Python 3.12 and later to understand."""
+_OF_IPYTHON = re.compile(r"^\s*[!%?,;/]|=\s*[!%]|\?\s*$", re.MULTILINE)
 _RAISES = "raises-exception"
+HERE = f"{sys.version_info.major}.{sys.version_info.minor}"
+"""The Python that looks at the code."""
 
 
 def fault(
@@ -50,6 +56,34 @@ def fault(
     return None
 
 
+def fault_of_cell(source: str, name: str) -> SyntaxError | None:
+    """Return why a cell does not compile, where there is no shell that knows its own magics."""
+    error = fault(source, name)
+    if error is None or _may_be_a_magic(source):
+        return None
+    return error if _OF_IPYTHON.search(source) is None else fault(source, name, _translate)
+
+
+def fault_of_file(file: PurePath, source: str) -> SyntaxError | None:
+    """Return why a Python file or a notebook does not compile."""
+    if file.suffix == ".ipynb":
+        return fault_of_notebook(source, _translate)
+    return fault(source, str(file))
+
+
+def _translate(source: str) -> str:
+    from IPython.core.inputtransformer2 import TransformerManager  # noqa: PLC0415 - takes long
+
+    return TransformerManager().transform_cell(source)
+
+
+def _may_be_a_magic(source: str) -> bool:
+    """Return whether it is one line like `pip install …`, which IPython takes without its %."""
+    words = source.split()
+    alone = len(source.strip().splitlines()) == 1 and words[0].isidentifier()
+    return alone and not keyword.iskeyword(words[0]) and not hasattr(builtins, words[0])
+
+
 def fault_of_notebook(text: str, translate: Callable[[str], str]) -> SyntaxError | None:
     """Return the first fault of a notebook's cells; one that is meant to raise may have it."""
     for number, cell in enumerate(json.loads(text)["cells"], 1):
@@ -65,23 +99,38 @@ def check(
 ) -> str:
     """Raise CodeError, shown as `rendered`, or return a warning where the job's Python may be a
     newer one, which understands the code."""
-    here = f"{sys.version_info.major}.{sys.version_info.minor}"
-    shown = "".join(traceback.format_exception_only(error)).rstrip("\n")
+    shown = text(error)
     default = next((one.name for one in api.clusters() if one.default), None)
     jobs = api.jobs(spec.cluster or default)
-    if _is_certain(error, source, spec, jobs):
+    if is_certain(error, source, spec, jobs):
         raise CodeError(
             "The code has a syntax error, so no job was submitted.",
             detail=shown,
+            option="code",
             traceback=tuple(rendered),
         )
+    return f"{shown}\n" + newer()
+
+
+def sentence(error: SyntaxError) -> str:
+    """Return where the error is and what it is, in a line."""
+    return f"Line {error.lineno} of {error.filename} is not valid Python: {error.msg}."
+
+
+def newer() -> str:
+    """Return why a job is submitted whose code has an error for the Python that is here."""
     return (
-        f"{shown}\nPython {here}, which runs here, does not understand this. The job is submitted, "
+        f"Python {HERE}, which runs here, does not understand this. The job is submitted, "
         "because its Python may be newer."
     )
 
 
-def _is_certain(error: SyntaxError, source: str, spec: JobSpec, jobs: Iterable[Job]) -> bool:
+def text(error: SyntaxError) -> str:
+    """Return the error as Python shows it: file, line, caret and reason."""
+    return "".join(traceback.format_exception_only(error)).rstrip("\n")
+
+
+def is_certain(error: SyntaxError, source: str, spec: JobSpec, jobs: Iterable[Job]) -> bool:
     """Return whether the job's Python cannot compile it either, as far as earlier jobs tell."""
     told = [one.python[:2] for one in jobs if one.python is not None and _is_alike(one, spec)]
     if told and not spec.modules and max(told) <= sys.version_info[:2]:

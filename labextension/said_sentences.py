@@ -16,6 +16,7 @@ import sys
 from collections.abc import Iterator
 from types import ModuleType
 
+from jupyter_slurm import syntax
 from jupyter_slurm.jobs import (
     beforehand,
     cluster,
@@ -35,7 +36,7 @@ from jupyter_slurm.slurm import diagnosis, limit_reasons, reason_table, reasons,
 
 _COMPOSED = (
     *(events, lacking, verdict, lab_steps, script, diagnosis, rejections),
-    *(beforehand, cluster, costs, estimates, limits, one_process, policies),
+    *(beforehand, cluster, costs, estimates, limits, one_process, policies, syntax),
 )
 
 _VALUE = "\0\0"

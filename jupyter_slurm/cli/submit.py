@@ -115,12 +115,7 @@ def _split(words: Sequence[str]) -> tuple[Path, list[str], list[str]]:
 
 def _check_syntax(api: Api, file: Path, text: str, spec: JobSpec) -> None:
     """Raises CodeError, or warns, where the file does not compile."""
-    if file.suffix == ".ipynb":
-        from IPython.core.inputtransformer2 import TransformerManager  # noqa: PLC0415 - takes long
-
-        error = syntax.fault_of_notebook(text, TransformerManager().transform_cell)
-    else:
-        error = syntax.fault(text, str(file))
+    error = syntax.fault_of_file(file, text)
     if error is not None:
         note(f"{syntax.check(error, text, spec, api)}\n")
 

@@ -67,10 +67,11 @@ def find_image(
         tried = f"{', '.join(stems)} in {', '.join(folders)}" if folders else ""
     there = (name for folder in folders for name in names_in(listing(folder)))
     offered = sorted({*aliases, *ours(), *there})
+    is_path = reference.startswith(("/", "~/"))
     raise NotFoundError(
-        f"There is no image {reference!r} on this cluster.",
+        f"There is no {f'file {tried}' if is_path else f'image {reference!r}'} on this cluster.",
         hint=_hint(reference, offered),
-        detail=f"Looked for {tried}." if tried else None,
+        detail=f"Looked for {tried}." if tried and not is_path else None,
         option="image",
     )
 

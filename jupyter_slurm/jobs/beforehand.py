@@ -9,13 +9,21 @@ from __future__ import annotations
 
 import dataclasses
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path, PurePosixPath
 
 from msgspec.structs import replace
 
-from jupyter_slurm.errors import JupyterSlurmError, LoginNeededError, RequestError, SubmitError
-from jupyter_slurm.jobs import costs, offers, one_process
+from jupyter_slurm import syntax
+from jupyter_slurm.errors import (
+    CodeError,
+    JupyterSlurmError,
+    LoginNeededError,
+    RequestError,
+    SubmitError,
+)
+from jupyter_slurm.jobs import costs, offers, one_process, phrases
 from jupyter_slurm.jobs.asked import Asked, asked
 from jupyter_slurm.jobs.cluster import SlurmCluster
 from jupyter_slurm.jobs.clusters import Clusters
@@ -28,7 +36,7 @@ from jupyter_slurm.jobs.options import merged_options
 from jupyter_slurm.jobs.prepare import prepare, runtime_of
 from jupyter_slurm.profiles import ClusterProfile
 from jupyter_slurm.slurm.directives import read_directives
-from jupyter_slurm.wire import Check, ClusterInfo, JobKind, JobSpec, Preview
+from jupyter_slurm.wire import Check, ClusterInfo, Job, JobKind, JobSpec, Preview
 
 _INFO_KEPT_S = 300.0
 _LIMITS_KEPT_S = 3600.0
@@ -36,8 +44,10 @@ _LIMITS_KEPT_S = 3600.0
 
 
 class Beforehand:
-    def __init__(self, clusters: Clusters) -> None:
+    def __init__(self, clusters: Clusters, jobs: Callable[[str | None], list[Job]]) -> None:
+        """`jobs`: those of a cluster, which tell of its Pythons."""
         self._clusters = clusters
+        self._jobs = jobs
         self._infos: dict[str, ClusterInfo] = {}
         self._judged_by: dict[str, ClusterInfo] = {}
         """Asked for a submission; apart, as it knows nothing of the job that followed."""
@@ -69,6 +79,8 @@ class Beforehand:
         objections = judge.objections(job)
         if missing := _missing_folder(spec, cluster):
             objections.append(missing)
+        if fault := self._fault(spec, cluster.name):
+            objections.append(fault)
         found = [*objections, *one_process.objections(spec.kind, options, job)]
         checks += [one.check() for one in found]
         if info is not None:
@@ -97,7 +109,8 @@ class Beforehand:
 
     def judge(self, spec: JobSpec, cluster: SlurmCluster) -> str | None:
         """What the job should be warned of. SubmitError: sbatch would refuse it, and need not be
-        asked; RequestError: it would by what the profile says."""
+        asked; RequestError: it would by what the profile says; CodeError: it does not compile."""
+        fault = self._compiled(spec, cluster.name)
         options, info = _options(spec, cluster), self._newest(cluster.name)
         job = _asked(spec, options)
         if info is None and (job.limit_s is not None or job.nodes > 1):
@@ -114,6 +127,7 @@ class Beforehand:
             if one.certain:
                 refusal = SubmitError if one.by is Source.CLUSTER else RequestError
                 raise refusal(one.sentence, hint=one.hint, option=one.option)
+        objections += fault
         objections += one_process.objections(spec.kind, options, job)
         warnings = (f"{one.sentence} {one.hint}" for one in objections if not one.passing)
         return "\n".join(warnings) or None
@@ -124,7 +138,27 @@ class Beforehand:
     def judge_cell(self, spec: JobSpec, memory_mib: int | None) -> str | None:
         """Return what a cell of a session that has so much memory should be warned of."""
         cell = _with_inputs(Asked(memory_per_node_mib=memory_mib), spec)
-        return "\n".join(f"{one.sentence} {one.hint}" for one in of_inputs(cell)) or None
+        found = [*self._compiled(spec, None), *of_inputs(cell)]
+        return "\n".join(f"{one.sentence} {one.hint}" for one in found) or None
+
+    def _compiled(self, spec: JobSpec, cluster: str | None) -> list[Objection]:
+        """Return what to warn of in the code. CodeError: the job's Python cannot compile it."""
+        fault = self._fault(spec, cluster)
+        if fault is not None and fault.certain:
+            raise CodeError(fault.sentence, hint=fault.hint, option=fault.option)
+        return [] if fault is None else [fault]
+
+    def _fault(self, spec: JobSpec, cluster: str | None) -> Objection | None:
+        """Return the code's syntax error. A notebook's cell, which has a fingerprint, was read by
+        its own IPython, which alone knows all of its magics."""
+        if spec.kind is not JobKind.CELL or spec.fingerprint is not None:
+            return None
+        error = syntax.fault_of_cell(spec.code, phrases.THE_CODE)
+        if error is None:
+            return None
+        certain = syntax.is_certain(error, spec.code, spec, self._jobs(cluster))
+        hint = "" if certain else syntax.newer()
+        return Objection(syntax.sentence(error), hint, certain, Source.PROFILE, "code")
 
     def _fresh(self, name: str) -> ClusterInfo | None:
         info = self._infos.get(name)

@@ -21,6 +21,7 @@ from jupyter_slurm.slurm.units import parse_duration_s
 from jupyter_slurm.wire import Problem, QueueChanges, QueueEntry
 
 _GONE_KEPT = 20_000
+_ENDED_KEPT = 300
 
 Ours = Mapping[str, Sequence[Record]]
 """Slurm's id -> the jobs of ours that have had it, newest first."""
@@ -44,6 +45,11 @@ class Table:
         """The latest changed last."""
         self._gone: deque[tuple[int, str]] = deque()
         self._remembers_since = 0
+        self._ended: dict[str, tuple[int, QueueEntry]] = {}
+        """The user's that are none of ours, which squeue forgets soon: revision and entry, the
+        latest seen last."""
+        self._listed_ended: dict[str, str] = {}
+        """Slurm's id -> the text of the row, as last listed."""
 
     def update(
         self,
@@ -59,8 +65,10 @@ class Table:
         """
         before = set(self._rows)
         changed = False
+        over: list[RawRow] = []
         for raw in listed:
             if states.is_terminal(raw.state):
+                over.append(raw)
                 continue
             before.discard(raw.slurm_id)
             old = self._rows.get(raw.slurm_id)
@@ -83,7 +91,28 @@ class Table:
             self._gone.append((revision, slurm_id))
             if len(self._gone) > _GONE_KEPT:
                 self._remembers_since, _ = self._gone.popleft()
+        changed |= user is None and self._take_ended(over, ours, revision)
         return changed or bool(before)
+
+    def _take_ended(self, over: list[RawRow], ours: Ours, revision: int) -> bool:
+        """Keep those of them that are none of ours; return whether there are new ones."""
+        known, self._listed_ended = self._listed_ended, {one.slurm_id: one.text for one in over}
+        new = [one for one in over if known.get(one.slurm_id) != one.text]
+        changed = False
+        for raw in new[-_ENDED_KEPT:]:
+            row = squeue.read(raw)
+            if the_same(row, ours.get(raw.slurm_id) or ours.get(raw.array_id) or ()) is None:
+                entry = msgspec.structs.replace(entry_of(row, None), ended_s=row.end_s)
+                self._ended.pop(raw.slurm_id, None)
+                self._ended[raw.slurm_id] = (revision, entry)
+                changed = True
+        while len(self._ended) > _ENDED_KEPT:
+            del self._ended[next(iter(self._ended))]
+        return changed
+
+    def ended_since(self, revision: int) -> tuple[QueueEntry, ...]:
+        """The entries that have ended after it."""
+        return tuple(entry for at, entry in self._ended.values() if at > revision)
 
     def remembers(self, revision: int) -> bool:
         """Whether it can be told what has changed since then."""
@@ -139,6 +168,7 @@ class Listing:
                 whole=whole,
                 entries=entries,
                 gone=() if whole else gone,
+                ended=table.ended_since(0 if whole else known or 0),
                 asked_s=board.asked_s,
                 problem=board.problem,
             )

@@ -21,6 +21,9 @@ class Name:
     """Where a sentence begins with it."""
 
 
+THE_CODE = "the code"
+
+
 def qos(name: str, partition: str | None) -> Name:
     """`partition`: whose QOS it is; None: that of the job."""
     if partition is None:

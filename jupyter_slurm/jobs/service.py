@@ -109,7 +109,7 @@ class Service:
         self.read_file, self.write_file = files.read_file, files.write_file
         self.make_folder, self.rename_file = files.make_folder, files.rename_file
         self.remove_file = files.remove_file
-        self._beforehand = Beforehand(self._clusters)
+        self._beforehand = Beforehand(self._clusters, self.jobs)
         self.cluster_info = self._beforehand.cluster_info
         self._delivery = Delivery(self._book, self._clusters)
         self.details = Details(self._book, self._clusters).details

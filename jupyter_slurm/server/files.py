@@ -17,10 +17,10 @@ from jupyter_server.services.contents.fileio import FileManagerMixin
 from jupyter_server.services.contents.manager import ContentsManager
 from tornado.web import HTTPError
 
-from jupyter_slurm import headless, labs, line, sessions
+from jupyter_slurm import headless, labs, line, sessions, syntax
 from jupyter_slurm.api import Api
 from jupyter_slurm.braces import expand
-from jupyter_slurm.errors import RequestError
+from jupyter_slurm.errors import CodeError, RequestError
 from jupyter_slurm.job import placed
 from jupyter_slurm.kernel import spec as kernel_spec
 from jupyter_slurm.notebooks import Executed
@@ -141,14 +141,19 @@ def line_spec(api: Api, folders: Folders, wish: LineWish) -> JobSpec:
 
 
 def file_spec(api: Api, folders: Folders, wish: FileWish, text: str) -> JobSpec:
-    """The job that runs a file whose content is `text`. RequestError, NotFoundError."""
+    """The job that runs a file whose content is `text`. RequestError, NotFoundError; CodeError: it
+    does not compile."""
     file = folders.local(wish.path)
     request = headless.resolved(api, headless.request(_words(wish.line)))
     shown = PurePosixPath(wish.path.strip("/"))
     job_id = wish.id or new_id()
-    return folders.placed(
+    spec = folders.placed(
         headless.file_spec(shown, os.fspath(file), text, request, job_id=job_id), file.parent
     )
+    error = syntax.fault_of_file(shown, text) if spec.kind is JobKind.CELL else None
+    if error is not None and syntax.is_certain(error, text, spec, api.jobs(spec.cluster)):
+        raise CodeError(syntax.sentence(error), detail=syntax.text(error), option="code")
+    return spec
 
 
 def file_job(api: Api, folders: Folders, wish: FileWish, text: str) -> Job:

@@ -222,6 +222,9 @@ class QueueChanges(Struct, frozen=True, kw_only=True):
     entries: tuple[QueueEntry, ...]
     gone: tuple[str, ...] = ()
     """Slurm's ids of those that are no longer listed."""
+    ended: tuple[QueueEntry, ...] = ()
+    """Of this user's, not of everyone's: those that were submitted elsewhere and have ended, as
+    long as the agent runs; the newest few hundred."""
     asked_s: float | None = None
     """When Slurm was last asked and answered; None: it has not answered yet."""
     problem: Problem | None = None

@@ -216,6 +216,7 @@ export const sentences: readonly string[] = [
   'Leave it out, unless the code itself calls `srun`.',
   "Leave it out; Slurm's own words name it.",
   'Leave one of them out; the site or an environment variable SBATCH_* may have set it.',
+  'Line %1 of %2 is not valid Python: %3.',
   'Log in to the registry on the cluster first.',
   'Look at its output for the cause, then `scontrol release %1`.',
   'Look at the end of its output for the cause.',
@@ -245,6 +246,7 @@ export const sentences: readonly string[] = [
   'Partitions with GPUs: none.',
   'Partitions: %1.',
   "Put what `echo $SLURM_CONF` prints where `sbatch` works into the cluster's profile, as `env.SLURM_CONF`.",
+  'Python %1, which runs here, does not understand this. The job is submitted, because its Python may be newer.',
   'Remove old files (unpacked images are the large ones), or use another folder.',
   'Run it again; nothing of it seems to have run.',
   'SLURM_CONF is %1 where you submit, and the profile of %2 says nothing of it: the job would not go where your sbatch goes.',
@@ -323,6 +325,7 @@ export const sentences: readonly string[] = [
   "The cluster's power limit leaves none for it now.",
   "The cluster's queue is full.",
   "The cluster's sbatch does not have this option: its Slurm is too old or too new for it.",
+  'The code has a syntax error, so no job was submitted.',
   'The connection to the controller broke; the job may have been submitted all the same.',
   'The controller (or its database) does not answer.',
   'The controller cannot be reached.',
@@ -493,5 +496,6 @@ export const phrases: readonly string[] = [
   'the QOS `%1`',
   'the QOS `%1` of %2',
   'the account `%1`',
+  'the code',
   'your account `%1`'
 ];

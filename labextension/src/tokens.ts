@@ -31,6 +31,8 @@ export interface QueueView extends IDisposable {
   readonly everyone: boolean;
   /** By Slurm's id, in Slurm's own order. The same map always, changed in place. */
   readonly entries: ReadonlyMap<string, QueueEntry>;
+  /** This user's that were submitted elsewhere and have ended. */
+  readonly ended: ReadonlyMap<string, QueueEntry>;
   readonly freshness: Freshness;
   readonly changed: ISignal<QueueView, void>;
 }

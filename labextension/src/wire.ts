@@ -759,6 +759,7 @@ export interface QueueChanges {
   whole: boolean;
   entries: QueueEntry[];
   gone: string[];
+  ended: QueueEntry[];
   asked_s: number | null;
   problem: Problem | null;
 }

@@ -119,6 +119,13 @@ def test_what_is_not_there_is_named_with_what_is() -> None:
     assert caught.value.hint == "Did you mean pytorch:22.11? There are: jax, pytorch:22.11."
 
 
+def test_a_path_without_a_file_is_named() -> None:
+    with pytest.raises(NotFoundError) as caught:
+        find("/nope", {}, {})
+    assert caught.value.message == "There is no file /nope on this cluster."
+    assert caught.value.option == "image"
+
+
 def test_an_alias_whose_file_is_gone_names_the_file() -> None:
     with pytest.raises(NotFoundError, match="'jax'") as caught:
         find("jax", {}, {"jax": "/gone"})

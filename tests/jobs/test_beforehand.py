@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from jupyter_slurm import templates
-from jupyter_slurm.errors import CommandError, RequestError, SubmitError
+from jupyter_slurm.errors import CodeError, CommandError, RequestError, SubmitError
 from jupyter_slurm.jobs import offers
 from jupyter_slurm.slurm.options import parse_options
 from jupyter_slurm.wire import JobKind, JobState
@@ -148,6 +148,34 @@ def test_of_what_would_be_refused_no_start_is_expected(site: Site) -> None:
     assert [one.option for one in preview.checks if one.ok is False] == ["time"]
     assert preview.start_estimate_s is None
     assert site.service.preview(spec("1"), estimate=True).start_estimate_s is not None
+
+
+def test_code_that_does_not_compile_is_refused_before_anything_is_sent(site: Site) -> None:
+    wrong = spec("x = [1]\nfor y in x\n    print(y)")
+    (check,) = (one for one in site.service.preview(wrong).checks if one.ok is False)
+    sentence = "Line 2 of the code is not valid Python: expected ':'."
+    assert (check.sentence, check.option) == (sentence, "code")
+    with pytest.raises(CodeError) as caught:
+        site.service.submit(wrong)
+    assert (caught.value.message, caught.value.option) == (sentence, "code")
+    assert site.service.jobs() == []
+
+
+@pytest.mark.parametrize("code", ["!ls | wc", "pip install x", "x = 1\n%time x", "print?", "# €\n"])
+def test_what_ipython_understands_is_not_refused(site: Site, code: str) -> None:
+    checks = site.service.preview(spec(code)).checks
+    assert not any(one.option == "code" for one in checks)
+
+
+def test_what_a_newer_python_may_understand_is_warned_of(site: Site) -> None:
+    newer = spec("for x in 1:\n    x y z")
+    (check,) = (one for one in site.service.preview(newer).checks if one.option == "code")
+    assert check.ok is None
+    assert "may be newer" in (check.hint or "")
+    job = site.service.submit(newer)
+    assert "Line 2 of the code is not valid Python" in (job.warning or "")
+    site.service.cancel(job.id)
+    site.wait(job.id)
 
 
 @both_ways

@@ -90,6 +90,24 @@ def test_a_job_that_has_ended_is_gone_though_slurm_still_lists_it() -> None:
     assert told.by([*numbered("1"), *numbered("2", state="COMPLETED")]) == ([], [])
 
 
+def test_a_job_of_mine_that_has_ended_is_told_once_and_kept_when_slurm_forgets_it() -> None:
+    told = Told()
+    told.by(numbered("1", "2", "3", comment=TOKEN), {"3": [OURS]})
+    over = numbered("1", "2", "3", comment=TOKEN, state="CANCELLED", end="1700000000")
+    told.by(over, {"3": [OURS]})
+    ended = told.table.ended_since(1)
+    assert [(one.slurm_id, one.state, one.ended_s) for one in ended] == [
+        ("1", "CANCELLED", 1700000000.0),
+        ("2", "CANCELLED", 1700000000.0),
+    ]
+    told.by([])
+    assert told.table.ended_since(2) == ()
+    assert told.table.ended_since(0) == ended
+    everyones = Table()
+    everyones.update(over, {}, 1, "somebody")
+    assert everyones.ended_since(0) == ()
+
+
 def test_an_id_that_comes_back_is_not_among_those_that_are_gone() -> None:
     told = Told()
     told.by(numbered("1"))

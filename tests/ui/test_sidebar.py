@@ -34,6 +34,8 @@ def test_a_job_that_was_submitted_in_a_terminal_is_seen_and_its_end_too(
     expect(shown).to_be_visible()
     cluster.run("scancel", slurm_id)
     expect(shown).to_have_count(0)
+    ended = sidebar.get_by_role("list", name="Ended today").get_by_role("listitem")
+    expect(ended.filter(has_text=name)).to_contain_text("cancelled")
 
 
 def test_several_are_chosen_and_cancelled_by_keys_once_a_person_has_said_so(

@@ -90,7 +90,15 @@ def test_what_cannot_be_is_said_at_its_field_and_is_there_again_after_a_reload(
 ) -> None:
     page = opened_lab
     from_launcher(page)
-    form.get_by_label("Code").fill("print('kept')")
+    code, image = form.get_by_label("Code"), form.get_by_label("Image")
+    code.fill("for x in 'kept'\n    print(x)")
+    expect(code).to_have_attribute("aria-invalid", "true")
+    expect(code).to_have_accessible_description(re.compile("Line 1 of the code is not valid"))
+    code.fill("print('kept')")
+    expect(code).to_have_attribute("aria-invalid", "false")
+    image.fill("/nope")
+    expect(image).to_have_accessible_description(re.compile("There is no file /nope on"))
+    image.fill("")
     time, folder = form.get_by_label("Time limit"), form.get_by_label("Folder")
     time.fill("99d")
     expect(time).to_have_attribute("aria-invalid", "true")
@@ -172,13 +180,17 @@ def test_a_file_of_any_name_is_run_from_the_file_browser(
     (lab.folder / name).unlink()
 
 
-def test_what_cannot_be_run_is_not_offered(page: Page, lab: Lab) -> None:
+def test_what_cannot_be_run_is_not_offered(page: Page, lab: Lab, form: Locator) -> None:
     (lab.folder / "table.csv").write_text("1,2\n")
+    (lab.folder / "wrong.py").write_text("for x in 1\n    pass\n")
     page.goto(f"{lab.url}lab?token={lab.token}&reset")
     at_rest(page)
     page.get_by_role("listitem", name="Name: table.csv").click(button="right")
     expect(page.get_by_role("menuitem", name="Rename")).to_be_visible()
     expect(page.get_by_role("menuitem", name="Run on Slurm")).to_have_count(0)
+    page.keyboard.press("Escape")
+    from_browser(page, "wrong.py")
+    expect(form.get_by_text("Line 1 of wrong.py is not valid Python")).to_be_visible()
 
 
 def test_a_cell_gets_its_line_and_its_output(lab: Lab, page: Page, form: Locator) -> None:

@@ -15,9 +15,13 @@ from tests.ui.looks import look
 
 pytestmark = pytest.mark.own_page
 _TOLD = "told <b>&"
+_MANY = 24
 _LISTENER = f"""
   window.wasTold = false;
+  window.mostTold = 0;
   new MutationObserver(() => {{
+    const there = document.querySelectorAll('[role=alert]');
+    window.mostTold = Math.max(window.mostTold, there.length);
     for (const one of document.querySelectorAll('[role=alert]')) {{
       window.wasTold ||= one.textContent.includes('{_TOLD}');
     }}
@@ -63,6 +67,23 @@ def test_a_job_is_counted_and_told_of_once_from_its_start_to_its_end(
     toast.get_by_role("button", name="Show log").click()  # it is there for seconds only
     expect(desk.get_by_role("tab", name=re.compile("told <b>&"))).to_be_visible()
     expect(item).to_have_text("Slurm")
+
+
+def test_of_many_short_jobs_one_notification_at_a_time_is_seen(
+    desk: Page, cluster: SlurmCluster
+) -> None:
+    line = ("--parsable", "-H", "-J", _TOLD, "-o", "/dev/null", "--wrap", "true")
+    ids = [cluster.run("sbatch", *line).stdout.strip() for _ in range(_MANY)]
+    for one in ids:
+        adopt(desk, one)
+    item = desk.get_by_role("button", name="Slurm:")
+    expect(item).to_have_text(f"Slurm 0 ▶ {_MANY} ◷")
+    cluster.run("scontrol", "release", ",".join(ids))
+    toast = desk.get_by_role("alert").filter(has_text="jobs have ended")
+    expect(toast).to_be_visible()
+    look(desk, "notification-of-many")
+    expect(item).to_have_text("Slurm")
+    assert desk.evaluate("mostTold") == 1
 
 
 def test_of_two_tabs_one_tells(desk: Page, held: str, cluster: SlurmCluster, lab: Lab) -> None:

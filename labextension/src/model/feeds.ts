@@ -97,6 +97,7 @@ abstract class Feed<T extends { cursor: string }> implements IDisposable {
 
 export class QueueFeed extends Feed<QueueChanges> {
   readonly entries = new Map<string, QueueEntry>();
+  readonly ended = new Map<string, QueueEntry>();
 
   constructor(
     socket: WatchSocket,
@@ -110,6 +111,10 @@ export class QueueFeed extends Feed<QueueChanges> {
     this.freshness = answered(changes);
     if (changes.whole) {
       this.entries.clear();
+      this.ended.clear();
+    }
+    for (const entry of changes.ended) {
+      this.ended.set(entry.slurm_id, entry);
     }
     for (const id of changes.gone) {
       this.entries.delete(id);

@@ -101,6 +101,10 @@ export class SharedQueue extends FeedView<QueueFeed> implements QueueView {
   get entries(): ReadonlyMap<string, QueueEntry> {
     return this.feed.entries;
   }
+
+  get ended(): ReadonlyMap<string, QueueEntry> {
+    return this.feed.ended;
+  }
 }
 
 export class SharedNodes extends FeedView<NodesFeed> implements NodesView {

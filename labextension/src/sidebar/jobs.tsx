@@ -6,8 +6,9 @@ import { argsOf, isTask } from '../commands/targets';
 import { isFinal } from '../format';
 import { useKeptFocus } from '../grid/focus';
 import { CommandIDs, type ISlurmModel } from '../tokens';
+import type { QueueEntry } from '../wire';
 import { JobGroup } from './group';
-import { HistoryFoot, useHistory } from './history';
+import { HistoryFoot, useHistory, type History } from './history';
 import { onKey, onKeyUp } from './keys';
 import type { RowsProps } from './row';
 import { grouped, GROUPS, keysNow, matching, targetOf, type GroupName, type JobRow } from './rows';
@@ -22,6 +23,15 @@ interface Props {
   news: News;
 }
 
+/** What the queue has told of jobs that have ended; accounting knows more of the same ones. */
+function pastOf(cluster: string, queues: Queues, accounted: History['entries']): QueueEntry[] {
+  const told = new Map(queues.ended(cluster));
+  for (const entry of accounted.get(cluster) ?? []) {
+    told.set(entry.slurm_id, entry);
+  }
+  return [...told.values()];
+}
+
 export function MyJobs(props: Props): JSX.Element {
   const { model, commands, trans, queues, words, news } = props;
   const [open, toggle] = useSet<GroupName>(['running', 'waiting', 'today']);
@@ -29,7 +39,8 @@ export function MyJobs(props: Props): JSX.Element {
   const history = useHistory(model, queues.clusters);
   const groups = useMemo(() => {
     const entries = queues.clusters.map(one => [one, queues.entries(one).values()] as const);
-    return grouped(model.jobs.values(), new Map(entries), history.entries, news.atS);
+    const past = queues.clusters.map(one => [one, pastOf(one, queues, history.entries)] as const);
+    return grouped(model.jobs.values(), new Map(entries), new Map(past), news.atS);
   }, [news, model, queues, history.entries]);
   const keys = useMemo(() => keysNow(GROUPS.flatMap(name => groups[name])), [groups]);
   const [chosen, choose, chooseNone] = useSet<string>([], keys);

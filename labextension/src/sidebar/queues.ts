@@ -8,6 +8,8 @@ export interface Queues {
   /** Of clusters that can be asked. */
   readonly clusters: readonly string[];
   entries(cluster: string): ReadonlyMap<string, QueueEntry>;
+  /** Those that were submitted elsewhere and have ended. */
+  ended(cluster: string): ReadonlyMap<string, QueueEntry>;
   /** null: it is not looked at. */
   freshness(cluster: string): Freshness | null;
 }

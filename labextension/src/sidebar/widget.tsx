@@ -80,14 +80,21 @@ class WatchedQueues implements Queues {
   clusters: readonly string[] = [];
   private readonly views = new Map<string, QueueView>();
   /** As it was when it was last looked at: shown until there are news. */
-  private readonly before = new Map<string, ReadonlyMap<string, QueueEntry>>();
+  private readonly before = new Map<string, Pick<QueueView, 'entries' | 'ended'>>();
 
   constructor(private readonly changed: () => void) {}
 
   entries(cluster: string): ReadonlyMap<string, QueueEntry> {
+    return this.newest(cluster)?.entries ?? new Map<string, QueueEntry>();
+  }
+
+  ended(cluster: string): ReadonlyMap<string, QueueEntry> {
+    return this.newest(cluster)?.ended ?? new Map<string, QueueEntry>();
+  }
+
+  private newest(cluster: string): Pick<QueueView, 'entries' | 'ended'> | undefined {
     const view = this.views.get(cluster);
-    const before = this.before.get(cluster) ?? new Map<string, QueueEntry>();
-    return view === undefined || view.freshness.asOf === null ? before : view.entries;
+    return view === undefined || view.freshness.asOf === null ? this.before.get(cluster) : view;
   }
 
   freshness(cluster: string): Freshness | null {
@@ -116,7 +123,8 @@ class WatchedQueues implements Queues {
   }
 
   private leave(cluster: string): void {
-    this.before.set(cluster, new Map(this.entries(cluster)));
+    const entries = new Map(this.entries(cluster));
+    this.before.set(cluster, { entries, ended: new Map(this.ended(cluster)) });
     this.views.get(cluster)?.dispose();
     this.views.delete(cluster);
   }

@@ -8,7 +8,7 @@ import type { Known } from './cluster';
 import type { Field, Wishes } from './form';
 import { Choice, Lines, Stepper, Text, type Option } from './inputs';
 import { chosen, dated, freeGpus, freeOfType, offer, seconds, told, unusable } from './partitions';
-import type { Sentence } from './sentences';
+import type { Place, Sentence } from './sentences';
 import type { Source } from './source';
 
 const TIMES = ['10m', '30m', '1h', '4h', '12h', '1d', '3d'];
@@ -21,7 +21,7 @@ export interface FieldsProps {
   clusters: readonly Cluster[];
   known: Known;
   wishes: Wishes;
-  said: ReadonlyMap<Field, Sentence>;
+  said: ReadonlyMap<Place, Sentence>;
   change: (next: Partial<Wishes>) => void;
   changeCluster: (cluster: string) => void;
   trans: TranslationBundle;

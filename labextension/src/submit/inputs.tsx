@@ -30,16 +30,19 @@ function Field({
       <label htmlFor={id}>{label}</label>
       {children({ id, 'aria-describedby': `${id}told`, 'aria-invalid': wrong })}
       <div id={`${id}told`} className="jp-slurm-FieldHint">
-        {said === undefined ? (
-          hint
-        ) : (
-          <>
-            <span aria-hidden="true">✖ </span>
-            {said.text}
-          </>
-        )}
+        {said === undefined ? hint : <Told said={said} />}
       </div>
     </div>
+  );
+}
+
+/** What is wrong. */
+export function Told({ said }: { said: Sentence }): JSX.Element {
+  return (
+    <>
+      <span aria-hidden="true">✖ </span>
+      {said.text}
+    </>
   );
 }
 

@@ -12,7 +12,11 @@ export interface Sentence {
   ok: boolean | null;
 }
 
-const OPTIONS: Readonly<Record<string, Field>> = {
+/** A field of the form, or what is to be run. */
+export type Place = Field | 'code';
+
+const OPTIONS: Readonly<Record<string, Place>> = {
+  code: 'code',
   cluster: 'cluster',
   partition: 'partition',
   account: 'account',
@@ -35,12 +39,12 @@ const OPTIONS: Readonly<Record<string, Field>> = {
 };
 
 /** null: it is about no field. What has none of its own stands in `more`. */
-export function fieldOf(option: string | null): Field | null {
+export function fieldOf(option: string | null): Place | null {
   return option === null ? null : (OPTIONS[option] ?? 'more');
 }
 
 export interface Sorted {
-  byField: ReadonlyMap<Field, Sentence>;
+  byField: ReadonlyMap<Place, Sentence>;
   others: readonly Sentence[];
 }
 
@@ -57,7 +61,7 @@ export function sorted(
   if (problem !== null) {
     all.push([problem.option, { text: told(problem, trans), ok: false }]);
   }
-  const byField = new Map<Field, Sentence>();
+  const byField = new Map<Place, Sentence>();
   const others: Sentence[] = [];
   for (const [option, sentence] of all) {
     const field = sentence.ok === false ? fieldOf(option) : null;

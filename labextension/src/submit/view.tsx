@@ -85,6 +85,7 @@ export function SubmitView(props: SubmitProps & { shown: boolean }): JSX.Element
           <What
             source={source}
             code={code}
+            said={sentences.byField.get('code')}
             setCode={next => {
               change({ code: next });
             }}

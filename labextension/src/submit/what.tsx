@@ -1,22 +1,26 @@
 // The top of the form: what is to be run.
 import type { TranslationBundle } from '@jupyterlab/translation';
-import { useId, type JSX } from 'react';
+import type { JSX } from 'react';
 import { visible } from '../format';
+import { Lines, Told } from './inputs';
+import type { Sentence } from './sentences';
 import type { Source } from './source';
 
 interface WhatProps {
   source: Source;
   code: string;
+  /** What is wrong with it. */
+  said: Sentence | undefined;
   setCode: (code: string) => void;
   trans: TranslationBundle;
 }
 
-export function What({ source, code, setCode, trans }: WhatProps): JSX.Element {
+export function What({ source, code, said, setCode, trans }: WhatProps): JSX.Element {
   if (source.kind === 'file') {
     const note = source.path.endsWith('.ipynb')
       ? trans.__('Runs from top to bottom; the executed copy is put beside it when the job ends.')
       : trans.__('Runs where it lies, as it is when it is submitted.');
-    return <Named path={source.path} note={note} />;
+    return <Named path={source.path} note={note} said={said} />;
   }
   if (source.kind === 'lab') {
     return (
@@ -41,25 +45,33 @@ export function What({ source, code, setCode, trans }: WhatProps): JSX.Element {
       'The options are put on top of the cell, and the cell is run: its output comes under it.'
     );
     return (
-      <Named path={source.notebook} note={note} label={trans.__('The cell')} text={source.body()} />
+      <Named
+        path={source.notebook}
+        note={note}
+        said={said}
+        label={trans.__('The cell')}
+        text={source.body()}
+      />
     );
   }
-  return <CodeField code={code} setCode={setCode} trans={trans} />;
+  return <CodeField code={code} said={said} setCode={setCode} trans={trans} />;
 }
 
 function Named({
   path,
   note,
+  said,
   label,
   text
 }: {
   path: string;
   note: string;
+  said: Sentence | undefined;
   label?: string;
   text?: string;
 }): JSX.Element {
   return (
-    <div className="jp-slurm-What">
+    <div className="jp-slurm-What" data-wrong={said !== undefined}>
       <bdi className="jp-slurm-Path" title={visible(path)}>
         {visible(path.split('/').at(-1) ?? path)}
       </bdi>
@@ -69,28 +81,26 @@ function Named({
           {text}
         </pre>
       )}
+      {said === undefined ? null : (
+        <p className="jp-slurm-FieldHint" role="status">
+          <Told said={said} />
+        </p>
+      )}
     </div>
   );
 }
 
-function CodeField({ code, setCode, trans }: Omit<WhatProps, 'source'>): JSX.Element {
-  const id = useId();
+function CodeField({ code, said, setCode, trans }: Omit<WhatProps, 'source'>): JSX.Element {
   return (
-    <div className="jp-slurm-Field" data-code>
-      <label htmlFor={id}>{trans.__('Code')}</label>
-      <textarea
-        id={id}
+    <div data-code>
+      <Lines
+        label={trans.__('Code')}
+        hint={trans.__('Python, or a script that begins with #!')}
         rows={8}
-        spellCheck={false}
         value={code}
-        aria-describedby={`${id}told`}
-        onChange={event => {
-          setCode(event.currentTarget.value);
-        }}
+        said={said}
+        change={setCode}
       />
-      <div id={`${id}told`} className="jp-slurm-FieldHint">
-        {trans.__('Python, or a script that begins with #!')}
-      </div>
     </div>
   );
 }

@@ -33,7 +33,7 @@ function changes(more: Partial<Changes>): Changes {
 }
 
 function queue(more: Partial<QueueChanges>): QueueChanges {
-  const none = { cluster: 'a', cursor: 'q', whole: false, entries: [], gone: [] };
+  const none = { cluster: 'a', cursor: 'q', whole: false, entries: [], gone: [], ended: [] };
   return { ...none, asked_s: 100, problem: null, ...more };
 }
 
