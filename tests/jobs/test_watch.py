@@ -12,7 +12,7 @@ from typing import Any, cast
 import pytest
 
 from jupyter_slurm.errors import ConnectionLostError, SubmitError
-from jupyter_slurm.jobs import board, comparison, session_cells, steering, submit, watch
+from jupyter_slurm.jobs import board, comparison, ending, session_cells, steering, submit, watch
 from jupyter_slurm.jobs.allocation import ask_allocation
 from jupyter_slurm.jobs.book import Book
 from jupyter_slurm.jobs.cluster import SlurmCluster
@@ -175,6 +175,34 @@ def test_a_job_that_has_begun_again_is_not_put_back_by_who_was_told_of_it_late(
     monkeypatch.setattr(Ending, "_slurm_verdict", late)
     assert not Ending(desk.book, desk.cluster, desk.job, None, threading.Event()).run()
     assert (desk.job.state, desk.job.restarts, desk.job.nodes) == (JobState.RUNNING, 1, ("n2",))
+
+
+@pytest.mark.parametrize("said", ["RUNNING", "COMPLETING", "PENDING"])
+def test_a_job_that_slurm_goes_on_with_and_that_has_said_nothing_goes_on(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, said: str
+) -> None:
+    """squeue has left it out: a partition that is hidden, or an answer that was cut short."""
+    slurm_says(desk, said, monkeypatch)
+    assert not Ending(desk.book, desk.cluster, desk.job, None, threading.Event()).run()
+    assert desk.job.state == said
+
+
+def test_of_a_job_that_slurm_goes_on_with_it_is_not_said_that_slurm_has_forgotten_it(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slurm_says(desk, "COMPLETING", monkeypatch)
+    told = b'{"exit_code": 143, "signal": "TERM", "time_s": 9}'
+    trace = b"slurmstepd: error: *** JOB 1 ON n1 CANCELLED AT 2024-01-01T00:00:00 ***"
+    desk.transport.read_many = lambda _: [told, None, None, None, None, trace]
+    assert Ending(desk.book, desk.cluster, desk.job, None, threading.Event()).run()
+    assert desk.job.state is JobState.CANCELLED
+    assert "no longer knows" not in (desk.job.why or "")
+
+
+def slurm_says(desk: Desk, state: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    desk.book.change("aaaaaaaa", slurm_id="1")
+    row = SimpleNamespace(state=state, requeues=0, stdout=None, array_task_id=None)
+    monkeypatch.setattr(ending, "ask_jobs", lambda *_: [row])
 
 
 def test_what_a_lab_said_before_it_was_put_back_is_not_said_of_the_next(tmp_path: Path) -> None:
