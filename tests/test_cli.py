@@ -468,7 +468,8 @@ def test_what_keeps_a_job_from_being_submitted_is_told_with_what_can_be_done(
             return job_of(spec, state=JobState.SUBMITTING, slurm_id=None, problem=problem)
 
         def job(self, job_id: str) -> Job:
-            return job_of(SPEC, state=JobState.SUBMITTING, why="It is noted.")
+            job = job_of(SPEC, state=JobState.SUBMITTING, why="It is noted.")
+            return msgspec.structs.replace(job, cancel_requested_s=time.monotonic())
 
     (tmp_path / "a.py").write_text("")
     for words in ((), ("--detach",)):

@@ -136,7 +136,13 @@ class Steering:
             for slurm_id in (row.slurm_id, row.array_job_id)
             if slurm_id in records and is_same(records[slurm_id], row)
         }
-        return [job for job in jobs if job.slurm_id in there]
+
+        def is_there(job: Job) -> bool:
+            # Of one that was taken over a requeue is another submission, as only scontrol tells.
+            record = self._book.record(job.id)
+            return job.slurm_id in there or (record.adopted and bool(ask_jobs(cluster, record)))
+
+        return [job for job in jobs if is_there(job)]
 
     def hold(self, job_id: str) -> Job:
         return self._update(job_id, "hold")
