@@ -45,7 +45,7 @@ class Steering:
 
     def cancel(self, job_id: str) -> Job:
         with self._book.alone():
-            before = self._book.job(job_id)
+            before = self._wanted_no_more(job_id)
             if before.state.final:
                 return before
             # Noted first: should the job be gone before scancel returns, this says why.
@@ -71,6 +71,15 @@ class Steering:
                 self._book.change(job_id, cancel_requested_s=before.cancel_requested_s)
                 raise
         return self._book.job(job_id)
+
+    def _wanted_no_more(self, job_id: str) -> Job:
+        """The job whose end is asked for. NotFoundError: it may still come, and will not be sent
+        then."""
+        try:
+            return self._book.job(job_id)
+        except NotFoundError:
+            self._book.unwanted(job_id)
+            raise
 
     def cancel_many(
         self, job_ids: list[str], slurm_ids: list[str] | None = None, cluster: str | None = None

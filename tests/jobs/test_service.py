@@ -241,6 +241,16 @@ def test_the_same_id_submitted_twice_is_one_job(site: Site) -> None:
     assert site.slurm_jobs() == [first.slurm_id]
 
 
+def test_a_job_that_is_cancelled_before_it_is_recorded_is_not_sent(site: Site) -> None:
+    """As a kernel's that is shut down while its submission is looked into."""
+    asked = spec("print(1)")
+    with pytest.raises(NotFoundError):
+        site.service.cancel(asked.id)
+    job = site.service.submit(asked)
+    assert (job.state, job.why) == (JobState.CANCELLED, "You cancelled it before it was sent.")
+    assert site.slurm_jobs() == []
+
+
 def test_a_job_that_ends_before_sbatch_has_answered_stays_ended(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
