@@ -199,9 +199,36 @@ def test_of_a_job_that_slurm_goes_on_with_it_is_not_said_that_slurm_has_forgotte
     assert "no longer knows" not in (desk.job.why or "")
 
 
-def slurm_says(desk: Desk, state: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("before", "state"),
+    [("FAILED", JobState.FAILED), ("RUNNING", JobState.LOST), ("COMPLETED", JobState.COMPLETED)],
+)
+def test_an_array_of_whose_tasks_slurm_has_forgotten_some_ends_as_all_of_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before: str, state: JobState
+) -> None:
+    desk = Desk(tmp_path, kind=JobKind.SCRIPT, tasks={before: "0-1", "PENDING": "2"})
+    slurm_says(desk, "COMPLETED", monkeypatch, array_task_id="2")
+    monkeypatch.setattr(ending, "note_paths", lambda *_: None)
+    monkeypatch.setattr(ending, "ask_accounting", lambda *_: [])
+    assert Ending(desk.book, desk.cluster, desk.job, None, threading.Event()).run()
+    assert desk.job.state is state
+    assert ("Tasks 0-1 " in (desk.job.why or "")) is (before != "COMPLETED")
+
+
+def slurm_says(
+    desk: Desk, state: str, monkeypatch: pytest.MonkeyPatch, array_task_id: str | None = None
+) -> None:
     desk.book.change("aaaaaaaa", slurm_id="1")
-    row = SimpleNamespace(state=state, requeues=0, stdout=None, array_task_id=None)
+    row = SimpleNamespace(
+        state=state,
+        array_task_id=array_task_id,
+        requeues=0,
+        stdout=None,
+        exit_code=0,
+        exit_signal=0,
+        end_s=9.0,
+        nodelist="n1",
+    )
     monkeypatch.setattr(ending, "ask_jobs", lambda *_: [row])
 
 
