@@ -123,6 +123,14 @@ def told_to_end(job: Job) -> str:
     return f"{title(job)}: asked to end{why}"
 
 
+def no_longer_listed(job: Job) -> str:
+    """Return what to say of a job after `cancel`, of which nothing is left in Slurm's queue."""
+    return (
+        f"{title(job)}: Slurm's queue does not list it any more, so nothing was cancelled; how it "
+        "has ended is being found out"
+    )
+
+
 def title(job: Job) -> str:
     """`job k3j9x2m1 (Slurm 123) on arandu`, `job k3j9x2m1 in session a2b4c6d7 on arandu`."""
     slurm = f" (Slurm {job.slurm_id})" if job.slurm_id else ""

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jupyter_slurm.api import Api
-from jupyter_slurm.card import ended_earlier, plain, told_to_end
+from jupyter_slurm.card import ended_earlier, no_longer_listed, plain, told_to_end
 from jupyter_slurm.errors import JupyterSlurmError, NotFoundError, from_problem
 from jupyter_slurm.outcome import failure, left_out
 from jupyter_slurm.wire import (
@@ -268,7 +268,8 @@ def cancel_each(api: Api, words: Sequence[str]) -> Iterator[tuple[str, str | Jup
             yield word, refused[job.cluster]
         else:
             earlier = ended_earlier(before, word, time.time())
-            yield word, " ".join(filter(None, (earlier, told_to_end(job))))
+            told = told_to_end(job) if is_asked else no_longer_listed(job)
+            yield word, " ".join(filter(None, (earlier, told)))
 
 
 def wait_for_transfer(api: Api, transfer: Transfer) -> Transfer:

@@ -468,7 +468,8 @@ def test_what_keeps_a_job_from_being_submitted_is_told_with_what_can_be_done(
             return job_of(spec, state=JobState.SUBMITTING, slurm_id=None, problem=problem)
 
         def job(self, job_id: str) -> Job:
-            return job_of(SPEC, state=JobState.SUBMITTING, why="It is noted.")
+            job = job_of(SPEC, state=JobState.SUBMITTING, why="It is noted.")
+            return msgspec.structs.replace(job, cancel_requested_s=time.monotonic())
 
     (tmp_path / "a.py").write_text("")
     for words in ((), ("--detach",)):
@@ -889,3 +890,25 @@ def test_text_that_no_encoding_knows_is_replaced(run: Run) -> None:
     Terminal(out, io.StringIO()).output(Stream(name="stdout", text="é\udc80 x"))
     out.seek(0)
     assert out.read() == "?? x"
+
+
+def test_a_session_is_stopped_on_the_cluster_that_is_named(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("JUPYTER_SLURM_CLUSTER", raising=False)
+
+    class Sessions(MemoryApi):
+        def jobs(self, cluster: str | None = None) -> list[Job]:
+            known = {"kind": JobKind.SESSION, "state": JobState.RUNNING, "notebook": None}
+            places = (("aaaaaaaa", "here"), ("bbbbbbbb", "there"))
+            return [job_of(SPEC, id=one, cluster=place, **known) for one, place in places]
+
+    for words, told, ended in (
+        (("n",), 2, []),
+        (("n", "--cluster", "there"), 0, ["bbbbbbbb"]),
+        (("--cluster=here",), 0, ["aaaaaaaa"]),
+        (("n", "--cluster", "nowhere"), 1, []),
+    ):
+        api = Sessions()
+        code, _, _ = run(api, "session", "stop", *words)
+        assert (code, api.calls) == (told, [("cancel", one) for one in ended])

@@ -12,7 +12,7 @@ from jupyter_slurm.jobs.book import Book
 from jupyter_slurm.jobs.cluster import SlurmCluster
 from jupyter_slurm.jobs.clusters import Clusters
 from jupyter_slurm.jobs.layout import JobDir
-from jupyter_slurm.jobs.queue_rows import leading, nodes_of, state_named, the_same
+from jupyter_slurm.jobs.queue_rows import bears_id, leading, nodes_of, state_named, the_same
 from jupyter_slurm.jobs.store import Record
 from jupyter_slurm.readable import visible
 from jupyter_slurm.slurm import scontrol, squeue, states
@@ -50,7 +50,11 @@ class Adoption:
 
     def _ours(self, cluster: SlurmCluster, row: QueueRow) -> Job | None:
         whole_id = row.array_job_id or row.slurm_id
-        return the_same(row, self._book.by_slurm_id(cluster.name).get(whole_id, ()))
+        with self._book.alone():
+            known = the_same(row, self._book.by_slurm_id(cluster.name).get(whole_id, ()))
+            # Of one whose sbatch has not answered yet, Slurm's id is still to be learned.
+            sent = (r.job for r in self._book.live(cluster.name) if r.job.slurm_id is None)
+            return known or next((job for job in sent if bears_id(job.id, row)), None)
 
 
 def _listed(cluster: SlurmCluster, slurm_id: str) -> QueueRow:

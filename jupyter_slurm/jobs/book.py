@@ -23,6 +23,7 @@ from jupyter_slurm.jobs.store import Record, Store
 from jupyter_slurm.wire import Job
 
 _GONE_KEPT = 10_000
+_UNWANTED_KEPT = 1_000
 
 
 class News(NamedTuple):
@@ -57,6 +58,7 @@ class Book:
         self._revision = len(found)
         self._remembers_since = self._revision
         """What was forgotten before is no longer known."""
+        self._unwanted: deque[str] = deque(maxlen=_UNWANTED_KEPT)
 
     @property
     def stirs(self) -> int:
@@ -82,10 +84,18 @@ class Book:
                 return False
             self._revision += 1
             record.job = msgspec.structs.replace(record.job, revision=self._revision)
+            if record.job.id in self._unwanted:
+                record.job = msgspec.structs.replace(record.job, cancel_requested_s=time.time())
             record.events = following((), None, record.job, time.time())
             self.store.save_synced(record)
             self._enter(record)
             return True
+
+    def unwanted(self, job_id: str) -> None:
+        """Keeps in mind that the end of a job was asked for of which nothing is known yet: its
+        submission may still be looked into."""
+        with self._changed:
+            self._unwanted.append(job_id)
 
     def _enter(self, record: Record) -> None:
         """It has changed last."""

@@ -26,6 +26,7 @@ from jupyter_slurm.jobs.allocation import ask_accounting, ask_jobs, note_paths
 from jupyter_slurm.jobs.book import Book
 from jupyter_slurm.jobs.cluster import SlurmCluster
 from jupyter_slurm.jobs.layout import JobDir
+from jupyter_slurm.jobs.queue_rows import state_named
 from jupyter_slurm.jobs.result import RunnerResult, parse_exit, parse_result, parse_started
 from jupyter_slurm.jobs.verdict import (
     Evidence,
@@ -63,6 +64,7 @@ class Ending:
         self._row = row
         self._stop = stop
         self._dir = JobDir(PurePosixPath(job.job_dir))
+        self._slurm_goes_on = False
 
     def run(self) -> bool:
         """Whether the job has ended; False: it goes on after all (it was put back in the queue)."""
@@ -75,7 +77,7 @@ class Ending:
             try:
                 slurm = None if self._job.session is not None else self._slurm_verdict(evidence)
             except _GoesOnError as exc:
-                self._put_back(exc.restarts)
+                self._put_back(exc)
                 return False
             except _StoppedError:
                 return False
@@ -92,15 +94,15 @@ class Ending:
             self._book.change(self._job.id, state=JobState.FINISHING)
         return True
 
-    def _put_back(self, restarts: int) -> None:
+    def _put_back(self, told: _GoesOnError) -> None:
         with self._book.alone():
             job = self._book.job(self._job.id)
-            if job.restarts >= restarts:  # its files have told by now that it has begun again
-                self._book.change(job.id, state=JobState.RUNNING)
+            if job.restarts >= told.restarts:  # its files may have told that it has begun again
+                self._book.change(job.id, state=told.state)
                 return
             put_back = lab_steps.put_back(job)
-            state = JobState.REQUEUED
-            self._book.change(job.id, state=state, restarts=restarts, nodes=(), **put_back)
+            changes = {"state": JobState.REQUEUED, "restarts": told.restarts, "nodes": ()}
+            self._book.change(job.id, **changes, **put_back)
 
     # --- evidence ---
 
@@ -130,6 +132,7 @@ class Ending:
             exit=parse_exit(exit_bytes) if exit_bytes else None,
             result=self._result(result_bytes),
             slurm=slurm,
+            slurm_goes_on=self._slurm_goes_on,
             session=session,
             lab=lab_steps.last_line(lab_bytes or b""),
             idle_s=job.idle_s,
@@ -182,7 +185,8 @@ class Ending:
     # --- Slurm's word ---
 
     def _slurm_verdict(self, evidence: Evidence) -> SlurmVerdict | None:
-        """What Slurm says, waited for while it is still cleaning up; None: it has forgotten."""
+        """What Slurm says, waited for while it is still cleaning up; None: it has forgotten, or
+        goes on with a job of which there is an exit file."""
         deadline_s = time.monotonic() + self._cluster.profile.exit_grace_s
         pauses = chain(_PAUSES_S, repeat(_PAUSES_S[-1]))
         if evidence.exit is not None and self._row is None and self._job.slurm_id is not None:
@@ -194,9 +198,13 @@ class Ending:
                 if answer is not None:
                     return answer
                 return self._ask_accounting()
-            except _NotYetError:
+            except _NotYetError as exc:
                 if time.monotonic() > deadline_s:
-                    return self._from_row()
+                    listed = self._from_row()
+                    if listed is None and evidence.exit is None:  # nobody says that it has ended
+                        raise _GoesOnError(self._job.restarts, exc.state) from None
+                    self._slurm_goes_on = listed is None
+                    return listed
             except (ControllerError, TransportError) as exc:
                 self._trouble(exc)
             self._pause(next(pauses))
@@ -224,7 +232,9 @@ class Ending:
         unfinished = [row for row in rows if not states.is_terminal(row.state)]
         if unfinished:
             restarts = unfinished[0].requeues or 0
-            raise _GoesOnError(restarts) if restarts > self._job.restarts else _NotYetError
+            if restarts > self._job.restarts:
+                raise _GoesOnError(restarts)
+            raise _NotYetError(state_named(unfinished[0].state))
         if array_tasks.UNSEEN in tasks and (known := self._ask_accounting()) is not None:
             return known
         worst = max(rows, key=lambda row: row.state != "COMPLETED")
@@ -355,7 +365,11 @@ def _text(data: bytes | None) -> str:
 
 
 class _NotYetError(Exception):
-    """Slurm is still ending the job."""
+    """Slurm is still ending the job, or has not begun to: it says `state`."""
+
+    def __init__(self, state: JobState) -> None:
+        super().__init__(state)
+        self.state = state
 
 
 class _StoppedError(Exception):
@@ -363,11 +377,13 @@ class _StoppedError(Exception):
 
 
 class _GoesOnError(Exception):
-    """It has not ended: Slurm has put it back into the queue, for the `restarts`th time."""
+    """It has not ended: Slurm says `state`, or that it has put it back into the queue, where
+    `restarts` is more than was known."""
 
-    def __init__(self, restarts: int) -> None:
-        super().__init__(restarts)
+    def __init__(self, restarts: int, state: JobState = JobState.RUNNING) -> None:
+        super().__init__(restarts, state)
         self.restarts = restarts
+        self.state = state
 
 
 def _usage(

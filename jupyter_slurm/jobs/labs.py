@@ -78,8 +78,9 @@ class Labs:
             host = new_host(job.id)
             port = self._ports[job.id] = self._forward(job, host)
             if self._thread is None:
-                self._thread = threading.Thread(target=self._keep, name="labs", daemon=True)
-                self._thread.start()
+                thread = threading.Thread(target=self._keep, name="labs", daemon=True)
+                thread.start()
+                self._thread = thread
         url = f"http://{host}:{port.local_port}{base_url}"
         lab = Lab(url=url, port=port.local_port, base_url=base_url)
         with self._book.alone():

@@ -33,11 +33,17 @@ def is_same(record: Record, row: QueueRow | ControlRow) -> bool:
     job = record.job
     if record.adopted:
         return row.submit_s == job.submitted_s
-    words = (row.comment or "").split()
-    if comment_token(job.id) in words or row.name.endswith(f".{job.id}"):
+    if bears_id(job.id, row):
         return True
     # A site's plugin may have taken the comment of a script, whose name is its author's.
+    words = (row.comment or "").split()
     return job.kind is JobKind.SCRIPT and not any(map(is_token, words)) and row.name == job.name
+
+
+def bears_id(job_id: str, row: QueueRow | ControlRow) -> bool:
+    """Return whether what Slurm tells is of the job that we have submitted under our id."""
+    comment, name = row.comment or "", row.name or ""
+    return comment_token(job_id) in comment.split() or name.endswith(f".{job_id}")
 
 
 def is_accounted(record: Record, row: AcctRow) -> bool:

@@ -216,12 +216,15 @@ class Service:
     # --- submission ---
 
     def submit(self, spec: JobSpec) -> Job:
-        cluster = self._cluster_for(spec)
-        record = self._recorded(spec, cluster)
+        record = self._recorded(spec)
         if record is not None:
-            if record.job.kind is JobKind.LAB:
-                self._labs.open(record.job, lab_base_url(record.spec))
-            self._pursue(spec.id, cluster.name)
+            try:
+                if record.job.kind is JobKind.LAB:
+                    self._labs.open(record.job, lab_base_url(record.spec))
+                self._pursue(spec.id, record.job.cluster)
+            except Exception:  # a port, a thread, room on the disk: any may be lacking
+                self._book.remove(spec.id)  # else it would be submitted by the next agent
+                raise
 
         def settled() -> bool:
             job = self._book.job(spec.id)
@@ -241,11 +244,12 @@ class Service:
         spec = with_dependency(spec, cluster.name, self._book, _SUBMIT_WAIT_S)
         return self._beforehand.preview(spec, estimate)
 
-    def _recorded(self, spec: JobSpec, cluster: SlurmCluster) -> Record | None:
+    def _recorded(self, spec: JobSpec) -> Record | None:
         """The record of a job that is new; None: this id was submitted before."""
         with suppress(JupyterSlurmError):
             self._book.record(spec.id)
             return None
+        cluster = self._cluster_for(spec)
         if cluster.way.connection is not None:  # else it would go by itself after a later login
             cluster.way.connection.check_login()
         out_format = spec.out_format or cluster.profile.out_format
@@ -256,7 +260,7 @@ class Service:
             memory_mib = self._book.record(spec.session).memory_mib
             warning = self._beforehand.judge_cell(spec, memory_mib)
             record.job = msgspec.structs.replace(record.job, warning=warning)
-            return self._added(record)
+            return record if self._book.add(record) else None
         asked = spec
         spec = with_dependency(spec, cluster.name, self._book, _SUBMIT_WAIT_S)
         if not cluster.profile.lab_same_origin:
@@ -297,9 +301,7 @@ class Service:
         )
         given = identity.given(asked, cluster.profile, site.image)
         memory_mib = None if spec.on_login else self._beforehand.memory_mib(spec, cluster)
-        return self._added(Record(job=job, spec=spec, given=given, memory_mib=memory_mib))
-
-    def _added(self, record: Record) -> Record | None:
+        record = Record(job=job, spec=spec, given=given, memory_mib=memory_mib)
         return record if self._book.add(record) else None
 
     def _cluster_for(self, spec: JobSpec) -> SlurmCluster:

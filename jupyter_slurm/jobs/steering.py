@@ -45,7 +45,7 @@ class Steering:
 
     def cancel(self, job_id: str) -> Job:
         with self._book.alone():
-            before = self._book.job(job_id)
+            before = self._wanted_no_more(job_id)
             if before.state.final:
                 return before
             # Noted first: should the job be gone before scancel returns, this says why.
@@ -71,6 +71,15 @@ class Steering:
                 self._book.change(job_id, cancel_requested_s=before.cancel_requested_s)
                 raise
         return self._book.job(job_id)
+
+    def _wanted_no_more(self, job_id: str) -> Job:
+        """The job whose end is asked for. NotFoundError: it may still come, and will not be sent
+        then."""
+        try:
+            return self._book.job(job_id)
+        except NotFoundError:
+            self._book.unwanted(job_id)
+            raise
 
     def cancel_many(
         self, job_ids: list[str], slurm_ids: list[str] | None = None, cluster: str | None = None
@@ -136,7 +145,13 @@ class Steering:
             for slurm_id in (row.slurm_id, row.array_job_id)
             if slurm_id in records and is_same(records[slurm_id], row)
         }
-        return [job for job in jobs if job.slurm_id in there]
+
+        def is_there(job: Job) -> bool:
+            # Of one that was taken over a requeue is another submission, as only scontrol tells.
+            record = self._book.record(job.id)
+            return job.slurm_id in there or (record.adopted and bool(ask_jobs(cluster, record)))
+
+        return [job for job in jobs if is_there(job)]
 
     def hold(self, job_id: str) -> Job:
         return self._update(job_id, "hold")

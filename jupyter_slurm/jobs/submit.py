@@ -31,8 +31,9 @@ from jupyter_slurm.jobs.allocation import ask_jobs
 from jupyter_slurm.jobs.book import Book
 from jupyter_slurm.jobs.cluster import SlurmCluster, silent_sbatch
 from jupyter_slurm.jobs.layout import JobDir
-from jupyter_slurm.jobs.options import comment_token, slurm_name
+from jupyter_slurm.jobs.options import slurm_name
 from jupyter_slurm.jobs.prepare import Submission, prepare
+from jupyter_slurm.jobs.queue_rows import bears_id
 from jupyter_slurm.jobs.result import parse_started
 from jupyter_slurm.jobs.sbatch_call import sbatch_call, sbatch_call_as_typed
 from jupyter_slurm.jobs.store import Record
@@ -289,9 +290,8 @@ class Pursuit:
         if started is not None:
             return started.slurm_id
         rows = squeue.parse(self._cluster.ask(squeue.mine_argv(self._cluster.transport.user())))
-        token = comment_token(self._id)
         for row in rows:
-            if token in (row.comment or "").split() or (row.name or "").endswith(f".{self._id}"):
+            if bears_id(self._id, row):
                 return row.array_job_id or row.slurm_id
         return self._look_up_history()
 

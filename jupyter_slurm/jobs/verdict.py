@@ -56,7 +56,10 @@ class Evidence:
     exit: ExitFile | None = None
     result: RunnerResult | None = None
     slurm: SlurmVerdict | None = None
-    """None: Slurm has forgotten the job, and there is no accounting."""
+    """None: Slurm has forgotten the job, and there is no accounting; or it goes on with it."""
+    slurm_goes_on: bool = False
+    """Slurm says of a job whose script has told of its end that it has not ended, and did so for as
+    long as it was given to find out."""
     session: SessionEnd | None = None
     lab: lab_steps.LabLine | None = None
     """What a lab has said last."""
@@ -271,7 +274,8 @@ def _by_cause(
     why = found.sentence if found else f"Slurm ended it: {state}."
     advice = found.advice if found else None
     if state is JobState.CANCELLED:
-        why, advice = _cancelled_by(evidence, slurm, forgotten=inferred)
+        forgotten = inferred and not evidence.slurm_goes_on
+        why, advice = _cancelled_by(evidence, slurm, forgotten=forgotten)
     elif inferred and not _TRACES[state].search(evidence.slurm_out):
         why = "It left no word of its end; its time limit has gone by, which has likely ended it."
     return Verdict(

@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Protocol, cast
 
@@ -27,8 +28,6 @@ from jupyter_slurm.wire import Connection, ConnectionState, Job, JobSpec, Termin
 
 _WAIT_S = 20.0
 _PAUSE_S = 1.0
-_LAST_CALL_S = 2.0
-"""Jupyter kills a kernel that does not end within five seconds."""
 
 
 class Client(Api, Terminals, Protocol):
@@ -104,19 +103,16 @@ class Life:
         return found
 
     def cancel(self) -> None:
-        """Asks the agent to end the job. JupyterSlurmError: it could not be asked."""
+        """Asks the agent to end the job, also one whose submission has not been answered: nothing
+        is waited for, since Jupyter soon kills a kernel that does not end. JupyterSlurmError: it
+        could not be asked."""
+        self._ends.set()  # before the job's id is read: no other is submitted from now on
         kernel = self._known.kernel
-        if kernel is not None and not kernel.submitted and self._thread.ident is not None:
-            self._ends.set()
-            self._thread.join(_LAST_CALL_S)  # it may be about to submit the job
-            kernel = self._known.kernel
-        if kernel is None or not kernel.submitted:
+        if kernel is None or not (kernel.submitted or self._api):
             return
         api = self._api or self._connect()
-        try:
+        with suppress(NotFoundError):  # of one that is still to come the agent keeps this in mind
             api.cancel(kernel.job_id)
-        except NotFoundError:
-            return
 
     # --- the thread ---
 

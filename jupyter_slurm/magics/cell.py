@@ -19,14 +19,11 @@ from jupyter_slurm import syntax
 from jupyter_slurm.card import ended_earlier
 from jupyter_slurm.errors import (
     AgentError,
-    ConfigError,
     HostKeyError,
     JupyterSlurmError,
     LoginError,
     LoginNeededError,
     NotFoundError,
-    RequestError,
-    SubmitError,
 )
 from jupyter_slurm.job import JobHandle, placed, read_result_variables
 from jupyter_slurm.line import Request, Reuse
@@ -53,16 +50,7 @@ _OTHER: Mapping[InputPart, str] = MappingProxyType(
         "push": "other files of --push",
     }
 )
-_NOT_SENT = (
-    SubmitError,
-    RequestError,
-    ConfigError,
-    NotFoundError,
-    LoginNeededError,
-    LoginError,
-    HostKeyError,
-)
-"""Errors of a submission of which there is no job, and will be none."""
+_AFTER_LOGIN = "is submitted by itself after the login, and this cell, run again, attaches to it"
 
 
 class Detached(KeyboardInterrupt):
@@ -232,10 +220,17 @@ def _listed(words: Sequence[str]) -> str:
 def _submit(session: Session, worker: Worker, request: Request, spec: JobSpec) -> Job:
     try:
         return worker(lambda: session.api.submit(spec))
-    except (*_NOT_SENT, LoginDeclined) as exc:
+    except AgentError:  # its answer is lost, or has not come in time
+        jobs = f"`%slurm jobs` lists it if so, `%slurm cancel {spec.id}` stops it"
+        attaches = "" if request.reuse is Reuse.FRESH else ", and this cell, run again, attaches"
+        warn(f"Job {spec.id} may be submitted all the same: {jobs}{attaches}.")
+        raise
+    except (JupyterSlurmError, LoginDeclined) as exc:  # there is no job, and will be none
         _drop_inputs(spec)
         if isinstance(exc, LoginNeededError):
             warn("Nothing was submitted: run the cell again after the login.")
+        elif isinstance(exc, JupyterSlurmError) and exc.transient:
+            warn("Nothing was submitted: run the cell again.")
         raise
     except KeyboardInterrupt:
         on_interrupt = request.on_interrupt or session.settings.on_interrupt
@@ -284,7 +279,7 @@ def bring(session: Session, job: Job, *, cancel_on_interrupt: bool, raise_on_fai
             following.run(worker)
             failed = _deliver(session, worker, card)
         except LoginDeclined:
-            raise _left(session, card) from None
+            raise _left(session, card, waits_for=_AFTER_LOGIN) from None
         except KeyboardInterrupt:
             if cancel_on_interrupt:
                 raise _cancelled(session, card, following) from None
@@ -322,12 +317,14 @@ def _remark(result: Result) -> None:
         warn(f"The cell was told to end by {result.interrupted_by} and ended in good order.")
 
 
-def _left(session: Session, card: LiveCard) -> Detached:
-    """The interrupt of a cell whose job goes on."""
+def _left(session: Session, card: LiveCard, waits_for: str = "is being submitted") -> Detached:
+    """The interrupt of a cell whose job goes on; `waits_for`: what is said of one that is not sent
+    yet."""
     session.live.add(card)
     job = card.job
     slurm = f" (Slurm {job.slurm_id})" if job.slurm_id else ""
     goes = "has ended" if job.state.final else "goes on"
+    goes = waits_for if job.state is JobState.SUBMITTING else goes
     return Detached(f"job {job.id}{slurm} {goes}; {_ways(job.id)}")
 
 
@@ -350,9 +347,8 @@ def _give_up(session: Session, card: LiveCard, exc: JupyterSlurmError) -> None:
     on_the_way = (AgentError, LoginError, HostKeyError)
     if isinstance(exc, on_the_way) or exc.transient or not card.job.state.final:
         session.live.add(card)
-        how = "is not affected"
-        if isinstance(exc, LoginNeededError) and card.job.state is JobState.SUBMITTING:
-            how = "is submitted by itself after the login, and this cell, run again, attaches to it"
+        waits = isinstance(exc, LoginNeededError) and card.job.state is JobState.SUBMITTING
+        how = _AFTER_LOGIN if waits else "is not affected"
         warn(f"Job {card.job.id} {how}; {_ways(card.job.id)}.")
     else:
         session.api.delivered(card.job.id)

@@ -143,13 +143,14 @@ class StartRow:
 
 
 def mine_argv(user: str) -> list[str]:
-    """All of a user's jobs, waiting arrays in one row, the ended ones too until MinJobAge."""
-    return ["squeue", "-h", "-u", user, "-t", "all", "-o", record_format(_FIELDS)]
+    """All of a user's jobs, waiting arrays in one row, the ended ones too until MinJobAge. `-a`: in
+    hidden partitions too, which squeue leaves out else, whosever the job is."""
+    return ["squeue", "-h", "-a", "-u", user, "-t", "all", "-o", record_format(_FIELDS)]
 
 
 def everyone_argv() -> list[str]:
     """The same of everyone, as far as it may be seen."""
-    return ["squeue", "-h", "-t", "all", "-o", record_format(_FIELDS)]
+    return ["squeue", "-h", "-a", "-t", "all", "-o", record_format(_FIELDS)]
 
 
 def one_argv(slurm_id: str) -> list[str]:

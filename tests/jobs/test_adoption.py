@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,6 +12,9 @@ import pytest
 from jupyter_slurm.card import plain
 from jupyter_slurm.errors import NotFoundError, RequestError
 from jupyter_slurm.job import JobHandle
+from jupyter_slurm.jobs import service
+from jupyter_slurm.jobs.submit import Pursuit
+from jupyter_slurm.transport import Completed
 from jupyter_slurm.wire import JobKind, JobState
 from tests.jobs.conftest import Site, both_ways, spec
 from tests.ssh.waiting import wait_until
@@ -69,6 +73,31 @@ def test_what_is_ours_is_given_back_as_it_is(site: Site, tmp_path: Path) -> None
     own = site.run("1")
     assert site.service.adopt(own.slurm_id or "") == own
     assert len(site.service.jobs()) == 2
+
+
+def test_one_whose_sbatch_has_not_answered_yet_is_ours(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    called, may_answer = threading.Event(), threading.Event()
+    judge = Pursuit._judge
+
+    def late(pursuit: Pursuit, done: Completed) -> bool:
+        called.set()
+        assert may_answer.wait(PATIENCE_S)
+        return judge(pursuit, done)
+
+    monkeypatch.setattr(Pursuit, "_judge", late)
+    monkeypatch.setattr(service, "_PUSH_WAIT_S", 0.0)
+    monkeypatch.setattr(service, "_SUBMIT_WAIT_S", 0.0)
+    own = site.service.submit(spec("1", options={"hold": ""}))
+    assert called.wait(PATIENCE_S)
+    (slurm_id,) = site.slurm_jobs()
+    taken = site.service.adopt(slurm_id)
+    may_answer.set()
+    assert taken.id == own.id
+    assert site.wait(own.id, JobState.PENDING).slurm_id == slurm_id
+    assert len(site.service.jobs()) == 1
+    site.service.cancel(own.id)
 
 
 def test_it_is_still_ours_after_a_restart(site: Site, tmp_path: Path) -> None:

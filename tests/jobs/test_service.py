@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import itertools
 import os
 import re
@@ -17,13 +18,16 @@ from msgspec.structs import replace
 from jupyter_slurm import places
 from jupyter_slurm.errors import (
     CommandError,
+    ForwardError,
     NotFoundError,
     RequestError,
     SignatureError,
     SubmitError,
 )
+from jupyter_slurm.jobs.book import Book
 from jupyter_slurm.jobs.cluster import SlurmCluster
 from jupyter_slurm.jobs.logs import Chunk, LogReader
+from jupyter_slurm.jobs.store import Record
 from jupyter_slurm.jobs.submit import Pursuit
 from jupyter_slurm.jobs.variables import read_variables, write_variables
 from jupyter_slurm.wire import DisplayData, ExecuteResult, JobKind, JobState
@@ -167,6 +171,39 @@ def test_what_cannot_be_is_refused_before_anything_is_sent(
     assert site.service.jobs() == []
 
 
+@pytest.mark.parametrize(
+    ("kind", "where", "error"),
+    [
+        (JobKind.LAB, "jupyter_slurm.jobs.labs.Forward", ForwardError("No port is free.")),
+        (JobKind.CELL, "threading.Thread.start", RuntimeError("can't start new thread")),
+        (JobKind.CELL, "jupyter_slurm.jobs.service.Pursuit", OSError(errno.ENOSPC, "full")),
+    ],
+    ids=str,
+)
+def test_of_a_submission_that_fails_once_it_is_recorded_nothing_is_left(
+    site: Site, monkeypatch: pytest.MonkeyPatch, kind: JobKind, where: str, error: Exception
+) -> None:
+    def fails(*_: object, **__: object) -> None:
+        raise error
+
+    asked = spec("1", kind=kind, runtime="none", options={"hold": ""})
+    add = Book.add
+
+    def added(book: Book, record: Record) -> bool:
+        patch.setattr(where, fails)
+        return add(book, record)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Book, "add", added)
+        with pytest.raises(type(error)):
+            site.service.submit(asked)
+    assert site.service.jobs() == []
+    assert site.restart().jobs() == []
+    site.service.submit(asked)  # the very same can be tried again
+    assert len(site.slurm_jobs()) == 1
+    site.service.cancel(asked.id)
+
+
 def test_a_job_does_not_go_to_another_slurm_than_the_shell_of_its_submission(site: Site) -> None:
     conf = str(site.cluster.conf)
     site.edit_profile(env={})
@@ -194,10 +231,24 @@ def test_a_job_waits_for_one_of_ours_by_its_id(site: Site) -> None:
 
 
 def test_the_same_id_submitted_twice_is_one_job(site: Site) -> None:
+    """Whatever has become of its profile: of an error there is no job."""
     asked = spec("print(1)")
-    first, second = site.service.submit(asked), site.service.submit(asked)
+    first = site.service.submit(asked)
+    site.edit_profile(poll_s="often")
+    second = site.service.submit(asked)
     assert first.slurm_id == second.slurm_id
+    site.edit_profile()
     assert site.slurm_jobs() == [first.slurm_id]
+
+
+def test_a_job_that_is_cancelled_before_it_is_recorded_is_not_sent(site: Site) -> None:
+    """As a kernel's that is shut down while its submission is looked into."""
+    asked = spec("print(1)")
+    with pytest.raises(NotFoundError):
+        site.service.cancel(asked.id)
+    job = site.service.submit(asked)
+    assert (job.state, job.why) == (JobState.CANCELLED, "You cancelled it before it was sent.")
+    assert site.slurm_jobs() == []
 
 
 def test_a_job_that_ends_before_sbatch_has_answered_stays_ended(

@@ -12,7 +12,7 @@ from typing import Any, cast
 import pytest
 
 from jupyter_slurm.errors import ConnectionLostError, SubmitError
-from jupyter_slurm.jobs import board, comparison, session_cells, steering, submit, watch
+from jupyter_slurm.jobs import board, comparison, ending, session_cells, steering, submit, watch
 from jupyter_slurm.jobs.allocation import ask_allocation
 from jupyter_slurm.jobs.book import Book
 from jupyter_slurm.jobs.cluster import SlurmCluster
@@ -177,6 +177,61 @@ def test_a_job_that_has_begun_again_is_not_put_back_by_who_was_told_of_it_late(
     assert (desk.job.state, desk.job.restarts, desk.job.nodes) == (JobState.RUNNING, 1, ("n2",))
 
 
+@pytest.mark.parametrize("said", ["RUNNING", "COMPLETING", "PENDING"])
+def test_a_job_that_slurm_goes_on_with_and_that_has_said_nothing_goes_on(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, said: str
+) -> None:
+    """squeue has left it out: a partition that is hidden, or an answer that was cut short."""
+    slurm_says(desk, said, monkeypatch)
+    assert not Ending(desk.book, desk.cluster, desk.job, None, threading.Event()).run()
+    assert desk.job.state == said
+
+
+def test_of_a_job_that_slurm_goes_on_with_it_is_not_said_that_slurm_has_forgotten_it(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slurm_says(desk, "COMPLETING", monkeypatch)
+    told = b'{"exit_code": 143, "signal": "TERM", "time_s": 9}'
+    trace = b"slurmstepd: error: *** JOB 1 ON n1 CANCELLED AT 2024-01-01T00:00:00 ***"
+    desk.transport.read_many = lambda _: [told, None, None, None, None, trace]
+    assert Ending(desk.book, desk.cluster, desk.job, None, threading.Event()).run()
+    assert desk.job.state is JobState.CANCELLED
+    assert "no longer knows" not in (desk.job.why or "")
+
+
+@pytest.mark.parametrize(
+    ("before", "state"),
+    [("FAILED", JobState.FAILED), ("RUNNING", JobState.LOST), ("COMPLETED", JobState.COMPLETED)],
+)
+def test_an_array_of_whose_tasks_slurm_has_forgotten_some_ends_as_all_of_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before: str, state: JobState
+) -> None:
+    desk = Desk(tmp_path, kind=JobKind.SCRIPT, tasks={before: "0-1", "PENDING": "2"})
+    slurm_says(desk, "COMPLETED", monkeypatch, array_task_id="2")
+    monkeypatch.setattr(ending, "note_paths", lambda *_: None)
+    monkeypatch.setattr(ending, "ask_accounting", lambda *_: [])
+    assert Ending(desk.book, desk.cluster, desk.job, None, threading.Event()).run()
+    assert desk.job.state is state
+    assert ("Tasks 0-1 " in (desk.job.why or "")) is (before != "COMPLETED")
+
+
+def slurm_says(
+    desk: Desk, state: str, monkeypatch: pytest.MonkeyPatch, array_task_id: str | None = None
+) -> None:
+    desk.book.change("aaaaaaaa", slurm_id="1")
+    row = SimpleNamespace(
+        state=state,
+        array_task_id=array_task_id,
+        requeues=0,
+        stdout=None,
+        exit_code=0,
+        exit_signal=0,
+        end_s=9.0,
+        nodelist="n1",
+    )
+    monkeypatch.setattr(ending, "ask_jobs", lambda *_: [row])
+
+
 def test_what_a_lab_said_before_it_was_put_back_is_not_said_of_the_next(tmp_path: Path) -> None:
     lab = Lab(url="u", port=1, step=LabStep.STARTING)
     desk = Desk(tmp_path, kind=JobKind.LAB, lab=lab)
@@ -253,3 +308,25 @@ def test_an_end_that_comes_before_it_is_asked_for_was_not_asked_for(
     Steering(desk.book, nobody, nobody, nobody, nobody).cancel("aaaaaaaa")
     wait_until(lambda: desk.job.state.final)
     assert desk.book.record("aaaaaaaa").events[-1].text != "You asked for its end."
+
+
+def test_of_many_one_that_was_taken_over_and_requeued_is_cancelled_with_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    desk = Desk(tmp_path, slurm_id="7", submitted_s=1.0)
+    desk.book.note("aaaaaaaa", adopted=True)
+    asked: list[list[str]] = []
+
+    def ask(argv: list[str]) -> bytes:
+        asked.append(argv)
+        return b""
+
+    desk.transport.user = lambda: "alice"
+    monkeypatch.setattr(desk.cluster, "ask", ask, raising=False)
+    monkeypatch.setattr(steering, "ask_jobs", lambda *_: ["requeued, and so submitted at 2.0"])
+    nobody: Any = None
+    clusters: Any = SimpleNamespace(named=lambda _: desk.cluster, watch=lambda _: desk.watch)
+    desk.watch.ask_now = lambda: None  # type: ignore[method-assign]
+    Steering(desk.book, clusters, nobody, nobody, nobody).cancel_many(["aaaaaaaa"])
+    assert asked[-1] == ["scancel", "7"]
+    assert desk.job.cancel_requested_s is not None

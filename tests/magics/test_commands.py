@@ -14,7 +14,7 @@ from jupyter_slurm.errors import CommandError, NotFoundError
 from jupyter_slurm.magics.commands import COMMANDS
 from jupyter_slurm.magics.extension import SLURM_COMMANDS
 from jupyter_slurm.magics.table import SlurmText, Table
-from jupyter_slurm.wire import CommandOutput, JobKind, JobState
+from jupyter_slurm.wire import CommandOutput, JobKind, JobSpec, JobState
 from tests.magics.fake import FakeApi
 from tests.magics.shell import Shell
 
@@ -251,3 +251,29 @@ def test_shell_in_a_notebook_is_a_job_and_what_to_type_in_a_terminal(
 @pytest.mark.parametrize("line", ["shell --in x", "shell --job", "shell --job a --gpus 1"])
 def test_shell_takes_only_what_means_something_for_a_terminal(shell: Shell, line: str) -> None:
     assert isinstance(shell.run(f"%slurm {line}").error, UsageError)
+
+
+def test_a_session_is_used_and_stopped_on_the_cluster_that_is_named(
+    shell: Shell, api: FakeApi
+) -> None:
+    started = {
+        cluster: api.submit(
+            JobSpec(
+                id=job_id,
+                name="fit",
+                code="linger()",
+                kind=JobKind.SESSION,
+                cluster=cluster,
+                notebook=shell.session.notebook,
+            )
+        )
+        for cluster, job_id in (("fake", "aaaaaaaa"), ("other", "bbbbbbbb"))
+    }
+    assert isinstance(shell.run("%slurm session use fit").error, UsageError)
+    assert "bbbbbbbb" in shell.run("%slurm session use fit --cluster other").out
+    assert shell.session.used_session == started["other"].id
+    assert isinstance(shell.run("%slurm session stop fit --cluster none").error, NotFoundError)
+    shell.run("%slurm session stop fit --cluster fake")
+    assert [api.job(job.id).state for job in started.values()] == ["CANCELLED", "RUNNING"]
+    shell.run("%slurm session stop --cluster=other")
+    assert api.job(started["other"].id).state is JobState.CANCELLED

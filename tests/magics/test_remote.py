@@ -12,6 +12,7 @@ import pytest
 from IPython.core.error import StdinNotImplementedError, UsageError
 
 from jupyter_slurm.errors import (
+    AgentError,
     CellFailed,
     ForwardError,
     LoginError,
@@ -149,6 +150,57 @@ def test_a_job_that_waits_for_a_login_says_that_it_goes_by_itself(
     ran = shell.run("%%slurm\nlinger()")
     assert isinstance(ran.error, LoginNeededError)
     assert "is submitted by itself after the login" in ran.err
+
+
+def test_who_declines_the_login_of_a_job_that_is_not_sent_learns_that_it_goes_by_itself(
+    shell: Shell, api: FakeApi, types: Types, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    types(KeyboardInterrupt())
+    submit = api.submit
+
+    def not_yet(spec: JobSpec) -> Job:
+        return api.change(submit(spec).id, state=JobState.SUBMITTING)
+
+    def cut(*_: object, **__: object) -> object:
+        api.need_login(PASSWORD)
+        raise LoginNeededError("The connection to fake is lost.")
+
+    monkeypatch.setattr(api, "submit", not_yet)
+    monkeypatch.setattr(api, "logs", cut)
+    ran = shell.run("%%slurm\nlinger()")
+    assert isinstance(ran.error, Detached)
+    assert "is submitted by itself after the login" in str(ran.error)
+
+
+def test_a_cell_whose_submission_got_no_answer_says_so_and_finds_its_job(
+    shell: Shell, api: FakeApi, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    submit = api.submit
+
+    def unanswered(spec: JobSpec) -> Job:
+        submit(spec)
+        raise AgentError("The agent ended.")
+
+    monkeypatch.setattr(api, "submit", unanswered)
+    ran = shell.run("%%slurm\n1")
+    assert isinstance(ran.error, AgentError)
+    assert f"Job {api.jobs()[0].id} may be submitted all the same" in ran.err
+    assert shell.run("%%slurm\n1").error is None
+    assert len(api.jobs()) == 1
+
+
+def test_a_cell_that_was_not_submitted_says_so_and_leaves_no_variables(
+    shell: Shell, api: FakeApi, jupyter_dirs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(_: JobSpec) -> Job:
+        raise ForwardError("No port is free.")
+
+    monkeypatch.setattr(api, "submit", fails)
+    shell.ip.user_ns["data"] = 1
+    ran = shell.run("%%slurm --in data\n1")
+    assert isinstance(ran.error, ForwardError)
+    assert "Nothing was submitted" in ran.err
+    assert list(jupyter_dirs.rglob("*.vars")) == []
 
 
 def test_a_front_end_that_cannot_ask_says_what_to_do(
