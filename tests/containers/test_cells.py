@@ -296,6 +296,7 @@ def test_the_exit_code_of_a_program_comes_through(ground: Ground) -> None:
     assert (job.state, job.exit_code) == (JobState.FAILED, 42)
 
 
+@each_tool
 def test_a_cell_is_measured_has_no_gpu_unasked_and_may_save_what_it_has_when_it_is_cancelled(
     ground: Ground,
 ) -> None:

@@ -23,7 +23,7 @@ from tests.ssh.waiting import wait_until
 _PATIENCE_S = 120.0
 _INSIDE = "/mnt/jupyter"
 
-_IMAGES = [name for name in test_cells.GROUNDS if not name.startswith("none")]
+_IMAGES = [name for name in test_cells.TOOLS if not name.startswith("none")]
 ground = test_cells.ground
 """At its end nothing is left of any container or process."""
 
@@ -51,6 +51,7 @@ def ready(ground: Ground, job: Job) -> Job:
     return site.service.job(job.id)
 
 
+@test_cells.each_tool
 def test_a_lab_runs_a_notebook_in_the_image_and_ends_with_all_that_it_was(ground: Ground) -> None:
     site = ground.site
     asked = ground.asked("", kind=JobKind.LAB, **with_jupyterlab(ground))

@@ -256,6 +256,8 @@ class Sshd:
 
 def make_key(path: Path, kind: str = "ed25519", passphrase: str = "") -> Path:
     argv = ["ssh-keygen", "-q", "-t", kind, "-N", passphrase, "-C", "test", "-f", str(path)]
+    if kind == "rsa":
+        argv += ["-b", "2048"]  # more takes seconds to make
     subprocess.run(argv, check=True, stdin=subprocess.DEVNULL)
     return path
 

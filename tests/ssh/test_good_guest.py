@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -12,7 +11,6 @@ from typing import Any
 from tests.magics.kernel import Kernel
 from tests.ssh.laptop import PATIENCE_S, Laptop
 from tests.ssh.site import Site
-from tests.ssh.waiting import wait_until
 
 _POLL_S = 1.0
 """The site's profile says so: one squeue for all jobs in that time."""
@@ -33,35 +31,12 @@ while not (pathlib.Path.home() / {gate!r}).exists():
     time.sleep(1)
 """
 
-_TALKS = """#!/bin/bash
-while [ ! -e ~/{gate} ]; do echo "a line"; sleep 1; done
-"""
-
-
-@contextmanager
-def watched_jobs(laptop: Laptop, count: int) -> Iterator[None]:
-    """So many jobs that write a line a second, each followed by a program of its own."""
-    gate = f"gate-{laptop.home.folder.name}-{count}"
-    script = laptop.home.folder / "talks.sh"
-    script.write_text(_TALKS.format(gate=gate))
-    followers: list[subprocess.Popen[str]] = []
-    for number in range(count):
-        words = ("submit", str(script), "--name", f"talks{number}", "--mem-per-cpu", "50")
-        followers.append(laptop.start(*laptop.command(*words)))
-    running = ("squeue", "-h", "-t", "R", "-o", "%j")
-    site = laptop.site
-    wait_until(lambda: len(site.run(*running).stdout.split()) >= min(count, 16), PATIENCE_S)
-    yield
-    site.run("touch", gate)
-    for follower in followers:
-        follower.communicate(timeout=PATIENCE_S)
-        assert follower.returncode == 0
-
 
 @contextmanager
 def watched_notebooks(laptop: Laptop) -> Iterator[None]:
     """Four jobs from each of five notebooks, watched in all the ways there are: by their cards and
-    by the queue's widget, one by its log in there, one by a cell that waits for it."""
+    by the queue's widget, one by its log in there, one by a cell that waits for it; and one by a
+    program in a terminal."""
     gate = f"gate-{laptop.home.folder.name}-books"
     with laptop.kernels(*_BOOKS) as kernels:
         run_in_all(kernels, "%load_ext jupyter_slurm")
@@ -74,11 +49,15 @@ def watched_notebooks(laptop: Laptop) -> Iterator[None]:
             click(kernel, "shown")
             click(kernel, "log", kernel.run("print(job1)").text.strip())
         attached = [kernel.start("%slurm attach {job0}") for kernel in kernels]
+        followed = kernels[0].run("print(job2)").text.strip()
+        follower = laptop.start(*laptop.command("attach", followed))
         for kernel in kernels:
             kernel.until(lambda m: "a line" in m["content"].get("text", ""))
             kernel.until(lambda m: "a line" in _traits(m).get("log", ""))
         yield
         laptop.site.run("touch", gate)
+        assert "a line" in follower.communicate(timeout=PATIENCE_S)[0]
+        assert follower.returncode == 0
         for at, kernel in enumerate(kernels):
             assert kernel.reply(attached[at]).content["status"] == "ok"
             for request in (attached[at], *(cell[at] for cell in cells[1:])):
@@ -125,18 +104,6 @@ def cost(site: Site) -> tuple[Counter[str], int]:
     for one in seen:
         always &= one
     return always, max(one.total() for one in seen)
-
-
-def test_twenty_watched_jobs_cost_the_far_side_no_more_than_one(laptop: Laptop) -> None:
-    laptop.log_in()
-    site = laptop.site
-    with watched_jobs(laptop, 1):
-        always, at_most = cost(site)
-    with watched_jobs(laptop, 20):
-        always_20, at_most_20 = cost(site)
-    assert set(always) == {"sh"}
-    assert max(always.total(), always_20.total()) <= _SHELLS
-    assert max(at_most, at_most_20) <= _AT_MOST
 
 
 def test_twenty_jobs_watched_from_five_notebooks_cost_the_far_side_no_more(

@@ -406,14 +406,14 @@ def test_the_holes_of_a_large_file_stay_holes(far: Watched, tmp_path: Path, move
     far.received = moved
     write(source / "it's sparse")
     with (source / "it's sparse").open("r+b") as file:
-        os.pwrite(file.fileno(), random.Random(1).randbytes(MIB), 100 * MIB + 12345)
-        file.truncate(200 * MIB)
+        os.pwrite(file.fileno(), random.Random(1).randbytes(MIB), 65 * MIB + 12345)
+        file.truncate(130 * MIB)
     write(source / "nothing else")
     with (source / "nothing else").open("r+b") as file:
-        file.truncate(128 * MIB + 7)
+        file.truncate(64 * MIB + 7)
     write(source / "ends in data")
     with (source / "ends in data").open("r+b") as file:
-        os.pwrite(file.fileno(), b"end", 128 * MIB - 3)
+        os.pwrite(file.fileno(), b"end", 65 * MIB - 3)
     assert not move(far, source, target).failed
     for path in source.iterdir():
         subprocess.run(["cmp", path, target / path.name], check=True)
