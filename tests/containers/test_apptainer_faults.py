@@ -121,7 +121,7 @@ def nodes_tool(folder: Path, engine: ApptainerEngine, script: str) -> dict[str, 
 
 
 def test_an_image_that_is_nowhere_is_said_so_at_once(made: MakeSite, tmp_path: Path) -> None:
-    with pytest.raises(NotFoundError, match=r"no image .*gone.sif"):
+    with pytest.raises(NotFoundError, match=r"There is no file .*gone.sif on this cluster"):
         begin(made(), tmp_path / "gone.sif")
 
 

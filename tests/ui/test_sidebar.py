@@ -59,8 +59,10 @@ def test_several_are_chosen_and_cancelled_by_keys_once_a_person_has_said_so(
     assert len(states(cluster, ",".join(ids))) == 3
     page.get_by_role("group", name="Selected jobs").get_by_role("button", name="Cancel").click()
     dialog.get_by_role("button", name="Cancel the jobs").click()
+    ended = sidebar.get_by_role("list", name="Ended today")
     for name in ("one", "two"):
-        expect(row(sidebar, name)).to_have_count(0)
+        expect(row(ended, name)).to_contain_text("cancelled")
+    expect(row(ended, "keep")).to_have_count(0)
     expect(row(sidebar, "keep")).to_be_visible()
     assert [line.split()[0] for line in states(cluster, ",".join(ids))] == [ids[0]]
 
