@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import secrets
@@ -28,6 +29,16 @@ from jupyter_slurm.wire import (
 # An interpreter of the same kind without what is installed beside it: no IPython, no cloudpickle.
 BARE = (sys.executable, "-I", "-S", "-u")
 FULL = (sys.executable, "-u")
+
+
+@functools.cache
+def _matplotlib_folder() -> str:
+    """Return the folder with this machine's list of fonts. A cell without it makes the list first,
+    and prints that it does so where this takes more than 5 s."""
+    from matplotlib import font_manager, get_cachedir  # noqa: PLC0415 - takes a second
+
+    assert font_manager.fontManager.ttflist
+    return get_cachedir()
 
 
 @dataclass
@@ -137,7 +148,12 @@ class Runner:
             write_variables(self.job_dir / layout.INPUTS, list(names_in), names_in)
 
     def start(self, python: Sequence[str] = FULL) -> subprocess.Popen[str]:
-        environment = {"PATH": os.environ["PATH"], "HOME": str(self.job_dir), "LANG": "C.UTF-8"}
+        environment = {
+            "PATH": os.environ["PATH"],
+            "HOME": str(self.job_dir),
+            "LANG": "C.UTF-8",
+            "MPLCONFIGDIR": _matplotlib_folder(),
+        }
         environment |= self.env
         return subprocess.Popen(
             [*python, str(self.job_dir / "runner_main.py"), str(self.job_dir), "0"],

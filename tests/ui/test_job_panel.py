@@ -39,7 +39,7 @@ import time
 for step in range(1_000_000):
     print(f"step {step} ".ljust(75, "."), flush=step % 500 == 0)
     if step % 500 == 0:
-        time.sleep(0.05)"""
+        time.sleep(0.5)"""
 # The line in the middle of what is seen of the log.
 _SEEN = """box => {
   const { left, top, height } = box.getBoundingClientRect();
