@@ -8,9 +8,10 @@ from __future__ import annotations
 import json
 import pickle
 import struct
+import sys
 from collections.abc import Collection, Iterator
-from itertools import chain
-from typing import Any
+from itertools import chain, islice
+from typing import Any, cast
 
 LONG_TEXT = 1 << 20
 """Characters of a text, or of all in a list or dict. Pickle would make two copies of a longer text,
@@ -18,6 +19,8 @@ and remember each of the others, which takes half as much again."""
 _PIECE_TEXT = 1 << 17
 """Characters of a list at a time."""
 _LENGTH = struct.Struct("<Q")
+_ATOMS = (str, bytes, bytearray, int, float, complex)
+_HOLDERS = (dict, list, tuple, set, frozenset)
 _INTS = range(-(1 << 63), 1 << 63)
 
 
@@ -88,6 +91,29 @@ def _are_keys(keys: Collection[Any]) -> bool:
     if kinds == {int}:
         return min(keys) in _INTS and max(keys) in _INTS
     return kinds == {str} and max(map(len, keys)) <= LONG_TEXT
+
+
+def weigh(value: object, most: int = 1000) -> int:
+    """Return about how many bytes Python's own objects take, rather too few: of many parts so many
+    are weighed, each object among them once. Of what others define only its attributes count."""
+    kind = type(value)
+    if kind in _ATOMS or (kind in _HOLDERS and not most):
+        return sys.getsizeof(value)
+    if kind is dict:
+        holders: list[Collection[Any]] = [cast("dict[Any, Any]", value).values()]
+        holders.append(cast("dict[Any, Any]", value).keys())
+    elif kind in _HOLDERS:
+        holders = [cast("Collection[Any]", value)]
+    else:
+        attributes = getattr(value, "__dict__", None)
+        return weigh(attributes, most) if type(attributes) is dict and most else 0
+    weight = sys.getsizeof(value)
+    for holder in holders:
+        step = max(1, len(holder) // most)
+        taken = list(islice(holder, 0, None, step))
+        parts = {id(part): part for part in taken}.values()
+        weight += step * sum(weigh(part, most // 30) for part in parts)
+    return weight
 
 
 class Strided:
