@@ -9,7 +9,7 @@ import json
 import pickle
 import struct
 import sys
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from itertools import chain, islice
 from typing import Any, cast
 
@@ -49,6 +49,7 @@ class Texts:
 
     def pieces(self) -> Iterator[bytes]:
         value = self._value
+        items: Iterable[str | int]
         items = value if isinstance(value, list) else chain.from_iterable(value.items())
         piece: list[str | int] = []
         length = 0
