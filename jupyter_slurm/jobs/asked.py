@@ -52,7 +52,7 @@ class Asked:
     """Slurm does not look whether it could run before it is released."""
     tasks_of_array: int = 1
     inputs_mib: int = 0
-    """The size of the file of variables that go in: at least so much memory."""
+    """Of the variables that go in: the size of their file, or that of their objects."""
 
 
 def asked(options: Mapping[str, str]) -> Asked:

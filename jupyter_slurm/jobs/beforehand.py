@@ -238,7 +238,8 @@ def _with_inputs(wanted: Asked, spec: JobSpec) -> Asked:
     if spec.inputs is None:
         return wanted
     with suppress(OSError):  # whoever sends it says that it is not there
-        wanted = dataclasses.replace(wanted, inputs_mib=Path(spec.inputs).stat().st_size >> 20)
+        file_mib = Path(spec.inputs).stat().st_size >> 20
+        wanted = dataclasses.replace(wanted, inputs_mib=max(file_mib, spec.inputs_memory_mib))
     return wanted
 
 

@@ -156,7 +156,7 @@ def _write(
     sink = _Sink(file, room_bytes)
     others = [name for name in names if name not in large]
     try:
-        ids = {name: id(namespace[name]) for name in large if type(namespace[name]) is list}
+        ids = {name: id(namespace[name]) for name in large if type(namespace[name]) is not str}
         pickled = _pickle([namespace[name] for name in others], protocol, sink, {*ids.values()})
         found = Counter([*ids.values(), *pickled.met])
         shared = {name for name, one in ids.items() if found[one] > 1}

@@ -252,6 +252,7 @@ def _with_inputs(session: Session, spec: JobSpec) -> JobSpec:
         return spec
     from jupyter_slurm import places  # noqa: PLC0415
     from jupyter_slurm.jobs.inputs import digest_inputs  # noqa: PLC0415
+    from jupyter_slurm.jobs.large_values import weigh  # noqa: PLC0415
     from jupyter_slurm.jobs.payload import check_names  # noqa: PLC0415
     from jupyter_slurm.jobs.variables import write_variables  # noqa: PLC0415
 
@@ -264,7 +265,14 @@ def _with_inputs(session: Session, spec: JobSpec) -> JobSpec:
         path.unlink(missing_ok=True)
         raise
     python = sys.version_info[:2] if header.by_value else None
-    return msgspec.structs.replace(spec, inputs=str(path), inputs_digest=digest, python=python)
+    weight = sum(weigh(session.namespace[name]) for name in spec.names_in)
+    return msgspec.structs.replace(
+        spec,
+        inputs=str(path),
+        inputs_digest=digest,
+        inputs_memory_mib=weight >> 20,
+        python=python,
+    )
 
 
 def bring(session: Session, job: Job, *, cancel_on_interrupt: bool, raise_on_failure: bool) -> None:

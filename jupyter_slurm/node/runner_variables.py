@@ -433,8 +433,13 @@ def load(path: str) -> "Dict[str, Any]":
         found = dict(zip(header["names"], values))  # noqa: B905 - 3.10
         for name, tree in texts.items():
             [(kind, number)] = tree.items()
-            read = _read_text if kind == "text" else _read_texts
-            found[name] = read(file, *places[count + number])
+            place = places[count + number]
+            if kind == "text":
+                found[name] = _read_text(file, *place)
+                continue
+            items = _each(file, *place)
+            pairs = zip(items, items)  # noqa: B905 - 3.10
+            found[name] = list(items) if kind == "texts" else dict(pairs)
     return found
 
 
@@ -449,15 +454,14 @@ def _read_text(file: "Any", at: int, size_bytes: int) -> str:
     return whole
 
 
-def _read_texts(file: "Any", at: int, size_bytes: int) -> "List[str]":
-    """A list of texts, as `runner_plain.Texts` writes it; equal ones of a piece are one."""
+def _each(file: "Any", at: int, size_bytes: int) -> "Iterator[Any]":
+    """The texts that `runner_plain.Texts` writes, and keys; equal ones of a piece are one."""
     file.seek(at)
-    found = []  # type: List[str]
     while file.tell() < at + size_bytes:
         (length,) = struct.unpack("<Q", file.read(8))
         items = json.loads(file.read(length).decode("utf-8", "surrogatepass"))
-        found.extend(map({}.setdefault, items, items))
-    return found
+        for item in map({}.setdefault, items, items):
+            yield item
 
 
 def _check_python(header: "Dict[str, Any]") -> None:

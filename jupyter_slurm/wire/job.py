@@ -117,6 +117,8 @@ class JobSpec(Struct, frozen=True, kw_only=True):
     """A local file in `places.spool_dir()` with the variables in; it is moved into the job dir."""
     inputs_digest: str | None = None
     """Of their values (`jobs.variables.digest_inputs`); None: they are not known."""
+    inputs_memory_mib: int = 0
+    """What they take as Python's objects, about; 0: that is not known."""
     python: tuple[int, int] | None = None
     """The Python that wrote `inputs`, where that matters (code travels by value), else None."""
     notebook: str | None = None

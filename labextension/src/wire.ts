@@ -630,6 +630,7 @@ export interface JobSpec {
   out_format: ('auto' | 'data') | null;
   inputs: string | null;
   inputs_digest: string | null;
+  inputs_memory_mib: number;
   python: [number, number] | null;
   notebook: string | null;
   fingerprint: string | null;

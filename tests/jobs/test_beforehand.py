@@ -292,6 +292,8 @@ def test_inputs_that_need_more_than_the_memory_asked_for_are_told(
     told = "The variables of --in take 200 MiB or more, and the job asks for 100 MiB of memory."
     assert told in sentences(site, options={"mem": "100M"}, **wanted)
     assert told not in sentences(site, options={"mem": "300M"}, **wanted)
+    as_objects = told.replace("200 MiB", "400 MiB").replace("100 MiB", "300 MiB")
+    assert as_objects in sentences(site, options={"mem": "300M"}, inputs_memory_mib=400, **wanted)
 
 
 def test_a_preview_tells_which_python_runs_a_cell_without_an_image(site: Site) -> None:

@@ -188,18 +188,24 @@ def test_a_dry_run_is_judged_by_what_goes_in_and_leaves_nothing(
     shell: Shell, api: FakeApi, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sizes: list[int] = []
+    weights: list[int] = []
     preview = api.preview
 
     def measured(spec: JobSpec, estimate: bool = False) -> Preview:
         sizes.append(Path(spec.inputs).stat().st_size if spec.inputs else 0)
+        weights.append(spec.inputs_memory_mib)
         return preview(spec, estimate)
 
     monkeypatch.setattr(api, "preview", measured)
     shell.run("x = b'x' * 5000")
     shell.run("%%slurm --dry-run --in x\n1")
     shell.run("%%slurm --dry-run --in x,not_there\n1")
+    shell.run("numbers = {'them': [n + 0.5 for n in range(500_000)]}; same = [2.5] * 500_000")
+    shell.run("%%slurm --dry-run --in numbers\n1")  # 8 bytes each in the file
+    shell.run("%%slurm --dry-run --in same\n1")
     assert sizes[0] > 5000
     assert sizes[1] == 0
+    assert weights == [0, 0, 15, 3]
     assert list(spool_dir().glob("*.vars")) == []
 
 

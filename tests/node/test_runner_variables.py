@@ -86,6 +86,7 @@ LARGE = {
     "text": "'é' + 'x' * (SIZE - 1)",
     "floats": "[n + 0.5 for n in range(SIZE // 40)]",  # 8 bytes in the list, 32 in pymalloc
     "texts": "[f'{n:031}' for n in range(SIZE // 88)]",  # 8 and 80, likewise
+    "texts by key": "{f'{n:031}': f'{n:030}' for n in range(SIZE // 210)}",  # 160 and the dict's
     "dict": "{at: bytearray(SIZE // 10) for at in range(10)}",
     "strided": "numpy.ones(SIZE // 4)[::2]",
     "within": "SimpleNamespace(its=numpy.ones(SIZE // 4)[::2])",
@@ -140,26 +141,32 @@ def test_a_large_value_takes_little_more_memory_than_itself(tmp_path: Path, kind
 def test_large_lists_of_texts_and_strided_arrays_stay_what_they_are(run: RunCell) -> None:
     texts = [f"é\n\ud800 {n % 9}" for n in range(300_000)]
     shared = [f"{n}" for n in range(300_000)]
+    numbered = dict(enumerate(texts, -5))
+    by_key = dict(zip(shared, texts, strict=True))
     wide = np.arange(600_000).view("M8[s]").reshape(3, 2, -1)[:, :, ::2]
     done = run(
         "from types import SimpleNamespace\n"
-        "same = pair.list is shared\n"
+        "same = pair.list is shared and pair.dict is by_key\n"
+        "same_dict = numbered == dict(enumerate(texts, -5))\n"
         "holds = SimpleNamespace(wide=wide[:, 1:], texts=texts)\n"
-        "with_none = [*shared, None]; by_key = dict(zip(shared, texts)); few = wide.T[1:]",
+        "with_none = [*shared, None]; few = wide.T[1:]",
         names_in={
             "texts": texts,
             "shared": shared,
-            "pair": SimpleNamespace(list=shared),
+            "by_key": by_key,
+            "numbered": numbered,
+            "pair": SimpleNamespace(list=shared, dict=by_key),
             "wide": wide,
         },
-        names_out=["same", "texts", "with_none", "by_key", "few", "holds"],
+        names_out=["same", "same_dict", "texts", "with_none", "by_key", "few", "holds"],
     )
     back: dict[str, Any] = done.variables()
     assert back["same"] is True
+    assert back["same_dict"] is True
     assert back["texts"] == texts
     assert back["texts"] is back["holds"].texts
     assert back["with_none"] == [*shared, None]
-    assert back["by_key"] == dict(zip(shared, texts, strict=True))
+    assert back["by_key"] == by_key
     assert back["few"].dtype == wide.dtype
     assert np.array_equal(back["few"], wide.T[1:])
     assert np.array_equal(back["holds"].wide, wide[:, 1:])
