@@ -78,6 +78,7 @@ exit 0
 """
 _PACKED_SH = 'cd -- "$1" && exec 3<"./$2" && dd bs=1048576 skip="$3" count="$4" <&3 | gzip -1'
 _GZIP = 16 + zlib.MAX_WBITS
+_HOLE = bytes(MIB)
 _HOLE_BYTES = 64 * 1024
 """So many zeros in a file with holes are one."""
 
@@ -260,7 +261,12 @@ class Download:
                 chunk = os.pread(archive.fileno(), min(MIB, end - at), at)
                 if not chunk:
                     raise ustar.DamagedError(f"it ends in the middle of {shown(name)}")
-                at += os.write(file, chunk)
+                if chunk == _HOLE:  # which tar has filled
+                    at += len(chunk)
+                    os.lseek(file, len(chunk), os.SEEK_CUR)
+                else:
+                    at += os.write(file, chunk)
+            os.ftruncate(file, member.size_bytes)
         finally:
             os.close(file)
         self._target.place(temporary, self._local_name(name), entry)

@@ -99,6 +99,8 @@ $size+1 records out"*)
 done
 """
 _DD_BYTES = 65536
+_LEAST_HOLES_BYTES = 2 * MIB
+"""Stretches are whole MiB: of a smaller file nothing could be left out."""
 _NO_PART = "-"
 """In place of a part's number, before a stretch that is not the last one of its part."""
 
@@ -127,8 +129,9 @@ class Upload:
 
     def send(self, what: Difference, lock: str = "", then: Sequence[str] = ()) -> bool:
         """Whether `then` was run there, which is so only when all of it arrived in one archive."""
-        small = [one for one in what.files if one[1].size_bytes < BIG_BYTES]
-        large = [one for one in what.files if one[1].size_bytes >= BIG_BYTES]
+        large = [one for one in what.files if self._goes_in_parts(*one)]
+        in_parts = {name for name, _ in large}
+        small = [one for one in what.files if one[0] not in in_parts]
         lots = list(batches([*what.links, *small], _NAMES_BYTES))
         first = Batch(what.gone, what.folders, lots[0] if len(lots) == 1 and not large else [])
         if len(lots) <= 1 and not large:
@@ -140,6 +143,16 @@ class Upload:
         streams = [partial(self._send_parts, parts, counted)] * min(AT_ONCE, len(parts))
         carry_out([*loads, *streams], _nothing)
         self._finish(large, lock)
+        return False
+
+    def _goes_in_parts(self, name: bytes, entry: Entry) -> bool:
+        """Tell whether it is large, or mostly holes, which tar(1) over there would fill."""
+        if entry.size_bytes < _LEAST_HOLES_BYTES:
+            return False
+        if entry.size_bytes >= BIG_BYTES:
+            return True
+        with suppress(OSError):  # whoever reads it says so
+            return os.stat(self.path(name)).st_blocks * 512 < entry.size_bytes // 2  # noqa: PTH116
         return False
 
     def path(self, name: bytes) -> bytes:
