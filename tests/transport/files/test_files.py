@@ -393,7 +393,9 @@ def test_large_files_arrive_in_parts(far: Watched, tmp_path: Path, move: Mover) 
 
 
 @both_ways
-def test_the_holes_of_large_and_small_files_stay_holes(far: Watched, tmp_path: Path, move: Mover) -> None:
+def test_the_holes_of_large_and_small_files_stay_holes(
+    far: Watched, tmp_path: Path, move: Mover
+) -> None:
     source, target = tmp_path / "source", tmp_path / "target"
     moved = [0]
 
@@ -423,7 +425,7 @@ def test_the_holes_of_large_and_small_files_stay_holes(far: Watched, tmp_path: P
         subprocess.run(["cmp", path, target / path.name], check=True)
         more = (target / path.name).stat().st_blocks - path.stat().st_blocks
         assert more * 512 <= 3 * MIB
-    assert moved[0] < 10 * MIB
+    assert moved[0] < 12 * MIB
     assert move(far, source, target).files == 0
 
 
