@@ -251,7 +251,9 @@ def _rows(job: Job, now_s: float) -> Iterator[_Row]:
         yield _Row("Image", f"{job.image} ({job.runtime})")
     if job.python:
         version = ".".join(map(str, job.python))
-        yield _Row("Python", version if job.image else f"{version} of the node")
+        whose = "" if job.image else " of the node"
+        path = f" ({job.python_path})" if job.python_path else ""
+        yield _Row("Python", f"{version}{whose}{path}")
     yield from _time(job, now_s)
     if job.state.final:
         yield from _end(job)

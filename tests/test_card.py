@@ -70,6 +70,9 @@ class Text(HTMLParser):
 
 def test_a_job_tells_which_python_runs_its_cell() -> None:
     assert "Python 3.9.2 of the node" in Text(html(job(python=(3, 9, 2)), NOW_S)).text
+    elsewhere = job(python=(3, 9, 2), python_path="/opt/py <b>/python3")
+    shown = Text(html(elsewhere, NOW_S)).text
+    assert "Python 3.9.2 of the node (/opt/py <b>/python3)" in shown
     of_image = Text(html(job(python=(3, 9, 2), image="fit", runtime="docker"), NOW_S)).text
     assert "Python 3.9.2" in of_image
     assert "of the node" not in of_image

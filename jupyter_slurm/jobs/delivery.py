@@ -107,9 +107,10 @@ class Delivery:
         hellos = [output for output in chunk.outputs if isinstance(output, Hello)]
         if hellos:
             chunk.outputs = deque(o for o in chunk.outputs if not isinstance(o, Hello))
-            self._book.change(job.id, python=hellos[-1].python)
+            told = {"python": hellos[-1].python, "python_path": hellos[-1].executable}
+            self._book.change(job.id, **told)
             # Not as it is by now: where it has ended meanwhile, more was written than was read.
-            job = msgspec.structs.replace(job, python=hellos[-1].python)
+            job = msgspec.structs.replace(job, **told)
         return job, chunk, cluster.profile.show
 
     def _log_of_task(

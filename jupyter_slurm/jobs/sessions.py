@@ -50,6 +50,7 @@ class Sessions:
             image=session.image,
             runtime=session.runtime,
             python=session.python,
+            python_path=session.python_path,
             notebook=spec.notebook,
             fingerprint=spec.fingerprint,
             job_dir=str(JobDir(PurePosixPath(session.job_dir)).cell(spec.id).path),

@@ -387,6 +387,7 @@ def open_process(pipes: "List[int]", interrupts: "Any") -> runner_display.Publis
         {
             "type": "hello",
             "python": list(sys.version_info[:3]),
+            "executable": sys.executable or "",
             "ipython": ipython_version(),
             "host": os.uname().nodename,
             "pid": os.getpid(),

@@ -226,6 +226,8 @@ class Job(Struct, frozen=True, kw_only=True):
     job_dir: str = ""
     python: tuple[int, int, int] | None = None
     """The Python that ran the cell, once it has said so."""
+    python_path: str = ""
+    """Where it lies on the node, or in the image; empty: not known."""
     names_out: tuple[str, ...] = ()
     """The only variables that are ever read of its result."""
     out_format: OutFormat = "auto"

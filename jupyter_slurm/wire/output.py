@@ -19,6 +19,8 @@ class Hello(Struct, frozen=True, kw_only=True, tag_field="type", tag="hello"):
     """The first record: who runs the cell. `ipython` is None where the image has none."""
 
     python: tuple[int, int, int]
+    executable: str = ""
+    """The path of that Python over there; empty where it does not know it."""
     ipython: str | None = None
     host: str = ""
     pid: int = 0

@@ -227,6 +227,7 @@ export interface Job {
   fingerprint: string | null;
   job_dir: string;
   python: [number, number, number] | null;
+  python_path: string;
   names_out: string[];
   out_format: 'auto' | 'data';
   fetch: string[];
@@ -544,6 +545,7 @@ export interface Hello {
    * @maxItems 3
    */
   python: [number, number, number];
+  executable: string;
   ipython: string | null;
   host: string;
   pid: number;

@@ -47,6 +47,7 @@ export function job(fields: Partial<Job> = {}): Job {
     fingerprint: null,
     job_dir: '/home/ana/jobs/a2b4c6d7',
     python: null,
+    python_path: '',
     names_out: [],
     out_format: 'auto',
     fetch: [],

@@ -126,6 +126,7 @@ function Places({ details, commands, trans }: Props): JSX.Element {
     [trans.__('Notebook'), job.notebook],
     [trans.__('Folder on the cluster'), job.job_dir],
     [trans.__('Works in'), record.WorkDir],
+    ['Python', job.python_path],
     [trans.__('Standard output'), record.StdOut],
     [trans.__('Standard error'), record.StdErr === record.StdOut ? null : record.StdErr],
     [trans.__('Files come to'), job.fetch_to]

@@ -1,7 +1,8 @@
 import { nullTranslator } from '@jupyterlab/translation';
 import { CommandRegistry } from '@lumino/commands';
-import { MessageLoop } from '@lumino/messaging';
 import { Widget } from '@lumino/widgets';
+import { act } from 'react';
+import { drawn } from '../../__tests__/drawn';
 import { connection, FakeModel } from '../../__tests__/fakes';
 import { CommandIDs } from '../../tokens';
 import { LOGIN_MIME, LoginNotice } from '../login';
@@ -21,16 +22,12 @@ async function shown(
   const commands = new CommandRegistry();
   commands.addCommand(CommandIDs.connect, { execute: args => asked.push(args) });
   const notice = new LoginNotice(model, commands, nullTranslator.load('jupyter_slurm'));
-  Widget.attach(notice, document.body);
   const data = { [LOGIN_MIME]: bundle, 'text/plain': SAVED };
-  void notice.renderModel({ data } as never);
-  await drawn();
+  await drawn(() => {
+    Widget.attach(notice, document.body);
+    void notice.renderModel({ data } as never);
+  });
   return { notice, asked };
-}
-
-async function drawn(): Promise<void> {
-  MessageLoop.flush();
-  await new Promise(resolve => setTimeout(resolve, 20));
 }
 
 test('a cluster that needs a login has a button for it, until it is connected', async () => {
@@ -47,7 +44,9 @@ test('a cluster that needs a login has a button for it, until it is connected', 
   expect(notice.node.textContent).toMatch(/^arandu is connected/);
   expect(notice.node.querySelector('button')).toBeNull();
   expect(model.watchers).toHaveLength(1);
-  notice.dispose();
+  act(() => {
+    notice.dispose();
+  });
   expect(model.watchers).toHaveLength(0);
 });
 

@@ -1,7 +1,8 @@
 import { nullTranslator } from '@jupyterlab/translation';
 import { CommandRegistry } from '@lumino/commands';
-import { MessageLoop } from '@lumino/messaging';
 import { Widget } from '@lumino/widgets';
+import { act } from 'react';
+import { drawn } from '../../__tests__/drawn';
 import { FakeModel, job } from '../../__tests__/fakes';
 import { JobCard, jobNamed, MIME } from '../renderer';
 
@@ -16,19 +17,23 @@ afterEach(() => {
 
 function shownBy(model: FakeModel, data: Record<string, unknown>): JobCard {
   const card = new JobCard(model, new CommandRegistry(), trans);
-  Widget.attach(card, document.body);
-  void card.renderModel({ data, metadata: {}, trusted: false, setData: () => undefined } as never);
+  act(() => {
+    Widget.attach(card, document.body);
+    void card.renderModel({
+      data,
+      metadata: {},
+      trusted: false,
+      setData: () => undefined
+    } as never);
+  });
   return card;
 }
 
-// React's own, which it took before there were fake timers.
-const later = setTimeout;
-
 /** What it shows once `ms` have passed. */
 async function text(card: JobCard, ms = 50): Promise<string> {
-  jest.advanceTimersByTime(ms);
-  MessageLoop.flush();
-  await new Promise(resolve => later(resolve, 20));
+  await drawn(() => {
+    jest.advanceTimersByTime(ms);
+  });
   return card.node.textContent ?? '';
 }
 
@@ -57,8 +62,10 @@ test('a job that is not known is looked for a while; then its text is shown as t
   model.put(job({ id: 'zzzzzzzz' }));
   expect(await text(card)).toBe('Looking for job a2b4c6d7…');
   expect(await text(card, 4_000)).toMatch(/knows no such job.*<b>✔ job<\/b>\n\ufffdtext$/s);
-  card.hide();
-  card.show();
+  act(() => {
+    card.hide();
+    card.show();
+  });
   expect(await text(card)).toMatch(/knows no such job/);
   model.put(job());
   expect(await text(card)).toContain('running');
@@ -83,7 +90,9 @@ test('a job is watched while its card is seen', async () => {
   card.hide();
   expect([model.seen, model.watchers]).toEqual([[], []]);
   model.put(job({ state: 'COMPLETED' }));
-  card.show();
+  act(() => {
+    card.show();
+  });
   expect(model.seen).toEqual(['a2b4c6d7']);
   expect(await text(card)).toContain('done');
 });
@@ -105,6 +114,8 @@ test('one that has ended is not drawn again for the news of others, and costs no
   model.put(job({ id: 'zzzzzzzz' }));
   expect(update).not.toHaveBeenCalled();
   expect(clock).not.toHaveBeenCalled();
-  card.dispose();
+  act(() => {
+    card.dispose();
+  });
   expect(model.watchers).toHaveLength(0);
 });
