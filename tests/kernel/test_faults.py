@@ -140,10 +140,11 @@ def test_a_kernel_whose_home_fills_up_goes_on_and_ends_well(
     kernel = home.start()
     assert kernel.value("import os; x = 1; print(os.environ['HOME'])") == f"{small_disk}\n"
     fill(small_disk)
-    assert kernel.value("x += 1; print(x)").startswith("2")
+    # IPython, whose history has no room either, may say so before or after.
+    assert "2\n" in kernel.value("x += 1; print(x)")
     kernel.manager.restart_kernel()
     kernel.client.wait_for_ready(timeout=60)
-    assert kernel.value("print(3)").startswith("3")
+    assert "3\n" in kernel.value("print(3)")
     job = kernel.job()
     kernel.manager.shutdown_kernel()
     job = home.until_job(job.id)

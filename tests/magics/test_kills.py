@@ -81,6 +81,10 @@ def wait_for_first_line(desk: Desk) -> None:
     until(lambda: any(getattr(o, "text", "") for o in desk.api.logs(job.id).outputs))
 
 
+def until_there_are(count: int, desk: Desk) -> None:
+    until(lambda: len(desk.api.jobs()) == count)
+
+
 def test_a_kernel_that_is_killed_at_any_moment_loses_nothing(desk: Desk) -> None:
     """Each kernel but the first has what was left by the one before."""
     with closing(kernel for _ in range(5) for kernel in desk.kernel()) as kernels:
@@ -92,7 +96,7 @@ def test_a_kernel_that_is_killed_at_any_moment_loses_nothing(desk: Desk) -> None
             elif moment == "while it waits":
                 desk.cluster.run("scontrol", "update", "NodeName=n1", "State=drain", "Reason=test")
             kernel.start(cell)
-            until(lambda count=count: len(desk.api.jobs()) == count)
+            until_there_are(count, desk)
             if moment == "while it waits":
                 until(lambda: newest(desk).state is JobState.PENDING)
             elif moment != "during sbatch":

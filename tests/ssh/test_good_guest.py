@@ -48,8 +48,8 @@ def watched_notebooks(laptop: Laptop) -> Iterator[None]:
         for kernel in kernels:
             click(kernel, "shown")
             click(kernel, "log", kernel.run("print(job1)").text.strip())
-        attached = [kernel.start("%slurm attach {job0}") for kernel in kernels]
         followed = kernels[0].run("print(job2)").text.strip()
+        attached = [kernel.start("%slurm attach {job0}") for kernel in kernels]
         follower = laptop.start(*laptop.command("attach", followed))
         for kernel in kernels:
             kernel.until(lambda m: "a line" in m["content"].get("text", ""))

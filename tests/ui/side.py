@@ -23,7 +23,8 @@ def row(sidebar: Locator, name: str) -> Locator:
 
 
 class Sbatch:
-    """Submits as in a terminal; gives Slurm's id."""
+    """Submits as in a terminal; gives Slurm's id. Its jobs are cancelled after the test, and listed
+    under "Ended today" from then on: each test of a module has names of its own."""
 
     def __init__(self, cluster: SlurmCluster) -> None:
         self._cluster = cluster

@@ -153,9 +153,9 @@ def test_the_sidebar_looks_well_in_both_themes_and_narrow(
     sbatch("train-resnet-50-with-a-name-that-is-rather-long", "--gpus=1", "--time=2:00:00")
     sbatch("held", "-H")
     sbatch("wants-more-than-there-is", "--gpus=2", "--time=30")
-    sbatch("sweep", "--array=0-5%1", "--time=10")
-    expect(row(sidebar, "sweep")).to_be_visible()
-    sidebar.get_by_role("button", name="Tasks of sweep").click()
+    sbatch("rates", "--array=0-5%1", "--time=10")
+    expect(row(sidebar, "rates")).to_be_visible()
+    sidebar.get_by_role("button", name="Tasks of rates").click()
     row(sidebar, "held").focus()
     page.keyboard.press("Space")
     sidebar.get_by_role("button", name="Earlier").click()
@@ -252,12 +252,12 @@ def test_a_sidebar_of_200_pixels_shows_all_of_it(
     sidebar: Locator, sbatch: Sbatch, page: Page
 ) -> None:
     sbatch("train-resnet-50-with-a-name-that-is-rather-long", "--gpus-per-node=1", "--time=2:00:00")
-    sbatch("held", "-H")
+    sbatch("waits", "-H")
     # JupyterLab's own least is more; a person's style sheet may allow less.
     page.add_style_tag(content=":root { --jp-sidebar-min-width: 180px !important; }")
     for _ in range(2):
         page.get_by_role("tab", name="Slurm").click()
-    row(sidebar, "held").focus()
+    row(sidebar, "waits").focus()
     page.keyboard.press("Space")
     box = sidebar.bounding_box()
     assert box
