@@ -60,6 +60,14 @@ class RemoteKernel(Kernel):
         assert reply.content["status"] == "ok", reply.content
         return reply.text
 
+    def result(self, code: str) -> str:
+        """What a cell's last line is."""
+        reply = self.run(code)
+        assert reply.content["status"] == "ok", reply.content
+        (result,) = (m for m in reply.messages if m["msg_type"] == "execute_result")
+        text: str = result["content"]["data"]["text/plain"]
+        return text
+
     def request(self, kind: str, content: dict[str, Any], channel: str = "control") -> str:
         """Its id."""
         message = self.client.session.msg(kind, content)
