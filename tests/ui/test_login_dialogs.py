@@ -34,7 +34,7 @@ def test_host_key_password_and_code_are_asked_in_dialogs(
     lab.ssh_config.write_text(sshd.stanza("gate", *lines))
     write_profile(Path(cluster.env["JUPYTER_CONFIG_DIR"]), "gate", {"host": "gate"})
     sidebar = opened(page, lab)
-    sidebar.get_by_role("button", name="Connect gate").click()
+    sidebar.get_by_role("button", name="Connect gate", exact=True).click()
     dialog = page.get_by_role("dialog")
     expect(dialog.locator("code")).to_contain_text("SHA256:")
     look(page, "dialog-host-key", dialog.locator(".jp-slurm-Question"))
@@ -50,7 +50,7 @@ def test_host_key_password_and_code_are_asked_in_dialogs(
     expect(sidebar.get_by_text("connected since")).to_be_visible()
     look(page, "connected-sidebar", sidebar.locator(".jp-slurm-SidebarBody"))
     sidebar.get_by_role("button", name="Disconnect gate").click()
-    expect(sidebar.get_by_role("button", name="Connect gate")).to_be_visible()
+    expect(sidebar.get_by_role("button", name="Connect gate", exact=True)).to_be_visible()
 
 
 def test_what_is_given_up_is_said_and_what_another_tab_answers_disappears(
@@ -59,12 +59,12 @@ def test_what_is_given_up_is_said_and_what_another_tab_answers_disappears(
     lab.ssh_config.write_text(gateway("password").stanza("gate2"))
     write_profile(Path(cluster.env["JUPYTER_CONFIG_DIR"]), "gate2", {"host": "gate2"})
     sidebar = opened(page, lab)
-    sidebar.get_by_role("button", name="Connect gate2").click()
+    sidebar.get_by_role("button", name="Connect gate2", exact=True).click()
     dialog = page.get_by_role("dialog")
     dialog.get_by_role("button", name="Give up the login").click()
     expect(page.get_by_text("The login to gate2 was given up")).to_be_visible()
 
-    sidebar.get_by_role("button", name="Connect gate2").click()
+    sidebar.get_by_role("button", name="Connect gate2", exact=True).click()
     expect(dialog.get_by_label("Password")).to_be_visible()
     other = page.context.new_page()
     theirs = opened(other, lab)

@@ -234,9 +234,11 @@ def test_a_cluster_that_cannot_be_reached_says_why_and_can_be_tried_again(
             sidebar = open_sidebar(page, lab)
             nowhere = sidebar.get_by_role("list", name="Clusters").get_by_role("listitem")
             nowhere = nowhere.filter(has_text="nowhere")
-            nowhere.get_by_role("button", name="Connect nowhere").click()
+            nowhere.get_by_role("button", name="Connect nowhere", exact=True).click()
             expect(nowhere).to_contain_text("refuses connections")
-            expect(nowhere.get_by_role("button", name="Connect nowhere")).to_be_visible()
+            expect(
+                nowhere.get_by_role("button", name="Connect nowhere", exact=True)
+            ).to_be_visible()
             look(page, "sidebar-error", sidebar.locator(".jp-slurm-SidebarBody"))
         finally:
             path.unlink()
