@@ -61,7 +61,7 @@ class RemoteKernel(Kernel):
         return reply.text
 
     def result(self, code: str) -> str:
-        """What a cell's last line is."""
+        """Run a cell and return the text of its last expression."""
         reply = self.run(code)
         assert reply.content["status"] == "ok", reply.content
         (result,) = (m for m in reply.messages if m["msg_type"] == "execute_result")
