@@ -46,14 +46,15 @@ BY_DEVELOPERS = (
 @pytest.mark.long
 @pytest.mark.real
 def test_what_people_install_is_whole_and_theirs_and_goes_again(tmp_path: Path) -> None:
-    """One test, since each build takes a minute: no two workers are to make one."""
+    """One test, since the browser's side takes a minute to build: it is built once, with the sdist.
+    The folder's wheel finds it there, as that of the sdist does."""
     source = checkout(tmp_path / "source")
-    wheel = built(source, tmp_path / "wheel")
-    holds_the_browsers_side_once_and_as_it_is_for_users(wheel)
-    says_whose_work_it_holds_and_nothing_of_where_it_was_built(wheel, source)
     run([sys.executable, "-m", "build", "-q", "--sdist", "--outdir", tmp_path, source])
     (sdist,) = tmp_path.glob("*.tar.gz")
-    assert content(built(sdist, tmp_path / "again")) == content(wheel)
+    wheel = built(sdist, tmp_path / "wheel")
+    holds_the_browsers_side_once_and_as_it_is_for_users(wheel)
+    says_whose_work_it_holds_and_nothing_of_where_it_was_built(wheel, source)
+    assert content(built(source, tmp_path / "again")) == content(wheel)
     environment = clean_environment_with(wheel, tmp_path / "env")
     sidebar_and_server_extension_are_there_with_no_further_step(environment)
     uninstalling_leaves_nothing(environment)
