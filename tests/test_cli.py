@@ -670,6 +670,17 @@ def test_jobs_are_a_table_that_no_name_can_steer(run: Run) -> None:
     assert json.loads(run(Listing(), "jobs", "--json")[1])[0]["id"] == "aaaaaaaa"
 
 
+def test_a_row_says_how_far_an_array_is(run: Run) -> None:
+    class Listing(MemoryApi):
+        def jobs(self, cluster: str | None = None) -> list[Job]:
+            spec = JobSpec(id="aaaaaaaa", name="n", code="")
+            tasks = {"COMPLETED": "1,3", "RUNNING": "2", "PENDING": "4-9"}
+            return [job_of(spec, tasks=tasks, why="Others go first.")]
+
+    out = run(Listing(), "jobs")[1]
+    assert "2 of 9 done, RUNNING 2, PENDING 4-9; Others go first." in out
+
+
 def test_the_queue_shows_everybodys_jobs(run: Run) -> None:
     class Queue(MemoryApi):
         def queue(self, cluster: str | None = None) -> list[QueueEntry]:
