@@ -170,6 +170,13 @@ def tasks(by_state: Mapping[str, str]) -> str:
     return ", ".join([f"{done} of {total} done", *named])
 
 
+def note(job: Job) -> str:
+    """Return what a job's row in a table says of it: how far an array is that goes on, and why the
+    job waits or how it ended."""
+    far = tasks(job.tasks) if job.tasks and not job.state.final else None
+    return "; ".join(filter(None, (far, job.why)))
+
+
 def symbol(state: JobState) -> str:
     match state:
         case JobState.COMPLETED:

@@ -18,7 +18,7 @@ import anywidget
 from traitlets import Bool, List, Unicode
 
 from jupyter_slurm.api import Api
-from jupyter_slurm.card import colour, headline, symbol
+from jupyter_slurm.card import colour, headline, note, symbol
 from jupyter_slurm.errors import JupyterSlurmError, LoginNeededError
 from jupyter_slurm.magics.table import Table
 from jupyter_slurm.open_log import OpenLog
@@ -236,7 +236,7 @@ def _note(job: Job, now_s: float) -> str:
     if job.problem is not None and not job.state.final:
         log_in = f" Log in: %slurm login {job.cluster}"
         return job.problem.message + (log_in if job.problem.code == LoginNeededError.code else "")
-    return "" if job.state is JobState.COMPLETED else job.why or ""
+    return "" if job.state is JobState.COMPLETED else note(job)
 
 
 def _row_of_entry(entry: QueueEntry, now_s: float) -> Row:

@@ -19,6 +19,7 @@ import jupyter_slurm
 from jupyter_slurm import notebooks
 from jupyter_slurm.api import Api
 from jupyter_slurm.cli import main
+from jupyter_slurm.cli.table import in_words_of_a_terminal
 from jupyter_slurm.cli.terminal import Terminal
 from jupyter_slurm.errors import NotFoundError, RequestError, SubmitError
 from jupyter_slurm.magics.commands import COMMANDS
@@ -254,6 +255,17 @@ def test_every_command_that_a_sentence_names_is_one(run: Run) -> None:
             assert word in in_notebooks, path
         if magic != "%" or path.parts[0] != "magics":
             assert word in in_terminals | {"help"}, path
+
+
+def test_no_sentence_names_a_command_twice_in_a_terminal() -> None:
+    """What a sentence of the core calls `%slurm X` is `jupyter slurm X` there."""
+    for path in Path(jupyter_slurm.__file__).parent.rglob("*.py"):
+        nodes = list(ast.walk(ast.parse(path.read_bytes())))
+        remarks = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
+        for text in nodes:
+            said = text.value if isinstance(text, ast.Constant) and id(text) not in remarks else ""
+            told = in_words_of_a_terminal(said) if isinstance(said, str) else ""
+            assert not re.search(r"`(jupyter slurm [^`]+)` (?:and|or) `\1`", told), path
 
 
 def test_a_wrong_option_is_a_usage_error_without_a_traceback(run: Run) -> None:
@@ -656,6 +668,17 @@ def test_jobs_are_a_table_that_no_name_can_steer(run: Run) -> None:
     assert "aaaaaaaa  7" in out
     assert "n1,n2" in out
     assert json.loads(run(Listing(), "jobs", "--json")[1])[0]["id"] == "aaaaaaaa"
+
+
+def test_a_row_says_how_far_an_array_is(run: Run) -> None:
+    class Listing(MemoryApi):
+        def jobs(self, cluster: str | None = None) -> list[Job]:
+            spec = JobSpec(id="aaaaaaaa", name="n", code="")
+            tasks = {"COMPLETED": "1,3", "RUNNING": "2", "PENDING": "4-9"}
+            return [job_of(spec, tasks=tasks, why="Others go first.")]
+
+    out = run(Listing(), "jobs")[1]
+    assert "2 of 9 done, RUNNING 2, PENDING 4-9; Others go first." in out
 
 
 def test_the_queue_shows_everybodys_jobs(run: Run) -> None:

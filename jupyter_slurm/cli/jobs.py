@@ -149,7 +149,7 @@ def check_text(check: Check) -> str:
 
 def _job_row(job: Job) -> list[str]:
     begun_s = job.started_s or job.submitted_s or job.created_s
-    note = job.problem.message if job.problem else job.why
+    note = job.problem.message if job.problem else card.note(job)
     return [
         job.id,
         job.slurm_id or "",
@@ -158,7 +158,7 @@ def _job_row(job: Job) -> list[str]:
         job.state,
         duration((job.ended_s or time.time()) - begun_s),
         ",".join(job.nodes),
-        note or "",
+        note,
     ]
 
 

@@ -54,6 +54,11 @@ def state_of(tasks: Mapping[str, str], task: int) -> str | None:
     return next((state for state, text in tasks.items() if task in indices(text)), None)
 
 
+def every(tasks: Mapping[str, str]) -> str:
+    """Return the indices of all tasks, as Slurm writes them."""
+    return format_array(task for text in tasks.values() for task in indices(text))
+
+
 def first(tasks: Mapping[str, str]) -> int | None:
     """Return the lowest index; None: the job is not an array."""
     return min((some[0] for some in map(indices, tasks.values()) if some), default=None)

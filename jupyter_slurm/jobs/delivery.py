@@ -130,7 +130,7 @@ class Delivery:
         if task is None or state is None:
             raise RequestError(
                 f"The array {job.slurm_id} has no task {task}.",
-                hint=f"It has {', '.join(job.tasks.values())}.",
+                hint=f"It has {array_tasks.every(job.tasks)}.",
             )
         if state == JobState.PENDING:
             return None, heading

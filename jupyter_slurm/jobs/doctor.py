@@ -25,6 +25,7 @@ from jupyter_slurm.jobs.probe import (
 from jupyter_slurm.profiles import ClusterProfile
 from jupyter_slurm.slurm import scontrol, sinfo, versions
 from jupyter_slurm.slurm.fields import optional_int
+from jupyter_slurm.slurm.rejections import explain_rejection
 from jupyter_slurm.transport import TimedOutError
 from jupyter_slurm.wire import Check, ClusterInfo, Connection, ConnectionState
 
@@ -149,6 +150,9 @@ def _controller(profile: ClusterProfile, run: Run) -> Check:
     text = (done.stdout + done.stderr).decode("utf-8", "replace")
     if " is UP" in text:
         return Check(ok=True, sentence="The controller (slurmctld) answers.")
+    known = explain_rejection(text)
+    if known is not None and known.known:
+        return Check(ok=False, sentence=known.sentence, hint=profile.hint or known.advice)
     words = " ".join(text.split())
     return Check(ok=False, sentence=f"slurmctld does not answer: {words}", hint=_hint(profile))
 

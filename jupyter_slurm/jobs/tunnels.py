@@ -202,8 +202,7 @@ class Tunnels:
             raise ForwardError(
                 f"`{target.host}` is neither a job that is known here nor a host that the login "
                 f"machine of {target.cluster} finds.",
-                hint="`jupyter slurm jobs` and `%slurm jobs` list jobs; a host is named as the "
-                "login machine knows it.",
+                hint="`%slurm jobs` lists jobs; a host is named as the login machine knows it.",
             )
 
     def _running(self, job_id: str) -> Job:

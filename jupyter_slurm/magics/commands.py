@@ -13,7 +13,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from jupyter_slurm import offer_text
-from jupyter_slurm.card import headline, symbol
+from jupyter_slurm.card import headline, note, symbol
 from jupyter_slurm.errors import JupyterSlurmError, RequestError
 from jupyter_slurm.job import cancel_each, read_whole_log
 from jupyter_slurm.line import parse
@@ -81,8 +81,8 @@ def _jobs(session: Session, words: Sequence[str]) -> Table:
 
 def _note(job: Job) -> str:
     if not job.state.final:
-        return job.why or ""
-    if job.delivered:
+        return note(job)
+    if job.delivered or job.state is JobState.REJECTED:
         return "" if job.state is JobState.COMPLETED else job.why or ""
     return f"%slurm attach {job.id} brings its outcome"
 

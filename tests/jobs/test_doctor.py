@@ -125,6 +125,14 @@ def test_a_silent_controller_is_said_once_and_not_asked_again(
     assert only(checks, "Jobs live in").ok is None
 
 
+def test_a_missing_configuration_is_called_that_with_the_remedy(look: Examine) -> None:
+    words = b"scontrol: fatal: Could not establish a configuration source\n"
+    checks = look(ill={"scontrol ping": Completed(1, b"", words)})
+    check = only(checks, "Slurm's commands find no configuration where they run.")
+    assert check.ok is False
+    assert "SLURM_CONF" in (check.hint or "")
+
+
 def test_a_cluster_that_cannot_be_reached_is_one_sentence(look: Examine) -> None:
     checks = look(ill={"sh": TransportError("The line is dead.")}, hint="Is the VPN on?")
     assert len(checks) == 1

@@ -39,6 +39,22 @@ def test_jobs_lists_ours_with_what_to_do_about_those_that_ended(shell: Shell, ap
     assert f"attach {job_id}" in row["Note"]
 
 
+def test_jobs_says_why_a_job_was_refused_which_has_no_outcome(shell: Shell, api: FakeApi) -> None:
+    job_id = start(shell, api, "1")
+    api.until(lambda a: a.job(job_id).state.final)
+    api.change(job_id, state=JobState.REJECTED, why="There is no such partition.")
+    (row,) = table(shell, "%slurm jobs").rows
+    assert row["Note"] == "There is no such partition."
+
+
+def test_jobs_says_how_far_an_array_is(shell: Shell, api: FakeApi) -> None:
+    job_id = start(shell, api, "1")
+    api.until(lambda a: a.job(job_id).state.final)
+    api.change(job_id, state=JobState.RUNNING, tasks={"COMPLETED": "1-3", "RUNNING": "4"})
+    (row,) = table(shell, "%slurm jobs").rows
+    assert row["Note"] == "3 of 4 done, RUNNING 4"
+
+
 def test_a_wrong_word_gets_the_nearest_right_one(shell: Shell) -> None:
     error = shell.run("%slurm cancle x").error
     assert isinstance(error, UsageError)
