@@ -89,16 +89,25 @@ def runtime_dir() -> Path:
     Not in XDG_RUNTIME_DIR, which one session of a user has and another has not: that would make
     two agents on one store.
     """
+    return private_dir(_runtime_path())
+
+
+def _runtime_path() -> Path:
     path = Path(paths.jupyter_runtime_dir()) / f"{_RUNTIME_PREFIX}{host()}"
     if len(os.fsencode(path / "agent.sock")) > _SOCKET_PATH_BYTES:
         digest = hashlib.sha256(os.fsencode(path)).hexdigest()[:12]
         path = Path(tempfile.gettempdir()) / f"jslurm-{os.getuid()}-{digest}"
-    return private_dir(path)
+    return path
 
 
 def lab_page(job_id: str) -> Path:
     """The page that leads into a lab: its token is in it."""
     return private_dir(runtime_dir() / "labs") / f"{job_id}.html"
+
+
+def lab_pages() -> list[Path]:
+    """Return the pages that there are; makes no folder for them."""
+    return list((_runtime_path() / "labs").glob("*.html"))
 
 
 def is_of_this_host(folder: Path) -> bool:

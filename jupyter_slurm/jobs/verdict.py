@@ -335,11 +335,11 @@ def _cancelled_by(
         )
     if started:
         return (
-            "It was cancelled, not from here.",
+            "It was cancelled.",
             "Slurm does not say who did it: somebody with `scancel`, or an administrator.",
         )
     return (
-        "It was cancelled, not from here, before it had started.",
+        "It was cancelled before it had started.",
         "Slurm does not say who did it: somebody with `scancel`, an administrator, or Slurm itself "
         "where a dependency can never be met.",
     )

@@ -44,3 +44,13 @@ def test_a_folder_of_another_host_counts_only_while_somebody_listens_there(
         assert socket_path() == agent_home.socket
         listens.listen()
         assert socket_path() == path
+
+
+def test_a_look_for_pages_of_labs_makes_no_folder_for_them(agent_home: AgentHome) -> None:
+    """Each agent looks for them as it starts."""
+    before = {*agent_home.folder.rglob("*")}
+    assert places.lab_pages() == []
+    assert {*agent_home.folder.rglob("*")} == before
+    page = places.lab_page("x")
+    page.touch()
+    assert places.lab_pages() == [page]

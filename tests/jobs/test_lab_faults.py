@@ -76,7 +76,7 @@ def test_a_lab_that_is_cancelled_from_outside(site: Site) -> None:
     job = started(site)
     folder = folder_of(job)
     site.cluster.run("scancel", job.slurm_id or "")
-    assert "not from here" in (ended(site, job, folder, JobState.CANCELLED).why or "")
+    assert ended(site, job, folder, JobState.CANCELLED).why == "It was cancelled."
 
 
 def test_a_lab_whose_time_is_over(site: Site) -> None:

@@ -135,7 +135,7 @@ CASES = [
         "cancelled from outside",
         cell(exit=TERMINATED, slurm=slurm("CANCELLED")),
         "CANCELLED",
-        "not from here",
+        "It was cancelled.",
     ),
     Case(
         "cancelled while it waited",
@@ -147,7 +147,7 @@ CASES = [
         "cancelled as it ran, and a script as written leaves no word of its start",
         script(slurm=SlurmVerdict(state=JobState("CANCELLED"), had_nodes=True)),
         "CANCELLED",
-        "not from here.",
+        "It was cancelled.",
     ),
     Case(
         "forgotten, and the log tells of the time limit",

@@ -71,7 +71,7 @@ def test_a_lab_goes_on_through_a_cut_line_and_a_new_login_until_it_is_cancelled_
     who_comes_while_a_login_is_needed_is_told(laptop, guest)
     assert lab_of(laptop)["lab"]["url"] == guest.address
     laptop.site.run("scancel", str(lab_of(laptop)["slurm_id"]))
-    assert "not from here" in over(laptop, port_of(guest), "CANCELLED")
+    assert "It was cancelled." in over(laptop, port_of(guest), "CANCELLED")
 
 
 def cell_runs_through_a_cut(laptop: Laptop, guest: LabGuest) -> None:
