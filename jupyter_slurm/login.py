@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 import getpass
-import resource
 import secrets
 import socket
 import textwrap
@@ -18,6 +17,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Protocol, TypeVar, cast
 
+from jupyter_slurm import core_dumps
 from jupyter_slurm.agent.protocol import calls
 from jupyter_slurm.api import Api, Terminals
 from jupyter_slurm.errors import (
@@ -201,7 +201,7 @@ class _Conversation:
 
 def typed_unseen(prompt: str) -> str:
     """A password from this process's terminal; no core dump of the process holds it."""
-    resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
+    core_dumps.refuse()
     return getpass.getpass(prompt)
 
 

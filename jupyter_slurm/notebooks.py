@@ -1,22 +1,26 @@
 """PURE: a notebook before it is run by a job, and the job's outputs -> the executed notebook.
 
 Between the two is `node/driver.py`, which runs on the node and marks in the output where a cell
-begins. Nothing here reads or writes files, and nothing of the outputs is executed.
+begins; so can whatever else writes to the job's folder. Nothing here reads or writes files, and
+nothing of the outputs is executed.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any
+
+import msgspec
 
 from jupyter_slurm.errors import RequestError
+from jupyter_slurm.shown import trusted_as
 from jupyter_slurm.wire import (
     ClearOutput,
     DisplayData,
     ErrorOutput,
     ExecuteResult,
     Output,
+    Show,
     Stream,
     UpdateDisplayData,
 )
@@ -49,12 +53,16 @@ def _checked(text: str, name: str) -> dict[str, Any]:
     language = notebook.get("metadata", {}).get("kernelspec", {}).get("language", "python")
     if language != "python":
         raise RequestError(f"{name} is written in {language}; only Python runs.")
-    cells = notebook.get("cells")
-    if not isinstance(cells, list) or not all(
-        isinstance(cell, dict) and "cell_type" in cell and "source" in cell for cell in cells
-    ):
+    if not _has_cells(notebook):
         raise RequestError(f"{name} is no notebook: its cells are not what they should be.")
     return notebook
+
+
+def _has_cells(notebook: dict[str, Any]) -> bool:
+    cells = notebook.get("cells")
+    return isinstance(cells, list) and all(
+        isinstance(cell, dict) and "cell_type" in cell and "source" in cell for cell in cells
+    )
 
 
 class Executed:
@@ -78,11 +86,15 @@ class Executed:
             return None
         return json.dumps(self._notebook, indent=1, ensure_ascii=False) + "\n"
 
-    def add(self, output: Output) -> None:
-        """Takes the next of the job's outputs; what came before the notebook is left out."""
+    def add(self, output: Output, show: Show = "full") -> None:
+        """Takes the next of the job's outputs, trusted as far as `show` says; what came before the
+        notebook is left out."""
+        marker = marker_of(output)
+        if marker is not None:
+            self._mark(marker)
+            return
+        output = trusted_as(output, show)
         match output:
-            case DisplayData() if is_marker(output):
-                self._mark(output.data[MIME])
             case UpdateDisplayData():
                 for shown in self._shown.get(output.display_id, []):
                     shown |= {"data": output.data, "metadata": output.metadata}
@@ -93,17 +105,28 @@ class Executed:
             case _:
                 self._append(output)
 
-    def _mark(self, content: Mapping[str, Any]) -> None:
-        if "notebook" in content:  # again when the job was requeued: it starts from zero
-            self._notebook, self._count, self._shown = content["notebook"], 0, {}
-        elif "cell" in content and self._notebook is not None:
+    def _mark(self, marker: Marker) -> None:
+        if marker.notebook is not None:  # again when the job was requeued: it starts from zero
+            self._begin(marker.notebook)
+        elif marker.cell is not None and self._notebook is not None and marker.cell < self.cells:
             self._count += 1
             self._clear = False
-            cell = self._notebook["cells"][content["cell"]]
+            cell = self._notebook["cells"][marker.cell]
             cell["execution_count"] = self._count
-            self._outputs = cell["outputs"]
-        elif "error" in content:
-            self._append(ErrorOutput(**content["error"]))
+            self._outputs = cell.setdefault("outputs", [])
+        elif marker.error is not None:
+            self._append(marker.error.output())
+
+    def _begin(self, notebook: dict[str, Any]) -> None:
+        """It says nothing of its own trust, and shows nothing but what is added: no outputs, and no
+        widgets, of which JupyterLab makes those that a notebook was saved with."""
+        self._notebook, self._count, self._shown, self._outputs = notebook, 0, {}, []
+        _metadata(notebook).pop("widgets", None)
+        for cell in notebook["cells"]:
+            _metadata(cell).pop("trusted", None)
+            cell.pop("outputs", None)
+            if cell["cell_type"] == "code":
+                cell |= {"outputs": [], "execution_count": None}
 
     def _append(self, output: Output) -> None:
         if self._clear:
@@ -130,6 +153,14 @@ class Executed:
                 self._outputs.append({"output_type": "error", "traceback": traceback, **error})
 
 
+def _metadata(part: dict[str, Any]) -> dict[str, Any]:
+    """Of a notebook or a cell; a new one in the place of what is none."""
+    if not isinstance(part.get("metadata"), dict):
+        part["metadata"] = {}
+    found: dict[str, Any] = part["metadata"]
+    return found
+
+
 def _rich(kind: str, output: DisplayData | ExecuteResult) -> dict[str, Any]:
     return {"output_type": kind, "data": output.data, "metadata": output.metadata}
 
@@ -137,18 +168,34 @@ def _rich(kind: str, output: DisplayData | ExecuteResult) -> dict[str, Any]:
 # --- the driver's markers ---------------------------------------------------------------------
 
 
-def is_marker(output: DisplayData) -> bool:
-    """Whether this is the driver's, and not the notebook's."""
-    return MIME in output.data
+class _Error(msgspec.Struct, frozen=True):
+    ename: str
+    evalue: str
+    traceback: tuple[str, ...]
+
+    def output(self) -> ErrorOutput:
+        return ErrorOutput(ename=self.ename, evalue=self.evalue, traceback=self.traceback)
 
 
-def cell_begun(marker: DisplayData) -> int | None:
-    """The index of the cell that begins here, of a marker that says so."""
-    index: int | None = marker.data[MIME].get("cell")
-    return index
+class Marker(msgspec.Struct, frozen=True):
+    """What the driver says between the outputs: one of these."""
+
+    notebook: dict[str, Any] | None = None
+    """What is run now."""
+    cell: Annotated[int, msgspec.Meta(ge=0, lt=1_000_000)] | None = None
+    """The index of the cell that begins here."""
+    error: _Error | None = None
+    """What a cell was allowed to raise."""
 
 
-def allowed_error(marker: DisplayData) -> ErrorOutput | None:
-    """The error that a cell was allowed to raise, of a marker that tells of one."""
-    error = marker.data[MIME].get("error")
-    return ErrorOutput(**error) if error else None
+def marker_of(output: Output) -> Marker | None:
+    """None: it is an output of the notebook, whatever it calls itself."""
+    if not isinstance(output, DisplayData) or MIME not in output.data:
+        return None
+    try:
+        marker = msgspec.convert(output.data[MIME], Marker)
+    except msgspec.ValidationError:
+        return None
+    if marker.notebook is not None and not _has_cells(marker.notebook):
+        return None
+    return marker

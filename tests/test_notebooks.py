@@ -210,7 +210,6 @@ def begun(*cells: str) -> Executed:
     made = json.loads(notebook(*cells))
     executed.add(DisplayData(data={notebooks.MIME: {"notebook": made}}))
     executed.add(DisplayData(data={notebooks.MIME: {"cell": 0}}))
-    made["cells"][0]["outputs"].clear()
     return executed
 
 
@@ -259,6 +258,57 @@ def test_a_job_that_starts_again_starts_with_an_empty_copy() -> None:
     for content in ({"notebook": json.loads(notebook("a"))}, {"cell": 0}):
         executed.add(DisplayData(data={notebooks.MIME: content}))
     assert all(one.get("text") != "first" for one in outputs(executed))
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        5,
+        None,
+        [],
+        {"notebook": 7},
+        {"notebook": {"cells": 7}},
+        {"notebook": {"cells": [[]]}},
+        {"notebook": {"cells": [{"cell_type": "code"}]}},
+        {"cell": 99},
+        {"cell": -1},
+        {"cell": "0"},
+        {"cell": 10**30},
+        {"error": {"ename": 1}},
+        {"error": {"ename": "E", "evalue": "", "traceback": [], "more": {}}},
+    ],
+)
+def test_what_looks_like_a_marker_ends_nothing(content: Any) -> None:
+    """The driver's are among the job's outputs, where the job may write what it likes."""
+    executed = begun("a")
+    executed.add(DisplayData(data={notebooks.MIME: content}))
+    executed.add(Stream(name="stdout", text="goes on"))
+    assert outputs(executed)[-1]["text"] == "goes on"
+
+
+def test_the_copy_says_nothing_of_its_own_trust_and_shows_what_was_added_alone() -> None:
+    """JupyterLab makes the widgets that a notebook was saved with, and some are programs."""
+    shown = {"output_type": "display_data", "data": {"text/html": "<b>"}, "metadata": {}}
+    code = {"cell_type": "code", "source": "a", "metadata": {"trusted": True}, "outputs": [shown]}
+    text = {"cell_type": "markdown", "source": "b", "metadata": 7, "outputs": [shown]}
+    made = {"nbformat": 4, "nbformat_minor": 5, "metadata": {"widgets": {"a": 1}, "b": 2}}
+    executed = Executed()
+    executed.add(DisplayData(data={notebooks.MIME: {"notebook": {**made, "cells": [code, text]}}}))
+    said = json.loads(executed.text() or "")
+    assert said["metadata"] == {"b": 2}
+    assert [cell["metadata"] for cell in said["cells"]] == [{}, {}]
+    assert [cell.get("outputs") for cell in said["cells"]] == [[], None]
+
+
+def test_the_copy_trusts_outputs_as_far_as_it_is_told() -> None:
+    executed = begun("a")
+    for show in ("text", "sandboxed", "full"):
+        executed.add(DisplayData(data={"text/html": "<script>"}), show)
+    executed.add(UpdateDisplayData(data={"text/html": "<i>"}, display_id="none"), "text")
+    text, boxed, full = (one["data"] for one in outputs(executed))
+    assert text == {"text/plain": "<script>"}
+    assert "sandbox" in boxed["text/html"]
+    assert full == {"text/html": "<script>"}
 
 
 def test_a_job_without_a_notebook_gives_no_copy() -> None:

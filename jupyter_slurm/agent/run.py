@@ -8,11 +8,11 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-import resource
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
+from jupyter_slurm import core_dumps
 from jupyter_slurm.agent.app import END_S, Agent, AgentService
 from jupyter_slurm.agent.log import LogFile, open_log
 from jupyter_slurm.agent.place import log_path, socket_path
@@ -30,9 +30,7 @@ def run(
     With `ready` the process is detached: once clients can connect, it calls that, and its stdout
     and stderr go to the log.
     """
-    # It holds keys, and what was typed at logins: none of that is to lie in a core dump. Programs
-    # that it starts inherit this, and may raise it again.
-    resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
+    core_dumps.refuse()  # it holds keys, and what was typed at logins
     try:
         log_file = open_log(log_path())
         seat = take(path or socket_path(), wait_s=END_S)

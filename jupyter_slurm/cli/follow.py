@@ -20,7 +20,7 @@ from jupyter_slurm.errors import JupyterSlurmError
 from jupyter_slurm.notebooks import Executed
 from jupyter_slurm.outcome import failure
 from jupyter_slurm.shown import trusted_as
-from jupyter_slurm.wire import DisplayData, Job, JobState, LogChunk, Output, Result, Show, Stream
+from jupyter_slurm.wire import Job, JobState, LogChunk, Output, Result, Show, Stream
 
 _WAIT_S = 20.0
 _TICK_S = 2.0
@@ -121,16 +121,14 @@ class _Follower:
                 return job
 
     def _show(self, output: Output, show: Show) -> None:
-        if not (isinstance(output, DisplayData) and notebooks.is_marker(output)):
-            trusted = trusted_as(output, show)
-            self._executed.add(trusted)
-            self._terminal.output(trusted)
-            return
-        self._executed.add(output)
-        if (error := notebooks.allowed_error(output)) is not None:
-            self._terminal.output(error)
-        elif (position := notebooks.cell_begun(output)) is not None:
-            self._terminal.note(f"── cell {position + 1} of {self._executed.cells}")
+        self._executed.add(output, show)
+        marker = notebooks.marker_of(output)
+        if marker is None:
+            self._terminal.output(trusted_as(output, show))
+        elif marker.error is not None:
+            self._terminal.output(marker.error.output())
+        elif marker.cell is not None:
+            self._terminal.note(f"── cell {marker.cell + 1} of {self._executed.cells}")
 
     def _save(self, job: Job) -> None:
         text = self._executed.text()

@@ -6,12 +6,14 @@ so who may what is for its system to say; a path is a word of theirs and never p
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import PurePosixPath
 from typing import Literal
 
 from jupyter_slurm.errors import FileAccessError, NotFoundError, RequestError
 from jupyter_slurm.jobs.clusters import Clusters
+from jupyter_slurm.slurm.fields import optional_float
 from jupyter_slurm.transport import Completed, Transport
 from jupyter_slurm.wire import FileContent, FileEntry, FileListing
 
@@ -21,6 +23,7 @@ MOST_BYTES = 40_000_000
 _TOLD = r"%Y\t%s\t%T@\t%f\0"
 _LOOK = ["(", "-writable", "-printf", "w", "-o", "-printf", "-", ")", "-printf", _TOLD]
 """Of find(1), which is GNU's wherever Slurm is."""
+_SIZE = re.compile(r"[0-9]{1,18}")
 _KINDS: dict[str, Literal["file", "folder"]] = {"f": "file", "d": "folder"}
 
 _TAKEN = 17
@@ -112,8 +115,7 @@ def _absolute(path: str) -> PurePosixPath:
 
 
 def _entry(over_there: Transport, path: str) -> FileEntry:
-    (entry,) = _find(over_there, path, ["-maxdepth", "0"])
-    return entry
+    return _find(over_there, path, ["-maxdepth", "0"])[0]
 
 
 def _find(over_there: Transport, path: str, how: Sequence[str]) -> list[FileEntry]:
@@ -129,17 +131,19 @@ def _find(over_there: Transport, path: str, how: Sequence[str]) -> list[FileEntr
 
 
 def _read(told: bytes) -> FileEntry | None:
-    """None: its name is no UTF-8."""
-    kind, size, modified, name = told[1:].split(b"\t", 3)
+    """None: its name is no UTF-8, or find has not said this."""
     try:
-        text = name.decode()
-    except UnicodeDecodeError:
+        kind, size, modified, name = told[1:].decode().split("\t", 3)
+    except ValueError:  # that of UTF-8 too
+        return None
+    modified_s = optional_float(modified)
+    if modified_s is None or not _SIZE.fullmatch(size):
         return None
     return FileEntry(
-        name=text,
-        kind=_KINDS.get(kind.decode(), "other"),
+        name=name,
+        kind=_KINDS.get(kind, "other"),
         size_bytes=int(size),
-        modified_s=float(modified),
+        modified_s=modified_s,
         writable=told[:1] == b"w",
     )
 

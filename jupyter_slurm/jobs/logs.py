@@ -17,6 +17,7 @@ from jupyter_slurm.errors import NotAFileError, RequestError
 from jupyter_slurm.jobs.layout import JobDir
 from jupyter_slurm.jobs.result import parse_records
 from jupyter_slurm.readable import size
+from jupyter_slurm.slurm.fields import optional_int
 from jupyter_slurm.transport import Span, TimedOutError, Transport
 from jupyter_slurm.wire import JobKind, Output, Stream
 
@@ -143,7 +144,8 @@ class LogReader:
             counted = self._transport.run(["wc", "-c", str(path)]).stdout.split()
         except TimedOutError:
             return cursor
-        begin = int(counted[0]) - budget_bytes if counted and counted[0].isdigit() else 0
+        size_bytes = optional_int(counted[0].decode("ascii", "replace")) if counted else None
+        begin = 0 if size_bytes is None else size_bytes - budget_bytes
         if begin <= cursor.log:
             return cursor
         cut = self._transport.read(path, begin, _LONGEST_CHARACTER) or b""

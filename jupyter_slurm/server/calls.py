@@ -48,7 +48,7 @@ RULES: Mapping[str, Rule] = MappingProxyType(
         Rule((_READ,), get=True),
     )
     | dict.fromkeys(
-        "attachable changes queue_changes node_changes logs usage preview why".split(),
+        "changes queue_changes node_changes logs usage why".split(),
         Rule((_READ,)),
     )
     | dict.fromkeys(
@@ -58,23 +58,27 @@ RULES: Mapping[str, Rule] = MappingProxyType(
     )
     | dict.fromkeys(
         "list_folder file_entry read_file write_file make_folder rename_file remove_file "
-        "push pull fetch forward submit make_image registry_login command".split(),
+        "push pull fetch forward submit preview attachable make_image registry_login "
+        "command".split(),
         Rule((EXECUTE,)),
     )
 )
 """The agent's calls. `execute` is what gives the powers of the user's account somewhere: programs
 of the caller's choice, any file, the network there. Whether a cluster is this machine, or has its
 homes in common with it, cannot be known, so it makes no difference; nor does a path of this machine
-that lies in the server's folder, since the other end of such a call is a path on the cluster."""
+that lies in the server's folder, since the other end of such a call is a path on the cluster. Nor
+does it that `preview` and `attachable` change nothing: a job names folders, images and files of
+variables, and what they say of it tells which of these there are, and how large."""
 
 OWN: Mapping[str, Rule] = MappingProxyType(
-    dict.fromkeys("kernels kernel_meant spec outlook".split(), Rule((_READ,)))
+    dict.fromkeys("kernels kernel_meant spec".split(), Rule((_READ,)))
     | dict.fromkeys("logfile openapi.json".split(), Rule((_READ,), get=True))
     | {
         "watch": Rule((_READ,), get=True),
         "lab": Rule((_READ,), get=True),
         "spec of a file": Rule((_READ, Right("read", "contents"))),
-        "outlook of a file": Rule((_READ, Right("read", "contents"))),
+        "outlook": Rule((EXECUTE,)),
+        "outlook of a file": Rule((EXECUTE, Right("read", "contents"))),
         "executed": Rule((_WRITE, Right("write", "contents"))),
         "kernel_remove": Rule((_WRITE, Right("write", "kernelspecs"))),
         "notebook": Rule((EXECUTE, Right("read", "contents"))),

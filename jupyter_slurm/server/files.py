@@ -24,7 +24,17 @@ from jupyter_slurm.errors import CodeError, RequestError
 from jupyter_slurm.job import placed
 from jupyter_slurm.kernel import spec as kernel_spec
 from jupyter_slurm.notebooks import Executed
-from jupyter_slurm.wire import ErrorOutput, Job, JobKind, JobSpec, Output, Preview, Stream, new_id
+from jupyter_slurm.wire import (
+    ErrorOutput,
+    Job,
+    JobKind,
+    JobSpec,
+    LogChunk,
+    Output,
+    Preview,
+    Stream,
+    new_id,
+)
 
 
 class LineWish(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -173,9 +183,9 @@ def executed(api: Api, folders: Folders, job_id: str) -> tuple[str, dict[str, An
     """
     job = api.job(job_id)
     copy = Executed()
-    for outputs in _pages(api, job_id):
-        for output in outputs:
-            copy.add(output)
+    for chunk in _pages(api, job_id):
+        for output in chunk.outputs:
+            copy.add(output, chunk.show)
     text = copy.text()
     if text is None or job.notebook is None:
         raise RequestError(
@@ -183,8 +193,6 @@ def executed(api: Api, folders: Folders, job_id: str) -> tuple[str, dict[str, An
         )
     notebook = PurePosixPath(folders.shown(job.notebook))
     content: dict[str, Any] = msgspec.json.decode(text)
-    for cell in content["cells"]:
-        cell.get("metadata", {}).pop("trusted", None)  # who opens it says so
     return str(notebook.with_name(f"{notebook.stem}.slurm-{job.slurm_id or job.id}.ipynb")), content
 
 
@@ -203,17 +211,17 @@ class TextPages:
 
     def next(self) -> bytes | None:
         """None: there is no more."""
-        outputs = next(self._pages, None)
-        if outputs is None:
+        chunk = next(self._pages, None)
+        if chunk is None:
             return None
-        return "".join(_text(output) for output in outputs).encode("utf-8", "replace")
+        return "".join(_text(output) for output in chunk.outputs).encode("utf-8", "replace")
 
 
-def _pages(api: Api, job_id: str, task: int | None = None) -> Iterator[tuple[Output, ...]]:
+def _pages(api: Api, job_id: str, task: int | None = None) -> Iterator[LogChunk]:
     cursor = ""
     while True:
         chunk = api.logs(job_id, cursor, budget_bytes=None, task=task)
-        yield chunk.outputs
+        yield chunk
         if chunk.end or not chunk.outputs:
             return
         cursor = chunk.cursor

@@ -6,13 +6,16 @@ Whoever opens a connection passes an `Ask`; secrets go through it and are kept n
 from __future__ import annotations
 
 import re
+import unicodedata
 from typing import NamedTuple, Protocol
 
 from jupyter_slurm.errors import LoginNeededError
 from jupyter_slurm.wire import QuestionKind
 
 _KEY = re.compile(
-    r"pass\W?phrase|private key|\.ssh\b|\bid_(?:rsa|dsa|ecdsa|ed25519)", re.IGNORECASE
+    r"pass\W?phrase|\b(?:private|rsa|dsa|ecdsa|ed25519)\W?key|\.ssh\b"
+    r"|\bid_(?:rsa|dsa|ecdsa|ed25519)",
+    re.IGNORECASE,
 )
 
 
@@ -30,7 +33,9 @@ class Prompt(NamedTuple):
     def names_a_key(self) -> bool:
         """Whether a host asks in words that only this machine should use. See wire.Question."""
         by_host = self.kind in (QuestionKind.SECRET, QuestionKind.TEXT)
-        return by_host and _KEY.search(f"{self.instruction}\n{self.text}") is not None
+        # The same letters in other widths and forms are the same to a person.
+        words = unicodedata.normalize("NFKC", f"{self.instruction}\n{self.text}")
+        return by_host and _KEY.search(words) is not None
 
 
 class Ask(Protocol):

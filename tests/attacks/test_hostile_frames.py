@@ -279,6 +279,13 @@ def mended(archive: bytes) -> bytes:
     return made
 
 
+def test_a_record_of_an_archive_whose_length_is_longer_than_any_number_is_damaged() -> None:
+    text = b"9" * 5_000 + b" path=a\n"
+    archive = ustar.header(b"pax", size_bytes=len(text), kind=b"x") + ustar.padded(text)
+    with pytest.raises(ustar.DamagedError, match="not understood"):
+        list(ustar.members(io.BytesIO(archive + ustar.END)))
+
+
 def test_a_name_of_an_archive_that_is_larger_than_any_is_not_read() -> None:
     head = ustar.header(b"././@LongLink", size_bytes=1 << 30, kind=b"L")
     with pytest.raises(ustar.DamagedError, match="longer than any"):

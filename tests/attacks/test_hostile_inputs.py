@@ -23,7 +23,7 @@ import pytest
 from jupyter_slurm.containers import image_folder
 from jupyter_slurm.errors import FileAccessError, JupyterSlurmError, MalformedError
 from jupyter_slurm.foreign import check_json, read_json
-from jupyter_slurm.jobs import lab_steps, offers, probe, queue, usage, variables
+from jupyter_slurm.jobs import files, lab_steps, offers, probe, queue, usage, variables
 from jupyter_slurm.jobs.book import Book
 from jupyter_slurm.jobs.cluster import SlurmCluster
 from jupyter_slurm.jobs.comparison import Comparison
@@ -34,6 +34,7 @@ from jupyter_slurm.jobs.store import Store
 from jupyter_slurm.jobs.verdict import Evidence, SlurmVerdict, judge
 from jupyter_slurm.jobs.watch import Watch
 from jupyter_slurm.kernel import told
+from jupyter_slurm.notebooks import MIME, Executed, marker_of
 from jupyter_slurm.readable import visible
 from jupyter_slurm.slurm import (
     partitions,
@@ -113,6 +114,11 @@ def facts_of_the_machine(data: bytes) -> object:
     return probe.probe(cast("Any", profile), (), lambda _: Completed(0, data, b"")).facts
 
 
+def files_of_a_folder(data: bytes) -> object:
+    there = cast("Any", SimpleNamespace(run=lambda _: Completed(0, data, b"")))
+    return files._find(there, "/d", []), files._entry(there, "/d")
+
+
 def lab(data: bytes) -> object:
     job = record(
         "labjoblb",
@@ -142,6 +148,19 @@ def verdict(data: bytes) -> object:
             (JobKind.KERNEL, "none", None),
         )
     ]
+
+
+def executed_notebook(data: bytes) -> object:
+    """Behind a notebook that has begun; what comes may begin another."""
+    executed = Executed()
+    for one in [*parse_records(NOTEBOOK)[0], *parse_records(data)[0]]:
+        executed.add(one, "text")
+        marker = marker_of(one)
+        if marker is not None and marker.error is not None:
+            marker.error.output()
+    text = executed.text()
+    assert text is not None
+    return json.loads(text)["cells"]
 
 
 def header_of_variables(data: bytes) -> object:
@@ -188,6 +207,15 @@ RECORDS = (
     b'{"type": "display_data", "data": {"text/html": "<b>", "application/json": {"a": [1, {}]}},'
     b' "metadata": {}}\n'
 )
+_CELL = {"cell_type": "code", "source": "1", "metadata": {"trusted": True}, "outputs": []}
+NOTEBOOK = b"".join(
+    json.dumps({"type": "display_data", "data": {MIME: said}, "metadata": {}}).encode() + b"\n"
+    for said in (
+        {"notebook": {"nbformat": 4, "metadata": {"widgets": {}}, "cells": [_CELL, _CELL]}},
+        {"cell": 1},
+        {"error": {"ename": "E", "evalue": "x", "traceback": ["a"]}},
+    )
+)
 LAB = b'{"step": "ready", "python": [3, 11, 2], "idle_since_s": 1.5, "door": ["10.0.0.1", 4000]}\n'
 USAGE = b'{"time_s": 1795200000.5, "cpus": 1.5, "memory_mib": 12.5, "gpus": []}\n'
 LOG = (
@@ -208,6 +236,7 @@ PARTITION = (
 )
 WELCOME = b'{"boot": "a", "got": 1, "next": 2, "info": {"a": [1]}, "count": 1, "busy": false}'
 EVENT = b'{"event": "died", "status": -9, "again": true}'
+FILES = b"wd\t4096\t1795200000.1234567890\td\0-f\t12\t1795200000.0\ta b.py\0"
 IMAGE = b'{"name": "a", "digest": "b", "base": "c", "file": "a.sif", "made_s": 1.5, "size_kib": 3}'
 HEADER = json.dumps(
     {
@@ -271,12 +300,14 @@ PARSERS: Mapping[str, tuple[Parser, list[bytes]]] = {
     "result.N.json, signed": (lambda data: parse_result(signed(data), KEY), [RESULT]),
     "result.N.json": (lambda data: parse_result(data, KEY), [signed(RESULT)]),
     "output.N.jsonl": (parse_records, [RECORDS]),
+    "an executed notebook": (executed_notebook, [NOTEBOOK + RECORDS, NOTEBOOK]),
     "lab.N.jsonl": (lab, [LAB, LAB + LAB]),
     "usage.N.jsonl": (usage.parse_samples, [USAGE]),
     "vars.N": (header_of_variables, [HEADER]),
     "a verdict": (verdict, [LOG, STARTED, EXIT]),
     "a kernel's welcome": (told.welcome, [WELCOME]),
     "a kernel's events": (told.event, [EVENT]),
+    "a folder's files": (files_of_a_folder, [FILES, FILES * 2]),
     "records of images": (image_folder.read_record, [IMAGE]),
     "a host's words": (server_text.shown, [b"Password for a@b:\n", b"Verification code: "]),
     "any JSON": (lambda data: read_json(data, dict), [RESULT, RECORDS, WELCOME]),

@@ -12,6 +12,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import anywidget
+import ipywidgets  # type: ignore[import-untyped]
 import pytest
 from playwright.sync_api import Browser, Download, Locator, Page, Route, expect
 
@@ -62,8 +64,27 @@ def _notebook(*cells: dict[str, Any], **more: Any) -> str:
     return json.dumps(whole)
 
 
+_WIDGET = "saved with a widget.ipynb"
+
+
+def _saved_with_a_widget() -> str:
+    """A notebook whose widget, saved with it, is a program; its kernel starts when it is opened."""
+
+    class Program(anywidget.AnyWidget):
+        _esm = f"{_RUN}; export default {{initialize() {{ {_RUN} }}, render() {{ {_RUN} }}}};"
+
+    made = Program()
+    state = ipywidgets.Widget.get_manager_state(widgets=[made, made.layout])
+    made.close()
+    kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
+    mime = "application/vnd.jupyter.widget-state+json"
+    cell = {**_CODE, "metadata": {}, "source": "'It has ' 'answered'"}
+    return _notebook(cell, metadata={"kernelspec": kernel, "widgets": {mime: state}})
+
+
 _FILES = {
     **{f"{name}.ipynb": _notebook(cell) for name, cell in _CELLS.items()},
+    _WIDGET: _saved_with_a_widget(),
     "inherited by the notebook.ipynb": json.dumps(
         {
             "__proto__": {"cells": [_CELLS["flag"]]},
@@ -177,6 +198,18 @@ def test_a_notebook_that_says_it_is_trusted_runs_nothing(files: Locator, page: P
         expect(dialog).to_have_count(0)
     _open(files, "inherited by the notebook.ipynb")
     expect(dialog.filter(has_text="File Load Error")).to_be_visible()
+    assert not _ran(page)
+
+
+def test_a_widget_that_a_notebook_was_saved_with_runs_nothing(files: Locator, page: Page) -> None:
+    """JupyterLab makes those of a notebook that nobody has trusted, too."""
+    _open(files, _WIDGET)
+    expect(page.get_by_role("button", name="| Idle")).to_be_visible()
+    # Before they are made the kernel is asked for those that it has; it answers in turn.
+    panel = page.locator(".jp-NotebookPanel:visible")
+    panel.locator(".cm-content").first.click()
+    page.keyboard.press("Shift+Enter")
+    expect(panel.get_by_text("'It has answered'")).to_be_visible()
     assert not _ran(page)
 
 

@@ -12,6 +12,7 @@ from jupyter_slurm.api import Api
 from jupyter_slurm.jobs.logins import Login
 from jupyter_slurm.login import log_in
 from jupyter_slurm.transport.ask import Ask, Prompt
+from jupyter_slurm.transport.hostkeys.host_certificate import HostCertificate
 from jupyter_slurm.wire import Connection, ConnectionState, Problem, QuestionKind
 from tests.far import HOST, Asked
 from tests.magics.fake import FakeApi
@@ -47,6 +48,34 @@ def test_a_hosts_question_begins_no_line_as_one_of_this_machine_does(tmp_path: P
         assert [line for line in lines if len(line) > 80 and not line.startswith("Careful")] == []
 
 
+def test_a_certificate_shows_no_fingerprint_and_no_line_of_the_hosts_choice() -> None:
+    """Whoever is on the way may show one that they have made, for names that are no names."""
+    real = "ED25519 SHA256:" + "k" * 43
+    lines = (f"x\n{real}", f"x\r{real}", f"\u2028{OURS}", real, f"a b {OURS}", "\x1b]0;x\x07", "")
+    for names in (*((line,) for line in lines), lines, ("login.example.org",) * 1000):
+        flaw = certificate_for(names).flaw(HOST, 1.0)
+        assert flaw is not None
+        assert flaw.isprintable()
+        assert not {"SHA256", "Passphrase"} & set(re.findall(r"\w+", flaw))
+        assert len(flaw) < 300
+    flaw = certificate_for(("a.example.org", "*.b")).flaw("c", 1.0)
+    assert flaw == "it is for a.example.org, *.b, not for c"
+
+
+def certificate_for(names: tuple[str, ...]) -> HostCertificate:
+    return HostCertificate(
+        kind=2,
+        key_id="x",
+        principals=names,
+        valid_after=0,
+        valid_before=2,
+        critical_options=b"",
+        authority=b"",
+        signed=b"",
+        signature=b"",
+    )
+
+
 class Way:
     """A way to a cluster whose host asks `prompt`."""
 
@@ -68,7 +97,10 @@ class Way:
         (Prompt(QuestionKind.SECRET, HOST, OURS), True),
         (Prompt(QuestionKind.SECRET, HOST, "Enter PASS-PHRASE for your private key"), True),
         (Prompt(QuestionKind.TEXT, HOST, "Answer:", f"To unlock {KEY}\nwe need your help."), True),
+        (Prompt(QuestionKind.SECRET, HOST, "Password for RSA key '/home/alice/keys/work':"), True),
+        (Prompt(QuestionKind.SECRET, HOST, "\uff30\uff41ss\uff50hrase:"), True),
         (Prompt(QuestionKind.SECRET, HOST, "Password:", "Welcome."), False),
+        (Prompt(QuestionKind.SECRET, HOST, "Press the button of your security key:"), False),
         (Prompt(QuestionKind.PASSPHRASE, HOST, OURS), False),
     ],
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -42,10 +43,11 @@ KEY = "the user's key"
 
 POWERS = (
     "submit make_image command push pull fetch list_folder file_entry read_file write_file "
-    "make_folder rename_file remove_file forward registry_login "
+    "make_folder rename_file remove_file forward registry_login preview attachable outlook "
     "notebook kernel_add lab_entry lab-proxy terminal agent"
 ).split()
-"""Each runs a program of the caller's, or reads or writes any file, as this user somewhere."""
+"""Each runs a program of the caller's, or reads, writes or looks for any file, as this user
+somewhere."""
 DOCUMENT = ROOT / "docs" / "server.md"
 _EVERYTHING = frozenset(right for rule in (*RULES.values(), *OWN.values()) for right in rule.rights)
 _OURS = frozenset(Right(action) for action in ("read", "write", "execute"))
@@ -147,6 +149,30 @@ def test_a_line_does_not_tell_which_folders_there_are(real: Served, name: str) -
     assert tried(client, everything, "spec", line=line, code="1") == 200
 
 
+@pytest.mark.parametrize(
+    "names",
+    [
+        {"options": {"chdir": "{folder}"}},
+        {"image": "{folder}", "runtime": "apptainer"},
+        {"inputs": "{folder}", "options": {"mem": "1M"}},
+        {"push": "{folder}", "fingerprint": "x"},
+    ],
+    ids=["folder", "image", "variables", "push"],
+)
+def test_no_job_that_is_looked_at_beforehand_tells_which_files_there_are(
+    real: Served, secret: Path, names: dict[str, object]
+) -> None:
+    client, grant = real.client(), f"{PARTLY} {FILES}"
+    for there in (secret.parent, secret, "/there/is/none"):
+        named = json.loads(json.dumps(names).replace("{folder}", str(there)))
+        spec = {"id": "a2b4c6d7", "name": "x", "code": "1", **named}
+        assert tried(client, grant, "preview", spec=spec) == 403
+        assert tried(client, grant, "attachable", spec=spec) == 403
+    for word in ("--chdir", "--image"):
+        line = f"{word} {secret.parent}"
+        assert tried(client, grant, "outlook", line=line, code="1") == 403
+
+
 @pytest.fixture(scope="module")
 def served() -> Iterator[Served]:
     """A server with an agent in memory."""
@@ -197,7 +223,8 @@ def test_each_call_is_had_with_all_its_rights_and_not_with_a_part(
 
 def test_what_gives_the_users_powers_needs_execute() -> None:
     table = {**RULES, **OWN}
-    assert {name for name, one in table.items() if Right("execute") in one.rights} == set(POWERS)
+    powers = {name for name, one in table.items() if Right("execute") in one.rights}
+    assert powers == {*POWERS, "outlook of a file"}
     assert Right("execute") == Right("execute", RESOURCE)
 
 

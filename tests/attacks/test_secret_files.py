@@ -201,7 +201,9 @@ def test_no_core_dump_of_an_agent_holds_its_keys(agent_home: AgentHome) -> None:
     finally:
         resource.setrlimit(resource.RLIMIT_CORE, usual)
     limits = Path(f"/proc/{agent_home.pid()}/limits").read_text()
-    assert re.search(r"^Max core file size +0 ", limits, re.MULTILINE)
+    # At 0 Linux still gives one to the program that `core_pattern` names, at 1 to nobody.
+    most_bytes = 0 if usual[1] == 0 else 1
+    assert re.search(rf"^Max core file size +{most_bytes} ", limits, re.MULTILINE)
 
 
 @pytest.mark.parametrize("kind", [JobKind.PROGRAM, JobKind.SESSION, JobKind.LAB])

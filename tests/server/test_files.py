@@ -25,6 +25,7 @@ from jupyter_slurm.wire import (
     JobState,
     LogChunk,
     Output,
+    Show,
     Stream,
 )
 from tests.server.breaking_agent import SCRIPT
@@ -35,9 +36,12 @@ from tests.server.test_events import job
 class Logged:
     """An Api whose jobs have written these pages."""
 
-    def __init__(self, *pages: Sequence[Output], notebook: str | None = None) -> None:
+    def __init__(
+        self, *pages: Sequence[Output], notebook: str | None = None, show: Show = "full"
+    ) -> None:
         self._pages = pages
         self._notebook = notebook
+        self._show: Show = show
 
     def job(self, job_id: str) -> Any:
         return SimpleNamespace(id=job_id, slurm_id="7", name="n", notebook=self._notebook)
@@ -53,7 +57,7 @@ class Logged:
         at = int(cursor or 0)
         outputs = tuple(self._pages[at]) if at < len(self._pages) else ()
         running = job(job_id, JobState.RUNNING, 1)
-        return LogChunk(job=running, outputs=outputs, cursor=str(at + 1))
+        return LogChunk(job=running, outputs=outputs, cursor=str(at + 1), show=self._show)
 
 
 @pytest.fixture
@@ -97,23 +101,33 @@ def test_an_executed_copy_is_trusted_by_nobody_before_its_user_trusts_it(
 ) -> None:
     """It comes from elsewhere: no script in it may run when it is opened."""
     monkeypatch.setenv("JUPYTER_DATA_DIR", str(tmp_path / "data"))
-    output = {"output_type": "display_data", "data": {"text/html": "<script>"}, "metadata": {}}
     cell = {
         "cell_type": "code",
         "id": "a",
         "source": "1",
         "metadata": {"trusted": True},
-        "outputs": [output],
+        "outputs": [],
         "execution_count": 1,
     }
-    notebook = {"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": [cell]}
-    marker = DisplayData(data={MIME: {"notebook": notebook}})
-    api: Any = Logged([marker], notebook=str(tmp_path / "x.ipynb"))
+    notebook = {
+        "nbformat": 4,
+        "nbformat_minor": 5,
+        "metadata": {"widgets": {"application/vnd.jupyter.widget-state+json": {}}},
+        "cells": [cell],
+    }
+    shown = DisplayData(data={"text/html": "<script>"})
+    markers = [DisplayData(data={MIME: said}) for said in ({"notebook": notebook}, {"cell": 0})]
+    api: Any = Logged([*markers, shown], notebook=str(tmp_path / "x.ipynb"))
     path, content = executed(api, folders, "a")
     asyncio.run(folders.save(path, content))
-    (opened,) = folders.contents.get(path)["content"]["cells"]
+    found = folders.contents.get(path)["content"]
+    assert "widgets" not in found["metadata"]
+    (opened,) = found["cells"]
     assert opened["outputs"][0]["data"] == {"text/html": "<script>"}
     assert not opened["metadata"]["trusted"]
+    api = Logged([*markers, shown], notebook=str(tmp_path / "x.ipynb"), show="text")
+    _, content = executed(api, folders, "a")
+    assert content["cells"][0]["outputs"][0]["data"] == {"text/plain": "<script>"}
 
 
 def test_contents_that_are_no_files_of_this_machine_are_no_jobs() -> None:

@@ -8,6 +8,7 @@ No file is opened here, and what a name may be is the caller's matter.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import BinaryIO, NamedTuple
 
@@ -19,6 +20,7 @@ FILE, HARD_LINK, SYMLINK, FOLDER = b"0", b"1", b"2", b"5"
 
 _NAME_BYTES = 100
 _LONGEST_NAME = 1 << 16
+_COUNT = re.compile(rb"[0-9]{1,9}")
 """Bytes of a name, or of all that pax says of a file: PATH_MAX, and sixteen times that."""
 _LONG_NAME, _LONG_LINK, _PAX, _PAX_ALL = b"L", b"K", b"x", b"g"
 _LATEST_S = 0o77777777777
@@ -149,7 +151,7 @@ def _content(archive: BinaryIO, member: Member) -> bytes:
 def _records(text: bytes) -> Iterator[tuple[bytes, bytes]]:
     while text:
         length, blank, _ = text.partition(b" ")
-        if not blank or not length.isdigit() or not 0 < int(length) <= len(text):
+        if not blank or not _COUNT.fullmatch(length) or not 0 < int(length) <= len(text):
             raise DamagedError("a pax record is not understood")
         name, _, value = text[len(length) + 1 : int(length) - 1].partition(b"=")
         yield name, value

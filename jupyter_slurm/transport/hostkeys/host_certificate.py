@@ -5,7 +5,8 @@ Pure: which authorities are trusted is the caller's to say, by comparing `author
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
 import paramiko
@@ -15,6 +16,8 @@ from jupyter_slurm.transport.ssh_config.config_words import matches
 
 SUFFIX: Final = "-cert-v01@openssh.com"
 _HOST = 2
+_NAME = re.compile(r"[A-Za-z0-9.*?_-]{1,80}")
+_MOST_NAMES = 3
 _FIELDS_OF_KEY = {"ssh-rsa": 2, "ssh-ed25519": 1} | {
     f"ecdsa-sha2-nistp{bits}": 2 for bits in (256, 384, 521)
 }
@@ -52,7 +55,7 @@ class HostCertificate(NamedTuple):
         if not now_s < self.valid_before:
             return "it has expired"
         if not any(matches(host, principal) for principal in self.principals):
-            return f"it is for {', '.join(self.principals) or 'no host at all'}, not for {host}"
+            return f"it is for {_told(self.principals)}, not for {host}"
         if self.critical_options:
             return "it has options that are not understood"
         if not self._is_signed():
@@ -72,6 +75,16 @@ class HostCertificate(NamedTuple):
             return key.verify_ssh_sig(self.signed, Message(message.asbytes()))
         except (KeyError, ValueError, paramiko.SSHException):
             return False
+
+
+def _told(principals: Sequence[str]) -> str:
+    """Return the first that look like names of hosts. Whoever shows a certificate may have made it,
+    and would put a fingerprint there for a person to compare, or a question of ours."""
+    if not principals:
+        return "no host at all"
+    names = [one for one in principals if _NAME.fullmatch(one)]
+    told = names[:_MOST_NAMES]
+    return ", ".join([*told, *(["others"] if len(principals) > len(told) else [])])
 
 
 def parse(blob: bytes) -> HostCertificate | None:

@@ -35,7 +35,7 @@ _ALONE_SHORTEST_S, _ALONE_LONGEST_S = 0.05, 2.0
 _WAKE_PER_QUIET_TIME, _SHORTEST_WAKE_S, _LONGEST_WAKE_S = 100, 0.001, 0.05
 """How often `wake` is looked at, which is not worth a thread of its own."""
 
-_SIZE = re.compile(rb" *([0-9]+) (.+)")
+_SIZE = re.compile(rb" *([0-9]{1,18}) (.+)")
 
 _SETTING = b"""
 _q() { if [ "$_w" ]; then kill "$_w"; wait "$_w"; _w=; fi; }

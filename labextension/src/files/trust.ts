@@ -1,5 +1,7 @@
-// A notebook without what it says of its own trust. JupyterLab believes the flags of what a drive
-// hands over, since its own server sets them by this machine's signatures. Pure.
+// A notebook without what it says of its own trust, and without what would run whatever that is.
+// JupyterLab believes the flags of what a drive hands over, since its own server sets them by this
+// machine's signatures. And of a notebook that nobody has trusted, too, it makes the widgets that it
+// was saved with as soon as there is a kernel; their models may be programs (anywidget's are). Pure.
 
 /** No notebook that somebody means to read is nested deeper, and who copies one does so by recursion. */
 const DEEPEST = 200;
@@ -9,13 +11,17 @@ type Fields = Record<string, unknown>;
 /** The notebook of a file; null: JupyterLab cannot read it as one. */
 export function notebookOf(text: string): Fields | null {
   const notebook = parsed(text);
-  return isFields(notebook) &&
-    !distrust(notebook).deep &&
-    Array.isArray(notebook.cells) &&
-    notebook.cells.every(isFields) &&
-    isFields(notebook.metadata)
-    ? notebook
-    : null;
+  if (
+    !isFields(notebook) ||
+    distrust(notebook).deep ||
+    !Array.isArray(notebook.cells) ||
+    !notebook.cells.every(isFields) ||
+    !isFields(notebook.metadata)
+  ) {
+    return null;
+  }
+  takeAway(notebook.metadata, 'widgets');
+  return notebook;
 }
 
 /** The text of a notebook as it is, unless it says something of trust; null: too deep to be written. */

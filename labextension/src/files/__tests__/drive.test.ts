@@ -85,6 +85,14 @@ test('a file is text where it can be, base64 where it cannot, and a notebook is 
   expect(await drive.get('here/d/a', { content: false })).toMatchObject({ content: null });
 });
 
+test('the widgets that a notebook was saved with are not handed over: they may be programs', async () => {
+  const kernelspec = { name: 'python3', display_name: 'Python 3' };
+  const saved = { cells: [], metadata: { widgets: { state: {} }, kernelspec } };
+  const { drive } = cluster({ n: text(JSON.stringify(saved)) });
+  const handed = await drive.get('here/d/n', { type: 'notebook' });
+  expect(handed.content).toEqual({ cells: [], metadata: { kernelspec } });
+});
+
 test('a folder names what is in it by whole paths', async () => {
   const { drive, asked } = cluster({ "it's\n": '' });
   const listed = await drive.get('here/d');
