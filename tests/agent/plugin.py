@@ -6,6 +6,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,13 @@ from tests.agent.memory_agent import SCRIPT
 @pytest.fixture
 def agent_home(monkeypatch: pytest.MonkeyPatch) -> Iterator[AgentHome]:
     """Nothing runs in it yet."""
+    with new_home(monkeypatch) as home:
+        yield home
+
+
+@contextmanager
+def new_home(monkeypatch: pytest.MonkeyPatch) -> Iterator[AgentHome]:
+    """A home for as long as its user wants, which may be for many tests."""
     # Not tmp_path: a socket's path must be short.
     folder = Path(tempfile.mkdtemp(prefix="agent-"))
     for name in ("DATA", "RUNTIME", "CONFIG"):

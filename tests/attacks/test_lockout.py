@@ -1,8 +1,8 @@
 """The owner locked out: whatever the records hold and whatever befalls a cluster, the agent starts.
 
-Nine states of a record, eight troubles of its cluster (and four kinds of job that an agent takes
-up in ways of their own). That nothing is asked of the network when an agent starts is proven by
-what the starting thread does, and not by how long it takes.
+Nine states of a record and four kinds of job that an agent takes up in ways of their own, all in
+one agent, by eight troubles of their cluster. That nothing is asked of the network when an agent
+starts is proven by what the starting thread does, and not by how long it takes.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from jupyter_slurm.wire import (
 )
 from tests.agent.home import ROOT, AgentHome
 from tests.cluster.plugin import SlurmCluster, jupyter_homes
-from tests.jobs.conftest import QUICK, spec
+from tests.jobs.conftest import LETTERS, QUICK, spec
 from tests.ssh.profile import write_profile
 from tests.ssh.sshd import Sshd, make_key
 
@@ -308,45 +308,46 @@ def until(service: Service, job_id: str, ready: Callable[[Job], bool]) -> Job:
 
 
 @pytest.mark.parametrize("trouble", TROUBLES)
-@pytest.mark.parametrize("held", RECORDS)
-def test_an_agent_starts_and_the_job_says_what_is_the_matter(
-    far: Far, held: str, trouble: str
+def test_an_agent_starts_and_each_job_says_what_is_the_matter_and_the_other_cluster_works(
+    far: Far, trouble: str
 ) -> None:
-    far.records.save(record(held))
-    if RECORDS[held].get("session"):
-        session = record("running", SESSION)
-        session.job = msgspec.structs.replace(session.job, kind=JobKind.SESSION)
-        far.records.save(session)
+    names = {held: f"strande{letter}" for held, letter in zip(RECORDS, LETTERS, strict=False)}
+    for held, job_id in names.items():
+        far.records.save(record(held, job_id))
+    session = record("running", SESSION)
+    session.job = msgspec.structs.replace(session.job, kind=JobKind.SESSION)
+    far.records.save(session)
     TROUBLES[trouble](far)
     with agent() as service:
         assert {one.name for one in service.clusters()} >= {"local"}
+        known = {job.id: job.state for job in service.jobs()}
         if trouble == "record garbage":
-            assert not [job for job in service.jobs() if job.id == JOB]
-            assert [aside for aside in set_aside(service) if aside.name == f"{JOB}.unreadable"]
-            return
-        state = RECORDS[held]["state"]
-        assert [job.state for job in service.jobs() if job.id == JOB] == [state]
-        if state.final:
-            return
-        job = until(service, JOB, lambda job: job.problem is not None)
-        assert job.state is state
-        assert job.transfer is None
-        assert job.problem is not None
-        said = "\n".join(filter(None, (job.problem.message, job.problem.detail, job.problem.hint)))
-        assert WORDS[trouble] in said
-
-
-@pytest.mark.parametrize("trouble", TROUBLES)
-def test_the_other_cluster_works_meanwhile(far: Far, trouble: str) -> None:
-    for number, held in enumerate(STATES):
-        far.records.save(record(held, f"strande{'abcdefghi'[number]}"))
-    TROUBLES[trouble](far)
-    with agent() as service:
+            assert known == {}
+            named = {aside.name for aside in set_aside(service)}
+            assert named == {f"{job_id}.unreadable" for job_id in (*names.values(), SESSION)}
+        else:
+            states = {job_id: RECORDS[held]["state"] for held, job_id in names.items()}
+            assert known == states | {SESSION: JobState.RUNNING}
+            for held, job_id in names.items():
+                says_what_is_the_matter(service, job_id, held, trouble)
         job = service.submit(spec(PROGRAM, kind=JobKind.PROGRAM, cluster="local"))
         assert until(service, job.id, lambda job: job.state.final).state is JobState.COMPLETED
         assert service.queue("local") is not None
         assert {one.cluster for one in service.connections()} >= {"local"}
         assert service.forget(job.id) is None
+
+
+def says_what_is_the_matter(service: Service, job_id: str, held: str, trouble: str) -> None:
+    """All but one that has ended."""
+    state = RECORDS[held]["state"]
+    if state.final:
+        return
+    job = until(service, job_id, lambda job: job.problem is not None)
+    assert job.state is state, (held, job.why)
+    assert job.transfer is None, held
+    assert job.problem is not None
+    said = "\n".join(filter(None, (job.problem.message, job.problem.detail, job.problem.hint)))
+    assert WORDS[trouble] in said, held
 
 
 # --- the trouble ends -----------------------------------------------------------------------------
@@ -369,16 +370,32 @@ ENDS: dict[str, Callable[[Far, Service], None]] = {
 
 
 @pytest.mark.parametrize("trouble", ENDS)
-def test_the_job_goes_on_when_the_trouble_ends(far: Far, trouble: str) -> None:
-    one = record("submitting", spec(PROGRAM).id)  # Slurm remembers those of other tests
-    one.job = msgspec.structs.replace(one.job, job_dir=str(far.job_root / one.job.id))
-    far.records.save(one)
+def test_when_the_trouble_ends_a_job_goes_on_and_one_that_was_cancelled_meanwhile_ends(
+    far: Far, trouble: str
+) -> None:
+    """The second may have been sent, so it is not known before."""
+    waits, cancelled = (stored(far, of) for of in ("submitting", "submitting, sbatch called"))
     TROUBLES[trouble](far)
     with agent() as service:
-        until(service, one.job.id, lambda job: job.problem is not None)
+        for job_id in (waits, cancelled):
+            until(service, job_id, lambda job: job.problem is not None)
+        job = service.cancel(cancelled)
+        assert job.state is JobState.SUBMITTING
+        assert job.cancel_requested_s is not None
+        assert job.problem is not None  # which says why it is not cancelled yet
         ENDS[trouble](far, service)
-        job = until(service, one.job.id, lambda job: job.state.final)
+        job = until(service, waits, lambda job: job.state.final)
         assert (job.state, job.problem) == (JobState.COMPLETED, None), job.why
+        job = until(service, cancelled, lambda job: job.state.final)
+        assert (job.state, job.problem) == (JobState.CANCELLED, None)
+
+
+def stored(far: Far, of: str) -> str:
+    """The id of a job whose folder can be made, as no other's: Slurm remembers those of others."""
+    one = record(of, spec(PROGRAM).id)
+    one.job = msgspec.structs.replace(one.job, job_dir=str(far.job_root / one.job.id))
+    far.records.save(one)
+    return one.job.id
 
 
 def test_a_record_that_can_be_read_again_is_taken_back(far: Far) -> None:
@@ -566,27 +583,6 @@ def test_a_job_of_which_nothing_was_sent_is_cancelled_at_once(
         assert service.job(JOB).problem is None
 
 
-@pytest.mark.parametrize("trouble", ENDS)
-def test_one_that_may_have_been_sent_is_cancelled_when_its_cluster_is_back(
-    far: Far, trouble: str
-) -> None:
-    one = record(
-        "submitting, sbatch called", spec(PROGRAM).id
-    )  # Slurm remembers those of other tests
-    one.job = msgspec.structs.replace(one.job, job_dir=str(far.job_root / one.job.id))
-    far.records.save(one)
-    TROUBLES[trouble](far)
-    with agent() as service:
-        until(service, one.job.id, lambda job: job.problem is not None)
-        job = service.cancel(one.job.id)
-        assert job.state is JobState.SUBMITTING
-        assert job.cancel_requested_s is not None
-        assert job.problem is not None  # which says why it is not cancelled yet
-        ENDS[trouble](far, service)
-        job = until(service, one.job.id, lambda job: job.state.final)
-        assert (job.state, job.problem) == (JobState.CANCELLED, None)
-
-
 # --- the agent as it is ---------------------------------------------------------------------------
 
 
@@ -597,7 +593,7 @@ def cli(*words: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-@pytest.mark.parametrize("trouble", ["refused", "silent", "profile broken", "record garbage"])
+@pytest.mark.parametrize("trouble", ["silent", "profile broken", "record garbage"])
 def test_the_real_agent_starts_answers_and_ends(
     far: Far, agent_home: AgentHome, monkeypatch: pytest.MonkeyPatch, trouble: str
 ) -> None:

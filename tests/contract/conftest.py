@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,13 +13,16 @@ from jupyter_slurm.agent.launch import COMMAND
 from jupyter_slurm.api import Api
 from jupyter_slurm.client import AgentClient
 from tests.agent.home import AgentHome
+from tests.agent.plugin import new_home
 from tests.cluster.plugin import SlurmCluster
 from tests.magics.fake import FakeApi
 from tests.ssh.profile import SshSlurm
+from tests.ssh.waiting import wait_until
 
 REAL = ["through the agent", "over ssh, through the agent"]
 """What runs through the agent has run in its process: a Service alone is what tests/jobs are of."""
 FAKE = ["the front ends' fake", "the agent's fake"]
+HOMES = ("DATA", "RUNTIME", "CONFIG")
 
 
 def _params(*names: str) -> list[Any]:
@@ -28,9 +31,68 @@ def _params(*names: str) -> list[Any]:
     return [pytest.param(name, marks=[] if name == FAKE[0] else real) for name in names]
 
 
+class Agents:
+    """One for each way, which all tests share; none of a test's jobs are there in the next."""
+
+    def __init__(self, request: pytest.FixtureRequest, folder: Path, stack: ExitStack) -> None:
+        self._request = request
+        self._folder = folder
+        self._stack = stack
+        self._homes: dict[str, tuple[AgentHome, dict[str, str]]] = {}
+
+    @contextmanager
+    def client(self, way: str) -> Iterator[AgentClient]:
+        """Of the agent of this way; this process is in its home meanwhile."""
+        if way not in self._homes:
+            self._homes[way] = self._new(way)
+        home, env = self._homes[way]
+        with pytest.MonkeyPatch.context() as here:
+            here.delenv("JUPYTER_SLURM_AGENT", raising=False)
+            here.delenv("PYTHONPATH", raising=False)
+            for name, value in env.items():
+                here.setenv(name, value)
+            client = AgentClient(home.socket, COMMAND if way in REAL else home.command)
+            try:
+                yield client
+            finally:
+                _forget_all(client)
+                client.close()
+
+    def _new(self, way: str) -> tuple[AgentHome, dict[str, str]]:
+        # Its environment is given back when the home is made: each test sets it for itself.
+        with pytest.MonkeyPatch.context() as here:
+            home = self._stack.enter_context(new_home(here))
+            env = {f"JUPYTER_{name}_DIR": str(home.folder / name.lower()) for name in HOMES}
+        if way in REAL:
+            slurm: SlurmCluster = self._request.getfixturevalue("slurm_cluster")
+            env["JUPYTER_CONFIG_DIR"] = slurm.env["JUPYTER_CONFIG_DIR"]
+        if "ssh" in way:
+            far: SshSlurm = self._request.getfixturevalue("ssh_slurm")
+            far.write_profile(self._folder)
+            env |= far.env | {"JUPYTER_CONFIG_DIR": str(self._folder)}
+        return home, env
+
+
+def _forget_all(api: Api) -> None:
+    for job in api.jobs():
+        if not job.state.final:
+            api.cancel(job.id)
+    for job in api.jobs():
+        wait_until(lambda id_=job.id: api.job(id_).state.final)  # type: ignore[misc]
+        api.forget(job.id)
+
+
+@pytest.fixture(scope="session")
+def agents(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Agents]:
+    with ExitStack() as stack:
+        yield Agents(request, tmp_path_factory.mktemp("over-ssh"), stack)
+
+
 @pytest.fixture(params=_params(*REAL))
-def api(request: pytest.FixtureRequest) -> Iterator[Api]:
-    with _real(request) as api:
+def api(request: pytest.FixtureRequest, agents: Agents) -> Iterator[Api]:
+    with agents.client(request.param) as api:
         yield api
 
 
@@ -44,33 +106,12 @@ class AnyApi(NamedTuple):
 @pytest.fixture(params=_params(*REAL, *FAKE))
 def any_api(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[AnyApi]:
     """With what each of them can do."""
-    if request.param in REAL:
-        with _real(request) as api:
-            yield AnyApi(api, True, "import time; time.sleep(600)")
-    elif request.param == FAKE[0]:
+    if request.param == FAKE[0]:
         fake = FakeApi(tmp_path)
         yield AnyApi(fake, False, "linger()")
         fake.close()
-    else:
-        home: AgentHome = request.getfixturevalue("agent_home")
-        client = home.client()
-        yield AnyApi(client, False, "")
-        client.close()
-
-
-@contextmanager
-def _real(request: pytest.FixtureRequest) -> Iterator[Api]:
-    slurm: SlurmCluster = request.getfixturevalue("slurm_cluster")
-    home: AgentHome = request.getfixturevalue("agent_home")
-    folder: Path = request.getfixturevalue("tmp_path")
-    setenv: Callable[[str, str], None] = request.getfixturevalue("monkeypatch").setenv
-    setenv("JUPYTER_CONFIG_DIR", slurm.env["JUPYTER_CONFIG_DIR"])
-    if "ssh" in request.param:
-        far: SshSlurm = request.getfixturevalue("ssh_slurm")
-        far.write_profile(folder / "config")
-        setenv("JUPYTER_CONFIG_DIR", str(folder / "config"))
-        for name, value in far.env.items():
-            setenv(name, value)
-    client = AgentClient(home.socket, COMMAND)
-    yield client
-    client.close()
+        return
+    real = request.param in REAL
+    agents: Agents = request.getfixturevalue("agents")
+    with agents.client(request.param) as api:
+        yield AnyApi(api, real, "import time; time.sleep(600)" if real else "")

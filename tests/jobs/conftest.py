@@ -140,6 +140,13 @@ class Site:
         chunk = self.service.logs(job_id, budget_bytes=None)
         return "".join(str(getattr(output, "text", "")) for output in chunk.outputs)
 
+    def wait_until_slurm_forgets(self) -> None:
+        """As a controller does that has a short `MinJobAge`, when it looks next: within 30 s."""
+        deadline_s = time.monotonic() + 120
+        while self.slurm_jobs():
+            assert time.monotonic() < deadline_s, "Slurm still knows of them"
+            time.sleep(0.3)
+
     def slurm_jobs(self) -> list[str]:
         """Slurm's ids of this site's jobs, in any state."""
         told = self.cluster.run("squeue", "-h", "-t", "all", "-o", "%A|%k").stdout
@@ -158,6 +165,8 @@ def stays_ended(states: list[JobState]) -> bool:
 both_ways = pytest.mark.parametrize("way", ["here", "over ssh"], indirect=True)
 """A test that uses a site runs twice, on this machine and by way of an sshd: where files, long
 output, a connection or a login matter. That all else is the same over SSH, `contract/` shows."""
+over_ssh = pytest.mark.parametrize("way", ["over ssh"], indirect=True)
+"""By way of an sshd alone: where it is the harder way, and others are of this machine."""
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from jupyter_slurm.jobs import service
 from jupyter_slurm.jobs.submit import Pursuit
 from jupyter_slurm.transport import Completed
 from jupyter_slurm.wire import JobKind, JobState
-from tests.jobs.conftest import Site, both_ways, spec
+from tests.jobs.conftest import Site, over_ssh, spec
 from tests.ssh.waiting import wait_until
 
 PATIENCE_S = 60.0
@@ -165,7 +165,7 @@ def test_one_that_has_ended_is_judged(site: Site, tmp_path: Path) -> None:
     assert site.wait(job.id).exit_code == 7
 
 
-@both_ways
+@over_ssh
 def test_forgetting_it_touches_nothing_over_there(site: Site, tmp_path: Path) -> None:
     slurm_id = submitted(site, tmp_path, gate=tmp_path / "gate")
     job = site.service.adopt(slurm_id)

@@ -21,7 +21,7 @@ from jupyter_slurm.slurm.options import parse_options
 from jupyter_slurm.wire import JobKind, JobState
 from tests.cluster.plugin import SlurmCluster, running_cluster
 from tests.cluster.started import started
-from tests.jobs.conftest import Site, both_ways, spec
+from tests.jobs.conftest import Site, over_ssh, spec
 from tests.ssh.profile import write_profile
 from tests.ssh.sshd import Sshd
 from tests.ssh.waiting import wait_until
@@ -178,7 +178,7 @@ def test_what_a_newer_python_may_understand_is_warned_of(site: Site) -> None:
     site.wait(job.id)
 
 
-@both_ways
+@over_ssh
 @pytest.mark.parametrize("kind", [JobKind.CELL, JobKind.SCRIPT])
 def test_a_folder_that_the_cluster_does_not_have_is_refused(site: Site, kind: JobKind) -> None:
     """Slurm itself would run the job in /tmp."""

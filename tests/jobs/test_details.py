@@ -10,7 +10,7 @@ import pytest
 from jupyter_slurm.errors import NotFoundError
 from jupyter_slurm.wire import JobDetails, JobKind, JobState
 from tests.cluster.plugin import SlurmCluster
-from tests.jobs.conftest import Site, both_ways, spec
+from tests.jobs.conftest import Site, spec
 from tests.ssh.profile import write_profile
 from tests.ssh.waiting import wait_until
 
@@ -19,7 +19,6 @@ def told(details: JobDetails) -> list[str]:
     return [event.state.value for event in details.events]
 
 
-@both_ways
 def test_a_cell_with_all_that_was_sent_for_it(site: Site) -> None:
     job = site.run("print('é')", env={"TOKEN": "s3cret\n'x'"}, options={"time": "00:05:00"})
     details = site.service.details(job.id)

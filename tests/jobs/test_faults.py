@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from jupyter_slurm.errors import NotFoundError, RequestError
-from jupyter_slurm.job import JobHandle, cancel_each
+from jupyter_slurm.job import cancel_each
 from jupyter_slurm.jobs import submit
-from jupyter_slurm.wire import JobKind, JobState, Usage
-from tests.jobs.conftest import IMPATIENT, Site, both_ways, spec
+from jupyter_slurm.wire import JobKind, JobState
+from tests.jobs.conftest import IMPATIENT, Site, both_ways, over_ssh, spec
 from tests.ssh.waiting import wait_until
 
 LONG = "import time\nprint('up', flush=True)\ntime.sleep(600)"
@@ -47,7 +47,7 @@ def running(site: Site, code: str = LONG, **changes: object) -> str:
 # --- the controller ---
 
 
-@both_ways
+@over_ssh
 def test_a_controller_that_answers_late_still_gets_one_job(private_site: MakeSite) -> None:
     site = private_site(**IMPATIENT)
     asked = spec("print('ran')")
@@ -83,22 +83,28 @@ def test_a_job_cancelled_before_the_controller_has_answered_is_cancelled_then(
     assert len(site.slurm_jobs()) == 1
 
 
-@both_ways
-def test_a_controller_that_is_down_is_waited_for(private_site: MakeSite) -> None:
+@over_ssh
+def test_a_controller_that_is_down_is_waited_for_by_the_next_agent_too(
+    private_site: MakeSite,
+) -> None:
     site = private_site(**IMPATIENT)
     site.cluster.kill_controller()
-    asked = spec("print('ran')")
+    cut_off, asked = spec("print('ran')"), spec("print('ran')")
+    threading.Thread(target=site.service.submit, args=(cut_off,), daemon=True).start()
+    _until(lambda: bool(site.service.jobs()))
+    site.restart()
     submitting = threading.Thread(target=site.service.submit, args=(asked,))
     submitting.start()
-    _until(lambda: bool(site.service.jobs()) and site.service.jobs()[0].problem is not None)
+    _until(lambda: {job.id for job in site.service.jobs() if job.problem} == {cut_off.id, asked.id})
     problem = site.service.job(asked.id).problem
     assert problem is not None
     assert problem.code == "controller"
     assert problem.hint
     site.cluster.start_controller()
-    assert site.wait(asked.id).state is JobState.COMPLETED
+    for one in (cut_off, asked):
+        assert site.wait(one.id).state is JobState.COMPLETED
     submitting.join()
-    assert len(site.slurm_jobs()) == 1
+    assert len(site.slurm_jobs()) == 2
 
 
 @both_ways
@@ -139,20 +145,14 @@ def test_sbatch_that_tries_for_long_is_told_of_and_a_cancellation_is_kept_for_it
     assert site.slurm_jobs() == []
 
 
-def test_a_job_that_ends_while_the_controller_is_down_is_seen_to_end(
+def test_a_controller_that_is_silent_is_a_problem_and_not_an_end_and_an_end_is_seen_meanwhile(
     private_site: MakeSite,
 ) -> None:
     site = private_site(**IMPATIENT)
-    job_id = running(site, "import time\nprint('up', flush=True)\ntime.sleep(1)\n6 * 7")
-    site.cluster.kill_controller()
-    assert site.wait(job_id).state is JobState.COMPLETED
-    site.cluster.start_controller()
-
-
-def test_a_controller_that_is_silent_is_a_problem_and_not_an_end(private_site: MakeSite) -> None:
-    site = private_site(**IMPATIENT)
     job_id = running(site)
+    ends = running(site, "import time\nprint('up', flush=True)\ntime.sleep(1)\n6 * 7")
     site.cluster.kill_controller()
+    assert site.wait(ends).state is JobState.COMPLETED
     _until(lambda: site.service.job(job_id).problem is not None)
     job = site.service.job(job_id)
     assert job.state is JobState.RUNNING
@@ -163,7 +163,6 @@ def test_a_controller_that_is_silent_is_a_problem_and_not_an_end(private_site: M
     assert site.wait(job_id).state is JobState.CANCELLED
 
 
-@both_ways
 def test_a_strangers_job_that_has_the_slurm_id_of_ours_is_left_alone(
     private_site: MakeSite,
 ) -> None:
@@ -223,7 +222,6 @@ def _ids_given_out_anew(site: Site, *slurm_ids: str | None) -> list[str]:
 # --- the end comes from outside ---
 
 
-@both_ways
 def test_cancelled_by_us(site: Site) -> None:
     job_id = running(site)
     site.service.cancel(job_id)
@@ -318,8 +316,7 @@ def test_a_job_that_may_not_run_again_says_so_while_it_runs_and_goes_on(site: Si
     by_hand.wait(60)
 
 
-def test_a_requeued_job_runs_again_and_its_output_says_so(private_site: MakeSite) -> None:
-    site = private_site()
+def test_a_requeued_job_runs_again_and_its_output_says_so(site: Site) -> None:
     code = (
         "import os, time\n"
         "attempt = os.environ.get('SLURM_RESTART_COUNT', '0')\n"
@@ -340,18 +337,7 @@ def test_a_requeued_job_runs_again_and_its_output_says_so(private_site: MakeSite
     assert "attempt 2" in site.text(job_id, "stderr")
 
 
-# --- nodes and disks ---
-
-
-def test_a_node_that_dies(private_site: MakeSite) -> None:
-    site = private_site(extra_conf=("SlurmdTimeout=5",))
-    job_id = running(site)
-    site.cluster.kill_slurmd()
-    site.cluster.kill_jobs()
-    job = site.wait(job_id, limit_s=120)
-    assert job.state is JobState.NODE_FAIL
-    assert "node" in (job.why or "").lower()
-    assert site.text(job_id) == "up\n"
+# --- disks; of a node that dies: `test_lab_faults.py` ---
 
 
 @pytest.fixture
@@ -408,108 +394,38 @@ def test_a_job_whose_folder_is_deleted_says_that_and_not_that_a_disk_is_full(
         assert ended.signal is None
 
 
-# --- nobody looked ---
+# --- nobody looked; where there is accounting: `test_accounting.py` ---
 
 
-def test_a_job_that_slurm_forgot_before_anybody_looked(private_site: MakeSite) -> None:
+def test_jobs_that_slurm_forgot_before_anybody_looked_end_as_their_files_tell_or_are_lost(
+    private_site: MakeSite,
+) -> None:
     site = private_site(extra_conf=("MinJobAge=2",))
     good, bad = site.service.submit(spec("6 * 7")), site.service.submit(spec("1 / 0"))
+    script = site.service.submit(spec("#!/bin/sh\ntrue", kind=JobKind.SCRIPT))
+    cancelled = site.service.submit(spec("1", options={"hold": ""}))
     site.service.close()
-    _until(lambda: not site.slurm_jobs(), limit_s=120)
+    site.cluster.run("scancel", cancelled.slurm_id or "")
+    site.wait_until_slurm_forgets()
     site.restart()
     assert site.wait(good.id).state is JobState.COMPLETED
     assert site.wait(bad.id).state is JobState.FAILED
     assert site.service.result(bad.id).ename == "ZeroDivisionError"
-
-
-def test_a_job_cancelled_and_forgotten_before_it_started_is_not_called_done(
-    private_site: MakeSite,
-) -> None:
-    site = private_site(extra_conf=("MinJobAge=2",))
-    job = site.service.submit(spec("1", options={"hold": ""}))
-    site.service.close()
-    site.cluster.run("scancel", job.slurm_id or "")
-    _until(lambda: not site.slurm_jobs(), limit_s=120)
-    site.restart()
-    ended = site.wait(job.id)
-    assert ended.state is JobState.LOST
-    assert ended.inferred
-    assert "no trace of a start" in (ended.why or "")
-
-
-def test_a_script_that_slurm_forgot_is_lost_without_accounting(private_site: MakeSite) -> None:
-    site = private_site(extra_conf=("MinJobAge=2",))
-    job = site.service.submit(spec("#!/bin/sh\ntrue", kind=JobKind.SCRIPT))
-    site.service.close()
-    _until(lambda: not site.slurm_jobs(), limit_s=120)
-    site.restart()
-    assert site.wait(job.id).state is JobState.LOST
-
-
-def test_accounting_remembers_what_the_controller_forgot(
-    private_site: MakeSite, tmp_path: Path
-) -> None:
-    """It knows the numbers of an array's tasks too, by which their files are named."""
-    site = private_site(accounting=True, extra_conf=("MinJobAge=2",))
-    code = "#!/bin/sh\necho $SLURM_ARRAY_TASK_ID; [ $SLURM_ARRAY_TASK_ID = 1 ] || exit 3\n"
-    code += f"until [ -e {tmp_path}/gate ]; do sleep 0.1; done"
-    options = {"array": "1-3%1", "output": f"{tmp_path}/%j.txt"}
-    array = site.service.submit(spec(code, kind=JobKind.SCRIPT, options=options))
-    wait_until(lambda: site.so_far(array.id).endswith("1\n"))
-    script = site.service.submit(spec("#!/bin/sh\nexit 3", kind=JobKind.SCRIPT))
-    cancelled = site.service.submit(spec(LONG))
-    site.wait(cancelled.id, JobState.RUNNING)
-    site.service.close()
-    (tmp_path / "gate").touch()
-    site.cluster.run("scancel", cancelled.slurm_id or "")
-    _until(lambda: not site.slurm_jobs(), limit_s=120)
-    site.restart()
-    assert site.wait(array.id).why == "Tasks 2-3 failed: exit code 3."
-    handle = JobHandle(site.service, array)
-    assert [handle.task_output(task) for task in (1, 2, 3)] == ["1\n", "2\n", "3\n"]
-    failed = site.wait(script.id)
-    assert (failed.state, failed.exit_code) == (JobState.FAILED, 3)
-    ended = site.wait(cancelled.id)
-    assert ended.state is JobState.CANCELLED
-    assert "by" in (ended.why or "")
-
-
-def test_accounting_tells_what_a_script_used(private_site: MakeSite) -> None:
-    site = private_site(accounting=True)
-    code = "#!/bin/sh\npython3 -c 'x = bytearray(200 << 20); import time; time.sleep(3)'"
-    job = site.service.submit(spec(code, kind=JobKind.SCRIPT, options={"mem": "1G"}))
-    assert site.wait(job.id).state is JobState.COMPLETED
-    _until(lambda: (site.service.job(job.id).usage or Usage()).peak_memory_mib is not None)
-    usage = site.service.job(job.id).usage
-    assert usage is not None
-    assert usage.memory_mib == 1024
-    assert 200 <= (usage.peak_memory_mib or 0) < 1024
+    assert site.wait(script.id).state is JobState.LOST
+    never = site.wait(cancelled.id)
+    assert (never.state, never.inferred) == (JobState.LOST, True)
+    assert "no trace of a start" in (never.why or "")
 
 
 # --- restarts of ours ---
 
 
-@both_ways
-def test_a_service_that_starts_again_takes_up_every_job(private_site: MakeSite) -> None:
-    site = private_site()
+@over_ssh
+def test_a_service_that_starts_again_takes_up_every_job(site: Site) -> None:
     job_id = running(site, "import time\nprint('up', flush=True)\ntime.sleep(2)\n6 * 7")
     site.restart()
     assert site.wait(job_id).state is JobState.COMPLETED
     assert site.text(job_id) == "up\n"
-
-
-@both_ways
-def test_a_submission_cut_off_before_sbatch_is_made_once(private_site: MakeSite) -> None:
-    site = private_site(**IMPATIENT)
-    site.cluster.kill_controller()
-    asked = spec("print('ran')")
-    threading.Thread(target=site.service.submit, args=(asked,), daemon=True).start()
-    _until(lambda: bool(site.service.jobs()))
-    site.service.close()
-    site.cluster.start_controller()
-    site.restart()
-    assert site.wait(asked.id).state is JobState.COMPLETED
-    assert len(site.slurm_jobs()) == 1
 
 
 def test_one_squeue_serves_every_job(site: Site) -> None:

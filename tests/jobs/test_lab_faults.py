@@ -1,4 +1,5 @@
-"""What becomes of a lab whose job, node or disk fails: what is said, and that nothing is left."""
+"""What becomes of a lab whose job, node or disk fails: what is said, and that nothing is left; and
+of a cell whose node does."""
 
 from __future__ import annotations
 
@@ -19,6 +20,7 @@ from jupyter_slurm.wire import Job, JobState
 from tests.cluster.plugin import SlurmCluster
 from tests.containers.leftovers import processes, processes_of
 from tests.jobs.conftest import Site
+from tests.jobs.test_faults import running
 from tests.jobs.test_labs import doors, folder_of, is_free, ready, started, submitted, visitor
 from tests.ssh.waiting import wait_until
 
@@ -72,13 +74,6 @@ def ended(site: Site, was: Job, folder: Path | None, state: JobState) -> Job:
     return job
 
 
-def test_a_lab_that_is_cancelled_from_outside(site: Site) -> None:
-    job = started(site)
-    folder = folder_of(job)
-    site.cluster.run("scancel", job.slurm_id or "")
-    assert ended(site, job, folder, JobState.CANCELLED).why == "It was cancelled."
-
-
 def test_a_lab_whose_time_is_over(site: Site) -> None:
     job = started(site, options={"time": "60"})
     folder = folder_of(job)
@@ -87,26 +82,26 @@ def test_a_lab_whose_time_is_over(site: Site) -> None:
     assert "time limit" in (over.why or "").lower()
 
 
-def test_a_lab_whose_node_is_set_down(
+def test_a_lab_whose_node_is_set_down_or_dies_with_its_cell_and_comes_back(
     lab_site: LabSite, private_cluster: Callable[..., SlurmCluster]
 ) -> None:
-    site = lab_site(private_cluster())
+    """What is left in the /tmp of a node that died the next lab there removes."""
+    site = lab_site(private_cluster(cpus=2, extra_conf=("SlurmdTimeout=5",)))
     job = started(site)
     folder = folder_of(job)
-    words = ("scontrol", "update", "nodename=n1", "state=down", "reason=test")
-    site.cluster.run(*words)
+    site.cluster.run("scontrol", "update", "nodename=n1", "state=down", "reason=test")
     assert "node" in (ended(site, job, folder, JobState.NODE_FAIL).why or "").lower()
-
-
-def test_a_lab_whose_node_dies_and_comes_back(
-    lab_site: LabSite, private_cluster: Callable[..., SlurmCluster]
-) -> None:
-    """What is left in the node's /tmp the next lab there removes."""
-    site = lab_site(private_cluster(extra_conf=("SlurmdTimeout=5",)))
+    # Where it has come back by itself (`ReturnToService`), there is nothing to resume.
+    site.cluster.run("scontrol", "update", "nodename=n1", "state=resume", check=False)
     job = started(site)
+    cell = running(site)
     folder = folder_of(job)
     site.cluster.kill_slurmd()
     site.cluster.kill_jobs()
+    failed = site.wait(cell)
+    assert failed.state is JobState.NODE_FAIL
+    assert "node" in (failed.why or "").lower()
+    assert site.text(cell) == "up\n"
     ended(site, job, None, JobState.NODE_FAIL)
     site.cluster.start_slurmd()
     again = ready(site, submitted(site))
@@ -184,7 +179,7 @@ def test_a_lab_whose_home_is_full_when_it_starts_and_when_it_ends(
     assert "over quota" in (over.advice or "")
 
 
-def test_a_lab_whose_home_fills_up_goes_on(
+def test_a_lab_whose_home_fills_up_goes_on_until_it_is_cancelled_from_outside(
     lab_site: LabSite, slurm_cluster: SlurmCluster, small_disk: Path
 ) -> None:
     site = lab_site(slurm_cluster, job_root=str(small_disk / "jobs"))
@@ -193,5 +188,5 @@ def test_a_lab_whose_home_fills_up_goes_on(
     fill(small_disk)
     one = visitor(site, job)
     assert one.run(one.start_kernel(), "print(6 * 7)").startswith("42")
-    site.service.cancel(job.id)
-    assert ended(site, job, folder, JobState.CANCELLED).why == "You stopped it."
+    site.cluster.run("scancel", job.slurm_id or "")
+    assert "not from here" in (ended(site, job, folder, JobState.CANCELLED).why or "")

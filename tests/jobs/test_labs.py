@@ -21,7 +21,7 @@ from jupyter_slurm.wire import Job, JobKind, JobState, LabEntry, LabStep
 from tests.cluster.plugin import SlurmCluster
 from tests.containers.leftovers import processes, processes_of
 from tests.jobs import test_book
-from tests.jobs.conftest import Site, both_ways, spec
+from tests.jobs.conftest import Site, both_ways, over_ssh, spec
 from tests.lab_visitor import LabVisitor
 from tests.ssh.sshd import Sshd
 from tests.ssh.waiting import wait_until
@@ -143,8 +143,19 @@ def test_a_lab_runs_a_notebook_on_the_node_and_nothing_is_left_when_it_is_stoppe
 
 
 @both_ways
-def test_only_who_has_the_token_and_comes_by_its_name_gets_into_a_lab(site: Site) -> None:
-    job = started(site)
+def test_nobody_gets_into_a_lab_or_reads_of_it_who_was_not_let_in(site: Site) -> None:
+    """Of one lab, since it takes long to start: each way in, of each by whom it is tried."""
+    job = started(site, idle_s=3600)
+    only_who_has_the_token_and_comes_by_its_name_gets_in(site, job)
+    one = visitor(site, job)
+    kernel = one.start_kernel()
+    neither_it_nor_its_kernels_have_a_port_at_which_others_on_the_node_could_read(job, one, kernel)
+    jupyterlab_itself_has_the_connections_of_who_was_let_in(job, one, kernel)
+    its_token_is_in_no_command_line_environment_script_or_log(site, job)
+    another_user_of_the_node_is_not_let_in_and_not_spoken_to(job)
+
+
+def only_who_has_the_token_and_comes_by_its_name_gets_in(site: Site, job: Job) -> None:
     stranger = LabVisitor.of(job)
     assert stranger.get("/api/kernels").status_code == 403
     assert stranger.get("/lab").url.endswith("/login?next=%2Flab")
@@ -162,13 +173,10 @@ def test_only_who_has_the_token_and_comes_by_its_name_gets_into_a_lab(site: Site
         assert stranger.get("/api/kernels", Host=host, **right).status_code == 421
 
 
-def test_neither_a_lab_nor_its_kernels_have_a_port_at_which_others_on_the_node_could_read(
-    site: Site,
+def neither_it_nor_its_kernels_have_a_port_at_which_others_on_the_node_could_read(
+    job: Job, one: LabVisitor, kernel: str
 ) -> None:
     """What a kernel publishes is read by whoever gets to its port: only orders are signed."""
-    job = started(site)
-    one = visitor(site, job)
-    kernel = one.start_kernel()
     assert one.run(kernel, "import socket; print('it works')") == "it works\n"
     # A kernel takes the output of its forks at a port (IOPubThread of ipykernel, a PULL socket):
     # nothing is said there, and who says something has to know its secret.
@@ -189,14 +197,13 @@ def connections(process: psutil.Process) -> list[Any]:
     return []
 
 
-def test_jupyterlab_itself_has_the_connections_of_who_was_let_in_and_its_kernels_see_nothing_of_it(
-    site: Site,
+def jupyterlab_itself_has_the_connections_of_who_was_let_in(
+    job: Job, one: LabVisitor, kernel: str
 ) -> None:
-    job = started(site, idle_s=3600)
+    """And its kernels see nothing of that."""
     assert job.lab is not None
     assert job.lab.door is not None
     door = job.lab.door
-    one = visitor(site, job)
 
     def at_door() -> set[str]:
         one.hang_up()
@@ -211,15 +218,11 @@ def test_jupyterlab_itself_has_the_connections_of_who_was_let_in_and_its_kernels
     # At the first by the relay, perhaps: the way to the port is looked for meanwhile.
     wait_until(lambda: at_door() == {"server"})
     shows = "import sys; print([path for path in sys.path if 'jslurm-lab-' in path])"
-    assert one.run(one.start_kernel(), shows) == "[]\n"
+    assert one.run(kernel, shows) == "[]\n"
 
 
-@both_ways
-def test_the_token_of_a_lab_is_in_no_command_line_environment_script_or_log(site: Site) -> None:
-    job = started(site)
+def its_token_is_in_no_command_line_environment_script_or_log(site: Site, job: Job) -> None:
     token = site.service.lab_entry(job.id).token
-    one = visitor(site, job)
-    one.run(one.start_kernel(), "1")
     found = [process for process, _ in processes(job)]
     assert len(found) > 3
     for process in found:
@@ -237,27 +240,48 @@ def test_the_token_of_a_lab_is_in_no_command_line_environment_script_or_log(site
     assert not [path for path in paths if holds_text(path, token)]
 
 
+def another_user_of_the_node_is_not_let_in_and_not_spoken_to(job: Job) -> None:
+    """The second: who has taken the name of a lab's door is not given what a browser says."""
+    if os.getuid() != 0:
+        pytest.skip("to be two users takes root")
+    come = "import socket, sys; s = socket.socket(socket.AF_UNIX); s.connect('\\0' + sys.argv[1]); "
+    come += "s.sendall(b'GET /api HTTP/1.0\\r\\n\\r\\n'); print(s.recv(99))"
+    words = [sys.executable, "-c", come, f"jslurm-lab-{job.id}"]
+    mine = subprocess.run(words, capture_output=True, text=True, check=True)
+    assert "HTTP/1" in mine.stdout
+    theirs = subprocess.run(
+        [SYSTEM_PYTHON, *words[1:]], capture_output=True, text=True, check=False, user="nobody"
+    )
+    assert "HTTP" not in theirs.stdout
+    assert job.lab is not None
+    assert job.lab.door is not None
+    host, port = job.lab.door
+    knock = "import socket, sys; s = socket.create_connection((sys.argv[1], int(sys.argv[2])), 60);"
+    knock += "s.sendall(b'GET /api HTTP/1.0\\r\\n'.ljust(32)); print(len(s.recv(64, 256)));"
+    knock += "s.sendall(b'\\r\\n'.ljust(32)); print(s.recv(99))"
+    at_port = subprocess.run(
+        [SYSTEM_PYTHON, "-c", knock, host, str(port)],
+        capture_output=True,
+        text=True,
+        check=True,
+        user="nobody",
+    )
+    assert at_port.stdout == "64\nb''\n"  # random bytes and a proof, and the end
+    folder = folder_of(job)
+    looks = subprocess.run(["ls", str(folder)], check=False, capture_output=True, user="nobody")
+    assert looks.returncode != 0
+
+
 def holds_text(path: Path, text: str) -> bool:
     with suppress(FileNotFoundError):  # it has just been put in place of another
         return text.encode() in path.read_bytes()
     return False
 
 
-def test_two_labs_have_addresses_of_their_own_and_do_not_know_each_others_visitors(
+@over_ssh
+def test_a_lab_outlives_agents_under_a_name_that_nothing_ever_had_and_at_another_port_if_need_be(
     site: Site,
 ) -> None:
-    jobs = [ready(site, job) for job in [submitted(site), submitted(site)]]
-    first, second = (visitor(site, job) for job in jobs)
-    assert first.host != second.host
-    assert first.port != second.port
-    assert first.get("/api/kernels").status_code == 200
-    astray = LabVisitor.of(jobs[1])
-    astray.take_cookies(first)
-    assert astray.get("/api/kernels").status_code == 403
-
-
-@both_ways
-def test_a_lab_outlives_the_agent_under_a_name_that_nothing_ever_had(site: Site) -> None:
     """What came to the old one while no agent was there may have been anybody's to read."""
     job = started(site)
     assert job.lab is not None
@@ -279,21 +303,38 @@ def test_a_lab_outlives_the_agent_under_a_name_that_nothing_ever_had(site: Site)
     told = one.get("/api/kernels")
     assert told.status_code == 421
     assert "what runs in the lab goes on" in told.json()["message"]
-    assert visitor(site, again).run(kernel, "print(kept)") == "42\n"
+    one = visitor(site, again)
+    assert one.run(kernel, "print(kept)") == "42\n"
     assert site.service.tunnels() == []
-
-
-def test_a_lab_whose_port_was_taken_while_no_agent_was_there_gets_another(site: Site) -> None:
-    job = started(site)
-    one = visitor(site, job)
     site.service.close()
     with socket.create_server(("127.0.0.1", one.port)):
         site.restart()
-        again = site.service.job(job.id)
-        assert again.lab is not None
-        assert again.lab.port != one.port
-        assert again.lab.step is LabStep.READY
-        assert visitor(site, again).get("/api/kernels").status_code == 200
+        moved = site.service.job(job.id)
+        assert moved.lab is not None
+        assert moved.lab.port != one.port
+        assert moved.lab.step is LabStep.READY
+        assert visitor(site, moved).get("/api/kernels").status_code == 200
+
+
+def test_two_labs_know_nothing_of_each_other_and_one_shut_down_from_inside_has_ended_well(
+    site: Site,
+) -> None:
+    jobs = [ready(site, job) for job in [submitted(site), submitted(site)]]
+    first, second = (visitor(site, job) for job in jobs)
+    assert first.host != second.host
+    assert first.port != second.port
+    assert first.get("/api/kernels").status_code == 200
+    astray = LabVisitor.of(jobs[1])
+    astray.take_cookies(first)
+    assert astray.get("/api/kernels").status_code == 403
+    first.get("/lab")
+    page = lab_page.write(jobs[0], site.service.lab_entry(jobs[0].id))
+    assert page.exists()
+    first.post("/api/shutdown")
+    ended = site.wait(jobs[0].id, limit_s=PATIENCE_S)
+    wait_until(lambda: not page.exists())  # its token is in it
+    assert (ended.state, ended.why) == (JobState.COMPLETED, "It was shut down from inside.")
+    assert second.get("/api/kernels").status_code == 200
 
 
 def test_a_lab_in_which_nobody_does_anything_ends_and_says_so(site: Site) -> None:
@@ -302,18 +343,6 @@ def test_a_lab_in_which_nobody_does_anything_ends_and_says_so(site: Site) -> Non
     ended = site.wait(job.id, limit_s=PATIENCE_S)
     assert (ended.state, ended.exit_code) == (JobState.COMPLETED, 0), site.text(job.id)
     assert ended.why == "Nobody did anything in it for 3 s, so it has ended by itself."
-
-
-def test_a_lab_that_is_shut_down_from_inside_has_ended_well(site: Site) -> None:
-    job = started(site)
-    one = visitor(site, job)
-    one.get("/lab")
-    page = lab_page.write(job, site.service.lab_entry(job.id))
-    assert page.exists()
-    one.post("/api/shutdown")
-    ended = site.wait(job.id, limit_s=PATIENCE_S)
-    wait_until(lambda: not page.exists())  # its token is in it
-    assert (ended.state, ended.why) == (JobState.COMPLETED, "It was shut down from inside.")
 
 
 def test_a_lab_that_is_put_back_into_the_queue_is_not_ready_any_more(site: Site) -> None:
@@ -353,40 +382,6 @@ def test_a_lab_without_jupyterlab_says_so_at_once(
         bare.service.close()
 
 
-def test_another_user_of_the_node_is_not_let_in_and_not_spoken_to(site: Site) -> None:
-    """The second: who has taken the name of a lab's door is not given what a browser says."""
-    if os.getuid() != 0:
-        pytest.skip("to be two users takes root")
-    job = started(site)
-    come = "import socket, sys; s = socket.socket(socket.AF_UNIX); s.connect('\\0' + sys.argv[1]); "
-    come += "s.sendall(b'GET /api HTTP/1.0\\r\\n\\r\\n'); print(s.recv(99))"
-    words = [sys.executable, "-c", come, f"jslurm-lab-{job.id}"]
-    mine = subprocess.run(words, capture_output=True, text=True, check=True)
-    assert "HTTP/1" in mine.stdout
-    theirs = subprocess.run(
-        [SYSTEM_PYTHON, *words[1:]], capture_output=True, text=True, check=False, user="nobody"
-    )
-    assert "HTTP" not in theirs.stdout
-    assert job.lab is not None
-    assert job.lab.door is not None
-    host, port = job.lab.door
-    knock = "import socket, sys; s = socket.create_connection((sys.argv[1], int(sys.argv[2])), 60);"
-    knock += "s.sendall(b'GET /api HTTP/1.0\\r\\n'.ljust(32)); print(len(s.recv(64, 256)));"
-    knock += "s.sendall(b'\\r\\n'.ljust(32)); print(s.recv(99))"
-    at_port = subprocess.run(
-        [SYSTEM_PYTHON, "-c", knock, host, str(port)],
-        capture_output=True,
-        text=True,
-        check=True,
-        user="nobody",
-    )
-    assert at_port.stdout == "64\nb''\n"  # random bytes and a proof, and the end
-    folder = folder_of(job)
-    looks = subprocess.run(["ls", str(folder)], check=False, capture_output=True, user="nobody")
-    assert looks.returncode != 0
-
-
-@both_ways
 def test_a_lab_that_waits_has_an_address_that_says_so_and_goes_when_it_is_cancelled(
     site: Site,
 ) -> None:

@@ -20,7 +20,7 @@ from jupyter_slurm.jobs.layout import JobDir
 from jupyter_slurm.jobs.watch import Watch
 from jupyter_slurm.wire import ImageSpec, Job, JobKind, JobSpec, JobState
 from tests.cluster.plugin import SlurmCluster
-from tests.jobs.conftest import Site, both_ways, spec
+from tests.jobs.conftest import Site, both_ways, over_ssh, spec
 from tests.jobs.test_images import MADE, Ground, apptainer, charliecloud, docker
 from tests.ssh.processes import runs, words_of
 from tests.ssh.sshd import Sshd
@@ -98,7 +98,7 @@ def test_a_program_that_fails_gives_its_exit_code(site: Site) -> None:
     assert (job.state, job.exit_code) == (JobState.FAILED, 7)
 
 
-@both_ways
+@over_ssh
 def test_cancelling_ends_all_of_it(site: Site) -> None:
     job = begun(site)
     assert processes(job)
@@ -117,7 +117,7 @@ def test_what_does_not_end_when_it_is_told_to_is_killed(site: Site) -> None:
     wait_until(lambda: not processes(job), 60)
 
 
-@both_ways
+@over_ssh
 def test_one_that_is_cancelled_before_it_is_begun_never_runs(site: Site) -> None:
     with ThreadPoolExecutor(1) as pool:
         asked = program(_FOREVER)
@@ -152,7 +152,7 @@ def test_one_that_somebody_else_ends_is_not_cancelled(site: Site) -> None:
     assert "(SIGTERM), and not from here" in job.why
 
 
-@both_ways
+@over_ssh
 def test_it_is_found_again_by_the_next_agent(site: Site) -> None:
     job = begun(site, _UNTIL_GO + "echo done")
     service = site.restart()
@@ -192,7 +192,7 @@ def test_a_machine_that_was_started_anew_has_none_of_its_processes(site: Site) -
     wait_until(lambda: not old[0].is_running())
 
 
-@both_ways
+@over_ssh
 def test_from_another_login_machine_it_is_waited_for(site: Site) -> None:
     job = begun(site, _UNTIL_GO)
     _, *rest = words(job)
@@ -212,7 +212,7 @@ def test_from_another_login_machine_it_is_waited_for(site: Site) -> None:
     assert site.wait(job.id).state is JobState.COMPLETED
 
 
-@both_ways
+@over_ssh
 def test_one_that_is_taken_up_is_looked_at_whenever_its_agent_was_woken(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -235,7 +235,7 @@ def test_one_that_is_taken_up_is_looked_at_whenever_its_agent_was_woken(
     assert site.wait(job.id).state is JobState.COMPLETED
 
 
-@both_ways
+@over_ssh
 def test_what_a_look_has_shown_stays_when_its_files_are_seen_after_it(site: Site) -> None:
     """Over SSH an agent that takes one up looks first, and then hears that it has started."""
     job = begun(site, _UNTIL_GO)
@@ -253,7 +253,7 @@ def test_what_a_look_has_shown_stays_when_its_files_are_seen_after_it(site: Site
     assert site.wait(job.id).state is JobState.COMPLETED
 
 
-@both_ways
+@over_ssh
 def test_a_look_that_failed_when_one_was_taken_up_is_repeated(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -278,7 +278,7 @@ def test_a_look_that_failed_when_one_was_taken_up_is_repeated(
     assert site.wait(job.id).state is JobState.COMPLETED
 
 
-@both_ways
+@over_ssh
 def test_what_is_begun_twice_runs_once(site: Site) -> None:
     job = begun(site, '#!/bin/sh\necho begun >>"${0%/*}/ran"; echo begun; sleep 600')
     argv = ["sh", "-c", on_login._BEGIN_SH, "begin", on_login._KEEPER_SH, on_login._SCRIPT_SH, "1"]
@@ -307,7 +307,7 @@ def test_nothing_else_is_run_there(site: Site) -> None:
 # --- images -----------------------------------------------------------------------------------
 
 
-@pytest.fixture(params=[charliecloud, docker, apptainer])
+@pytest.fixture
 def ground(
     request: pytest.FixtureRequest,
     slurm_cluster: SlurmCluster,
@@ -315,6 +315,7 @@ def ground(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[Ground]:
+    """Of one engine; what is left by each that fails or is cancelled, `test_images.py` shows."""
     base, setup = request.param(request)
     runtime = request.param.__name__
     folder = tmp_path / "our images"
@@ -324,7 +325,12 @@ def ground(
     site.service.close()
 
 
-@both_ways
+@pytest.mark.parametrize(
+    ("ground", "way"),
+    [(charliecloud, "here"), (docker, "here"), (apptainer, "over ssh")],
+    ids=["charliecloud", "docker", "apptainer over ssh"],
+    indirect=True,
+)
 def test_an_image_is_made_on_the_login_machine_for_the_nodes(ground: Ground) -> None:
     first = ground.build(MADE, options={"partition": "nowhere"})
     assert first.job is not None
@@ -336,6 +342,7 @@ def test_an_image_is_made_on_the_login_machine_for_the_nodes(ground: Ground) -> 
     assert [path.name for path in ground.folder.glob(".*") if "partial" in path.name] == []
 
 
+@pytest.mark.parametrize("ground", [docker], ids=["docker"], indirect=True)
 def test_one_that_is_not_made_says_where_it_failed(ground: Ground) -> None:
     build = ground.site.service.make_image(ground.asked("#!/bin/sh\necho 'no luck' >&2\nexit 3"))
     assert build.job is not None
@@ -346,6 +353,7 @@ def test_one_that_is_not_made_says_where_it_failed(ground: Ground) -> None:
     assert "no luck" in ground.site.text(job.id) + ground.site.text(job.id, "stderr")
 
 
+@pytest.mark.parametrize("ground", [docker, apptainer], ids=["docker", "apptainer"], indirect=True)
 def test_two_ask_at_once_and_cancelling_ends_the_one_that_is_made(ground: Ground) -> None:
     recipe = "#!/bin/sh\necho begun\nwhile :; do sleep 1; done"
     with ThreadPoolExecutor(2) as pool:

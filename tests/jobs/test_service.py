@@ -31,11 +31,10 @@ from jupyter_slurm.jobs.store import Record
 from jupyter_slurm.jobs.submit import Pursuit
 from jupyter_slurm.jobs.variables import read_variables, write_variables
 from jupyter_slurm.wire import DisplayData, ExecuteResult, JobKind, JobState
-from tests.jobs.conftest import Site, both_ways, spec, stays_ended
+from tests.jobs.conftest import Site, over_ssh, spec, stays_ended
 from tests.ssh.waiting import wait_until
 
 
-@both_ways
 def test_a_cell_runs_and_its_output_and_value_come_back(site: Site) -> None:
     job = site.run("print('hello')\n6 * 7")
     assert (job.state, job.exit_code) == (JobState.COMPLETED, 0)
@@ -55,7 +54,7 @@ def test_gpus_are_those_that_were_asked_for(site: Site) -> None:
     assert len(site.text(job.id).strip().split(",")) == 2
 
 
-@both_ways
+@over_ssh
 def test_variables_go_in_and_come_back(site: Site) -> None:
     asked = spec(
         "total = sum(data)\nsquare = lambda x: x * x",
@@ -74,7 +73,7 @@ def test_variables_go_in_and_come_back(site: Site) -> None:
     assert not inputs.exists()
 
 
-@both_ways
+@over_ssh
 def test_a_copy_of_the_variables_goes_once_it_has_served(site: Site) -> None:
     job = site.run("x = 1", names_out=("x",))
     for call in (site.service.delivered, site.service.forget):
@@ -111,7 +110,7 @@ def test_a_program_that_starts_with_a_shebang_runs_as_it_is(site: Site) -> None:
     assert site.text(job.id) == "out\nerr\n"
 
 
-@both_ways
+@over_ssh
 def test_a_batch_script_is_submitted_as_written(site: Site, tmp_path: Path) -> None:
     code = "#!/bin/bash\n#SBATCH --comment='mine'\n#SBATCH -o written-%j.out\necho \"$PWD\"\n"
     job = site.run(code, kind=JobKind.SCRIPT, **site.at(tmp_path))
@@ -127,7 +126,7 @@ def test_a_cell_runs_in_its_image(site: Site, demo_image: Path) -> None:
     assert (job.image, job.runtime) == (str(demo_image), "charliecloud")
 
 
-@both_ways
+@over_ssh
 def test_environment_variables_and_the_working_folder_arrive(site: Site, tmp_path: Path) -> None:
     folder = tmp_path / "it's $HOME"
     folder.mkdir()
@@ -215,7 +214,6 @@ def test_a_job_does_not_go_to_another_slurm_than_the_shell_of_its_submission(sit
     assert site.run("1", slurm_conf="/another/slurm.conf").state is JobState.COMPLETED
 
 
-@both_ways
 def test_a_job_waits_for_one_of_ours_by_its_id(site: Site) -> None:
     first = site.run("1")
     assert first.slurm_id is not None
@@ -277,7 +275,6 @@ def test_a_preview_sends_nothing(site: Site) -> None:
     assert not Path(preview.job_dir).exists()
 
 
-@both_ways
 def test_a_result_that_was_tampered_with_is_not_read(site: Site) -> None:
     job = site.run("x = 1", names_out=("x",))
     path = Path(job.job_dir) / "result.0.json"
@@ -345,7 +342,7 @@ def test_displays_come_back_in_their_order_with_the_text(site: Site) -> None:
     assert shown == ["0", "10", "20"]
 
 
-@both_ways
+@over_ssh
 def test_a_budget_skips_old_text_and_counts_it(site: Site) -> None:
     job = site.run("display('first')\nprint('\\n'.join(map(str, range(100_000))))")
     chunk = site.service.logs(job.id, budget_bytes=1000)
@@ -355,7 +352,7 @@ def test_a_budget_skips_old_text_and_counts_it(site: Site) -> None:
     assert chunk.outputs[-1].text.endswith("99999\n")  # type: ignore[union-attr]
 
 
-@both_ways
+@over_ssh
 def test_a_part_of_a_long_log_says_that_there_is_more(site: Site) -> None:
     job = site.run("print('\\n'.join(map(str, range(400_000))))")
     first = site.service.logs(job.id, budget_bytes=None)
@@ -384,7 +381,7 @@ def test_what_a_job_writes_while_its_first_words_are_read_is_not_lost_though_it_
     assert site.text(job.id) == "a\nz\n"
 
 
-@both_ways
+@over_ssh
 def test_a_forgotten_job_leaves_nothing(site: Site) -> None:
     job = site.run("1")
     site.service.forget(job.id)

@@ -22,7 +22,7 @@ from jupyter_slurm.wire import (
     JobKind,
     JobState,
 )
-from tests.jobs.conftest import Site, both_ways, spec, stays_ended
+from tests.jobs.conftest import Site, over_ssh, spec, stays_ended
 from tests.ssh.waiting import wait_until
 
 PATIENCE_S = 60.0
@@ -68,7 +68,7 @@ def shown(site: Site, job: Job) -> list[str]:
     return [o.data["text/plain"] for o in site.outputs(job.id) if isinstance(o, ExecuteResult)]
 
 
-@both_ways
+@over_ssh
 def test_cells_of_a_session_share_their_state_and_cost_slurm_one_job(site: Site) -> None:
     session = start(site)
     assert run(site, session, "x = 40\nprint('hello')").state is JobState.COMPLETED
@@ -154,7 +154,7 @@ def test_an_error_is_the_cells_own_and_its_traceback_names_the_earlier_cell(site
     assert shown(site, run(site, session, "kept")) == ["1"]
 
 
-@both_ways
+@over_ssh
 def test_output_of_megabytes_and_displays_come_in_order(site: Site) -> None:
     session = start(site)
     size = 6_000_000
@@ -254,7 +254,7 @@ def test_a_process_that_dies_fails_its_cell_and_the_next_is_told_of_the_loss(sit
     assert site.text(run(site, session, "1").id, "stderr") == ""
 
 
-@both_ways
+@over_ssh
 def test_an_agent_that_starts_anew_finds_the_cells_that_ran_meanwhile(site: Site) -> None:
     session = start(site)
     running = send(site, session, f"{FOR_EVER.replace('True:', 'not done.exists():')}")
@@ -273,7 +273,7 @@ def test_an_agent_that_starts_anew_finds_the_cells_that_ran_meanwhile(site: Site
     assert shown(site, run(site, session, "done.name")) == ["'done'"]
 
 
-@both_ways
+@over_ssh
 def test_a_cell_that_is_sent_twice_runs_once(site: Site) -> None:
     session = start(site)
     run(site, session, "runs = []")
@@ -287,7 +287,6 @@ def test_a_cell_that_is_sent_twice_runs_once(site: Site) -> None:
     assert shown(site, run(site, session, "len(runs)")) == ["1"]
 
 
-@both_ways
 def test_a_cell_that_a_killed_agent_had_recorded_is_sent_by_the_next_one(site: Site) -> None:
     session = start(site)
     asked = spec("6 * 7", session=session.id)
@@ -333,7 +332,7 @@ def test_a_cell_that_takes_too_much_memory_ends_as_slurm_says_of_its_session(sit
     assert "memory" in (ended.why or "")
 
 
-@both_ways
+@over_ssh
 def test_a_session_runs_in_the_folder_that_was_pushed_with_it(site: Site, tmp_path: Path) -> None:
     code = tmp_path / "my code"
     code.mkdir()

@@ -14,7 +14,7 @@ from jupyter_slurm.slurm.versions import SlurmVersion
 from jupyter_slurm.wire import JobKind, JobState
 from tests.cluster.plugin import SlurmCluster
 from tests.containers.leftovers import processes_of
-from tests.jobs.conftest import Site, both_ways, spec
+from tests.jobs.conftest import Site, over_ssh, spec
 from tests.near_end import NearEnd
 from tests.ssh.waiting import wait_until
 
@@ -84,7 +84,7 @@ def test_job_that_waits_has_ended_or_is_not_there_has_no_terminal(site: Site) ->
         site.service.terminal(SHELL.terminal(held.id))
 
 
-@both_ways
+@over_ssh
 def test_batch_script_of_the_users_own_has_a_shell_on_its_node(site: Site) -> None:
     script = "#!/bin/bash\n#SBATCH --mem=100\nsleep 1000\n"
     job = site.service.submit(spec(script, kind=JobKind.SCRIPT))

@@ -24,7 +24,7 @@ from jupyter_slurm.transport import Completed
 from jupyter_slurm.transport.local import LocalTransport
 from jupyter_slurm.wire import Job, JobKind, JobState, Transfer, TransferState
 from tests.cluster.plugin import SlurmCluster
-from tests.jobs.conftest import Site, both_ways, spec
+from tests.jobs.conftest import Site, over_ssh, spec
 from tests.ssh.sshd import Sshd
 from tests.ssh.waiting import wait_until
 
@@ -392,7 +392,7 @@ pathlib.Path("model.py").write_text("changed over there")
 
 
 @pytest.mark.parametrize("fails", [False, True])
-@both_ways
+@over_ssh
 def test_a_job_runs_in_what_was_pushed_and_its_files_come_back(
     site: Site, source: Path, tmp_path: Path, fails: bool
 ) -> None:
@@ -436,7 +436,7 @@ def test_what_is_excluded_stays_here(site: Site, source: Path) -> None:
     assert {path.name for path in work.iterdir()} == {".gitignore", "model.py", "b.log"}
 
 
-@both_ways
+@over_ssh
 def test_what_is_pushed_is_seen_on_its_way_and_then_the_job(
     site: Site, source: Path, tmp_path: Path
 ) -> None:
@@ -453,7 +453,7 @@ def test_what_is_pushed_is_seen_on_its_way_and_then_the_job(
     assert site.text(job.id) == "x = 1\n\n"
 
 
-@both_ways
+@over_ssh
 def test_a_job_that_is_cancelled_while_its_folder_is_pushed_is_never_sent(
     site: Site, source: Path, tmp_path: Path
 ) -> None:
@@ -497,7 +497,7 @@ def test_a_job_that_has_ended_is_never_shown_to_be_pushed(
     assert not [one for one in shown if one[0].final and one[1] is not None]
 
 
-@both_ways
+@over_ssh
 def test_an_agent_that_ends_in_the_middle_of_a_push_leaves_it_to_the_next(
     site: Site, source: Path, tmp_path: Path
 ) -> None:
@@ -508,7 +508,6 @@ def test_an_agent_that_ends_in_the_middle_of_a_push_leaves_it_to_the_next(
     assert site.text(job.id) == "x = 1\n\n"
 
 
-@both_ways
 def test_a_push_of_an_agent_that_was_killed_is_not_shown_by_the_next(
     site: Site, source: Path, tmp_path: Path
 ) -> None:
@@ -523,7 +522,6 @@ def test_a_push_of_an_agent_that_was_killed_is_not_shown_by_the_next(
     assert site.restart().job(pushing.id).transfer != pushing.transfer
 
 
-@both_ways
 def test_a_job_whose_folder_cannot_be_pushed_leaves_no_variables_behind(
     site: Site, tmp_path: Path
 ) -> None:
@@ -534,7 +532,7 @@ def test_a_job_whose_folder_cannot_be_pushed_leaves_no_variables_behind(
     assert not inputs.exists()
 
 
-@both_ways
+@over_ssh
 def test_the_copy_on_the_cluster_goes_with_the_last_job_that_was_pushed_from_it(
     site: Site, source: Path, tmp_path: Path
 ) -> None:
@@ -628,7 +626,6 @@ def test_a_batch_script_runs_in_what_was_pushed(site: Site, source: Path) -> Non
     assert (Path(job.job_dir) / "work" / "here").read_text() == f"{job.job_dir}/work\n"
 
 
-@both_ways
 def test_a_job_that_was_told_nothing_to_give_back_says_so(site: Site, tmp_path: Path) -> None:
     job = site.run("1")
     with pytest.raises(RequestError, match="was not told"):

@@ -17,7 +17,7 @@ from jupyter_slurm.jobs import node_routes, tunnels
 from jupyter_slurm.transport import node_login
 from jupyter_slurm.transport.carrying import Answered
 from jupyter_slurm.wire import Job, JobState, Tunnel
-from tests.jobs.conftest import Site, both_ways, spec
+from tests.jobs.conftest import Site, both_ways, over_ssh, spec
 from tests.ssh.sshd import free_port
 from tests.ssh.waiting import wait_until
 from tests.transport.carrier import Carrier, Carry, echo, everything, sent, service
@@ -250,7 +250,7 @@ def test_port_that_nothing_listens_on_is_told_by_the_one_who_is_nearest(
     wait_until(lambda: now(site, tunnel).problem is None)
 
 
-@both_ways
+@over_ssh
 def test_end_of_the_job_breaks_a_download_and_is_told(
     site: Site, network: Network, running: Callable[[], Job]
 ) -> None:
@@ -294,7 +294,7 @@ def test_lost_way_to_the_cluster_holds_a_connection_until_it_is_back(
         wait_until(lambda: now(site, tunnel).problem is None)
 
 
-@both_ways
+@over_ssh
 def test_service_leaves_no_thread_of_its_tunnels(
     site: Site, network: Network, running: Callable[[], Job]
 ) -> None:

@@ -13,7 +13,7 @@ from jupyter_slurm.errors import NotFoundError, RequestError
 from jupyter_slurm.jobs.layout import JobDir
 from jupyter_slurm.jobs.usage import parse_cursor
 from jupyter_slurm.wire import JobKind, JobState, UsageChanges, UsageSample
-from tests.jobs.conftest import Site, both_ways, spec
+from tests.jobs.conftest import Site, spec
 
 HOLDS = "held = bytearray(150 << 20)\nwhile True: pass"
 SCRIPT = "#!/bin/sh\n#SBATCH --output=/dev/null\nwhile :; do :; done\n"
@@ -50,7 +50,6 @@ def asked(site: Site) -> Counter[str]:
     return counts
 
 
-@both_ways
 def test_a_running_cell_is_measured_and_every_sample_comes_once(site: Site) -> None:
     job = site.service.submit(spec(HOLDS))
     first, cursor = watched(site, job.id, 1)
