@@ -1,4 +1,4 @@
-"""A real Docker of the tests' own: a daemon without a network, with the demo's image in it."""
+"""A real Docker of the tests' own: a daemon without a network, with a small image in it."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ rm -rf "$1"
 class DockerEngine:
     folder: Path
     image: str = "demo:1"
-    """Python, NumPy, Matplotlib and tqdm, under a name of no registry."""
+    """A shell and Python, under a name of no registry."""
 
     @property
     def socket(self) -> Path:
@@ -108,11 +108,11 @@ class DockerEngine:
 
 
 @pytest.fixture(scope="session")
-def docker_daemon(demo_image: Path) -> Iterator[DockerEngine]:
+def docker_daemon(lean_image: Path) -> Iterator[DockerEngine]:
     if os.geteuid() != 0:
         pytest.skip("Only root can run a Docker daemon.")
     with ExitStack() as stack:
-        begin = partial(docker_running, demo_image)
+        begin = partial(docker_running, lean_image)
         yield started("A Docker daemon", lambda: stack.enter_context(begin()))
 
 

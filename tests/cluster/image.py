@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -31,26 +32,69 @@ def made_image() -> Path:
     return Path(done.stdout.removesuffix(os.linesep))
 
 
-LEFT_OUT = (
-    "usr/local/lib",
+_LEFT_OUT = (
     "usr/share",
+    "usr/bin/*perl*",
     "usr/lib/*/perl",
     "usr/lib/*/perl-base",
+    "usr/lib/*/libperl.*",
+    "usr/lib/*/libdb-*",
     "usr/lib/*/gconv",
+    "usr/lib/python3*/ensurepip",
+    "usr/lib/python3*/idlelib",
+    "usr/lib/python3*/lib2to3",
+    "usr/lib/python3*/pydoc_data",
+    "usr/lib/python3*/test",
 )
-"""Patterns of what a shell and Python do without."""
+"""Patterns of what a shell and Python do without; `*` is any number of folders, too."""
+_OF_PACKAGES = (
+    "usr/local/lib/*.pyi",
+    "usr/local/lib/*/f2py",
+    "usr/local/lib/*/fontTools/*.so",
+    "usr/local/lib/*/fontTools/*/__pycache__",
+    "usr/local/lib/*/sample_data",
+    "usr/local/lib/*/tests",
+    "usr/local/lib/*/tzdata",
+)
+"""And of what NumPy does without, and Matplotlib where it draws pictures."""
+_OF_PYTHON = (
+    "usr/bin/*python3*",
+    "usr/lib/python3*",
+    "usr/lib/*/libgssapi*",
+    "usr/lib/*/libkrb5*",
+    "usr/lib/*/libmvec.*",
+    "usr/lib/*/libsqlite3.*",
+    "usr/lib/*/libssl.*",
+    "usr/lib/*/libstdc++.*",
+)
+"""And of what a shell does without."""
 
 
 @pytest.fixture(scope="session")
 def lean_image(demo_image: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Of it a shell and Python alone, a quarter of its size: for tests that make images of it."""
-    return lean_copy(demo_image, tmp_path_factory.mktemp("small") / "image")
+    """Of it a shell and Python alone, a sixth of its size: for tests that make images of it."""
+    return lean_copy(demo_image, tmp_path_factory.mktemp("lean") / "image")
+
+
+@pytest.fixture(scope="session")
+def shell_image(lean_image: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same without Python, packed and copied in no time: where no cell runs in it."""
+    return _copied(lean_image, tmp_path_factory.mktemp("shell") / "image", _OF_PYTHON)
 
 
 def lean_copy(image: Path, folder: Path) -> Path:
-    """The same of `image`, in a `folder` that is not there yet; that folder."""
+    """A shell and Python of `image`, in a `folder` that is not there yet; that folder."""
+    return _copied(image, folder, ("usr/local/lib", *_LEFT_OUT))
+
+
+def plain_copy(image: Path, folder: Path) -> Path:
+    """The same with its packages, half of its size and a third of its files."""
+    return _copied(image, folder, (*_LEFT_OUT, *_OF_PACKAGES))
+
+
+def _copied(image: Path, folder: Path, without: Sequence[str]) -> Path:
     folder.mkdir()
-    left_out = [f"--exclude=./{pattern}" for pattern in LEFT_OUT]
+    left_out = [f"--exclude=./{pattern}" for pattern in without]
     with subprocess.Popen(
         ["tar", "-C", image, *left_out, "-c", "."], stdout=subprocess.PIPE
     ) as tar:

@@ -16,9 +16,6 @@ from threading import Event, Thread
 import psutil
 import pytest
 
-from tests.cluster.image import LEFT_OUT
-
-_LARGE = ("usr/lib/python3", "usr/lib/python3.11", "usr/local/lib", "usr/share", "var/lib")
 _STAND_IN = Path(__file__).with_name("enroot_standin.py")
 
 
@@ -39,25 +36,23 @@ class EnrootStandIn:
         (self.folder / "registry" / name.replace("/", "%")).symlink_to(image)
 
 
-def _squashed(image: Path, path: Path, *without: str) -> Path:
+def _squashed(image: Path, path: Path) -> Path:
     words = ["mksquashfs", str(image), str(path), "-quiet", "-no-progress", "-noI", "-noD", "-noF"]
-    left_out = ["-wildcards", "-e", *without] if without else []
-    subprocess.run([*words, *left_out], stdout=subprocess.DEVNULL, check=True)
+    subprocess.run(words, stdout=subprocess.DEVNULL, check=True)
     return path
 
 
 @pytest.fixture(scope="session")
-def lean_squash_image(demo_image: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def lean_squash_image(lean_image: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A shell and Python alone: a container is a copy of all that is in its image, so that those
-    of this one are made and removed in a quarter of the time."""
-    return _squashed(demo_image, tmp_path_factory.mktemp("squash") / "lean.sqsh", *LEFT_OUT)
+    of this one are made and removed soon."""
+    return _squashed(lean_image, tmp_path_factory.mktemp("squash") / "lean.sqsh")
 
 
 @pytest.fixture(scope="session")
-def small_image(demo_image: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def small_image(shell_image: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The same without Python: unpacked in no time."""
-    path = tmp_path_factory.mktemp("squash") / "small.sqsh"
-    return _squashed(demo_image, path, *_LARGE)
+    return _squashed(shell_image, tmp_path_factory.mktemp("squash") / "small.sqsh")
 
 
 def _remove_what_has_ended(folder: Path, until: Event) -> None:

@@ -37,9 +37,18 @@ def box(small_image: Path, tmp_path: Path) -> Box:
     return Box(job_dir=str(job_dir), image=str(small_image))
 
 
-@pytest.fixture(params=["dash", "bash"])
-def run(request: pytest.FixtureRequest, enroot_standin: EnrootStandIn, tmp_path: Path) -> Run:
-    """A program in a job's script, by a shell of each kind."""
+both_shells = pytest.mark.parametrize("shell", ["dash", "bash"], indirect=True)
+"""For what shells do in ways of their own: exit codes, signals, escapes, what is exported."""
+
+
+@pytest.fixture
+def shell(request: pytest.FixtureRequest) -> str:
+    return str(getattr(request, "param", "dash"))
+
+
+@pytest.fixture
+def run(shell: str, enroot_standin: EnrootStandIn, tmp_path: Path) -> Run:
+    """A program in a job's script."""
     programs = enroot_standin.folder / "bin"
     (programs / "squeue").write_text(SQUEUE)
     (programs / "squeue").chmod(0o755)
@@ -49,7 +58,7 @@ def run(request: pytest.FixtureRequest, enroot_standin: EnrootStandIn, tmp_path:
     def call(box: Box, *argv: str, **env: str) -> subprocess.CompletedProcess[str]:
         node = {"PATH": f"{programs}:/usr/bin:/bin", "HOME": str(home), "SLURM_JOB_ID": "5"}
         return subprocess.run(
-            [request.param, *ENROOT.launch(argv, box).argv[1:]],
+            [shell, *ENROOT.launch(argv, box).argv[1:]],
             env=node | env,
             stdin=subprocess.DEVNULL,
             capture_output=True,
@@ -61,6 +70,7 @@ def run(request: pytest.FixtureRequest, enroot_standin: EnrootStandIn, tmp_path:
     return call
 
 
+@both_shells
 def test_a_program_runs_in_a_container_of_its_own_which_is_gone_afterwards(
     box: Box, run: Run, enroot_standin: EnrootStandIn
 ) -> None:
@@ -70,6 +80,7 @@ def test_a_program_runs_in_a_container_of_its_own_which_is_gone_afterwards(
     assert enroot_standin.containers() == []
 
 
+@both_shells
 def test_of_the_nodes_environment_what_belongs_to_the_job_comes_inside(box: Box, run: Run) -> None:
     host = {"SLURM_JOB_NAME": "a 'b'\n$c", "CUDA_VISIBLE_DEVICES": "0,1", "PYTHONPATH": "/x"}
     inside = run(box, "env", "-0", **host).stdout.split("\0")
@@ -81,12 +92,14 @@ def test_of_the_nodes_environment_what_belongs_to_the_job_comes_inside(box: Box,
     assert "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin" in inside
 
 
+@both_shells
 def test_the_users_environment_arrives_unchanged(box: Box, run: Run) -> None:
     value = "a, b='c'\n\"$HOME\" `x` \\ é %s #"
     Path(box.job_dir, "env.sh").write_text(f"export VALUE={shlex.quote(value)}\n")
     assert run(replace(box, env_file="env.sh"), "printenv", "VALUE").stdout == f"{value}\n"
 
 
+@both_shells
 def test_what_is_mounted_may_be_called_anything(box: Box, run: Run, tmp_path: Path) -> None:
     folder = tmp_path / "it's, $data \\ é"
     folder.mkdir()
@@ -180,6 +193,7 @@ def test_a_node_without_enroot_says_so(box: Box) -> None:
     assert "The node lacks a program" in explained.sentence
 
 
+@both_shells
 def test_signals_are_for_the_program_itself(box: Box, run: Run) -> None:
     pid_file = ENROOT.launch(["true"], box).pid_file
     assert pid_file == f"{box.job_dir}/program.pid"

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from jupyter_slurm.errors import RequestError
-from jupyter_slurm.wire import ImageSpec, Job, JobState
+from jupyter_slurm.wire import ImageSpec, Job, JobKind, JobState
 from tests.cluster.apptainer import ApptainerEngine, exports
 from tests.cluster.docker import DockerEngine, docker_running
 from tests.cluster.plugin import SlurmCluster
@@ -69,11 +69,11 @@ TOOLS = {one.__name__: one for one in (docker, apptainer, charliecloud)}
 
 
 @pytest.fixture(scope="module")
-def pushed(registry: Registry, docker_engine: DockerEngine, lean_image: Path) -> str:
+def pushed(registry: Registry, docker_engine: DockerEngine, shell_image: Path) -> str:
     """What it is called in the registry: no tool has anything of it."""
-    docker_engine.load(lean_image, "lean:1")
-    name = registry.push(docker_engine, "lean:1", "ours/lean:1")
-    docker_engine.run("rmi", "lean:1")
+    docker_engine.load(shell_image, "shell:1")
+    name = registry.push(docker_engine, "shell:1", "ours/shell:1")
+    docker_engine.run("rmi", "shell:1")
     return name.partition("/")[2]
 
 
@@ -121,7 +121,8 @@ def test_an_image_is_pulled_with_the_login_that_was_given_once_and_a_cell_runs_i
     assert registry.password not in job_dir_texts(Path(job.job_dir)) + site.text(job.id)
     if ground.runtime == "docker":
         docker_engine.run("rmi", full)  # as on a node that has never seen it
-    used = site.wait(site.service.submit(spec("print(6 * 7)", image=full)).id)
+    cell = spec("#!/bin/sh\necho $((6 * 7))", kind=JobKind.PROGRAM, image=full)
+    used = site.wait(site.service.submit(cell).id)
     assert used.state is JobState.COMPLETED, (used.why, site.text(used.id))
     assert site.text(used.id) == "42\n"
     again = site.service.make_image(ImageSpec(id=spec("").id, base=full))
@@ -133,7 +134,7 @@ def job_dir_texts(folder: Path) -> str:
 
 
 def test_a_registry_that_cannot_be_reached(ground: Ground) -> None:
-    full = f"localhost:{free_port()}/ours/lean:1"
+    full = f"localhost:{free_port()}/ours/shell:1"
     not_made(ground.pull(full), full, "the registry cannot be reached from the node: ", "mirror")
 
 

@@ -73,16 +73,16 @@ def charliecloud(request: pytest.FixtureRequest) -> tuple[str, str]:
     programs.mkdir()
     (programs / "mksquashfs").write_text("#!/bin/sh\nexit 1\n")
     (programs / "mksquashfs").chmod(0o700)
-    return str(request.getfixturevalue("lean_image")), f"export PATH={programs}:$PATH"
+    return str(request.getfixturevalue("shell_image")), f"export PATH={programs}:$PATH"
 
 
 def charliecloud_squash(request: pytest.FixtureRequest) -> tuple[str, str]:
-    return str(request.getfixturevalue("lean_image")), ""
+    return str(request.getfixturevalue("shell_image")), ""
 
 
 def docker(request: pytest.FixtureRequest) -> tuple[str, str]:
     engine: DockerEngine = request.getfixturevalue("docker_engine")
-    engine.load(request.getfixturevalue("lean_image"), "small:1")
+    engine.load(request.getfixturevalue("shell_image"), "small:1")
     return "small:1", engine.setup
 
 
@@ -90,7 +90,7 @@ def apptainer(request: pytest.FixtureRequest) -> tuple[str, str]:
     engine: ApptainerEngine = request.getfixturevalue("apptainer_engine")
     env = engine.unprivileged | {"APPTAINER_MKSQUASHFS_ARGS": "-noI -noD -noF -noX"}
     setup = "; ".join(f"export {name}={shlex.quote(value)}" for name, value in env.items())
-    return str(request.getfixturevalue("lean_image")), setup
+    return str(request.getfixturevalue("shell_image")), setup
 
 
 ENGINES = {one.__name__: one for one in (charliecloud, docker, apptainer)}
@@ -140,16 +140,17 @@ def test_a_script_makes_an_image_that_a_cell_runs_in_and_that_is_not_made_twice(
 
 
 _PIP = """#!/bin/sh
-# A stand-in for pip, which finds no packages here: it notes what it was told to install.
+# A stand-in for a Python with pip, which finds no packages here: it notes what pip is told. What a
+# tool has it run (`python3 -IS -c TEXT PROGRAM`) to become a program becomes that.
 set -e
-place=/usr/lib/python3/dist-packages/pip
-mkdir -p /opt $place
-: >$place/__init__.py
-cat >$place/__main__.py <<'END'
-import sys
-print("pip says hello")
-open("/opt/pip", "a").write(" ".join(sys.argv[1:]) + "\\n")
+mkdir -p /opt
+cat >/usr/bin/python3 <<'END'
+#!/bin/sh
+[ "$1" = -m ] || { shift 3; exec "$@"; }
+echo "pip says hello"
+echo "$@" >>/opt/pip
 END
+chmod 755 /usr/bin/python3
 """
 
 
@@ -159,7 +160,7 @@ def test_packages_are_put_into_an_image_that_was_made_before(ground: Ground) -> 
     assert lines.job is not None
     assert "pip says hello" in ground.site.text(lines.job.id)
     assert ground.told("cat /opt/pip") == (
-        "install --no-cache-dir numpy < 2 tqdm\ninstall --no-cache-dir x\n"
+        "-m pip install --no-cache-dir numpy < 2 tqdm\n-m pip install --no-cache-dir x\n"
     )
     ground.build(_PIP + "# changed\n", name="base")
     assert ground.build("pip install x", base="base").job is not None

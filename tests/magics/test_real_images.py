@@ -26,7 +26,7 @@ def base(
     request: pytest.FixtureRequest, slurm_cluster: SlurmCluster
 ) -> Iterator[tuple[Kernel, str]]:
     """A notebook whose cluster has the tool, and an image that the tool knows."""
-    setup = ""
+    setup, image = "", str(request.getfixturevalue("lean_image"))
     if request.param == "docker":
         docker: DockerEngine = request.getfixturevalue("docker_engine")
         setup, image = f"export DOCKER_HOST={docker.env['DOCKER_HOST']}", docker.image
@@ -34,9 +34,6 @@ def base(
         apptainer: ApptainerEngine = request.getfixturevalue("apptainer_engine")
         env = apptainer.unprivileged | {"APPTAINER_MKSQUASHFS_ARGS": "-noI -noD -noF -noX"}
         setup = "; ".join(f"export {name}='{value}'" for name, value in env.items())
-        image = str(apptainer.sif)
-    else:
-        image = str(request.getfixturevalue("lean_image"))
     # Not pytest's own folder: a socket's path must be short.
     home = Path(tempfile.mkdtemp(prefix="images-"))
     write_profile(
