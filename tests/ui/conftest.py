@@ -29,9 +29,10 @@ OPTIONS = """
 _FAILED = pytest.StashKey[bool]()
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def cluster(tmp_path_factory: pytest.TempPathFactory, demo_image: Path) -> Iterator[SlurmCluster]:
-    """One node with two GPUs; `python:3.11` is the demo's image."""
+    """One node with two GPUs; `python:3.11` is the demo's image. Of all modules: what a test leaves
+    in its queue is cancelled, and a module that changes profiles has them `apart`."""
     home = tmp_path_factory.mktemp("cluster")
     spec = {"nodes": 1, "gpus": 2, "cpus": 8, "memory_mib": 16384}
     with ExitStack() as stack:
@@ -42,8 +43,8 @@ def cluster(tmp_path_factory: pytest.TempPathFactory, demo_image: Path) -> Itera
         yield cluster
 
 
-@pytest.fixture(scope="module")
-def lab_home(cluster: SlurmCluster) -> Iterator[tuple[Path, dict[str, str]]]:
+@contextmanager
+def home_of_a_lab(cluster: SlurmCluster) -> Iterator[tuple[Path, dict[str, str]]]:
     """A folder for a server, and the environment to start it with; its agent ends with it."""
     # Not pytest's own folder: a socket's path must be short.
     home = Path(tempfile.mkdtemp(prefix="ui-"))
@@ -64,16 +65,51 @@ def lab_home(cluster: SlurmCluster) -> Iterator[tuple[Path, dict[str, str]]]:
     shutil.rmtree(home)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
+def lab_home(cluster: SlurmCluster) -> Iterator[tuple[Path, dict[str, str]]]:
+    with home_of_a_lab(cluster) as made:
+        yield made
+
+
+@pytest.fixture(scope="package")
 def lab(lab_home: tuple[Path, dict[str, str]], port: int) -> Iterator[Lab]:
+    """Of all modules that leave it as it was; the others have one `apart`."""
     home, env = lab_home
     with running_lab(env, home, port) as running:
         yield running
 
 
+@pytest.fixture(autouse=True)
+def ground(request: pytest.FixtureRequest) -> Iterator[None]:
+    """What a test leaves to those after it: no kernel, no terminal, no setting of ours that was
+    chosen, no job that waits or runs."""
+    fixtures = {"cluster", "lab"}.intersection(request.fixturenames)
+    kept = {name: request.getfixturevalue(name) for name in fixtures}
+    yield
+    if isinstance(lab := kept.get("lab"), Lab):
+        lab.end_kernels()
+        shutil.rmtree(lab.folder.parent / "settings" / "jupyter-slurm", ignore_errors=True)
+    if isinstance(cluster := kept.get("cluster"), SlurmCluster):
+        empty_queue(cluster)
+
+
+def empty_queue(cluster: SlurmCluster) -> None:
+    """Returns once nothing is in it."""
+    left = cluster.run("squeue", "--noheader", "-o", "%A").stdout.split()
+    if left:
+        cluster.run("scancel", *left, check=False)
+        cluster.run("sh", "-c", 'while [ "$(squeue --noheader)" ]; do sleep 0.2; done')
+
+
 @pytest.fixture(scope="package")
 def port() -> int:
-    """Choose the port that every module's server takes in turn: the browser finds the compiled
+    """Choose the port of the server that most modules have in common."""
+    return free_port()
+
+
+@pytest.fixture(scope="package")
+def port_apart() -> int:
+    """Choose the port that the servers of the others take in turn: the browser finds the compiled
     scripts of JupyterLab that it keeps by their address. Where somebody has taken the port
     meanwhile the server has another, and the browser compiles them again."""
     return free_port()

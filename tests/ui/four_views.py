@@ -12,7 +12,7 @@ from playwright.sync_api import Locator, Page, expect
 from tests.ui.lab import Notebook
 
 _PATIENCE_S = 60.0
-_TICK_MS = 20
+_TICK_MS = 100
 
 
 @dataclass(frozen=True)

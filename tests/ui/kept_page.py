@@ -3,7 +3,8 @@ are compiled to is kept by the page's process, and makes half of what it takes t
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, Final, NoReturn
 
 from playwright.sync_api import Browser, BrowserContext, Page, ViewportSize
@@ -60,6 +61,16 @@ class KeptPage:
         self._page = page
 
 
+@contextmanager
+def heard(page: Page, event: Any, handler: Callable[..., None]) -> Iterator[None]:
+    """As `page.on`, until it is left: what a page that is lent may be listened to by."""
+    type(page).on(page, event, handler)
+    try:
+        yield
+    finally:
+        page.remove_listener(event, handler)
+
+
 def new_context(browser: Browser) -> BrowserContext:
     context = browser.new_context(viewport=VIEWPORT)
     context.set_default_timeout(PATIENCE_S * 1000)
@@ -68,6 +79,6 @@ def new_context(browser: Browser) -> BrowserContext:
 
 def _refuse(name: str) -> Callable[..., NoReturn]:
     def refused(*_args: Any, **_kwargs: Any) -> NoReturn:
-        raise AssertionError(f"{name}() cannot be undone: mark the test with `own_page`")
+        raise AssertionError(f"{name}() cannot be undone: use heard(), or the mark `own_page`")
 
     return refused

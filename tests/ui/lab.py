@@ -15,6 +15,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
+from urllib.request import Request, urlopen
 
 import nbformat
 import psutil
@@ -68,6 +69,19 @@ class Lab:
         cells = [new_code_cell(one) for one in sources]
         nbformat.write(new_notebook(cells=cells, metadata={"kernelspec": kernel}), path)
         return path
+
+    def end_kernels(self) -> None:
+        """And terminals: as one who shuts all of them down."""
+        for kind, named in (("sessions", "id"), ("terminals", "name")):
+            for one in json.loads(self._asked("GET", f"api/{kind}")):
+                self._asked("DELETE", f"api/{kind}/{one[named]}")
+
+    def _asked(self, method: str, path: str) -> bytes:
+        token = {"Authorization": f"token {self.token}"}
+        asked = Request(self.url + path, method=method, headers=token)
+        with urlopen(asked, timeout=PATIENCE_S) as answer:
+            told: bytes = answer.read()
+        return told
 
 
 def settings(home: Path) -> dict[str, str]:

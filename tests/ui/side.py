@@ -24,7 +24,7 @@ def row(sidebar: Locator, name: str) -> Locator:
 
 class Sbatch:
     """Submits as in a terminal; gives Slurm's id. Its jobs are cancelled after the test, and listed
-    under "Ended today" from then on: each test of a module has names of its own."""
+    under "Ended today" from then on: each test, of all modules, has names of its own."""
 
     def __init__(self, cluster: SlurmCluster) -> None:
         self._cluster = cluster

@@ -15,6 +15,7 @@ from playwright.sync_api import Locator, Page, expect
 from jupyter_slurm.card import MIME
 from tests.cluster.plugin import SlurmCluster
 from tests.ssh.waiting import wait_until
+from tests.ui.conftest import home_of_a_lab
 from tests.ui.lab import Notebook, running_lab
 from tests.ui.looks import look
 
@@ -56,30 +57,30 @@ def test_a_card_is_live_with_the_kernel_busy_gone_and_after_a_reload(
 
 
 def test_a_notebook_that_is_opened_tomorrow_shows_what_became_of_its_job(
-    page: Page, lab_home: tuple[Path, dict[str, str]], cluster: SlurmCluster, tmp_path: Path
+    page: Page, cluster: SlurmCluster, port_apart: int, tmp_path: Path
 ) -> None:
     """Server, agent and kernel have ended since, and so has the job."""
-    home, env = lab_home
-    gate = tmp_path / "gate"
-    name = "tomorrow.ipynb"
-    linger = _LINGER.format(name="overnight", gate=str(gate))
-    with running_lab(env, home) as lab:
-        lab.write(name, ["%load_ext jupyter_slurm", linger])
-        notebook = Notebook(page, lab, name)
-        notebook.run(0, 1)
-        expect(notebook.card(1)).to_contain_text("running")
-        [shown] = notebook.saved().cells[1].outputs
-        assert re.search(r"RUNNING since \d{4}-\d\d-\d\d ", shown.data["text/html"])
-        page.goto("about:blank")
-    stop = [sys.executable, "-m", "jupyter_slurm", "agent", "stop"]
-    subprocess.run(stop, env=env, check=True, timeout=60, capture_output=True)
-    gate.touch()
-    wait_until(lambda: "overnight" not in cluster.run("squeue", "-h", "-o", "%j").stdout)
-    with running_lab(env, home) as lab:
-        card = Notebook(page, lab, name).card(1)
-        expect(card).to_contain_text("done")
-        _opened_log(card)
-        page.goto("about:blank")
+    with home_of_a_lab(cluster) as (home, env):
+        gate = tmp_path / "gate"
+        name = "tomorrow.ipynb"
+        linger = _LINGER.format(name="overnight", gate=str(gate))
+        with running_lab(env, home, port_apart) as lab:
+            lab.write(name, ["%load_ext jupyter_slurm", linger])
+            notebook = Notebook(page, lab, name)
+            notebook.run(0, 1)
+            expect(notebook.card(1)).to_contain_text("running")
+            [shown] = notebook.saved().cells[1].outputs
+            assert re.search(r"RUNNING since \d{4}-\d\d-\d\d ", shown.data["text/html"])
+            page.goto("about:blank")
+        stop = [sys.executable, "-m", "jupyter_slurm", "agent", "stop"]
+        subprocess.run(stop, env=env, check=True, timeout=60, capture_output=True)
+        gate.touch()
+        wait_until(lambda: "overnight" not in cluster.run("squeue", "-h", "-o", "%j").stdout)
+        with running_lab(env, home, port_apart) as lab:
+            card = Notebook(page, lab, name).card(1)
+            expect(card).to_contain_text("done")
+            _opened_log(card)
+            page.goto("about:blank")
 
 
 def _opened_log(card: Locator) -> Locator:

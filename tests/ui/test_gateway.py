@@ -32,6 +32,11 @@ _WHERE = f"import os; print(os.uname().nodename, os.listdir('{_INSIDE}/share'))"
 _THAT_IS = re.compile(r"^c[12] \[.*'jupyter'")
 
 
+@pytest.fixture
+def ground() -> None:
+    """Nothing is shared with tests that need no gateway."""
+
+
 @pytest.fixture(scope="module")
 def image(ssh_site: Site, demo_image: Path) -> Iterator[Path]:
     """Python alone, for everybody to read."""

@@ -20,11 +20,14 @@ from tests.server.test_hub import start_hub
 from tests.ssh.accounts import make_folder
 from tests.ssh.kept import keeping
 from tests.ssh.waiting import wait_until
+from tests.ui import apart
 from tests.ui.lab import at_rest, settings
 from tests.ui.looks import look
 from tests.ui.side import Sbatch, row
 from tests.ui.test_remote import START_MS, look_at_room, start
 from tests.ui.test_terminal import SCREEN, menu, shows, typed
+
+cluster, lab_home = apart.cluster, apart.lab_home
 
 MORE = """\
 # All are this test's own user, each with a home of their own.

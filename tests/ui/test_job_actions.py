@@ -45,10 +45,9 @@ def copied(page: Page) -> str:
     return text
 
 
-def test_where_there_is_no_job_yet_the_sidebar_says_how_to_begin_and_where_to_look(
+def test_where_no_job_is_the_queue_says_so_and_the_sidebar_where_to_look(
     sidebar: Locator, page: Page
 ) -> None:
-    expect(sidebar.get_by_text("No jobs yet.")).to_be_visible()
     sidebar.get_by_role("button", name="Earlier").click()
     sidebar.get_by_role("button", name="Look a day back").click()
     expect(sidebar.get_by_text("Jobs of the last day in accounting")).to_be_visible()
@@ -60,32 +59,11 @@ def test_where_there_is_no_job_yet_the_sidebar_says_how_to_begin_and_where_to_lo
     look(page, "queue-empty")
 
 
-def test_a_job_that_runs_is_given_more_time_and_what_is_no_time_is_refused(
-    sidebar: Locator, cluster: SlurmCluster, sbatch: Sbatch, page: Page
-) -> None:
-    slurm_id = sbatch("hurried", "--time=60")
-    runs = sidebar.get_by_role("list", name="Running").get_by_role("listitem")
-    expect(runs.filter(has_text="hurried")).to_contain_text("n1")
-
-    def asked(limit: str) -> None:
-        menu(page, row(sidebar, "hurried"), "More time…")
-        dialog = page.get_by_role("dialog")
-        dialog.get_by_role("textbox").fill(limit)
-        dialog.get_by_role("button", name="Ask Slurm for it").click()
-
-    asked("+1h")
-    limit = ("squeue", "-h", "-o", "%l", "-j", slurm_id)
-    wait_until(lambda: cluster.run(*limit).stdout.strip() == "2:00:00")
-    asked("soon")
-    expect(page.get_by_role("alert").filter(has_text="is not a time")).to_be_visible()
-    assert cluster.run(*limit).stdout.strip() == "2:00:00"
-
-
-def test_a_row_copies_its_id_is_held_and_released_and_put_back_into_the_queue(
+def test_a_row_copies_its_id_is_held_released_given_more_time_and_put_back_into_the_queue(
     sidebar: Locator, cluster: SlurmCluster, sbatch: Sbatch, page: Page
 ) -> None:
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
-    slurm_id = sbatch("steered", "--requeue", "--begin=now+1hour")
+    slurm_id = sbatch("steered", "--requeue", "--begin=now+1hour", "--time=60")
     waits = sidebar.get_by_role("list", name="Waiting").get_by_role("listitem")
     shown = waits.filter(has_text="steered")
     shown.hover()
@@ -98,6 +76,20 @@ def test_a_row_copies_its_id_is_held_and_released_and_put_back_into_the_queue(
     cluster.run("scontrol", "update", f"jobid={slurm_id}", "starttime=now")
     runs = sidebar.get_by_role("list", name="Running").get_by_role("listitem")
     expect(runs.filter(has_text="steered")).to_contain_text("n1")
+
+    def asked(limit: str) -> None:
+        menu(page, row(sidebar, "steered"), "More time…")
+        dialog = page.get_by_role("dialog")
+        dialog.get_by_role("textbox").fill(limit)
+        dialog.get_by_role("button", name="Ask Slurm for it").click()
+
+    asked("+1h")
+    limit = ("squeue", "-h", "-o", "%l", "-j", slurm_id)
+    wait_until(lambda: cluster.run(*limit).stdout.strip() == "2:00:00")
+    asked("soon")
+    expect(page.get_by_role("alert").filter(has_text="is not a time")).to_be_visible()
+    assert cluster.run(*limit).stdout.strip() == "2:00:00"
+
     menu(page, row(sidebar, "steered"), "Requeue")
     dialog = page.get_by_role("dialog")
     expect(dialog).to_contain_text("What it has not saved is lost.")
@@ -108,9 +100,14 @@ def test_a_row_copies_its_id_is_held_and_released_and_put_back_into_the_queue(
     wait_until(lambda: "Restarts=1" in cluster.run(*job).stdout)
 
 
-def test_a_row_shows_the_log_of_a_job_that_was_submitted_in_a_terminal(
-    sidebar: Locator, sbatch: Sbatch, page: Page, tmp_path: Path
+def test_a_row_shows_the_log_of_a_job_and_of_an_array_that_of_each_task_and_which_has_failed(
+    sidebar: Locator, cluster: SlurmCluster, sbatch: Sbatch, page: Page, tmp_path: Path
 ) -> None:
+    ways = "case $SLURM_ARRAY_TASK_ID in 2) exit 1;; 3) sleep 600;; esac"
+    runs = f"echo I am task $SLURM_ARRAY_TASK_ID; {ways}"
+    array_id = sbatch("many-tasks", "--array=0-3", f"--output={tmp_path}/%a.txt", runs=runs)
+    ended = ("squeue", "-h", "-t", "CD,F", "-o", "%K", "-j", array_id)
+    wait_until(lambda: sorted(cluster.run(*ended).stdout.split()) == ["0", "1", "2"])
     sbatch("talks", f"--output={tmp_path}/out", runs="echo it talks; sleep 600")
     menu(page, row(sidebar, "talks"), "Open the job")
     log = page.get_by_role("log", name="Output")
@@ -119,17 +116,7 @@ def test_a_row_shows_the_log_of_a_job_that_was_submitted_in_a_terminal(
         "aria-selected", "true"
     )
 
-
-def test_of_an_array_the_task_that_failed_is_named_and_the_output_of_each_shown(
-    sidebar: Locator, cluster: SlurmCluster, sbatch: Sbatch, page: Page, tmp_path: Path
-) -> None:
-    ways = "case $SLURM_ARRAY_TASK_ID in 2) exit 1;; 3) sleep 600;; esac"
-    runs = f"echo I am task $SLURM_ARRAY_TASK_ID; {ways}"
-    array_id = sbatch("many-tasks", "--array=0-3", f"--output={tmp_path}/%a.txt", runs=runs)
-    ended = ("squeue", "-h", "-t", "CD,F", "-o", "%K", "-j", array_id)
-    wait_until(lambda: sorted(cluster.run(*ended).stdout.split()) == ["0", "1", "2"])
     menu(page, row(sidebar, "many-tasks").first, "Open the job")
-    log = page.get_by_role("log", name="Output")
     task = page.get_by_role("combobox", name="Task", exact=True)
     expect(log).to_have_text("I am task 2")
     expect(task).to_have_value("2")

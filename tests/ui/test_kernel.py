@@ -17,8 +17,11 @@ from playwright.sync_api import Page, expect
 from tests.cluster.plugin import SlurmCluster
 from tests.ssh.profile import write_profile
 from tests.ssh.waiting import wait_until
+from tests.ui import apart
 from tests.ui.lab import Lab, Notebook
 from tests.ui.looks import look_as_it_is
+
+cluster, lab, lab_home = apart.cluster, apart.lab, apart.lab_home
 
 START_MS = 120_000
 """A first cell waits for the job."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -23,11 +24,12 @@ START_MS = 120_000
 
 
 @pytest.fixture
-def opened_lab(page: Page, lab: Lab, cluster: SlurmCluster) -> Iterator[Page]:
+def opened_lab(page: Page, lab: Lab, lab_home: tuple[Path, dict[str, str]]) -> Iterator[Page]:
     page.goto(f"{lab.url}lab?token={lab.token}&reset")
     at_rest(page)
     yield page
-    cluster.run("scancel", "--user", "root", check=False)
+    lab.end_kernels()
+    shutil.rmtree(lab_home[0] / "data" / "kernels")
 
 
 @pytest.fixture
@@ -144,9 +146,12 @@ def test_from_the_form_to_a_cell_on_the_node_and_stopped_from_the_sidebar(
     wait_until(lambda: not traces(name, lab.folder.parent))
 
 
-def test_kernels_are_listed_and_removed(opened_lab: Page, form: Locator) -> None:
+def test_kernels_are_listed_and_removed_and_the_last_choice_is_remembered_but_for_its_names(
+    opened_lab: Page, form: Locator
+) -> None:
     page = opened_lab
-    make(page, form, "Mine (a & b)", GPUs="2", Name="mine")
+    choice = {"Time_limit": "77m", "Ends_when_nobody_is_connected_for": "3h"}
+    make(page, form, "Mine (a & b)", GPUs="2", Name="mine", **choice)
     expect(card(page, "Mine (a & b)")).to_be_visible()
     page.get_by_role("menubar").get_by_text("Kernel", exact=True).click()
     page.get_by_role("menuitem", name="Remote kernels…").click()
@@ -166,12 +171,6 @@ def test_kernels_are_listed_and_removed(opened_lab: Page, form: Locator) -> None
     page.get_by_role("main").get_by_role("tab", name="Launcher").click()
     expect(card(page, "Mine (a & b)")).to_have_count(0)
 
-
-def test_the_last_choice_of_a_kernel_is_remembered_but_for_its_names(
-    opened_lab: Page, form: Locator
-) -> None:
-    page = opened_lab
-    make(page, form, "First", Time_limit="77m", Ends_when_nobody_is_connected_for="3h")
     page.get_by_text("New remote kernel…", exact=True).first.click()
     expect(form.get_by_label("Time limit")).to_have_value("77m")
     expect(form.get_by_label("Title")).to_have_value("")

@@ -15,12 +15,17 @@ from playwright.sync_api import Page, Response, expect
 
 from jupyter_slurm.card import MIME
 from tests.cluster.plugin import ROOT, SlurmCluster
+from tests.ui import apart
+from tests.ui.kept_page import heard
 from tests.ui.lab import Lab, adopt, at_rest, running_lab
 from tests.ui.looks import look, look_as_it_is
+from tests.ui.side import open_sidebar
+
+cluster, lab_home = apart.cluster, apart.lab_home
 
 
 @pytest.fixture(scope="module")
-def lab(lab_home: tuple[Path, dict[str, str]], port: int) -> Iterator[Lab]:
+def lab(lab_home: tuple[Path, dict[str, str]], port_apart: int) -> Iterator[Lab]:
     """One whose user has chosen Portuguese."""
     home, env = lab_home
     chosen = home / "settings/@jupyterlab/translation-extension/plugin.jupyterlab-settings"
@@ -29,7 +34,7 @@ def lab(lab_home: tuple[Path, dict[str, str]], port: int) -> Iterator[Lab]:
     for locale in ("ja_JP", "da_DK", "it_IT"):
         _empty_pack(home / "packs", locale)
     paths = os.pathsep.join([env["PYTHONPATH"], str(home / "packs")])
-    with running_lab(env | {"PYTHONPATH": paths}, home, port) as started:
+    with running_lab(env | {"PYTHONPATH": paths}, home, port_apart) as started:
         yield started
 
 
@@ -71,29 +76,54 @@ def _empty_pack(folder: Path, locale: str) -> None:
     (about / "entry_points.txt").write_text(f"[jupyterlab.languagepack]\n{locale} = {name}\n")
 
 
+REFUSED = "%1 GPUs are more than %2 has on a node: %3."
+
+
 @pytest.mark.parametrize("locale", ["pt_BR", "ja_JP", "da_DK", "it_IT"])
-def test_sidebar_and_form_are_in_each_language_and_fit(page: Page, lab: Lab, locale: str) -> None:
-    page.goto(f"{lab.url}lab?token={lab.token}&reset")
+def test_sidebar_form_and_what_is_said_before_a_job_is_sent_are_in_each_language_and_fit(
+    page: Page, lab: Lab, locale: str
+) -> None:
     words = json.loads(_catalogue(locale).read_text(encoding="utf-8"))
+    answers: list[Response] = []
+
+    def answered(one: Response) -> None:
+        if "/api/outlook" in one.url:
+            answers.append(one)
+
     _choose(page, lab, locale)
     try:
-        page.reload()
-        at_rest(page)
-        page.get_by_role("tab", name="Slurm", exact=True).click()
-        sidebar = page.get_by_role("region", name="Slurm")
+        sidebar = open_sidebar(page, lab)
         expect(sidebar.get_by_role("heading", name=words["My jobs"][0])).to_be_visible()
-        page.get_by_text(words["Slurm job"][0], exact=True).click()
-        form = page.get_by_role("form", name=words["Slurm job"][0])
-        expect(form.get_by_text(words["Slurm expects it to start at once."][0])).to_be_visible()
-        look(page, f"language-{locale}", form)
+        with heard(page, "response", answered):
+            page.get_by_text(words["Slurm job"][0], exact=True).click()
+            form = page.get_by_role("form", name=words["Slurm job"][0])
+            expect(form.get_by_text(words["Slurm expects it to start at once."][0])).to_be_visible()
+            said = _english(answers[-1])
+            assert [one for one in said if "nodes idle" in one]
+            shown = form.inner_text()
+            assert [one for one in said if one in shown] == []
+            look(page, f"language-{locale}", form)
+
+            gpus = form.get_by_role("textbox", name=words["GPUs"][0], exact=True)
+            gpus.fill("9")
+            expect(gpus).to_have_attribute("aria-invalid", "true")
+            said = _english(answers[-1])
+        pattern = re.sub(r"%(\d)", r"(?P<v\1>.*)", REFUSED)
+        [values] = [found for one in said if (found := re.fullmatch(pattern, one))]
+        expected = re.sub(r"%(\d)", lambda place: values[f"v{place[1]}"], words[REFUSED][0])
+        expect(form.get_by_text(expected)).to_be_visible()
+        shown = form.inner_text()
+        assert [one for one in said if one in shown] == []
+        look_as_it_is(page, f"language-{locale}-refused")
     finally:
         _choose(page, lab, "pt_BR")
 
 
-def test_a_lab_that_waits_says_so_in_the_users_language(
-    page: Page, lab: Lab, cluster: SlurmCluster
+def test_a_lab_that_waits_and_the_settings_page_are_in_the_users_language(
+    page: Page, lab: Lab
 ) -> None:
     page.goto(f"{lab.url}lab?token={lab.token}&reset")
+    at_rest(page)
     words = json.loads(_catalogue("pt_BR").read_text(encoding="utf-8"))
     page.get_by_text(words["Jupyter on a node…"][0], exact=True).click()
     form = page.get_by_role("form", name=words["Jupyter on a node"][0])
@@ -109,46 +139,11 @@ def test_a_lab_that_waits_says_so_in_the_users_language(
     look_as_it_is(tab, "portuguese-room")
     tab.reload()
     expect(tab.locator("#why")).to_contain_text("Está retido pelo dono.")
-    cluster.run("scancel", "--user", "root", check=False)
 
-
-REFUSED = "%1 GPUs are more than %2 has on a node: %3."
-
-
-@pytest.mark.parametrize("locale", ["pt_BR", "ja_JP", "da_DK", "it_IT"])
-@pytest.mark.own_page
-def test_what_is_said_before_a_job_is_sent_is_in_each_language(
-    page: Page, lab: Lab, locale: str
-) -> None:
-    page.goto(f"{lab.url}lab?token={lab.token}&reset")
-    words = json.loads(_catalogue(locale).read_text(encoding="utf-8"))
-    _choose(page, lab, locale)
-    answers: list[Response] = []
-    page.on("response", lambda one: answers.append(one) if "/api/outlook" in one.url else None)
-    try:
-        page.reload()
-        at_rest(page)
-        page.get_by_text(words["Slurm job"][0], exact=True).click()
-        form = page.get_by_role("form", name=words["Slurm job"][0])
-        expect(form.get_by_text(words["Slurm expects it to start at once."][0])).to_be_visible()
-        said = _english(answers[-1])
-        assert [one for one in said if "nodes idle" in one]
-        shown = form.inner_text()
-        assert [one for one in said if one in shown] == []
-
-        gpus = form.get_by_role("textbox", name=words["GPUs"][0], exact=True)
-        gpus.fill("9")
-        expect(gpus).to_have_attribute("aria-invalid", "true")
-        said = _english(answers[-1])
-        pattern = re.sub(r"%(\d)", r"(?P<v\1>.*)", REFUSED)
-        [values] = [found for one in said if (found := re.fullmatch(pattern, one))]
-        expected = re.sub(r"%(\d)", lambda place: values[f"v{place[1]}"], words[REFUSED][0])
-        expect(form.get_by_text(expected)).to_be_visible()
-        shown = form.inner_text()
-        assert [one for one in said if one in shown] == []
-        look_as_it_is(page, f"language-{locale}-refused")
-    finally:
-        _choose(page, lab, "pt_BR")
+    page.bring_to_front()
+    page.keyboard.press("Control+,")
+    page.locator(".jp-PluginList-wrapper input").first.fill("Slurm")
+    expect(page.get_by_label("Avisar quando um job começa")).to_be_checked()
 
 
 def _english(answer: Response) -> list[str]:
@@ -158,6 +153,7 @@ def _english(answer: Response) -> list[str]:
 
 
 def _choose(page: Page, lab: Lab, locale: str) -> None:
+    page.request.get(f"{lab.url}lab?token={lab.token}")  # which lets the browser in
     plugin = "lab/api/settings/@jupyterlab/translation-extension:plugin"
     chosen = page.request.put(
         f"{lab.url}{plugin}?token={lab.token}",
@@ -174,11 +170,3 @@ def _xsrf(page: Page) -> str:
 
 def _catalogue(locale: str) -> Path:
     return ROOT / "jupyter_slurm" / "locale" / locale / "LC_MESSAGES" / "jupyter_slurm.json"
-
-
-def test_the_settings_page_is_in_portuguese(page: Page, lab: Lab) -> None:
-    page.goto(f"{lab.url}lab?token={lab.token}&reset")
-    at_rest(page)
-    page.keyboard.press("Control+,")
-    page.locator(".jp-PluginList-wrapper input").first.fill("Slurm")
-    expect(page.get_by_label("Avisar quando um job começa")).to_be_checked()

@@ -10,8 +10,11 @@ from tests.cluster.plugin import SlurmCluster
 from tests.ssh.odd_users import Person
 from tests.ssh.plugin import MakeGateway
 from tests.ssh.profile import write_profile
+from tests.ui import apart
 from tests.ui.lab import Lab, at_rest
 from tests.ui.looks import look
+
+cluster, lab, lab_home = apart.cluster, apart.lab, apart.lab_home
 
 
 def opened(page: Page, lab: Lab) -> Locator:

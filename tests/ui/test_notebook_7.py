@@ -22,7 +22,7 @@ while not os.path.exists({gate!r}):
 @pytest.fixture(scope="module")
 def lab(lab_home: tuple[Path, dict[str, str]]) -> Iterator[Lab]:
     home, env = lab_home
-    with running_lab(env, home, front_end="notebook") as started:
+    with running_lab(env, home / "7", front_end="notebook") as started:
         yield started
 
 

@@ -21,9 +21,11 @@ from tests.cluster.plugin import SlurmCluster
 from tests.ssh.accounts import PLAIN_SHELL, oneself
 from tests.ssh.plugin import Delayed, MakeSshd
 from tests.ssh.sshd import free_port
+from tests.ui import apart
 from tests.ui.four_views import FourViews, beside_one_another
 from tests.ui.lab import Lab, Notebook, running_lab
 
+cluster, lab, lab_home = apart.cluster, apart.lab, apart.lab_home
 _CELL = "%%slurm --detach\nimport time\ntime.sleep(600)"
 _PATIENCE_MS = 60_000
 """A line that is silent is taken for broken after 20 to 25 s."""
@@ -31,9 +33,9 @@ _AWAY = "The Jupyter server cannot be reached."
 _AGE = r"\d\d?:\d\d(:\d\d)?\sAM|\d\d?:\d\d(:\d\d)?\sPM"
 
 
-def shown(page: Page, lab: Lab, name: str) -> FourViews:
+def shown(page: Page, lab: Lab, name: str, cell: str = _CELL) -> FourViews:
     """A job that runs, in all its views, and the nodes beside them."""
-    lab.write(name, ["%load_ext jupyter_slurm", _CELL])
+    lab.write(name, ["%load_ext jupyter_slurm", cell])
     notebook = Notebook(page, lab, name)
     notebook.run_all()
     views = beside_one_another(notebook)
@@ -85,44 +87,48 @@ def test_a_server_that_is_killed_is_told_in_every_view_and_all_is_right_when_it_
         expect_no_doubt(views)
 
 
-def test_an_agent_that_is_killed_is_replaced_and_every_view_goes_on(
-    page: Page, lab: Lab, lab_home: tuple[Path, dict[str, str]], cluster: SlurmCluster
+def test_an_agent_killed_a_sleep_and_a_network_cut_are_got_over_and_the_jobs_end_is_told_too(
+    page: Page,
+    browser: Browser,
+    lab: Lab,
+    lab_home: tuple[Path, dict[str, str]],
+    delayed: Delayed,
+    cluster: SlurmCluster,
+    tmp_path: Path,
 ) -> None:
-    views = shown(page, lab, "agent.ipynb")
+    """What changes meanwhile is in every view after each of them; at last the job ends by itself,
+    while nothing is wrong."""
+    line = delayed(urlsplit(lab.url).port or 0, 0.0)
+    far = dataclasses.replace(lab, url=f"http://127.0.0.1:{line.port}/")
+    gate = tmp_path / "gate"
+    wait = f"import os, time\nwhile not os.path.exists({str(gate)!r}): time.sleep(0.1)"
+    views = shown(page, far, "away.ipynb", f"%%slurm --detach --time 20\n{wait}\n1 / 0")
+
+    def changed(*what: str) -> None:
+        cluster.run("scontrol", "update", f"JobId={views.slurm_id}", *what)
+
     asked = [sys.executable, "-m", "jupyter_slurm", "status", "--json"]
     told = subprocess.run(asked, env=lab_home[1], capture_output=True, check=True)
     os.kill(json.loads(told.stdout)["agent"]["pid"], signal.SIGKILL)
-    cluster.run("scancel", views.slurm_id)
-    views.all_say_that_it_is_over("cancelled")
+    changed("JobName=replaced")
+    views.all_say("replaced", "running")
     expect_no_doubt(views)
 
-
-def test_a_network_that_is_cut_is_noticed_by_its_silence(
-    page: Page, lab: Lab, delayed: Delayed, cluster: SlurmCluster
-) -> None:
-    line = delayed(urlsplit(lab.url).port or 0, 0.0)
-    far = dataclasses.replace(lab, url=f"http://127.0.0.1:{line.port}/")
-    views = shown(page, far, "cut.ipynb")
-    line.freeze()
-    expect_doubt(views)
-    cluster.run("scancel", views.slurm_id)
-    line.thaw()
-    views.all_say_that_it_is_over("cancelled")
-    expect_no_doubt(views)
-
-
-def test_a_laptop_that_was_asleep_is_right_again_by_itself(
-    page: Page, browser: Browser, lab: Lab, delayed: Delayed, cluster: SlurmCluster
-) -> None:
-    line = delayed(urlsplit(lab.url).port or 0, 0.0)
-    far = dataclasses.replace(lab, url=f"http://127.0.0.1:{line.port}/")
-    views = shown(page, far, "asleep.ipynb")
     with asleep(browser):
         line.cut()
-        cluster.run("scancel", views.slurm_id)
-        cluster.wait_for(views.slurm_id, "CANCELLED")
-    views.all_say_that_it_is_over("cancelled")
+        changed("JobName=awake")
+    views.all_say("awake", "running")
     expect_no_doubt(views)
+
+    line.freeze()
+    expect_doubt(views)  # by its silence
+    changed("JobName=thawed")
+    line.thaw()
+    views.all_say("thawed", "running")
+    expect_no_doubt(views)
+
+    gate.touch()
+    views.all_say_that_it_is_over("failed")
 
 
 def test_a_cluster_whose_way_is_cut_is_told_as_lost_and_followed_again(

@@ -10,6 +10,7 @@ import pytest
 from nbformat.v4 import new_code_cell, new_notebook
 from playwright.sync_api import Locator, Page, Response, expect
 
+from tests.ui.kept_page import heard
 from tests.ui.lab import Lab, Notebook, at_rest
 from tests.ui.looks import look
 
@@ -149,52 +150,51 @@ def test_the_last_choice_on_a_cluster_is_remembered_and_the_line_can_be_copied(
     expect(form.get_by_label("Name")).to_have_value("")
 
 
-@pytest.mark.parametrize(
-    ("suffix", "text"),
-    [
-        (".py", "import sys\nprint('ran', __file__.endswith('.py'))\n"),
-        (".sh", "#!/bin/sh\necho ran\n"),
-        (".slurm", "#!/bin/sh\n#SBATCH --time=5\necho ran\n"),
-        (".ipynb", nbformat.writes(new_notebook(cells=[new_code_cell("print('ran')")]))),
-    ],
-)
-def test_a_file_of_any_name_is_run_from_the_file_browser(
-    page: Page, lab: Lab, form: Locator, suffix: str, text: str
+_FILES = {
+    ".py": "import sys\nprint('ran', __file__.endswith('.py'))\n",
+    ".sh": "#!/bin/sh\necho ran\n",
+    ".slurm": "#!/bin/sh\n#SBATCH --time=5\necho ran\n",
+    ".ipynb": nbformat.writes(new_notebook(cells=[new_code_cell("print('ran')")])),
+}
+
+
+def test_a_file_of_any_name_is_run_from_the_file_browser_and_what_cannot_be_is_not_offered(
+    page: Page, lab: Lab, form: Locator
 ) -> None:
-    name = HOSTILE + suffix
-    (lab.folder / name).write_text(text)
+    files = {HOSTILE + suffix: text for suffix, text in _FILES.items()}
+    refused = {"table.csv": "1,2\n", "wrong.py": "for x in 1\n    pass\n"}
+    for name, text in (files | refused).items():
+        (lab.folder / name).write_text(text)
     page.goto(f"{lab.url}lab?token={lab.token}&reset")
     at_rest(page)
-    from_browser(page, name)
-    expect(form.get_by_text(name, exact=True)).to_be_visible()
-    expect(form.get_by_text("Slurm expects it to start")).to_be_visible()
-    submit(form)
-    expect(page.get_by_role("log", name="Output")).to_contain_text("ran")
-    expect(form).to_have_count(0)
-    if suffix == ".ipynb":
-        # Its copy, which comes once the job has ended, is of this test, too: taken away before the
-        # server has noted that it was given, it would come again in another.
-        expect(page.get_by_role("alert").filter(has_text="has been run")).to_be_visible()
-        [copy] = lab.folder.glob("*.slurm-*.ipynb")
-        copy.unlink()
-    (lab.folder / name).unlink()
+    for name in files:
+        from_browser(page, name)
+        expect(form.get_by_text(name, exact=True)).to_be_visible()
+        expect(form.get_by_text("Slurm expects it to start")).to_be_visible()
+        submit(form)
+        expect(page.get_by_role("log", name="Output")).to_contain_text("ran")
+        expect(form).to_have_count(0)
+    # The copy of the notebook, which comes once the job has ended, is of this test, too: taken away
+    # before the server has noted that it was given, it would come again in another.
+    expect(page.get_by_role("alert").filter(has_text="has been run")).to_be_visible()
+    [copy] = lab.folder.glob("*.slurm-*.ipynb")
+    copy.unlink()
 
-
-def test_what_cannot_be_run_is_not_offered(page: Page, lab: Lab, form: Locator) -> None:
-    (lab.folder / "table.csv").write_text("1,2\n")
-    (lab.folder / "wrong.py").write_text("for x in 1\n    pass\n")
-    page.goto(f"{lab.url}lab?token={lab.token}&reset")
-    at_rest(page)
     page.get_by_role("listitem", name="Name: table.csv").click(button="right")
     expect(page.get_by_role("menuitem", name="Rename")).to_be_visible()
     expect(page.get_by_role("menuitem", name="Run on Slurm")).to_have_count(0)
     page.keyboard.press("Escape")
     from_browser(page, "wrong.py")
     expect(form.get_by_text("Line 1 of wrong.py is not valid Python")).to_be_visible()
+    for name in (*files, *refused):
+        (lab.folder / name).unlink()
 
 
-def test_a_cell_gets_its_line_and_its_output(lab: Lab, page: Page, form: Locator) -> None:
-    path = lab.write(f"{HOSTILE} cell.ipynb", ["x = 6", "print(x * 7)\ny = x"])
+def test_a_cell_gets_its_line_and_its_output_and_one_that_has_a_line_begins_with_it(
+    lab: Lab, page: Page, form: Locator
+) -> None:
+    its_own = "%%slurm --gpus 1 -t 5 --comment 'a b' --detach\nprint('again')"
+    path = lab.write(f"{HOSTILE} cell.ipynb", ["x = 6", "print(x * 7)\ny = x", its_own])
     notebook = Notebook(page, lab, path.name)
     notebook.cell(1).locator(".cm-content").click()
     from_toolbar(page, "This Cell on Slurm")
@@ -215,6 +215,22 @@ def test_a_cell_gets_its_line_and_its_output(lab: Lab, page: Page, form: Locator
     saved = notebook.saved()
     assert saved.cells[2].source.startswith("%%slurm --cluster local")
     assert saved.cells[2].source.endswith("\nprint(x * 7)\ny = x")
+
+    cell = notebook.cell(3)
+    cell.locator(".cm-content").click()
+    cell.click(button="right")
+    page.get_by_role("menuitem", name="This Cell on Slurm").click()
+    expect(form.get_by_role("textbox", name="GPUs", exact=True)).to_have_value("1")
+    expect(form.get_by_label("Time limit")).to_have_value("5")
+    expect(form.get_by_label("More options")).to_have_value("--comment 'a b' --detach")
+    form.get_by_label("Time limit").fill("6")
+    submit(form)
+    expect(cell.locator(".cm-content")).to_contain_text(
+        "%%slurm --cluster local --gpus 1 --time 6 --comment 'a b' --detach"
+    )
+    notebook.ended(3)
+    expect(notebook.card(3)).to_be_visible()
+    expect(page.locator(".jp-Notebook .jp-CodeCell")).to_have_count(4)
     path.unlink()
 
 
@@ -227,27 +243,6 @@ def notebook_runs_first(page: Page, notebook: Notebook) -> None:
     tabs.filter(has_text="on Slurm").click()
 
 
-def test_a_cell_that_has_a_line_begins_with_it(lab: Lab, page: Page, form: Locator) -> None:
-    source = "%%slurm --gpus 1 -t 5 --comment 'a b' --detach\nprint('again')"
-    path = lab.write("line.ipynb", ["%load_ext jupyter_slurm", source])
-    notebook = Notebook(page, lab, path.name)
-    notebook.cell(1).locator(".cm-content").click()
-    notebook.cell(1).click(button="right")
-    page.get_by_role("menuitem", name="This Cell on Slurm").click()
-    expect(form.get_by_role("textbox", name="GPUs", exact=True)).to_have_value("1")
-    expect(form.get_by_label("Time limit")).to_have_value("5")
-    expect(form.get_by_label("More options")).to_have_value("--comment 'a b' --detach")
-    form.get_by_label("Time limit").fill("6")
-    submit(form)
-    expect(notebook.cell(1).locator(".cm-content")).to_contain_text(
-        "%%slurm --cluster local --gpus 1 --time 6 --comment 'a b' --detach"
-    )
-    notebook.ended(1)
-    expect(notebook.page.get_by_role("region", name="Job")).to_be_visible()
-    expect(page.locator(".jp-Notebook .jp-CodeCell")).to_have_count(2)
-
-
-@pytest.mark.own_page
 def test_a_notebook_comes_back_executed_also_when_the_page_was_reloaded(
     lab: Lab, page: Page, form: Locator, gate: str
 ) -> None:
@@ -274,11 +269,11 @@ def test_a_notebook_comes_back_executed_also_when_the_page_was_reloaded(
     toast.get_by_role("button", name="Open").click()
     expect(page.get_by_role("main").get_by_role("tab").filter(has_text=".slurm-")).to_be_visible()
     asked: list[str] = []
-    page.on("request", lambda request: asked.append(request.url))
-    page.reload()
-    page.get_by_role("tab", name="Slurm", exact=True).click()
-    ended = page.get_by_role("list", name="Ended today")
-    expect(ended.get_by_text("done").first).to_be_visible()
+    with heard(page, "request", lambda request: asked.append(request.url)):
+        page.reload()
+        page.get_by_role("tab", name="Slurm", exact=True).click()
+        ended = page.get_by_role("list", name="Ended today")
+        expect(ended.get_by_text("done").first).to_be_visible()
     assert not [one for one in asked if "/api/executed" in one], "it was given already"
     copy.unlink()
     path.unlink()

@@ -13,7 +13,6 @@ from tests.ssh.waiting import wait_until
 from tests.ui.lab import Lab, adopt, at_rest, hide
 from tests.ui.looks import look
 
-pytestmark = pytest.mark.own_page
 _TOLD = "told <b>&"
 _MANY = 24
 _LISTENER = f"""
@@ -33,9 +32,9 @@ _LISTENER = f"""
 @pytest.fixture
 def desk(page: Page, lab: Lab) -> Page:
     """JupyterLab with nothing opened."""
-    page.context.add_init_script(_LISTENER)
     page.goto(f"{lab.url}lab?token={lab.token}&reset")
     at_rest(page)
+    page.evaluate(_LISTENER)
     expect(page.get_by_role("button", name="Slurm:")).to_be_visible()
     return page
 
@@ -49,9 +48,10 @@ def held(cluster: SlurmCluster) -> Iterator[str]:
     cluster.run("scancel", slurm_id)
 
 
-def test_a_job_is_counted_and_told_of_once_from_its_start_to_its_end(
+def test_a_job_is_counted_and_told_of_once_from_its_start_to_its_end_and_not_by_a_new_page(
     desk: Page, held: str, cluster: SlurmCluster
 ) -> None:
+    address = desk.url
     adopt(desk, held)
     item = desk.get_by_role("button", name="Slurm:")
     expect(item).to_have_accessible_name(re.compile("waits"))
@@ -67,6 +67,10 @@ def test_a_job_is_counted_and_told_of_once_from_its_start_to_its_end(
     toast.get_by_role("button", name="Show log").click()  # it is there for seconds only
     expect(desk.get_by_role("tab", name=re.compile("told <b>&"))).to_be_visible()
     expect(item).to_have_text("Slurm")
+    desk.goto(address)
+    expect(item).to_have_text("Slurm")
+    desk.wait_for_timeout(2_000)  # in which it would have been told
+    expect(_told(desk)).to_have_count(0)
 
 
 def test_of_many_short_jobs_one_notification_at_a_time_is_seen(
@@ -90,6 +94,7 @@ def test_of_two_tabs_one_tells(desk: Page, held: str, cluster: SlurmCluster, lab
     other = desk.context.new_page()
     other.goto(f"{lab.url}lab/workspaces/other?token={lab.token}&reset")
     expect(other.get_by_role("button", name="Slurm:")).to_be_visible()
+    other.evaluate(_LISTENER)
     adopt(desk, held)
     for tab in (desk, other):
         expect(tab.get_by_role("button", name="Slurm:")).to_have_text("Slurm 0 ▶ 1 ◷")
@@ -101,7 +106,7 @@ def test_of_two_tabs_one_tells(desk: Page, held: str, cluster: SlurmCluster, lab
     assert _was_told(desk) != _was_told(other)
 
 
-_RECORDER = """
+_RECORDER = """() => {
   window.told = [];
   class Recorded {
     constructor(title, {body}) { window.told.push(`${title}: ${body}`); }
@@ -110,24 +115,27 @@ _RECORDER = """
     close() {}
   }
   window.Notification = Recorded;
-"""
+}"""
 """Stands for the desktop, which a browser without a head does not have."""
 
 
 def test_the_browser_tells_by_itself_where_that_is_wanted_and_the_page_is_not_seen(
     page: Page, held: str, cluster: SlurmCluster, lab: Lab
 ) -> None:
-    page.add_init_script(_RECORDER)
     page.goto(f"{lab.url}lab?token={lab.token}&reset")
     item = page.get_by_role("button", name="Slurm:")
     expect(item).to_be_visible()
+    page.evaluate(_RECORDER)
     adopt(page, held)
     cluster.run("scontrol", "release", held)
     expect(_told(page)).to_contain_text("running")
     assert page.evaluate("told") == []  # nobody has asked for it
     page.reload()
     at_rest(page)
+    page.evaluate(_RECORDER)
     expect(item).to_have_text("Slurm 1 ▶ 0 ◷")
+    page.wait_for_timeout(2_000)  # in which it would have been told
+    expect(_told(page)).to_have_count(0)  # it was there already
     page.keyboard.press("Control+,")
     page.get_by_placeholder("Search settings…").last.fill("Slurm")
     wanted = page.get_by_label("Notifications of the browser, too")
@@ -140,25 +148,6 @@ def test_the_browser_tells_by_itself_where_that_is_wanted_and_the_page_is_not_se
     wanted.uncheck()
 
 
-def test_what_was_there_already_is_not_told_when_a_page_is_opened(
-    desk: Page, held: str, cluster: SlurmCluster
-) -> None:
-    adopt(desk, held)
-    cluster.run("scontrol", "release", held)
-    expect(_told(desk)).to_contain_text("running")
-    desk.reload()
-    item = desk.get_by_role("button", name="Slurm:")
-    expect(item).to_have_text("Slurm 1 ▶ 0 ◷")
-    desk.wait_for_timeout(2_000)  # in which it would have been told
-    expect(_told(desk)).to_have_count(0)
-    cluster.run("scancel", held)
-    expect(_told(desk)).to_contain_text("cancelled")
-    desk.reload()
-    expect(item).to_have_text("Slurm")
-    desk.wait_for_timeout(2_000)
-    expect(_told(desk)).to_have_count(0)
-
-
 def _told(page: Page) -> Locator:
     return page.get_by_role("alert").filter(has_text=_TOLD)
 
@@ -169,23 +158,20 @@ def _was_told(page: Page) -> bool:
     return told
 
 
-def test_a_click_in_the_status_bar_opens_the_sidebar(desk: Page) -> None:
+def test_sidebar_and_views_are_opened_from_status_bar_and_palette_and_settings_are_used(
+    desk: Page, held: str, cluster: SlurmCluster
+) -> None:
     desk.get_by_role("button", name="Slurm:").click()
     expect(desk.get_by_role("region", name="Slurm")).to_be_visible()
 
-
-def test_the_palette_has_the_views_under_slurm(desk: Page) -> None:
     desk.keyboard.press("Control+Shift+c")
     palette = desk.locator(".lm-CommandPalette")
     palette.get_by_role("textbox").fill("slurm")
     for view in ("queue", "nodes", "job"):
         item = palette.get_by_role("menuitem").filter(has_text=re.compile(view, re.IGNORECASE))
         expect(item.first).to_be_visible()
+    desk.keyboard.press("Escape")
 
-
-def test_settings_are_used_and_have_a_page(
-    desk: Page, held: str, cluster: SlurmCluster, lab: Lab
-) -> None:
     desk.keyboard.press("Control+,")
     desk.get_by_placeholder("Search settings…").last.fill("Slurm")
     start = desk.get_by_label("Tell when a job starts")
