@@ -5,7 +5,6 @@ It speaks `Api` and works in any Python; only `attach` and its card need a noteb
 
 from __future__ import annotations
 
-import asyncio
 import contextvars
 import os
 import sys
@@ -168,6 +167,8 @@ class JobHandle:
         current().shell.run_line_magic("slurm", f"attach {self.id}")
 
     def __await__(self) -> Generator[Any, None, dict[str, object]]:
+        import asyncio  # noqa: PLC0415 - whoever awaits has loaded it, and a terminal never does
+
         loop = asyncio.get_running_loop()
         context = contextvars.copy_context()
         return loop.run_in_executor(None, context.run, self.result).__await__()

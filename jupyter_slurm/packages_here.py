@@ -10,9 +10,11 @@ import json
 import sys
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from importlib import metadata
 
 _OURS = frozenset({"pip", "setuptools", "wheel", "jupyter-slurm", "jupyter_slurm"})
 """Not of the notebook's work, or not to be had."""
@@ -44,6 +46,8 @@ class Here:
 
 def read() -> Here:
     """Of this process's Python."""
+    from importlib import metadata  # noqa: PLC0415 - loads much
+
     return collect(metadata.distributions(), Path(sys.prefix, "conda-meta"))
 
 

@@ -120,12 +120,15 @@ def left_of(desk: Desk, job: Job) -> list[str]:
     return found
 
 
-def test_shell_runs_in_a_job_which_ends_with_it(desk: Desk) -> None:
+def test_shell_runs_in_a_job_as_in_the_terminal_here_and_ends_with_it(desk: Desk) -> None:
     terminal = desk.shell("--cpus-per-task", "2", "--mem", "100")
     prompted(terminal)
     answered(terminal, "echo $SLURM_CPUS_PER_TASK on $SLURMD_NODENAME", "2 on n")
     job = desk.job()
     assert (job.kind, job.state) == (JobKind.TERMINAL, JobState.RUNNING)
+    size_colours_and_letters_are_those_of_the_terminal_here(terminal)
+    ctrl_c_and_ctrl_z_are_for_the_program_there(terminal)
+    assert desk.job().state is JobState.RUNNING
     terminal.sendline("exit 7")
     assert end(terminal) == 7
     ended = desk.ended(job.id)
@@ -133,9 +136,7 @@ def test_shell_runs_in_a_job_which_ends_with_it(desk: Desk) -> None:
     wait_until(lambda: not left_of(desk, job), PATIENCE_S)
 
 
-def test_size_colours_and_letters_are_those_of_the_terminal_here(desk: Desk) -> None:
-    terminal = desk.shell("--mem", "100")
-    prompted(terminal)
+def size_colours_and_letters_are_those_of_the_terminal_here(terminal: pexpect.spawn) -> None:
     answered(terminal, "stty size", "30 100\r\n")
     answered(terminal, "echo $TERM größe ${#LANG}; printf '\\033[31m%s\\n' rot", "\x1b[31mrot")
     terminal.setwinsize(11, 77)
@@ -147,9 +148,7 @@ def test_size_colours_and_letters_are_those_of_the_terminal_here(desk: Desk) -> 
     terminal.expect("ready> ")
 
 
-def test_ctrl_c_and_ctrl_z_are_for_the_program_there(desk: Desk) -> None:
-    terminal = desk.shell("--mem", "100")
-    prompted(terminal)
+def ctrl_c_and_ctrl_z_are_for_the_program_there(terminal: pexpect.spawn) -> None:
     terminal.sendline("trap 'echo caught' INT; echo sle''eps; sleep 1000; echo $?")
     terminal.expect("sleeps")
     terminal.sendintr()
@@ -158,11 +157,10 @@ def test_ctrl_c_and_ctrl_z_are_for_the_program_there(desk: Desk) -> None:
     terminal.expect("sleeps")
     terminal.send("\x1a")
     terminal.expect("Stopped")
-    answered(terminal, "kill %1; echo he''re", "here")
-    assert desk.job().state is JobState.RUNNING
+    answered(terminal, "kill %1; wait; trap - INT; echo he''re", "here")
 
 
-def test_who_leaves_comes_back_to_the_same_shell(desk: Desk) -> None:
+def test_who_leaves_or_closes_the_terminal_comes_back_to_the_same_shell(desk: Desk) -> None:
     terminal = desk.shell("--mem", "100")
     prompted(terminal)
     answered(terminal, "kept='the same'; echo se''en", "seen")
@@ -175,23 +173,16 @@ def test_who_leaves_comes_back_to_the_same_shell(desk: Desk) -> None:
     again = desk.shell("--job", str(job.slurm_id))
     again.expect("seen")
     answered(again, "echo $kept shell", "the same shell")
+    for number in (signal.SIGKILL, signal.SIGHUP):  # the terminal is closed, one way or the other
+        answered(again, f"kept=by{number}; echo se''en{number}", f"seen{number}")
+        again.kill(number)
+        again = desk.shell("--job", job.id)
+        again.expect(f"seen{number}")
+        answered(again, "echo $kept.", f"by{number}.\r\n")
     again.sendline("exit")
     assert end(again) == 0
     assert desk.ended(job.id).state is JobState.COMPLETED
     wait_until(lambda: not left_of(desk, job), PATIENCE_S)
-
-
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGHUP])
-def test_a_terminal_that_is_closed_leaves_the_shell_running(
-    desk: Desk, number: signal.Signals
-) -> None:
-    terminal = desk.shell("--mem", "100")
-    prompted(terminal)
-    answered(terminal, "kept=it; echo se''en", "seen")
-    terminal.kill(number)
-    again = desk.shell("--job", desk.job().id)
-    again.expect("seen")
-    answered(again, "echo $kept", "it\r\n")
 
 
 def test_an_agent_that_is_killed_is_a_line_that_is_lost(desk: Desk) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import difflib
-import importlib.metadata
 from argparse import ArgumentParser, Namespace
 from typing import Any, NoReturn
 
@@ -68,7 +67,9 @@ class _Version(argparse.Action):
     """Prints the version; it is looked up only when somebody asks."""
 
     def __call__(self, parser: ArgumentParser, *_: Any) -> NoReturn:
-        version = importlib.metadata.version("jupyter-slurm")
+        from importlib import metadata  # noqa: PLC0415 - it loads much
+
+        version = metadata.version("jupyter-slurm")
         parser.exit(message=f"jupyter-slurm {version}\n")
 
 

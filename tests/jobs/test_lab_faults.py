@@ -189,4 +189,4 @@ def test_a_lab_whose_home_fills_up_goes_on_until_it_is_cancelled_from_outside(
     one = visitor(site, job)
     assert one.run(one.start_kernel(), "print(6 * 7)").startswith("42")
     site.cluster.run("scancel", job.slurm_id or "")
-    assert "not from here" in (ended(site, job, folder, JobState.CANCELLED).why or "")
+    assert ended(site, job, folder, JobState.CANCELLED).why == "It was cancelled."

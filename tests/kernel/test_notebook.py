@@ -17,7 +17,8 @@ from nbclient import NotebookClient
 from tests.kernel.conftest import Home
 
 MIB = 1 << 20
-OUTPUT_MB = 30
+OUTPUT_MB = 12
+"""More than a kernel keeps in memory of what nobody has taken yet (`IN_MEMORY_BYTES`)."""
 INTERRUPTED = """
 import time
 try:

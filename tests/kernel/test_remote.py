@@ -30,17 +30,9 @@ def _of(process: psutil.Process, folder: str) -> bool:
     return any(folder in word for word in process.info["cmdline"] or ())
 
 
-def test_its_environment_gets_there_and_is_in_no_command_line(home: Home) -> None:
-    home.add("--mem", "300M", "--env", "GREETING=good day", f"--env=TOKEN=t{os.getpid()}x")
-    kernel = home.start()
-    told = kernel.value("import os; print(os.environ['GREETING'], os.environ['TOKEN'])")
-    assert told == f"good day t{os.getpid()}x\n"
-    words = [one.info["cmdline"] or () for one in psutil.process_iter(["cmdline"])]
-    assert not [one for one in words if any(f"t{os.getpid()}x" in word for word in one)]
-
-
-def test_first_cell_runs_on_the_node_and_state_stays(home: Home) -> None:
-    home.add("--mem", "300M")
+def test_cells_run_on_the_node_in_its_environment_ask_here_and_leave_nothing(home: Home) -> None:
+    token = f"t{os.getpid()}x"
+    home.add("--mem", "300M", "--env", "GREETING=good day", f"--env=TOKEN={token}")
     kernel = home.start()
     where = kernel.value("import os; x = 1; print(os.environ['SLURM_JOB_ID'])")
     assert where.strip() == kernel.job().slurm_id
@@ -49,9 +41,22 @@ def test_first_cell_runs_on_the_node_and_state_stays(home: Home) -> None:
     assert (job.state, job.idle_s) == (JobState.RUNNING, 3600)
     reply = kernel.run("1 / 0")
     assert reply.content["ename"] == "ZeroDivisionError"
+    told = kernel.value("import os; print(os.environ['GREETING'], os.environ['TOKEN'])")
+    assert told == f"good day {token}\n"
+    words = [one.info["cmdline"] or () for one in psutil.process_iter(["cmdline"])]
+    assert not [one for one in words if any(token in word for word in one)]
+    input_is_asked_here(kernel)
     kernel.manager.shutdown_kernel()
     assert home.until_job(job.id).state is JobState.CANCELLED
     nothing_left(home, job.id)
+
+
+def input_is_asked_here(kernel: RemoteKernel) -> None:
+    request = kernel.client.execute("print(input('who? ') + '!')", allow_stdin=True)
+    asked = kernel.client.get_stdin_msg(timeout=PATIENCE_S)
+    assert asked["content"]["prompt"] == "who? "
+    kernel.client.input("me")
+    assert kernel.reply(request).text == "me!\n"
 
 
 def test_cells_wait_with_the_job_and_show_why(home: Home) -> None:
@@ -80,7 +85,7 @@ def test_cells_wait_with_the_job_and_show_why(home: Home) -> None:
     assert len(home.jobs()) == 1
 
 
-def test_a_cell_that_waits_is_interrupted_at_once_and_the_job_stays(home: Home) -> None:
+def test_a_cell_that_waits_is_interrupted_at_once_and_a_restart_keeps_the_job(home: Home) -> None:
     home.add("--hold")
     kernel = home.start()
     first, second = kernel.start("1"), kernel.start("2")
@@ -90,53 +95,11 @@ def test_a_cell_that_waits_is_interrupted_at_once_and_the_job_stays(home: Home) 
     kernel.manager.interrupt_kernel()
     assert kernel.reply(first).content["ename"] == "KeyboardInterrupt"
     assert kernel.reply(second).content["status"] == "aborted"
+    kernel.until_shown(kernel.start("1"), "PENDING")
+    kernel.manager.restart_kernel()
+    kernel.client.wait_for_ready(timeout=PATIENCE_S)
     home.api.release(kernel.job().id)
     assert kernel.value("print(3)") == "3\n"
-    assert len(home.jobs()) == 1
-
-
-def test_a_cell_that_runs_is_interrupted(home: Home) -> None:
-    home.add()
-    kernel = home.start()
-    request = kernel.start("print('on', flush=True)\nimport time; time.sleep(1000)")
-    kernel.until(lambda m: m["msg_type"] == "stream")
-    kernel.manager.interrupt_kernel()
-    assert kernel.reply(request).content["ename"] == "KeyboardInterrupt"
-    assert kernel.value("print(1)") == "1\n"
-
-
-def test_input_is_asked_here(home: Home) -> None:
-    home.add()
-    kernel = home.start()
-    request = kernel.client.execute("print(input('who? ') + '!')", allow_stdin=True)
-    asked = kernel.client.get_stdin_msg(timeout=PATIENCE_S)
-    assert asked["content"]["prompt"] == "who? "
-    kernel.client.input("me")
-    assert kernel.reply(request).text == "me!\n"
-
-
-def test_restart_is_in_the_same_job(home: Home) -> None:
-    home.add()
-    kernel = home.start()
-    kernel.value("gone = 1; print()")
-    job = kernel.job()
-    kernel.manager.restart_kernel()
-    kernel.client.wait_for_ready(timeout=PATIENCE_S)
-    assert kernel.run("gone").content["ename"] == "NameError"
-    where = kernel.value("import os; print(os.environ['SLURM_JOB_ID'])")
-    assert where.strip() == job.slurm_id
-    assert len(home.jobs()) == 1
-
-
-def test_restart_while_the_job_waits_keeps_it(home: Home) -> None:
-    home.add("--hold")
-    kernel = home.start()
-    request = kernel.start("1")
-    kernel.until_shown(request, "PENDING")
-    kernel.manager.restart_kernel()
-    kernel.client.wait_for_ready(timeout=PATIENCE_S)
-    home.api.release(kernel.job().id)
-    assert kernel.value("print(1)") == "1\n"
     assert len(home.jobs()) == 1
 
 
@@ -173,7 +136,9 @@ def test_time_limit_is_told(home: Home) -> None:
     nothing_left(home, kernel.job().id)
 
 
-def test_a_kernel_whose_proxy_was_killed_is_found_again(home: Home, tmp_path: Path) -> None:
+def test_a_kernel_whose_proxy_was_killed_is_found_again_until_its_job_has_ended(
+    home: Home, tmp_path: Path
+) -> None:
     home.add()
     kernel = home.start()
     kernel.value("import pathlib, time; kept = 42; print()")
@@ -186,6 +151,12 @@ def test_a_kernel_whose_proxy_was_killed_is_found_again(home: Home, tmp_path: Pa
     assert again.value("print(kept)") == "42\n"
     (job,) = home.jobs()
     assert job.state is JobState.RUNNING
+    home.kill_proxy(again)
+    home.cluster.run("scancel", str(job.slurm_id))
+    again.until_job()
+    last = home.start(file=kernel.manager.connection_file)
+    assert last.run("1").content["ename"] == "JobEnded"
+    assert len(home.jobs()) == 1, "another was submitted"
 
 
 def test_a_notebook_finds_its_kernel_after_jupyter_was_gone(home: Home) -> None:
@@ -200,19 +171,6 @@ def test_a_notebook_finds_its_kernel_after_jupyter_was_gone(home: Home) -> None:
     third = home.start(JPY_SESSION_NAME="/a/notebook.ipynb")
     assert third.run("kept").content["ename"] == "NameError", "two clients have one job"
     assert len(home.jobs()) == 3
-
-
-def test_a_killed_proxy_whose_job_has_ended_submits_no_other(home: Home) -> None:
-    home.add()
-    kernel = home.start()
-    kernel.value("print(1)")
-    home.kill_proxy(kernel)
-    home.cluster.run("scancel", str(kernel.job().slurm_id))
-    kernel.until_job()
-    again = home.start(file=kernel.manager.connection_file)
-    reply = again.run("1")
-    assert reply.content["ename"] == "JobEnded"
-    assert len(home.jobs()) == 1
 
 
 def test_jupyter_that_is_gone_takes_its_proxy_along(home: Home) -> None:
@@ -247,7 +205,9 @@ def test_nobody_connected_for_the_profiles_time_ends_the_job(make_home: MakeHome
     nothing_left(home, job.id)
 
 
-def test_an_agent_that_is_killed_is_nothing_to_the_kernel(home: Home) -> None:
+def test_an_agent_that_is_killed_is_nothing_to_the_kernel_and_one_that_dies_goes_on_in_its_job(
+    home: Home,
+) -> None:
     home.add()
     kernel = home.start()
     kernel.value("x = 1; print()")
@@ -256,11 +216,6 @@ def test_an_agent_that_is_killed_is_nothing_to_the_kernel(home: Home) -> None:
     os.kill(home.api.status().pid, signal.SIGKILL)
     assert kernel.reply(request).text == "".join(f"{i}\n" for i in range(30))
     assert kernel.value("print(x)") == "1\n"
-
-
-def test_a_kernel_that_dies_is_told_and_goes_on_in_its_job(home: Home) -> None:
-    home.add()
-    kernel = home.start()
     reply = kernel.run("import os, signal; os.kill(os.getpid(), signal.SIGKILL)")
     assert reply.content["ename"] == "KernelDied"
     assert "signal 9" in reply.content["evalue"]
@@ -332,13 +287,3 @@ def asked(home: Home) -> Counter[str]:
     """How often each of Slurm's commands was run."""
     counts = home.api.status().commands.items()
     return Counter({name.removeprefix("local "): count for name, count in counts})
-
-
-def test_displays_and_figures_are_as_of_a_local_kernel(home: Home) -> None:
-    home.add("--mem", "1G")
-    kernel: RemoteKernel = home.start()
-    kernel.value("import matplotlib.pyplot as plt; print()")
-    shown = kernel.run("plt.plot([1, 2]); plt.show()").displays()
-    assert shown[0]["content"]["data"]["image/png"]
-    big = kernel.run("import numpy as np; print('y' * 3_000_000)")
-    assert big.text == "y" * 3_000_000 + "\n"

@@ -56,10 +56,13 @@ def environment(slurm_cluster: SlurmCluster) -> Iterator[dict[str, str]]:
         yield env
 
 
-@pytest.fixture
-def kernel(environment: dict[str, str], tmp_path: Path) -> Iterator[Kernel]:
-    """In a notebook of its own, so that equal cells of two tests are not the same cell."""
-    with running_kernel({**environment, "JPY_SESSION_NAME": f"{tmp_path}/n.ipynb"}, tmp_path) as it:
+@pytest.fixture(scope="module")
+def kernel(
+    environment: dict[str, str], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Kernel]:
+    """In one notebook for all tests here that only run cells, none of which is as another."""
+    folder = tmp_path_factory.mktemp("notebook")
+    with running_kernel({**environment, "JPY_SESSION_NAME": f"{folder}/n.ipynb"}, folder) as it:
         assert it.run(LOAD).content["status"] == "ok"
         yield it
 

@@ -78,8 +78,14 @@ def says_begun(request: str, message: dict[str, Any]) -> bool:
 START = "%slurm session start --runtime none --name fit --time 60m"
 
 
-def test_cells_run_in_the_session_that_the_notebook_has_started(desk: Desk) -> None:
+def test_cells_run_in_the_session_that_the_notebook_has_started_until_it_is_stopped(
+    desk: Desk,
+) -> None:
     with desk.kernel() as kernel:
+        none = kernel.run("%%slurm --session\n1")
+        assert "This notebook has no session" in none.content["evalue"]
+        other = kernel.run("%%slurm --session other\n1")
+        assert "has no session `other`" in other.content["evalue"]
         started = ok(kernel.run(START))
         assert "RUNNING" in started.displays()[-1]["content"]["data"]["text/plain"]
         assert "session" in started.displays()[-1]["content"]["data"]["text/plain"]
@@ -93,30 +99,29 @@ def test_cells_run_in_the_session_that_the_notebook_has_started(desk: Desk) -> N
         failed = kernel.run("%%slurm --session\nkept / 0")
         assert "ZeroDivisionError" in failed.content["evalue"]
         assert "in session" in failed.content["evalue"]
+        what_belongs_to_the_session_is_refused_in_a_cell(kernel)
+        assert "asked to end" in ok(kernel.run("%slurm session stop")).text
+        wait_until(lambda: desk.session().state.final, PATIENCE_S)
+        told = kernel.run("%%slurm --session\n1").content["evalue"]
+        assert "has ended as CANCELLED. You stopped it." in told
+        assert "%slurm session start" in told
+        assert "has ended already" in ok(kernel.run("%slurm session stop")).text
 
 
-def test_what_belongs_to_the_session_is_refused_in_a_cell(desk: Desk) -> None:
-    with desk.kernel() as kernel:
-        none = kernel.run("%%slurm --session\n1")
-        assert "This notebook has no session" in none.content["evalue"]
-        assert (
-            "has no session `other`" in kernel.run("%%slurm --session other\n1").content["evalue"]
-        )
-        ok(kernel.run(f"{START} --detach"))
-        for words, named in (
-            ("--gpus 1", "--gpus"),
-            ("--image ubuntu", "--image"),
-            ("--env A=1", "--env"),
-            ("--dry-run", "--dry-run"),
-        ):
-            told = kernel.run(f"%%slurm --session {words}\n1").text
-            assert f"{named} is not for a cell of a session" in told
-        assert "runs Python only" in kernel.run("%%slurm --session\n#!/bin/sh\necho").text
-        assert "belongs to the cells" in kernel.run("%slurm session start --out x").text
-        assert "no time after which" in kernel.run("%slurm session start --idle 0").text
-        assert "goes on" in ok(kernel.run(f"{START} --detach")).text
-        (shown,) = ok(kernel.run("%slurm session start --dry-run")).displays()
-        assert "session.py" in shown["content"]["data"]["text/plain"]
+def what_belongs_to_the_session_is_refused_in_a_cell(kernel: Kernel) -> None:
+    for words, named in (
+        ("--gpus 1", "--gpus"),
+        ("--image ubuntu", "--image"),
+        ("--env A=1", "--env"),
+        ("--dry-run", "--dry-run"),
+    ):
+        told = kernel.run(f"%%slurm --session {words}\n1").text
+        assert f"{named} is not for a cell of a session" in told
+    assert "runs Python only" in kernel.run("%%slurm --session\n#!/bin/sh\necho").text
+    assert "belongs to the cells" in kernel.run("%slurm session start --out x").text
+    assert "no time after which" in kernel.run("%slurm session start --idle 0").text
+    (shown,) = ok(kernel.run("%slurm session start --dry-run")).displays()
+    assert "session.py" in shown["content"]["data"]["text/plain"]
 
 
 def test_a_session_that_cannot_be_set_up_fails_the_line_that_starts_it(desk: Desk) -> None:
@@ -128,12 +133,16 @@ def test_a_session_that_cannot_be_set_up_fails_the_line_that_starts_it(desk: Des
         assert "has ended as FAILED" in kernel.run("%%slurm --session\n1").content["evalue"]
 
 
-def test_options_of_the_notebook_are_the_sessions_and_not_its_cells(desk: Desk) -> None:
+def test_options_of_the_notebook_are_the_sessions_and_a_second_one_is_told_of_the_first(
+    desk: Desk,
+) -> None:
     with desk.kernel() as kernel:
         name = desk.api.clusters()[0].name
         ok(kernel.run(f"%slurm use {name} --env OF_ALL=1"))
         ok(kernel.run(START))
         assert value(kernel.run("%%slurm --session\nimport os; os.environ['OF_ALL']")) == "'1'"
+        # The one that there is costs something too: who starts another is reminded of it.
+        assert "goes on" in ok(kernel.run(f"{START} --detach")).text
 
 
 def test_a_new_kernel_of_the_notebook_has_the_session_and_its_running_cell(
@@ -164,22 +173,6 @@ def test_a_new_kernel_of_the_notebook_has_the_session_and_its_running_cell(
         assert value(second.run("%%slurm --session\nkept")) == "41"
 
 
-def test_a_cell_outlives_the_agent_that_sent_it(desk: Desk, tmp_path: Path) -> None:
-    gate = tmp_path / "gate"
-    with desk.kernel() as kernel:
-        ok(kernel.run(START))
-        request = kernel.start(
-            "%%slurm --session --out x\nimport os, time\nprint('begun', flush=True)\n"
-            f"while not os.path.exists({str(gate)!r}):\n    time.sleep(0.05)\nx = 42"
-        )
-        kernel.until(partial(says_begun, request))
-        desk.home.kill()
-        gate.touch()
-        ok(kernel.reply(request))
-        assert kernel.run("print(x)").text == "42\n"
-        assert value(kernel.run("%%slurm --session\nx")) == "42"
-
-
 def test_the_session_of_another_notebook_is_named_by_its_id(desk: Desk) -> None:
     with desk.kernel() as one, desk.kernel("other.ipynb") as other:
         ok(one.run(START))
@@ -198,10 +191,23 @@ def test_the_session_of_another_notebook_is_named_by_its_id(desk: Desk) -> None:
         assert value(one.run("%%slurm --session\nshared")) == "['one', 'other']"
 
 
-def test_an_interrupt_can_leave_the_cell_or_cancel_it(desk: Desk) -> None:
+def test_a_cell_outlives_its_agent_and_an_interrupt_can_leave_or_cancel_it(
+    desk: Desk, tmp_path: Path
+) -> None:
+    gate = tmp_path / "gate"
     cell = "%%slurm --session{}\nimport time\nprint('begun', flush=True)\ntime.sleep(600)"
     with desk.kernel() as kernel:
         ok(kernel.run(START))
+        request = kernel.start(
+            "%%slurm --session --out x\nimport os, time\nprint('begun', flush=True)\n"
+            f"while not os.path.exists({str(gate)!r}):\n    time.sleep(0.05)\nx = 42"
+        )
+        kernel.until(partial(says_begun, request))
+        desk.home.kill()
+        gate.touch()
+        ok(kernel.reply(request))
+        assert kernel.run("print(x)").text == "42\n"
+        assert value(kernel.run("%%slurm --session\nx")) == "42"
         for options, told in ((" --on-interrupt cancel", "was asked to end"), ("", "goes on")):
             request = kernel.start(cell.format(options))
             kernel.until(partial(says_begun, request))
@@ -213,14 +219,3 @@ def test_an_interrupt_can_leave_the_cell_or_cancel_it(desk: Desk) -> None:
         ok(kernel.run(f"%slurm cancel {running.id}"))
         wait_until(lambda: desk.api.job(running.id).state.final, PATIENCE_S)
         assert value(kernel.run("%%slurm --session\n'alive'")) == "'alive'"
-
-
-def test_a_session_that_was_stopped_says_so_to_the_next_cell(desk: Desk) -> None:
-    with desk.kernel() as kernel:
-        ok(kernel.run(START))
-        assert "asked to end" in ok(kernel.run("%slurm session stop")).text
-        wait_until(lambda: desk.session().state.final, PATIENCE_S)
-        told = kernel.run("%%slurm --session\n1").content["evalue"]
-        assert "has ended as CANCELLED. You stopped it." in told
-        assert "%slurm session start" in told
-        assert "has ended already" in ok(kernel.run("%slurm session stop")).text

@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,8 @@ import pexpect  # type: ignore[import-untyped]
 from jupyter_client.kernelspec import KernelSpecManager
 from jupyter_client.manager import KernelManager
 
+from jupyter_slurm.client import AgentClient
+from jupyter_slurm.wire import Connection, Job
 from tests.magics.kernel import Kernel
 from tests.ssh.site import Home, Site
 from tests.ssh.waiting import wait_until
@@ -130,10 +133,20 @@ class Laptop:
         agent = json.loads(self.slurm("status", "--json"))["agent"]
         return None if agent is None else int(agent["pid"])
 
-    def connection(self) -> dict[str, Any]:
+    @cached_property
+    def agent(self) -> AgentClient:
+        """The one that runs there, asked from outside: a command's start is more than most looks
+        cost. It starts none."""
+        told = json.loads(self.slurm("status", "--json"))["agent"]
+        return AgentClient(Path(told["socket"]), None)
+
+    def connection(self) -> Connection:
         """To the cluster, as the agent knows it."""
-        found: list[dict[str, Any]] = json.loads(self.slurm("connections", "--json"))
-        return found[0]
+        return self.agent.connections()[0]
+
+    def job(self) -> Job:
+        """The newest, as the agent knows it."""
+        return self.agent.jobs()[0]
 
     def notice_soon(self) -> None:
         """From the next login on, a line that is silent is seen to be so within seconds."""

@@ -3,14 +3,13 @@ address, or says why not, and nothing is left."""
 
 from __future__ import annotations
 
-import json
 import re
 import sys
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
+from jupyter_slurm.wire import ConnectionState, JobState
 from tests.ssh.lab_guest import LabGuest
 from tests.ssh.laptop import PATIENCE_S, Laptop
 from tests.ssh.processes import words_of
@@ -24,7 +23,7 @@ def guest(laptop: Laptop) -> Iterator[LabGuest]:
     laptop.notice_soon()
     laptop.log_in()
     laptop.slurm("lab", "start", "--nodelist", "c2", "--no-browser", "--time", "60")
-    [page] = laptop.home.folder.rglob(f"labs/{lab_of(laptop)['id']}.html")
+    [page] = laptop.home.folder.rglob(f"labs/{laptop.job().id}.html")
     with LabGuest(laptop, page) as guest:
         yield guest
         laptop.site.run("scancel", "--me")
@@ -37,24 +36,18 @@ def left_on_the_node(laptop: Laptop) -> list[list[str]]:
     return [words_of(one) for one in laptop.site.processes("c2")]
 
 
-def lab_of(laptop: Laptop) -> dict[str, Any]:
-    """The only one, as the agent knows it."""
-    [job] = json.loads(laptop.slurm("lab", "list", "--json"))
-    return dict(job)
-
-
 def listens(laptop: Laptop, port: int) -> bool:
     told = laptop.site.laptop_machine.run("ss", "-tlnH", "sport", "=", f":{port}")
     return told.stdout != ""
 
 
-def over(laptop: Laptop, port: int, state: str) -> str:
+def over(laptop: Laptop, port: int, state: JobState) -> str:
     """Why; its port is closed, and no relay is left on the login node."""
-    wait_until(lambda: lab_of(laptop)["state"] == state, PATIENCE_S)
-    wait_until(lambda: lab_of(laptop)["lab"] is None, PATIENCE_S)
+    wait_until(lambda: laptop.job().state is state, PATIENCE_S)
+    wait_until(lambda: laptop.job().lab is None, PATIENCE_S)
     wait_until(lambda: not listens(laptop, port), PATIENCE_S)
     wait_until(lambda: "srun" not in laptop.site.programs(), PATIENCE_S)
-    return str(lab_of(laptop)["why"])
+    return str(laptop.job().why)
 
 
 def port_of(guest: LabGuest) -> int:
@@ -69,9 +62,11 @@ def test_a_lab_goes_on_through_a_cut_line_and_a_new_login_until_it_is_cancelled_
     cell_runs_through_a_cut(laptop, guest)
     assert laptop.site.logins() == before
     who_comes_while_a_login_is_needed_is_told(laptop, guest)
-    assert lab_of(laptop)["lab"]["url"] == guest.address
-    laptop.site.run("scancel", str(lab_of(laptop)["slurm_id"]))
-    assert "It was cancelled." in over(laptop, port_of(guest), "CANCELLED")
+    lab = laptop.job().lab
+    assert lab is not None
+    assert lab.url == guest.address
+    laptop.site.run("scancel", str(laptop.job().slurm_id))
+    assert "It was cancelled." in over(laptop, port_of(guest), JobState.CANCELLED)
 
 
 def cell_runs_through_a_cut(laptop: Laptop, guest: LabGuest) -> None:
@@ -86,7 +81,7 @@ def cell_runs_through_a_cut(laptop: Laptop, guest: LabGuest) -> None:
     wait_until(lambda: laptop.site.run(*begun, check=False).returncode == 0, PATIENCE_S)
     laptop.site.cut()
     try:
-        wait_until(lambda: laptop.connection()["state"] == "lost", PATIENCE_S)
+        wait_until(lambda: laptop.connection().state is ConnectionState.LOST, PATIENCE_S)
         laptop.site.run("touch", gate)
     finally:
         laptop.site.heal()
@@ -95,7 +90,7 @@ def cell_runs_through_a_cut(laptop: Laptop, guest: LabGuest) -> None:
 
 def who_comes_while_a_login_is_needed_is_told(laptop: Laptop, guest: LabGuest) -> None:
     laptop.site.restart_gateway()
-    wait_until(lambda: laptop.connection()["state"] == "login-needed", PATIENCE_S)
+    wait_until(lambda: laptop.connection().state is ConnectionState.LOGIN_NEEDED, PATIENCE_S)
     status, page = guest.look("/lab")
     said = re.findall("<p>(.*)</p>", page)
     assert (status, said[0]) == (503, "The connection to site is closed until you log in again.")
@@ -108,7 +103,7 @@ def who_comes_while_a_login_is_needed_is_told(laptop: Laptop, guest: LabGuest) -
 
 def test_a_lab_whose_time_is_over(laptop: Laptop, guest: LabGuest) -> None:
     """slurmctld looks each 30 s."""
-    now = ("scontrol", "update", f"jobid={lab_of(laptop)['slurm_id']}", "endtime=now")
+    now = ("scontrol", "update", f"jobid={laptop.job().slurm_id}", "endtime=now")
     if laptop.site.run(*now, check=False).returncode:  # the second was over
         laptop.site.run(*now)
-    assert "time limit" in over(laptop, port_of(guest), "TIMEOUT").lower()
+    assert "time limit" in over(laptop, port_of(guest), JobState.TIMEOUT).lower()

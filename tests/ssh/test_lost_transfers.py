@@ -17,6 +17,7 @@ from typing import Literal
 import psutil
 import pytest
 
+from jupyter_slurm.wire import ConnectionState
 from tests.ssh.laptop import PATIENCE_S, Laptop
 from tests.ssh.processes import words_of
 from tests.ssh.site import Site
@@ -144,7 +145,7 @@ def test_transfer_whose_line_was_cut_and_healed_goes_on_by_itself(
     with sizes_seen(way.big) as seen:
         command = laptop.start(*laptop.command(*way.words))
         with in_the_middle(laptop, way):
-            wait_until(lambda: laptop.connection()["state"] == "lost", PATIENCE_S)
+            wait_until(lambda: laptop.connection().state is ConnectionState.LOST, PATIENCE_S)
         out, err = command.communicate(timeout=PATIENCE_S)
     assert command.returncode == 0, out + err
     assert digests(way.target) == digests(way.source)
@@ -167,7 +168,7 @@ def test_transfer_whose_line_was_lost_says_so_and_goes_on_where_it_was(
         assert "goes on from there" in err
         assert way.big.read_bytes() == _OLD
         assert way.arrived() == {"1", "2"}
-        wait_until(lambda: laptop.connection()["state"] == "login-needed", PATIENCE_S)
+        wait_until(lambda: laptop.connection().state is ConnectionState.LOGIN_NEEDED, PATIENCE_S)
         laptop.log_in()
         before = carried(laptop, way.count)
         laptop.slurm(*way.words)

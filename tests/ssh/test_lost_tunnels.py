@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from jupyter_slurm.wire import ConnectionState
 from tests.ssh.laptop import PATIENCE_S, Laptop
 from tests.ssh.site import Site
 from tests.ssh.waiting import wait_until
@@ -117,7 +118,7 @@ def test_download_over_a_line_that_was_cut_and_healed_gets_every_byte_once(
         site.cut()
         try:
             download.go_on()
-            wait_until(lambda: laptop.connection()["state"] == "lost", PATIENCE_S)
+            wait_until(lambda: laptop.connection().state is ConnectionState.LOST, PATIENCE_S)
         finally:
             site.heal()
         assert download.end() == whole
@@ -137,7 +138,7 @@ def test_download_over_a_line_that_was_lost_is_broken_and_the_next_one_is_whole(
         finally:
             site.heal()
         assert download.end() == "broken True\n"
-        wait_until(lambda: laptop.connection()["state"] == "login-needed", PATIENCE_S)
+        wait_until(lambda: laptop.connection().state is ConnectionState.LOGIN_NEEDED, PATIENCE_S)
         laptop.log_in()
         [again] = json.loads(laptop.slurm("tunnel", "--json"))
         assert (again["id"], again["local_port"]) == (tunnel["id"], tunnel["local_port"])

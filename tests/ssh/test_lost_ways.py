@@ -16,6 +16,7 @@ import pexpect  # type: ignore[import-untyped]
 import psutil
 import pytest
 
+from jupyter_slurm.wire import ConnectionState, JobState
 from tests.ssh.laptop import PATIENCE_S, Laptop
 from tests.ssh.site import Site
 from tests.ssh.waiting import wait_until
@@ -38,8 +39,8 @@ def counting(laptop: Laptop) -> str:
     script = laptop.home.folder / "counts.sh"
     script.write_text(_COUNTS.format(gate=f"gate-{laptop.home.folder.name}"))
     laptop.slurm("submit", str(script), "--name", "counts", "--detach")
-    job_id = str(job_of(laptop)["id"])
-    wait_until(lambda: job_of(laptop)["state"] == "RUNNING", PATIENCE_S)
+    job_id = laptop.job().id
+    wait_until(lambda: laptop.job().state is JobState.RUNNING, PATIENCE_S)
     return job_id
 
 
@@ -53,12 +54,6 @@ def hushed(laptop: Laptop) -> Iterator[None]:
     laptop.site.run("touch", path)
     yield
     laptop.site.run("rm", path)
-
-
-def job_of(laptop: Laptop) -> dict[str, object]:
-    """The newest job, as the agent knows it."""
-    jobs: list[dict[str, object]] = json.loads(laptop.slurm("jobs", "--json"))
-    return jobs[0]
 
 
 def agent_of(laptop: Laptop) -> int:
@@ -104,7 +99,7 @@ def assert_followed_to_its_end(reader: subprocess.Popen[str], laptop: Laptop) ->
     out, err = reader.communicate(timeout=PATIENCE_S)
     assert_whole(out)
     assert (reader.returncode, err) == (0, "")
-    assert job_of(laptop)["state"] == "COMPLETED"
+    assert laptop.job().state is JobState.COMPLETED
 
 
 def test_a_line_that_was_cut_and_healed_costs_no_output_and_no_login(
@@ -115,11 +110,11 @@ def test_a_line_that_was_cut_and_healed_costs_no_output_and_no_login(
     reader = follow(laptop, counting)
     site.cut()
     try:
-        wait_until(lambda: laptop.connection()["state"] == "lost", PATIENCE_S)
-        assert job_of(laptop)["state"] == "RUNNING"
+        wait_until(lambda: laptop.connection().state is ConnectionState.LOST, PATIENCE_S)
+        assert laptop.job().state is JobState.RUNNING
     finally:
         site.heal()
-    wait_until(lambda: laptop.connection()["state"] == "open", PATIENCE_S)
+    wait_until(lambda: laptop.connection().state is ConnectionState.OPEN, PATIENCE_S)
     open_gate(laptop)
     assert_followed_to_its_end(reader, laptop)
     assert site.logins() == before
@@ -131,14 +126,14 @@ def test_a_gateway_that_restarts_costs_one_login_and_nothing_else(
     site = laptop.site
     before = site.logins()
     site.restart_gateway()
-    wait_until(lambda: laptop.connection()["state"] == "login-needed", PATIENCE_S)
-    job = job_of(laptop)
-    assert job["state"] == "RUNNING"
+    wait_until(lambda: laptop.connection().state is ConnectionState.LOGIN_NEEDED, PATIENCE_S)
+    job = laptop.job()
+    assert job.state is JobState.RUNNING
     open_gate(laptop)
     laptop.log_in()
-    wait_until(lambda: job_of(laptop)["state"] == "COMPLETED", PATIENCE_S)
+    wait_until(lambda: laptop.job().state is JobState.COMPLETED, PATIENCE_S)
     assert_whole(laptop.slurm("logs", counting))
-    assert job_of(laptop)["slurm_id"] == job["slurm_id"]
+    assert laptop.job().slurm_id == job.slurm_id
     wait_until(lambda: site.logins() == before + 1)
 
 
@@ -152,10 +147,11 @@ def test_an_agent_that_is_killed_costs_one_login_and_everything_is_found_again(
     pid = agent_of(laptop)
     os.kill(pid, signal.SIGKILL)
     wait_until(lambda: not Path(f"/proc/{pid}").exists())
-    assert job_of(laptop)["id"] == counting
+    [found] = json.loads(laptop.slurm("jobs", "--json"))  # which starts another
+    assert found["id"] == counting
     open_gate(laptop)
     laptop.log_in()
-    wait_until(lambda: job_of(laptop)["state"] == "COMPLETED", PATIENCE_S)
+    wait_until(lambda: laptop.job().state is JobState.COMPLETED, PATIENCE_S)
     assert_whole(laptop.slurm("logs", counting))
     wait_until(lambda: site.logins() == before + 1)
     wait_until(lambda: not left_behind & {one.pid for one in site.processes()})
@@ -169,7 +165,7 @@ def test_a_laptop_that_slept_for_longer_than_a_ping_goes_on_without_a_login(
     with asleep(agent_of(laptop)):
         open_gate(laptop)
         wait_until(lambda: site.run("squeue", "-h", "-t", "R").stdout == "", PATIENCE_S)
-    wait_until(lambda: job_of(laptop)["state"] == "COMPLETED", PATIENCE_S)
+    wait_until(lambda: laptop.job().state is JobState.COMPLETED, PATIENCE_S)
     assert_whole(laptop.slurm("logs", counting))
     assert site.logins() == before
 
@@ -179,7 +175,7 @@ def test_a_laptop_that_slept_for_longer_than_the_gateway_waits_costs_one_login(
 ) -> None:
     site = impatient_gateway
     before, knocked = site.logins(), knocks(site)
-    job = job_of(laptop)
+    job = laptop.job()
     shown = io.StringIO()
     with laptop.terminal("logs", "--follow", counting) as reader:
         reader.logfile_read = shown
@@ -188,11 +184,11 @@ def test_a_laptop_that_slept_for_longer_than_the_gateway_waits_costs_one_login(
             wait_until(lambda: site.gateway.pids() == [], PATIENCE_S)
         reader.expect_exact("closed until you log in again")
         wait_until(
-            lambda: laptop.connection()["state"] == "asking",
+            lambda: laptop.connection().state is ConnectionState.ASKING,
             PATIENCE_S,
             lambda: (laptop.connection(), site.gateway.log()),
         )
-        assert job_of(laptop)["state"] == "RUNNING"
+        assert laptop.job().state is JobState.RUNNING
         open_gate(laptop)
         wait_until(lambda: site.run("squeue", "-h", "-t", "R").stdout == "", PATIENCE_S)
         laptop.answer(reader)
@@ -201,8 +197,8 @@ def test_a_laptop_that_slept_for_longer_than_the_gateway_waits_costs_one_login(
     assert_whole(shown.getvalue())
     assert shown.getvalue().count("Password: ") == 1
     assert_whole(laptop.slurm("logs", counting))
-    last = job_of(laptop)
-    assert (last["state"], last["slurm_id"]) == ("COMPLETED", job["slurm_id"])
+    last = laptop.job()
+    assert (last.state, last.slurm_id) == (JobState.COMPLETED, job.slurm_id)
     wait_until(lambda: site.logins() == before + 1)
     # That it takes a person, and the login.
     assert knocks(site) <= knocked + 2, site.gateway.log()
@@ -216,7 +212,7 @@ def test_a_laptop_that_slept_for_longer_than_the_login_node_waits_goes_on_withou
     reader = follow(laptop, counting)
     with hushed(laptop), asleep(agent_of(laptop)):
         wait_until(lambda: site.login.pids() == [], PATIENCE_S)
-    wait_until(lambda: laptop.connection()["state"] == "open", PATIENCE_S)
+    wait_until(lambda: laptop.connection().state is ConnectionState.OPEN, PATIENCE_S)
     open_gate(laptop)
     assert_followed_to_its_end(reader, laptop)
     assert knocks(site) == before
@@ -240,7 +236,7 @@ def test_what_a_line_that_was_lost_for_good_has_left_ends_with_the_next_login(
         wait_until(lambda: session not in site.login.pids() and len(site.login.pids()) == 1)
         assert site.run("kill", other).returncode == 0
     open_gate(laptop)
-    wait_until(lambda: job_of(laptop)["state"] == "COMPLETED", PATIENCE_S)
+    wait_until(lambda: laptop.job().state is JobState.COMPLETED, PATIENCE_S)
     assert_whole(laptop.slurm("logs", counting))
 
 
@@ -256,13 +252,13 @@ def test_a_way_that_breaks_while_sbatch_waits_for_the_controller_makes_one_job(
         submission = laptop.start(*laptop.command("submit", str(script), "--name", "once"))
         wait_until(lambda: "sbatch" in site.programs(), PATIENCE_S)
         site.restart_gateway()
-        wait_until(lambda: laptop.connection()["state"] == "login-needed", PATIENCE_S)
+        wait_until(lambda: laptop.connection().state is ConnectionState.LOGIN_NEEDED, PATIENCE_S)
     finally:
         site.cont_controller()
     submission.send_signal(signal.SIGINT)
     submission.communicate(timeout=PATIENCE_S)
     laptop.log_in()
-    wait_until(lambda: job_of(laptop)["state"] == "COMPLETED", PATIENCE_S)
+    wait_until(lambda: laptop.job().state is JobState.COMPLETED, PATIENCE_S)
     assert site.run("cat", "once").stdout == "once\n"
     assert len(_named(site, "once")) == 1
 

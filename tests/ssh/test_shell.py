@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 
 import pexpect  # type: ignore[import-untyped]
@@ -27,11 +26,6 @@ def answered(terminal: pexpect.spawn, line: str, answer: str) -> None:
     terminal.expect("ready> ")
 
 
-def job_of(laptop: Laptop) -> dict[str, str]:
-    found: list[dict[str, str]] = json.loads(laptop.slurm("jobs", "--json"))
-    return found[0]
-
-
 def sruns(laptop: Laptop) -> int:
     """On the login node."""
     return Counter(laptop.site.programs())["srun"]
@@ -42,13 +36,13 @@ def test_shell_on_a_node_behind_the_gateway_and_what_it_costs(laptop: Laptop) ->
         laptop.answer(terminal)  # the first to need a login asks for it
         prompted(terminal)
         answered(terminal, "uname -n; stty size; echo größe", "c2\r\n40 200\r\ngröße")
-        job = job_of(laptop)
+        job = laptop.job()
         programs = laptop.site.programs()
         assert Counter(programs)["srun"] == 2
         assert len(programs) <= _AT_MOST
-        with laptop.terminal("shell", "--job", job["id"], "--new") as beside:
+        with laptop.terminal("shell", "--job", job.id, "--new") as beside:
             prompted(beside)
-            answered(beside, "echo $SLURM_JOB_ID.", f"{job['slurm_id']}.")
+            answered(beside, "echo $SLURM_JOB_ID.", f"{job.slurm_id}.")
             assert sruns(laptop) == 4
             beside.sendline("exit 5")
             beside.expect(pexpect.EOF)
@@ -68,14 +62,14 @@ def test_shell_outlives_a_line_that_is_cut(laptop: Laptop) -> None:
     with laptop.terminal("shell", "--nodelist", "c1", "--mem", "50") as terminal:
         prompted(terminal)
         answered(terminal, "kept='the same'; echo se''en", "seen")
-        job = job_of(laptop)
+        job = laptop.job()
         laptop.site.restart_gateway()
         terminal.expect("The terminal is lost")
-        terminal.expect(f"jupyter slurm shell --job {job['id']}")
+        terminal.expect(f"jupyter slurm shell --job {job.id}")
         terminal.expect(pexpect.EOF)
     assert terminal.exitstatus == 255
     laptop.log_in()
-    with laptop.terminal("shell", "--job", job["id"]) as again:
+    with laptop.terminal("shell", "--job", job.id) as again:
         again.expect("seen")
         answered(again, "echo $kept shell", "the same shell")
         again.sendline("exit")

@@ -9,8 +9,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Sequence
 
-from pathspec import GitIgnoreSpec
-
 from jupyter_slurm.errors import RequestError
 
 STATE = b".jupyter-slurm"
@@ -26,6 +24,8 @@ class Patterns:
 
     def __init__(self, lines: Iterable[str], where: str = "") -> None:
         """`where` names their file in a complaint. RequestError: one is no pattern."""
+        from pathspec import GitIgnoreSpec  # noqa: PLC0415 - most agents never push anything
+
         self._spec = GitIgnoreSpec.from_lines([])
         for line in lines:
             try:

@@ -105,18 +105,6 @@ def far() -> Watched:
     return Watched()
 
 
-@pytest.fixture
-def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Files of two megabytes are large ones, and go in parts of one."""
-    for module in ("loads", "upload", "download"):
-        for name, value in (("BIG_BYTES", 2 * MIB), ("PART_BYTES", MIB), ("BATCH_BYTES", MIB)):
-            monkeypatch.setattr(
-                f"jupyter_slurm.transport.files.{module}.{name}",
-                value,
-                raising=module == "loads",
-            )
-
-
 def write(path: Path | bytes, content: bytes = b"content", mode: int = 0o644) -> None:
     path = Path(os.fsdecode(path))
     path.parent.mkdir(parents=True, exist_ok=True)

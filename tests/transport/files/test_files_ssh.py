@@ -91,10 +91,12 @@ def test_a_mirror_runs_its_command_there(far: SshTransport, source: Path) -> Non
     assert far.run(["diff", "-r", target, f"{target}.copy"]).returncode == 0
 
 
+@pytest.mark.usefixtures("small_parts")
 @pytest.mark.parametrize("lines", [("MaxSessions 1",), ("MaxSessions 2",)])
 def test_few_sessions_are_enough(
     make_sshd: MakeSshd, source: Path, tmp_path: Path, lines: tuple[str, ...]
 ) -> None:
+    (source / "large").unlink()  # `medium` goes in parts, as that does
     for far in connected(make_sshd(*lines)):
         assert not push(far, source, f"{far.home()}/x").failed
         assert not pull(far, f"{far.home()}/x", tmp_path / "back").failed

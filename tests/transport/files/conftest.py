@@ -1,0 +1,19 @@
+"""What tests of files share."""
+
+from __future__ import annotations
+
+import pytest
+
+MIB = 1 << 20
+
+
+@pytest.fixture
+def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files of two megabytes are large ones, and go in parts of one."""
+    for module in ("loads", "upload", "download"):
+        for name, value in (("BIG_BYTES", 2 * MIB), ("PART_BYTES", MIB), ("BATCH_BYTES", MIB)):
+            monkeypatch.setattr(
+                f"jupyter_slurm.transport.files.{module}.{name}",
+                value,
+                raising=module == "loads",
+            )
