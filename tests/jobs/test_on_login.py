@@ -331,7 +331,9 @@ def ground(
     ids=["charliecloud", "docker", "apptainer over ssh"],
     indirect=True,
 )
-def test_an_image_is_made_on_the_login_machine_for_the_nodes(ground: Ground) -> None:
+def test_an_image_is_made_on_the_login_machine_for_the_nodes_or_it_says_where_that_failed(
+    ground: Ground,
+) -> None:
     first = ground.build(MADE, options={"partition": "nowhere"})
     assert first.job is not None
     assert ground.site.service.job(first.job.id).slurm_id is None
@@ -340,16 +342,17 @@ def test_an_image_is_made_on_the_login_machine_for_the_nodes(ground: Ground) -> 
     assert ground.told("cat /opt/made") == "it's 42\n"
     assert ground.build(MADE).job is None
     assert [path.name for path in ground.folder.glob(".*") if "partial" in path.name] == []
+    one_that_is_not_made_says_where_it_failed(ground)
 
 
-@pytest.mark.parametrize("ground", [docker], ids=["docker"], indirect=True)
-def test_one_that_is_not_made_says_where_it_failed(ground: Ground) -> None:
-    build = ground.site.service.make_image(ground.asked("#!/bin/sh\necho 'no luck' >&2\nexit 3"))
+def one_that_is_not_made_says_where_it_failed(ground: Ground) -> None:
+    recipe = "#!/bin/sh\necho 'no luck' >&2\nexit 3"
+    build = ground.site.service.make_image(ground.asked(recipe, name="other"))
     assert build.job is not None
     job = ground.site.wait(build.job.id, limit_s=120)
     assert job.state is JobState.FAILED
     assert job.why is not None
-    assert job.why.startswith("The image mine was not made: it failed while building.")
+    assert job.why.startswith("The image other was not made: it failed while building.")
     assert "no luck" in ground.site.text(job.id) + ground.site.text(job.id, "stderr")
 
 
