@@ -160,11 +160,11 @@ def test_no_room_for_an_image(
     made: MakeSite, registry: Registry, docker_engine: DockerEngine, tmp_path: Path
 ) -> None:
     root = shell_only(tmp_path / "large")
-    (root / "noise").write_bytes(os.urandom(64 << 20))
+    (root / "noise").write_bytes(os.urandom(32 << 20))
     docker_engine.load(root, "large:1")
     full = registry.push(docker_engine, "large:1", "team/large:1")
     docker_engine.run("rmi", "large:1")
-    with docker_running(None, disk_mib=48) as cramped:
+    with docker_running(None, disk_mib=24) as cramped:
         registry.log_in(cramped)
         job = run(made(engine=cramped), image=full)
         failed(job, "The image could not be unpacked: there is no room for it", "image prune")

@@ -10,6 +10,7 @@ import pytest
 from tests.cluster.dressed import Dress, Dressed
 from tests.cluster.dressed_docker import DressedDocker
 from tests.cluster.dressed_slurm import Shape
+from tests.cluster.image import plain_copy
 from tests.examples.reading import LIMIT_S, read
 from tests.ssh.kept import Keeper
 from tests.ssh.waiting import wait_until
@@ -41,7 +42,8 @@ def test_the_guides_steps_are_done_and_nothing_is_left_on_the_nodes(
 ) -> None:
     arandu = dressed(ARANDU)
     image = "nvcr.io/nvidia/pytorch:22.11-py3"
-    docker = DressedDocker.make(site_keeper, arandu, demo_image, [image])
+    files = plain_copy(demo_image, tmp_path / "image")
+    docker = DressedDocker.make(site_keeper, arandu, files, [image])
     reading = read("arandu", arandu, tmp_path)
 
     assert "a100" in reading.text("%slurm info")

@@ -11,6 +11,7 @@ import pytest
 
 from tests.cluster.dressed import Dress, Dressed
 from tests.cluster.dressed_slurm import Shape
+from tests.cluster.image import plain_copy
 from tests.cluster.pyxis import standing_in
 from tests.examples.reading import LIMIT_S, read
 from tests.ssh.waiting import wait_until
@@ -43,9 +44,11 @@ def make_image(demo_image: Path, path: Path) -> Path:
         program = path.with_name(name)
         program.write_text(f'#!/bin/sh\necho "stand-in for {name} $*"; id -u\n')
         files += ["-p", f"usr/bin/{name} f 755 0 0 cat {program}"]
-    words = ["mksquashfs", str(demo_image), str(path), "-quiet", "-no-progress"]
+    folder = plain_copy(demo_image, path.with_suffix(""))
+    words = ["mksquashfs", str(folder), str(path), "-quiet", "-no-progress"]
     packed = [*words, "-noI", "-noD", "-noF", *files]
     subprocess.run(packed, stdout=subprocess.DEVNULL, check=True, timeout=LIMIT_S)
+    shutil.rmtree(folder)
     return path
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from tests.cluster.dressed import Dress, Dressed
 from tests.cluster.dressed_slurm import Shape
+from tests.cluster.image import plain_copy
 from tests.examples.reading import LIMIT_S, read
 from tests.ssh.waiting import wait_until
 
@@ -41,7 +42,7 @@ def test_an_image_is_made_and_every_model_of_the_search_comes_back(
 ) -> None:
     unipi = dressed(UNIPI)
     image = unipi.account.home / "continuumio%miniconda3"
-    shutil.copytree(demo_image, image, symlinks=True)
+    plain_copy(demo_image, image)
     programs = image / "opt/conda/bin"
     programs.mkdir(parents=True)
     (programs / "python").symlink_to("/usr/bin/python3")
