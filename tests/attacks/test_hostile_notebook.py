@@ -35,7 +35,7 @@ def browser() -> Iterator[Browser]:
         yield running
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def port() -> int:
     """Any: nobody looks at a second server there."""
     return 0

@@ -99,7 +99,7 @@ def test_a_jobs_output_its_use_its_script_and_what_happened(
     look(page, "job-details")
 
 
-def test_a_text_is_found_in_the_output_and_the_end_followed_again(
+def test_a_text_is_found_the_end_followed_again_and_kept_in_sight_whatever_the_letters(
     opened: Callable[..., Notebook],
 ) -> None:
     code = """%%slurm --detach --image python:3.11
@@ -111,7 +111,14 @@ for step in range(5000):
 for step in range(600):
     print("still here", step, flush=True)
     time.sleep(1)"""
-    page = _open(opened([code]))
+    still = """%%slurm --detach --image python:3.11
+import time
+for step in range(8000):
+    print(f"step {step} {'loss ' * (step % 60)}")
+print("the last line", flush=True)
+time.sleep(600)"""
+    notebook = opened([code, still])
+    page = _open(notebook)
     log = page.get_by_role("log", name="Output")
     expect(log).to_contain_text("still here")
     page.keyboard.press("Control+f")
@@ -153,6 +160,27 @@ for step in range(600):
     page.wait_for_function(longer, arg=before)
     expect(page.get_by_role("button", name="Follow", exact=True)).to_have_count(0)
 
+    page.get_by_role("main").get_by_role("tab", name=notebook.path.name).click()
+    notebook.cell(2).get_by_role("button", name="Open").click()
+    last = log.get_by_text("the last line")
+    expect(last).to_be_in_viewport()
+    for size in (14, 15, 16, 20, 13, 9, 12):
+        log.click()  # which scrolls nothing
+        # What "Increase Code Font Size" of JupyterLab's menu does.
+        page.evaluate(
+            "px => document.documentElement.style.setProperty('--jp-code-font-size', `${px}px`)",
+            size,
+        )
+        _drawn(page)
+        expect(last).to_be_in_viewport()
+    for scheme in _SCHEMES:
+        page.emulate_media(color_scheme=scheme)
+        light = str(scheme == "light").lower()
+        expect(page.locator("body")).to_have_attribute("data-jp-theme-light", light)
+        _drawn(page)
+        expect(last).to_be_in_viewport()
+    expect(page.get_by_role("button", name="Follow", exact=True)).to_have_count(0)
+
 
 def test_a_job_that_failed_after_much_output_is_there_again_after_a_reload(
     opened: Callable[..., Notebook],
@@ -192,37 +220,6 @@ raise ValueError("<i>too</i> much")"""
     page.get_by_label("Filter: Slurm's record").fill("jobstate")
     expect(page.get_by_role("rowheader", name="JobState")).to_be_visible()
     expect(page.get_by_role("rowheader", name="JobId")).to_have_count(0)
-
-
-def test_the_end_stays_in_sight_whatever_the_letters_look_like(
-    opened: Callable[..., Notebook],
-) -> None:
-    code = """%%slurm --detach --image python:3.11
-import time
-for step in range(8000):
-    print(f"step {step} {'loss ' * (step % 60)}")
-print("the last line", flush=True)
-time.sleep(600)"""
-    page = _open(opened([code]))
-    log = page.get_by_role("log", name="Output")
-    last = log.get_by_text("the last line")
-    expect(last).to_be_in_viewport()
-    for size in (14, 15, 16, 20, 13, 9, 12):
-        log.click()  # which scrolls nothing
-        # What "Increase Code Font Size" of JupyterLab's menu does.
-        page.evaluate(
-            "px => document.documentElement.style.setProperty('--jp-code-font-size', `${px}px`)",
-            size,
-        )
-        _drawn(page)
-        expect(last).to_be_in_viewport()
-    for scheme in _SCHEMES:
-        page.emulate_media(color_scheme=scheme)
-        light = str(scheme == "light").lower()
-        expect(page.locator("body")).to_have_attribute("data-jp-theme-light", light)
-        _drawn(page)
-        expect(last).to_be_in_viewport()
-    expect(page.get_by_role("button", name="Follow", exact=True)).to_have_count(0)
 
 
 def _drawn(page: Page) -> None:

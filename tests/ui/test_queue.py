@@ -54,7 +54,9 @@ def rows(grid: Locator, *texts: str) -> None:
         expect(grid.get_by_role("row").nth(at)).to_contain_text(text)
 
 
-def test_the_queue_is_filtered_by_words_and_by_chips(page: Page, grid: Locator) -> None:
+def test_the_queue_is_filtered_gone_through_by_keys_and_an_array_in_it_opens(
+    page: Page, grid: Locator, jobs: dict[str, str]
+) -> None:
     rows(grid, "runs", "sweep", "first one", "second", "third one", "theirs")
     expect(grid.get_by_role("row").filter(has_text='second "one" <i>x</i>')).to_be_visible()
     words = page.get_by_label("Filter the queue")
@@ -77,43 +79,23 @@ def test_the_queue_is_filtered_by_words_and_by_chips(page: Page, grid: Locator) 
     page.get_by_role("button", name="Mine", exact=True).click()
     words.fill("theirs")
     rows(grid)
+    words.fill("")
+    page.get_by_role("button", name="Everyone").click()
+    rows(grid, "runs", "sweep", "first one", "second", "third one", "theirs")
 
-
-def test_an_array_is_one_row_that_opens(grid: Locator, jobs: dict[str, str]) -> None:
     array = grid.get_by_role("row").filter(has_text="40 tasks")
     array.focus()
     array.press("ArrowRight")
     expect(grid.get_by_role("row").filter(has_text=f"{jobs['sweep']}_2")).to_be_visible()
     waiting = grid.get_by_role("row").filter(has_text=f"{jobs['sweep']}_[3-40%2]")
     expect(waiting).to_contain_text("waiting")
+    grid.get_by_role("row").nth(1).click()
+    page.keyboard.press("Shift+ArrowDown")
+    look(page, "queue")
+    array.focus()
     array.press("ArrowLeft")
     expect(waiting).to_have_count(0)
 
-
-def test_ones_own_jobs_are_chosen_and_steered_and_nobody_elses(
-    page: Page, grid: Locator, cluster: SlurmCluster, jobs: dict[str, str]
-) -> None:
-    page.get_by_label("Filter the queue").fill("name:one,theirs")
-    rows(grid, "first one", "second", "third one", "theirs")
-    grid.get_by_role("row").nth(1).click()
-    grid.get_by_role("row").nth(3).click(modifiers=["Control"])
-    actions = page.get_by_role("group", name="What is chosen")
-    expect(actions).to_contain_text("2 jobs of yours chosen")
-    actions.get_by_role("button", name="Release").click()
-    for name in ("first one", "third one"):
-        cluster.wait_for(jobs[name], "RUNNING", "COMPLETED", "COMPLETING", "PENDING")
-    grid.get_by_role("row").filter(has_text="theirs").click()
-    expect(actions).to_contain_text("This job is not yours.")
-    expect(actions.get_by_role("button", name="Cancel")).to_be_disabled()
-    page.get_by_label("Filter the queue").fill("name:second")
-    rows(grid, "second")
-    grid.get_by_role("row").nth(1).click()
-    page.keyboard.press("Delete")
-    page.get_by_role("dialog").get_by_role("button", name=re.compile("^Cancel ")).click()
-    rows(grid)
-
-
-def test_it_is_gone_through_by_keys(page: Page, grid: Locator) -> None:
     first = grid.get_by_role("row").nth(1)
     first.focus()
     page.keyboard.press("End")
@@ -128,21 +110,41 @@ def test_it_is_gone_through_by_keys(page: Page, grid: Locator) -> None:
     expect(page.get_by_role("tab", name=re.compile("first one|sweep"))).to_be_visible()
 
 
-def test_a_key_is_not_lost_when_the_row_that_had_the_focus_goes(
+def test_ones_own_jobs_are_chosen_and_steered_nobody_elses_and_no_key_is_lost_when_one_goes(
     page: Page, grid: Locator, cluster: SlurmCluster, jobs: dict[str, str]
 ) -> None:
-    third = grid.get_by_role("row").filter(has_text="third one")
-    third.focus()
-    cluster.run("scancel", jobs["third one"])
-    expect(third).to_have_count(0)
-    theirs = grid.get_by_role("row").filter(has_text="theirs")
-    expect(theirs).to_be_focused()
+    second = grid.get_by_role("row").filter(has_text="second")
+    second.focus()
+    cluster.run("scancel", jobs["second"])
+    expect(second).to_have_count(0)
+    expect(grid.get_by_role("row").filter(has_text="third one")).to_be_focused()
     page.keyboard.press("Home")
     expect(grid.get_by_role("row").nth(1)).to_be_focused()
-    page.get_by_label("Filter the queue").fill("second")
-    rows(grid, "second")
+
+    words = page.get_by_label("Filter the queue")
+    words.fill("name:one,theirs")
+    rows(grid, "first one", "third one", "theirs")
+    grid.get_by_role("row").nth(1).click()
+    grid.get_by_role("row").nth(2).click(modifiers=["Control"])
+    actions = page.get_by_role("group", name="What is chosen")
+    expect(actions).to_contain_text("2 jobs of yours chosen")
+    actions.get_by_role("button", name="Release").click()
+    for name in ("first one", "third one"):
+        cluster.wait_for(jobs[name], "RUNNING", "COMPLETED", "COMPLETING", "PENDING")
+    grid.get_by_role("row").filter(has_text="theirs").click()
+    expect(actions).to_contain_text("This job is not yours.")
+    expect(actions.get_by_role("button", name="Cancel")).to_be_disabled()
+
+    words.fill("name:runs")
+    rows(grid, "runs")
+    grid.get_by_role("row").nth(1).click()
+    page.keyboard.press("Delete")
+    page.get_by_role("dialog").get_by_role("button", name=re.compile("^Cancel ")).click()
+    rows(grid)
+    words.fill("sweep")
+    rows(grid, "sweep")
     grid.get_by_role("row").nth(1).focus()
-    cluster.run("scancel", jobs["second"])
+    cluster.run("scancel", jobs["sweep"])
     rows(grid)
     page.keyboard.press("End")
     expect(grid).to_be_focused()
@@ -165,6 +167,7 @@ def test_columns_are_chosen_sorted_widened_and_remembered(page: Page, grid: Loca
     assert after
     assert after["width"] == before["width"] + 16
     page.get_by_role("button", name="Columns").click()
+    look(page, "queue-columns")
     page.get_by_role("checkbox", name="Partition").uncheck()
     # The layout is saved a moment after it has changed.
     with page.expect_response(_saves_the_last_column):
@@ -180,12 +183,3 @@ def test_columns_are_chosen_sorted_widened_and_remembered(page: Page, grid: Loca
     expect(heads.first).to_contain_text("Name")
     expect(heads.last).to_contain_text("QOS")
     expect(grid.get_by_role("columnheader", name="Partition")).to_have_count(0)
-
-
-def test_it_looks_well(page: Page, grid: Locator) -> None:
-    grid.get_by_role("button", name="Tasks of").click()
-    grid.get_by_role("row").nth(1).click()
-    page.keyboard.press("Shift+ArrowDown")
-    look(page, "queue")
-    page.get_by_role("button", name="Columns").click()
-    look(page, "queue-columns")
