@@ -129,6 +129,10 @@ TOOLS = [name for name in GROUNDS if name not in {"none", "singularity"}]
 """Without what is another one by an older name, or without its modules: a test of these is enough
 where that, or the image that is a folder, has a part in it."""
 each_tool = pytest.mark.parametrize("ground", TOOLS, indirect=True)
+LAUNCHED = [name for name in TOOLS if name != "apptainer"]
+each_launched = pytest.mark.parametrize("ground", LAUNCHED, indirect=True)
+"""Apptainer once, in a user namespace, which has more parts to it: that a set-uid one begins,
+measures and ends as that does, cells of `each_tool` show."""
 _OF_GPUS = ("CUDA_VISIBLE_DEVICES", "SLURM_JOB_GPUS")
 
 
@@ -280,9 +284,7 @@ total = sum(data)
     assert read_variables(Path(result.variables), result.digest) == {"total": 6}
 
 
-@pytest.mark.parametrize(
-    "ground", ["none+modules", "charliecloud", "docker", "apptainer"], indirect=True
-)
+@pytest.mark.parametrize("ground", ["charliecloud", "docker", "apptainer"], indirect=True)
 def test_a_figure_comes_back(ground: Ground, demo_image: Path) -> None:
     """Of an image that has matplotlib; Docker's, to which it is mounted, is of Python alone."""
     packages = next(demo_image.glob("usr/local/lib/python3*/dist-packages"))
@@ -293,7 +295,7 @@ def test_a_figure_comes_back(ground: Ground, demo_image: Path) -> None:
     assert [set(one.data) >= {"image/png"} for one in shown] == [True]
 
 
-@each_tool
+@each_launched
 def test_the_exit_code_of_a_program_comes_through(ground: Ground) -> None:
     job = ground.run("#!/bin/sh\necho out; exit 42", kind=JobKind.PROGRAM)
     assert (job.state, job.exit_code) == (JobState.FAILED, 42)

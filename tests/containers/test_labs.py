@@ -23,7 +23,6 @@ from tests.ssh.waiting import wait_until
 _PATIENCE_S = 120.0
 _INSIDE = "/mnt/jupyter"
 
-_IMAGES = [name for name in test_cells.TOOLS if not name.startswith("none")]
 ground = test_cells.ground
 """At its end nothing is left of any container or process."""
 
@@ -51,7 +50,7 @@ def ready(ground: Ground, job: Job) -> Job:
     return site.service.job(job.id)
 
 
-@test_cells.each_tool
+@test_cells.each_launched
 def test_a_lab_runs_a_notebook_in_the_image_and_ends_with_all_that_it_was(ground: Ground) -> None:
     site = ground.site
     asked = ground.asked("", kind=JobKind.LAB, **with_jupyterlab(ground))
@@ -78,7 +77,7 @@ def test_of_a_lab_whose_server_has_to_be_killed_nothing_is_left(ground: Ground) 
     wait_until(lambda: not config.parent.exists())
 
 
-@pytest.mark.parametrize("ground", _IMAGES, indirect=True)
+@pytest.mark.parametrize("ground", ["charliecloud"], indirect=True)
 def test_an_image_without_jupyterlab_says_so(ground: Ground) -> None:
     ended = ground.run("", kind=JobKind.LAB)
     assert (ended.state, ended.exit_code) == (JobState.FAILED, 65), ground.site.text(ended.id)

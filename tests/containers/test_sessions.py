@@ -26,7 +26,7 @@ def shown(ground: Ground, session: Job, code: str, **changes: Any) -> list[str]:
     return [o.data["text/plain"] for o in site.outputs(job.id) if isinstance(o, ExecuteResult)]
 
 
-@test_cells.each_tool
+@test_cells.each_launched
 def test_a_session_keeps_its_state_and_ends_with_all_that_it_was(ground: Ground) -> None:
     site = ground.site
     session = site.service.submit(

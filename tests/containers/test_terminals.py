@@ -33,7 +33,7 @@ def there(ground: Ground, job_id: str) -> str:
     return ground.site.service.logs(job_id).outputs[0].text.strip()  # type: ignore[union-attr]
 
 
-@test_cells.each_tool
+@test_cells.each_launched
 def test_a_job_of_its_own_in_the_image(ground: Ground) -> None:
     asked = ground.asked(SHELL.code, kind=JobKind.TERMINAL, env={"MINE": "a b"})
     job = ground.site.service.submit(asked)
@@ -53,7 +53,7 @@ def test_a_job_of_its_own_in_the_image(ground: Ground) -> None:
     assert ground.site.wait(job.id).exit_code == 6
 
 
-@test_cells.each_tool
+@test_cells.each_launched
 def test_beside_a_cell_that_runs_and_goes_on(ground: Ground) -> None:
     code = "import glob, time; print(sorted(glob.glob('/*')), flush=True); time.sleep(1000)"
     job = ground.started(code, env={"MINE": "a b"})
