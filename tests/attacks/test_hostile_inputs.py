@@ -22,10 +22,11 @@ from typing import Any, cast
 import msgspec
 import pytest
 
-from jupyter_slurm.containers import image_folder
+from jupyter_slurm.containers import RUNTIMES, image_folder
+from jupyter_slurm.containers.making import MAKERS
 from jupyter_slurm.errors import FileAccessError, JupyterSlurmError, MalformedError
 from jupyter_slurm.foreign import check_json, read_json
-from jupyter_slurm.jobs import files, lab_steps, offers, probe, queue, usage, variables
+from jupyter_slurm.jobs import describe, files, lab_steps, offers, probe, queue, usage, variables
 from jupyter_slurm.jobs.book import Book
 from jupyter_slurm.jobs.cluster import SlurmCluster
 from jupyter_slurm.jobs.comparison import Comparison
@@ -55,6 +56,8 @@ from jupyter_slurm.slurm import (
 )
 from jupyter_slurm.transport import Completed
 from jupyter_slurm.transport.login import server_text
+from jupyter_slurm.transport.shell.far_shell import Answer, ShellGoneError, introduction
+from jupyter_slurm.transport.shell.helper import completed
 from jupyter_slurm.wire import JobKind, JobState, Lab, LabStep
 from tests.attacks.hostile import spoilt
 from tests.jobs.crowd import listed
@@ -300,6 +303,22 @@ PARSERS: Mapping[str, tuple[Parser, list[bytes]]] = {
     ),
     "node lists": (every(units.parse_nodelist), [b"n[001-003,7],gpu1", b"a[1-2]b[3,4-9]"]),
     "what a probe finds": (facts_of_the_machine, [b"host\tn1\nprogram\tsbatch\t/usr/bin/sbatch\n"]),
+    "folders of a cluster": (
+        lambda data: describe._folders(data, alone=False),
+        [b"$HOME\tyes\tnfs4\t1048576\t/home/alice\n/scratch/$USER\t\txfs\t\t/scratch/alice\n"],
+    ),
+    "what a container tool says": (
+        every(*(tool.explain for tools in (RUNTIMES, MAKERS) for tool in tools.values())),
+        [LOG, *(b"jupyter-slurm: " + LOG, b"pyxis: imported image\n[ERROR] " + LOG)],
+    ),
+    "a shell's first words": (
+        every(introduction),
+        [b"0c1d7a3e-5f2b-4d7e-9a51-1b2c3d4e5f60 71 5300 70 5200", b"- 71 5300", b"-"],
+    ),
+    "how a command has ended": (
+        lambda data: completed(Answer(data.decode(errors="replace"), data, b""), "x").returncode,
+        [b"0", b"137", b"missing", b"denied"],
+    ),
     "started.N.json": (parse_started, [STARTED]),
     "exit.N.json": (parse_exit, [EXIT]),
     "result.N.json, signed": (lambda data: parse_result(signed(data), KEY), [RESULT]),
@@ -317,14 +336,14 @@ PARSERS: Mapping[str, tuple[Parser, list[bytes]]] = {
     "a host's words": (server_text.shown, [b"Password for a@b:\n", b"Verification code: "]),
     "any JSON": (lambda data: read_json(data, dict), [RESULT, RECORDS, WELCOME]),
 }  # fmt: skip
-VALUE_ERRORS = {"node lists": ValueError}
-"""Its contract: it reads what people type too."""
+THEIR_ERRORS = {"node lists": ValueError, "a shell's first words": ShellGoneError}
+"""By contract: the one reads what people type, too; the other's are told by who opens the shell."""
 
 
 @pytest.mark.parametrize("name", PARSERS)
 def test_no_input_raises_what_is_not_ours_or_takes_much_memory(name: str) -> None:
     parser, samples = PARSERS[name]
-    ours = (JupyterSlurmError, VALUE_ERRORS.get(name, JupyterSlurmError))
+    ours = (JupyterSlurmError, THEIR_ERRORS.get(name, JupyterSlurmError))
     for data in spoilt(name, samples, COUNT):
         began_s = time.thread_time()
         try:

@@ -13,6 +13,7 @@ every session leader of one), and so does a channel that breaks: nothing is left
 
 from __future__ import annotations
 
+import re
 import secrets
 import threading
 import time
@@ -73,6 +74,7 @@ leads its process group. `_born PID` finds out a process's group, its name and w
 5, 2 and 22 of proc(5)'s stat; that the names of a shell and of sshd have no blanks). `_end BOOT PID
 BEGAN TARGET` ends what a lost connection has left, where that is still the same process."""
 
+_INTRODUCTION = re.compile("[0-9a-f-]{1,40}(?: [0-9]{1,10} [0-9]{1,20}){0,2}")
 _START_S = 25.0
 """For a login shell's start-up files, which whoever logs in there has to wait for too."""
 _GRACE_S = 5.0
@@ -194,12 +196,12 @@ class FarShell:
         """The boot of the machine, after the numbers of the shell and perhaps of its sshd. That is
         this connection's alone, unless OpenSSH has made it, and with it everything ends that runs
         there; else it is the shell's group that can be ended."""
-        boot, *numbers = said.split(" ")
+        boot, numbers = introduction(said)
         if numbers:
             shell, sshd = numbers[:2], numbers[2:]
-            self.group = int(shell[0])
+            self.group = shell[0]
             leads = not sshd or self._sessions.via_openssh
-            pid, began = map(int, shell if leads else sshd)
+            pid, began = shell if leads else sshd
             process, remains = Process(boot, pid, began, leads), self._sessions.remains
             remains.began(process, self.channel.get_transport())
             if leads:
@@ -378,6 +380,15 @@ def _end(one: Process) -> bytes:
     return words(["_end", one.boot, str(one.pid), str(one.began), str(target)])
 
 
+def introduction(said: str) -> tuple[str, list[int]]:
+    """Return the boot of the machine, and process id and beginning of the shell and perhaps of its
+    sshd. ShellGoneError: a shell that was sent `_START` says something else."""
+    if not _INTRODUCTION.fullmatch(said):
+        raise ShellGoneError("what it says first is not what it was sent", begun=False)
+    boot, *numbers = said.split(" ")
+    return boot, [int(one) for one in numbers]
+
+
 class _Mark:
     """A line that begins with `text`, looked for in a buffer that grows."""
 
@@ -400,7 +411,7 @@ class _Mark:
     def cut(self) -> tuple[bytes, str]:
         """Takes out what stands before the mark, and what its line says."""
         before = bytes(self._buffer[: self._from])
-        said = self._buffer[self._from + len(self._text) : self._end].decode()
+        said = self._buffer[self._from + len(self._text) : self._end].decode(errors="replace")
         del self._buffer[: self._end + 1]
         return before, said
 

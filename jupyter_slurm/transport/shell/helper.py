@@ -11,13 +11,15 @@ beforehand, as no process more is then made for a command than its own (0.1 ms o
 
 from __future__ import annotations
 
+import re
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 
-from jupyter_slurm.errors import TransportError
+from jupyter_slurm.errors import ConnectionLostError, TransportError
 from jupyter_slurm.transport import Completed, TimedOutError, caps
+from jupyter_slurm.transport.login.server_text import shown_line
 from jupyter_slurm.transport.shell.far_shell import (
     Answer,
     FarShell,
@@ -73,6 +75,7 @@ _QUIET_S = 5.0
 """So long without an answer, and it is seen to that there is somebody to give one."""
 _SENT_AT_ONCE_BYTES = 1 << 18
 """Well below the window that sshd gives a session (2 MiB): sending it cannot block."""
+_STATUS = re.compile("[0-9]{1,3}")
 _SIGNALS = range(129, 193)
 """128 + the number of a signal, as every common shell tells it; a program that ends by exit(137) of
 its own looks the same."""
@@ -296,7 +299,8 @@ def command(argv: Sequence[str], env: Mapping[str, str] | None) -> bytes:
 
 
 def completed(answer: Answer, program: str) -> Completed:
-    """TransportError: no such program, or none that may be run."""
+    """TransportError: no such program, or none that may be run. ConnectionLostError: the answer
+    does not say how it has ended."""
     if answer.status == "missing":
         raise TransportError(
             f"There is no program `{program}` on the cluster's machine.",
@@ -305,6 +309,11 @@ def completed(answer: Answer, program: str) -> Completed:
     if answer.status == "denied":
         words_ = answer.stderr.decode(errors="replace").strip()
         raise TransportError(f"`{program}` cannot be run there.", detail=words_ or None)
+    if not _STATUS.fullmatch(answer.status):
+        raise ConnectionLostError(
+            f"The shell on the cluster's machine does not say how `{program}` has ended.",
+            detail=shown_line(answer.status) or None,
+        )
     status = int(answer.status)
     if status in _SIGNALS:
         status = 128 - status
