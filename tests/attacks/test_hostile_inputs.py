@@ -336,7 +336,10 @@ PARSERS: Mapping[str, tuple[Parser, list[bytes]]] = {
     "a host's words": (server_text.shown, [b"Password for a@b:\n", b"Verification code: "]),
     "any JSON": (lambda data: read_json(data, dict), [RESULT, RECORDS, WELCOME]),
 }  # fmt: skip
-THEIR_ERRORS = {"node lists": ValueError, "a shell's first words": ShellGoneError}
+THEIR_ERRORS: Mapping[str, type[Exception]] = {
+    "node lists": ValueError,
+    "a shell's first words": ShellGoneError,
+}
 """By contract: the one reads what people type, too; the other's are told by who opens the shell."""
 
 
