@@ -127,9 +127,9 @@ function refusal(error: unknown): null {
   return null;
 }
 
-test('no notebook of a cluster says that it is trusted, however it is asked for or saved', async () => {
+test('no notebook of a cluster says that it is trusted, however it is asked for or saved, or brings widgets', async () => {
   const hostile = new Hostile(13);
-  let [whole, refused, believed] = [0, 0, 0];
+  let [whole, refused, believed, widgets] = [0, 0, 0, 0];
   for (let number = 0; number < COUNT; number += 1) {
     const text = hostile.notebook();
     const held = { text };
@@ -149,6 +149,7 @@ test('no notebook of a cluster says that it is trusted, however it is asked for 
     const elsewhere = opened(read(text));
     if (elsewhere !== null) {
       believed += elsewhere.cells.get(0).trusted ? 1 : 0;
+      widgets += elsewhere.getMetadata('widgets') === undefined ? 0 : 1;
       const content = elsewhere.toJSON();
       await drive.save('c/d/a.ipynb', { type: 'notebook', format: 'json', content });
       handed.push(read(held.text));
@@ -157,7 +158,12 @@ test('no notebook of a cluster says that it is trusted, however it is asked for 
     if ((await drive.save('c/d/a.ipynb', upload).catch(refusal)) !== null) {
       handed.push(read(held.text));
     }
-    const notebooks = handed.map(opened).filter(one => one !== null);
+    const all = handed.map(opened);
+    // The first two were asked for as notebooks.
+    for (const one of all.slice(0, 2)) {
+      expect(one?.getMetadata('widgets')).toBeUndefined();
+    }
+    const notebooks = all.filter(one => one !== null);
     whole += notebooks.length;
     expect(notebooks.flatMap(trustedIn)).toEqual([]);
     expect(notebooks[0] === undefined ? [] : await activeIn(notebooks[0])).toEqual([]);
@@ -169,7 +175,8 @@ test('no notebook of a cluster says that it is trusted, however it is asked for 
   expect(whole).toBeGreaterThan(3 * COUNT);
   expect(refused).toBeGreaterThan(COUNT / 10);
   expect(believed).toBeGreaterThan(COUNT / 2);
-}, 300_000);
+  expect(widgets).toBeGreaterThan(COUNT / 3);
+}, 900_000);
 
 function read(text: unknown): unknown {
   try {

@@ -52,6 +52,8 @@ const TYPES = [
   ''
 ] as const;
 
+const WIDGETS = 'application/vnd.jupyter.widget-state+json';
+
 /** Fields in order, some perhaps twice: what no object of JavaScript can be, but a file. */
 export class Fields {
   constructor(readonly pairs: [string, Json][]) {}
@@ -136,6 +138,14 @@ export class Hostile {
     return this.broken(new Fields(this.of(ways)));
   }
 
+  /** That of a notebook: with widgets that it was saved with, in all ways. */
+  private ofAll(): Fields {
+    const widgets: [string, Json] = ['widgets', new Fields([[WIDGETS, this.json()]])];
+    const inherited: [string, Json] = ['__proto__', new Fields([widgets])];
+    const { pairs } = this.metadata();
+    return new Fields(this.of([pairs, [...pairs, widgets], [widgets, ...pairs, inherited]]));
+  }
+
   private output(): Fields {
     return this.broken(
       new Fields([
@@ -183,7 +193,7 @@ export class Hostile {
     return this.broken(
       new Fields([
         held,
-        ['metadata', this.metadata()],
+        ['metadata', this.ofAll()],
         ['nbformat', format],
         ['nbformat_minor', this.of([0, 4, 5])]
       ])
