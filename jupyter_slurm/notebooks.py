@@ -154,7 +154,7 @@ class Executed:
 
 
 def _metadata(part: dict[str, Any]) -> dict[str, Any]:
-    """Of a notebook or a cell; a new one in the place of what is none."""
+    """Return the metadata of a notebook or a cell; a new dict replaces what is not one."""
     if not isinstance(part.get("metadata"), dict):
         part["metadata"] = {}
     found: dict[str, Any] = part["metadata"]
@@ -178,14 +178,14 @@ class _Error(msgspec.Struct, frozen=True):
 
 
 class Marker(msgspec.Struct, frozen=True):
-    """What the driver says between the outputs: one of these."""
+    """Says what the driver marks between the outputs: one of these fields."""
 
     notebook: dict[str, Any] | None = None
-    """What is run now."""
+    """The notebook that runs now."""
     cell: Annotated[int, msgspec.Meta(ge=0, lt=1_000_000)] | None = None
     """The index of the cell that begins here."""
     error: _Error | None = None
-    """What a cell was allowed to raise."""
+    """The error that a cell was allowed to raise."""
 
 
 def marker_of(output: Output) -> Marker | None:
