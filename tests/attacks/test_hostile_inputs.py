@@ -340,7 +340,7 @@ THEIR_ERRORS: Mapping[str, type[Exception]] = {
     "node lists": ValueError,
     "a shell's first words": ShellGoneError,
 }
-"""By contract: the one reads what people type, too; the other's are told by who opens the shell."""
+"""By contract: people type node lists, too; the caller that opens a shell reports its errors."""
 
 
 @pytest.mark.parametrize("name", PARSERS)

@@ -205,7 +205,7 @@ def test_a_widget_that_a_notebook_was_saved_with_runs_nothing(files: Locator, pa
     """JupyterLab makes those of a notebook that nobody has trusted, too."""
     _open(files, _WIDGET)
     expect(page.get_by_role("button", name="| Idle")).to_be_visible()
-    # Before they are made the kernel is asked for those that it has; it answers in turn.
+    # JupyterLab first asks the kernel for its widgets; the kernel answers in turn.
     panel = page.locator(".jp-NotebookPanel:visible")
     panel.locator(".cm-content").first.click()
     page.keyboard.press("Shift+Enter")

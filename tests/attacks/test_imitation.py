@@ -49,7 +49,7 @@ def test_a_hosts_question_begins_no_line_as_one_of_this_machine_does(tmp_path: P
 
 
 def test_a_certificate_shows_no_fingerprint_and_no_line_of_the_hosts_choice() -> None:
-    """Whoever is on the way may show one that they have made, for names that are no names."""
+    """A host on the way can show a certificate of its own making, with any text for names."""
     real = "ED25519 SHA256:" + "k" * 43
     lines = (f"x\n{real}", f"x\r{real}", f"\u2028{OURS}", real, f"a b {OURS}", "\x1b]0;x\x07", "")
     for names in (*((line,) for line in lines), lines, ("login.example.org",) * 1000):

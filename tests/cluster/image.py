@@ -72,13 +72,13 @@ _OF_PYTHON = (
 
 @pytest.fixture(scope="session")
 def lean_image(demo_image: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Of it a shell and Python alone, a sixth of its size: for tests that make images of it."""
+    """Keep a shell and Python alone, a sixth of its size: for tests that make images of it."""
     return lean_copy(demo_image, tmp_path_factory.mktemp("lean") / "image")
 
 
 @pytest.fixture(scope="session")
 def shell_image(lean_image: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The same without Python, packed and copied in no time: where no cell runs in it."""
+    """Leave out Python, too: packed and copied in no time, for tests that run no cell in it."""
     return _copied(lean_image, tmp_path_factory.mktemp("shell") / "image", _OF_PYTHON)
 
 
@@ -88,7 +88,7 @@ def lean_copy(image: Path, folder: Path) -> Path:
 
 
 def plain_copy(image: Path, folder: Path) -> Path:
-    """The same with its packages, half of its size and a third of its files."""
+    """Keep the packages, too: half of its size and a third of its files."""
     return _copied(image, folder, (*_LEFT_OUT, *_OF_PACKAGES))
 
 

@@ -286,7 +286,7 @@ total = sum(data)
 
 @pytest.mark.parametrize("ground", ["charliecloud", "docker", "apptainer"], indirect=True)
 def test_a_figure_comes_back(ground: Ground, demo_image: Path) -> None:
-    """Of an image that has matplotlib; Docker's, to which it is mounted, is of Python alone."""
+    """Use an image that has matplotlib; Docker's has Python alone, and gets it by a mount."""
     packages = next(demo_image.glob("usr/local/lib/python3*/dist-packages"))
     mounted = {"mounts": (f"{packages}:/mnt/packages",), "env": {"PYTHONPATH": "/mnt/packages"}}
     its = mounted if ground.means.runtime == "docker" else {}

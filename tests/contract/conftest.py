@@ -42,7 +42,7 @@ class Agents:
 
     @contextmanager
     def client(self, way: str) -> Iterator[AgentClient]:
-        """Of the agent of this way; this process is in its home meanwhile."""
+        """Yield a client of this way's agent; this process is in its home meanwhile."""
         if way not in self._homes:
             self._homes[way] = self._new(way)
         home, env = self._homes[way]
