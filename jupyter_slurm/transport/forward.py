@@ -136,7 +136,8 @@ class Forward:
                 _end(sock)
             for sock in self._told:
                 _end(sock)
-            self._wake_out.close()
+        self._wake_in.close()
+        self._wake_out.close()
 
     def _standing(self) -> list[socket.socket]:
         """Who carries a connection closes its socket when it has ended."""
@@ -150,7 +151,6 @@ class Forward:
             for listener in self._listeners:
                 ours.enter_context(listener)
                 selector.register(listener, selectors.EVENT_READ, listener)
-            ours.enter_context(self._wake_in)
             selector.register(self._wake_in, selectors.EVENT_READ)
             pause_s: float | None = None
             while True:

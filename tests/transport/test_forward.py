@@ -281,6 +281,21 @@ def test_closing_it_sends_away_who_waits_for_the_way_to_come_back(
         assert was_reset(sock)
 
 
+def test_closing_it_while_somebody_knocks_is_no_error(nothing_left: None) -> None:
+    """Its thread is awake then, and may have ended before it is woken."""
+    forward = Forward(lambda sock, answered: None)
+    wake, knocking = forward._wake, []
+
+    def wakes_late() -> None:
+        knocking.append(connected(forward))
+        forward._acceptor.join()
+        wake()
+
+    forward._wake = wakes_late  # type: ignore[method-assign]
+    forward.close()
+    knocking[0].close()
+
+
 def test_connections_that_have_ended_are_not_counted(opened: Open) -> None:
     with service(echo) as port:
         forward = opened(port)
