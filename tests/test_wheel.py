@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import tomllib
 import zipfile
 from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
@@ -49,19 +50,20 @@ def test_what_people_install_is_whole_and_theirs_and_goes_again(tmp_path: Path) 
     """One test, since the browser's side takes a minute to build: it is built once, with the sdist.
     The folder's wheel finds it there, as that of the sdist does."""
     source = checkout(tmp_path / "source")
-    run([sys.executable, "-m", "build", "-q", "--sdist", "--outdir", tmp_path, source])
-    (sdist,) = tmp_path.glob("*.tar.gz")
-    wheel = built(sdist, tmp_path / "wheel")
+    env = with_what_a_build_asks_for(tmp_path / "build")
+    sdist = built("--sdist", source, tmp_path / "sdist", env)
+    wheel = built("--wheel", unpacked(sdist), tmp_path / "wheel", env)
     holds_the_browsers_side_once_and_as_it_is_for_users(wheel)
     says_whose_work_it_holds_and_nothing_of_where_it_was_built(wheel, source)
-    assert content(built(source, tmp_path / "again")) == content(wheel)
+    assert content(built("--wheel", source, tmp_path / "again", env)) == content(wheel)
     environment = clean_environment_with(wheel, tmp_path / "env")
     sidebar_and_server_extension_are_there_with_no_further_step(environment)
     uninstalling_leaves_nothing(environment)
 
 
 def checkout(source: Path) -> Path:
-    """The files that git knows, as they are now, and a developer's build of the browser's side."""
+    """The files that git knows, as they are now, and a developer's build of the browser's side; npm
+    finds the packages that `scripts/labextension` has installed by the same lockfile."""
     known = run(["git", "-C", ROOT, "ls-files", "-z", "--cached", "--others", "--exclude-standard"])
     for name in known.split("\0"):
         if name and (ROOT / name).is_file():
@@ -72,14 +74,34 @@ def checkout(source: Path) -> Path:
         target = source / "jupyter_slurm" / "labextension" / name
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text("{}")
+    packages = Path("labextension", "node_modules")
+    run(["cp", "-al", ROOT / packages, source / packages])
+    told = packages / ".package-lock.json"  # npm writes into it
+    run(["cp", "--remove-destination", ROOT / told, source / told])
     return source
 
 
-def built(source: Path, folder: Path) -> Path:
-    """The wheel of a folder or an sdist."""
-    run([sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", folder, source])
-    (made,) = folder.glob("*.whl")
+def with_what_a_build_asks_for(folder: Path) -> dict[str, str]:
+    """The environment of a Python that has that and `build`, which is what looks whether all of it
+    is there: pip would install the same anew for each build."""
+    told = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    hook = told["tool"]["hatch"]["build"]["hooks"]["jupyter-builder"]
+    run([sys.executable, "-m", "venv", folder])
+    asked = [*told["build-system"]["requires"], *hook["dependencies"]]
+    run([folder / "bin" / "pip", "install", "-q", "build", *asked])
+    return {**os.environ, "PATH": f"{folder / 'bin'}:/usr/bin:/bin"}
+
+
+def built(kind: str, source: Path, folder: Path, env: dict[str, str]) -> Path:
+    """The sdist or wheel of a folder."""
+    run(["python", "-m", "build", "-q", "--no-isolation", kind, "--outdir", folder, source], **env)
+    (made,) = folder.iterdir()
     return made
+
+
+def unpacked(sdist: Path) -> Path:
+    run(["tar", "-xzf", sdist, "-C", sdist.parent])
+    return sdist.with_name(sdist.name.removesuffix(".tar.gz"))
 
 
 def content(wheel: Path) -> dict[str, bytes]:
