@@ -12,7 +12,7 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Error
+from playwright.sync_api import Browser
 from tornado.httputil import HTTPHeaders, HTTPInputError, parse_request_start_line
 
 from jupyter_slurm.jobs.lab_host import NotThisLabError, is_meant
@@ -111,12 +111,9 @@ def test_a_name_that_was_made_to_lead_here_does_not_lead_into_the_lab(
 ) -> None:
     """DNS rebinding: the page is its own origin there, and reads what it is answered."""
     with new_page(browser) as tab:
-        with (
-            tab.expect_response("**/api/contents") as answer,
-            pytest.raises(Error, match="ERR_HTTP_RESPONSE_CODE_FAILURE"),  # there is no body
-        ):
-            tab.goto(f"http://evil.example:{port_of(here)}/api/contents")
-        assert answer.value.status == 421
+        answer = tab.goto(f"http://evil.example:{port_of(here)}/api/contents")
+        assert answer is not None
+        assert (answer.status, answer.text()) == (421, "")
     assert far.got == []
 
 

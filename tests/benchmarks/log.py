@@ -25,7 +25,7 @@ from tests.benchmarks.table import show
 from tests.benchmarks.whole_queue import lab_of
 from tests.cluster.plugin import SlurmCluster, running_cluster
 from tests.ssh.waiting import wait_until
-from tests.ui.conftest import OPTIONS
+from tests.ui.conftest import CHROMIUM, OPTIONS
 from tests.ui.lab import Lab, adopt
 
 HEAD = ("what", "jupyter-slurm")
@@ -90,7 +90,7 @@ def main() -> int:
     args = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="bl") as name, sync_playwright() as playwright:
         folder = Path(name)
-        browser = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=OPTIONS)
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=OPTIONS)
         with (
             running_cluster(folder / "home", nodes=1, cpus=2) as cluster,
             lab_of(cluster, folder / "l") as lab,

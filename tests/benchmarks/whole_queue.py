@@ -28,7 +28,7 @@ from tests.benchmarks.queue_listing import CountedSqueue, counted_squeue
 from tests.benchmarks.queue_pages import blank_lab, bytes_in, keystrokes, opened
 from tests.benchmarks.table import show
 from tests.cluster.plugin import ROOT, SlurmCluster, jupyter_homes, running_cluster
-from tests.ui.conftest import OPTIONS
+from tests.ui.conftest import CHROMIUM, OPTIONS
 from tests.ui.lab import Lab, running_lab
 
 PEER = "jupyterlab-slurm==4.1.0"
@@ -52,7 +52,7 @@ def main() -> int:
     lines: list[Line] = []
     with tempfile.TemporaryDirectory(prefix="bq") as name, sync_playwright() as playwright:
         folder = Path(name)
-        browser = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=OPTIONS)
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=OPTIONS)
         with running_cluster(folder / "home", nodes=1, cpus=8) as cluster:
             asked_as_usual(cluster)
             squeue = counted_squeue(folder / "counted", cluster.folder / "bin")

@@ -22,6 +22,8 @@ from tests.ui.kept_page import KeptPage, new_context
 from tests.ui.lab import PATIENCE_S, Lab, Notebook, running_lab
 from tests.ui.side import Sbatch, open_sidebar
 
+CHROMIUM = "/usr/bin/chromium-headless-shell"
+"""Its engine without windows, menus and GTK."""
 OPTIONS = """
     --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking
     --disable-component-update --disable-sync
@@ -138,7 +140,7 @@ def chromium(options: Sequence[str] = ()) -> Iterator[Browser]:
 
 @contextmanager
 def launched(
-    playwright: Playwright, program: str | Path = "/usr/bin/chromium", options: Sequence[str] = ()
+    playwright: Playwright, program: str | Path = CHROMIUM, options: Sequence[str] = ()
 ) -> Iterator[Browser]:
     """`program`: what starts it."""
     running = playwright.chromium.launch(executable_path=program, args=[*OPTIONS, *options])

@@ -19,7 +19,7 @@ from tests.cluster.image import lean_copy
 from tests.ssh.laptop import Laptop
 from tests.ssh.site import Site
 from tests.ssh.waiting import wait_until
-from tests.ui.conftest import launched, new_page
+from tests.ui.conftest import CHROMIUM, launched, new_page
 from tests.ui.lab import Lab, at_rest, running_lab
 from tests.ui.looks import SCREENSHOTS, look_as_it_is
 
@@ -101,7 +101,7 @@ def lab(laptop: Laptop, image: Path, nodes: dict[str, Any]) -> Iterator[Lab]:
 def page(laptop: Laptop, lab: Lab, playwright: Playwright) -> Iterator[Page]:
     """Of a browser on the laptop."""
     program = laptop.home.folder / "chromium"
-    argv = laptop.site.laptop_machine.argv("/usr/bin/chromium")
+    argv = laptop.site.laptop_machine.argv(CHROMIUM)
     program.write_text(f'#!/bin/sh\nexec {shlex.join(argv)} "$@"\n')
     program.chmod(0o700)
     with launched(playwright, program) as browser, new_page(browser) as page:

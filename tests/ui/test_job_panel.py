@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 
 from tests.ssh.waiting import wait_until
-from tests.ui.conftest import OPTIONS, new_page
+from tests.ui.conftest import CHROMIUM, OPTIONS, new_page
 from tests.ui.lab import Lab, Notebook, at_rest
 from tests.ui.looks import look
 
@@ -237,7 +237,7 @@ def _drawn(page: Page) -> None:
 def with_bars(browser: Browser) -> Iterator[Page]:
     """A page with scrollbars, which Playwright hides."""
     started = browser.browser_type.launch(
-        executable_path="/usr/bin/chromium",
+        executable_path=CHROMIUM,
         args=OPTIONS,
         ignore_default_args=["--hide-scrollbars"],
     )
