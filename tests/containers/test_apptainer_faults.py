@@ -26,7 +26,7 @@ from tests.ssh.waiting import wait_until
 
 _PATIENCE_S = 60.0
 _AARCH64 = (183).to_bytes(2, "little")
-_STUBBORN = "#!/bin/sh\ntrap '' TERM INT; echo up; while :; do sleep 1; done"
+_STUBBORN = "#!/bin/sh\ntrap '' TERM INT; echo up; sleep 600"
 _LOCAL = {"APPTAINER_NOHTTPS": "1"}
 
 MakeSite = Callable[..., Site]
