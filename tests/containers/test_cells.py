@@ -341,7 +341,9 @@ def test_a_cell_ends_at_its_time_limit(grounds: list[Ground]) -> None:
         assert ground.site.text(job.id) == "up\n", ground.means
 
 
-_STUBBORN = "#!/bin/sh\ntrap '' TERM INT; echo up; sleep 600"
+# One process: a child of it would be nobody's once it is killed, and Slurm's proctrack/linuxproc,
+# which finds processes by their parents, would let it go on.
+_STUBBORN = "#!/bin/sh\ntrap '' TERM INT; echo up; exec sleep 600"
 
 
 @pytest.mark.parametrize("whom", ["all of it", "its script"])
