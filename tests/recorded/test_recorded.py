@@ -1,0 +1,30 @@
+"""What is sent for a job, and what the commands say of themselves, changes only where that is
+meant: what was recorded is compared. `submitted.py` and `help_texts.py` say how it is recorded."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import pytest
+
+from tests.recorded import help_texts, submitted
+
+_RECORDED = {path.stem: path for path in sorted(submitted.FOLDER.iterdir())}
+
+
+@cache
+def sent() -> dict[str, str]:
+    return dict(submitted.texts(whole=False))
+
+
+def test_every_job_is_recorded() -> None:
+    assert set(sent()) == set(_RECORDED)
+
+
+@pytest.mark.parametrize("name", _RECORDED)
+def test_a_job_is_sent_as_it_was_recorded(name: str) -> None:
+    assert sent()[name] == _RECORDED[name].read_text(encoding="utf-8")
+
+
+def test_the_help_of_every_command_is_as_it_was_recorded() -> None:
+    assert help_texts.whole() == help_texts.FILE.read_text(encoding="utf-8")
