@@ -6,7 +6,7 @@ from pathlib import Path
 
 _ROOT = Path(__file__).parents[1] / "recorded"
 
-RELEASES = sorted(folder.name for folder in _ROOT.iterdir() if folder.is_dir())
+RELEASES = sorted(folder.name for folder in _ROOT.glob("[0-9]*"))
 
 
 def output(release: str, name: str) -> bytes:
