@@ -50,7 +50,7 @@ def test_what_people_install_is_whole_and_theirs_and_goes_again(tmp_path: Path) 
     """One test, since the browser's side takes a minute to build: it is built once, with the sdist.
     The folder's wheel finds it there, as that of the sdist does."""
     source = checkout(tmp_path / "source")
-    env = with_what_a_build_asks_for(tmp_path / "build")
+    env = environment_to_build_in(tmp_path / "build")
     sdist = built("--sdist", source, tmp_path / "sdist", env)
     wheel = built("--wheel", unpacked(sdist), tmp_path / "wheel", env)
     holds_the_browsers_side_once_and_as_it_is_for_users(wheel)
@@ -62,8 +62,8 @@ def test_what_people_install_is_whole_and_theirs_and_goes_again(tmp_path: Path) 
 
 
 def checkout(source: Path) -> Path:
-    """The files that git knows, as they are now, and a developer's build of the browser's side; npm
-    finds the packages that `scripts/labextension` has installed by the same lockfile."""
+    """Copy the files that git knows, as they are now, with a developer's build of the browser's
+    side, and the packages that `scripts/labextension` has installed from the same lockfile."""
     known = run(["git", "-C", ROOT, "ls-files", "-z", "--cached", "--others", "--exclude-standard"])
     for name in known.split("\0"):
         if name and (ROOT / name).is_file():
@@ -75,15 +75,15 @@ def checkout(source: Path) -> Path:
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text("{}")
     packages = Path("labextension", "node_modules")
-    run(["cp", "-al", ROOT / packages, source / packages])
-    told = packages / ".package-lock.json"  # npm writes into it
-    run(["cp", "--remove-destination", ROOT / told, source / told])
+    run(["cp", "-a", "--reflink=auto", ROOT / packages, source / packages])
     return source
 
 
-def with_what_a_build_asks_for(folder: Path) -> dict[str, str]:
-    """The environment of a Python that has that and `build`, which is what looks whether all of it
-    is there: pip would install the same anew for each build."""
+def environment_to_build_in(folder: Path) -> dict[str, str]:
+    """Install `build`, and what pyproject.toml asks for to build: once for the three builds.
+
+    Return the environment to run `build` in, which fails where something that it needs is missing.
+    """
     told = tomllib.loads((ROOT / "pyproject.toml").read_text())
     hook = told["tool"]["hatch"]["build"]["hooks"]["jupyter-builder"]
     run([sys.executable, "-m", "venv", folder])
@@ -93,7 +93,7 @@ def with_what_a_build_asks_for(folder: Path) -> dict[str, str]:
 
 
 def built(kind: str, source: Path, folder: Path, env: dict[str, str]) -> Path:
-    """The sdist or wheel of a folder."""
+    """Build the sdist or the wheel of a folder; return its path."""
     run(["python", "-m", "build", "-q", "--no-isolation", kind, "--outdir", folder, source], **env)
     (made,) = folder.iterdir()
     return made

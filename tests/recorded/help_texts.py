@@ -1,6 +1,6 @@
-"""Every help text: of each command of `jupyter slurm`, and of each magic. `help.txt` holds them.
+"""Collect the help text of each command of `jupyter slurm` and of each magic, for `help.txt`.
 
-`python -m tests.recorded.help_texts` records them anew.
+`python -m tests.recorded.help_texts` writes that file anew.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import os
 from collections.abc import Iterator
 from contextlib import redirect_stdout, suppress
 from pathlib import Path
+from typing import Any
 from unittest.mock import patch
 
 from jupyter_slurm.cli import main
@@ -25,8 +26,8 @@ def commands() -> list[list[str]]:
     made: list[argparse.ArgumentParser] = []
     begin = argparse.ArgumentParser.__init__
 
-    def note(parser: argparse.ArgumentParser, *args: object, **options: object) -> None:
-        begin(parser, *args, **options)  # type: ignore[arg-type]
+    def note(parser: argparse.ArgumentParser, *args: Any, **options: Any) -> None:
+        begin(parser, *args, **options)
         made.append(parser)
 
     noting = patch.object(argparse.ArgumentParser, "__init__", note)

@@ -1,13 +1,13 @@
-"""Sixty jobs, and what is sent for each: every kind of job with every container tool, and with
-staging.
+"""Write down what we send for sixty jobs: every kind of job with every container tool, and staged.
 
-`submitted/` holds a text a job: sbatch's command line, a digest of each file, and `--dry-run`. A
-change of code that is meant to change no job leaves them as they are. To see what a change does to
-the scripts themselves, write the whole texts before and after it into two folders and compare them:
+`submitted/` holds a text for each job: sbatch's command line, a digest of each file, and what
+`--dry-run` says that the job starts. A change that is meant to leave jobs alone leaves these texts
+alone. To see what a change does inside the scripts, write the files whole into one folder before
+the change and into another one after it, and compare the two folders:
 
     python -m tests.recorded.submitted FOLDER
 
-Without FOLDER the digests are recorded anew.
+Without FOLDER the digests in `submitted/` are written anew.
 """
 
 from __future__ import annotations
@@ -16,24 +16,27 @@ import hashlib
 import shlex
 import sys
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from io import BytesIO
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from jupyter_slurm.cli.preview import preview_text
 from jupyter_slurm.containers import RUNTIMES
 from jupyter_slurm.jobs.layout import JobDir
 from jupyter_slurm.jobs.prepare import Site, Submission, prepare
+from jupyter_slurm.preview_text import preview_lines
 from jupyter_slurm.profiles import ClusterProfile, Storage
 from jupyter_slurm.wire import JobKind, JobSpec, Preview
+
+Shown = Callable[[bytes], str]
+"""Write the content of a file as text; it ends with a newline."""
 
 FOLDER = Path(__file__).with_name("submitted")
 _NODE = Path(__file__).parents[2] / "jupyter_slurm" / "node"
 _HOME = "/home/alice"
 _JOBS = f"{_HOME}/it's 50% mine/jobs"
 _PLAIN_JOBS = f"{_HOME}/jobs"
-"""pyxis mounts no other."""
+"""pyxis cannot mount a path with blanks or quotes in it."""
 _IMAGES = {
     "charliecloud": "/images/pytorch 22.11",
     "apptainer": "/images/pytorch,22.11.sif",
@@ -44,9 +47,9 @@ _IMAGES = {
     "pyxis": "docker://pytorch/pytorch:22.11",
     "enroot": "/images/pytorch.sqsh",
 }
-"""As the cluster's machine resolves `pytorch:22.11`."""
+"""What the login node makes of `pytorch:22.11` for each runtime."""
 _STAGED = ("none", "docker")
-"""All container tools do the same for staging: they mount one more folder."""
+"""Enough: for staging every container tool mounts one more folder, and nothing else changes."""
 
 _PROGRAM = "#!/bin/sh\n# Grüße, 'quotes' and $HOME\necho \"$@\"\n"
 _SCRIPT = "#!/bin/bash\n#SBATCH --time=10\n#SBATCH --comment=theirs\nsrun hostname\n"
@@ -73,13 +76,27 @@ _OF_KIND: dict[JobKind, dict[str, Any]] = {
 }
 
 
-def texts(*, whole: bool) -> Iterator[tuple[str, str]]:
-    """Yield the name of each job and what is sent for it: files as they are, or their digests."""
+def texts(shown: Shown) -> Iterator[tuple[str, str]]:
+    """Yield the name of each job, and the text of what we send for it."""
     for kind in JobKind:
         for runtime in ("none",) if kind is JobKind.SCRIPT else RUNTIMES:
-            yield f"{kind}-{runtime}", _text(*_here(kind, runtime), whole)
+            yield f"{kind}-{runtime}", _text(*_here(kind, runtime), shown)
         for runtime in ("none",) if kind is JobKind.SCRIPT else _STAGED:
-            yield f"{kind}-{runtime}-staged", _text(*_staged(kind, runtime), whole)
+            yield f"{kind}-{runtime}-staged", _text(*_staged(kind, runtime), shown)
+
+
+def whole(content: bytes) -> str:
+    """Write it as it is."""
+    text = content.decode()
+    return text if text.endswith("\n") else f"{text}\n"
+
+
+def digest(content: bytes) -> str:
+    """Write a single line as it is, and of more than that how many there are and their SHA-256."""
+    lines = content.splitlines()
+    if len(lines) == 1:
+        return whole(content)
+    return f"{len(lines)} lines, SHA-256 {hashlib.sha256(content).hexdigest()[:16]}\n"
 
 
 def _here(kind: JobKind, runtime: str) -> tuple[JobSpec, ClusterProfile, Site]:
@@ -127,23 +144,19 @@ def _site(runtime: str) -> Site:
     return Site(_HOME, _IMAGES.get(runtime))
 
 
-def _text(spec: JobSpec, profile: ClusterProfile, site: Site, whole: bool) -> str:
+def _text(spec: JobSpec, profile: ClusterProfile, site: Site, shown: Shown) -> str:
     job_dir = JobDir(PurePosixPath(_PLAIN_JOBS if spec.runtime == "pyxis" else _JOBS, spec.id))
     sent = prepare(spec, profile, job_dir, site, key=b"the key")
-    files = {name: _content(name, sent.files[name]) for name in sorted(sent.files)}
-    compiled = [name for name in files if name.endswith(".pyc")]
-    for name in compiled:  # that of the Python that runs here
-        del files[name]
-    parts = ["# sbatch is called as\n", *(f"{shlex.quote(word)}\n" for word in sent.sbatch)]
-    if not whole:
-        parts.append("\n# The files\n")
-    for name, content in files.items():
-        parts.append(f"\n==> {name} <==\n{content}" if whole else f"{name}: {_brief(content)}\n")
-    parts.append(f"\n# --dry-run\n{_dry_run(sent, profile, job_dir)}")
+    parts = ["==> sbatch's command line <==\n", *(f"{shlex.quote(word)}\n" for word in sent.sbatch)]
+    # Bytecode has the name and the content of the Python that runs here.
+    names = [name for name in sorted(sent.files) if not name.endswith(".pyc")]
+    parts += [f"\n==> {name} <==\n{_content(name, sent.files[name], shown)}" for name in names]
+    parts.append("\n==> what --dry-run says of it <==\n")
+    parts += [f"{line}\n" for line in preview_lines(_preview(sent, profile, job_dir))]
     return "".join(parts)
 
 
-def _content(name: str, content: bytes | Path) -> str:
+def _content(name: str, content: bytes | Path, shown: Shown) -> str:
     if isinstance(content, Path):
         return f"moved from {content}\n"
     ours = _NODE / name
@@ -152,42 +165,31 @@ def _content(name: str, content: bytes | Path) -> str:
     if name.endswith(".zip"):
         roots = {path.partition("/")[0] for path in zipfile.ZipFile(BytesIO(content)).namelist()}
         return f"a zip of {', '.join(sorted(roots))}\n"
-    if name.endswith(".pyc"):
-        return "bytecode\n"
-    text = content.decode()
-    return text if text.endswith("\n") else f"{text}\n"
+    return shown(content)
 
 
-def _brief(content: str) -> str:
-    lines = content.splitlines()
-    if len(lines) == 1:
-        return lines[0]
-    return f"{len(lines)} lines, SHA-256 {hashlib.sha256(content.encode()).hexdigest()[:16]}"
-
-
-def _dry_run(sent: Submission, profile: ClusterProfile, job_dir: JobDir) -> str:
-    preview = Preview(
+def _preview(sent: Submission, profile: ClusterProfile, job_dir: JobDir) -> Preview:
+    """Make the part of a preview that needs no cluster: without checks and costs."""
+    return Preview(
         cluster=profile.name,
-        script="",
-        sbatch=("sbatch",),
+        script=sent.script,
+        sbatch=sent.sbatch,
         job_dir=str(job_dir.path),
-        files=(),
+        files=tuple(sent.files),
         command=sent.command,
         variables=sent.variables,
     )
-    return preview_text(preview)
 
 
-def write(folder: Path, *, whole: bool) -> None:
-    """Write a text for each job, and remove those of jobs that are there no longer."""
+def write(folder: Path, shown: Shown) -> None:
+    """Write a text file for each job."""
     folder.mkdir(exist_ok=True)
-    written = dict(texts(whole=whole))
-    for path in folder.glob("*.txt"):
-        if path.stem not in written:
-            path.unlink()
-    for name, text in written.items():
+    for name, text in texts(shown):
         (folder / f"{name}.txt").write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":
-    write(Path(sys.argv[1]) if sys.argv[1:] else FOLDER, whole=bool(sys.argv[1:]))
+    if sys.argv[1:]:
+        write(Path(sys.argv[1]), whole)
+    else:
+        write(FOLDER, digest)

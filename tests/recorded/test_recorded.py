@@ -1,5 +1,8 @@
-"""What is sent for a job, and what the commands say of themselves, changes only where that is
-meant: what was recorded is compared. `submitted.py` and `help_texts.py` say how it is recorded."""
+"""Compare what we send for each job, and each help text, with the record of it.
+
+A test that fails shows a change that somebody made. If you meant it, record it anew:
+`submitted.py` and `help_texts.py` say how.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ _RECORDED = {path.stem: path for path in sorted(submitted.FOLDER.iterdir())}
 
 @cache
 def sent() -> dict[str, str]:
-    return dict(submitted.texts(whole=False))
+    return dict(submitted.texts(submitted.digest))
 
 
 def test_every_job_is_recorded() -> None:

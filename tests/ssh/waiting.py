@@ -11,8 +11,8 @@ def wait_until(
 ) -> None:
     """Fails the test when that takes too long, and tells what is `seen` then.
 
-    The pause is twice as long as a look, or a tenth of what was waited: who runs a program to look
-    takes little from what is waited for, and comes a tenth late at most.
+    The pause between looks grows with the time that a look takes and the time that has passed: a
+    test that runs a program to look leaves the processor to what it waits for.
     """
     first_s = began_s = time.monotonic()
     while not true():

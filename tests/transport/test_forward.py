@@ -281,8 +281,10 @@ def test_closing_it_sends_away_who_waits_for_the_way_to_come_back(
         assert was_reset(sock)
 
 
-def test_closing_it_while_somebody_knocks_is_no_error(nothing_left: None) -> None:
-    """Its thread is awake then, and may have ended before it is woken."""
+def test_closing_it_while_somebody_knocks_is_no_error(
+    nothing_left: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The knock wakes its thread, which may end before `close` wakes it."""
     forward = Forward(lambda sock, answered: None)
     wake, knocking = forward._wake, []
 
@@ -291,7 +293,7 @@ def test_closing_it_while_somebody_knocks_is_no_error(nothing_left: None) -> Non
         forward._acceptor.join()
         wake()
 
-    forward._wake = wakes_late  # type: ignore[method-assign]
+    monkeypatch.setattr(forward, "_wake", wakes_late)
     forward.close()
     knocking[0].close()
 

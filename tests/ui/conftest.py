@@ -23,7 +23,7 @@ from tests.ui.lab import PATIENCE_S, Lab, Notebook, running_lab
 from tests.ui.side import Sbatch, open_sidebar
 
 CHROMIUM = "/usr/bin/chromium-headless-shell"
-"""Its engine without windows, menus and GTK."""
+"""Chromium without windows: the same engine, and no GTK to install."""
 OPTIONS = """
     --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking
     --disable-component-update --disable-sync

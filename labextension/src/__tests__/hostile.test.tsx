@@ -127,7 +127,7 @@ function refusal(error: unknown): null {
   return null;
 }
 
-test('no notebook of a cluster says that it is trusted, however it is asked for or saved, or brings widgets', async () => {
+test('a notebook from a cluster never claims trust and never brings widgets', async () => {
   const hostile = new Hostile(13);
   let [whole, refused, believed, widgets] = [0, 0, 0, 0];
   for (let number = 0; number < COUNT; number += 1) {
