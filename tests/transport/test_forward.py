@@ -286,16 +286,18 @@ def test_closing_it_while_somebody_knocks_is_no_error(
 ) -> None:
     """The knock wakes its thread, which may end before `close` wakes it."""
     forward = Forward(lambda sock, answered: None)
-    wake, knocking = forward._wake, []
+    wake = forward._wake
+    with socket.socket() as knocking:
+        knocking.setblocking(False)
 
-    def wakes_late() -> None:
-        knocking.append(connected(forward))
-        forward._acceptor.join()
-        wake()
+        def wakes_late() -> None:
+            # the port may close on this before it stands: no matter, it has knocked
+            knocking.connect_ex(("127.0.0.1", forward.local_port))
+            forward._acceptor.join()
+            wake()
 
-    monkeypatch.setattr(forward, "_wake", wakes_late)
-    forward.close()
-    knocking[0].close()
+        monkeypatch.setattr(forward, "_wake", wakes_late)
+        forward.close()
 
 
 def test_connections_that_have_ended_are_not_counted(opened: Open) -> None:
