@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jupyter_slurm.api import Api
-from jupyter_slurm.card import ended_earlier, no_longer_listed, plain, told_to_end
 from jupyter_slurm.errors import JupyterSlurmError, NotFoundError, from_problem
-from jupyter_slurm.outcome import failure, left_out
+from jupyter_slurm.views.card import ended_earlier, no_longer_listed, plain, told_to_end
+from jupyter_slurm.views.failure import failure, left_out
 from jupyter_slurm.wire import (
     Job,
     JobKind,
@@ -30,7 +30,7 @@ from jupyter_slurm.wire import (
 )
 
 if TYPE_CHECKING:
-    from jupyter_slurm.login import Answerer
+    from jupyter_slurm.client.login import Answerer
 
 HUB_VARIABLE = "JUPYTERHUB_SERVICE_PREFIX"
 """The base URL of a server that JupyterHub has started (and so Binder), told to it and its kernels
@@ -213,7 +213,7 @@ def connect(cluster: str | None = None) -> Connection:
     """The agent, started where none runs; `cluster` is where jobs go that name none (None: the
     default cluster). A call that needs a login asks who is there for it. AgentError."""
     from jupyter_slurm import client  # noqa: PLC0415
-    from jupyter_slurm.login import attended  # noqa: PLC0415
+    from jupyter_slurm.client.login import attended  # noqa: PLC0415
 
     return Connection(attended(client.connect(), _answerer()), cluster)
 
@@ -223,7 +223,7 @@ def _answerer() -> Answerer:
         from jupyter_slurm.magics.frontend import answerer  # noqa: PLC0415
 
         return answerer()
-    from jupyter_slurm.login import TerminalAnswerer  # noqa: PLC0415
+    from jupyter_slurm.client.login import TerminalAnswerer  # noqa: PLC0415
 
     return TerminalAnswerer()
 
@@ -304,7 +304,7 @@ def read_result_variables(result: Result) -> dict[str, object]:
     job = result.job
     if result.variables is None or not job.names_out:
         return {}
-    from jupyter_slurm.jobs.variables import read_variables  # noqa: PLC0415
+    from jupyter_slurm.jobs.outcome.variables import read_variables  # noqa: PLC0415
 
     return read_variables(
         Path(result.variables),

@@ -16,27 +16,25 @@ import sys
 from collections.abc import Iterator
 from types import ModuleType
 
-from jupyter_slurm import syntax
-from jupyter_slurm.jobs import (
-    beforehand,
-    cluster,
+from jupyter_slurm.jobs.cluster import slurm_cluster
+from jupyter_slurm.jobs.outcome import lab_steps, missing, verdict
+from jupyter_slurm.jobs.preflight import (
     costs,
     estimates,
-    events,
-    lab_steps,
-    lacking,
     limits,
     one_process,
     phrases,
     policies,
-    script,
-    verdict,
+    preview,
+    syntax,
 )
+from jupyter_slurm.jobs.records import events
+from jupyter_slurm.jobs.submission import script
 from jupyter_slurm.slurm import diagnosis, limit_reasons, reason_table, reasons, rejections
 
 _COMPOSED = (
-    *(events, lacking, verdict, lab_steps, script, diagnosis, rejections),
-    *(beforehand, cluster, costs, estimates, limits, one_process, policies, syntax),
+    *(events, missing, verdict, lab_steps, script, diagnosis, rejections),
+    *(preview, slurm_cluster, costs, estimates, limits, one_process, policies, syntax),
 )
 
 _VALUE = "\0\0"

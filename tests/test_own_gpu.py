@@ -16,8 +16,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.cli.test_cluster import Shell
 from tests.cluster.plugin import ROOT, jupyter_homes, kept
-from tests.test_cli_cluster import Shell
 
 
 def nvidia_smi(*query: str) -> list[str]:

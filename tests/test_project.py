@@ -23,9 +23,9 @@ SCRIPTS = ["bench", "check", "demo", "dev", "image", "labextension", "packages",
 
 
 def named_in_map() -> set[str]:
-    """What ARCHITECTURE.md has in backticks: `client.py`, `jobs/store.py`, whole folders `slurm/`.
+    """What ARCHITECTURE.md has in backticks: `api.py`, `jobs/service.py`, whole folders `slurm/`.
 
-    In one line, `jobs/store.py` `book.py` are of one folder.
+    In one line, `jobs/records/store.py` `book.py` are of one folder.
     """
     text = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
     names: set[str] = set()

@@ -1,4 +1,4 @@
-"""The agent's life: it takes its seat, serves, and ends when nobody needs it; nothing of calls.
+"""The agent's life: it takes its lock, serves, and ends when nobody needs it; nothing of calls.
 
 It ends on SIGTERM, when a newer client asks it to (`retire`), when it was idle for long, and when
 its socket or lock was removed, so that no client could find it. Jobs go on without it: they are in
@@ -26,10 +26,10 @@ from tornado.httpserver import HTTPServer
 from tornado.iostream import IOStream
 
 from jupyter_slurm import places
+from jupyter_slurm.agent.instance_lock import InstanceLock
 from jupyter_slurm.agent.peers import peer_uid
 from jupyter_slurm.agent.protocol import MAX_BODY_BYTES, PROTOCOL, Hello, calls, version
 from jupyter_slurm.agent.routes import Desk, application
-from jupyter_slurm.agent.seat import Seat
 from jupyter_slurm.agent.terminals import route
 from jupyter_slurm.api import Api
 from jupyter_slurm.errors import ConfigError
@@ -93,11 +93,11 @@ class _OwnUserServer(HTTPServer):
 
 
 class Agent:
-    """One agent on its seat. `serve` runs it to its end."""
+    """One agent under its lock. `serve` runs it to its end."""
 
-    def __init__(self, service: AgentService, seat: Seat, log_path: Path) -> None:
+    def __init__(self, service: AgentService, instance_lock: InstanceLock, log_path: Path) -> None:
         self._service = service
-        self._seat = seat
+        self._instance_lock = instance_lock
         self._log_path = log_path
         self._idle_s = idle_s(os.environ.get(IDLE_VARIABLE))
         self._started_s = time.time()
@@ -122,14 +122,14 @@ class Agent:
             max_body_size=MAX_BODY_BYTES,
         )
         server.on_gone = self._client_gone
-        server.add_socket(self._seat.listen())
+        server.add_socket(self._instance_lock.listen())
         for number in (signal.SIGTERM, signal.SIGINT):
             asyncio.get_running_loop().add_signal_handler(number, self._end, number.name)
-        _log.info("agent %s serves %s", version(), self._seat.path)
+        _log.info("agent %s serves %s", version(), self._instance_lock.path)
         ready()
         await self._until_end()
         server.stop()
-        self._seat.leave()
+        self._instance_lock.leave()
         orderly = await self._finish()
         await server.close_all_connections()
         _log.info("agent has ended%s", "" if orderly else "; something had to be cut off")
@@ -147,7 +147,7 @@ class Agent:
             protocol=PROTOCOL,
             pid=os.getpid(),
             host=places.host(),
-            socket=os.fspath(self._seat.path),
+            socket=os.fspath(self._instance_lock.path),
             log=os.fspath(self._log_path),
             started_s=self._started_s,
             memory_mib=memory_mib(),
@@ -156,7 +156,7 @@ class Agent:
         )
 
     def _hello(self) -> Hello:
-        path = os.fspath(self._seat.path)
+        path = os.fspath(self._instance_lock.path)
         return Hello(version=version(), protocol=PROTOCOL, pid=os.getpid(), socket=path)
 
     def _end(self, reason: str) -> None:
@@ -174,7 +174,7 @@ class Agent:
                 await self._check()
 
     async def _check(self) -> None:
-        if not self._seat.still_ours():
+        if not self._instance_lock.still_ours():
             self._end("its socket or lock was removed")
         elif self._is_idle() and not await self._is_needed() and self._is_idle():
             self._end(f"idle for {self._idle_s:.0f} s")

@@ -1,7 +1,7 @@
 """Starts an agent, as a client does that finds none; the agent's own side of it is `detach.py`.
 
 Among clients that start at once one runs the starter, by a lock on `agent.starting`; the others
-look again. Were two to do so, the agent's own lock (`seat.py`) would still let only one sit.
+look again. Were two to do so, the agent's own lock would still let only one run.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Puts an agent together (seat, log, service, loop) and takes it apart; no life cycle of its own.
+"""Puts an agent together (lock, log, service, loop) and takes it apart; no life cycle of its own.
 
-The order matters: the seat before the service, since two services on one store must never be.
+The order matters: the lock before the service, since two services on one store must never be.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from pathlib import Path
 
 from jupyter_slurm import core_dumps
 from jupyter_slurm.agent.app import END_S, Agent, AgentService
+from jupyter_slurm.agent.instance_lock import InstanceLock, take
 from jupyter_slurm.agent.log import LogFile, open_log
 from jupyter_slurm.agent.place import log_path, socket_path
-from jupyter_slurm.agent.seat import Seat, take
 from jupyter_slurm.errors import JupyterSlurmError
 
 _log = logging.getLogger(__name__)
@@ -33,10 +33,10 @@ def run(
     core_dumps.refuse()  # it holds keys, and what was typed at logins
     try:
         log_file = open_log(log_path())
-        seat = take(path or socket_path(), wait_s=END_S)
-        if seat is None:
+        instance_lock = take(path or socket_path(), wait_s=END_S)
+        if instance_lock is None:
             return 0
-        orderly = _serve(seat, make_service, _announcer(log_file, ready))
+        orderly = _serve(instance_lock, make_service, _announcer(log_file, ready))
     except JupyterSlurmError as exc:
         _log.error("the agent could not start: %s", exc)
         print(exc, file=sys.stderr)  # noqa: T201 - the starter's client shows it to its user
@@ -51,10 +51,12 @@ def run(
     return 0
 
 
-def _serve(seat: Seat, make_service: Callable[[], AgentService], ready: Callable[[], None]) -> bool:
+def _serve(
+    instance_lock: InstanceLock, make_service: Callable[[], AgentService], ready: Callable[[], None]
+) -> bool:
     service = make_service()
     try:
-        return asyncio.run(Agent(service, seat, log_path()).serve(ready))
+        return asyncio.run(Agent(service, instance_lock, log_path()).serve(ready))
     except BaseException:
         service.close()  # its threads would keep the process
         raise

@@ -61,6 +61,6 @@ def _connect() -> Api:
 
 def _with_logins(api: Api) -> Api:
     """Commands that need a login ask for it on the terminal, and go on."""
-    from jupyter_slurm.login import TerminalAnswerer, attended  # noqa: PLC0415
+    from jupyter_slurm.client.login import TerminalAnswerer, attended  # noqa: PLC0415
 
     return attended(api, TerminalAnswerer())

@@ -5,12 +5,12 @@ from __future__ import annotations
 import sys
 from argparse import Namespace
 
-from jupyter_slurm import profile_file
 from jupyter_slurm.cli import follow
 from jupyter_slurm.cli.command import Connect
 from jupyter_slurm.cli.jobs import check_text
 from jupyter_slurm.cli.say import say
 from jupyter_slurm.cli.table import as_json, table
+from jupyter_slurm.profiles import save
 from jupyter_slurm.wire import JobSpec, new_id
 
 _HELLO = (
@@ -69,13 +69,13 @@ def test(args: Namespace, connect: Connect) -> int:
 
 def remove(args: Namespace, connect: Connect) -> int:
     del connect
-    path = profile_file.remove_profile(args.name)
+    path = save.remove_profile(args.name)
     say(f"`{args.name}` is removed: {path}. Its jobs go on.\n")
     return 0
 
 
 def default(args: Namespace, connect: Connect) -> int:
     del connect
-    path = profile_file.set_default(args.name)
+    path = save.set_default(args.name)
     say(f"Jobs that name no cluster go to `{args.name}` now ({path}).\n")
     return 0

@@ -11,15 +11,16 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from jupyter_slurm import card, notebooks
 from jupyter_slurm.api import Api
 from jupyter_slurm.cli.progress import follow_transfer
 from jupyter_slurm.cli.table import in_words_of_a_terminal
 from jupyter_slurm.cli.terminal import Terminal, writer
+from jupyter_slurm.commands import notebooks
+from jupyter_slurm.commands.notebooks import Executed
 from jupyter_slurm.errors import JupyterSlurmError
-from jupyter_slurm.notebooks import Executed
-from jupyter_slurm.outcome import failure
-from jupyter_slurm.shown import trusted_as
+from jupyter_slurm.views import card
+from jupyter_slurm.views.failure import failure
+from jupyter_slurm.views.trusted_output import trusted_as
 from jupyter_slurm.wire import Job, JobState, LogChunk, Output, Result, Show, Stream
 
 _WAIT_S = 20.0

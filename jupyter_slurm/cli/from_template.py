@@ -8,16 +8,16 @@ from __future__ import annotations
 
 from argparse import Namespace
 
-from jupyter_slurm import profile_file, templates
 from jupyter_slurm.cli.command import Connect
 from jupyter_slurm.cli.dialogue import Dialogue
 from jupyter_slurm.cli.say import say
 from jupyter_slurm.cli.table import as_json, table
 from jupyter_slurm.errors import ConfigError, RequestError
-from jupyter_slurm.profile_file import Setting, toml_text
-from jupyter_slurm.profiles import load_profiles
+from jupyter_slurm.profiles import save, templates
+from jupyter_slurm.profiles.profile import load_profiles
+from jupyter_slurm.profiles.save import Setting, toml_text
+from jupyter_slurm.profiles.templates import Template
 from jupyter_slurm.slurm.options import suggest
-from jupyter_slurm.templates import Template
 
 
 def listed(args: Namespace, connect: Connect) -> int:
@@ -36,12 +36,12 @@ def add(args: Namespace, talk: Dialogue) -> bool:
     template = _named(args.template)
     talk.say(f"{template.about}.")
     settings = _settings(args, template, talk)
-    path = profile_file.profile_path(args.name)
+    path = save.profile_path(args.name)
     talk.say(f"\n{path}:\n\n{toml_text(settings)}")
     if not talk.agreed("Keep this?"):
         talk.say("Nothing is kept.")
         return False
-    profile_file.write_profile(args.name, settings)
+    save.write_profile(args.name, settings)
     try:
         hint = load_profiles().get(args.name).hint
     except ConfigError:

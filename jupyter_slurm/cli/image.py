@@ -13,15 +13,15 @@ from pathlib import Path
 
 import msgspec
 
-from jupyter_slurm import packages_here
 from jupyter_slurm.cli import follow
 from jupyter_slurm.cli.command import Connect
 from jupyter_slurm.cli.jobs import cluster_name
 from jupyter_slurm.cli.say import note, say
 from jupyter_slurm.cli.table import as_json, table
+from jupyter_slurm.client.login import typed_unseen
+from jupyter_slurm.commands import packages_here
+from jupyter_slurm.commands.image_line import ImageRequest, parse_image, removed
 from jupyter_slurm.errors import NotFoundError, RequestError
-from jupyter_slurm.image_line import ImageRequest, parse_image, removed
-from jupyter_slurm.login import typed_unseen
 from jupyter_slurm.readable import moment
 from jupyter_slurm.wire import Image, ImageSpec, new_id
 

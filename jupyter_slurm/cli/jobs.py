@@ -12,7 +12,6 @@ from argparse import Namespace
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from textwrap import TextWrapper
 
-from jupyter_slurm import card, offer_text
 from jupyter_slurm.api import Api
 from jupyter_slurm.cli import follow
 from jupyter_slurm.cli.command import Connect
@@ -20,8 +19,9 @@ from jupyter_slurm.cli.say import note, say
 from jupyter_slurm.cli.table import as_json, in_words_of_a_terminal, table
 from jupyter_slurm.errors import JupyterSlurmError
 from jupyter_slurm.job import cancel_each
-from jupyter_slurm.preview_text import MARKS
 from jupyter_slurm.readable import duration, visible
+from jupyter_slurm.views import card, offer_text
+from jupyter_slurm.views.preview_text import MARKS
 from jupyter_slurm.wire import Check, Job, QueueEntry
 
 

@@ -12,12 +12,13 @@ from argparse import Namespace
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 
-from jupyter_slurm import containers, profile_file
+from jupyter_slurm import containers
 from jupyter_slurm.api import Api
 from jupyter_slurm.cli import from_template
 from jupyter_slurm.cli.command import Connect
 from jupyter_slurm.cli.dialogue import Dialogue
 from jupyter_slurm.cli.ssh_hosts import ssh_hosts
+from jupyter_slurm.client.login import TerminalAnswerer, log_in
 from jupyter_slurm.errors import (
     ConfigError,
     ConnectionLostError,
@@ -28,10 +29,10 @@ from jupyter_slurm.errors import (
     RequestError,
     TransportError,
 )
-from jupyter_slurm.login import TerminalAnswerer, log_in
-from jupyter_slurm.profile_file import Setting, toml_text
+from jupyter_slurm.profiles import save
+from jupyter_slurm.profiles.save import Setting, toml_text
 from jupyter_slurm.readable import duration, memory
-from jupyter_slurm.routes import connected
+from jupyter_slurm.views.connections import connected
 from jupyter_slurm.wire import ClusterInfo, Description, Folder, Partition
 
 _ADDRESS = re.compile(
@@ -43,13 +44,13 @@ _HERE = "this machine"
 
 def add(args: Namespace, connect: Connect) -> int:
     """Exit code 1 where the person did not agree: then nothing is kept."""
-    profile_file.check_new(args.name)
+    save.check_new(args.name)
     talk = Dialogue(asks=not args.yes)
     if args.template is not None:
         return _add_from_template(args, talk, connect)
     way = _way(args, talk)
     api = connect()
-    path = profile_file.write_profile(args.name, way)
+    path = save.write_profile(args.name, way)
     kept = False
     try:
         try:
@@ -61,7 +62,7 @@ def add(args: Namespace, connect: Connect) -> int:
             if not gateway:
                 raise
             way = {**way, "jump": gateway}
-            profile_file.write_profile(args.name, way)
+            save.write_profile(args.name, way)
             _log_in(api, args.name, talk)
         found, info = _look(api, args.name)
         _tell(talk, found, info)
@@ -70,7 +71,7 @@ def add(args: Namespace, connect: Connect) -> int:
         if not talk.agreed("Keep this?"):
             talk.say("Nothing is kept.")
             return 1
-        profile_file.write_profile(args.name, settings)
+        save.write_profile(args.name, settings)
         kept = True
     finally:
         if not kept:
@@ -262,4 +263,4 @@ def _make_default(api: Api, name: str, talk: Dialogue) -> None:
     default = next((one.name for one in known if one.default), None)
     instead = f" instead of `{default}`" if default else ""
     if default is None or talk.wanted(f"Shall jobs that name no cluster go there{instead}?"):
-        profile_file.set_default(name)
+        save.set_default(name)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 
-from jupyter_slurm.preview_text import preview_lines
+from jupyter_slurm.views.preview_text import preview_lines
 from jupyter_slurm.wire import Preview
 
 

@@ -8,7 +8,7 @@ import time
 from jupyter_slurm.api import Api
 from jupyter_slurm.cli.terminal import Terminal
 from jupyter_slurm.job import check_shown_transfer
-from jupyter_slurm.transfer_card import plain
+from jupyter_slurm.views.transfer_card import plain
 from jupyter_slurm.wire import Transfer, TransferState
 
 _WAIT_S = 1.0

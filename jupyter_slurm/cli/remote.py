@@ -10,8 +10,8 @@ from jupyter_slurm.cli.command import Connect
 from jupyter_slurm.cli.jobs import cluster_name
 from jupyter_slurm.cli.say import say
 from jupyter_slurm.cli.table import as_json, table
-from jupyter_slurm.login import TerminalAnswerer, log_in
-from jupyter_slurm.routes import (
+from jupyter_slurm.client.login import TerminalAnswerer, log_in
+from jupyter_slurm.views.connections import (
     CONNECTION_HEAD,
     TUNNEL_HEAD,
     connected,

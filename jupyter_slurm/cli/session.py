@@ -10,7 +10,6 @@ from types import MappingProxyType
 
 import msgspec
 
-from jupyter_slurm import card, sessions
 from jupyter_slurm.api import Api
 from jupyter_slurm.cli.command import Connect
 from jupyter_slurm.cli.environment import with_values
@@ -19,9 +18,11 @@ from jupyter_slurm.cli.jobs import cluster_name
 from jupyter_slurm.cli.preview import preview_text
 from jupyter_slurm.cli.say import note, say
 from jupyter_slurm.cli.table import as_json, in_words_of_a_terminal, table
+from jupyter_slurm.commands import sessions
 from jupyter_slurm.errors import RequestError
 from jupyter_slurm.job import placed
 from jupyter_slurm.readable import duration
+from jupyter_slurm.views import card
 from jupyter_slurm.wire import Job, JobKind, new_id
 
 _WAIT_S = 20.0

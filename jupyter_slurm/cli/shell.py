@@ -13,20 +13,21 @@ from typing import cast
 
 import msgspec
 
-from jupyter_slurm import card, console, shell
 from jupyter_slurm.api import Api, Terminals
-from jupyter_slurm.cli import follow
+from jupyter_slurm.cli import console, follow
 from jupyter_slurm.cli.command import Connect
+from jupyter_slurm.cli.console import How, Outcome
 from jupyter_slurm.cli.environment import with_values
 from jupyter_slurm.cli.jobs import cluster_name
 from jupyter_slurm.cli.say import note, say
 from jupyter_slurm.cli.table import in_words_of_a_terminal
 from jupyter_slurm.cli.terminal import Terminal
-from jupyter_slurm.console import How, Outcome
+from jupyter_slurm.commands import shell
+from jupyter_slurm.commands.shell import Shell
 from jupyter_slurm.errors import ForwardError, RequestError
 from jupyter_slurm.job import placed
 from jupyter_slurm.readable import duration, moment
-from jupyter_slurm.shell import Shell
+from jupyter_slurm.views import card
 from jupyter_slurm.wire import Job, JobKind, JobState, new_id
 
 _WAIT_S = 20.0

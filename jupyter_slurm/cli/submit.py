@@ -12,7 +12,6 @@ from pathlib import Path
 
 import msgspec
 
-from jupyter_slurm import card, headless, line, syntax
 from jupyter_slurm.api import Api
 from jupyter_slurm.cli import follow
 from jupyter_slurm.cli.command import Connect
@@ -21,9 +20,12 @@ from jupyter_slurm.cli.jobs import cluster_name, note_ended_earlier
 from jupyter_slurm.cli.preview import preview_text
 from jupyter_slurm.cli.say import note, say
 from jupyter_slurm.cli.table import in_words_of_a_terminal
+from jupyter_slurm.client.login import LoginDeclined
+from jupyter_slurm.commands import headless, line
 from jupyter_slurm.errors import NotFoundError, RequestError
 from jupyter_slurm.job import placed
-from jupyter_slurm.login import LoginDeclined
+from jupyter_slurm.jobs.preflight import syntax
+from jupyter_slurm.views import card
 from jupyter_slurm.wire import Job, JobKind, JobSpec, new_id
 
 _USAGE = "jupyter slurm submit FILE [OPTIONS] [-- ARGUMENTS]"

@@ -12,9 +12,9 @@ import time
 from collections.abc import Callable
 from typing import Any, TextIO
 
-from jupyter_slurm import card
 from jupyter_slurm.readable import Coloured, moment, visible, visible_lines
-from jupyter_slurm.transfer_card import told
+from jupyter_slurm.views import card
+from jupyter_slurm.views.transfer_card import told
 from jupyter_slurm.wire import (
     DisplayData,
     ErrorOutput,

@@ -10,14 +10,14 @@ from pathlib import PurePosixPath
 
 from jupyter_slurm.errors import CommandError, NotFoundError, RequestError, TransportError
 from jupyter_slurm.jobs import layout
-from jupyter_slurm.jobs.allocation import ask_jobs
-from jupyter_slurm.jobs.book import Book
-from jupyter_slurm.jobs.cluster import SlurmCluster
-from jupyter_slurm.jobs.clusters import Clusters
+from jupyter_slurm.jobs.cluster.clusters import Clusters
+from jupyter_slurm.jobs.cluster.slurm_cluster import SlurmCluster
 from jupyter_slurm.jobs.layout import JobDir
-from jupyter_slurm.jobs.prepare import Submission, prepare
-from jupyter_slurm.jobs.queue_rows import is_accounted
-from jupyter_slurm.jobs.store import Record
+from jupyter_slurm.jobs.outcome.allocation import ask_jobs
+from jupyter_slurm.jobs.records.book import Book
+from jupyter_slurm.jobs.records.store import Record
+from jupyter_slurm.jobs.submission.prepare import Submission, prepare
+from jupyter_slurm.jobs.watching.queue_rows import is_accounted
 from jupyter_slurm.slurm import sacct, scontrol
 from jupyter_slurm.transport import Span, caps
 from jupyter_slurm.wire import Job, JobDetails, JobKind, JobSpec

@@ -8,9 +8,9 @@ short that it arrives in one piece (`started.N.json` and `exit.N.json`; empty, t
     terminal.py terminal_pty.py                                   by us, where it has a terminal
     kernel.py kernel_frames.py kernel_process.py private_folder.py  by us, where it is a kernel
     enter                           by us: runs its words on a terminal beside the job's own program
-    submit.lock submitted submit.err                              by the submission (jobs/submit.py)
+    submit.lock submitted submit.err                              by submission/submit.py
     work/                     by the submission, where a folder was pushed; the job runs there
-    stage                     by job.sh: a link to the node's copy of work/ (jobs/staging.py)
+    stage                     by job.sh: a link to the node's copy of work/ (submission/staging.py)
     slurm.out                 by Slurm: what happens around the script (login banners, slurmstepd)
     claim.N/ started.N.json log.N exit.N.json                     by job.sh
     usage.N.jsonl             by node/usage.py, on the first node: what the job uses

@@ -16,38 +16,40 @@ from pathlib import Path
 import msgspec
 
 from jupyter_slurm import places
-from jupyter_slurm.errors import (
-    JupyterSlurmError,
-    NotFoundError,
-    TransportError,
-    from_problem,
-)
-from jupyter_slurm.jobs import describe, doctor, identity, payload, queue
-from jupyter_slurm.jobs.adoption import Adoption
-from jupyter_slurm.jobs.beforehand import Beforehand
-from jupyter_slurm.jobs.book import Book
-from jupyter_slurm.jobs.changes import changes
-from jupyter_slurm.jobs.cluster import SlurmCluster
-from jupyter_slurm.jobs.clusters import Clusters
-from jupyter_slurm.jobs.delivery import Delivery, remove_old_copies
-from jupyter_slurm.jobs.dependencies import with_dependency
+from jupyter_slurm.errors import JupyterSlurmError, NotFoundError, TransportError, from_problem
+from jupyter_slurm.jobs.access.labs import Labs
+from jupyter_slurm.jobs.access.sessions import Sessions
+from jupyter_slurm.jobs.access.terminals import Terminals
+from jupyter_slurm.jobs.access.tunnels import Tunnels
+from jupyter_slurm.jobs.cluster import describe, doctor, queue
+from jupyter_slurm.jobs.cluster.clusters import Clusters
+from jupyter_slurm.jobs.cluster.files import Files
+from jupyter_slurm.jobs.cluster.images import Images
+from jupyter_slurm.jobs.cluster.slurm_cluster import SlurmCluster
+from jupyter_slurm.jobs.cluster.transfers import Transfers
 from jupyter_slurm.jobs.details import Details
-from jupyter_slurm.jobs.files import Files
-from jupyter_slurm.jobs.images import Images
-from jupyter_slurm.jobs.labs import Labs
 from jupyter_slurm.jobs.layout import JobDir
-from jupyter_slurm.jobs.on_login import LoginPursuit
-from jupyter_slurm.jobs.options import gpus_asked, merged_options
-from jupyter_slurm.jobs.prepare import idle_s_of, image_of, lab_base_url, prepare, runtime_of
-from jupyter_slurm.jobs.session_cells import CellPursuit
-from jupyter_slurm.jobs.sessions import Sessions
+from jupyter_slurm.jobs.outcome.delivery import Delivery, remove_old_copies
+from jupyter_slurm.jobs.preflight.preview import Beforehand
+from jupyter_slurm.jobs.records.adoption import Adoption
+from jupyter_slurm.jobs.records.book import Book
+from jupyter_slurm.jobs.records.changes import changes
+from jupyter_slurm.jobs.records.store import Record, Store
 from jupyter_slurm.jobs.steering import Steering
-from jupyter_slurm.jobs.store import Record, Store
-from jupyter_slurm.jobs.submit import Pursuit
-from jupyter_slurm.jobs.terminals import Terminals
-from jupyter_slurm.jobs.transfers import Transfers
-from jupyter_slurm.jobs.tunnels import Tunnels
-from jupyter_slurm.jobs.usage import Measured
+from jupyter_slurm.jobs.submission import identity, payload
+from jupyter_slurm.jobs.submission.dependencies import with_dependency
+from jupyter_slurm.jobs.submission.on_login import LoginSubmitter
+from jupyter_slurm.jobs.submission.options import gpus_asked, merged_options
+from jupyter_slurm.jobs.submission.prepare import (
+    idle_s_of,
+    image_of,
+    lab_base_url,
+    prepare,
+    runtime_of,
+)
+from jupyter_slurm.jobs.submission.session_cells import CellSubmitter
+from jupyter_slurm.jobs.submission.submit import Submitter
+from jupyter_slurm.jobs.watching.usage import Measured
 from jupyter_slurm.wire import (
     AgentStatus,
     Changes,
@@ -326,7 +328,7 @@ class Service:
 
     def _pursue(self, job_id: str, cluster: str) -> None:
         job = self._book.job(job_id)
-        kind = LoginPursuit if job.on_login else CellPursuit if job.session else Pursuit
+        kind = LoginSubmitter if job.on_login else CellSubmitter if job.session else Submitter
         find = partial(self._clusters.named, cluster)
         pursuit = kind(self._book, find, self._transfers, job_id, self._stop)
 

@@ -6,18 +6,19 @@ import time
 from pathlib import PurePosixPath
 
 from jupyter_slurm.errors import CommandError, JupyterSlurmError, NotFoundError, RequestError
-from jupyter_slurm.jobs import on_login, queue
-from jupyter_slurm.jobs.allocation import ask_jobs
-from jupyter_slurm.jobs.book import Book
-from jupyter_slurm.jobs.cluster import SlurmCluster
-from jupyter_slurm.jobs.clusters import Clusters
-from jupyter_slurm.jobs.delivery import Delivery
+from jupyter_slurm.jobs.access.sessions import Sessions
+from jupyter_slurm.jobs.cluster import queue
+from jupyter_slurm.jobs.cluster.clusters import Clusters
+from jupyter_slurm.jobs.cluster.slurm_cluster import SlurmCluster
+from jupyter_slurm.jobs.cluster.transfers import Transfers
 from jupyter_slurm.jobs.layout import JobDir
-from jupyter_slurm.jobs.queue_rows import is_same
-from jupyter_slurm.jobs.sessions import Sessions
-from jupyter_slurm.jobs.submit import withdraw
-from jupyter_slurm.jobs.transfers import Transfers
-from jupyter_slurm.jobs.verdict import CANCEL_NOTED
+from jupyter_slurm.jobs.outcome.allocation import ask_jobs
+from jupyter_slurm.jobs.outcome.delivery import Delivery
+from jupyter_slurm.jobs.outcome.verdict import CANCEL_NOTED
+from jupyter_slurm.jobs.records.book import Book
+from jupyter_slurm.jobs.submission import on_login
+from jupyter_slurm.jobs.submission.submit import withdraw
+from jupyter_slurm.jobs.watching.queue_rows import is_same
 from jupyter_slurm.slurm import scancel, scontrol, squeue
 from jupyter_slurm.slurm.rejections import explain_requeue
 from jupyter_slurm.wire import Job, JobState

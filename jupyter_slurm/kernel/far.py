@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from jupyter_slurm.errors import JupyterSlurmError, TransportError
-from jupyter_slurm.kernel import told
+from jupyter_slurm.kernel import node_messages
 from jupyter_slurm.kernel.frames import NUMBER, Line, message_body, parts_of
 
 _ALIVE_S, _SILENCE_S = 20.0, 90.0
@@ -50,7 +50,7 @@ class Arrived:
 class Happened:
     """To the kernel itself; numbered among its messages."""
 
-    event: told.Event
+    event: node_messages.Event
     number: int
     size: int
 
@@ -236,7 +236,7 @@ class Far:
             elif kind == b"K":
                 self._forget(NUMBER.unpack(body)[0])
             elif kind == b"W":
-                news.append(self._welcome(line, told.welcome(body)))
+                news.append(self._welcome(line, node_messages.welcome(body)))
             elif kind == b"T":
                 news.append(Said(body.decode(errors="replace")))
             elif kind == b"Q" and not line.outbox:
@@ -247,7 +247,7 @@ class Far:
             self._tell(*news)
         return frames is not None and not line.taken
 
-    def _welcome(self, line: Line, welcome: told.Welcome) -> Opened:
+    def _welcome(self, line: Line, welcome: node_messages.Welcome) -> Opened:
         is_another = self._boot not in ("", welcome.boot)
         self._boot = welcome.boot
         self._forget(welcome.got)
@@ -302,5 +302,5 @@ class Far:
 def _message(number: int, body: bytes) -> Arrived | Happened:
     channel, parts = parts_of(body)
     if channel == "ours":
-        return Happened(told.event(b"".join(parts)), number, len(body))
+        return Happened(node_messages.event(b"".join(parts)), number, len(body))
     return Arrived(channel, parts, number, len(body))

@@ -18,7 +18,7 @@ from typing import Any
 from jupyter_slurm.errors import JupyterSlurmError, LoginNeededError
 from jupyter_slurm.kernel import far as far_end
 from jupyter_slurm.kernel import life as job_life
-from jupyter_slurm.kernel import told, words
+from jupyter_slurm.kernel import node_messages, words
 from jupyter_slurm.kernel.answers import Answers, own_info, quick
 from jupyter_slurm.kernel.channels import Channels
 from jupyter_slurm.kernel.cut import CutNotice
@@ -330,19 +330,19 @@ class Proxy:
             self._outstanding.pop(str(message.parent.get("msg_id")), None)
         self._channels.send(channel, message)
 
-    def _happened(self, event: told.Event) -> None:
+    def _happened(self, event: node_messages.Event) -> None:
         match event:
-            case told.Ready(info) if not self._restarting:
+            case node_messages.Ready(info) if not self._restarting:
                 self._ready(info)
-            case told.Restarting():
+            case node_messages.Restarting():
                 self._restarting = False
-            case told.Died(status, again):
+            case node_messages.Died(status, again):
                 self._lost_kernel(words.died(status, again=again))
-            case told.LeftOut(messages, size_bytes):
+            case node_messages.LeftOut(messages, size_bytes):
                 self._say(words.left_out(messages, size_bytes))
-            case told.Ending(name):
+            case node_messages.Ending(name):
                 self._say(words.ending(name))
-            case told.Warned(name):
+            case node_messages.Warned(name):
                 self._say(words.warned(name))
 
     def _lost_kernel(self, why: str) -> None:

@@ -21,9 +21,10 @@ from typing import Any
 import msgspec
 from jupyter_core import paths
 
-from jupyter_slurm import line, places
+from jupyter_slurm import places
+from jupyter_slurm.commands import line
+from jupyter_slurm.commands.sessions import take, take_idle
 from jupyter_slurm.errors import NotFoundError, RequestError
-from jupyter_slurm.sessions import take, take_idle
 from jupyter_slurm.wire import Cluster, JobKind, JobSpec, RemoteKernel
 
 MODULE = "jupyter_slurm.kernel"

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from html import escape
 from typing import Any
 
-from jupyter_slurm import card
 from jupyter_slurm.errors import JupyterSlurmError, LoginNeededError
 from jupyter_slurm.readable import duration, size
+from jupyter_slurm.views import card
 from jupyter_slurm.wire import Job, JobState
 
 AGAIN = "Restart the kernel to submit another job; nothing is submitted by itself."

@@ -14,9 +14,9 @@ from types import MappingProxyType
 
 import msgspec
 
-from jupyter_slurm import line as cell_line
-from jupyter_slurm import syntax
-from jupyter_slurm.card import ended_earlier
+from jupyter_slurm.client.login import LoginDeclined
+from jupyter_slurm.commands import line as cell_line
+from jupyter_slurm.commands.line import Request, Reuse
 from jupyter_slurm.errors import (
     AgentError,
     HostKeyError,
@@ -26,8 +26,7 @@ from jupyter_slurm.errors import (
     NotFoundError,
 )
 from jupyter_slurm.job import JobHandle, placed, read_result_variables
-from jupyter_slurm.line import Request, Reuse
-from jupyter_slurm.login import LoginDeclined
+from jupyter_slurm.jobs.preflight import syntax
 from jupyter_slurm.magics import sessions
 from jupyter_slurm.magics.follow import Following, Worker
 from jupyter_slurm.magics.frontend import say, warn
@@ -36,7 +35,8 @@ from jupyter_slurm.magics.preview import show_preview
 from jupyter_slurm.magics.replay import Replay
 from jupyter_slurm.magics.session import Session
 from jupyter_slurm.magics.transfer import follow_transfer
-from jupyter_slurm.outcome import failure, left_out
+from jupyter_slurm.views.card import ended_earlier
+from jupyter_slurm.views.failure import failure, left_out
 from jupyter_slurm.wire import InputPart, Job, JobKind, JobSpec, JobState, Result, new_id
 
 _CANCEL_WAIT_S = 5.0
@@ -251,10 +251,10 @@ def _with_inputs(session: Session, spec: JobSpec) -> JobSpec:
     if not spec.names_in:
         return spec
     from jupyter_slurm import places  # noqa: PLC0415
-    from jupyter_slurm.jobs.inputs import digest_inputs  # noqa: PLC0415
-    from jupyter_slurm.jobs.large_values import weigh  # noqa: PLC0415
-    from jupyter_slurm.jobs.payload import check_names  # noqa: PLC0415
-    from jupyter_slurm.jobs.variables import write_variables  # noqa: PLC0415
+    from jupyter_slurm.jobs.outcome.large_values import weigh  # noqa: PLC0415
+    from jupyter_slurm.jobs.outcome.variables import write_variables  # noqa: PLC0415
+    from jupyter_slurm.jobs.submission.inputs import digest_inputs  # noqa: PLC0415
+    from jupyter_slurm.jobs.submission.payload import check_names  # noqa: PLC0415
 
     check_names(spec.names_in, session.namespace)
     path = places.spool_dir() / f"{spec.id}.vars"

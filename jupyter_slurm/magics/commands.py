@@ -12,11 +12,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 
-from jupyter_slurm import offer_text
-from jupyter_slurm.card import headline, note, symbol
+from jupyter_slurm.commands.line import parse
 from jupyter_slurm.errors import JupyterSlurmError, RequestError
 from jupyter_slurm.job import cancel_each, read_whole_log
-from jupyter_slurm.line import parse
 from jupyter_slurm.magics import image, lab, remote, sessions
 from jupyter_slurm.magics.cell import attach, warn_ended_earlier
 from jupyter_slurm.magics.frontend import in_place, say, warn
@@ -24,9 +22,11 @@ from jupyter_slurm.magics.manual import line_help
 from jupyter_slurm.magics.session import Session
 from jupyter_slurm.magics.shell import shell
 from jupyter_slurm.magics.table import Table
-from jupyter_slurm.preview_text import MARKS
 from jupyter_slurm.readable import duration, moment
 from jupyter_slurm.slurm.options import suggest
+from jupyter_slurm.views import offer_text
+from jupyter_slurm.views.card import headline, note, symbol
+from jupyter_slurm.views.preview_text import MARKS
 from jupyter_slurm.wire import Job, JobState, QueueEntry
 
 Command = Callable[[Session, Sequence[str]], object]
@@ -51,7 +51,7 @@ def show_queue(session: Session) -> object:
     """The live queue where a notebook can show it, else the jobs as a table."""
     if not in_place():
         return _jobs(session, ())
-    from jupyter_slurm.widgets import QueueWidget  # noqa: PLC0415 - loads ipywidgets
+    from jupyter_slurm.magics.queue_widget import QueueWidget  # noqa: PLC0415 - loads ipywidgets
 
     return QueueWidget(session.agent, session.cluster)
 

@@ -16,7 +16,7 @@ from queue import SimpleQueue
 from typing import TypeVar
 
 from jupyter_slurm.api import Api
-from jupyter_slurm.login import Attended
+from jupyter_slurm.client.login import Attended
 from jupyter_slurm.magics.live import LiveCard
 from jupyter_slurm.magics.replay import Replay
 from jupyter_slurm.wire import Job

@@ -15,10 +15,10 @@ from IPython.core.error import StdinNotImplementedError
 from IPython.core.getipython import get_ipython
 from IPython.display import clear_output, publish_display_data
 
-from jupyter_slurm.card import CARDS_VARIABLE
+from jupyter_slurm.client.login import Answerer, TerminalAnswerer
 from jupyter_slurm.errors import LoginNeededError
-from jupyter_slurm.login import Answerer, TerminalAnswerer
 from jupyter_slurm.readable import coloured, visible_lines
+from jupyter_slurm.views.card import CARDS_VARIABLE
 
 _VS_CODE = "__vsc_ipynb_file__"
 

@@ -9,9 +9,9 @@ import time
 from collections.abc import Sequence
 from functools import partial
 
-from jupyter_slurm import packages_here
+from jupyter_slurm.commands import packages_here
+from jupyter_slurm.commands.image_line import ImageRequest, parse_image, removed
 from jupyter_slurm.errors import LoginNeededError, RequestError
-from jupyter_slurm.image_line import ImageRequest, parse_image, removed
 from jupyter_slurm.job import JobHandle
 from jupyter_slurm.magics.cell import bring
 from jupyter_slurm.magics.follow import Worker

@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
 
-from jupyter_slurm import lab_page, labs, sessions
-from jupyter_slurm.card import title, told_to_end
+from jupyter_slurm.client import lab_page
+from jupyter_slurm.commands import labs, sessions
 from jupyter_slurm.errors import CellFailed, RequestError
 from jupyter_slurm.job import placed
 from jupyter_slurm.magics.follow import Worker
@@ -21,6 +21,7 @@ from jupyter_slurm.magics.preview import show_preview
 from jupyter_slurm.magics.session import Session
 from jupyter_slurm.magics.table import Table
 from jupyter_slurm.slurm.options import suggest
+from jupyter_slurm.views.card import title, told_to_end
 from jupyter_slurm.wire import Job, new_id
 
 _WAIT_S = 20.0

@@ -16,9 +16,9 @@ from collections.abc import Callable
 import msgspec
 
 from jupyter_slurm.api import Api
-from jupyter_slurm.card import bundle
 from jupyter_slurm.errors import JupyterSlurmError
 from jupyter_slurm.magics.frontend import change, in_place, renders_jobs, show
+from jupyter_slurm.views.card import bundle
 from jupyter_slurm.wire import Job, JobState, Problem
 
 _BETWEEN_CHANGES_S = 1.0

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import textwrap
 
-from jupyter_slurm.image_line import OPTIONS as IMAGE_OPTIONS
-from jupyter_slurm.line import OURS
+from jupyter_slurm.commands.image_line import OPTIONS as IMAGE_OPTIONS
+from jupyter_slurm.commands.line import OURS
 from jupyter_slurm.slurm.options import OPTIONS
 
 _CELL = """\

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 
 from jupyter_slurm.magics.frontend import in_place, say, show
-from jupyter_slurm.preview_text import preview_html, preview_lines
+from jupyter_slurm.views.preview_text import preview_html, preview_lines
 from jupyter_slurm.wire import Preview
 
 

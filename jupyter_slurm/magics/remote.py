@@ -16,7 +16,7 @@ from jupyter_slurm.magics.frontend import say
 from jupyter_slurm.magics.session import Session
 from jupyter_slurm.magics.table import Table
 from jupyter_slurm.magics.transfer import follow_transfer
-from jupyter_slurm.routes import (
+from jupyter_slurm.views.connections import (
     CONNECTION_HEAD,
     TUNNEL_HEAD,
     connected,

@@ -15,13 +15,13 @@ from IPython.core.getipython import get_ipython
 from IPython.core.interactiveshell import InteractiveShell
 
 from jupyter_slurm.api import Api
-from jupyter_slurm.braces import expand
+from jupyter_slurm.client.login import Attended
+from jupyter_slurm.commands.braces import expand
+from jupyter_slurm.commands.line import Request, parse, parse_with_arguments, split
+from jupyter_slurm.commands.sessions import Owner
 from jupyter_slurm.errors import RequestError
-from jupyter_slurm.line import Request, parse, parse_with_arguments, split
-from jupyter_slurm.login import Attended
 from jupyter_slurm.magics.frontend import answerer, connection_file, in_place, notebook
 from jupyter_slurm.magics.live import LiveCard, LiveCards
-from jupyter_slurm.sessions import Owner
 from jupyter_slurm.slurm.options import sbatch_args
 from jupyter_slurm.wire import Job, Show
 

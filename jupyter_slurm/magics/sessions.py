@@ -13,11 +13,10 @@ from dataclasses import replace
 from functools import partial
 from types import MappingProxyType
 
-from jupyter_slurm import sessions
-from jupyter_slurm.card import headline, symbol, title, told_to_end
+from jupyter_slurm.commands import sessions
+from jupyter_slurm.commands.line import Request
 from jupyter_slurm.errors import CellFailed, RequestError
 from jupyter_slurm.job import placed
-from jupyter_slurm.line import Request
 from jupyter_slurm.magics.follow import Worker
 from jupyter_slurm.magics.frontend import say, warn
 from jupyter_slurm.magics.live import LiveCard
@@ -27,6 +26,7 @@ from jupyter_slurm.magics.session import Session as State
 from jupyter_slurm.magics.table import Table
 from jupyter_slurm.readable import duration
 from jupyter_slurm.slurm.options import suggest
+from jupyter_slurm.views.card import headline, symbol, title, told_to_end
 from jupyter_slurm.wire import Job, JobKind, new_id
 
 _WAIT_S = 20.0

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from jupyter_slurm.commands.shell import parse
 from jupyter_slurm.magics.frontend import in_place, say
 from jupyter_slurm.magics.session import Session
-from jupyter_slurm.shell import parse
 
 
 def shell(session: Session, words: Sequence[str]) -> None:

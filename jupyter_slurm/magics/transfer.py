@@ -12,7 +12,7 @@ from jupyter_slurm.api import Api
 from jupyter_slurm.job import check_shown_transfer
 from jupyter_slurm.magics.follow import Worker
 from jupyter_slurm.magics.frontend import change, in_place, show
-from jupyter_slurm.transfer_card import bundle, told
+from jupyter_slurm.views.transfer_card import bundle, told
 from jupyter_slurm.wire import Transfer, TransferState
 
 _WAIT_S = 1.0

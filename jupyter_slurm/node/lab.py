@@ -37,7 +37,7 @@ if TYPE_CHECKING:  # typing costs milliseconds
     import lab_activity
 
 MISSING_EXIT = 65
-"""EX_DATAERR of sysexits.h, and the next two EX_UNAVAILABLE and EX_SOFTWARE: jobs/verdict.py."""
+"""EX_DATAERR of sysexits.h, and the next two EX_UNAVAILABLE and EX_SOFTWARE: outcome/verdict.py."""
 NOT_INSTALLED_EXIT = 69
 FAILED_EXIT = 70
 NO_ROOM_EXIT = 74

@@ -10,7 +10,7 @@ which is derived from the job's and travels in no direction, before anything els
 
 A proof is the HMAC-SHA256 of who says it, both random strings and the port's address: what was
 said in another conversation, or at another port, is none. The visitor's half of it is in
-jobs/door.py.
+jobs/access/lab_handshake.py.
 """
 
 import contextlib

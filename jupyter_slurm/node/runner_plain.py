@@ -1,6 +1,6 @@
 """Values as data, on the node: what a cell gives back without a pickle, and nothing about files.
 
-Runs on the cluster, Python 3.6 and later, standard library only; `jobs/plain_values.py` is the
+Runs on the cluster, Python 3.6 and later, standard library only; `outcome/plain_values.py` is the
 other end. A value becomes a tree of JSON and buffers beside it, or `NotPlain` where it would not
 come back exactly as it is. In the tree None, bools, numbers, text and lists stand for themselves;
 an object has one key, which says what its value stands for. NumPy and pandas are used where the

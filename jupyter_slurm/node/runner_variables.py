@@ -1,13 +1,13 @@
 """Variables to and from a file, on the node: the format JSLVARS1, and nothing about cells.
 
-Runs on the cluster, Python 3.6 and later, standard library only; `jobs/variables.py` is the other
-end. A file is the magic line, eight bytes (big-endian) of header length, the header (JSON: python,
-protocol, by_value, names, stream_bytes, buffers, plain_names, plain_bytes, plain_buffers), the
-pickle of the list of values that are named in `names`, the JSON of those that need none
-(`runner_plain.py`), and each buffer at the next multiple of 64 bytes, the pickle's first: an array
-is written straight from its memory, and read as a view of a private mapping of the file. Nothing
-long is held twice: a long pickle goes into the file as it is made and is read from there, behind a
-header that is filled up with blanks.
+Runs on the cluster, Python 3.6 and later, standard library only; the other end is
+`outcome/variables.py`. A file is the magic line, eight bytes (big-endian) of header length, the
+header (JSON: python, protocol, by_value, names, stream_bytes, buffers, plain_names, plain_bytes,
+plain_buffers), the pickle of the list of values that are named in `names`, the JSON of those that
+need none (`runner_plain.py`), and each buffer at the next multiple of 64 bytes, the pickle's first:
+an array is written straight from its memory, and read as a view of a private mapping of the file.
+Nothing long is held twice: a long pickle goes into the file as it is made and is read from there,
+behind a header that is filled up with blanks.
 """
 
 import codecs

@@ -11,7 +11,6 @@ from tornado.web import RequestHandler
 
 from jupyter_slurm import client
 from jupyter_slurm.agent.place import SOCKET_VARIABLE, socket_path
-from jupyter_slurm.card import CARDS_VARIABLE
 from jupyter_slurm.errors import ConfigError
 from jupyter_slurm.server.events import SCHEMA, JobStates
 from jupyter_slurm.server.feed import Feed
@@ -34,6 +33,7 @@ from jupyter_slurm.server.own import (
 from jupyter_slurm.server.relay import Relay
 from jupyter_slurm.server.terminal import Terminal, TerminalHandler
 from jupyter_slurm.server.watch import Client, WatchHandler
+from jupyter_slurm.views.card import CARDS_VARIABLE
 
 ROUTES: tuple[tuple[str, type[RequestHandler]], ...] = (
     (r"/jupyter-slurm/api/watch", WatchHandler),

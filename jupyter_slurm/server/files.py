@@ -17,13 +17,14 @@ from jupyter_server.services.contents.fileio import FileManagerMixin
 from jupyter_server.services.contents.manager import ContentsManager
 from tornado.web import HTTPError
 
-from jupyter_slurm import headless, labs, line, sessions, syntax
 from jupyter_slurm.api import Api
-from jupyter_slurm.braces import expand
+from jupyter_slurm.commands import headless, labs, line, sessions
+from jupyter_slurm.commands.braces import expand
+from jupyter_slurm.commands.notebooks import Executed
 from jupyter_slurm.errors import CodeError, RequestError
 from jupyter_slurm.job import placed
+from jupyter_slurm.jobs.preflight import syntax
 from jupyter_slurm.kernel import spec as kernel_spec
-from jupyter_slurm.notebooks import Executed
 from jupyter_slurm.wire import (
     ErrorOutput,
     Job,

@@ -9,9 +9,9 @@ import msgspec
 from jupyter_core.utils import ensure_async
 from tornado.web import authenticated
 
-from jupyter_slurm import line
 from jupyter_slurm.api import Api
-from jupyter_slurm.braces import expand
+from jupyter_slurm.commands import line
+from jupyter_slurm.commands.braces import expand
 from jupyter_slurm.errors import RequestError
 from jupyter_slurm.kernel import spec
 from jupyter_slurm.server.calls import OWN

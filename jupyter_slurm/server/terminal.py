@@ -22,15 +22,15 @@ from jupyter_server.base.handlers import JupyterHandler
 from jupyter_server.base.websocket import WebSocketMixin
 from tornado.websocket import WebSocketClosedError, WebSocketHandler
 
-from jupyter_slurm import shell, terminal_frames
 from jupyter_slurm.agent.protocol import NOT_JSON, body_of
 from jupyter_slurm.client import AgentClient
+from jupyter_slurm.commands import shell
 from jupyter_slurm.errors import JupyterSlurmError, RequestError
 from jupyter_slurm.server.access import Guarded
 from jupyter_slurm.server.calls import OWN
 from jupyter_slurm.server.relay import Relay
-from jupyter_slurm.terminal_frames import ALIVE, ALIVE_EVERY_S, DATA, EXIT, SAID, TAKEN
-from jupyter_slurm.wire import JobKind, TerminalRequest
+from jupyter_slurm.wire import JobKind, TerminalRequest, terminal_frames
+from jupyter_slurm.wire.terminal_frames import ALIVE, ALIVE_EVERY_S, DATA, EXIT, SAID, TAKEN
 
 _PIECE_BYTES = 1 << 16
 _UNTAKEN_BYTES = 8 * 1024 * 1024

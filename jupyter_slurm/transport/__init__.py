@@ -16,7 +16,7 @@ from typing import BinaryIO, NamedTuple, Protocol
 
 from jupyter_slurm.errors import FileAccessError
 from jupyter_slurm.transport import caps
-from jupyter_slurm.transport.carrying import Answered, Greeting
+from jupyter_slurm.transport.connect_callbacks import Answered, Greeting
 
 
 class Completed(NamedTuple):

@@ -26,7 +26,7 @@ from jupyter_slurm.errors import (
     LoginNeededError,
     TransportError,
 )
-from jupyter_slurm.transport.carrying import Answered
+from jupyter_slurm.transport.connect_callbacks import Answered
 from jupyter_slurm.transport.loopback import listeners
 from jupyter_slurm.transport.relay_streams import break_off
 from jupyter_slurm.wire import Problem

@@ -19,7 +19,7 @@ from typing import BinaryIO
 from jupyter_slurm.errors import FileAccessError, ForwardError, TransportError
 from jupyter_slurm.places import make_private
 from jupyter_slurm.transport import Completed, Span, caps, local_program, not_private
-from jupyter_slurm.transport.carrying import Answered, Greeting, call_back, greet
+from jupyter_slurm.transport.connect_callbacks import Answered, Greeting, call_back, greet
 from jupyter_slurm.transport.splice import splice
 
 _TICKS_PER_QUIET_TIME = 25

@@ -16,7 +16,7 @@ import paramiko
 
 from jupyter_slurm.errors import ConfigError, ConnectionLostError, ForwardError, TransportError
 from jupyter_slurm.transport.ask import nobody
-from jupyter_slurm.transport.carrying import Greeting
+from jupyter_slurm.transport.connect_callbacks import Greeting
 from jupyter_slurm.transport.connection.hops import Link, link
 from jupyter_slurm.transport.login.private_keys import UnlockedKeys
 from jupyter_slurm.transport.ssh_config import Hop, route

@@ -67,7 +67,7 @@ Output = (
 
 
 Show = Literal["full", "sandboxed", "text"]
-"""How far what a cluster's jobs show is trusted by the page that shows it: see `shown.py`."""
+"""How far the page that shows it trusts what a job shows: `views/trusted_output.py`."""
 
 
 class LogChunk(Struct, frozen=True, kw_only=True):

@@ -1,12 +1,12 @@
 // When a session, a lab or a kernel ends at the latest. Pure: no DOM, no clock.
 import type { Job } from './wire';
 
-/** Below which what is left is told; as jupyter_slurm/sessions.py has it. */
+/** Below which what is left is told; as jupyter_slurm/commands/sessions.py has it. */
 export const SOON_S = 300;
 
 const ENDS: ReadonlySet<string> = new Set(['session', 'lab', 'kernel']);
 
-/** As jupyter_slurm/sessions.py has it; null: nobody knows, or never. */
+/** As jupyter_slurm/commands/sessions.py has it; null: nobody knows, or never. */
 export function endsOf(job: Job): number | null {
   if (job.session !== null) {
     return job.session_ends_s;

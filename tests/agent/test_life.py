@@ -65,7 +65,7 @@ def test_an_agent_with_a_request_under_way_is_not_idle(
 def test_an_agent_that_cannot_be_found_any_more_ends(
     agent_home: AgentHome, monkeypatch: pytest.MonkeyPatch, harm: Callable[[AgentHome], object]
 ) -> None:
-    monkeypatch.setenv(IDLE_VARIABLE, "0.2")  # the seat is looked at as often
+    monkeypatch.setenv(IDLE_VARIABLE, "0.2")  # the lock is looked at as often
     monkeypatch.setenv(LIVE_VARIABLE, "1")
     with ended(agent_home.client().status().pid) as wait:
         harm(agent_home)

@@ -12,12 +12,12 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, BinaryIO, cast
 
-from jupyter_slurm.jobs.book import Book
-from jupyter_slurm.jobs.clusters import Clusters
-from jupyter_slurm.jobs.labs import Labs
-from jupyter_slurm.jobs.store import Record, Store
-from jupyter_slurm.jobs.tunnels import Tunnels
-from jupyter_slurm.transport.carrying import Answered
+from jupyter_slurm.jobs.access.labs import Labs
+from jupyter_slurm.jobs.access.tunnels import Tunnels
+from jupyter_slurm.jobs.cluster.clusters import Clusters
+from jupyter_slurm.jobs.records.book import Book
+from jupyter_slurm.jobs.records.store import Record, Store
+from jupyter_slurm.transport.connect_callbacks import Answered
 from jupyter_slurm.transport.local import LocalTransport
 from jupyter_slurm.wire import Job, JobKind, JobState, Lab, LabStep
 from tests.transport.carrier import service

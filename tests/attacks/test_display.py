@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jupyter_slurm.shown import trusted_as
+from jupyter_slurm.views.trusted_output import trusted_as
 from jupyter_slurm.wire import DisplayData, Show
 from tests.jobs.conftest import Site, site, way  # noqa: F401 - fixtures
 from tests.magics.conftest import api, jupyter_dirs, shell  # noqa: F401 - fixtures

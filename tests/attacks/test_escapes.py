@@ -18,12 +18,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from jupyter_slurm import card
 from jupyter_slurm.api import Api
 from jupyter_slurm.cli import main
 from jupyter_slurm.cli.follow import print_text
 from jupyter_slurm.cli.terminal import Terminal
 from jupyter_slurm.errors import CellFailed, CommandError, JupyterSlurmError
+from jupyter_slurm.views import card
 from jupyter_slurm.wire import ErrorOutput, Job, JobState, LogChunk, Stream, TransferState
 
 SAYS = "a\x1b]0;title\x07\x1b]52;c;cm0gLXJm\x07b\x9b2Jc\u202ed\r\x1b[5nz"

@@ -16,14 +16,14 @@ from contextlib import closing, contextmanager, suppress
 
 import pytest
 
-from jupyter_slurm import terminal_frames
 from jupyter_slurm.errors import ForwardError
-from jupyter_slurm.kernel import told
+from jupyter_slurm.kernel import node_messages
 from jupyter_slurm.kernel.frames import NUMBER, Line, parts_of
 from jupyter_slurm.transport import caps
 from jupyter_slurm.transport.files import ustar
 from jupyter_slurm.transport.files.manifest import TooManyError, parse_listing
 from jupyter_slurm.transport.relay_streams import ConversationEndedError, Streams
+from jupyter_slurm.wire import terminal_frames
 
 COUNT = 10_000
 MIB = 1 << 20
@@ -123,11 +123,11 @@ def read(kind: bytes, body: bytes) -> None:
         NUMBER.unpack_from(body)
         channel, parts = parts_of(body)
         if channel == "ours":
-            told.event(b"".join(parts))
+            node_messages.event(b"".join(parts))
     elif kind == b"K":
         NUMBER.unpack(body)
     elif kind == b"W":
-        told.welcome(body)
+        node_messages.welcome(body)
 
 
 def test_a_kernels_message_that_unpacks_without_end_is_refused() -> None:

@@ -22,22 +22,25 @@ from typing import Any, cast
 import msgspec
 import pytest
 
+from jupyter_slurm.commands.notebooks import MIME, Executed, marker_of
 from jupyter_slurm.containers import RUNTIMES, image_folder
 from jupyter_slurm.containers.making import MAKERS
 from jupyter_slurm.errors import FileAccessError, JupyterSlurmError, MalformedError
 from jupyter_slurm.foreign import check_json, read_json
-from jupyter_slurm.jobs import describe, files, lab_steps, offers, probe, queue, usage, variables
-from jupyter_slurm.jobs.book import Book
-from jupyter_slurm.jobs.cluster import SlurmCluster
-from jupyter_slurm.jobs.comparison import Comparison
+from jupyter_slurm.jobs.cluster import describe, files, probe, queue
+from jupyter_slurm.jobs.cluster.slurm_cluster import SlurmCluster
 from jupyter_slurm.jobs.layout import JobDir
-from jupyter_slurm.jobs.queue_rows import entry_of, nodes_of, waits_for
-from jupyter_slurm.jobs.result import parse_exit, parse_records, parse_result, parse_started
-from jupyter_slurm.jobs.store import Store
-from jupyter_slurm.jobs.verdict import Evidence, SlurmVerdict, judge
-from jupyter_slurm.jobs.watch import Watch
-from jupyter_slurm.kernel import told
-from jupyter_slurm.notebooks import MIME, Executed, marker_of
+from jupyter_slurm.jobs.outcome import lab_steps, variables
+from jupyter_slurm.jobs.outcome.result import parse_exit, parse_records, parse_result, parse_started
+from jupyter_slurm.jobs.outcome.verdict import Evidence, SlurmVerdict, judge
+from jupyter_slurm.jobs.preflight import offers
+from jupyter_slurm.jobs.records.book import Book
+from jupyter_slurm.jobs.records.store import Store
+from jupyter_slurm.jobs.watching import usage
+from jupyter_slurm.jobs.watching.comparison import Comparison
+from jupyter_slurm.jobs.watching.queue_rows import entry_of, nodes_of, waits_for
+from jupyter_slurm.jobs.watching.watcher import Watch
+from jupyter_slurm.kernel import node_messages
 from jupyter_slurm.readable import visible
 from jupyter_slurm.slurm import (
     partitions,
@@ -61,7 +64,7 @@ from jupyter_slurm.transport.shell.helper import completed
 from jupyter_slurm.wire import JobKind, JobState, Lab, LabStep
 from tests.attacks.hostile import spoilt
 from tests.jobs.crowd import listed
-from tests.jobs.test_book import record
+from tests.jobs.records.test_book import record
 from tests.slurm.recorded import RELEASES, output, stderr
 
 COUNT = 10_000
@@ -329,8 +332,8 @@ PARSERS: Mapping[str, tuple[Parser, list[bytes]]] = {
     "usage.N.jsonl": (usage.parse_samples, [USAGE]),
     "vars.N": (header_of_variables, [HEADER]),
     "a verdict": (verdict, [LOG, STARTED, EXIT]),
-    "a kernel's welcome": (told.welcome, [WELCOME]),
-    "a kernel's events": (told.event, [EVENT]),
+    "a kernel's welcome": (node_messages.welcome, [WELCOME]),
+    "a kernel's events": (node_messages.event, [EVENT]),
     "a folder's files": (files_of_a_folder, [FILES, FILES * 2]),
     "records of images": (image_folder.read_record, [IMAGE]),
     "a host's words": (server_text.shown, [b"Password for a@b:\n", b"Verification code: "]),
@@ -473,7 +476,7 @@ def seat(tmp_path: Path) -> Seat:
 def test_a_row_that_cannot_be_read_is_that_jobs_problem(
     seat: Seat, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("jupyter_slurm.jobs.comparison.ask_allocation", lambda *_: None)
+    monkeypatch.setattr("jupyter_slurm.jobs.watching.comparison.ask_allocation", lambda *_: None)
     good = listed(3)
     for hostile in (b"gpu[1-999999999]", b"n[[1]]", b"-oProxyCommand=id", b"n\x1b[31m"):
         seat.compare(good.replace(b"node000", hostile))

@@ -9,14 +9,14 @@ from typing import cast
 import pytest
 
 from jupyter_slurm.api import Api
-from jupyter_slurm.jobs.logins import Login
-from jupyter_slurm.login import log_in
+from jupyter_slurm.client.login import log_in
+from jupyter_slurm.jobs.cluster.logins import Login
 from jupyter_slurm.transport.ask import Ask, Prompt
 from jupyter_slurm.transport.hostkeys.host_certificate import HostCertificate
 from jupyter_slurm.wire import Connection, ConnectionState, Problem, QuestionKind
+from tests.client.test_login import Person
 from tests.far import HOST, Asked
 from tests.magics.fake import FakeApi
-from tests.test_login import Person
 
 KEY = "/home/alice/.ssh/id_ed25519"
 OURS = f"Passphrase of the key {KEY}:"

@@ -15,7 +15,7 @@ import pytest
 from playwright.sync_api import Browser
 from tornado.httputil import HTTPHeaders, HTTPInputError, parse_request_start_line
 
-from jupyter_slurm.jobs.lab_host import NotThisLabError, is_meant
+from jupyter_slurm.jobs.access.lab_host import NotThisLabError, is_meant
 from jupyter_slurm.transport import forward
 from tests.attacks.lab_here import (
     OTHER_PYTHON,

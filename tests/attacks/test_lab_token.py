@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser
 
-from jupyter_slurm import labs
+from jupyter_slurm.commands import labs
 from jupyter_slurm.errors import ForwardError
 from jupyter_slurm.transport.forward import Forward
 from tests.attacks.lab_here import JOB_ID, FarServer, LabHere, asked, lab_here, other_user, page

@@ -27,8 +27,8 @@ import pytest
 from jupyter_slurm.agent.launch import COMMAND
 from jupyter_slurm.client import AgentClient
 from jupyter_slurm.errors import ConfigError
+from jupyter_slurm.jobs.records.store import Record, Store
 from jupyter_slurm.jobs.service import Service
-from jupyter_slurm.jobs.store import Record, Store
 from jupyter_slurm.transport.ssh_config import CONFIG_VARIABLE
 from jupyter_slurm.wire import (
     Job,

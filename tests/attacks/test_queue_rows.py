@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from jupyter_slurm.errors import RequestError
-from jupyter_slurm.jobs.options import comment_token
+from jupyter_slurm.jobs.submission.options import comment_token
 from jupyter_slurm.slurm import squeue
 from jupyter_slurm.slurm.fields import FIELD_END, RECORD_END
 from jupyter_slurm.wire import Job, JobKind, JobState, QueueEntry

@@ -20,8 +20,8 @@ from jupyter_slurm.cli import main
 from jupyter_slurm.cli.environment import with_values
 from jupyter_slurm.client import AgentClient
 from jupyter_slurm.errors import RequestError
-from jupyter_slurm.jobs import staging
 from jupyter_slurm.jobs.layout import JobDir
+from jupyter_slurm.jobs.submission import staging
 from jupyter_slurm.kernel import spec
 from jupyter_slurm.local_cluster import places as local_places
 from jupyter_slurm.transport.hostkeys import known_hosts_file

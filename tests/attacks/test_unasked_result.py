@@ -19,7 +19,7 @@ import pytest
 from jupyter_slurm.errors import SignatureError, VariableError
 from jupyter_slurm.job import JobHandle, read_result_variables
 from jupyter_slurm.jobs import layout
-from jupyter_slurm.jobs.variables import digest_file, read_variables, write_variables
+from jupyter_slurm.jobs.outcome.variables import digest_file, read_variables, write_variables
 from jupyter_slurm.wire import Job, JobKind, Result
 from tests.jobs.conftest import Site, site, spec, way  # noqa: F401 - fixtures
 from tests.magics.conftest import api, jupyter_dirs, shell  # noqa: F401 - fixtures

@@ -14,7 +14,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import requests
 
-from jupyter_slurm import labs
+from jupyter_slurm.commands import labs
 from jupyter_slurm.wire import Job, JobKind, JobSpec
 from tests.benchmarks.lab_ground import Ground
 from tests.jobs.conftest import LETTERS

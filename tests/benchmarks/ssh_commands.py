@@ -14,8 +14,8 @@ from pathlib import Path, PurePosixPath
 from statistics import median
 
 from jupyter_slurm.jobs.layout import JobDir
-from jupyter_slurm.jobs.prepare import Site, prepare
-from jupyter_slurm.profiles import ClusterProfile
+from jupyter_slurm.jobs.submission.prepare import Site, prepare
+from jupyter_slurm.profiles.profile import ClusterProfile
 from jupyter_slurm.transport.ssh import SshTransport
 from jupyter_slurm.wire import JobSpec
 from tests.benchmarks.rounds import alternating, seconds

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from jupyter_slurm.shell import Shell, parse
+from jupyter_slurm.commands.shell import Shell, parse
 from jupyter_slurm.wire import JobKind, JobState
 from tests.containers import test_cells
 from tests.containers.test_cells import Ground

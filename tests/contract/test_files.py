@@ -10,7 +10,7 @@ import pytest
 
 from jupyter_slurm.api import Api
 from jupyter_slurm.errors import FileAccessError, NotFoundError, RequestError
-from jupyter_slurm.jobs.files import MOST_BYTES
+from jupyter_slurm.jobs.cluster.files import MOST_BYTES
 
 HARD = "ü 'x' \"$HOME\" \\ `id`\n-rf *"
 """A name that is a name whatever stands in it."""

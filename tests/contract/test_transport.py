@@ -28,7 +28,7 @@ from jupyter_slurm.errors import (
     TransportError,
 )
 from jupyter_slurm.transport import Span, TimedOutError, Transport
-from jupyter_slurm.transport.carrying import wait_for
+from jupyter_slurm.transport.connect_callbacks import wait_for
 from jupyter_slurm.transport.connection import Connection
 from jupyter_slurm.transport.local import LocalTransport
 from jupyter_slurm.transport.ssh import SshTransport

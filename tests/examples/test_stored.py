@@ -11,10 +11,10 @@ from typing import Any
 import nbformat
 import pytest
 
-from jupyter_slurm import templates
-from jupyter_slurm.image_line import parse_image
-from jupyter_slurm.line import parse, split
+from jupyter_slurm.commands.image_line import parse_image
+from jupyter_slurm.commands.line import parse, split
 from jupyter_slurm.magics.commands import COMMANDS
+from jupyter_slurm.profiles import templates
 from jupyter_slurm.slurm.directives import read_directives
 from jupyter_slurm.slurm.options import OPTIONS
 from tests.examples.reading import EXAMPLES

@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from jupyter_slurm.jobs.book import Book
+from jupyter_slurm.jobs.records.book import Book
+from jupyter_slurm.jobs.records.store import Record
 from jupyter_slurm.jobs.service import Service
-from jupyter_slurm.jobs.store import Record
 from jupyter_slurm.wire import Job, JobSpec, JobState, Output, Stream
 from tests.cluster.plugin import SlurmCluster, jupyter_homes
 from tests.ssh.profile import SshSlurm, write_profile

@@ -12,10 +12,10 @@ import subprocess
 import sys
 from typing import Any
 
-from jupyter_slurm.jobs.asked import Asked, asked
-from jupyter_slurm.jobs.limits import Judge
-from jupyter_slurm.jobs.objection import Objection
-from jupyter_slurm.profiles import ClusterProfile, PartitionLimits
+from jupyter_slurm.jobs.preflight.limits import Judge
+from jupyter_slurm.jobs.preflight.objection import Objection
+from jupyter_slurm.jobs.preflight.resources import Asked, asked
+from jupyter_slurm.profiles.profile import ClusterProfile, PartitionLimits
 from jupyter_slurm.slurm.options import parse_options
 from jupyter_slurm.wire import ClusterInfo, Partition
 from tests.cluster.plugin import ROOT

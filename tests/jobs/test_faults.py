@@ -13,7 +13,7 @@ import pytest
 
 from jupyter_slurm.errors import NotFoundError, RequestError
 from jupyter_slurm.job import cancel_each
-from jupyter_slurm.jobs import submit
+from jupyter_slurm.jobs.submission import submit
 from jupyter_slurm.wire import JobKind, JobState
 from tests.jobs.conftest import IMPATIENT, Site, both_ways, over_ssh, spec
 from tests.ssh.waiting import wait_until

@@ -19,7 +19,7 @@ from jupyter_slurm import places
 from jupyter_slurm.agent.launch import COMMAND
 from jupyter_slurm.client import AgentClient
 from jupyter_slurm.errors import NotFoundError, RequestError
-from jupyter_slurm.jobs.variables import read_variables, write_variables
+from jupyter_slurm.jobs.outcome.variables import read_variables, write_variables
 from jupyter_slurm.slurm.options import render_directives
 from jupyter_slurm.wire import Job, JobKind, JobSpec, JobState, Stream
 from tests.agent.home import AgentHome

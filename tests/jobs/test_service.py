@@ -24,12 +24,12 @@ from jupyter_slurm.errors import (
     SignatureError,
     SubmitError,
 )
-from jupyter_slurm.jobs.book import Book
-from jupyter_slurm.jobs.cluster import SlurmCluster
-from jupyter_slurm.jobs.logs import Chunk, LogReader
-from jupyter_slurm.jobs.store import Record
-from jupyter_slurm.jobs.submit import Pursuit
-from jupyter_slurm.jobs.variables import read_variables, write_variables
+from jupyter_slurm.jobs.cluster.slurm_cluster import SlurmCluster
+from jupyter_slurm.jobs.outcome.logs import Chunk, LogReader
+from jupyter_slurm.jobs.outcome.variables import read_variables, write_variables
+from jupyter_slurm.jobs.records.book import Book
+from jupyter_slurm.jobs.records.store import Record
+from jupyter_slurm.jobs.submission.submit import Submitter
 from jupyter_slurm.wire import DisplayData, ExecuteResult, JobKind, JobState
 from tests.jobs.conftest import Site, over_ssh, spec, stays_ended
 from tests.ssh.waiting import wait_until
@@ -173,9 +173,9 @@ def test_what_cannot_be_is_refused_before_anything_is_sent(
 @pytest.mark.parametrize(
     ("kind", "where", "error"),
     [
-        (JobKind.LAB, "jupyter_slurm.jobs.labs.Forward", ForwardError("No port is free.")),
+        (JobKind.LAB, "jupyter_slurm.jobs.access.labs.Forward", ForwardError("No port is free.")),
         (JobKind.CELL, "threading.Thread.start", RuntimeError("can't start new thread")),
-        (JobKind.CELL, "jupyter_slurm.jobs.service.Pursuit", OSError(errno.ENOSPC, "full")),
+        (JobKind.CELL, "jupyter_slurm.jobs.service.Submitter", OSError(errno.ENOSPC, "full")),
     ],
     ids=str,
 )
@@ -252,14 +252,14 @@ def test_a_job_that_is_cancelled_before_it_is_recorded_is_not_sent(site: Site) -
 def test_a_job_that_ends_before_sbatch_has_answered_stays_ended(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    learned = Pursuit._learned
+    learned = Submitter._learned
     states = site.states_of_jobs(monkeypatch)
 
-    def ends_meanwhile(pursuit: Pursuit, answer: str) -> dict[str, object]:
+    def ends_meanwhile(pursuit: Submitter, answer: str) -> dict[str, object]:
         site.end_elsewhere(job.id)
         return learned(pursuit, answer)
 
-    monkeypatch.setattr(Pursuit, "_learned", ends_meanwhile)
+    monkeypatch.setattr(Submitter, "_learned", ends_meanwhile)
     job = spec("7")
     site.service.submit(job)
     wait_until(lambda: site.service.job(job.id).submitted_s is not None)

@@ -17,7 +17,7 @@ from jupyter_slurm.errors import (
     RequestError,
     TransportError,
 )
-from jupyter_slurm.jobs.lacking import explained
+from jupyter_slurm.jobs.outcome.missing import explained
 from jupyter_slurm.kernel import known, spec, words
 from jupyter_slurm.kernel.known import Kernel
 from jupyter_slurm.kernel.messages import Signer, made

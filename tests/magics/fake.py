@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 
 from jupyter_slurm.errors import NotFoundError, SubmitError
-from jupyter_slurm.jobs.variables import digest_file, read_variables, write_variables
+from jupyter_slurm.jobs.outcome.variables import digest_file, read_variables, write_variables
 from jupyter_slurm.wire import (
     AgentStatus,
     Changes,

@@ -11,10 +11,10 @@ import msgspec
 import pytest
 
 from jupyter_slurm.api import Api
-from jupyter_slurm.card import CARDS_VARIABLE
 from jupyter_slurm.job import JobHandle
 from jupyter_slurm.magics.frontend import renders_jobs
 from jupyter_slurm.magics.live import LiveCard, LiveCards
+from jupyter_slurm.views.card import CARDS_VARIABLE
 from jupyter_slurm.wire import Changes, Job, JobKind, JobState, Problem
 from tests.magics.fake import FakeApi
 from tests.magics.shell import KeepingPublisher, Shell

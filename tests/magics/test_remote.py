@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from IPython.core.error import StdinNotImplementedError, UsageError
 
+from jupyter_slurm.client.login import LoginDeclined
 from jupyter_slurm.errors import (
     AgentError,
     CellFailed,
@@ -21,11 +22,10 @@ from jupyter_slurm.errors import (
     TransportError,
 )
 from jupyter_slurm.job import JobHandle
-from jupyter_slurm.login import LoginDeclined
 from jupyter_slurm.magics.cell import Detached
+from jupyter_slurm.magics.queue_widget import QueueWidget
 from jupyter_slurm.magics.table import Table
 from jupyter_slurm.magics.transfer import Stopped
-from jupyter_slurm.widgets import QueueWidget
 from jupyter_slurm.wire import (
     Behind,
     Job,

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from jupyter_slurm.widgets import QueueWidget
+from jupyter_slurm.magics.queue_widget import QueueWidget
 from jupyter_slurm.wire import Problem, QueueEntry, Stream, Transfer, TransferState
 from tests.magics.fake import FakeApi
 from tests.magics.shell import Shell

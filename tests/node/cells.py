@@ -13,9 +13,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from jupyter_slurm.jobs import layout, payload
-from jupyter_slurm.jobs.result import RunnerResult, parse_records, parse_result
-from jupyter_slurm.jobs.variables import read_variables, write_variables
+from jupyter_slurm.jobs import layout
+from jupyter_slurm.jobs.outcome.result import RunnerResult, parse_records, parse_result
+from jupyter_slurm.jobs.outcome.variables import read_variables, write_variables
+from jupyter_slurm.jobs.submission import payload
 from jupyter_slurm.wire import (
     DisplayData,
     ErrorOutput,

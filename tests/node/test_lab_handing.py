@@ -1,7 +1,7 @@
 """What the door of a lab hands to its server, what it copies, and who is handed nothing.
 
 The server is tornado's, in what a ServerApp is to the extension (a fake); with JupyterLab itself it
-is looked at in tests/jobs/test_labs.py.
+is looked at in tests/jobs/access/test_labs.py.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from tornado.ioloop import IOLoop
 from tornado.netutil import bind_unix_socket
 from tornado.web import Application, RequestHandler
 
-from jupyter_slurm.jobs.door import DoorGreeting
-from jupyter_slurm.transport.carrying import wait_for
+from jupyter_slurm.jobs.access.lab_handshake import DoorGreeting
+from jupyter_slurm.transport.connect_callbacks import wait_for
 from jupyter_slurm.transport.local import LocalTransport
 from tests.node.lab_doors import MEGABYTES, door, echoing, lab_handing, lab_port
 from tests.ssh.waiting import wait_until

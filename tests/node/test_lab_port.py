@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from jupyter_slurm.errors import ForwardError
-from jupyter_slurm.jobs.door import DoorGreeting
-from jupyter_slurm.transport.carrying import wait_for
+from jupyter_slurm.jobs.access.lab_handshake import DoorGreeting
+from jupyter_slurm.transport.connect_callbacks import wait_for
 from jupyter_slurm.transport.local import LocalTransport
 from tests.node.lab_doors import MEGABYTES, door, echoing, lab_port
 from tests.ssh.waiting import wait_until

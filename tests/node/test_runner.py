@@ -16,8 +16,8 @@ from importlib.metadata import version
 import pytest
 
 from jupyter_slurm.errors import SignatureError
-from jupyter_slurm.jobs import payload
-from jupyter_slurm.jobs.result import parse_result
+from jupyter_slurm.jobs.outcome.result import parse_result
+from jupyter_slurm.jobs.submission import payload
 from jupyter_slurm.wire import DisplayData, ErrorOutput, ExecuteResult, Hello, Stream
 from tests.node.cells import BARE, RunCell, Runner
 
@@ -170,7 +170,7 @@ def test_progress_bar_keeps_its_carriage_returns(run: RunCell) -> None:
 )
 def test_difficult_text_survives(run: RunCell, text: str, python: tuple[str, ...]) -> None:
     done = run(f"print({text!r}, end='')\n{text!r}", python=python)
-    # Half a pair is told as text where it is read (jobs/result.py).
+    # Half a pair is told as text where it is read (jobs/outcome/result.py).
     assert done.text() == text.encode("utf-8", "backslashreplace").decode()
     assert done.value == {"text/plain": repr(text)}
 

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from jupyter_slurm import driver_code
+from jupyter_slurm.commands import driver_code
 from jupyter_slurm.wire import (
     ClearOutput,
     DisplayData,

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jupyter_slurm.jobs.plain_values import Buffer, unpack
+from jupyter_slurm.jobs.outcome.plain_values import Buffer, unpack
 
 NODE = str(Path(__file__).parents[2] / "jupyter_slurm" / "node")
 sys.path.insert(0, NODE)

@@ -18,7 +18,7 @@ import pandas as pd  # type: ignore[import-untyped]
 import pytest
 
 from jupyter_slurm.jobs import layout
-from jupyter_slurm.jobs.variables import digest_file
+from jupyter_slurm.jobs.outcome.variables import digest_file
 from tests.node.cells import BARE, FULL, RunCell, Runner
 
 ROOT = Path(__file__).parents[2]
@@ -96,7 +96,7 @@ import concurrent.futures.thread, os, sys
 from pathlib import Path
 from types import SimpleNamespace
 import numpy, runner_plain, runner_variables
-from jupyter_slurm.jobs.variables import read_variables, write_variables
+from jupyter_slurm.jobs.outcome.variables import read_variables, write_variables
 
 def status(name):
     lines = Path("/proc/self/status").read_text().splitlines()

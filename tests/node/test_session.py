@@ -13,8 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from jupyter_slurm.jobs import layout, payload
-from jupyter_slurm.jobs.result import RunnerResult, parse_exit, parse_records, parse_result
+from jupyter_slurm.jobs import layout
+from jupyter_slurm.jobs.outcome.result import RunnerResult, parse_exit, parse_records, parse_result
+from jupyter_slurm.jobs.submission import payload
 from jupyter_slurm.wire import ErrorOutput, ExecuteResult, Hello, JobKind, JobSpec, Stream
 from tests.node.cells import BARE, FULL
 from tests.ssh.waiting import wait_until

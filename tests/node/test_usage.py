@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING
 import psutil
 import pytest
 
-from jupyter_slurm.jobs.script import ScriptPlan, render_script
-from jupyter_slurm.jobs.usage import parse_samples
+from jupyter_slurm.jobs.submission.script import ScriptPlan, render_script
+from jupyter_slurm.jobs.watching.usage import parse_samples
 from jupyter_slurm.transport.node_program import node_file
 from jupyter_slurm.wire import UsageSample
 from tests.ssh.waiting import wait_until

@@ -23,9 +23,9 @@ from typing import Any
 
 from jupyter_slurm.containers import RUNTIMES
 from jupyter_slurm.jobs.layout import JobDir
-from jupyter_slurm.jobs.prepare import Site, Submission, prepare
-from jupyter_slurm.preview_text import preview_lines
-from jupyter_slurm.profiles import ClusterProfile, Storage
+from jupyter_slurm.jobs.submission.prepare import Site, Submission, prepare
+from jupyter_slurm.profiles.profile import ClusterProfile, Storage
+from jupyter_slurm.views.preview_text import preview_lines
 from jupyter_slurm.wire import JobKind, JobSpec, Preview
 
 Shown = Callable[[bytes], str]

@@ -14,8 +14,8 @@ import pytest
 from jupyter_server.services.contents.filemanager import FileContentsManager
 from jupyter_server.services.contents.manager import ContentsManager
 
+from jupyter_slurm.commands.notebooks import MIME
 from jupyter_slurm.errors import RequestError
-from jupyter_slurm.notebooks import MIME
 from jupyter_slurm.server.files import Folders, LineWish, TextPages, executed, line_spec
 from jupyter_slurm.wire import (
     DisplayData,

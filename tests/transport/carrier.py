@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
 from jupyter_slurm.errors import ConnectionLostError
-from jupyter_slurm.transport.carrying import Answered
+from jupyter_slurm.transport.connect_callbacks import Answered
 from jupyter_slurm.transport.local import LocalTransport
 
 Carry = Callable[[socket.socket, str, int, Answered], None]

@@ -16,7 +16,7 @@ import pytest
 
 from jupyter_slurm.errors import ForwardError, LoginNeededError
 from jupyter_slurm.transport import ssh
-from jupyter_slurm.transport.carrying import Answered, wait_for
+from jupyter_slurm.transport.connect_callbacks import Answered, wait_for
 from jupyter_slurm.transport.connection import Connection
 from jupyter_slurm.transport.forward import Forward
 from jupyter_slurm.transport.ssh import SshTransport

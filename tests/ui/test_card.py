@@ -12,7 +12,7 @@ import nbformat
 from nbformat.v4 import new_output
 from playwright.sync_api import Locator, Page, expect
 
-from jupyter_slurm.card import MIME
+from jupyter_slurm.views.card import MIME
 from tests.cluster.plugin import SlurmCluster
 from tests.ssh.waiting import wait_until
 from tests.ui.conftest import home_of_a_lab

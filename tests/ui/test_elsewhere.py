@@ -13,7 +13,7 @@ from nbconvert import HTMLExporter
 from nbformat.v4 import new_code_cell, new_notebook, new_output
 from playwright.sync_api import Page, expect
 
-from jupyter_slurm.card import bundle
+from jupyter_slurm.views.card import bundle
 from jupyter_slurm.wire import Job, JobKind, JobState
 from tests.ui.looks import SCREENSHOTS
 

@@ -13,7 +13,7 @@ import pytest
 from nbformat.v4 import new_output
 from playwright.sync_api import Page, Response, expect
 
-from jupyter_slurm.card import MIME
+from jupyter_slurm.views.card import MIME
 from tests.cluster.plugin import ROOT, SlurmCluster
 from tests.ui import apart
 from tests.ui.kept_page import heard

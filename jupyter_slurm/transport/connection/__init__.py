@@ -23,7 +23,7 @@ from jupyter_slurm.errors import (
 from jupyter_slurm.transport.ask import Ask, Prompt, nobody
 from jupyter_slurm.transport.connection.chain import Chain, end
 from jupyter_slurm.transport.connection.hops import Link
-from jupyter_slurm.transport.connection.remains import Remains
+from jupyter_slurm.transport.connection.leftover_processes import LeftoverProcesses
 from jupyter_slurm.transport.connection.sessions import Sessions
 from jupyter_slurm.transport.connection.watchdog import Watchdog
 from jupyter_slurm.transport.ssh_config import Hop
@@ -82,7 +82,7 @@ class Connection:
         self.round_trip_s: float | None = None
         self.generation = 0
         """One more at each login, of whichever hop."""
-        self.remains = Remains()
+        self.remains = LeftoverProcesses()
         self._on_change = on_change
         self._changed = threading.Condition()
         self._chain = Chain(hops, hint)

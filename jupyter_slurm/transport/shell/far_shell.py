@@ -25,7 +25,7 @@ from paramiko import Channel, SSHException
 
 from jupyter_slurm.errors import ConnectionLostError, TransportError
 from jupyter_slurm.transport import caps
-from jupyter_slurm.transport.connection.remains import Process, Remains
+from jupyter_slurm.transport.connection.leftover_processes import LeftoverProcesses, Process
 from jupyter_slurm.transport.login.server_text import shown
 from jupyter_slurm.transport.shell.words import quote, words
 
@@ -117,7 +117,7 @@ class Sessions(Protocol):
     def via_openssh(self) -> bool: ...
 
     @property
-    def remains(self) -> Remains: ...
+    def remains(self) -> LeftoverProcesses: ...
 
     def session(
         self, *, window_bytes: int | None = None, timeout_s: float = 60.0

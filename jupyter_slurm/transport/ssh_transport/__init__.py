@@ -30,7 +30,7 @@ from paramiko.common import (
 from paramiko.message import Message
 
 from jupyter_slurm.errors import ConnectionLostError, ForwardError
-from jupyter_slurm.transport.carrying import Greeting
+from jupyter_slurm.transport.connect_callbacks import Greeting
 from jupyter_slurm.transport.ssh_transport.frames import PIECE_BYTES, Batch
 from jupyter_slurm.transport.ssh_transport.greeted import Greeted
 from jupyter_slurm.transport.ssh_transport.pump import Carried

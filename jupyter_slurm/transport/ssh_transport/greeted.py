@@ -9,7 +9,7 @@ from collections.abc import Callable
 from paramiko.common import cMSG_CHANNEL_DATA
 
 from jupyter_slurm.errors import ForwardError
-from jupyter_slurm.transport.carrying import Greeting
+from jupyter_slurm.transport.connect_callbacks import Greeting
 from jupyter_slurm.transport.ssh_transport.pump import Carried
 from jupyter_slurm.transport.ssh_transport.stream import Line, SharedChannel
 

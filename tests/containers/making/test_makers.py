@@ -1,4 +1,4 @@
-"""What each tool is told, as text; that the tools do it is seen in tests/jobs/test_images.py."""
+"""What each tool is told, as text; that the tools do it is seen in cluster/test_images.py."""
 
 from __future__ import annotations
 

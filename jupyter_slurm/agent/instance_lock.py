@@ -1,0 +1,143 @@
+"""Lets one agent of a user run at a time, by a lock beside the socket it is found by; no HTTP.
+
+The lock is a flock(2) on `agent.lock` beside the socket: the system lets go of it when the process
+dies, however it dies. The lock file stays; its text is the process id, for people.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import socket
+import time
+from contextlib import suppress
+from pathlib import Path
+
+from jupyter_slurm.errors import AgentError
+
+_BACKLOG = 1024  # the system caps it at net.core.somaxconn
+_RETRY_S = 0.05
+
+
+class InstanceLock:
+    """The lock, held. Made by `take`."""
+
+    def __init__(self, path: Path, lock_fd: int) -> None:
+        self.path = path
+        """The socket."""
+        self.lock_fd = lock_fd
+        """Not closed by the agent: its threads may write to the store until the process is gone,
+        and the system lets go of the lock then."""
+        self._socket_id: tuple[int, int] | None = None
+
+    def listen(self) -> socket.socket:
+        """The listening socket (0600), a dead agent's removed before.
+
+        AgentError: the path is too long, something else lies there, or there can be none.
+        """
+        listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            if self.path.is_socket():
+                self.path.unlink()
+            listener.setblocking(False)
+            listener.bind(os.fspath(self.path))
+            self.path.chmod(0o600)
+            listener.listen(_BACKLOG)
+        except OSError as exc:
+            listener.close()
+            raise AgentError(
+                f"The agent cannot listen at {self.path}: {exc}.",
+                hint="Set JUPYTER_RUNTIME_DIR to a folder of yours on a local disk.",
+            ) from exc
+        self._socket_id = _identity(self.path)
+        return listener
+
+    def still_ours(self) -> bool:
+        """False once the socket or the lock was removed or replaced: nobody can find us."""
+        return self._socket_is_ours() and _identity(_lock_path(self.path)) == _fd_identity(
+            self.lock_fd
+        )
+
+    def leave(self) -> None:
+        """Removes the socket, unless it is another agent's already; the lock is kept."""
+        if self._socket_is_ours():
+            self.path.unlink(missing_ok=True)
+        self._socket_id = None
+
+    def _socket_is_ours(self) -> bool:
+        return self._socket_id is not None and _identity(self.path) == self._socket_id
+
+
+def take(path: Path, wait_s: float) -> InstanceLock | None:
+    """Take the lock of the socket `path`; None when another agent serves it already.
+
+    Waits up to `wait_s` for an agent that is about to end. AgentError: it did not end, or this
+    file system has no locks.
+    """
+    give_up_s = time.monotonic() + wait_s
+    while True:
+        fd = _opened(_lock_path(path))
+        if _locked(fd, path):
+            os.ftruncate(fd, 0)
+            os.write(fd, f"{os.getpid()}\n".encode())
+            return InstanceLock(path, fd)
+        os.close(fd)
+        if _answers(path):
+            return None
+        if time.monotonic() > give_up_s:
+            pid = _lock_path(path).read_text().strip()
+            raise AgentError(
+                f"Another agent (pid {pid}) holds {_lock_path(path)} and does not answer.",
+                hint=f"End it with: kill {pid}",
+            )
+        time.sleep(_RETRY_S)
+
+
+def _opened(lock: Path) -> int:
+    try:
+        return os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as exc:
+        raise AgentError(
+            f"The agent cannot open its lock {lock}: {exc.strerror}.",
+            hint="Remove what is in its place, or make room for it.",
+        ) from exc
+
+
+def _locked(fd: int, path: Path) -> bool:
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError as exc:
+        os.close(fd)
+        raise AgentError(
+            f"{_lock_path(path)} cannot be locked: {exc.strerror}.",
+            hint="Set JUPYTER_RUNTIME_DIR to a folder on a local disk.",
+        ) from exc
+    # Locking a file that was removed since we opened it would let a second agent sit.
+    return _identity(_lock_path(path)) == _fd_identity(fd)
+
+
+def _answers(path: Path) -> bool:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe, suppress(OSError):
+        probe.settimeout(1.0)
+        probe.connect(os.fspath(path))
+        return True
+    return False
+
+
+def _lock_path(path: Path) -> Path:
+    return path.with_name("agent.lock")
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    try:
+        info = path.lstat()
+    except OSError:
+        return None
+    return info.st_dev, info.st_ino
+
+
+def _fd_identity(fd: int) -> tuple[int, int]:
+    info = os.fstat(fd)
+    return info.st_dev, info.st_ino

@@ -1,0 +1,275 @@
+"""This process's own terminal, lent to a program elsewhere: keys there, output here, in frames.
+
+The near half of node/terminal.py. Knows no jobs and no agent: it is given a socket. Whatever
+happens, the terminal is given back as it was found.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import select
+import signal
+import socket
+import termios
+import time
+import tty
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from enum import Enum
+from typing import Any, NamedTuple
+
+from jupyter_slurm.wire import terminal_frames
+from jupyter_slurm.wire.terminal_frames import ALIVE, ALIVE_EVERY_S, DATA, EXIT, SAID, TAKEN
+
+_PENDING_MOST = 256 * 1024
+_PIECE_BYTES = 1 << 16
+_LINE_ENDS = b"\r\n"
+_HELP = "~. leaves the terminal, ~~ is a ~; both only at the beginning of a line"
+_MODES = re.compile(rb"\x1b\[\?([0-9;]+)([hl])")
+_LONGEST_MODE = 4
+"""Digits; no terminal has a mode of more, and each that is seen is kept."""
+_RESET_MODES = {b"25": b"h", b"7": b"h"}
+"""Those that are usually on: the cursor is seen, lines are wrapped. All others are usually off."""
+
+
+class How(Enum):
+    EXITED = "exited"
+    LEFT = "left"  # ~. was typed, or this terminal was closed
+    TAKEN = "taken"  # another terminal has taken it
+    LOST = "lost"  # nobody has said why
+
+
+class Outcome(NamedTuple):
+    how: How
+    status: int | None = None
+    """The program's exit status, as a shell tells it, where it has exited."""
+
+
+class _Signalled(SystemExit):
+    """SIGTERM or SIGHUP, as an exception: first the terminal is given back."""
+
+
+def lend(sock: socket.socket, keyboard: int, screen: int, environ: Mapping[str, str]) -> Outcome:
+    """Until the program there has ended, or one of the two has gone; `sock` is closed.
+
+    `keyboard` and `screen` are descriptors of a terminal. Only in the main thread.
+    """
+    with sock, _raw(keyboard), _size_changes() as changed:
+        session = _Session(sock, keyboard, screen, changed)
+        try:
+            return session.run(environ)
+        finally:
+            with suppress(OSError):
+                _write_all(screen, session.modes.undone())
+
+
+class Escapes:
+    """What is typed, without what is meant for us."""
+
+    def __init__(self) -> None:
+        self._at_line_start = True
+        self._held = False
+        self.left = False
+        self.asked = False
+        """`~?` was typed; whoever shows the help sets it back."""
+
+    def through(self, data: bytes) -> bytes:
+        """What is to be sent on; nothing of what comes after `~.`."""
+        out = bytearray()
+        for byte in data:
+            if self._held:
+                self._held = False
+                if byte == ord("."):
+                    self.left = True
+                    break
+                if byte == ord("?"):
+                    self.asked = True
+                    continue
+                if byte != ord("~"):
+                    out += b"~"
+            elif self._at_line_start and byte == ord("~"):
+                self._held = True
+                continue
+            out.append(byte)
+            self._at_line_start = byte in _LINE_ENDS
+        return bytes(out)
+
+
+class Modes:
+    """What the output has switched on in the terminal (DEC private modes): the other screen, the
+    mouse, bracketed paste."""
+
+    def __init__(self) -> None:
+        self._now: dict[bytes, bytes] = {}
+        self._tail = b""
+
+    def see(self, data: bytes) -> None:
+        text = self._tail + data
+        for match in _MODES.finditer(text):
+            for mode in match[1].split(b";"):
+                if len(mode) <= _LONGEST_MODE:
+                    self._now[mode] = match[2]
+        self._tail = text[text.rfind(b"\x1b") :][:32] if b"\x1b" in text[-32:] else b""
+
+    def undone(self) -> bytes:
+        """What switches it back."""
+        usual = {mode: _RESET_MODES.get(mode, b"l") for mode in self._now}
+        changed = [mode for mode, now in self._now.items() if now != usual[mode]]
+        return b"".join(b"\x1b[?" + mode + usual[mode] for mode in reversed(changed))
+
+
+class _Session:
+    def __init__(self, sock: socket.socket, keyboard: int, screen: int, changed: int) -> None:
+        self._sock = sock
+        self._keyboard = keyboard
+        self._screen = screen
+        self._changed = changed
+        self._escapes = Escapes()
+        self._inbox = terminal_frames.Inbox()
+        self._outbox = bytearray()
+        self._said_s = time.monotonic()
+        self.modes = Modes()
+
+    def run(self, environ: Mapping[str, str]) -> Outcome:
+        self._sock.setblocking(False)
+        self._put(terminal_frames.begin(*_size(self._screen), environ))
+        while True:
+            outcome = self._step()
+            if outcome is not None:
+                return outcome
+
+    def _step(self) -> Outcome | None:
+        reads: list[Any] = [self._sock, self._changed]
+        if len(self._outbox) < _PENDING_MOST:
+            reads.append(self._keyboard)
+        writes = [self._sock] if self._outbox else []
+        quiet_s = time.monotonic() - self._said_s
+        ready, _, _ = select.select(reads, writes, [], max(0.0, ALIVE_EVERY_S - quiet_s))
+        outcome = None
+        if self._changed in ready:
+            os.read(self._changed, _PIECE_BYTES)
+            self._put(terminal_frames.size(*_size(self._screen)))
+        if self._sock in ready:
+            outcome = self._receive()
+        if outcome is None and self._keyboard in ready:
+            outcome = self._read_keys()
+        if time.monotonic() - self._said_s >= ALIVE_EVERY_S:
+            self._say(ALIVE)
+        return outcome or self._flush()
+
+    def _read_keys(self) -> Outcome | None:
+        try:
+            data = os.read(self._keyboard, _PIECE_BYTES)
+        except OSError:
+            data = b""
+        typed = self._escapes.through(data)
+        if typed:
+            self._say(DATA, typed)
+        if self._escapes.asked:
+            self._escapes.asked = False
+            self._note(_HELP)
+        return Outcome(How.LEFT) if self._escapes.left or not data else None
+
+    def _receive(self) -> Outcome | None:
+        try:
+            data = self._sock.recv(_PIECE_BYTES)
+        except BlockingIOError:
+            return None
+        except OSError:
+            data = b""
+        if not data:
+            return Outcome(How.LOST)
+        try:
+            for kind, body in self._inbox.take(data):
+                outcome = self._take(kind, body)
+                if outcome is not None:
+                    return outcome
+        except terminal_frames.GarbledError as exc:
+            self._note(str(exc))
+            return Outcome(How.LOST)
+        return None
+
+    def _take(self, kind: bytes, body: bytes) -> Outcome | None:
+        if kind == DATA:
+            self.modes.see(body)
+            _write_all(self._screen, body)
+        elif kind == SAID:
+            self._note(body.decode(errors="replace"))
+        elif kind == TAKEN:
+            return Outcome(How.TAKEN)
+        elif kind == EXIT:
+            return Outcome(How.EXITED, terminal_frames.status_of(body))
+        return None
+
+    def _note(self, text: str) -> None:
+        _write_all(self._screen, f"\r\n[{text}]\r\n".encode())
+
+    def _say(self, kind: bytes, body: bytes = b"") -> None:
+        self._put(terminal_frames.frame(kind, body))
+
+    def _put(self, frame: bytes) -> None:
+        self._outbox += frame
+        self._said_s = time.monotonic()
+
+    def _flush(self) -> Outcome | None:
+        try:
+            while self._outbox:
+                del self._outbox[: self._sock.send(self._outbox[:_PIECE_BYTES])]
+        except BlockingIOError:
+            pass
+        except OSError:
+            return Outcome(How.LOST)
+        return None
+
+
+@contextmanager
+def _raw(keyboard: int) -> Iterator[None]:
+    """Every key comes as it is; SIGTERM and SIGHUP are exceptions."""
+
+    def end(number: int, _: object) -> None:
+        raise _Signalled(128 + number)
+
+    modes = termios.tcgetattr(keyboard)
+    before = {number: signal.signal(number, end) for number in (signal.SIGTERM, signal.SIGHUP)}
+    try:
+        tty.setraw(keyboard, termios.TCSADRAIN)
+        yield
+    finally:
+        with suppress(termios.error):  # it was closed
+            termios.tcsetattr(keyboard, termios.TCSADRAIN, modes)
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@contextmanager
+def _size_changes() -> Iterator[int]:
+    """A descriptor that can be read whenever the terminal's size has changed."""
+    reading, writing = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+
+    def note(*_: object) -> None:
+        with suppress(BlockingIOError):
+            os.write(writing, b"!")
+
+    before = signal.signal(signal.SIGWINCH, note)
+    try:
+        yield reading
+    finally:
+        signal.signal(signal.SIGWINCH, before)
+        os.close(reading)
+        os.close(writing)
+
+
+def _size(screen: int) -> tuple[int, int]:
+    """Rows and columns."""
+    try:
+        columns, rows = os.get_terminal_size(screen)
+    except OSError:
+        return 24, 80
+    return rows or 24, columns or 80
+
+
+def _write_all(screen: int, data: bytes) -> None:
+    while data:
+        select.select([], [screen], [])
+        data = data[os.write(screen, data[:4096]) :]

@@ -1,0 +1,1 @@
+"""PURE. The words that people type -> what is asked for."""

@@ -1,0 +1,95 @@
+"""PURE: jobs that no cell waits for: the words that ask for one, and a file as a job.
+
+The words are those of `%%slurm`, less what only a cell can mean. Nothing is read here: who has the
+file gives its text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import PurePath
+
+import msgspec
+
+from jupyter_slurm.api import Api
+from jupyter_slurm.commands import driver_code, line, sessions
+from jupyter_slurm.errors import RequestError
+from jupyter_slurm.wire import JobKind, JobSpec
+
+NOT_HERE = ("in", "out", "out-format", "attach", "fresh", "no-raise")
+"""Options of cells that mean nothing without a notebook."""
+
+
+def request(words: Sequence[str]) -> line.Request:
+    """What the words ask for. RequestError names the one that cannot be."""
+    for word in words[: words.index("--")] if "--" in words else words:
+        name = word.partition("=")[0].removeprefix("--")
+        if word.startswith("--") and name in NOT_HERE:
+            raise RequestError(f"--{name} belongs to cells of a notebook.", option=name)
+    return line.parse_with_arguments(words)
+
+
+def resolved(
+    api: Api, request: line.Request, notebook: str | None = None, cluster: str | None = None
+) -> line.Request:
+    """With the session's id in the place of its name; "": the newest of the notebook, or of what
+    has none. `cluster`: where nothing names one, None for any. NotFoundError, RequestError."""
+    if request.session is None:
+        return request
+    owner, cluster = sessions.Owner(notebook), request.cluster or cluster
+    jobs, name = api.jobs(), request.session
+    job = (
+        sessions.named(jobs, name, owner, cluster)
+        if name
+        else sessions.newest(jobs, owner, cluster)
+    )
+    sessions.check_cluster(job, request.cluster)
+    return replace(request, session=job.id, cluster=job.cluster)
+
+
+def file_spec(
+    file: PurePath,
+    path: str,
+    text: str,
+    request: line.Request,
+    *,
+    job_id: str,
+    arguments: Sequence[str] = (),
+) -> JobSpec:
+    """The job that runs a notebook, Python or a script. RequestError.
+
+    `file` is how its user calls it, `path` where it is on this machine.
+    """
+    kind, code, notebook = JobKind.CELL, text, None
+    given = (*request.arguments, *arguments)
+    request = replace(request, arguments=())
+    if file.suffix == ".ipynb":
+        _refuse_arguments(file, given)
+        code, notebook = driver_code.of_notebook(text, file.name), path
+    elif text.startswith("#!") and file.suffix != ".py":
+        request = replace(request, arguments=given)
+        kind = JobKind.SCRIPT if _has_directives(text) else JobKind.PROGRAM
+    elif file.suffix == ".py":
+        code = driver_code.of_python(text, path, given)
+    else:
+        raise RequestError(
+            f"{file} is neither a notebook (.ipynb), nor Python (.py), nor a script.",
+            hint="A script begins with `#!`, e.g. `#!/bin/bash`.",
+        )
+    # What the name of a job may hold is known there, where it is made of a notebook's name.
+    named = line.spec(request, code, job_id=job_id, kind=kind, notebook=str(file.with_suffix("")))
+    return msgspec.structs.replace(named, notebook=notebook)
+
+
+def _refuse_arguments(file: PurePath, arguments: Sequence[str]) -> None:
+    if arguments:
+        raise RequestError(
+            f"{file} takes no arguments after `--`; Python files and scripts do.",
+            hint="`--env NAME=VALUE` gives it a variable.",
+        )
+
+
+def _has_directives(script: str) -> bool:
+    """Whether sbatch would find options in the script: then it is handed over as it is."""
+    return any(text.startswith("#SBATCH") for text in script.splitlines())

@@ -1,0 +1,157 @@
+"""PURE: labs in words: what starts one, which one a name means, how it stands, how one gets in.
+
+A lab is a job (`JobKind.LAB`) that runs JupyterLab. The words after `lab start` are those of
+`%%slurm`, `--idle` and `--install`. No I/O, no clock, no IPython.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from html import escape
+
+import msgspec
+
+from jupyter_slurm.commands import line, sessions
+from jupyter_slurm.errors import NotFoundError, RequestError
+from jupyter_slurm.readable import duration
+from jupyter_slurm.views.card import headline, title
+from jupyter_slurm.wire import Job, JobKind, JobSpec, LabEntry, LabStep
+
+HEAD = ("Name", "ID", "Slurm", "Cluster", "State", "Node", "Ends", "Address")
+_NOT_FOR_A_LAB = "in out out-format fetch attach fresh on-interrupt wait no-raise session".split()
+_START_ONE = "`jupyter slurm lab start [OPTIONS]` starts one."
+_STEPS = {
+    LabStep.INSTALLING: "JupyterLab is being installed beside the image, once.",
+    LabStep.STARTING: "JupyterLab starts.",
+    LabStep.READY: "JupyterLab is ready.",
+}
+
+
+def start(words: Sequence[str], *, job_id: str) -> tuple[line.Request, JobSpec]:
+    """What the words after `lab start` ask for. RequestError names the word that cannot be."""
+    rest, idle_s = sessions.take_idle(words)
+    install = "--install" in rest
+    rest = [word for word in rest if word != "--install"]
+    for word in rest:
+        name = word.partition("=")[0].removeprefix("--")
+        if word.startswith("--") and name in _NOT_FOR_A_LAB:
+            raise RequestError(f"--{name} belongs to cells: in a lab none has been written yet.")
+    request = line.parse(rest)
+    spec = line.spec(request, "", job_id=job_id, kind=JobKind.LAB)
+    name = request.name or "lab"
+    return request, msgspec.structs.replace(spec, name=name, idle_s=idle_s, install=install)
+
+
+def of(jobs: Iterable[Job]) -> list[Job]:
+    return [job for job in jobs if job.kind is JobKind.LAB]
+
+
+def named(jobs: Iterable[Job], name: str | None, cluster: str | None = None) -> Job:
+    """Return any lab by its id or Slurm's, or that of this name on the cluster (None: on any), or
+    the newest there: one that lives, else the newest. NotFoundError; RequestError: several.
+
+    `jobs` are given newest first, as by `Api.jobs`.
+    """
+    known = of(jobs)
+    if by_id := [job for job in known if job.id == name]:
+        return by_id[0]
+    found = [job for job in known if name and job.slurm_id == name]
+    if not found:
+        named = [job for job in known if name in (None, job.name)]
+        found = [job for job in named if cluster in (None, job.cluster)]
+        if not found:
+            there = _those([job for job in named if not job.state.final])
+            what = f"lab `{name}`" if name else "lab"
+            where = f" on {cluster}" if cluster else ""
+            raise NotFoundError(
+                f"There is no {what}{where}.",
+                hint=f"There is {there}: its id means it everywhere." if there else _START_ONE,
+            )
+    live = [job for job in found if not job.state.final]
+    if name is not None and len(live) > 1:
+        raise RequestError(f"`{name}` names {_those(live)}.", hint="Give the id of one.")
+    return (live or found)[0]
+
+
+def _those(jobs: Iterable[Job]) -> str:
+    return ", ".join(f"lab {job.id} on {job.cluster}" for job in jobs)
+
+
+def extension(words: Sequence[str]) -> tuple[str | None, str]:
+    """The name, where there is one, and the time of the words after `lab extend`. RequestError."""
+    names: list[str] = []
+    limit = ""
+    left = iter(words)
+    for word in left:
+        name, equals, value = word.partition("=")
+        if name == "--time":
+            limit = value if equals else next(left, "")
+        else:
+            names.append(word)
+    if not limit or len(names) > 1:
+        raise RequestError("`lab extend [NAME] --time +1h`: how much more time is to be said.")
+    return (names[0] if names else None), limit
+
+
+def extended(job: Job, now_s: float) -> str:
+    left_s = sessions.left_s(job, now_s)
+    ends = "" if left_s is None else f" and ends in {duration(left_s)} at the latest"
+    return f"{title(job)} is {job.state}{ends}."
+
+
+def is_ready(job: Job) -> bool:
+    return job.lab is not None and job.lab.step is LabStep.READY
+
+
+def step(job: Job) -> str | None:
+    """How far it is, once its job runs; None: that says all."""
+    return None if job.lab is None else _STEPS.get(job.lab.step)
+
+
+def row(job: Job, now_s: float) -> tuple[str, ...]:
+    """Under `HEAD`."""
+    left_s = sessions.left_s(job, now_s)
+    ends = job.why or "" if left_s is None else f"in {duration(left_s)} at the latest"
+    address = "" if job.lab is None else job.lab.url
+    state = job.lab.step if job.lab is not None and job.started_s is not None else job.state
+    nodes = ",".join(job.nodes)
+    return (job.name, job.id, job.slurm_id or "", job.cluster, state, nodes, ends, address)
+
+
+def below_a_hub(job: Job) -> str | None:
+    """Where a browser finds it that gets to no port of this machine; None: by its port."""
+    if job.lab is None or job.lab.base_url == "/":
+        return None
+    return (
+        f"It is at {job.lab.base_url}lab of this Jupyter's own address; the sidebar and the job's "
+        "card open it there."
+    )
+
+
+def ended(job: Job, now_s: float) -> str:
+    return f"{title(job)}: {headline(job, now_s)}. {job.why or ''}".strip()
+
+
+def page(entry: LabEntry, name: str) -> str:
+    """HTML that takes a browser into the lab: by a POST, so that the token is in no address."""
+    url, token = escape(entry.login_url), escape(entry.token)
+    return _PAGE.format(title=escape(name), url=url, token=token)
+
+
+_PAGE = """<!DOCTYPE html>
+<html>
+<head>
+<meta charset="utf-8">
+<meta name="referrer" content="no-referrer">
+<title>{title}</title>
+</head>
+<body>
+<form method="post" action="{url}">
+<input type="hidden" name="token" value="{token}">
+<input type="hidden" name="password" value="{token}">
+<noscript><button>{title}</button></noscript>
+</form>
+<script>document.forms[0].submit();</script>
+</body>
+</html>
+"""

@@ -1,0 +1,171 @@
+"""PURE: sessions in words: what starts one, which one a name means, how long one has left.
+
+A session is a job (`JobKind.SESSION`) whose process runs cells as they come. The words after
+`session start` are those of `%%slurm`, and `--idle`. No I/O, no clock, no IPython.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from jupyter_slurm.commands import line
+from jupyter_slurm.errors import NotFoundError, RequestError
+from jupyter_slurm.slurm.units import parse_time_s
+from jupyter_slurm.wire import Job, JobKind, JobSpec, JobState
+
+SOON_S = 300.0
+"""When the end of a session is near enough to be told of."""
+_IDLE_S = 1800
+_FEW = 3
+_ENDS = (JobKind.SESSION, JobKind.LAB, JobKind.KERNEL)
+_NOT_FOR_A_SESSION = (
+    "in out out-format fetch attach fresh on-interrupt wait no-raise session".split()
+)
+_START_ANOTHER = "`%slurm session start [OPTIONS]` starts one."
+
+
+def start(
+    words: Sequence[str], *, job_id: str, notebook: str | None
+) -> tuple[line.Request, JobSpec]:
+    """What the words after `session start` ask for. RequestError names the word that cannot be."""
+    rest, idle_s = take_idle(words)
+    for word in rest:
+        name = word.partition("=")[0].removeprefix("--")
+        if word.startswith("--") and name in _NOT_FOR_A_SESSION:
+            raise RequestError(f"--{name} belongs to the cells of a session, not to the session.")
+    request = line.parse(rest)
+    spec = line.spec(request, "", job_id=job_id, kind=JobKind.SESSION, notebook=notebook)
+    return request, msgspec.structs.replace(spec, idle_s=idle_s or _IDLE_S)
+
+
+def take_idle(words: Sequence[str]) -> tuple[list[str], int | None]:
+    """The words without `--idle TIME`, and that time in seconds. None: it was not given."""
+    rest, given = take(words, "--idle")
+    idle_s: int | None = None
+    for text in given:
+        try:
+            asked_s = parse_time_s(text)
+        except ValueError as exc:
+            raise RequestError(f"--idle: {exc}") from exc
+        if not asked_s:
+            raise RequestError(f"--idle: `{text}` is no time after which anything could end.")
+        idle_s = asked_s
+    return rest, idle_s
+
+
+def take_cluster(words: Sequence[str]) -> tuple[list[str], str | None]:
+    """Return the words without `--cluster NAME`, and that name. None: it was not given."""
+    rest, given = take(words, "--cluster")
+    if not all(given):
+        raise RequestError("--cluster needs a name.")
+    return rest, given[-1] if given else None
+
+
+def take(words: Sequence[str], option: str) -> tuple[list[str], list[str]]:
+    """Return the words without that option, and its values; "" where one is missing."""
+    rest: list[str] = []
+    given: list[str] = []
+    left = iter(words)
+    for word in left:
+        name, equals, value = word.partition("=")
+        if name == option:
+            given.append(value if equals else next(left, ""))
+        else:
+            rest.append(word)
+    return rest, given
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """Whose sessions a name or its absence means: those of a notebook, or, without one, of all
+    terminals. `started`: ids of more, for a kernel whose notebook is not known."""
+
+    notebook: str | None
+    started: frozenset[str] = frozenset()
+
+    def has(self, job: Job) -> bool:
+        return job.notebook == self.notebook or job.id in self.started
+
+
+def named(jobs: Iterable[Job], name: str, owner: Owner, cluster: str | None = None) -> Job:
+    """Return any session by its id, or the owner's of that name on the cluster (None: on any): the
+    newest that lives, else the newest. NotFoundError; RequestError: on several clusters.
+
+    `jobs` are given newest first, as by `Api.jobs`.
+    """
+    sessions = [job for job in jobs if job.kind is JobKind.SESSION]
+    if by_id := [job for job in sessions if job.id == name]:
+        return by_id[0]
+    found = [job for job in sessions if job.name == name]
+    mine = [job for job in found if owner.has(job) and cluster in (None, job.cluster)]
+    live = [job for job in mine if not job.state.final]
+    if len({job.cluster for job in live}) > 1:
+        told = _those(live, owner)
+        raise RequestError(f"`{name}` names {told}.", hint="Give the id of one, or --cluster.")
+    if not mine:
+        others = [job for job in found if not job.state.final]
+        hint = f"`{name}` is {_those(others, owner)}: its id means it everywhere."
+        raise NotFoundError(
+            _none(owner, cluster, f" `{name}`"),
+            hint=hint if others else "`%slurm session` lists those there are.",
+        )
+    return (live or mine)[0]
+
+
+def newest(jobs: Iterable[Job], owner: Owner, cluster: str | None = None) -> Job:
+    """Return the session that the owner has started last on the cluster (None: on any).
+    NotFoundError."""
+    sessions = [job for job in jobs if job.kind is JobKind.SESSION]
+    mine = [job for job in sessions if owner.has(job) and cluster in (None, job.cluster)]
+    if not mine:
+        others = [job for job in sessions if not job.state.final]
+        told = (f"`{job.name}` is {_those([job], owner)}." for job in others[:_FEW])
+        raise NotFoundError(_none(owner, cluster), hint=" ".join((_START_ANOTHER, *told)))
+    return mine[0]
+
+
+def check_cluster(job: Job, cluster: str | None) -> None:
+    """RequestError: the session does not run on the cluster that was asked for."""
+    if cluster not in (None, job.cluster):
+        raise RequestError(
+            f"The session {job.name} ({job.id}) runs on {job.cluster}, not on {cluster}.",
+            hint="Leave out --cluster.",
+        )
+
+
+def _none(owner: Owner, cluster: str | None, name: str = "") -> str:
+    where = f" on {cluster}" if cluster else ""
+    if owner.notebook is None:
+        return f"There is no session{name} outside of notebooks{where}."
+    return f"This notebook has no session{name}{where}."
+
+
+def _those(jobs: Sequence[Job], owner: Owner) -> str:
+    """Each by its id, with whose it is and where."""
+    return ", ".join(
+        f"session {job.id} of {_whose(job, owner)} on {job.cluster}" for job in jobs[:_FEW]
+    )
+
+
+def _whose(job: Job, owner: Owner) -> str:
+    if job.notebook is None:
+        return "a terminal"
+    return "this notebook" if job.notebook == owner.notebook else job.notebook
+
+
+def left_s(job: Job, now_s: float) -> float | None:
+    """How long a session, a lab or a kernel that runs, or the session of a cell, has left at the
+    most. None: that is not known, or there is no end to it."""
+    if job.session is not None:
+        return None if job.session_ends_s is None else job.session_ends_s - now_s
+    if job.kind not in _ENDS or job.state is not JobState.RUNNING:
+        return None
+    ends: list[float] = []
+    if job.started_s is not None and job.limit_s is not None:
+        ends.append(job.started_s + job.limit_s)
+    if job.idle_since_s is not None and job.idle_s is not None:
+        ends.append(job.idle_since_s + job.idle_s)
+    return min(ends) - now_s if ends else None

@@ -1,0 +1,1 @@
+"""Ways into a job that runs: tunnels, terminals, sessions, labs."""

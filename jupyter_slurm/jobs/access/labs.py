@@ -1,0 +1,242 @@
+"""Labs: each one's port of this machine, for as long as its job lives, and the way in.
+
+A lab is a job like any other; who asks for it submits it. Its port leads to the door that
+node/lab.py keeps there, which lets in nobody but this user; by which way is for lab_route.py.
+
+Everybody on this machine can knock at the port, and take its number while no agent runs. Then the
+open tabs send them their cookies, and they may leave a program in the browser (a service worker)
+that reads whatever is sent to that address later. So an address is never used again: each time its
+port is opened a lab gets a new name, which nobody can guess, and who does not come by it is not let
+through to the lab, whatever else they know.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import logging
+import secrets
+import socket
+import threading
+from contextlib import suppress
+from functools import partial
+from urllib.parse import quote
+
+import msgspec
+
+from jupyter_slurm import places
+from jupyter_slurm.errors import (
+    ConfigError,
+    ForwardError,
+    JupyterSlurmError,
+    NotFoundError,
+    RequestError,
+)
+from jupyter_slurm.jobs.access import error_page, lab_host
+from jupyter_slurm.jobs.access.error_page import Reason
+from jupyter_slurm.jobs.access.lab_route import Place
+from jupyter_slurm.jobs.access.tunnels import Tunnels
+from jupyter_slurm.jobs.cluster.clusters import Clusters
+from jupyter_slurm.jobs.records.book import Book
+from jupyter_slurm.jobs.submission.prepare import door_name
+from jupyter_slurm.transport.forward import Forward
+from jupyter_slurm.wire import Job, JobKind, JobState, Lab, LabEntry, LabStep
+
+_LOOK_S = 60.0
+_NAME_BYTES = 10
+"""Random ones, of a lab's name."""
+_MISDIRECTED = "421 Misdirected Request"
+
+_log = logging.getLogger(__name__)
+
+
+class Labs:
+    """All of the agent's; `close` ends the ports, and the labs go on."""
+
+    def __init__(self, book: Book, tunnels: Tunnels, clusters: Clusters) -> None:
+        self._book = book
+        self._tunnels = tunnels
+        self._clusters = clusters
+        self._lock = threading.Lock()
+        self._ports: dict[str, Forward] = {}
+        self._prepared: set[str] = set()
+        self._closed = False
+        self._thread: threading.Thread | None = None
+
+    def remove_pages(self) -> None:
+        """Those of an earlier agent: they hold tokens, and no lab has the address that it had."""
+        with suppress(OSError):
+            for page in places.lab_pages():
+                page.unlink(missing_ok=True)
+
+    def open(self, job: Job, base_url: str = "/") -> None:
+        """The port of a lab that has not ended: the one that it had, where that is free, and a name
+        that it never had."""
+        with self._lock:
+            if self._closed or job.id in self._ports:
+                return
+            host = new_host(job.id)
+            port = self._ports[job.id] = self._forward(job, host)
+            if self._thread is None:
+                thread = threading.Thread(target=self._keep, name="labs", daemon=True)
+                thread.start()
+                self._thread = thread
+        url = f"http://{host}:{port.local_port}{base_url}"
+        lab = Lab(url=url, port=port.local_port, base_url=base_url)
+        with self._book.alone():
+            now = self._book.job(job.id)
+            if now.lab is not None:
+                lab = msgspec.structs.replace(lab, step=now.lab.step, door=now.lab.door)
+            if not now.state.final:  # it may have been withdrawn
+                self._book.change(job.id, lab=lab)
+
+    def lab_entry(self, job_id: str) -> LabEntry:
+        """NotFoundError; RequestError: it is no lab, or lets nobody in now."""
+        job = self._book.job(job_id)
+        if job.kind is not JobKind.LAB:
+            raise RequestError(f"Job {job.id} is no lab.", hint="`jupyter slurm lab list`")
+        key = self._book.store.key(job.id)
+        if job.state.final or job.lab is None or key is None:
+            raise RequestError(f"The lab {job.id} has ended: it is {job.state}.", hint=job.why)
+        if job.lab.step is not LabStep.READY:
+            raise RequestError(
+                f"The lab {job.id} is not ready: it is {job.lab.step}, its job {job.state}.",
+                hint=job.why or f"`jupyter slurm lab open {job.id}` waits for it.",
+            )
+        # As node/lab.py makes it.
+        token = hmac.new(key.strip(), b"lab", hashlib.sha256).hexdigest()
+        lab = job.lab
+        start = quote(f"{lab.base_url}lab", safe="")
+        return LabEntry(
+            login_url=f"{lab.url}login?next={start}",
+            token=token,
+            port=lab.port,
+            base_url=lab.base_url if self._may_be_shown_below(job.cluster) else "/",
+        )
+
+    def close(self) -> None:
+        with self._lock:
+            self._closed = True
+            ports, self._ports = self._ports, {}
+        for port in ports.values():
+            port.close()
+
+    def _may_be_shown_below(self, cluster: str) -> bool:
+        """Below a Jupyter server's address, by the profile of now."""
+        with suppress(JupyterSlurmError):  # its cluster is in no file any more
+            return self._clusters.named(cluster).profile.lab_same_origin
+        return False
+
+    def _forward(self, job: Job, host: str) -> Forward:
+        opened = partial(
+            Forward,
+            self._tunnels.into(job.id, self._place),
+            tell=partial(self._tell, job.id),
+            admit=partial(lab_host.is_meant, host),
+        )
+        if job.lab is not None:
+            try:
+                return opened(job.lab.port)
+            except ForwardError as exc:
+                _log.warning("the lab %s gets another port: %s", job.id, exc)
+        return opened()
+
+    def _tell(self, job_id: str, sock: socket.socket, error: JupyterSlurmError) -> None:
+        if isinstance(error, lab_host.NotThisLabError):
+            error_page.answer(sock, astray(error))
+        else:
+            error_page.answer(sock, why_not(self._book.job(job_id), error))
+
+    def _place(self, job: Job) -> Place:
+        lab = job.lab
+        port = None if lab is None else lab.door
+        return Place(door_name(job.id), port, self._book.store.key(job.id))
+
+    # --- in the thread ---
+
+    def _keep(self) -> None:
+        """Closes the ports of labs that have ended; ends with the last of them."""
+        while not self._book.closed:
+            stirs = self._book.stirs
+            for job_id in self._over():
+                self._end(job_id)
+            self._prepare_ways()
+            with self._lock:
+                if not self._ports:
+                    self._thread = None
+                    return
+            self._book.wait(self._book.stirred_since(stirs), _LOOK_S)
+
+    def _over(self) -> list[str]:
+        with self._lock:
+            known = list(self._ports)
+        return [job_id for job_id in known if self._job(job_id) is None]
+
+    def _job(self, job_id: str) -> Job | None:
+        """None: it has ended, or is forgotten."""
+        try:
+            job = self._book.job(job_id)
+        except NotFoundError:
+            return None
+        return None if job.state.final else job
+
+    def _prepare_ways(self) -> None:
+        """The way into a lab is made while its JupyterLab starts: where it is the relay, that takes
+        as long as a step of Slurm's takes to start, for which nobody need wait then."""
+        with self._lock:
+            new = [job_id for job_id in self._ports if job_id not in self._prepared]
+        for job_id in new:
+            job = self._job(job_id)
+            if job is None or job.state is not JobState.RUNNING or job.lab is None:
+                continue
+            if job.lab.step is LabStep.STARTING:
+                self._prepared.add(job_id)
+                name = f"way into {job_id}"
+                threading.Thread(
+                    target=self._prepare, args=(job_id,), name=name, daemon=True
+                ).start()
+
+    def _prepare(self, job_id: str) -> None:
+        try:
+            self._tunnels.prepare(job_id)
+        except JupyterSlurmError as exc:  # the first who comes tries again, and is told
+            _log.info("the way into the lab %s does not stand yet: %s", job_id, exc)
+
+    def _end(self, job_id: str) -> None:
+        with self._lock:
+            port = self._ports.pop(job_id, None)
+        self._prepared.discard(job_id)
+        if port is not None:
+            port.close()
+            self._tunnels.let_go(job_id)
+        with suppress(ConfigError, OSError):  # what leads nowhere any more holds its token still
+            places.lab_page(job_id).unlink(missing_ok=True)
+        with suppress(NotFoundError):
+            self._book.change(job_id, lab=None, idle_since_s=None)
+
+
+def why_not(job: Job, error: JupyterSlurmError) -> Reason:
+    """What is told to who cannot be led into a lab because of `error`."""
+    ends = job.state.final or job.state is JobState.FINISHING
+    said: tuple[str | None, ...]
+    if job.state is JobState.RUNNING:
+        said = (error.message, error.hint, "The lab itself goes on meanwhile.")
+    elif ends:
+        said = (f"The lab has ended: it is {job.state}.", job.why, job.advice)
+    else:
+        said = (f"The lab does not run: it is {job.state}.", job.why, job.advice)
+    sentences = tuple(one for one in said if one)
+    return Reason(f"{job.name} on {job.cluster}", sentences, again=not ends)
+
+
+def astray(error: JupyterSlurmError) -> Reason:
+    """What is told to who does not come by the lab's address: nothing of the lab."""
+    sentences = tuple(one for one in (error.message, error.hint) if one)
+    return Reason("Not the address of a lab", sentences, again=False, status=_MISDIRECTED)
+
+
+def new_host(job_id: str) -> str:
+    """A name that nothing ever had: cookies do not know ports, so that under one name each server
+    would get those of the others. Browsers take every name below localhost for this machine
+    (RFC 6761), and each for a site of its own."""
+    return f"lab-{job_id}-{secrets.token_hex(_NAME_BYTES)}.localhost"

@@ -1,0 +1,80 @@
+"""Sessions as the Service sees them: a cell that is meant for one, and what a person does to it.
+
+The session is a job like any other, a cell in it a record without an id of Slurm's.
+"""
+
+from __future__ import annotations
+
+import time
+from pathlib import PurePosixPath
+
+from jupyter_slurm.errors import RequestError
+from jupyter_slurm.jobs.cluster.clusters import Clusters
+from jupyter_slurm.jobs.cluster.slurm_cluster import SlurmCluster
+from jupyter_slurm.jobs.layout import JobDir
+from jupyter_slurm.jobs.records.book import Book
+from jupyter_slurm.jobs.records.store import Record
+from jupyter_slurm.jobs.submission import payload
+from jupyter_slurm.jobs.submission.prepare import prepare_session_cell
+from jupyter_slurm.jobs.submission.session_cells import ask, ended, ends_s
+from jupyter_slurm.wire import Job, JobKind, JobSpec, JobState
+
+
+class Sessions:
+    def __init__(self, book: Book, clusters: Clusters) -> None:
+        self._book = book
+        self._clusters = clusters
+
+    def cluster(self, session_id: str) -> SlurmCluster:
+        """Where the session runs. NotFoundError, RequestError."""
+        return self._clusters.named(self._session(session_id).cluster)
+
+    def new_record(self, spec: JobSpec) -> Record:
+        """Of a cell that is to run in the session `spec.session`. RequestError: it cannot."""
+        prepare_session_cell(spec, key=b"")
+        session = self._session(spec.session or "")
+        if session.state.final:
+            raise ended(session)
+        if spec.python is not None and session.python is not None:
+            payload.check_python(True, spec.python, session.python[:2])
+        now_s = time.time()
+        job = Job(
+            id=spec.id,
+            cluster=session.cluster,
+            name=spec.name,
+            kind=spec.kind,
+            state=JobState.SUBMITTING,
+            created_s=now_s,
+            state_since_s=now_s,
+            gpus=session.gpus,
+            image=session.image,
+            runtime=session.runtime,
+            python=session.python,
+            python_path=session.python_path,
+            notebook=spec.notebook,
+            fingerprint=spec.fingerprint,
+            job_dir=str(JobDir(PurePosixPath(session.job_dir)).cell(spec.id).path),
+            names_out=spec.names_out,
+            out_format=spec.out_format or "auto",
+            session=session.id,
+            session_ends_s=ends_s(session),
+        )
+        return Record(job=job, spec=spec)
+
+    def cancel(self, job: Job, *, again: bool) -> None:
+        """Interrupts the cell; `again`: ends the process that runs it, with all that this holds."""
+        if job.submitted_s is not None:
+            cluster = self._clusters.named(job.cluster)
+            ask(cluster, JobDir(PurePosixPath(job.job_dir)), "kill" if again else "cancel", job.id)
+
+    def forget_cells(self, session_id: str) -> None:
+        """Their folders go with the session's."""
+        for record in self._book.records():
+            if record.job.session == session_id:
+                self._book.remove(record.job.id)
+
+    def _session(self, session_id: str) -> Job:
+        job = self._book.job(session_id)
+        if job.kind is not JobKind.SESSION:
+            raise RequestError(f"Job {job.id} is no session.", hint="`%slurm session` lists them.")
+        return job

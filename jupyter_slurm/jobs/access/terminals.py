@@ -1,0 +1,117 @@
+"""Terminals in running jobs: a step on the job's node, whose bytes are handed over as a socket.
+
+What runs there is node/terminal_step.py; who sits there is elsewhere (console.py), and what the two
+say to each other is not looked at here.
+"""
+
+from __future__ import annotations
+
+import socket
+import struct
+from collections.abc import Sequence
+from contextlib import suppress
+from functools import partial
+from pathlib import PurePosixPath
+
+import msgspec
+
+from jupyter_slurm.errors import ForwardError, RequestError
+from jupyter_slurm.jobs import layout
+from jupyter_slurm.jobs.access import plain_terminal
+from jupyter_slurm.jobs.cluster.clusters import Clusters
+from jupyter_slurm.jobs.cluster.slurm_cluster import SlurmCluster
+from jupyter_slurm.jobs.layout import JobDir
+from jupyter_slurm.jobs.records.book import Book
+from jupyter_slurm.jobs.submission.prepare import terminal_name
+from jupyter_slurm.slurm import srun
+from jupyter_slurm.slurm.versions import SlurmVersion, has_overlap
+from jupyter_slurm.transport import node_program
+from jupyter_slurm.wire import Job, JobKind, JobState, TerminalRequest
+
+_RUNS = frozenset((JobState.RUNNING, JobState.UNKNOWN, JobState.STOPPED, JobState.SIGNALING))
+"""What is UNKNOWN may well run: it is the cluster that does not answer."""
+_HELD = frozenset((JobKind.TERMINAL, JobKind.KERNEL))
+"""They listen for whoever comes."""
+_FILES = (*node_program.TERMINAL_FILES, "terminal_step.py")
+_ENTER = '[ -x "$1" ] || shift; exec "$@"'
+"""sh: jobs that an earlier release has submitted lack that file."""
+_FRAME = struct.Struct(">cI")
+"""As in node/terminal.py."""
+
+
+class Terminals:
+    def __init__(self, book: Book, clusters: Clusters) -> None:
+        self._book = book
+        self._clusters = clusters
+
+    def open(self, request: TerminalRequest) -> socket.socket:
+        """Frames to and from it; closing the socket leaves it. Nothing comes before BEGIN is said.
+
+        NotFoundError; RequestError: the job does not run; ForwardError: no step could be made.
+        """
+        job = self._book.job(request.job_id)
+        if job.session is not None:
+            job = self._book.job(job.session)
+        slurm_id, node = _place(job)
+        cluster = self._clusters.named(job.cluster)
+        if job.kind in _HELD and not request.beside:
+            argv_of = srun.beside_argv
+            setup: dict[str, str | Sequence[str]] = {"hold": terminal_name(job.id)}
+        else:
+            argv_of = srun.terminal_argv
+            setup = {"run": _words(job, request.code)}
+        version = cluster.srun_version()
+        step = partial(argv_of, slurm_id, node=node, version=version)
+        words = setup.get("run")
+        try:
+            channel = _begun(cluster, version, step)
+        except ForwardError as exc:
+            if words is None or node_program.NO_PYTHON not in (exc.detail or ""):
+                raise
+            return plain_terminal.begin(partial(cluster.converse, "srun"), step, words)
+        body = msgspec.json.encode(setup)
+        channel.settimeout(None)
+        with suppress(ConnectionError):  # who comes for its bytes will find that it has ended
+            channel.sendall(_FRAME.pack(b"S", len(body)) + body)
+        return channel
+
+
+def _begun(
+    cluster: SlurmCluster, version: SlurmVersion | None, beside: node_program.Beside
+) -> socket.socket:
+    converse = partial(cluster.converse, "srun")
+    try:
+        channel, _ = node_program.begin(
+            converse, beside, cluster.profile.python, "The terminal", _FILES
+        )
+    except ForwardError as exc:
+        if version is not None and not has_overlap(version):
+            raise ForwardError(
+                exc.message,
+                hint=f"Slurm {version} has no `srun --overlap` (since 20.11): a terminal has to "
+                "wait until no other step of the job runs.",
+                detail=exc.detail,
+            ) from exc
+        raise
+    return channel
+
+
+def _place(job: Job) -> tuple[str, str]:
+    """Slurm's id, and the node where its script runs."""
+    if job.state.final or job.state is JobState.FINISHING:
+        raise RequestError(f"Job {job.id} has ended: it is {job.state}.")
+    if job.state not in _RUNS or not job.nodes or job.slurm_id is None:
+        raise RequestError(
+            f"Job {job.id} does not run: it is {job.state}.",
+            hint=f"`jupyter slurm why {job.id}` tells what it waits for.",
+        )
+    return job.slurm_id, job.nodes[0]
+
+
+def _words(job: Job, code: str) -> Sequence[str]:
+    """sh text, run as the job's own program is: in its image, with its mounts and its folder."""
+    argv = ("/bin/sh", "-c", code)
+    if job.kind is JobKind.SCRIPT:
+        return argv
+    folder = JobDir(PurePosixPath(job.job_dir))
+    return ("/bin/sh", "-c", _ENTER, "sh", str(folder.path / layout.ENTER), *argv)

@@ -1,0 +1,296 @@
+"""The tunnels that are open, and by which route each gets to its target.
+
+Without a job: from the login machine. With one, the target is meant as the job's node sees it, and
+there are three routes: directly from the login machine, by a login on the node, and by a relay that
+runs inside the job. Where one fails the next is tried, at each new connection.
+
+`localhost` is the node's own, to which only the latter two lead. The same port of the node, seen
+from outside, may be another user's: there the direct route is the last.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import secrets
+import socket
+import threading
+from collections.abc import Callable
+from functools import partial
+from typing import NamedTuple
+
+from jupyter_slurm.errors import ForwardError, JupyterSlurmError, NotFoundError, RequestError
+from jupyter_slurm.jobs.access.lab_route import LabRoute, Place
+from jupyter_slurm.jobs.access.node_routes import NodeRoutes, Route, is_loopback
+from jupyter_slurm.jobs.cluster.clusters import Clusters
+from jupyter_slurm.jobs.records.book import Book
+from jupyter_slurm.transport.connect_callbacks import Answered, call_back
+from jupyter_slurm.transport.forward import Carry, Forward
+from jupyter_slurm.wire import Job, JobState, Problem, Tunnel
+
+_RUNS = frozenset(
+    (JobState.RUNNING, JobState.UNKNOWN, JobState.SUSPENDED, JobState.STOPPED, JobState.SIGNALING)
+)
+"""What is UNKNOWN may well run: it is the cluster that does not answer."""
+_NOT_FOUND = 2
+"""What getent(1) ends with when it finds nothing."""
+_TO_NODE: tuple[Route, ...] = ("direct", "hop", "relay")
+_TO_LOOPBACK: tuple[Route, ...] = ("hop", "relay", "direct")
+_TRUSTED: tuple[Route, ...] = ("relay", "hop", "direct")
+"""Whose refusal tells most."""
+
+
+class _Target(NamedTuple):
+    cluster: str
+    host: str
+    port: int
+    job_id: str | None
+
+
+class _Open:
+    """A tunnel, as it was opened."""
+
+    def __init__(self, room: Tunnels, target: _Target, local_port: int) -> None:
+        self.id = secrets.token_hex(4)
+        self.target = target
+        self.route: Route = room.order(target)[0]
+        """The one that worked last, or else that is tried first."""
+        self.forward = Forward(partial(room.carry, self), local_port)
+
+
+class Tunnels:
+    """All of the agent's; `close` ends them. The calls are those of `Api`."""
+
+    def __init__(self, book: Book, clusters: Clusters) -> None:
+        self._book = book
+        self._clusters = clusters
+        self._lock = threading.Lock()
+        self._open: dict[_Target, _Open] = {}
+        self._routes: dict[str, NodeRoutes] = {}
+        """By our job's id."""
+        self._worked: dict[tuple[str, bool], Route] = {}
+        """By cluster, and whether the target was the node's loopback."""
+        self._doors: dict[str, Callable[[Job], Place]] = {}
+        """By the id of the job that `into` leads into."""
+        self._ways: dict[str, LabRoute] = {}
+        """To these, by the same."""
+        self._usual: dict[str, Route] = {}
+        """By cluster: that of the last of these."""
+
+    def forward(
+        self,
+        host: str,
+        port: int,
+        cluster: str | None = None,
+        job_id: str | None = None,
+        local_port: int = 0,
+    ) -> Tunnel:
+        """ForwardError: the local port is taken, the job does not run, or the login machine finds
+        no such host."""
+        if not 1 <= port <= 65535 or not host or not host.isprintable() or " " in host:
+            raise RequestError(f"`{host}:{port}` is no host and port.")
+        job = None if job_id is None else self._running(job_id)
+        name = self._clusters.named(cluster if job is None else job.cluster).name
+        target = _Target(name, host, port, None if job is None else job.id)
+        with self._lock:
+            known = self._open.get(target)
+        if known is None and job is None:
+            self._check_host(target)
+        with self._lock:
+            known = self._open.get(target)
+            if known is None:
+                known = self._open[target] = _Open(self, target, local_port)
+        if local_port not in (0, known.forward.local_port):
+            raise ForwardError(
+                f"{host}:{port} is at port {known.forward.local_port} of this machine already.",
+                hint=f"Use that one, or close tunnel {known.id} first.",
+            )
+        self._tidy()
+        return self._told(known)
+
+    def into(self, job_id: str, place: Callable[[Job], Place]) -> Carry:
+        """Leads to the door of a lab, which is where `place` says that it is now; until
+        `let_go`."""
+        self._doors[job_id] = place
+
+        def carry(sock: socket.socket, answered: Answered) -> None:
+            self._way(self._running(job_id)).carry(sock, answered)
+
+        return carry
+
+    def prepare(self, job_id: str) -> None:
+        """Returns when the way of `into` stands. ForwardError."""
+        self._way(self._running(job_id)).prepare()
+
+    def let_go(self, job_id: str) -> None:
+        self._doors.pop(job_id, None)
+        self._ways.pop(job_id, None)
+        self._tidy()
+
+    def tunnels(self) -> list[Tunnel]:
+        """The oldest first."""
+        self._tidy()
+        return [self._told(one) for one in list(self._open.values())]
+
+    def close_tunnel(self, tunnel_id: str) -> None:
+        """NotFoundError."""
+        with self._lock:
+            found = next((one for one in self._open.values() if one.id == tunnel_id), None)
+            if found is None:
+                raise NotFoundError(f"There is no tunnel {tunnel_id!r}.")
+            del self._open[found.target]
+        found.forward.close()
+        self._tidy()
+
+    def close(self) -> None:
+        with self._lock:
+            gone, self._open = list(self._open.values()), {}
+            self._doors.clear()
+            self._ways.clear()
+        for one in gone:
+            one.forward.close()
+        self._tidy()
+
+    def order(self, target: _Target) -> tuple[Route, ...]:
+        """The routes to it, the best first."""
+        if target.job_id is None:
+            return ("direct",)
+        loopback = is_loopback(target.host)
+        routes = _TO_LOOPBACK if loopback else _TO_NODE
+        if self._clusters.named(target.cluster).way.connection is None:
+            routes = tuple(route for route in routes if route != "hop")
+        best = self._worked.get((target.cluster, loopback))
+        return tuple(sorted(routes, key=lambda route: route != best))
+
+    def carry(self, tunnel: _Open, sock: socket.socket, answered: Answered) -> None:
+        """Connects `sock` by the first route that gets through; see `Carry`."""
+        target = tunnel.target
+        if target.job_id is None:
+            transport = self._clusters.named(target.cluster).transport
+            transport.carry(sock, target.host, target.port, answered)
+        else:
+            job = self._running(target.job_id)
+            call_back(lambda: self._carry_into(job, tunnel, sock), answered)
+
+    def _carry_into(self, job: Job, tunnel: _Open, sock: socket.socket) -> None:
+        target = tunnel.target
+        failures: dict[Route, ForwardError] = {}
+        for route in self.order(target):
+            try:
+                self._node(job).verb(route)(sock, target.host, target.port)
+            except ForwardError as exc:
+                failures[route] = exc
+                continue
+            tunnel.route = route
+            loopback = is_loopback(target.host)
+            if not (loopback and route == "direct"):
+                self._worked[target.cluster, loopback] = route
+            return
+        raise _by_no_route(failures)
+
+    def _check_host(self, target: _Target) -> None:
+        """Raise ForwardError where the login machine finds no host of that name."""
+        try:
+            ipaddress.ip_address(target.host)
+        except ValueError:
+            pass
+        else:
+            return
+        transport = self._clusters.named(target.cluster).transport
+        # Where there is no getent, the first connection finds out.
+        done = transport.run(["sh", "-c", 'exec getent ahosts "$1"', "sh", target.host])
+        if target.host.startswith("-") or done.returncode == _NOT_FOUND:
+            raise ForwardError(
+                f"`{target.host}` is neither a job that is known here nor a host that the login "
+                f"machine of {target.cluster} finds.",
+                hint="`%slurm jobs` lists jobs; a host is named as the login machine knows it.",
+            )
+
+    def _running(self, job_id: str) -> Job:
+        """NotFoundError, ForwardError."""
+        job = self._book.job(job_id)
+        if job.state.final or job.state is JobState.FINISHING:
+            raise ForwardError(f"Job {job.id} has ended: it is {job.state}.")
+        if job.state not in _RUNS or not job.nodes or job.slurm_id is None:
+            raise ForwardError(
+                f"Job {job.id} does not run: it is {job.state}.",
+                hint="A tunnel into a job works as soon as the job runs.",
+            )
+        return job
+
+    def _node(self, job: Job) -> NodeRoutes:
+        """The routes to where the job runs now: after a requeue that may be another node."""
+        cluster = self._clusters.named(job.cluster)
+        assert job.slurm_id is not None
+        with self._lock:
+            known = self._routes.get(job.id)
+            if known is not None and known.cluster is cluster and known.node == job.nodes[0]:
+                return known
+            fresh = self._routes[job.id] = NodeRoutes(cluster, job.slurm_id, job.nodes[0])
+        if known is not None:
+            known.close()
+        return fresh
+
+    def _way(self, job: Job) -> LabRoute:
+        """To the job's door, as it is now."""
+        node = self._node(job)
+        find = self._doors.get(job.id)
+        if find is None:
+            raise ForwardError("The tunnel is closed.")
+        place = find(job)
+        with self._lock:
+            known = self._ways.get(job.id)
+            if known is not None and known.node is node and known.place == place:
+                return known
+            remember = partial(self._usual.__setitem__, job.cluster)
+            way = LabRoute(node, place, self._usual.get(job.cluster), remember)
+            self._ways[job.id] = way
+            return way
+
+    def _tidy(self) -> None:
+        """Lets go of the nodes that no tunnel leads to, and of those whose job has ended."""
+        with self._lock:
+            wanted = {*self._doors, *(target.job_id for target in self._open)}
+            gone = [
+                job_id
+                for job_id in self._routes
+                if job_id not in wanted or self._problem_of(job_id) is not None
+            ]
+            routes = [self._routes.pop(job_id) for job_id in gone]
+        for one in routes:
+            one.close()
+
+    def _problem_of(self, job_id: str | None) -> Problem | None:
+        """Why no connection into this job can be made now."""
+        try:
+            if job_id is not None:
+                self._running(job_id)
+        except JupyterSlurmError as exc:
+            return exc.problem()
+        return None
+
+    def _told(self, one: _Open) -> Tunnel:
+        target = one.target
+        return Tunnel(
+            id=one.id,
+            cluster=target.cluster,
+            host=target.host,
+            port=target.port,
+            local_port=one.forward.local_port,
+            route=one.route,
+            job_id=target.job_id,
+            opened_s=one.forward.opened_s,
+            connections=one.forward.connections,
+            problem=self._problem_of(target.job_id) or one.forward.problem,
+        )
+
+
+def _by_no_route(failures: dict[Route, ForwardError]) -> ForwardError:
+    """What the one that is nearest to the target said, and beside it what all said."""
+    first = next(failures[route] for route in _TRUSTED if route in failures)
+    if len(failures) == 1:
+        return first
+    said = [
+        f"{route}: {error.message}" + (f" ({error.detail})" if error.detail else "")
+        for route, error in failures.items()
+    ]
+    return ForwardError(first.message, hint=first.hint, detail="\n".join(said))

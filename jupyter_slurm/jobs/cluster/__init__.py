@@ -1,0 +1,1 @@
+"""One cluster: its commands, its logins, what it has, its images and files."""

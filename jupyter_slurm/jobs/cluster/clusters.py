@@ -1,0 +1,249 @@
+"""The clusters that are open: one SlurmCluster and one Watch each, opened when first needed.
+
+"Open" is said of our values; the connection to a cluster's machine is opened by who first uses it.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from contextlib import suppress
+from itertools import count
+
+from jupyter_slurm.errors import ConfigError, JupyterSlurmError, RequestError
+from jupyter_slurm.jobs.cluster.logins import Login, Logins
+from jupyter_slurm.jobs.cluster.slurm_cluster import SlurmCluster, Way
+from jupyter_slurm.jobs.records.book import Book
+from jupyter_slurm.jobs.watching.watcher import Watch
+from jupyter_slurm.profiles.profile import ClusterProfile, ProfileFiles
+from jupyter_slurm.transport import TimedOutError
+from jupyter_slurm.wire import Cluster, Connection, ConnectionState
+
+_STANDS = frozenset(
+    (ConnectionState.OPEN, ConnectionState.CONNECTING, ConnectionState.ASKING, ConnectionState.LOST)
+)
+
+
+class Clusters:
+    def __init__(self, book: Book) -> None:
+        self._book = book
+        self._profiles = ProfileFiles()
+        self._lock = threading.Lock()
+        """Held for a moment only: what may take its time is done under the cluster's own."""
+        self._locks: dict[str, threading.RLock] = {}
+        self._open: dict[str, SlurmCluster] = {}
+        self._watches: dict[str, Watch] = {}
+        self._began_s = time.time()
+        self._stirs = count(1)
+        self.stirs = 0
+        """Differs after every change of a connection; whoever waits in the Book is told."""
+        self.logins = Logins(self._stir)
+
+    def named(self, name: str | None) -> SlurmCluster:
+        """None: the default. Opened anew when its profile has changed. NotFoundError,
+        ConfigError."""
+        profile = self._profiles.load().get(name)
+        open_now = self._open.get(profile.name)
+        if open_now is not None and open_now.profile == profile:
+            return open_now
+        name = profile.name
+        with self._lock_of(name):  # `ssh -G` may hang (`Match exec`, a name server)
+            # Read in here: whoever had read it before it changed would put the old one back.
+            profile = self._profiles.load().get(name)
+            known = self._open.get(profile.name)
+            if known is not None and known.profile == profile:
+                return known
+            same = None if known is None else known.way.again(known.profile, profile)
+            if same is not None:
+                return self._opened(SlurmCluster(profile, same))  # with its login
+            cluster = SlurmCluster(profile, self._way_to(profile))
+            if known is not None:
+                known.way.close()
+            return self._opened(cluster)
+
+    def _lock_of(self, name: str) -> threading.RLock:
+        with self._lock:
+            return self._locks.setdefault(name, threading.RLock())
+
+    def _way_to(self, profile: ClusterProfile) -> Way:
+        return Way.to(profile, on_change=lambda: self._way_changed(profile.name))
+
+    def _opened(self, cluster: SlurmCluster) -> SlurmCluster:
+        """It takes the place of the one of its name."""
+        with self._lock:
+            self._open[cluster.name] = cluster
+            outdated = self._watches.pop(cluster.name, None)
+        if outdated is not None:
+            outdated.close()
+            self.watch(cluster).look()
+        return cluster
+
+    def _by_the_configuration_of_now(self, cluster: SlurmCluster) -> SlurmCluster:
+        """The same, or one whose way is what ~/.ssh/config says by now. ConfigError."""
+        old = cluster.way.connection
+        if old is None or old.state in _STANDS:
+            return cluster
+        with self._lock_of(cluster.name):
+            now = self._open.get(cluster.name, cluster)
+            if now is not cluster:
+                return now
+            way = self._way_to(cluster.profile)
+            if way.connection is None or way.connection.hops == old.hops:
+                return cluster
+            cluster.way.close()
+            return self._opened(SlurmCluster(cluster.profile, way))
+
+    def _way_changed(self, name: str) -> None:
+        """Called in any thread, whatever it holds: takes no lock of ours but the logins' own."""
+        cluster, watch = self._open.get(name), self._watches.get(name)
+        way = cluster.way.connection if cluster is not None else None
+        if watch is not None and way is not None and way.state is ConnectionState.OPEN:
+            watch.way_opened()
+        self.logins.notify()
+        self._stir()
+
+    def _stir(self) -> None:
+        self.stirs = next(self._stirs)
+        self._book.nudge()
+
+    def connect(
+        self, cluster: str | None = None, caller: str = "", wait_s: float = 0.0
+    ) -> Connection:
+        """As in `Api`, like the three that follow."""
+        known = self._by_the_configuration_of_now(self.named(cluster))
+        login = self.login(known)
+        if login is None:
+            return self.connection(known)
+        return self._with_a_shell(known, login.connect(caller, wait_s))
+
+    def _with_a_shell(self, cluster: SlurmCluster, found: Connection) -> Connection:
+        """TransportError: it is open, and no command can be run there."""
+        if found.state is ConnectionState.OPEN:
+            with suppress(TimedOutError):
+                cluster.transport.run(["true"])
+        return found
+
+    def answer(self, question_id: str, text: str | None, wait_s: float = 0.0) -> Connection:
+        login = self.logins.asking(question_id)
+        if login is None:
+            raise RequestError(
+                "That question is no longer open.", hint="Log in again if a login is still needed."
+            )
+        found = login.answer(question_id, text, wait_s)
+        return self._with_a_shell(self.named(found.cluster), found)
+
+    def disconnect(self, cluster: str | None = None) -> Connection:
+        known = self.named(cluster)
+        if known.way.connection is not None:
+            known.way.connection.disconnect()
+            self.logins.of(known.name, known.way.connection).give_up()
+        return self.connection(known)
+
+    def connection(self, cluster: SlurmCluster, caller: str = "") -> Connection:
+        """As `caller` sees it: with the question, if it is theirs to answer."""
+        login = self.login(cluster)
+        if login is not None:
+            return login.seen_by(caller)
+        return Connection(cluster=cluster.name, state=ConnectionState.LOCAL, since_s=self._began_s)
+
+    def login(self, cluster: SlurmCluster) -> Login | None:
+        """None: the cluster is this machine."""
+        way = cluster.way.connection
+        return None if way is None else self.logins.of(cluster.name, way)
+
+    def connections(self) -> list[Connection]:
+        """Of every cluster; one whose files or ssh configuration are wrong says so."""
+        profiles = self._profiles.load()
+        found = []
+        for profile in profiles:
+            try:
+                found.append(self.connection(self.named(profile.name)))
+            except ConfigError as exc:
+                found.append(self._unusable(profile.name, exc))
+        return found + [self._unusable(*one) for one in profiles.broken.items()]
+
+    def _unusable(self, name: str, error: ConfigError) -> Connection:
+        return Connection(
+            cluster=name,
+            state=ConnectionState.CLOSED,
+            since_s=self._began_s,
+            problem=error.problem(),
+        )
+
+    def seen(self, caller: str) -> tuple[Connection, ...]:
+        """As `connections`, but none is opened to be looked at: CLOSED and little more is said of
+        one that nobody has needed."""
+        profiles = self._profiles.load()
+        known = tuple(self._seen(profile, caller) for profile in profiles)
+        return known + tuple(self._unusable(*one) for one in profiles.broken.items())
+
+    def _seen(self, profile: ClusterProfile, caller: str) -> Connection:
+        known = self._open.get(profile.name)
+        if known is not None and known.profile == profile:
+            return self.connection(known, caller)
+        state = ConnectionState.LOCAL if profile.host is None else ConnectionState.CLOSED
+        return Connection(cluster=profile.name, state=state, since_s=self._began_s)
+
+    def watch(self, cluster: SlurmCluster) -> Watch:
+        """Return the watch of the cluster that is open under this name now, if not `cluster`."""
+        with self._lock:
+            if cluster.name not in self._watches:
+                now = self._open.get(cluster.name, cluster)
+                self._watches[cluster.name] = Watch(self._book, now)
+            return self._watches[cluster.name]
+
+    def listed(self) -> list[Cluster]:
+        """What the profiles name, the default first. ConfigError: a file cannot be read at all,
+        and there is nothing else."""
+        profiles = self._profiles.load()
+        if profiles.unread is not None and not profiles.clusters and not profiles.broken:
+            raise profiles.unread
+        try:
+            default = profiles.default.name
+        except JupyterSlurmError:
+            default = None
+        found = [
+            Cluster(
+                name=profile.name,
+                host=profile.host,
+                runtime=profile.runtime,
+                origin=profile.origin,
+                default=profile.name == default,
+                images=tuple(profile.images),
+            )
+            for profile in profiles
+        ]
+        found += [
+            Cluster(
+                name=name,
+                host=None,
+                runtime="",
+                origin="",
+                default=name == profiles.wanted,
+                problem=error.problem(),
+            )
+            for name, error in profiles.broken.items()
+        ]
+        return sorted(found, key=lambda cluster: (not cluster.default, cluster.name))
+
+    def counts(self) -> dict[str, int]:
+        """`cluster program` -> how often it was run."""
+        return {
+            f"{name} {program}": count
+            for name, cluster in list(self._open.items())  # others are opened meanwhile
+            for program, count in cluster.counts().items()
+        }
+
+    def wake_waiters(self) -> None:
+        """Whoever looks at a queue or at nodes is answered now."""
+        with self._lock:
+            watches = list(self._watches.values())
+        for watch in watches:
+            watch.wake_waiters()
+
+    def close(self) -> None:
+        self.logins.close()
+        for watch in list(self._watches.values()):
+            watch.close()
+        for cluster in self._open.values():
+            cluster.way.close()

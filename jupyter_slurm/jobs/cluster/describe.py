@@ -1,0 +1,73 @@
+"""What a cluster has that a profile could name, for `clusters add`: tools, Python, folders.
+
+Looks, proposes nothing and changes nothing; Slurm itself is asked by `offers.cluster_info`. Two
+commands are all it costs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from jupyter_slurm.jobs.cluster.probe import RUNTIMES, SHARED, Run, is_alone, probe
+from jupyter_slurm.profiles.profile import ClusterProfile
+from jupyter_slurm.slurm.fields import optional_int
+from jupyter_slurm.wire import Description, Folder
+
+_FOLDERS = r"""
+user=$(id -un)
+say() {
+  [ -n "$2" ] && [ -d "$2" ] || return
+  writable=; [ -w "$2" ] && writable=yes
+  printf '%s\t%s\t%s\t%s\t%s\n' "$1" "$writable" "$(stat -f -c %T "$2" 2>/dev/null)" \
+    "$(df -Pk "$2" 2>/dev/null | awk 'NR == 2 { print $4 }')" "$2"
+}
+say '$HOME' "$HOME"
+# Sites set these in the login profile, which may print things of its own.
+names='for name in SCRATCH WORK PROJECT DATA; do
+  eval "path=\$$name"; printf "\n@folder@%s\t%s\n" "$name" "$path"
+done'
+bash -lc "$names" 2>/dev/null </dev/null | sed -n 's/^@folder@//p' |
+  while IFS=$(printf '\t') read -r name path; do say "\$$name" "$path"; done
+for folder in /scratch /work /project /data /raid /output /prj; do
+  say "$folder/\$USER" "$folder/$user"
+done
+exit 0
+"""
+"""Prints NAME, WRITABLE, FILE SYSTEM, FREE KIB, PATH; the path, which may hold anything, last."""
+
+
+def describe(profile: ClusterProfile, run: Run) -> Description:
+    """What there is on the machine where Slurm's commands run. Raises what `run` raises."""
+    programs = sorted({name for names in RUNTIMES.values() for name in names})
+    found = probe(profile, ["sbatch", *programs], run)
+    alone = is_alone(found, run)
+    return Description(
+        name=profile.name,
+        sbatch=found.facts.get("program", {}).get("sbatch") or None,
+        runtimes=tuple(name for name, any_of in RUNTIMES.items() if found.programs(any_of[:1])),
+        modules=bool(found.one("module")),
+        python=found.one("python") or None,
+        folders=tuple(_folders(run(["sh", "-c", _FOLDERS]).stdout, alone)),
+    )
+
+
+def _folders(told: bytes, alone: bool) -> Sequence[Folder]:
+    """Each once, under its first name."""
+    folders: dict[str, Folder] = {}
+    for line in told.decode("utf-8", "replace").splitlines():
+        parts = line.split("\t", 4)
+        if len(parts) < 5:
+            continue
+        name, writable, kind, free, path = parts
+        folders.setdefault(
+            path,
+            Folder(
+                name=name,
+                path=path,
+                writable=bool(writable),
+                file_system=kind or "unknown",
+                free_mib=kib // 1024 if (kib := optional_int(free)) is not None else None,
+                shared=True if alone or kind.startswith(SHARED) else None,
+            ),
+        )
+    return list(folders.values())

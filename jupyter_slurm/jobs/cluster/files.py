@@ -1,0 +1,168 @@
+"""Single files of a cluster, looked at and changed by hand, as its login node sees them.
+
+Folders that travel are transfers.py's. Everything is done by programs of that machine as its user,
+so who may what is for its system to say; a path is a word of theirs and never part of a command.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import PurePosixPath
+from typing import Literal
+
+from jupyter_slurm.errors import FileAccessError, NotFoundError, RequestError
+from jupyter_slurm.jobs.cluster.clusters import Clusters
+from jupyter_slurm.slurm.fields import optional_float
+from jupyter_slurm.transport import Completed, Transport
+from jupyter_slurm.wire import FileContent, FileEntry, FileListing
+
+MOST_BYTES = 40_000_000
+"""Of one file: it travels and is held whole, in base64, within what the agent takes at most."""
+
+_TOLD = r"%Y\t%s\t%T@\t%f\0"
+_LOOK = ["(", "-writable", "-printf", "w", "-o", "-printf", "-", ")", "-printf", _TOLD]
+"""Of find(1), which is GNU's wherever Slurm is."""
+_SIZE = re.compile(r"[0-9]{1,18}")
+_KINDS: dict[str, Literal["file", "folder"]] = {"f": "file", "d": "folder"}
+
+_TAKEN = 17
+_FREE = '{ [ -e "$2" ] || [ -L "$2" ]; } && exit 17\n'
+_WRITE = r"""
+target=$(readlink -fv -- "$1" && echo .) && target=${target%??} || exit
+if [ -e "$target" ] && ! [ -w "$target" ]; then echo "Permission denied" >&2; exit 1; fi
+if [ -d "$target" ]; then echo "Is a directory" >&2; exit 1; fi
+new=$(mktemp -- "${target%/*}/.jupyter-slurm-XXXXXXXX" && echo .) && new=${new%??} || exit
+trap 'rm -f -- "$new"' EXIT
+cat >"$new" || exit
+if ! [ -e "$target" ]; then
+  chmod "$(printf %o $((0666 & ~0$(umask))))" "$new" && mv -fT -- "$new" "$target"
+elif [ -O "$target" ]; then
+  chmod --reference="$target" -- "$new" && mv -fT -- "$new" "$target"
+else
+  cat <"$new" >"$target"  # somebody else's, who is to keep it
+fi
+"""
+"""sh: whole or not at all, where the name leads to, with the rights that it had."""
+
+
+class Files:
+    def __init__(self, clusters: Clusters) -> None:
+        self._clusters = clusters
+
+    def list_folder(self, path: str, cluster: str | None = None) -> FileListing:
+        over_there = self._to(cluster)
+        told = _find(over_there, path, ["-maxdepth", "1"])
+        folder, *entries = told
+        if folder.kind != "folder":
+            raise RequestError(f"{path} is no folder.")
+        return FileListing(folder=folder, entries=tuple(entries))
+
+    def file_entry(self, path: str, cluster: str | None = None) -> FileEntry:
+        return _entry(self._to(cluster), path)
+
+    def read_file(self, path: str, cluster: str | None = None) -> FileContent:
+        over_there = self._to(cluster)
+        entry = _entry(over_there, path)
+        if entry.kind != "file":
+            raise RequestError(f"{path} is no file that can be read.")
+        content = None
+        if entry.size_bytes <= MOST_BYTES:
+            content = over_there.read(_absolute(path), 0, MOST_BYTES + 1)
+            if content is None:
+                raise _missing(path)
+        if content is None or len(content) > MOST_BYTES:
+            raise _too_large(path, "pull")
+        return FileContent(entry=entry, content=content)
+
+    def write_file(self, path: str, content: bytes, cluster: str | None = None) -> FileEntry:
+        if len(content) > MOST_BYTES:
+            raise _too_large(path, "push")
+        over_there = self._to(cluster)
+        argv = ["/bin/sh", "-c", _WRITE, "sh", str(_absolute(path))]
+        _done(over_there.send(argv, [content]), path, "written")
+        return _entry(over_there, path)
+
+    def make_folder(self, path: str, cluster: str | None = None) -> FileEntry:
+        over_there = self._to(cluster)
+        _done(over_there.run(["mkdir", "--", str(_absolute(path))]), path, "made")
+        return _entry(over_there, path)
+
+    def rename_file(self, path: str, to: str, cluster: str | None = None) -> FileEntry:
+        over_there = self._to(cluster)
+        code = f'{_FREE}mv -nT -- "$1" "$2"'
+        argv = ["/bin/sh", "-c", code, "sh", str(_absolute(path)), str(_absolute(to))]
+        done = over_there.run(argv)
+        if done.returncode == _TAKEN:
+            raise RequestError(f"{to} is there already.")
+        _done(done, path, "renamed")
+        return _entry(over_there, to)
+
+    def remove_file(self, path: str, cluster: str | None = None) -> None:
+        code = 'if [ -d "$1" ] && ! [ -L "$1" ]; then rmdir -- "$1"; else rm -f -- "$1"; fi'
+        argv = ["/bin/sh", "-c", code, "sh", str(_absolute(path))]
+        _done(self._to(cluster).run(argv), path, "removed")
+
+    def _to(self, cluster: str | None) -> Transport:
+        return self._clusters.named(cluster).transport
+
+
+def _absolute(path: str) -> PurePosixPath:
+    """RequestError: it is none, or no path can be so."""
+    if not path.startswith("/") or "\0" in path or ".." in path.split("/"):
+        raise RequestError(f"{path!r} is no absolute path of a file.")
+    return PurePosixPath(path)
+
+
+def _entry(over_there: Transport, path: str) -> FileEntry:
+    return _find(over_there, path, ["-maxdepth", "0"])[0]
+
+
+def _find(over_there: Transport, path: str, how: Sequence[str]) -> list[FileEntry]:
+    """What `path` is, and then what is in it. NotFoundError, FileAccessError."""
+    done = over_there.run(["find", "-L", str(_absolute(path)), *how, *_LOOK])
+    told = [_read(one) for one in done.stdout.split(b"\0")[:-1]]
+    entries = [one for one in told if one is not None]
+    # What cannot be looked at in a folder is not shown, and no reason to show nothing.
+    if not entries or (done.returncode != 0 and len(entries) == 1):
+        _done(done, path, "looked at")
+        raise _missing(path)
+    return entries
+
+
+def _read(told: bytes) -> FileEntry | None:
+    """None: its name is no UTF-8, or find has not said this."""
+    try:
+        kind, size, modified, name = told[1:].decode().split("\t", 3)
+    except ValueError:  # that of UTF-8 too
+        return None
+    modified_s = optional_float(modified)
+    if modified_s is None or not _SIZE.fullmatch(size):
+        return None
+    return FileEntry(
+        name=name,
+        kind=_KINDS.get(kind, "other"),
+        size_bytes=int(size),
+        modified_s=modified_s,
+        writable=told[:1] == b"w",
+    )
+
+
+def _done(done: Completed, path: str, what: str) -> None:
+    if done.returncode == 0:
+        return
+    words = done.stderr.decode(errors="replace").strip()
+    if "No such file or directory" in words:
+        raise _missing(path)
+    raise FileAccessError(f"{path} cannot be {what} over there.", detail=words or None)
+
+
+def _missing(path: str) -> NotFoundError:
+    return NotFoundError(f"There is no {path} over there.")
+
+
+def _too_large(path: str, verb: str) -> RequestError:
+    return RequestError(
+        f"{path} is larger than {MOST_BYTES // 1_000_000} MB, which is too much for a browser.",
+        hint=f"`%slurm {verb}` takes files of any size.",
+    )

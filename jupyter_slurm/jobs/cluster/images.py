@@ -1,0 +1,219 @@
+"""Images on a cluster: those there are, and how another one is made, by a job like any other.
+
+Knows no tool (`containers.making`) and no names of files (`image_store.py`). An image that is
+there already, made from the same recipe, is not made again; one that is being made is not made
+twice.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections import defaultdict
+from collections.abc import Callable
+from pathlib import PurePosixPath
+
+from jupyter_slurm.containers import credentials, image_folder
+from jupyter_slurm.containers.images import names_in
+from jupyter_slurm.containers.making import MAKERS, WITHIN_SLURM, Maker, maker_for
+from jupyter_slurm.containers.making.script import Target, render
+from jupyter_slurm.containers.mounts import home_expanded
+from jupyter_slurm.containers.recipe import read_recipe
+from jupyter_slurm.containers.references import Reference, parse_reference
+from jupyter_slurm.errors import FileAccessError, NotFoundError, RequestError
+from jupyter_slurm.jobs.cluster.clusters import Clusters
+from jupyter_slurm.jobs.cluster.image_store import ImageStore
+from jupyter_slurm.jobs.cluster.slurm_cluster import SlurmCluster
+from jupyter_slurm.jobs.records.book import Book
+from jupyter_slurm.wire import (
+    Image,
+    ImageBuild,
+    ImageOrigin,
+    ImageSpec,
+    Job,
+    JobKind,
+    JobSpec,
+)
+
+_WRITE_PRIVATE = """umask 077
+mkdir -p -m 700 -- "$(dirname -- "$1")" && : >"$1.partial.$$" && chmod 600 -- "$1.partial.$$" &&
+  cat >"$1.partial.$$" && mv -- "$1.partial.$$" "$1"
+"""
+
+
+class Images:
+    """These calls are those of `api.Api` with the same names."""
+
+    def __init__(self, book: Book, clusters: Clusters, submit: Callable[[JobSpec], Job]) -> None:
+        self._book = book
+        self._clusters = clusters
+        self._submit = submit
+        self._making: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
+        """By cluster: two who ask for the same image at once get one job."""
+
+    def images(self, cluster: str | None = None) -> list[Image]:
+        known = self._clusters.named(cluster)
+        profile = known.profile
+        found = [
+            Image(name=name, origin=ImageOrigin.ALIAS, path=reference)
+            for name, reference in profile.images.items()
+        ]
+        store = known.image_store()
+        found += [_image(store, tool, record) for tool, record in store.records()]
+        home = str(known.transport.home())
+        for folder in profile.image_dirs:
+            path = PurePosixPath(home_expanded(folder, home))
+            found += [
+                Image(name=names_in([one])[0], origin=ImageOrigin.SITE, path=str(path / one))
+                for one in sorted(known.transport.listing(path))
+                if names_in([one])
+            ]
+        return found
+
+    def make_image(self, spec: ImageSpec) -> ImageBuild:
+        cluster = self._clusters.named(spec.cluster)
+        runtime = spec.runtime or cluster.profile.runtime
+        plan = _pulled(spec, runtime) if spec.recipe is None else _built(spec, cluster, runtime)
+        with self._making[cluster.name]:
+            return self._made(spec, cluster, runtime, *plan)
+
+    def _made(
+        self,
+        spec: ImageSpec,
+        cluster: SlurmCluster,
+        runtime: str,
+        name: str,
+        digest: str,
+        base: str | None,
+        text: Callable[[Maker, str], str],
+    ) -> ImageBuild:
+        maker, store = maker_for(runtime), cluster.image_store()
+        record = store.record(name, maker.tool)
+        if record is not None and record.digest == digest and not spec.again and store.has(record):
+            return ImageBuild(image=_image(store, maker.tool, record))
+        version = image_folder.version(digest, spec.id if spec.again else None)
+        target = Target(str(store.path), name, maker.tool, digest, base, version)
+        image = Image(
+            name=name,
+            origin=ImageOrigin.PULLED if spec.recipe is None else ImageOrigin.BUILT,
+            path=str(store.path / target.stem),
+            tool=maker.tool,
+            base=base,
+            digest=digest,
+        )
+        mark = f"image {cluster.name} {image.path}"
+        for one in self._book.live():
+            if one.job.fingerprint == mark:
+                return ImageBuild(image=image, job=one.job)
+        code = render(target, maker.suffixes, text(maker, version))
+        on_login = cluster.profile.build_on == "login" and runtime not in WITHIN_SLURM
+        job = _job(spec, cluster.name, name, code, mark, on_login=on_login)
+        return ImageBuild(image=image, job=self._submit(job))
+
+    def remove_image(self, name: str, cluster: str | None = None) -> list[str]:
+        known = self._clusters.named(cluster)
+        store = known.image_store()
+        found = {
+            (tool, record.name)
+            for tool, record in store.records()
+            if record.name in image_folder.keys(name)
+        }
+        if not found:
+            raise NotFoundError(
+                f"There is no image {name!r} that was built or pulled here.",
+                hint="`jupyter slurm image ls` lists them; those of the site cannot be removed.",
+            )
+        nodes: set[str] = set()
+        for tool, one in found:
+            suffixes = next(maker.suffixes for maker in MAKERS.values() if maker.tool == tool)
+            nodes |= set(store.remove(one, tool, suffixes))
+        return sorted(nodes)
+
+    def registry_login(
+        self, registry: str, user: str, password: str, cluster: str | None = None
+    ) -> str:
+        known = self._clusters.named(cluster)
+        runtime = known.profile.runtime
+        new = credentials.login(registry, user, password)
+        paths = credentials.files(runtime, new.registry)
+        if not paths:
+            maker_for(runtime)
+            raise RequestError(f"Runtime {runtime} has no registries.")
+        home = known.transport.home()
+        for path in paths:
+            old = known.transport.read(home / path)
+            content = credentials.added(runtime, old, new)
+            argv = ["sh", "-c", _WRITE_PRIVATE, "sh", str(home / path)]
+            done = known.transport.run(argv, stdin=content)
+            if done.returncode != 0:
+                raise FileAccessError(
+                    f"{home / path} cannot be written on {known.name}.",
+                    detail=done.stderr.decode(errors="replace"),
+                )
+        return str(home / paths[0])
+
+
+def _built(
+    spec: ImageSpec, cluster: SlurmCluster, runtime: str
+) -> tuple[str, str, str | None, Callable[[Maker, str], str]]:
+    """Name, digest, base and the maker's text; RequestError, NotFoundError: the base."""
+    maker = maker_for(runtime)
+    image_folder.check_name(spec.name)
+    recipe = read_recipe(spec.recipe or "", spec.base)
+    base = None if recipe.base is None else _base(recipe.base, cluster, runtime, maker)
+    maker.build(recipe, base, "0" * 12)  # refused here and now if it must be
+    return (
+        spec.name,
+        recipe.digest(base, maker.tool),
+        recipe.base,
+        lambda maker, version: maker.build(recipe, base, version),
+    )
+
+
+def _pulled(
+    spec: ImageSpec, runtime: str
+) -> tuple[str, str, str | None, Callable[[Maker, str], str]]:
+    if not spec.base:
+        raise RequestError("Which image is to be pulled?")
+    reference = parse_reference(spec.base)
+    digest = image_folder.reference_digest(str(reference), maker_for(runtime).tool)
+    return str(reference), digest, None, lambda maker, version: maker.pull(reference, version)
+
+
+def _base(wanted: str, cluster: SlurmCluster, runtime: str, maker: Maker) -> str:
+    def fetched(reference: Reference) -> str | None:
+        return maker.named(reference)
+
+    return cluster.find_image(wanted, runtime, fetched)
+
+
+def _job(
+    spec: ImageSpec, cluster: str, name: str, code: str, mark: str, *, on_login: bool
+) -> JobSpec:
+    label = re.sub(r"[^A-Za-z0-9._-]+", "-", name.rpartition("/")[2])[:48]
+    return JobSpec(
+        id=spec.id,
+        name=f"image-{label}",
+        code=code,
+        kind=JobKind.PROGRAM,
+        cluster=cluster,
+        options={} if on_login else dict(spec.options),
+        runtime="none",
+        notebook=spec.notebook,
+        fingerprint=mark,
+        on_login=on_login,
+    )
+
+
+def _image(store: ImageStore, tool: str, record: image_folder.Record) -> Image:
+    built = image_folder.is_built_name(record.name)
+    return Image(
+        name=record.name,
+        origin=ImageOrigin.BUILT if built else ImageOrigin.PULLED,
+        path=str(store.path / record.file),
+        tool=tool,
+        base=record.base,
+        digest=record.digest,
+        made_s=record.made_s,
+        size_mib=None if record.size_kib is None else record.size_kib / 1024,
+    )

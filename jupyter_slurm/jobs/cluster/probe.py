@@ -1,0 +1,131 @@
+"""What there is on the machine where Slurm's commands run: looked at once, by one command.
+
+Programs, folders, versions; no judgement (`doctor.py`). Of Slurm only the nodes' names are asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from jupyter_slurm.errors import JupyterSlurmError
+from jupyter_slurm.profiles.profile import ClusterProfile
+from jupyter_slurm.transport import Completed, TimedOutError
+
+Run = Callable[[Sequence[str]], Completed]
+"""Runs a command there, with the environment of the profile."""
+
+RUNTIMES: Mapping[str, tuple[str, ...]] = {
+    "charliecloud": ("ch-run",),
+    "apptainer": ("apptainer", "singularity"),
+    "singularity": ("singularity", "apptainer"),
+    "docker": ("docker",),
+    "sudo-docker": ("sudo-docker",),
+    "podman": ("podman",),
+    "enroot": ("enroot",),
+    "pyxis": ("--container-image",),
+}
+"""Runtimes, and the programs by which each is known; an option is one of srun's, and `sudo-docker`
+is a `docker` that this user may ask by way of sudo alone."""
+SHARED = (
+    "nfs",
+    "lustre",
+    "gpfs",
+    "beegfs",
+    "ceph",
+    "afs",
+    "smb",
+    "cifs",
+    "panfs",
+    "fuse",
+    "wekafs",
+)
+"""File systems, as `stat -f` names them, that several machines see as a rule."""
+
+_PROBE = r"""
+home() { case $1 in '~'|'~/'*) printf '%s' "$HOME${1#\~}" ;; *) printf '%s' "$1" ;; esac; }
+say() { printf '%s\t%s\t%s\n' "$1" "$2" "$3"; }
+root=$(home "$1"); python=$2; programs=$3 may_sudo=; shift 3
+for name in $programs; do say program "$name" "$(command -v "$name")"; done
+if srun --help 2>/dev/null | grep -q -e --container-image; then
+  say program --container-image "srun"
+fi
+# Only who may not ask Docker tries sudo, which tells the administrators of everybody whom it
+# refuses.
+if command -v docker && command -v sudo && ! docker version && sudo -n -l docker; then
+  may_sudo=yes
+fi >/dev/null 2>&1 </dev/null
+[ -n "$may_sudo" ] && say program docker "" && say program sudo-docker sudo
+at=$root
+while [ ! -e "$at" ] && [ "$at" != / ] && [ "$at" != . ]; do at=$(dirname "$at"); done
+[ -d "$at" ] && [ -w "$at" ] && say writable "$root" "$at"
+say me "$(id -u)" "$([ "$(id -gn)" != "$(id -un)" ] || id -g)"
+up=$at
+while :; do
+  rights=$(LC_ALL=C ls -ldn -- "$up" 2>/dev/null | { read -r a b c d e; echo "$a $c $d"; })
+  say rights "$up" "$rights"
+  case $up in / | .) break ;; esac
+  up=$(dirname -- "$up")
+done
+say filesystem "$root" "$(stat -f -c %T "$at" 2>/dev/null)"
+say free_kib "$root" "$(df -Pk "$at" 2>/dev/null | awk 'NR == 2 { print $4 }')"
+version='import sys; print("%d.%d" % sys.version_info[:2])'
+say python "$python" "$("$python" -c "$version" 2>/dev/null)"
+say module "" "$(bash -lc 'type module >/dev/null 2>&1 && echo yes' 2>/dev/null </dev/null)"
+say host "" "$(uname -n | cut -d. -f1)"
+for path in "$@"; do [ -e "$(home "$path")" ] && say path "$path" yes; done
+exit 0
+"""
+"""$1 job_root, $2 profile.python, $3 programs, the rest: paths. Prints KIND, NAME, VALUE."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """What the probe has seen on the machine where Slurm's commands run."""
+
+    facts: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+
+    def one(self, kind: str) -> str:
+        """The value of a kind that has one line; "" when there is none."""
+        return next(iter(self.facts.get(kind, {}).values()), "")
+
+    def programs(self, names: Iterable[str]) -> list[str]:
+        """Those of `names` that are there."""
+        return [name for name in names if self.facts.get("program", {}).get(name)]
+
+
+def probe(profile: ClusterProfile, programs: Iterable[str], run: Run) -> Found:
+    """Looks for `programs`, and for what the profile names. Raises what `run` raises."""
+    words = [profile.job_root, profile.python, " ".join(programs), *file_paths(profile)]
+    argv = ["sh", "-c", _PROBE, "sh", *words]
+    facts: dict[str, dict[str, str]] = {}
+    for line in run(argv).stdout.decode("utf-8", "replace").splitlines():
+        kind, _, rest = line.partition("\t")
+        name, _, value = rest.rpartition("\t")
+        facts.setdefault(kind, {})[name] = value
+    return Found(facts)
+
+
+def file_paths(profile: ClusterProfile) -> list[str]:
+    """The profile's images and image folders that are files, not names in a registry."""
+    return [
+        one for one in (*profile.image_dirs, *profile.images.values()) if one.startswith(("/", "~"))
+    ]
+
+
+def ask(run: Run, argv: Sequence[str]) -> str | None:
+    """What the command printed, None when it failed."""
+    try:
+        done = run(argv)
+    except (JupyterSlurmError, TimedOutError):
+        return None
+    return None if done.returncode else done.stdout.decode("utf-8", "replace")
+
+
+def is_alone(found: Found, run: Run) -> bool:
+    """Whether every node of the cluster is the machine that was probed."""
+    hosts = (ask(run, ["sinfo", "-h", "-N", "-o", "%n"]) or "").split()
+    return bool(hosts) and {host.split(".")[0] for host in hosts} <= {
+        found.one("host"),
+        "localhost",
+    }

@@ -1,0 +1,106 @@
+"""What a cluster's queue and history are, and Slurm's commands as they are.
+
+Asked when somebody asks, never by a timer.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Literal
+
+from jupyter_slurm.errors import CommandError, RequestError
+from jupyter_slurm.jobs.cluster.slurm_cluster import SlurmCluster
+from jupyter_slurm.jobs.watching.listing import Ours
+from jupyter_slurm.jobs.watching.queue_rows import entry_of, the_accounted, the_same
+from jupyter_slurm.slurm import sacct, squeue, states
+from jupyter_slurm.slurm.options import suggest
+from jupyter_slurm.wire import CommandOutput, QueueEntry
+
+Verb = Literal["hold", "release", "requeue"]
+
+ASK_WAIT_S = 5.0
+_MOST_DAYS = 366
+_COMMANDS = (
+    "squeue sinfo sacct scancel scontrol sprio sreport sshare sacctmgr sdiag sstat sbatch".split()
+)
+
+
+def entries(cluster: SlurmCluster, ours: Ours) -> list[QueueEntry]:
+    """Everybody's jobs. `ours`: by Slurm's id."""
+    rows = squeue.parse(cluster.ask(squeue.all_argv()))
+    user = cluster.transport.user()
+    return [
+        entry_of(
+            row,
+            the_same(row, ours.get(row.slurm_id) or ours.get(row.array_job_id or "") or ())
+            if row.user == user
+            else None,
+        )
+        for row in rows
+    ]
+
+
+def history(cluster: SlurmCluster, days: float, ours: Ours) -> list[QueueEntry]:
+    """As `Api.history`. `ours`: by Slurm's id."""
+    if not 0 < days <= _MOST_DAYS:
+        raise RequestError(f"{days:g} days of history cannot be asked for: 0 to {_MOST_DAYS} can.")
+    since_s = time.time() - days * 86400
+    argv = sacct.mine_argv(cluster.transport.user(), since_s)
+    try:
+        rows = sacct.parse(cluster.ask(argv))
+    except CommandError as exc:
+        if sacct.is_disabled(exc.detail or ""):
+            return []
+        raise
+    # Of a job that was requeued there are several records: the last one says how it ended.
+    jobs = {row.slurm_id: row for row in rows if row.step is None}
+    ended = [row for row in jobs.values() if states.is_terminal(row.state)]
+    found = [_ended_entry(row, ours) for row in ended if (row.end_s or 0) >= since_s]
+    return sorted(found, key=lambda entry: entry.ended_s or 0, reverse=True)
+
+
+def _ended_entry(row: sacct.AcctRow, ours: Ours) -> QueueEntry:
+    array_id, in_array, _ = row.slurm_id.partition("_")
+    job = the_accounted(row, ours.get(row.slurm_id) or ours.get(array_id) or ())
+    return QueueEntry(
+        slurm_id=row.slurm_id,
+        state=row.state,
+        name=row.name,
+        user=row.user or "",
+        partition=row.partition or "",
+        array_id=array_id if in_array else None,
+        account=row.account,
+        qos=row.qos,
+        nodes=row.nodelist,
+        node_count=row.node_count,
+        gpus=row.gpus,
+        submitted_s=row.submit_s,
+        started_s=row.start_s,
+        ended_s=row.end_s,
+        elapsed_s=row.elapsed_s,
+        limit_s=int(row.limit_s) if row.limit_s is not None else None,
+        id=job.id if job else None,
+    )
+
+
+def command(cluster: SlurmCluster, argv: list[str]) -> CommandOutput:
+    """Runs a Slurm command as written. RequestError: it is none of Slurm's."""
+    if not argv or argv[0] not in _COMMANDS:
+        word = argv[0] if argv else ""
+        near = suggest(word, _COMMANDS)
+        raise RequestError(
+            f"{word!r} is not one of Slurm's commands that can be run from here.",
+            hint=f"Did you mean `{near}`?" if near else f"There are: {', '.join(_COMMANDS)}.",
+        )
+    if not cluster.profile.allow_commands:
+        raise RequestError(
+            f"The profile of {cluster.name} does not allow Slurm's own commands.",
+            hint=f"`allow_commands = true` in {cluster.profile.origin} does.",
+        )
+    done = cluster.run_as_written(argv)
+    return CommandOutput(
+        argv=tuple(argv),
+        returncode=done.returncode,
+        stdout=done.stdout.decode(errors="replace"),
+        stderr=done.stderr.decode(errors="replace"),
+    )

@@ -1,0 +1,248 @@
+"""One cluster's Slurm commands: run with the right environment, counted, their failures named.
+
+The only place where a Slurm command is run. What the commands mean is in `slurm/`.
+"""
+
+from __future__ import annotations
+
+import secrets
+import shlex
+import socket
+import threading
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, NamedTuple, Self
+
+from jupyter_slurm import containers
+from jupyter_slurm.containers.image_folder import tool_of
+from jupyter_slurm.containers.images import find_image
+from jupyter_slurm.containers.references import Reference
+from jupyter_slurm.errors import CommandError, ControllerError, RequestError
+from jupyter_slurm.jobs.cluster.image_store import ImageStore
+from jupyter_slurm.jobs.submission.prepare import Site, image_of, runtime_of
+from jupyter_slurm.profiles.profile import ClusterProfile
+from jupyter_slurm.slurm.fields import SLURM_ENV, sealed
+from jupyter_slurm.slurm.rejections import explain_rejection
+from jupyter_slurm.slurm.versions import SlurmVersion, parse_version
+from jupyter_slurm.transport import Completed, TimedOutError, Transport
+from jupyter_slurm.transport.local import LocalTransport
+from jupyter_slurm.wire import JobSpec
+
+if TYPE_CHECKING:
+    from jupyter_slurm.transport.connection import Connection
+
+
+_SECRET_BYTES = 8
+
+
+class Way(NamedTuple):
+    """How a cluster's machine is reached."""
+
+    transport: Transport
+    connection: Connection | None = None
+    """None: it is this machine."""
+
+    @classmethod
+    def to(cls, profile: ClusterProfile, on_change: Callable[[], None]) -> Self:
+        """Nothing is opened yet. `on_change` is called, in any thread, whenever the connection is
+        opened, lost or closed. ConfigError: the ssh configuration."""
+        if profile.host is None:
+            return cls(LocalTransport(path=profile.path, env=profile.env))
+        # paramiko takes 0.15 s to import, which who has no remote cluster need not pay.
+        from jupyter_slurm.transport.connection import Connection  # noqa: PLC0415
+        from jupyter_slurm.transport.ssh import SshTransport  # noqa: PLC0415
+        from jupyter_slurm.transport.ssh_config import route  # noqa: PLC0415
+
+        hops = route(profile.host, user=profile.user, port=profile.port, jump=profile.jump)
+        connection = Connection(hops, name=profile.name, hint=profile.hint, on_change=on_change)
+        return cls(SshTransport(connection, path=profile.path, env=profile.env), connection)
+
+    def again(self, old: ClusterProfile, new: ClusterProfile) -> Self | None:
+        """This way, made for `old`, as it does for `new`; None: another has to be made."""
+        if _differ(old, new, "host", "user", "port", "jump", "hint"):
+            return None
+        if not _differ(old, new, "path", "env"):
+            return self
+        if self.connection is None:
+            return None
+        from jupyter_slurm.transport.ssh import SshTransport  # noqa: PLC0415
+
+        self.transport.close()
+        transport = SshTransport(self.connection, path=new.path, env=new.env)
+        return self._replace(transport=transport)
+
+    def close(self) -> None:
+        self.transport.close()
+        if self.connection is not None:
+            self.connection.close()
+
+
+def _differ(old: ClusterProfile, new: ClusterProfile, *settings: str) -> bool:
+    return any(getattr(old, name) != getattr(new, name) for name in settings)
+
+
+class SlurmCluster:
+    """A profile, the way to its machine, and how often each command was run there."""
+
+    def __init__(self, profile: ClusterProfile, way: Way) -> None:
+        self.profile = profile
+        self.way = way
+        self.transport = way.transport
+        self._counts: Counter[str] = Counter()
+        self._lock = threading.Lock()
+        self._version_lock = threading.Lock()
+        self._srun_version: tuple[int, SlurmVersion | None] | None = None
+        """By which connection it was asked for, and what was said."""
+
+    @property
+    def name(self) -> str:
+        return self.profile.name
+
+    def job_root(self) -> PurePosixPath:
+        home = self.transport.home()
+        root = self.profile.job_root
+        return home / root[2:] if root.startswith("~/") else PurePosixPath(root)
+
+    def check_configuration(self, slurm_conf: str | None) -> None:
+        """`slurm_conf`: SLURM_CONF where somebody submits; None: it is not set there.
+        RequestError: sbatch, typed there, goes by another configuration than ours."""
+        if slurm_conf is not None and self.profile.misses(slurm_conf):
+            raise RequestError(
+                f"SLURM_CONF is {slurm_conf} where you submit, and the profile of {self.name} "
+                "says nothing of it: the job would not go where your sbatch goes.",
+                hint="Describe that cluster: `jupyter slurm clusters add NAME --host '' --env "
+                f"SLURM_CONF={shlex.quote(slurm_conf)}`.",
+            )
+
+    def site(self, spec: JobSpec) -> Site:
+        """What `prepare` needs to know of this cluster's machine. NotFoundError: no such image."""
+        home = str(self.transport.home())
+        runtime = containers.runtime_named(runtime_of(spec, self.profile))
+        image = image_of(spec, self.profile)
+        if image is None or not runtime.takes_image:
+            return Site(home)
+        return Site(home, self.find_image(image, runtime.name, runtime.fetched))
+
+    def find_image(
+        self, image: str, runtime: str, fetched: Callable[[Reference], str | None]
+    ) -> str:
+        """The path of an image of this cluster, or what `fetched` says. NotFoundError."""
+        tool, known = tool_of(runtime), containers.runtime_named(runtime)
+        return find_image(
+            image,
+            aliases=self.profile.images,
+            image_dirs=self.profile.image_dirs,
+            suffixes=known.image_suffixes,
+            home=str(self.transport.home()),
+            exists=lambda path: self.transport.exists(PurePosixPath(path)),
+            listing=lambda folder: self.transport.listing(PurePosixPath(folder)),
+            fetched=fetched,
+            made=lambda name: self.image_store().find(name, tool),
+            ours=lambda: self.image_store().names(tool),
+            kept=known.kept if isinstance(known, containers.KeepsContainers) else None,
+        )
+
+    def image_store(self) -> ImageStore:
+        """Our own folder of images."""
+        beside = PurePosixPath(self.profile.job_root).parent / "images"
+        return ImageStore(self.transport, self.profile.image_dir or str(beside))
+
+    def counts(self) -> dict[str, int]:
+        with self._lock:
+            return dict(self._counts)
+
+    def run(
+        self, argv: Sequence[str], timeout_s: float | None = None, stdin: bytes = b""
+    ) -> Completed:
+        """What the command said, whether it failed or not. ControllerError: it did not answer.
+
+        The separators of its format are sealed on the way there, and plain again in what it said.
+        """
+        self._count(argv[0])
+        limit_s = timeout_s or self.profile.command_timeout_s
+        command = sealed(argv, secrets.token_hex(_SECRET_BYTES))
+        try:
+            done = self.transport.run(command.argv, env=SLURM_ENV, stdin=stdin, timeout_s=limit_s)
+        except TimedOutError as exc:
+            raise _silent(self.name, argv, str(exc)) from exc
+        return done._replace(stdout=command.opened(done.stdout))
+
+    def run_as_written(self, argv: Sequence[str]) -> Completed:
+        """As `run`, but times are printed for people, as in a terminal."""
+        self._count(argv[0])
+        try:
+            return self.transport.run(argv, timeout_s=self.profile.command_timeout_s)
+        except TimedOutError as exc:
+            raise _silent(self.name, argv, str(exc)) from exc
+
+    def ask(self, argv: Sequence[str]) -> bytes:
+        """The command's output. ControllerError: nothing is known; CommandError: it refused."""
+        done = self.run(argv)
+        if done.returncode == 0:
+            return done.stdout
+        words = done.stderr.decode(errors="replace").strip()
+        rejection = explain_rejection(words)
+        if rejection is not None and rejection.category == "transient":
+            raise ControllerError(rejection.sentence, hint=rejection.advice, detail=words)
+        if rejection is not None and rejection.category == "ambiguous":
+            raise _silent(self.name, argv, words)
+        raise CommandError(
+            f"`{argv[0]}` failed on {self.name} (exit code {done.returncode}).",
+            detail=words or None,
+            hint=rejection.advice if rejection is not None and rejection.known else None,
+        )
+
+    def deliver(
+        self, folder: PurePosixPath, files: Mapping[str, bytes | Path], argv: Sequence[str]
+    ) -> Completed:
+        """Puts a job's folder in place and runs `argv`, which calls sbatch, in it.
+
+        ControllerError: sbatch did not end in time; the job may have been taken.
+        """
+        self._count("sbatch")
+        limit_s = self.profile.submit_timeout_s
+        try:
+            return self.transport.deliver(folder, files, argv, env=SLURM_ENV, timeout_s=limit_s)
+        except TimedOutError as exc:
+            raise _silent(self.name, ["sbatch"], str(exc)) from exc
+
+    def converse(self, program: str, argv: Sequence[str]) -> socket.socket:
+        """As `Transport.converse`; `program` is the Slurm command that `argv` comes down to."""
+        self._count(program)
+        return self.transport.converse(argv)
+
+    def srun_version(self) -> SlurmVersion | None:
+        """Asked for once in each connection, since what differs by it (`slurm/srun.py`) does so
+        between releases of years. None: it is not told now."""
+        with self._version_lock:
+            connection = self.way.connection
+            now = 0 if connection is None else connection.generation
+            if self._srun_version is None or self._srun_version[0] != now:
+                try:
+                    said = self.ask(["srun", "--version"]).decode(errors="replace")
+                except CommandError:
+                    return None
+                self._srun_version = (now, parse_version(said))
+            return self._srun_version[1]
+
+    def _count(self, program: str) -> None:
+        with self._lock:
+            self._counts[program] += 1
+
+
+def _silent(name: str, argv: Sequence[str], words: str) -> ControllerError:
+    return ControllerError(
+        f"Slurm's controller on {name} does not answer `{argv[0]}`.",
+        hint="Nothing is lost, it is asked again. `scontrol ping` tells whether it is up.",
+        detail=words or None,
+    )
+
+
+def silent_sbatch(name: str, said: str) -> ControllerError:
+    """It has been called, and tries on."""
+    return ControllerError(
+        f"The `sbatch` on {name} has not answered yet.",
+        hint="It tries for some minutes. `scontrol ping` tells whether the controller is up.",
+        detail=said or None,
+    )

@@ -1,0 +1,391 @@
+"""Transfers that run: their threads, how far they are, how they end. Moves no byte itself.
+
+`transport/files.py` does the work. Here also is what a job needs: the snapshot of a folder before
+it is submitted, and the files that it gives back.
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path, PurePosixPath
+from typing import Literal
+
+from jupyter_slurm import places
+from jupyter_slurm.errors import (
+    ConnectionLostError,
+    FileAccessError,
+    JupyterSlurmError,
+    NotFoundError,
+    RequestError,
+)
+from jupyter_slurm.jobs.layout import SCRIPT, JobDir
+from jupyter_slurm.jobs.submission.staging import lock_of, mirror_of, snapshot_argv
+from jupyter_slurm.readable import reasons_told
+from jupyter_slurm.transport import Transport, files
+from jupyter_slurm.transport.files.loads import shown
+from jupyter_slurm.wire import Behind, Job, Problem, Transfer, TransferState
+
+_KEPT = 100
+"""Transfers that have ended and can still be asked for."""
+_JOIN_S = 5.0
+_SHORTEST_WAIT_S = 0.1
+"""A waiting caller hears of progress at most so often."""
+_NAMED = 5
+"""So many files are named, the rest counted."""
+
+_log = logging.getLogger(__name__)
+
+
+class Transfers:
+    def __init__(self) -> None:
+        self._running: dict[str, _Running] = {}
+        self._targets: dict[tuple[str, str], threading.Lock] = {}
+        self._lock = threading.Lock()
+        self._closed = False
+
+    def push(
+        self,
+        cluster: str,
+        transport: Transport,
+        local: str,
+        remote: str,
+        exclude: Sequence[str] = (),
+    ) -> Transfer:
+        """Begins it. RequestError: `local` is no absolute path."""
+
+        def work(one: _Running) -> files.Outcome:
+            with self._alone(cluster, remote, one.stop):
+                return files.push(
+                    transport, Path(local), remote, exclude=exclude, progress=one, stop=one.stop
+                )
+
+        return self._begin(_Running(cluster, "push", _absolute(local), remote), work)
+
+    def pull(
+        self,
+        cluster: str,
+        transport: Transport,
+        remote: str,
+        local: str,
+        exclude: Sequence[str] = (),
+    ) -> Transfer:
+        """Begins it. RequestError: `local` is no absolute path."""
+
+        def work(one: _Running) -> files.Outcome:
+            with self._alone_here(local, one.stop):
+                return files.pull(
+                    transport, remote, Path(local), exclude=exclude, progress=one, stop=one.stop
+                )
+
+        return self._begin(_Running(cluster, "pull", _absolute(local), remote), work)
+
+    def fetch(self, transport: Transport, job: Job) -> Transfer:
+        """Begins to bring what the job has written of the files it was told to give back.
+
+        RequestError: it was told of none. A job that had no folder of its own gives back none:
+        its files are where it ran.
+        """
+        if not job.fetch or job.fetch_to is None:
+            raise RequestError(
+                f"Job {job.id} was not told which files to give back.",
+                hint="Say it when it is submitted, --fetch 'results/**', or use pull.",
+            )
+        folder, local = JobDir(PurePosixPath(job.job_dir)), job.fetch_to
+
+        def work(one: _Running) -> files.Outcome:
+            with self._alone_here(local, one.stop):
+                try:
+                    # Later than job.sh: not what was pushed, which may be older than what is here.
+                    return files.pull(
+                        transport,
+                        str(folder.work),
+                        Path(local),
+                        include=job.fetch,
+                        since=str(folder.path / SCRIPT),
+                        progress=one,
+                        stop=one.stop,
+                    )
+                except NotFoundError:
+                    return files.Outcome()
+
+        return self._begin(_Running(job.cluster, "pull", _absolute(local), str(folder.work)), work)
+
+    def snapshot(
+        self,
+        cluster: str,
+        transport: Transport,
+        local: str,
+        job_dir: JobDir,
+        exclude: Sequence[str] = (),
+    ) -> Transfer:
+        """Begins to put a copy of the folder `local`, as it is now, into the job's folder.
+
+        Doing it again for the same job changes nothing. It fails where one file cannot be read.
+        NotFoundError, RequestError: that is no folder to push.
+        """
+        folder = pushed_folder(local)
+        target = mirror_of(job_dir, places.host(), folder)
+
+        def work(one: _Running) -> files.Outcome:
+            with self._alone("", str(target), one.stop):
+                return files.mirror(
+                    transport,
+                    folder,
+                    str(target),
+                    exclude=exclude,
+                    progress=one,
+                    stop=one.stop,
+                    lock=lock_of(str(target)),
+                    then=snapshot_argv(target, job_dir),
+                )
+
+        return self._begin(_Running(cluster, "push", local, str(target)), work)
+
+    def remove(
+        self,
+        transport: Transport,
+        job_dir: JobDir,
+        mirror: str | None,
+        *,
+        still_used: Callable[[], bool],
+    ) -> None:
+        """The job's folder, and with it the mirror that it was pushed from, unless another job was
+        too or is just being pushed."""
+        if mirror is None or not (lock := self._lock_of("", mirror)).acquire(blocking=False):
+            transport.remove_tree(job_dir.path)
+            return
+        try:
+            mirrors = [] if still_used() else [mirror, lock_of(mirror)]
+            transport.remove_tree(job_dir.path, *map(PurePosixPath, mirrors))
+        finally:
+            lock.release()
+
+    def transfer(self, transfer_id: str, wait_s: float = 0.0) -> Transfer:
+        """How far it is; waits up to `wait_s` for it to get further. NotFoundError."""
+        return self._find(transfer_id).wait(wait_s)
+
+    def outcome(self, transfer_id: str, wait_s: float) -> Transfer:
+        """The same, waiting up to `wait_s` for its end."""
+        return self._find(transfer_id).wait_for_end(wait_s)
+
+    def stop(self, transfer_id: str) -> Transfer:
+        """Ends it, and waits a moment until it has."""
+        one = self._find(transfer_id)
+        one.stop.set()
+        if one.thread is not None:
+            one.thread.join(_JOIN_S)
+        return one.value()
+
+    @property
+    def running(self) -> bool:
+        """Whether one has not ended."""
+        with self._lock:
+            return any(not one.has_ended for one in self._running.values())
+
+    def close(self) -> None:
+        """Stops them all, and what is begun later at once."""
+        with self._lock:
+            self._closed = True
+            running = list(self._running.values())
+        for one in running:
+            one.stop.set()
+        for one in running:
+            if one.thread is not None:
+                one.thread.join(_JOIN_S)
+
+    def _find(self, transfer_id: str) -> _Running:
+        with self._lock:
+            one = self._running.get(transfer_id)
+        if one is None:
+            raise NotFoundError(f"There is no transfer {transfer_id!r}.")
+        return one
+
+    def _begin(self, one: _Running, work: Callable[[_Running], files.Outcome]) -> Transfer:
+        with self._lock:
+            ended = [key for key, known in self._running.items() if known.has_ended]
+            for key in ended[: max(0, len(ended) - _KEPT)]:
+                del self._running[key]
+            name = f"{one.direction} {one.id}"
+            one.thread = threading.Thread(target=one.run, args=(work,), name=name, daemon=True)
+            if self._closed:
+                one.stop.set()
+            one.thread.start()  # before anybody finds it, who may wait for its end
+            self._running[one.id] = one
+        return one.value()
+
+    @contextmanager
+    def _alone_here(self, local: str, stop: threading.Event) -> Iterator[None]:
+        """The same for what is brought here, as a folder or as a file in the folder above it."""
+        target = Path(local).expanduser().resolve()
+        with ExitStack() as locks:
+            for one in [target] if target.is_dir() else [target.parent, target]:
+                locks.enter_context(self._alone("", str(one), stop))
+            yield
+
+    @contextmanager
+    def _alone(self, where: str, target: str, stop: threading.Event) -> Iterator[None]:
+        """One at a time into the same folder: two would take each other's folders away."""
+        lock = self._lock_of(where, target)
+        while not lock.acquire(timeout=_SHORTEST_WAIT_S):
+            if stop.is_set():
+                raise ConnectionLostError("The transfer was stopped.")
+        try:
+            yield
+        finally:
+            lock.release()
+
+    def _lock_of(self, where: str, target: str) -> threading.Lock:
+        with self._lock:
+            return self._targets.setdefault((where, target), threading.Lock())
+
+
+class _Running:
+    """One transfer; a `files.Progress`."""
+
+    def __init__(
+        self, cluster: str, direction: Literal["push", "pull"], local: str, remote: str
+    ) -> None:
+        self.id = secrets.token_hex(4)
+        self.cluster = cluster
+        self.direction: Literal["push", "pull"] = direction
+        self.stop = threading.Event()
+        self.thread: threading.Thread | None = None
+        self._local = local
+        self._remote = remote
+        self._began_s = time.time()
+        self._ended_s: float | None = None
+        self._state = TransferState.RUNNING
+        self._problem: Problem | None = None
+        self._failed: Behind | None = None
+        self._left_out: Behind | None = None
+        self._planned: tuple[int, int, int] | None = None
+        self._files = self._bytes = 0
+        self._news = threading.Condition()
+        self._revision = 0
+
+    @property
+    def has_ended(self) -> bool:
+        return self._state is not TransferState.RUNNING
+
+    def planned(self, files: int, size_bytes: int, same: int) -> None:
+        with self._news:
+            self._planned = (files, size_bytes, same)
+            self._tell()
+
+    def moved(self, files: int, size_bytes: int) -> None:
+        with self._news:
+            self._files += files
+            self._bytes += size_bytes
+            self._tell()
+
+    def run(self, work: Callable[[_Running], files.Outcome]) -> None:
+        try:
+            outcome = work(self)
+            self._end(None, outcome)
+        except JupyterSlurmError as exc:
+            self._end(exc.problem(), None)
+        except Exception as exc:  # noqa: BLE001 (a worker never dies silently)
+            _log.exception("the transfer %s stumbled", self.id)
+            self._end(Problem(code="error", message=f"A fault of ours: {exc!r}."), None)
+
+    def _end(self, problem: Problem | None, outcome: files.Outcome | None) -> None:
+        with self._news:
+            if outcome is not None:
+                self._failed, self._left_out = map(_behind, (outcome.failed, outcome.left_out))
+                problem = _not_arrived(self._failed) if self._failed else None
+                self._planned = (
+                    outcome.files + len(outcome.failed), outcome.size_bytes, outcome.same
+                )  # fmt: skip
+                self._files, self._bytes = outcome.files, outcome.size_bytes
+            stopped = outcome is None and self.stop.is_set()
+            self._problem = None if stopped else problem
+            self._ended_s = time.time()
+            if stopped:
+                self._state = TransferState.STOPPED
+            else:
+                self._state = TransferState.FAILED if problem else TransferState.DONE
+            self._tell()
+
+    def _tell(self) -> None:
+        self._revision += 1
+        self._news.notify_all()
+
+    def wait(self, wait_s: float) -> Transfer:
+        deadline_s = time.monotonic() + wait_s
+        with self._news:
+            seen = self._revision
+            if not self.has_ended:
+                self._news.wait_for(lambda: self._revision > seen, wait_s)
+                # What comes at once is told together.
+                left_s = min(deadline_s - time.monotonic(), _SHORTEST_WAIT_S)
+                self._news.wait_for(lambda: self.has_ended, max(0.0, left_s))
+        return self.value()
+
+    def wait_for_end(self, wait_s: float) -> Transfer:
+        with self._news:
+            self._news.wait_for(lambda: self.has_ended, wait_s)
+        return self.value()
+
+    def value(self) -> Transfer:
+        with self._news:
+            count, size_bytes, same = self._planned or (None, None, 0)
+            return Transfer(
+                id=self.id,
+                cluster=self.cluster,
+                direction=self.direction,
+                local=self._local,
+                remote=self._remote,
+                state=self._state,
+                files=count,
+                bytes=size_bytes,
+                files_done=self._files,
+                bytes_done=self._bytes,
+                files_same=same,
+                failed=self._failed,
+                left_out=self._left_out,
+                began_s=self._began_s,
+                ended_s=self._ended_s,
+                problem=self._problem,
+            )
+
+
+def _behind(reasons: Mapping[bytes, str]) -> Behind | None:
+    first = sorted(reasons.items())[:_NAMED]
+    if not first:
+        return None
+    return Behind(count=len(reasons), reasons={shown(name): why for name, why in first})
+
+
+def _not_arrived(failed: Behind) -> Problem:
+    return Problem(
+        code=FileAccessError.code,
+        message=f"{failed.count:,} file{'s' if failed.count > 1 else ''} did not arrive.",
+        detail="\n".join(reasons_told(failed.reasons, failed.count)),
+    )
+
+
+def pushed_folder(local: str) -> Path:
+    """The folder of this machine that is to be pushed with a job. NotFoundError, RequestError: that
+    is no folder to push."""
+    folder = Path(_absolute(local))
+    if not folder.is_dir():
+        raise NotFoundError(f"There is no folder {local} on this machine, to run the job in.")
+    if folder in (Path.home(), Path("/")):
+        raise RequestError(
+            f"{local} as a whole cannot be pushed with a job.",
+            hint="Put what the job needs into a folder of its own, and name that: --push DIR.",
+        )
+    return folder
+
+
+def _absolute(local: str) -> str:
+    if not Path(local).is_absolute():
+        raise RequestError(
+            f"{local!r} is a relative path.", hint="Say where it is on this machine, from / on."
+        )
+    return local

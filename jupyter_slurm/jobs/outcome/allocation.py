@@ -1,0 +1,123 @@
+"""Asks Slurm what it knows of one job: what it was given, where it writes, what it used.
+
+An id that Slurm has meanwhile given to another job counts as unknown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from jupyter_slurm.errors import CommandError, ControllerError, TransportError
+from jupyter_slurm.jobs.cluster.slurm_cluster import SlurmCluster
+from jupyter_slurm.jobs.outcome import array_tasks
+from jupyter_slurm.jobs.records.book import Book
+from jupyter_slurm.jobs.records.store import Record
+from jupyter_slurm.jobs.watching.queue_rows import is_accounted, is_same
+from jupyter_slurm.slurm import sacct, scontrol
+from jupyter_slurm.slurm.sacct import AcctRow
+from jupyter_slurm.slurm.scontrol import ControlRow
+from jupyter_slurm.wire import Usage
+
+
+@dataclass(frozen=True, slots=True)
+class Allocation:
+    usage: Usage
+    """What it has, not what it uses."""
+    gpus: int
+    stdout: str | None
+    """Where Slurm writes the batch script's output."""
+    rows: tuple[ControlRow, ...] = ()
+    """An array has one for each task that has begun, and one for those that wait."""
+    no_requeue: str | None = None
+    """As `Job.no_requeue`."""
+
+
+def ask_jobs(cluster: SlurmCluster, record: Record) -> list[ControlRow]:
+    """Return the controller's rows of this job, one for each task of an array. []: Slurm has
+    forgotten it, or given its id to another job. CommandError: Slurm gave no answer;
+    TransportError."""
+    job = record.job
+    if job.slurm_id is None:
+        return []
+    try:
+        rows = scontrol.parse_jobs(cluster.ask(scontrol.job_argv(job.slurm_id)))
+    except CommandError as exc:
+        if isinstance(exc, ControllerError) or not scontrol.is_unknown_job(exc.detail or ""):
+            raise
+        return []
+    return [
+        row
+        for row in rows
+        if is_same(record, row) or (record.adopted and row.requeues > job.restarts)
+    ]
+
+
+def note_paths(book: Book, job_id: str, rows: Sequence[ControlRow]) -> None:
+    """Keep where the tasks of an array write, as far as these rows tell it."""
+    if not any(row.array_task_id for row in rows):
+        return
+    record = book.record(job_id)
+    where = array_tasks.pattern(rows) or record.task_stdout
+    known = {**record.task_paths, **array_tasks.paths(rows)}
+    if where is not None:
+        known = {
+            task: path
+            for task, path in known.items()
+            if array_tasks.path(where, int(task), record.job.slurm_id or "", None) != path
+        }
+    if (where, known) != (record.task_stdout, record.task_paths):
+        book.note(job_id, task_stdout=where, task_paths=known)
+
+
+def known_path(record: Record, task: int) -> str | None:
+    """Return where that task of an array writes. None: Slurm has to be asked."""
+    if (path := record.task_paths.get(str(task))) is not None or record.task_stdout is None:
+        return path
+    return array_tasks.path(record.task_stdout, task, record.job.slurm_id or "", None)
+
+
+def ask_allocation(cluster: SlurmCluster, record: Record) -> Allocation | None:
+    """Return what the job was given. None: Slurm does not tell it now."""
+    try:
+        rows = ask_jobs(cluster, record)
+    except (CommandError, TransportError):
+        return None
+    if not rows:
+        return None
+    gpus = int(rows[0].tres.get("gres/gpu", 0))
+    usage = Usage(cpus=rows[0].cpus, memory_mib=rows[0].tres.get("mem") or None, gpus=gpus)
+    return Allocation(usage, gpus, rows[0].stdout, tuple(rows), rows[0].no_requeue)
+
+
+def ask_accounting(cluster: SlurmCluster, record: Record) -> list[AcctRow]:
+    """Return what accounting keeps of this job and its steps; CommandError: nothing is kept."""
+    slurm_id = record.job.slurm_id
+    if slurm_id is None:
+        return []
+    found: list[AcctRow] = []
+    ours = False
+    for row in sacct.parse(cluster.ask(sacct.argv([slurm_id]))):
+        ours = is_accounted(record, row) if row.step is None else ours
+        if ours:
+            found.append(row)
+    return found
+
+
+def ask_usage(cluster: SlurmCluster, record: Record) -> Usage | None:
+    """Return what accounting knows of a job that has ended; None: nothing yet.
+
+    CommandError: there is no accounting, or it does not answer.
+    """
+    used = sacct.summarise(ask_accounting(cluster, record))
+    if used is None or used.peak_memory_mib is None:
+        return None
+    held_s = used.elapsed_s * used.cpus
+    return Usage(
+        elapsed_s=used.elapsed_s,
+        cpu_s=used.cpu_efficiency * held_s if used.cpu_efficiency is not None else None,
+        cpus=used.cpus,
+        peak_memory_mib=used.peak_memory_mib,
+        memory_mib=used.requested_memory_mib,
+        gpus=used.gpus,
+    )

@@ -1,0 +1,236 @@
+"""What a job gives back: its output from a cursor on, and in the end its result.
+
+Variables are given as a local file: where the transport had to make a copy, it goes once it has
+served.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path, PurePosixPath
+
+import msgspec
+
+from jupyter_slurm import places
+from jupyter_slurm.errors import (
+    CommandError,
+    ConfigError,
+    FileAccessError,
+    JobLostError,
+    LoginNeededError,
+    RequestError,
+    TransportError,
+)
+from jupyter_slurm.jobs.cluster.clusters import Clusters
+from jupyter_slurm.jobs.cluster.slurm_cluster import SlurmCluster
+from jupyter_slurm.jobs.layout import JobDir
+from jupyter_slurm.jobs.outcome import array_tasks
+from jupyter_slurm.jobs.outcome.allocation import ask_accounting, ask_jobs, known_path, note_paths
+from jupyter_slurm.jobs.outcome.logs import Chunk, Cursor, LogReader, parse_cursor
+from jupyter_slurm.jobs.outcome.result import RunnerResult, check_asked, parse_result
+from jupyter_slurm.jobs.records.book import Book
+from jupyter_slurm.jobs.records.store import Record
+from jupyter_slurm.wire import Hello, Job, JobKind, JobState, LogChunk, Result, Show, Stream
+
+_RESULT_PATIENCE_S = 20.0
+_RESULT_PAUSE_S = 1.0
+_SILENT = "the result does not say what became of it"
+_COPIES_KEPT_S = 7 * 24 * 3600.0
+"""Of variables that nobody said they had."""
+
+
+class Delivery:
+    def __init__(self, book: Book, clusters: Clusters) -> None:
+        self._book = book
+        self._clusters = clusters
+        self._copies: dict[str, Path] = {}
+        """Made for the job with that id."""
+
+    def logs(
+        self,
+        job_id: str,
+        cursor: str = "",
+        wait_s: float = 0.0,
+        budget_bytes: int | None = 262_144,
+        task: int | None = None,
+    ) -> LogChunk:
+        position = parse_cursor(cursor)
+        deadline_s = time.monotonic() + wait_s
+        while True:
+            stirs = self._book.stirs
+            try:
+                job, chunk, show = self._read_log(job_id, position, budget_bytes, task)
+            except LoginNeededError:
+                raise  # nothing comes before a person has logged in
+            except TransportError:
+                # The way there is lost for now, which the job's `problem` says: no news.
+                job, show = self._book.job(job_id), "text"
+                chunk = Chunk(deque(), position, complete=False)
+            news = chunk.outputs or chunk.skipped_bytes or job.revision != position.revision
+            left_s = deadline_s - time.monotonic()
+            if news or job.state.final or left_s <= 0 or self._book.closed:
+                break
+            if not self._book.wait(self._book.stirred_since(stirs), left_s):
+                break
+        following = replace(chunk.cursor, revision=job.revision)
+        return LogChunk(
+            job=job,
+            outputs=tuple(chunk.outputs),
+            cursor=str(following),
+            skipped_bytes=chunk.skipped_bytes,
+            more=not chunk.complete,
+            end=job.state.final and chunk.complete,
+            show=show,
+        )
+
+    def _read_log(
+        self, job_id: str, position: Cursor, budget_bytes: int | None, task: int | None
+    ) -> tuple[Job, Chunk, Show]:
+        """The job is looked at before its files: what a job wrote before it was final is there."""
+        record = self._book.record(job_id)
+        job = record.job
+        if job.transfer is not None:  # it is not even submitted: nothing is there to be read
+            return job, Chunk(deque(), position), "text"
+        cluster = self._clusters.named(job.cluster)
+        transport = cluster.transport
+        folder = JobDir(PurePosixPath(job.job_dir))
+        path, heading = record.stdout_path, ""
+        if job.tasks or task is not None:
+            path, heading = self._log_of_task(record, cluster, task)
+        reader = LogReader(transport, folder, job.kind, path)
+        chunk = reader.read(position, job.restarts + 1, budget_bytes)
+        if heading and not position.log and chunk.outputs:
+            chunk.outputs.appendleft(Stream(name="stderr", text=heading))
+        hellos = [output for output in chunk.outputs if isinstance(output, Hello)]
+        if hellos:
+            chunk.outputs = deque(o for o in chunk.outputs if not isinstance(o, Hello))
+            told = {"python": hellos[-1].python, "python_path": hellos[-1].executable}
+            self._book.change(job.id, **told)
+            # Not as it is by now: where it has ended meanwhile, more was written than was read.
+            job = msgspec.structs.replace(job, **told)
+        return job, chunk, cluster.profile.show
+
+    def _log_of_task(
+        self, record: Record, cluster: SlurmCluster, task: int | None
+    ) -> tuple[str | None, str]:
+        """Where a task of an array writes (None: it has not begun), and what is to be said of it
+        to somebody who has named none."""
+        job, heading = record.job, ""
+        if not job.tasks or job.kind is not JobKind.SCRIPT:
+            raise RequestError(
+                f"Job {job.id} is not an array as far as is known, so it has no task {task}."
+            )
+        if task is None:
+            task = array_tasks.first(job.tasks)
+            heading = f"[Task {task} of an array; `--task N` shows another.]\n"
+        state = None if task is None else array_tasks.state_of(job.tasks, task)
+        if task is None or state is None:
+            raise RequestError(
+                f"The array {job.slurm_id} has no task {task}.",
+                hint=f"It has {array_tasks.every(job.tasks)}.",
+            )
+        if state == JobState.PENDING:
+            return None, heading
+        path = known_path(record, task) or self._ask_path(record, cluster, task)
+        if path is None:
+            raise RequestError(
+                f"Slurm has forgotten where task {task} of job {job.slurm_id} wrote.",
+                hint="Its script's --output says it; without one it is "
+                f"slurm-{job.slurm_id}_{task}.out in the folder where it was submitted.",
+            )
+        return path, heading
+
+    def _ask_path(self, record: Record, cluster: SlurmCluster, task: int) -> str | None:
+        """Ask the controller, then accounting, which may know the number of a forgotten task."""
+        job = record.job
+        note_paths(self._book, job.id, ask_jobs(cluster, record))
+        if (path := known_path(record, task)) is not None or record.task_stdout is None:
+            return path
+        try:
+            rows = ask_accounting(cluster, record)
+        except CommandError:
+            return None
+        wanted = f"{job.slurm_id}_{task}"
+        own_id = next((row.raw_id for row in rows if row.slurm_id == wanted), None)
+        return array_tasks.path(record.task_stdout, task, job.slurm_id or "", own_id)
+
+    def result(self, job_id: str) -> Result:
+        job = self._book.job(job_id)
+        if not job.state.final:
+            raise RequestError(f"Job {job.id} has not ended: it is {job.state}.")
+        if job.state is JobState.LOST:
+            raise JobLostError(job.why or "Nobody knows how it ended.", hint=job.advice)
+        deadline_s = time.monotonic() + _RESULT_PATIENCE_S
+        while True:
+            try:
+                return self._read_result(job)
+            except (LoginNeededError, FileAccessError):
+                raise
+            except TransportError:
+                # The job is over and nothing is lost: the way there may be back in a moment.
+                left_s = deadline_s - time.monotonic()
+                if left_s <= 0 or self._book.wait(lambda: False, min(left_s, _RESULT_PAUSE_S)):
+                    raise
+
+    def _read_result(self, job: Job) -> Result:
+        folder = JobDir(PurePosixPath(job.job_dir))
+        transport = self._clusters.named(job.cluster).transport
+        data = transport.read(folder.result(job.restarts))
+        key = self._book.store.key(job.id)
+        if data is None or key is None:
+            return Result(job=job, status="none")
+        found = parse_result(data, key)
+        names, failed = _variables(found, job.names_out)
+        path = None
+        if found.variables is not None and names:
+            there = folder.variables(job.restarts)
+            path = transport.fetch(there, found.variables.bytes)
+            if path != Path(there):
+                self._copies[job.id] = path
+        return Result(
+            job=job,
+            status=found.status,
+            ename=found.ename,
+            evalue=found.evalue,
+            traceback=tuple(found.traceback),
+            interrupted_by=found.interrupted_by,
+            variables=str(path) if path else None,
+            digest=found.variables.digest if found.variables else None,
+            names=names,
+            failed=failed,
+        )
+
+    def served(self, job_id: str) -> None:
+        """Nobody waits any more for what `result` gave of this job: a copy of it goes."""
+        copy = self._copies.pop(job_id, None)
+        if copy is not None:
+            copy.unlink(missing_ok=True)
+
+
+def _variables(
+    found: RunnerResult, asked: tuple[str, ...]
+) -> tuple[tuple[str, ...], dict[str, str]]:
+    """The names of what came back, and of the rest why not. SignatureError: nobody asked for it."""
+    told = found.variables
+    names = told.names if told else ()
+    failed = dict(told.failed) if told else {}
+    check_asked([*names, *failed], asked)
+    if found.status == "ok":
+        failed |= {name: _SILENT for name in asked if name not in names and name not in failed}
+    return names, failed
+
+
+def remove_old_copies() -> None:
+    """What an earlier process fetched and nobody has called for in a week."""
+    oldest_s = time.time() - _COPIES_KEPT_S
+    try:
+        found = list(places.spool_dir().glob("*.fetched*"))
+    except (ConfigError, OSError):  # whoever needs the folder is told
+        return
+    for path in found:
+        with suppress(OSError):  # another process may do the same; it may be no file
+            if path.stat().st_mtime < oldest_s:
+                path.unlink()

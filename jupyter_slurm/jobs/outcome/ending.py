@@ -1,0 +1,403 @@
+"""Finding out how a job ended: gathers the evidence that `verdict.py` judges.
+
+Files first, which cost the controller nothing; Slurm is asked only for what they cannot tell.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from itertools import chain, repeat
+from pathlib import PurePosixPath
+
+from jupyter_slurm.errors import (
+    CommandError,
+    ControllerError,
+    FileAccessError,
+    NotAFileError,
+    NotFoundError,
+    SignatureError,
+    TransportError,
+)
+from jupyter_slurm.jobs.cluster.slurm_cluster import SlurmCluster
+from jupyter_slurm.jobs.layout import JobDir
+from jupyter_slurm.jobs.outcome import array_tasks, lab_steps
+from jupyter_slurm.jobs.outcome.allocation import ask_accounting, ask_jobs, note_paths
+from jupyter_slurm.jobs.outcome.result import RunnerResult, parse_exit, parse_result, parse_started
+from jupyter_slurm.jobs.outcome.verdict import (
+    Evidence,
+    SessionEnd,
+    SlurmVerdict,
+    Verdict,
+    ended_by_itself,
+    judge,
+)
+from jupyter_slurm.jobs.records.book import Book
+from jupyter_slurm.jobs.submission import on_login
+from jupyter_slurm.jobs.watching.queue_rows import state_named
+from jupyter_slurm.slurm import states
+from jupyter_slurm.slurm.squeue import QueueRow
+from jupyter_slurm.transport import Span, caps
+from jupyter_slurm.wire import Job, JobKind, JobState, Usage
+
+_TAIL_BYTES = 8192
+_PAUSES_S = (0.25, 0.5, 1.0, 2.0, 3.0)
+"""Each asking is one more request to the controller, by which the others of a hundred jobs that end
+at once wait longer."""
+
+
+class Ending:
+    """Settles one job's end; `run()` in a thread of its own."""
+
+    def __init__(
+        self,
+        book: Book,
+        cluster: SlurmCluster,
+        job: Job,
+        row: QueueRow | None,
+        stop: threading.Event,
+    ) -> None:
+        self._book = book
+        self._cluster = cluster
+        self._job = job
+        self._row = row
+        self._stop = stop
+        self._dir = JobDir(PurePosixPath(job.job_dir))
+        self._slurm_goes_on = False
+
+    def run(self) -> bool:
+        """Whether the job has ended; False: it goes on after all (it was put back in the queue)."""
+        evidence = self._files(slurm=None)
+        verdict = ended_by_itself(evidence)
+        if verdict is None:
+            if not self._goes_to_its_end():
+                return True
+            session = self._end_of_its_session(evidence)
+            try:
+                slurm = None if self._job.session is not None else self._slurm_verdict(evidence)
+            except _GoesOnError as exc:
+                self._put_back(exc)
+                return False
+            except _StoppedError:
+                return False
+            evidence = self._files(slurm=slurm, session=session)
+            verdict = (on_login.judge if self._job.on_login else judge)(evidence)
+        self._record(verdict, evidence)
+        return True
+
+    def _goes_to_its_end(self) -> bool:
+        """False: it has ended meanwhile, as a cell does that its session does not take."""
+        with self._book.alone():
+            if self._book.job(self._job.id).state.final:
+                return False
+            self._book.change(self._job.id, state=JobState.FINISHING)
+        return True
+
+    def _put_back(self, told: _GoesOnError) -> None:
+        with self._book.alone():
+            job = self._book.job(self._job.id)
+            if job.restarts >= told.restarts:  # its files may have told that it has begun again
+                self._book.change(job.id, state=told.state)
+                return
+            put_back = lab_steps.put_back(job)
+            changes = {"state": JobState.REQUEUED, "restarts": told.restarts, "nodes": ()}
+            self._book.change(job.id, **changes, **put_back)
+
+    # --- evidence ---
+
+    def _files(self, slurm: SlurmVerdict | None, session: SessionEnd | None = None) -> Evidence:
+        job, folder = self._job, self._dir
+        facts = [
+            # Where one has more it is not whole, and so none.
+            Span(folder.exit(job.restarts), 0, caps.FILE_BYTES),
+            Span(folder.started(job.restarts), 0, caps.FILE_BYTES),
+            Span(folder.result(job.restarts), 0, caps.FILE_BYTES),
+            Span(folder.lab(job.restarts), -lab_steps.TAIL_BYTES),
+        ]
+        tails = [Span(path, -_TAIL_BYTES) for path in (folder.log(job.restarts), folder.slurm_out)]
+        read = self._cluster.transport.read_many
+        try:
+            found = read([*facts, *tails])
+        except NotAFileError:  # the job has put something else there: it has told nothing by it
+            found = [self._read(span) for span in [*facts, *tails]]
+        except FileAccessError:  # what can only hint at the cause may be missing
+            found = [*read(facts), None, None]
+        exit_bytes, started_bytes, result_bytes, lab_bytes, log, slurm_out = found
+        started = parse_started(started_bytes) if started_bytes else None
+        return Evidence(
+            kind=job.kind,
+            runtime=job.runtime,
+            started=started,
+            exit=parse_exit(exit_bytes) if exit_bytes else None,
+            result=self._result(result_bytes),
+            slurm=slurm,
+            slurm_goes_on=self._slurm_goes_on,
+            session=session,
+            lab=lab_steps.last_line(lab_bytes or b""),
+            idle_s=job.idle_s,
+            slurm_out=_text(slurm_out),
+            folder_gone=exit_bytes is None and self._folder_gone(),
+            log_tail=_text(log),
+            limit_passed=bool(
+                started and job.limit_s and time.time() > started.time_s + job.limit_s
+            ),
+            cancel_requested=self._book.job(job.id).cancel_requested_s is not None,
+        )
+
+    def _folder_gone(self) -> bool:
+        """A job that was submitted elsewhere has never had one."""
+        if self._book.record(self._job.id).adopted:
+            return False
+        return not self._cluster.transport.exists(self._dir.path)
+
+    def _read(self, span: Span) -> bytes | None:
+        try:
+            return self._cluster.transport.read(*span)
+        except NotAFileError:
+            return None
+
+    def _result(self, data: bytes | None) -> RunnerResult | None:
+        key = self._book.store.key(self._job.id)
+        if not data or key is None:
+            return None
+        try:
+            return parse_result(data, key)
+        except (SignatureError, ValueError):
+            return None  # judged without it; whoever asks for the result is told
+
+    def _end_of_its_session(self, evidence: Evidence) -> SessionEnd | None:
+        """None: the cell is in none, or it was not the session's end that ended it."""
+        session_id = self._job.session
+        if session_id is None or (evidence.exit is not None and evidence.exit.signal != "TERM"):
+            return None
+        try:
+            self._book.wait(
+                lambda: self._book.job(session_id).state.final, self._cluster.profile.exit_grace_s
+            )
+            session = self._book.job(session_id)
+        except NotFoundError:
+            return SessionEnd(state=JobState.LOST, why="Nothing is known of it any more.")
+        if not session.state.final:
+            return None
+        return SessionEnd(state=session.state, why=session.why or f"It is {session.state}.")
+
+    # --- Slurm's word ---
+
+    def _slurm_verdict(self, evidence: Evidence) -> SlurmVerdict | None:
+        """What Slurm says, waited for while it is still cleaning up; None: it has forgotten, or
+        goes on with a job of which there is an exit file."""
+        deadline_s = time.monotonic() + self._cluster.profile.exit_grace_s
+        pauses = chain(_PAUSES_S, repeat(_PAUSES_S[-1]))
+        if evidence.exit is not None and self._row is None and self._job.slurm_id is not None:
+            # The script has ended this moment: Slurm, asked now, would still be about it.
+            self._pause(next(pauses))
+        while True:
+            try:
+                answer = self._ask_controller()
+                if answer is not None:
+                    return answer
+                return self._ask_accounting()
+            except _NotYetError as exc:
+                if time.monotonic() > deadline_s:
+                    listed = self._from_row()
+                    if listed is None and evidence.exit is None:  # nobody says that it has ended
+                        raise _GoesOnError(self._job.restarts, exc.state) from None
+                    self._slurm_goes_on = listed is None
+                    return listed
+            except (ControllerError, TransportError) as exc:
+                self._trouble(exc)
+            self._pause(next(pauses))
+
+    def _pause(self, pause_s: float) -> None:
+        if self._stop.wait(pause_s):
+            raise _StoppedError
+
+    def _ask_controller(self) -> SlurmVerdict | None:
+        """None: the controller has forgotten the job."""
+        if self._job.slurm_id is None:
+            return None
+        try:
+            rows = ask_jobs(self._cluster, self._book.record(self._job.id))
+        except ControllerError:
+            raise
+        except CommandError as exc:
+            raise ControllerError(exc.message, hint=exc.hint, detail=exc.detail) from exc
+        self._clear_trouble()
+        if not rows:
+            return self._from_row()
+        self._note_stdout(rows[0].stdout)
+        note_paths(self._book, self._job.id, rows)
+        tasks = self._note_tasks([(row.array_task_id, row.state) for row in rows])
+        unfinished = [row for row in rows if not states.is_terminal(row.state)]
+        if unfinished:
+            restarts = unfinished[0].requeues or 0
+            if restarts > self._job.restarts:
+                raise _GoesOnError(restarts)
+            raise _NotYetError(state_named(unfinished[0].state))
+        if array_tasks.UNSEEN in tasks and (known := self._ask_accounting()) is not None:
+            return known
+        worst = max(rows, key=lambda row: row.state != "COMPLETED")
+        of_all = SlurmVerdict(
+            state=JobState(worst.state),
+            exit_code=worst.exit_code,
+            signal=worst.exit_signal or None,
+            ended_s=worst.end_s,
+            had_nodes=worst.nodelist is not None,
+        )
+        codes = {row.array_task_id: row.exit_code for row in rows}
+        return _with_tasks(of_all, tasks, codes)
+
+    def _note_stdout(self, path: str | None) -> None:
+        if self._job.kind is JobKind.SCRIPT and path:
+            self._book.note(self._job.id, stdout_path=path)
+
+    def _note_tasks(self, found: list[tuple[str | None, str]]) -> dict[str, str]:
+        """Keep and return, of an array, what has become of its tasks, told of now or before."""
+        with self._book.alone():
+            tasks = array_tasks.merged(self._book.job(self._job.id).tasks, found)
+            return self._book.change(self._job.id, tasks=tasks).tasks
+
+    def _ask_accounting(self) -> SlurmVerdict | None:
+        """None: no accounting, or it does not know the job either."""
+        if self._job.slurm_id is None:
+            return None
+        try:
+            known = ask_accounting(self._cluster, self._book.record(self._job.id))
+        except CommandError:
+            return None
+        rows = [row for row in known if row.step is None]
+        if not rows:
+            return None
+        # `-D`: the last of several records is the newest. Of an array each task has its own.
+        latest = {row.slurm_id: row for row in rows}.values()
+        if not all(states.is_terminal(row.state) for row in latest):
+            return None
+        indices = {row.slurm_id.partition("_")[2] or None: row for row in latest}
+        tasks = self._note_tasks([(index, row.state) for index, row in indices.items()])
+        row = max(latest, key=lambda row: row.state != "COMPLETED")
+        of_all = SlurmVerdict(
+            state=JobState(row.state),
+            exit_code=row.exit_code,
+            signal=row.exit_signal or None,
+            ended_s=row.end_s,
+            cancelled_by=str(row.cancelled_by) if row.cancelled_by is not None else None,
+            had_nodes=row.nodelist is not None,
+        )
+        codes = {index: row.exit_code for index, row in indices.items()}
+        return _with_tasks(of_all, tasks, codes)
+
+    def _from_row(self) -> SlurmVerdict | None:
+        if self._row is None or not states.is_terminal(self._row.state):
+            return None
+        return SlurmVerdict(
+            state=JobState(self._row.state),
+            ended_s=self._row.end_s,
+            had_nodes=self._row.nodelist is not None,
+        )
+
+    # --- what is kept ---
+
+    def _record(self, verdict: Verdict, evidence: Evidence) -> None:
+        with self._book.alone():
+            job = self._book.job(self._job.id)
+            if not job.state.final:
+                self._enter(job, verdict, evidence)
+
+    def _enter(self, job: Job, verdict: Verdict, evidence: Evidence) -> None:
+        started_s = evidence.started.time_s if evidence.started else job.started_s
+        ended_s = evidence.exit.time_s if evidence.exit else None
+        if self._row is not None and ended_s is None:
+            ended_s = self._row.end_s
+        ended_s = ended_s or time.time()
+        self._book.change(
+            job.id,
+            state=verdict.state,
+            why=verdict.why,
+            advice=verdict.advice,
+            warning=verdict.warning or job.warning,
+            exit_code=verdict.exit_code,
+            signal=verdict.signal,
+            inferred=verdict.inferred,
+            reason=None,
+            problem=None,
+            problem_since_s=None,
+            start_estimate_s=None,
+            lab=None,  # with the end, so that nobody sees a lab that is over and ready
+            nodes=job.nodes or ((evidence.started.node,) if evidence.started else ()),
+            started_s=started_s,
+            ended_s=ended_s,
+            usage=_usage(job, evidence.result, started_s, ended_s),
+        )
+
+    def _trouble(self, error: ControllerError | TransportError) -> None:
+        since_s = self._book.job(self._job.id).problem_since_s or time.time()
+        self._book.change(self._job.id, problem=error.problem(), problem_since_s=since_s)
+
+    def _clear_trouble(self) -> None:
+        self._book.change(self._job.id, problem=None, problem_since_s=None)
+
+
+def _with_tasks(
+    last: SlurmVerdict, tasks: Mapping[str, str], codes: Mapping[str | None, int | None]
+) -> SlurmVerdict:
+    """Return Slurm's verdict on an array, by all of its tasks: it may have forgotten some that have
+    failed, whose exit codes are unknown then."""
+    if not tasks:
+        return last
+    state = last.state
+    if state is JobState.COMPLETED:
+        bad = next((one for one in tasks if one not in ("COMPLETED", array_tasks.UNSEEN)), None)
+        state = JobState(bad) if bad else JobState.LOST if array_tasks.UNSEEN in tasks else state
+    exit_code = last.exit_code if state is last.state else None
+    # Slurm says who cancelled a task, as it does of any job.
+    all_cancelled = {"COMPLETED", "CANCELLED"}.issuperset(tasks)
+    return replace(
+        last,
+        state=state,
+        exit_code=exit_code,
+        tasks=None if all_cancelled else array_tasks.told(tasks, codes),
+    )
+
+
+def _text(data: bytes | None) -> str:
+    return (data or b"").decode(errors="replace")
+
+
+class _NotYetError(Exception):
+    """Slurm is still ending the job, or has not begun to: it says `state`."""
+
+    def __init__(self, state: JobState) -> None:
+        super().__init__(state)
+        self.state = state
+
+
+class _StoppedError(Exception):
+    """The agent ends; the next one finds out."""
+
+
+class _GoesOnError(Exception):
+    """It has not ended: Slurm says `state`, or that it has put it back into the queue, where
+    `restarts` is more than was known."""
+
+    def __init__(self, restarts: int, state: JobState = JobState.RUNNING) -> None:
+        super().__init__(restarts, state)
+        self.restarts = restarts
+        self.state = state
+
+
+def _usage(
+    job: Job, result: RunnerResult | None, started_s: float | None, ended_s: float
+) -> Usage | None:
+    if started_s is None:
+        return None
+    known = job.usage or Usage()
+    return Usage(
+        elapsed_s=max(0.0, ended_s - started_s),
+        cpu_s=result.cpu_s if result else known.cpu_s,
+        peak_memory_mib=result.peak_rss_mib if result else known.peak_memory_mib,
+        cpus=known.cpus,
+        memory_mib=known.memory_mib,
+        gpus=known.gpus,
+    )

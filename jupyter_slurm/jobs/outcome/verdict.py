@@ -1,0 +1,411 @@
+"""How a job ended, judged from what is known of it. PURE: no I/O.
+
+The order of belief (slurm.conf(5) MinJobAge, sacct(1); measured over Slurm 20.11 to 25.x): the exit
+code is the one that our own script wrote; Slurm names the cause; with neither, traces in the log
+are read, and the verdict says so (`inferred`); with nothing at all the job is LOST. Absence is
+never success.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from jupyter_slurm.containers import making, runtime_named
+from jupyter_slurm.containers.making.script import read_failure
+from jupyter_slurm.jobs.outcome import lab_steps, missing
+from jupyter_slurm.jobs.outcome.result import ExitFile, RunnerResult, StartedFile
+from jupyter_slurm.jobs.submission.script import FAILURES
+from jupyter_slurm.readable import duration
+from jupyter_slurm.slurm import diagnosis
+from jupyter_slurm.slurm.reasons import Explanation
+from jupyter_slurm.wire import JobKind, JobState
+
+CANCEL_NOTED = "It is cancelled as soon as it is known whether the cluster has it."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlurmVerdict:
+    """What one of Slurm's commands said of a job that has ended."""
+
+    state: JobState
+    exit_code: int | None = None
+    signal: int | None = None
+    ended_s: float | None = None
+    cancelled_by: str | None = None
+    """A user's name or uid."""
+    had_nodes: bool = False
+    """It had begun, whatever its own files say: a script as written leaves none."""
+    tasks: str | None = None
+    """Which tasks of an array did not end well, and how; None: it is not an array, or all did."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionEnd:
+    """How the session ended that a cell was in, and with it the cell."""
+
+    state: JobState
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evidence:
+    kind: JobKind
+    runtime: str = "none"
+    started: StartedFile | None = None
+    exit: ExitFile | None = None
+    result: RunnerResult | None = None
+    slurm: SlurmVerdict | None = None
+    """None: Slurm has forgotten the job, and there is no accounting; or it goes on with it."""
+    slurm_goes_on: bool = False
+    """Slurm says of a job whose script has told of its end that it has not ended, and did so for as
+    long as it was given to find out."""
+    session: SessionEnd | None = None
+    lab: lab_steps.LabLine | None = None
+    """What a lab has said last."""
+    idle_s: int | None = None
+    """Of a lab: after how long it was to end by itself."""
+    slurm_out: str = ""
+    """The end of slurm.out, where slurmstepd says what it did; a user's text hardly gets there."""
+    log_tail: str = ""
+    """The end of the job's own log."""
+    folder_gone: bool = False
+    """Its folder is not to be seen from where jobs are submitted."""
+    limit_passed: bool = False
+    """The time limit had gone by since the start."""
+    cancel_requested: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    state: JobState
+    why: str
+    advice: str | None = None
+    warning: str | None = None
+    exit_code: int | None = None
+    signal: int | None = None
+    inferred: bool = False
+
+
+_KERNEL_IDLE = re.compile(
+    r"^jupyter-slurm: nobody has been connected to the kernel for (?P<time_s>[0-9]{1,9}) s",
+    re.MULTILINE,
+)
+_TRACES = {
+    JobState.TIMEOUT: re.compile(r"DUE TO TIME LIMIT"),
+    JobState.PREEMPTED: re.compile(r"DUE TO PREEMPTION"),
+    JobState.NODE_FAIL: re.compile(r"DUE TO NODE FAILURE"),
+    # `oom-kill` up to 22.05, `oom_kill` from 23.02; the second is JobAcctGather's own limit.
+    JobState.OUT_OF_MEMORY: re.compile(r"[Oo]om[-_ ]kill|xceeded (job |step )?memory limit"),
+    JobState.CANCELLED: re.compile(
+        r"\*\*\* (JOB|STEP) \S+ .*CANCELLED AT(?!.* DUE TO JOB REQUEUE)"
+    ),
+}
+"""What slurmstepd writes into the job's output (src/slurmd/slurmstepd/req.c, mgr.c)."""
+_ALL_THE_SAME = {
+    JobState.OUT_OF_MEMORY: "It has ended well, though one of its processes ran out of memory on "
+    "the way.",
+    JobState.TIMEOUT: "It has ended well, though Slurm says that it ran into its time limit.",
+    JobState.CANCELLED: "It has ended well, though Slurm says that it was cancelled.",
+}
+"""Done, and yet Slurm names a cause."""
+_STOPPED = (JobKind.SESSION, JobKind.KERNEL, JobKind.LAB)
+"""Those that go on until they are stopped."""
+_CAUSES = frozenset(
+    {
+        JobState.CANCELLED,
+        JobState.TIMEOUT,
+        JobState.DEADLINE,
+        JobState.NODE_FAIL,
+        JobState.BOOT_FAIL,
+        JobState.PREEMPTED,
+        JobState.OUT_OF_MEMORY,
+    }
+)
+"""States that say more than an exit code can."""
+
+
+def ended_by_itself(evidence: Evidence) -> Verdict | None:
+    """The verdict that needs no word from Slurm: the script ended of its own accord and said how.
+
+    None: a signal was involved, or something is missing; Slurm has to be asked for the cause.
+    """
+    exit_file, result = evidence.exit, evidence.result
+    if exit_file is None or exit_file.signal:
+        return None
+    if evidence.kind is JobKind.CELL:
+        if result is None or result.status not in ("ok", "error"):
+            return None
+        if (result.status == "ok") != (exit_file.exit_code == 0):
+            return None
+    elif exit_file.exit_code > 128:
+        return None
+    return _by_exit_code(evidence, exit_file.exit_code)
+
+
+def judge(evidence: Evidence) -> Verdict:
+    """The verdict, once everybody has been asked."""
+    by_itself = ended_by_itself(evidence)
+    slurm = evidence.slurm
+    if by_itself is not None and (slurm is None or slurm.state not in _CAUSES):
+        return by_itself
+    if by_itself is not None and by_itself.state is JobState.COMPLETED and slurm is not None:
+        return _completed_all_the_same(by_itself, slurm)
+    if evidence.session is not None:
+        return _by_session(evidence, evidence.session)
+    if slurm is not None and slurm.state in _CAUSES - {JobState.CANCELLED}:
+        return _by_cause(evidence, slurm, slurm.state, inferred=False)
+    traced = _traced(evidence)
+    if traced is not None:
+        cause = slurm or SlurmVerdict(state=traced)
+        return _by_cause(evidence, cause, traced, inferred=slurm is None)
+    if slurm is not None and slurm.state in _CAUSES:
+        return _by_cause(evidence, slurm, slurm.state, inferred=False)
+    if evidence.folder_gone and evidence.kind is not JobKind.SCRIPT:
+        return _without_folder(slurm)
+    if evidence.exit is not None:
+        return _by_exit_code(evidence, evidence.exit.exit_code)
+    if slurm is not None:
+        return _by_slurm_alone(evidence, slurm)
+    return _nobody_knows(evidence)
+
+
+def _by_exit_code(evidence: Evidence, exit_code: int) -> Verdict:
+    if exit_code == 0:
+        warning = _warning(evidence.result)
+        return Verdict(
+            state=JobState.COMPLETED, why=_why_well(evidence), warning=warning, exit_code=0
+        )
+    result = evidence.result
+    if result is not None and result.status == "error" and result.ename:
+        why = f"The cell raised {result.ename}."
+        if result.ename == "SystemExit":
+            why = f"It exited with code {exit_code}."
+        return Verdict(
+            state=JobState.FAILED, why=why, warning=_warning(result), exit_code=exit_code
+        )
+    ours = lab_steps.FAILURES if evidence.kind is JobKind.LAB else FAILURES
+    if exit_code in ours:
+        why, advice = ours[exit_code]
+        return Verdict(state=JobState.FAILED, why=why, advice=advice, exit_code=exit_code)
+    if result is None and evidence.runtime != "none":
+        container = runtime_named(evidence.runtime).explain(evidence.log_tail)
+        if container is not None:
+            return Verdict(
+                state=JobState.FAILED,
+                why=container.sentence,
+                advice=container.advice,
+                exit_code=exit_code,
+            )
+    image = read_failure(evidence.log_tail) if evidence.kind is JobKind.PROGRAM else None
+    if image is not None:
+        tool = making.explained(image, evidence.log_tail)
+        why = f"The image {image.name} was not made: it failed while {image.doing}."
+        return Verdict(
+            state=JobState.FAILED,
+            why=f"{why} {tool.sentence}" if tool else why,
+            advice=tool.advice if tool else "What the tool said is in the job's output.",
+            exit_code=exit_code,
+        )
+    python = _lacked(evidence, exit_code)
+    if python is not None:
+        return Verdict(state=JobState.FAILED, why=python[0], advice=python[1], exit_code=exit_code)
+    signal = result.signal if result is not None else None
+    found = diagnosis.diagnose("FAILED", exit_code, signal, evidence.slurm_out + evidence.log_tail)
+    return Verdict(
+        state=JobState.FAILED,
+        why=_diagnosed(found, exit_code) if found else f"It ended with exit code {exit_code}.",
+        advice=found.advice if found else None,
+        exit_code=exit_code,
+        signal=signal,
+    )
+
+
+def _diagnosed(found: Explanation, exit_code: int | None) -> str:
+    """Words that a program wrote are its own: they suggest why it failed, and prove nothing."""
+    if not found.suggested:
+        return found.sentence
+    suggests = f"It ended with exit code {exit_code}; its output suggests the cause."
+    return f"{suggests} {found.sentence}"
+
+
+def _why_well(evidence: Evidence) -> str:
+    if evidence.lab is not None:
+        return lab_steps.ended_well(evidence.lab, evidence.idle_s)
+    if evidence.kind is JobKind.SESSION and evidence.result and evidence.result.evalue:
+        return evidence.result.evalue
+    idle = _KERNEL_IDLE.search(evidence.log_tail) if evidence.kind is JobKind.KERNEL else None
+    if idle:
+        return f"Nobody had been connected to its kernel for {duration(float(idle['time_s']))}."
+    return "It has ended well."
+
+
+def _lacked(evidence: Evidence, exit_code: int) -> tuple[str, str] | None:
+    if evidence.result is not None:
+        return None
+    bare = evidence.runtime == "none"
+    return missing.explained(evidence.kind, evidence.log_tail, exit_code, bare=bare)
+
+
+def _warning(result: RunnerResult | None) -> str | None:
+    if result is not None and result.lost_output_bytes:
+        return (
+            f"{result.lost_output_bytes} bytes of its output are lost: they could not be written "
+            "into the job's folder. Is the disk full, or over quota?"
+        )
+    if result is not None and result.interrupted_by:
+        return f"It was interrupted ({result.interrupted_by}), and ended in good order."
+    return None
+
+
+def _completed_all_the_same(verdict: Verdict, slurm: SlurmVerdict) -> Verdict:
+    """Done, its result written, and yet Slurm names a cause: of a child process, or afterwards."""
+    warning = _ALL_THE_SAME.get(slurm.state, f"It has ended well, though Slurm says {slurm.state}.")
+    return Verdict(state=JobState.COMPLETED, why=verdict.why, warning=warning, exit_code=0)
+
+
+def _by_cause(
+    evidence: Evidence, slurm: SlurmVerdict, state: JobState, *, inferred: bool
+) -> Verdict:
+    exit_code = evidence.exit.exit_code if evidence.exit is not None else slurm.exit_code
+    found = diagnosis.diagnose(
+        state.value, exit_code, slurm.signal, evidence.slurm_out + evidence.log_tail
+    )
+    why = found.sentence if found else f"Slurm ended it: {state}."
+    advice = found.advice if found else None
+    if state is JobState.CANCELLED:
+        forgotten = inferred and not evidence.slurm_goes_on
+        why, advice = _cancelled_by(evidence, slurm, forgotten=forgotten)
+    elif inferred and not _TRACES[state].search(evidence.slurm_out):
+        why = "It left no word of its end; its time limit has gone by, which has likely ended it."
+    return Verdict(
+        state=state,
+        why=slurm.tasks or why,
+        advice=advice,
+        exit_code=exit_code,
+        signal=diagnosis.real_signal(slurm.signal),
+        inferred=inferred,
+    )
+
+
+def _without_folder(slurm: SlurmVerdict | None) -> Verdict:
+    """Whatever it has said of itself is gone; it is not known who took it away, or whether."""
+    failed = slurm is not None and slurm.state is not JobState.COMPLETED
+    return Verdict(
+        state=slurm.state if slurm is not None and failed else JobState.LOST,
+        why="Its folder is not there, and with it what it has said of its end and its result.",
+        advice="It was deleted or moved, or its file system is not mounted on the login machine "
+        "now. `job_root` of the cluster's profile says where jobs live.",
+        exit_code=slurm.exit_code if slurm is not None else None,
+        inferred=slurm is None,
+    )
+
+
+def _by_session(evidence: Evidence, session: SessionEnd) -> Verdict:
+    """A session that ended in good order has no word for what that is to a cell."""
+    known = session.state in _CAUSES | {JobState.FAILED, JobState.LOST}
+    why = f"Its session ended while it ran. {session.why}"
+    if evidence.started is None:
+        why = f"Its session ended before it began. {session.why}"
+    return Verdict(
+        state=session.state if known else JobState.CANCELLED,
+        why=why,
+        advice="`%slurm session start [OPTIONS]` starts another; what this one held is gone.",
+        exit_code=evidence.exit.exit_code if evidence.exit is not None else None,
+    )
+
+
+def _cancelled_by(
+    evidence: Evidence, slurm: SlurmVerdict, *, forgotten: bool
+) -> tuple[str, str | None]:
+    """Who did it, as far as anybody says so; and how to find out more."""
+    started = evidence.started is not None or slurm.had_nodes
+    if evidence.cancel_requested and evidence.kind in _STOPPED:
+        return "You stopped it." if started else "You stopped it before it had started.", None
+    if evidence.cancel_requested:
+        return "You cancelled it." if started else "You cancelled it before it had started.", None
+    by = slurm.cancelled_by
+    if by:
+        before = f"It was cancelled by {by} before it had started."
+        return f"It was cancelled by {by}." if started else before, None
+    if forgotten:
+        return (
+            "It was ended on its node, and Slurm no longer knows it.",
+            "Somebody has cancelled it, or Slurm's controller had lost it and slurmd gave it up.",
+        )
+    if started:
+        return (
+            "It was cancelled.",
+            "Slurm does not say who did it: somebody with `scancel`, or an administrator.",
+        )
+    return (
+        "It was cancelled before it had started.",
+        "Slurm does not say who did it: somebody with `scancel`, an administrator, or Slurm itself "
+        "where a dependency can never be met.",
+    )
+
+
+def _traced(evidence: Evidence) -> JobState | None:
+    """The cause that the log or the clock tells, or None."""
+    for state, pattern in _TRACES.items():
+        # A step of it may have been cancelled, too: what became of the job Slurm knows better.
+        known = state is JobState.CANCELLED and evidence.slurm is not None
+        if not known and pattern.search(evidence.slurm_out):
+            return state
+    if evidence.slurm is not None:
+        return None
+    if evidence.exit is None and evidence.limit_passed:
+        return JobState.TIMEOUT
+    if evidence.cancel_requested:
+        return JobState.CANCELLED
+    return None
+
+
+def _by_slurm_alone(evidence: Evidence, slurm: SlurmVerdict) -> Verdict:
+    if slurm.state is JobState.COMPLETED and evidence.kind is not JobKind.SCRIPT:
+        # A claim lost to a twin, or an exit file that a full disk swallowed.
+        return Verdict(
+            state=JobState.LOST,
+            why="Slurm says that it completed, but it left no word of its own in its folder.",
+            advice="Is the job folder full, over quota, or not seen by the node?",
+            exit_code=slurm.exit_code,
+        )
+    if slurm.state is JobState.COMPLETED:
+        return Verdict(state=JobState.COMPLETED, why="It has ended well.", exit_code=0)
+    if slurm.tasks is None and slurm.exit_code is not None and slurm.exit_code in FAILURES:
+        why, advice = FAILURES[slurm.exit_code]
+        return Verdict(state=slurm.state, why=why, advice=advice, exit_code=slurm.exit_code)
+    found = diagnosis.diagnose(slurm.state.value, slurm.exit_code, slurm.signal, evidence.log_tail)
+    said = f"Slurm says {slurm.state}, with exit code {slurm.exit_code}."
+    return Verdict(
+        state=slurm.state,
+        why=slurm.tasks or (_diagnosed(found, slurm.exit_code) if found else said),
+        advice=found.advice if found else None,
+        exit_code=slurm.exit_code,
+        signal=diagnosis.real_signal(slurm.signal),
+    )
+
+
+def _nobody_knows(evidence: Evidence) -> Verdict:
+    if evidence.kind is JobKind.SCRIPT:  # it leaves no word of ours, whatever it has done
+        return Verdict(
+            state=JobState.LOST,
+            why="Slurm no longer knows it, and a batch script leaves no word of how it ended.",
+            advice="Its output, if there is any, says how far it came.",
+            inferred=True,
+        )
+    if evidence.started is None:
+        return Verdict(
+            state=JobState.LOST,
+            why="Slurm no longer knows it, and there is no trace of a start: it was cancelled, or "
+            "the controller has lost it.",
+            advice="Run it again; nothing of it seems to have run.",
+            inferred=True,
+        )
+    return Verdict(
+        state=JobState.LOST,
+        why="Slurm no longer knows it, and it has left no word of how it ended.",
+        advice="It was killed outright, its node failed, or the controller has lost it. Its output "
+        "so far is kept; ask the cluster's support with its Slurm id.",
+        inferred=True,
+    )

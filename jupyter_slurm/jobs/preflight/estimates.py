@@ -1,0 +1,90 @@
+"""When Slurm would start a job that is not submitted: asked of it, and kept for some seconds.
+
+A form asks while its user is still typing, and the answer costs the controller a plan of the whole
+queue: the same question is not put twice, nor two at once to one cluster.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from dataclasses import dataclass
+
+from jupyter_slurm.errors import ControllerError
+from jupyter_slurm.jobs.cluster.slurm_cluster import SlurmCluster
+from jupyter_slurm.jobs.submission.prepare import Submission
+from jupyter_slurm.slurm import sbatch
+from jupyter_slurm.slurm.rejections import explain_rejection, message
+from jupyter_slurm.wire import Check
+
+KEPT_S = 15.0
+_FAILURES = ("allocation failure: ", "Batch job submission failed: ")
+
+
+@dataclass(frozen=True, slots=True)
+class Outlook:
+    """What Slurm says of a submission."""
+
+    start_s: float | None = None
+    checks: tuple[Check, ...] = ()
+
+
+class _Known:
+    """Of one cluster."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.kept: dict[tuple[str, ...], tuple[float, Outlook]] = {}
+        """With when it was said, on the monotonic clock."""
+
+
+class Estimates:
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._known: dict[str, _Known] = {}
+
+    def ask(self, cluster: SlurmCluster, job_id: str, submission: Submission) -> Outlook:
+        """LoginNeededError, and other TransportErrors."""
+        argv = sbatch.test_only_argv(submission.sbatch)
+        # Each time that it is asked for the job has another id, which says nothing.
+        key = tuple(word.replace(job_id, "") for word in (*argv, submission.script))
+        known = self._of(cluster.name)
+        with known.lock:
+            now_s = time.monotonic()
+            known.kept = {k: v for k, v in known.kept.items() if now_s - v[0] < KEPT_S}
+            if key not in known.kept:
+                outlook = _asked(cluster, argv, submission.script)
+                # From the answer on: those who have waited for it meanwhile have it too.
+                known.kept[key] = (time.monotonic(), outlook)
+            return known.kept[key][1]
+
+    def _of(self, cluster: str) -> _Known:
+        with self._lock:
+            return self._known.setdefault(cluster, _Known())
+
+
+def _asked(cluster: SlurmCluster, argv: list[str], script: str) -> Outlook:
+    try:
+        done = cluster.run(argv, stdin=script.encode())
+    except ControllerError as exc:
+        return Outlook(checks=(Check(ok=None, sentence=f"Slurm could not be asked: {exc}"),))
+    words = done.stderr.decode(errors="replace").strip()
+    estimate = sbatch.parse_test_only(words)
+    if done.returncode == 0 and estimate is not None:
+        return Outlook(start_s=estimate.start_s)
+    return Outlook(checks=(_refused(words),))
+
+
+def _refused(words: str) -> Check:
+    rejection = explain_rejection(words)
+    if rejection is None:
+        return Check(ok=None, sentence="Slurm does not say when it would start.")
+    said = message(words)
+    for failure in _FAILURES:
+        said = said.removeprefix(failure)
+    if rejection.category != "definitive":
+        return Check(ok=None, sentence=f"Slurm does not say when it would start: {said}")
+    known = (rejection.sentence,) if rejection.known else ()
+    hint = " ".join((*known, rejection.advice))
+    sentence = f"Slurm would refuse it: {said}"
+    return Check(ok=False, sentence=sentence, hint=hint, option=rejection.option)

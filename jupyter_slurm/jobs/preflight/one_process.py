@@ -1,0 +1,45 @@
+"""Says what a job of one process cannot use of what its options ask for. PURE.
+
+It is so until cells can run on many nodes; nothing of this is about a batch script or a program,
+which start tasks themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from jupyter_slurm.jobs.preflight.objection import Objection
+from jupyter_slurm.jobs.preflight.resources import Asked
+from jupyter_slurm.slurm.options import OPTIONS
+from jupyter_slurm.wire import JobKind
+
+_ONE_PROCESS = frozenset({JobKind.CELL, JobKind.SESSION, JobKind.KERNEL, JobKind.LAB})
+
+
+def objections(kind: JobKind, options: Mapping[str, str], job: Asked) -> Iterator[Objection]:
+    """Yield what a person may expect of `options` and does not get, with what to do instead."""
+    if kind not in _ONE_PROCESS:
+        return
+    nodes, tasks = job.nodes, job.tasks
+    if nodes > 1:
+        yield Objection(
+            f"Its code runs once, on the first of {nodes} nodes.",
+            "Ask for --nodes 1, or start work on the others with `srun`.",
+            certain=False,
+            option="nodes",
+        )
+    elif tasks > 1:
+        yield Objection(
+            f"Its code runs once, not {tasks} times.",
+            f"For more CPUs give --cpus-per-task {tasks}; tasks are started with `srun`.",
+            certain=False,
+            option="ntasks",
+        )
+    for name in options:
+        if OPTIONS[name].of_steps:
+            yield Objection(
+                f"`--{name}` counts only for what `srun` starts.",
+                "Leave it out, unless the code itself calls `srun`.",
+                certain=False,
+                option=name,
+            )

@@ -1,0 +1,252 @@
+"""Previews and judges jobs before they are sent, by what clusters offer and profiles say.
+
+Keeps for a few minutes what clusters said of themselves. Judges a submission by the profile and by
+what is kept; asks a cluster anew at most once an hour, if the job asks for what sbatch would take
+and let wait for ever, and before it refuses a job.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path, PurePosixPath
+
+from msgspec.structs import replace
+
+from jupyter_slurm.errors import (
+    CodeError,
+    JupyterSlurmError,
+    LoginNeededError,
+    RequestError,
+    SubmitError,
+)
+from jupyter_slurm.jobs.cluster.clusters import Clusters
+from jupyter_slurm.jobs.cluster.slurm_cluster import SlurmCluster
+from jupyter_slurm.jobs.layout import JobDir
+from jupyter_slurm.jobs.preflight import costs, offers, one_process, phrases, syntax
+from jupyter_slurm.jobs.preflight.estimates import Estimates, Outlook
+from jupyter_slurm.jobs.preflight.limits import Judge, of_inputs
+from jupyter_slurm.jobs.preflight.objection import Objection
+from jupyter_slurm.jobs.preflight.partition_facts import Source, known_partitions
+from jupyter_slurm.jobs.preflight.resources import Asked, asked
+from jupyter_slurm.jobs.submission.options import merged_options
+from jupyter_slurm.jobs.submission.prepare import prepare, runtime_of
+from jupyter_slurm.profiles.profile import ClusterProfile
+from jupyter_slurm.slurm.directives import read_directives
+from jupyter_slurm.wire import Check, ClusterInfo, Job, JobKind, JobSpec, Preview
+
+_INFO_KEPT_S = 300.0
+_LIMITS_KEPT_S = 3600.0
+"""Limits of partitions change seldom, and what speaks against a job is asked for anew."""
+
+
+class Beforehand:
+    def __init__(self, clusters: Clusters, jobs: Callable[[str | None], list[Job]]) -> None:
+        """`jobs`: those of a cluster, which tell of its Pythons."""
+        self._clusters = clusters
+        self._jobs = jobs
+        self._infos: dict[str, ClusterInfo] = {}
+        self._judged_by: dict[str, ClusterInfo] = {}
+        """Asked for a submission; apart, as it knows nothing of the job that followed."""
+        self._estimates = Estimates()
+
+    def cluster_info(self, cluster: str | None = None) -> ClusterInfo:
+        """Asked again when it is older than a few minutes."""
+        known = self._clusters.named(cluster)
+        info = self._fresh(known.name)
+        if info is None:
+            info = self._ask(known)
+        return _priced(info, known.profile)
+
+    def preview(self, spec: JobSpec, estimate: bool = False) -> Preview:
+        if spec.session is not None:
+            raise RequestError(
+                "A cell of a session is no submission of its own: there is nothing to preview.",
+                hint="`%slurm session start … --dry-run` shows how the session would be submitted.",
+            )
+        cluster = self._clusters.named(spec.cluster)
+        folder = JobDir(cluster.job_root() / spec.id)
+        submission = prepare(spec, cluster.profile, folder, cluster.site(spec), key=b"")
+        options = _options(spec, cluster)
+        job = _asked(spec, options)
+        checks, info = self._looked(cluster)
+        checks += _interpreter(spec, cluster.profile)
+        judge = Judge(cluster.profile, info)
+        known = judge.partition(job)
+        objections = judge.objections(job)
+        if missing := _missing_folder(spec, cluster):
+            objections.append(missing)
+        if fault := self._fault(spec, cluster.name):
+            objections.append(fault)
+        found = [*objections, *one_process.objections(spec.kind, options, job)]
+        checks += [one.check() for one in found]
+        if info is not None:
+            checks += costs.outlook(job, known, info, time.time())
+        # Of what would be refused sbatch, which need not know, may well say when it would start.
+        hopeless = any(one.certain for one in objections)
+        ask = estimate and not hopeless
+        outlook = self._estimates.ask(cluster, spec.id, submission) if ask else Outlook()
+        return Preview(
+            cluster=cluster.name,
+            script=submission.script,
+            sbatch=submission.sbatch,
+            job_dir=str(folder.path),
+            files=tuple(submission.files),
+            command=submission.command,
+            variables=submission.variables,
+            cost=costs.cost(
+                job,
+                known,
+                unit=cluster.profile.cost_unit,
+                max_tres=info is not None and info.max_tres,
+            ),
+            checks=(*checks, *outlook.checks),
+            start_estimate_s=outlook.start_s,
+        )
+
+    def judge(self, spec: JobSpec, cluster: SlurmCluster) -> str | None:
+        """What the job should be warned of. SubmitError: sbatch would refuse it, and need not be
+        asked; RequestError: it would by what the profile says; CodeError: it does not compile."""
+        fault = self._compiled(spec, cluster.name)
+        options, info = _options(spec, cluster), self._newest(cluster.name)
+        job = _asked(spec, options)
+        if info is None and (job.limit_s is not None or job.nodes > 1):
+            objections = Judge(cluster.profile, self._asked_anew(cluster)).objections(job)
+        else:
+            objections = Judge(cluster.profile, info).objections(job)
+            by_it = [one for one in objections if one.by is Source.CLUSTER and not one.passing]
+            if by_it and (not _is_fresh(info) or any(one.certain for one in by_it)):
+                # What is refused is refused by what holds now: it may have changed minutes ago.
+                objections = Judge(cluster.profile, self._asked_anew(cluster)).objections(job)
+        if missing := _missing_folder(spec, cluster):
+            objections.append(missing)
+        for one in objections:
+            if one.certain:
+                refusal = SubmitError if one.by is Source.CLUSTER else RequestError
+                raise refusal(one.sentence, hint=one.hint, option=one.option)
+        objections += fault
+        objections += one_process.objections(spec.kind, options, job)
+        warnings = (f"{one.sentence} {one.hint}" for one in objections if not one.passing)
+        return "\n".join(warnings) or None
+
+    def memory_mib(self, spec: JobSpec, cluster: SlurmCluster) -> int | None:
+        return _asked(spec, _options(spec, cluster)).memory_per_node_mib
+
+    def judge_cell(self, spec: JobSpec, memory_mib: int | None) -> str | None:
+        """Return what a cell of a session that has so much memory should be warned of."""
+        cell = _with_inputs(Asked(memory_per_node_mib=memory_mib), spec)
+        found = [*self._compiled(spec, None), *of_inputs(cell)]
+        return "\n".join(f"{one.sentence} {one.hint}" for one in found) or None
+
+    def _compiled(self, spec: JobSpec, cluster: str | None) -> list[Objection]:
+        """Return what to warn of in the code. CodeError: the job's Python cannot compile it."""
+        fault = self._fault(spec, cluster)
+        if fault is not None and fault.certain:
+            raise CodeError(fault.sentence, hint=fault.hint, option=fault.option)
+        return [] if fault is None else [fault]
+
+    def _fault(self, spec: JobSpec, cluster: str | None) -> Objection | None:
+        """Return the code's syntax error. A notebook's cell, which has a fingerprint, was read by
+        its own IPython, which alone knows all of its magics."""
+        if spec.kind is not JobKind.CELL or spec.fingerprint is not None:
+            return None
+        error = syntax.fault_of_cell(spec.code, phrases.THE_CODE)
+        if error is None:
+            return None
+        certain = syntax.is_certain(error, spec.code, spec, self._jobs(cluster))
+        hint = "" if certain else syntax.newer()
+        return Objection(syntax.sentence(error), hint, certain, Source.PROFILE, "code")
+
+    def _fresh(self, name: str) -> ClusterInfo | None:
+        info = self._infos.get(name)
+        return info if _is_fresh(info) else None
+
+    def _newest(self, name: str) -> ClusterInfo | None:
+        """Return what a submission is judged by."""
+        known = [of[name] for of in (self._infos, self._judged_by) if name in of]
+        info = max(known, key=lambda one: one.asked_s, default=None)
+        return info if _is_fresh(info, _LIMITS_KEPT_S) else None
+
+    def _ask(self, cluster: SlurmCluster) -> ClusterInfo:
+        info = self._infos[cluster.name] = offers.cluster_info(cluster)
+        return info
+
+    def _asked_anew(self, cluster: SlurmCluster) -> ClusterInfo | None:
+        """None: it does not answer, and sbatch is to decide."""
+        try:
+            self._judged_by[cluster.name] = offers.cluster_info(cluster)
+        except JupyterSlurmError:
+            return None
+        return self._judged_by[cluster.name]
+
+    def _looked(self, cluster: SlurmCluster) -> tuple[list[Check], ClusterInfo | None]:
+        """What a preview shows does not depend on the controller's answering."""
+        try:
+            return [], self.cluster_info(cluster.name)
+        except LoginNeededError:
+            raise
+        except JupyterSlurmError as exc:
+            return [Check(ok=None, sentence=f"The cluster could not be asked: {exc}")], None
+
+
+def _is_fresh(info: ClusterInfo | None, kept_s: float = _INFO_KEPT_S) -> bool:
+    return info is not None and time.time() - info.asked_s <= kept_s
+
+
+def _priced(info: ClusterInfo, profile: ClusterProfile) -> ClusterInfo:
+    """With what only the profile says of its partitions."""
+    told = known_partitions(profile, info)
+    partitions = (
+        replace(one, cost=told[one.name].cost, about=told[one.name].about)
+        for one in info.partitions
+    )
+    return replace(info, partitions=tuple(partitions), cost_unit=profile.cost_unit)
+
+
+def _missing_folder(spec: JobSpec, cluster: SlurmCluster) -> Objection | None:
+    """Return why the job cannot begin in the folder that was named; of one in an image nothing is
+    known here. Slurm would run it in /tmp."""
+    folder = _options(spec, cluster).get("chdir", "")
+    in_image = spec.kind is not JobKind.SCRIPT and runtime_of(spec, cluster.profile) != "none"
+    if in_image or not folder.startswith(("/", "~/")):
+        return None
+    home = cluster.transport.home()
+    if cluster.transport.exists(home / folder[2:] if folder[0] == "~" else PurePosixPath(folder)):
+        return None
+    return Objection(
+        f"There is no folder {folder} on {cluster.name}.",
+        "Create it there, or name another. If only the nodes have it, change to it in the code.",
+        certain=True,
+        option="chdir",
+    )
+
+
+def _options(spec: JobSpec, cluster: SlurmCluster) -> dict[str, str]:
+    """Of a batch script with what it says itself, which sbatch's command line overrides."""
+    own = read_directives(spec.code) if spec.kind is JobKind.SCRIPT else {}
+    return {**own, **merged_options(spec, cluster.profile)}
+
+
+def _asked(spec: JobSpec, options: dict[str, str]) -> Asked:
+    return _with_inputs(asked(options), spec)
+
+
+def _with_inputs(wanted: Asked, spec: JobSpec) -> Asked:
+    if spec.inputs is None:
+        return wanted
+    with suppress(OSError):  # whoever sends it says that it is not there
+        file_mib = Path(spec.inputs).stat().st_size >> 20
+        wanted = dataclasses.replace(wanted, inputs_mib=max(file_mib, spec.inputs_memory_mib))
+    return wanted
+
+
+def _interpreter(spec: JobSpec, profile: ClusterProfile) -> list[Check]:
+    """Which Python runs the code, where no image says so."""
+    if spec.kind not in (JobKind.CELL, JobKind.SESSION) or runtime_of(spec, profile) != "none":
+        return []
+    python = profile.for_job(spec).python
+    sentence = f"Without an image the cell runs in `{python}` of the node."
+    hint = "For another one set `python` in the cluster's profile, or load a module (--module)."
+    return [Check(ok=None, sentence=sentence, hint=hint)]

@@ -1,0 +1,1 @@
+"""What is kept of each job on this machine, and what is new of it."""

@@ -1,0 +1,236 @@
+"""The jobs that the agent knows, in memory and in the store; who waits for a change is told.
+
+The one place where a job is changed: every change is on disk before anybody sees it, and raises
+the revision. Thread-safe. Knows nothing of Slurm.
+"""
+
+from __future__ import annotations
+
+import secrets
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from itertools import takewhile
+from typing import Any, NamedTuple
+
+import msgspec
+
+from jupyter_slurm.errors import NotFoundError, RequestError
+from jupyter_slurm.jobs.records.events import following
+from jupyter_slurm.jobs.records.store import Record, Store
+from jupyter_slurm.wire import Job
+
+_GONE_KEPT = 10_000
+_UNWANTED_KEPT = 1_000
+
+
+class News(NamedTuple):
+    """What has come of the jobs since a revision."""
+
+    revision: int
+    """Now."""
+    whole: bool
+    """`jobs` are all there are."""
+    jobs: tuple[Job, ...]
+    """In the order in which they have changed."""
+    gone: tuple[str, ...]
+
+
+class Book:
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self.epoch = secrets.token_hex(4)
+        """Revisions of another Book mean nothing to this one."""
+        self._changed = threading.Condition()
+        self._closed = False
+        self._stirs = 0
+        found = sorted(store.load(), key=lambda record: record.job.revision)
+        for number, record in enumerate(found, 1):
+            # Counted anew, as nobody knows them by their old numbers. Who pushed has ended.
+            record.job = msgspec.structs.replace(record.job, revision=number, transfer=None)
+        self._records = {record.job.id: record for record in found}
+        """The latest changed last."""
+        self._live = {r.job.id: r for r in found if not r.job.state.final}
+        self._gone: deque[tuple[int, str]] = deque()
+        """Forgotten jobs, and at which revision."""
+        self._revision = len(found)
+        self._remembers_since = self._revision
+        """What was forgotten before is no longer known."""
+        self._unwanted: deque[str] = deque(maxlen=_UNWANTED_KEPT)
+
+    @property
+    def stirs(self) -> int:
+        """How often anything has changed or grown: read it, look, then wait for it to differ."""
+        return self._stirs
+
+    def stirred_since(self, stirs: int) -> Callable[[], bool]:
+        """For `wait`: whether anything has since `stirs` was read."""
+        return lambda: self._stirs != stirs
+
+    @property
+    def closed(self) -> bool:
+        return self._closed
+
+    @property
+    def revision(self) -> int:
+        return self._revision
+
+    def add(self, record: Record) -> bool:
+        """False: there is a job of that id already, and nothing was changed."""
+        with self._changed:
+            if record.job.id in self._records:
+                return False
+            self._revision += 1
+            record.job = msgspec.structs.replace(record.job, revision=self._revision)
+            if record.job.id in self._unwanted:
+                record.job = msgspec.structs.replace(record.job, cancel_requested_s=time.time())
+            record.events = following((), None, record.job, time.time())
+            self.store.save_synced(record)
+            self._enter(record)
+            return True
+
+    def unwanted(self, job_id: str) -> None:
+        """Keeps in mind that the end of a job was asked for of which nothing is known yet: its
+        submission may still be looked into."""
+        with self._changed:
+            self._unwanted.append(job_id)
+
+    def _enter(self, record: Record) -> None:
+        """It has changed last."""
+        job_id = record.job.id
+        self._records.pop(job_id, None)
+        self._records[job_id] = record
+        if record.job.state.final:
+            self._live.pop(job_id, None)
+        else:
+            self._live[job_id] = record
+        self._notify()
+
+    def record(self, job_id: str) -> Record:
+        """By our id, or by Slurm's: the newest job that has it, one that lives before any that
+        has ended. NotFoundError; RequestError: jobs of several clusters have it."""
+        with self._changed:
+            if job_id in self._records:
+                return self._records[job_id]
+            same = [r for r in self._records.values() if r.job.slurm_id == job_id]
+        if not same:
+            raise NotFoundError(
+                f"There is no job {job_id!r} here.", hint="`%slurm jobs` lists those there are."
+            )
+        same = [record for record in same if not record.job.state.final] or same
+        if len({record.job.cluster for record in same}) > 1:
+            jobs = ", ".join(f"{one.job.id} on {one.job.cluster}" for one in same)
+            raise RequestError(
+                f"{job_id} is Slurm's id of jobs of several clusters: {jobs}.",
+                hint="The id of eight letters means one of them.",
+            )
+        return max(same, key=lambda record: record.job.created_s)
+
+    def job(self, job_id: str) -> Job:
+        return self.record(job_id).job
+
+    def records(self) -> list[Record]:
+        """All of them, newest first."""
+        with self._changed:
+            return sorted(self._records.values(), key=lambda r: r.job.created_s, reverse=True)
+
+    def live(self, cluster: str | None = None) -> list[Record]:
+        """Those that have not ended, of one cluster or of all, newest first."""
+        with self._changed:
+            found = [r for r in self._live.values() if cluster in (None, r.job.cluster)]
+        return sorted(found, key=lambda r: r.job.created_s, reverse=True)
+
+    def by_slurm_id(self, cluster: str) -> dict[str, list[Record]]:
+        """Slurm's id -> the jobs that have had it, newest first, of all on that cluster."""
+        found: dict[str, list[Record]] = {}
+        for record in self.records():
+            if record.job.slurm_id and record.job.cluster == cluster:
+                found.setdefault(record.job.slurm_id, []).append(record)
+        return found
+
+    def news(self, revision: int | None) -> News:
+        """What has changed after `revision`, at the cost of what has; None, or one from which it
+        cannot be told: all there is."""
+        with self._changed:
+            if revision is None or not self._remembers_since <= revision <= self._revision:
+                jobs = tuple(record.job for record in self._records.values())
+                return News(self._revision, True, jobs, ())
+            changed = takewhile(
+                lambda job: job.revision > revision,
+                (record.job for record in reversed(self._records.values())),
+            )
+            gone = takewhile(lambda one: one[0] > revision, reversed(self._gone))
+            return News(
+                self._revision, False, tuple(changed)[::-1], tuple(job_id for _, job_id in gone)
+            )
+
+    def change(self, job_id: str, **changes: Any) -> Job:
+        """The job, with these fields of it changed; saved only if that makes a difference."""
+        with self._changed:
+            record = self.record(job_id)
+            old = record.job
+            if "state" in changes and changes["state"] is not old.state:
+                changes.setdefault("state_since_s", time.time())
+            if all(getattr(old, name) == value for name, value in changes.items()):
+                return old
+            self._revision += 1
+            record.job = msgspec.structs.replace(old, **changes, revision=self._revision)
+            record.events = following(record.events, old, record.job, time.time())
+            self.store.save(record)
+            self._enter(record)
+            return record.job
+
+    def found(self, seen: Job, **changes: Any) -> Job:
+        """`change` by what a look has shown that began when the job was as `seen`: nothing where
+        its state has changed meanwhile, for then the look is older than what is known."""
+        with self._changed:
+            job = self.job(seen.id)
+            return self.change(seen.id, **changes) if job.state is seen.state else job
+
+    def note(self, job_id: str, **changes: Any) -> None:
+        """Changes fields of the record that nobody else sees, and saves it, synced."""
+        with self._changed:
+            record = self.record(job_id)
+            for name, value in changes.items():
+                setattr(record, name, value)
+            self.store.save_synced(record)
+
+    def remove(self, job_id: str) -> None:
+        with self._changed:
+            record = self.record(job_id)
+            del self._records[record.job.id]
+            self._live.pop(record.job.id, None)
+            self.store.remove(record.job.id)
+            self._revision += 1
+            self._gone.append((self._revision, record.job.id))
+            if len(self._gone) > _GONE_KEPT:
+                self._remembers_since, _ = self._gone.popleft()
+            self._notify()
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Nobody else looks or changes anything meanwhile; for what is quick."""
+        with self._changed:
+            yield
+
+    def wait(self, ready: Callable[[], bool], wait_s: float) -> bool:
+        """Whether `ready` came true within `wait_s`; it is asked after every change and nudge."""
+        with self._changed:
+            return self._changed.wait_for(lambda: self._closed or ready(), wait_s)
+
+    def nudge(self) -> None:
+        """Something that is not of the record has changed: output has grown."""
+        with self._changed:
+            self._notify()
+
+    def close(self) -> None:
+        """Ends every wait, now and later."""
+        with self._changed:
+            self._closed = True
+            self._notify()
+
+    def _notify(self) -> None:
+        self._stirs += 1
+        self._changed.notify_all()

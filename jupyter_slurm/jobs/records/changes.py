@@ -1,0 +1,72 @@
+"""What is new of jobs and connections since a cursor: `Api.changes`.
+
+A cursor says up to which revision of the Book its holder knows, and by a digest how the connections
+looked then; nothing is kept here of who holds one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from typing import NamedTuple
+
+import msgspec
+
+from jupyter_slurm.jobs.cluster.clusters import Clusters
+from jupyter_slurm.jobs.records.book import Book
+from jupyter_slurm.wire import Changes, Connection, ConnectionState
+
+_QUESTION_PAUSE_S = 1.0
+"""A question becomes another caller's when it has lain for long: nobody tells of that."""
+
+
+class _Cursor(NamedTuple):
+    revision: int | None
+    """None: nothing is known."""
+    connections: str
+    """A digest."""
+
+
+def changes(
+    book: Book, clusters: Clusters, cursor: str = "", wait_s: float = 0.0, caller: str = ""
+) -> Changes:
+    """As `Api.changes`."""
+    deadline_s = time.monotonic() + wait_s
+    known = _parse(cursor, book.epoch)
+    while True:
+        stirs = clusters.stirs
+        connections = clusters.seen(caller)
+        digest = _digest(connections)
+        news = book.news(known.revision)
+        left_s = deadline_s - time.monotonic()
+        is_new = news.whole or news.jobs or news.gone or digest != known.connections
+        if is_new or left_s <= 0 or book.closed:
+            break
+
+        def stirred(stirs: int = stirs, revision: int = news.revision) -> bool:
+            return book.revision != revision or clusters.stirs != stirs
+
+        asked = any(one.state is ConnectionState.ASKING for one in connections)
+        book.wait(stirred, min(left_s, _QUESTION_PAUSE_S) if asked else left_s)
+    return Changes(
+        cursor=f"{book.epoch}.{news.revision}.{digest}",
+        whole=news.whole,
+        jobs=news.jobs,
+        gone=news.gone,
+        connections=None if digest == known.connections else connections,
+    )
+
+
+def _parse(cursor: str, epoch: str) -> _Cursor:
+    """One of another agent, or none of ours at all, is the beginning."""
+    its_epoch, _, rest = cursor.partition(".")
+    revision, _, connections = rest.partition(".")
+    if its_epoch == epoch and revision.isdecimal():
+        return _Cursor(int(revision), connections)
+    return _Cursor(None, "")
+
+
+def _digest(connections: tuple[Connection, ...]) -> str:
+    """Equal where there is nothing new to be seen: the round trip is another every time."""
+    still = [msgspec.structs.replace(one, round_trip_s=None) for one in connections]
+    return hashlib.blake2b(msgspec.json.encode(still), digest_size=8).hexdigest()

@@ -1,0 +1,122 @@
+"""What a job gets, as digests: a cell that is run again attaches only to one that got the same.
+
+The values of its variables are digested where they are (`JobSpec.inputs_digest`). Nothing of the
+cluster is asked here.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import secrets
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import msgspec
+
+from jupyter_slurm.errors import FileAccessError, NotFoundError, RequestError
+from jupyter_slurm.jobs.cluster.transfers import pushed_folder
+from jupyter_slurm.jobs.records.store import Record
+from jupyter_slurm.jobs.submission.inputs import MAYBE
+from jupyter_slurm.jobs.submission.options import merged_options
+from jupyter_slurm.jobs.submission.prepare import image_of, runtime_of
+from jupyter_slurm.profiles.profile import ClusterProfile
+from jupyter_slurm.transport.files.ignore import Exclusion
+from jupyter_slurm.transport.files.manifest import scan
+from jupyter_slurm.wire import Earlier, InputPart, Job, JobSpec, JobState
+
+_IMAGE_FILE = "image file"
+
+
+def given(spec: JobSpec, profile: ClusterProfile, image_file: str | None) -> dict[str, str]:
+    """What the job gets, by what it is. `image_file`: where the image lies, since one that was made
+    anew lies elsewhere; None: that is not known."""
+    if spec.session is None:
+        of_cluster = [
+            profile.name,
+            sorted(merged_options(spec, profile).items()),
+            [profile.python, profile.modules, profile.setup],
+            [sorted(profile.job_env.items()), profile.mounts],
+        ]
+    else:
+        of_cluster = [spec.session]
+    asked = [
+        spec.kind,
+        spec.name,
+        spec.arguments,
+        spec.modules,
+        sorted(spec.env.items()),
+        spec.mounts,
+    ]
+    named = [spec.names_in, spec.names_out, spec.out_format, spec.fetch]
+    found = {
+        "options": _digest([of_cluster, asked, named, spec.push, spec.push_exclude]),
+        "folder": _digest(spec.cwd),
+        "image": _digest([image_of(spec, profile), runtime_of(spec, profile)]),
+    }
+    if image_file is not None:
+        found[_IMAGE_FILE] = _digest(image_file)
+    if spec.names_in:
+        found["in"] = spec.inputs_digest or _unknown()
+    if spec.push is not None:
+        found["push"] = _listing(spec.push, spec.push_exclude, spec.notebook)
+    return found
+
+
+def differences(now: dict[str, str], then: dict[str, str]) -> tuple[InputPart, ...]:
+    """What is not, or may not be, the same."""
+    parts: tuple[InputPart, ...] = ("options", "folder", "image", "in", "push")
+    differ = [part for part in parts if now.get(part) != then.get(part)]
+    files = now.get(_IMAGE_FILE), then.get(_IMAGE_FILE)
+    if "image" not in differ and None not in files and files[0] != files[1]:
+        differ.append("image")
+    unsure = any(MAYBE in one.get("in", "") for one in (now, then))
+    return tuple("in?" if part == "in" and unsure else part for part in differ)
+
+
+def earlier(cells: Sequence[Record], given: Callable[[], dict[str, str]]) -> Earlier | None:
+    """Which of the jobs of a cell, newest first, is to be attached to, or to be spoken of; `given`
+    is what the cell's job would get now, looked up only where there is such a job."""
+    others = [record for record in cells if _has_open_end(record.job)]
+    if not others:
+        return None
+    now = given()
+    differs = {record.job.id: differences(now, record.given) for record in cells}
+    same = next((record for record in cells if not differs[record.job.id]), None)
+    if same is not None and _has_open_end(same.job):
+        return Earlier(job=same.job)
+    going = [r for r in others if not r.job.state.final and r.job.cancel_requested_s is None]
+    found = next((r.job for r in (*going, *others) if differs[r.job.id]), None)
+    return None if found is None else Earlier(job=found, differs=differs[found.id])
+
+
+def _has_open_end(job: Job) -> bool:
+    """It goes on, or nobody has had its outcome."""
+    return job.state is not JobState.REJECTED and not (job.state.final and job.delivered)
+
+
+def _listing(local: str, exclude: tuple[str, ...], notebook: str | None) -> str:
+    """Of the files that would be pushed: names, sizes and times. The notebook itself is left out,
+    which is saved again and again while its cells are the same."""
+    own = os.fsencode(Path(notebook).name) if notebook else None
+    try:
+        found = scan(os.fsencode(pushed_folder(local)), Exclusion(exclude))
+    except (FileAccessError, NotFoundError, RequestError):  # it is refused when it is pushed
+        return _unknown()
+    # The time of a folder is that of a file which may have been left out.
+    lines = [
+        (name, one.kind, one.mode, *((one.size_bytes, one.mtime_ns) if one.kind == "file" else ()))
+        for name, one in found.entries.items()
+        if name.rpartition(b"/")[2] != own
+    ]
+    links = [(name, one.link) for name, one in found.entries.items() if one.kind == "link"]
+    return _digest([sorted(lines), sorted(links), sorted(found.unread)])
+
+
+def _unknown() -> str:
+    """Equal to nothing."""
+    return MAYBE + secrets.token_hex(16)
+
+
+def _digest(value: object) -> str:
+    return hashlib.sha256(msgspec.json.encode(value)).hexdigest()

@@ -1,0 +1,66 @@
+"""A digest of the variables that go into a job: equal for equal values, as far as can be told."""
+
+from __future__ import annotations
+
+import hashlib
+import mmap
+import types
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+from typing import Any, cast
+
+import cloudpickle  # type: ignore[import-untyped]
+
+from jupyter_slurm.jobs.outcome.variables import digest_file, parse_header
+
+MAYBE = "?"
+"""Begins the digest of values of which equal ones may have another."""
+_WITHOUT_ORDER = (b"\x8f", b"\x91", b"cloudpickle")
+"""In a pickle: sets, whose order is another one in each process, and code, which names its file. In
+bytes that mean something else these only cost the time to look closer."""
+_OF_CODE = (
+    "co_name co_qualname co_code co_consts co_names co_varnames co_freevars co_cellvars co_flags "
+    "co_argcount co_posonlyargcount co_kwonlyargcount co_exceptiontable"
+).split()
+_OBJECT = b"\x93"
+"""STACK_GLOBAL: whatever is not made of plain values alone."""
+
+
+def digest_inputs(path: Path, names: Sequence[str], namespace: Mapping[str, object]) -> str:
+    """The digest of the values that were written to `path`, equal for equal plain values, and as
+    far as can be for sets and for code, also when another process has made them anew."""
+    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as whole:
+        header, at = parse_header(memoryview(whole), path)
+        end = at + header.stream_bytes
+        found = {mark: whole.find(mark, at, end) >= 0 for mark in (*_WITHOUT_ORDER, _OBJECT)}
+    maybe = MAYBE if any(found.values()) else ""
+    if not any(found[mark] for mark in _WITHOUT_ORDER):
+        return maybe + digest_file(path)
+    return maybe + _digest_in_order([namespace[name] for name in names]).hex()
+
+
+def _digest_in_order(value: object) -> bytes:
+    digest = hashlib.sha256()
+    file = types.SimpleNamespace(write=digest.update)
+    pickler = _InOrder(file, 5, buffer_callback=lambda one: digest.update(one.raw()))
+    pickler.dump(value)
+    return digest.digest()
+
+
+class _InOrder(cloudpickle.Pickler):  # type: ignore[misc]
+    """Pickles what is only to be digested: sets in an order, code without where it stood."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        # What cloudpickle calls the classes of this process, at random.
+        known = getattr(cloudpickle.cloudpickle, "_DYNAMIC_CLASS_TRACKER_BY_CLASS", {})
+        self._class_names = frozenset(known.values())
+
+    def persistent_id(self, value: object) -> object:
+        kind = type(value)
+        if kind is set or kind is frozenset:
+            parts = cast("Collection[object]", value)
+            return kind.__name__, sorted(map(_digest_in_order, parts))
+        if kind is types.CodeType:
+            return "code", [getattr(value, name, None) for name in _OF_CODE]
+        return "class" if kind is str and value in self._class_names else None

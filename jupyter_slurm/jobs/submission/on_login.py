@@ -1,0 +1,214 @@
+"""Jobs that are not handed to Slurm: images that are made on the login machine itself.
+
+Such a job has the folder and the script of any other, so that output, following, attaching and its
+end are the same code. Only these differ: how it is begun, how it is told to end, and who knows what
+became of it. A keeper over there begins the script in a process group of its own, ends that when it
+is told to, and leaves the last word for a script that could not. `submitted` says on which host
+they are: a login name may lead to another one next time, from which nothing of it can be seen.
+"""
+
+from __future__ import annotations
+
+from jupyter_slurm.errors import ConnectionLostError, SubmitError
+from jupyter_slurm.jobs.cluster.slurm_cluster import SlurmCluster
+from jupyter_slurm.jobs.outcome import verdict
+from jupyter_slurm.jobs.outcome.verdict import Evidence, Verdict
+from jupyter_slurm.jobs.records.book import Book
+from jupyter_slurm.jobs.submission.prepare import Submission
+from jupyter_slurm.jobs.submission.submit import Submitter
+from jupyter_slurm.transport import Completed, TimedOutError
+from jupyter_slurm.wire import Job, JobSpec, JobState
+
+_TIMEOUT_S = 30.0
+_GRACE_S = 20
+"""Between TERM and KILL: what was unpacked is removed meanwhile."""
+
+_SINCE_SH = """
+since() { # PID: when it began, in ticks of its machine; nothing: it has ended
+  read -r all <"/proc/$1/stat" || return
+  all=${all##*) }; [ "${all%% *}" = Z ] && return
+  set -- $all; printf %s "${20}"
+} 2>/dev/null
+"""
+
+# Run by the keeper, whose beginning is $1, as the script's own process. Whoever links the file
+# first runs the script, on NFS too; fd 3 tells that it is decided.
+_SCRIPT_SH = (
+    _SINCE_SH
+    + """
+boot=$(cat /proc/sys/kernel/random/boot_id)
+printf '%s %s %s %s %s %s\\n' "$(uname -n)" "$boot" "$PPID" "$1" $$ "$(since $$)" >"submitted.$$"
+ln "submitted.$$" submitted 2>/dev/null; taken=$?
+rm -f "submitted.$$"
+[ $taken = 0 ] && exec ./job.sh 3>&-
+"""
+)
+
+# The keeper: $1 is the text above, $2 the seconds between TERM and KILL.
+_KEEPER_SH = (
+    _SINCE_SH
+    + """
+trap '' HUP
+unset SLURM_JOB_ID SLURM_RESTART_COUNT SLURMD_NODENAME job told
+stop() { # as Slurm does, the script first, which hands it on and must not lose its program before
+  kill -TERM "$job"; sleep 1; kill -TERM "-$job"
+  left=$2
+  while [ "$left" -gt 0 ] && kill -0 "$job"; do sleep 1; left=$((left - 1)); done
+  kill -KILL "-$job"
+} 2>/dev/null
+trap 'told=1; [ -z "$job" ] || stop "$@"' TERM
+setsid nice -n 10 sh -c "$1" sh "$(since $$)" &
+job=$!
+exec 3>&-
+[ -z "$told" ] || stop "$@"
+while :; do
+  wait "$job"; rc=$?
+  kill -0 "$job" 2>/dev/null && continue
+  wait "$job" 2>/dev/null; last=$?
+  case $last in 127 | -1) ;; *) rc=$last ;; esac
+  break
+done
+trap '' TERM
+read -r host boot keeper rest <submitted; [ "$keeper" = $$ ] || exit
+[ -s exit.0.json ] && exit
+kill -KILL "-$job" 2>/dev/null
+signal=; [ "$rc" -gt 128 ] && signal=KILL
+printf '{"exit_code": %d, "signal": "%s", "time_s": %d}\\n' "$rc" "$signal" "$(date +%s)" \\
+  >exit.0.json.partial && mv exit.0.json.partial exit.0.json
+"""
+)
+
+# Runs in the job's folder; a second time it only says what the first one has left.
+_BEGIN_SH = """
+[ -s submitted ] || : "$(setsid sh -c "$1" sh "$2" "$3" 3>&1 </dev/null >>slurm.out 2>&1 &)"
+cat submitted 2>/dev/null || { cat slurm.out >&2; exit 1; }
+"""
+
+# A line for each "VERB FOLDER" of its words. Process ids come again: only who began at that moment
+# of that boot is the one that is meant.
+_LOOK_SH = (
+    _SINCE_SH
+    + """
+here=$(uname -n) now=$(cat /proc/sys/kernel/random/boot_id)
+look() {
+  if ! read -r host boot keeper began pid since <"$2/submitted"; then
+    if [ -d "${2%/*}" ]; then echo gone; else echo unseen "$here"; fi
+  elif [ "$host" != "$here" ]; then echo elsewhere "$here"
+  elif [ "$boot" != "$now" ]; then echo gone
+  elif [ "$(since "$keeper")" = "$began" ]; then
+    echo lives
+    [ "$1" = look ] || kill -TERM "$keeper"
+  elif [ "$(since "$pid")" = "$since" ]; then
+    echo lives
+    [ "$1" = look ] || kill -KILL "-$pid"
+  else echo gone
+  fi
+} 2>/dev/null
+while [ $# -gt 0 ]; do look "$1" "$2"; shift 2; done
+"""
+)
+
+
+class LoginSubmitter(Submitter):
+    """The beginning of one, pursued until it is known on which host."""
+
+    def _hand_over(self, spec: JobSpec, submission: Submission) -> Completed:
+        argv = ["sh", "-c", _BEGIN_SH, "begin", _KEEPER_SH, _SCRIPT_SH, str(_GRACE_S)]
+        deliver = self._cluster.transport.deliver
+        try:
+            return deliver(self._dir.path, submission.files, argv, timeout_s=_TIMEOUT_S)
+        except TimedOutError as exc:
+            raise _silent(self._cluster, exc) from exc
+
+    def _judge(self, done: Completed) -> bool:
+        host = _host(done.stdout)
+        if host is not None:
+            return self._settle(host)
+        return self._reject(
+            SubmitError(
+                f"It could not be begun on the login machine of {self._cluster.name}.",
+                hint="Is the disk full, or over quota? `job_root` of the cluster's profile says "
+                "where jobs live.",
+                detail=done.stderr.decode(errors="replace").strip() or None,
+            )
+        )
+
+    def _look_up(self) -> str | None:
+        return _host(self._cluster.transport.read(self._dir.submitted) or b"")
+
+    def _learned(self, answer: str) -> dict[str, object]:
+        return {"nodes": (answer,)}
+
+    def _cancel(self, answer: str) -> None:
+        look(self._book, self._cluster)
+
+
+def begun(book: Book, cluster: SlurmCluster) -> list[Job]:
+    """Those of `cluster` that live and that a look can tell of."""
+    jobs = [record.job for record in book.live(cluster.name)]
+    return [job for job in jobs if job.on_login and job.submitted_s is not None]
+
+
+def look(book: Book, cluster: SlurmCluster) -> list[Job]:
+    """Those of `cluster` whose processes are no more; the others are told to end where that was
+    asked for, and where they cannot be seen from here it is said. TransportError."""
+    jobs = begun(book, cluster)
+    if not jobs:
+        return []
+    words = [
+        word
+        for job in jobs
+        for word in ("look" if job.cancel_requested_s is None else "cancel", job.job_dir)
+    ]
+    try:
+        done = cluster.transport.run(["sh", "-c", _LOOK_SH, "look", *words], timeout_s=_TIMEOUT_S)
+    except TimedOutError as exc:
+        raise _silent(cluster, exc) from exc
+    said = [line.split(" ") for line in done.stdout.decode(errors="replace").splitlines()]
+    gone = []
+    for job, (state, *here) in zip(jobs, said, strict=False):
+        why = _unseen(job, state, here[0]) if here else None
+        book.found(job, why=why, problem=None, problem_since_s=None)
+        if state == "gone":
+            gone.append(job)
+    return gone
+
+
+def judge(evidence: Evidence) -> Verdict:
+    """As `verdict.judge`, where there is no Slurm that could say more."""
+    ended = evidence.exit
+    exit_code = ended.exit_code if ended is not None else None
+    if evidence.cancel_requested:
+        return Verdict(state=JobState.CANCELLED, why="You cancelled it.", exit_code=exit_code)
+    if evidence.folder_gone or (ended is not None and ended.signal is None):
+        return verdict.judge(evidence)
+    where = f"the login machine {evidence.started.node}" if evidence.started else "a login machine"
+    why = f"It was killed on {where}, or that was started anew: it left no word of how it ended."
+    if ended is not None:
+        why = f"It was ended on {where} by a signal (SIG{ended.signal}), and not from here."
+    return Verdict(
+        state=JobState.FAILED,
+        why=why,
+        advice="Some sites end what runs for long on a login machine, or when its user has logged "
+        'out. With `build_on = "job"` in the cluster\'s profile Slurm runs it.',
+        exit_code=exit_code,
+        inferred=ended is None,
+    )
+
+
+def _host(submitted: bytes) -> str | None:
+    words = submitted.decode(errors="replace").split()
+    return words[0] if words else None
+
+
+def _unseen(job: Job, state: str, here: str) -> str:
+    what = f"its folder is not there on the login machine {here}"
+    if state == "elsewhere":
+        runs = ", ".join(job.nodes)
+        what = f"it runs on the login machine {runs}, and the connection leads to {here} now"
+    ends = "it cannot be cancelled" if job.cancel_requested_s else "its processes cannot be seen"
+    return f"From here {ends}: {what}. Its files tell how it ends."
+
+
+def _silent(cluster: SlurmCluster, error: TimedOutError) -> ConnectionLostError:
+    return ConnectionLostError(f"The login machine of {cluster.name} does not answer: {error}.")

@@ -1,0 +1,148 @@
+"""sbatch's options for a job: the profile's defaults, what the person said, and our own. PURE."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from jupyter_slurm.errors import RequestError
+from jupyter_slurm.jobs.layout import JobDir
+from jupyter_slurm.profiles.profile import ClusterProfile
+from jupyter_slurm.profiles.table import did_you_mean
+from jupyter_slurm.slurm import options as sbatch_options
+from jupyter_slurm.slurm import sbatch
+from jupyter_slurm.slurm.directives import read_directives
+from jupyter_slurm.slurm.units import gpus_in_tres, gpus_of_option
+from jupyter_slurm.wire import JobKind, JobSpec
+
+_TOKEN = "jslurm:"  # noqa: S105 (a label, no secret)
+"""Before our id in a job's comment, by which a job is found again whose id was never heard."""
+
+_MEMORY = frozenset({"mem", "mem-per-cpu", "mem-per-gpu"})
+_CORES = frozenset({"ntasks", "ntasks-per-node", "cpus-per-gpu"})
+"""Who says one of these has counted cores: a default of `cpus-per-task` would multiply them."""
+_OURS = frozenset({"image", "runtime"})
+"""Defaults of a profile that are not sbatch's."""
+_ELSEWHERE = {
+    "mount": '`mounts = ["/data:/data:ro"]` in the cluster\'s table gives every image a mount.',
+    "module": '`modules = ["NAME"]` in the cluster\'s table loads a module for every job.',
+    "env": "The table `job_env` of the cluster gives every job a variable.",
+}
+_SEES_ONE_NODE = frozenset(JobKind) - {JobKind.PROGRAM, JobKind.SCRIPT}
+_SAYS_NODES = frozenset("nodes nodelist nodefile ntasks ntasks-per-gpu spread-job".split())
+_INTERRUPTS = ("TERM", "INT", "USR1", "USR2")
+"""Signals that the runner turns into KeyboardInterrupt as they come."""
+
+
+def comment_token(job_id: str) -> str:
+    return f"{_TOKEN}{job_id}"
+
+
+def is_token(word: str) -> bool:
+    """Whether it is the token of any job of ours, in a comment."""
+    return word.startswith(_TOKEN)
+
+
+def slurm_name(spec: JobSpec) -> str:
+    """The job's name in Slurm. `squeue` and `sacct` find jobs by name, so our id is part of it."""
+    return f"{spec.name}.{spec.id}"
+
+
+def merged_options(spec: JobSpec, profile: ClusterProfile) -> dict[str, str]:
+    """The profile's defaults under what the spec says, each checked by sbatch's own table.
+
+    What a batch script says itself is no default's to change: sbatch puts its line above both.
+    """
+    profile = profile.for_job(spec)
+    _check_defaults(profile)
+    own = read_directives(spec.code) if spec.kind is JobKind.SCRIPT else {}
+    asked = {*own, *spec.options}
+    if not asked.isdisjoint(_MEMORY):
+        asked |= _MEMORY
+    if not asked.isdisjoint(_CORES):
+        asked |= {"cpus-per-task"}
+    known = {
+        name: value
+        for name, value in profile.defaults.items()
+        if name in sbatch_options.OPTIONS and name not in asked
+    }
+    try:
+        merged = {
+            name: sbatch_options.check_option(name, value)
+            for name, value in {**known, **spec.options}.items()
+        }
+        sbatch_options.check_together(merged)
+    except sbatch_options.OptionError as exc:
+        raise RequestError(str(exc), option=exc.option) from exc
+    if spec.kind in _SEES_ONE_NODE and merged.keys().isdisjoint(_SAYS_NODES):
+        # Slurm may spread --gpus over nodes as they are free, and the code would see a part.
+        merged |= {"nodes": "1"} if gpus_of_option(merged.get("gpus", "")) else {}
+    return merged
+
+
+def _check_defaults(profile: ClusterProfile) -> None:
+    for name in profile.defaults:
+        if name not in _OURS and name not in sbatch_options.OPTIONS:
+            guess = did_you_mean(name, (*sbatch_options.OPTIONS, *_OURS))
+            raise RequestError(
+                f"`{name}` in the profile's defaults is no option of sbatch"
+                f"{'.' if name in _ELSEWHERE else guess}",
+                hint=_ELSEWHERE.get(name),
+                option=name,
+            )
+
+
+def our_options(spec: JobSpec, job_dir: JobDir, options: dict[str, str]) -> dict[str, str]:
+    for name in options:
+        instead = sbatch_options.OPTIONS[name].not_in_cell
+        if name == "job-name":
+            instead = "`--name NAME` says what the job is called."
+        if instead is not None:
+            raise RequestError(f"`--{name}` cannot be used with a cell.", hint=instead, option=name)
+    ours = {
+        "job-name": slurm_name(spec),
+        "comment": comment(spec, options.get("comment")),
+        "chdir": str(job_dir.path),
+        "output": sbatch.literal_path(str(job_dir.slurm_out)),
+        "open-mode": "append",
+    }
+    if "requeue" not in options:
+        # A cell that appends to a file must not run twice unless its writer says that it may.
+        ours["no-requeue"] = ""
+    return ours
+
+
+def comment(spec: JobSpec, given: str | None) -> str:
+    """The user's comment behind our token, which is a word by itself."""
+    comment = " ".join(filter(None, (comment_token(spec.id), given)))
+    try:
+        return sbatch_options.check_option("comment", comment)
+    except sbatch_options.OptionError as exc:
+        raise RequestError("The comment is too long.", hint=str(exc), option="comment") from exc
+
+
+def signal_handed_on(spec: JobSpec, options: dict[str, str]) -> tuple[str, str] | None:
+    """Rewrites `--signal` so that it reaches the batch script (`B:`), which hands it on: without
+    the `B:` only steps of srun get it (sbatch(1))."""
+    value = options.get("signal")
+    if not value:
+        return None
+    flags, _, rest = value.rpartition(":")
+    name, at, time = rest.partition("@")
+    if "B" not in flags:
+        options["signal"] = f"{'R' if 'R' in flags else ''}B:{name}{at}{time}"
+    name = name.removeprefix("SIG")
+    if spec.kind in (JobKind.CELL, JobKind.SESSION) and name not in _INTERRUPTS:
+        return name, "USR1"
+    return name, name
+
+
+def gpus_asked(options: Mapping[str, str]) -> int:
+    """GPUs in all that sbatch's options ask for; what Slurm has given it says later."""
+    if "gpus" in options:
+        return gpus_of_option(options["gpus"])
+    digits = re.match(r"[0-9]+", options.get("nodes", ""))
+    nodes = int(digits[0]) if digits else 1
+    if "gpus-per-node" in options:
+        return nodes * gpus_of_option(options["gpus-per-node"])
+    return nodes * gpus_in_tres(options.get("gres", ""))

@@ -1,0 +1,151 @@
+"""The sending of a cell to its session, and what is asked of a session besides.
+
+Whether a cell was sent is never in doubt for long: a session takes each id once, so it is simply
+sent again. What becomes of it is told by the same files as of any cell (`watcher.py`, `ending.py`);
+what the session does with it is `node/session.py`'s.
+"""
+
+from __future__ import annotations
+
+import time
+from contextlib import suppress
+
+from jupyter_slurm.errors import (
+    ConnectionLostError,
+    FileAccessError,
+    NotFoundError,
+    RequestError,
+    SubmitError,
+    TransportError,
+)
+from jupyter_slurm.jobs.cluster.slurm_cluster import SlurmCluster
+from jupyter_slurm.jobs.layout import JobDir
+from jupyter_slurm.jobs.records.book import Book
+from jupyter_slurm.jobs.submission.prepare import prepare_session_cell
+from jupyter_slurm.jobs.submission.submit import Submitter
+from jupyter_slurm.transport import TimedOutError
+from jupyter_slurm.wire import Job, JobSpec, JobState
+
+# Runs in the cell's folder. A line that was cut off (full disk) must not swallow this one, so it
+# begins with a newline. Nobody may be behind the FIFO: opened both ways it takes what is written.
+_ASK_SH = """
+umask 077
+printf '\\n%s %s\\n' "$1" "$2" >>../requests || exit
+if [ -p ../../poke ]; then printf . 1<>../../poke; fi
+"""
+_TIMEOUT_S = 30.0
+
+
+def ask(cluster: SlurmCluster, folder: JobDir, verb: str, cell_id: str) -> None:
+    """Has the session read what is wanted of the cell in `folder`. TransportError."""
+    argv = ["sh", "-c", f'cd -- "$3" && {{ {_ASK_SH} }}', "ask", verb, cell_id, str(folder.path)]
+    try:
+        done = cluster.transport.run(argv, timeout_s=_TIMEOUT_S)
+    except TimedOutError as exc:
+        raise TransportError(f"The session's folder does not answer: {exc}.") from exc
+    if done.returncode != 0:
+        raise _not_written(folder, done.stderr)
+
+
+def ended(session: Job) -> SubmitError:
+    why = f" {session.why}" if session.why else ""
+    return SubmitError(
+        f"The session {session.name} ({session.id}) has ended as {session.state}.{why}",
+        hint="`%slurm session start [OPTIONS]` starts another; what this one held is gone.",
+    )
+
+
+def _not_written(folder: JobDir, words: bytes) -> FileAccessError:
+    return FileAccessError(
+        f"The session's folder {folder.path.parent} cannot be written.",
+        hint="Is the disk full, or over quota?",
+        detail=words.decode(errors="replace").strip() or None,
+    )
+
+
+class CellSubmitter(Submitter):
+    """The sending of one cell to its session, pursued until it is there."""
+
+    def _step(self) -> bool:
+        record = self._book.record(self._id)
+        job, spec = record.job, record.spec
+        if spec is not None and record.sbatch_calls == 0 and self._cancelled_meanwhile():
+            return True
+        if spec is not None:
+            try:
+                if not self._send(spec):
+                    return True
+            except (RequestError, NotFoundError, SubmitError) as exc:
+                return self._reject(exc)
+            except FileAccessError as exc:
+                return self._reject(SubmitError(exc.message, hint=exc.hint, detail=exc.detail))
+            job = self._sent()
+        if job.cancel_requested_s is not None and not job.state.final:
+            ask(self._cluster, self._dir, "cancel", self._id)
+        return True
+
+    def _send(self, spec: JobSpec) -> bool:
+        """False: it was withdrawn meanwhile."""
+        session = self._book.job(spec.session or "")
+        if session.state.final:
+            raise ended(session)
+        files = prepare_session_cell(spec, self._book.store.new_key(self._id))
+        with self._book.alone():
+            record = self._book.record(self._id)
+            if record.job.state.final:
+                return False
+            record.sbatch_calls += 1  # sent again, it is the same cell
+        argv = ["sh", "-c", _ASK_SH, "ask", "run", self._id]
+        try:
+            done = self._cluster.transport.deliver(
+                self._dir.path, files, argv, timeout_s=_TIMEOUT_S
+            )
+        except TimedOutError as exc:
+            raise TransportError(f"The session's folder does not answer: {exc}.") from exc
+        except ConnectionLostError:  # it may have been sent
+            raise
+        except TransportError:
+            record.sbatch_calls -= 1
+            raise
+        if done.returncode != 0:
+            raise _not_written(self._dir, done.stderr)
+        return True
+
+    def _sent(self) -> Job:
+        with self._book.alone():  # its files may tell at this moment that it has ended
+            self._book.record(self._id).spec = None
+            job = self._book.job(self._id)
+            session = self._book.job(job.session or "")
+            changes: dict[str, object] = {"submitted_s": time.time()}
+            if job.state is JobState.SUBMITTING:
+                changes |= {"state": JobState.PENDING, "problem": None, "problem_since_s": None}
+                changes["why"] = _waits_for(session, self._others(session))
+            if session.idle_since_s is not None and not job.state.final:
+                self._book.change(session.id, idle_since_s=None)
+            return self._book.change(self._id, **changes)
+
+    def _others(self, session: Job) -> bool:
+        live = self._book.live(session.cluster)
+        return any(r.job.session == session.id and r.job.id != self._id for r in live)
+
+
+def _waits_for(session: Job, others: bool) -> str | None:
+    if session.state is not JobState.RUNNING:
+        return " ".join(filter(None, ("Its session does not run yet.", session.why)))
+    return "It waits for the cells before it in its session." if others else None
+
+
+def ends_s(session: Job) -> float | None:
+    """When its time is over; None: that is not known yet, or it has no end."""
+    if session.started_s is None or session.limit_s is None:
+        return None
+    return session.started_s + session.limit_s
+
+
+def rests(book: Book, session_id: str) -> None:
+    """A cell has ended, or the session has begun: from when on is it idle?"""
+    with book.alone(), suppress(NotFoundError):  # it was forgotten
+        session = book.job(session_id)
+        has_cells = any(one.job.session == session.id for one in book.live(session.cluster))
+        if not has_cells and not session.state.final:
+            book.change(session.id, idle_since_s=time.time())

@@ -1,0 +1,188 @@
+"""What a listing of the queue makes of our jobs: why they wait, that they run, that they ended.
+
+When the queue is listed is `watcher.py`'s; how a job ended is found out by `ending.py`.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Protocol
+
+from jupyter_slurm.errors import CommandError, TransportError
+from jupyter_slurm.jobs.cluster.slurm_cluster import SlurmCluster
+from jupyter_slurm.jobs.outcome import array_tasks, lab_steps
+from jupyter_slurm.jobs.outcome.allocation import ask_allocation, ask_jobs, note_paths
+from jupyter_slurm.jobs.records.book import Book
+from jupyter_slurm.jobs.submission.session_cells import ends_s
+from jupyter_slurm.jobs.watching.queue_rows import (
+    gpus_of,
+    is_same,
+    leading,
+    nodes_of,
+    state_named,
+    waits_for,
+)
+from jupyter_slurm.jobs.watching.unreadable import stumbling
+from jupyter_slurm.slurm import states
+from jupyter_slurm.slurm.squeue import QueueRow
+from jupyter_slurm.wire import Job, JobKind, JobState
+
+_IN_THE_QUEUE = frozenset(("queued", "queued again", "held"))
+
+
+class Watcher(Protocol):
+    """Who is to know what was found; the methods of `watch.Watch`."""
+
+    def stirred(self) -> None: ...
+
+    def files_changed(self) -> None: ...
+
+    def is_ending(self, job_id: str) -> bool: ...
+
+    def settle(self, job: Job, row: QueueRow | None) -> None: ...
+
+
+class Comparison:
+    def __init__(self, book: Book, cluster: SlurmCluster, watch: Watcher) -> None:
+        self._book = book
+        self._cluster = cluster
+        self._watch = watch
+        self._absent_since_s: dict[str, float] = {}
+
+    def compare(self, jobs: list[Job], rows: list[QueueRow], began_s: float) -> None:
+        """`jobs`: all that live. `rows`: of these, listed after `began_s`, by which they were as
+        given."""
+        live = {job.id for job in jobs}
+        self._absent_since_s = {j: s for j, s in self._absent_since_s.items() if j in live}
+        by_id: dict[str, list[QueueRow]] = {}
+        for row in rows:
+            by_id.setdefault(row.array_job_id or row.slurm_id, []).append(row)
+        for job in jobs:
+            with stumbling(self._book, job.id):
+                self._compare_one(job, by_id.get(job.slurm_id or ""), began_s)
+
+    def _compare_one(self, old: Job, found: list[QueueRow] | None, began_s: float) -> None:
+        ours = [row for row in found or () if self._is_same(old, row)]
+        row = leading(ours) if ours else None
+        nodes = nodes_of(row) if row is not None else ()
+        job = self._book.change(old.id, problem=None, problem_since_s=None)
+        if row is not None:
+            self._absent_since_s.pop(job.id, None)
+            if found and row.array_job_id is not None:
+                self._tasks_seen(job.id, found)
+            self._row_seen(job, row, nodes, began_s)
+        elif job.submitted_s is not None and began_s > job.submitted_s:
+            self._row_missing(job)
+        if job.kind is JobKind.SESSION:
+            self._tell_its_cells(self._book.job(job.id))
+
+    def _tasks_seen(self, job_id: str, found: list[QueueRow]) -> None:
+        listed = [(one.array_task_id, one.state) for one in found]
+        with self._book.alone():  # how they end is found out meanwhile, and is newer
+            job = self._book.job(job_id)
+            if not job.state.final and not self._watch.is_ending(job_id):
+                self._book.change(job_id, tasks=array_tasks.merged(job.tasks, listed))
+
+    def _is_same(self, job: Job, row: QueueRow) -> bool:
+        record = self._book.record(job.id)
+        if is_same(record, row):
+            return True
+        if not record.adopted:
+            return False
+        # A requeue is a new time of submission, too; how often there was one only scontrol tells.
+        try:
+            told = ask_jobs(self._cluster, record)
+        except (CommandError, TransportError):
+            return False
+        if not told:
+            return False
+        self._book.change(job.id, submitted_s=told[0].submit_s, restarts=told[0].requeues)
+        return True
+
+    def _tell_its_cells(self, session: Job) -> None:
+        """The queue knows nothing of them, and all that it knows of the session holds for them."""
+        changes = {"problem": None, "problem_since_s": None, "session_ends_s": ends_s(session)}
+        with self._book.alone():  # why one that ends now was refused is its problem, and stays
+            for record in self._book.live(self._cluster.name):
+                if record.job.session == session.id:
+                    self._book.change(record.job.id, **changes)
+
+    def _row_missing(self, job: Job) -> None:
+        """Absent from a listing that worked. Once says little; for long enough, it has ended."""
+        now_s = time.monotonic()
+        since_s = self._absent_since_s.setdefault(job.id, now_s)
+        if now_s - since_s >= self._cluster.profile.lost_after_s:
+            self._absent_since_s.pop(job.id, None)
+            self._watch.settle(job, None)
+
+    def _row_seen(self, job: Job, row: QueueRow, nodes: tuple[str, ...], began_s: float) -> None:
+        if job.state.final or self._watch.is_ending(job.id):
+            return
+        if states.is_terminal(row.state):
+            self._watch.settle(job, row)
+            return
+        if (
+            job.state is JobState.RUNNING
+            and states.state_info(row.state).show_as in _IN_THE_QUEUE
+            and (job.state_since_s > began_s)
+        ):
+            return  # the listing is older than what the job's files said
+        state = state_named(row.state)
+        if state is not job.state:
+            self._watch.stirred()
+        given = self._allocation(job) if state is JobState.RUNNING else {}
+        with self._book.alone():
+            now = self._book.job(job.id)
+            # The job's files may have said meanwhile that it runs, or runs again: then the row is
+            # old, and what it was given is not.
+            changes = given
+            if (now.state, now.restarts) == (job.state, job.restarts):
+                changes = _by_row(now, row, state, nodes) | given
+            if not now.state.final:
+                self._book.change(job.id, **changes)
+
+    def _allocation(self, job: Job) -> dict[str, object]:
+        """Ask once what Slurm gave the job; return fields of `Job`."""
+        if job.usage is not None or job.slurm_id is None:
+            return {}
+        given = ask_allocation(self._cluster, self._book.record(job.id))
+        if given is None:
+            return {}
+        if job.kind is JobKind.SCRIPT:
+            self._book.note(job.id, stdout_path=given.stdout)
+            note_paths(self._book, job.id, given.rows)
+            self._watch.files_changed()
+        return {
+            "usage": given.usage,
+            # A site whose AccountingStorageTRES has no GPUs says 0 of them.
+            "gpus": given.gpus or job.gpus,
+            "no_requeue": given.no_requeue,
+        }
+
+
+def _by_row(job: Job, row: QueueRow, state: JobState, nodes: tuple[str, ...]) -> dict[str, object]:
+    """Return what the row says of a job that goes on: fields of `Job`."""
+    changes: dict[str, object] = {
+        "state": state,
+        # As it may have been renamed; our own names in Slurm end in the id (`slurm_name`).
+        "name": (row.name or "").removesuffix(f".{job.id}") or job.name,
+        "partition": row.partition,
+        "account": row.account,
+        "qos": row.qos,
+        "limit_s": int(row.limit_s) if row.limit_s is not None else None,
+        "gpus": gpus_of(row) or job.gpus,
+    }
+    if state is JobState.RUNNING:
+        changes |= {
+            "nodes": nodes,
+            "started_s": job.started_s or row.start_s,
+            "reason": None,
+            "why": None,
+            "advice": None,
+            "start_estimate_s": None,
+        }
+    else:
+        changes |= waits_for(row)
+        if states.state_info(row.state).show_as in _IN_THE_QUEUE:
+            changes |= {"nodes": (), **lab_steps.put_back(job)}
+    return changes

@@ -1,0 +1,221 @@
+"""A cluster's queue as squeue last listed it, and what of it is new since a cursor.
+
+Asks nobody: `watcher.py` does, once for all who look and for itself, and hands the rows over here.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import takewhile
+
+import msgspec
+
+from jupyter_slurm.jobs.records.store import Record
+from jupyter_slurm.jobs.watching.on_demand import OnDemand
+from jupyter_slurm.jobs.watching.queue_rows import entry_of, the_same
+from jupyter_slurm.slurm import squeue, states
+from jupyter_slurm.slurm.squeue import RawRow
+from jupyter_slurm.slurm.units import parse_duration_s
+from jupyter_slurm.wire import Problem, QueueChanges, QueueEntry
+
+_GONE_KEPT = 20_000
+_ENDED_KEPT = 300
+
+Ours = Mapping[str, Sequence[Record]]
+"""Slurm's id -> the jobs of ours that have had it, newest first."""
+
+
+@dataclass(slots=True)
+class _Row:
+    raw: RawRow
+    entry: QueueEntry
+    revision: int
+    """When it last changed."""
+    candidates: tuple[tuple[str, float | None], ...]
+    """Which jobs of ours it could have been, and when they were submitted."""
+
+
+class Table:
+    """Rows by Slurm's id, and those that were there. PURE; revisions are the caller's."""
+
+    def __init__(self) -> None:
+        self._rows: dict[str, _Row] = {}
+        """The latest changed last."""
+        self._gone: deque[tuple[int, str]] = deque()
+        self._remembers_since = 0
+        self._ended: dict[str, tuple[int, QueueEntry]] = {}
+        """The user's that are none of ours, which squeue forgets soon: revision and entry, the
+        latest seen last."""
+        self._listed_ended: dict[str, str] = {}
+        """Slurm's id -> the text of the row, as last listed."""
+
+    def update(
+        self,
+        listed: Iterable[RawRow],
+        ours: Ours,
+        revision: int,
+        user: str | None = None,
+    ) -> bool:
+        """Takes over a new listing; whether it differs from the one before.
+
+        `ours`: by Slurm's id, which another's job may have by now; `user` is whose they are, None
+        where all that are listed are theirs. `revision`: of what has changed with it.
+        """
+        before = set(self._rows)
+        changed = False
+        over: list[RawRow] = []
+        for raw in listed:
+            if states.is_terminal(raw.state):
+                over.append(raw)
+                continue
+            before.discard(raw.slurm_id)
+            old = self._rows.get(raw.slurm_id)
+            own = user is None or raw.user == user
+            known = (ours.get(raw.slurm_id) or ours.get(raw.array_id) or ()) if own else ()
+            candidates = tuple((one.job.id, one.job.submitted_s) for one in known)
+            if old is not None and (old.raw.text, old.candidates) == (raw.text, candidates):
+                old.raw = raw
+                continue
+            row = squeue.read(raw)
+            job = the_same(row, known)
+            if old is not None and (old.raw.text, old.entry.id) == (raw.text, job and job.id):
+                old.raw, old.candidates = raw, candidates
+                continue
+            self._rows.pop(raw.slurm_id, None)
+            self._rows[raw.slurm_id] = _Row(raw, entry_of(row, job), revision, candidates)
+            changed = True
+        for slurm_id in before:
+            del self._rows[slurm_id]
+            self._gone.append((revision, slurm_id))
+            if len(self._gone) > _GONE_KEPT:
+                self._remembers_since, _ = self._gone.popleft()
+        changed |= user is None and self._take_ended(over, ours, revision)
+        return changed or bool(before)
+
+    def _take_ended(self, over: list[RawRow], ours: Ours, revision: int) -> bool:
+        """Keep those of them that are none of ours; return whether there are new ones."""
+        known, self._listed_ended = self._listed_ended, {one.slurm_id: one.text for one in over}
+        new = [one for one in over if known.get(one.slurm_id) != one.text]
+        changed = False
+        for raw in new[-_ENDED_KEPT:]:
+            row = squeue.read(raw)
+            if the_same(row, ours.get(raw.slurm_id) or ours.get(raw.array_id) or ()) is None:
+                entry = msgspec.structs.replace(entry_of(row, None), ended_s=row.end_s)
+                self._ended.pop(raw.slurm_id, None)
+                self._ended[raw.slurm_id] = (revision, entry)
+                changed = True
+        while len(self._ended) > _ENDED_KEPT:
+            del self._ended[next(iter(self._ended))]
+        return changed
+
+    def ended_since(self, revision: int) -> tuple[QueueEntry, ...]:
+        """The entries that have ended after it."""
+        return tuple(entry for at, entry in self._ended.values() if at > revision)
+
+    def remembers(self, revision: int) -> bool:
+        """Whether it can be told what has changed since then."""
+        return revision >= self._remembers_since
+
+    def since(self, revision: int) -> tuple[tuple[QueueEntry, ...], tuple[str, ...]]:
+        """The entries that have changed after it, and the ids that are gone."""
+        rows = takewhile(lambda row: row.revision > revision, reversed(self._rows.values()))
+        gone = dict.fromkeys(
+            slurm_id
+            for _, slurm_id in takewhile(lambda one: one[0] > revision, reversed(self._gone))
+            if slurm_id not in self._rows
+        )
+        return tuple(_as_of_now(row) for row in rows), tuple(gone)
+
+
+def _as_of_now(row: _Row) -> QueueEntry:
+    """How long it has run is told as of the last listing, but makes no change."""
+    elapsed_s = parse_duration_s(row.raw.elapsed)
+    if elapsed_s == row.entry.elapsed_s:
+        return row.entry
+    return msgspec.structs.replace(row.entry, elapsed_s=elapsed_s)
+
+
+class Listing:
+    """The queue of one cluster, this user's jobs and everyone's. Thread-safe.
+
+    `begin(now)` is called when somebody begins to look; `now`: what there is, is old.
+    """
+
+    def __init__(
+        self,
+        cluster: str,
+        poll_s: float,
+        begin: Callable[[bool], None],
+        closed: Callable[[], bool],
+    ) -> None:
+        self._cluster = cluster
+        self._begin = begin
+        self._mine, self._all = Table(), Table()
+        self._mine_board, self._all_board = OnDemand(poll_s, closed), OnDemand(poll_s, closed)
+
+    def changes(self, cursor: str, wait_s: float, everyone: bool) -> QueueChanges:
+        """As `Api.queue_changes`."""
+        table = self._all if everyone else self._mine
+        board = self._all_board if everyone else self._mine_board
+        with board.look(cursor, wait_s, lambda: self._begin(not board.due_s)) as known:
+            whole = known is None or not table.remembers(known)
+            entries, gone = table.since(0 if whole else known or 0)
+            return QueueChanges(
+                cluster=self._cluster,
+                cursor=board.cursor,
+                whole=whole,
+                entries=entries,
+                gone=() if whole else gone,
+                ended=table.ended_since(0 if whole else known or 0),
+                asked_s=board.asked_s,
+                problem=board.problem,
+            )
+
+    def wake(self) -> None:
+        """Who waits looks whether it is over."""
+        for board in self._boards:
+            board.wake()
+
+    # --- for the one that asks ---
+
+    @property
+    def looked_at(self) -> bool:
+        return any(board.looked_at for board in self._boards)
+
+    @property
+    def everyone_looked_at(self) -> bool:
+        return self._all_board.looked_at
+
+    @property
+    def due_s(self) -> float:
+        """In how many seconds squeue may be asked again for those who look."""
+        return min((board.due_s for board in self._boards if board.looked_at), default=0.0)
+
+    @property
+    def _boards(self) -> tuple[OnDemand, OnDemand]:
+        return self._mine_board, self._all_board
+
+    def answered(self, rows: list[RawRow], user: str, ours: Ours, *, everyone: bool) -> None:
+        """What squeue has listed: this user's jobs, or everyone's. `ours`: see `Table`."""
+        mine = [row for row in rows if row.user == user] if everyone else rows
+        _put_up(self._mine_board, self._mine, mine, ours)
+        if everyone:
+            _put_up(self._all_board, self._all, rows, ours, user)
+
+    def failed(self, problem: Problem) -> None:
+        """squeue has not answered."""
+        for board in self._boards:
+            board.failed(problem)
+
+
+def _put_up(
+    board: OnDemand,
+    table: Table,
+    rows: Iterable[RawRow],
+    ours: Ours,
+    user: str | None = None,
+) -> None:
+    with board.lock:
+        board.answered(changed=table.update(rows, ours, board.revision + 1, user))

@@ -1,0 +1,115 @@
+"""A cluster's nodes and partitions for those who look at them: one thread, idle while nobody does.
+
+What Slurm is asked is in `offers.py`.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+
+from jupyter_slurm.errors import JupyterSlurmError
+from jupyter_slurm.jobs.cluster.slurm_cluster import SlurmCluster
+from jupyter_slurm.jobs.preflight import offers
+from jupyter_slurm.jobs.watching.on_demand import OnDemand, backed_off_s
+from jupyter_slurm.wire import NodeChanges, Problem
+
+_SELDOMER = 5.0
+"""Than the queue is asked."""
+
+_log = logging.getLogger(__name__)
+
+
+class Nodes:
+    """Starts its thread at the first look."""
+
+    def __init__(self, cluster: SlurmCluster, closed: Callable[[], bool]) -> None:
+        self._cluster = cluster
+        self._interval_s = cluster.profile.poll_s * _SELDOMER
+        self._stop = threading.Event()
+        self._board = OnDemand(self._interval_s, lambda: closed() or self._stop.is_set())
+        self._found = offers.NodeList()
+        self._wake = threading.Event()
+        self._now = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def changes(self, cursor: str, wait_s: float) -> NodeChanges:
+        """As `Api.node_changes`."""
+        board = self._board
+        with board.look(cursor, wait_s, self._begin):
+            return NodeChanges(
+                cluster=self._cluster.name,
+                cursor=board.cursor,
+                nodes=self._found.nodes,
+                partitions=self._found.partitions,
+                reservations=self._found.reservations,
+                asked_s=board.asked_s,
+                problem=board.problem,
+            )
+
+    def way_opened(self) -> None:
+        """The connection is there again."""
+        if self._board.problem is not None:
+            self._now.set()
+
+    def wake(self) -> None:
+        """Who waits looks whether it is over."""
+        self._board.wake()
+
+    def close(self) -> None:
+        """Who waits is answered, and who comes; `join` waits for the thread."""
+        self._stop.set()
+        self._board.wake()
+        self._wake.set()
+        self._now.set()
+
+    def join(self, timeout_s: float) -> None:
+        if self._thread is not None:
+            self._thread.join(timeout_s)
+
+    # --- the thread ---
+
+    def _begin(self) -> None:
+        if not self._board.due_s:
+            self._now.set()
+        self._wake.set()
+        if self._thread is None and not self._stop.is_set():
+            name = f"{self._cluster.name}: nodes"
+            self._thread = threading.Thread(target=self._keep, name=name, daemon=True)
+            self._thread.start()
+
+    def _keep(self) -> None:
+        errors = 0
+        while not self._stop.is_set():
+            if not self._board.looked_at:
+                self._wake.wait()
+                self._wake.clear()
+                self._now.wait(self._board.due_s)
+                self._now.clear()
+                continue
+            problem = self._ask()
+            pause_s = self._interval_s
+            if problem is not None:
+                errors += 1
+                self._board.failed(problem)
+                pause_s = backed_off_s(self._cluster.profile.poll_s, errors)
+            else:
+                errors = 0
+            self._now.wait(pause_s)
+            self._now.clear()
+
+    def _ask(self) -> Problem | None:
+        """Why there was no answer."""
+        try:
+            found = offers.nodes(self._cluster)
+        except JupyterSlurmError as exc:
+            return exc.problem()
+        except Exception as exc:  # noqa: BLE001 (a worker never dies silently)
+            _log.exception("the nodes of %s could not be read", self._cluster.name)
+            return Problem(code="internal", message=f"The nodes cannot be read: {exc!r}.")
+        with self._board.lock:
+            changed = found != self._found
+            self._found = found
+            self._board.answered(changed=changed)
+        return None

@@ -1,0 +1,155 @@
+"""PURE: what the rows of the queue say of a job of ours, and what is shown of any."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from jupyter_slurm.foreign import unreadable
+from jupyter_slurm.jobs.submission.options import comment_token, is_token
+from jupyter_slurm.slurm import reasons, states
+from jupyter_slurm.slurm.squeue import QueueRow
+from jupyter_slurm.slurm.units import gpus_in_tres, parse_nodelist
+from jupyter_slurm.wire import Job, JobKind, JobState, QueueEntry
+
+if TYPE_CHECKING:
+    from jupyter_slurm.jobs.records.store import Record
+    from jupyter_slurm.slurm.sacct import AcctRow
+    from jupyter_slurm.slurm.scontrol import ControlRow
+
+_MOST_GPUS = 10**9
+_CLOCKS_DIFFER_S = 300.0
+"""By so much the controller's may be behind."""
+
+
+def is_same(record: Record, row: QueueRow | ControlRow) -> bool:
+    """Return whether what Slurm tells under the job's Slurm id is that job: a controller that has
+    lost its state gives out its ids anew.
+
+    A job that was submitted elsewhere has no token: it is known by the second of its submission,
+    which is another after a requeue (`_job_requeue_op` in src/slurmctld/job_mgr.c).
+    """
+    job = record.job
+    if record.adopted:
+        return row.submit_s == job.submitted_s
+    if bears_id(job.id, row):
+        return True
+    # A site's plugin may have taken the comment of a script, whose name is its author's.
+    words = (row.comment or "").split()
+    return job.kind is JobKind.SCRIPT and not any(map(is_token, words)) and row.name == job.name
+
+
+def bears_id(job_id: str, row: QueueRow | ControlRow) -> bool:
+    """Return whether what Slurm tells is of the job that we have submitted under our id."""
+    comment, name = row.comment or "", row.name or ""
+    return comment_token(job_id) in comment.split() or name.endswith(f".{job_id}")
+
+
+def is_accounted(record: Record, row: AcctRow) -> bool:
+    """The same of what accounting tells, which has no comments."""
+    job = record.job
+    if record.adopted:
+        return row.submit_s == job.submitted_s
+    if job.kind is not JobKind.SCRIPT:
+        return row.name.endswith(f".{job.id}")
+    return row.name == job.name and (row.submit_s or 0.0) > job.created_s - _CLOCKS_DIFFER_S
+
+
+def the_same(row: QueueRow, candidates: Iterable[Record]) -> Job | None:
+    """Return the job of ours that the row is; `candidates`: those that have had its Slurm id."""
+    return next((record.job for record in candidates if is_same(record, row)), None)
+
+
+def the_accounted(row: AcctRow, candidates: Iterable[Record]) -> Job | None:
+    """The same of a row of accounting."""
+    return next((record.job for record in candidates if is_accounted(record, row)), None)
+
+
+def leading(rows: list[QueueRow]) -> QueueRow:
+    """Of an array's tasks the one that says most of the whole: one that runs, else one that
+    waits, else one that went wrong."""
+
+    def rank(row: QueueRow) -> int:
+        if states.is_terminal(row.state):
+            return 3 if row.state == "COMPLETED" else 2
+        return 0 if row.state != "PENDING" else 1
+
+    return min(rows, key=rank)
+
+
+def nodes_of(row: QueueRow) -> tuple[str, ...]:
+    """Return the nodes that the job has. MalformedError: that is no list of nodes."""
+    try:
+        return tuple(parse_nodelist(row.nodelist or ""))
+    except ValueError as exc:
+        raise unreadable(exc) from exc
+
+
+def gpus_of(row: QueueRow) -> int:
+    """Return the GPUs of all its nodes, as far as squeue tells them."""
+    return min(gpus_in_tres(row.gres or "") * (row.node_count or 1), _MOST_GPUS)
+
+
+def state_named(name: str) -> JobState:
+    try:
+        return JobState(name)
+    except ValueError:
+        return JobState.UNKNOWN
+
+
+def waits_for(row: QueueRow) -> dict[str, object]:
+    reason = row.reason if row.reason and row.reason != "None" else None
+    if reason is None:
+        return {"reason": None, "why": None, "advice": None, "start_estimate_s": row.start_s}
+    said = reasons.explain(
+        reason,
+        job_id=row.slurm_id,
+        partition=row.partition,
+        qos=row.qos,
+        account=row.account,
+        dependency=row.dependency,
+    )
+    return {
+        "reason": reason,
+        "why": said.sentence,
+        "advice": said.advice,
+        "start_estimate_s": row.start_s,
+    }
+
+
+@lru_cache(maxsize=1024)
+def _why(reason: str) -> str:
+    """In a listing many jobs wait for the same."""
+    return reasons.explain(reason).sentence
+
+
+def entry_of(row: QueueRow, job: Job | None) -> QueueEntry:
+    """`job`: the same one, where it is one of ours.
+
+    squeue tells the GPUs of a node, not those that were asked for the whole job (`--gpus`): of
+    these only what we have sent ourselves is known.
+    """
+    waits = row.state == "PENDING" and row.reason not in (None, "", "None")
+    return QueueEntry(
+        slurm_id=row.slurm_id,
+        state=row.state,
+        name=row.name or "",
+        user=row.user or "",
+        partition=row.partition or "",
+        array_id=row.array_job_id,
+        account=row.account,
+        qos=row.qos,
+        priority=row.priority,
+        reason=row.reason if waits else None,
+        why=_why(row.reason) if waits else None,
+        nodes=row.nodelist,
+        node_count=row.node_count,
+        gpus=gpus_of(row) or (job.gpus if job else 0),
+        submitted_s=row.submit_s,
+        started_s=row.start_s if not waits else None,
+        start_estimate_s=row.start_s if waits else None,
+        elapsed_s=row.elapsed_s,
+        limit_s=int(row.limit_s) if row.limit_s is not None else None,
+        id=job.id if job else None,
+    )

@@ -1,0 +1,40 @@
+"""Keeps what cannot be read of one job from the watcher of all: that job says so, no other."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+from jupyter_slurm.errors import FileAccessError, JupyterSlurmError, NotFoundError, TransportError
+from jupyter_slurm.foreign import unreadable
+from jupyter_slurm.jobs.records.book import Book
+
+_log = logging.getLogger(__name__)
+
+
+@contextmanager
+def stumbling(book: Book, job_id: str) -> Iterator[None]:
+    """Puts what goes wrong inside into the job's `problem`, but for a way that is lost, which
+    concerns every job and is raised. A job that was forgotten meanwhile is passed over."""
+    try:
+        yield
+    except NotFoundError:
+        pass
+    except JupyterSlurmError as exc:
+        if isinstance(exc, TransportError) and not isinstance(exc, FileAccessError):
+            raise
+        told(book, job_id, exc)
+    except Exception as exc:  # noqa: BLE001 (a watcher serves all jobs of a cluster)
+        _log.exception("what the cluster says of %s could not be read", job_id)
+        told(book, job_id, unreadable(exc))
+
+
+def told(book: Book, job_id: str, error: JupyterSlurmError) -> None:
+    """The job's problem is `error`, since when it was first so; one that has ended has none."""
+    with book.alone(), suppress(NotFoundError):  # it was forgotten meanwhile
+        job = book.job(job_id)
+        if not job.state.final:
+            since_s = job.problem_since_s or time.time()
+            book.change(job_id, problem=error.problem(), problem_since_s=since_s)

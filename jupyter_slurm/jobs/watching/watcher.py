@@ -1,0 +1,413 @@
+"""Watching one cluster's live jobs: two threads, whatever the number of jobs and of watchers.
+
+The files thread sees at once what jobs write: that they have started, output, that they have ended.
+The queue thread runs one `squeue` per interval for all jobs and for all who look at the queue
+(`listing.py`): it tells why jobs wait, and that one has ended which could not say so itself. No
+live job and nobody who looks: neither does anything.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from pathlib import PurePosixPath
+
+from jupyter_slurm.errors import (
+    CommandError,
+    JupyterSlurmError,
+    NotFoundError,
+    TransportError,
+)
+from jupyter_slurm.foreign import unreadable
+from jupyter_slurm.jobs.cluster.slurm_cluster import SlurmCluster
+from jupyter_slurm.jobs.layout import JobDir
+from jupyter_slurm.jobs.outcome import lab_steps
+from jupyter_slurm.jobs.outcome.allocation import ask_usage, known_path
+from jupyter_slurm.jobs.outcome.ending import Ending
+from jupyter_slurm.jobs.outcome.result import parse_started
+from jupyter_slurm.jobs.records.book import Book
+from jupyter_slurm.jobs.submission import on_login
+from jupyter_slurm.jobs.submission.session_cells import rests
+from jupyter_slurm.jobs.watching.comparison import Comparison
+from jupyter_slurm.jobs.watching.listing import Listing
+from jupyter_slurm.jobs.watching.nodes import Nodes
+from jupyter_slurm.jobs.watching.on_demand import backed_off_s
+from jupyter_slurm.jobs.watching.unreadable import stumbling, told
+from jupyter_slurm.slurm import squeue
+from jupyter_slurm.slurm.squeue import QueueRow
+from jupyter_slurm.slurm.units import indices
+from jupyter_slurm.wire import Job, JobKind, JobState
+
+_FILES_WAIT_S = 300.0
+_FIRST_LOOK_S = 1.0
+_JOIN_S = 5.0
+_MOST_TASKS = 50
+"""Of an array's running tasks: as many files are watched; the others' are read when it is asked."""
+_ACCOUNTING_PAUSES_S = (1.0, 4.0, 10.0)
+"""slurmdbd is told of a job's end some seconds later."""
+_YOUNG_S = 60.0
+_CALM_FACTOR = 3.0
+"""Jobs that nothing has happened to for a minute are asked after a third as often,"""
+_OLD_S = 3600.0
+_OLD_FACTOR = 10.0
+"""and after an hour a tenth as often."""
+_REST_FACTOR = 3.0
+"""After a listing of everyone's jobs there is a rest of so many times as long as it took."""
+
+_log = logging.getLogger(__name__)
+
+
+class Watch:
+    """Starts its threads at the first `look()`."""
+
+    def __init__(self, book: Book, cluster: SlurmCluster) -> None:
+        self._book = book
+        self._cluster = cluster
+        self._stop = threading.Event()
+        self._files_wake = threading.Event()
+        self._queue_wake = threading.Event()
+        self._asked = threading.Event()
+        self._lock = threading.Lock()
+        self._threads: list[threading.Thread] = []
+        self._ending: set[str] = set()
+        self._stirred_s = time.monotonic()
+        self._comparison = Comparison(book, cluster, self)
+        self.listing = Listing(cluster.name, cluster.profile.poll_s, self._show, self._closed)
+        self.nodes = Nodes(cluster, self._closed)
+
+    def look(self) -> None:
+        """There is something new: a job, or a reason to ask Slurm now."""
+        self.stirred()
+        self._begin()
+        self._files_wake.set()
+        self._queue_wake.set()
+
+    def stirred(self) -> None:
+        """Something has happened to a job: the queue is asked more often for a while."""
+        self._stirred_s = time.monotonic()
+
+    def files_changed(self) -> None:
+        """Other files are to be watched than before."""
+        self._files_wake.set()
+
+    def is_ending(self, job_id: str) -> bool:
+        """Whether it is being found out how this job ended."""
+        return job_id in self._ending
+
+    def _begin(self) -> None:
+        with self._lock:
+            if not self._threads and not self._stop.is_set():
+                self._start(lambda: self._keep_at(self._watch_files), "files")
+                self._start(lambda: self._keep_at(self._watch_queue), "queue")
+
+    def _closed(self) -> bool:
+        return self._book.closed or self._stop.is_set()
+
+    def _show(self, now: bool) -> None:
+        """Somebody begins to look at the queue."""
+        self._begin()
+        if now:
+            self._asked.set()
+        self._queue_wake.set()
+
+    def ask_now(self) -> None:
+        """The queue is asked within a fraction of a second: a user has asked, or has changed it."""
+        self._asked.set()
+        self.look()
+
+    def way_opened(self) -> None:
+        """The connection is there again: what was waited for may have happened meanwhile."""
+        self._asked.set()
+        self._files_wake.set()
+        self._queue_wake.set()
+        self.nodes.way_opened()
+
+    def wake_waiters(self) -> None:
+        """Whoever looks at the queue or the nodes is answered now."""
+        self.listing.wake()
+        self.nodes.wake()
+
+    def close(self) -> None:
+        with self._lock:
+            self._stop.set()
+        self.listing.wake()
+        self.nodes.close()
+        self._asked.set()
+        self._files_wake.set()
+        self._queue_wake.set()
+        for thread in self._threads:
+            thread.join(timeout=_JOIN_S)
+        self.nodes.join(_JOIN_S)
+
+    def _start(self, work: Callable[[], None], what: str) -> None:
+        name = f"{self._cluster.name}: {what}"
+        thread = threading.Thread(target=work, name=name, daemon=True)
+        thread.start()
+        self._threads = [*(known for known in self._threads if known.is_alive()), thread]
+
+    def _keep_at(self, work: Callable[[], None]) -> None:
+        """A watcher that dies would leave jobs that never end: it is started again, and logged."""
+        while not self._stop.is_set():
+            try:
+                work()
+            except Exception:  # noqa: BLE001 (see above)
+                _log.exception("the watcher of %s stumbled", self._cluster.name)
+                self._stop.wait(self._cluster.profile.poll_s)
+
+    # --- files ---
+
+    def _watch_files(self) -> None:
+        sizes: dict[PurePosixPath, int] = {}
+        looked: set[str] = set()
+        errors = 0
+        while not self._stop.is_set():
+            wanted = self._files_wanted()
+            on_login_ids = {job.id for job in on_login.begun(self._book, self._cluster)}
+            sizes = {path: sizes.get(path, 0) for path in wanted}
+            if not sizes:
+                self._files_wake.wait()
+                self._files_wake.clear()
+                continue
+            try:
+                # One that is taken up is looked at, whenever its agent was woken for it.
+                due = bool(on_login_ids - looked)
+                found = self._cluster.transport.grown(
+                    sizes, wait_s=0.0 if due else _FILES_WAIT_S, wake=self._files_wake
+                )
+                woken = self._files_wake.is_set()
+                if woken:  # else it may be just about to be
+                    self._files_wake.clear()
+                for path, size in found.items():
+                    if path in wanted:  # the other end names them
+                        self._saw(path, *wanted[path])
+                        sizes[path] = size
+                if woken or due or not found:
+                    self._look_on_login()
+                    looked = on_login_ids
+            except TransportError as exc:
+                errors += 1
+                looked = set()
+                self._silent([r.job for r in self._book.live(self._cluster.name)], exc)
+                self._files_wake.wait(backed_off_s(self._cluster.profile.poll_s, errors))
+                self._files_wake.clear()
+                continue
+            errors = 0
+            if found:
+                self._book.nudge()
+
+    def _saw(
+        self, path: PurePosixPath, job_id: str, seen: Callable[[str, PurePosixPath], None]
+    ) -> None:
+        with stumbling(self._book, job_id):
+            seen(job_id, path)
+
+    def _look_on_login(self) -> None:
+        """Where files may not tell all: nothing has grown for long, or something else is new."""
+        for job in on_login.look(self._book, self._cluster):
+            self.settle(job, None)
+
+    def _files_wanted(
+        self,
+    ) -> dict[PurePosixPath, tuple[str, Callable[[str, PurePosixPath], None]]]:
+        wanted: dict[PurePosixPath, tuple[str, Callable[[str, PurePosixPath], None]]] = {}
+        for record in self._book.live(self._cluster.name):
+            job = record.job
+            if job.kind is JobKind.SCRIPT:
+                running = indices(job.tasks.get(JobState.RUNNING))
+                paths = [record.stdout_path]
+                paths += [known_path(record, task) for task in running[:_MOST_TASKS]]
+                for path in filter(None, paths):
+                    wanted[PurePosixPath(path)] = (job.id, self._output_grew)
+                continue
+            folder = JobDir(PurePosixPath(job.job_dir))
+            if job.session is not None:
+                wanted |= self._session_cell_files(job, folder)
+                continue
+            wanted[folder.output(job.restarts)] = (job.id, self._output_grew)
+            wanted[folder.log(job.restarts)] = (job.id, self._output_grew)
+            wanted[folder.started(job.restarts)] = (job.id, self._started)
+            wanted[folder.started(job.restarts + 1)] = (job.id, self._started_again)
+            if job.kind is JobKind.LAB:
+                wanted[folder.lab(job.restarts)] = (job.id, self._lab_told)
+            if job.id not in self._ending:
+                wanted[folder.exit(job.restarts)] = (job.id, self._exit_seen)
+        return wanted
+
+    def _session_cell_files(
+        self, job: Job, folder: JobDir
+    ) -> dict[PurePosixPath, tuple[str, Callable[[str, PurePosixPath], None]]]:
+        """Fewer than of a job of its own. One whose session has ended writes no more."""
+        if self._is_over(job.session or ""):
+            self.settle(job, None)
+        wanted: dict[PurePosixPath, tuple[str, Callable[[str, PurePosixPath], None]]]
+        wanted = {folder.output(0): (job.id, self._output_grew)}
+        if job.started_s is None:
+            wanted[folder.started(0)] = (job.id, self._started)
+        if job.id not in self._ending:
+            wanted[folder.exit(0)] = (job.id, self._exit_seen)
+        return wanted
+
+    def _is_over(self, job_id: str) -> bool:
+        """Whether it has ended, or was forgotten."""
+        try:
+            return self._book.job(job_id).state.final
+        except NotFoundError:
+            return True
+
+    def _output_grew(self, job_id: str, path: PurePosixPath) -> None:
+        """Waiters are nudged for every growth; there is nothing else to do."""
+
+    def _lab_told(self, job_id: str, path: PurePosixPath) -> None:
+        data = self._cluster.transport.read(path, -lab_steps.TAIL_BYTES) or b""
+        with self._book.alone():
+            job = self._book.job(job_id)
+            # It may have been put back since, and the next attempt has a file of its own.
+            is_its_own = path == JobDir(PurePosixPath(job.job_dir)).lab(job.restarts)
+            if is_its_own and not job.state.final:
+                self._book.change(job_id, **lab_steps.changes(job, lab_steps.last_line(data)))
+
+    def _started_again(self, job_id: str, path: PurePosixPath) -> None:
+        with self._book.alone():
+            job = self._book.job(job_id)
+            restarts = job.restarts + 1
+            # Slurm may have told of this very restart since this file was waited for.
+            if path == JobDir(PurePosixPath(job.job_dir)).started(restarts):
+                put_back = lab_steps.put_back(job)
+                self._book.change(job_id, restarts=restarts, nodes=(), **put_back)
+        self._started(job_id, path)
+
+    def _started(self, job_id: str, path: PurePosixPath) -> None:
+        started = parse_started(self._cluster.transport.read(path) or b"")
+        if started is None:
+            return
+        with self._book.alone():
+            job = self._book.job(job_id)
+            folder = JobDir(PurePosixPath(job.job_dir))
+            if job.state.final or path != folder.started(job.restarts):
+                return
+            # Slurm's word, where there is one: tunnels lead there, and the job wrote this itself.
+            nodes = job.nodes or (started.node,)
+            changes: dict[str, object] = {"started_s": started.time_s, "nodes": nodes}
+            if not job.on_login:  # why it waited; of one on a login machine only a look tells
+                changes |= {"reason": None, "why": None, "advice": None, "start_estimate_s": None}
+            known = job.submitted_s is not None or job.session is not None
+            if known and job.id not in self._ending:
+                changes["state"] = JobState.RUNNING
+            self._book.change(job_id, **changes)
+            if job.kind is JobKind.SESSION:
+                rests(self._book, job_id)
+
+    def _exit_seen(self, job_id: str, path: PurePosixPath) -> None:
+        job = self._book.job(job_id)
+        # Found together with the file of a later start, it is the end of an earlier attempt.
+        if path == JobDir(PurePosixPath(job.job_dir)).exit(job.restarts):
+            self.settle(job, None)
+
+    # --- the queue ---
+
+    def _watch_queue(self) -> None:
+        errors = 0
+        while not self._stop.is_set():
+            waiting = [r.job for r in self._book.live(self._cluster.name) if r.job.slurm_id]
+            if not waiting and not self.listing.looked_at:
+                self._queue_wake.wait()
+                self._queue_wake.clear()
+                # A job that is over by then has cost the controller nothing but its sbatch.
+                first_s = self.listing.due_s if self.listing.looked_at else _FIRST_LOOK_S
+                self._asked.wait(min(self._cluster.profile.poll_s, first_s))
+                self._asked.clear()
+                continue
+            began_s, rest_s = time.time(), 0.0
+            everyone = self.listing.everyone_looked_at
+            try:
+                rows = self._list(waiting, everyone=everyone)
+            except (CommandError, TransportError) as exc:
+                errors += 1
+                self.listing.failed(exc.problem())
+                self._silent(waiting, exc)
+            else:
+                errors = 0
+                if everyone:
+                    rest_s = (time.time() - began_s) * _REST_FACTOR
+                self._comparison.compare(waiting, rows, began_s)
+            self._pause(errors, rest_s)
+
+    def _list(self, waiting: list[Job], *, everyone: bool) -> list[QueueRow]:
+        """The one squeue, for all who look; the rows of these jobs."""
+        user = self._cluster.transport.user()
+        argv = squeue.everyone_argv() if everyone else squeue.mine_argv(user)
+        rows = squeue.split(self._cluster.ask(argv))
+        ours = self._book.by_slurm_id(self._cluster.name)
+        self.listing.answered(rows, user, ours, everyone=everyone)
+        wanted = {job.slurm_id for job in waiting}
+        own = (row for row in rows if row.user == user) if everyone else rows
+        return [squeue.read(r) for r in own if r.slurm_id in wanted or r.array_id in wanted]
+
+    def _pause(self, errors: int, rest_s: float) -> None:
+        """Until the next squeue: as the profile says, longer when nothing happens."""
+        least_s = interval_s = max(self._cluster.profile.poll_s, rest_s)
+        quiet_s = time.monotonic() - self._stirred_s
+        if errors:
+            interval_s = backed_off_s(self._cluster.profile.poll_s, errors)
+        elif self.listing.looked_at:
+            pass
+        elif quiet_s > _OLD_S:
+            interval_s *= _OLD_FACTOR
+        elif quiet_s > _YOUNG_S:
+            interval_s *= _CALM_FACTOR
+        # However many jobs are submitted meanwhile: not sooner than the profile's interval, unless
+        # a person asks.
+        if not self._asked.wait(least_s):
+            self._queue_wake.wait(max(0.0, interval_s - least_s))
+        self._asked.clear()
+        self._queue_wake.clear()
+
+    def _silent(self, jobs: list[Job], error: JupyterSlurmError) -> None:
+        for job in jobs:
+            told(self._book, job.id, error)
+
+    # --- the end ---
+
+    def settle(self, job: Job, row: QueueRow | None) -> None:
+        """Finds out how `job` ended, in a thread of its own: it may take Slurm a while to say."""
+        with self._lock:
+            if job.id in self._ending or self._stop.is_set():
+                return
+            if self._is_over(job.id):  # by now; `job` was read before
+                return
+            self._ending.add(job.id)
+            self._start(lambda: self._find_out(job, row), f"end of {job.id}")
+
+    def _complete_usage(self, job: Job) -> None:
+        """A cell's runner has measured it; of other programs only accounting, if any, can tell."""
+        if job.kind is JobKind.CELL or job.slurm_id is None or job.started_s is None:
+            return
+        for pause_s in _ACCOUNTING_PAUSES_S:
+            if self._stop.wait(pause_s):
+                return
+            try:
+                usage = ask_usage(self._cluster, self._book.record(job.id))
+            except (CommandError, TransportError):
+                return
+            if usage is not None:
+                self._book.change(job.id, usage=usage)
+                return
+
+    def _find_out(self, job: Job, row: QueueRow | None) -> None:
+        try:
+            if Ending(self._book, self._cluster, job, row, self._stop).run():
+                if job.session is not None:
+                    rests(self._book, job.session)
+                self._complete_usage(self._book.job(job.id))
+        except TransportError as exc:  # the way there broke off; the end stays to be found out
+            self._silent([job], exc)
+            self._stop.wait(self._cluster.profile.poll_s)
+        except Exception as exc:  # noqa: BLE001 (a worker never dies silently)
+            _log.exception("how %s ended could not be found out; it is tried again", job.id)
+            told(self._book, job.id, unreadable(exc))
+            self._stop.wait(self._cluster.profile.poll_s)
+        finally:
+            self._ending.discard(job.id)
+            self.look()

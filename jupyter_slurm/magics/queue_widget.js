@@ -1,0 +1,188 @@
+// The queue's widget in the browser: draws what Python's half (queue_widget.py) says, sends clicks back.
+// Text is only ever set as text, never as HTML: names in the queue are other people's.
+// How it looks is queue_widget.css's.
+
+const SAY_SHOWN_MS = 30000;
+
+function element(tag, className, ...children) {
+  const made = document.createElement(tag);
+  if (className) made.className = className;
+  made.append(...children.filter(Boolean));
+  return made;
+}
+
+function button(label, name, key, act) {
+  const made = element("button", "", label);
+  made.type = "button";
+  made.title = name;
+  made.setAttribute("aria-label", name);
+  made.dataset.key = key;
+  made.addEventListener("click", act);
+  return made;
+}
+
+// Of one widget's view: which job's Cancel was clicked and not yet confirmed.
+class Asking {
+  constructor(redraw) {
+    this.id = null;
+    this.redraw = redraw;
+  }
+
+  set(id, focused) {
+    this.id = id;
+    this.redraw(focused);
+  }
+}
+
+function question(row, send, asking) {
+  const job = `job ${row.name} (${row.id})`;
+  const keep = () => asking.set(null, `cancel ${row.id}`);
+  const cancel = () => {
+    send({ do: "cancel", id: row.id });
+    asking.set(null, `log ${row.id}`);
+  };
+  const asked = element(
+    "div", "",
+    button("Cancel it", `Cancel it: end ${job}`, `yes ${row.id}`, cancel),
+    button("Keep", `Keep ${job}`, `no ${row.id}`, keep)
+  );
+  asked.firstChild.classList.add("ends");
+  asked.addEventListener("keydown", (event) => {
+    if (event.key !== "Escape") return;
+    event.stopPropagation();
+    keep();
+  });
+  return asked;
+}
+
+function actions(row, send, asking) {
+  if (!row.ours) return null;
+  if (row.live && asking.id === row.id) return question(row, send, asking);
+  const job = `job ${row.name} (${row.id})`;
+  const made = element("div", "");
+  const add = (verb, label, rest) => made.append(
+    button(label, `${label} ${rest}`, `${verb} ${row.id}`, () => send({ do: verb, id: row.id }))
+  );
+  add("log", "Log", `of ${job}`);
+  if (row.live && row.held) add("release", "Release", `${job}: let it start`);
+  if (row.live && !row.held && !row.where) add("hold", "Hold", `${job}: keep it from starting`);
+  if (row.live) {
+    const ask = () => asking.set(row.id, `no ${row.id}`);
+    made.append(button("Cancel", `Cancel ${job}`, `cancel ${row.id}`, ask));
+  }
+  return made;
+}
+
+function line(row, send, asking) {
+  const state = element("b", "", row.state);
+  if (row.colour) state.style.setProperty("--state", row.colour);
+  const muted = (text) => text && element("div", "muted", text);
+  return element(
+    "tr", "",
+    element("td", "", element("b", "", row.name), muted([row.id, row.user].filter(Boolean).join(" · "))),
+    element("td", "state", state, muted(row.note)),
+    element("td", "", row.where, muted(row.partition)),
+    element("td", "actions", actions(row, send, asking))
+  );
+}
+
+// Who works by keyboard stays where they were, or on the same row's first button.
+function draw(body, rows, send, asking, focused) {
+  const active = body.getRootNode().activeElement;
+  const key = focused ?? (body.contains(active) ? active.dataset.key : null);
+  body.replaceChildren(...rows.map((row) => line(row, send, asking)));
+  if (!key) return;
+  const buttons = [...body.querySelectorAll("button")];
+  const id = key.split(" ")[1];
+  const next = buttons.find((one) => one.dataset.key === key) ??
+    buttons.find((one) => one.dataset.key.endsWith(` ${id}`));
+  next?.focus();
+}
+
+function head() {
+  const cells = ["Job", "State", "Where", "Actions"].map((name) => {
+    const cell = element("th", "", name);
+    cell.scope = "col";
+    return cell;
+  });
+  return element("thead", "", element("tr", "", ...cells));
+}
+
+function everyoneSwitch(model) {
+  const box = element("input");
+  box.type = "checkbox";
+  box.checked = model.get("everyone");
+  box.addEventListener("change", () => {
+    model.set("everyone", box.checked);
+    model.save_changes();
+  });
+  return element("label", "", box, "Everybody's jobs");
+}
+
+function logPanel(model, close) {
+  const title = element("span");
+  const text = element("pre");
+  text.tabIndex = 0;
+  text.setAttribute("aria-label", "End of the log");
+  const bar = element("div", "bar", title, button("Close", "Close the log", "close", close));
+  const made = element("section", "log", bar, text);
+  made.setAttribute("aria-label", "Log");
+  const fill = () => {
+    // Who has scrolled up to read stays there while the job writes on.
+    const atEnd = made.hidden || text.scrollHeight - text.scrollTop - text.clientHeight < 8;
+    made.hidden = !model.get("log_of");
+    title.textContent = `Log of ${model.get("log_of")}`;
+    text.textContent = model.get("log");
+    if (atEnd) text.scrollTop = text.scrollHeight;
+  };
+  return [made, fill];
+}
+
+function render({ model, el }) {
+  const send = (message) => model.send(message);
+  const asOf = element("span", "muted");
+  const message = element("div", "message");
+  message.setAttribute("role", "status");
+  const body = element("tbody");
+  const table = element("div", "rows", element("table", "", head(), body));
+  table.tabIndex = 0;
+  table.setAttribute("role", "region");
+  table.setAttribute("aria-label", "Jobs");
+  const [log, fillLog] = logPanel(model, () => {
+    model.set({ log: "", log_of: "" });
+    model.save_changes();
+  });
+  el.classList.add("jupyter-slurm-queue");
+  el.append(element("div", "bar", everyoneSwitch(model), asOf), table, message, log);
+
+  const redraw = (focused) => {
+    const rows = model.get("rows");
+    table.hidden = !rows.length;
+    draw(body, rows, send, asking, focused);
+  };
+  const asking = new Asking(redraw);
+  const on = (names, act) => {
+    const events = names.map((name) => `change:${name}`).join(" ");
+    model.on(events, act);
+    act();
+    return () => model.off(events, act);
+  };
+  const offs = [
+    on(["rows"], () => redraw()),
+    on(["as_of"], () => { asOf.textContent = model.get("as_of"); }),
+    on(["message"], () => { message.textContent = model.get("message"); }),
+    on(["log", "log_of"], fillLog),
+  ];
+  const sayShown = () => { if (!document.hidden) send({ do: "shown" }); };
+  sayShown();
+  const timer = window.setInterval(sayShown, SAY_SHOWN_MS);
+  document.addEventListener("visibilitychange", sayShown);
+  return () => {
+    window.clearInterval(timer);
+    document.removeEventListener("visibilitychange", sayShown);
+    offs.forEach((off) => off());
+    send({ do: "hidden" });
+  };
+}
+
+export default { render };

@@ -1,0 +1,261 @@
+"""The queue as a widget: `%slurm`. Python's half; the browser's is `queue_widget.js` and `.css`.
+
+It shows and steers through `Api` alone. A thread keeps it up to date, only while a browser says
+that it shows it. Callbacks may come in any thread (subshells of ipykernel 7) and print nothing:
+what they have to say goes into the widget.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import anywidget
+from traitlets import Bool, List, Unicode
+
+from jupyter_slurm.api import Api
+from jupyter_slurm.errors import JupyterSlurmError, LoginNeededError
+from jupyter_slurm.magics.open_log import OpenLog
+from jupyter_slurm.magics.table import Table
+from jupyter_slurm.readable import duration, moment
+from jupyter_slurm.views.card import colour, headline, note, symbol
+from jupyter_slurm.views.transfer_card import told
+from jupyter_slurm.wire import Job, JobState, QueueEntry
+
+_EVERYONE_EVERY_S = 10.0
+_MINE_EVERY_S = 15.0
+"""A change is shown at once; this long without one, the times in the rows are made true again."""
+_SHOWN_FOR_S = 75.0
+"""A browser says every 30 s that it shows the widget; a closed tab says nothing."""
+_MOST_ROWS = 500
+_RETRY_S = 10.0
+
+Row = dict[str, str | bool]
+
+
+class QueueWidget(anywidget.AnyWidget):
+    """My jobs, or everybody's, with buttons: cancel, hold, release, logs."""
+
+    _esm = Path(__file__).with_name("queue_widget.js")
+    _css = Path(__file__).with_name("queue_widget.css")
+
+    rows: List[Row] = List().tag(sync=True)
+    everyone = Bool(False).tag(sync=True)
+    as_of = Unicode("").tag(sync=True)
+    """How true the rows are: since when, or why not."""
+    message = Unicode("").tag(sync=True)
+    """What became of the last click; read out by screen readers, so nothing else goes here."""
+    log = Unicode("").tag(sync=True)
+    log_of = Unicode("").tag(sync=True)
+
+    def __init__(self, api: Api, cluster: str | None) -> None:
+        super().__init__()
+        self._api = api
+        self._cluster = cluster
+        self._shown_s = float("-inf")
+        self._switched = threading.Event()
+        self._lock = threading.Lock()
+        self._rows_lock = threading.RLock()
+        self._reads = count(1)
+        self._shown_read = 0
+        """Which of them the rows are from; one that began before it comes too late."""
+        self._thread: threading.Thread | None = None
+        self._log: OpenLog | None = None
+        self._log_lock = threading.RLock()
+        self.on_msg(self._on_message)
+        self.observe(self._on_switch, names="everyone")
+        self.observe(self._on_log_of, names="log_of")
+        # ipykernel 7.4 sends a reply to the shell that last sent: a click waits for a busy cell.
+        # In its default subshell it is answered at once (ipykernel/comm/comm.py).
+        if hasattr(self.comm, "_reply_subshell_for"):
+            self.comm._reply_subshell_for = lambda _data, default: default
+        self._refresh()
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> Any:
+        """The widget, and the same rows for who has no widgets."""
+        found = super()._repr_mimebundle_(**kwargs)
+        data, metadata = found if isinstance(found, tuple) else (found or {}, {})
+        table = self.table()
+        return {**data, "text/html": table._repr_html_(), "text/plain": table.text}, metadata
+
+    def table(self) -> Table:
+        """What it shows now."""
+        columns = ("id", "name", "user", "partition", "state", "where", "note")
+        values = tuple(tuple(str(row[column]) for column in columns) for row in self.rows)
+        return Table(tuple(map(str.capitalize, columns)), values, caption=self.as_of)
+
+    def _on_message(self, _widget: object, content: dict[str, Any], _buffers: object) -> None:
+        match content:
+            case {"do": "shown"}:
+                self._shown()
+            case {"do": "hidden"}:
+                self._shown_s = float("-inf")
+            case {"do": ("cancel" | "hold" | "release") as verb, "id": str(job_id)}:
+                self._try(lambda: self._steer(verb, job_id), "message")
+            case {"do": "log", "id": str(job_id)}:
+                self._try(lambda: self._open_log(job_id), "message")
+            case _:
+                pass
+
+    def _on_switch(self, _change: object) -> None:
+        self._switched.set()
+        self._refresh()
+
+    def _shown(self) -> None:
+        self._shown_s = time.monotonic()
+        with self._lock:
+            if self._thread is None:
+                self._thread = threading.Thread(
+                    target=self._keep, name="jupyter-slurm queue", daemon=True
+                )
+                self._thread.start()
+        if self._log is not None:
+            self._log.follow()
+
+    def _keep(self) -> None:
+        cursor = ""
+
+        def wait() -> None:
+            nonlocal cursor
+            if self.everyone:
+                self._switched.wait(_EVERYONE_EVERY_S)
+                self._switched.clear()
+            else:
+                cursor = self._api.changes(cursor, wait_s=_MINE_EVERY_S).cursor
+
+        while self._is_shown():
+            if not (self._try(wait, "as_of") and self._refresh()):
+                time.sleep(_RETRY_S)
+
+    def _is_shown(self) -> bool:
+        with self._lock:
+            shown = self._is_watched()
+            if not shown:
+                self._thread = None
+            return shown
+
+    def _is_watched(self) -> bool:
+        return time.monotonic() - self._shown_s < _SHOWN_FOR_S
+
+    def _refresh(self) -> bool:
+        def read() -> None:
+            with self._rows_lock:
+                number, everyone = next(self._reads), self.everyone
+            now_s = time.time()
+            if everyone:
+                entries = self._api.queue(self._cluster)
+                rows = [_row_of_entry(entry, now_s) for entry in entries[:_MOST_ROWS]]
+                more = len(entries) - len(rows)
+            else:
+                jobs = self._api.jobs(self._cluster)
+                rows = [_row_of_job(job, now_s) for job in jobs[:_MOST_ROWS]]
+                more = len(jobs) - len(rows)
+            at = f"as of {moment(now_s, now_s)}"
+            if more:
+                at += f", and {more} more: %slurm queue, %slurm jobs"
+            with self._rows_lock:
+                if number > self._shown_read:
+                    self._shown_read = number
+                    self.rows, self.as_of = rows, at if rows else f"No jobs, {at}"
+
+        return self._try(read, "as_of")
+
+    def _steer(self, verb: str, job_id: str) -> None:
+        call: Callable[[str], Job] = getattr(self._api, verb)
+        job = call(job_id)
+        self._refresh()
+        asked = " and asked to end" if verb == "cancel" and not job.state.final else ""
+        self.message = f"Job {job.name} ({job.id}) is {job.state}{asked}."
+
+    def _open_log(self, job_id: str) -> None:
+        """The end of it; the whole comes into a cell by `%slurm attach`."""
+        self._close_log()
+        self._log = OpenLog(self._api, job_id, self._show_log, self._is_watched)
+        self.message = ""
+        if self._is_watched():
+            self._log.follow()
+
+    def _show_log(self, log: OpenLog) -> None:
+        with self._log_lock:
+            if log.closed:
+                return
+            with self.hold_sync():
+                self.log, self.log_of = log.text, log.title
+
+    def _on_log_of(self, _change: object) -> None:
+        """The browser closes the panel by emptying its title."""
+        if not self.log_of:
+            self._close_log()
+
+    def _close_log(self) -> None:
+        with self._log_lock:
+            if self._log is not None:
+                self._log.close()
+
+    def _try(self, call: Callable[[], None], told: str) -> bool:
+        """False, with the reason in the trait `told`, where it did not work."""
+        try:
+            call()
+        except LoginNeededError as exc:  # nobody is asked from here: no cell runs
+            cluster = f" {self._cluster}" if self._cluster else ""
+            self.set_trait(told, f"{exc.message} Log in: %slurm login{cluster}")
+            return False
+        except JupyterSlurmError as exc:
+            self.set_trait(told, str(exc))
+            return False
+        except Exception as exc:  # noqa: BLE001 - in a thread nobody else would hear of it
+            self.set_trait(told, f"Unexpected: {exc!r}")
+            return False
+        return True
+
+
+def _row_of_job(job: Job, now_s: float) -> Row:
+    return {
+        "id": job.id,
+        "name": job.name,
+        "user": "",
+        "partition": job.partition or "",
+        "state": f"{symbol(job.state)} {headline(job, now_s)}",
+        "where": ", ".join(job.nodes),
+        "note": _note(job, now_s),
+        "colour": colour(job.state),
+        "live": not job.state.final,
+        "held": job.state is JobState.PENDING and "Held" in (job.reason or ""),
+        "ours": True,
+    }
+
+
+def _note(job: Job, now_s: float) -> str:
+    """Why nothing newer is known comes before why it waits or how it ended."""
+    if job.transfer is not None:
+        return f"Pushing: {told(job.transfer, now_s)}"
+    if job.problem is not None and not job.state.final:
+        log_in = f" Log in: %slurm login {job.cluster}"
+        return job.problem.message + (log_in if job.problem.code == LoginNeededError.code else "")
+    return "" if job.state is JobState.COMPLETED else note(job)
+
+
+def _row_of_entry(entry: QueueEntry, now_s: float) -> Row:
+    waits = entry.why or entry.reason or ""
+    if entry.start_estimate_s is not None:
+        waits += f" Starts about {moment(entry.start_estimate_s, now_s)}."
+    lasted = f" for {duration(entry.elapsed_s)}" if entry.elapsed_s else ""
+    state = JobState.__members__.get(entry.state)
+    sign = f"{symbol(state)} " if state else ""
+    return {
+        "id": entry.id or entry.slurm_id,
+        "name": entry.name.removesuffix(f".{entry.id}"),
+        "user": entry.user,
+        "partition": entry.partition,
+        "state": sign + entry.state + lasted,
+        "where": entry.nodes or "",
+        "note": waits.strip() if not entry.nodes else "",
+        "colour": colour(state) if state else "",
+        "live": True,
+        "held": "Held" in (entry.reason or ""),
+        "ours": entry.id is not None,
+    }

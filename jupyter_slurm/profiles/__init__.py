@@ -1,0 +1,1 @@
+"""`clusters.toml` -> ClusterProfile, read and written; templates of real clusters."""

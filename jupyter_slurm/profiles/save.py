@@ -1,0 +1,138 @@
+"""Profiles on their way into files: settings -> TOML -> `clusters.d/NAME.toml`, and the default.
+
+Writes among the user's own files only, whole and 0600; what it did not write it leaves as it was.
+What the files mean is in `profiles`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import tomllib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from jupyter_slurm import places
+from jupyter_slurm.errors import ConfigError, RequestError
+from jupyter_slurm.profiles.profile import UP_ORIGIN, load_profiles
+
+Setting = str | int | bool | Sequence[str] | Mapping[str, str]
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
+_TABLE = re.compile(r"^\s*\[", re.MULTILINE)
+_DEFAULT = re.compile(r"^[ \t]*default[ \t]*=.*\n?", re.MULTILINE)
+
+
+def toml_text(settings: Mapping[str, Setting]) -> str:
+    """What is empty is left out, but a host over a template's: then it is this machine. Tables come
+    last, as TOML wants it."""
+    lines, tables = [], []
+    for key, value in settings.items():
+        if value in ("", (), {}) and not (key == "host" and "template" in settings):
+            continue
+        if isinstance(value, Mapping):
+            rows = [f"{_key(name)} = {_value(text)}" for name, text in value.items()]
+            tables += ["", f"[{key}]", *rows]
+        else:
+            lines.append(f"{key} = {_value(value)}")
+    return "\n".join([*lines, *tables]) + "\n"
+
+
+def profile_path(name: str) -> Path:
+    """The user's file for the cluster `name`, which need not exist. RequestError: no such name."""
+    if not _NAME.fullmatch(name):
+        raise RequestError(
+            f"{name!r} cannot be a cluster's name.",
+            hint="Letters, digits, `.`, `_` and `-` can; it begins with a letter or a digit.",
+        )
+    return places.user_config_dir() / "clusters.d" / f"{name}.toml"
+
+
+def check_new(name: str) -> None:
+    """RequestError: there is a cluster of this name already."""
+    path = profile_path(name)
+    known = load_profiles()
+    if path.exists() or (name in known and known.get(name).origin == str(_main_file())):
+        origin = known.get(name).origin if name in known else str(path)
+        raise RequestError(
+            f"There is a cluster `{name}` already, in {origin}.",
+            hint=f"`jupyter slurm clusters remove {name}` removes it; or choose another name.",
+        )
+
+
+def write_profile(name: str, settings: Mapping[str, Setting]) -> Path:
+    """The file of the cluster `name`, as `settings` say."""
+    path = profile_path(name)
+    places.private_dir(path.parent)
+    _write(path, toml_text(settings))
+    return path
+
+
+def remove_profile(name: str) -> Path:
+    """Removes a cluster's own file. NotFoundError, RequestError: it has none that is ours."""
+    path = profile_path(name)
+    profile = load_profiles().get(name)
+    if profile.origin == UP_ORIGIN:
+        raise RequestError(
+            f"`{name}` is the private cluster of this machine.",
+            hint=f"`jupyter slurm down --purge --name {name}` removes it.",
+        )
+    if not path.exists():
+        raise RequestError(
+            f"`{name}` is defined in {profile.origin}, which others may need.",
+            hint=f"Remove [{name}] from that file by hand.",
+        )
+    path.unlink()
+    return path
+
+
+def set_default(name: str) -> Path:
+    """Makes `name` the default cluster, in the user's `clusters.toml`, whose other lines stay.
+    NotFoundError, ConfigError."""
+    load_profiles().get(name)
+    path = _main_file()
+    text = path.read_text(encoding="utf-8") if path.exists() else ""
+    first_table = _TABLE.search(text)
+    end = first_table.start() if first_table else len(text)
+    head, rest = _DEFAULT.sub("", text[:end]), text[end:]
+    new = f"default = {_value(name)}\n{head}{rest}"
+    try:
+        meant = tomllib.loads(text), tomllib.loads(new)
+    except tomllib.TOMLDecodeError as exc:
+        raise ConfigError(f"{path} is not valid TOML: {exc}.") from exc
+    if {**meant[0], "default": name} != meant[1]:
+        raise ConfigError(
+            f"{path} is written in a way that cannot be changed safely.",
+            hint=f"Put `default = {_value(name)}` on its first line by hand.",
+        )
+    _write(path, new)
+    return path
+
+
+def _main_file() -> Path:
+    return places.user_config_dir() / "clusters.toml"
+
+
+def _write(path: Path, text: str) -> None:
+    """Who reads sees the old file or the new one."""
+    part = path.with_name(f".{path.name}.{os.getpid()}")
+    descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        file.write(text)
+    part.replace(path)
+
+
+def _value(value: str | int | bool | Sequence[str]) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, int):
+        return str(value)
+    if isinstance(value, str):
+        # JSON's quoting is TOML's, with the one character that TOML forbids more.
+        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+    return f"[{', '.join(map(_value, value))}]"
+
+
+def _key(name: str) -> str:
+    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else _value(name)

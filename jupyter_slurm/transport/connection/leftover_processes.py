@@ -1,0 +1,68 @@
+"""What a connection that is lost has left over there: processes, until the host itself notices.
+
+sshd does so after minutes, or never; the next login to the same machine ends them. Which they are
+is kept here; `shell/far_shell.py` finds them out, and ends them.
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from typing import NamedTuple, Protocol
+
+_MOST = 64
+"""Of a host with many machines behind its name, one may never be seen again."""
+
+
+class Process(NamedTuple):
+    """So that no other is taken for it: numbers are given again, also to somebody else's, and one
+    name may lead to several machines."""
+
+    boot: str
+    """Linux's id of the time for which the machine has run since it was started."""
+    pid: int
+    began: int
+    """When it did, in clock ticks since then."""
+    leads: bool
+    """What it is about is its whole process group."""
+
+
+class Way(Protocol):
+    """A login's transport."""
+
+    def is_active(self) -> bool: ...
+
+
+class LeftoverProcesses:
+    """Of one connection, whatever its logins."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._known: dict[Process, weakref.ref[Way]] = {}
+
+    def began(self, process: Process, way: Way) -> None:
+        """It ends with this login."""
+        with self._lock:
+            self._known[process] = weakref.ref(way)
+            while len(self._known) > _MOST:
+                del self._known[next(iter(self._known))]
+
+    def channel_closed(self, process: Process) -> None:
+        """Which ends it, where its login stands."""
+        with self._lock:
+            way = self._known.get(process)
+            if way is not None and _stands(way()):
+                del self._known[process]
+
+    def ended(self, process: Process) -> None:
+        with self._lock:
+            self._known.pop(process, None)
+
+    def lost(self) -> list[Process]:
+        """Those whose login is no more."""
+        with self._lock:
+            return [one for one, way in self._known.items() if not _stands(way())]
+
+
+def _stands(way: Way | None) -> bool:
+    return way is not None and way.is_active()

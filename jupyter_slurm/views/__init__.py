@@ -1,0 +1,1 @@
+"""PURE. A value -> what people see: text, table, HTML, card."""

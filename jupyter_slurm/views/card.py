@@ -1,0 +1,355 @@
+"""PURE: a `Job` -> the card under its cell: a MIME bundle, the same facts as HTML and as text.
+
+No I/O, no clock, no IPython: who shows it says what time it is. The HTML is a plain table with
+inline styles, so that it still reads well where styles are stripped (GitHub), has no colours of
+its own but the state's and a translucent grey, and carries no script. The styles are of the kind
+that JupyterLab leaves in a notebook that it does not trust. Everything that anybody typed is
+escaped.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from html import escape
+from typing import Any
+
+from jupyter_slurm.commands.sessions import SOON_S
+from jupyter_slurm.commands.sessions import left_s as left_of_session_s
+from jupyter_slurm.readable import date_and_time, duration, memory, moment, visible
+from jupyter_slurm.slurm.units import indices
+from jupyter_slurm.views.transfer_card import done_fraction, told
+from jupyter_slurm.wire import Job, JobKind, JobState, Problem, Usage
+
+MIME = "application/vnd.jupyter-slurm.job+json"
+CARDS_VARIABLE = "JUPYTER_SLURM_CARDS"
+"""`live` in the environment of kernels whose Jupyter server has the browser's side, which shows
+what `MIME` names by itself."""
+
+_GREY, _BLUE, _GREEN, _ORANGE, _RED = "#767676", "#2878c8", "#2e8540", "#b56a00", "#d0342c"
+"""Each has a contrast of at least 3:1 on white and on JupyterLab's dark background."""
+
+_LONG_TEXT = 240
+"""Characters from which on a text is folded away."""
+_FOLDED_TEXT = 72
+_NAMED_TASKS = 60
+"""Characters of the tasks that are named of one state."""
+
+# A page's own stripes and rules for tables (JupyterLab, nbconvert) would cut the card to pieces.
+_TABLE = "border:none;border-collapse:collapse;background:transparent;color:inherit;margin:4px 0"
+_ROW = '<tr style="background:transparent">'
+_CELL = "border:none;text-align:left;vertical-align:top;line-height:1.5;overflow-wrap:anywhere"
+_LABEL = f"{_CELL};font-weight:normal;opacity:.75;padding:0 12px;white-space:nowrap;width:1%"
+_VALUE = f"{_CELL};padding:0 12px 0 0"
+_TRACK = (
+    "display:inline-block;width:8em;height:.6em;border-radius:.3em;margin-right:.7em;"
+    "overflow:hidden;background-color:rgba(128,128,128,.3)"
+)
+_WITHOUT = {
+    JobKind.LAB: "in which nobody uses it",
+    JobKind.KERNEL: "in which nobody is connected",
+}
+"""What ends a job that is idle."""
+_CODE = re.compile(r"`([^`\n]+)`")
+
+
+def bundle(job: Job, now_s: float) -> dict[str, Any]:
+    """The three forms. The first only names the job: a live renderer asks the agent for the rest,
+    so a saved notebook cannot put words into its mouth. The others may be read much later: they
+    give dates, and say of when they are as long as the job has not ended."""
+    text = _lines(job, saved_headline(job), now_s)
+    if not job.state.final:
+        text += f"\n  as of {date_and_time(now_s)}"
+    return {
+        MIME: {"v": 1, "cluster": job.cluster, "id": job.id},
+        "text/html": html(job, now_s),
+        "text/plain": text,
+    }
+
+
+def plain(job: Job, now_s: float) -> str:
+    """A few lines, to be read now."""
+    return _lines(job, headline(job, now_s), now_s)
+
+
+def _lines(job: Job, headline: str, now_s: float) -> str:
+    lines = [f"{symbol(job.state)} {title(job)}: {headline}"]
+    reasons = [text for text in (job.why, job.advice) if text]
+    if reasons and job.state is not JobState.COMPLETED:
+        lines.append("  " + " ".join(reasons))
+    if job.warning:
+        lines.append("  " + " ".join(job.warning.splitlines()))
+    place = [f"{row.label.lower()} {row.text}" for row in _rows(job, now_s) if row.brief]
+    if place:
+        lines.append("  " + ", ".join(place))
+    if job.problem is not None and not job.state.final:
+        lines.append("  " + told_problem(job.problem))
+    return "\n".join(map(visible, lines))
+
+
+def html(job: Job, now_s: float) -> str:
+    """A table: the state and the job's name on top, a row for each thing that is known."""
+    ours = colour(job.state)
+    head = (
+        f'{_ROW}<td colspan="2" style="{_CELL};padding:1px 12px 3px">'
+        f'<b style="{_ink(ours)}">{symbol(job.state)} {escape(saved_headline(job))}</b>'
+        f" · <b>{escape(job.name)}</b> · "
+        f'<span style="opacity:.75">{escape(title(job))}</span></td></tr>'
+    )
+    body = "".join(
+        f'{_ROW}<th scope="row" style="{_LABEL}">{escape(row.label)}</th>'
+        f'<td style="{_VALUE}">{row.html(ours)}</td></tr>'
+        for row in (*_rows(job, now_s), *_as_of(job, now_s))
+    )
+    return f'<table style="{_TABLE};border-left:4px solid {ours}">{head}{body}</table>'
+
+
+def ended_earlier(job: Job, word: str, now_s: float) -> str | None:
+    """Return what to say of an ended job that was named by Slurm's id, which another may have now;
+    None: it lives, or it was named by ours."""
+    if word == job.id or not job.state.final:
+        return None
+    ago = duration(now_s - job.created_s)
+    return f"{word} was the Slurm id of job {job.id}, submitted {ago} ago, which has ended."
+
+
+def told_to_end(job: Job) -> str:
+    """Return what to say of a job after `cancel`, whose state until then is old news."""
+    if job.state.final:
+        return f"{title(job)} has ended: it is {job.state}"
+    # Before it is known whether the cluster has the job, `why` says what becomes of the wish.
+    why = f". {job.why}" if job.state is JobState.SUBMITTING and job.why else ""
+    return f"{title(job)}: asked to end{why}"
+
+
+def no_longer_listed(job: Job) -> str:
+    """Return what to say of a job after `cancel`, of which nothing is left in Slurm's queue."""
+    return (
+        f"{title(job)}: Slurm's queue does not list it any more, so nothing was cancelled; how it "
+        "has ended is being found out"
+    )
+
+
+def title(job: Job) -> str:
+    """`job k3j9x2m1 (Slurm 123) on arandu`, `job k3j9x2m1 in session a2b4c6d7 on arandu`."""
+    slurm = f" (Slurm {job.slurm_id})" if job.slurm_id else ""
+    what = job.kind.value if job.kind in (JobKind.SESSION, JobKind.LAB) else "job"
+    inside = f" in session {job.session}" if job.session else ""
+    return f"{what} {job.id}{slurm}{inside} on {job.cluster}"
+
+
+def headline(job: Job, now_s: float) -> str:
+    """The state and since when: a span while it changes, a moment once it does not."""
+    if job.state.final:
+        return f"{job.state} {moment(job.ended_s or job.state_since_s, now_s)}"
+    return f"{job.state} for {duration(now_s - job.state_since_s)}"
+
+
+def told_problem(problem: Problem) -> str:
+    """Return the problem's sentence and its hint, as one text."""
+    return " ".join(text for text in (problem.message, problem.hint) if text)
+
+
+def saved_headline(job: Job) -> str:
+    """The same, for somebody who reads it on another day."""
+    if job.state.final:
+        return f"{job.state} {date_and_time(job.ended_s or job.state_since_s)}"
+    return f"{job.state} since {date_and_time(job.state_since_s)}"
+
+
+def tasks(by_state: Mapping[str, str]) -> str:
+    """How far an array is: `7 of 10 done, RUNNING 8-9, FAILED 3`."""
+    total = sum(len(indices(some)) for some in by_state.values())
+    done = len(indices(by_state.get("COMPLETED")))
+    rest = {state: some for state, some in by_state.items() if state != "COMPLETED"}
+    named = [
+        f"{state} {some if len(some) <= _NAMED_TASKS else f'{some[:_NAMED_TASKS]}…'}"
+        for state, some in rest.items()
+    ]
+    return ", ".join([f"{done} of {total} done", *named])
+
+
+def note(job: Job) -> str:
+    """Return what a job's row in a table says of it: how far an array is that goes on, and why the
+    job waits or how it ended."""
+    far = tasks(job.tasks) if job.tasks and not job.state.final else None
+    return "; ".join(filter(None, (far, job.why)))
+
+
+def symbol(state: JobState) -> str:
+    match state:
+        case JobState.COMPLETED:
+            return "✔"
+        case JobState.CANCELLED | JobState.REVOKED:
+            return "⊘"
+        case JobState.UNKNOWN | JobState.LOST:
+            return "?"
+        case JobState.RUNNING | JobState.COMPLETING | JobState.FINISHING | JobState.STAGE_OUT:
+            return "▶"
+        case JobState.SUSPENDED | JobState.STOPPED:
+            return "‖"
+        case _:
+            return "✖" if state.final else "◷"
+
+
+def colour(state: JobState) -> str:
+    """As `#rrggbb`; the state's word stands beside it always."""
+    match state:
+        case JobState.COMPLETED:
+            return _GREEN
+        case JobState.CANCELLED | JobState.REVOKED:
+            return _GREY
+        case JobState.RUNNING | JobState.COMPLETING | JobState.FINISHING | JobState.STAGE_OUT:
+            return _BLUE
+        case JobState.LOST | JobState.UNKNOWN:
+            return _ORANGE
+        case _:
+            return _RED if state.final else _ORANGE
+
+
+def _ink(shade: str) -> str:
+    """For text: drawn towards the page's own colour, so that it reads on white and on black."""
+    return f"color:{shade};color:color-mix(in srgb,{shade} 70%,currentColor)"
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    label: str
+    text: str
+    brief: bool = False
+    """Also in the text form."""
+    fraction: float | None = None
+    """A bar of this length stands before the text."""
+
+    def html(self, bar: str) -> str:
+        """`bar`: its colour."""
+        if len(self.text) > _LONG_TEXT:
+            start, rest = self.text[:_FOLDED_TEXT], self.text[_FOLDED_TEXT:]
+            shown, folded = f"{_marked_up(start)} …", f"… {_marked_up(rest)}"
+            return f"<details><summary>{shown}</summary>{folded}</details>"
+        if self.fraction is None:
+            return _marked_up(self.text)
+        width = round(100 * min(1.0, max(0.0, self.fraction)))
+        return (
+            f'<span style="{_TRACK}"><span style="display:block;height:100%;width:{width}%;'
+            f'background-color:{bar}"></span></span>'
+            f'<span style="display:inline-block">{_marked_up(self.text)}</span>'
+        )
+
+
+def _marked_up(text: str) -> str:
+    """Escaped; what stands in backticks as code, since it is there to be copied."""
+    return _CODE.sub(r"<code>\1</code>", escape(text)).replace("\n", "<br>")
+
+
+def _rows(job: Job, now_s: float) -> Iterator[_Row]:
+    yield from _news(job, now_s)
+    if job.tasks:
+        yield _Row("Tasks", tasks(job.tasks), brief=True)
+    if job.nodes:
+        where = f"{', '.join(job.nodes)} ({job.partition})" if job.partition else job.nodes[0]
+        yield _Row("Login machine" if job.on_login else "Node", where, brief=True)
+    elif job.partition:
+        yield _Row("Partition", job.partition, brief=True)
+    if job.gpus:
+        yield _Row("GPUs", str(job.gpus), brief=True)
+    if job.image:
+        yield _Row("Image", f"{job.image} ({job.runtime})")
+    if job.python:
+        version = ".".join(map(str, job.python))
+        whose = "" if job.image else " of the node"
+        path = f" ({job.python_path})" if job.python_path else ""
+        yield _Row("Python", f"{version}{whose}{path}")
+    yield from _time(job, now_s)
+    if job.state.final:
+        yield from _end(job)
+        if not job.delivered and job.state is not JobState.REJECTED:
+            brings = ", ".join(["its output", *job.names_out])
+            yield _Row("Not seen yet", f"`%slurm attach {job.id}` brings {brings}")
+
+
+def _as_of(job: Job, now_s: float) -> Iterator[_Row]:
+    if not job.state.final:
+        yield _Row("As of", date_and_time(now_s))
+
+
+def _news(job: Job, now_s: float) -> Iterator[_Row]:
+    """What a person should read first."""
+    if (moved := job.transfer) is not None:
+        text = f"{moved.local}: {told(moved, now_s)}"
+        yield _Row("Pushing", text, brief=True, fraction=done_fraction(moved))
+    reasons = "\n".join(text for text in (job.why, job.advice) if text)
+    if reasons and job.state is not JobState.COMPLETED:
+        yield _Row("What happened" if job.state.final else "Why", reasons)
+    if job.start_estimate_s is not None and job.started_s is None and not job.state.final:
+        left = duration(job.start_estimate_s - now_s)
+        at = moment(job.start_estimate_s, now_s)
+        yield _Row("Starts about", f"{at} (in {left})", brief=True)
+    if job.cancel_requested_s is not None and not job.state.final:
+        again = "; asked again, its process ends, and what the session holds is lost"
+        at = moment(job.cancel_requested_s, now_s)
+        yield _Row("Cancelled", f"asked for at {at}{again if job.session else ''}")
+    if job.warning:
+        yield _Row("Warning", job.warning)
+    yield from _session(job, now_s)
+    if job.problem is not None and not job.state.final:  # of one that was refused it is the reason
+        since = f"Since {moment(job.problem_since_s, now_s)}." if job.problem_since_s else ""
+        known = told_problem(job.problem)
+        yield _Row("No news", f"{since} {known}".strip())
+
+
+def _session(job: Job, now_s: float) -> Iterator[_Row]:
+    """What is left of a session, told in its own card and, near the end, in those of its cells."""
+    left_s = left_of_session_s(job, now_s)
+    if job.state.final:
+        return
+    if left_s is not None and left_s < SOON_S:
+        what = "The session" if job.session else "It"
+        held = "what it holds is lost then"
+        yield _Row("Ends soon", f"{what} ends in {duration(max(0.0, left_s))}: {held}", brief=True)
+    if job.idle_s is not None:
+        since = ""
+        if job.idle_since_s is not None:
+            since = f" (now idle for {duration(max(0.0, now_s - job.idle_since_s))})"
+        without = _WITHOUT.get(job.kind, "without a cell")
+        yield _Row("Idle", f"ends after {duration(job.idle_s)} {without}{since}")
+
+
+def _time(job: Job, now_s: float) -> Iterator[_Row]:
+    used_s = max(0.0, (job.ended_s or now_s) - job.started_s) if job.started_s is not None else 0.0
+    if job.started_s is None or (used_s < 1 and not job.state.final):
+        if job.limit_s is not None and not job.state.final:
+            yield _Row("Time limit", duration(job.limit_s))
+        return
+    if job.limit_s is None:
+        yield _Row("Time", duration(used_s), brief=True)
+        return
+    left = "" if job.state.final else f", {duration(job.limit_s - used_s)} left"
+    text = f"{duration(used_s)} of {duration(job.limit_s)}{left}"
+    yield _Row("Time", text, brief=True, fraction=used_s / max(1, job.limit_s))
+
+
+def _end(job: Job) -> Iterator[_Row]:
+    if job.signal:
+        yield _Row("Exit", f"killed by signal {job.signal}", brief=True)
+    elif job.exit_code:
+        yield _Row("Exit code", str(job.exit_code), brief=True)
+    if job.inferred:
+        yield _Row("Note", "The end was concluded from traces: neither the job nor Slurm said it.")
+    if job.usage is not None:
+        yield from _usage(job.usage)
+
+
+def _usage(usage: Usage) -> Iterator[_Row]:
+    if usage.peak_memory_mib is not None:
+        if usage.memory_mib:
+            share = usage.peak_memory_mib / usage.memory_mib
+            asked = f" of {memory(usage.memory_mib)} asked for ({share:.0%})"
+            text = memory(usage.peak_memory_mib) + asked
+            yield _Row("Peak memory", text, brief=True, fraction=share)
+        else:
+            yield _Row("Peak memory", memory(usage.peak_memory_mib), brief=True)
+    if usage.cpu_efficiency is not None:
+        text = f"{usage.cpu_efficiency:.0%} of {usage.cpus} CPU{'s' if usage.cpus != 1 else ''}"
+        yield _Row("CPU", text, brief=True, fraction=usage.cpu_efficiency)

@@ -1,0 +1,80 @@
+"""PURE: how a job ended -> None when it ended well, else the `CellFailed` that says how not.
+
+One judgement for the magics, the handle and the command line. Nothing is fetched or shown here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Container
+
+from jupyter_slurm.errors import CellFailed, VariableError
+from jupyter_slurm.views.card import title
+from jupyter_slurm.wire import Job, JobKind, JobState, Result
+
+_NO_NAME = re.compile(r"name '([^']+)' is not defined")
+
+
+def failure(result: Result, known: Container[str] = ()) -> CellFailed | None:
+    """None: the job did what it was asked to. `known` are names that exist here: a cell that
+    missed one of them gets the hint to send it."""
+    job = result.job
+    if result.status == "ok":
+        return None
+    if result.status == "none":
+        # Only a cell says itself that it went well; a script's exit status is all it has.
+        if job.kind is not JobKind.CELL and job.state is JobState.COMPLETED:
+            return None
+        return _slurm_did(job)
+    if job.why and job.state not in (JobState.COMPLETED, JobState.FAILED):
+        failed = _slurm_did(job)
+        return CellFailed(
+            failed.message, hint=failed.hint, traceback=result.traceback, job_id=job.id
+        )
+    exited = result.ename == "SystemExit"  # which is no exception to the user who calls sys.exit
+    message = f"{_where(job)} exited with code {job.exit_code}."
+    return CellFailed(
+        message if exited else f"{result.ename or 'Error'} in {_where(job)}",
+        detail=None if result.traceback else result.evalue,
+        hint=_missing(result, known) or job.advice,
+        traceback=result.traceback,
+        job_id=job.id,
+    )
+
+
+def left_out(result: Result) -> VariableError | None:
+    """Variables that did not come back fail the cell: what follows counts on them."""
+    if not result.failed:
+        return None
+    names = ", ".join(f"`{name}`" for name in result.failed)
+    reasons = "\n".join(f"{name}: {reason}" for name, reason in result.failed.items())
+    return VariableError(
+        f"The cell ended well, but {names} did not come back.",
+        detail=reasons,
+        hint=f"The job's files are in {result.job.job_dir}." if result.job.job_dir else None,
+    )
+
+
+def _slurm_did(job: Job) -> CellFailed:
+    """Out of memory, time limit, node failure, cancelled …: the agent has found the words."""
+    why = job.why or _exit(job)
+    return CellFailed(f"{_where(job)} ended as {job.state}: {why}", hint=job.advice, job_id=job.id)
+
+
+def _exit(job: Job) -> str:
+    if job.signal:
+        return f"it was killed by signal {job.signal}."
+    if job.exit_code is not None:
+        return f"its exit code was {job.exit_code}."
+    return "it left no word of how it went."
+
+
+def _where(job: Job) -> str:
+    return title(job) + (f", node {job.nodes[0]}" if len(job.nodes) == 1 else "")
+
+
+def _missing(result: Result, known: Container[str]) -> str | None:
+    match = _NO_NAME.search(result.evalue or "") if result.ename == "NameError" else None
+    if match is None or match[1] not in known:
+        return None
+    return f"`{match[1]}` exists here but was not sent: add `--in {match[1]}`."

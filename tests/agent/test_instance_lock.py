@@ -1,0 +1,97 @@
+"""One agent at a time: lock and socket, also where somebody removes them."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from jupyter_slurm.agent.instance_lock import InstanceLock, take
+from jupyter_slurm.errors import AgentError
+
+
+@pytest.fixture
+def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return Path("agent.sock")  # a socket's path must be short, and that of a test is not
+
+
+@pytest.fixture
+def lock(path: Path) -> Iterator[InstanceLock]:
+    taken = take(path, 0.0)
+    assert taken is not None
+    with taken.listen():
+        yield taken
+    os.close(taken.lock_fd)
+
+
+def test_a_lock_whose_agent_answers_is_left_to_it(lock: InstanceLock, path: Path) -> None:
+    assert take(path, 60.0) is None
+
+
+def test_a_lock_whose_agent_does_not_answer_names_its_process(path: Path) -> None:
+    taken = take(path, 0.0)
+    assert taken is not None
+    pid = Path("agent.lock").read_text().strip()
+    with pytest.raises(AgentError, match=f"kill {pid}"):
+        take(path, 0.0)
+    os.close(taken.lock_fd)
+
+
+def test_a_released_lock_can_be_taken_again(path: Path) -> None:
+    for _ in range(2):
+        taken = take(path, 0.0)
+        assert taken is not None
+        with taken.listen():
+            assert taken.still_ours()
+        os.close(taken.lock_fd)
+
+
+def test_socket_and_lock_are_for_their_owner_alone(lock: InstanceLock, path: Path) -> None:
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert stat.S_IMODE(Path("agent.lock").stat().st_mode) == 0o600
+
+
+@pytest.mark.parametrize(
+    "harm",
+    [
+        lambda: Path("agent.sock").unlink(),
+        lambda: Path("agent.lock").unlink(),
+        lambda: Path("agent.sock").rename("elsewhere"),
+        lambda: (Path("other").write_text(""), Path("other").rename("agent.lock")),
+        lambda: (Path("other").write_text(""), Path("other").rename("agent.sock")),
+    ],
+    ids=["no socket", "no lock", "moved socket", "another lock", "another socket"],
+)
+def test_a_lock_is_lost_with_its_socket_or_lock(
+    lock: InstanceLock, harm: Callable[[], object]
+) -> None:
+    assert lock.still_ours()
+    harm()
+    assert not lock.still_ours()
+
+
+def test_something_else_in_the_sockets_place_is_named(path: Path) -> None:
+    path.write_text("notes")
+    taken = take(path, 0.0)
+    assert taken is not None
+    with pytest.raises(AgentError, match=r"cannot listen at agent\.sock"):
+        taken.listen()
+    os.close(taken.lock_fd)
+    assert path.read_text() == "notes"
+
+
+def test_leaving_removes_the_own_socket_only(lock: InstanceLock, path: Path) -> None:
+    path.unlink()
+    path.write_text("another agent's")
+    lock.leave()
+    assert path.exists()
+
+
+def test_leaving_removes_the_own_socket(lock: InstanceLock, path: Path) -> None:
+    lock.leave()
+    assert not path.exists()
+    assert not lock.still_ours()

@@ -1,0 +1,395 @@
+"""`jupyter slurm clusters …`: from nothing to a profile. The cluster is in memory, the files are
+real."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from jupyter_slurm.cli import main
+from jupyter_slurm.cli.ssh_hosts import ssh_hosts
+from jupyter_slurm.client.login import TerminalAnswerer
+from jupyter_slurm.errors import CommandError, TransportError
+from jupyter_slurm.profiles.profile import ClusterProfile, load_profiles
+from jupyter_slurm.wire import ClusterInfo, Connection, Description, Folder, QuestionKind
+from tests.far import Asked
+from tests.magics.fake import FakeApi
+
+
+class Run:
+    """Runs command lines over `api`; `lines` are what is typed at the command's own questions."""
+
+    def __init__(self, api: FakeApi, capsys: pytest.CaptureFixture[str]) -> None:
+        self.api = api
+        self.lines: list[str] = []
+        self._capsys = capsys
+
+    def __call__(self, *words: str) -> tuple[int, str, str]:
+        self._capsys.readouterr()
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(sys, "stdin", io.StringIO("".join(f"{line}\n" for line in self.lines)))
+            try:
+                code = main(words, lambda: self.api)
+            except SystemExit as exc:
+                code = int(exc.code or 0)
+        return code, *self._capsys.readouterr()
+
+
+@pytest.fixture
+def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of the person's profiles; their home is empty."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("JUPYTER_CONFIG_DIR", str(tmp_path / "config"))
+    monkeypatch.setenv("JUPYTER_CONFIG_PATH", str(tmp_path / "none"))
+    for name in ("JUPYTER_SLURM_CLUSTER", "JUPYTER_SLURM_SSH_CONFIG", "SLURM_CONF"):
+        monkeypatch.delenv(name, raising=False)
+    return tmp_path / "config" / "jupyter-slurm" / "clusters.d"
+
+
+@pytest.fixture
+def run(files: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Iterator[Run]:
+    made = Run(FakeApi(tmp_path), capsys)
+    yield made
+    made.api.close()
+
+
+def profile(name: str = "arandu") -> ClusterProfile:
+    return load_profiles().get(name)
+
+
+def test_with_flags_and_yes_nothing_is_asked(run: Run, files: Path) -> None:
+    code, out, err = run(
+        *("clusters", "add", "arandu", "--host", "alice@login1:2222", "--jump", "gw", "--yes")
+    )
+    assert (code, err) == (0, "")
+    added = profile()
+    assert (added.host, added.user, added.port, added.jump) == ("login1", "alice", 2222, ("gw",))
+    assert added.runtime == "charliecloud"
+    assert added.job_root == "~/.jupyter-slurm/jobs"
+    assert added.origin == str(files / "arandu.toml")
+    for told in (
+        "Connected to arandu",
+        "Slurm 22.05.8 (/usr/bin/sbatch), with accounting.",
+        "gpu*: 2 nodes, 1 h, 8 GPUs",
+        "Accounts: physics",
+        "QOS: normal",
+        "charliecloud, docker, environment modules",
+        "Python there: 3.9.",
+        "$SCRATCH = /scratch/my data (lustre, 878.9 GiB free; seen by every node)",
+        'host = "login1"',
+        "jupyter slurm clusters test arandu",
+    ):
+        assert told in out
+
+
+def test_the_dialogue_asks_for_what_was_not_given(run: Run, tmp_path: Path) -> None:
+    (tmp_path / ".ssh").mkdir()
+    (tmp_path / ".ssh" / "config").write_text("Host arandu login2\nHost *\n  User me\n")
+    run.lines = ["2", "none", "2", "yes", "yes"]
+    code, out, _ = run("clusters", "add", "mine")
+    assert code == 0
+    assert "  1  arandu\n  2  login2\n" in out
+    added = profile("mine")
+    assert (added.host, added.user, added.runtime) == ("login2", None, "none")
+    assert added.job_root == "/scratch/my data/.jupyter-slurm/jobs"
+    assert load_profiles().default.name == "mine"
+
+
+def test_what_the_person_does_not_want_is_not_kept(run: Run, files: Path) -> None:
+    run.lines = ["login1", "", "", "no"]
+    code, out, _ = run("clusters", "add", "mine")
+    assert code == 1
+    assert "Nothing is kept." in out
+    assert list(files.iterdir()) == []
+
+
+def test_a_login_on_the_way_is_asked_for(
+    run: Run, files: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run.api.need_login(Asked(QuestionKind.SECRET, "Password:", "s3cret"))
+    monkeypatch.setattr(TerminalAnswerer, "there", lambda _: True)
+    monkeypatch.setattr(TerminalAnswerer, "say", lambda *_: None)
+    monkeypatch.setattr(TerminalAnswerer, "secret", lambda *_: "s3cret")
+    code, out, _ = run("clusters", "add", "arandu", "--host", "login1", "--yes")
+    assert code == 0
+    assert "s3cret" not in out + (files / "arandu.toml").read_text()
+
+
+def test_a_cluster_that_cannot_be_reached_leaves_no_file(
+    run: Run, files: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run.api.need_login(Asked(QuestionKind.SECRET, "Password:", "s3cret"))
+    monkeypatch.setattr(TerminalAnswerer, "there", lambda _: True)
+    monkeypatch.setattr(TerminalAnswerer, "say", lambda *_: None)
+    monkeypatch.setattr(TerminalAnswerer, "secret", lambda *_: "wrong")
+    code, _, err = run("clusters", "add", "arandu", "--host", "login1", "--yes")
+    assert code == 1
+    assert "refuses the login" in err
+    assert list(files.iterdir()) == []
+
+
+def _behind_a_gateway(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The login node can only be reached through `gw`."""
+    connect = run.api.connect
+
+    def through(cluster: str | None = None, caller: str = "", wait_s: float = 0.0) -> Connection:
+        if profile().jump != ("gw",):
+            raise TransportError("There is no route to login1.", hint="Is a gateway needed?")
+        return connect(cluster, caller, wait_s)
+
+    monkeypatch.setattr(run.api, "connect", through)
+
+
+def test_where_there_is_no_route_a_gateway_is_asked_for(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _behind_a_gateway(run, monkeypatch)
+    run.lines = ["login1", "gw", "", "", "yes", "no"]
+    code, out, err = run("clusters", "add", "arandu")
+    assert (code, err) == (0, "")
+    assert "There is no route to login1.\nIs a gateway needed?\n" in out
+    assert "Is it behind a gateway (ProxyJump)?" in out
+    assert (profile().host, profile().jump) == ("login1", ("gw",))
+
+
+@pytest.mark.parametrize(("lines", "flags"), [(["login1", ""], ()), ([], ("--yes",))])
+def test_without_a_gateway_the_reason_stands_and_no_file_is_left(
+    run: Run,
+    files: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    lines: list[str],
+    flags: tuple[str, ...],
+) -> None:
+    _behind_a_gateway(run, monkeypatch)
+    run.lines = lines
+    host = () if lines else ("--host", "login1")
+    code, _, err = run("clusters", "add", "arandu", *host, *flags)
+    assert code == 1
+    assert "There is no route to login1." in err
+    assert list(files.iterdir()) == []
+
+
+def test_a_machine_without_slurm_is_said_to_be_one(run: Run, files: Path) -> None:
+    run.api.description = msgspec.structs.replace(run.api.description, sbatch=None)
+    code, _, err = run("clusters", "add", "arandu", "--host", "login1", "--yes")
+    assert code == 1
+    assert "`--path DIR`" in err
+    assert list(files.iterdir()) == []
+
+
+def test_a_controller_that_does_not_answer_leaves_no_file(
+    run: Run, files: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def info(_cluster: str | None = None) -> ClusterInfo:
+        raise CommandError("`sinfo` failed.")
+
+    monkeypatch.setattr(run.api, "cluster_info", info)
+    assert run("clusters", "add", "arandu", "--host", "login1", "--yes")[0] == 1
+    assert list(files.iterdir()) == []
+
+
+def test_jobs_live_where_every_node_sees_them(run: Run) -> None:
+    def folder(name: str, path: str, shared: bool | None, writable: bool = True) -> Folder:
+        return Folder(
+            name=name,
+            path=path,
+            writable=writable,
+            file_system="x",
+            free_mib=None,
+            shared=shared,
+        )
+
+    run.api.description = Description(
+        name="x",
+        sbatch="/sbatch",
+        runtimes=(),
+        modules=False,
+        python=None,
+        folders=(
+            folder("$HOME", "/prj/alice", shared=None),
+            folder("/data/$USER", "/data/alice", shared=True, writable=False),
+            folder("$SCRATCH", "/scratch/alice", shared=True),
+        ),
+    )
+    run("clusters", "add", "x", "--host", "h", "--yes", "--account", "a", "--partition", "p")
+    added = profile("x")
+    assert added.job_root == "/scratch/alice/.jupyter-slurm/jobs"
+    assert (added.runtime, added.defaults) == ("none", {"partition": "p", "account": "a"})
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("arandu", "--yes"), "--host"),
+        (("arandu", "--host", "a b", "--yes"), "[user@]host[:port]"),
+        (("../x", "--host", "h", "--yes"), "cannot be a cluster's name"),
+        (("arandu", "--host", "h", "--runtime", "dokcer", "--yes"), "dokcer"),
+        (("arandu", "--host", "h", "--env", "x", "--yes"), "NAME=VALUE"),
+        (("arandu",), "nobody to ask"),
+    ],
+)
+def test_what_cannot_be_added_is_refused(
+    run: Run, files: Path, words: tuple[str, ...], told: str
+) -> None:
+    code, _, err = run("clusters", "add", *words)
+    assert code == 2
+    assert told in err
+    assert not files.exists() or list(files.iterdir()) == []
+
+
+def test_a_name_that_is_taken_is_not_overwritten(run: Run, files: Path) -> None:
+    run("clusters", "add", "arandu", "--host", "login1", "--yes")
+    before = (files / "arandu.toml").read_text()
+    assert run("clusters", "add", "arandu", "--host", "other", "--yes")[0] == 2
+    assert (files / "arandu.toml").read_text() == before
+
+
+def test_clusters_are_listed_removed_and_made_the_default(run: Run, files: Path) -> None:
+    assert run("clusters", "list")[1] == run("clusters")[1]
+    assert run("clusters", "list", "--json")[1] == run("clusters", "--json")[1]
+    for name in ("a", "b"):
+        run("clusters", "add", name, "--host", "login1", "--yes")
+    assert "`b`" in run("clusters", "default", "b")[1]
+    assert load_profiles().default.name == "b"
+    assert run("clusters", "default", "gone")[0] == 1
+    assert run("clusters", "remove", "a")[0] == 0
+    assert [path.name for path in files.iterdir()] == ["b.toml"]
+
+
+def test_a_cluster_is_tested_by_a_job_of_its_own(run: Run) -> None:
+    code, out, _ = run("clusters", "test", "fake", "--partition", "gpu")
+    (spec,) = run.api.specs.values()
+    assert (spec.cluster, spec.options) == ("fake", {"partition": "gpu"})
+    assert "✔ fake answers.\n✖ No GPUs.\n" in out
+    assert "says hello from Python" in out
+    assert "went to `fake` and came back" in out
+    assert code == 1, "doctor found something wrong"
+    assert run.api.jobs() == []
+
+
+def test_hosts_of_the_ssh_configuration_are_read_as_ssh_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("JUPYTER_SLURM_SSH_CONFIG", raising=False)
+    folder = tmp_path / ".ssh"
+    (folder / "more").mkdir(parents=True)
+    (folder / "config").write_text(
+        '# comment\nHost a "b c" *.org !x\nInclude more/* ~/.ssh/other\nhost=d\nHost a\n'
+        "Include config\nMatch host z\nHost 'open\n"
+    )
+    (folder / "more" / "1").write_text("Host m1\n")
+    (folder / "more" / "2").write_text("Host m2\n")
+    (folder / "other").write_text("Host o\n")
+    assert ssh_hosts() == ["a", "b c", "m1", "m2", "o", "d"]
+    monkeypatch.setenv("JUPYTER_SLURM_SSH_CONFIG", str(folder / "other"))
+    assert ssh_hosts() == ["o"]
+    (folder / "other").unlink()
+    assert ssh_hosts() == []
+
+
+# --- from a template ----------------------------------------------------------------------------
+
+
+def test_the_templates_are_listed_in_a_line_each(run: Run) -> None:
+    code, out, _ = run("clusters", "templates")
+    assert code == 0
+    assert "sdumont        Santos Dumont (LNCC): K40 and V100 nodes" in out
+    assert "clusters add NAME --template NAME" in out
+    assert set(json.loads(run("clusters", "templates", "--json")[1])) == {
+        *("aau-aicloud", "arandu", "sdumont", "sus-aicloud", "unipi-hpc2019")
+    }
+
+
+def test_a_template_asks_for_what_only_its_user_knows(run: Run, files: Path) -> None:
+    run.lines = ["alice", "deepfun", "yes", "no"]
+    code, out, err = run("clusters", "add", "sd", "--template", "sdumont")
+    assert (code, err) == (0, "")
+    assert "Your user name on Santos Dumont: " in out
+    assert "Your project's code, as in /scratch/PROJECT: " in out
+    assert "over LNCC's VPN: is it on?" in out
+    assert "jupyter slurm login sd" in out
+    text = (files / "sd.toml").read_text()
+    assert text == 'template = "sdumont"\nuser = "alice"\n\n[vars]\nproject = "deepfun"\n'
+    added = profile("sd")
+    assert added.job_root == "/scratch/deepfun/alice/.jupyter-slurm/jobs"
+    assert added.partitions["gdl"].gpus == 8
+
+
+def test_what_options_give_is_not_asked_for(run: Run, files: Path) -> None:
+    code, out, _ = run(
+        *("clusters", "add", "sd", "--template", "sdumont", "--user", "bob", "--yes"),
+        *("--var", "project=p=1", "--partition", "gdl", "--host", "mirror", "--jump", "gw"),
+    )
+    assert code == 0
+    assert "Your" not in out
+    added = profile("sd")
+    assert (added.host, added.user, added.jump) == ("mirror", "bob", ("gw",))
+    assert added.vars == {"project": "p=1"}
+    assert added.defaults["partition"] == "gdl"
+    assert added.defaults["exclusive"] == ""
+
+
+def test_what_a_template_proposes_is_taken_as_it_is(run: Run, files: Path) -> None:
+    run.lines = ["yamada", "", "yes", "no"]
+    assert run("clusters", "add", "sus", "--template", "sus-aicloud")[0] == 0
+    assert "port" not in (files / "sus.toml").read_text()
+    assert profile("sus").port == 22217
+    run.lines = ["yamada", "22232", "yes", "no"]
+    assert run("clusters", "add", "sus2", "--template", "sus-aicloud")[0] == 0
+    assert profile("sus2").port == 22232
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--template", "sdumnt"], "no template `sdumnt`; did you mean `sdumont`?"),
+        (["--template", "sdumont", "--yes"], "The template `sdumont` needs --user: Your user"),
+        (
+            ["--template", "sdumont", "--yes", "--user", "x"],
+            "needs --var project=VALUE: Your project's code",
+        ),
+        (["--template", "sdumont", "--var", "projct=x"], "`projct=x` is not NAME=VALUE of the"),
+        (["--template", "arandu", "--var", "user=x"], "`arandu` has none."),
+    ],
+)
+def test_a_template_that_cannot_be_filled_in_leaves_nothing(
+    run: Run, files: Path, words: list[str], said: str
+) -> None:
+    code, _, err = run("clusters", "add", "x", *words)
+    assert code == 2
+    assert said in err
+    assert not (files / "x.toml").exists()
+
+
+def test_a_port_that_is_none_and_a_person_who_says_no(run: Run, files: Path) -> None:
+    run.lines = ["yamada", "many"]
+    code, _, err = run("clusters", "add", "sus", "--template", "sus-aicloud")
+    assert code == 2
+    assert "`many` is not the number of a port." in err
+    run.lines = ["yamada", "", "no"]
+    code, out, _ = run("clusters", "add", "sus", "--template", "sus-aicloud")
+    assert code == 1
+    assert "Nothing is kept." in out
+    assert not (files / "sus.toml").exists()
+
+
+def test_a_setting_that_cannot_be_leaves_no_file(run: Run, files: Path) -> None:
+    code, _, err = run(
+        *("clusters", "add", "x", "--template", "arandu", "--user", "a", "--port", "99999", "--yes")
+    )
+    assert code == 1
+    assert "`port` must be a whole number" in err
+    assert not (files / "x.toml").exists()
+
+
+def test_on_the_cluster_itself_the_host_of_a_template_is_this_machine(run: Run) -> None:
+    words = ("clusters", "add", "x", "--template", "arandu", "--user", "a", "--host", "", "--yes")
+    assert run(*words)[0] == 0
+    assert profile("x").host is None

@@ -1,0 +1,269 @@
+"""A login as the person meets it: what is asked, what is said, and what becomes of the call."""
+
+from __future__ import annotations
+
+import os
+import pty
+import threading
+from collections.abc import Iterable
+from pathlib import Path
+from typing import cast
+
+import pytest
+
+from jupyter_slurm.api import Api
+from jupyter_slurm.client.login import Attended, LoginDeclined, TerminalAnswerer, attended, log_in
+from jupyter_slurm.errors import LoginError, LoginNeededError
+from jupyter_slurm.wire import ConnectionState, JobSpec, QuestionKind
+from tests.far import HOST, Asked
+from tests.magics.fake import FakeApi
+
+PASSWORD = Asked(QuestionKind.SECRET, "Password:", "s3cret")
+CODE = Asked(QuestionKind.SECRET, "Verification code:", "123456", instruction="Use your phone.\n")
+MENU = Asked(QuestionKind.TEXT, "1) phone 2) mail:", "2", host="alice@login1")
+KEY = Asked(
+    QuestionKind.HOST_KEY,
+    "Is this the host that you mean?",
+    "yes",
+    instruction="ssh-ed25519 SHA256:abc\x1b[31m",
+)
+
+
+class Person:
+    """Types what it was given, one answer a question; an exception stands for a key like Ctrl-C."""
+
+    def __init__(self, *types: str | type[BaseException]) -> None:
+        self.types = list(types)
+        self.said: list[str] = []
+        self.secrets: list[str] = []
+        self.texts: list[str] = []
+
+    def there(self) -> bool:
+        return True
+
+    def say(self, text: str) -> None:
+        self.said.append(text)
+
+    def secret(self, prompt: str) -> str:
+        self.secrets.append(prompt)
+        return self._next()
+
+    def choice(self, prompt: str) -> str:
+        self.texts.append(prompt)
+        return self._next()
+
+    def confirm(self, prompt: str) -> str:
+        self.texts.append(prompt)
+        return self._next()
+
+    def _next(self) -> str:
+        typed = self.types.pop(0)
+        if isinstance(typed, str):
+            return typed
+        raise typed("nobody" if typed is LoginNeededError else "")
+
+
+@pytest.fixture
+def api(tmp_path: Path) -> FakeApi:
+    return FakeApi(tmp_path)
+
+
+def attend(api: FakeApi, person: Person) -> Api:
+    return attended(cast("Api", api), person)
+
+
+def test_a_call_that_needs_a_login_gets_one_and_goes_on(api: FakeApi) -> None:
+    api.need_login(PASSWORD, CODE, MENU)
+    person = Person("s3cret", "123456", "2")
+    assert attend(api, person).queue()[0].user == "ana"
+    assert person.secrets == [f"Sent to {HOST}: Password: ", f"Sent to {HOST}: Verification code: "]
+    assert person.texts == ["Sent to alice@login1: 1) phone 2) mail: "]
+    assert person.said[-2:] == [f"{HOST} says:", "  | Use your phone."]
+
+
+def test_a_call_that_needs_none_asks_nothing(api: FakeApi) -> None:
+    person = Person()
+    attend(api, person).queue()
+    assert (person.said, api.callers) == ([], [])
+
+
+def test_a_login_without_a_question_is_silent_but_for_its_reason(api: FakeApi) -> None:
+    api.need_login()
+    person = Person()
+    attend(api, person).queue()
+    assert person.said == ["The connection to fake needs a login."]
+
+
+def test_a_wrong_answer_is_shown_as_such_and_asked_again(api: FakeApi) -> None:
+    api.need_login(PASSWORD)
+    person = Person("wrong", "s3cret")
+    attend(api, person).queue()
+    assert f"{HOST} has not taken that answer, and asks again." in person.said
+
+
+def test_right_answers_to_the_same_question_twice_are_not_called_wrong(api: FakeApi) -> None:
+    api.need_login(PASSWORD, PASSWORD)
+    person = Person("s3cret", "s3cret")
+    attend(api, person).queue()
+    assert not any("has not taken" in line for line in person.said)
+
+
+def test_three_wrong_answers_are_the_hosts_refusal(api: FakeApi) -> None:
+    api.need_login(PASSWORD)
+    with pytest.raises(LoginError, match="refuses the login"):
+        attend(api, Person("a", "b", "c")).queue()
+
+
+@pytest.mark.parametrize(("typed", "given"), [("YES", "yes"), ("y", "yes"), ("", "no")])
+def test_a_host_key_is_shown_with_its_fingerprint_and_taken_by_yes_alone(
+    api: FakeApi, typed: str, given: str
+) -> None:
+    api.need_login(KEY)
+    person = Person(typed, KeyboardInterrupt)
+    if given == "yes":
+        attend(api, person).queue()
+    else:
+        with pytest.raises(LoginDeclined):
+            attend(api, person).queue()
+    assert "ssh-ed25519 SHA256:abc�[31m" in person.said
+    assert person.texts[0] == "Is this the host that you mean? (yes/no) "
+    assert api.given[0] == given
+
+
+@pytest.mark.parametrize("key", [KeyboardInterrupt, EOFError])
+def test_ctrl_c_at_the_prompt_ends_the_login_for_everybody(
+    api: FakeApi, key: type[BaseException]
+) -> None:
+    api.need_login(PASSWORD)
+    with pytest.raises(LoginDeclined, match="broken off"):
+        attend(api, Person(key)).queue()
+    assert api.given == [None]
+
+
+def test_where_nobody_can_be_asked_the_login_is_given_up(api: FakeApi) -> None:
+    api.need_login(PASSWORD)
+    with pytest.raises(LoginNeededError, match="nobody"):
+        attend(api, Person(LoginNeededError)).queue()
+    assert api.given == [None]
+
+
+def test_while_another_window_is_asked_a_line_says_so_and_it_goes_on(api: FakeApi) -> None:
+    api.need_login(PASSWORD)
+    api.other_window_asks()
+    api.answered_elsewhere = api.other_window_is_done
+    person = Person()
+    attend(api, person).queue()
+    assert ["another window" in line for line in person.said] == [False, True]
+    assert api.given == []
+
+
+def test_who_stops_waiting_for_another_window_leaves_its_login_alone(api: FakeApi) -> None:
+    api.need_login(PASSWORD)
+    api.other_window_asks()
+
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    api.answered_elsewhere = interrupt
+    with pytest.raises(LoginDeclined):
+        attend(api, Person()).queue()
+    assert api.given == []
+
+
+def test_one_window_is_one_caller(api: FakeApi) -> None:
+    api.need_login(PASSWORD)
+    window = attend(api, Person(KeyboardInterrupt, "s3cret"))
+    with pytest.raises(LoginDeclined):
+        window.queue()
+    window.queue()
+    assert len(set(api.callers)) == 1
+    assert api.callers[0]
+
+
+def test_no_background_thread_asks_anybody(api: FakeApi) -> None:
+    api.need_login(PASSWORD)
+    window = attend(api, Person("s3cret"))
+    raised: list[Exception] = []
+
+    def work() -> None:
+        try:
+            window.queue()
+        except LoginNeededError as exc:
+            raised.append(exc)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join(60)
+    assert len(raised) == 1
+    assert api.callers == []
+
+
+def test_the_login_is_on_the_cluster_that_the_call_goes_to(api: FakeApi) -> None:
+    clusters: list[str | None] = []
+    connect = api.connect
+
+    def noting(cluster: str | None = None, caller: str = "", wait_s: float = 0.0) -> object:
+        clusters.append(cluster)
+        return connect(cluster, caller, wait_s)
+
+    api.connect = noting  # type: ignore[method-assign, assignment]
+    window = attend(api, Person())
+    spec = JobSpec(id="aaaaaaaa", name="n", code="1", cluster="far")
+    api.need_login()
+    window.submit(spec)
+    api.need_login()
+    window.cancel("aaaaaaaa")
+    api.need_login()
+    window.queue("other")
+    api.need_login()
+    window.forward("localhost", 80, job_id="aaaaaaaa")
+    api.need_login()
+    window.doctor()
+    assert clusters == ["far", "far", "other", "far", None]
+
+
+def test_what_api_has_beside_its_calls_is_there(api: FakeApi) -> None:
+    api.refuse = "no"
+    assert Attended(cast("Api", api), Person()).refuse == "no"
+
+
+# --- the terminal -----------------------------------------------------------------------------
+
+
+def lines_of(master: int) -> Iterable[str]:
+    return os.read(master, 4096).decode().replace("\r", "").split("\n")
+
+
+def test_where_nobody_is_there_no_host_is_troubled(api: FakeApi, tmp_path: Path) -> None:
+    api.need_login(PASSWORD)
+    with pytest.raises(LoginNeededError):
+        attended(api, TerminalAnswerer(tmp_path / "no tty")).queue()
+    assert api.connections()[0].state is ConnectionState.LOGIN_NEEDED
+    assert api.given == []
+
+
+def test_a_terminal_that_is_not_there_cannot_be_asked(tmp_path: Path, api: FakeApi) -> None:
+    nowhere = TerminalAnswerer(tmp_path / "no tty")
+    nowhere.say("read by nobody")
+    for ask in (nowhere.secret, nowhere.choice):
+        with pytest.raises(LoginNeededError, match="no terminal"):
+            ask("Password: ")
+
+
+def test_a_terminal_is_asked_for_text() -> None:
+    master, terminal = pty.openpty()
+    try:
+        answerer = TerminalAnswerer(Path(os.ttyname(terminal)))
+        os.write(master, b"2\n\x04")
+        answerer.say("choose")
+        assert answerer.choice("1) phone 2) mail: ") == "2"
+        with pytest.raises(EOFError):
+            answerer.choice("again: ")
+    finally:
+        os.close(master)
+        os.close(terminal)
+
+
+def test_an_open_connection_is_open(api: FakeApi) -> None:
+    opened = log_in(cast("Api", api), None, Person(), "me")
+    assert opened.state is ConnectionState.OPEN

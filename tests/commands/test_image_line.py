@@ -1,0 +1,77 @@
+"""The words after `%%slurm_image`."""
+
+from __future__ import annotations
+
+import pytest
+
+from jupyter_slurm.commands.image_line import parse_image
+from jupyter_slurm.commands.line import parse, split
+from jupyter_slurm.commands.packages_here import Here
+from jupyter_slurm.errors import RequestError
+
+_HERE = Here(("numpy==1.26",), (), (), "3.11")
+
+
+def test_ours_sbatchs_and_the_name_in_any_order() -> None:
+    line = "--from pytorch:22.11 -p gpu mine --time=30m --cluster far --rebuild --detach"
+    request = parse_image(split(line), "usage")
+    spec = request.build_spec("aaaaaaaa", "pip install x\n", None, "n.ipynb")
+    assert (spec.name, spec.base, spec.cluster, spec.again) == (
+        "mine",
+        "pytorch:22.11",
+        "far",
+        True,
+    )
+    assert dict(spec.options) == {"partition": "gpu", "time": "00:30:00"}
+    assert (spec.recipe, spec.notebook) == ("pip install x\n", "n.ipynb")
+    assert request.request.detach
+
+
+def test_of_a_notebooks_defaults_those_count_that_say_where() -> None:
+    defaults = parse(split("--cluster far --partition gpu --gpus 2 --image x --time 5"))
+    request = parse_image(["mine", "--partition", "cpu"], "usage", defaults=defaults)
+    assert request.request.cluster == "far"
+    assert dict(request.request.options) == {"partition": "cpu"}
+
+
+def test_what_is_pulled_has_no_recipe() -> None:
+    spec = parse_image(["ubuntu:22.04"], "usage").pull_spec("aaaaaaaa")
+    assert (spec.base, spec.recipe, spec.name) == ("ubuntu:22.04", None, "")
+
+
+def test_the_packages_of_here_come_before_the_recipes_own() -> None:
+    request = parse_image(["mine", "--env-from-here"], "usage")
+    spec = request.build_spec("aaaaaaaa", "pip install x\n", _HERE)
+    assert (spec.base, spec.recipe) == (
+        "python:3.11-slim",
+        "pip:\n  numpy==1.26\npip install x\n",
+    )
+    asked = parse_image(["mine", "--env-from-here", "--from", "a"], "usage")
+    assert asked.build_spec("aaaaaaaa", "", _HERE).base == "a"
+    for text in ("#!/bin/sh\n", "FROM x\n", "Bootstrap: docker\n"):
+        with pytest.raises(RequestError, match="--env-from-here"):
+            request.build_spec("aaaaaaaa", text, _HERE)
+
+
+def test_a_command_line_may_name_a_file() -> None:
+    request = parse_image(["mine", "recipe.txt"], "usage", takes_file=True)
+    assert (request.name, request.file) == ("mine", "recipe.txt")
+    assert parse_image(["mine", "-"], "usage", takes_file=True).file == "-"
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("", "Which image"),
+        ("a b", "`b` is one word too many"),
+        ("a --from", "--from needs a value"),
+        ("a --rebuild=yes", "--rebuild takes no value"),
+        ("a --image b", "--from IMAGE"),
+        ("a --in x", "--in belongs to cells"),
+        ("a --nonsense", "nonsense"),
+    ],
+)
+def test_what_cannot_be_is_named(line: str, said: str) -> None:
+    with pytest.raises(RequestError) as caught:
+        parse_image(split(line), "usage")
+    assert said in str(caught.value)

@@ -1,0 +1,328 @@
+"""The words after `%%slurm`: what they mean, and what is refused."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from types import SimpleNamespace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jupyter_slurm.commands.braces import expand
+from jupyter_slurm.commands.line import OURS, Request, Reuse, fingerprint, parse, spec, split
+from jupyter_slurm.errors import RequestError
+from jupyter_slurm.slurm.options import OPTIONS
+from jupyter_slurm.wire import JobKind
+
+NAMES: dict[str, object] = {
+    "job": SimpleNamespace(id="fit", at=3),
+    "rate": 0.25,
+    "rates": [1, 0.25],
+    "sizes": {"big": 8},
+    "len": len,
+}
+
+
+def test_options_of_sbatch_and_ours_mix_in_any_order() -> None:
+    request = parse(
+        split("--gpus 1 --image pytorch:22.11 --time=30m --in data --out model,losses -p gpu")
+    )
+    assert request.options == {"gpus": "1", "time": "00:30:00", "partition": "gpu"}
+    assert request.image == "pytorch:22.11"
+    assert request.names_in == ("data",)
+    assert request.names_out == ("model", "losses")
+
+
+def test_everything_of_ours_is_understood() -> None:
+    line = (
+        "--cluster c --image i --runtime none --module a/1,b --module c --in x,y --in x --out z "
+        "--detach --on-interrupt cancel --env 'A=b c' --env B= --mount /d:/data:ro --fresh "
+        "--dry-run --name my.job --no-raise --push 'my code' --fetch 'a b/*.csv,c' --fetch c "
+        "--push-exclude 'a,b/' --push-exclude='*.pt'"
+    )
+    assert parse(split(line)) == Request(
+        options={},
+        cluster="c",
+        image="i",
+        runtime="none",
+        modules=("a/1", "b", "c"),
+        names_in=("x", "y"),
+        names_out=("z",),
+        push="my code",
+        push_exclude=("a,b/", "*.pt"),
+        fetch=("a b/*.csv", "c"),
+        detach=True,
+        on_interrupt="cancel",
+        env={"A": "b c", "B": ""},
+        mounts=("/d:/data:ro",),
+        reuse=Reuse.FRESH,
+        dry_run=True,
+        name="my.job",
+        raise_on_failure=False,
+    )
+
+
+def test_exclude_is_sbatchs_and_names_nodes() -> None:
+    request = parse(split("--push . --exclude n[1-3] --push-exclude '!data/keep' -x n4"))
+    assert (request.options["exclude"], request.push_exclude) == ("n4", ("!data/keep",))
+    assert parse(split("--push . --exclude ./nodes")).options == {"exclude": "./nodes"}
+
+
+@pytest.mark.parametrize("pattern", ["*.pt", "data/", "!keep"])
+def test_files_that_are_excluded_as_if_they_were_nodes_are_told_apart(pattern: str) -> None:
+    with pytest.raises(RequestError, match="--push-exclude"):
+        parse(["--push", ".", "--exclude", pattern])
+
+
+def test_none_of_our_options_hides_one_that_sbatch_lets_through() -> None:
+    clash = {name for name in OURS if name in OPTIONS and OPTIONS[name].reserved is None}
+    assert clash <= {"wait"}  # means the same there
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("--imgae x", "--image"),
+        ("--partitoin x", "--partition"),
+        ("--time soon", "--time"),
+        ("--image", "--image needs a value"),
+        ("--detach=1", "takes no value"),
+        ("print(1)", "Code goes below the line"),
+        ("--name 'a b'", "a b"),
+        ("--env novalue", "NAME=VALUE"),
+        ("--in 'a b'", "`a b` is not the name"),
+        ("--on-interrupt stop", "`detach` or `cancel`"),
+        ("--attach --fresh", "opposites"),
+        ("--comment 'open", "quot"),
+        ("--fetch /etc/passwd", "outside of the folder"),
+        ("--fetch 'out/../../x'", "outside of the folder"),
+        ("--fetch ~/x", "outside of the folder"),
+    ],
+)
+def test_a_line_that_cannot_be_names_the_word_and_the_remedy(line: str, told: str) -> None:
+    with pytest.raises(RequestError) as raised:
+        parse(split(line))
+    assert told in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("line", "option"),
+    [
+        ("--time soon", "time"),
+        ("--gups 1", "gups"),
+        ("--name 'a b'", "name"),
+        ("--env A", "env"),
+        ("--mem 1G --mem-per-cpu 1G", "mem-per-cpu"),
+        ("--image", "image"),
+        ("print(1)", ""),
+        ("--comment 'a", ""),
+    ],
+)
+def test_a_refusal_says_which_option_it_is_about(line: str, option: str) -> None:
+    with pytest.raises(RequestError) as caught:
+        parse(split(line))
+    assert caught.value.problem().option == option
+
+
+def test_a_bad_value_is_not_answered_with_another_option() -> None:
+    with pytest.raises(RequestError) as raised:
+        parse(["--time=soon"])
+    assert "Did you mean" not in str(raised.value)
+
+
+def test_a_name_in_braces_becomes_its_value_and_stays_one_word() -> None:
+    words = split("--comment={text} --name fit-{seed}")
+    assert expand(words, {"text": "a 'b' $c\nd", "seed": 7}) == [
+        "--comment=a 'b' $c\nd",
+        "--name",
+        "fit-7",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("word", "becomes"),
+    [
+        ("afterok:{job.id}", "afterok:fit"),
+        ("{job.at.real}", "3"),
+        ("{rates[1]}-{sizes['big']}", "0.25-8"),
+        ("lr-{rate:.1e}", "lr-2.5e-01"),
+        ("{{job.id}}{{rates[1]}}{{rate:.1e}}", "{job.id}{rates[1]}{rate:.1e}"),
+        ("{{rate * 2}}{{other * 2}}", "{rate * 2}{{other * 2}}"),
+        ("out/{rate,job}.csv", "out/{rate,job}.csv"),
+    ],
+)
+def test_what_a_variable_has_can_stand_in_braces_as_for_ipython(word: str, becomes: str) -> None:
+    assert expand([word], NAMES) == [becomes]
+
+
+@pytest.mark.parametrize(
+    ("word", "told"),
+    [
+        ("{jbo.id}", "Did you mean `job`"),
+        ("{job.idd}", "has no attribute 'idd'"),
+        ("{rates[2]}", "list index out of range"),
+        ("{rates[rate]}", "a number or a quoted text"),
+        ("{rate:q}", "Unknown format code"),
+        ("{rate * 2}", "Put the value into a variable first"),
+        ("{len(rates)}", "Put the value into a variable first"),
+    ],
+)
+def test_what_cannot_stand_in_braces_is_refused(word: str, told: str) -> None:
+    with pytest.raises(RequestError) as raised:
+        expand([word], NAMES)
+    assert told in str(raised.value)
+
+
+def test_dollars_and_other_braces_stay_as_they_are() -> None:
+    words = ["--export=HOME=$HOME", "A={'a'}", '{"x":{"y":1}}', "{{x}}", "{}", "{1,2}"]
+    assert expand(words, {"x": 1}) == [*words[:3], "{x}", "{}", "{1,2}"]
+
+
+def test_an_unknown_name_in_braces_is_an_error_with_the_nearest_one() -> None:
+    with pytest.raises(RequestError) as raised:
+        expand(["{sede}"], {"seed": 7})
+    assert "Did you mean `seed`" in str(raised.value)
+    assert "{{sede}}" in str(raised.value)
+
+
+@given(st.text())
+def test_any_text_is_expanded_or_refused_and_never_changed_otherwise(text: str) -> None:
+    try:
+        (word,) = expand([text], {})
+    except RequestError:
+        return
+    assert word == text or "{{" in text
+
+
+@given(st.text())
+def test_any_line_is_parsed_or_refused(text: str) -> None:
+    with suppress(RequestError):
+        parse(split(text))
+
+
+def test_the_kind_follows_the_first_characters() -> None:
+    request = parse([])
+    assert spec(request, "1+1", job_id="aaaaaaaa").kind is JobKind.CELL
+    assert spec(request, "#!/bin/sh\n", job_id="aaaaaaaa").kind is JobKind.PROGRAM
+    script = spec(request, "#!/bin/sh\n", job_id="aaaaaaaa", kind=JobKind.SCRIPT)
+    assert script.kind is JobKind.SCRIPT
+
+
+def test_variables_are_refused_for_what_is_not_python() -> None:
+    with pytest.raises(RequestError, match="#!"):
+        spec(parse(["--in", "x"]), "#!/bin/sh", job_id="aaaaaaaa")
+
+
+@pytest.mark.parametrize(
+    ("notebook", "name"),
+    [(None, "cell"), ("/a/b/My Study (2).ipynb", "My-Study-2"), ("/a/§§.ipynb", "cell")],
+)
+def test_a_job_is_called_after_its_notebook(notebook: str | None, name: str) -> None:
+    assert spec(parse([]), "1", job_id="aaaaaaaa", notebook=notebook).name == name
+
+
+def test_the_fingerprint_is_of_code_and_notebook() -> None:
+    assert fingerprint("1", "n") == fingerprint("1", "n")
+    assert len({fingerprint("1", "n"), fingerprint("2", "n"), fingerprint("1", "m")}) == 3
+
+
+@pytest.mark.parametrize("words", [["--comment", "{x}"], ["-J", "{x}"], ["-HJ", "{x}"]])
+@pytest.mark.parametrize("value", ["--detach", "--wait", "--fresh", "--image=evil", "--in", "-x"])
+def test_the_value_of_an_option_is_its_value_even_if_it_looks_like_another(
+    words: list[str], value: str
+) -> None:
+    request = parse([*expand(words, {"x": value}), "--time=1"])
+    assert value in request.options.values()
+    assert (request.detach, request.reuse, request.image) == (None, Reuse.AUTO, None)
+
+
+def test_of_detach_and_wait_the_later_counts() -> None:
+    assert parse(split("--detach --wait")).detach is False
+    assert parse(split("--detach --wait --detach")).detach is True
+    assert parse(split("--comment --detach --wait --in --detach")[:3]).detach is False
+
+
+def test_names_of_variables_are_those_that_python_makes_of_them() -> None:
+    namespace: dict[str, object] = {}
+    exec("\u00b5 = 5", namespace)
+    [name] = parse(["--in", "\u00b5"]).names_in
+    assert namespace[name] == 5
+    assert expand(["{\u00b5}"], namespace) == ["5"]
+
+
+@pytest.mark.parametrize(
+    ("line", "name", "detach"),
+    [
+        ("--session", "", None),
+        ("--session fit", "fit", None),
+        ("--session=fit --detach", "fit", True),
+        ("--session --detach", "", True),
+        ("--in a --session fit --out b", "fit", None),
+    ],
+)
+def test_a_session_may_be_named(line: str, name: str, detach: bool | None) -> None:
+    request = parse(split(line))
+    assert (request.session, request.detach) == (name, detach)
+    assert spec(request, "1", job_id="a" * 8).session == name
+
+
+@pytest.mark.parametrize(
+    "words", ["--gpus 1", "--image i", "--runtime none", "--module m", "--env A=1", "--mount /d"]
+)
+def test_a_cell_of_a_session_asks_for_nothing_that_is_the_sessions(words: str) -> None:
+    name = words.split(maxsplit=1)[0]
+    with pytest.raises(RequestError, match=f"{name} is not for a cell of a session"):
+        spec(parse(split(f"{words} --session")), "1", job_id="a" * 8)
+
+
+def test_a_session_runs_python_only() -> None:
+    with pytest.raises(RequestError, match="Python only"):
+        spec(parse(["--session"]), "#!/bin/sh\n", job_id="a" * 8)
+
+
+def test_a_line_that_nobody_types_is_refused_at_once() -> None:
+    with pytest.raises(RequestError, match="1,048,583 characters") as refused:
+        split(f"--name {'n' * (1 << 20)}")
+    assert len(str(refused.value)) < 200
+
+
+def test_a_long_name_is_refused_in_a_short_sentence() -> None:
+    with pytest.raises(RequestError, match="cannot be a job's name") as refused:
+        parse(["--name", "n" * 5_000])
+    assert len(str(refused.value)) < 300
+
+
+@pytest.mark.parametrize("words", ["-J fit", "--job-name=fit", "--name fit -J fit"])
+def test_sbatchs_name_of_a_job_is_its_name(words: str) -> None:
+    request = parse(split(words))
+    for kind in (JobKind.CELL, JobKind.PROGRAM, JobKind.SESSION, JobKind.LAB):
+        made = spec(request, "", job_id="aaaaaaaa", kind=kind, notebook="n.ipynb")
+        assert (request.name, made.name, made.options) == ("fit", "fit", {})
+    script = spec(request, "#!/bin/sh", job_id="aaaaaaaa", kind=JobKind.SCRIPT)
+    assert (script.name, script.options) == ("fit", {"job-name": "fit"})
+
+
+def test_a_job_has_one_name() -> None:
+    with pytest.raises(RequestError, match="both name the job"):
+        parse(split("--name a -J b"))
+    with pytest.raises(RequestError, match="--job-name: `a b` cannot be"):
+        spec(parse(split("-J 'a b'")), "1", job_id="aaaaaaaa")
+
+
+@pytest.mark.parametrize(
+    ("words", "script", "name", "sent"),
+    [
+        ("-J 'a b'", "#!/bin/sh\n#SBATCH -J own\n", "a-b", "a b"),
+        ("--name fit", "#!/bin/sh\n#SBATCH -J own\n", "fit", "fit"),
+        ("", "#!/bin/sh\n#SBATCH -J own\n", "own", None),
+        ("", "#!/bin/sh\n", "n", None),
+    ],
+)
+def test_a_batch_script_is_called_here_as_in_slurm(
+    words: str, script: str, name: str, sent: str | None
+) -> None:
+    made = spec(
+        parse(split(words)), script, job_id="aaaaaaaa", kind=JobKind.SCRIPT, notebook="n.ipynb"
+    )
+    assert (made.name, made.options.get("job-name")) == (name, sent)

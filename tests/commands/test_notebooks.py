@@ -1,0 +1,319 @@
+"""Notebooks as jobs: the driver is run by the real runner, its output sorted into the copy."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from jupyter_slurm.commands import notebooks
+from jupyter_slurm.commands.driver_code import of_notebook
+from jupyter_slurm.commands.notebooks import Executed
+from jupyter_slurm.errors import RequestError
+from jupyter_slurm.wire import (
+    ClearOutput,
+    DisplayData,
+    ErrorOutput,
+    Hello,
+    Output,
+    Stream,
+    UpdateDisplayData,
+)
+
+RUNNER = Path(notebooks.__file__).parents[1] / "node" / "runner_main.py"
+NO_IPYTHON = "import sys; sys.modules['IPython'] = None\n"
+
+
+def notebook(*cells: str | dict[str, Any], **metadata: Any) -> str:
+    """The text of a notebook of code cells; a dict is a cell as it is."""
+    made = [
+        cell
+        if isinstance(cell, dict)
+        else {
+            "cell_type": "code",
+            "metadata": {},
+            "source": cell.splitlines(keepends=True),
+            "outputs": [{"output_type": "stream", "name": "stdout", "text": "of yesterday"}],
+            "execution_count": 9,
+        }
+        for cell in cells
+    ]
+    return json.dumps({"nbformat": 4, "nbformat_minor": 5, "metadata": metadata, "cells": made})
+
+
+def execute(tmp_path: Path, text: str, before: str = "") -> tuple[int, list[dict[str, Any]]]:
+    """Runs the notebook as a job's runner does; the exit code and the executed code cells."""
+    (tmp_path / "cell.py").write_text(before + of_notebook(text, "n.ipynb"), encoding="utf-8")
+    (tmp_path / "key").write_text("00" * 32)
+    task = {"id": "aaaaaaaa", "cell_name": "slurm cell aaaaaaaa", "names_in": [], "names_out": []}
+    (tmp_path / "task.json").write_text(json.dumps({**task, "env": {}, "cwd": None}))
+    argv = [sys.executable, "-u", str(RUNNER), str(tmp_path), "0"]
+    done = subprocess.run(argv, capture_output=True, check=False, cwd=tmp_path, timeout=60)
+    assert done.stderr == b""
+    executed = Executed()
+    for line in (tmp_path / "output.0.jsonl").read_bytes().splitlines():
+        executed.add(msgspec.json.decode(line, type=Output))
+    written = executed.text()
+    assert written is not None
+    cells = json.loads(written)["cells"]
+    return done.returncode, [cell for cell in cells if cell["cell_type"] == "code"]
+
+
+def text_of(cell: dict[str, Any]) -> str:
+    return "".join(output.get("text", "") for output in cell["outputs"])
+
+
+@pytest.mark.parametrize("before", ["", NO_IPYTHON], ids=["ipython", "no ipython"])
+def test_cells_run_in_order_in_one_namespace_and_each_has_its_outputs(
+    tmp_path: Path, before: str
+) -> None:
+    code, cells = execute(
+        tmp_path,
+        notebook(
+            "x = 20\nprint('one')",
+            {"cell_type": "markdown", "metadata": {}, "source": "# Title"},
+            "import sys\nprint('two', file=sys.stderr)\nx += 1",
+            "x * 2",
+            "x;",
+            "",
+        ),
+        before,
+    )
+    assert code == 0
+    assert cells[0]["outputs"] == [{"output_type": "stream", "name": "stdout", "text": "one\n"}]
+    assert cells[1]["outputs"] == [{"output_type": "stream", "name": "stderr", "text": "two\n"}]
+    assert cells[2]["outputs"][0]["data"]["text/plain"] == "42"
+    assert cells[3]["outputs"] == []
+    assert [cell["execution_count"] for cell in cells] == [1, 2, 3, 4, None]
+    assert cells[4]["outputs"] == []
+
+
+@pytest.mark.parametrize("before", ["", NO_IPYTHON], ids=["ipython", "no ipython"])
+def test_the_first_error_ends_the_job_and_is_in_its_cell_with_its_own_lines(
+    tmp_path: Path, before: str
+) -> None:
+    code, cells = execute(tmp_path, notebook("print(1)", "y = 2\n1 / 0", "print(3)"), before)
+    assert code == 1
+    error = cells[1]["outputs"][0]
+    assert (error["output_type"], error["ename"]) == ("error", "ZeroDivisionError")
+    shown = re.sub(r"\x1b\[[0-9;]*m", "", "\n".join(error["traceback"]))
+    assert "1 / 0" in shown
+    assert "run()" not in shown
+    assert "types" not in shown
+    assert "print(3)" not in shown
+    assert cells[2]["outputs"] == []
+    assert cells[2]["execution_count"] is None
+
+
+def test_a_cell_that_may_fail_shows_its_error_and_the_next_cell_runs(tmp_path: Path) -> None:
+    failing = {
+        "cell_type": "code",
+        "metadata": {"tags": ["raises-exception"]},
+        "source": "print('before')\nraise KeyError('ü')",
+    }
+    code, cells = execute(tmp_path, notebook(failing, "print('after')"))
+    assert code == 0
+    assert [output["output_type"] for output in cells[0]["outputs"]] == ["stream", "error"]
+    assert cells[0]["outputs"][1]["ename"] == "KeyError"
+    assert "raise KeyError('ü')" in "\n".join(cells[0]["outputs"][1]["traceback"])
+    assert "notebook_driver" not in "\n".join(cells[0]["outputs"][1]["traceback"])
+    assert text_of(cells[1]) == "after\n"
+
+
+def test_the_language_of_ipython_works_where_ipython_is(tmp_path: Path) -> None:
+    code, cells = execute(
+        tmp_path, notebook("%matplotlib inline", "who = !echo me", "print(who)", "!echo shell")
+    )
+    assert code == 0
+    assert text_of(cells[2]) == "['me']\n"
+    assert text_of(cells[3]).strip() == "shell"
+
+
+def test_without_ipython_its_language_is_a_clear_error_but_for_matplotlib_inline(
+    tmp_path: Path,
+) -> None:
+    code, cells = execute(tmp_path, notebook("%matplotlib inline\nz = 1", "!ls"), NO_IPYTHON)
+    assert code == 1
+    assert cells[0]["outputs"] == []
+    assert (
+        "`!ls` needs IPython, which this job's Python does not have"
+        in cells[1]["outputs"][0]["evalue"]
+    )
+
+
+def test_a_cell_may_await_and_the_event_loop_stays_for_the_next(tmp_path: Path) -> None:
+    code, cells = execute(
+        tmp_path,
+        notebook(
+            "import asyncio\nasync def f():\n    return 7\n"
+            "async def begin():\n    return asyncio.ensure_future(f())\ntask = await begin()",
+            "print(await task)",
+            "await asyncio.sleep(0, 'slept')",
+        ),
+    )
+    assert code == 0
+    assert text_of(cells[1]) == "7\n"
+    assert cells[2]["outputs"][0]["data"]["text/plain"] == "'slept'"
+
+
+def test_what_dies_with_the_process_keeps_the_outputs_up_to_there(tmp_path: Path) -> None:
+    code, cells = execute(tmp_path, notebook("print('kept')", "import os\nos._exit(3)"))
+    assert code == 3
+    assert text_of(cells[0]) == "kept\n"
+    assert cells[1]["outputs"][0]["ename"] == "ProcessEnded"
+
+
+def test_a_program_in_a_cell_sees_itself_as_main(tmp_path: Path) -> None:
+    code, cells = execute(
+        tmp_path, notebook("print(__name__)", "import pickle\nclass A: pass\npickle.dumps(A())")
+    )
+    assert code == 0
+    assert text_of(cells[0]) == "__main__\n"
+
+
+def test_hostile_text_in_cells_arrives_unchanged(tmp_path: Path) -> None:
+    text = "quotes \" ' ''' \\ $HOME `x` {y} ünïcode 🐍 \\n"
+    code, cells = execute(tmp_path, notebook(f"print({text!r})"))
+    assert code == 0
+    assert text_of(cells[0]) == text + "\n"
+
+
+# --- what is no notebook ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "n.ipynb is no notebook"),
+        ("[]", "no notebook of format 4"),
+        ('{"nbformat": 3}', "no notebook of format 4"),
+        (notebook(kernelspec={"language": "julia"}), "is written in julia; only Python runs"),
+        ('{"nbformat": 4, "cells": [3]}', "its cells are not what they should be"),
+    ],
+)
+def test_what_is_no_python_notebook_is_refused(text: str, message: str) -> None:
+    with pytest.raises(RequestError, match=message):
+        of_notebook(text, "n.ipynb")
+
+
+# --- sorting outputs --------------------------------------------------------------------------
+
+
+def begun(*cells: str) -> Executed:
+    executed = Executed()
+    made = json.loads(notebook(*cells))
+    executed.add(DisplayData(data={notebooks.MIME: {"notebook": made}}))
+    executed.add(DisplayData(data={notebooks.MIME: {"cell": 0}}))
+    return executed
+
+
+def outputs(executed: Executed) -> list[dict[str, Any]]:
+    text = executed.text()
+    assert text is not None
+    found: list[dict[str, Any]] = json.loads(text)["cells"][0]["outputs"]
+    return found
+
+
+def test_text_of_one_stream_is_one_output() -> None:
+    executed = begun("a")
+    for text in ("a", "b"):
+        executed.add(Stream(name="stdout", text=text))
+    executed.add(Stream(name="stderr", text="c"))
+    assert [(one["name"], one["text"]) for one in outputs(executed)] == [
+        ("stdout", "ab"),
+        ("stderr", "c"),
+    ]
+
+
+def test_a_display_is_updated_in_its_place() -> None:
+    executed = begun("a")
+    executed.add(DisplayData(data={"text/plain": "1"}, display_id="d"))
+    executed.add(Stream(name="stdout", text="x"))
+    executed.add(UpdateDisplayData(data={"text/plain": "2"}, display_id="d"))
+    assert outputs(executed)[0]["data"] == {"text/plain": "2"}
+    assert len(outputs(executed)) == 2
+
+
+def test_clearing_waits_for_the_next_output_when_it_is_told_to() -> None:
+    executed = begun("a")
+    executed.add(Stream(name="stdout", text="old"))
+    executed.add(ClearOutput(wait=True))
+    assert outputs(executed)[0]["text"] == "old"
+    executed.add(Stream(name="stdout", text="new"))
+    assert [one["text"] for one in outputs(executed)] == ["new"]
+    executed.add(ClearOutput())
+    assert outputs(executed) == []
+
+
+def test_a_job_that_starts_again_starts_with_an_empty_copy() -> None:
+    executed = begun("a")
+    executed.add(Stream(name="stdout", text="first"))
+    executed.add(Hello(python=(3, 11, 2)))
+    for content in ({"notebook": json.loads(notebook("a"))}, {"cell": 0}):
+        executed.add(DisplayData(data={notebooks.MIME: content}))
+    assert all(one.get("text") != "first" for one in outputs(executed))
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        5,
+        None,
+        [],
+        {"notebook": 7},
+        {"notebook": {"cells": 7}},
+        {"notebook": {"cells": [[]]}},
+        {"notebook": {"cells": [{"cell_type": "code"}]}},
+        {"cell": 99},
+        {"cell": -1},
+        {"cell": "0"},
+        {"cell": 10**30},
+        {"error": {"ename": 1}},
+        {"error": {"ename": "E", "evalue": "", "traceback": [], "more": {}}},
+    ],
+)
+def test_what_looks_like_a_marker_ends_nothing(content: Any) -> None:
+    """The driver's are among the job's outputs, where the job may write what it likes."""
+    executed = begun("a")
+    executed.add(DisplayData(data={notebooks.MIME: content}))
+    executed.add(Stream(name="stdout", text="goes on"))
+    assert outputs(executed)[-1]["text"] == "goes on"
+
+
+def test_the_copy_says_nothing_of_its_own_trust_and_shows_what_was_added_alone() -> None:
+    """JupyterLab makes the widgets that a notebook was saved with, and some are programs."""
+    shown = {"output_type": "display_data", "data": {"text/html": "<b>"}, "metadata": {}}
+    code = {"cell_type": "code", "source": "a", "metadata": {"trusted": True}, "outputs": [shown]}
+    text = {"cell_type": "markdown", "source": "b", "metadata": 7, "outputs": [shown]}
+    made = {"nbformat": 4, "nbformat_minor": 5, "metadata": {"widgets": {"a": 1}, "b": 2}}
+    executed = Executed()
+    executed.add(DisplayData(data={notebooks.MIME: {"notebook": {**made, "cells": [code, text]}}}))
+    said = json.loads(executed.text() or "")
+    assert said["metadata"] == {"b": 2}
+    assert [cell["metadata"] for cell in said["cells"]] == [{}, {}]
+    assert [cell.get("outputs") for cell in said["cells"]] == [[], None]
+
+
+def test_the_copy_trusts_outputs_as_far_as_it_is_told() -> None:
+    executed = begun("a")
+    for show in ("text", "sandboxed", "full"):
+        executed.add(DisplayData(data={"text/html": "<script>"}), show)
+    executed.add(UpdateDisplayData(data={"text/html": "<i>"}, display_id="none"), "text")
+    text, boxed, full = (one["data"] for one in outputs(executed))
+    assert text == {"text/plain": "<script>"}
+    assert "sandbox" in boxed["text/html"]
+    assert full == {"text/html": "<script>"}
+
+
+def test_a_job_without_a_notebook_gives_no_copy() -> None:
+    executed = Executed()
+    executed.add(Stream(name="stdout", text="x"))
+    executed.add(ErrorOutput(ename="E", evalue="v"))
+    assert executed.text() is None
+    assert executed.cells == 0

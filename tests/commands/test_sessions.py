@@ -1,0 +1,156 @@
+"""Sessions in words: what starts one, which one a name means, what is left of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from jupyter_slurm.commands import sessions
+from jupyter_slurm.commands.line import split
+from jupyter_slurm.errors import NotFoundError, RequestError
+from jupyter_slurm.views.card import html, plain
+from jupyter_slurm.wire import Job, JobKind, JobSpec, JobState
+
+NOW_S = 1_790_000_000.0
+
+
+def session(**fields: Any) -> Job:
+    known: dict[str, Any] = {
+        "id": "s2s2s2s2",
+        "cluster": "arandu",
+        "name": "fit",
+        "kind": JobKind.SESSION,
+        "state": JobState.RUNNING,
+        "notebook": "/n/fit.ipynb",
+        "created_s": NOW_S - 200,
+        "state_since_s": NOW_S - 125,
+        "started_s": NOW_S - 100,
+        "idle_s": 1800,
+    }
+    return Job(**{**known, **fields})
+
+
+def start(words: str) -> JobSpec:
+    return sessions.start(split(words), job_id="s2s2s2s2", notebook="/n/fit.ipynb")[1]
+
+
+@pytest.mark.parametrize(
+    ("words", "idle_s"),
+    [("", 1800), ("--idle 2h", 7200), ("--idle=90s", 90), ("--idle 5 --idle 10", 600)],
+)
+def test_a_session_ends_after_half_an_hour_or_as_it_was_told(words: str, idle_s: int) -> None:
+    assert start(words).idle_s == idle_s
+
+
+def test_what_starts_a_session_is_what_starts_a_cell() -> None:
+    spec = start(
+        "--gpus 1 --image pytorch:22.11 --env A=1 --mount /d --time 2h --name big --push ."
+    )
+    assert (spec.kind, spec.name, spec.code) == (JobKind.SESSION, "big", "")
+    assert spec.options == {"gpus": "1", "time": "02:00:00"}
+    assert (spec.image, spec.env, spec.mounts, spec.push) == (
+        "pytorch:22.11",
+        {"A": "1"},
+        ("/d",),
+        ".",
+    )
+    assert start("").name == "fit"
+
+
+@pytest.mark.parametrize("word", ["--in a", "--out=a", "--fetch x", "--fresh", "--session"])
+def test_what_belongs_to_cells_is_refused(word: str) -> None:
+    with pytest.raises(RequestError, match="belongs to the cells of a session"):
+        start(word)
+
+
+@pytest.mark.parametrize("word", ["--idle", "--idle soon", "--idle 0", "--idle UNLIMITED"])
+def test_a_session_has_to_end_some_day(word: str) -> None:
+    with pytest.raises(RequestError, match="--idle"):
+        start(word)
+
+
+HERE = sessions.Owner("/n/fit.ipynb")
+TERMINAL = sessions.Owner(None)
+
+
+def test_a_name_means_the_newest_that_lives() -> None:
+    dead = session(id="a", state=JobState.CANCELLED)
+    alive = session(id="b")
+    other = session(id="c", name="other")
+    assert sessions.named([dead, other, alive], "fit", HERE) is alive
+    assert sessions.named([dead, other], "fit", HERE) is dead
+    assert sessions.named([dead, other, alive], "a", HERE) is dead
+    with pytest.raises(NotFoundError, match="no session `job`"):
+        sessions.named([dead, session(id="job", kind=JobKind.CELL)], "job", HERE)
+
+
+def test_a_name_means_a_session_of_ones_own_on_the_cluster_asked_for() -> None:
+    mine, there = session(id="a"), session(id="b", cluster="dgx")
+    theirs = session(id="c", notebook="/n/other.ipynb")
+    of_terminal = session(id="d", notebook=None)
+    jobs = [theirs, of_terminal, there, mine]
+    assert sessions.named(jobs, "fit", HERE, "arandu") is mine
+    assert sessions.named(jobs, "fit", HERE, "dgx") is there
+    assert sessions.named(jobs, "fit", TERMINAL) is of_terminal
+    assert sessions.named([theirs], "fit", sessions.Owner("kernel 1", frozenset("c"))) is theirs
+    for job in jobs:
+        assert sessions.named(jobs, job.id, TERMINAL, "arandu") is job
+    with pytest.raises(NotFoundError, match="no session `fit` on dgx") as caught:
+        sessions.named([theirs, mine], "fit", HERE, "dgx")
+    assert "session c of /n/other.ipynb on arandu, session a of this notebook on arandu" in str(
+        caught.value
+    )
+    with pytest.raises(NotFoundError, match="no session `fit` outside of notebooks"):
+        sessions.named([theirs, mine], "fit", TERMINAL)
+    with pytest.raises(RequestError, match="session b of this notebook on dgx, session a of"):
+        sessions.named(jobs, "fit", HERE)
+
+
+def test_a_notebook_has_the_session_that_it_has_started_last() -> None:
+    mine, older = session(id="a"), session(id="b")
+    theirs = session(id="c", notebook="/n/other.ipynb", name="theirs")
+    assert sessions.newest([theirs, mine, older], HERE) is mine
+    assert sessions.newest([session(id="d", cluster="dgx"), mine], HERE, "arandu") is mine
+    with pytest.raises(NotFoundError, match="`theirs` is session c of /n/other"):
+        sessions.newest([theirs], HERE)
+    with pytest.raises(NotFoundError, match="There is no session outside of notebooks"):
+        sessions.newest([theirs, mine], TERMINAL)
+
+
+@pytest.mark.parametrize(
+    ("fields", "left_s"),
+    [
+        ({}, None),
+        ({"limit_s": 600}, 500.0),
+        ({"idle_since_s": NOW_S - 60}, 1740.0),
+        ({"limit_s": 600, "idle_since_s": NOW_S - 60}, 500.0),
+        ({"limit_s": 600, "state": JobState.PENDING}, None),
+        ({"kind": JobKind.CELL, "session": "s2s2s2s2", "session_ends_s": NOW_S + 9}, 9.0),
+        ({"kind": JobKind.CELL, "session": "s2s2s2s2"}, None),
+        ({"kind": JobKind.CELL, "limit_s": 600}, None),
+    ],
+)
+def test_what_is_left_of_a_session(fields: dict[str, Any], left_s: float | None) -> None:
+    assert sessions.left_s(session(**fields), NOW_S) == left_s
+
+
+def test_the_cards_say_in_time_that_it_ends() -> None:
+    soon = session(limit_s=300)
+    cell = session(
+        id="c3c3c3c3", kind=JobKind.CELL, idle_s=None, session=soon.id, session_ends_s=NOW_S + 200
+    )
+    for job, who in ((soon, "It"), (cell, "The session")):
+        told = f"{who} ends in 3 min 20 s"
+        assert told in plain(job, NOW_S)
+        assert told in html(job, NOW_S)
+    assert "ends in" not in plain(session(limit_s=4000), NOW_S)
+    assert "Ends soon" not in html(session(limit_s=300, state=JobState.TIMEOUT), NOW_S)
+
+
+def test_the_cards_name_the_session() -> None:
+    assert "session s2s2s2s2 on arandu" in plain(session(), NOW_S)
+    idle = session(idle_since_s=NOW_S - 60)
+    assert "ends after 30 min without a cell (now idle for 1 min)" in html(idle, NOW_S)
+    cell = session(id="c3c3c3c3", kind=JobKind.CELL, idle_s=None, session="s2s2s2s2")
+    assert "job c3c3c3c3 in session s2s2s2s2 on arandu" in plain(cell, NOW_S)

@@ -1,0 +1,419 @@
+"""Labs on a real Slurm: JupyterLab as a job, its port here, who gets in, and what is left of it."""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from jupyter_slurm import places
+from jupyter_slurm.client import lab_page
+from jupyter_slurm.errors import RequestError
+from jupyter_slurm.wire import Job, JobKind, JobState, LabEntry, LabStep
+from tests.cluster.plugin import SlurmCluster
+from tests.containers.leftovers import processes, processes_of
+from tests.jobs.conftest import Site, both_ways, over_ssh, spec
+from tests.jobs.records import test_book
+from tests.lab_visitor import LabVisitor
+from tests.ssh.sshd import Sshd
+from tests.ssh.waiting import wait_until
+
+PATIENCE_S = 120.0
+"""A JupyterLab takes its time to start where others do too."""
+SYSTEM_PYTHON = "/usr/bin/python3"
+"""Has no JupyterLab."""
+
+
+@pytest.fixture
+def site(
+    slurm_cluster: SlurmCluster,
+    way: Sshd | None,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Iterator[Site]:
+    """As for all tests, and its nodes' Python has JupyterLab: this one."""
+    site = Site(slurm_cluster, tmp_path, monkeypatch, sshd=way, python=sys.executable)
+    yield site
+    site.service.close()
+
+
+@pytest.fixture(autouse=True)
+def no_lab_is_left(site: Site) -> Iterator[None]:
+    yield
+    for job in site.service.jobs():
+        if not job.state.final:
+            site.service.cancel(job.id)
+            site.wait(job.id)
+    wait_until(lambda: not processes_of(site))
+    wait_until(lambda: not doors(site))  # a process that ends closes its files last
+
+
+def doors(site: Site) -> set[str]:
+    """Of this site's labs: the sockets that they are come to at."""
+    table = Path("/proc/net/unix").read_text(encoding="utf-8")
+    names = {f"jslurm-lab-{job.id}" for job in site.service.jobs()}
+    return names & set(re.findall(r"@(jslurm-lab-\S+)", table))
+
+
+def submitted(site: Site, **changes: Any) -> Job:
+    wanted = {"runtime": "none", "kind": JobKind.LAB, **changes}
+    return site.service.submit(spec("", **wanted))
+
+
+def ready(site: Site, job: Job) -> Job:
+    """The lab, once it lets somebody in."""
+
+    def is_ready() -> bool:
+        now = site.service.job(job.id)
+        assert not now.state.final, (now.why, site.text(job.id))
+        return now.lab is not None and now.lab.step is LabStep.READY
+
+    wait_until(is_ready, PATIENCE_S)
+    return site.service.job(job.id)
+
+
+def started(site: Site, **changes: Any) -> Job:
+    return ready(site, submitted(site, **changes))
+
+
+def visitor(site: Site, job: Job) -> LabVisitor:
+    """Who has logged in there."""
+    one = LabVisitor.of(job)
+    answer = one.log_in(site.service.lab_entry(job.id))
+    assert (answer.status_code, answer.headers["Location"]) == (302, "/lab")
+    return one
+
+
+def is_free(port: int) -> bool:
+    with suppress(OSError), socket.create_server(("127.0.0.1", port)):
+        return True
+    return False
+
+
+def folder_of(job: Job) -> Path:
+    """Where the server of the lab has its socket."""
+    [found] = {
+        Path(word.removeprefix("--config=")).parent
+        for _, words in processes(job)
+        for word in words.split()
+        if word.startswith("--config=")
+    }
+    return found
+
+
+@both_ways
+def test_a_lab_runs_a_notebook_on_the_node_and_nothing_is_left_when_it_is_stopped(
+    site: Site, tmp_path: Path
+) -> None:
+    (tmp_path / "here").mkdir()
+    job = submitted(site, **site.at(tmp_path / "here"))
+    assert job.lab is not None
+    name = f"lab-{job.id}-[0-9a-f]{{20}}"
+    assert re.fullmatch(f"http://{name}\\.localhost:{job.lab.port}/", job.lab.url)
+    job = ready(site, job)
+    assert job.python == tuple(sys.version_info[:3])
+    assert job.idle_s == 3600
+    one = visitor(site, job)
+    kernel = one.start_kernel()
+    printed = one.run(kernel, "import os; print(os.environ['SLURM_JOB_ID'], os.getcwd())")
+    assert printed == f"{job.slurm_id} {tmp_path / 'here'}\n"
+    left_behind = Path(one.run(kernel, "import tempfile; print(tempfile.mkdtemp())").strip())
+    assert left_behind.is_dir()
+    assert doors(site) == {f"jslurm-lab-{job.id}"}
+    folder, port = folder_of(job), one.port
+    assert (folder / "server").is_socket()
+    site.service.cancel(job.id)
+    ended = site.wait(job.id)
+    assert (ended.state, ended.why, ended.lab) == (JobState.CANCELLED, "You stopped it.", None)
+    wait_until(lambda: is_free(port))
+    wait_until(lambda: not processes_of(site))
+    wait_until(lambda: not doors(site))
+    assert not folder.exists()
+    assert not left_behind.exists()
+    with pytest.raises(RequestError, match="has ended"):
+        site.service.lab_entry(job.id)
+
+
+@both_ways
+def test_nobody_gets_into_a_lab_or_reads_of_it_who_was_not_let_in(site: Site) -> None:
+    """Of one lab, since it takes long to start: each way in, of each by whom it is tried."""
+    job = started(site, idle_s=3600)
+    only_who_has_the_token_and_comes_by_its_name_gets_in(site, job)
+    one = visitor(site, job)
+    kernel = one.start_kernel()
+    neither_it_nor_its_kernels_have_a_port_at_which_others_on_the_node_could_read(job, one, kernel)
+    jupyterlab_itself_has_the_connections_of_who_was_let_in(job, one, kernel)
+    its_token_is_in_no_command_line_environment_script_or_log(site, job)
+    another_user_of_the_node_is_not_let_in_and_not_spoken_to(job)
+
+
+def only_who_has_the_token_and_comes_by_its_name_gets_in(site: Site, job: Job) -> None:
+    stranger = LabVisitor.of(job)
+    assert stranger.get("/api/kernels").status_code == 403
+    assert stranger.get("/lab").url.endswith("/login?next=%2Flab")
+    entry = site.service.lab_entry(job.id)
+    wrong = LabEntry(login_url=entry.login_url, token="0" * 64)
+    assert stranger.log_in(wrong).status_code == 404
+    assert stranger.get("/api/kernels").status_code == 403
+    right = {"Authorization": f"token {entry.token}"}
+    assert stranger.get("/api/kernels", **right).status_code == 200
+    # On the connection that the right name has opened: the lab's own server looks, too.
+    assert stranger.get("/api/kernels", Host="evil.example", **right).status_code == 403
+    for name in ("evil.example", "127.0.0.1", "localhost", f"lab-{job.id}.localhost"):
+        stranger.hang_up()
+        host = f"{name}:{stranger.port}"
+        assert stranger.get("/api/kernels", Host=host, **right).status_code == 421
+
+
+def neither_it_nor_its_kernels_have_a_port_at_which_others_on_the_node_could_read(
+    job: Job, one: LabVisitor, kernel: str
+) -> None:
+    """What a kernel publishes is read by whoever gets to its port: only orders are signed."""
+    assert one.run(kernel, "import socket; print('it works')") == "it works\n"
+    # A kernel takes the output of its forks at a port (IOPubThread of ipykernel, a PULL socket):
+    # nothing is said there, and who says something has to know its secret.
+    assert [ports for process, _ in processes(job) if len(ports := listening(process)) > 1] == []
+    sockets = sorted(folder_of(job).glob("*/kernel-*-ipc-*"))
+    assert len(sockets) == 5
+    assert {path.parent.stat().st_mode & 0o777 for path in sockets} == {0o700}
+
+
+def listening(process: psutil.Process) -> list[Any]:
+    return [one for one in connections(process) if one.status == psutil.CONN_LISTEN]
+
+
+def connections(process: psutil.Process) -> list[Any]:
+    """None of one that has just ended."""
+    with suppress(psutil.NoSuchProcess):
+        return process.net_connections("inet")
+    return []
+
+
+def jupyterlab_itself_has_the_connections_of_who_was_let_in(
+    job: Job, one: LabVisitor, kernel: str
+) -> None:
+    """And its kernels see nothing of that."""
+    assert job.lab is not None
+    assert job.lab.door is not None
+    door = job.lab.door
+
+    def at_door() -> set[str]:
+        one.hang_up()
+        assert one.get("/api/kernels").status_code == 200  # and is kept
+        return {
+            "door" if "lab.py" in words else "server"
+            for process, words in processes(job)
+            for connection in connections(process)
+            if (connection.laddr, connection.status) == (door, psutil.CONN_ESTABLISHED)
+        }
+
+    # At the first by the relay, perhaps: the way to the port is looked for meanwhile.
+    wait_until(lambda: at_door() == {"server"})
+    shows = "import sys; print([path for path in sys.path if 'jslurm-lab-' in path])"
+    assert one.run(kernel, shows) == "[]\n"
+
+
+def its_token_is_in_no_command_line_environment_script_or_log(site: Site, job: Job) -> None:
+    token = site.service.lab_entry(job.id).token
+    found = [process for process, _ in processes(job)]
+    assert len(found) > 3
+    for process in found:
+        with suppress(psutil.Error):  # it has just ended
+            assert token not in " ".join(process.cmdline())
+            assert token not in "".join(process.environ().values())
+    folder = folder_of(job)
+    holds = [path for path in folder.rglob("*") if path.is_file() and holds_text(path, token)]
+    assert folder / "jupyter_lab_config.py" in holds
+    assert folder.stat().st_mode & 0o777 == 0o700
+    assert (folder / "jupyter_lab_config.py").stat().st_mode & 0o777 == 0o600
+    kept = [Path(job.job_dir), places.data_dir()]
+    paths = [path for root in kept for path in root.rglob("*") if path.is_file()]
+    assert len(paths) > 8
+    assert not [path for path in paths if holds_text(path, token)]
+
+
+def another_user_of_the_node_is_not_let_in_and_not_spoken_to(job: Job) -> None:
+    """The second: who has taken the name of a lab's door is not given what a browser says."""
+    if os.getuid() != 0:
+        pytest.skip("to be two users takes root")
+    come = "import socket, sys; s = socket.socket(socket.AF_UNIX); s.connect('\\0' + sys.argv[1]); "
+    come += "s.sendall(b'GET /api HTTP/1.0\\r\\n\\r\\n'); print(s.recv(99))"
+    words = [sys.executable, "-c", come, f"jslurm-lab-{job.id}"]
+    mine = subprocess.run(words, capture_output=True, text=True, check=True)
+    assert "HTTP/1" in mine.stdout
+    theirs = subprocess.run(
+        [SYSTEM_PYTHON, *words[1:]], capture_output=True, text=True, check=False, user="nobody"
+    )
+    assert "HTTP" not in theirs.stdout
+    assert job.lab is not None
+    assert job.lab.door is not None
+    host, port = job.lab.door
+    knock = "import socket, sys; s = socket.create_connection((sys.argv[1], int(sys.argv[2])), 60);"
+    knock += "s.sendall(b'GET /api HTTP/1.0\\r\\n'.ljust(32)); print(len(s.recv(64, 256)));"
+    knock += "s.sendall(b'\\r\\n'.ljust(32)); print(s.recv(99))"
+    at_port = subprocess.run(
+        [SYSTEM_PYTHON, "-c", knock, host, str(port)],
+        capture_output=True,
+        text=True,
+        check=True,
+        user="nobody",
+    )
+    assert at_port.stdout == "64\nb''\n"  # random bytes and a proof, and the end
+    folder = folder_of(job)
+    looks = subprocess.run(["ls", str(folder)], check=False, capture_output=True, user="nobody")
+    assert looks.returncode != 0
+
+
+def holds_text(path: Path, text: str) -> bool:
+    with suppress(FileNotFoundError):  # it has just been put in place of another
+        return text.encode() in path.read_bytes()
+    return False
+
+
+@over_ssh
+def test_a_lab_outlives_agents_under_a_name_that_nothing_ever_had_and_at_another_port_if_need_be(
+    site: Site,
+) -> None:
+    """What came to the old one while no agent was there may have been anybody's to read."""
+    job = started(site)
+    assert job.lab is not None
+    one = visitor(site, job)
+    kernel = one.start_kernel()
+    one.run(kernel, "kept = 42")
+    site.service.close()
+    page = lab_page.write(job, site.service.lab_entry(job.id))
+    ended = places.lab_page("unknown")
+    ended.touch()
+    site.restart()
+    assert not page.exists()  # it leads to the old name, and the token is in it
+    assert not ended.exists()
+    again = site.service.job(job.id)
+    assert again.lab is not None
+    assert (again.lab.port, again.lab.step) == (job.lab.port, LabStep.READY)
+    assert again.lab.url != job.lab.url
+    one.hang_up()
+    told = one.get("/api/kernels")
+    assert told.status_code == 421
+    assert "what runs in the lab goes on" in told.json()["message"]
+    one = visitor(site, again)
+    assert one.run(kernel, "print(kept)") == "42\n"
+    assert site.service.tunnels() == []
+    site.service.close()
+    with socket.create_server(("127.0.0.1", one.port)):
+        site.restart()
+        moved = site.service.job(job.id)
+        assert moved.lab is not None
+        assert moved.lab.port != one.port
+        assert moved.lab.step is LabStep.READY
+        assert visitor(site, moved).get("/api/kernels").status_code == 200
+
+
+def test_two_labs_know_nothing_of_each_other_and_one_shut_down_from_inside_has_ended_well(
+    site: Site,
+) -> None:
+    jobs = [ready(site, job) for job in [submitted(site), submitted(site)]]
+    first, second = (visitor(site, job) for job in jobs)
+    assert first.host != second.host
+    assert first.port != second.port
+    assert first.get("/api/kernels").status_code == 200
+    astray = LabVisitor.of(jobs[1])
+    astray.take_cookies(first)
+    assert astray.get("/api/kernels").status_code == 403
+    first.get("/lab")
+    page = lab_page.write(jobs[0], site.service.lab_entry(jobs[0].id))
+    assert page.exists()
+    first.post("/api/shutdown")
+    ended = site.wait(jobs[0].id, limit_s=PATIENCE_S)
+    wait_until(lambda: not page.exists())  # its token is in it
+    assert (ended.state, ended.why) == (JobState.COMPLETED, "It was shut down from inside.")
+    assert second.get("/api/kernels").status_code == 200
+
+
+def test_a_lab_in_which_nobody_does_anything_ends_and_says_so(site: Site) -> None:
+    job = submitted(site, idle_s=3)
+    assert job.idle_s == 3
+    ended = site.wait(job.id, limit_s=PATIENCE_S)
+    assert (ended.state, ended.exit_code) == (JobState.COMPLETED, 0), site.text(job.id)
+    assert ended.why == "Nobody did anything in it for 3 s, so it has ended by itself."
+
+
+def test_a_lab_that_is_put_back_into_the_queue_is_not_ready_any_more(site: Site) -> None:
+    job = started(site, options={"requeue": ""})
+    site.service.requeue(job.id)
+
+    def step() -> LabStep | None:
+        lab = site.service.job(job.id).lab
+        return None if lab is None else lab.step
+
+    wait_until(lambda: step() is LabStep.WAITING)
+    with pytest.raises(RequestError, match="is not ready: it is waiting"):
+        site.service.lab_entry(job.id)
+    again = site.service.job(job.id)
+    assert not again.state.final
+    assert again.state is not JobState.RUNNING
+
+
+def test_a_lab_without_jupyterlab_says_so_at_once(
+    slurm_cluster: SlurmCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, site: Site
+) -> None:
+    site.service.close()
+    bare = Site(
+        slurm_cluster,
+        tmp_path,
+        monkeypatch,
+        python=SYSTEM_PYTHON,
+        setup="PATH=/usr/bin:/bin",
+    )
+    try:
+        ended = bare.wait(submitted(bare).id)
+        assert (ended.state, ended.exit_code, ended.lab) == (JobState.FAILED, 65, None)
+        assert ended.why == "There is no JupyterLab for the lab to run."
+        assert "--install" in (ended.advice or "")
+        assert f"there is no JupyterLab for {SYSTEM_PYTHON}" in bare.text(ended.id)
+    finally:
+        bare.service.close()
+
+
+def test_a_lab_that_waits_has_an_address_that_says_so_and_goes_when_it_is_cancelled(
+    site: Site,
+) -> None:
+    job = submitted(site, options={"hold": ""})
+    assert job.lab is not None
+    assert job.lab.step is LabStep.WAITING
+    told = LabVisitor.of(job).get("/lab", Accept="text/html")
+    assert told.status_code == 503
+    assert "The lab does not run: it is PENDING." in told.text
+    with pytest.raises(RequestError, match="is not ready: it is waiting, its job PENDING"):
+        site.service.lab_entry(job.id)
+    site.service.cancel(job.id)
+    ended = site.wait(job.id)
+    assert ended.why == "You stopped it before it had started."
+    assert ended.lab is None
+    port = job.lab.port
+    wait_until(lambda: is_free(port))
+
+
+def test_what_is_no_lab_has_no_way_in(site: Site) -> None:
+    job = site.run("1")
+    with pytest.raises(RequestError, match="is no lab"):
+        site.service.lab_entry(job.id)
+
+
+def test_a_lab_that_was_withdrawn_before_its_port_was_open_is_none_afterwards(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    labs, book = site.service._labs, site.service._book
+    before = test_book.record(kind=JobKind.LAB).job
+    book.add(test_book.record(kind=JobKind.LAB, state=JobState.CANCELLED))
+    monkeypatch.setattr(labs, "_keep", lambda: None)  # it has seen to this one already
+    labs.open(before)
+    assert site.service.job(before.id).lab is None

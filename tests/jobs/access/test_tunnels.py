@@ -1,0 +1,311 @@
+"""Tunnels of a Service on a real Slurm: which route they take, and what becomes of them."""
+
+from __future__ import annotations
+
+import random
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from typing import NoReturn
+
+import psutil
+import pytest
+
+from jupyter_slurm.errors import ForwardError, LoginNeededError, NotFoundError, RequestError
+from jupyter_slurm.jobs.access import node_routes, tunnels
+from jupyter_slurm.transport import node_login
+from jupyter_slurm.transport.connect_callbacks import Answered
+from jupyter_slurm.wire import Job, JobState, Tunnel
+from tests.jobs.conftest import Site, both_ways, over_ssh, spec
+from tests.ssh.sshd import free_port
+from tests.ssh.waiting import wait_until
+from tests.transport.carrier import Carrier, Carry, echo, everything, sent, service
+
+MEGABYTE = random.Random(3).randbytes(1 << 20)
+
+
+class Network(Carrier):
+    """What the login machine reaches: `here` are names of this machine, `unknown` of none."""
+
+    def __init__(self, carry: Carry) -> None:
+        super().__init__(carry)
+        self.here: set[str] = set()
+        self.unknown: set[str] = set()
+
+    def carry(self, sock: socket.socket, host: str, port: int, answered: Answered) -> None:
+        if host in self.unknown:
+            answered(ForwardError(f"{host} cannot be reached."))
+        else:
+            super().carry(sock, "127.0.0.1" if host in self.here else host, port, answered)
+
+
+@pytest.fixture
+def network(site: Site, monkeypatch: pytest.MonkeyPatch) -> Network:
+    """Put before the real one: the nodes have no names there; nor do they let anybody log in."""
+    transport = site.service._clusters.named(None).transport
+    network = Network(transport.carry)
+    monkeypatch.setattr(transport, "carry", network.carry)
+    monkeypatch.setattr(node_login, "link", _no_login)
+    return network
+
+
+def _no_login(*_: object) -> NoReturn:
+    raise LoginNeededError("The nodes let nobody in.")
+
+
+@pytest.fixture
+def running(site: Site) -> Iterator[Callable[[], Job]]:
+    """Jobs that run until the test has ended."""
+    made: list[str] = []
+
+    def make() -> Job:
+        made.append(site.service.submit(spec("import time; time.sleep(600)")).id)
+        return site.wait(made[-1], JobState.RUNNING)
+
+    yield make
+    for job_id in made:
+        site.service.cancel(job_id)
+        site.wait(job_id)
+
+
+def connected(tunnel: Tunnel) -> socket.socket:
+    return socket.create_connection(("127.0.0.1", tunnel.local_port), 60)
+
+
+def echoes(tunnel: Tunnel, data: bytes = b"hello") -> bool:
+    with connected(tunnel) as sock, sent(sock, data):
+        return everything(sock) == data
+
+
+def is_reset(tunnel: Tunnel) -> bool:
+    try:
+        with connected(tunnel) as sock:
+            sock.recv(1)
+    except ConnectionResetError:
+        return True
+    return False
+
+
+def now(site: Site, tunnel: Tunnel) -> Tunnel:
+    [found] = [one for one in site.service.tunnels() if one.id == tunnel.id]
+    return found
+
+
+def relays(site: Site, job: Job) -> list[psutil.Process]:
+    """Processes in the job that are a relay's far end."""
+    found = []
+    for process in psutil.process_iter():
+        with suppress(psutil.Error):
+            environment = process.environ()
+            if environment.get("SLURM_JOB_ID") != job.slurm_id:
+                continue
+            # Other clusters of the tests give out the same ids.
+            ours = environment.get("SLURM_CONF") == str(site.cluster.conf)
+            if ours and any('"relay.py"' in word for word in process.cmdline()):
+                found.append(process)
+    return found
+
+
+@both_ways
+def test_tunnel_without_a_job_goes_from_the_login_machine(site: Site, network: Network) -> None:
+    with service(echo) as port:
+        tunnel = site.service.forward("127.0.0.1", port)
+        assert echoes(tunnel, MEGABYTE)
+    assert (tunnel.cluster, tunnel.route, tunnel.job_id) == ("local", "direct", None)
+    assert (tunnel.host, tunnel.port, tunnel.problem) == ("127.0.0.1", port, None)
+
+
+@both_ways
+@pytest.mark.parametrize("host", ["zzz99999", "nohost", "-x"])
+def test_host_that_the_login_machine_does_not_find_gets_no_tunnel(site: Site, host: str) -> None:
+    with pytest.raises(ForwardError, match=f"`{host}` is neither a job that is known here nor a"):
+        site.service.forward(host, 22)
+    assert site.service.tunnels() == []
+    assert site.service.forward("localhost", 22).local_port
+
+
+def test_same_target_gives_the_same_tunnel_until_it_is_closed(site: Site) -> None:
+    tunnel = site.service.forward("127.0.0.1", 80)
+    assert site.service.forward("127.0.0.1", 80) == tunnel
+    assert site.service.forward("127.0.0.1", 80, local_port=tunnel.local_port) == tunnel
+    other = site.service.forward("127.0.0.1", 81)
+    assert site.service.tunnels() == [tunnel, other]
+    site.service.close_tunnel(tunnel.id)
+    assert site.service.tunnels() == [other]
+    with pytest.raises(NotFoundError, match=tunnel.id):
+        site.service.close_tunnel(tunnel.id)
+    with pytest.raises(ConnectionRefusedError):
+        connected(tunnel)
+
+
+def test_target_that_has_a_tunnel_gets_no_second_local_port(site: Site) -> None:
+    tunnel = site.service.forward("127.0.0.1", 80)
+    with pytest.raises(
+        ForwardError, match=f"127.0.0.1:80 is at port {tunnel.local_port} of this machine"
+    ):
+        site.service.forward("127.0.0.1", 80, local_port=free_port())
+
+
+def test_local_port_that_is_taken_makes_no_tunnel(site: Site) -> None:
+    taken = site.service.forward("127.0.0.1", 80).local_port
+    with pytest.raises(ForwardError, match=f"Port {taken} of this machine"):
+        site.service.forward("127.0.0.1", 81, local_port=taken)
+    assert len(site.service.tunnels()) == 1
+
+
+@pytest.mark.parametrize(
+    ("host", "port"), [("", 80), ("c1", 0), ("c1", 65536), ("a b", 80), ("c1\n", 80)]
+)
+def test_what_is_no_host_and_port_is_refused(site: Site, host: str, port: int) -> None:
+    with pytest.raises(RequestError, match="is no host and port"):
+        site.service.forward(host, port)
+
+
+@both_ways
+def test_closed_service_listens_no_more(site: Site) -> None:
+    tunnel = site.service.forward("127.0.0.1", 80)
+    site.service.close()
+    with pytest.raises(ConnectionRefusedError):
+        connected(tunnel)
+
+
+def test_tunnel_needs_a_job_that_runs(site: Site) -> None:
+    job = site.service.submit(spec("1", options={"hold": ""}))
+    with pytest.raises(ForwardError, match=f"Job {job.id} does not run: it is PENDING"):
+        site.service.forward("localhost", 80, job_id=job.id)
+    site.service.cancel(job.id)
+    with pytest.raises(NotFoundError):
+        site.service.forward("localhost", 80, job_id="nosuchjob")
+
+
+@both_ways
+def test_localhost_is_the_nodes_own_and_one_relay_serves_all_tunnels_of_a_job(
+    site: Site, network: Network, running: Callable[[], Job]
+) -> None:
+    job = running()
+    network.here = set(job.nodes)
+    with service(echo) as one, service(echo) as other:
+        opened = [site.service.forward("localhost", port, job_id=job.id) for port in (one, other)]
+        assert all(echoes(tunnel, MEGABYTE) for tunnel in opened)
+        wait_until(lambda: {now(site, tunnel).route for tunnel in opened} == {"relay"})
+        assert network.tries == 0
+        [far_end] = relays(site, job)
+        site.service.close_tunnel(opened[0].id)
+        assert echoes(opened[1])
+        site.service.close_tunnel(opened[1].id)
+        far_end.wait(60)
+
+
+@both_ways
+def test_node_that_can_be_reached_is_reached_directly(
+    site: Site, network: Network, running: Callable[[], Job]
+) -> None:
+    job = running()
+    network.here = set(job.nodes)
+    with service(echo) as port:
+        tunnel = site.service.forward(job.nodes[0], port, job_id=job.slurm_id)
+        assert echoes(tunnel)
+        wait_until(lambda: now(site, tunnel).route == "direct")
+    assert tunnel.job_id == job.id
+    assert not relays(site, job)
+
+
+@both_ways
+def test_node_that_cannot_be_reached_directly_goes_by_the_relay_as_do_later_ones(
+    site: Site, network: Network, running: Callable[[], Job], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # A name that is nobody's to the login machine, and this machine's own inside the job.
+    host = "127.1"
+    network.unknown = {host}
+    monkeypatch.setattr(node_routes, "is_loopback", lambda host: False)
+    monkeypatch.setattr(tunnels, "is_loopback", lambda host: False)
+    job = running()
+    with service(echo) as port, service(echo) as other:
+        tunnel = site.service.forward(host, port, job_id=job.id)
+        assert tunnel.route == "direct"
+        assert echoes(tunnel)
+        wait_until(lambda: now(site, tunnel).route == "relay")
+        later = site.service.forward(host, other, job_id=job.id)
+        assert later.route == "relay"
+
+
+@both_ways
+def test_port_that_nothing_listens_on_is_told_by_the_one_who_is_nearest(
+    site: Site, network: Network, running: Callable[[], Job]
+) -> None:
+    job, port = running(), free_port()
+    tunnel = site.service.forward("localhost", port, job_id=job.id)
+    assert is_reset(tunnel)
+    problem = now(site, tunnel).problem
+    assert problem is not None
+    assert problem.message == (
+        f"localhost:{port} cannot be reached from the job's node: Connection refused."
+    )
+    assert "direct: " in (problem.detail or "")
+    with socket.create_server(("127.0.0.1", port)) as server, connected(tunnel) as sock:
+        there, _ = server.accept()
+        there.close()
+        assert sock.recv(1) == b""
+    wait_until(lambda: now(site, tunnel).problem is None)
+
+
+@over_ssh
+def test_end_of_the_job_breaks_a_download_and_is_told(
+    site: Site, network: Network, running: Callable[[], Job]
+) -> None:
+    def write_for_ever(sock: socket.socket) -> None:
+        while True:
+            sock.sendall(bytes(65_536))
+
+    job = running()
+    with service(write_for_ever) as port:
+        tunnel = site.service.forward("localhost", port, job_id=job.id)
+        with connected(tunnel) as sock:
+            assert sock.recv(65_536)
+            wait_until(lambda: now(site, tunnel).connections == 1)
+            site.service.cancel(job.id)
+            with pytest.raises(ConnectionResetError):
+                everything(sock)
+        site.wait(job.id)
+        assert is_reset(tunnel)
+    told = now(site, tunnel)
+    assert told.problem is not None
+    assert told.problem.message == f"Job {job.id} has ended: it is CANCELLED."
+    assert told.connections == 0
+    wait_until(lambda: not relays(site, job))
+
+
+@both_ways
+def test_lost_way_to_the_cluster_holds_a_connection_until_it_is_back(
+    site: Site, network: Network
+) -> None:
+    with service(echo) as port:
+        tunnel = site.service.forward("127.0.0.1", port)
+        network.lost.set()
+        with connected(tunnel) as sock, sent(sock, b"hello"):
+            with network.tried:
+                assert network.tried.wait_for(lambda: network.tries > 1, 60)
+            problem = now(site, tunnel).problem
+            assert problem is not None
+            assert problem.code == "connection-lost"
+            network.lost.clear()
+            assert everything(sock) == b"hello"
+        wait_until(lambda: now(site, tunnel).problem is None)
+
+
+@over_ssh
+def test_service_leaves_no_thread_of_its_tunnels(
+    site: Site, network: Network, running: Callable[[], Job]
+) -> None:
+    job = running()
+    before = set(threading.enumerate())
+    with service(echo) as port:
+        for host in ("localhost", "127.0.0.1"):
+            tunnel = site.service.forward(host, port, job_id=job.id)
+            assert echoes(tunnel)
+        for one in site.service.tunnels():
+            site.service.close_tunnel(one.id)
+    for thread in set(threading.enumerate()) - before:
+        thread.join(60)
+        assert not thread.is_alive(), thread.name

@@ -1,0 +1,368 @@
+"""The doctor on the real cluster; what a test says is ill is put in front of the real commands."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from jupyter_slurm.errors import LoginNeededError, TransportError
+from jupyter_slurm.jobs.cluster.doctor import examine, examine_way
+from jupyter_slurm.profiles.profile import ClusterProfile
+from jupyter_slurm.slurm import sinfo
+from jupyter_slurm.transport import Completed, TimedOutError
+from jupyter_slurm.transport.ssh_config import CONFIG_VARIABLE
+from jupyter_slurm.wire import Check, Connection, ConnectionState, Problem
+from tests.attacks.test_key_readable import open_by_default_acl
+from tests.cluster.plugin import SlurmCluster
+from tests.jobs.conftest import Site
+from tests.ssh.profile import SshSlurm
+
+Answer = Completed | Exception
+Examine = Callable[..., list[Check]]
+
+
+def bin_dir(tmp_path: Path, *programs: str) -> str:
+    folder = tmp_path / "bin"
+    folder.mkdir(exist_ok=True)
+    for program in programs:
+        (folder / program).write_text("#!/bin/sh\nexit 0\n")
+        (folder / program).chmod(0o755)
+    return str(folder)
+
+
+@pytest.fixture
+def look(slurm_cluster: SlurmCluster) -> Examine:
+    """Examines the real cluster; `ill` replaces the answers to commands that begin so, `env` is
+    added to the environment, and what is left changes the profile."""
+
+    def look(
+        ill: dict[str, Answer] | None = None, env: dict[str, str] | None = None, **profile: object
+    ) -> list[Check]:
+        def run(argv: Sequence[str]) -> Completed:
+            for start, answer in (ill or {}).items():
+                if " ".join(argv).startswith(start):
+                    if isinstance(answer, Exception):
+                        raise answer
+                    return answer
+            done = subprocess.run(
+                argv,
+                env={**slurm_cluster.env, **(env or {})},
+                capture_output=True,
+                check=False,
+                stdin=subprocess.DEVNULL,
+                timeout=60,
+            )
+            return Completed(done.returncode, done.stdout, done.stderr)
+
+        healthy = ClusterProfile(name="local", job_root=str(slurm_cluster.folder / "jobs"))
+        return examine(msgspec.structs.replace(healthy, **profile), run)
+
+    return look
+
+
+def only(checks: list[Check], words: str) -> Check:
+    found = [check for check in checks if words in check.sentence]
+    assert len(found) == 1, [check.sentence for check in checks]
+    return found[0]
+
+
+def test_a_healthy_cluster_has_nothing_wrong(look: Examine) -> None:
+    checks = look()
+    assert [check for check in checks if check.ok is False] == []
+    assert only(checks, "Slurm's commands are there").ok
+    assert only(checks, "(slurmctld) answers").ok
+    assert only(checks, "Slurm is ").ok
+    assert only(checks, "Accounting is off").ok is None
+    assert "debug*" in only(checks, "Partitions: ").sentence
+    assert only(checks, "GPUs on 2 node(s): 8.").ok
+    assert only(checks, "which every node sees").ok
+    assert only(checks, "Cells without an image run in python3 (Python 3.").ok
+
+
+def test_missing_commands_are_named_and_nothing_is_asked_of_slurm(
+    look: Examine, tmp_path: Path
+) -> None:
+    path = bin_dir(tmp_path, "sbatch", "squeue")
+    for program in (
+        "awk",
+        "bash",
+        "cut",
+        "df",
+        "dirname",
+        "grep",
+        "python3",
+        "sh",
+        "stat",
+        "uname",
+    ):
+        (Path(path) / program).symlink_to(f"/usr/bin/{program}")
+    checks = look(env={"PATH": path}, ill={"sinfo": AssertionError(), "scontrol": AssertionError()})
+    check = only(checks, "Slurm's commands are not found: scontrol, scancel, sinfo.")
+    assert check.ok is False
+    assert "`path`" in str(check.hint)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        Completed(1, b"Slurmctld(primary) at n is DOWN\n", b""),
+        TimedOutError("`scontrol` did not end within 60 s"),
+    ],
+)
+def test_a_silent_controller_is_said_once_and_not_asked_again(
+    look: Examine, answer: Answer
+) -> None:
+    checks = look(ill={"scontrol ping": answer, "sinfo": AssertionError()}, hint="Is the VPN on?")
+    check = only(checks, "slurmctld does not answer")
+    assert (check.ok, check.hint) == (False, "Is the VPN on?")
+    assert only(checks, "Jobs live in").ok is None
+
+
+def test_a_missing_configuration_is_called_that_with_the_remedy(look: Examine) -> None:
+    words = b"scontrol: fatal: Could not establish a configuration source\n"
+    checks = look(ill={"scontrol ping": Completed(1, b"", words)})
+    check = only(checks, "Slurm's commands find no configuration where they run.")
+    assert check.ok is False
+    assert "SLURM_CONF" in (check.hint or "")
+
+
+def test_a_cluster_that_cannot_be_reached_is_one_sentence(look: Examine) -> None:
+    checks = look(ill={"sh": TransportError("The line is dead.")}, hint="Is the VPN on?")
+    assert len(checks) == 1
+    assert "The line is dead." in checks[0].sentence
+    assert (checks[0].ok, checks[0].hint) == (False, "Is the VPN on?")
+
+
+def config(**values: str) -> Completed:
+    lines = {"SLURM_VERSION": "23.11.4", "AccountingStorageType": "accounting_storage/none"}
+    text = "".join(f"{key:<23} = {value}\n" for key, value in {**lines, **values}.items())
+    return Completed(0, text.encode(), b"")
+
+
+def test_accounting_that_is_on_is_good(look: Examine) -> None:
+    ill = {"scontrol show config": config(AccountingStorageType="accounting_storage/slurmdbd")}
+    assert only(look(ill=ill), "Accounting is on").ok
+
+
+def test_an_old_slurm_and_a_short_memory_are_told_but_are_no_fault(look: Examine) -> None:
+    ill = {"scontrol show config": config(SLURM_VERSION="18.08.9", MinJobAge="5 sec")}
+    checks = look(ill=ill)
+    assert only(checks, "Slurm is 18.08.9, older than").ok is None
+    assert only(checks, "forgets a job 5 s after its end").ok is None
+    assert not [check for check in look() if "forgets a job" in check.sentence]
+
+
+def test_a_job_root_that_cannot_be_written_is_wrong(look: Examine) -> None:
+    check = only(look(job_root="/dev/null/jobs of 'me'"), "which you cannot write")
+    assert check.ok is False
+    assert "/dev/null/jobs of 'me'" in check.sentence
+    assert "`job_root`" in str(check.hint)
+
+
+def test_a_job_root_that_is_not_there_yet_is_judged_by_the_folder_above(
+    look: Examine, tmp_path: Path
+) -> None:
+    check = only(look(job_root=str(tmp_path / "a" / "b")), "Jobs live in")
+    assert check.ok
+    assert not (tmp_path / "a").exists()
+
+
+def test_nodes_elsewhere_may_not_see_a_local_file_system(look: Examine) -> None:
+    ill: dict[str, Answer] = {"sinfo -h -N -o %n": Completed(0, b"gpu1\ngpu2\n", b"")}
+    check = only(look(ill=ill), "that other machines may not see")
+    assert check.ok is None
+    assert "shared folder" in str(check.hint)
+
+
+def test_the_home_sign_in_job_root_is_the_home(look: Examine, tmp_path: Path) -> None:
+    check = only(look(env={"HOME": str(tmp_path)}, job_root="~/jobs"), "Jobs live in")
+    assert str(tmp_path / "jobs") in check.sentence
+
+
+def test_an_interpreter_that_does_not_run_or_is_too_old_is_wrong(
+    look: Examine, tmp_path: Path
+) -> None:
+    assert only(look(python="/no/python"), "does not run here").ok is False
+    old = tmp_path / "old python"
+    old.write_text("#!/bin/sh\necho 2.7\n")
+    old.chmod(0o755)
+    assert only(look(python=str(old)), "which is too old: 3.6 is needed").ok is False
+
+
+def test_a_runtime_that_is_missing_is_wrong_where_all_nodes_are_this_machine(
+    look: Examine, tmp_path: Path
+) -> None:
+    path = bin_dir(tmp_path, "enroot")
+    assert only(look(runtime="pyxis"), "The runtime pyxis of this cluster is not found").ok is False
+    elsewhere: dict[str, Answer] = {"sinfo -h -N -o %n": Completed(0, b"gpu1\n", b"")}
+    assert only(look(runtime="pyxis", ill=elsewhere), "The runtime pyxis").ok is None
+    env = {"PATH": f"{path}:/usr/local/bin:/usr/bin:/bin"}
+    checks = look(runtime="enroot", env=env)
+    assert "enroot" in only(checks, "Found here: ").sentence
+    assert not [check for check in checks if "The runtime" in check.sentence]
+
+
+@pytest.mark.parametrize(
+    ("docker", "sudo", "found"),
+    [(0, 1, {"docker"}), (1, 0, {"sudo-docker"}), (1, 1, {"docker"}), (0, 0, {"docker"})],
+)
+def test_a_docker_that_only_sudo_may_ask_is_told_apart(
+    docker: int, sudo: int, found: set[str], look: Examine, tmp_path: Path
+) -> None:
+    path = bin_dir(tmp_path, "docker", "sudo")
+    Path(path, "docker").write_text(f"#!/bin/sh\nexit {docker}\n")
+    Path(path, "sudo").write_text(f'#!/bin/sh\n[ "$*" = "-n -l docker" ] && exit {sudo}\nexit 9\n')
+    checks = look(env={"PATH": f"{path}:/usr/local/bin:/usr/bin:/bin"})
+    words = (
+        only(checks, "Found here: ").sentence.removeprefix("Found here: ").strip(".").split(", ")
+    )
+    assert {word for word in words if "docker" in word} == found
+
+
+def test_images_that_are_files_must_be_there(look: Examine, tmp_path: Path) -> None:
+    there = tmp_path / "an image"
+    there.mkdir()
+    images = {"a:1": str(there), "b:2": "/no/image", "c:3": "nvcr.io/nvidia/pytorch:22.11-py3"}
+    checks = look(images=images, image_dirs=("/no/folder", str(tmp_path)))
+    missing = only(checks, "The image `b:2` is not where the profile says: /no/image.")
+    assert missing.ok is False
+    assert only(checks, "There is no image folder /no/folder.").ok is False
+    assert only(checks, "Images by name: a:1, b:2, c:3.").ok
+    assert len([check for check in checks if check.ok is False]) == 2
+
+
+def test_nodes_that_are_out_are_counted(look: Examine, slurm_cluster: SlurmCluster) -> None:
+    argv = sinfo.nodes_argv()
+    row = r"([^\x1f]*\x1f[^\x1f]*\x1f)[^\x1f]*"
+    listed = slurm_cluster.run(*argv).stdout
+    up, down = (re.sub(f"(?m)^{row}", rf"\g<1>{state}", listed) for state in ("idle", "drained"))
+    silent = re.sub(f"(?m)^{row}", r"\g<1>idle*", listed)
+    some = down.replace("n2", "n3") + up
+    none = only(look(ill={" ".join(argv): Completed(0, b"", b"")}), "No node is open to you.")
+    assert none.ok is False
+    for answer, ok in ((down, False), (silent, False), (some, None)):
+        check = only(
+            look(ill={" ".join(argv): Completed(0, answer.encode(), b"")}), "cannot be used now"
+        )
+        assert (check.ok, check.hint) == (ok, "`sinfo -R` says why.")
+    assert check.sentence == "1 of 3 nodes cannot be used now: n3."
+
+
+# --- the way there ----------------------------------------------------------------------------
+
+
+def test_a_login_that_is_needed_is_asked_for_and_not_judged(look: Examine) -> None:
+    with pytest.raises(LoginNeededError):
+        look(ill={"sh": LoginNeededError("Log in.")})
+
+
+def way(**changes: object) -> Connection:
+    opened = Connection(
+        cluster="arandu",
+        state=ConnectionState.OPEN,
+        since_s=1.0,
+        hosts=("alice@gateway", "alice@login1"),
+        round_trip_s=0.0204,
+    )
+    return msgspec.structs.replace(opened, **changes)
+
+
+def test_the_way_there_is_told_with_its_hops_and_its_round_trip() -> None:
+    (check,) = examine_way(way(), 8)
+    assert check.ok
+    assert check.sentence == (
+        "The connection is open: alice@gateway → alice@login1, 20 ms there and back."
+    )
+    (check,) = examine_way(way(via_openssh=True, round_trip_s=None), None)
+    assert "the system's ssh" in check.sentence
+
+
+def test_a_way_that_is_lost_says_why() -> None:
+    problem = Problem(code="transport", message="The gateway does not answer.")
+    (check,) = examine_way(way(state=ConnectionState.LOST, problem=problem), 8)
+    assert (check.ok, check.hint) == (False, "The gateway does not answer.")
+
+
+def test_few_sessions_are_told_and_are_no_fault() -> None:
+    assert [check.ok for check in examine_way(way(), 1)] == [True, None]
+    assert "allows 1 session at a time" in list(examine_way(way(), 1))[1].sentence
+
+
+def test_what_the_configuration_asks_for_in_vain_is_told_once_with_the_hosts_it_is_for() -> None:
+    remarks = {
+        "alice@gateway": ("Compression is not used.", "RemoteForward is not opened."),
+        "alice@login1": ("Compression is not used.",),
+    }
+    _, *notes = examine_way(way(), 8, remarks)
+    assert [check.ok for check in notes] == [None, None]
+    assert [check.sentence for check in notes] == [
+        "SSH configuration of alice@gateway and alice@login1: Compression is not used.",
+        "SSH configuration of alice@gateway: RemoteForward is not opened.",
+    ]
+    (_,) = examine_way(way(via_openssh=True), 8, remarks)  # it does what it was asked for itself
+
+
+def test_the_doctor_reads_the_configuration_of_the_way(
+    slurm_cluster: SlurmCluster,
+    ssh_slurm: SshSlurm,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    site = Site(slurm_cluster, tmp_path, monkeypatch, sshd=ssh_slurm.sshd)
+    try:
+        config = tmp_path / "ssh config"
+        known = ssh_slurm.sshd.config.read_text(encoding="utf-8")
+        config.write_text(f"ForwardAgent yes\n{known}", encoding="utf-8")
+        monkeypatch.setenv(CONFIG_VARIABLE, str(config))
+        told = [check.sentence for check in site.service.doctor()]
+    finally:
+        site.service.close()
+    assert told[0].startswith("The connection is open")
+    assert told[1].startswith(f"SSH configuration of {ssh_slurm.sshd.user}@")
+    assert "ForwardAgent: your agent is not handed on" in told[1]
+
+
+def test_this_machine_needs_no_way() -> None:
+    assert list(examine_way(way(state=ConnectionState.LOCAL), None)) == []
+
+
+def rights(look: Examine, root: Path) -> list[Check]:
+    return [check for check in look(job_root=str(root)) if "in the place of" in check.sentence]
+
+
+def test_a_job_root_in_which_others_can_write_is_told(look: Examine, tmp_path: Path) -> None:
+    above = tmp_path / "project"
+    root = above / "jobs"
+    root.mkdir(parents=True)
+    assert rights(look, root) == []
+    above.chmod(0o2775)
+    shutil.chown(above, group=60_124)
+    [check] = rights(look, root)
+    assert (check.ok, f"{above} is drwxrwsr-x" in check.sentence) == (None, True)
+    above.chmod(0o777)
+    [check] = rights(look, root)
+    assert (check.ok, check.sentence.startswith("Everybody")) == (False, True)
+    above.chmod(0o1777)
+    assert rights(look, root) == []
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="a second user takes root")
+def test_a_job_root_below_a_folder_of_somebody_elses_is_told(look: Examine, tmp_path: Path) -> None:
+    root = tmp_path / "hers" / "jobs"
+    root.mkdir(parents=True)
+    os.chown(root.parent, 60_123, 60_123)
+    [check] = rights(look, root)
+    assert check.sentence.startswith("Its owner can put another folder")
+
+
+def test_an_acl_of_the_job_root_is_told(look: Examine, tmp_path: Path) -> None:
+    assert not [check for check in look(job_root=str(tmp_path)) if "ACL" in check.sentence]
+    open_by_default_acl(tmp_path)
+    assert only(look(job_root=str(tmp_path)), "has an ACL (drwxrwxrwx+)").ok is None

@@ -1,0 +1,200 @@
+"""Whom a login's questions go to, and what becomes of the answers. The way is scripted here: real
+hosts that ask are in tests/transport and tests/ssh."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+
+import pytest
+
+from jupyter_slurm.errors import HostKeyError, LoginError
+from jupyter_slurm.jobs.cluster import logins
+from jupyter_slurm.jobs.cluster.logins import Login, Logins
+from jupyter_slurm.transport.ask import Ask, Prompt
+from jupyter_slurm.wire import Connection, ConnectionState, Problem, Question, QuestionKind
+
+PATIENCE_S = 60.0
+
+
+class ScriptedWay:
+    """Asks `prompts` one after the other, then is open, or raises `error`."""
+
+    def __init__(self, *prompts: str, error: Exception | None = None) -> None:
+        self._prompts = prompts
+        self._error = error
+        self.state = ConnectionState.CLOSED
+        self.since_s = time.time()
+        self.problem: Problem | None = None
+        self.hosts = ("alice@gateway", "alice@login")
+        self.round_trip_s: float | None = None
+        self.via_openssh = False
+        self.answers: list[str] = []
+        self.opened = 0
+
+    def open(self, ask: Ask) -> None:
+        self.opened += 1
+        for text in self._prompts:
+            self.answers.append(ask(Prompt(QuestionKind.SECRET, "alice@gateway", text)))
+        if self._error is not None:
+            raise self._error
+        self.state = ConnectionState.OPEN
+
+
+def nobody() -> None:
+    """Waits for a change."""
+
+
+def asked(found: Connection) -> Question:
+    assert found.state is ConnectionState.ASKING
+    assert found.question is not None
+    return found.question
+
+
+def test_questions_come_one_by_one_to_the_caller_who_began() -> None:
+    way = ScriptedWay("Password: ", "Code: ")
+    login = Login("arandu", way, nobody)
+    first = asked(login.connect("notebook", PATIENCE_S))
+    assert (first.prompt, first.host, first.cluster) == ("Password: ", "alice@gateway", "arandu")
+    second = asked(login.answer(first.id, "secret", PATIENCE_S))
+    assert second.prompt == "Code: "
+    found = login.answer(second.id, "123456", PATIENCE_S)
+    assert found.state is ConnectionState.OPEN
+    assert way.answers == ["secret", "123456"]
+    assert login.answered
+    login.close()
+
+
+def test_a_login_without_questions_is_open_at_once_and_not_done_twice() -> None:
+    way = ScriptedWay()
+    login = Login("arandu", way, nobody)
+    assert login.connect("a", PATIENCE_S).state is ConnectionState.OPEN
+    assert login.connect("b", PATIENCE_S).state is ConnectionState.OPEN
+    assert way.opened == 1
+    assert not login.answered
+
+
+def test_two_callers_share_one_login_and_only_the_first_is_asked() -> None:
+    way = ScriptedWay("Code: ")
+    login = Login("arandu", way, nobody)
+    question = asked(login.connect("first", PATIENCE_S))
+    other = login.connect("second", 0.0)
+    assert other.state is ConnectionState.ASKING
+    assert other.question is None
+    found: list[Connection] = []
+    waiting = threading.Thread(target=lambda: found.append(login.connect("second", PATIENCE_S)))
+    waiting.start()
+    login.answer(question.id, "1", PATIENCE_S)
+    waiting.join()
+    assert found[0].state is ConnectionState.OPEN
+    assert way.opened == 1
+
+
+def test_a_question_that_lies_unanswered_is_offered_to_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(logins, "_OFFERED_TO_OTHERS_S", 0.0)
+    way = ScriptedWay("Code: ")
+    login = Login("arandu", way, nobody)
+    login.connect("closed its laptop", PATIENCE_S)
+    question = asked(login.connect("second", PATIENCE_S))
+    assert login.answer(question.id, "1", PATIENCE_S).state is ConnectionState.OPEN
+
+
+def test_an_answer_that_comes_too_late_changes_nothing() -> None:
+    way = ScriptedWay("Password: ", "Code: ")
+    login = Login("arandu", way, nobody)
+    first = asked(login.connect("a", PATIENCE_S))
+    second = asked(login.answer(first.id, "secret", PATIENCE_S))
+    assert login.answer(first.id, "again", 0.0).question == second
+    login.answer(second.id, "1", PATIENCE_S)
+    assert way.answers == ["secret", "1"]
+
+
+def test_declining_ends_the_login_for_everybody_who_waits() -> None:
+    way = ScriptedWay("Code: ")
+    login = Login("arandu", way, nobody)
+    question = asked(login.connect("first", PATIENCE_S))
+    login.connect("second", 0.0)
+    with pytest.raises(LoginError, match="broken off"):
+        login.answer(question.id, None, PATIENCE_S)
+    with pytest.raises(LoginError):
+        login.connect("second", PATIENCE_S)
+    assert way.opened == 1
+    assert asked(login.connect("second", PATIENCE_S))
+    assert way.opened == 2
+    login.close()
+
+
+def test_a_question_is_the_next_ones_once_its_caller_has_gone() -> None:
+    way = ScriptedWay("Password: ", "Code: ")
+    login = Login("arandu", way, nobody)
+    login.connect("a terminal", PATIENCE_S)
+    assert login.connect("second", 0.0).question is None
+    login.left("somebody else")
+    assert login.connect("second", 0.0).question is None
+    login.left("a terminal")
+    question = asked(login.connect("third", 0.0))
+    assert login.connect("second", 0.0).question is None
+    assert asked(login.answer(question.id, "secret", PATIENCE_S)).prompt == "Code: "
+    assert login.connect("second", 0.0).question is None
+    login.close()
+
+
+def test_how_a_login_failed_is_told_to_who_asks_later() -> None:
+    way = ScriptedWay(error=HostKeyError("The key has changed."))
+    login = Login("arandu", way, nobody)
+    try:
+        found = login.connect("a", 0.0)
+    except HostKeyError:
+        return
+    assert found.state is ConnectionState.CONNECTING
+    with pytest.raises(HostKeyError):
+        login.connect("a", PATIENCE_S)
+    assert way.opened == 1
+
+
+def test_a_fault_of_ours_is_told_and_the_next_login_works() -> None:
+    way = ScriptedWay(error=ZeroDivisionError("oh"))
+    login = Login("arandu", way, nobody)
+    with pytest.raises(Exception, match="oh"):
+        login.connect("a", PATIENCE_S)
+    way._error = None
+    assert login.connect("a", PATIENCE_S).state is ConnectionState.OPEN
+
+
+def test_closing_ends_a_login_that_waits_for_a_person() -> None:
+    way = ScriptedWay("Code: ")
+    every = Logins(nobody)
+    login = every.of("arandu", way)
+    question = asked(login.connect("a", PATIENCE_S))
+    assert every.asking(question.id) is login
+    every.close()
+    with pytest.raises(LoginError):
+        login.connect("a", PATIENCE_S)
+    assert every.asking("none of ours") is None
+
+
+@pytest.mark.parametrize(("prompts", "needs"), [((), False), (("Code: ",), True)])
+def test_only_a_login_that_took_a_person_is_worth_keeping(
+    prompts: tuple[str, ...], needs: bool
+) -> None:
+    every = Logins(nobody)
+    login = every.of("arandu", ScriptedWay(*prompts))
+    found = login.connect("a", PATIENCE_S)
+    if found.question is not None:
+        login.answer(found.question.id, "1", PATIENCE_S)
+    assert every.answered_by_a_person() is needs
+
+
+def test_another_way_to_the_same_cluster_has_a_login_of_its_own() -> None:
+    every = Logins(nobody)
+    way: Callable[[], ScriptedWay] = lambda: ScriptedWay("Code: ")  # noqa: E731
+    first = way()
+    login = every.of("arandu", first)
+    login.connect("a", PATIENCE_S)
+    assert every.of("arandu", first) is login
+    assert every.of("arandu", way()) is not login
+    with pytest.raises(LoginError):
+        login.connect("a", PATIENCE_S)

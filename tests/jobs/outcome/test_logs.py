@@ -1,0 +1,139 @@
+"""Reading what a job has written, from a cursor on."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path, PurePosixPath
+
+import pytest
+
+from jupyter_slurm.errors import RequestError
+from jupyter_slurm.jobs.layout import JobDir
+from jupyter_slurm.jobs.outcome.logs import Cursor, LogReader, parse_cursor
+from jupyter_slurm.transport import Span
+from jupyter_slurm.transport.local import LocalTransport
+from jupyter_slurm.wire import DisplayData, JobKind, Stream
+
+
+def stream(text: str, name: str = "stdout") -> str:
+    return json.dumps({"type": "stream", "name": name, "text": text}) + "\n"
+
+
+@pytest.fixture
+def reader(tmp_path: Path) -> LogReader:
+    return LogReader(LocalTransport(), JobDir(PurePosixPath(tmp_path)), JobKind.CELL)
+
+
+def test_nothing_written_yet_is_an_empty_chunk_at_the_same_place(reader: LogReader) -> None:
+    chunk = reader.read(Cursor(), 1, 1000)
+    assert (list(chunk.outputs), chunk.cursor, chunk.complete) == ([], Cursor(), True)
+
+
+def test_half_a_record_waits_for_its_other_half(reader: LogReader, tmp_path: Path) -> None:
+    line = stream("one")
+    output = tmp_path / "output.0.jsonl"
+    output.write_text(line + line[:9])
+    first = reader.read(Cursor(), 1, None)
+    output.write_text(line + line)
+    second = reader.read(first.cursor, 1, None)
+    assert [len(first.outputs), len(second.outputs)] == [1, 1]
+
+
+def test_a_character_cut_in_two_is_read_whole(reader: LogReader, tmp_path: Path) -> None:
+    log = tmp_path / "log.0"
+    log.write_bytes("aü".encode()[:2])
+    first = reader.read(Cursor(), 1, None)
+    log.write_bytes("aüb".encode())
+    second = reader.read(first.cursor, 1, None)
+    texts = [o.text for chunk in (first, second) for o in chunk.outputs if isinstance(o, Stream)]
+    assert texts == ["a", "üb"]
+
+
+def test_a_record_longer_than_a_piece_is_read(reader: LogReader, tmp_path: Path) -> None:
+    picture = {"type": "display_data", "data": {"image/png": "x" * 5_000_000}, "metadata": {}}
+    (tmp_path / "output.0.jsonl").write_text(json.dumps(picture) + "\n" + stream("after"))
+    chunk = reader.read(Cursor(), 1, 10)
+    assert [type(o) for o in chunk.outputs] == [DisplayData, Stream]
+
+
+def test_the_newest_text_is_kept_within_the_budget_and_displays_always(
+    reader: LogReader, tmp_path: Path
+) -> None:
+    display = json.dumps({"type": "display_data", "data": {"text/plain": "d"}}) + "\n"
+    lines = "".join(f"{i}\n" for i in range(10_000))
+    (tmp_path / "output.0.jsonl").write_text(stream("old" * 100) + display + stream(lines))
+    chunk = reader.read(Cursor(), 1, 50)
+    assert isinstance(chunk.outputs[0], DisplayData)
+    kept = "".join(o.text for o in chunk.outputs if isinstance(o, Stream))
+    assert kept == lines[-50:]
+    assert chunk.skipped_bytes == 300 + len(lines) - 50
+
+
+def test_pages_without_a_budget_add_up_to_everything(reader: LogReader, tmp_path: Path) -> None:
+    texts = [f"{i:07d}" * 1000 for i in range(1000)]
+    (tmp_path / "output.0.jsonl").write_text("".join(map(stream, texts)))
+    cursor, found, pages = Cursor(), "", 0
+    while True:
+        chunk = reader.read(cursor, 1, None)
+        found += "".join(o.text for o in chunk.outputs if isinstance(o, Stream))
+        cursor, pages = chunk.cursor, pages + 1
+        if chunk.complete:
+            break
+    assert found == "".join(texts)
+    assert pages > 2
+
+
+def test_a_second_attempt_follows_the_first_and_is_announced(
+    reader: LogReader, tmp_path: Path
+) -> None:
+    (tmp_path / "output.0.jsonl").write_text(stream("first"))
+    (tmp_path / "output.1.jsonl").write_text(stream("second"))
+    texts = [o.text for o in reader.read(Cursor(), 2, 1000).outputs if isinstance(o, Stream)]
+    assert (texts[0], texts[2]) == ("first", "second")
+    assert "attempt 2" in texts[1]
+
+
+def test_a_programs_log_is_its_stdout(tmp_path: Path) -> None:
+    (tmp_path / "log.0").write_text("out")
+    folder = JobDir(PurePosixPath(tmp_path))
+    reader = LogReader(LocalTransport(), folder, JobKind.PROGRAM)
+    assert list(reader.read(Cursor(), 1, 100).outputs) == [Stream(name="stdout", text="out")]
+
+
+class CountedTransport(LocalTransport):
+    """Knows how many bytes have been read."""
+
+    read_bytes = 0
+
+    def read_many(self, spans: Sequence[Span]) -> list[bytes | None]:
+        found = super().read_many(spans)
+        self.read_bytes += sum(len(data or b"") for data in found)
+        return found
+
+
+@pytest.mark.parametrize("character", ["x", "ü"])
+def test_of_a_long_log_only_its_end_is_read(tmp_path: Path, character: str) -> None:
+    text = "".join(f"{i:08d} {character * 91}\n" for i in range(200_000))
+    (tmp_path / "log.0").write_text(text)
+    transport = CountedTransport()
+    reader = LogReader(transport, JobDir(PurePosixPath(tmp_path)), JobKind.PROGRAM)
+    chunk = reader.read(Cursor(), 1, 300_001)
+    kept = "".join(o.text for o in chunk.outputs if isinstance(o, Stream))
+    size = len(text.encode())
+    assert text.endswith(kept)
+    assert 299_997 <= len(kept.encode()) <= 300_001
+    assert chunk.skipped_bytes + len(kept) == pytest.approx(size, abs=2**20)
+    assert (chunk.complete, chunk.cursor.log) == (True, size)
+    assert transport.read_bytes < 4_000_000
+
+
+@pytest.mark.parametrize("text", ["x", "1:2", "1:2:3:4:5:6", "a:b:c:d", "-1:0:0:0", "0:-1:0:0"])
+def test_a_cursor_that_is_none_of_ours_is_refused(text: str) -> None:
+    with pytest.raises(RequestError, match="no cursor"):
+        parse_cursor(text)
+
+
+@pytest.mark.parametrize("cursor", [Cursor(1, 2, 3, 4), Cursor(1, 2, 3, 4, 5)])
+def test_a_cursor_reads_back_as_itself(cursor: Cursor) -> None:
+    assert parse_cursor(str(cursor)) == cursor

@@ -1,0 +1,415 @@
+"""How a job ended, from every combination of what can be known of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jupyter_slurm.jobs.outcome.result import ExitFile, RunnerResult, StartedFile
+from jupyter_slurm.jobs.outcome.verdict import (
+    Evidence,
+    SessionEnd,
+    SlurmVerdict,
+    ended_by_itself,
+    judge,
+)
+from jupyter_slurm.wire import JobKind, JobState
+
+STARTED = StartedFile(slurm_id="1", node="n1", time_s=10.0)
+OK_EXIT = ExitFile(exit_code=0, time_s=20.0)
+TERMINATED = ExitFile(exit_code=143, signal="TERM", time_s=20.0)
+OK = RunnerResult(
+    status="ok", exit_code=0, started_s=1, ended_s=2, peak_rss_mib=3, cpu_s=4, python=(3, 11, 2)
+)
+RAISED = RunnerResult(
+    status="error",
+    exit_code=1,
+    ename="ValueError",
+    evalue="x",
+    started_s=1,
+    ended_s=2,
+    peak_rss_mib=3,
+    cpu_s=4,
+    python=(3, 11, 2),
+)
+KILLED = RunnerResult(
+    status="killed",
+    exit_code=139,
+    signal=11,
+    started_s=1,
+    ended_s=2,
+    peak_rss_mib=3,
+    cpu_s=4,
+    python=(3, 11, 2),
+)
+
+
+def slurm(state: str, code: int | None = None, by: str | None = None) -> SlurmVerdict:
+    return SlurmVerdict(state=JobState(state), exit_code=code, cancelled_by=by)
+
+
+def cell(**known: object) -> Evidence:
+    return Evidence(kind=JobKind.CELL, started=STARTED, **known)  # type: ignore[arg-type]
+
+
+def script(**known: object) -> Evidence:
+    return Evidence(kind=JobKind.SCRIPT, **known)  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True)
+class Case:
+    name: str
+    evidence: Evidence
+    state: str
+    words: str = ""
+    inferred: bool = False
+    exit_code: int | None = None
+    warning: str | None = None
+
+
+NEVER_STARTED = Evidence(kind=JobKind.CELL)
+LIMIT_LINE = (
+    "slurmstepd: error: *** JOB 1 ON n1 CANCELLED AT 2026-01-01T00:00:00 DUE TO TIME LIMIT ***"
+)
+REQUEUE_LINE = (
+    "slurmstepd: error: *** JOB 1 ON n1 CANCELLED AT 2026-01-01T00:00:00 DUE TO JOB REQUEUE ***"
+)
+CANCELLED_LINE = "slurmstepd: error: *** JOB 1 ON n1 CANCELLED AT 2026-01-01T00:00:00 ***"
+CASES = [
+    Case(
+        "failed, after it was put back into the queue",
+        cell(slurm=slurm("FAILED", 0), slurm_out=REQUEUE_LINE),
+        "FAILED",
+    ),
+    Case("it ended well", cell(exit=OK_EXIT, result=OK), "COMPLETED", exit_code=0),
+    Case(
+        "it ended well and Slurm agrees",
+        cell(exit=OK_EXIT, result=OK, slurm=slurm("COMPLETED", 0)),
+        "COMPLETED",
+    ),
+    Case(
+        "the cell raised",
+        cell(exit=ExitFile(exit_code=1, time_s=1), result=RAISED),
+        "FAILED",
+        "ValueError",
+        exit_code=1,
+    ),
+    Case(
+        "the cell's process died of a signal",
+        cell(exit=ExitFile(exit_code=139, time_s=1), result=KILLED, slurm=slurm("FAILED", 11)),
+        "FAILED",
+        exit_code=139,
+    ),
+    Case(
+        "done, and a child ran out of memory",
+        cell(exit=OK_EXIT, result=OK, slurm=slurm("OUT_OF_MEMORY")),
+        "COMPLETED",
+        warning="memory",
+    ),
+    Case(
+        "time limit",
+        cell(exit=TERMINATED, slurm=slurm("TIMEOUT")),
+        "TIMEOUT",
+        "time limit",
+        exit_code=143,
+    ),
+    Case(
+        "out of memory, no exit file",
+        cell(slurm=slurm("OUT_OF_MEMORY", 0)),
+        "OUT_OF_MEMORY",
+        "memory",
+    ),
+    Case("node failure", cell(slurm=slurm("NODE_FAIL")), "NODE_FAIL", "node"),
+    Case("preempted", cell(exit=TERMINATED, slurm=slurm("PREEMPTED")), "PREEMPTED"),
+    Case(
+        "cancelled by us",
+        cell(exit=TERMINATED, slurm=slurm("CANCELLED"), cancel_requested=True),
+        "CANCELLED",
+        "You cancelled it",
+    ),
+    Case(
+        "cancelled by somebody whom accounting names",
+        cell(exit=TERMINATED, slurm=slurm("CANCELLED", by="1000")),
+        "CANCELLED",
+        "by 1000",
+    ),
+    Case(
+        "cancelled from outside",
+        cell(exit=TERMINATED, slurm=slurm("CANCELLED")),
+        "CANCELLED",
+        "It was cancelled.",
+    ),
+    Case(
+        "cancelled while it waited",
+        replace(NEVER_STARTED, slurm=slurm("CANCELLED"), cancel_requested=True),
+        "CANCELLED",
+        "before it had started",
+    ),
+    Case(
+        "cancelled as it ran, and a script as written leaves no word of its start",
+        script(slurm=SlurmVerdict(state=JobState("CANCELLED"), had_nodes=True)),
+        "CANCELLED",
+        "It was cancelled.",
+    ),
+    Case(
+        "forgotten, and the log tells of the time limit",
+        cell(slurm_out=LIMIT_LINE),
+        "TIMEOUT",
+        inferred=True,
+    ),
+    Case(
+        "forgotten, and the log tells of memory",
+        cell(slurm_out="slurmstepd: error: Detected 1 oom-kill event(s) in StepId=1.batch"),
+        "OUT_OF_MEMORY",
+        inferred=True,
+    ),
+    Case(
+        "memory limit of the accounting plugin",
+        cell(
+            slurm=slurm("CANCELLED"),
+            slurm_out="slurmstepd: error: Step 1.batch exceeded memory limit (9 > 5), being killed",
+        ),
+        "OUT_OF_MEMORY",
+        "memory",
+    ),
+    Case("forgotten, past its limit", cell(limit_passed=True), "TIMEOUT", inferred=True),
+    Case(
+        "forgotten, and we had cancelled", cell(cancel_requested=True), "CANCELLED", inferred=True
+    ),
+    Case("forgotten before it started", NEVER_STARTED, "LOST", "no trace", inferred=True),
+    Case("forgotten while it ran", cell(), "LOST", "no word", inferred=True),
+    Case(
+        "given up by slurmd, whose controller had lost it: nobody is known to have cancelled it",
+        cell(exit=TERMINATED, slurm_out=CANCELLED_LINE),
+        "CANCELLED",
+        "Slurm no longer knows it",
+        inferred=True,
+    ),
+    Case(
+        "a step was cancelled, and Slurm says that the job failed",
+        script(slurm=slurm("FAILED", 1), slurm_out=CANCELLED_LINE.replace("JOB 1", "STEP 1.0")),
+        "FAILED",
+        exit_code=1,
+    ),
+    Case(
+        "its folder was deleted as it ran",
+        replace(NEVER_STARTED, slurm=slurm("FAILED", 74), folder_gone=True),
+        "FAILED",
+        "folder is not there",
+        exit_code=74,
+    ),
+    Case(
+        "its folder was deleted before it started",
+        replace(NEVER_STARTED, slurm=replace(slurm("FAILED", 0), signal=53), folder_gone=True),
+        "FAILED",
+        "folder is not there",
+    ),
+    Case(
+        "its folder was deleted, of which a script as written needs nothing",
+        script(slurm=slurm("COMPLETED", 0), folder_gone=True),
+        "COMPLETED",
+    ),
+    Case(
+        "its folder and Slurm's memory are gone",
+        replace(NEVER_STARTED, folder_gone=True),
+        "LOST",
+        "folder is not there",
+        inferred=True,
+    ),
+    Case(
+        "its node could not open its output: Slurm's own number is no signal",
+        script(slurm=replace(slurm("FAILED", 0), signal=53)),
+        "FAILED",
+        "could not open",
+    ),
+    Case(
+        "an exit code that others use for something, too",
+        script(slurm=slurm("FAILED", 255)),
+        "FAILED",
+        "exit code 255",
+        exit_code=255,
+    ),
+    Case(
+        "what its output has only hints at the cause",
+        script(slurm=slurm("FAILED", 3), log_tail="ls: Permission denied"),
+        "FAILED",
+        "exit code 3; its output suggests",
+        exit_code=3,
+    ),
+    Case(
+        "Slurm says completed, the job said nothing",
+        cell(slurm=slurm("COMPLETED", 0)),
+        "LOST",
+        "folder",
+    ),
+    Case("a script that Slurm completed", script(slurm=slurm("COMPLETED", 0)), "COMPLETED"),
+    Case("a script that failed", script(slurm=slurm("FAILED", 3)), "FAILED", "3", exit_code=3),
+    Case("a script that is forgotten", script(), "LOST", inferred=True),
+    Case(
+        "an exit code that contradicts the result",
+        cell(exit=ExitFile(exit_code=1, time_s=1), result=OK),
+        "FAILED",
+        exit_code=1,
+    ),
+]
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_the_verdict(case: Case) -> None:
+    verdict = judge(case.evidence)
+    assert verdict.state == case.state
+    assert case.words.lower() in verdict.why.lower()
+    assert verdict.why.endswith((".", "?", "!"))
+    assert verdict.inferred == case.inferred
+    if case.exit_code is not None:
+        assert verdict.exit_code == case.exit_code
+    assert (case.warning or "") in (verdict.warning or "")
+    assert verdict.signal not in (53, 125), "which are Slurm's own"
+    assert "disk full" not in (verdict.advice or "") or not case.evidence.folder_gone
+
+
+@pytest.mark.parametrize("began", [True, False])
+@pytest.mark.parametrize(
+    ("known", "by_whom"),
+    [({"cancel_requested": True}, "You"), ({"by": "1000"}, "1000"), ({}, None)],
+)
+def test_who_cancelled_a_job_is_said_where_it_is_known_and_only_there(
+    known: dict[str, Any], by_whom: str | None, *, began: bool
+) -> None:
+    said = slurm("CANCELLED", by=known.get("by"))
+    asked = bool(known.get("cancel_requested"))
+    started = STARTED if began else None
+    verdict = judge(
+        Evidence(kind=JobKind.CELL, started=started, slurm=said, cancel_requested=asked)
+    )
+    if by_whom:
+        assert by_whom in verdict.why
+        assert verdict.advice is None
+        return
+    assert "with scancel" not in verdict.why
+    assert "Slurm does not say who" in (verdict.advice or "")
+    assert ("dependency" in (verdict.advice or "")) is not began
+
+
+exits = st.one_of(
+    st.none(),
+    st.builds(
+        ExitFile,
+        exit_code=st.integers(0, 255),
+        signal=st.sampled_from([None, "TERM", "INT"]),
+        time_s=st.just(1.0),
+    ),
+)
+states = st.sampled_from([state for state in JobState if state.final and state != "REJECTED"])
+evidences = st.builds(
+    Evidence,
+    kind=st.sampled_from(list(JobKind)),
+    started=st.sampled_from([None, STARTED]),
+    exit=exits,
+    result=st.sampled_from([None, OK, RAISED, KILLED]),
+    slurm=st.one_of(st.none(), st.builds(SlurmVerdict, state=states)),
+    slurm_out=st.sampled_from(["", LIMIT_LINE, "oom_kill event", "nothing"]),
+    limit_passed=st.booleans(),
+    cancel_requested=st.booleans(),
+)
+
+
+@pytest.mark.parametrize(
+    ("state", "expected"),
+    [
+        ("TIMEOUT", "TIMEOUT"),
+        ("CANCELLED", "CANCELLED"),
+        ("COMPLETED", "CANCELLED"),
+        ("FAILED", "FAILED"),
+        ("LOST", "LOST"),
+    ],
+)
+@pytest.mark.parametrize("evidence", [NEVER_STARTED, cell(exit=TERMINATED)])
+def test_a_cell_ends_with_its_session_and_the_session_says_why(
+    evidence: Evidence, state: str, expected: str
+) -> None:
+    session = SessionEnd(state=JobState(state), why="The reason.")
+    verdict = judge(replace(evidence, session=session))
+    assert verdict.state == expected
+    assert verdict.why.endswith("The reason.")
+    when = "before it began" if evidence.started is None else "while it ran"
+    assert when in verdict.why
+
+
+def test_a_cell_that_ended_well_did_so_whatever_its_session_did() -> None:
+    session = SessionEnd(state=JobState.TIMEOUT, why="The reason.")
+    assert judge(cell(exit=OK_EXIT, result=OK, session=session)).state is JobState.COMPLETED
+
+
+@given(evidences)
+def test_every_evidence_has_a_final_verdict_with_a_sentence(evidence: Evidence) -> None:
+    verdict = judge(evidence)
+    assert verdict.state.final
+    assert verdict.why
+
+
+@given(evidences)
+def test_nothing_is_called_completed_that_nobody_saw_complete(evidence: Evidence) -> None:
+    if judge(evidence).state is JobState.COMPLETED:
+        said_so = evidence.exit is not None and evidence.exit.exit_code == 0
+        slurm_said_so = evidence.slurm is not None and evidence.slurm.state == "COMPLETED"
+        assert said_so or (evidence.kind is JobKind.SCRIPT and slurm_said_so)
+
+
+@given(evidences)
+def test_a_job_that_ended_by_itself_is_judged_alike_without_slurm(evidence: Evidence) -> None:
+    early = ended_by_itself(evidence)
+    if early is not None:
+        assert judge(replace(evidence, slurm=None)) == early
+
+
+@pytest.mark.parametrize("runtime", ["docker", "charliecloud", "none"])
+@pytest.mark.parametrize(
+    "line",
+    [
+        "sh: 5: exec: python3: not found",
+        "/bin/sh: 5: exec: python3: not found",
+        "sh: line 5: exec: python3: not found",
+        "sh: line 5: /opt/x: exec: python3: not found",
+        "sh: exec: line 5: python3: not found",
+        "sh: line 2: exec: /opt/a b/python3: cannot execute: No such file or directory",
+    ],
+)
+def test_a_cell_that_finds_no_python_says_so(runtime: str, line: str) -> None:
+    code = 127
+    verdict = judge(
+        cell(
+            runtime=runtime,
+            exit=ExitFile(exit_code=code, time_s=20.0),
+            slurm=slurm("FAILED", code),
+            log_tail=f"a banner\n{line}\n",
+        )
+    )
+    where = "The node has no " if runtime == "none" else "The image has no Python."
+    assert (verdict.state, verdict.exit_code) == (JobState.FAILED, code)
+    assert verdict.why.startswith(where)
+    assert ("--module" if runtime == "none" else "#!/bin/sh") in (verdict.advice or "")
+
+
+def test_a_cell_whose_python_is_too_old_says_which_it_is() -> None:
+    verdict = judge(
+        cell(
+            runtime="docker",
+            exit=ExitFile(exit_code=1, time_s=20.0),
+            slurm=slurm("FAILED", 1),
+            log_tail="jupyter-slurm: this is Python 3.5, and a cell needs 3.6 or later\n",
+        )
+    )
+    assert verdict.why == "A cell needs Python 3.6 or later, and this is Python 3.5."
+    assert "another image" in (verdict.advice or "")
+
+
+def test_a_script_that_lacks_a_program_is_no_cell_without_python() -> None:
+    line = "sh: 1: exec: python3: not found"
+    ended = ExitFile(exit_code=127, time_s=20.0)
+    verdict = judge(Evidence(kind=JobKind.PROGRAM, runtime="docker", exit=ended, log_tail=line))
+    assert "image has no Python" not in verdict.why

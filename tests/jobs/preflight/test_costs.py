@@ -1,0 +1,129 @@
+"""What a job costs at most, and what it would meet."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from jupyter_slurm.jobs.preflight.costs import cost, limit_s, outlook
+from jupyter_slurm.jobs.preflight.limits import Judge
+from jupyter_slurm.jobs.preflight.partition_facts import KnownPartition, known_partitions
+from jupyter_slurm.profiles.profile import ClusterProfile, PartitionLimits
+from jupyter_slurm.views.preview_text import cost_text
+from jupyter_slurm.wire import Check, ClusterInfo, Cost, Reservation
+from tests.jobs.judged import BARE, NOW_S, PROFILE, assert_translatable, job, partition, told
+
+# --- prices -------------------------------------------------------------------------------------
+
+
+def price(words: str, profile: ClusterProfile = PROFILE, info: ClusterInfo | None = None) -> Cost:
+    judge, wanted = Judge(profile, info), job(words)
+    found = cost(
+        wanted,
+        judge.partition(wanted),
+        unit=profile.cost_unit,
+        max_tres=info is not None and info.max_tres,
+    )
+    assert found is not None
+    return found
+
+
+def test_a_whole_node_is_charged_whole() -> None:
+    gdl = PartitionLimits(limit="48h", cpus=40, gpus=8, cost=80, exclusive=True)
+    found = price("-p gdl --time 10h", ClusterProfile(name="a", partitions={"gdl": gdl}))
+    assert (found.units, found.node_hours, found.cpu_hours, found.gpu_hours) == (800, 10, 400, 80)
+    asked_for = price("-p small --exclusive --time 30m -c 2")
+    assert (asked_for.units, asked_for.unit, asked_for.cpu_hours) == (18, "UA", 12)
+
+
+def test_a_part_of_a_node_is_charged_for_its_largest_share() -> None:
+    found = price("-p small --time 1h --gres gpu:1 -c 6")
+    assert (found.units, found.node_hours) == (18, None)
+    assert (found.cpu_hours, found.gpu_hours) == (6, 1)
+
+
+def test_an_array_costs_all_its_jobs() -> None:
+    found = price("-p long --time 1h --array 1-10")
+    assert (found.units, found.jobs) == (360, 10)
+    assert "360 UA, in 1 h for each of 10 jobs" in cost_text(found)
+
+
+def test_billing_is_the_sum_of_what_is_weighed_or_the_largest() -> None:
+    weights = {"cpu": 1.0, "mem": 0.25 / 1024, "gres/gpu": 2.0}
+    here = partition("small", default=True, billing=weights)
+    words = "--time 1h -c 4 --mem 8G --gres gpu:1"
+    assert price(words, BARE, told(here)).billing_hours == 4 + 2 + 2
+    assert price(words, BARE, told(here, max_tres=True)).billing_hours == 4
+    whole = price("--time 1h --exclusive", BARE, told(here)).billing_hours
+    assert whole == 8 + 4 + 8
+    assert price(words, BARE, told()).billing_hours is None
+
+
+def test_a_job_without_a_time_is_priced_for_what_the_partition_gives_it() -> None:
+    short = told(partition("small", default=True, default_time_s=600))
+    assert price("", BARE, short).limit_s == 600
+    assert price("-p small").limit_s == 3600
+    endless = told(partition("small", default=True, limit_s=None))
+    assert cost(job(""), Judge(BARE, endless).partition(job(""))) is None
+    assert limit_s(job("--time 9d"), KnownPartition("a")) == 9 * 86400
+    assert limit_s(job("--time 9d"), Judge(PROFILE).partition(job("-p small"))) == 3600
+
+
+# --- what it would meet -------------------------------------------------------------------------
+
+
+def meets(words: str, info: ClusterInfo) -> list[Check]:
+    wanted = job(words)
+    found = list(outlook(wanted, Judge(BARE, info).partition(wanted), info, NOW_S))
+    for one in found:
+        assert_translatable(one.sentence)
+        assert_translatable(one.hint or one.sentence)
+    return found
+
+
+def test_what_is_free_is_told_with_its_time() -> None:
+    (free,) = meets("", told())
+    assert free.sentence.startswith("small at ")
+    assert free.sentence.endswith(": 1 of 2 nodes idle, 3 of 8 GPUs free.")
+    (no_gpus,) = meets("", told(partition("small", default=True, free_gpus=None)))
+    assert no_gpus.sentence.endswith(": 1 of 2 nodes idle.")
+    assert meets("-p elsewhere", told()) == []
+    here = known_partitions(PROFILE, told())["small"]
+    (about, *_) = outlook(job(""), here, told(), NOW_S)
+    assert about.sentence.startswith("small (K40) at ")
+
+
+def kept(**changes: Any) -> Reservation:
+    settings: dict[str, Any] = {
+        "name": "upgrade",
+        "start_s": NOW_S + 7200,
+        "end_s": NOW_S + 9000,
+        "maintenance": True,
+        "partitions": {"small": 2},
+    }
+    return Reservation(**{**settings, **changes})
+
+
+def roomy(*reservations: Reservation) -> ClusterInfo:
+    return told(partition("small", default=True, limit_s=864000), reservations=reservations)
+
+
+def test_maintenance_that_the_time_limit_runs_into_is_told_with_the_time_that_fits() -> None:
+    assert len(meets("--time 1h", roomy(kept()))) == 1
+    _, check = meets("--time 3h", roomy(kept()))
+    assert check.ok is None
+    assert check.sentence.startswith("Maintenance (`upgrade`) keeps all 2 nodes of small from ")
+    assert check.sentence.endswith("on these a job of 3 h starts after it.")
+    assert check.hint == "With --time 01:59:00 or less it can be done before."
+
+
+def test_a_reservation_of_some_nodes_that_has_begun_or_is_ones_own() -> None:
+    _, some = meets("--time 3h", roomy(kept(maintenance=False, partitions={"small": 1})))
+    assert some.sentence.startswith("A reservation (`upgrade`) keeps 1 of the 2 nodes of small")
+    _, begun = meets("--time 1h", roomy(kept(start_s=NOW_S - 60)))
+    assert " until " in begun.sentence
+    assert begun.hint is None
+    _, soon = meets("--time 1h", roomy(kept(start_s=NOW_S + 70)))
+    assert soon.hint is None
+    for none in (kept(partitions={"other": 1}), kept(end_s=NOW_S - 1, start_s=NOW_S - 9)):
+        assert len(meets("--time 3h", roomy(none))) == 1
+    assert len(meets("--time 3h --reservation upgrade", roomy(kept()))) == 1

@@ -1,0 +1,162 @@
+"""When Slurm would start a job, asked of the real one; and how seldom it is asked."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import cast
+
+import pytest
+
+from jupyter_slurm.errors import ControllerError
+from jupyter_slurm.jobs.cluster.slurm_cluster import SlurmCluster
+from jupyter_slurm.jobs.preflight import estimates
+from jupyter_slurm.jobs.preflight.estimates import Estimates
+from jupyter_slurm.jobs.submission.prepare import Submission
+from jupyter_slurm.transport import Completed
+from jupyter_slurm.wire import JobKind
+from tests.jobs.conftest import Site, spec
+from tests.slurm.recorded import RELEASES, refusals, stderr
+
+STARTS = "sbatch: Job 7 to start at 1795271469 using 1 processors on nodes n1 in partition p\n"
+
+
+def submission(job_id: str, *options: str) -> Submission:
+    argv = ("sbatch", "--parsable", *options, f"--comment=jslurm:{job_id}", "--", "/j/job.sh")
+    return Submission(f"#!/bin/sh\n# {job_id}\n", argv, {})
+
+
+class Sbatch:
+    """A cluster whose sbatch says what it is told to."""
+
+    name = "c"
+
+    def __init__(self, words: str = STARTS, returncode: int = 0) -> None:
+        self.words = words
+        self.returncode = returncode
+        self.asked: list[Sequence[str]] = []
+
+    def run(self, argv: Sequence[str], *, stdin: bytes = b"") -> Completed:
+        assert stdin.startswith(b"#!/bin/sh\n")
+        self.asked.append(argv)
+        return Completed(self.returncode, b"", self.words.encode())
+
+
+def asked(cluster: object) -> SlurmCluster:
+    return cast("SlurmCluster", cluster)
+
+
+# --- of the real one ---
+def test_slurm_says_when_it_would_start_and_no_job_is_made(site: Site) -> None:
+    preview = site.service.preview(spec("1", options={"time": "00:05:00"}), estimate=True)
+    assert preview.start_estimate_s is not None
+    assert preview.start_estimate_s > time.time() - 600
+    assert not any(check.ok is False for check in preview.checks)
+    assert site.service.jobs() == []
+    assert site.service.preview(spec("1")).start_estimate_s is None
+
+
+@pytest.mark.parametrize("kind", [JobKind.CELL, JobKind.SCRIPT])
+def test_what_slurm_would_refuse_is_a_check_with_its_words(site: Site, kind: JobKind) -> None:
+    asked = spec("#!/bin/sh\n", kind=kind, options={"constraint": "nosuch"})
+    preview = site.service.preview(asked, estimate=True)
+    assert preview.start_estimate_s is None
+    [check] = [one for one in preview.checks if one.ok is False]
+    assert "Invalid feature specification" in check.sentence
+    assert check.hint is not None
+
+
+def test_a_scripts_own_lines_count(site: Site) -> None:
+    text = "#!/bin/sh\n#SBATCH --constraint=nosuch\n"
+    preview = site.service.preview(spec(text, kind=JobKind.SCRIPT), estimate=True)
+    assert [check.ok for check in preview.checks].count(False) == 1
+
+
+# --- how often ---
+def test_the_same_question_is_put_once_whatever_the_jobs_id(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    sbatch, known = Sbatch(), Estimates()
+    first = known.ask(asked(sbatch), "aaaaaaaa", submission("aaaaaaaa", "--time=5"))
+    assert first.start_s == 1795271469
+    assert known.ask(asked(sbatch), "bbbbbbbb", submission("bbbbbbbb", "--time=5")) == first
+    assert len(sbatch.asked) == 1
+    known.ask(asked(sbatch), "cccccccc", submission("cccccccc", "--time=6"))
+    assert [argv[2] for argv in sbatch.asked] == ["--time=5", "--time=6"]
+    monkeypatch.setattr(estimates, "KEPT_S", 0.0)
+    known.ask(asked(sbatch), "dddddddd", submission("dddddddd", "--time=5"))
+    assert len(sbatch.asked) == 3
+
+
+def test_two_who_ask_at_once_are_one() -> None:
+    sbatch, known = Sbatch(), Estimates()
+    with ThreadPoolExecutor(8) as pool:
+        ids = [f"aaaaaaa{n}" for n in range(8)]
+        told = [*pool.map(lambda id_: known.ask(asked(sbatch), id_, submission(id_)), ids)]
+    assert len(set(told)) == len(sbatch.asked) == 1
+
+
+def test_what_a_slow_controller_says_serves_those_who_have_waited_for_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now_s = 0.0
+
+    class Slow(Sbatch):
+        def run(self, argv: Sequence[str], *, stdin: bytes = b"") -> Completed:
+            nonlocal now_s
+            now_s += 60.0
+            return super().run(argv, stdin=stdin)
+
+    monkeypatch.setattr(time, "monotonic", lambda: now_s)
+    slow, known = Slow(), Estimates()
+    for id_ in ("aaaaaaaa", "bbbbbbbb"):
+        known.ask(asked(slow), id_, submission(id_))
+    assert len(slow.asked) == 1
+
+
+# --- what it says ---
+@pytest.mark.parametrize("release", RELEASES)
+def test_what_each_release_says(release: str) -> None:
+    sbatch = Sbatch(stderr(release, "sbatch_test_only"))
+    told = Estimates().ask(asked(sbatch), "aaaaaaaa", submission("aaaaaaaa"))
+    assert (told.start_s or 0) > 1_700_000_000
+    assert told.checks == ()
+    for name in refusals(release):
+        refused = Sbatch(stderr(release, name), 1)
+        told = Estimates().ask(asked(refused), "aaaaaaaa", submission("aaaaaaaa"))
+        assert told.start_s is None
+        assert [check.ok for check in told.checks] == [False]
+        assert told.checks[0].sentence.startswith("Slurm would refuse it: ")
+        assert "error:" not in told.checks[0].sentence
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "allocation failure: Invalid qos specification\n",
+        "sbatch: error: Batch job submission failed: Invalid qos specification\n",
+    ],
+)
+def test_what_it_says_of_itself_is_left_out(words: str) -> None:
+    told = Estimates().ask(asked(Sbatch(words, 1)), "aaaaaaaa", submission("aaaaaaaa"))
+    assert told.checks[0].sentence == "Slurm would refuse it: Invalid qos specification"
+
+
+@pytest.mark.parametrize("words", ["", "sbatch: Job 7 to start at N/A using 1 processors\n"])
+def test_no_word_of_when_is_no_objection(words: str) -> None:
+    told = Estimates().ask(asked(Sbatch(words)), "aaaaaaaa", submission("aaaaaaaa"))
+    assert told.start_s is None
+    assert not any(check.ok is False for check in told.checks)
+
+
+def test_a_controller_that_does_not_answer_is_no_objection() -> None:
+    class Silent(Sbatch):
+        def run(self, argv: Sequence[str], *, stdin: bytes = b"") -> Completed:
+            raise ControllerError("Slurm's controller on c does not answer.")
+
+    told = Estimates().ask(asked(Silent()), "aaaaaaaa", submission("aaaaaaaa"))
+    assert [check.ok for check in told.checks] == [None]
+    busy = Sbatch("sbatch: error: Socket timed out on send/recv operation\n", 1)
+    told = Estimates().ask(asked(busy), "aaaaaaaa", submission("aaaaaaaa"))
+    assert [check.ok for check in told.checks] == [None]

@@ -1,0 +1,38 @@
+"""What of a cluster's GPUs could be had now."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from jupyter_slurm.jobs.preflight.offers import gpus_by_type
+from jupyter_slurm.slurm.sinfo import NodeRow
+
+WORKS = NodeRow(
+    name="n1",
+    partition="gpu",
+    state="mixed",
+    state_flags=(),
+    marks="",
+    cpus=8,
+    cpus_allocated=1,
+    memory_mib=None,
+    memory_free_mib=None,
+    cpu_load=None,
+    features=(),
+    gres="gpu:a100:4(S:0-1)",
+    gres_used="gpu:a100:1(IDX:0)",
+    gpus=4,
+    gpus_used=1,
+    reason=None,
+)
+
+
+def test_gpus_of_a_node_that_is_drained_are_not_free() -> None:
+    drained = replace(WORKS, name="n2", state="drained")
+    silent = replace(WORKS, name="n3", marks="*", state="idle", gres_used="gpu:a100:0")
+    assert gpus_by_type([WORKS, drained, silent]) == {"a100": (12, 3)}
+
+
+def test_gpus_whose_use_is_not_told_are_not_counted_as_free() -> None:
+    untold = replace(WORKS, gres="gpu:2", gres_used=None, gpus=2, gpus_used=None)
+    assert gpus_by_type([WORKS, untold]) == {"": (2, None), "a100": (4, 3)}

@@ -1,0 +1,229 @@
+"""Jobs that were submitted by sbatch itself, taken over, on a real Slurm."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from jupyter_slurm.errors import NotFoundError, RequestError
+from jupyter_slurm.job import JobHandle
+from jupyter_slurm.jobs import service
+from jupyter_slurm.jobs.submission.submit import Submitter
+from jupyter_slurm.transport import Completed
+from jupyter_slurm.views.card import plain
+from jupyter_slurm.wire import JobKind, JobState
+from tests.jobs.conftest import Site, over_ssh, spec
+from tests.ssh.waiting import wait_until
+
+PATIENCE_S = 60.0
+
+MakeSite = Callable[..., Site]
+
+WAITS_FOR = "echo here; while [ ! -e {gate} ]; do sleep 0.1; done; echo 'ünd $HOME'; exit {code}"
+
+
+def submitted(site: Site, folder: Path, *options: str, gate: Path, code: int = 0) -> str:
+    """The id of a job that ends when the file `gate` is there."""
+    text = "#!/bin/sh\n" + WAITS_FOR.format(gate=gate, code=code)
+    output = f"--output={folder}/their own %j.txt"
+    return site.cluster.submit(output, "--job-name=their <b>job", *options, stdin=text)
+
+
+def test_a_job_from_elsewhere_is_watched_to_its_end(site: Site, tmp_path: Path) -> None:
+    gate = tmp_path / "gate"
+    slurm_id = submitted(site, tmp_path, gate=gate, code=3)
+    job = site.service.adopt(slurm_id)
+    assert (job.slurm_id, job.name, job.kind) == (slurm_id, "their <b>job", JobKind.SCRIPT)
+    assert (job.notebook, job.fingerprint, job.submitted_s) == (None, None, job.created_s)
+    running = site.wait(job.id, JobState.RUNNING)
+    assert (bool(running.nodes), running.limit_s) == (True, 3600)
+    wait_until(lambda: "here" in site.so_far(job.id), PATIENCE_S)
+    gate.touch()
+    ended = site.wait(job.id)
+    assert (ended.state, ended.exit_code) == (JobState.FAILED, 3)
+    assert site.text(job.id) == "here\nünd $HOME\n"
+    assert site.service.result(job.id).status == "none"
+
+
+def test_one_that_was_cancelled_as_it_ran_is_not_said_to_have_never_started(
+    site: Site, tmp_path: Path
+) -> None:
+    slurm_id = submitted(site, tmp_path, gate=tmp_path / "gate")
+    job = site.service.adopt(slurm_id)
+    site.wait(job.id, JobState.RUNNING)
+    site.cluster.run("scancel", slurm_id)
+    ended = site.wait(job.id)
+    assert (ended.state, ended.why) == (
+        JobState.CANCELLED,
+        "It was cancelled.",
+    )
+
+
+def test_what_is_ours_is_given_back_as_it_is(site: Site, tmp_path: Path) -> None:
+    slurm_id = submitted(site, tmp_path, gate=tmp_path / "gate")
+    job = site.service.adopt(slurm_id)
+    assert site.service.adopt(slurm_id).id == job.id
+    (tmp_path / "gate").touch()
+    ended = site.wait(job.id)
+    assert site.service.adopt(slurm_id) == ended
+    own = site.run("1")
+    assert site.service.adopt(own.slurm_id or "") == own
+    assert len(site.service.jobs()) == 2
+
+
+def test_one_whose_sbatch_has_not_answered_yet_is_ours(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    called, may_answer = threading.Event(), threading.Event()
+    judge = Submitter._judge
+
+    def late(pursuit: Submitter, done: Completed) -> bool:
+        called.set()
+        assert may_answer.wait(PATIENCE_S)
+        return judge(pursuit, done)
+
+    monkeypatch.setattr(Submitter, "_judge", late)
+    monkeypatch.setattr(service, "_PUSH_WAIT_S", 0.0)
+    monkeypatch.setattr(service, "_SUBMIT_WAIT_S", 0.0)
+    own = site.service.submit(spec("1", options={"hold": ""}))
+    assert called.wait(PATIENCE_S)
+    (slurm_id,) = site.slurm_jobs()
+    taken = site.service.adopt(slurm_id)
+    may_answer.set()
+    assert taken.id == own.id
+    assert site.wait(own.id, JobState.PENDING).slurm_id == slurm_id
+    assert len(site.service.jobs()) == 1
+    site.service.cancel(own.id)
+
+
+def test_it_is_still_ours_after_a_restart(site: Site, tmp_path: Path) -> None:
+    job = site.service.adopt(submitted(site, tmp_path, gate=tmp_path / "gate"))
+    site.restart()
+    (tmp_path / "gate").touch()
+    assert site.wait(job.id).state is JobState.COMPLETED
+    assert site.text(job.id) == "here\nünd $HOME\n"
+
+
+def test_it_is_steered_as_any_other(site: Site, tmp_path: Path) -> None:
+    slurm_id = submitted(site, tmp_path, "--hold", gate=tmp_path / "gate")
+    job = site.service.adopt(slurm_id)
+    assert job.state is JobState.PENDING
+    assert site.service.why(job.id).reason == "JobHeldUser"
+    site.service.release(job.id)
+    site.wait(job.id, JobState.RUNNING)
+    site.service.cancel(job.id)
+    assert site.wait(job.id).state is JobState.CANCELLED
+
+
+def test_of_an_array_it_is_the_whole_that_is_taken(site: Site, tmp_path: Path) -> None:
+    array_id = submitted(site, tmp_path, "--array=1-3", "--hold", gate=tmp_path / "gate")
+    job = site.service.adopt(f"{array_id}_2")
+    assert job.slurm_id == array_id
+    for same in (array_id, f"{array_id}_3", f"{array_id}_[1-3%2]"):
+        assert site.service.adopt(same).id == job.id
+    (tmp_path / "gate").touch()
+    site.service.release(job.id)
+    assert site.wait(job.id).state is JobState.COMPLETED
+
+
+@pytest.mark.parametrize("name", ["%A_%a", "%j", "%3a of %u"])
+def test_each_task_of_an_array_has_its_state_and_its_own_output(
+    site: Site, tmp_path: Path, name: str
+) -> None:
+    """`%j`: by the task's own number in Slurm, which the others' paths do not tell. `%3a`:
+    scontrol leaves it as it is."""
+    code = "#!/bin/sh\necho I am $SLURM_ARRAY_TASK_ID\n[ $SLURM_ARRAY_TASK_ID != 2 ]\n"
+    options = ("--array=1-3,12", f"--output={tmp_path}/{{out}} {name}.txt", "--hold")
+    job = site.service.adopt(site.cluster.submit(*options, stdin=code))
+    wait_until(lambda: site.service.job(job.id).tasks == {"PENDING": "1-3,12"})
+    site.service.release(job.id)
+    ended = site.wait(job.id)
+    assert ended.state is JobState.FAILED
+    assert ended.tasks == {"COMPLETED": "1,3,12", "FAILED": "2"}
+    assert ended.why == "Task 2 failed: exit code 1."
+    handle = JobHandle(site.service, ended)
+    assert [handle.task_output(task) for task in (1, 2, 12)] == [
+        "I am 1\n",
+        "I am 2\n",
+        "I am 12\n",
+    ]
+    assert handle.output == "[Task 1 of an array; `--task N` shows another.]\nI am 1\n"
+    with pytest.raises(RequestError, match=r"no task 4\.\nIt has 1-3,12\."):
+        handle.task_output(4)
+    assert "3 of 4 done, FAILED 2" in plain(ended, 0.0)
+
+
+def test_one_that_has_ended_is_judged(site: Site, tmp_path: Path) -> None:
+    (tmp_path / "gate").touch()
+    slurm_id = submitted(site, tmp_path, gate=tmp_path / "gate", code=7)
+    site.cluster.wait_for(slurm_id, "FAILED")
+    job = site.service.adopt(slurm_id)
+    assert site.wait(job.id).exit_code == 7
+
+
+@over_ssh
+def test_forgetting_it_touches_nothing_over_there(site: Site, tmp_path: Path) -> None:
+    slurm_id = submitted(site, tmp_path, gate=tmp_path / "gate")
+    job = site.service.adopt(slurm_id)
+    site.wait(job.id, JobState.RUNNING)
+    cursor = site.service.changes().cursor
+    site.service.forget(job.id)
+    assert site.service.changes(cursor).gone == (job.id,)
+    assert site.service.jobs() == []
+    assert site.cluster.job_state(slurm_id) == "RUNNING"
+    again = site.service.adopt(slurm_id)
+    assert again.id != job.id
+    (tmp_path / "gate").touch()
+    site.wait(again.id)
+    site.service.forget(again.id)
+    assert (tmp_path / f"their own {slurm_id}.txt").read_text() == "here\nünd $HOME\n"
+    assert not Path(job.job_dir).exists()
+
+
+def test_what_slurm_does_not_know_is_not_found(site: Site) -> None:
+    with pytest.raises(NotFoundError, match="99999999"):
+        site.service.adopt("99999999")
+    for word in ("", "abc", "-1", "1 2", "1;2", "1_[1-3", "1_"):
+        with pytest.raises(RequestError, match="job id"):
+            site.service.adopt(word)
+
+
+def test_somebody_elses_is_refused(site: Site) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("only root submits for others")
+    slurm_id = site.cluster.submit(
+        "--uid=nobody", "--hold", "--output=/dev/null", "--chdir=/", stdin="#!/bin/sh\n"
+    )
+    with pytest.raises(RequestError, match="nobody"):
+        site.service.adopt(slurm_id)
+    assert site.service.jobs() == []
+    site.cluster.run("scancel", slurm_id)
+
+
+def test_many_are_cancelled_by_one_scancel_of_ours_and_of_slurms(
+    site: Site, tmp_path: Path
+) -> None:
+    gate = tmp_path / "gate"
+    cell = site.service.submit(spec("1", options={"hold": ""})).id
+    taken = site.service.adopt(submitted(site, tmp_path, "--hold", gate=gate)).id
+    array = submitted(site, tmp_path, "--array=1-4", "--hold", gate=gate)
+    alone = submitted(site, tmp_path, "--hold", gate=gate)
+
+    def calls() -> int:
+        return site.service.status().commands.get(f"{site.cluster.name} scancel", 0)
+
+    before = calls()
+    site.service.cancel_many([cell, taken], [f"{array}_[2-3]", alone])
+    assert calls() == before + 1
+    for job_id in (cell, taken):
+        assert site.wait(job_id).state is JobState.CANCELLED
+        assert "You cancelled it" in (site.service.job(job_id).why or "")
+    left = ("squeue", "-h", "-r", "-o", "%i", "-j", f"{array},{alone}")
+    assert set(site.cluster.run(*left).stdout.split()) == {f"{array}_1", f"{array}_4"}
+    # What has ended meanwhile keeps nothing from the others.
+    site.service.cancel_many([cell], [alone, array])
+    assert site.cluster.run("squeue", "-h", "-o", "%i", "-j", array).stdout == ""

@@ -1,0 +1,196 @@
+"""Job records: kept on disk before anybody sees a change, and who waits is told."""
+
+from __future__ import annotations
+
+import stat
+import threading
+from pathlib import Path
+
+import pytest
+
+from jupyter_slurm.errors import NotFoundError, RequestError
+from jupyter_slurm.jobs.records.book import Book
+from jupyter_slurm.jobs.records.store import Record, Store
+from jupyter_slurm.wire import Job, JobKind, JobSpec, JobState
+
+
+def record(job_id: str = "aaaaaaaa", **changes: object) -> Record:
+    fields: dict[str, object] = {
+        "id": job_id,
+        "cluster": "c",
+        "name": "n",
+        "kind": JobKind.CELL,
+        "state": JobState.PENDING,
+        "created_s": 1.0,
+        "state_since_s": 1.0,
+        **changes,
+    }
+    return Record(job=Job(**fields), spec=JobSpec(id=job_id, name="n", code="1"))  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def book(tmp_path: Path) -> Book:
+    return Book(Store(tmp_path))
+
+
+def test_what_was_added_is_there_after_a_restart(tmp_path: Path) -> None:
+    Book(Store(tmp_path)).add(record(name="ünï 'x'\n$HOME"))
+    again = Book(Store(tmp_path))
+    assert again.job("aaaaaaaa").name == "ünï 'x'\n$HOME"
+    assert again.revision == 1
+
+
+def test_the_same_id_is_added_once(book: Book) -> None:
+    assert book.add(record())
+    assert not book.add(record(name="other"))
+    assert book.job("aaaaaaaa").name == "n"
+
+
+def test_a_change_is_on_disk_and_raises_the_revision(book: Book, tmp_path: Path) -> None:
+    book.add(record())
+    before = book.revision
+    job = book.change("aaaaaaaa", state=JobState.RUNNING)
+    assert job.revision == before + 1
+    assert job.state_since_s > 1.0
+    assert Book(Store(tmp_path)).job("aaaaaaaa").state is JobState.RUNNING
+
+
+def test_a_change_to_the_same_changes_nothing(book: Book) -> None:
+    book.add(record())
+    before = book.revision
+    book.change("aaaaaaaa", state=JobState.PENDING, reason=None)
+    assert book.revision == before
+
+
+def test_what_an_older_look_has_found_changes_nothing(book: Book) -> None:
+    book.add(record())
+    seen = book.job("aaaaaaaa")
+    assert book.found(seen, reason="Priority").reason == "Priority"
+    ended = book.change("aaaaaaaa", state=JobState.COMPLETED)
+    assert book.found(seen, state=JobState.RUNNING) == ended
+    assert book.job("aaaaaaaa") == ended
+
+
+def test_a_job_is_found_by_slurms_id_and_the_newest_wins(book: Book) -> None:
+    book.add(record("aaaaaaaa", slurm_id="7", created_s=1.0))
+    book.add(record("bbbbbbbb", slurm_id="7", created_s=2.0))
+    assert book.job("7").id == "bbbbbbbb"
+    book.change("bbbbbbbb", state=JobState.LOST)
+    assert book.job("7").id == "aaaaaaaa", "it lives"
+    book.add(record("cccccccc", slurm_id="7", cluster="d"))
+    with pytest.raises(RequestError, match="jobs of several clusters"):
+        book.job("7")
+
+
+def test_an_unknown_job_is_named(book: Book) -> None:
+    with pytest.raises(NotFoundError, match="'nope'"):
+        book.job("nope")
+
+
+def test_live_jobs_are_those_that_have_not_ended(book: Book) -> None:
+    book.add(record("aaaaaaaa"))
+    book.add(record("bbbbbbbb", state=JobState.FAILED))
+    assert [r.job.id for r in book.live("c")] == ["aaaaaaaa"]
+
+
+def test_a_waiter_is_woken_by_a_change(book: Book) -> None:
+    book.add(record())
+    woken = threading.Event()
+
+    def wait() -> None:
+        if book.wait(lambda: book.job("aaaaaaaa").state.final, 30):
+            woken.set()
+
+    thread = threading.Thread(target=wait)
+    thread.start()
+    book.change("aaaaaaaa", state=JobState.COMPLETED)
+    thread.join(60)
+    assert woken.is_set()
+
+
+def test_closing_ends_every_wait(book: Book) -> None:
+    thread = threading.Thread(target=book.wait, args=(lambda: False, 300))
+    thread.start()
+    book.close()
+    thread.join(60)
+    assert not thread.is_alive()
+
+
+def test_a_broken_record_is_set_aside_and_the_others_are_read(tmp_path: Path) -> None:
+    Book(Store(tmp_path)).add(record())
+    (tmp_path / "jobs" / "bbbbbbbb.json").write_text('{"job": {"id"')
+    assert [r.job.id for r in Store(tmp_path).load()] == ["aaaaaaaa"]
+    assert (tmp_path / "jobs" / "bbbbbbbb.unreadable").exists()
+
+
+def test_records_and_keys_are_the_owners_alone(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    Book(store).add(record())
+    key = store.new_key("aaaaaaaa")
+    assert store.new_key("aaaaaaaa") == key
+    for path in tmp_path.rglob("*"):
+        assert stat.S_IMODE(path.stat().st_mode) == (0o700 if path.is_dir() else 0o600), path
+
+
+def test_a_key_is_not_in_the_record(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    key = store.new_key("aaaaaaaa")
+    Book(store).add(record())
+    assert key not in (tmp_path / "jobs" / "aaaaaaaa.json").read_bytes()
+
+
+def test_a_forgotten_job_leaves_no_file(book: Book, tmp_path: Path) -> None:
+    book.add(record())
+    book.store.new_key("aaaaaaaa")
+    book.remove("aaaaaaaa")
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
+
+
+# --- what has come since ---
+def test_news_are_what_has_changed_since_in_that_order(book: Book) -> None:
+    for job_id in ("aaaaaaaa", "bbbbbbbb", "cccccccc"):
+        book.add(record(job_id))
+    before = book.revision
+    book.change("cccccccc", reason="Priority")
+    book.change("aaaaaaaa", reason="Priority")
+    book.change("cccccccc", reason="Resources")
+    book.change("bbbbbbbb", state=JobState.PENDING)  # as it is
+    news = book.news(before)
+    assert [job.id for job in news.jobs] == ["aaaaaaaa", "cccccccc"]
+    assert (news.whole, news.gone, news.revision) == (False, (), book.revision)
+    assert book.news(book.revision).jobs == ()
+    assert [job.id for job in book.news(None).jobs] == ["bbbbbbbb", "aaaaaaaa", "cccccccc"]
+
+
+def test_a_revision_of_the_future_is_the_beginning(book: Book) -> None:
+    book.add(record())
+    assert book.news(book.revision + 1).whole
+
+
+def test_who_has_missed_more_than_is_remembered_gets_all(
+    book: Book, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("jupyter_slurm.jobs.records.book._GONE_KEPT", 2)
+    ids = [f"aaaaaaa{letter}" for letter in "abcd"]
+    for job_id in ids:
+        book.add(record(job_id))
+    before = book.revision
+    for job_id in ids[:2]:
+        book.remove(job_id)
+    news = book.news(before)
+    assert (news.whole, sorted(news.gone)) == (False, ids[:2])
+    book.remove(ids[2])
+    news = book.news(before)
+    assert (news.whole, [job.id for job in news.jobs], news.gone) == (True, ids[3:], ())
+    assert book.news(before + 1).gone == (ids[2], ids[1])
+
+
+def test_what_has_ended_is_not_live_and_may_come_back(book: Book) -> None:
+    book.add(record("aaaaaaaa", created_s=1.0))
+    book.add(record("bbbbbbbb", created_s=2.0))
+    assert [r.job.id for r in book.live()] == ["bbbbbbbb", "aaaaaaaa"]
+    book.change("bbbbbbbb", state=JobState.COMPLETED)
+    assert [r.job.id for r in book.live()] == ["aaaaaaaa"]
+    book.change("bbbbbbbb", state=JobState.PENDING)
+    book.remove("aaaaaaaa")
+    assert [r.job.id for r in book.live()] == ["bbbbbbbb"]

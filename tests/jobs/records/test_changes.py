@@ -1,0 +1,200 @@
+"""What is new of jobs and connections: told once to everybody who holds a cursor."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from jupyter_slurm.jobs.cluster.clusters import Clusters
+from jupyter_slurm.jobs.records.book import Book
+from jupyter_slurm.jobs.records.changes import changes
+from jupyter_slurm.jobs.records.store import Store
+from jupyter_slurm.transport.ssh_config import CONFIG_VARIABLE
+from jupyter_slurm.wire import Changes, Connection, ConnectionState, JobState
+from tests.jobs.cluster.test_logins import ScriptedWay
+from tests.jobs.records.test_book import record
+from tests.ssh.profile import write_profile
+from tests.ssh.sshd import Sshd
+
+PATIENCE_S = 60.0
+A_MOMENT_S = 0.5
+
+
+class Told:
+    """Whoever asks again and again."""
+
+    def __init__(self, book: Book, clusters: Clusters, caller: str = "") -> None:
+        self.look: Callable[[float], Changes] = lambda wait_s: changes(
+            book, clusters, self.cursor, wait_s, caller
+        )
+        self.cursor = ""
+
+    def now(self, wait_s: float = 0.0) -> Changes:
+        told = self.look(wait_s)
+        self.cursor = told.cursor
+        return told
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sshd: Sshd) -> Path:
+    """Of two clusters, one of them far."""
+    config = tmp_path / "ssh_config"
+    config.write_text(sshd.stanza("far"))
+    monkeypatch.setenv(CONFIG_VARIABLE, str(config))
+    monkeypatch.setenv("JUPYTER_CONFIG_DIR", str(tmp_path / "config"))
+    write_profile(tmp_path / "config", "far", {"host": "far"})
+    write_profile(tmp_path / "config", "here", {})
+    return tmp_path
+
+
+@pytest.fixture
+def book(home: Path) -> Book:
+    return Book(Store(home / "store"))
+
+
+@pytest.fixture
+def clusters(book: Book) -> Iterator[Clusters]:
+    clusters = Clusters(book)
+    yield clusters
+    clusters.close()
+
+
+@pytest.fixture
+def told(book: Book, clusters: Clusters) -> Told:
+    return Told(book, clusters)
+
+
+def of(told: Changes, cluster: str) -> Connection:
+    [found] = [one for one in told.connections or () if one.cluster == cluster]
+    return found
+
+
+# --- jobs ---
+def test_the_first_answer_is_the_whole_and_comes_at_once(told: Told, book: Book) -> None:
+    book.add(record("aaaaaaaa"))
+    first = told.now(PATIENCE_S)
+    assert (first.whole, [job.id for job in first.jobs]) == (True, ["aaaaaaaa"])
+    assert [one.cluster for one in first.connections or ()] == ["far", "here"]
+
+
+def test_then_only_what_has_changed_or_was_forgotten(told: Told, book: Book) -> None:
+    for job_id in ("aaaaaaaa", "bbbbbbbb", "cccccccc"):
+        book.add(record(job_id))
+    told.now()
+    book.change("bbbbbbbb", state=JobState.RUNNING)
+    book.change("aaaaaaaa", reason="Priority")
+    book.remove("cccccccc")
+    news = told.now(PATIENCE_S)
+    assert [job.id for job in news.jobs] == ["bbbbbbbb", "aaaaaaaa"]
+    assert (news.whole, news.gone, news.connections) == (False, ("cccccccc",), None)
+    again = told.now(A_MOMENT_S)
+    assert (again.whole, again.jobs, again.gone, again.connections) == (False, (), (), None)
+
+
+def test_twenty_who_wait_hear_of_the_same_change(book: Book, clusters: Clusters) -> None:
+    book.add(record())
+    everybody = [Told(book, clusters) for _ in range(20)]
+    for one in everybody:
+        one.now()
+    with ThreadPoolExecutor(20) as pool:
+        waiting = [pool.submit(one.now, PATIENCE_S) for one in everybody]
+        book.change("aaaaaaaa", state=JobState.RUNNING)
+        heard = [one.result().jobs for one in waiting]
+    assert {job.state for [job] in heard} == {JobState.RUNNING}
+
+
+@pytest.mark.parametrize("cursor", ["junk", "..", "0.1.2", "\u00b2.\u00b2."])
+def test_a_cursor_of_another_agent_is_the_beginning(
+    told: Told, book: Book, home: Path, clusters: Clusters, cursor: str
+) -> None:
+    book.add(record())
+    told.cursor = cursor
+    assert told.now(PATIENCE_S).whole
+    after_a_restart = Told(Book(Store(home / "store")), clusters)
+    after_a_restart.cursor = told.cursor
+    news = after_a_restart.now(PATIENCE_S)
+    assert (news.whole, [job.id for job in news.jobs]) == (True, ["aaaaaaaa"])
+
+
+# --- connections ---
+def test_a_connection_that_opens_or_closes_is_news(
+    told: Told, clusters: Clusters, sshd: Sshd
+) -> None:
+    first = told.now()
+    assert of(first, "far").state is ConnectionState.CLOSED
+    assert of(first, "here").state is ConnectionState.LOCAL
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(told.now, PATIENCE_S)
+        clusters.connect("far", "me", PATIENCE_S)
+        news = waiting.result()
+    while of(news, "far").state is not ConnectionState.OPEN:
+        news = told.now(PATIENCE_S)
+    assert of(news, "far").hosts == (f"{sshd.user}@127.0.0.1:{sshd.port}",)
+    clusters.disconnect("far")
+    while of(news, "far").state is not ConnectionState.LOGIN_NEEDED:
+        news = told.now(PATIENCE_S)
+        assert news.jobs == ()
+
+
+def test_how_long_a_round_trip_takes_is_no_news(told: Told, clusters: Clusters) -> None:
+    clusters.connect("far", "me", PATIENCE_S)
+    while told.now().connections is not None:
+        pass
+    connection = clusters.named("far").way.connection
+    assert connection is not None
+    connection.round_trip_s = 9.0
+    assert told.now().connections is None
+
+
+def test_a_question_is_shown_to_whom_it_is_put(
+    book: Book, clusters: Clusters, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    login = clusters.logins.of("far", ScriptedWay("Password: "))
+    monkeypatch.setattr(clusters, "login", lambda known: login if known.name == "far" else None)
+    clusters.named("far")
+    mine, others = Told(book, clusters, "me"), Told(book, clusters, "somebody else")
+    mine.now()
+    others.now()
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(mine.now, PATIENCE_S)
+        login.connect("me", 0.0)
+        news = waiting.result()
+    while of(news, "far").state is not ConnectionState.ASKING:
+        news = mine.now(PATIENCE_S)
+    question = of(news, "far").question
+    assert question is not None
+    assert question.prompt == "Password: "
+    seen = others.now()
+    assert (of(seen, "far").state, of(seen, "far").question) == (ConnectionState.ASKING, None)
+    login.answer(question.id, "right", PATIENCE_S)
+    while of(news, "far").state is not ConnectionState.OPEN:
+        news = mine.now(PATIENCE_S)
+    assert of(news, "far").question is None
+
+
+def test_a_new_cluster_is_news_and_so_is_a_profile_that_cannot_be_read(
+    told: Told, home: Path
+) -> None:
+    told.now()
+    write_profile(home / "config", "another", {})
+    news = told.now()
+    assert [one.cluster for one in news.connections or ()] == ["another", "far", "here"]
+    broken = home / "config" / "jupyter-slurm" / "clusters.d" / "another.toml"
+    broken.write_text("poll_s = [")
+    news = told.now()
+    assert [one.cluster for one in news.connections or ()] == ["far", "here", "another"]
+    problem = of(news, "another").problem
+    assert problem is not None
+    assert str(broken) in problem.message
+    broken.unlink()
+    assert [one.cluster for one in told.now().connections or ()] == ["far", "here"]
+
+
+def test_looking_opens_no_connection(told: Told) -> None:
+    told.now()
+    told.now(A_MOMENT_S)
+    told.cursor = ""
+    assert of(told.now(), "far").state is ConnectionState.CLOSED

@@ -1,0 +1,188 @@
+"""What has happened to a job: which changes of it are events."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from jupyter_slurm.jobs.records import events
+from jupyter_slurm.jobs.records.book import Book
+from jupyter_slurm.jobs.records.events import following
+from jupyter_slurm.jobs.records.store import Record, Store
+from jupyter_slurm.wire import Job, JobEvent, JobKind, JobState, Problem
+
+NEW = Job(
+    id="aaaaaaaa",
+    cluster="c",
+    name="n",
+    kind=JobKind.CELL,
+    state=JobState.SUBMITTING,
+    created_s=100.0,
+    state_since_s=100.0,
+)
+TAKEN: dict[str, Any] = {"slurm_id": "7", "submitted_s": 101.0, "state": JobState.PENDING}
+WAITS: dict[str, Any] = {"reason": "Priority", "why": "Others are before it."}
+RUNS: dict[str, Any] = {"state": JobState.RUNNING, "started_s": 110.0, "nodes": ("n1",)}
+ENDED: dict[str, Any] = {"state": JobState.COMPLETED, "ended_s": 120.0, "why": "It has ended well."}
+
+
+def lived(*changes: dict[str, Any], job: Job = NEW) -> list[tuple[float, str, str | None]]:
+    """The events of a job that is new and then changes so, a second after the other from 200."""
+    found = following((), None, job, 100.0)
+    for at, change in enumerate(changes):
+        old, job = job, msgspec.structs.replace(job, **change)
+        found = following(found, old, job, 200.0 + at)
+    return [(event.time_s, event.state.value, event.text) for event in found]
+
+
+def test_the_life_of_a_job() -> None:
+    assert lived(TAKEN, WAITS, {"reason": None, "why": None, **RUNS}, ENDED) == [
+        (100, "SUBMITTING", None),
+        (101, "PENDING", "Slurm has taken it as job 7."),
+        (201, "PENDING", "Others are before it."),
+        (202, "RUNNING", "It has begun on n1."),
+        (203, "COMPLETED", "It has ended well."),
+    ]
+
+
+def test_times_are_those_of_what_happened_in_its_order() -> None:
+    """A node's clock tells when it began: in whole seconds, and it may be wrong."""
+    begun = {**RUNS, "started_s": 100.0}
+    assert [time_s for time_s, _, _ in lived(TAKEN, begun, ENDED)] == [100, 101, 101, 120]
+    wrong = {**RUNS, "started_s": 50.0}
+    assert [time_s for time_s, _, _ in lived(TAKEN, wrong, ENDED)] == [100, 101, 201, 202]
+
+
+def test_a_short_job_has_begun_also_where_nobody_saw_it_run() -> None:
+    ended = {**ENDED, "started_s": 110.0, "nodes": ("n1", "n2", "n3")}
+    assert lived(TAKEN, ended)[2:] == [
+        (110, "RUNNING", "It has begun on n1 and 2 more."),
+        (120, "COMPLETED", "It has ended well."),
+    ]
+    never = {"state": JobState.CANCELLED, "ended_s": 120.0, "why": "You cancelled it."}
+    assert lived(TAKEN, never)[2:] == [(120, "CANCELLED", "You cancelled it.")]
+
+
+def test_one_that_had_begun_before_sbatch_answered() -> None:
+    early = {"started_s": 100.5, "nodes": ("n1",)}
+    assert lived(early, {**TAKEN, "state": JobState.RUNNING})[1:] == [
+        (101, "PENDING", "Slurm has taken it as job 7."),
+        (101, "RUNNING", "It has begun on n1."),
+    ]
+
+
+@pytest.mark.parametrize(
+    "again",
+    [
+        # As the queue shows it, or the next attempt's own file, or whoever asks how it has ended.
+        ({"state": JobState.PENDING}, {"restarts": 1}, {**RUNS, "started_s": 300.0}),
+        ({"restarts": 1}, {**RUNS, "started_s": 300.0}),
+        ({"state": JobState.FINISHING}, {"state": JobState.REQUEUED, "restarts": 1},
+         {**RUNS, "started_s": 300.0}),
+    ],
+)  # fmt: skip
+def test_one_that_is_put_back_into_the_queue_begins_again(
+    again: tuple[dict[str, Any], ...],
+) -> None:
+    told = [text for _, _, text in lived(TAKEN, RUNS, *again)]
+    assert told[2:] == [
+        "It has begun on n1.",
+        "Slurm has put it back into the queue.",
+        "It has begun on n1.",
+    ]
+
+
+def test_one_that_is_cancelled_in_the_queue_the_second_time_has_not_begun_again() -> None:
+    again = {"state": JobState.PENDING, "restarts": 1}
+    ended = {"state": JobState.CANCELLED, "ended_s": 300.0, "why": "You cancelled it."}
+    assert [state for _, state, _ in lived(TAKEN, RUNS, again, ended)][3:] == [
+        "PENDING",
+        "CANCELLED",
+    ]
+
+
+def test_who_asked_for_its_end_and_whether_that_could_be() -> None:
+    told = lived(TAKEN, RUNS, {"cancel_requested_s": 5.0}, {"cancel_requested_s": None})
+    assert told[3:] == [
+        (202, "RUNNING", "You asked for its end."),
+        (203, "RUNNING", "It could not be cancelled."),
+    ]
+
+
+def test_a_pause_and_its_end() -> None:
+    paused = {"state": JobState.SUSPENDED}
+    assert [text for _, _, text in lived(TAKEN, RUNS, paused, RUNS)][3:] == [
+        "It is suspended.",
+        "It goes on.",
+    ]
+
+
+@pytest.mark.parametrize(
+    "passing",
+    [
+        {"problem": Problem(code="transport", message="no"), "problem_since_s": 1.0},
+        {"state": JobState.FINISHING},
+        {"state": JobState.COMPLETING},
+        {"state": JobState.UNKNOWN},
+        {"delivered": True},
+        {"started_s": 111.0},
+        {"nodes": ("n1", "n2")},
+    ],
+)
+def test_what_is_no_event(passing: dict[str, Any]) -> None:
+    before = lived(TAKEN, RUNS)
+    assert lived(TAKEN, RUNS, passing) == before
+    assert lived(TAKEN, RUNS, passing, RUNS) == before
+
+
+def test_a_reason_that_is_told_in_other_words_is_the_same() -> None:
+    later = {"reason": "Priority", "why": "Others are before it: 17 now."}
+    assert lived(TAKEN, WAITS, later) == lived(TAKEN, WAITS)
+
+
+def test_a_cell_of_a_session() -> None:
+    job = msgspec.structs.replace(NEW, session="bbbbbbbb")
+    sent = {
+        "submitted_s": 101.0,
+        "state": JobState.PENDING,
+        "why": "It waits for the cells before.",
+    }
+    assert [text for _, _, text in lived(sent, RUNS, ENDED, job=job)] == [
+        None,
+        "Its session has it.",
+        "It waits for the cells before.",
+        "It has begun.",
+        "It has ended well.",
+    ]
+
+
+def test_one_that_was_submitted_elsewhere() -> None:
+    job = msgspec.structs.replace(NEW, **TAKEN | RUNS)
+    assert lived(ENDED, job=job) == [
+        (101, "PENDING", "Slurm has taken it as job 7."),
+        (110, "RUNNING", "It has begun on n1."),
+        (120, "COMPLETED", "It has ended well."),
+    ]
+
+
+def test_what_is_kept_is_bounded_and_the_oldest_reasons_go_first() -> None:
+    reasons = [{"reason": f"r{n}", "why": f"w{n}"} for n in range(1000)]
+    told = [text for _, _, text in lived(TAKEN, *reasons, RUNS, ENDED)]
+    assert len(told) == events.MOST
+    assert told[:2] == [None, "Slurm has taken it as job 7."]
+    assert told[-3:] == ["w999", "It has begun on n1.", "It has ended well."]
+    assert told[2] == f"w{1004 - events.MOST}"
+
+
+def test_events_are_kept_with_the_record(tmp_path: Path) -> None:
+    book = Book(Store(tmp_path))
+    book.add(Record(job=NEW, spec=None))
+    book.change(NEW.id, **TAKEN)
+    [kept] = Store(tmp_path).load()
+    assert kept.events == book.record(NEW.id).events
+    assert kept.events[1] == JobEvent(
+        time_s=101, state=JobState.PENDING, text="Slurm has taken it as job 7."
+    )

@@ -1,0 +1,111 @@
+"""What travels with a cell."""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import io
+import json
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from jupyter_slurm.errors import VariableError
+from jupyter_slurm.jobs.submission import payload
+from jupyter_slurm.wire import JobSpec
+
+
+def test_task_says_what_the_runner_needs() -> None:
+    spec = JobSpec(id="k3j9x2m1", name="n", code="", names_in=("a",), names_out=("b", "é"))
+    assert json.loads(payload.task_json(spec)) == {
+        "id": "k3j9x2m1",
+        "cell_name": "slurm cell k3j9x2m1",
+        "names_in": ["a"],
+        "names_out": ["b", "é"],
+        "out_format": None,
+    }
+
+
+def test_runners_files_are_python_3_6_and_import_only_each_other_and_the_standard_library() -> None:
+    files = payload.runner_files()
+    assert "runner.py" in files
+    ours = {name.removesuffix(".py") for name in files}
+    # Imported only after the cell has imported them, where the image has them.
+    known = {*sys.stdlib_module_names, *ours, "IPython", "matplotlib", "traitlets"}
+    for name, text in files.items():
+        tree = ast.parse(text, name, feature_version=(3, 6))
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Import):
+                assert {alias.name.partition(".")[0] for alias in node.names} <= known
+            elif isinstance(node, ast.ImportFrom):
+                assert node.module is not None
+                assert node.module.partition(".")[0] in known
+
+
+def test_files_hide_no_module_of_the_users() -> None:
+    assert all(name.startswith("runner") for name in payload.runner_files())
+
+
+def test_cloudpickle_travels_whole_with_its_licence() -> None:
+    data = payload.cloudpickle_zip()
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        names = archive.namelist()
+        assert "cloudpickle/__init__.py" in names
+        assert "cloudpickle/cloudpickle.py" in names
+        assert any("licen" in name.lower() for name in names)
+        assert all(name.startswith("cloudpickle/") for name in names)
+        assert archive.testzip() is None
+    assert payload.cloudpickle_zip() is data
+
+
+def test_names_that_exist_are_fine() -> None:
+    payload.check_names(["data", "größe"], {"data": 1, "größe": None})
+
+
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [
+        ("dat", "There is no variable 'dat' in this notebook.\nDid you mean 'data'?"),
+        ("zzz", "There is no variable 'zzz' in this notebook.\nRun the cell that sets it first."),
+        ("a b", "'a b' is not the name of a variable.\nGive names, separated by commas"),
+        ("class", "'class' is not the name of a variable."),
+        ("", "'' is not the name of a variable."),
+    ],
+)
+def test_name_that_does_not_exist_is_an_error_with_the_nearest(name: str, sentence: str) -> None:
+    with pytest.raises(VariableError) as caught:
+        payload.check_names([name], {"data": 1})
+    assert sentence in str(caught.value)
+
+
+def test_code_is_refused_where_the_other_python_is_known_to_differ() -> None:
+    with pytest.raises(VariableError, match=r"Python 3\.11 writes them.*cell runs in Python 3\.8"):
+        payload.check_python(True, (3, 11), (3, 8))
+
+
+@pytest.mark.parametrize(
+    ("by_value", "theirs"), [(True, (3, 11)), (True, None), (False, (3, 8)), (False, None)]
+)
+def test_other_variables_may_travel(by_value: bool, theirs: tuple[int, int] | None) -> None:
+    payload.check_python(by_value, (3, 11), theirs)
+
+
+def test_only_a_cell_with_variables_gets_what_only_these_import() -> None:
+    everything = {**payload.runner_files(), **payload.compiled_runner()}
+    assert payload.needed_files(variables=True) == everything
+    left_out = everything.keys() - payload.needed_files(variables=False).keys()
+    assert {Path(name).name.partition(".")[0] for name in left_out} == {
+        "runner_variables",
+        "runner_plain",
+    }
+
+
+def test_this_releases_python_finds_the_runner_compiled() -> None:
+    for path, data in payload.compiled_runner().items():
+        stem = path.removeprefix("__pycache__/").partition(".")[0]
+        assert f"{stem}.py" in payload.runner_files()
+        assert path == importlib.util.cache_from_source(f"{stem}.py")
+        # PEP 552: hash-based, and never checked against a text whose time is that of its arrival.
+        assert data[:8] == importlib.util.MAGIC_NUMBER + b"\x01\0\0\0"

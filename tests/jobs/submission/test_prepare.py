@@ -1,0 +1,270 @@
+"""What is sent for a job: options, script and files, out of a spec and a profile."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import pytest
+
+from jupyter_slurm.errors import RequestError
+from jupyter_slurm.jobs.layout import JobDir
+from jupyter_slurm.jobs.submission.options import gpus_asked
+from jupyter_slurm.jobs.submission.prepare import Site, Submission, prepare
+from jupyter_slurm.profiles.profile import ClusterProfile
+from jupyter_slurm.slurm.options import OPTIONS
+from jupyter_slurm.wire import JobKind, JobSpec
+
+FOLDER = JobDir(PurePosixPath("/jobs/50% off/abcdefgh"))
+VALUES = {"ignore-pbs": "", "open-mode": "append"}
+IMAGE = Site("/home/alice", "/images/pytorch")
+
+
+def prepared(
+    *, profile: dict[str, Any] | None = None, site: Site | None = None, **changes: Any
+) -> Submission:
+    spec = JobSpec(**{"id": "abcdefgh", "name": "fit", "code": "1", **changes})
+    known = ClusterProfile(name="c", origin="test", **(profile or {}))
+    return prepare(spec, known, FOLDER, site or Site("/home/alice"), key=b"k")
+
+
+def options(submission: Submission) -> dict[str, str]:
+    """sbatch's long options as it is given them."""
+    words = [word for word in submission.sbatch if word.startswith("--") and word != "--"]
+    return {name.removeprefix("--"): value for name, _, value in (w.partition("=") for w in words)}
+
+
+def test_the_id_is_in_the_name_and_in_the_comment() -> None:
+    found = options(prepared(options={"comment": "mine"}))
+    assert found["job-name"] == "fit.abcdefgh"
+    assert found["comment"] == "jslurm:abcdefgh mine"
+
+
+def test_slurms_own_output_lies_in_the_jobs_folder() -> None:
+    found = options(prepared())
+    assert found["chdir"] == "/jobs/50% off/abcdefgh"
+    assert found["output"] == "/jobs/50%% off/abcdefgh/slurm.out"
+
+
+@pytest.mark.parametrize(
+    ("asked", "kind", "nodes"),
+    [
+        ({"gpus": "2"}, JobKind.CELL, "1"),
+        ({"gpus": "2"}, JobKind.LAB, "1"),
+        ({"gpus": "2", "nodes": "2"}, JobKind.CELL, "2"),
+        ({"gpus": "2", "ntasks": "2"}, JobKind.CELL, None),
+        ({"gpus": "2"}, JobKind.PROGRAM, None),
+        ({"mem": "2G"}, JobKind.CELL, None),
+    ],
+)
+def test_gpus_of_one_process_are_on_its_node(
+    asked: dict[str, str], kind: JobKind, nodes: str | None
+) -> None:
+    assert options(prepared(options=asked, kind=kind, code="#!/bin/sh")).get("nodes") == nodes
+
+
+@pytest.mark.parametrize(
+    "name", ["job-name", *(name for name, one in OPTIONS.items() if one.not_in_cell)]
+)
+def test_what_cannot_be_in_a_cell_says_what_can(name: str) -> None:
+    with pytest.raises(RequestError, match=f"`--{name}` cannot be used with a cell") as caught:
+        prepared(options={name: VALUES.get(name, "1")})
+    assert caught.value.hint
+    assert caught.value.option == name
+
+
+def test_a_job_is_requeued_only_where_its_writer_says_so() -> None:
+    assert "no-requeue" in options(prepared())
+    found = options(prepared(options={"requeue": ""}))
+    assert "requeue" in found
+    assert "no-requeue" not in found
+
+
+def test_what_the_cell_says_wins_over_the_profile() -> None:
+    profile = {"defaults": {"partition": "long", "time": "1h", "image": "x"}}
+    found = options(prepared(profile=profile, options={"time": "30m"}, runtime="none"))
+    assert (found["partition"], found["time"]) == ("long", "00:30:00")
+    assert "image" not in found
+
+
+def test_one_way_to_ask_for_memory_replaces_the_profiles_other_one() -> None:
+    found = options(prepared(profile={"defaults": {"mem": "8G"}}, options={"mem-per-cpu": "1G"}))
+    assert "mem" not in found
+    assert found["mem-per-cpu"] == "1G"
+
+
+@pytest.mark.parametrize(
+    ("asked", "sent", "trap"),
+    [
+        ("USR1@60", "B:USR1@60", "trap 'hand_on USR1' USR1"),
+        ("B:USR2@60", "B:USR2@60", "trap 'hand_on USR2' USR2"),
+        ("HUP@30", "B:HUP@30", "trap 'hand_on USR1' HUP"),
+        ("R:USR1@60", "RB:USR1@60", "trap 'hand_on USR1' USR1"),
+    ],
+)
+def test_a_signal_is_for_the_script_which_hands_it_on(asked: str, sent: str, trap: str) -> None:
+    submission = prepared(options={"signal": asked})
+    assert options(submission)["signal"] == sent
+    assert trap in submission.script
+
+
+def test_a_programs_signal_is_handed_on_as_it_is() -> None:
+    submission = prepared(kind=JobKind.PROGRAM, code="#!/bin/sh", options={"signal": "HUP@30"})
+    assert "trap 'hand_on HUP' HUP" in submission.script
+
+
+@pytest.mark.parametrize(
+    ("cwd", "chdir", "site", "seen"),
+    [
+        ("/home/alice/a b", None, Site("/home/alice"), "'/home/alice/a b'"),
+        ("/home/alice/a b", None, IMAGE, "'./a b'"),
+        ("/data/x", None, IMAGE, " sh . "),
+        ("/home/alice", "/inside", IMAGE, " sh /inside "),
+        (None, None, Site("/home/alice"), " sh . "),
+    ],
+)
+def test_the_folder_as_the_program_sees_it(
+    cwd: str | None, chdir: str | None, site: Site, seen: str
+) -> None:
+    image: dict[str, Any] = {"image": "pytorch", "runtime": "charliecloud"} if site is IMAGE else {}
+    asked = {"chdir": chdir} if chdir else {}
+    assert seen in prepared(cwd=cwd, site=site, options=asked, **image).script
+
+
+def test_environment_values_are_in_a_file_and_nowhere_else() -> None:
+    submission = prepared(env={"TOKEN": "s3cret"}, profile={"job_env": {"A": "b"}})
+    assert submission.files["env.sh"] == b"export A=b\nexport TOKEN=s3cret\n"
+    assert "s3cret" not in submission.script + " ".join(submission.sbatch)
+
+
+def test_a_cell_takes_its_inputs_and_what_reads_them() -> None:
+    submission = prepared(names_in=("x",), inputs="/spool/x.vars")
+    assert submission.files["inputs.vars"] == Path("/spool/x.vars")
+    assert {"cloudpickle.zip", "runner.py", "cell.py", "task.json", "key"} <= set(submission.files)
+
+
+def test_a_program_takes_nothing_that_it_does_not_need() -> None:
+    submission = prepared(kind=JobKind.PROGRAM, code="#!/bin/sh\ntrue")
+    assert set(submission.files) == {"job.sh", "program", "enter", "usage.py"}
+
+
+@pytest.mark.parametrize(
+    ("script", "comment"),
+    [
+        ("#!/bin/sh\n", "jslurm:abcdefgh"),
+        ("#!/bin/sh\n#SBATCH --comment='it is mine'\n", "jslurm:abcdefgh it is mine"),
+        ("#!/bin/sh\n#SBATCH -J x --comment mine\n", "jslurm:abcdefgh mine"),
+    ],
+)
+def test_a_scripts_own_comment_is_kept_beside_ours(script: str, comment: str) -> None:
+    submission = prepared(kind=JobKind.SCRIPT, code=script)
+    assert options(submission)["comment"] == comment
+    assert submission.files == {"job.sh": script.encode()}
+
+
+@pytest.mark.parametrize(
+    ("line", "kept"),
+    [("--ntasks=8", False), ("--cpus-per-gpu=6", False), ("--gpus=1", True)],
+)
+def test_who_counts_cores_gets_no_default_of_cores_beside_it(line: str, kept: bool) -> None:
+    script = f"#!/bin/sh\n#SBATCH {line}\ntrue\n"
+    profile = {"defaults": {"cpus-per-task": "8"}}
+    found = options(prepared(kind=JobKind.SCRIPT, code=script, profile=profile))
+    assert ("cpus-per-task" in found) is kept
+
+
+def test_a_profiles_defaults_do_not_change_what_a_script_says_itself() -> None:
+    defaults = {"time": "1h", "mem": "8G", "partition": "debug"}
+    script = "#!/bin/sh\n#SBATCH -p gpu\n#SBATCH --mem-per-cpu=1G\ntrue\n#SBATCH --time=5\n"
+    found = options(
+        prepared(kind=JobKind.SCRIPT, code=script, profile={"defaults": defaults}),
+    )
+    assert set(found) & {"time", "mem", "mem-per-cpu", "partition"} == {"time"}
+
+
+def test_mounts_of_the_profile_come_before_those_of_the_job_where_there_is_an_image() -> None:
+    profile = {"runtime": "apptainer", "mounts": ("/data", "~/set:/set:ro")}
+    asked = ("/scratch:/s",)
+    told = str(prepared(profile=profile, site=IMAGE, image="pytorch", mounts=asked).files["job.sh"])
+    places = [told.index(one) for one in ("/data", "/home/alice/set", "/scratch")]
+    assert places == sorted(places)
+    assert "/data" not in str(prepared(profile=profile).files["job.sh"])
+
+
+@pytest.mark.parametrize(
+    ("name", "instead"),
+    [("mount", "`mounts = "), ("module", "`modules = "), ("env", "job_env"), ("tiem", "`time`")],
+)
+def test_a_default_that_means_nothing_is_refused(name: str, instead: str) -> None:
+    with pytest.raises(RequestError, match=f"`{name}`") as caught:
+        prepared(profile={"defaults": {name: "/data", "image": "x"}})
+    assert instead in f"{caught.value.message} {caught.value.hint}"
+
+
+@pytest.mark.parametrize("directive", ["#SBATCH -J mine", "#SBATCH --job-name=mine", ""])
+def test_a_script_that_names_its_job_keeps_the_name(directive: str) -> None:
+    found = options(prepared(kind=JobKind.SCRIPT, code=f"#!/bin/sh\n{directive}\n"))
+    assert ("job-name" in found) == (not directive)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"id": "short"},
+        {"name": "two words"},
+        {"kind": JobKind.SCRIPT, "code": "echo"},
+        {"kind": JobKind.PROGRAM, "code": "#!/bin/sh\0"},
+        {"options": {"output": "x"}},
+        {"options": {"export": "NONE"}},
+        {"options": {"mem": "1G", "mem-per-cpu": "1G"}},
+        {"env": {"1A": "x"}},
+        {"runtime": "charliecloud"},
+        {"cwd": "a\0b"},
+        {"push": "relative"},
+        {"push_exclude": ("*.pt",)},
+        {"push": "/x", "push_exclude": (" ",)},
+        {"push": "/x", "push_exclude": ("a\\",)},
+        {"fetch": ("*.png",)},
+        {"fetch": ("*.png",), "fetch_to": "relative"},
+        {"fetch": ("../x",), "fetch_to": "/x"},
+        {"fetch": (" ",), "fetch_to": "/x"},
+        {"kind": JobKind.SCRIPT, "code": "#!/bin/sh", "fetch": ("x",), "fetch_to": "/x"},
+    ],
+    ids=str,
+)
+def test_what_cannot_be_sent_is_refused(changes: dict[str, Any]) -> None:
+    with pytest.raises(RequestError):
+        prepared(**changes)
+
+
+@pytest.mark.parametrize(
+    ("asked", "gpus"),
+    [
+        ({}, 0),
+        ({"gpus": "2"}, 2),
+        ({"gpus": "a100:1,v100:2"}, 3),
+        ({"gres": "gpu:a100:2", "nodes": "3-5"}, 6),
+        ({"gpus-per-node": "4", "nodes": "2"}, 8),
+        ({"gres": "shard:4"}, 0),
+    ],
+)
+def test_how_many_gpus_were_asked_for(asked: dict[str, str], gpus: int) -> None:
+    assert gpus_asked(asked) == gpus
+
+
+def test_a_lab_below_a_jupyter_knows_its_address_and_takes_no_other_text_for_one() -> None:
+    def base_url(jupyter: str | None) -> str:
+        sent = prepared(kind=JobKind.LAB, jupyter_base_url=jupyter)
+        task = sent.files["task.json"]
+        assert isinstance(task, bytes)
+        told: str = json.loads(task)["base_url"]
+        return told
+
+    assert base_url(None) == "/"
+    assert base_url("/") == "/jupyter-slurm/lab-proxy/abcdefgh/"
+    below = "/user/ada%20l%C3%B6velace/"
+    assert base_url(below) == f"{below}jupyter-slurm/lab-proxy/abcdefgh/"
+    for wrong in ("", "user/", "/user", "//evil.example/", "/a b/", "/a?b/", "/a'\n/"):
+        with pytest.raises(RequestError, match="is no base URL"):
+            base_url(wrong)

@@ -1,0 +1,224 @@
+"""sbatch as its author would type it after a login, with the shells that logins have.
+
+sbatch is a stand-in here: what is looked at is what it is called with. That a job then has
+`module`, on the real Slurm, is at the end.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from jupyter_slurm.jobs.submission import sbatch_call
+from jupyter_slurm.slurm.fields import SLURM_ENV
+from jupyter_slurm.wire import JobKind, JobState
+from tests.jobs.conftest import Site, both_ways
+
+SBATCH = """#!/usr/bin/python3
+import json, os, resource, sys
+with open(os.environ["SLURM_CONF"], "w") as file:
+    mask = os.umask(0)
+    stack = resource.getrlimit(resource.RLIMIT_STACK)[0]
+    json.dump({"argv": sys.argv[1:], "env": dict(os.environ), "umask": mask, "stack": stack,
+               "cwd": os.getcwd()}, file)
+print("the site's own words")
+print(os.environ.get("ANSWER", "123"))
+print("a warning", file=sys.stderr)
+sys.exit(int(os.environ.get("RC", "0")))
+"""
+WORDS = ["--comment=a 'b' \"c\"\n$HOME !! \\", "--", "job.sh"]
+LOUD = "echo Welcome; echo '*** Maintenance ***' >&2\n"
+MODULE = """
+module() { eval "$(modulecmd bash "$@")"; }
+export -f module
+"""
+Called = Callable[..., "Call"]
+
+
+class Call:
+    """What came of a call: of sbatch, what it was called with; of the caller, what it printed."""
+
+    def __init__(self, done: subprocess.CompletedProcess[str], told: Path, folder: Path) -> None:
+        self.status, self.out, self.err = done.returncode, done.stdout, done.stderr
+        self._told = told
+        self.left = {path.name for path in folder.iterdir()}
+
+    @property
+    def sbatch(self) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads(self._told.read_text())
+        return found
+
+    @property
+    def env(self) -> dict[str, str]:
+        env: dict[str, str] = self.sbatch["env"]
+        return env
+
+
+@pytest.fixture
+def called(tmp_path: Path) -> Called:
+    home, programs, folder = (tmp_path / name for name in ("it's home", "b i n", "a 'job'"))
+    for path in (home, programs, folder):
+        path.mkdir()
+    sbatch = programs / "sbatch"
+    sbatch.write_text(SBATCH)
+    sbatch.chmod(0o755)
+    told = tmp_path / "told"
+
+    def call(files: dict[str, str], shell: str = "bash", **env: str) -> Call:
+        for name, text in files.items():
+            (home / name).parent.mkdir(parents=True, exist_ok=True)
+            (home / name).write_text(text)
+        given = {"SLURM_CONF": str(told), "TOKEN": "a b\nc", **env}
+        done = subprocess.run(
+            sbatch_call.sbatch_call_as_typed(["sbatch", *WORDS], given),
+            cwd=folder,
+            env={
+                "HOME": str(home),
+                "SHELL": f"/usr/bin/{shell}",
+                "PATH": f"{programs}:/usr/bin:/bin",
+                "USER": "me",
+                "LOGNAME": "me",
+                **SLURM_ENV,
+                **given,
+            },
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        return Call(done, told, folder)
+
+    return call
+
+
+def assert_answered(call: Call) -> None:
+    assert (call.status, call.out) == (0, "the site's own words\n123\n")
+    assert call.err == "a warning\n"
+    assert call.sbatch["argv"] == WORDS
+    assert call.left == {"submitted", "submit.err", "submit.lock"}
+    assert not [name for name in call.env if name.startswith("JSLURM")]
+    assert call.env["TOKEN"] == "a b\nc"
+
+
+@pytest.mark.parametrize(
+    ("shell", "name", "text"),
+    [
+        ("bash", ".bash_profile", "export MINE=1\n"),
+        ("bash", ".profile", "[ -n $BASH ] && . ~/.bashrc\n"),
+        ("zsh", ".zshrc", "export MINE=1\n"),
+        ("zsh", ".zlogin", "export MINE=1; setopt noclobber\n"),
+        ("fish", ".config/fish/config.fish", "set -gx MINE 1\nalias bash false\n"),
+        ("tcsh", ".login", "setenv MINE 1\nset noclobber\nalias rm rm -i\n"),
+        ("dash", ".profile", "MINE=1; export MINE\n"),
+    ],
+)
+def test_sbatch_has_what_the_login_files_set_whatever_the_shell(
+    called: Called, shell: str, name: str, text: str
+) -> None:
+    loud = LOUD if shell != "tcsh" else "echo Welcome\n"
+    # As Debian's: nothing of it is for who does not type.
+    bashrc = "case $- in *i*) ;; *) return ;; esac\nexport MINE=1\n"
+    call = called({".bashrc": bashrc, name: loud + text}, shell)
+    assert_answered(call)
+    assert call.env["MINE"] == "1"
+    assert not set(SLURM_ENV) & set(call.env)
+
+
+def test_functions_limits_and_the_mask_are_those_of_the_login(called: Called) -> None:
+    call = called({".bash_profile": f"{MODULE}umask 027; ulimit -S -s 4096\n"})
+    assert_answered(call)
+    assert "modulecmd" in call.env["BASH_FUNC_module%%"]
+    assert (call.sbatch["umask"], call.sbatch["stack"]) == (0o027, 4096 * 1024)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "alias exec=false bash=false sbatch=false\nsbatch() { echo 9; }; export -f sbatch\n",
+        "cd() { :; }; mkdir() { :; }; cat() { echo 7; }; set() { :; }\n"
+        "export -f cd mkdir cat set; export BASH_ENV=~/.bash_env\n",
+        "exec 1>&- 2>&-; IFS=:; set -f; set -o noclobber; umask 777; cd /\n",
+        "read -r line; read -r -p 'Update? ' line\n",
+        "export SBATCH_WAIT=1 POSIXLY_CORRECT=1 CDPATH=/ PATH=/usr/bin\n",
+        "case $- in *i*) exec tmux-that-is-not-there ;; esac\n",
+        "case $- in *i*) exit 3 ;; esac\n",
+    ],
+)
+def test_login_files_that_do_odd_things_do_not_spoil_the_answer(called: Called, text: str) -> None:
+    call = called({".bash_profile": f"{LOUD}export MINE=1\n{text}", ".bash_env": "exit 5\n"})
+    assert_answered(call)
+    assert call.env["MINE"] == "1"
+    assert "SBATCH_WAIT" not in call.env
+
+
+@pytest.mark.parametrize("text", ["exit 1\n", "exec true\n", "kill -9 $$\n", "PATH=/nowhere\n"])
+def test_without_a_login_there_is_still_a_submission(called: Called, text: str) -> None:
+    call = called({".bash_profile": f"{LOUD}export MINE=1\n{text}"})
+    assert_answered(call)
+    assert "MINE" not in call.env
+
+
+def test_a_login_that_hangs_is_given_up_with_all_that_it_has_started(
+    called: Called, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    text = sbatch_call._AS_TYPED.replace(f"= {sbatch_call._LOOKS} ]", "= 10 ]")
+    assert text != sbatch_call._AS_TYPED
+    monkeypatch.setattr(sbatch_call, "_AS_TYPED", text)
+    pids = tmp_path / "pids"
+    call = called({".bash_profile": f"sleep 987 &\necho $! $$ >>'{pids}'\nwait\n"})
+    assert_answered(call)
+    hung = [int(pid) for pid in pids.read_text().split()]
+    assert len(hung) == 4
+    wait_gone(hung)
+
+
+def wait_gone(pids: Sequence[int]) -> None:
+    deadline_s = time.monotonic() + 60
+    while alive := [pid for pid in pids if psutil.pid_exists(pid)]:
+        assert time.monotonic() < deadline_s, alive
+        time.sleep(0.01)
+
+
+def test_a_refusal_is_told_as_sbatch_has_told_it(called: Called) -> None:
+    call = called({".bash_profile": LOUD}, RC="3")
+    assert (call.status, call.out, call.err) == (3, "", "a warning\n")
+    assert "submitted" not in call.left
+
+
+def test_it_is_not_called_again_where_it_has_answered(called: Called) -> None:
+    assert_answered(called({}))
+    again = called({".bash_profile": "export MINE=1\n"}, ANSWER="456")
+    assert again.out == "the site's own words\n123\n"
+
+
+@both_ways
+def test_a_batch_script_has_what_its_author_has_after_a_login(site: Site, tmp_path: Path) -> None:
+    """environment-modules is one of the packages that the tests need; its /etc/profile.d file makes
+    `module`. A cell has its own way, and no need of a login."""
+    job = site.run("#!/bin/bash\nmodule --version\n", kind=JobKind.SCRIPT, **site.at(tmp_path))
+    text = site.text(job.id)
+    assert job.state is JobState.COMPLETED, text
+    assert "Modules Release" in text
+
+
+def test_an_sbatch_that_says_nothing_of_trouble_has_no_empty_file_printed(tmp_path: Path) -> None:
+    programs = {
+        "sbatch": "#!/bin/sh\necho 123\n",
+        "cat": f'#!/bin/sh\necho "$@" >>{tmp_path}/cats\n',
+    }
+    for name, text in programs.items():
+        (tmp_path / name).write_text(text)
+        (tmp_path / name).chmod(0o700)
+    env = {"PATH": f"{tmp_path}:/usr/bin:/bin"}
+    argv = sbatch_call.sbatch_call(["sbatch"])
+    subprocess.run(argv, cwd=tmp_path, env=env, check=True)
+    assert (tmp_path / "cats").read_text() == "submitted\n"
+    assert (tmp_path / "submitted").read_text() == "123\n"

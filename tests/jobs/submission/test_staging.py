@@ -1,0 +1,426 @@
+"""Where a job runs and how its files get there and back: the text, run by a real bash."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import msgspec
+import pytest
+
+from jupyter_slurm.errors import RequestError
+from jupyter_slurm.jobs.layout import JobDir
+from jupyter_slurm.jobs.submission import staging
+from jupyter_slurm.jobs.submission.prepare import Site, Submission, prepare
+from jupyter_slurm.profiles.profile import ClusterProfile, Storage
+from jupyter_slurm.wire import JobKind, JobSpec
+
+GUIDES: dict[str, dict[str, Any]] = {
+    # Slow shared /home, fast /output of each node: copied there, run, results copied back.
+    "arandu": {"storage": {"scratch": "/output/{user}", "stage": True}},
+    # Fast local /raid.
+    "aicloud-aau": {"storage": {"scratch": "/raid/{user}", "stage": True}},
+    # The home is in /prj, which nodes do not see; what they see is /scratch.
+    "sdumont": {
+        "storage": {"hidden": ["/prj"]},
+        "job_root": "/scratch/project/alice/jupyter-slurm/jobs",
+    },
+    # A shared home, and nothing else.
+    "intel-pisa": {"storage": {}},
+    # Homes on an NFS that every server sees.
+    "aicloud-sus": {"job_root": "/data/alice/.jupyter-slurm/jobs"},
+}
+"""What the guides of five clusters tell their users to do with cp, scp and rsync."""
+
+
+def profile(**settings: Any) -> ClusterProfile:
+    return msgspec.convert({"name": "c", "origin": "test", **settings}, ClusterProfile)
+
+
+def prepared(
+    folder: Path | str, known: ClusterProfile, site: Site | None = None, **changes: Any
+) -> Submission:
+    spec = JobSpec(**{"id": "abcdefgh", "name": "fit", "code": "1", **changes})
+    return prepare(spec, known, JobDir(PurePosixPath(folder)), site or Site("/prj/a"), key=b"k")
+
+
+@pytest.mark.parametrize("name", GUIDES)
+def test_what_the_guides_do_by_hand_can_be_written_as_a_profile(name: str) -> None:
+    known = profile(host="login", **GUIDES[name])
+    found = prepared(f"{known.job_root}/abcdefgh", known, push="/home/me/code")
+    assert ("cp -a" in found.script) == known.storage.stage
+    assert 'mkdir -p -- "$job_dir/work"' in found.script
+
+
+# --- which folder -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("host", "changes", "runs_in"),
+    [
+        (None, {"cwd": "/here"}, "/here"),
+        (None, {"cwd": "/here", "push": "/here"}, "/jobs/abcdefgh/work"),
+        (None, {"cwd": "/here", "options": {"chdir": "/there"}}, "/there"),
+        ("login", {"cwd": "/here"}, "/jobs/abcdefgh/work"),
+        ("login", {"push": "/here"}, "/jobs/abcdefgh/work"),
+        ("login", {"push": "/here", "options": {"chdir": "/there"}}, "/there"),
+    ],
+)
+def test_where_a_cell_runs(host: str | None, changes: dict[str, Any], runs_in: str) -> None:
+    script = prepared("/jobs/abcdefgh", profile(host=host), **changes).script
+    assert f" sh {runs_in} python3 " in script
+
+
+@pytest.mark.parametrize(
+    ("host", "changes", "runs_in"),
+    [
+        (None, {"cwd": "/here"}, "/here"),
+        (None, {"cwd": "/here", "push": "/here"}, "/jobs/abcdefgh/work"),
+        ("login", {"cwd": "/here"}, "/prj/a"),
+        ("login", {"push": "/here"}, "/jobs/abcdefgh/work"),
+    ],
+)
+def test_where_a_batch_script_runs(host: str | None, changes: dict[str, Any], runs_in: str) -> None:
+    found = prepared(
+        "/jobs/abcdefgh", profile(host=host), kind=JobKind.SCRIPT, code="#!/bin/sh\n", **changes
+    )
+    assert f"--chdir={runs_in}" in found.sbatch
+
+
+def test_in_an_image_the_work_folder_is_that_of_the_job_dir() -> None:
+    known = profile(host="login", runtime="charliecloud")
+    script = prepared("/jobs/abcdefgh", known, Site("/prj/a", "/i/x"), image="x").script
+    assert " sh /mnt/job/work python3 " in script
+
+
+def test_in_an_image_the_copy_on_the_node_is_mounted() -> None:
+    known = profile(host="login", runtime="charliecloud", storage=GUIDES["arandu"]["storage"])
+    script = prepared("/jobs/abcdefgh", known, Site("/prj/a", "/i/x"), image="x").script
+    assert "--bind=/jobs/abcdefgh/stage:/mnt/work" in script
+    assert " sh /mnt/work python3 " in script
+
+
+@pytest.mark.parametrize(
+    ("folder", "changes", "said"),
+    [
+        ("/prj/a/jobs/abcdefgh", {}, "The job's folder, /prj/a/jobs/abcdefgh, lies in /prj"),
+        ("/scratch/abcdefgh", {"options": {"chdir": "/prj/a/x"}}, "The folder of --chdir"),
+        ("/scratch/abcdefgh", {"cwd": "/prj/a"}, "The folder of the notebook"),
+    ],
+)
+def test_what_the_nodes_do_not_see_is_refused(
+    folder: str, changes: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(RequestError, match=said):
+        prepared(folder, profile(storage={"hidden": ["/prj"]}), **changes)
+
+
+def test_a_folder_that_only_begins_alike_is_seen() -> None:
+    prepared("/prjx/abcdefgh", profile(storage={"hidden": ["/prj"]}), cwd="/prjx")
+
+
+# --- the reserve before the time limit --------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "asked"),
+    [
+        ({}, "B:USR2@60"),
+        ({"time": "1h"}, "B:USR2@60"),
+        ({"time": "UNLIMITED"}, "B:USR2@60"),
+        ({"time": "2"}, None),
+        ({"signal": "USR1@30"}, "B:USR1@30"),
+    ],
+)
+def test_a_staged_job_is_ended_in_time_to_bring_its_files_back(
+    options: dict[str, str], asked: str | None
+) -> None:
+    known = profile(storage=GUIDES["arandu"]["storage"])
+    found = prepared("/jobs/abcdefgh", known, push="/x", options=options).sbatch
+    assert [word for word in found if word.startswith("--signal")] == (
+        [f"--signal={asked}"] if asked else []
+    )
+
+
+def test_a_job_without_a_folder_of_its_own_is_not_staged() -> None:
+    known = profile(storage=GUIDES["arandu"]["storage"])
+    found = prepared("/jobs/abcdefgh", known, cwd="/here")
+    assert "cp -a" not in found.script
+    assert not any(word.startswith("--signal") for word in found.sbatch)
+
+
+# --- the script, run --------------------------------------------------------------------------
+
+
+class Node:
+    """A folder for a job and one for the node, and a bash that runs the job's script."""
+
+    def __init__(self, folder: Path, **storage: Any) -> None:
+        self.scratch = folder / "it's $scratch" / "of {user}"
+        self.job = folder / "jobs" / "abcdefgh"
+        self.work = self.job / "work"
+        self.job.mkdir(parents=True)
+        self.storage = {"scratch": str(self.scratch), "stage": True, **storage}
+        self.env = {"PATH": os.environ["PATH"], "HOME": str(folder), "SLURM_JOB_ID": "7"}
+
+    def start(self, code: str, **changes: Any) -> subprocess.Popen[bytes]:
+        known = profile(storage=self.storage, login_shell=False)
+        found = prepared(
+            self.job, known, kind=JobKind.PROGRAM, code=f"#!/bin/sh\n{code}", push="/x", **changes
+        )
+        for name, content in found.files.items():
+            assert isinstance(content, bytes)
+            (self.job / name).write_bytes(content)
+            (self.job / name).chmod(0o700)
+        return subprocess.Popen(["/bin/bash", self.job / "job.sh"], env=self.env)
+
+    def run(self, code: str, **changes: Any) -> int:
+        return self.start(code, **changes).wait(60)
+
+    def left(self) -> list[str]:
+        return sorted(path.name for path in self.here().iterdir())
+
+    def here(self) -> Path:
+        """The scratch folder; `{user}` in it is the user's name."""
+        return Path(str(self.scratch).replace("$scratch", self.env.get("scratch", "")))
+
+    @property
+    def log(self) -> str:
+        return (self.job / "log.0").read_text()
+
+    def exit_file(self) -> dict[str, Any]:
+        found = json.loads((self.job / "exit.0.json").read_text())
+        assert isinstance(found, dict)
+        return found
+
+
+class UsersNode(Node):
+    def __init__(self, folder: Path, **storage: Any) -> None:
+        super().__init__(folder, **storage)
+        self.user = subprocess.run(["id", "-un"], capture_output=True, text=True, check=True)
+        self.env["FAST"] = str(folder / "it's fast")
+        self.storage["scratch"] = storage.get("scratch", "$FAST/a b/of {user}")
+
+    def here(self) -> Path:
+        return Path(self.env["FAST"]) / "a b" / f"of {self.user.stdout.strip()}"
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> UsersNode:
+    made = UsersNode(tmp_path)
+    made.work.mkdir()
+    (made.work / "input").write_text("in")
+    (made.work / "sub").mkdir()
+    (made.work / "sub" / "old").write_text("old")
+    (made.work / "sub" / "run.sh").write_text("#!/bin/sh\n")
+    (made.work / "sub" / "run.sh").chmod(0o755)
+    return made
+
+
+WRITES = """
+cat input; pwd -P
+mkdir -p results/deep empty/er
+echo 1 > results/deep/new; echo 2 >> sub/old; ln -s deep results/link; mv input renamed
+"""
+
+
+def check_results(node: Node) -> None:
+    assert (node.work / "results" / "deep" / "new").read_text() == "1\n"
+    assert (node.work / "sub" / "old").read_text() == "old2\n"
+    assert (node.work / "results" / "link").readlink() == Path("deep")
+    assert (node.work / "renamed").read_text() == "in"
+    assert (node.work / "empty" / "er").is_dir()
+    assert os.access(node.work / "sub" / "run.sh", os.X_OK)
+    assert not (node.job / "stage").is_symlink()
+    assert node.left() == []
+
+
+def test_a_job_runs_in_a_copy_on_the_node_and_what_it_wrote_comes_back(node: UsersNode) -> None:
+    assert node.run(WRITES) == 0
+    assert node.log.startswith(f"in{node.here()}/jupyter-slurm.")
+    check_results(node)
+    assert node.exit_file()["exit_code"] == 0
+
+
+def test_what_it_wrote_comes_back_when_it_fails_too(node: UsersNode) -> None:
+    assert node.run(WRITES + "exit 3") == 3
+    check_results(node)
+    assert node.exit_file()["exit_code"] == 3
+
+
+def test_what_it_did_not_touch_is_not_copied_back(node: UsersNode) -> None:
+    before = (node.work / "sub" / "run.sh").stat().st_ctime_ns
+    node.run(WRITES)
+    assert (node.work / "sub" / "run.sh").stat().st_ctime_ns == before
+
+
+def ready(node: Node) -> None:
+    fifo = node.job / "ready"
+    fifo.read_text()  # opens when the program does
+
+
+WAITS = 'echo > "$0.ready"; echo up > "${0%/*}/ready"; sleep 60 & wait $!'
+
+
+@pytest.fixture
+def fifo(node: UsersNode) -> Callable[[], None]:
+    os.mkfifo(node.job / "ready")
+    return lambda: ready(node)
+
+
+def test_what_it_wrote_comes_back_when_it_is_cancelled(
+    node: UsersNode, fifo: Callable[[], None]
+) -> None:
+    process = node.start(WRITES + WAITS)
+    fifo()
+    process.send_signal(signal.SIGTERM)
+    process.wait(60)
+    check_results(node)
+    assert node.exit_file()["signal"] == "TERM"
+
+
+def test_before_the_time_limit_the_program_is_ended_and_then_slurm_is_awaited(
+    node: UsersNode, fifo: Callable[[], None]
+) -> None:
+    process = node.start(WRITES + WAITS)
+    fifo()
+    process.send_signal(signal.SIGUSR2)
+    until(lambda: (node.work / "results" / "deep" / "new").exists() and node.left() == [])
+    assert process.poll() is None
+    assert not (node.job / "exit.0.json").exists()
+    process.send_signal(signal.SIGTERM)
+    process.wait(60)
+    check_results(node)
+    assert node.exit_file()["signal"] == "TERM"
+
+
+def test_a_program_that_does_not_end_before_the_time_limit_is_killed(
+    tmp_path: Path, node: UsersNode, fifo: Callable[[], None]
+) -> None:
+    node.storage["reserve_s"] = 3
+    loop = 'trap "" TERM; echo up > "${0%/*}/ready"; while :; do sleep 0.1; done'
+    process = node.start(WRITES + loop)
+    fifo()
+    process.send_signal(signal.SIGUSR2)
+    until(lambda: node.left() == [])
+    process.send_signal(signal.SIGTERM)
+    process.wait(60)
+    check_results(node)
+
+
+def until(there: Callable[[], bool], limit_s: float = 60) -> None:
+    deadline_s = time.monotonic() + limit_s
+    while not there():
+        assert time.monotonic() < deadline_s
+        time.sleep(0.01)
+
+
+def test_what_a_killed_job_left_is_removed_by_the_next_one_and_nothing_else(
+    node: UsersNode, tmp_path: Path, fifo: Callable[[], None]
+) -> None:
+    process = node.start(WRITES + "trap '' PIPE; " + WAITS.replace("wait $!", "wait $!"))
+    fifo()
+    (left,) = node.left()
+    others = node.here() / "jupyter-slurm.other-node.1.0"
+    others.mkdir()
+    (others / "lock").touch()
+    second = UsersNode(tmp_path / "second")
+    second.env |= {"FAST": node.env["FAST"], "SLURM_JOB_ID": "8"}
+    second.work.mkdir()
+    assert second.run("true") == 0
+    assert left in node.left()  # it is still running
+    process.kill()
+    process.wait(60)
+    second = UsersNode(tmp_path / "third")
+    second.env |= {"FAST": node.env["FAST"], "SLURM_JOB_ID": "9"}
+    second.work.mkdir()
+    assert second.run("true") == 0
+    assert node.left() == [others.name]
+
+
+def test_a_variable_that_the_node_does_not_have_is_named(node: UsersNode) -> None:
+    del node.env["FAST"]
+    assert node.run("true") == 66
+    assert "the variable FAST, which storage.scratch names, is not set" in node.log
+
+
+def test_a_scratch_that_cannot_be_written_is_named(node: UsersNode) -> None:
+    Path(node.env["FAST"]).write_text("a file")
+    assert node.run("true") == 66
+    assert f"{node.here()} cannot be written" in node.log
+
+
+def test_what_cannot_be_brought_back_is_kept_on_the_node(node: UsersNode) -> None:
+    code = f"echo 1 > new; rm -rf '{node.work}'; touch '{node.work}'"
+    assert node.run(code) == 74
+    (left,) = node.left()
+    assert (node.here() / left / "work" / "new").read_text() == "1\n"
+    assert str(node.here() / left) in node.log
+
+
+# --- the snapshot -----------------------------------------------------------------------------
+
+
+def test_a_snapshot_is_a_copy_that_later_changes_do_not_reach(tmp_path: Path) -> None:
+    mirror, folder = tmp_path / "-m $x", JobDir(PurePosixPath(tmp_path / "jobs" / "it's"))
+    (mirror / "sub").mkdir(parents=True)
+    (mirror / "sub" / "a").write_text("1")
+    (mirror / ".jupyter-slurm" / "parts").mkdir(parents=True)
+    argv = staging.snapshot_argv(PurePosixPath(mirror), folder)
+    subprocess.run(argv, check=True)
+    (mirror / "sub" / "a").write_text("2")
+    subprocess.run(argv, check=True)  # a second time changes nothing
+    work = Path(folder.work)
+    assert (work / "sub" / "a").read_text() == "1"
+    assert not (work / ".jupyter-slurm").exists()
+    assert Path(folder.path).stat().st_mode & 0o777 == 0o700
+
+
+def test_a_push_removes_one_mirror_that_none_has_used_for_long(tmp_path: Path) -> None:
+    old_s = time.time() - (staging.MIRROR_KEPT_DAYS + 2) * 86_400
+    pushed = tmp_path / "it's" / "pushed"
+    for name in ("new", "held", "old", "older", "foreign"):
+        (pushed / name / "sub").mkdir(parents=True)
+        if name != "foreign":
+            (pushed / f"{name}.lock").touch()
+        if name != "new":
+            os.utime(pushed / name, (old_s, old_s))
+
+    def push(job_id: str) -> None:
+        folder = JobDir(PurePosixPath(tmp_path / "jobs" / job_id))
+        argv = staging.snapshot_argv(PurePosixPath(pushed / "new"), folder)
+        subprocess.run(argv, check=True)
+
+    with (pushed / "held.lock").open() as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        left = {"new", "held", "foreign", "new.lock", "held.lock"}
+        for job_id, others in (("aaaaaaaa", 2), ("bbbbbbbb", 0), ("cccccccc", 0)):
+            push(job_id)
+            found = {path.name for path in pushed.iterdir()}
+            assert left <= found
+            assert len(found - left) == others
+    push("dddddddd")
+    assert not (pushed / "held").exists()
+
+
+def test_mirrors_of_different_folders_and_hosts_differ() -> None:
+    folder = JobDir(PurePosixPath("/home/a/.jupyter-slurm/jobs/abcdefgh"))
+    found = {
+        staging.mirror_of(folder, host, Path(path))
+        for host in ("laptop", "desk")
+        for path in ("/a", "/b", "/b\udcff")
+    }
+    assert len(found) == 6
+    assert {one.parent for one in found} == {PurePosixPath("/home/a/.jupyter-slurm/pushed")}
+
+
+def test_the_defaults_of_storage_change_nothing() -> None:
+    assert profile().storage == Storage()
+    assert not prepared("/jobs/x", profile(), cwd="/here").script.count("work")

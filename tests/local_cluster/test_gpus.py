@@ -1,0 +1,200 @@
+"""`jupyter slurm up` on a machine with GPUs: a real Slurm, and a stand-in for nvidia-smi, whose
+answers have the form of a real one's. Nothing here touches a GPU; `test_own_gpu.py` does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from jupyter_slurm.cli import main
+from jupyter_slurm.local_cluster import Gpu, LocalSpec, LocalStatus, gpus, own_gpus, status, up
+from tests.cluster.plugin import jupyter_homes, kept
+from tests.local_cluster.test_cluster import slurm, wait_for_state
+
+pytestmark = pytest.mark.real
+
+MIXED = "0, NVIDIA H100 80GB HBM3\n1, NVIDIA L4\n2, NVIDIA H100 80GB HBM3\n"
+H100, L4 = "nvidia_h100_80gb_hbm3", "nvidia_l4"
+NvidiaSmi = Callable[..., Path]
+
+
+@pytest.fixture
+def nvidia_smi(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> NvidiaSmi:
+    """Puts a stand-in in front of PATH that prints a text; what it was asked is in the file."""
+    folder = tmp_path / "driver"
+    folder.mkdir()
+    monkeypatch.setenv("PATH", str(folder), prepend=":")
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+
+    def says(text: str, status: int = 0) -> Path:
+        program, asked = folder / "nvidia-smi", folder / "asked"
+        program.write_text(
+            f'#!/bin/sh\necho "$*" >>{asked}\ncat <<"END"\n{text.rstrip()}\nEND\nexit {status}\n'
+        )
+        program.chmod(0o700)
+        return asked
+
+    return says
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    for name, place in jupyter_homes(tmp_path).items():
+        monkeypatch.setenv(name, place)
+    with kept(tmp_path, None):
+        yield tmp_path
+
+
+# --- what there is ---
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("NVIDIA H100 80GB HBM3", H100),
+        ("NVIDIA A100-SXM4-40GB", "nvidia_a100-sxm4-40gb"),
+        ("Quadro RTX 6000/8000", "quadro_rtx_6000_8000"),
+        ("Tesla T4", "tesla_t4"),
+        (
+            "NVIDIA RTX PRO 6000 Blackwell Max-Q Workstation Edition",
+            "nvidia_rtx_pro_6000_blackwell_max-q_workstation_edition",
+        ),
+    ],
+)
+def test_a_gpu_is_called_what_slurm_calls_it(name: str, kind: str) -> None:
+    assert gpus.type_of(name) == kind
+    LocalSpec(own_gpus=(Gpu(0, kind),))
+
+
+def test_the_machines_gpus_are_those_of_nvidia_smi(nvidia_smi: NvidiaSmi) -> None:
+    asked = nvidia_smi("WARNING: infoROM is corrupted at gpu 0000:01:00.0\n" + MIXED)
+    assert own_gpus(pytest.fail) == (Gpu(0, H100), Gpu(1, L4), Gpu(2, H100))
+    assert "-i" not in asked.read_text()
+
+
+@pytest.mark.parametrize("status", [0, 6, 9])
+def test_why_there_is_none_is_said(nvidia_smi: NvidiaSmi, status: int) -> None:
+    nvidia_smi("NVIDIA-SMI has failed because it couldn't communicate with the driver.", status)
+    said: list[str] = []
+    assert own_gpus(said.append) == ()
+    assert "couldn't communicate" in said[0]
+
+
+def test_a_machine_without_nvidia_smi_has_none_and_nothing_is_said(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("PATH", "/no/such/folder")
+    assert own_gpus(pytest.fail) == ()
+
+
+def test_only_gpus_that_the_caller_may_use_are_taken(
+    nvidia_smi: NvidiaSmi, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = nvidia_smi("2, NVIDIA L4\n")
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "2")
+    assert own_gpus(pytest.fail) == (Gpu(2, L4),)
+    assert asked.read_text().startswith("-i 2 ")
+    for none in ("", "NoDevFiles"):
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", none)
+        assert own_gpus(pytest.fail) == ()
+
+
+# --- what jobs are given ---
+def seen(where: LocalStatus, *options: str) -> str:
+    """The GPUs that a batch job and a step in it find."""
+    program = 'echo "[$CUDA_VISIBLE_DEVICES] $CUDA_DEVICE_ORDER"'
+    wrap = f"{program}; srun sh -c '{program}'"
+    slurm(where, "sbatch", "--wait", "-o", "seen.out", *options, "--wrap", wrap)
+    job, step = (where.folder / "jobs" / "seen.out").read_text().splitlines()
+    assert job == step
+    devices, order = job.split(" ")
+    assert order == "PCI_BUS_ID"
+    return devices
+
+
+def test_jobs_are_given_the_numbers_of_nvidia_smi_whatever_slurm_calls_them(home: Path) -> None:
+    # Slurm gives numbers by type, in the order of gres.conf: 22.05 says 2 for the L4.
+    own = (Gpu(0, H100), Gpu(1, L4), Gpu(5, H100))
+    made = up(LocalSpec(nodes=2, cpus=4, memory_mib=2048, own_gpus=own))
+    assert seen(made, f"--gpus={L4}:1") == "[1]"
+    assert seen(made, f"--gpus={H100}:2") == "[0,5]"
+    assert seen(made, "--gpus=3") == "[0,5,1]"
+    assert seen(made, "-w", "n1") == "[]", "a job that asked for no GPU finds one"
+    assert seen(made, "-w", "n2") == "[]"
+    told = slurm(made, "sinfo", "-h", "-N", "-p", "debug", "-o", "%N %G").splitlines()
+    assert told == [f"n1 gpu:{H100}:2,gpu:{L4}:1", "n2 (null)"]
+
+
+def test_a_second_job_waits_for_the_machines_one_gpu(home: Path) -> None:
+    made = up(LocalSpec(cpus=4, memory_mib=2048, own_gpus=(Gpu(0, L4),)))
+    submit = ("sbatch", "--parsable", "--gpus=1", "-o", "/dev/null", "--wrap", "sleep 600")
+    first, second = slurm(made, *submit), slurm(made, *submit)
+    wait_for_state(made, first, "RUNNING")
+    assert slurm(made, "squeue", "-h", "-o", "%T", "-j", second) == "PENDING"
+    slurm(made, "scancel", first)
+    wait_for_state(made, second, "RUNNING")
+
+
+# --- the command ---
+def told(capsys: pytest.CaptureFixture[str], *words: str) -> str:
+    """What `jupyter slurm` with these words prints, which must succeed."""
+    code = main(words)
+    out, err = capsys.readouterr()
+    assert code == 0, err
+    return out
+
+
+def own() -> tuple[Gpu, ...]:
+    known = status()
+    assert known is not None
+    return known.spec.own_gpus
+
+
+def test_up_takes_the_machines_gpus_and_a_job_finds_its_own(
+    home: Path, nvidia_smi: NvidiaSmi, capsys: pytest.CaptureFixture[str]
+) -> None:
+    nvidia_smi(MIXED)
+    out = told(capsys, "up", "--cpus", "4", "--memory", "2G")
+    assert f"and 3 GPUs of this machine's ({H100}, {L4})." in out
+    known = status()
+    assert known is not None
+    assert seen(known, f"--gpus={L4}:1") == "[1]"
+
+
+def test_what_of_gpus_was_asked_for_stays_and_gpus_that_are_gone_are_told_of(
+    home: Path, nvidia_smi: NvidiaSmi, capsys: pytest.CaptureFixture[str]
+) -> None:
+    nvidia_smi("0, NVIDIA L4\n")
+    assert "1 GPU of this machine's (l4) on n1" in told(
+        capsys, "up", "--gpu-type", "l4", "--nodes", "2", "--cpus", "4", "--memory", "2G"
+    )
+    nvidia_smi("No devices were found", status=6)
+    assert "(l4)" in told(capsys, "up"), "it is up, and nobody need be asked"
+    told(capsys, "down")
+    assert main(["up"]) == 2
+    assert "has no GPU that can be used" in capsys.readouterr().err
+    nvidia_smi("0, NVIDIA L4\n1, NVIDIA L4\n")
+    told(capsys, "up")
+    assert own() == (Gpu(0, "l4"), Gpu(1, "l4"))
+    assert main(["up", "--gpus", "3"]) == 1
+    assert "2 GPUs of this machine's (l4) on n1" in capsys.readouterr().err
+    told(capsys, "down")
+    assert "and 3 pretended GPUs (l4)." in told(capsys, "up", "--gpus", "3")
+    told(capsys, "down")
+    assert "and 3 pretended GPUs (l4)." in told(capsys, "up")
+    told(capsys, "down")
+    assert "and 2 GPUs of this machine's" in told(capsys, "up", "--gpus", "own")
+
+
+def test_own_gpus_are_not_pretended_where_there_are_none(
+    home: Path, nvidia_smi: NvidiaSmi, capsys: pytest.CaptureFixture[str]
+) -> None:
+    nvidia_smi("No devices were found", status=6)
+    assert main(["up", "--gpus", "own"]) == 2
+    err = capsys.readouterr().err
+    assert "nvidia-smi tells of no GPU: No devices were found" in err
+    assert "`--gpus 2` pretends two" in err
+    assert status() is None
+    with pytest.raises(SystemExit):
+        main(["up", "--gpus", "some"])
+    assert "argument --gpus" in capsys.readouterr().err

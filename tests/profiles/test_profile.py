@@ -1,0 +1,469 @@
+"""Profiles: what files give, what is refused in which words, and which one is the default."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from jupyter_slurm.errors import ConfigError, NotFoundError
+from jupyter_slurm.profiles.profile import (
+    UP_ORIGIN,
+    ClusterProfile,
+    ProfileFiles,
+    Profiles,
+    load_profiles,
+)
+
+
+@pytest.fixture
+def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The user's folder for our files; no other folder is looked at, and no Slurm is here."""
+    monkeypatch.setenv("JUPYTER_CONFIG_DIR", str(tmp_path / "user"))
+    for name in ("JUPYTER_NO_CONFIG", "JUPYTER_CONFIG_PATH"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr("jupyter_core.paths.SYSTEM_CONFIG_PATH", [str(tmp_path / "system")])
+    monkeypatch.setattr("jupyter_core.paths.ENV_CONFIG_PATH", [str(tmp_path / "env")])
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    monkeypatch.delenv("SLURM_CONF", raising=False)
+    monkeypatch.delenv("JUPYTER_SLURM_CLUSTER", raising=False)
+    return tmp_path / "user" / "jupyter-slurm"
+
+
+def write(path: Path, text: str) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+    path.chmod(0o600)
+    return path
+
+
+def refusal(config: Path, text: str, name: str = "clusters.toml") -> str:
+    write(config / name, text)
+    with pytest.raises(ConfigError) as caught:
+        _ = load_profiles().default
+    return str(caught.value)
+
+
+def test_a_table_is_a_cluster_and_what_it_leaves_out_has_its_default(config: Path) -> None:
+    file = write(
+        config / "clusters.toml",
+        """
+        [arandu]
+        runtime = "docker"
+        path = ["/opt/slurm/bin", "/opt/with blank"]
+        poll_s = 3
+        env.SLURM_CONF = "/etc/slurm/ü $x.conf"
+        [arandu.images]
+        "pytorch:22.11" = "nvcr.io/nvidia/pytorch:22.11-py3"
+        """,
+    )
+    profile = load_profiles().get("arandu")
+    assert profile.runtime == "docker"
+    assert profile.path == ("/opt/slurm/bin", "/opt/with blank")
+    assert profile.poll_s == 3.0
+    assert profile.env == {"SLURM_CONF": "/etc/slurm/ü $x.conf"}
+    assert profile.images == {"pytorch:22.11": "nvcr.io/nvidia/pytorch:22.11-py3"}
+    assert profile.host is None
+    assert profile.python == "python3"
+    assert profile.origin == str(file)
+
+
+def test_a_file_in_clusters_d_is_one_cluster_named_after_it(config: Path) -> None:
+    write(config / "clusters.d" / "local.toml", f'runtime = "charliecloud"\norigin = "{UP_ORIGIN}"')
+    profile = load_profiles().get("local")
+    assert (profile.runtime, profile.origin) == ("charliecloud", UP_ORIGIN)
+
+
+def test_a_half_written_file_beside_the_others_is_not_read(config: Path) -> None:
+    write(config / "clusters.d" / ".local.toml.123", "half =")
+    write(config / "clusters.d" / ".local.toml", "half =")
+    write(config / "clusters.d" / "local.toml", "")
+    assert [profile.name for profile in load_profiles()] == ["local"]
+
+
+def test_the_users_file_replaces_the_systems_cluster_as_a_whole(
+    config: Path, tmp_path: Path
+) -> None:
+    write(
+        tmp_path / "system" / "jupyter-slurm" / "clusters.toml",
+        'default = "a"\n[a]\nhost = "login"\n[b]\n',
+    )
+    write(config / "clusters.toml", '[a]\nruntime = "apptainer"\n')
+    profiles = load_profiles()
+    assert profiles.default.name == "a"
+    assert profiles.default.runtime == "apptainer"
+    assert profiles.default.host is None
+    assert "b" in profiles
+
+
+def test_defaults_of_every_toml_type_become_the_text_that_slurm_takes(config: Path) -> None:
+    write(
+        config / "clusters.toml",
+        "[a.defaults]\ngpus = 2\ntime = 01:30:00\nrequeue = true\nexclusive = false\nmem = '4G'\n"
+        "[a.job_env]\nOMP_NUM_THREADS = 4\n",
+    )
+    profile = load_profiles().default
+    assert profile.defaults == {"gpus": "2", "time": "01:30:00", "requeue": "", "mem": "4G"}
+    assert profile.job_env == {"OMP_NUM_THREADS": "4"}
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("\n\n[a]\nruntim = 'x'", "line 4: [a] `runtim` is not a setting; did you mean `runtime`?"),
+        ("[a]\nzzz = 1", "line 2: [a] `zzz` is not a setting.\nSettings: host, user"),
+        ("[a]\npoll_s = 'x'", "line 2: [a] `poll_s` must be a number, not text."),
+        ("[a]\npoll_s = 0", "line 2: [a] `poll_s` must be a number above 0.0."),
+        ("[a]\npath = '/x'", "line 2: [a] `path` must be a list, not text."),
+        ("[a]\nbuild_on = 'node'", 'line 2: [a] `build_on` must be "job" or "login".'),
+        ("[a]\nhost = 1", "line 2: [a] `host` must be text"),
+        ("[a]\nallow_commands = 1", "[a] `allow_commands` must be true or false"),
+        ("[a.images]\nb = 1", "line 1: [a] each value in `images` must be text"),
+        ("[a]\nname = 'b'", "line 2: [a] `name` is not a setting"),
+        ("[a]\nsetup = '''\n[b]\npoll_s = 1\n'''\npoll_s = -1", "line 6: [a] `poll_s`"),
+        ("default = 3", "line 1: `default` must be the name of a cluster, in quotes."),
+        ("runtime = 'x'\n[a]", "line 1: `runtime` stands above the first [CLUSTER]."),
+        ("['a b']", "line 1: 'a b' cannot be a cluster's name."),
+        ("[a]\nhost = login", "is not valid TOML: Invalid value (at line 2"),
+    ],
+)
+def test_a_wrong_file_is_refused_naming_file_line_and_key(
+    config: Path, text: str, message: str
+) -> None:
+    refused = refusal(config, text)
+    assert refused.startswith(str(config / "clusters.toml"))
+    assert message in refused
+
+
+def test_a_wrong_key_in_a_single_file_is_named_without_a_table(config: Path) -> None:
+    refused = refusal(config, "\npol_s = 1", "clusters.d/one.toml")
+    assert refused.startswith(f"{config / 'clusters.d' / 'one.toml'}, line 2: `pol_s` is not")
+
+
+def test_a_file_that_is_not_utf8_is_refused(config: Path) -> None:
+    path = write(config / "clusters.toml", "")
+    path.write_bytes(b"[a]\nhint = '\xff'")
+    with pytest.raises(ConfigError, match="is not UTF-8 text"):
+        _ = load_profiles().default
+
+
+def test_a_file_that_others_can_write_is_refused(config: Path) -> None:
+    path = write(config / "clusters.toml", "[a]")
+    path.chmod(0o606)
+    with pytest.raises(ConfigError, match=r"can be written by others.*\nchmod go-w"):
+        _ = load_profiles().default
+
+
+def test_a_file_that_a_shared_group_can_write_is_refused(
+    config: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(config / "clusters.toml", "[a]").chmod(0o660)
+    monkeypatch.setattr(
+        "jupyter_slurm.profiles.toml_file._is_private_group", lambda gid, uid: False
+    )
+    with pytest.raises(ConfigError, match="can be written by others"):
+        _ = load_profiles().default
+
+
+def test_a_file_that_only_the_users_own_group_can_write_is_read(
+    config: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(config / "clusters.toml", "[a]").chmod(0o660)
+    monkeypatch.setattr("jupyter_slurm.profiles.toml_file._is_private_group", lambda gid, uid: True)
+    assert "a" in load_profiles()
+
+
+def test_a_file_of_another_user_is_refused(config: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write(config / "clusters.toml", "[a]")
+    owner = path.stat().st_uid
+    if owner == 0:
+        os.chown(path, 4242, -1)
+    else:
+        monkeypatch.setattr("os.getuid", lambda: owner + 1)
+    with pytest.raises(ConfigError, match="belongs to another user"):
+        _ = load_profiles().default
+
+
+# --- the default ------------------------------------------------------------------------------
+
+
+def names(profiles: Profiles) -> list[str]:
+    return [profile.name for profile in profiles]
+
+
+def test_the_environment_names_the_default_before_the_files_do(
+    config: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(config / "clusters.toml", 'default = "b"\n[a]\n[b]\n[c]\n')
+    assert load_profiles().default.name == "b"
+    monkeypatch.setenv("JUPYTER_SLURM_CLUSTER", "c")
+    assert load_profiles().default.name == "c"
+    assert names(load_profiles()) == ["c", "a", "b"]
+
+
+def test_the_only_cluster_is_the_default(config: Path) -> None:
+    write(config / "clusters.toml", "[a]")
+    assert load_profiles().default.name == "a"
+    assert load_profiles().get(None).name == "a"
+
+
+def test_a_private_cluster_is_the_default_only_until_there_is_another(config: Path) -> None:
+    write(config / "clusters.d" / "local.toml", f'origin = "{UP_ORIGIN}"')
+    assert load_profiles().default.name == "local"
+    write(config / "clusters.toml", "[arandu]")
+    assert load_profiles().default.name == "arandu"
+
+
+def test_several_clusters_without_a_default_are_listed_in_the_error(config: Path) -> None:
+    write(config / "clusters.toml", "[a]\n[b]\n")
+    with pytest.raises(ConfigError, match=r"several clusters .*: a, b\.") as caught:
+        _ = load_profiles().default
+    assert str(config / "clusters.toml") in str(caught.value)
+    assert names(load_profiles()) == ["a", "b"]
+
+
+def test_a_default_that_is_not_defined_is_an_error_with_its_place(config: Path) -> None:
+    write(config / "clusters.toml", '\ndefault = "arnadu"\n[arandu]\n')
+    with pytest.raises(ConfigError, match=r"line 2: .*`arnadu` is not defined; did you mean `ara"):
+        _ = load_profiles().default
+    assert load_profiles().get("arandu").name == "arandu"
+
+
+def test_an_unknown_cluster_is_not_found_and_the_nearest_is_named(config: Path) -> None:
+    write(config / "clusters.toml", "[arandu]")
+    with pytest.raises(NotFoundError, match="no cluster `arandoo`; did you mean `arandu`"):
+        load_profiles().get("arandoo")
+
+
+# --- no file ----------------------------------------------------------------------------------
+
+
+def install_slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    sbatch = write(tmp_path / "bin" / "sbatch", "#!/bin/sh\n")
+    sbatch.chmod(0o755)
+    conf = write(tmp_path / "slurm.conf", "")
+    monkeypatch.setenv("SLURM_CONF", str(conf))
+    return conf
+
+
+def test_without_files_a_machine_with_slurm_is_the_cluster_here(
+    config: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    conf = install_slurm(tmp_path, monkeypatch)
+    profile = load_profiles().default
+    assert (profile.name, profile.host, profile.runtime) == ("here", None, "none")
+    assert profile.env == {"SLURM_CONF": str(conf)}
+
+
+def test_with_a_file_there_is_no_implicit_cluster(
+    config: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install_slurm(tmp_path, monkeypatch)
+    write(config / "clusters.toml", "[a]")
+    assert names(load_profiles()) == ["a"]
+
+
+def test_without_files_and_without_slurm_the_error_says_how_to_get_a_cluster(config: Path) -> None:
+    profiles = load_profiles()
+    assert len(profiles) == 0
+    with pytest.raises(ConfigError, match=r"No cluster yet\.\n`jupyter slurm up` starts one"):
+        _ = profiles.default
+
+
+# --- reading again ----------------------------------------------------------------------------
+
+
+def test_unchanged_files_are_not_read_again_and_changed_ones_are(config: Path) -> None:
+    file = write(config / "clusters.toml", "[a]")
+    files = ProfileFiles()
+    first = files.load()
+    assert files.load() is first
+    write(file.with_name("other"), "[a]\n[b]").replace(file)
+    assert "b" in files.load()
+    write(config / "clusters.d" / "c.toml", "")
+    assert "c" in files.load()
+    (config / "clusters.d" / "c.toml").unlink()
+    assert "c" not in files.load()
+
+
+def test_a_slurm_that_appears_later_is_seen_without_a_restart(
+    config: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = ProfileFiles()
+    assert len(files.load()) == 0
+    install_slurm(tmp_path, monkeypatch)
+    assert "here" in files.load()
+
+
+def test_storage_says_where_files_have_to_be(config: Path) -> None:
+    write(
+        config / "clusters.toml",
+        """
+        [arandu.storage]
+        scratch = "/output/{user}"
+        stage = true
+        reserve_s = 120
+        [sdumont]
+        job_root = "/scratch/p/alice/jobs"
+        storage.hidden = ["/prj"]
+        """,
+    )
+    arandu = load_profiles().get("arandu").storage
+    assert (arandu.scratch, arandu.stage, arandu.reserve_s) == ("/output/{user}", True, 120)
+    assert load_profiles().get("sdumont").storage.hidden == ("/prj",)
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ("stage = true", "`storage`: `stage` needs a folder in `scratch`"),
+        ("scratch = 'x'\nstage = true", "`storage`: `stage` needs a folder in `scratch`"),
+        ("hidden = ['prj']", "`storage`: `hidden` takes folders from / on"),
+        ("stge = true", "`storage` has no setting `stge`"),
+        ("stage = 'yes'", "`storage.stage` must be true or false, not text"),
+        ("reserve_s = -1", "`storage.reserve_s` must be"),
+    ],
+)
+def test_a_storage_that_cannot_be_is_refused(config: Path, setting: str, message: str) -> None:
+    refused = refusal(config, f"[a.storage]\n{setting}\n")
+    assert f"[a] {message}" in refused
+
+
+# --- partitions and templates ------------------------------------------------------------------
+
+SDUMONT = '[sd]\ntemplate = "sdumont"\nuser = "alice"\nvars.project = "deepfun"\n'
+
+
+def loaded(config: Path, text: str) -> ClusterProfile:
+    write(config / "clusters.toml", text)
+    return load_profiles().default
+
+
+def test_a_partition_is_described_in_a_table_of_its_own(config: Path) -> None:
+    profile = loaded(
+        config,
+        """
+        [a]
+        cost_unit = "credits"
+        qos = ["normal", "long"]
+        [a.partitions.gpu]
+        limit = "2d12h"
+        nodes = 4
+        gpus = 8
+        gpu = "A100"
+        cost = 2
+        exclusive = true
+        [a.partitions."short ones"]
+        limit = 00:20:00
+        """,
+    )
+    gpu = profile.partitions["gpu"]
+    assert (gpu.limit, gpu.nodes, gpu.gpus, gpu.cost, gpu.exclusive) == ("2d12h", 4, 8, 2.0, True)
+    assert profile.partitions["short ones"].limit == "00:20:00"
+    assert (profile.cost_unit, profile.qos) == ("credits", ("normal", "long"))
+    assert profile.by_template == frozenset()
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("limt = 1", "line 3: [a] `partitions.gpu` has no setting `limt`"),
+        ('limit = "soon"', "line 3: [a] `partitions.gpu`: `limit` takes a time, like 20m"),
+        ('limit = ""', ""),
+        ('gpus = "many"', "line 3: [a] `partitions.gpu.gpus` must be a whole number, not text"),
+        ("nodes = -1", "line 3: [a] `partitions.gpu.nodes` must be a whole number of at least 0"),
+    ],
+)
+def test_what_a_partition_cannot_say_is_refused_by_name(
+    config: Path, line: str, words: str
+) -> None:
+    text = f"[a]\nruntime = 'none'\n[a.partitions.gpu]\n{line}\n"
+    if words:
+        assert words in refusal(config, text)
+    else:
+        assert loaded(config, text).partitions["gpu"].limit == ""
+
+
+def test_a_template_is_laid_under_the_clusters_own_table(config: Path) -> None:
+    profile = loaded(
+        config,
+        SDUMONT
+        + """
+        modules = ["deepl/deeplearn-py3.7"]
+        [sd.defaults]
+        partition = "gdl"
+        exclusive = false
+        [sd.partitions.gdl]
+        limit = "24h"
+        """,
+    )
+    assert (profile.host, profile.user) == ("login.sdumont.lncc.br", "alice")
+    assert profile.job_root == "/scratch/deepfun/alice/.jupyter-slurm/jobs"
+    assert profile.job_env == {"PYTHONUSERBASE": "/scratch/deepfun/alice/.local"}
+    assert profile.storage.hidden == ("/prj",)
+    assert profile.modules == ("deepl/deeplearn-py3.7",), "lists are replaced"
+    assert profile.defaults == {"partition": "gdl", "nodes": "1", "ntasks": "1"}
+    gdl = profile.partitions["gdl"]
+    assert (gdl.limit, gdl.cost, gdl.gpus) == ("24h", 80.0, 8)
+    assert ("gdl", "cost") in profile.by_template
+    assert ("gdl", "limit") not in profile.by_template
+    assert profile.origin == str(config / "clusters.toml")
+
+
+def test_a_file_of_one_cluster_may_have_a_template_too(config: Path) -> None:
+    write(config / "clusters.d" / "pisa.toml", 'template = "unipi-hpc2019"\nuser = "carta"\n')
+    assert load_profiles().get("pisa").runtime == "charliecloud"
+
+
+@pytest.mark.parametrize(
+    ("text", "words", "hint"),
+    [
+        (
+            '[a]\ntemplate = "sdumnt"\n',
+            "line 2: [a] There is no template `sdumnt`; did you mean `sdumont`?",
+            "Templates: aau-aicloud, arandu, ",
+        ),
+        (
+            '[a]\ntemplate = "sdumont"\nuser = "me"\n',
+            "line 2: [a] The template `sdumont` needs `vars.project`: Your project's code",
+            'Write `vars.project = "…"`',
+        ),
+        ('[a]\ntemplate = "aau-aicloud"\n', "needs `user`: Your AAU ID.", 'Write `user = "…"`'),
+        (
+            f'{SDUMONT}vars.projct = "x"\n',
+            "line 5: [sd] The template `sdumont` has no variable `projct`; did you mean `project`?",
+            "",
+        ),
+        ("[a]\ntemplate = 3\n", "line 2: [a] `template` must be text, not a whole number", ""),
+    ],
+)
+def test_what_a_template_lacks_is_said_with_the_line_to_write(
+    config: Path, text: str, words: str, hint: str
+) -> None:
+    write(config / "clusters.toml", text)
+    with pytest.raises(ConfigError) as caught:
+        _ = load_profiles().default
+    assert words in str(caught.value)
+    assert hint in (caught.value.hint or "")
+
+
+def test_the_nodes_own_user_name_does_where_the_profile_gives_none(config: Path) -> None:
+    storage = loaded(config, '[a]\ntemplate = "arandu"\n').storage
+    assert (storage.scratch, storage.stage) == ("/output/{user}", True)
+
+
+def test_the_users_name_is_filled_in_where_it_is_known(config: Path) -> None:
+    profile = loaded(config, '[a]\ntemplate = "aau-aicloud"\nuser = "x@its.aau.dk"\n')
+    assert profile.jump == ("x@its.aau.dk@sshgw.aau.dk",)
+    assert profile.storage.scratch == "/raid/x@its.aau.dk"
+
+
+def test_braces_of_the_clusters_own_are_left_alone(config: Path) -> None:
+    profile = loaded(config, SDUMONT + 'setup = "echo ${project} {user}"\n')
+    assert profile.setup == "echo ${project} {user}"
+
+
+def test_on_the_cluster_itself_a_template_has_no_host(config: Path) -> None:
+    assert loaded(config, SDUMONT + 'host = ""\n').host is None
+    assert loaded(config, '[a]\nhost = ""\n').host is None

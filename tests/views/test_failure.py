@@ -1,0 +1,69 @@
+"""How an end is told: the one judgement of what counts as success."""
+
+from __future__ import annotations
+
+import pytest
+
+from jupyter_slurm.views.failure import failure
+from jupyter_slurm.wire import JobKind, JobState, Result
+from tests.views.test_card import job
+
+
+def test_a_cell_that_says_ok_went_well_whatever_slurm_calls_its_end() -> None:
+    assert failure(Result(job=job(state=JobState.TIMEOUT), status="ok")) is None
+
+
+def test_a_cell_that_left_no_result_did_not_go_well_even_if_completed() -> None:
+    failed = failure(Result(job=job(state=JobState.COMPLETED), status="none"))
+    assert failed is not None
+
+
+@pytest.mark.parametrize(("state", "well"), [(JobState.COMPLETED, True), (JobState.FAILED, False)])
+def test_a_script_went_well_when_slurm_says_completed(state: JobState, well: bool) -> None:
+    ended = job(state=state, kind=JobKind.SCRIPT, exit_code=0 if well else 2)
+    assert (failure(Result(job=ended, status="none")) is None) is well
+
+
+def test_what_slurm_did_is_told_with_what_to_change() -> None:
+    killed = job(
+        state=JobState.OUT_OF_MEMORY, why="It used more than 1 GiB.", advice="Ask for --mem 2G."
+    )
+    failed = failure(Result(job=killed, status="killed"))
+    assert failed is not None
+    for part in ("OUT_OF_MEMORY", "more than 1 GiB", "--mem 2G"):
+        assert part in str(failed)
+
+
+def test_the_remote_traceback_comes_first() -> None:
+    result = Result(
+        job=job(state=JobState.FAILED, nodes=("n7",)),
+        status="error",
+        ename="ValueError",
+        evalue="no",
+        traceback=("Traceback …", "ValueError: no"),
+    )
+    failed = failure(result)
+    assert failed is not None
+    lines = failed._render_traceback_()
+    assert lines[:2] == ["Traceback …", "ValueError: no"]
+    assert "n7" in lines[-1]
+
+
+def test_a_name_that_was_not_sent_is_named_with_the_option_that_sends_it() -> None:
+    result = Result(
+        job=job(state=JobState.FAILED),
+        status="error",
+        ename="NameError",
+        evalue="name 'data' is not defined",
+    )
+    assert "--in data" in str(failure(result, {"data": 1}))
+    assert "--in data" not in str(failure(result, {}))
+
+
+@pytest.mark.parametrize(("evalue", "code"), [("4", 4), ("no data", 1)])
+def test_a_cell_that_exits_has_raised_nothing(evalue: str, code: int) -> None:
+    ended = job(state=JobState.FAILED, exit_code=code, why=f"It exited with code {code}.")
+    result = Result(job=ended, status="error", ename="SystemExit", evalue=evalue)
+    said = str(failure(result))
+    assert f"exited with code {code}" in said
+    assert "SystemExit" not in said
