@@ -123,6 +123,8 @@ class Stream:
         self.decoder = codecs.getincrementaldecoder("utf-8")("surrogatepass_or_replace")
         self.tail = b""
         self.held = ""
+        self.frame = ""
+        """The beginning of a line that may be a frame of ours: kept until its end tells."""
 
     def feed(self, data: bytes) -> None:
         """Take bytes; whole lines are written at once, a piece of one is held for its rest."""
@@ -138,11 +140,13 @@ class Stream:
             self.flush()
 
     def flush(self) -> None:
-        text, self.held = self.held, ""
-        if OUR_FRAME in text and self.name == "stderr":
-            # Where a crash happened, faulthandler says: the way there through here is not asked.
-            lines = text.splitlines(True)
-            text = "".join(line for line in lines if not line.startswith(OUR_FRAMES))
+        """Write down what is held, but for the beginning of a frame of ours."""
+        text, self.held, self.frame = self.frame + self.held, "", ""
+        if self.name == "stderr":
+            begun = text[text.rfind("\n") + 1 :]
+            if begun and (OUR_FRAME.startswith(begun) or begun.startswith(OUR_FRAME)):
+                text, self.frame = text[: -len(begun)], begun
+            text = without_our_frames(text)
         if text:
             self.output.write_text(self.name, text)
 
@@ -150,6 +154,15 @@ class Stream:
         self.held += self.decoder.decode(self.tail, True)
         self.tail = b""
         self.flush()
+        if self.frame:
+            self.output.write_text(self.name, without_our_frames(self.frame))
+
+
+def without_our_frames(text: str) -> str:
+    """Where a crash happened, faulthandler says: the way there through here is not asked."""
+    if OUR_FRAME not in text:
+        return text
+    return "".join(line for line in text.splitlines(True) if not line.startswith(OUR_FRAMES))
 
 
 class Supervisor:

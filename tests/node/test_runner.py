@@ -231,6 +231,21 @@ def test_segfault_is_told_with_what_was_written_before(run: RunCell) -> None:
     assert "runner" not in done.text("stderr"), "frames of ours"
 
 
+def test_frames_of_ours_are_left_out_of_a_crash_that_is_written_slowly(run: RunCell) -> None:
+    """Faulthandler writes a line in pieces, between which a loaded node may let time pass."""
+    done = run(
+        "import os, sys, time\n"
+        "path = os.path.abspath(sys.modules['runner_cell'].__file__)\n"
+        "path = path.encode('ascii', 'backslashreplace')\n"
+        "frame = b'  File \"' + path + b'\", line 6 in run\\n'\n"
+        "pieces = [frame[at : at + 20] for at in range(0, len(frame), 20)]\n"
+        "for piece in [b'Fatal Python error\\n', *pieces, b'  a line of its own']:\n"
+        "    os.write(2, piece)\n"
+        "    time.sleep(0.03)\n"
+    )
+    assert done.text("stderr") == "Fatal Python error\n  a line of its own"
+
+
 def test_os_exit_is_no_success(run: RunCell) -> None:
     done = run("import os\nprint('before')\nos._exit(3)")
     assert (done.exit_code, done.result.status, done.result.exit_code) == (3, "killed", 3)
