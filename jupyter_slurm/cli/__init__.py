@@ -2,9 +2,9 @@
 
 `main` reads the words, runs a command and turns errors into a sentence and an exit code. Inside:
 `parser` (the words), `local` (up, down, status, agent), `jobs` (what is there), `submit`,
-`session`, `kernel`, `shell`, `follow` (a job's output as it comes), `image`, `remote` (logins,
-tunnels), `files`, `clusters`, `new_cluster` and `from_template` (profiles), `preview`, `terminal`
-(what goes to stdout and stderr), `table`.
+`session`, `kernel`, `shell` (by `console`), `follow` (a job's output as it comes), `image`,
+`remote` (logins, tunnels), `files`, `clusters`, `new_cluster` and `from_template` (profiles),
+`preview`, `terminal` (what goes to stdout and stderr), `table`.
 """
 
 from __future__ import annotations

@@ -2,5 +2,6 @@
 
 The modules, from the outside in: `extension` (names and settings), `commands` and `cell` (what a
 line does), `follow`, `replay`, `live` (waiting and showing), `session` and `frontend` (what the
-kernel knows), `table`, `manual`, `completion`. They speak to the cluster through `Api` alone.
+kernel knows), `queue_widget` and `open_log` (`%slurm`), `table`, `manual`, `completion`. They
+speak to the cluster through `Api` alone.
 """
