@@ -14,7 +14,7 @@ from jupyter_slurm.cli.say import say
 from jupyter_slurm.cli.table import as_json, table
 from jupyter_slurm.errors import ConfigError, RequestError
 from jupyter_slurm.profiles import save, templates
-from jupyter_slurm.profiles.profile import load_profiles
+from jupyter_slurm.profiles.reading import load_profiles
 from jupyter_slurm.profiles.save import Setting, toml_text
 from jupyter_slurm.profiles.templates import Template
 from jupyter_slurm.slurm.options import suggest

@@ -15,7 +15,8 @@ from pathlib import Path
 
 from jupyter_slurm import places
 from jupyter_slurm.errors import ConfigError, RequestError
-from jupyter_slurm.profiles.profile import UP_ORIGIN, load_profiles
+from jupyter_slurm.profiles.profile import UP_ORIGIN
+from jupyter_slurm.profiles.reading import load_profiles
 
 Setting = str | int | bool | Sequence[str] | Mapping[str, str]
 

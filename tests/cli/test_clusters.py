@@ -16,7 +16,8 @@ from jupyter_slurm.cli import main
 from jupyter_slurm.cli.ssh_hosts import ssh_hosts
 from jupyter_slurm.client.login import TerminalAnswerer
 from jupyter_slurm.errors import CommandError, TransportError
-from jupyter_slurm.profiles.profile import ClusterProfile, load_profiles
+from jupyter_slurm.profiles.profile import ClusterProfile
+from jupyter_slurm.profiles.reading import load_profiles
 from jupyter_slurm.wire import ClusterInfo, Connection, Description, Folder, QuestionKind
 from tests.far import Asked
 from tests.magics.fake import FakeApi

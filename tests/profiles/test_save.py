@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from jupyter_slurm.errors import ConfigError, NotFoundError, RequestError
 from jupyter_slurm.profiles import save
-from jupyter_slurm.profiles.profile import load_profiles
+from jupyter_slurm.profiles.reading import load_profiles
 
 
 @pytest.fixture

@@ -14,7 +14,8 @@ from jupyter_slurm.containers import RUNTIMES
 from jupyter_slurm.containers.images import find_image
 from jupyter_slurm.containers.references import parse_reference
 from jupyter_slurm.profiles import templates
-from jupyter_slurm.profiles.profile import ClusterProfile, load_profiles
+from jupyter_slurm.profiles.profile import ClusterProfile
+from jupyter_slurm.profiles.reading import load_profiles
 from jupyter_slurm.profiles.templates import Template, laid_over, read
 from jupyter_slurm.slurm.options import OPTIONS, check_option, check_together
 from jupyter_slurm.slurm.units import parse_time_s

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from jupyter_slurm.profiles.profile import load_profiles
+from jupyter_slurm.profiles.reading import load_profiles
 from tests.ssh.profile import SshSlurm
 
 

@@ -15,7 +15,8 @@ from jupyter_slurm.jobs.cluster.logins import Login, Logins
 from jupyter_slurm.jobs.cluster.slurm_cluster import SlurmCluster, Way
 from jupyter_slurm.jobs.records.book import Book
 from jupyter_slurm.jobs.watching.watcher import Watch
-from jupyter_slurm.profiles.profile import ClusterProfile, ProfileFiles
+from jupyter_slurm.profiles.profile import ClusterProfile
+from jupyter_slurm.profiles.reading import ProfileFiles
 from jupyter_slurm.transport import TimedOutError
 from jupyter_slurm.wire import Cluster, Connection, ConnectionState
 

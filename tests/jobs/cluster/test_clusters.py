@@ -11,7 +11,7 @@ from jupyter_slurm.errors import TransportError
 from jupyter_slurm.jobs.cluster.clusters import Clusters
 from jupyter_slurm.jobs.records.book import Book
 from jupyter_slurm.jobs.records.store import Store
-from jupyter_slurm.profiles.profile import Profiles
+from jupyter_slurm.profiles.reading import Profiles
 from jupyter_slurm.transport.shell import far_shell
 from jupyter_slurm.transport.ssh_config import CONFIG_VARIABLE
 from jupyter_slurm.wire import ConnectionState

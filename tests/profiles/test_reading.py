@@ -8,13 +8,8 @@ from pathlib import Path
 import pytest
 
 from jupyter_slurm.errors import ConfigError, NotFoundError
-from jupyter_slurm.profiles.profile import (
-    UP_ORIGIN,
-    ClusterProfile,
-    ProfileFiles,
-    Profiles,
-    load_profiles,
-)
+from jupyter_slurm.profiles.profile import UP_ORIGIN, ClusterProfile
+from jupyter_slurm.profiles.reading import ProfileFiles, Profiles, load_profiles
 
 
 @pytest.fixture

@@ -1,0 +1,290 @@
+"""Clusters as their files describe them: `clusters.toml` and `clusters.d/*.toml` -> ClusterProfile.
+
+Reads and checks these files and chooses the default; nothing here talks to a cluster or writes.
+A folder's `clusters.toml` has one table per cluster (and, on top, `default = "name"`); each file in
+`clusters.d` is one cluster with its settings at top level, named after the file. Later files win:
+a cluster that is defined twice is what the last of them says, whole.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from jupyter_slurm import places
+from jupyter_slurm.errors import ConfigError, NotFoundError
+from jupyter_slurm.profiles.profile import SLURM_CONFS, UP_ORIGIN, ClusterProfile
+from jupyter_slurm.profiles.table import TableReading, did_you_mean
+from jupyter_slurm.profiles.templates import laid_over
+from jupyter_slurm.profiles.toml_file import TomlFile, tables_of
+
+_CLUSTER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
+_NO_CLUSTER = "No cluster yet."
+_NO_CLUSTER_HINT = (
+    "`jupyter slurm up` starts one on this machine, for trying things out; where Slurm's "
+    "configuration is in /etc/slurm nothing needs to be set; where `sbatch` works by SLURM_CONF, "
+    "`jupyter slurm clusters add here --host '' --env SLURM_CONF=\"$SLURM_CONF\"` does it, and "
+    "where it has its configuration from the network, `jupyter slurm clusters add here --host ''`; "
+    "other clusters are described in {file}."
+)
+
+
+@dataclass(frozen=True)
+class Profiles:
+    """The clusters known now, by name. Iterating gives the profiles, the default one first."""
+
+    clusters: Mapping[str, ClusterProfile]
+    wanted: str | None = None
+    """The name that the environment or a file gives as the default."""
+    wanted_by: str = ""
+    """Who says so: for the message when there is no such cluster."""
+    broken: Mapping[str, ConfigError] = field(default_factory=dict)
+    """Clusters whose description cannot be used, and why."""
+    unread: ConfigError | None = None
+    """Why the rest of a file could not be read: it may name other clusters, and the default."""
+
+    def __len__(self) -> int:
+        return len(self.clusters)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.clusters
+
+    def __iter__(self) -> Iterator[ClusterProfile]:
+        first = self._default_name()
+        return iter(sorted(self.clusters.values(), key=lambda one: (one.name != first, one.name)))
+
+    @property
+    def default(self) -> ClusterProfile:
+        """The cluster of a job that names none; ConfigError when that is not clear."""
+        if self.wanted is None and self.unread is not None:
+            raise _another(self.unread)
+        name = self._default_name()
+        if name is not None:
+            return self.get(name)
+        if self.wanted is not None:
+            raise ConfigError(
+                f"{self.wanted_by}: the default cluster `{self.wanted}` is not defined"
+                f"{did_you_mean(self.wanted, self.clusters)}",
+                hint=self._known(),
+            )
+        if not self.clusters:
+            raise ConfigError(_NO_CLUSTER, hint=self._known())
+        raise ConfigError(
+            "There are several clusters and none is the default: "
+            f"{', '.join([*self.clusters, *self.broken])}.",
+            hint='Say which with --cluster, or write `default = "NAME"` at the top of '
+            f"{_user_file()}.",
+        )
+
+    def get(self, name: str | None = None) -> ClusterProfile:
+        """The cluster of that name, the default for None; ConfigError, NotFoundError."""
+        if name is None:
+            return self.default
+        if name in self.clusters:
+            return self.clusters[name]
+        error = self.broken.get(name, self.unread)
+        if error is not None:
+            raise _another(error)
+        raise NotFoundError(
+            f"There is no cluster `{name}`{did_you_mean(name, self.clusters)}",
+            hint=self._known(),
+            option="cluster",
+        )
+
+    def _default_name(self) -> str | None:
+        if self.wanted is not None:
+            known = self.wanted in self.clusters or self.wanted in self.broken
+            return self.wanted if known else None
+        others = [one.name for one in self.clusters.values() if one.origin != UP_ORIGIN]
+        for names in ([*self.clusters, *self.broken], [*others, *self.broken]):
+            if len(names) == 1:
+                return names[0]
+        return None
+
+    def _known(self) -> str:
+        if not self.clusters:
+            return _NO_CLUSTER_HINT.format(file=_user_file())
+        return f"Known: {', '.join(sorted(self.clusters))}."
+
+
+class ProfileFiles:
+    """The files, read again when one of them has changed. Safe to use from several threads."""
+
+    def __init__(self) -> None:
+        self._cached: tuple[object, Profiles] | None = None
+        self._folders = places.config_dirs()
+
+    def load(self) -> Profiles:
+        """What the files say now; what is wrong with one of them is said when that is needed."""
+        files = _files(self._folders)
+        environ = (os.environ.get("JUPYTER_SLURM_CLUSTER"), os.environ.get("SLURM_CONF"))
+        signature = (environ, tuple((path, _version(path)) for path, _ in files))
+        cached = self._cached
+        if cached and files and cached[0] == signature:
+            return cached[1]
+        profiles = _load(files)
+        self._cached = (signature, profiles)
+        return profiles
+
+
+def load_profiles() -> Profiles:
+    """Every cluster that this user's files describe, read anew; see `ProfileFiles.load`."""
+    return ProfileFiles().load()
+
+
+def _load(files: list[tuple[Path, bool]]) -> Profiles:
+    reading = _Reading()
+    for path, is_single in files:
+        reading.read(path, is_single)
+    profiles = reading.profiles
+    if not (profiles.clusters or profiles.broken or profiles.unread):
+        profiles = replace(profiles, clusters={one.name: one for one in _here()})
+    named = os.environ.get("JUPYTER_SLURM_CLUSTER")
+    if named:
+        profiles = replace(profiles, wanted=named, wanted_by="JUPYTER_SLURM_CLUSTER")
+    return profiles
+
+
+class _Reading:
+    """What the files say, one after the other. What is wrong with one cluster is that cluster's:
+    an earlier file's word for it no longer counts, and the others are as they are."""
+
+    def __init__(self) -> None:
+        self._clusters: dict[str, ClusterProfile] = {}
+        self._broken: dict[str, ConfigError] = {}
+        self._wanted: tuple[str | None, str] = (None, "")
+        self._unread: ConfigError | None = None
+
+    @property
+    def profiles(self) -> Profiles:
+        return Profiles(self._clusters, *self._wanted, self._broken, self._unread)
+
+    def read(self, path: Path, is_single: bool) -> None:
+        try:
+            file = TomlFile.read(path)
+        except ConfigError as exc:
+            if not is_single:
+                self._lose(exc)
+            for name in (path.stem,) if is_single else tables_of(path):
+                self._break(name, exc)
+            return
+        if is_single:
+            self._cluster(file, path.stem, file.content, ())
+            return
+        for name, value in file.content.items():
+            if isinstance(value, dict):
+                self._cluster(file, name, value, (name,))
+                continue
+            try:
+                self._setting(file, name, value)
+            except ConfigError as exc:
+                self._lose(exc)
+
+    def _cluster(
+        self, file: TomlFile, name: str, table: dict[str, Any], where: tuple[str, ...]
+    ) -> None:
+        try:
+            self._clusters[name] = _profile(file, name, table, where)
+            self._broken.pop(name, None)
+        except ConfigError as exc:
+            self._break(name, exc)
+
+    def _setting(self, file: TomlFile, name: str, value: object) -> None:
+        if name == "default" and isinstance(value, str):
+            self._wanted = (value, file.place(name))
+        elif name == "default":
+            file.fail((name,), "`default` must be the name of a cluster, in quotes.")
+        else:
+            file.fail((name,), f"`{name}` stands above the first [CLUSTER].")
+
+    def _break(self, name: str, error: ConfigError) -> None:
+        self._clusters.pop(name, None)
+        self._broken[name] = error
+
+    def _lose(self, error: ConfigError) -> None:
+        """What the file says of the default is not known."""
+        self._wanted = (None, "")
+        self._unread = error
+
+
+def _another(error: ConfigError) -> ConfigError:
+    """The same for another thread, whose traceback it then has."""
+    return ConfigError(error.message, hint=error.hint, detail=error.detail)
+
+
+def _here() -> list[ClusterProfile]:
+    """The cluster of this machine, where Slurm is installed and configured."""
+    named = os.environ.get("SLURM_CONF")
+    conf = next((one for one in (named, *SLURM_CONFS) if one and Path(one).is_file()), None)
+    sbatch = shutil.which("sbatch")
+    if not (conf and sbatch):
+        return []
+    env = {"SLURM_CONF": conf} if conf == named else {}
+    return [ClusterProfile(name="here", env=env, origin=f"this machine ({sbatch}, {conf})")]
+
+
+# --- one table --------------------------------------------------------------------------------
+
+
+def _profile(
+    file: TomlFile, name: str, table: dict[str, Any], where: tuple[str, ...]
+) -> ClusterProfile:
+    """The cluster that `table`, which stands at `where` in `file`, describes."""
+    if not _CLUSTER_NAME.fullmatch(name):
+        file.fail(
+            where, f"{name!r} cannot be a cluster's name.", "Letters, digits, `.`, `_` and `-` can."
+        )
+    reading = TableReading(file, where)
+    below = reading.template(table)
+    types = {one.name: one.type for one in msgspec.structs.fields(ClusterProfile)}
+    values = reading.settings(laid_over(below, table), {**types, "name": None, "by_template": None})
+    values["host"] = values.get("host") or None
+    own = table.get("partitions", {})
+    values["by_template"] = frozenset(
+        (partition, key)
+        for partition, settings in below.get("partitions", {}).items()
+        for key in settings
+        if key not in own.get(partition, {})
+    ) | {("", key) for key in ("qos", "accounts") if key in below and key not in table}
+    return ClusterProfile(**{"origin": str(file.path), **values, "name": name})
+
+
+# --- where ------------------------------------------------------------------------------------
+
+
+def _files(folders: list[Path]) -> list[tuple[Path, bool]]:
+    """The files that are there, in the order in which they count, and whether each is of one
+    cluster.
+    """
+    files: list[tuple[Path, bool]] = []
+    for folder in folders:
+        if _may_be_there(folder / "clusters.toml"):
+            files.append((folder / "clusters.toml", False))
+        files += [(path, True) for path in sorted((folder / "clusters.d").glob("[!.]*.toml"))]
+    return files
+
+
+def _may_be_there(path: Path) -> bool:
+    try:
+        return path.exists()
+    except OSError:  # who reads it is told what is wrong
+        return True
+
+
+def _version(path: Path) -> tuple[int, int, int] | None:
+    try:
+        info = path.stat()
+    except OSError:
+        return None
+    return info.st_mtime_ns, info.st_size, info.st_ino
+
+
+def _user_file() -> Path:
+    return places.config_dirs()[-1] / "clusters.toml"
