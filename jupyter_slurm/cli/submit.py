@@ -22,6 +22,7 @@ from jupyter_slurm.cli.say import note, say
 from jupyter_slurm.cli.table import in_words_of_a_terminal
 from jupyter_slurm.client.login import LoginDeclined
 from jupyter_slurm.commands import headless, line
+from jupyter_slurm.commands.scanner import OURS
 from jupyter_slurm.errors import NotFoundError, RequestError
 from jupyter_slurm.job import placed
 from jupyter_slurm.jobs.preflight import syntax
@@ -142,7 +143,7 @@ def _read(file: Path) -> str:
 def _help() -> str:
     ours = "".join(
         in_words_of_a_terminal(f"  {f'--{name} {option.metavar}'.rstrip():<28}  {option.help}\n")
-        for name, option in line.OURS.items()
+        for name, option in OURS.items()
         if name not in headless.NOT_HERE
     )
     return (

@@ -14,6 +14,7 @@ import msgspec
 
 from jupyter_slurm.api import Api
 from jupyter_slurm.commands import driver_code, line, sessions
+from jupyter_slurm.commands.scanner import scan
 from jupyter_slurm.errors import RequestError
 from jupyter_slurm.wire import JobKind, JobSpec
 
@@ -23,10 +24,10 @@ NOT_HERE = ("in", "out", "out-format", "attach", "fresh", "no-raise")
 
 def request(words: Sequence[str]) -> line.Request:
     """What the words ask for. RequestError names the one that cannot be."""
-    for word in words[: words.index("--")] if "--" in words else words:
-        name = word.partition("=")[0].removeprefix("--")
-        if word.startswith("--") and name in NOT_HERE:
-            raise RequestError(f"--{name} belongs to cells of a notebook.", option=name)
+    for item in scan(words):
+        if item.name in NOT_HERE:
+            told = f"--{item.name} belongs to cells of a notebook."
+            raise RequestError(told, option=item.name)
     return line.parse_with_arguments(words)
 
 

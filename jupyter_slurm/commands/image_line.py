@@ -12,8 +12,9 @@ from types import MappingProxyType
 
 import msgspec
 
-from jupyter_slurm.commands.line import OURS, OurOption, Request, parse
+from jupyter_slurm.commands.line import Request, parse
 from jupyter_slurm.commands.packages_here import Here
+from jupyter_slurm.commands.scanner import OURS, OurOption, scan
 from jupyter_slurm.errors import RequestError
 from jupyter_slurm.slurm import options as sbatch
 from jupyter_slurm.wire import ImageSpec
@@ -81,18 +82,13 @@ def parse_image(
     names: list[str] = []
     values: dict[str, str] = {}
     rest: list[str] = []
-    queue = list(words)
-    while queue:
-        word = queue.pop(0)
-        option, equals, value = word[2:].partition("=")
-        if word.startswith("--") and option in OPTIONS:
-            values[option] = _value(option, value if equals else None, queue)
-        elif word.startswith("-") and word != "-":
-            rest.append(word)
-            if queue and "=" not in word and _takes_next(word):
-                rest.append(queue.pop(0))
+    for item in scan(words, OPTIONS):
+        if item.name is not None and item.name in OPTIONS:
+            values[item.name] = _value(item.name, item.value)
+        elif item.words[0].startswith("-") and item.words[0] != "-":
+            rest += item.words
         else:
-            names.append(word)
+            names += item.words
     if not names:
         raise RequestError("Which image?", hint=usage)
     if len(names) > 1 + takes_file:
@@ -109,30 +105,22 @@ def parse_image(
     )
 
 
-def _value(option: str, value: str | None, queue: list[str]) -> str:
+def _value(option: str, value: str | None) -> str:
     if not OPTIONS[option].metavar:
         if value is not None:
             raise RequestError(f"--{option} takes no value, not `{value}`.")
         return ""
-    given = value if value is not None else (queue.pop(0) if queue else "")
-    if not given:
+    if not value:
         raise RequestError(f"--{option} needs a value: --{option} {OPTIONS[option].metavar}.")
-    return given
-
-
-def _takes_next(word: str) -> bool:
-    ours = OURS.get(word[2:]) if word.startswith("--") else None
-    return bool(ours.metavar) if ours is not None else sbatch.takes_next(word)
+    return value
 
 
 def _refuse(words: Sequence[str]) -> None:
-    for word in words:
-        name = word.partition("=")[0].removeprefix("--")
-        if word.startswith("--") and name in OURS and name not in _OF_CELLS:
-            hint = "Say --from IMAGE for what it is made of." if name == "image" else None
-            raise RequestError(
-                f"--{name} belongs to cells, not to the making of images.", hint=hint
-            )
+    for item in scan(words):
+        if item.name in OURS and item.name not in _OF_CELLS:
+            hint = "Say --from IMAGE for what it is made of." if item.name == "image" else None
+            told = f"--{item.name} belongs to cells, not to the making of images."
+            raise RequestError(told, hint=hint)
 
 
 def _defaults(request: Request) -> list[str]:

@@ -6,12 +6,14 @@ A lab is a job (`JobKind.LAB`) that runs JupyterLab. The words after `lab start`
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from html import escape
+from types import MappingProxyType
 
 import msgspec
 
 from jupyter_slurm.commands import line, sessions
+from jupyter_slurm.commands.scanner import OurOption, scan, take
 from jupyter_slurm.errors import NotFoundError, RequestError
 from jupyter_slurm.readable import duration
 from jupyter_slurm.views.card import headline, title
@@ -19,6 +21,12 @@ from jupyter_slurm.wire import Job, JobKind, JobSpec, LabEntry, LabStep
 
 HEAD = ("Name", "ID", "Slurm", "Cluster", "State", "Node", "Ends", "Address")
 _NOT_FOR_A_LAB = "in out out-format fetch attach fresh on-interrupt wait no-raise session".split()
+_OWN: Mapping[str, OurOption] = MappingProxyType(
+    {
+        "idle": OurOption("TIME", "end it when nobody has done anything for so long"),
+        "install": OurOption("", "install JupyterLab beside an image that has none"),
+    }
+)
 _START_ONE = "`jupyter slurm lab start [OPTIONS]` starts one."
 _STEPS = {
     LabStep.INSTALLING: "JupyterLab is being installed beside the image, once.",
@@ -29,17 +37,18 @@ _STEPS = {
 
 def start(words: Sequence[str], *, job_id: str) -> tuple[line.Request, JobSpec]:
     """What the words after `lab start` ask for. RequestError names the word that cannot be."""
-    rest, idle_s = sessions.take_idle(words)
-    install = "--install" in rest
-    rest = [word for word in rest if word != "--install"]
-    for word in rest:
-        name = word.partition("=")[0].removeprefix("--")
-        if word.startswith("--") and name in _NOT_FOR_A_LAB:
-            raise RequestError(f"--{name} belongs to cells: in a lab none has been written yet.")
+    rest, idle_s = sessions.take_idle(words, _OWN)
+    rest, install = take(rest, "install", _OWN)
+    if any(install):
+        raise RequestError(f"--install takes no value, not `{install[0]}`.")
+    for item in scan(rest):
+        if item.name in _NOT_FOR_A_LAB:
+            told = f"--{item.name} belongs to cells: in a lab none has been written yet."
+            raise RequestError(told)
     request = line.parse(rest)
     spec = line.spec(request, "", job_id=job_id, kind=JobKind.LAB)
     name = request.name or "lab"
-    return request, msgspec.structs.replace(spec, name=name, idle_s=idle_s, install=install)
+    return request, msgspec.structs.replace(spec, name=name, idle_s=idle_s, install=bool(install))
 
 
 def of(jobs: Iterable[Job]) -> list[Job]:

@@ -1,7 +1,7 @@
 """PURE: the words after `%%slurm` (or `jupyter slurm submit`) -> a `Request` -> a `JobSpec`.
 
-Splitting and the options that are ours live here; sbatch's own options are
-`slurm.options`'s. No I/O, no IPython, no defaults of a session.
+Splitting, and what our options mean, live here; which there are is `scanner`'s, and sbatch's own
+are `slurm.options`'s. No I/O, no IPython, no defaults of a session.
 """
 
 from __future__ import annotations
@@ -11,13 +11,12 @@ import json
 import re
 import shlex
 import unicodedata
-from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from types import MappingProxyType
 from typing import Any, Literal
 
+from jupyter_slurm.commands.scanner import OURS, before_arguments, scan
 from jupyter_slurm.errors import RequestError
 from jupyter_slurm.readable import brief
 from jupyter_slurm.slurm import options as sbatch
@@ -32,45 +31,6 @@ class Reuse(StrEnum):
     ATTACH = "attach"  # attach to it, never submit
     FRESH = "fresh"  # submit another
 
-
-@dataclass(frozen=True, slots=True)
-class OurOption:
-    """An option that sbatch does not know."""
-
-    metavar: str
-    """"" for a flag; in brackets where the value may be left out."""
-    help: str
-
-
-OURS: Mapping[str, OurOption] = MappingProxyType(
-    {
-        "cluster": OurOption("NAME", "the cluster to run on; see `%slurm clusters`"),
-        "image": OurOption("IMAGE", "the container image: an alias of the profile, or its name"),
-        "runtime": OurOption("NAME", "how the image is run: charliecloud, none …"),
-        "module": OurOption("NAMES", "environment modules to load first, separated by commas"),
-        "in": OurOption("NAMES", "variables of this notebook that the cell gets"),
-        "out": OurOption("NAMES", "variables that come back into this notebook"),
-        "out-format": OurOption("auto|data", "how: pickled where it must be, or as data alone"),
-        "env": OurOption("NAME=VALUE", "an environment variable for the cell; may be repeated"),
-        "mount": OurOption("SRC[:DST[:ro]]", "a folder to see in the image; may be repeated"),
-        "push": OurOption("DIR", "a folder of this machine: the job runs in a copy of it"),
-        "push-exclude": OurOption(
-            "PATTERN", "what --push leaves behind, as in .gitignore; may be repeated"
-        ),
-        "session": OurOption(
-            "[NAME]", "run it at once in a session started here, or in any by its id"
-        ),
-        "fetch": OurOption("GLOBS", "files to bring back when the job has ended; may be repeated"),
-        "name": OurOption("NAME", "what the job is called"),
-        "detach": OurOption("", "give a job handle at once instead of waiting"),
-        "wait": OurOption("", "wait for the end, where the setting says to detach"),
-        "on-interrupt": OurOption("detach|cancel", "what interrupting the cell does to the job"),
-        "attach": OurOption("", "attach to this cell's job, never submit one"),
-        "fresh": OurOption("", "submit another job even if this cell's job still runs"),
-        "dry-run": OurOption("", "show what would be submitted, and submit nothing"),
-        "no-raise": OurOption("", "a job that fails does not fail the cell"),
-    }
-)
 
 _LONGEST = 32 * 1024
 """More nobody types; splitting takes the time of its square (shlex)."""
@@ -165,8 +125,8 @@ def parse(words: Sequence[str]) -> Request:
 
 def parse_with_arguments(words: Sequence[str]) -> Request:
     """The same where `--` may follow, and behind it what a script gets, as it is."""
-    at = words.index("--") if "--" in words else len(words)
-    return replace(parse(words[:at]), arguments=tuple(words[at + 1 :]))
+    options, arguments = before_arguments(words)
+    return replace(parse(options), arguments=tuple(arguments))
 
 
 def spec(
@@ -264,27 +224,21 @@ def _take_ours(words: Sequence[str]) -> tuple[dict[str, list[str]], list[str]]:
     """Our options with their values, the last given last, and the words that are sbatch's."""
     ours: dict[str, list[str]] = {}
     theirs: list[str] = []
-    rest = deque(words)
-    while rest:
-        word = rest.popleft()
-        name, equals, value = word[2:].partition("=")
-        option = OURS.get(name) if word.startswith("--") else None
-        if option is None:
-            theirs.append(word)
-            if rest and sbatch.takes_next(word):
-                theirs.append(rest.popleft())  # also where it looks like an option of ours
+    for item in scan(words):
+        option = OURS.get(item.name or "")
+        if item.name is None or option is None:
+            theirs += item.words
             continue
-        values = ours[name] = ours.pop(name, [])
+        values = ours[item.name] = ours.pop(item.name, [])
         if option.metavar.startswith("["):
-            follows = bool(rest) and not rest[0].startswith("-")
-            values.append(rest.popleft() if follows and not equals else value)
+            values.append(item.value or "")
         elif option.metavar:
-            given = value if equals else rest.popleft() if rest else None
-            if not given:
-                raise _wrong(name, f"--{name} needs a value: --{name} {option.metavar}.")
-            values.append(given)
-        elif equals:
-            raise _wrong(name, f"--{name} takes no value, not `{value}`.")
+            if not item.value:
+                told = f"--{item.name} needs a value: --{item.name} {option.metavar}."
+                raise _wrong(item.name, told)
+            values.append(item.value)
+        elif item.value is not None:
+            raise _wrong(item.name, f"--{item.name} takes no value, not `{item.value}`.")
     return ours, theirs
 
 

@@ -6,12 +6,14 @@ A session is a job (`JobKind.SESSION`) whose process runs cells as they come. Th
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 import msgspec
 
 from jupyter_slurm.commands import line
+from jupyter_slurm.commands.scanner import OurOption, scan, take
 from jupyter_slurm.errors import NotFoundError, RequestError
 from jupyter_slurm.slurm.units import parse_time_s
 from jupyter_slurm.wire import Job, JobKind, JobSpec, JobState
@@ -24,6 +26,9 @@ _ENDS = (JobKind.SESSION, JobKind.LAB, JobKind.KERNEL)
 _NOT_FOR_A_SESSION = (
     "in out out-format fetch attach fresh on-interrupt wait no-raise session".split()
 )
+OWN: Mapping[str, OurOption] = MappingProxyType(
+    {"idle": OurOption("TIME", "end it when it has had no cell for so long")}
+)
 _START_ANOTHER = "`%slurm session start [OPTIONS]` starts one."
 
 
@@ -32,18 +37,23 @@ def start(
 ) -> tuple[line.Request, JobSpec]:
     """What the words after `session start` ask for. RequestError names the word that cannot be."""
     rest, idle_s = take_idle(words)
-    for word in rest:
-        name = word.partition("=")[0].removeprefix("--")
-        if word.startswith("--") and name in _NOT_FOR_A_SESSION:
-            raise RequestError(f"--{name} belongs to the cells of a session, not to the session.")
+    for item in scan(rest):
+        if item.name in _NOT_FOR_A_SESSION:
+            told = f"--{item.name} belongs to the cells of a session, not to the session."
+            raise RequestError(told)
     request = line.parse(rest)
     spec = line.spec(request, "", job_id=job_id, kind=JobKind.SESSION, notebook=notebook)
     return request, msgspec.structs.replace(spec, idle_s=idle_s or _IDLE_S)
 
 
-def take_idle(words: Sequence[str]) -> tuple[list[str], int | None]:
-    """The words without `--idle TIME`, and that time in seconds. None: it was not given."""
-    rest, given = take(words, "--idle")
+def take_idle(
+    words: Sequence[str], own: Mapping[str, OurOption] = OWN
+) -> tuple[list[str], int | None]:
+    """Return the words without `--idle TIME`, and that time in seconds. None: it was not given.
+
+    `own`: the options of the command, `idle` among them, beside those of a cell.
+    """
+    rest, given = take(words, "idle", own)
     idle_s: int | None = None
     for text in given:
         try:
@@ -58,24 +68,10 @@ def take_idle(words: Sequence[str]) -> tuple[list[str], int | None]:
 
 def take_cluster(words: Sequence[str]) -> tuple[list[str], str | None]:
     """Return the words without `--cluster NAME`, and that name. None: it was not given."""
-    rest, given = take(words, "--cluster")
+    rest, given = take(words, "cluster", {})
     if not all(given):
         raise RequestError("--cluster needs a name.")
     return rest, given[-1] if given else None
-
-
-def take(words: Sequence[str], option: str) -> tuple[list[str], list[str]]:
-    """Return the words without that option, and its values; "" where one is missing."""
-    rest: list[str] = []
-    given: list[str] = []
-    left = iter(words)
-    for word in left:
-        name, equals, value = word.partition("=")
-        if name == option:
-            given.append(value if equals else next(left, ""))
-        else:
-            rest.append(word)
-    return rest, given
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import math
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 import msgspec
 
 from jupyter_slurm.commands import line
+from jupyter_slurm.commands.scanner import OurOption, before_arguments, scan
 from jupyter_slurm.errors import RequestError
 from jupyter_slurm.slurm.options import sbatch_args
 from jupyter_slurm.slurm.units import parse_time_s
@@ -24,6 +26,14 @@ _NOT_HERE = tuple(
     "in out out-format attach fresh no-raise detach wait on-interrupt dry-run fetch".split()
 )
 """Options of cells that mean nothing where somebody sits at a terminal."""
+
+_OWN: Mapping[str, OurOption] = MappingProxyType(
+    {
+        "job": OurOption("ID", "into this job, not into one that is submitted for it"),
+        "new": OurOption("", "another terminal in that job, not its own"),
+        "keep": OurOption("TIME", "how long the job waits for somebody to come back"),
+    }
+)
 
 SHELL = """#!/bin/sh
 [ -z "$SHELL" ] || ! command -v "$SHELL" >/dev/null || exec "$SHELL"
@@ -67,10 +77,7 @@ class Shell:
 def parse(words: Sequence[str], before: Sequence[str] = ()) -> Shell:
     """RequestError names the word that cannot be. `before`: options for every job, which count
     only where one is submitted."""
-    command: Sequence[str] = ()
-    if "--" in words:
-        at = list(words).index("--")
-        words, command = words[:at], words[at + 1 :]
+    words, command = before_arguments(words, _OWN)
     own, others = _take_own(words)
     request = line.parse(others)
     if "job" in own:
@@ -86,19 +93,18 @@ def parse(words: Sequence[str], before: Sequence[str] = ()) -> Shell:
 def _take_own(words: Sequence[str]) -> tuple[dict[str, str], list[str]]:
     own: dict[str, str] = {}
     others: list[str] = []
-    rest = iter(words)
-    for word in rest:
-        name, equals, value = word[2:].partition("=")
-        if not word.startswith("--") or name not in ("job", "new", "keep"):
-            if word.startswith("--") and name in _NOT_HERE:
-                raise RequestError(f"--{name} means nothing for a terminal.", hint=f"`{USAGE}`")
-            others.append(word)
-        elif name == "new":
-            own[name] = ""
+    for item in scan(words, _OWN):
+        if item.name in _NOT_HERE:
+            told = f"--{item.name} means nothing for a terminal."
+            raise RequestError(told, hint=f"`{USAGE}`")
+        if item.name is None or item.name not in _OWN:
+            others += item.words
+        elif item.name == "new":
+            own[item.name] = ""
+        elif item.value:
+            own[item.name] = item.value
         else:
-            own[name] = value if equals else next(rest, "")
-            if not own[name]:
-                raise RequestError(f"--{name} needs a value.", hint=f"`{USAGE}`")
+            raise RequestError(f"--{item.name} needs a value.", hint=f"`{USAGE}`")
     return own, others
 
 

@@ -13,9 +13,10 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
@@ -23,7 +24,8 @@ from jupyter_core import paths
 
 from jupyter_slurm import places
 from jupyter_slurm.commands import line
-from jupyter_slurm.commands.sessions import take, take_idle
+from jupyter_slurm.commands.scanner import OurOption, scan, take
+from jupyter_slurm.commands.sessions import take_idle
 from jupyter_slurm.errors import NotFoundError, RequestError
 from jupyter_slurm.wire import Cluster, JobKind, JobSpec, RemoteKernel
 
@@ -35,6 +37,14 @@ _SPEC = "kernel.json"
 _VALUES = "--env-file"
 """The word of a kernelspec before the file with the values; nobody types it."""
 _ENV = "--env"
+_OWN: Mapping[str, OurOption] = MappingProxyType(
+    {
+        "name": OurOption("NAME", "what the kernelspec's folder is called"),
+        "display-name": OurOption("TEXT", "what pickers of kernels show"),
+        "idle": OurOption("TIME", "end the job when the kernel was not used for so long"),
+        "env-file": OurOption("FILE", "where the values of --env are"),
+    }
+)
 _HIDDEN = "…"
 
 
@@ -68,7 +78,7 @@ class Stored:
 def stored(words: Sequence[str]) -> Stored:
     """What a kernelspec asks for by these words. RequestError: the file with its values is gone, or
     cannot be read."""
-    rest, files = take(words, _VALUES)
+    rest, files = take(words, "env-file", _OWN)
     if not files:
         return Stored(tuple(words), tuple(words))
     values: dict[str, str] = {}
@@ -83,15 +93,13 @@ def take_own(words: Sequence[str]) -> tuple[Told, list[str]]:
     """The words that are about the kernelspec, and the others. RequestError."""
     own: dict[str, str] = {}
     rest: list[str] = []
-    left = iter(words)
-    for word in left:
-        name, equals, value = word[2:].partition("=")
-        if not word.startswith("--") or name not in ("name", "display-name"):
-            rest.append(word)
-            continue
-        own[name] = value if equals else next(left, "")
-        if not own[name]:
-            raise RequestError(f"--{name} needs a value.", option=name)
+    for item in scan(words, _OWN):
+        if item.name not in ("name", "display-name"):
+            rest += item.words
+        elif item.value:
+            own[item.name] = item.value
+        else:
+            raise RequestError(f"--{item.name} needs a value.", option=item.name)
     return Told(own.get("name"), own.get("display-name")), rest
 
 
@@ -124,11 +132,11 @@ def meant(words: Sequence[str], clusters: Iterable[Cluster]) -> RemoteKernel:
 
 def parse(words: Sequence[str]) -> Wanted:
     """RequestError names the word that cannot be."""
-    rest, idle_s = take_idle(words)
-    for word in rest:
-        name = word.partition("=")[0].removeprefix("--")
-        if word.startswith("--") and name in _NOT_HERE:
-            raise RequestError(f"--{name} means nothing for a kernel.", option=name)
+    rest, idle_s = take_idle(words, _OWN)
+    for item in scan(rest):
+        if item.name in _NOT_HERE:
+            told = f"--{item.name} means nothing for a kernel."
+            raise RequestError(told, option=item.name)
     return Wanted(line.parse(rest), idle_s)
 
 
@@ -156,7 +164,7 @@ def add(kernel: RemoteKernel) -> RemoteKernel:
     RequestError: a kernel has that name that is none of ours."""
     folder = places.private_dir(_folder_for(kernel.name))
     _remove_values()
-    words, env = take(kernel.words, _ENV)
+    words, env = take(kernel.words, "env", _OWN)
     file = places.kernel_values_dir() / f"{kernel.name}.json"
     if env:
         values = line.parse([word for one in env for word in (_ENV, one)]).env
@@ -201,7 +209,7 @@ def exposed() -> list[str]:
     """Those of an earlier release, which have values of `--env` in the kernelspec itself."""
     folders = sorted(_folder().glob("*"))
     found = [(folder.name, told) for folder in folders if (told := _told(folder)) is not None]
-    return [name for name, told in found if take(_words_of(told), _ENV)[1]]
+    return [name for name, told in found if take(_words_of(told), "env", _OWN)[1]]
 
 
 def _interpreter_options() -> list[str]:
@@ -261,8 +269,8 @@ def _shown(words: Sequence[str]) -> tuple[str, ...]:
     try:
         words = stored(words).words
     except RequestError:
-        words, _ = take(words, _VALUES)
-    rest, env = take(words, _ENV)
+        words, _ = take(words, "env-file", _OWN)
+    rest, env = take(words, "env", _OWN)
     names = [one.partition("=")[0] for one in env]
     return (*rest, *(word for name in names for word in (_ENV, f"{name}={_HIDDEN}")))
 

@@ -19,7 +19,7 @@ from IPython.core.completer import (
     SimpleMatcherResult,
 )
 
-from jupyter_slurm.commands.line import OURS
+from jupyter_slurm.commands.scanner import OURS
 from jupyter_slurm.magics.commands import COMMANDS
 from jupyter_slurm.magics.session import Session
 from jupyter_slurm.slurm.options import OPTIONS

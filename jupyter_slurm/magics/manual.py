@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 
 from jupyter_slurm.commands.image_line import OPTIONS as IMAGE_OPTIONS
-from jupyter_slurm.commands.line import OURS
+from jupyter_slurm.commands.scanner import OURS
 from jupyter_slurm.slurm.options import OPTIONS
 
 _CELL = """\

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jupyter_slurm.commands.braces import expand
-from jupyter_slurm.commands.line import OURS, Request, Reuse, fingerprint, parse, spec, split
+from jupyter_slurm.commands.line import Request, Reuse, fingerprint, parse, spec, split
+from jupyter_slurm.commands.scanner import OURS
 from jupyter_slurm.errors import RequestError
 from jupyter_slurm.slurm.options import OPTIONS
 from jupyter_slurm.wire import JobKind

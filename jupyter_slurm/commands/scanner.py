@@ -1,0 +1,127 @@
+"""PURE: words -> the options among them, each with its value.
+
+The one place that tells an option from a value that looks like one: in `--comment --idle 5m` the
+comment is `--idle`, as sbatch itself reads it. What an option means is for the caller to say.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from jupyter_slurm.slurm import options as sbatch
+
+
+@dataclass(frozen=True, slots=True)
+class OurOption:
+    """An option that sbatch does not know."""
+
+    metavar: str
+    """"" for a flag; in brackets where the value may be left out."""
+    help: str
+
+
+OURS: Mapping[str, OurOption] = MappingProxyType(
+    {
+        "cluster": OurOption("NAME", "the cluster to run on; see `%slurm clusters`"),
+        "image": OurOption("IMAGE", "the container image: an alias of the profile, or its name"),
+        "runtime": OurOption("NAME", "how the image is run: charliecloud, none …"),
+        "module": OurOption("NAMES", "environment modules to load first, separated by commas"),
+        "in": OurOption("NAMES", "variables of this notebook that the cell gets"),
+        "out": OurOption("NAMES", "variables that come back into this notebook"),
+        "out-format": OurOption("auto|data", "how: pickled where it must be, or as data alone"),
+        "env": OurOption("NAME=VALUE", "an environment variable for the cell; may be repeated"),
+        "mount": OurOption("SRC[:DST[:ro]]", "a folder to see in the image; may be repeated"),
+        "push": OurOption("DIR", "a folder of this machine: the job runs in a copy of it"),
+        "push-exclude": OurOption(
+            "PATTERN", "what --push leaves behind, as in .gitignore; may be repeated"
+        ),
+        "session": OurOption(
+            "[NAME]", "run it at once in a session started here, or in any by its id"
+        ),
+        "fetch": OurOption("GLOBS", "files to bring back when the job has ended; may be repeated"),
+        "name": OurOption("NAME", "what the job is called"),
+        "detach": OurOption("", "give a job handle at once instead of waiting"),
+        "wait": OurOption("", "wait for the end, where the setting says to detach"),
+        "on-interrupt": OurOption("detach|cancel", "what interrupting the cell does to the job"),
+        "attach": OurOption("", "attach to this cell's job, never submit one"),
+        "fresh": OurOption("", "submit another job even if this cell's job still runs"),
+        "dry-run": OurOption("", "show what would be submitted, and submit nothing"),
+        "no-raise": OurOption("", "a job that fails does not fail the cell"),
+    }
+)
+"""Those of a cell, which every command that submits a job has but for those that it refuses."""
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """An option with its value, or a word by itself."""
+
+    words: tuple[str, ...]
+    """As they were typed."""
+    name: str | None = None
+    """Of a long option, without its dashes; None: a short one of sbatch's, or no option."""
+    value: str | None = None
+    """None: no value follows."""
+
+
+def scan(
+    words: Sequence[str], own: Mapping[str, OurOption] = MappingProxyType({})
+) -> Iterator[Item]:
+    """Yield each option with its value, by the options of the command itself (`own`), those of a
+    cell and sbatch's, in this order. From `--` on all words are one item.
+
+    >>> [item.words for item in scan(["--comment", "--out", "-n4", "--out", "x", "--", "-n"])]
+    [('--comment', '--out'), ('-n4',), ('--out', 'x'), ('--', '-n')]
+    """
+    rest = deque(words)
+    while rest:
+        word = rest.popleft()
+        if word == "--":
+            yield Item((word, *rest))
+            return
+        name, equals, value = word[2:].partition("=")
+        is_long = word.startswith("--")
+        option = own.get(name) or OURS.get(name) if is_long else None
+        given = value if is_long and equals else None
+        if rest and given is None and _takes_next(word, option, rest[0]):
+            given = rest.popleft()
+            yield Item((word, given), name if is_long else None, given)
+        else:
+            yield Item((word,), name if is_long else None, given)
+
+
+def _takes_next(word: str, option: OurOption | None, following: str) -> bool:
+    if option is None:
+        return sbatch.takes_next(word)
+    if option.metavar.startswith("["):
+        return not following.startswith("-")
+    return bool(option.metavar)
+
+
+def take(
+    words: Sequence[str], name: str, own: Mapping[str, OurOption]
+) -> tuple[list[str], list[str]]:
+    """Return the words without the option `name`, and its values; "" where one is missing."""
+    rest: list[str] = []
+    given: list[str] = []
+    for item in scan(words, own):
+        if item.name == name:
+            given.append(item.value or "")
+        else:
+            rest += item.words
+    return rest, given
+
+
+def before_arguments(
+    words: Sequence[str], own: Mapping[str, OurOption] = MappingProxyType({})
+) -> tuple[list[str], list[str]]:
+    """Return the words before `--`, and those behind it."""
+    options: list[str] = []
+    for item in scan(words, own):
+        if item.words[0] == "--":
+            return options, list(item.words[1:])
+        options += item.words
+    return options, []

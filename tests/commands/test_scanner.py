@@ -1,0 +1,80 @@
+"""An option's value may look like an option, wherever the option may be given."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jupyter_slurm.commands import headless, image_line, labs, line, sessions, shell
+from jupyter_slurm.commands.line import Request
+from jupyter_slurm.commands.scanner import OURS, before_arguments, scan
+from jupyter_slurm.kernel import spec as kernel_spec
+from jupyter_slurm.slurm.options import OPTIONS
+
+PLACES: dict[str, Callable[[list[str]], Request]] = {
+    "%%slurm": line.parse,
+    "%%slurm --": line.parse_with_arguments,
+    "submit": headless.request,
+    "session start": lambda words: sessions.start(words, job_id="abcdefgh", notebook=None)[0],
+    "lab start": lambda words: labs.start(words, job_id="abcdefgh")[0],
+    "shell": lambda words: shell.parse(words).request,
+    "kernel add": lambda words: kernel_spec.parse(kernel_spec.take_own(words)[1]).request,
+    "%%slurm_image": lambda words: image_line.parse_image(["env", *words], "usage").request,
+}
+NAMES = sorted({*OURS, *OPTIONS, "idle", "install", "job", "new", "keep", "from", "env-file"})
+LOOKS_LIKE = st.one_of(
+    st.sampled_from(["--", "-n4", "-J", "-"]),
+    st.sampled_from(NAMES).map("--{}".format),
+    st.tuples(st.sampled_from(NAMES), st.text("ab= \"$'é", max_size=5)).map(
+        "--{0[0]}={0[1]}".format
+    ),
+)
+OTHERS = [["--partition", "debug"], ["-c", "2"], ["--exclusive"], ["--time=30m"]]
+
+
+@pytest.mark.parametrize("place", PLACES)
+@given(value=LOOKS_LIKE, others=st.permutations(OTHERS), at=st.integers(0, len(OTHERS)))
+def test_any_value_in_any_order_gives_the_same_request(
+    place: str, value: str, others: list[list[str]], at: int
+) -> None:
+    usual = PLACES[place]([word for words in OTHERS for word in words]).options
+    words = [*others[:at], ["--comment", value], *others[at:]]
+    request = PLACES[place]([word for one in words for word in one])
+    assert request.options == {**usual, "comment": value}
+    assert request.arguments == ()
+
+
+@pytest.mark.parametrize(
+    ("words", "idle_s"),
+    [
+        (["--comment", "--idle", "--time", "5m"], None),
+        (["--idle", "5m", "--comment", "--idle"], 300),
+        (["--comment=--idle", "--idle=5m"], 300),
+    ],
+)
+def test_an_idle_time_is_told_from_a_comment(words: list[str], idle_s: int | None) -> None:
+    assert sessions.take_idle(words)[1] == idle_s
+
+
+def test_what_a_command_has_of_its_own_is_no_value_of_a_flag() -> None:
+    request, made = labs.start(["--exclusive", "--install", "--comment", "--install"], job_id="a")
+    assert made.install
+    assert request.options["comment"] == "--install"
+    assert not labs.start(["--comment", "--install"], job_id="a")[1].install
+
+
+def test_a_shell_is_opened_beside_where_new_is_no_value() -> None:
+    assert shell.parse(["--job", "abcdefgh", "--new"]).beside
+    asked = shell.parse(["--comment", "--new", "--", "--comment", "--job"])
+    assert not asked.beside
+    assert asked.command == ("--comment", "--job")
+
+
+@given(st.lists(st.one_of(LOOKS_LIKE, st.text(max_size=4))))
+def test_no_word_is_lost_or_made(words: Sequence[str]) -> None:
+    assert [word for item in scan(words) for word in item.words] == list(words)
+    before, behind = before_arguments(words)
+    assert [*before, *(["--"] if len(before) + len(behind) < len(words) else []), *behind] == words
