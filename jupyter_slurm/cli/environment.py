@@ -3,29 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import islice
+from types import MappingProxyType
 
+from jupyter_slurm.commands.scanner import OurOption, scan
 from jupyter_slurm.errors import RequestError
 
-_ENV = "--env"
 
-
-def with_values(words: Sequence[str], variables: Mapping[str, str]) -> list[str]:
-    """The words with the value of each variable that is named alone. RequestError: there is none.
+def with_values(
+    words: Sequence[str],
+    variables: Mapping[str, str],
+    own: Mapping[str, OurOption] = MappingProxyType({}),
+) -> list[str]:
+    """Return the words with the value of each variable that is named alone. `own`: the options of
+    the command, beside those of a cell. RequestError: there is no such variable.
 
     >>> with_values(["--env", "TOKEN", "--env=A=b", "--gpus", "1"], {"TOKEN": "x"})
     ['--env', 'TOKEN=x', '--env=A=b', '--gpus', '1']
     """
     done: list[str] = []
-    left = iter(words)
-    for word in left:
-        name, equals, text = word.partition("=")
-        if name != _ENV:
-            done.append(word)
-        elif equals:
-            done.append(f"{_ENV}={_with_value(text, variables)}")
+    for item in scan(words, own):
+        if item.name != "env" or item.value is None:
+            done += item.words
+        elif len(item.words) > 1:
+            done += [item.words[0], _with_value(item.value, variables)]
         else:
-            done += [word, *(_with_value(one, variables) for one in islice(left, 1))]
+            done.append(f"--env={_with_value(item.value, variables)}")
     return done
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from jupyter_slurm.cli.command import Connect
 from jupyter_slurm.cli.say import say
+from jupyter_slurm.commands.scanner import asks_for_help
 from jupyter_slurm.errors import RequestError
 
 Commands = Mapping[str, Callable[[Sequence[str], Connect], int]]
@@ -18,7 +19,7 @@ def by_first_word(
 ) -> int:
     """Runs one of the commands below `name`, or prints their usage. RequestError: there is no such
     one."""
-    if not words or any(word in ("-h", "--help") for word in words):
+    if not words or asks_for_help(words):
         say(usage)
         return 0 if words else 2
     word, *rest = words

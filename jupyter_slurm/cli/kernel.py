@@ -34,7 +34,7 @@ def kernel(args: Namespace, connect: Connect) -> int:
 
 
 def _add(words: Sequence[str], connect: Connect) -> int:
-    made = spec.add(spec.meant(with_values(words, os.environ), connect().clusters()))
+    made = spec.add(spec.meant(with_values(words, os.environ, spec.OWN), connect().clusters()))
     say(f"{made.display_name} is in Jupyter's picker, as `{made.name}`.\n")
     return 0
 

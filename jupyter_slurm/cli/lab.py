@@ -6,7 +6,7 @@ import os
 import sys
 import time
 from argparse import Namespace
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 import msgspec
@@ -22,6 +22,7 @@ from jupyter_slurm.cli.table import as_json, in_words_of_a_terminal, table
 from jupyter_slurm.cli.terminal import Terminal
 from jupyter_slurm.client import lab_page
 from jupyter_slurm.commands import labs, sessions
+from jupyter_slurm.commands.scanner import OurOption, take
 from jupyter_slurm.errors import RequestError
 from jupyter_slurm.job import placed
 from jupyter_slurm.views import card
@@ -29,8 +30,10 @@ from jupyter_slurm.wire import Job, LabStep, Output, new_id
 
 _WAIT_S = 20.0
 _TICK_S = 2.0
-_NO_BROWSER = "--no-browser"
-_USAGE = f"""\
+_OWN: Mapping[str, OurOption] = MappingProxyType(
+    {**labs.OWN, "no-browser": OurOption("", "only say where it is")}
+)
+_USAGE = """\
 usage: jupyter slurm lab start [OPTIONS]   a JupyterLab as a job, and open it when it is ready
        jupyter slurm lab open [NAME]       open it in the browser (the newest)
        jupyter slurm lab extend [NAME] --time +1h   give it more time, where Slurm allows that
@@ -43,7 +46,7 @@ OPTIONS are those of `submit`, and
                  `idle_s`, an hour)
   --install      where the image has no JupyterLab: install one beside it, once
   --detach       do not wait for it
-  {_NO_BROWSER}   only say where it is (also for `open`)
+  --no-browser   only say where it is (also for `open`)
 """
 
 
@@ -52,8 +55,8 @@ def lab(args: Namespace, connect: Connect) -> int:
 
 
 def _start(words: Sequence[str], connect: Connect) -> int:
-    rest = [word for word in words if word != _NO_BROWSER]
-    request, spec = labs.start(with_values(rest, os.environ), job_id=new_id())
+    rest, no_browser = take(words, "no-browser", _OWN)
+    request, spec = labs.start(with_values(rest, os.environ, labs.OWN), job_id=new_id())
     cluster = request.cluster or cluster_name(Namespace(cluster=None))
     spec = placed(msgspec.structs.replace(spec, cluster=cluster))
     api = connect()
@@ -65,16 +68,17 @@ def _start(words: Sequence[str], connect: Connect) -> int:
         note(f"{card.title(job)} is {job.state}: `jupyter slurm lab open {job.id}`\n")
         say(f"{job.id}\n")
         return 0
-    return open_lab(api, job, browser=_NO_BROWSER not in words)
+    return open_lab(api, job, browser=not no_browser)
 
 
 def _open(words: Sequence[str], connect: Connect) -> int:
-    names, cluster = _asked([word for word in words if word != _NO_BROWSER])
+    rest, no_browser = take(words, "no-browser", _OWN)
+    names, cluster = _asked(rest)
     if len(names) > 1:
         raise RequestError("`lab open` opens one lab.")
     api = connect()
     job = labs.named(api.jobs(), names[0] if names else None, cluster)
-    return open_lab(api, job, browser=_NO_BROWSER not in words)
+    return open_lab(api, job, browser=not no_browser)
 
 
 def open_lab(api: Api, job: Job, *, browser: bool) -> int:

@@ -42,7 +42,9 @@ def session(args: Namespace, connect: Connect) -> int:
 
 
 def _start(words: Sequence[str], connect: Connect) -> int:
-    request, spec = sessions.start(with_values(words, os.environ), job_id=new_id(), notebook=None)
+    request, spec = sessions.start(
+        with_values(words, os.environ, sessions.OWN), job_id=new_id(), notebook=None
+    )
     cluster = request.cluster or cluster_name(Namespace(cluster=None))
     # No notebook names it, so it has a name of its own unless it was given one.
     spec = msgspec.structs.replace(spec, cluster=cluster, name=request.name or "session")

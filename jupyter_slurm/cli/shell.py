@@ -23,6 +23,7 @@ from jupyter_slurm.cli.say import note, say
 from jupyter_slurm.cli.table import in_words_of_a_terminal
 from jupyter_slurm.cli.terminal import Terminal
 from jupyter_slurm.commands import shell
+from jupyter_slurm.commands.scanner import asks_for_help
 from jupyter_slurm.commands.shell import Shell
 from jupyter_slurm.errors import ForwardError, RequestError
 from jupyter_slurm.job import placed
@@ -55,11 +56,10 @@ back to it, also after the line was cut or the laptop closed.
 
 def run(args: Namespace, connect: Connect) -> int:
     words: list[str] = args.words
-    options = words[: words.index("--")] if "--" in words else words
-    if any(word in ("-h", "--help") for word in options):
+    if asks_for_help(words):
         say(_HELP)
         return 0
-    wanted = shell.parse([*with_values(options, os.environ), *words[len(options) :]])
+    wanted = shell.parse(with_values(words, os.environ, shell.OWN))
     cluster = wanted.request.cluster or cluster_name(Namespace(cluster=None))
     return open_shell(connect(), wanted, cluster)
 

@@ -22,7 +22,7 @@ from jupyter_slurm.cli.say import note, say
 from jupyter_slurm.cli.table import in_words_of_a_terminal
 from jupyter_slurm.client.login import LoginDeclined
 from jupyter_slurm.commands import headless, line
-from jupyter_slurm.commands.scanner import OURS
+from jupyter_slurm.commands.scanner import OURS, asks_for_help, before_arguments
 from jupyter_slurm.errors import NotFoundError, RequestError
 from jupyter_slurm.job import placed
 from jupyter_slurm.jobs.preflight import syntax
@@ -35,7 +35,7 @@ _USAGE = "jupyter slurm submit FILE [OPTIONS] [-- ARGUMENTS]"
 def submit(args: Namespace, connect: Connect) -> int:
     """Submits a file and, unless `--detach`, follows it; gives the job's exit code."""
     words: list[str] = args.words
-    if not words or any(word in ("-h", "--help") for word in _before_dashes(words)):
+    if not words or asks_for_help(words):
         say(_help())
         return 0 if words else 2
     file, options, arguments = _split(words)
@@ -100,14 +100,9 @@ def _cancel(api: Api, job: Job) -> str:
     return f"{card.title(job)} is being cancelled."
 
 
-def _before_dashes(words: Sequence[str]) -> Sequence[str]:
-    return words[: words.index("--")] if "--" in words else words
-
-
 def _split(words: Sequence[str]) -> tuple[Path, list[str], list[str]]:
     """The file, which is first or (as for sbatch) last; the options; the file's own arguments."""
-    options = list(_before_dashes(words))
-    arguments = list(words[len(options) + 1 :])
+    options, arguments = before_arguments(words)
     if not options:
         raise RequestError("Which file?", hint=_USAGE)
     file = Path(options.pop(-1 if options[0].startswith("-") else 0))

@@ -21,7 +21,7 @@ from jupyter_slurm.wire import Job, JobKind, JobSpec, LabEntry, LabStep
 
 HEAD = ("Name", "ID", "Slurm", "Cluster", "State", "Node", "Ends", "Address")
 _NOT_FOR_A_LAB = "in out out-format fetch attach fresh on-interrupt wait no-raise session".split()
-_OWN: Mapping[str, OurOption] = MappingProxyType(
+OWN: Mapping[str, OurOption] = MappingProxyType(
     {
         "idle": OurOption("TIME", "end it when nobody has done anything for so long"),
         "install": OurOption("", "install JupyterLab beside an image that has none"),
@@ -37,8 +37,8 @@ _STEPS = {
 
 def start(words: Sequence[str], *, job_id: str) -> tuple[line.Request, JobSpec]:
     """What the words after `lab start` ask for. RequestError names the word that cannot be."""
-    rest, idle_s = sessions.take_idle(words, _OWN)
-    rest, install = take(rest, "install", _OWN)
+    rest, idle_s = sessions.take_idle(words, OWN)
+    rest, install = take(rest, "install", OWN)
     if any(install):
         raise RequestError(f"--install takes no value, not `{install[0]}`.")
     for item in scan(rest):

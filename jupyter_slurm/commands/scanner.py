@@ -101,6 +101,11 @@ def _takes_next(word: str, option: OurOption | None, following: str) -> bool:
     return bool(option.metavar)
 
 
+def asks_for_help(words: Sequence[str]) -> bool:
+    """Whether `-h` or `--help` is among the options, and not a value of one."""
+    return any(item.words[0] in {"-h", "--help"} for item in scan(words))
+
+
 def take(
     words: Sequence[str], name: str, own: Mapping[str, OurOption]
 ) -> tuple[list[str], list[str]]:

@@ -27,7 +27,7 @@ _NOT_HERE = tuple(
 )
 """Options of cells that mean nothing where somebody sits at a terminal."""
 
-_OWN: Mapping[str, OurOption] = MappingProxyType(
+OWN: Mapping[str, OurOption] = MappingProxyType(
     {
         "job": OurOption("ID", "into this job, not into one that is submitted for it"),
         "new": OurOption("", "another terminal in that job, not its own"),
@@ -77,7 +77,7 @@ class Shell:
 def parse(words: Sequence[str], before: Sequence[str] = ()) -> Shell:
     """RequestError names the word that cannot be. `before`: options for every job, which count
     only where one is submitted."""
-    words, command = before_arguments(words, _OWN)
+    words, command = before_arguments(words, OWN)
     own, others = _take_own(words)
     request = line.parse(others)
     if "job" in own:
@@ -93,11 +93,11 @@ def parse(words: Sequence[str], before: Sequence[str] = ()) -> Shell:
 def _take_own(words: Sequence[str]) -> tuple[dict[str, str], list[str]]:
     own: dict[str, str] = {}
     others: list[str] = []
-    for item in scan(words, _OWN):
+    for item in scan(words, OWN):
         if item.name in _NOT_HERE:
             told = f"--{item.name} means nothing for a terminal."
             raise RequestError(told, hint=f"`{USAGE}`")
-        if item.name is None or item.name not in _OWN:
+        if item.name is None or item.name not in OWN:
             others += item.words
         elif item.name == "new":
             own[item.name] = ""

@@ -37,7 +37,7 @@ _SPEC = "kernel.json"
 _VALUES = "--env-file"
 """The word of a kernelspec before the file with the values; nobody types it."""
 _ENV = "--env"
-_OWN: Mapping[str, OurOption] = MappingProxyType(
+OWN: Mapping[str, OurOption] = MappingProxyType(
     {
         "name": OurOption("NAME", "what the kernelspec's folder is called"),
         "display-name": OurOption("TEXT", "what pickers of kernels show"),
@@ -78,7 +78,7 @@ class Stored:
 def stored(words: Sequence[str]) -> Stored:
     """What a kernelspec asks for by these words. RequestError: the file with its values is gone, or
     cannot be read."""
-    rest, files = take(words, "env-file", _OWN)
+    rest, files = take(words, "env-file", OWN)
     if not files:
         return Stored(tuple(words), tuple(words))
     values: dict[str, str] = {}
@@ -93,7 +93,7 @@ def take_own(words: Sequence[str]) -> tuple[Told, list[str]]:
     """The words that are about the kernelspec, and the others. RequestError."""
     own: dict[str, str] = {}
     rest: list[str] = []
-    for item in scan(words, _OWN):
+    for item in scan(words, OWN):
         if item.name not in ("name", "display-name"):
             rest += item.words
         elif item.value:
@@ -132,7 +132,7 @@ def meant(words: Sequence[str], clusters: Iterable[Cluster]) -> RemoteKernel:
 
 def parse(words: Sequence[str]) -> Wanted:
     """RequestError names the word that cannot be."""
-    rest, idle_s = take_idle(words, _OWN)
+    rest, idle_s = take_idle(words, OWN)
     for item in scan(rest):
         if item.name in _NOT_HERE:
             told = f"--{item.name} means nothing for a kernel."
@@ -164,7 +164,7 @@ def add(kernel: RemoteKernel) -> RemoteKernel:
     RequestError: a kernel has that name that is none of ours."""
     folder = places.private_dir(_folder_for(kernel.name))
     _remove_values()
-    words, env = take(kernel.words, "env", _OWN)
+    words, env = take(kernel.words, "env", OWN)
     file = places.kernel_values_dir() / f"{kernel.name}.json"
     if env:
         values = line.parse([word for one in env for word in (_ENV, one)]).env
@@ -209,7 +209,7 @@ def exposed() -> list[str]:
     """Those of an earlier release, which have values of `--env` in the kernelspec itself."""
     folders = sorted(_folder().glob("*"))
     found = [(folder.name, told) for folder in folders if (told := _told(folder)) is not None]
-    return [name for name, told in found if take(_words_of(told), "env", _OWN)[1]]
+    return [name for name, told in found if take(_words_of(told), "env", OWN)[1]]
 
 
 def _interpreter_options() -> list[str]:
@@ -269,8 +269,8 @@ def _shown(words: Sequence[str]) -> tuple[str, ...]:
     try:
         words = stored(words).words
     except RequestError:
-        words, _ = take(words, "env-file", _OWN)
-    rest, env = take(words, "env", _OWN)
+        words, _ = take(words, "env-file", OWN)
+    rest, env = take(words, "env", OWN)
     names = [one.partition("=")[0] for one in env]
     return (*rest, *(word for name in names for word in (_ENV, f"{name}={_HIDDEN}")))
 

@@ -18,6 +18,7 @@ from jupyter_slurm.api import Api
 from jupyter_slurm.client.login import Attended
 from jupyter_slurm.commands.braces import expand
 from jupyter_slurm.commands.line import Request, parse, parse_with_arguments, split
+from jupyter_slurm.commands.scanner import scan
 from jupyter_slurm.commands.sessions import Owner
 from jupyter_slurm.errors import RequestError
 from jupyter_slurm.magics.frontend import answerer, connection_file, in_place, notebook
@@ -124,7 +125,7 @@ class Session:
     def request(self, line: str) -> Request:
         """The line, after what `%slurm use` and the settings say for every cell."""
         words = self._with_out_format(self.words(line))
-        in_session = any(word.partition("=")[0] == "--session" for word in words)
+        in_session = any(item.name == "session" for item in scan(words))
         # There a cell has what the session has.
         return parse_with_arguments(words if in_session else self.with_defaults(words))
 

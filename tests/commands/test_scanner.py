@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from jupyter_slurm.cli.environment import with_values
 from jupyter_slurm.commands import headless, image_line, labs, line, sessions, shell
 from jupyter_slurm.commands.line import Request
-from jupyter_slurm.commands.scanner import OURS, before_arguments, scan
+from jupyter_slurm.commands.scanner import OURS, asks_for_help, before_arguments, scan
 from jupyter_slurm.kernel import spec as kernel_spec
 from jupyter_slurm.slurm.options import OPTIONS
 
@@ -78,3 +79,19 @@ def test_no_word_is_lost_or_made(words: Sequence[str]) -> None:
     assert [word for item in scan(words) for word in item.words] == list(words)
     before, behind = before_arguments(words)
     assert [*before, *(["--"] if len(before) + len(behind) < len(words) else []), *behind] == words
+
+
+@pytest.mark.parametrize(
+    ("words", "asked"),
+    [("-J -h", False), ("--comment --help", False), ("x -h", True), ("x -- -h", False)],
+)
+def test_help_is_asked_for_by_an_option_alone(words: str, asked: bool) -> None:
+    assert asks_for_help(words.split()) is asked
+
+
+@pytest.mark.parametrize(
+    "place", ["--comment --env TOKEN", "-- --env TOKEN", "--display-name --env TOKEN"]
+)
+def test_a_shells_variable_is_put_in_for_the_option_alone(place: str) -> None:
+    words = place.split()
+    assert with_values(words, {"TOKEN": "x"}, kernel_spec.OWN) == words
