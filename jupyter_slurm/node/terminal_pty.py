@@ -146,7 +146,10 @@ def become(argv, env, rows, columns):
 def dressed(env, theirs):
     # type: (Dict[str, str], Dict[str, str]) -> Dict[str, str]
     """The job's environment with the terminal's own words; a language only where it has none."""
-    has_language = any(name in env for name in ("LANG", "LC_ALL", "LC_CTYPE"))
+    # Where nothing says a language, Python itself sets LC_CTYPE (PEP 538): nobody has chosen that.
+    has_language = any(name in env for name in ("LANG", "LC_ALL")) or (
+        env.get("LC_CTYPE", "C.UTF-8") not in ("C.UTF-8", "C.utf8", "UTF-8")
+    )
     words = {
         name: text
         for name, text in theirs.items()

@@ -398,13 +398,15 @@ def test_a_job_whose_folder_is_deleted_says_that_and_not_that_a_disk_is_full(
 
 
 def test_jobs_that_slurm_forgot_before_anybody_looked_end_as_their_files_tell_or_are_lost(
-    private_site: MakeSite,
+    private_site: MakeSite, tmp_path: Path
 ) -> None:
     site = private_site(extra_conf=("MinJobAge=2",))
     good, bad = site.service.submit(spec("6 * 7")), site.service.submit(spec("1 / 0"))
-    script = site.service.submit(spec("#!/bin/sh\ntrue", kind=JobKind.SCRIPT))
+    waits = f"#!/bin/sh\nuntil [ -e '{tmp_path}/unwatched' ]; do sleep 0.1; done"
+    script = site.service.submit(spec(waits, kind=JobKind.SCRIPT))
     cancelled = site.service.submit(spec("1", options={"hold": ""}))
     site.service.close()
+    (tmp_path / "unwatched").touch()
     site.cluster.run("scancel", cancelled.slurm_id or "")
     site.wait_until_slurm_forgets()
     site.restart()
