@@ -46,6 +46,8 @@ class Held:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             text=True,
+            # A node has no language, whatever this machine has.
+            env={k: v for k, v in os.environ.items() if k != "LANG" and not k.startswith("LC_")},
         )
 
     def come(self) -> NearEnd:
