@@ -14,8 +14,10 @@ def with_values(
     variables: Mapping[str, str],
     own: Mapping[str, OurOption] = MappingProxyType({}),
 ) -> list[str]:
-    """Return the words with the value of each variable that is named alone. `own`: the options of
-    the command, beside those of a cell. RequestError: there is no such variable.
+    """Give each `--env NAME` the value that the shell exports for NAME.
+
+    `own` are the command's options beyond those of a cell. Raises RequestError when the shell
+    exports no such variable.
 
     >>> with_values(["--env", "TOKEN", "--env=A=b", "--gpus", "1"], {"TOKEN": "x"})
     ['--env', 'TOKEN=x', '--env=A=b', '--gpus', '1']

@@ -1,1 +1,1 @@
-"""PURE. The words that people type -> what is asked for."""
+"""PURE. Turn the words that people type into requests."""

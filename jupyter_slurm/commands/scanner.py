@@ -1,4 +1,4 @@
-"""PURE: words -> the options among them, each with its value.
+"""PURE. Splits words into options, each with its value.
 
 The one place that tells an option from a value that looks like one: in `--comment --idle 5m` the
 comment is `--idle`, as sbatch itself reads it. What an option means is for the caller to say.
@@ -52,7 +52,7 @@ OURS: Mapping[str, OurOption] = MappingProxyType(
         "no-raise": OurOption("", "a job that fails does not fail the cell"),
     }
 )
-"""Those of a cell, which every command that submits a job has but for those that it refuses."""
+"""The options of a cell. Every command that submits a job takes them, except those it refuses."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,9 +62,9 @@ class Item:
     words: tuple[str, ...]
     """As they were typed."""
     name: str | None = None
-    """Of a long option, without its dashes; None: a short one of sbatch's, or no option."""
+    """The long option's name without dashes. None for a short option or a plain word."""
     value: str | None = None
-    """None: no value follows."""
+    """None if the option has no value."""
 
 
 def scan(
@@ -102,7 +102,7 @@ def _takes_next(word: str, option: OurOption | None, following: str) -> bool:
 
 
 def asks_for_help(words: Sequence[str]) -> bool:
-    """Whether `-h` or `--help` is among the options, and not a value of one."""
+    """Return whether the words ask for help: `-h` as an option's value does not."""
     return any(item.words[0] in {"-h", "--help"} for item in scan(words))
 
 

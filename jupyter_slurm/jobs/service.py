@@ -330,16 +330,16 @@ class Service:
         job = self._book.job(job_id)
         kind = LoginSubmitter if job.on_login else CellSubmitter if job.session else Submitter
         find = partial(self._clusters.named, cluster)
-        pursuit = kind(self._book, find, self._transfers, job_id, self._stop)
+        submitter = kind(self._book, find, self._transfers, job_id, self._stop)
 
         def work() -> None:
             try:
-                pursuit.run()
+                submitter.run()
             except Exception as exc:  # noqa: BLE001 (a worker never dies silently)
                 with suppress(NotFoundError):
                     self._book.job(job_id)  # which may have been forgotten meanwhile
                     _log.exception("the submission of %s stumbled", job_id)
-                    pursuit.give_up(exc)
+                    submitter.give_up(exc)
             self._watch(cluster, [job_id])
 
         self._start(work, f"submission of {job_id}")

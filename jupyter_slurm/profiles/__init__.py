@@ -1,1 +1,1 @@
-"""`clusters.toml` -> ClusterProfile, read and written; templates of real clusters."""
+"""Reads and writes `clusters.toml`, and holds the templates of real clusters."""

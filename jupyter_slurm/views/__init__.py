@@ -1,1 +1,1 @@
-"""PURE. A value -> what people see: text, table, HTML, card."""
+"""PURE. Show a value as people see it: as text, a table, HTML or a card."""

@@ -1,1 +1,1 @@
-"""Ways into a job that runs: tunnels, terminals, sessions, labs."""
+"""Opens ways into a running job: tunnels, terminals, sessions, labs."""

@@ -1,1 +1,1 @@
-"""One cluster: its commands, its logins, what it has, its images and files."""
+"""Talks to one cluster: its commands, logins, images and files."""

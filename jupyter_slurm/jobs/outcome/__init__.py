@@ -1,1 +1,1 @@
-"""How a job ended, and what comes back of it."""
+"""Finds out how a job ended, and brings back its output, variables and files."""

@@ -1,1 +1,1 @@
-"""What is known before a job is sent: what cannot be, what it costs, when it would start."""
+"""Checks a job before it is sent: limits, cost and expected start."""

@@ -1,1 +1,1 @@
-"""What is kept of each job on this machine, and what is new of it."""
+"""Keeps the records of jobs on this machine, and tells what has changed."""

@@ -1,1 +1,1 @@
-"""From a JobSpec to files on the cluster and a job in Slurm."""
+"""Turns a JobSpec into files on the cluster and a job in Slurm."""

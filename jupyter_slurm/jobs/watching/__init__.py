@@ -1,1 +1,1 @@
-"""What a cluster is asked for again and again: its queue, its nodes, files that grow, usage."""
+"""Follows the queue, the nodes, growing files and the use of resources."""
