@@ -6,6 +6,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import select
 import signal
 import subprocess
 from collections.abc import Iterator
@@ -84,7 +85,11 @@ def knocks(site: Site) -> int:
 
 
 def follow(laptop: Laptop, job_id: str) -> subprocess.Popen[str]:
-    return laptop.start(*laptop.command("logs", "--follow", job_id))
+    """Whoever follows has been shown something: one that only starts while the agent sleeps is
+    told, after ten seconds, that the agent is stuck."""
+    reader = laptop.start(*laptop.command("logs", "--follow", job_id))
+    assert select.select([reader.stdout], [], [], PATIENCE_S)[0]
+    return reader
 
 
 def assert_whole(text: str) -> None:
@@ -97,8 +102,8 @@ def assert_whole(text: str) -> None:
 
 def assert_followed_to_its_end(reader: subprocess.Popen[str], laptop: Laptop) -> None:
     out, err = reader.communicate(timeout=PATIENCE_S)
-    assert_whole(out)
     assert (reader.returncode, err) == (0, "")
+    assert_whole(out)
     assert laptop.job().state is JobState.COMPLETED
 
 
