@@ -297,6 +297,8 @@ def test_a_websocket_is_handed_on_both_ways_and_opens_for_nobody_else(
         suppress_origin=True,
     )
     assert connection.getsubprotocol() == offered[1]
+    connection.send("text")
+    assert connection.recv() == "text"  # only then has the far side been asked, too
     connection.close()
     assert far.last[2]["Sec-WebSocket-Protocol"] == offered[1]
     number = len(far.seen)

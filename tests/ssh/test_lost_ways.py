@@ -88,6 +88,7 @@ def follow(laptop: Laptop, job_id: str) -> subprocess.Popen[str]:
     """Whoever follows has been shown something: one that only starts while the agent sleeps is
     told, after ten seconds, that the agent is stuck."""
     reader = laptop.start(*laptop.command("logs", "--follow", job_id))
+    assert reader.stdout is not None
     assert select.select([reader.stdout], [], [], PATIENCE_S)[0]
     return reader
 

@@ -83,7 +83,8 @@ def helper(sshd: Sshd) -> list[psutil.Process]:
     deadline_s = time.monotonic() + PATIENCE_S
     while len(found := shells(sshd)) != len(HELPER):
         assert time.monotonic() < deadline_s, found
-    return sorted(found, key=lambda one: one.pid)
+    # By their depth: process ids begin anew at some moment.
+    return sorted(found, key=lambda one: (len(one.parents()), one.create_time(), one.pid))
 
 
 def shells(sshd: Sshd) -> list[psutil.Process]:
