@@ -85,8 +85,8 @@ def knocks(site: Site) -> int:
 
 
 def follow(laptop: Laptop, job_id: str) -> subprocess.Popen[str]:
-    """Whoever follows has been shown something: one that only starts while the agent sleeps is
-    told, after ten seconds, that the agent is stuck."""
+    """Start a reader and wait for its first line. A reader that connects while the agent is
+    stopped gives up after ten seconds and reports a stuck agent."""
     reader = laptop.start(*laptop.command("logs", "--follow", job_id))
     assert reader.stdout is not None
     assert select.select([reader.stdout], [], [], PATIENCE_S)[0]
