@@ -17,6 +17,7 @@ from jupyter_slurm.jobs.outcome.allocation import ask_jobs
 from jupyter_slurm.jobs.records.book import Book
 from jupyter_slurm.jobs.records.store import Record
 from jupyter_slurm.jobs.submission.prepare import Submission, prepare
+from jupyter_slurm.jobs.submission.resolve import resolve
 from jupyter_slurm.jobs.watching.queue_rows import is_accounted
 from jupyter_slurm.slurm import sacct, scontrol
 from jupyter_slurm.transport import Span, caps
@@ -68,9 +69,8 @@ def _before(record: Record, spec: JobSpec, cluster: SlurmCluster) -> JobDetails:
 def _submission(job: Job, spec: JobSpec, cluster: SlurmCluster) -> Submission | None:
     if spec.session is not None:
         return None
-    folder = JobDir(PurePosixPath(job.job_dir))
     try:
-        return prepare(spec, cluster.profile, folder, cluster.site(spec), key=b"")
+        return prepare(resolve(spec, cluster, JobDir(PurePosixPath(job.job_dir))))
     except (RequestError, NotFoundError):
         return None
 

@@ -16,7 +16,13 @@ from pathlib import Path
 import msgspec
 
 from jupyter_slurm import places
-from jupyter_slurm.errors import JupyterSlurmError, NotFoundError, TransportError, from_problem
+from jupyter_slurm.errors import (
+    JupyterSlurmError,
+    NotFoundError,
+    RequestError,
+    TransportError,
+    from_problem,
+)
 from jupyter_slurm.jobs.access.labs import Labs
 from jupyter_slurm.jobs.access.sessions import Sessions
 from jupyter_slurm.jobs.access.terminals import Terminals
@@ -28,9 +34,8 @@ from jupyter_slurm.jobs.cluster.images import Images
 from jupyter_slurm.jobs.cluster.slurm_cluster import SlurmCluster
 from jupyter_slurm.jobs.cluster.transfers import Transfers
 from jupyter_slurm.jobs.details import Details
-from jupyter_slurm.jobs.layout import JobDir
 from jupyter_slurm.jobs.outcome.delivery import Delivery, remove_old_copies
-from jupyter_slurm.jobs.preflight.preview import Beforehand
+from jupyter_slurm.jobs.preflight.preview import Preflight, memory_mib
 from jupyter_slurm.jobs.records.adoption import Adoption
 from jupyter_slurm.jobs.records.book import Book
 from jupyter_slurm.jobs.records.changes import changes
@@ -39,14 +44,9 @@ from jupyter_slurm.jobs.steering import Steering
 from jupyter_slurm.jobs.submission import identity, payload
 from jupyter_slurm.jobs.submission.dependencies import with_dependency
 from jupyter_slurm.jobs.submission.on_login import LoginSubmitter
-from jupyter_slurm.jobs.submission.options import gpus_asked, merged_options
-from jupyter_slurm.jobs.submission.prepare import (
-    idle_s_of,
-    image_of,
-    lab_base_url,
-    prepare,
-    runtime_of,
-)
+from jupyter_slurm.jobs.submission.prepare import Submission, lab_base_url, prepare
+from jupyter_slurm.jobs.submission.resolve import resolve, site_of
+from jupyter_slurm.jobs.submission.resolved import UNASKED, Resolved, completed, image_of, resolved
 from jupyter_slurm.jobs.submission.session_cells import CellSubmitter
 from jupyter_slurm.jobs.submission.submit import Submitter
 from jupyter_slurm.jobs.watching.usage import Measured
@@ -111,8 +111,8 @@ class Service:
         self.read_file, self.write_file = files.read_file, files.write_file
         self.make_folder, self.rename_file = files.make_folder, files.rename_file
         self.remove_file = files.remove_file
-        self._beforehand = Beforehand(self._clusters, self.jobs)
-        self.cluster_info = self._beforehand.cluster_info
+        self._preflight = Preflight(self._clusters, self.jobs)
+        self.cluster_info = self._preflight.cluster_info
         self._delivery = Delivery(self._book, self._clusters)
         self.details = Details(self._book, self._clusters).details
         self.usage = Measured(self._book, self._clusters).usage
@@ -218,12 +218,13 @@ class Service:
     # --- submission ---
 
     def submit(self, spec: JobSpec) -> Job:
-        record = self._recorded(spec)
-        if record is not None:
+        new = self._recorded(spec)
+        if new is not None:
+            record, made = new
             try:
                 if record.job.kind is JobKind.LAB:
                     self._labs.open(record.job, lab_base_url(record.spec))
-                self._pursue(spec.id, record.job.cluster)
+                self._pursue(spec.id, record.job.cluster, made)
             except Exception:  # a port, a thread, room on the disk: any may be lacking
                 self._book.remove(spec.id)  # else it would be submitted by the next agent
                 raise
@@ -242,42 +243,40 @@ class Service:
         return job
 
     def preview(self, spec: JobSpec, estimate: bool = False) -> Preview:
-        cluster = self._cluster_for(spec)
-        spec = with_dependency(spec, cluster.name, self._book, _SUBMIT_WAIT_S)
-        return self._beforehand.preview(spec, estimate)
+        if spec.session is not None:
+            raise RequestError(
+                "A cell of a session is no submission of its own: there is nothing to preview.",
+                hint="`%slurm session start … --dry-run` shows how the session would be submitted.",
+            )
+        cluster = self._clusters.named(spec.cluster)
+        job = with_dependency(resolve(spec, cluster), self._book, _SUBMIT_WAIT_S)
+        return self._preflight.preview(job, cluster, estimate)
 
-    def _recorded(self, spec: JobSpec) -> Record | None:
-        """The record of a job that is new; None: this id was submitted before."""
+    def _recorded(self, spec: JobSpec) -> tuple[Record, Submission | None] | None:
+        """The record of a job that is new, and what is to be sent, of which a cell of a session has
+        none; None: this id was submitted before."""
         with suppress(JupyterSlurmError):
             self._book.record(spec.id)
             return None
         cluster = self._cluster_for(spec)
         if cluster.way.connection is not None:  # else it would go by itself after a later login
             cluster.way.connection.check_login()
-        out_format = spec.out_format or cluster.profile.out_format
-        spec = msgspec.structs.replace(spec, out_format=out_format)
         if spec.session is not None:
+            spec = completed(spec, cluster.profile)
             record = self._sessions.new_record(spec)
-            record.given = identity.given(spec, cluster.profile, None)
-            memory_mib = self._book.record(spec.session).memory_mib
-            warning = self._beforehand.judge_cell(spec, memory_mib)
+            record.given = identity.given_in_session(spec)
+            memory = self._book.record(record.job.session or "").memory_mib
+            warning = self._preflight.judge_cell(spec, memory)
             record.job = msgspec.structs.replace(record.job, warning=warning)
-            return record if self._book.add(record) else None
-        asked = spec
-        spec = with_dependency(spec, cluster.name, self._book, _SUBMIT_WAIT_S)
-        if not cluster.profile.lab_same_origin:
-            spec = msgspec.structs.replace(spec, jupyter_base_url=None)
+            return (record, None) if self._book.add(record) else None
         cluster.check_configuration(spec.slurm_conf)
-        folder = JobDir(cluster.job_root() / spec.id)
-        # Refused here and now if it must be: the same is made again when it is sent.
-        site = cluster.site(spec)
-        prepare(spec, cluster.profile, folder, site, key=b"")
-        warning = None if spec.on_login else self._beforehand.judge(spec, cluster)
-        self._check_python(spec, cluster)
-        of_profile = spec.kind in (JobKind.LAB, JobKind.KERNEL)
-        idle_s = idle_s_of(spec, cluster.profile) if of_profile else spec.idle_s
+        asked = resolve(spec, cluster)
+        job = with_dependency(asked, self._book, _SUBMIT_WAIT_S)
+        made = prepare(job)  # refused here and now if it must be
+        warning = None if spec.on_login else self._preflight.judge(job, cluster)
+        self._check_python(job)
         now_s = time.time()
-        job = Job(
+        first = Job(
             id=spec.id,
             cluster=cluster.name,
             name=spec.name,
@@ -285,52 +284,48 @@ class Service:
             state=JobState.SUBMITTING,
             created_s=now_s,
             state_since_s=now_s,
-            gpus=gpus_asked(merged_options(spec, cluster.profile)),
-            image=image_of(spec, cluster.profile),
-            runtime=runtime_of(spec, cluster.profile),
+            gpus=job.gpus,
+            image=job.image,
+            runtime=job.runtime.name,
             notebook=spec.notebook,
             fingerprint=spec.fingerprint,
-            job_dir=str(folder.path),
+            job_dir=str(job.job_dir.path),
             names_out=spec.names_out,
-            out_format=out_format,
+            out_format=job.spec.out_format or "auto",
             fetch=spec.fetch,
             fetch_to=spec.fetch_to,
-            idle_s=idle_s,
+            idle_s=job.idle_s,
             on_login=spec.on_login,
             # Of these there is no outcome that anybody would wait for.
             delivered=spec.kind in (JobKind.SESSION, JobKind.KERNEL, JobKind.LAB),
             warning=warning,
         )
-        given = identity.given(asked, cluster.profile, site.image)
-        memory_mib = None if spec.on_login else self._beforehand.memory_mib(spec, cluster)
-        record = Record(job=job, spec=spec, given=given, memory_mib=memory_mib)
-        return record if self._book.add(record) else None
+        memory = None if spec.on_login else memory_mib(job)
+        given = identity.given(asked)
+        record = Record(job=first, spec=job.spec, given=given, memory_mib=memory)
+        return (record, made) if self._book.add(record) else None
 
     def _cluster_for(self, spec: JobSpec) -> SlurmCluster:
         if spec.session is not None:
             return self._sessions.cluster(spec.session)
         return self._clusters.named(spec.cluster)
 
-    def _check_python(self, spec: JobSpec, cluster: SlurmCluster) -> None:
+    def _check_python(self, job: Resolved) -> None:
         """VariableError: this image's Python, as an earlier job saw it, cannot read the inputs."""
-        if spec.python is None or spec.modules:
+        if job.spec.python is None or job.spec.modules:
             return
-        kind = (
-            cluster.name,
-            runtime_of(spec, cluster.profile),
-            image_of(spec, cluster.profile),
-        )
+        kind = (job.profile.name, job.runtime.name, job.image)
         for record in self._book.records():
-            job = record.job
-            if job.python is not None and (job.cluster, job.runtime, job.image) == kind:
-                payload.check_python(True, spec.python, job.python[:2])
+            old = record.job
+            if old.python is not None and (old.cluster, old.runtime, old.image) == kind:
+                payload.check_python(True, job.spec.python, old.python[:2])
                 return
 
-    def _pursue(self, job_id: str, cluster: str) -> None:
+    def _pursue(self, job_id: str, cluster: str, made: Submission | None = None) -> None:
         job = self._book.job(job_id)
         kind = LoginSubmitter if job.on_login else CellSubmitter if job.session else Submitter
         find = partial(self._clusters.named, cluster)
-        submitter = kind(self._book, find, self._transfers, job_id, self._stop)
+        submitter = kind(self._book, find, self._transfers, job_id, self._stop, made)
 
         def work() -> None:
             try:
@@ -416,14 +411,13 @@ class Service:
 
     def _given(self, spec: JobSpec) -> dict[str, str]:
         """What its job would get."""
-        cluster = self._cluster_for(spec)
-        image = None
-        if spec.session is None and image_of(spec, cluster.profile) is not None:
+        cluster, site = self._cluster_for(spec), UNASKED
+        if spec.session is not None:
+            return identity.given_in_session(completed(spec, cluster.profile))
+        if image_of(spec, cluster.profile) is not None:
             with suppress(JupyterSlurmError):  # then it is compared by its name alone
-                image = cluster.site(spec).image
-        out_format = spec.out_format or cluster.profile.out_format
-        spec = msgspec.structs.replace(spec, out_format=out_format)
-        return identity.given(spec, cluster.profile, image)
+                site = site_of(spec, cluster)
+        return identity.given(resolved(spec, cluster.profile, site))
 
     def job(self, job_id: str) -> Job:
         return self._book.job(job_id)

@@ -23,7 +23,8 @@ from pathlib import Path, PurePosixPath
 from statistics import median
 
 from jupyter_slurm.jobs.layout import JobDir
-from jupyter_slurm.jobs.submission.prepare import Site, prepare
+from jupyter_slurm.jobs.submission.prepare import prepare, with_key
+from jupyter_slurm.jobs.submission.resolved import Site, resolved
 from jupyter_slurm.profiles.profile import ClusterProfile
 from jupyter_slurm.wire import JobSpec
 from tests.benchmarks.table import HEAD, Row, show, spread
@@ -147,10 +148,10 @@ def write_job(tool: Tool, folder: Path) -> None:
     # The driver is the shell of both.
     profile = ClusterProfile(name="local", python=sys.executable, login_shell=False)
     job_dir = JobDir(PurePosixPath(folder))
-    site = Site(str(Path.home()), tool.image)
+    site = Site(str(Path.home()), job_dir, tool.image)
     folder.mkdir(parents=True, mode=0o700)
-    submission = prepare(spec, profile, job_dir, site, secrets.token_bytes(32))
-    for name, content in submission.files.items():
+    submission = prepare(resolved(spec, profile, site))
+    for name, content in with_key(submission.files, secrets.token_bytes(32)).items():
         assert isinstance(content, bytes)
         path = folder / name
         path.parent.mkdir(exist_ok=True)

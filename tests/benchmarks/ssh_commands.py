@@ -14,7 +14,8 @@ from pathlib import Path, PurePosixPath
 from statistics import median
 
 from jupyter_slurm.jobs.layout import JobDir
-from jupyter_slurm.jobs.submission.prepare import Site, prepare
+from jupyter_slurm.jobs.submission.prepare import prepare, with_key
+from jupyter_slurm.jobs.submission.resolved import Site, resolved
 from jupyter_slurm.profiles.profile import ClusterProfile
 from jupyter_slurm.transport.ssh import SshTransport
 from jupyter_slurm.wire import JobSpec
@@ -138,6 +139,6 @@ def _job(folder: Path) -> tuple[Mapping[str, bytes | Path], Sequence[str]]:
     job_id = base64.b32encode(secrets.token_bytes(5)).decode().lower()
     spec = JobSpec(id=job_id, name="cell", code="1 + 1", options={"hold": ""})
     profile = ClusterProfile(name="bench")
-    job_dir = JobDir(PurePosixPath(folder))
-    made = prepare(spec, profile, job_dir, Site(home=str(folder.parent)), secrets.token_bytes(32))
-    return made.files, made.sbatch
+    site = Site(str(folder.parent), JobDir(PurePosixPath(folder)))
+    made = prepare(resolved(spec, profile, site))
+    return with_key(made.files, secrets.token_bytes(32)), made.sbatch

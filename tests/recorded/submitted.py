@@ -23,7 +23,8 @@ from typing import Any
 
 from jupyter_slurm.containers import RUNTIMES
 from jupyter_slurm.jobs.layout import JobDir
-from jupyter_slurm.jobs.submission.prepare import Site, Submission, prepare
+from jupyter_slurm.jobs.submission.prepare import Submission, prepare, with_key
+from jupyter_slurm.jobs.submission.resolved import Site, resolved
 from jupyter_slurm.profiles.profile import ClusterProfile, Storage
 from jupyter_slurm.views.preview_text import preview_lines
 from jupyter_slurm.wire import JobKind, JobSpec, Preview
@@ -99,16 +100,16 @@ def digest(content: bytes) -> str:
     return f"{len(lines)} lines, SHA-256 {hashlib.sha256(content).hexdigest()[:16]}\n"
 
 
-def _here(kind: JobKind, runtime: str) -> tuple[JobSpec, ClusterProfile, Site]:
+def _here(kind: JobKind, runtime: str) -> tuple[JobSpec, ClusterProfile]:
     """A job of the notebook's folder, where Slurm runs on this machine."""
     spec = {**_of(kind, runtime), "cwd": "/home/alice/my project"}
     if kind is not JobKind.SCRIPT:
         spec["env"] = {"OMP_NUM_THREADS": "4", "TOKEN": "it's $ecret"}
     profile = ClusterProfile(name="here", origin="recorded", job_env={"SITE": "a b"})
-    return JobSpec(**spec), profile, _site(runtime)
+    return JobSpec(**spec), profile
 
 
-def _staged(kind: JobKind, runtime: str) -> tuple[JobSpec, ClusterProfile, Site]:
+def _staged(kind: JobKind, runtime: str) -> tuple[JobSpec, ClusterProfile]:
     """A job with a folder of its own, pushed to another machine and copied to its node."""
     spec = {
         **_of(kind, runtime),
@@ -126,7 +127,7 @@ def _staged(kind: JobKind, runtime: str) -> tuple[JobSpec, ClusterProfile, Site]
         setup="ulimit -n 4096",
         defaults={"partition": "long", "time": "4h"},
     )
-    return JobSpec(**spec), profile, _site(runtime)
+    return JobSpec(**spec), profile
 
 
 def _of(kind: JobKind, runtime: str) -> dict[str, Any]:
@@ -140,19 +141,16 @@ def _of(kind: JobKind, runtime: str) -> dict[str, Any]:
     return asked
 
 
-def _site(runtime: str) -> Site:
-    return Site(_HOME, _IMAGES.get(runtime))
-
-
-def _text(spec: JobSpec, profile: ClusterProfile, site: Site, shown: Shown) -> str:
+def _text(spec: JobSpec, profile: ClusterProfile, shown: Shown) -> str:
     job_dir = JobDir(PurePosixPath(_PLAIN_JOBS if spec.runtime == "pyxis" else _JOBS, spec.id))
-    sent = prepare(spec, profile, job_dir, site, key=b"the key")
+    sent = prepare(resolved(spec, profile, Site(_HOME, job_dir, _IMAGES.get(spec.runtime or ""))))
+    files = with_key(sent.files, b"the key")
     parts = ["==> sbatch's command line <==\n", *(f"{shlex.quote(word)}\n" for word in sent.sbatch)]
     # Bytecode has the name and the content of the Python that runs here.
-    names = [name for name in sorted(sent.files) if not name.endswith(".pyc")]
-    parts += [f"\n==> {name} <==\n{_content(name, sent.files[name], shown)}" for name in names]
+    names = [name for name in sorted(files) if not name.endswith(".pyc")]
+    parts += [f"\n==> {name} <==\n{_content(name, files[name], shown)}" for name in names]
     parts.append("\n==> what --dry-run says of it <==\n")
-    parts += [f"{line}\n" for line in preview_lines(_preview(sent, profile, job_dir))]
+    parts += [f"{line}\n" for line in preview_lines(_preview(sent))]
     return "".join(parts)
 
 
@@ -168,13 +166,13 @@ def _content(name: str, content: bytes | Path, shown: Shown) -> str:
     return shown(content)
 
 
-def _preview(sent: Submission, profile: ClusterProfile, job_dir: JobDir) -> Preview:
+def _preview(sent: Submission) -> Preview:
     """Make the part of a preview that needs no cluster: without checks and costs."""
     return Preview(
-        cluster=profile.name,
+        cluster=sent.job.profile.name,
         script=sent.script,
         sbatch=sent.sbatch,
-        job_dir=str(job_dir.path),
+        job_dir=str(sent.job.job_dir.path),
         files=tuple(sent.files),
         command=sent.command,
         variables=sent.variables,

@@ -31,7 +31,7 @@ class Sessions:
 
     def new_record(self, spec: JobSpec) -> Record:
         """Of a cell that is to run in the session `spec.session`. RequestError: it cannot."""
-        prepare_session_cell(spec, key=b"")
+        prepare_session_cell(spec)
         session = self._session(spec.session or "")
         if session.state.final:
             raise ended(session)

@@ -20,14 +20,12 @@ from jupyter_slurm.containers.images import find_image
 from jupyter_slurm.containers.references import Reference
 from jupyter_slurm.errors import CommandError, ControllerError, RequestError
 from jupyter_slurm.jobs.cluster.image_store import ImageStore
-from jupyter_slurm.jobs.submission.prepare import Site, image_of, runtime_of
 from jupyter_slurm.profiles.profile import ClusterProfile
 from jupyter_slurm.slurm.fields import SLURM_ENV, sealed
 from jupyter_slurm.slurm.rejections import explain_rejection
 from jupyter_slurm.slurm.versions import SlurmVersion, parse_version
 from jupyter_slurm.transport import Completed, TimedOutError, Transport
 from jupyter_slurm.transport.local import LocalTransport
-from jupyter_slurm.wire import JobSpec
 
 if TYPE_CHECKING:
     from jupyter_slurm.transport.connection import Connection
@@ -114,15 +112,6 @@ class SlurmCluster:
                 hint="Describe that cluster: `jupyter slurm clusters add NAME --host '' --env "
                 f"SLURM_CONF={shlex.quote(slurm_conf)}`.",
             )
-
-    def site(self, spec: JobSpec) -> Site:
-        """What `prepare` needs to know of this cluster's machine. NotFoundError: no such image."""
-        home = str(self.transport.home())
-        runtime = containers.runtime_named(runtime_of(spec, self.profile))
-        image = image_of(spec, self.profile)
-        if image is None or not runtime.takes_image:
-            return Site(home)
-        return Site(home, self.find_image(image, runtime.name, runtime.fetched))
 
     def find_image(
         self, image: str, runtime: str, fetched: Callable[[Reference], str | None]

@@ -43,11 +43,11 @@ class Estimates:
         self._lock = threading.Lock()
         self._known: dict[str, _Known] = {}
 
-    def ask(self, cluster: SlurmCluster, job_id: str, submission: Submission) -> Outlook:
+    def ask(self, cluster: SlurmCluster, submission: Submission) -> Outlook:
         """LoginNeededError, and other TransportErrors."""
         argv = sbatch.test_only_argv(submission.sbatch)
         # Each time that it is asked for the job has another id, which says nothing.
-        key = tuple(word.replace(job_id, "") for word in (*argv, submission.script))
+        key = tuple(word.replace(submission.job.spec.id, "") for word in (*argv, submission.script))
         known = self._of(cluster.name)
         with known.lock:
             now_s = time.monotonic()

@@ -6,21 +6,22 @@ which start tasks themselves.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from jupyter_slurm.jobs.preflight.objection import Objection
 from jupyter_slurm.jobs.preflight.resources import Asked
+from jupyter_slurm.jobs.submission.resolved import Resolved
 from jupyter_slurm.slurm.options import OPTIONS
 from jupyter_slurm.wire import JobKind
 
 _ONE_PROCESS = frozenset({JobKind.CELL, JobKind.SESSION, JobKind.KERNEL, JobKind.LAB})
 
 
-def objections(kind: JobKind, options: Mapping[str, str], job: Asked) -> Iterator[Objection]:
-    """Yield what a person may expect of `options` and does not get, with what to do instead."""
-    if kind not in _ONE_PROCESS:
+def objections(job: Resolved, wanted: Asked) -> Iterator[Objection]:
+    """Yield what a person may expect of its options and does not get, with what to do instead."""
+    if job.spec.kind not in _ONE_PROCESS:
         return
-    nodes, tasks = job.nodes, job.tasks
+    nodes, tasks = wanted.nodes, wanted.tasks
     if nodes > 1:
         yield Objection(
             f"Its code runs once, on the first of {nodes} nodes.",
@@ -35,7 +36,7 @@ def objections(kind: JobKind, options: Mapping[str, str], job: Asked) -> Iterato
             certain=False,
             option="ntasks",
         )
-    for name in options:
+    for name in job.options:
         if OPTIONS[name].of_steps:
             yield Objection(
                 f"`--{name}` counts only for what `srun` starts.",

@@ -24,17 +24,15 @@ from jupyter_slurm.errors import (
 )
 from jupyter_slurm.jobs.cluster.clusters import Clusters
 from jupyter_slurm.jobs.cluster.slurm_cluster import SlurmCluster
-from jupyter_slurm.jobs.layout import JobDir
 from jupyter_slurm.jobs.preflight import costs, offers, one_process, phrases, syntax
 from jupyter_slurm.jobs.preflight.estimates import Estimates, Outlook
 from jupyter_slurm.jobs.preflight.limits import Judge, of_inputs
 from jupyter_slurm.jobs.preflight.objection import Objection
 from jupyter_slurm.jobs.preflight.partition_facts import Source, known_partitions
 from jupyter_slurm.jobs.preflight.resources import Asked, asked
-from jupyter_slurm.jobs.submission.options import merged_options
-from jupyter_slurm.jobs.submission.prepare import prepare, runtime_of
+from jupyter_slurm.jobs.submission.prepare import prepare
+from jupyter_slurm.jobs.submission.resolved import Resolved
 from jupyter_slurm.profiles.profile import ClusterProfile
-from jupyter_slurm.slurm.directives import read_directives
 from jupyter_slurm.wire import Check, ClusterInfo, Job, JobKind, JobSpec, Preview
 
 _INFO_KEPT_S = 300.0
@@ -42,7 +40,7 @@ _LIMITS_KEPT_S = 3600.0
 """Limits of partitions change seldom, and what speaks against a job is asked for anew."""
 
 
-class Beforehand:
+class Preflight:
     def __init__(self, clusters: Clusters, jobs: Callable[[str | None], list[Job]]) -> None:
         """`jobs`: those of a cluster, which tell of its Pythons."""
         self._clusters = clusters
@@ -60,44 +58,36 @@ class Beforehand:
             info = self._ask(known)
         return _priced(info, known.profile)
 
-    def preview(self, spec: JobSpec, estimate: bool = False) -> Preview:
-        if spec.session is not None:
-            raise RequestError(
-                "A cell of a session is no submission of its own: there is nothing to preview.",
-                hint="`%slurm session start … --dry-run` shows how the session would be submitted.",
-            )
-        cluster = self._clusters.named(spec.cluster)
-        folder = JobDir(cluster.job_root() / spec.id)
-        submission = prepare(spec, cluster.profile, folder, cluster.site(spec), key=b"")
-        options = _options(spec, cluster)
-        job = _asked(spec, options)
+    def preview(self, job: Resolved, cluster: SlurmCluster, estimate: bool = False) -> Preview:
+        submission = prepare(job)
+        wanted = _asked(job)
         checks, info = self._looked(cluster)
-        checks += _interpreter(spec, cluster.profile)
+        checks += _interpreter(job)
         judge = Judge(cluster.profile, info)
-        known = judge.partition(job)
-        objections = judge.objections(job)
-        if missing := _missing_folder(spec, cluster):
+        known = judge.partition(wanted)
+        objections = judge.objections(wanted)
+        if missing := _missing_folder(job, cluster):
             objections.append(missing)
-        if fault := self._fault(spec, cluster.name):
+        if fault := self._fault(job.spec, cluster.name):
             objections.append(fault)
-        found = [*objections, *one_process.objections(spec.kind, options, job)]
+        found = [*objections, *one_process.objections(job, wanted)]
         checks += [one.check() for one in found]
         if info is not None:
-            checks += costs.outlook(job, known, info, time.time())
+            checks += costs.outlook(wanted, known, info, time.time())
         # Of what would be refused sbatch, which need not know, may well say when it would start.
         hopeless = any(one.certain for one in objections)
         ask = estimate and not hopeless
-        outlook = self._estimates.ask(cluster, spec.id, submission) if ask else Outlook()
+        outlook = self._estimates.ask(cluster, submission) if ask else Outlook()
         return Preview(
             cluster=cluster.name,
             script=submission.script,
             sbatch=submission.sbatch,
-            job_dir=str(folder.path),
+            job_dir=str(job.job_dir.path),
             files=tuple(submission.files),
             command=submission.command,
             variables=submission.variables,
             cost=costs.cost(
-                job,
+                wanted,
                 known,
                 unit=cluster.profile.cost_unit,
                 max_tres=info is not None and info.max_tres,
@@ -106,33 +96,29 @@ class Beforehand:
             start_estimate_s=outlook.start_s,
         )
 
-    def judge(self, spec: JobSpec, cluster: SlurmCluster) -> str | None:
+    def judge(self, job: Resolved, cluster: SlurmCluster) -> str | None:
         """What the job should be warned of. SubmitError: sbatch would refuse it, and need not be
         asked; RequestError: it would by what the profile says; CodeError: it does not compile."""
-        fault = self._compiled(spec, cluster.name)
-        options, info = _options(spec, cluster), self._newest(cluster.name)
-        job = _asked(spec, options)
-        if info is None and (job.limit_s is not None or job.nodes > 1):
-            objections = Judge(cluster.profile, self._asked_anew(cluster)).objections(job)
+        fault = self._compiled(job.spec, cluster.name)
+        wanted, info = _asked(job), self._newest(cluster.name)
+        if info is None and (wanted.limit_s is not None or wanted.nodes > 1):
+            objections = Judge(cluster.profile, self._asked_anew(cluster)).objections(wanted)
         else:
-            objections = Judge(cluster.profile, info).objections(job)
+            objections = Judge(cluster.profile, info).objections(wanted)
             by_it = [one for one in objections if one.by is Source.CLUSTER and not one.passing]
             if by_it and (not _is_fresh(info) or any(one.certain for one in by_it)):
                 # What is refused is refused by what holds now: it may have changed minutes ago.
-                objections = Judge(cluster.profile, self._asked_anew(cluster)).objections(job)
-        if missing := _missing_folder(spec, cluster):
+                objections = Judge(cluster.profile, self._asked_anew(cluster)).objections(wanted)
+        if missing := _missing_folder(job, cluster):
             objections.append(missing)
         for one in objections:
             if one.certain:
                 refusal = SubmitError if one.by is Source.CLUSTER else RequestError
                 raise refusal(one.sentence, hint=one.hint, option=one.option)
         objections += fault
-        objections += one_process.objections(spec.kind, options, job)
+        objections += one_process.objections(job, wanted)
         warnings = (f"{one.sentence} {one.hint}" for one in objections if not one.passing)
         return "\n".join(warnings) or None
-
-    def memory_mib(self, spec: JobSpec, cluster: SlurmCluster) -> int | None:
-        return _asked(spec, _options(spec, cluster)).memory_per_node_mib
 
     def judge_cell(self, spec: JobSpec, memory_mib: int | None) -> str | None:
         """Return what a cell of a session that has so much memory should be warned of."""
@@ -205,14 +191,13 @@ def _priced(info: ClusterInfo, profile: ClusterProfile) -> ClusterInfo:
     return replace(info, partitions=tuple(partitions), cost_unit=profile.cost_unit)
 
 
-def _missing_folder(spec: JobSpec, cluster: SlurmCluster) -> Objection | None:
+def _missing_folder(job: Resolved, cluster: SlurmCluster) -> Objection | None:
     """Return why the job cannot begin in the folder that was named; of one in an image nothing is
     known here. Slurm would run it in /tmp."""
-    folder = _options(spec, cluster).get("chdir", "")
-    in_image = spec.kind is not JobKind.SCRIPT and runtime_of(spec, cluster.profile) != "none"
-    if in_image or not folder.startswith(("/", "~/")):
+    folder = job.effective_options.get("chdir", "")
+    if job.in_image or not folder.startswith(("/", "~/")):
         return None
-    home = cluster.transport.home()
+    home = PurePosixPath(job.site.home)
     if cluster.transport.exists(home / folder[2:] if folder[0] == "~" else PurePosixPath(folder)):
         return None
     return Objection(
@@ -223,14 +208,13 @@ def _missing_folder(spec: JobSpec, cluster: SlurmCluster) -> Objection | None:
     )
 
 
-def _options(spec: JobSpec, cluster: SlurmCluster) -> dict[str, str]:
-    """Of a batch script with what it says itself, which sbatch's command line overrides."""
-    own = read_directives(spec.code) if spec.kind is JobKind.SCRIPT else {}
-    return {**own, **merged_options(spec, cluster.profile)}
+def memory_mib(job: Resolved) -> int | None:
+    """Return the memory that the job asks for on each node; None: it leaves that open."""
+    return _asked(job).memory_per_node_mib
 
 
-def _asked(spec: JobSpec, options: dict[str, str]) -> Asked:
-    return _with_inputs(asked(options), spec)
+def _asked(job: Resolved) -> Asked:
+    return _with_inputs(asked(job.effective_options), job.spec)
 
 
 def _with_inputs(wanted: Asked, spec: JobSpec) -> Asked:
@@ -242,11 +226,10 @@ def _with_inputs(wanted: Asked, spec: JobSpec) -> Asked:
     return wanted
 
 
-def _interpreter(spec: JobSpec, profile: ClusterProfile) -> list[Check]:
+def _interpreter(job: Resolved) -> list[Check]:
     """Which Python runs the code, where no image says so."""
-    if spec.kind not in (JobKind.CELL, JobKind.SESSION) or runtime_of(spec, profile) != "none":
+    if job.spec.kind not in (JobKind.CELL, JobKind.SESSION) or job.in_image:
         return []
-    python = profile.for_job(spec).python
-    sentence = f"Without an image the cell runs in `{python}` of the node."
+    sentence = f"Without an image the cell runs in `{job.profile.python}` of the node."
     hint = "For another one set `python` in the cluster's profile, or load a module (--module)."
     return [Check(ok=None, sentence=sentence, hint=hint)]

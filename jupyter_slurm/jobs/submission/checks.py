@@ -1,6 +1,7 @@
 """What a JobSpec cannot hold, since no job could be given it unchanged. PURE: no I/O.
 
-What only the cluster's profile, a runtime or sbatch's tables can tell is refused in `prepare.py`.
+What only the cluster's profile, a runtime or sbatch's tables can tell is refused by `resolved.py`
+and `options.py`.
 """
 
 from __future__ import annotations

@@ -2,37 +2,38 @@
 
 from __future__ import annotations
 
-from msgspec.structs import replace
+from dataclasses import replace
+
+import msgspec
 
 from jupyter_slurm.errors import JupyterSlurmError, RequestError
 from jupyter_slurm.jobs.records.book import Book
-from jupyter_slurm.slurm.directives import read_directives
+from jupyter_slurm.jobs.submission.resolved import Resolved
 from jupyter_slurm.slurm.option_values import with_slurm_ids
-from jupyter_slurm.wire import Job, JobKind, JobSpec
+from jupyter_slurm.wire import Job
 
 _NAME = "dependency"
 
 
-def with_dependency(spec: JobSpec, cluster: str, book: Book, wait_s: float) -> JobSpec:
-    """Return the spec as sbatch can have it, a batch script's own directive included. Waits for
+def with_dependency(job: Resolved, book: Book, wait_s: float) -> Resolved:
+    """Return the job as sbatch can have it, a batch script's own directive included. Waits for
     `wait_s` at most for jobs that are being submitted. RequestError names one that cannot be."""
-    asked = spec.options.get(_NAME)
-    if asked is None and spec.kind is JobKind.SCRIPT:
-        asked = read_directives(spec.code).get(_NAME)
+    asked, cluster = job.effective_options.get(_NAME), job.profile.name
 
     def slurm_id(job_id: str) -> str:
         book.wait(lambda: _told(_job(book, job_id)), wait_s)
-        job = _job(book, job_id)
-        if job.cluster != cluster:
-            raise _refused(job_id, f"it is on {job.cluster}, and this one goes to {cluster}.")
-        if job.slurm_id is None:
+        before = _job(book, job_id)
+        if before.cluster != cluster:
+            raise _refused(job_id, f"it is on {before.cluster}, and this one goes to {cluster}.")
+        if before.slurm_id is None:
             raise _refused(job_id, "Slurm does not have it.")
-        return job.slurm_id
+        return before.slurm_id
 
     sent = asked and with_slurm_ids(asked, slurm_id)
     if not sent or sent == asked:
-        return spec
-    return replace(spec, options={**spec.options, _NAME: sent})
+        return job
+    spec = msgspec.structs.replace(job.spec, options={**job.spec.options, _NAME: sent})
+    return replace(job, spec=spec, options={**job.options, _NAME: sent})
 
 
 def _told(job: Job) -> bool:

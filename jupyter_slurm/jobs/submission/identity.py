@@ -18,9 +18,7 @@ from jupyter_slurm.errors import FileAccessError, NotFoundError, RequestError
 from jupyter_slurm.jobs.cluster.transfers import pushed_folder
 from jupyter_slurm.jobs.records.store import Record
 from jupyter_slurm.jobs.submission.inputs import MAYBE
-from jupyter_slurm.jobs.submission.options import merged_options
-from jupyter_slurm.jobs.submission.prepare import image_of, runtime_of
-from jupyter_slurm.profiles.profile import ClusterProfile
+from jupyter_slurm.jobs.submission.resolved import Resolved
 from jupyter_slurm.transport.files.ignore import Exclusion
 from jupyter_slurm.transport.files.manifest import scan
 from jupyter_slurm.wire import Earlier, InputPart, Job, JobSpec, JobState
@@ -28,18 +26,28 @@ from jupyter_slurm.wire import Earlier, InputPart, Job, JobSpec, JobState
 _IMAGE_FILE = "image file"
 
 
-def given(spec: JobSpec, profile: ClusterProfile, image_file: str | None) -> dict[str, str]:
-    """What the job gets, by what it is. `image_file`: where the image lies, since one that was made
-    anew lies elsewhere; None: that is not known."""
-    if spec.session is None:
-        of_cluster = [
-            profile.name,
-            sorted(merged_options(spec, profile).items()),
-            [profile.python, profile.modules, profile.setup],
-            [sorted(profile.job_env.items()), profile.mounts],
-        ]
-    else:
-        of_cluster = [spec.session]
+def given(job: Resolved) -> dict[str, str]:
+    """Digest what a job gets, by what it is. Where the image lies is part of it, since one that was
+    made anew lies elsewhere; `Resolved.site` may not know it."""
+    profile = job.profile
+    of_cluster = [
+        profile.name,
+        sorted(job.options.items()),
+        [profile.python, profile.modules, profile.setup],
+        [sorted(profile.job_env.items()), profile.mounts],
+    ]
+    found = _given(job.spec, of_cluster) | {"image": _digest([job.image, job.runtime.name])}
+    if job.site.image_file is not None:
+        found[_IMAGE_FILE] = _digest(job.site.image_file)
+    return found
+
+
+def given_in_session(spec: JobSpec) -> dict[str, str]:
+    """Digest what a cell of a session gets; the image and the node are the session's."""
+    return _given(spec, [spec.session])
+
+
+def _given(spec: JobSpec, of_cluster: Sequence[object]) -> dict[str, str]:
     asked = [
         spec.kind,
         spec.name,
@@ -52,10 +60,7 @@ def given(spec: JobSpec, profile: ClusterProfile, image_file: str | None) -> dic
     found = {
         "options": _digest([of_cluster, asked, named, spec.push, spec.push_exclude]),
         "folder": _digest(spec.cwd),
-        "image": _digest([image_of(spec, profile), runtime_of(spec, profile)]),
     }
-    if image_file is not None:
-        found[_IMAGE_FILE] = _digest(image_file)
     if spec.names_in:
         found["in"] = spec.inputs_digest or _unknown()
     if spec.push is not None:

@@ -14,10 +14,10 @@ from jupyter_slurm.jobs.cluster.slurm_cluster import SlurmCluster
 from jupyter_slurm.jobs.outcome import verdict
 from jupyter_slurm.jobs.outcome.verdict import Evidence, Verdict
 from jupyter_slurm.jobs.records.book import Book
-from jupyter_slurm.jobs.submission.prepare import Submission
+from jupyter_slurm.jobs.submission.prepare import Files, Submission
 from jupyter_slurm.jobs.submission.submit import Submitter
 from jupyter_slurm.transport import Completed, TimedOutError
-from jupyter_slurm.wire import Job, JobSpec, JobState
+from jupyter_slurm.wire import Job, JobState
 
 _TIMEOUT_S = 30.0
 _GRACE_S = 20
@@ -112,11 +112,11 @@ while [ $# -gt 0 ]; do look "$1" "$2"; shift 2; done
 class LoginSubmitter(Submitter):
     """The beginning of one, pursued until it is known on which host."""
 
-    def _hand_over(self, spec: JobSpec, submission: Submission) -> Completed:
+    def _hand_over(self, submission: Submission, files: Files) -> Completed:
         argv = ["sh", "-c", _BEGIN_SH, "begin", _KEEPER_SH, _SCRIPT_SH, str(_GRACE_S)]
         deliver = self._cluster.transport.deliver
         try:
-            return deliver(self._dir.path, submission.files, argv, timeout_s=_TIMEOUT_S)
+            return deliver(self._dir.path, files, argv, timeout_s=_TIMEOUT_S)
         except TimedOutError as exc:
             raise _silent(self._cluster, exc) from exc
 

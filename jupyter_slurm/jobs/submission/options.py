@@ -53,7 +53,6 @@ def merged_options(spec: JobSpec, profile: ClusterProfile) -> dict[str, str]:
 
     What a batch script says itself is no default's to change: sbatch puts its line above both.
     """
-    profile = profile.for_job(spec)
     _check_defaults(profile)
     own = read_directives(spec.code) if spec.kind is JobKind.SCRIPT else {}
     asked = {*own, *spec.options}

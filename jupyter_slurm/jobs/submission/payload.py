@@ -74,7 +74,7 @@ def kernel_files() -> Mapping[str, bytes]:
     return {**_node_files("kernel"), **_node_files("private_folder")}
 
 
-def kernel_task_json(socket_name: str, idle_s: float) -> bytes:
+def kernel_task_json(socket_name: str, idle_s: float | None) -> bytes:
     """`task.json` of a kernel."""
     return msgspec.json.encode({"socket": socket_name, "idle_s": idle_s})
 

@@ -21,7 +21,7 @@ from jupyter_slurm.errors import (
 from jupyter_slurm.jobs.cluster.slurm_cluster import SlurmCluster
 from jupyter_slurm.jobs.layout import JobDir
 from jupyter_slurm.jobs.records.book import Book
-from jupyter_slurm.jobs.submission.prepare import prepare_session_cell
+from jupyter_slurm.jobs.submission.prepare import prepare_session_cell, with_key
 from jupyter_slurm.jobs.submission.submit import Submitter
 from jupyter_slurm.transport import TimedOutError
 from jupyter_slurm.wire import Job, JobSpec, JobState
@@ -89,7 +89,7 @@ class CellSubmitter(Submitter):
         session = self._book.job(spec.session or "")
         if session.state.final:
             raise ended(session)
-        files = prepare_session_cell(spec, self._book.store.new_key(self._id))
+        files = with_key(prepare_session_cell(spec), self._book.store.new_key(self._id))
         with self._book.alone():
             record = self._book.record(self._id)
             if record.job.state.final:

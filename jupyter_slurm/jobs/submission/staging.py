@@ -10,14 +10,12 @@ from __future__ import annotations
 import hashlib
 import re
 import shlex
-from collections.abc import Iterable, Mapping
 from pathlib import Path, PurePosixPath
 
-from jupyter_slurm.errors import RequestError
 from jupyter_slurm.jobs.layout import JobDir
-from jupyter_slurm.profiles.profile import ClusterProfile, Storage
+from jupyter_slurm.jobs.submission.resolved import Resolved
+from jupyter_slurm.profiles.profile import Storage
 from jupyter_slurm.slurm.units import parse_time_s
-from jupyter_slurm.wire import JobKind, JobSpec
 
 INSIDE = "/mnt/work"
 """Where a container sees the folder on the node."""
@@ -25,20 +23,6 @@ INSIDE = "/mnt/work"
 _RESERVES_IN_LIMIT = 5
 """A time limit with room for fewer reserves gets none: Slurm may send a signal a minute early, and
 at once where the limit is shorter than the reserve (sbatch(1), --signal)."""
-
-
-def runs_in_work(spec: JobSpec, profile: ClusterProfile) -> bool:
-    """Whether the job gets a folder of its own. On this very machine one without --push runs where
-    its notebook is; a folder of this machine means nothing on another. A lab is in the home there,
-    for what is written in it is to stay."""
-    if spec.kind is JobKind.LAB:
-        return spec.push is not None
-    return spec.push is not None or profile.host is not None
-
-
-def is_staged(spec: JobSpec, profile: ClusterProfile) -> bool:
-    """Whether that folder is copied to the node."""
-    return profile.storage.stage and runs_in_work(spec, profile)
 
 
 # --- a snapshot of what is pushed -------------------------------------------------------------
@@ -154,15 +138,13 @@ _AWAIT_END = """
 """
 
 
-def before_text(
-    spec: JobSpec, profile: ClusterProfile, reserve_s: int, *, setup_exit: int, no_room_exit: int
-) -> str:
+def before_text(job: Resolved, reserve_s: int, *, setup_exit: int, no_room_exit: int) -> str:
     """What the job's script does before its program starts."""
-    if not runs_in_work(spec, profile):
+    if not job.runs_in_work:
         return ""
     text = _MAKE_WORK.format(no_room_exit=no_room_exit)
-    if is_staged(spec, profile):
-        check, scratch = _scratch(profile.storage)
+    if job.is_staged:
+        check, scratch = _scratch(job.profile.storage)
         text += _STAGE_IN.format(
             check=check, scratch=scratch, setup_exit=setup_exit, no_room_exit=no_room_exit
         )
@@ -171,9 +153,9 @@ def before_text(
     return text
 
 
-def after_text(spec: JobSpec, profile: ClusterProfile, reserve_s: int, *, no_room_exit: int) -> str:
+def after_text(job: Resolved, reserve_s: int, *, no_room_exit: int) -> str:
     """What it does when the program has ended, whatever ended it."""
-    if not is_staged(spec, profile):
+    if not job.is_staged:
         return ""
     text = _STAGE_OUT.strip("\n").format(no_room_exit=no_room_exit)
     if reserve_s:
@@ -181,29 +163,16 @@ def after_text(spec: JobSpec, profile: ClusterProfile, reserve_s: int, *, no_roo
     return text
 
 
-def reserve_s(spec: JobSpec, profile: ClusterProfile, options: Mapping[str, str]) -> int:
+def reserve_s(job: Resolved) -> int:
     """How long before the time limit the program is ended, to bring its files back; 0: not.
 
     A job that asks for a signal of its own does that itself.
     """
-    if not is_staged(spec, profile) or options.get("signal"):
+    if not job.is_staged or job.options.get("signal"):
         return 0
-    reserve = profile.storage.reserve_s
+    options, reserve = job.options, job.profile.storage.reserve_s
     limit_s = parse_time_s(options["time"]) if options.get("time") else None
     return 0 if limit_s is not None and limit_s < _RESERVES_IN_LIMIT * reserve else reserve
-
-
-def check_seen(profile: ClusterProfile, places: Iterable[tuple[str, str | None]]) -> None:
-    """RequestError: a path lies where the nodes see nothing. `places`: what it is, the path."""
-    for what, path in places:
-        for hidden in profile.storage.hidden:
-            if path is not None and PurePosixPath(path).is_relative_to(hidden):
-                raise RequestError(
-                    f"{what}, {path}, lies in {hidden}, which the nodes of {profile.name} do not "
-                    "see.",
-                    hint="Name a folder that they see. `storage.hidden` and `job_root` are in the "
-                    "cluster's profile.",
-                )
 
 
 _VARIABLE = re.compile(r"\$(?:([A-Za-z_][A-Za-z0-9_]*)|\{([A-Za-z_][A-Za-z0-9_]*)\})")

@@ -35,7 +35,8 @@ from jupyter_slurm.jobs.outcome.result import parse_started
 from jupyter_slurm.jobs.records.book import Book
 from jupyter_slurm.jobs.records.store import Record
 from jupyter_slurm.jobs.submission.options import slurm_name
-from jupyter_slurm.jobs.submission.prepare import Submission, prepare
+from jupyter_slurm.jobs.submission.prepare import Files, Submission, prepare, with_key
+from jupyter_slurm.jobs.submission.resolve import resolve
 from jupyter_slurm.jobs.submission.sbatch_call import sbatch_call, sbatch_call_as_typed
 from jupyter_slurm.jobs.watching.queue_rows import bears_id
 from jupyter_slurm.readable import reasons_told
@@ -93,13 +94,16 @@ class Submitter:
         transfers: Transfers,
         job_id: str,
         stop: threading.Event,
+        made: Submission | None = None,
     ) -> None:
-        """`cluster` finds the job's, as its profile and the way there are by then."""
+        """`cluster` finds the job's, as its profile and the way there are by then; `made`: what was
+        prepared and checked when the job was recorded."""
         self._book = book
         self._find_cluster = cluster
         self._transfers = transfers
         self._id = job_id
         self._stop = stop
+        self._made = made
         self._dir = JobDir(PurePosixPath(book.job(job_id).job_dir))
         self._first_empty_s: float | None = None
 
@@ -169,21 +173,20 @@ class Submitter:
         spec = record.spec
         if spec is None:
             return self._reject(SubmitError("The text of this job is no longer there to submit."))
-        key = self._book.store.new_key(self._id)
         try:
-            site = self._cluster.site(spec)
-            submission = prepare(spec, self._cluster.profile, self._dir, site, key)
+            submission = self._submission(spec)
             if spec.push is not None and not self._has_pushed(spec.push, spec.push_exclude):
                 return self._cancelled_meanwhile()
         except (RequestError, NotFoundError, FileAccessError) as exc:
             return self._reject(exc)
+        files = with_key(submission.files, self._book.store.new_key(self._id))
         with self._book.alone():
             if self._book.job(self._id).state.final:  # withdrawn meanwhile
                 return True
             calls = record.sbatch_calls
             self._book.note(self._id, sbatch_calls=calls + 1, command=submission.sbatch)
         try:
-            done = self._hand_over(spec, submission)
+            done = self._hand_over(submission, files)
         except FileAccessError as exc:  # sbatch was not called
             return self._reject(SubmitError(exc.message, hint=exc.hint, detail=exc.detail))
         except ConnectionLostError:  # it may have been
@@ -199,12 +202,21 @@ class Submitter:
             raise refusal
         return self._judge(done)
 
-    def _hand_over(self, spec: JobSpec, submission: Submission) -> Completed:
+    def _submission(self, spec: JobSpec) -> Submission:
+        """Return what was made when the job was recorded. For a second attempt, or where the
+        profile has changed since, it is made anew."""
+        made, self._made = self._made, None
+        if made is not None and made.job.profile == self._cluster.profile.for_job(spec):
+            return made
+        return prepare(resolve(spec, self._cluster, self._dir))
+
+    def _hand_over(self, submission: Submission, files: Files) -> Completed:
+        """Put the job's folder in place with `files`, and have it begun there."""
         argv = sbatch_call(submission.sbatch)
-        if spec.kind is JobKind.SCRIPT:
+        if submission.job.spec.kind is JobKind.SCRIPT:
             argv = sbatch_call_as_typed(submission.sbatch, self._cluster.profile.env)
         with self._silence_told():
-            return self._cluster.deliver(self._dir.path, submission.files, argv)
+            return self._cluster.deliver(self._dir.path, files, argv)
 
     @contextmanager
     def _silence_told(self) -> Iterator[None]:

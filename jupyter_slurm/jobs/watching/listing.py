@@ -153,69 +153,69 @@ class Listing:
         self._cluster = cluster
         self._begin = begin
         self._mine, self._all = Table(), Table()
-        self._mine_board, self._all_board = OnDemand(poll_s, closed), OnDemand(poll_s, closed)
+        self._mine_shown, self._all_shown = OnDemand(poll_s, closed), OnDemand(poll_s, closed)
 
     def changes(self, cursor: str, wait_s: float, everyone: bool) -> QueueChanges:
         """As `Api.queue_changes`."""
         table = self._all if everyone else self._mine
-        board = self._all_board if everyone else self._mine_board
-        with board.look(cursor, wait_s, lambda: self._begin(not board.due_s)) as known:
+        shown = self._all_shown if everyone else self._mine_shown
+        with shown.look(cursor, wait_s, lambda: self._begin(not shown.due_s)) as known:
             whole = known is None or not table.remembers(known)
             entries, gone = table.since(0 if whole else known or 0)
             return QueueChanges(
                 cluster=self._cluster,
-                cursor=board.cursor,
+                cursor=shown.cursor,
                 whole=whole,
                 entries=entries,
                 gone=() if whole else gone,
                 ended=table.ended_since(0 if whole else known or 0),
-                asked_s=board.asked_s,
-                problem=board.problem,
+                asked_s=shown.asked_s,
+                problem=shown.problem,
             )
 
     def wake(self) -> None:
         """Who waits looks whether it is over."""
-        for board in self._boards:
-            board.wake()
+        for shown in self._both_shown:
+            shown.wake()
 
     # --- for the one that asks ---
 
     @property
     def looked_at(self) -> bool:
-        return any(board.looked_at for board in self._boards)
+        return any(shown.looked_at for shown in self._both_shown)
 
     @property
     def everyone_looked_at(self) -> bool:
-        return self._all_board.looked_at
+        return self._all_shown.looked_at
 
     @property
     def due_s(self) -> float:
         """In how many seconds squeue may be asked again for those who look."""
-        return min((board.due_s for board in self._boards if board.looked_at), default=0.0)
+        return min((shown.due_s for shown in self._both_shown if shown.looked_at), default=0.0)
 
     @property
-    def _boards(self) -> tuple[OnDemand, OnDemand]:
-        return self._mine_board, self._all_board
+    def _both_shown(self) -> tuple[OnDemand, OnDemand]:
+        return self._mine_shown, self._all_shown
 
     def answered(self, rows: list[RawRow], user: str, ours: Ours, *, everyone: bool) -> None:
         """What squeue has listed: this user's jobs, or everyone's. `ours`: see `Table`."""
         mine = [row for row in rows if row.user == user] if everyone else rows
-        _put_up(self._mine_board, self._mine, mine, ours)
+        _put_up(self._mine_shown, self._mine, mine, ours)
         if everyone:
-            _put_up(self._all_board, self._all, rows, ours, user)
+            _put_up(self._all_shown, self._all, rows, ours, user)
 
     def failed(self, problem: Problem) -> None:
         """squeue has not answered."""
-        for board in self._boards:
-            board.failed(problem)
+        for shown in self._both_shown:
+            shown.failed(problem)
 
 
 def _put_up(
-    board: OnDemand,
+    shown: OnDemand,
     table: Table,
     rows: Iterable[RawRow],
     ours: Ours,
     user: str | None = None,
 ) -> None:
-    with board.lock:
-        board.answered(changed=table.update(rows, ours, board.revision + 1, user))
+    with shown.lock:
+        shown.answered(changed=table.update(rows, ours, shown.revision + 1, user))

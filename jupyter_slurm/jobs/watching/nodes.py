@@ -28,7 +28,7 @@ class Nodes:
         self._cluster = cluster
         self._interval_s = cluster.profile.poll_s * _SELDOMER
         self._stop = threading.Event()
-        self._board = OnDemand(self._interval_s, lambda: closed() or self._stop.is_set())
+        self._shown = OnDemand(self._interval_s, lambda: closed() or self._stop.is_set())
         self._found = offers.NodeList()
         self._wake = threading.Event()
         self._now = threading.Event()
@@ -36,31 +36,31 @@ class Nodes:
 
     def changes(self, cursor: str, wait_s: float) -> NodeChanges:
         """As `Api.node_changes`."""
-        board = self._board
-        with board.look(cursor, wait_s, self._begin):
+        shown = self._shown
+        with shown.look(cursor, wait_s, self._begin):
             return NodeChanges(
                 cluster=self._cluster.name,
-                cursor=board.cursor,
+                cursor=shown.cursor,
                 nodes=self._found.nodes,
                 partitions=self._found.partitions,
                 reservations=self._found.reservations,
-                asked_s=board.asked_s,
-                problem=board.problem,
+                asked_s=shown.asked_s,
+                problem=shown.problem,
             )
 
     def way_opened(self) -> None:
         """The connection is there again."""
-        if self._board.problem is not None:
+        if self._shown.problem is not None:
             self._now.set()
 
     def wake(self) -> None:
         """Who waits looks whether it is over."""
-        self._board.wake()
+        self._shown.wake()
 
     def close(self) -> None:
         """Who waits is answered, and who comes; `join` waits for the thread."""
         self._stop.set()
-        self._board.wake()
+        self._shown.wake()
         self._wake.set()
         self._now.set()
 
@@ -71,7 +71,7 @@ class Nodes:
     # --- the thread ---
 
     def _begin(self) -> None:
-        if not self._board.due_s:
+        if not self._shown.due_s:
             self._now.set()
         self._wake.set()
         if self._thread is None and not self._stop.is_set():
@@ -82,17 +82,17 @@ class Nodes:
     def _keep(self) -> None:
         errors = 0
         while not self._stop.is_set():
-            if not self._board.looked_at:
+            if not self._shown.looked_at:
                 self._wake.wait()
                 self._wake.clear()
-                self._now.wait(self._board.due_s)
+                self._now.wait(self._shown.due_s)
                 self._now.clear()
                 continue
             problem = self._ask()
             pause_s = self._interval_s
             if problem is not None:
                 errors += 1
-                self._board.failed(problem)
+                self._shown.failed(problem)
                 pause_s = backed_off_s(self._cluster.profile.poll_s, errors)
             else:
                 errors = 0
@@ -108,8 +108,8 @@ class Nodes:
         except Exception as exc:  # noqa: BLE001 (a worker never dies silently)
             _log.exception("the nodes of %s could not be read", self._cluster.name)
             return Problem(code="internal", message=f"The nodes cannot be read: {exc!r}.")
-        with self._board.lock:
+        with self._shown.lock:
             changed = found != self._found
             self._found = found
-            self._board.answered(changed=changed)
+            self._shown.answered(changed=changed)
         return None

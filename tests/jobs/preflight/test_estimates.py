@@ -14,8 +14,10 @@ from jupyter_slurm.jobs.cluster.slurm_cluster import SlurmCluster
 from jupyter_slurm.jobs.preflight import estimates
 from jupyter_slurm.jobs.preflight.estimates import Estimates
 from jupyter_slurm.jobs.submission.prepare import Submission
+from jupyter_slurm.jobs.submission.resolved import UNASKED, resolved
+from jupyter_slurm.profiles.profile import ClusterProfile
 from jupyter_slurm.transport import Completed
-from jupyter_slurm.wire import JobKind
+from jupyter_slurm.wire import JobKind, JobSpec
 from tests.jobs.conftest import Site, spec
 from tests.slurm.recorded import RELEASES, refusals, stderr
 
@@ -24,7 +26,9 @@ STARTS = "sbatch: Job 7 to start at 1795271469 using 1 processors on nodes n1 in
 
 def submission(job_id: str, *options: str) -> Submission:
     argv = ("sbatch", "--parsable", *options, f"--comment=jslurm:{job_id}", "--", "/j/job.sh")
-    return Submission(f"#!/bin/sh\n# {job_id}\n", argv, {})
+    spec = JobSpec(id=job_id, name="fit", code="1")
+    job = resolved(spec, ClusterProfile(name="c"), UNASKED)
+    return Submission(job, f"#!/bin/sh\n# {job_id}\n", argv, {})
 
 
 class Sbatch:
@@ -78,22 +82,22 @@ def test_the_same_question_is_put_once_whatever_the_jobs_id(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     sbatch, known = Sbatch(), Estimates()
-    first = known.ask(asked(sbatch), "aaaaaaaa", submission("aaaaaaaa", "--time=5"))
+    first = known.ask(asked(sbatch), submission("aaaaaaaa", "--time=5"))
     assert first.start_s == 1795271469
-    assert known.ask(asked(sbatch), "bbbbbbbb", submission("bbbbbbbb", "--time=5")) == first
+    assert known.ask(asked(sbatch), submission("bbbbbbbb", "--time=5")) == first
     assert len(sbatch.asked) == 1
-    known.ask(asked(sbatch), "cccccccc", submission("cccccccc", "--time=6"))
+    known.ask(asked(sbatch), submission("cccccccc", "--time=6"))
     assert [argv[2] for argv in sbatch.asked] == ["--time=5", "--time=6"]
     monkeypatch.setattr(estimates, "KEPT_S", 0.0)
-    known.ask(asked(sbatch), "dddddddd", submission("dddddddd", "--time=5"))
+    known.ask(asked(sbatch), submission("dddddddd", "--time=5"))
     assert len(sbatch.asked) == 3
 
 
 def test_two_who_ask_at_once_are_one() -> None:
     sbatch, known = Sbatch(), Estimates()
     with ThreadPoolExecutor(8) as pool:
-        ids = [f"aaaaaaa{n}" for n in range(8)]
-        told = [*pool.map(lambda id_: known.ask(asked(sbatch), id_, submission(id_)), ids)]
+        ids = [f"aaaaaaa{letter}" for letter in "abcdefgh"]
+        told = [*pool.map(lambda id_: known.ask(asked(sbatch), submission(id_)), ids)]
     assert len(set(told)) == len(sbatch.asked) == 1
 
 
@@ -111,7 +115,7 @@ def test_what_a_slow_controller_says_serves_those_who_have_waited_for_it(
     monkeypatch.setattr(time, "monotonic", lambda: now_s)
     slow, known = Slow(), Estimates()
     for id_ in ("aaaaaaaa", "bbbbbbbb"):
-        known.ask(asked(slow), id_, submission(id_))
+        known.ask(asked(slow), submission(id_))
     assert len(slow.asked) == 1
 
 
@@ -119,12 +123,12 @@ def test_what_a_slow_controller_says_serves_those_who_have_waited_for_it(
 @pytest.mark.parametrize("release", RELEASES)
 def test_what_each_release_says(release: str) -> None:
     sbatch = Sbatch(stderr(release, "sbatch_test_only"))
-    told = Estimates().ask(asked(sbatch), "aaaaaaaa", submission("aaaaaaaa"))
+    told = Estimates().ask(asked(sbatch), submission("aaaaaaaa"))
     assert (told.start_s or 0) > 1_700_000_000
     assert told.checks == ()
     for name in refusals(release):
         refused = Sbatch(stderr(release, name), 1)
-        told = Estimates().ask(asked(refused), "aaaaaaaa", submission("aaaaaaaa"))
+        told = Estimates().ask(asked(refused), submission("aaaaaaaa"))
         assert told.start_s is None
         assert [check.ok for check in told.checks] == [False]
         assert told.checks[0].sentence.startswith("Slurm would refuse it: ")
@@ -139,13 +143,13 @@ def test_what_each_release_says(release: str) -> None:
     ],
 )
 def test_what_it_says_of_itself_is_left_out(words: str) -> None:
-    told = Estimates().ask(asked(Sbatch(words, 1)), "aaaaaaaa", submission("aaaaaaaa"))
+    told = Estimates().ask(asked(Sbatch(words, 1)), submission("aaaaaaaa"))
     assert told.checks[0].sentence == "Slurm would refuse it: Invalid qos specification"
 
 
 @pytest.mark.parametrize("words", ["", "sbatch: Job 7 to start at N/A using 1 processors\n"])
 def test_no_word_of_when_is_no_objection(words: str) -> None:
-    told = Estimates().ask(asked(Sbatch(words)), "aaaaaaaa", submission("aaaaaaaa"))
+    told = Estimates().ask(asked(Sbatch(words)), submission("aaaaaaaa"))
     assert told.start_s is None
     assert not any(check.ok is False for check in told.checks)
 
@@ -155,8 +159,8 @@ def test_a_controller_that_does_not_answer_is_no_objection() -> None:
         def run(self, argv: Sequence[str], *, stdin: bytes = b"") -> Completed:
             raise ControllerError("Slurm's controller on c does not answer.")
 
-    told = Estimates().ask(asked(Silent()), "aaaaaaaa", submission("aaaaaaaa"))
+    told = Estimates().ask(asked(Silent()), submission("aaaaaaaa"))
     assert [check.ok for check in told.checks] == [None]
     busy = Sbatch("sbatch: error: Socket timed out on send/recv operation\n", 1)
-    told = Estimates().ask(asked(busy), "aaaaaaaa", submission("aaaaaaaa"))
+    told = Estimates().ask(asked(busy), submission("aaaaaaaa"))
     assert [check.ok for check in told.checks] == [None]

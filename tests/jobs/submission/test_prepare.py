@@ -11,14 +11,16 @@ import pytest
 from jupyter_slurm.errors import RequestError
 from jupyter_slurm.jobs.layout import JobDir
 from jupyter_slurm.jobs.submission.options import gpus_asked
-from jupyter_slurm.jobs.submission.prepare import Site, Submission, prepare
+from jupyter_slurm.jobs.submission.prepare import Submission, prepare
+from jupyter_slurm.jobs.submission.resolved import Site, resolved
 from jupyter_slurm.profiles.profile import ClusterProfile
 from jupyter_slurm.slurm.options import OPTIONS
 from jupyter_slurm.wire import JobKind, JobSpec
 
 FOLDER = JobDir(PurePosixPath("/jobs/50% off/abcdefgh"))
 VALUES = {"ignore-pbs": "", "open-mode": "append"}
-IMAGE = Site("/home/alice", "/images/pytorch")
+HOME = Site("/home/alice", FOLDER)
+IMAGE = Site("/home/alice", FOLDER, "/images/pytorch")
 
 
 def prepared(
@@ -26,7 +28,7 @@ def prepared(
 ) -> Submission:
     spec = JobSpec(**{"id": "abcdefgh", "name": "fit", "code": "1", **changes})
     known = ClusterProfile(name="c", origin="test", **(profile or {}))
-    return prepare(spec, known, FOLDER, site or Site("/home/alice"), key=b"k")
+    return prepare(resolved(spec, known, site or HOME))
 
 
 def options(submission: Submission) -> dict[str, str]:
@@ -117,11 +119,11 @@ def test_a_programs_signal_is_handed_on_as_it_is() -> None:
 @pytest.mark.parametrize(
     ("cwd", "chdir", "site", "seen"),
     [
-        ("/home/alice/a b", None, Site("/home/alice"), "'/home/alice/a b'"),
+        ("/home/alice/a b", None, HOME, "'/home/alice/a b'"),
         ("/home/alice/a b", None, IMAGE, "'./a b'"),
         ("/data/x", None, IMAGE, " sh . "),
         ("/home/alice", "/inside", IMAGE, " sh /inside "),
-        (None, None, Site("/home/alice"), " sh . "),
+        (None, None, HOME, " sh . "),
     ],
 )
 def test_the_folder_as_the_program_sees_it(
@@ -255,7 +257,9 @@ def test_how_many_gpus_were_asked_for(asked: dict[str, str], gpus: int) -> None:
 
 def test_a_lab_below_a_jupyter_knows_its_address_and_takes_no_other_text_for_one() -> None:
     def base_url(jupyter: str | None) -> str:
-        sent = prepared(kind=JobKind.LAB, jupyter_base_url=jupyter)
+        sent = prepared(
+            kind=JobKind.LAB, jupyter_base_url=jupyter, profile={"lab_same_origin": True}
+        )
         task = sent.files["task.json"]
         assert isinstance(task, bytes)
         told: str = json.loads(task)["base_url"]

@@ -18,7 +18,8 @@ import pytest
 from jupyter_slurm.errors import RequestError
 from jupyter_slurm.jobs.layout import JobDir
 from jupyter_slurm.jobs.submission import staging
-from jupyter_slurm.jobs.submission.prepare import Site, Submission, prepare
+from jupyter_slurm.jobs.submission.prepare import Submission, prepare
+from jupyter_slurm.jobs.submission.resolved import Site, resolved
 from jupyter_slurm.profiles.profile import ClusterProfile, Storage
 from jupyter_slurm.wire import JobKind, JobSpec
 
@@ -45,10 +46,11 @@ def profile(**settings: Any) -> ClusterProfile:
 
 
 def prepared(
-    folder: Path | str, known: ClusterProfile, site: Site | None = None, **changes: Any
+    folder: Path | str, known: ClusterProfile, image_file: str | None = None, **changes: Any
 ) -> Submission:
     spec = JobSpec(**{"id": "abcdefgh", "name": "fit", "code": "1", **changes})
-    return prepare(spec, known, JobDir(PurePosixPath(folder)), site or Site("/prj/a"), key=b"k")
+    site = Site("/prj/a", JobDir(PurePosixPath(folder)), image_file)
+    return prepare(resolved(spec, known, site))
 
 
 @pytest.mark.parametrize("name", GUIDES)
@@ -96,13 +98,13 @@ def test_where_a_batch_script_runs(host: str | None, changes: dict[str, Any], ru
 
 def test_in_an_image_the_work_folder_is_that_of_the_job_dir() -> None:
     known = profile(host="login", runtime="charliecloud")
-    script = prepared("/jobs/abcdefgh", known, Site("/prj/a", "/i/x"), image="x").script
+    script = prepared("/jobs/abcdefgh", known, "/i/x", image="x").script
     assert " sh /mnt/job/work python3 " in script
 
 
 def test_in_an_image_the_copy_on_the_node_is_mounted() -> None:
     known = profile(host="login", runtime="charliecloud", storage=GUIDES["arandu"]["storage"])
-    script = prepared("/jobs/abcdefgh", known, Site("/prj/a", "/i/x"), image="x").script
+    script = prepared("/jobs/abcdefgh", known, "/i/x", image="x").script
     assert "--bind=/jobs/abcdefgh/stage:/mnt/work" in script
     assert " sh /mnt/work python3 " in script
 

@@ -1,0 +1,181 @@
+"""Resolve a job once: what was asked for, the profile and the cluster's word, as one value. PURE.
+
+Checks, limits, costs, preview, script, files and the call of sbatch take a `Resolved`, and look at
+neither the profile nor the options again. `resolve.py` asks the cluster for its part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import PurePosixPath
+
+import msgspec
+
+from jupyter_slurm import containers
+from jupyter_slurm.containers.mounts import parse_mount
+from jupyter_slurm.errors import RequestError
+from jupyter_slurm.jobs.layout import JobDir
+from jupyter_slurm.jobs.submission.checks import check_environment, check_spec
+from jupyter_slurm.jobs.submission.options import gpus_asked, merged_options
+from jupyter_slurm.profiles.profile import ClusterProfile
+from jupyter_slurm.slurm.directives import read_directives
+from jupyter_slurm.wire import JobKind, JobSpec
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """What only the cluster's machine tells."""
+
+    home: str
+    job_dir: JobDir
+    image_file: str | None = None
+    """Where the image lies, or what the runtime calls one that it fetches; None: no image."""
+
+
+UNASKED = Site("/", JobDir(PurePosixPath("/")))
+"""In its place, where only digests of a job are wanted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Resolved:
+    """A job that can be submitted, with all that its profile and its cluster add to its spec."""
+
+    spec: JobSpec
+    profile: ClusterProfile
+    """As it holds for this job."""
+    site: Site
+    options: Mapping[str, str]
+    """For sbatch's command line: the profile's defaults under the spec's own, without ours."""
+    directives: Mapping[str, str]
+    """What a batch script asks for itself; of any other job there are none."""
+    runtime: containers.Runtime
+    image: str | None
+    """As it was asked for, by the spec or by the profile's defaults."""
+    mounts: tuple[containers.Mount, ...]
+    """What the profile mounts for every image, and then what the job asks for."""
+    environment: Mapping[str, str]
+
+    @property
+    def job_dir(self) -> JobDir:
+        return self.site.job_dir
+
+    @property
+    def effective_options(self) -> dict[str, str]:
+        """Return sbatch's options with a batch script's own, which its command line overrides."""
+        return {**self.directives, **self.options}
+
+    @property
+    def gpus(self) -> int:
+        return gpus_asked(self.options)
+
+    @property
+    def modules(self) -> tuple[str, ...]:
+        return (*self.profile.modules, *self.spec.modules)
+
+    @property
+    def in_image(self) -> bool:
+        """Tell whether its program sees the files of an image, and not those of the node. A batch
+        script runs on the node, and may start containers itself."""
+        return self.spec.kind is not JobKind.SCRIPT and self.runtime.name != "none"
+
+    @property
+    def idle_s(self) -> int | None:
+        """Return after how many seconds without use it ends; None: nothing is said of that."""
+        if self.spec.kind in (JobKind.LAB, JobKind.KERNEL):
+            return self.spec.idle_s or int(self.profile.idle_s)
+        return self.spec.idle_s
+
+    @property
+    def runs_in_work(self) -> bool:
+        """Tell whether the job gets a folder of its own. On this very machine one without --push
+        runs where its notebook is; a folder of this machine means nothing on another. A lab is in
+        the home there, for what is written in it is to stay."""
+        if self.spec.push is not None:
+            return True
+        return self.spec.kind is not JobKind.LAB and self.profile.host is not None
+
+    @property
+    def is_staged(self) -> bool:
+        """Tell whether that folder is copied to the node."""
+        return self.profile.storage.stage and self.runs_in_work
+
+
+def resolved(spec: JobSpec, profile: ClusterProfile, site: Site) -> Resolved:
+    """RequestError: something in `spec` cannot be; it names the word."""
+    check_spec(spec)
+    spec, profile = completed(spec, profile), profile.for_job(spec)
+    runtime = containers.runtime_named(runtime_of(spec, profile))
+    if not runtime.takes_image and spec.image:
+        raise RequestError(
+            f"The runtime {runtime.name} takes no image, but {spec.image!r} was asked for.",
+            hint="Leave out --image, or name a container runtime with --runtime.",
+            option="image",
+        )
+    mounts = (*(profile.mounts if runtime.takes_image else ()), *spec.mounts)
+    job = Resolved(
+        spec=spec,
+        profile=profile,
+        site=site if runtime.takes_image else replace(site, image_file=None),
+        options=merged_options(spec, profile),
+        directives=read_directives(spec.code) if spec.kind is JobKind.SCRIPT else {},
+        runtime=runtime,
+        image=image_of(spec, profile),
+        mounts=tuple(parse_mount(text, site.home) for text in mounts),
+        environment={**profile.job_env, **spec.env},
+    )
+    check_environment(job.environment)
+    if spec.kind is not JobKind.SCRIPT:
+        _check_places(job)
+    return job
+
+
+def completed(spec: JobSpec, profile: ClusterProfile) -> JobSpec:
+    """Return the spec with what the profile says of settings that it leaves open."""
+    changes: dict[str, object] = {"out_format": spec.out_format or profile.out_format}
+    if spec.kind is JobKind.LAB and profile.host is not None:
+        changes["cwd"] = None  # a folder of this machine
+    if not profile.lab_same_origin:
+        changes["jupyter_base_url"] = None
+    return msgspec.structs.replace(spec, **changes)
+
+
+def image_of(spec: JobSpec, profile: ClusterProfile) -> str | None:
+    """Return the image as it was asked for, by the spec or by the profile's defaults."""
+    return spec.image or profile.defaults.get("image") or None
+
+
+def runtime_of(spec: JobSpec, profile: ClusterProfile) -> str:
+    """Name the runtime. A job without an image runs on the node itself, whatever the cluster's
+    container tool."""
+    if spec.runtime or profile.defaults.get("runtime"):
+        return spec.runtime or profile.defaults["runtime"]
+    return profile.runtime if image_of(spec, profile) else "none"
+
+
+def _check_places(job: Resolved) -> None:
+    """RequestError: the nodes see nothing where one of its files lies."""
+    chdir = job.options.get("chdir")
+    _check_seen(
+        job.profile,
+        [
+            ("The job's folder", str(job.job_dir.path)),
+            ("The folder of --chdir", chdir),
+            ("The folder of the notebook", None if job.runs_in_work or chdir else job.spec.cwd),
+            ("The image", job.site.image_file),
+            *(("A mount", mount.src) for mount in job.mounts),
+        ],
+    )
+
+
+def _check_seen(profile: ClusterProfile, places: Iterable[tuple[str, str | None]]) -> None:
+    """`places`: what it is, the path."""
+    for what, path in places:
+        for hidden in profile.storage.hidden:
+            if path is not None and PurePosixPath(path).is_relative_to(hidden):
+                raise RequestError(
+                    f"{what}, {path}, lies in {hidden}, which the nodes of {profile.name} do not "
+                    "see.",
+                    hint="Name a folder that they see. `storage.hidden` and `job_root` are in the "
+                    "cluster's profile.",
+                )
