@@ -19,7 +19,6 @@ from jupyter_slurm import places
 from jupyter_slurm.errors import (
     JupyterSlurmError,
     NotFoundError,
-    RequestError,
     TransportError,
     from_problem,
 )
@@ -35,7 +34,7 @@ from jupyter_slurm.jobs.cluster.slurm_cluster import SlurmCluster
 from jupyter_slurm.jobs.cluster.transfers import Transfers
 from jupyter_slurm.jobs.details import Details
 from jupyter_slurm.jobs.outcome.delivery import Delivery, remove_old_copies
-from jupyter_slurm.jobs.preflight.preview import Preflight, memory_mib
+from jupyter_slurm.jobs.preflight.preview import Preflight, check_previewable, memory_mib
 from jupyter_slurm.jobs.records.adoption import Adoption
 from jupyter_slurm.jobs.records.book import Book
 from jupyter_slurm.jobs.records.changes import changes
@@ -243,11 +242,7 @@ class Service:
         return job
 
     def preview(self, spec: JobSpec, estimate: bool = False) -> Preview:
-        if spec.session is not None:
-            raise RequestError(
-                "A cell of a session is no submission of its own: there is nothing to preview.",
-                hint="`%slurm session start … --dry-run` shows how the session would be submitted.",
-            )
+        check_previewable(spec)
         cluster = self._clusters.named(spec.cluster)
         job = with_dependency(resolve(spec, cluster), self._book, _SUBMIT_WAIT_S)
         return self._preflight.preview(job, cluster, estimate)

@@ -415,26 +415,29 @@ class FakeApi(FarSide, FileSide, ImageSide, QueueSide):
         space: dict[str, Any] | None = None,
         error: ErrorOutput | None = None,
     ) -> None:
-        if spec.id not in self._jobs or self._jobs[spec.id].state.final:
-            return
-        there = [name for name in spec.names_out if space and name in space]
-        path = self.folder / f"{spec.id}.out"
-        if there and space is not None:
-            write_variables(path, there, space)
-        self._results[spec.id] = Result(
-            job=self._jobs[spec.id],
-            status="error" if error else "ok",
-            ename=error.ename if error else None,
-            evalue=error.evalue if error else None,
-            traceback=error.traceback if error else (),
-            variables=str(path) if there else None,
-            digest=digest_file(path) if there else None,
-            names=tuple(there),
-            failed={}
-            if error
-            else {name: "the cell did not set it" for name in spec.names_out if name not in there},
-        )
-        self.change(spec.id, state=state, exit_code=exit_code, ended_s=time.time())
+        with self._changed:  # nobody forgets it meanwhile
+            if spec.id not in self._jobs or self._jobs[spec.id].state.final:
+                return
+            there = [name for name in spec.names_out if space and name in space]
+            path = self.folder / f"{spec.id}.out"
+            if there and space is not None:
+                write_variables(path, there, space)
+            self._results[spec.id] = Result(
+                job=self._jobs[spec.id],
+                status="error" if error else "ok",
+                ename=error.ename if error else None,
+                evalue=error.evalue if error else None,
+                traceback=error.traceback if error else (),
+                variables=str(path) if there else None,
+                digest=digest_file(path) if there else None,
+                names=tuple(there),
+                failed={}
+                if error
+                else {
+                    name: "the cell did not set it" for name in spec.names_out if name not in there
+                },
+            )
+            self.change(spec.id, state=state, exit_code=exit_code, ended_s=time.time())
 
     def _tools(self, job_id: str) -> dict[str, Any]:
         def show(data: dict[str, Any], display_id: str | None = None) -> None:

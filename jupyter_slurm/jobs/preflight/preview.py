@@ -177,6 +177,15 @@ class Preflight:
             return [Check(ok=None, sentence=f"The cluster could not be asked: {exc}")], None
 
 
+def check_previewable(spec: JobSpec) -> None:
+    """RequestError: it is not submitted by itself."""
+    if spec.session is not None:
+        raise RequestError(
+            "A cell of a session is no submission of its own: there is nothing to preview.",
+            hint="`%slurm session start … --dry-run` shows how the session would be submitted.",
+        )
+
+
 def _is_fresh(info: ClusterInfo | None, kept_s: float = _INFO_KEPT_S) -> bool:
     return info is not None and time.time() - info.asked_s <= kept_s
 
