@@ -1,7 +1,9 @@
 """What every test may use."""
 
+import os
 import signal
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -23,6 +25,12 @@ pytest_plugins = (
 signal.signal(signal.SIGINT, signal.default_int_handler)
 # So are hangups below nohup(1), and a bash cannot trap what it has inherited as ignored.
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+# As on a machine of those who use JupyterLab: one that finds Node.js asks yarn for its settings at
+# each start, which takes a third of what it needs to start.
+os.environ["PATH"] = os.pathsep.join(
+    [str(Path(__file__).parent / "without_nodejs"), os.environ.get("PATH", os.defpath)]
+)
 
 # How long an example takes, or making one, is a matter of what else this machine does.
 settings.register_profile(

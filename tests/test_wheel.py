@@ -86,10 +86,16 @@ def environment_to_build_in(folder: Path) -> dict[str, str]:
     """
     told = tomllib.loads((ROOT / "pyproject.toml").read_text())
     hook = told["tool"]["hatch"]["build"]["hooks"]["jupyter-builder"]
-    run([sys.executable, "-m", "venv", folder])
+    run([sys.executable, "-m", "venv", "--without-pip", folder])
     asked = [*told["build-system"]["requires"], *hook["dependencies"]]
-    run([folder / "bin" / "pip", "install", "-q", "build", *asked])
+    pip(folder, "install", "--no-compile", "build", *asked)
     return {**os.environ, "PATH": f"{folder / 'bin'}:/usr/bin:/bin"}
+
+
+def pip(environment: Path, what: str, *words: str | Path) -> None:
+    """Use the pip that runs the tests: to give each environment one takes as long as a build."""
+    there = environment / "bin" / "python"
+    run([sys.executable, "-m", "pip", "--python", there, what, "-q", *words])
 
 
 def built(kind: str, source: Path, folder: Path, env: dict[str, str]) -> Path:
@@ -111,8 +117,8 @@ def content(wheel: Path) -> dict[str, bytes]:
 
 def clean_environment_with(wheel: Path, folder: Path) -> Path:
     """With JupyterLab and the wheel, and nothing done beside."""
-    run([sys.executable, "-m", "venv", folder])
-    run([folder / "bin" / "pip", "install", "-q", wheel, "jupyterlab"])
+    run([sys.executable, "-m", "venv", "--without-pip", folder])
+    pip(folder, "install", "--no-compile", wheel, "jupyterlab")
     return folder
 
 
@@ -154,6 +160,6 @@ def sidebar_and_server_extension_are_there_with_no_further_step(environment: Pat
 def uninstalling_leaves_nothing(environment: Path) -> None:
     before = {path for path in environment.rglob("*slurm*") if "__pycache__" not in path.parts}
     assert before
-    run([environment / "bin" / "pip", "uninstall", "-q", "-y", "jupyter-slurm"])
+    pip(environment, "uninstall", "-y", "jupyter-slurm")
     left = [path for path in environment.rglob("*slurm*") if path.exists()]
     assert left == []

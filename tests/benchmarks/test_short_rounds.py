@@ -22,7 +22,7 @@ SHORT = {
     "session": ("--rounds=1 --pause=0", "What a session adds to a cell"),
     "soak": ("1", "Done"),
     "ssh": ("--only commands --ways near --rounds=1", "commands: 0 ms"),
-    "whole_queue": ("--jobs=500 --held=0", "The whole queue, in the browser"),
+    "whole_queue": ("--jobs=500 --held=0 --tabs 1 --minute=1", "The whole queue, in the browser"),
 }
 """The options, and the title of what is printed last."""
 

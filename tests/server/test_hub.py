@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import secrets
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
@@ -100,8 +99,7 @@ def users() -> Iterator[tuple[User, User]]:
 def start_hub(keeper: Keeper, folder: Path, more: str = "") -> tuple[str, str]:
     """Its address, and a token that may make users and start their servers. `more` is put behind
     its configuration."""
-    node = shutil.which("node")
-    assert node is not None
+    node = str(Path(sys.executable).with_name("node"))
     assert PROXY.exists(), "`scripts/test` installs JupyterHub's proxy"
     ports = {"public": free_port(), "hub": free_port(), "api": free_port()}
     token = secrets.token_hex(16)

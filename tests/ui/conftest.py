@@ -12,14 +12,14 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Locator, Page, Playwright, expect, sync_playwright
+from playwright.sync_api import Browser, Locator, Page, Playwright, sync_playwright
 
 from jupyter_slurm.transport.ssh_config import CONFIG_VARIABLE
 from tests.cluster.plugin import ROOT, SlurmCluster, jupyter_homes, running_cluster
 from tests.cluster.started import started
 from tests.ssh.sshd import free_port
 from tests.ui.kept_page import KeptPage, new_context
-from tests.ui.lab import PATIENCE_S, Lab, Notebook, running_lab
+from tests.ui.lab import Lab, Notebook, running_lab
 from tests.ui.side import Sbatch, open_sidebar
 
 CHROMIUM = "/usr/bin/chromium-headless-shell"
@@ -150,7 +150,6 @@ def launched(
 
 @pytest.fixture(scope="package")
 def kept_page(browser: Browser) -> KeptPage:
-    expect.set_options(timeout=PATIENCE_S * 1000)
     return KeptPage(browser)
 
 
@@ -182,7 +181,6 @@ def page(request: pytest.FixtureRequest) -> Iterator[Page]:
 @contextmanager
 def new_page(browser: Browser) -> Iterator[Page]:
     """In a context of its own."""
-    expect.set_options(timeout=PATIENCE_S * 1000)
     context = new_context(browser)
     yield context.new_page()
     context.close()

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final, NoReturn
 
-from playwright.sync_api import Browser, BrowserContext, Page, ViewportSize
+from playwright.sync_api import Browser, BrowserContext, Page, ViewportSize, expect
 
 from tests.ui.lab import PATIENCE_S
 
@@ -72,6 +72,7 @@ def heard(page: Page, event: Any, handler: Callable[..., None]) -> Iterator[None
 
 
 def new_context(browser: Browser) -> BrowserContext:
+    expect.set_options(timeout=PATIENCE_S * 1000)
     context = browser.new_context(viewport=VIEWPORT)
     context.set_default_timeout(PATIENCE_S * 1000)
     return context
