@@ -135,6 +135,14 @@ test('a notebook from a cluster never claims trust and never brings widgets', as
     const held = { text };
     const drive = cluster(held);
     const handed: unknown[] = [];
+    const texts = new Set<unknown>();
+    /** The same text is opened once: JupyterLab's model takes most of this test's time. */
+    const handOver = (content: unknown): void => {
+      if (content === undefined || !texts.has(content)) {
+        handed.push(read(content));
+      }
+      texts.add(content);
+    };
     for (const [path, options] of [
       ['c/d/a.ipynb', { type: 'notebook', format: 'json' }],
       ['c/d/a.txt', { type: 'notebook', format: 'text' }],
@@ -144,7 +152,11 @@ test('a notebook from a cluster never claims trust and never brings widgets', as
       const got = await drive.get(path, { ...options, content: true }).catch(refusal);
       refused += got === null ? 1 : 0;
       expect(JSON.stringify(got?.content ?? '').length).toBeLessThan(2 * text.length + 1_000);
-      handed.push(got?.format === 'json' ? got.content : read(got?.content));
+      if (got?.format === 'json') {
+        handed.push(got.content); // an object can have what its text does not
+      } else {
+        handOver(got?.content);
+      }
     }
     const elsewhere = opened(read(text));
     if (elsewhere !== null) {
@@ -152,11 +164,11 @@ test('a notebook from a cluster never claims trust and never brings widgets', as
       widgets += elsewhere.getMetadata('widgets') === undefined ? 0 : 1;
       const content = elsewhere.toJSON();
       await drive.save('c/d/a.ipynb', { type: 'notebook', format: 'json', content });
-      handed.push(read(held.text));
+      handOver(held.text);
     }
     const upload = { type: 'file', format: 'base64', content: base64(text) } as const;
     if ((await drive.save('c/d/a.ipynb', upload).catch(refusal)) !== null) {
-      handed.push(read(held.text));
+      handOver(held.text);
     }
     const all = handed.map(opened);
     // The first two were asked for as notebooks.
@@ -172,7 +184,7 @@ test('a notebook from a cluster never claims trust and never brings widgets', as
     }
   }
   // They are worth something: JupyterLab reads most, and would have believed them.
-  expect(whole).toBeGreaterThan(3 * COUNT);
+  expect(whole).toBeGreaterThan(2 * COUNT);
   expect(refused).toBeGreaterThan(COUNT / 10);
   expect(believed).toBeGreaterThan(COUNT / 2);
   expect(widgets).toBeGreaterThan(COUNT / 3);
