@@ -1,5 +1,6 @@
 """What every test may use."""
 
+import gc
 import os
 import signal
 from collections.abc import Sequence
@@ -51,6 +52,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         config.hook.pytest_deselected(items=[one for one in items if _needs_a_real_part(one)])
         items[:] = [one for one in items if not _needs_a_real_part(one)]
     items[:] = _long_ones_early(items)
+
+
+def pytest_collection_finish() -> None:
+    """Spare whoever collects garbage, as IPython does whenever a shell ends, all that is known by
+    now: it stays to the end."""
+    gc.collect()
+    gc.freeze()
 
 
 def _long_ones_early(items: Sequence[pytest.Item]) -> list[pytest.Item]:

@@ -28,6 +28,9 @@ OPTIONS = """
     --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking
     --disable-component-update --disable-sync
 """.split()
+_OF_PAGES_SOON_GONE = "--js-flags=--no-opt,--no-maglev,--min-semi-space-size=32"
+"""No page of a test runs for so long that compiling it once more, for speed, or collecting garbage
+in small steps would pay: a quarter of what it takes to load JupyterLab. Benchmarks do without."""
 _FAILED = pytest.StashKey[bool]()
 
 
@@ -143,7 +146,8 @@ def launched(
     playwright: Playwright, program: str | Path = CHROMIUM, options: Sequence[str] = ()
 ) -> Iterator[Browser]:
     """`program`: what starts it."""
-    running = playwright.chromium.launch(executable_path=program, args=[*OPTIONS, *options])
+    args = [*OPTIONS, _OF_PAGES_SOON_GONE, *options]
+    running = playwright.chromium.launch(executable_path=program, args=args)
     yield running
     running.close()
 
