@@ -17,7 +17,8 @@ from collections.abc import Iterator
 from types import ModuleType
 
 from jupyter_slurm.jobs.cluster import slurm_cluster
-from jupyter_slurm.jobs.outcome import lab_steps, missing, verdict
+from jupyter_slurm.jobs.kinds import by_python, kernel, lab, session, terminal
+from jupyter_slurm.jobs.outcome import verdict
 from jupyter_slurm.jobs.preflight import (
     costs,
     estimates,
@@ -33,7 +34,8 @@ from jupyter_slurm.jobs.submission import script
 from jupyter_slurm.slurm import diagnosis, limit_reasons, reason_table, reasons, rejections
 
 _COMPOSED = (
-    *(events, missing, verdict, lab_steps, script, diagnosis, rejections),
+    *(by_python, kernel, lab, session, terminal),
+    *(events, verdict, script, diagnosis, rejections),
     *(preview, slurm_cluster, costs, estimates, limits, one_process, policies, syntax),
 )
 
@@ -93,9 +95,17 @@ def _in_code(wanted: re.Pattern[str], *modules: ModuleType) -> Iterator[str]:
         remarks = {node.value for node in ast.walk(tree) if isinstance(node, ast.Expr)}
         joined = [node for node in ast.walk(tree) if isinstance(node, ast.JoinedStr)]
         parts = {part for node in joined for part in node.values}
+        left_out = remarks | parts | _refusals(tree)
         for node in ast.walk(tree):
-            if node not in remarks | parts and wanted.fullmatch(text := _text(node)):
+            if node not in left_out and wanted.fullmatch(text := _text(node)):
                 yield text
+
+
+def _refusals(tree: ast.AST) -> set[ast.AST]:
+    """What a kind of job refuses: that is told who asks for a job, and not of one."""
+    kinds = (node for node in ast.walk(tree) if isinstance(node, ast.ClassDef))
+    methods = (one for kind in kinds for one in kind.body if isinstance(one, ast.FunctionDef))
+    return {part for one in methods if one.name == "check" for part in ast.walk(one)}
 
 
 def _text(node: ast.AST) -> str:

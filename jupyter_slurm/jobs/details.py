@@ -12,6 +12,7 @@ from jupyter_slurm.errors import CommandError, NotFoundError, RequestError, Tran
 from jupyter_slurm.jobs import layout
 from jupyter_slurm.jobs.cluster.clusters import Clusters
 from jupyter_slurm.jobs.cluster.slurm_cluster import SlurmCluster
+from jupyter_slurm.jobs.kinds import kind_of
 from jupyter_slurm.jobs.layout import JobDir
 from jupyter_slurm.jobs.outcome.allocation import ask_jobs
 from jupyter_slurm.jobs.records.book import Book
@@ -21,15 +22,7 @@ from jupyter_slurm.jobs.submission.resolve import resolve
 from jupyter_slurm.jobs.watching.queue_rows import is_accounted
 from jupyter_slurm.slurm import sacct, scontrol
 from jupyter_slurm.transport import Span, caps
-from jupyter_slurm.wire import Job, JobDetails, JobKind, JobSpec
-
-_CODE = {
-    JobKind.CELL: layout.CELL,
-    JobKind.PROGRAM: layout.PROGRAM,
-    JobKind.TERMINAL: layout.PROGRAM,
-    JobKind.SCRIPT: layout.SCRIPT,
-}
-"""The file in the job's folder with what the user wrote; of a session or a kernel there is none."""
+from jupyter_slurm.wire import Job, JobDetails, JobSpec
 
 
 class Details:
@@ -58,7 +51,7 @@ def _before(record: Record, spec: JobSpec, cluster: SlurmCluster) -> JobDetails:
     submission = _submission(record.job, spec, cluster)
     return JobDetails(
         job=record.job,
-        code=spec.code if spec.kind in _CODE else None,
+        code=spec.code if kind_of(spec).code_file else None,
         script=submission.script if submission else None,
         command=record.command or (submission.sbatch if submission else ()),
         environment={**cluster.profile.job_env, **dict.fromkeys(spec.env)},
@@ -77,7 +70,7 @@ def _submission(job: Job, spec: JobSpec, cluster: SlurmCluster) -> Submission | 
 
 def _sent(record: Record, cluster: SlurmCluster) -> JobDetails:
     job, folder = record.job, PurePosixPath(record.job.job_dir)
-    names = [_CODE.get(job.kind), layout.SCRIPT, layout.ENVIRONMENT]
+    names = [kind_of(job).code_file, layout.SCRIPT, layout.ENVIRONMENT]
     spans = {
         name: Span(folder / name, 0, caps.FILE_BYTES) for name in names if name and job.job_dir
     }
@@ -87,7 +80,7 @@ def _sent(record: Record, cluster: SlurmCluster) -> JobDetails:
         text |= _script_of(job.slurm_id, cluster)
     return JobDetails(
         job=job,
-        code=text.get(_CODE.get(job.kind, "")),
+        code=text.get(kind_of(job).code_file or ""),
         script=text.get(layout.SCRIPT),
         command=record.command,
         environment=_environment(text.get(layout.ENVIRONMENT, ""), cluster.profile.job_env),

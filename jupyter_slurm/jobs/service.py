@@ -33,6 +33,8 @@ from jupyter_slurm.jobs.cluster.images import Images
 from jupyter_slurm.jobs.cluster.slurm_cluster import SlurmCluster
 from jupyter_slurm.jobs.cluster.transfers import Transfers
 from jupyter_slurm.jobs.details import Details
+from jupyter_slurm.jobs.kinds import kind_of
+from jupyter_slurm.jobs.kinds.lab import lab_base_url
 from jupyter_slurm.jobs.outcome.delivery import Delivery, remove_old_copies
 from jupyter_slurm.jobs.preflight.preview import Preflight, check_previewable, memory_mib
 from jupyter_slurm.jobs.records.adoption import Adoption
@@ -43,7 +45,7 @@ from jupyter_slurm.jobs.steering import Steering
 from jupyter_slurm.jobs.submission import identity, payload
 from jupyter_slurm.jobs.submission.dependencies import with_dependency
 from jupyter_slurm.jobs.submission.on_login import LoginSubmitter
-from jupyter_slurm.jobs.submission.prepare import Submission, lab_base_url, prepare
+from jupyter_slurm.jobs.submission.prepare import Submission, prepare
 from jupyter_slurm.jobs.submission.resolve import resolve, site_of
 from jupyter_slurm.jobs.submission.resolved import UNASKED, Resolved, completed, image_of, resolved
 from jupyter_slurm.jobs.submission.session_cells import CellSubmitter
@@ -58,7 +60,6 @@ from jupyter_slurm.wire import (
     Description,
     Earlier,
     Job,
-    JobKind,
     JobSpec,
     JobState,
     LogChunk,
@@ -221,7 +222,7 @@ class Service:
         if new is not None:
             record, made = new
             try:
-                if record.job.kind is JobKind.LAB:
+                if kind_of(record.job).is_web_server:
                     self._labs.open(record.job, lab_base_url(record.spec))
                 self._pursue(spec.id, record.job.cluster, made)
             except Exception:  # a port, a thread, room on the disk: any may be lacking
@@ -291,8 +292,7 @@ class Service:
             fetch_to=spec.fetch_to,
             idle_s=job.idle_s,
             on_login=spec.on_login,
-            # Of these there is no outcome that anybody would wait for.
-            delivered=spec.kind in (JobKind.SESSION, JobKind.KERNEL, JobKind.LAB),
+            delivered=kind_of(spec).ends_by_request,
             warning=warning,
         )
         memory = None if spec.on_login else memory_mib(job)
@@ -345,7 +345,7 @@ class Service:
     def _take_up_lab(self, record: Record) -> None:
         """Its port is there as soon as the agent is: a page in a browser may ask at any moment."""
         try:
-            if record.job.kind is JobKind.LAB:
+            if kind_of(record.job).is_web_server:
                 self._labs.open(record.job, lab_base_url(record.spec))
         except Exception as exc:  # noqa: BLE001 (the agent starts all the same)
             self._tell(record.job, exc)

@@ -51,8 +51,6 @@ for name, text in {modules!a}:
 """Puts modules that the text behind it imports where it finds them."""
 
 _LAST_WORDS = 2000
-TERMINAL_FILES = ("terminal_pty.py", "terminal.py")
-"""A program behind the modules that it imports, as `begin` takes them."""
 
 Converse = Callable[[Sequence[str]], socket.socket]
 """The transport's verb."""

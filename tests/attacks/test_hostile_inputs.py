@@ -29,8 +29,9 @@ from jupyter_slurm.errors import FileAccessError, JupyterSlurmError, MalformedEr
 from jupyter_slurm.foreign import check_json, read_json
 from jupyter_slurm.jobs.cluster import describe, files, probe, queue
 from jupyter_slurm.jobs.cluster.slurm_cluster import SlurmCluster
+from jupyter_slurm.jobs.kinds import kind_of
 from jupyter_slurm.jobs.layout import JobDir
-from jupyter_slurm.jobs.outcome import lab_steps, variables
+from jupyter_slurm.jobs.outcome import variables
 from jupyter_slurm.jobs.outcome.result import parse_exit, parse_records, parse_result, parse_started
 from jupyter_slurm.jobs.outcome.verdict import Evidence, SlurmVerdict, judge
 from jupyter_slurm.jobs.preflight import offers
@@ -136,7 +137,7 @@ def lab(data: bytes) -> object:
         kind=JobKind.LAB,
         lab=Lab(step=LabStep.WAITING, port=1, url="http://localhost:1"),
     ).job
-    return lab_steps.changes(job, lab_steps.last_line(data))
+    return kind_of(job).progress(job, data)
 
 
 def verdict(data: bytes) -> object:

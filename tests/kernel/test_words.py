@@ -17,7 +17,7 @@ from jupyter_slurm.errors import (
     RequestError,
     TransportError,
 )
-from jupyter_slurm.jobs.outcome.missing import explained
+from jupyter_slurm.jobs.kinds import KINDS
 from jupyter_slurm.kernel import known, spec, words
 from jupyter_slurm.kernel.known import Kernel
 from jupyter_slurm.kernel.messages import Signer, made
@@ -212,5 +212,5 @@ def test_what_hinders_says_what_to_do() -> None:
     ],
 )
 def test_what_a_kernels_job_lacked_is_told(bare: bool, log: str, code: int, why: str) -> None:
-    found = explained(JobKind.KERNEL, log, code, bare=bare)
+    found = KINDS[JobKind.KERNEL].missing(log, code, bare=bare)
     assert (found is None) if why is None else (found is not None and why in found[0])

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Protocol
 
 from jupyter_slurm.jobs import layout
+from jupyter_slurm.jobs.kinds.cell import task
 from jupyter_slurm.jobs.outcome.result import RunnerResult, parse_records, parse_result
 from jupyter_slurm.jobs.outcome.variables import read_variables, write_variables
 from jupyter_slurm.jobs.submission import payload
@@ -137,7 +138,7 @@ class Runner:
         )
         files = {
             layout.CELL: cell.encode("utf-8", "surrogatepass"),
-            layout.TASK: payload.task_json(spec),
+            layout.TASK: task(spec),
             layout.KEY: self.key,
             layout.CLOUDPICKLE: payload.cloudpickle_zip(),
             **payload.needed_files(bool(names_in or names_out)),

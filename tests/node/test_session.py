@@ -14,6 +14,8 @@ from pathlib import Path
 import pytest
 
 from jupyter_slurm.jobs import layout
+from jupyter_slurm.jobs.kinds import cell
+from jupyter_slurm.jobs.kinds.session import task
 from jupyter_slurm.jobs.outcome.result import RunnerResult, parse_exit, parse_records, parse_result
 from jupyter_slurm.jobs.submission import payload
 from jupyter_slurm.wire import ErrorOutput, ExecuteResult, Hello, JobKind, JobSpec, Stream
@@ -39,10 +41,10 @@ class Session:
         spec = JobSpec(id="s" * 8, name="s", code="", kind=JobKind.SESSION, idle_s=idle_s)
         self.folder.mkdir(exist_ok=True)
         files = {
-            layout.TASK: payload.task_json(spec),
+            layout.TASK: task(spec),
             layout.KEY: KEY,
             **payload.runner_files(),
-            **payload.session_files(),
+            **payload.node_files("session"),
         }
         for name, data in files.items():
             (self.folder / name).write_bytes(data)
@@ -66,7 +68,7 @@ class Session:
         folder.mkdir(parents=True)
         spec = JobSpec(id=cell_id, name="c", code=code)
         (folder / layout.CELL).write_text(code, encoding="utf-8")
-        (folder / layout.TASK).write_bytes(payload.task_json(spec))
+        (folder / layout.TASK).write_bytes(cell.task(spec))
         (folder / layout.KEY).write_bytes(KEY)
         return cell_id
 

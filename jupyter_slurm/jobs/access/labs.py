@@ -37,10 +37,11 @@ from jupyter_slurm.jobs.access.error_page import Reason
 from jupyter_slurm.jobs.access.lab_route import Place
 from jupyter_slurm.jobs.access.tunnels import Tunnels
 from jupyter_slurm.jobs.cluster.clusters import Clusters
+from jupyter_slurm.jobs.kinds import kind_of
+from jupyter_slurm.jobs.kinds.lab import door_name
 from jupyter_slurm.jobs.records.book import Book
-from jupyter_slurm.jobs.submission.prepare import door_name
 from jupyter_slurm.transport.forward import Forward
-from jupyter_slurm.wire import Job, JobKind, JobState, Lab, LabEntry, LabStep
+from jupyter_slurm.wire import Job, JobState, Lab, LabEntry, LabStep
 
 _LOOK_S = 60.0
 _NAME_BYTES = 10
@@ -93,7 +94,7 @@ class Labs:
     def lab_entry(self, job_id: str) -> LabEntry:
         """NotFoundError; RequestError: it is no lab, or lets nobody in now."""
         job = self._book.job(job_id)
-        if job.kind is not JobKind.LAB:
+        if not kind_of(job).is_web_server:
             raise RequestError(f"Job {job.id} is no lab.", hint="`jupyter slurm lab list`")
         key = self._book.store.key(job.id)
         if job.state.final or job.lab is None or key is None:

@@ -11,13 +11,14 @@ from pathlib import PurePosixPath
 from jupyter_slurm.errors import RequestError
 from jupyter_slurm.jobs.cluster.clusters import Clusters
 from jupyter_slurm.jobs.cluster.slurm_cluster import SlurmCluster
+from jupyter_slurm.jobs.kinds import kind_of
 from jupyter_slurm.jobs.layout import JobDir
 from jupyter_slurm.jobs.records.book import Book
 from jupyter_slurm.jobs.records.store import Record
 from jupyter_slurm.jobs.submission import payload
 from jupyter_slurm.jobs.submission.prepare import prepare_session_cell
 from jupyter_slurm.jobs.submission.session_cells import ask, ended, ends_s
-from jupyter_slurm.wire import Job, JobKind, JobSpec, JobState
+from jupyter_slurm.wire import Job, JobSpec, JobState
 
 
 class Sessions:
@@ -75,6 +76,6 @@ class Sessions:
 
     def _session(self, session_id: str) -> Job:
         job = self._book.job(session_id)
-        if job.kind is not JobKind.SESSION:
+        if not kind_of(job).takes_cells:
             raise RequestError(f"Job {job.id} is no session.", hint="`%slurm session` lists them.")
         return job

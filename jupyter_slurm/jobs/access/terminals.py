@@ -20,19 +20,18 @@ from jupyter_slurm.jobs import layout
 from jupyter_slurm.jobs.access import plain_terminal
 from jupyter_slurm.jobs.cluster.clusters import Clusters
 from jupyter_slurm.jobs.cluster.slurm_cluster import SlurmCluster
+from jupyter_slurm.jobs.kinds import kind_of, terminal
+from jupyter_slurm.jobs.kinds.kind import socket_name
 from jupyter_slurm.jobs.layout import JobDir
 from jupyter_slurm.jobs.records.book import Book
-from jupyter_slurm.jobs.submission.prepare import terminal_name
 from jupyter_slurm.slurm import srun
 from jupyter_slurm.slurm.versions import SlurmVersion, has_overlap
 from jupyter_slurm.transport import node_program
-from jupyter_slurm.wire import Job, JobKind, JobState, TerminalRequest
+from jupyter_slurm.wire import Job, JobState, TerminalRequest
 
 _RUNS = frozenset((JobState.RUNNING, JobState.UNKNOWN, JobState.STOPPED, JobState.SIGNALING))
 """What is UNKNOWN may well run: it is the cluster that does not answer."""
-_HELD = frozenset((JobKind.TERMINAL, JobKind.KERNEL))
-"""They listen for whoever comes."""
-_FILES = (*node_program.TERMINAL_FILES, "terminal_step.py")
+_FILES = (*terminal.NODE_FILES, "terminal_step.py")
 _ENTER = '[ -x "$1" ] || shift; exec "$@"'
 """sh: jobs that an earlier release has submitted lack that file."""
 _FRAME = struct.Struct(">cI")
@@ -54,9 +53,9 @@ class Terminals:
             job = self._book.job(job.session)
         slurm_id, node = _place(job)
         cluster = self._clusters.named(job.cluster)
-        if job.kind in _HELD and not request.beside:
+        if kind_of(job).listens and not request.beside:
             argv_of = srun.beside_argv
-            setup: dict[str, str | Sequence[str]] = {"hold": terminal_name(job.id)}
+            setup: dict[str, str | Sequence[str]] = {"hold": socket_name(job.id)}
         else:
             argv_of = srun.terminal_argv
             setup = {"run": _words(job, request.code)}
@@ -111,7 +110,7 @@ def _place(job: Job) -> tuple[str, str]:
 def _words(job: Job, code: str) -> Sequence[str]:
     """sh text, run as the job's own program is: in its image, with its mounts and its folder."""
     argv = ("/bin/sh", "-c", code)
-    if job.kind is JobKind.SCRIPT:
+    if kind_of(job).is_as_written:
         return argv
     folder = JobDir(PurePosixPath(job.job_dir))
     return ("/bin/sh", "-c", _ENTER, "sh", str(folder.path / layout.ENTER), *argv)

@@ -26,6 +26,7 @@ from jupyter_slurm.errors import (
 )
 from jupyter_slurm.jobs.cluster.clusters import Clusters
 from jupyter_slurm.jobs.cluster.slurm_cluster import SlurmCluster
+from jupyter_slurm.jobs.kinds import kind_of
 from jupyter_slurm.jobs.layout import JobDir
 from jupyter_slurm.jobs.outcome import array_tasks
 from jupyter_slurm.jobs.outcome.allocation import ask_accounting, ask_jobs, known_path, note_paths
@@ -33,7 +34,7 @@ from jupyter_slurm.jobs.outcome.logs import Chunk, Cursor, LogReader, parse_curs
 from jupyter_slurm.jobs.outcome.result import RunnerResult, check_asked, parse_result
 from jupyter_slurm.jobs.records.book import Book
 from jupyter_slurm.jobs.records.store import Record
-from jupyter_slurm.wire import Hello, Job, JobKind, JobState, LogChunk, Result, Show, Stream
+from jupyter_slurm.wire import Hello, Job, JobState, LogChunk, Result, Show, Stream
 
 _RESULT_PATIENCE_S = 20.0
 _RESULT_PAUSE_S = 1.0
@@ -100,7 +101,7 @@ class Delivery:
         path, heading = record.stdout_path, ""
         if job.tasks or task is not None:
             path, heading = self._log_of_task(record, cluster, task)
-        reader = LogReader(transport, folder, job.kind, path)
+        reader = LogReader(transport, folder, kind_of(job), path)
         chunk = reader.read(position, job.restarts + 1, budget_bytes)
         if heading and not position.log and chunk.outputs:
             chunk.outputs.appendleft(Stream(name="stderr", text=heading))
@@ -119,7 +120,7 @@ class Delivery:
         """Where a task of an array writes (None: it has not begun), and what is to be said of it
         to somebody who has named none."""
         job, heading = record.job, ""
-        if not job.tasks or job.kind is not JobKind.SCRIPT:
+        if not job.tasks or not kind_of(job).is_as_written:
             raise RequestError(
                 f"Job {job.id} is not an array as far as is known, so it has no task {task}."
             )

@@ -22,8 +22,10 @@ from jupyter_slurm.errors import (
     TransportError,
 )
 from jupyter_slurm.jobs.cluster.slurm_cluster import SlurmCluster
+from jupyter_slurm.jobs.kinds import kind_of
+from jupyter_slurm.jobs.kinds.kind import PROGRESS_BYTES
 from jupyter_slurm.jobs.layout import JobDir
-from jupyter_slurm.jobs.outcome import array_tasks, lab_steps
+from jupyter_slurm.jobs.outcome import array_tasks
 from jupyter_slurm.jobs.outcome.allocation import ask_accounting, ask_jobs, note_paths
 from jupyter_slurm.jobs.outcome.result import RunnerResult, parse_exit, parse_result, parse_started
 from jupyter_slurm.jobs.outcome.verdict import (
@@ -40,7 +42,7 @@ from jupyter_slurm.jobs.watching.queue_rows import state_named
 from jupyter_slurm.slurm import states
 from jupyter_slurm.slurm.squeue import QueueRow
 from jupyter_slurm.transport import Span, caps
-from jupyter_slurm.wire import Job, JobKind, JobState, Usage
+from jupyter_slurm.wire import Job, JobState, Usage
 
 _TAIL_BYTES = 8192
 _PAUSES_S = (0.25, 0.5, 1.0, 2.0, 3.0)
@@ -101,7 +103,7 @@ class Ending:
             if job.restarts >= told.restarts:  # its files may have told that it has begun again
                 self._book.change(job.id, state=told.state)
                 return
-            put_back = lab_steps.put_back(job)
+            put_back = kind_of(job).put_back(job)
             changes = {"state": JobState.REQUEUED, "restarts": told.restarts, "nodes": ()}
             self._book.change(job.id, **changes, **put_back)
 
@@ -114,8 +116,10 @@ class Ending:
             Span(folder.exit(job.restarts), 0, caps.FILE_BYTES),
             Span(folder.started(job.restarts), 0, caps.FILE_BYTES),
             Span(folder.result(job.restarts), 0, caps.FILE_BYTES),
-            Span(folder.lab(job.restarts), -lab_steps.TAIL_BYTES),
         ]
+        progress = kind_of(job).progress_file(folder, job.restarts)
+        if progress is not None:
+            facts.append(Span(progress, -PROGRESS_BYTES))
         tails = [Span(path, -_TAIL_BYTES) for path in (folder.log(job.restarts), folder.slurm_out)]
         read = self._cluster.transport.read_many
         try:
@@ -124,7 +128,7 @@ class Ending:
             found = [self._read(span) for span in [*facts, *tails]]
         except FileAccessError:  # what can only hint at the cause may be missing
             found = [*read(facts), None, None]
-        exit_bytes, started_bytes, result_bytes, lab_bytes, log, slurm_out = found
+        exit_bytes, started_bytes, result_bytes, *told, log, slurm_out = found
         started = parse_started(started_bytes) if started_bytes else None
         return Evidence(
             kind=job.kind,
@@ -135,7 +139,7 @@ class Ending:
             slurm=slurm,
             slurm_goes_on=self._slurm_goes_on,
             session=session,
-            lab=lab_steps.last_line(lab_bytes or b""),
+            progress=b"".join(filter(None, told)),
             idle_s=job.idle_s,
             slurm_out=_text(slurm_out),
             folder_gone=exit_bytes is None and self._folder_gone(),
@@ -250,7 +254,7 @@ class Ending:
         return _with_tasks(of_all, tasks, codes)
 
     def _note_stdout(self, path: str | None) -> None:
-        if self._job.kind is JobKind.SCRIPT and path:
+        if kind_of(self._job).is_as_written and path:
             self._book.note(self._job.id, stdout_path=path)
 
     def _note_tasks(self, found: list[tuple[str | None, str]]) -> dict[str, str]:

@@ -14,16 +14,16 @@ from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 
 from jupyter_slurm.errors import NotAFileError, RequestError
+from jupyter_slurm.jobs.kinds.kind import Kind
 from jupyter_slurm.jobs.layout import JobDir
 from jupyter_slurm.jobs.outcome.result import parse_records
 from jupyter_slurm.readable import size
 from jupyter_slurm.slurm.fields import optional_int
 from jupyter_slurm.transport import Span, TimedOutError, Transport
-from jupyter_slurm.wire import JobKind, Output, Stream
+from jupyter_slurm.wire import Output, Stream
 
 _CURSOR = re.compile(r"[0-9]{1,9}(:[0-9]{1,18}){3,4}")
 _PIECE_BYTES = 1 << 20
-_WITH_RECORDS = (JobKind.CELL, JobKind.SESSION)
 _LONGEST_CHARACTER = 4
 _CHARACTER_GOES_ON = bytes(range(0x80, 0xC0))
 """Bytes of UTF-8 that begin no character."""
@@ -90,7 +90,7 @@ class LogReader:
     """`attempts`: how many there have been, the one that runs included."""
 
     def __init__(
-        self, transport: Transport, job_dir: JobDir, kind: JobKind, script_log: str | None = None
+        self, transport: Transport, job_dir: JobDir, kind: Kind, script_log: str | None = None
     ) -> None:
         self._transport = transport
         self._dir = job_dir
@@ -138,7 +138,7 @@ class LogReader:
         """Where its last `budget_bytes` begin, so that what is older is not even read; not so where
         records come with it, for among these are displays."""
         path = self._log_path(cursor.attempt)
-        if path is None or self._kind in _WITH_RECORDS:
+        if path is None or self._kind.has_records:
             return cursor
         try:
             counted = self._transport.run(["wc", "-c", str(path)]).stdout.split()
@@ -165,7 +165,7 @@ class LogReader:
         text, taken = _text(log_data)
         piece = _Piece(list(refused.values()), cursor, taken, 0, last=len(log_data) < _PIECE_BYTES)
         if taken:
-            of_tools = self._kind in _WITH_RECORDS
+            of_tools = self._kind.has_records
             piece.outputs.append(Stream(name="stderr" if of_tools else "stdout", text=text))
         found = self._records(output, cursor, data)
         piece.outputs += found.outputs
@@ -221,10 +221,10 @@ class LogReader:
             data = self._transport.read(path, cursor.output, limit) or b""
 
     def _output_path(self, attempt: int) -> PurePosixPath | None:
-        return self._dir.output(attempt) if self._kind in _WITH_RECORDS else None
+        return self._dir.output(attempt) if self._kind.has_records else None
 
     def _log_path(self, attempt: int) -> PurePosixPath | None:
-        if self._kind is JobKind.SCRIPT:
+        if self._kind.is_as_written:
             if not self._script_log or self._script_log == os.devnull or attempt:
                 return None
             return PurePosixPath(self._script_log)

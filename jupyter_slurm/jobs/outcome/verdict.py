@@ -13,10 +13,9 @@ from dataclasses import dataclass
 
 from jupyter_slurm.containers import making, runtime_named
 from jupyter_slurm.containers.making.script import read_failure
-from jupyter_slurm.jobs.outcome import lab_steps, missing
+from jupyter_slurm.jobs.kinds import kind_of
 from jupyter_slurm.jobs.outcome.result import ExitFile, RunnerResult, StartedFile
 from jupyter_slurm.jobs.submission.script import FAILURES
-from jupyter_slurm.readable import duration
 from jupyter_slurm.slurm import diagnosis
 from jupyter_slurm.slurm.reasons import Explanation
 from jupyter_slurm.wire import JobKind, JobState
@@ -61,8 +60,8 @@ class Evidence:
     """Slurm says of a job whose script has told of its end that it has not ended, and did so for as
     long as it was given to find out."""
     session: SessionEnd | None = None
-    lab: lab_steps.LabLine | None = None
-    """What a lab has said last."""
+    progress: bytes = b""
+    """The end of the file in which a job of its kind tells how far it is."""
     idle_s: int | None = None
     """Of a lab: after how long it was to end by itself."""
     slurm_out: str = ""
@@ -87,10 +86,6 @@ class Verdict:
     inferred: bool = False
 
 
-_KERNEL_IDLE = re.compile(
-    r"^jupyter-slurm: nobody has been connected to the kernel for (?P<time_s>[0-9]{1,9}) s",
-    re.MULTILINE,
-)
 _TRACES = {
     JobState.TIMEOUT: re.compile(r"DUE TO TIME LIMIT"),
     JobState.PREEMPTED: re.compile(r"DUE TO PREEMPTION"),
@@ -109,8 +104,6 @@ _ALL_THE_SAME = {
     JobState.CANCELLED: "It has ended well, though Slurm says that it was cancelled.",
 }
 """Done, and yet Slurm names a cause."""
-_STOPPED = (JobKind.SESSION, JobKind.KERNEL, JobKind.LAB)
-"""Those that go on until they are stopped."""
 _CAUSES = frozenset(
     {
         JobState.CANCELLED,
@@ -133,7 +126,7 @@ def ended_by_itself(evidence: Evidence) -> Verdict | None:
     exit_file, result = evidence.exit, evidence.result
     if exit_file is None or exit_file.signal:
         return None
-    if evidence.kind is JobKind.CELL:
+    if kind_of(evidence).has_result:
         if result is None or result.status not in ("ok", "error"):
             return None
         if (result.status == "ok") != (exit_file.exit_code == 0):
@@ -161,7 +154,7 @@ def judge(evidence: Evidence) -> Verdict:
         return _by_cause(evidence, cause, traced, inferred=slurm is None)
     if slurm is not None and slurm.state in _CAUSES:
         return _by_cause(evidence, slurm, slurm.state, inferred=False)
-    if evidence.folder_gone and evidence.kind is not JobKind.SCRIPT:
+    if evidence.folder_gone and not kind_of(evidence).is_as_written:
         return _without_folder(slurm)
     if evidence.exit is not None:
         return _by_exit_code(evidence, evidence.exit.exit_code)
@@ -174,7 +167,10 @@ def _by_exit_code(evidence: Evidence, exit_code: int) -> Verdict:
     if exit_code == 0:
         warning = _warning(evidence.result)
         return Verdict(
-            state=JobState.COMPLETED, why=_why_well(evidence), warning=warning, exit_code=0
+            state=JobState.COMPLETED,
+            why=kind_of(evidence).why_well(evidence),
+            warning=warning,
+            exit_code=0,
         )
     result = evidence.result
     if result is not None and result.status == "error" and result.ename:
@@ -184,7 +180,7 @@ def _by_exit_code(evidence: Evidence, exit_code: int) -> Verdict:
         return Verdict(
             state=JobState.FAILED, why=why, warning=_warning(result), exit_code=exit_code
         )
-    ours = lab_steps.FAILURES if evidence.kind is JobKind.LAB else FAILURES
+    ours = {**kind_of(evidence).failures, **FAILURES}
     if exit_code in ours:
         why, advice = ours[exit_code]
         return Verdict(state=JobState.FAILED, why=why, advice=advice, exit_code=exit_code)
@@ -197,7 +193,7 @@ def _by_exit_code(evidence: Evidence, exit_code: int) -> Verdict:
                 advice=container.advice,
                 exit_code=exit_code,
             )
-    image = read_failure(evidence.log_tail) if evidence.kind is JobKind.PROGRAM else None
+    image = read_failure(evidence.log_tail) if kind_of(evidence).makes_images else None
     if image is not None:
         tool = making.explained(image, evidence.log_tail)
         why = f"The image {image.name} was not made: it failed while {image.doing}."
@@ -229,22 +225,11 @@ def _diagnosed(found: Explanation, exit_code: int | None) -> str:
     return f"{suggests} {found.sentence}"
 
 
-def _why_well(evidence: Evidence) -> str:
-    if evidence.lab is not None:
-        return lab_steps.ended_well(evidence.lab, evidence.idle_s)
-    if evidence.kind is JobKind.SESSION and evidence.result and evidence.result.evalue:
-        return evidence.result.evalue
-    idle = _KERNEL_IDLE.search(evidence.log_tail) if evidence.kind is JobKind.KERNEL else None
-    if idle:
-        return f"Nobody had been connected to its kernel for {duration(float(idle['time_s']))}."
-    return "It has ended well."
-
-
 def _lacked(evidence: Evidence, exit_code: int) -> tuple[str, str] | None:
     if evidence.result is not None:
         return None
     bare = evidence.runtime == "none"
-    return missing.explained(evidence.kind, evidence.log_tail, exit_code, bare=bare)
+    return kind_of(evidence).missing(evidence.log_tail, exit_code, bare=bare)
 
 
 def _warning(result: RunnerResult | None) -> str | None:
@@ -320,7 +305,7 @@ def _cancelled_by(
 ) -> tuple[str, str | None]:
     """Who did it, as far as anybody says so; and how to find out more."""
     started = evidence.started is not None or slurm.had_nodes
-    if evidence.cancel_requested and evidence.kind in _STOPPED:
+    if evidence.cancel_requested and kind_of(evidence).ends_by_request:
         return "You stopped it." if started else "You stopped it before it had started.", None
     if evidence.cancel_requested:
         return "You cancelled it." if started else "You cancelled it before it had started.", None
@@ -362,7 +347,7 @@ def _traced(evidence: Evidence) -> JobState | None:
 
 
 def _by_slurm_alone(evidence: Evidence, slurm: SlurmVerdict) -> Verdict:
-    if slurm.state is JobState.COMPLETED and evidence.kind is not JobKind.SCRIPT:
+    if slurm.state is JobState.COMPLETED and not kind_of(evidence).is_as_written:
         # A claim lost to a twin, or an exit file that a full disk swallowed.
         return Verdict(
             state=JobState.LOST,
@@ -387,7 +372,7 @@ def _by_slurm_alone(evidence: Evidence, slurm: SlurmVerdict) -> Verdict:
 
 
 def _nobody_knows(evidence: Evidence) -> Verdict:
-    if evidence.kind is JobKind.SCRIPT:  # it leaves no word of ours, whatever it has done
+    if kind_of(evidence).is_as_written:  # it leaves no word of ours, whatever it has done
         return Verdict(
             state=JobState.LOST,
             why="Slurm no longer knows it, and a batch script leaves no word of how it ended.",

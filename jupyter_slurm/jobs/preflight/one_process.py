@@ -8,18 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from jupyter_slurm.jobs.kinds import kind_of
 from jupyter_slurm.jobs.preflight.objection import Objection
 from jupyter_slurm.jobs.preflight.resources import Asked
 from jupyter_slurm.jobs.submission.resolved import Resolved
 from jupyter_slurm.slurm.options import OPTIONS
-from jupyter_slurm.wire import JobKind
-
-_ONE_PROCESS = frozenset({JobKind.CELL, JobKind.SESSION, JobKind.KERNEL, JobKind.LAB})
 
 
 def objections(job: Resolved, wanted: Asked) -> Iterator[Objection]:
     """Yield what a person may expect of its options and does not get, with what to do instead."""
-    if job.spec.kind not in _ONE_PROCESS:
+    if kind_of(job.spec).runner is None:
         return
     nodes, tasks = wanted.nodes, wanted.tasks
     if nodes > 1:

@@ -24,6 +24,7 @@ from jupyter_slurm.errors import (
 )
 from jupyter_slurm.jobs.cluster.clusters import Clusters
 from jupyter_slurm.jobs.cluster.slurm_cluster import SlurmCluster
+from jupyter_slurm.jobs.kinds import kind_of
 from jupyter_slurm.jobs.preflight import costs, offers, one_process, phrases, syntax
 from jupyter_slurm.jobs.preflight.estimates import Estimates, Outlook
 from jupyter_slurm.jobs.preflight.limits import Judge, of_inputs
@@ -33,7 +34,7 @@ from jupyter_slurm.jobs.preflight.resources import Asked, asked
 from jupyter_slurm.jobs.submission.prepare import prepare
 from jupyter_slurm.jobs.submission.resolved import Resolved
 from jupyter_slurm.profiles.profile import ClusterProfile
-from jupyter_slurm.wire import Check, ClusterInfo, Job, JobKind, JobSpec, Preview
+from jupyter_slurm.wire import Check, ClusterInfo, Job, JobSpec, Preview
 
 _INFO_KEPT_S = 300.0
 _LIMITS_KEPT_S = 3600.0
@@ -136,7 +137,7 @@ class Preflight:
     def _fault(self, spec: JobSpec, cluster: str | None) -> Objection | None:
         """Return the code's syntax error. A notebook's cell, which has a fingerprint, was read by
         its own IPython, which alone knows all of its magics."""
-        if spec.kind is not JobKind.CELL or spec.fingerprint is not None:
+        if not kind_of(spec).is_python or spec.fingerprint is not None:
             return None
         error = syntax.fault_of_cell(spec.code, phrases.THE_CODE)
         if error is None:
@@ -237,7 +238,7 @@ def _with_inputs(wanted: Asked, spec: JobSpec) -> Asked:
 
 def _interpreter(job: Resolved) -> list[Check]:
     """Which Python runs the code, where no image says so."""
-    if job.spec.kind not in (JobKind.CELL, JobKind.SESSION) or job.in_image:
+    if not kind_of(job.spec).has_records or job.in_image:
         return []
     sentence = f"Without an image the cell runs in `{job.profile.python}` of the node."
     hint = "For another one set `python` in the cluster's profile, or load a module (--module)."

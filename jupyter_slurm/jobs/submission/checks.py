@@ -1,7 +1,7 @@
 """What a JobSpec cannot hold, since no job could be given it unchanged. PURE: no I/O.
 
-What only the cluster's profile, a runtime or sbatch's tables can tell is refused by `resolved.py`
-and `options.py`.
+Each kind of job refuses what it alone cannot have (`jobs/kinds`); `resolved.py` and `options.py`
+refuse what only the cluster's profile, a runtime or sbatch's tables can tell.
 """
 
 from __future__ import annotations
@@ -13,9 +13,11 @@ from typing import Any
 import msgspec
 
 from jupyter_slurm.errors import RequestError
+from jupyter_slurm.jobs.kinds import kind_of
+from jupyter_slurm.jobs.kinds.kind import Kind
 from jupyter_slurm.readable import brief
 from jupyter_slurm.transport.files.ignore import Patterns
-from jupyter_slurm.wire import JobKind, JobSpec
+from jupyter_slurm.wire import JobSpec
 
 _ID = re.compile(r"[a-z2-7]{8}")
 _NAME = re.compile(r"[A-Za-z0-9._-]{1,64}")
@@ -35,8 +37,9 @@ _LARGEST_ENVIRONMENT_BYTES = 1024 * 1024
 
 def check_spec(spec: JobSpec) -> None:
     """RequestError: names what cannot be, and the remedy."""
+    kind = kind_of(spec)
     for what, text in _texts(msgspec.structs.asdict(spec), ""):
-        _check_text(what, text, spec.kind)
+        _check_text(what, text, kind)
     if not _ID.fullmatch(spec.id):
         raise RequestError(f"{brief(spec.id)!r} is no job id: eight of a-z and 2-7.")
     if not _NAME.fullmatch(spec.name):
@@ -46,22 +49,14 @@ def check_spec(spec: JobSpec) -> None:
             option="name",
         )
     _check_files(spec)
-    _check_arguments(spec)
-    _check_session(spec)
     _check_lab(spec)
-    if spec.on_login and (spec.kind is not JobKind.PROGRAM or spec.image or spec.push):
-        raise RequestError("On the login machine images are made, and nothing else is run.")
-    if spec.kind is JobKind.SCRIPT:
-        _check_script(spec)
-    elif spec.kind in (JobKind.PROGRAM, JobKind.TERMINAL) and not spec.code.startswith("#!"):
-        raise RequestError("A program begins with `#!` and its interpreter, e.g. `#!/bin/sh`.")
-
-
-def _check_arguments(spec: JobSpec) -> None:
-    if spec.arguments and spec.kind not in (JobKind.PROGRAM, JobKind.SCRIPT):
+    if spec.arguments and not kind.takes_arguments:
         raise RequestError("Only a script that begins with `#!` takes arguments after `--`.")
-    if spec.kind is JobKind.PROGRAM and "{attempt}" in spec.arguments:
-        raise RequestError("`{attempt}` cannot be an argument: it is filled in on the node.")
+    if spec.session is not None and not kind.is_python:
+        raise RequestError("A session runs Python cells only; this text starts with `#!`.")
+    if spec.on_login and (not kind.makes_images or spec.image or spec.push):
+        raise RequestError("On the login machine images are made, and nothing else is run.")
+    kind.check(spec)
 
 
 def _check_files(spec: JobSpec) -> None:
@@ -77,26 +72,12 @@ def _check_files(spec: JobSpec) -> None:
                 f"--fetch {pattern!r} names nothing in the folder that the job runs in.",
                 hint="Patterns are those of .gitignore: results/**, *.png, /model.pt.",
             )
-    if spec.kind is JobKind.SCRIPT and spec.fetch and spec.push is None:
-        raise RequestError(
-            "A batch script that was pushed no folder has none to bring files from.",
-            hint="Push one (--push DIR), or bring them yourself: %slurm pull.",
-        )
 
 
 def _check_lab(spec: JobSpec) -> None:
     base_url = spec.jupyter_base_url
     if base_url is not None and not _BASE_URL.fullmatch(base_url):
         raise RequestError(f"{base_url!r} is no base URL of a Jupyter server.")
-
-
-def _check_session(spec: JobSpec) -> None:
-    if spec.session is not None and spec.kind is not JobKind.CELL:
-        raise RequestError("A session runs Python cells only; this text starts with `#!`.")
-    if spec.kind is JobKind.LAB and spec.idle_s is not None and spec.idle_s < 1:
-        raise RequestError("A lab cannot end as it begins: --idle is a time.")
-    if spec.kind is JobKind.SESSION and (spec.idle_s is None or spec.idle_s < 1):
-        raise RequestError("A session needs a time after which it ends when it is idle: --idle.")
 
 
 def _check_exclusion(spec: JobSpec) -> None:
@@ -147,9 +128,9 @@ def _texts(value: Any, what: str) -> Iterator[tuple[str, str]]:
             pass
 
 
-def _check_text(what: str, text: str, kind: JobKind) -> None:
+def _check_text(what: str, text: str, kind: Kind) -> None:
     where = {"code": "The cell", "cwd": "The folder"}.get(what, f"Its {what}")
-    if "\0" in text and (what != "code" or kind is not JobKind.CELL):
+    if "\0" in text and (what != "code" or not kind.is_python):
         raise RequestError(f"{where} holds a NUL byte, which no program could read.")
     try:
         text.encode()
@@ -159,28 +140,3 @@ def _check_text(what: str, text: str, kind: JobKind) -> None:
             "be sent.",
             hint="Text must be valid Unicode; names of files that are not UTF-8 cannot be used.",
         ) from exc
-
-
-def _check_script(spec: JobSpec) -> None:
-    if not spec.code.startswith("#!"):
-        raise RequestError(
-            "A batch script begins with `#!`, e.g. `#!/bin/bash`; Slurm refuses others."
-        )
-    if "\r\n" in spec.code:
-        raise RequestError(
-            "The batch script has lines that end as in DOS (\\r\\n), which sbatch refuses.",
-            hint="Write it with plain newlines (\\n).",
-        )
-    for option, given in (
-        ("env", spec.env),
-        ("module", spec.modules),
-        ("mount", spec.mounts),
-        ("image", spec.image),
-        ("runtime", spec.runtime),
-    ):
-        if given:
-            raise RequestError(
-                f"A batch script is handed to sbatch as it is, without --{option}.",
-                hint="Do it in the script itself, or run a cell (%%slurm) that begins with `#!`.",
-                option=option,
-            )

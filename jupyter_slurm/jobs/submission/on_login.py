@@ -11,10 +11,11 @@ from __future__ import annotations
 
 from jupyter_slurm.errors import ConnectionLostError, SubmitError
 from jupyter_slurm.jobs.cluster.slurm_cluster import SlurmCluster
+from jupyter_slurm.jobs.kinds.kind import Files
 from jupyter_slurm.jobs.outcome import verdict
 from jupyter_slurm.jobs.outcome.verdict import Evidence, Verdict
 from jupyter_slurm.jobs.records.book import Book
-from jupyter_slurm.jobs.submission.prepare import Files, Submission
+from jupyter_slurm.jobs.submission.prepare import Submission
 from jupyter_slurm.jobs.submission.submit import Submitter
 from jupyter_slurm.transport import Completed, TimedOutError
 from jupyter_slurm.wire import Job, JobState

@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 
 from jupyter_slurm.errors import RequestError
+from jupyter_slurm.jobs.kinds import kind_of
 from jupyter_slurm.jobs.layout import JobDir
 from jupyter_slurm.profiles.profile import ClusterProfile
 from jupyter_slurm.profiles.table import did_you_mean
@@ -13,7 +14,7 @@ from jupyter_slurm.slurm import options as sbatch_options
 from jupyter_slurm.slurm import sbatch
 from jupyter_slurm.slurm.directives import read_directives
 from jupyter_slurm.slurm.units import gpus_in_tres, gpus_of_option
-from jupyter_slurm.wire import JobKind, JobSpec
+from jupyter_slurm.wire import JobSpec
 
 _TOKEN = "jslurm:"  # noqa: S105 (a label, no secret)
 """Before our id in a job's comment, by which a job is found again whose id was never heard."""
@@ -28,7 +29,6 @@ _ELSEWHERE = {
     "module": '`modules = ["NAME"]` in the cluster\'s table loads a module for every job.',
     "env": "The table `job_env` of the cluster gives every job a variable.",
 }
-_SEES_ONE_NODE = frozenset(JobKind) - {JobKind.PROGRAM, JobKind.SCRIPT}
 _SAYS_NODES = frozenset("nodes nodelist nodefile ntasks ntasks-per-gpu spread-job".split())
 _INTERRUPTS = ("TERM", "INT", "USR1", "USR2")
 """Signals that the runner turns into KeyboardInterrupt as they come."""
@@ -54,7 +54,7 @@ def merged_options(spec: JobSpec, profile: ClusterProfile) -> dict[str, str]:
     What a batch script says itself is no default's to change: sbatch puts its line above both.
     """
     _check_defaults(profile)
-    own = read_directives(spec.code) if spec.kind is JobKind.SCRIPT else {}
+    own = read_directives(spec.code) if kind_of(spec).is_as_written else {}
     asked = {*own, *spec.options}
     if not asked.isdisjoint(_MEMORY):
         asked |= _MEMORY
@@ -73,7 +73,7 @@ def merged_options(spec: JobSpec, profile: ClusterProfile) -> dict[str, str]:
         sbatch_options.check_together(merged)
     except sbatch_options.OptionError as exc:
         raise RequestError(str(exc), option=exc.option) from exc
-    if spec.kind in _SEES_ONE_NODE and merged.keys().isdisjoint(_SAYS_NODES):
+    if not kind_of(spec).starts_tasks and merged.keys().isdisjoint(_SAYS_NODES):
         # Slurm may spread --gpus over nodes as they are free, and the code would see a part.
         merged |= {"nodes": "1"} if gpus_of_option(merged.get("gpus", "")) else {}
     return merged
@@ -131,7 +131,7 @@ def signal_handed_on(spec: JobSpec, options: dict[str, str]) -> tuple[str, str] 
     if "B" not in flags:
         options["signal"] = f"{'R' if 'R' in flags else ''}B:{name}{at}{time}"
     name = name.removeprefix("SIG")
-    if spec.kind in (JobKind.CELL, JobKind.SESSION) and name not in _INTERRUPTS:
+    if kind_of(spec).has_records and name not in _INTERRUPTS:
         return name, "USR1"
     return name, name
 

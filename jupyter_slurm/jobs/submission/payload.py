@@ -1,4 +1,4 @@
-"""What travels with a cell: its task, the runner's files, cloudpickle. PURE but for reading (and
+"""What travels with a job: files of node/, their bytecode, cloudpickle. PURE but for reading (and
 compiling) itself.
 
 The names of the files are in `layout.py`; what becomes of them is `node/runner.py`'s business.
@@ -19,10 +19,7 @@ from functools import cache
 from importlib import resources
 from pathlib import Path
 
-import msgspec
-
 from jupyter_slurm.errors import VariableError
-from jupyter_slurm.wire import JobKind, JobSpec
 
 _ZIP_TIME = (1980, 1, 1, 0, 0, 0)
 """The same zip from the same files, whenever it is made."""
@@ -30,25 +27,9 @@ _FOR_VARIABLES = frozenset(("runner_variables.py", "runner_plain.py"))
 """What only a cell imports that has variables."""
 
 
-def task_json(spec: JobSpec) -> bytes:
-    """`task.json`: what the runner, or a session, has to know besides the cell's text."""
-    if spec.kind is JobKind.SESSION:
-        return msgspec.json.encode({"id": spec.id, "idle_s": spec.idle_s})
-    return msgspec.json.encode(
-        {
-            "id": spec.id,
-            "cell_name": f"slurm cell {spec.id}",
-            "names_in": spec.names_in,
-            "names_out": spec.names_out,
-            "out_format": spec.out_format,
-        }
-    )
-
-
-@cache
 def runner_files() -> Mapping[str, bytes]:
     """The runner and its siblings: file name -> text, to lie side by side in the job's folder."""
-    return _node_files("runner")
+    return node_files("runner")
 
 
 def needed_files(variables: bool) -> Mapping[str, bytes]:
@@ -63,34 +44,13 @@ def needed_files(variables: bool) -> Mapping[str, bytes]:
 
 
 @cache
-def session_files() -> Mapping[str, bytes]:
-    """What a session has besides the runner's files."""
-    return _node_files("session")
-
-
-@cache
-def kernel_files() -> Mapping[str, bytes]:
-    """A kernel's whole program."""
-    return {**_node_files("kernel"), **_node_files("private_folder")}
-
-
-def kernel_task_json(socket_name: str, idle_s: float | None) -> bytes:
-    """`task.json` of a kernel."""
-    return msgspec.json.encode({"socket": socket_name, "idle_s": idle_s})
-
-
-@cache
-def lab_files() -> Mapping[str, bytes]:
-    """What a lab runs."""
-    return {**_node_files("lab"), **_node_files("private_folder")}
-
-
-def _node_files(kind: str) -> Mapping[str, bytes]:
+def node_files(beginning: str) -> Mapping[str, bytes]:
+    """Return the files of node/ whose names begin so: file name -> text."""
     folder = resources.files("jupyter_slurm") / "node"
     return {
         entry.name: entry.read_bytes()
         for entry in sorted(folder.iterdir(), key=lambda entry: entry.name)
-        if entry.name.startswith(kind) and entry.name.endswith(".py")
+        if entry.name.startswith(beginning) and entry.name.endswith(".py")
     }
 
 

@@ -6,18 +6,16 @@ be submitted is a value one can look at (`--dry-run`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
-from types import MappingProxyType
-
-import msgspec
 
 from jupyter_slurm import containers
 from jupyter_slurm.containers import terminal
 from jupyter_slurm.containers.typed import quoted, typed_text
 from jupyter_slurm.jobs import layout
-from jupyter_slurm.jobs.submission import payload, staging
+from jupyter_slurm.jobs.kinds import cell, kind_of
+from jupyter_slurm.jobs.kinds.kind import Files, socket_name
+from jupyter_slurm.jobs.submission import staging
 from jupyter_slurm.jobs.submission.checks import check_spec
 from jupyter_slurm.jobs.submission.options import comment, our_options, signal_handed_on
 from jupyter_slurm.jobs.submission.resolved import Resolved
@@ -30,23 +28,8 @@ from jupyter_slurm.jobs.submission.script import (
     render_script,
 )
 from jupyter_slurm.slurm import sbatch
-from jupyter_slurm.transport.node_program import PYTHON, TERMINAL_FILES, node_file
-from jupyter_slurm.wire import JobKind, JobSpec
-
-Files = Mapping[str, bytes | Path]
-"""Name in the job's folder -> content, or a local file to move there."""
-
-_RUN_BY = MappingProxyType(
-    {
-        JobKind.CELL: layout.RUNNER,
-        JobKind.SESSION: layout.SESSION,
-        JobKind.KERNEL: layout.KERNEL,
-        JobKind.LAB: layout.LAB,
-    }
-)
-"""Programs of ours for the image's Python."""
-_OVERLAYS = "~/.jupyter-slurm/labs"
-"""Where JupyterLab is kept beside images that have none."""
+from jupyter_slurm.transport.node_program import PYTHON, node_file
+from jupyter_slurm.wire import JobSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +52,8 @@ def with_key(files: Files, key: bytes) -> Files:
 
 def prepare(job: Resolved) -> Submission:
     """RequestError: an option that a job of this kind cannot have; it names the option."""
-    if job.spec.kind is JobKind.SCRIPT:
+    kind = kind_of(job.spec)
+    if kind.is_as_written:
         return _batch_script(job)
     options = dict(job.options)
     chdir = options.pop("chdir", None)
@@ -84,7 +68,7 @@ def prepare(job: Resolved) -> Submission:
     files: dict[str, bytes | Path] = {layout.SCRIPT: script.encode()}
     if job.environment:
         files[layout.ENVIRONMENT] = render_environment(job.environment).encode()
-    files |= _files_of_kind(job)
+    files |= kind.files(job)
     files[layout.USAGE] = node_file(layout.USAGE)
     box, _ = _boxed(job, chdir)
     beside = terminal.beside(job.runtime, [], box)
@@ -97,32 +81,7 @@ def prepare(job: Resolved) -> Submission:
 def prepare_session_cell(spec: JobSpec) -> Files:
     """Return the files of a cell that a session runs, its key still empty. RequestError."""
     check_spec(spec)
-    return _own_files(spec)
-
-
-def _files_of_kind(job: Resolved) -> Files:
-    spec = job.spec
-    if spec.kind is JobKind.PROGRAM:
-        return {layout.PROGRAM: spec.code.encode()}
-    if spec.kind is JobKind.TERMINAL:
-        terminals = {name: node_file(name) for name in TERMINAL_FILES}
-        return {layout.PROGRAM: spec.code.encode(), **terminals}
-    if spec.kind is JobKind.KERNEL:
-        task = payload.kernel_task_json(terminal_name(spec.id), job.idle_s)
-        return {**payload.kernel_files(), layout.TASK: task}
-    return _lab_files(job) if spec.kind is JobKind.LAB else _cell_files(spec)
-
-
-def _own_files(spec: JobSpec) -> dict[str, bytes | Path]:
-    """What is of this cell alone."""
-    files: dict[str, bytes | Path] = {
-        layout.CELL: spec.code.encode(),
-        layout.TASK: payload.task_json(spec),
-        layout.KEY: b"",
-    }
-    if spec.inputs is not None:
-        files[layout.INPUTS] = Path(spec.inputs)
-    return files
+    return cell.own_files(spec, cell.task(spec))
 
 
 def _plan(
@@ -162,69 +121,23 @@ def _workdir(job: Resolved, chdir: str | None, own: str) -> str | None:
     return f"~/{here.relative_to(job.site.home)}" if here.is_relative_to(job.site.home) else None
 
 
-def _cell_files(spec: JobSpec) -> Files:
-    variables = bool(spec.names_in or spec.names_out) or spec.kind is JobKind.SESSION
-    files = {**_own_files(spec), **payload.needed_files(variables)}
-    if spec.kind is JobKind.SESSION:
-        files |= payload.session_files()
-    if variables:
-        files[layout.CLOUDPICKLE] = payload.cloudpickle_zip()
-    return files
-
-
-def _lab_files(job: Resolved) -> Files:
-    spec = job.spec
-    task = {
-        "id": spec.id,
-        "door": door_name(spec.id),
-        "base_url": lab_base_url(spec),
-        "idle_s": job.idle_s,
-        "install": spec.install,
-        "image": job.site.image_file or job.image or "" if job.in_image else "",
-        # An image sees the home, and of the job root nothing but the job's own folder.
-        "overlay": _OVERLAYS if job.in_image else str(job.job_dir.path.parent.parent / "labs"),
-    }
-    return {
-        layout.KEY: b"",
-        layout.TASK: msgspec.json.encode(task),
-        **payload.lab_files(),
-    }
-
-
-def lab_base_url(spec: JobSpec | None) -> str:
-    """As its server has it; "/": it has a port of this machine to itself. server/lab_proxy.py
-    serves what is below the other."""
-    if spec is None or spec.jupyter_base_url is None:
-        return "/"
-    return f"{spec.jupyter_base_url}jupyter-slurm/lab-proxy/{spec.id}/"
-
-
-def door_name(job_id: str) -> str:
-    """What the socket is called behind which a job's lab is."""
-    return f"jslurm-lab-{job_id}"
-
-
-def terminal_name(job_id: str) -> str:
-    """What the socket is called where one comes to a job's terminal, or kernel."""
-    return f"jslurm-{job_id}"
-
-
 def _launch(job: Resolved, chdir: str | None) -> tuple[containers.Launch, str]:
     """How the script starts the program, and how one would type that."""
     spec, runtime, python = job.spec, job.runtime, job.profile.python
+    kind = kind_of(spec)
     box, inside = _boxed(job, chdir)
     argv = [f"{inside}/{layout.PROGRAM}", *spec.arguments]
-    if spec.kind in _RUN_BY:
+    if kind.runner is not None:
         there = "python3" if runtime.takes_image else python
         # -B: what was imported from the job's folder needs no __pycache__ there.
-        argv = [there, "-uB", f"{inside}/{_RUN_BY[spec.kind]}", inside, "{attempt}"]
+        argv = [there, "-uB", f"{inside}/{kind.runner}", inside, "{attempt}"]
     typed = runtime.typed([word.replace("{attempt}", "0") for word in argv], box, job.gpus)
     if job.modules:
         typed = ((quoted("module", "load", *job.modules),), *typed)
-    if spec.kind is not JobKind.TERMINAL:
+    if not kind.has_terminal:
         return runtime.launch(argv, box), typed_text(typed)
     launch = terminal.in_terminal(runtime, argv, box)
-    holder = (f"{job.job_dir.path}/{layout.TERMINAL}", "hold", terminal_name(spec.id))
+    holder = (f"{job.job_dir.path}/{layout.TERMINAL}", "hold", socket_name(spec.id))
     words = ("-sEB", *holder, f"{spec.keep_s:g}", *launch.argv)
     held = replace(launch, argv=("/bin/sh", "-c", PYTHON, "sh", python, *words))
     return held, typed_text(typed)
@@ -265,5 +178,5 @@ def _batch_script(job: Resolved) -> Submission:
         job,
         spec.code,
         tuple(sbatch.argv(layout.SCRIPT, options, spec.arguments)),
-        {layout.SCRIPT: spec.code.encode()},
+        kind_of(spec).files(job),
     )

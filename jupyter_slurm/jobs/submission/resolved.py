@@ -15,12 +15,13 @@ import msgspec
 from jupyter_slurm import containers
 from jupyter_slurm.containers.mounts import parse_mount
 from jupyter_slurm.errors import RequestError
+from jupyter_slurm.jobs.kinds import kind_of
 from jupyter_slurm.jobs.layout import JobDir
 from jupyter_slurm.jobs.submission.checks import check_environment, check_spec
 from jupyter_slurm.jobs.submission.options import gpus_asked, merged_options
 from jupyter_slurm.profiles.profile import ClusterProfile
 from jupyter_slurm.slurm.directives import read_directives
-from jupyter_slurm.wire import JobKind, JobSpec
+from jupyter_slurm.wire import JobSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,12 +78,12 @@ class Resolved:
     def in_image(self) -> bool:
         """Tell whether its program sees the files of an image, and not those of the node. A batch
         script runs on the node, and may start containers itself."""
-        return self.spec.kind is not JobKind.SCRIPT and self.runtime.name != "none"
+        return not kind_of(self.spec).is_as_written and self.runtime.name != "none"
 
     @property
     def idle_s(self) -> int | None:
         """Return after how many seconds without use it ends; None: nothing is said of that."""
-        if self.spec.kind in (JobKind.LAB, JobKind.KERNEL):
+        if kind_of(self.spec).profile_says_idle:
             return self.spec.idle_s or int(self.profile.idle_s)
         return self.spec.idle_s
 
@@ -93,7 +94,7 @@ class Resolved:
         the home there, for what is written in it is to stay."""
         if self.spec.push is not None:
             return True
-        return self.spec.kind is not JobKind.LAB and self.profile.host is not None
+        return not kind_of(self.spec).is_in_home and self.profile.host is not None
 
     @property
     def is_staged(self) -> bool:
@@ -118,14 +119,14 @@ def resolved(spec: JobSpec, profile: ClusterProfile, site: Site) -> Resolved:
         profile=profile,
         site=site if runtime.takes_image else replace(site, image_file=None),
         options=merged_options(spec, profile),
-        directives=read_directives(spec.code) if spec.kind is JobKind.SCRIPT else {},
+        directives=read_directives(spec.code) if kind_of(spec).is_as_written else {},
         runtime=runtime,
         image=image_of(spec, profile),
         mounts=tuple(parse_mount(text, site.home) for text in mounts),
         environment={**profile.job_env, **spec.env},
     )
     check_environment(job.environment)
-    if spec.kind is not JobKind.SCRIPT:
+    if not kind_of(spec).is_as_written:
         _check_places(job)
     return job
 
@@ -133,7 +134,7 @@ def resolved(spec: JobSpec, profile: ClusterProfile, site: Site) -> Resolved:
 def completed(spec: JobSpec, profile: ClusterProfile) -> JobSpec:
     """Return the spec with what the profile says of settings that it leaves open."""
     changes: dict[str, object] = {"out_format": spec.out_format or profile.out_format}
-    if spec.kind is JobKind.LAB and profile.host is not None:
+    if kind_of(spec).is_in_home and profile.host is not None:
         changes["cwd"] = None  # a folder of this machine
     if not profile.lab_same_origin:
         changes["jupyter_base_url"] = None

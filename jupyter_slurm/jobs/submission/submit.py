@@ -29,13 +29,15 @@ from jupyter_slurm.errors import (
 )
 from jupyter_slurm.jobs.cluster.slurm_cluster import SlurmCluster, silent_sbatch
 from jupyter_slurm.jobs.cluster.transfers import Transfers
+from jupyter_slurm.jobs.kinds import kind_of
+from jupyter_slurm.jobs.kinds.kind import Files
 from jupyter_slurm.jobs.layout import JobDir
 from jupyter_slurm.jobs.outcome.allocation import ask_jobs
 from jupyter_slurm.jobs.outcome.result import parse_started
 from jupyter_slurm.jobs.records.book import Book
 from jupyter_slurm.jobs.records.store import Record
 from jupyter_slurm.jobs.submission.options import slurm_name
-from jupyter_slurm.jobs.submission.prepare import Files, Submission, prepare, with_key
+from jupyter_slurm.jobs.submission.prepare import Submission, prepare, with_key
 from jupyter_slurm.jobs.submission.resolve import resolve
 from jupyter_slurm.jobs.submission.sbatch_call import sbatch_call, sbatch_call_as_typed
 from jupyter_slurm.jobs.watching.queue_rows import bears_id
@@ -43,7 +45,7 @@ from jupyter_slurm.readable import reasons_told
 from jupyter_slurm.slurm import sacct, sbatch, scancel, squeue
 from jupyter_slurm.slurm.rejections import explain_rejection
 from jupyter_slurm.transport import Completed
-from jupyter_slurm.wire import JobKind, JobSpec, JobState, TransferState
+from jupyter_slurm.wire import JobSpec, JobState, TransferState
 
 _FIRST_PAUSE_S = 2.0
 _LONGEST_PAUSE_S = 30.0
@@ -213,7 +215,7 @@ class Submitter:
     def _hand_over(self, submission: Submission, files: Files) -> Completed:
         """Put the job's folder in place with `files`, and have it begun there."""
         argv = sbatch_call(submission.sbatch)
-        if submission.job.spec.kind is JobKind.SCRIPT:
+        if kind_of(submission.job.spec).is_as_written:
             argv = sbatch_call_as_typed(submission.sbatch, self._cluster.profile.env)
         with self._silence_told():
             return self._cluster.deliver(self._dir.path, files, argv)
@@ -309,7 +311,7 @@ class Submitter:
 
     def _look_up_history(self) -> str | None:
         record = self._book.record(self._id)
-        if record.spec is None or record.spec.kind is JobKind.SCRIPT:
+        if record.spec is None or kind_of(record.spec).is_as_written:
             return None
         since_s = record.job.created_s - 300
         try:

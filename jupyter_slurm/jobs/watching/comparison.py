@@ -10,7 +10,8 @@ from typing import Protocol
 
 from jupyter_slurm.errors import CommandError, TransportError
 from jupyter_slurm.jobs.cluster.slurm_cluster import SlurmCluster
-from jupyter_slurm.jobs.outcome import array_tasks, lab_steps
+from jupyter_slurm.jobs.kinds import kind_of
+from jupyter_slurm.jobs.outcome import array_tasks
 from jupyter_slurm.jobs.outcome.allocation import ask_allocation, ask_jobs, note_paths
 from jupyter_slurm.jobs.records.book import Book
 from jupyter_slurm.jobs.submission.session_cells import ends_s
@@ -25,7 +26,7 @@ from jupyter_slurm.jobs.watching.queue_rows import (
 from jupyter_slurm.jobs.watching.unreadable import stumbling
 from jupyter_slurm.slurm import states
 from jupyter_slurm.slurm.squeue import QueueRow
-from jupyter_slurm.wire import Job, JobKind, JobState
+from jupyter_slurm.wire import Job, JobState
 
 _IN_THE_QUEUE = frozenset(("queued", "queued again", "held"))
 
@@ -73,7 +74,7 @@ class Comparison:
             self._row_seen(job, row, nodes, began_s)
         elif job.submitted_s is not None and began_s > job.submitted_s:
             self._row_missing(job)
-        if job.kind is JobKind.SESSION:
+        if kind_of(job).takes_cells:
             self._tell_its_cells(self._book.job(job.id))
 
     def _tasks_seen(self, job_id: str, found: list[QueueRow]) -> None:
@@ -148,7 +149,7 @@ class Comparison:
         given = ask_allocation(self._cluster, self._book.record(job.id))
         if given is None:
             return {}
-        if job.kind is JobKind.SCRIPT:
+        if kind_of(job).is_as_written:
             self._book.note(job.id, stdout_path=given.stdout)
             note_paths(self._book, job.id, given.rows)
             self._watch.files_changed()
@@ -184,5 +185,5 @@ def _by_row(job: Job, row: QueueRow, state: JobState, nodes: tuple[str, ...]) ->
     else:
         changes |= waits_for(row)
         if states.state_info(row.state).show_as in _IN_THE_QUEUE:
-            changes |= {"nodes": (), **lab_steps.put_back(job)}
+            changes |= {"nodes": (), **kind_of(job).put_back(job)}
     return changes

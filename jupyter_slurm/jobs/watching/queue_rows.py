@@ -7,11 +7,12 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from jupyter_slurm.foreign import unreadable
+from jupyter_slurm.jobs.kinds import kind_of
 from jupyter_slurm.jobs.submission.options import comment_token, is_token
 from jupyter_slurm.slurm import reasons, states
 from jupyter_slurm.slurm.squeue import QueueRow
 from jupyter_slurm.slurm.units import gpus_in_tres, parse_nodelist
-from jupyter_slurm.wire import Job, JobKind, JobState, QueueEntry
+from jupyter_slurm.wire import Job, JobState, QueueEntry
 
 if TYPE_CHECKING:
     from jupyter_slurm.jobs.records.store import Record
@@ -37,7 +38,7 @@ def is_same(record: Record, row: QueueRow | ControlRow) -> bool:
         return True
     # A site's plugin may have taken the comment of a script, whose name is its author's.
     words = (row.comment or "").split()
-    return job.kind is JobKind.SCRIPT and not any(map(is_token, words)) and row.name == job.name
+    return kind_of(job).is_as_written and not any(map(is_token, words)) and row.name == job.name
 
 
 def bears_id(job_id: str, row: QueueRow | ControlRow) -> bool:
@@ -51,7 +52,7 @@ def is_accounted(record: Record, row: AcctRow) -> bool:
     job = record.job
     if record.adopted:
         return row.submit_s == job.submitted_s
-    if job.kind is not JobKind.SCRIPT:
+    if not kind_of(job).is_as_written:
         return row.name.endswith(f".{job.id}")
     return row.name == job.name and (row.submit_s or 0.0) > job.created_s - _CLOCKS_DIFFER_S
 

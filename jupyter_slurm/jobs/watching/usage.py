@@ -21,10 +21,11 @@ from jupyter_slurm.errors import (
 )
 from jupyter_slurm.foreign import LATEST_S, read_json
 from jupyter_slurm.jobs.cluster.clusters import Clusters
+from jupyter_slurm.jobs.kinds import kind_of
 from jupyter_slurm.jobs.layout import JobDir
 from jupyter_slurm.jobs.records.book import Book
 from jupyter_slurm.jobs.watching.slurm_samples import SlurmSamples
-from jupyter_slurm.wire import Job, JobKind, Problem, UsageChanges, UsageSample
+from jupyter_slurm.wire import Job, Problem, UsageChanges, UsageSample
 
 _MOST_LINE_BYTES = 65_536
 _CURSOR = re.compile(r"[0-9]{1,9}(:[0-9]{1,18}){2}")
@@ -92,7 +93,7 @@ class Measured:
     def _look(self, job: Job, position: Cursor) -> UsageChanges:
         samples: list[UsageSample] = []
         try:
-            if job.kind is JobKind.SCRIPT:
+            if kind_of(job).is_as_written:
                 samples, position, problem = self._ask_slurm(job, position)
                 whole = True
             else:
@@ -157,7 +158,7 @@ class Measured:
         return changed
 
     def _pause_s(self, job: Job) -> float:
-        if job.kind is JobKind.SCRIPT:
+        if kind_of(job).is_as_written:
             return self._slurms.due_in_s(job)
         age_s = time.time() - (job.started_s or job.state_since_s)
         return next((pause for until, pause in _PAUSES_S if age_s < until), _LATER_PAUSE_S)

@@ -22,8 +22,9 @@ from jupyter_slurm.errors import (
 )
 from jupyter_slurm.foreign import unreadable
 from jupyter_slurm.jobs.cluster.slurm_cluster import SlurmCluster
+from jupyter_slurm.jobs.kinds import kind_of
+from jupyter_slurm.jobs.kinds.kind import PROGRESS_BYTES
 from jupyter_slurm.jobs.layout import JobDir
-from jupyter_slurm.jobs.outcome import lab_steps
 from jupyter_slurm.jobs.outcome.allocation import ask_usage, known_path
 from jupyter_slurm.jobs.outcome.ending import Ending
 from jupyter_slurm.jobs.outcome.result import parse_started
@@ -38,7 +39,7 @@ from jupyter_slurm.jobs.watching.unreadable import stumbling, told
 from jupyter_slurm.slurm import squeue
 from jupyter_slurm.slurm.squeue import QueueRow
 from jupyter_slurm.slurm.units import indices
-from jupyter_slurm.wire import Job, JobKind, JobState
+from jupyter_slurm.wire import Job, JobState
 
 _FILES_WAIT_S = 300.0
 _FIRST_LOOK_S = 1.0
@@ -214,7 +215,8 @@ class Watch:
         wanted: dict[PurePosixPath, tuple[str, Callable[[str, PurePosixPath], None]]] = {}
         for record in self._book.live(self._cluster.name):
             job = record.job
-            if job.kind is JobKind.SCRIPT:
+            kind = kind_of(job)
+            if kind.is_as_written:
                 running = indices(job.tasks.get(JobState.RUNNING))
                 paths = [record.stdout_path]
                 paths += [known_path(record, task) for task in running[:_MOST_TASKS]]
@@ -229,8 +231,9 @@ class Watch:
             wanted[folder.log(job.restarts)] = (job.id, self._output_grew)
             wanted[folder.started(job.restarts)] = (job.id, self._started)
             wanted[folder.started(job.restarts + 1)] = (job.id, self._started_again)
-            if job.kind is JobKind.LAB:
-                wanted[folder.lab(job.restarts)] = (job.id, self._lab_told)
+            progress = kind.progress_file(folder, job.restarts)
+            if progress is not None:
+                wanted[progress] = (job.id, self._progress_told)
             if job.id not in self._ending:
                 wanted[folder.exit(job.restarts)] = (job.id, self._exit_seen)
         return wanted
@@ -259,14 +262,15 @@ class Watch:
     def _output_grew(self, job_id: str, path: PurePosixPath) -> None:
         """Waiters are nudged for every growth; there is nothing else to do."""
 
-    def _lab_told(self, job_id: str, path: PurePosixPath) -> None:
-        data = self._cluster.transport.read(path, -lab_steps.TAIL_BYTES) or b""
+    def _progress_told(self, job_id: str, path: PurePosixPath) -> None:
+        data = self._cluster.transport.read(path, -PROGRESS_BYTES) or b""
         with self._book.alone():
             job = self._book.job(job_id)
             # It may have been put back since, and the next attempt has a file of its own.
-            is_its_own = path == JobDir(PurePosixPath(job.job_dir)).lab(job.restarts)
+            kind, folder = kind_of(job), JobDir(PurePosixPath(job.job_dir))
+            is_its_own = path == kind.progress_file(folder, job.restarts)
             if is_its_own and not job.state.final:
-                self._book.change(job_id, **lab_steps.changes(job, lab_steps.last_line(data)))
+                self._book.change(job_id, **kind.progress(job, data))
 
     def _started_again(self, job_id: str, path: PurePosixPath) -> None:
         with self._book.alone():
@@ -274,7 +278,7 @@ class Watch:
             restarts = job.restarts + 1
             # Slurm may have told of this very restart since this file was waited for.
             if path == JobDir(PurePosixPath(job.job_dir)).started(restarts):
-                put_back = lab_steps.put_back(job)
+                put_back = kind_of(job).put_back(job)
                 self._book.change(job_id, restarts=restarts, nodes=(), **put_back)
         self._started(job_id, path)
 
@@ -296,7 +300,7 @@ class Watch:
             if known and job.id not in self._ending:
                 changes["state"] = JobState.RUNNING
             self._book.change(job_id, **changes)
-            if job.kind is JobKind.SESSION:
+            if kind_of(job).takes_cells:
                 rests(self._book, job_id)
 
     def _exit_seen(self, job_id: str, path: PurePosixPath) -> None:
@@ -381,8 +385,8 @@ class Watch:
             self._start(lambda: self._find_out(job, row), f"end of {job.id}")
 
     def _complete_usage(self, job: Job) -> None:
-        """A cell's runner has measured it; of other programs only accounting, if any, can tell."""
-        if job.kind is JobKind.CELL or job.slurm_id is None or job.started_s is None:
+        """Who tells its result has measured it; of others only accounting, if any, can tell."""
+        if kind_of(job).has_result or job.slurm_id is None or job.started_s is None:
             return
         for pause_s in _ACCOUNTING_PAUSES_S:
             if self._stop.wait(pause_s):

@@ -9,6 +9,7 @@ from pathlib import Path, PurePosixPath
 import pytest
 
 from jupyter_slurm.errors import RequestError
+from jupyter_slurm.jobs.kinds import KINDS
 from jupyter_slurm.jobs.layout import JobDir
 from jupyter_slurm.jobs.outcome.logs import Cursor, LogReader, parse_cursor
 from jupyter_slurm.transport import Span
@@ -22,7 +23,7 @@ def stream(text: str, name: str = "stdout") -> str:
 
 @pytest.fixture
 def reader(tmp_path: Path) -> LogReader:
-    return LogReader(LocalTransport(), JobDir(PurePosixPath(tmp_path)), JobKind.CELL)
+    return LogReader(LocalTransport(), JobDir(PurePosixPath(tmp_path)), KINDS[JobKind.CELL])
 
 
 def test_nothing_written_yet_is_an_empty_chunk_at_the_same_place(reader: LogReader) -> None:
@@ -97,7 +98,7 @@ def test_a_second_attempt_follows_the_first_and_is_announced(
 def test_a_programs_log_is_its_stdout(tmp_path: Path) -> None:
     (tmp_path / "log.0").write_text("out")
     folder = JobDir(PurePosixPath(tmp_path))
-    reader = LogReader(LocalTransport(), folder, JobKind.PROGRAM)
+    reader = LogReader(LocalTransport(), folder, KINDS[JobKind.PROGRAM])
     assert list(reader.read(Cursor(), 1, 100).outputs) == [Stream(name="stdout", text="out")]
 
 
@@ -117,7 +118,7 @@ def test_of_a_long_log_only_its_end_is_read(tmp_path: Path, character: str) -> N
     text = "".join(f"{i:08d} {character * 91}\n" for i in range(200_000))
     (tmp_path / "log.0").write_text(text)
     transport = CountedTransport()
-    reader = LogReader(transport, JobDir(PurePosixPath(tmp_path)), JobKind.PROGRAM)
+    reader = LogReader(transport, JobDir(PurePosixPath(tmp_path)), KINDS[JobKind.PROGRAM])
     chunk = reader.read(Cursor(), 1, 300_001)
     kept = "".join(o.text for o in chunk.outputs if isinstance(o, Stream))
     size = len(text.encode())

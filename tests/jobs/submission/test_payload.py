@@ -1,11 +1,10 @@
-"""What travels with a cell."""
+"""What travels with a job."""
 
 from __future__ import annotations
 
 import ast
 import importlib.util
 import io
-import json
 import sys
 import zipfile
 from pathlib import Path
@@ -14,18 +13,6 @@ import pytest
 
 from jupyter_slurm.errors import VariableError
 from jupyter_slurm.jobs.submission import payload
-from jupyter_slurm.wire import JobSpec
-
-
-def test_task_says_what_the_runner_needs() -> None:
-    spec = JobSpec(id="k3j9x2m1", name="n", code="", names_in=("a",), names_out=("b", "é"))
-    assert json.loads(payload.task_json(spec)) == {
-        "id": "k3j9x2m1",
-        "cell_name": "slurm cell k3j9x2m1",
-        "names_in": ["a"],
-        "names_out": ["b", "é"],
-        "out_format": None,
-    }
 
 
 def test_runners_files_are_python_3_6_and_import_only_each_other_and_the_standard_library() -> None:

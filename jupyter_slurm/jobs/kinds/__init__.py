@@ -1,0 +1,46 @@
+"""One file per kind of job, and the registry of all: adding a kind adds a file, and a line here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+from typing import Protocol
+
+from jupyter_slurm.jobs.kinds.cell import Cell
+from jupyter_slurm.jobs.kinds.kernel import Kernel
+from jupyter_slurm.jobs.kinds.kind import Kind
+from jupyter_slurm.jobs.kinds.lab import Lab
+from jupyter_slurm.jobs.kinds.program import Program
+from jupyter_slurm.jobs.kinds.script import Script
+from jupyter_slurm.jobs.kinds.session import Session
+from jupyter_slurm.jobs.kinds.terminal import Terminal
+from jupyter_slurm.wire import Job, JobKind
+
+KINDS: Mapping[JobKind, Kind] = MappingProxyType(
+    {
+        JobKind.CELL: Cell(),
+        JobKind.PROGRAM: Program(),
+        JobKind.TERMINAL: Terminal(),
+        JobKind.SCRIPT: Script(),
+        JobKind.SESSION: Session(),
+        JobKind.KERNEL: Kernel(),
+        JobKind.LAB: Lab(),
+    }
+)
+
+
+class _OfAKind(Protocol):
+    """A job, as it is asked for or as it is known."""
+
+    @property
+    def kind(self) -> JobKind: ...
+
+
+def kind_of(job: _OfAKind) -> Kind:
+    """Return what the job's kind decides."""
+    return KINDS[job.kind]
+
+
+def jobs_of(kind: JobKind, jobs: Iterable[Job]) -> list[Job]:
+    """Return the jobs of that kind, in their order."""
+    return [job for job in jobs if job.kind is kind]

@@ -1,0 +1,83 @@
+"""Say what a kernel is: an ipykernel on the node, for a client here. PURE."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from jupyter_slurm.jobs import layout
+from jupyter_slurm.jobs.kinds.by_python import ByPython
+from jupyter_slurm.jobs.kinds.kind import Explained, Files, socket_name
+from jupyter_slurm.readable import duration
+
+if TYPE_CHECKING:
+    from jupyter_slurm.jobs.outcome.verdict import Evidence
+    from jupyter_slurm.jobs.submission.resolved import Resolved
+
+_IDLE = re.compile(
+    r"^jupyter-slurm: nobody has been connected to the kernel for (?P<time_s>[0-9]{1,9}) s",
+    re.MULTILINE,
+)
+_NO_IPYKERNEL_EXIT = 65
+_NO_IPYKERNEL = re.compile(
+    r"^jupyter-slurm: this Python has no ipykernel: (?P<python>.+) lacks (?P<what>.+)$",
+    re.MULTILINE,
+)
+_DIES = re.compile(r"^jupyter-slurm: the kernel dies as soon as it has begun", re.MULTILINE)
+"""`node/kernel.py` says these."""
+
+
+class Kernel(ByPython):
+    """A kernel."""
+
+    __slots__ = ()
+
+    command = "kernel"
+    idle_without = "in which nobody is connected"
+    profile_says_idle = True
+    runner = layout.KERNEL
+    listens = True
+    ends_by_request = True
+
+    def files(self, job: Resolved) -> Files:
+        """Return its whole program."""
+        from jupyter_slurm.jobs.submission import payload  # noqa: PLC0415 (as in cell.py)
+
+        task = {"socket": socket_name(job.spec.id), "idle_s": job.idle_s}
+        return {
+            **payload.node_files("kernel"),
+            **payload.node_files("private_folder"),
+            layout.TASK: msgspec.json.encode(task),
+        }
+
+    def why_well(self, evidence: Evidence) -> str:
+        """Say that nobody was connected to it, where that was so."""
+        idle = _IDLE.search(evidence.log_tail)
+        if idle is None:
+            return super().why_well(evidence)
+        return f"Nobody had been connected to its kernel for {duration(float(idle['time_s']))}."
+
+    def missing(self, log_tail: str, exit_code: int, *, bare: bool) -> Explained | None:
+        """Explain that there is no Python, or no ipykernel that can be used."""
+        found = super().missing(log_tail, exit_code, bare=bare)
+        if found is not None:
+            return found
+        lacks = _NO_IPYKERNEL.search(log_tail)
+        if exit_code == _NO_IPYKERNEL_EXIT and lacks:
+            python, what = lacks["python"], lacks["what"]
+            if bare:
+                why = f"The node's Python has no ipykernel: {python} lacks {what}."
+            else:
+                why = f"The image's Python has no ipykernel: {python} lacks {what}."
+            return why, (
+                "Take an image that has it, build one (`%%slurm_image NAME --from IMAGE` with the "
+                "line `pip install ipykernel`), or load a module that has it (--module)."
+            )
+        if _DIES.search(log_tail):
+            return (
+                "Its kernel died again and again as soon as it had begun.",
+                "What it said is in the job's output: `jupyter slurm logs ID`.",
+            )
+        return None

@@ -1,0 +1,118 @@
+"""Define what of a job its kind decides, and what holds where a kind says nothing itself. PURE."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path, PurePosixPath
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from jupyter_slurm.errors import RequestError
+from jupyter_slurm.jobs.layout import JobDir
+from jupyter_slurm.wire import Job, JobSpec
+
+if TYPE_CHECKING:
+    from jupyter_slurm.jobs.outcome.verdict import Evidence
+    from jupyter_slurm.jobs.submission.resolved import Resolved
+
+Files = Mapping[str, bytes | Path]
+"""Name in the job's folder -> content, or a local file to move there."""
+Explained = tuple[str, str]
+"""Why a job failed, and what to do."""
+PROGRESS_BYTES = 4096
+"""Of the end of a progress file: holds its last line, whatever comes before that."""
+
+
+class Kind:
+    """One kind of job, without any state. The defaults are those of a program that just runs."""
+
+    __slots__ = ()
+
+    # --- its words ---
+    noun: ClassVar[str] = "job"
+    """Names a job of this kind in a sentence."""
+    command: ClassVar[str | None] = None
+    """Names the command whose words ask for one; None: those of `%%slurm` do."""
+    idle_without: ClassVar[str] = "without a cell"
+    """Completes `ends after 30 min …`, of a job that ends when it is idle."""
+
+    # --- how it is asked for ---
+    is_as_written: ClassVar[bool] = False
+    """It is handed to sbatch as its user wrote it. Neither our script nor any file of ours is with
+    it, so that only Slurm tells of its name, start, output, usage and end."""
+    is_python: ClassVar[bool] = False
+    """Its code is Python, compiled before it is sent: variables travel, a session can run it."""
+    takes_arguments: ClassVar[bool] = False
+    """Words may follow its code, after `--`."""
+    starts_tasks: ClassVar[bool] = False
+    """Its text may start tasks on other nodes. Of any other job the GPUs must be on one."""
+    makes_images: ClassVar[bool] = False
+    """Images are made by such jobs, also on the login machine; its log says where that failed."""
+    profile_says_idle: ClassVar[bool] = False
+    """It ends when it was idle for as long as the profile says, unless it was asked otherwise."""
+    is_in_home: ClassVar[bool] = False
+    """On another machine it runs in the home, for what is written in it is to stay."""
+
+    # --- what it is on the node ---
+    runner: ClassVar[str | None] = None
+    """The program of ours that the image's Python runs as its one process; None: its code runs."""
+    code_file: ClassVar[str | None] = None
+    """Shows the user's code; None: it has none."""
+    has_records: ClassVar[bool] = False
+    """node/runner.py runs its code: what that shows are records, its log is the tools' alone, and
+    signals interrupt it."""
+    has_terminal: ClassVar[bool] = False
+    """Its code has a terminal, whose output is the job's, and which people come to."""
+    listens: ClassVar[bool] = False
+    """It listens at the socket `socket_name` for whoever comes to it."""
+    takes_cells: ClassVar[bool] = False
+    """Cells are sent to it while it runs; what happens to it happens to them."""
+    is_web_server: ClassVar[bool] = False
+    """A browser goes there: it gets a port on this machine, or an address below a hub's."""
+
+    # --- its end ---
+    has_result: ClassVar[bool] = False
+    """It says itself whether it went well, and what it used; of others the exit code is all."""
+    ends_by_request: ClassVar[bool] = False
+    """It goes on until it is stopped, idle or out of time: nobody waits for an outcome."""
+    failures: ClassVar[Mapping[int, Explained]] = MappingProxyType({})
+    """Its own exit codes, beside those of the script around it."""
+
+    def check(self, spec: JobSpec) -> None:
+        """RequestError: no job of this kind could be given that unchanged."""
+
+    def files(self, job: Resolved) -> Files:
+        """Return what lies in its folder beside what every job has there, its key still empty."""
+        return {self.code_file: job.spec.code.encode()} if self.code_file else {}
+
+    def progress_file(self, folder: JobDir, attempt: int) -> PurePosixPath | None:
+        """Return the file in which it tells how far it is; None: it does not."""
+        return None
+
+    def progress(self, job: Job, tail: bytes) -> dict[str, Any]:
+        """Return what the end of that file says of a job that has not ended: fields of `Job`."""
+        return {}
+
+    def put_back(self, job: Job) -> dict[str, Any]:
+        """Return what the queue's having it again makes of it: fields of `Job`."""
+        return {}
+
+    def why_well(self, evidence: Evidence) -> str:
+        """Say why it is over, of one that has ended well."""
+        return "It has ended well."
+
+    def missing(self, log_tail: str, exit_code: int, *, bare: bool) -> Explained | None:
+        """Explain what it has not found where it ran, by what its log ends in; None: that was not
+        it. `bare`: on the node, in no image."""
+        return None
+
+
+def check_interpreter(spec: JobSpec) -> None:
+    """RequestError: nothing says what is to run the text."""
+    if not spec.code.startswith("#!"):
+        raise RequestError("A program begins with `#!` and its interpreter, e.g. `#!/bin/sh`.")
+
+
+def socket_name(job_id: str) -> str:
+    """Name the socket where one comes to a job's terminal, or kernel."""
+    return f"jslurm-{job_id}"

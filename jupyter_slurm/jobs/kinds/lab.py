@@ -1,0 +1,154 @@
+"""Say what a lab is: JupyterLab on the node, which node/lab.py runs and tells of. PURE."""
+
+from __future__ import annotations
+
+from pathlib import PurePosixPath
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Annotated, Any
+
+import msgspec
+
+from jupyter_slurm.errors import MalformedError, RequestError
+from jupyter_slurm.foreign import Moment, read_json
+from jupyter_slurm.jobs import layout
+from jupyter_slurm.jobs.kinds.by_python import ByPython
+from jupyter_slurm.jobs.kinds.kind import PROGRESS_BYTES, Files
+from jupyter_slurm.jobs.layout import JobDir
+from jupyter_slurm.readable import duration
+from jupyter_slurm.wire import Job, JobSpec, LabStep
+
+if TYPE_CHECKING:
+    from jupyter_slurm.jobs.outcome.verdict import Evidence
+    from jupyter_slurm.jobs.submission.resolved import Resolved
+
+_STEPS = frozenset(step.value for step in LabStep)
+_OVERLAYS = "~/.jupyter-slurm/labs"
+"""Where JupyterLab is kept beside images that have none."""
+
+_Host = Annotated[str, msgspec.Meta(pattern=r"\A[A-Za-z0-9_:][A-Za-z0-9_.:%-]{0,253}\Z")]
+_Port = Annotated[int, msgspec.Meta(ge=1, le=65_535)]
+
+
+class _Line(msgspec.Struct, frozen=True, kw_only=True):
+    step: str
+    """That of `LabStep`, or how it has ended."""
+    python: tuple[int, int, int] | None = None
+    """The one that its kernels begin with."""
+    idle_since_s: Moment | None = None
+    door: tuple[_Host, _Port] | None = None
+    """The address of its port."""
+
+
+class Lab(ByPython):
+    """A lab."""
+
+    __slots__ = ()
+
+    noun = "lab"
+    command = "lab"
+    idle_without = "in which nobody uses it"
+    profile_says_idle = True
+    is_in_home = True
+    runner = layout.LAB
+    is_web_server = True
+    ends_by_request = True
+    failures = MappingProxyType(
+        {
+            65: (
+                "There is no JupyterLab for the lab to run.",
+                "Take an image that has one, or have it installed beside this one, once: "
+                "--install.",
+            ),
+            69: (
+                "JupyterLab could not be installed.",
+                "What pip said is in the job's output. Do the nodes have a way to the internet?",
+            ),
+            70: (
+                "JupyterLab has failed.",
+                "What it said is in the job's output.",
+            ),
+        }
+    )
+
+    def check(self, spec: JobSpec) -> None:
+        """RequestError: it would end at once."""
+        if spec.idle_s is not None and spec.idle_s < 1:
+            raise RequestError("A lab cannot end as it begins: --idle is a time.")
+
+    def files(self, job: Resolved) -> Files:
+        """Return its program, and what that has to know."""
+        from jupyter_slurm.jobs.submission import payload  # noqa: PLC0415 (as in cell.py)
+
+        spec = job.spec
+        task = {
+            "id": spec.id,
+            "door": door_name(spec.id),
+            "base_url": lab_base_url(spec),
+            "idle_s": job.idle_s,
+            "install": spec.install,
+            "image": job.site.image_file or job.image or "" if job.in_image else "",
+            # An image sees the home, and of the job root nothing but the job's own folder.
+            "overlay": _OVERLAYS if job.in_image else str(job.job_dir.path.parent.parent / "labs"),
+        }
+        return {
+            layout.KEY: b"",
+            layout.TASK: msgspec.json.encode(task),
+            **payload.node_files("lab"),
+            **payload.node_files("private_folder"),
+        }
+
+    def progress_file(self, folder: JobDir, attempt: int) -> PurePosixPath | None:
+        """Return the file that node/lab.py writes."""
+        return folder.lab(attempt)
+
+    def progress(self, job: Job, tail: bytes) -> dict[str, Any]:
+        """Return what its last line says."""
+        line = _last_line(tail)
+        if line is None or job.lab is None or line.step not in _STEPS:
+            return {}
+        return {
+            "lab": msgspec.structs.replace(job.lab, step=LabStep(line.step), door=line.door),
+            "python": line.python,
+            "idle_since_s": line.idle_since_s,
+        }
+
+    def put_back(self, job: Job) -> dict[str, Any]:
+        """Return that it waits again, at no door."""
+        if job.lab is None:
+            return {}
+        return {
+            "lab": msgspec.structs.replace(job.lab, step=LabStep.WAITING, door=None),
+            "idle_since_s": None,
+        }
+
+    def why_well(self, evidence: Evidence) -> str:
+        """Say whether somebody shut it down, where it has told of its end."""
+        line, idle_s = _last_line(evidence.progress), evidence.idle_s
+        if line is None:
+            return super().why_well(evidence)
+        if line.step == "idle" and idle_s is not None:
+            return f"Nobody did anything in it for {duration(idle_s)}, so it has ended by itself."
+        return "It was shut down from inside."
+
+
+def _last_line(tail: bytes) -> _Line | None:
+    """Return what the end of its file holds; None: there is no whole line."""
+    for line in reversed(tail[: tail.rfind(b"\n") + 1].splitlines()):
+        try:
+            return read_json(line, _Line, PROGRESS_BYTES)
+        except MalformedError:
+            continue
+    return None
+
+
+def lab_base_url(spec: JobSpec | None) -> str:
+    """Return the base URL of its server; "/": it has a port of this machine to itself.
+    server/lab_proxy.py serves what is below the other."""
+    if spec is None or spec.jupyter_base_url is None:
+        return "/"
+    return f"{spec.jupyter_base_url}jupyter-slurm/lab-proxy/{spec.id}/"
+
+
+def door_name(job_id: str) -> str:
+    """Name the socket behind which a job's lab is."""
+    return f"jslurm-lab-{job_id}"

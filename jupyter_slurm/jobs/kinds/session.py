@@ -1,0 +1,58 @@
+"""Say what a session is: a process on the node that runs cells as they come. PURE."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from jupyter_slurm.errors import RequestError
+from jupyter_slurm.jobs import layout
+from jupyter_slurm.jobs.kinds.by_python import ByPython
+from jupyter_slurm.jobs.kinds.cell import own_files, runner_files
+from jupyter_slurm.jobs.kinds.kind import Files
+from jupyter_slurm.wire import JobSpec
+
+if TYPE_CHECKING:
+    from jupyter_slurm.jobs.outcome.verdict import Evidence
+    from jupyter_slurm.jobs.submission.resolved import Resolved
+
+
+class Session(ByPython):
+    """A session, whose cells may have variables whenever they come."""
+
+    __slots__ = ()
+
+    noun = "session"
+    command = "session"
+    runner = layout.SESSION
+    has_records = True
+    takes_cells = True
+    ends_by_request = True
+
+    def check(self, spec: JobSpec) -> None:
+        """RequestError: it would never end by itself."""
+        if spec.idle_s is None or spec.idle_s < 1:
+            raise RequestError(
+                "A session needs a time after which it ends when it is idle: --idle."
+            )
+
+    def files(self, job: Resolved) -> Files:
+        """Return its program, and the runner's with all that any cell may need."""
+        from jupyter_slurm.jobs.submission import payload  # noqa: PLC0415 (as in cell.py)
+
+        return {
+            **own_files(job.spec, task(job.spec)),
+            **runner_files(variables=True),
+            **payload.node_files("session"),
+        }
+
+    def why_well(self, evidence: Evidence) -> str:
+        """Say it in its own words, where it has left some."""
+        told = evidence.result.evalue if evidence.result else None
+        return told or super().why_well(evidence)
+
+
+def task(spec: JobSpec) -> bytes:
+    """Return what a session has to know."""
+    return msgspec.json.encode({"id": spec.id, "idle_s": spec.idle_s})
