@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any
 
 from jupyter_slurm.api import Api
 from jupyter_slurm.errors import JupyterSlurmError, NotFoundError, from_problem
+from jupyter_slurm.jobs.kinds import kind_of
 from jupyter_slurm.views.card import ended_earlier, no_longer_listed, plain, told_to_end
 from jupyter_slurm.views.failure import failure, left_out
 from jupyter_slurm.wire import (
     Job,
-    JobKind,
     JobSpec,
     JobState,
     Result,
@@ -54,7 +54,7 @@ def placed(spec: JobSpec, here: Path | None = None) -> JobSpec:
         push = str(folder)
     fetch_to = str(here) if spec.fetch else None
     jupyter = spec.jupyter_base_url
-    if spec.kind is JobKind.LAB:
+    if kind_of(spec).is_web_server:
         jupyter = jupyter or os.environ.get(HUB_VARIABLE)
     return msgspec.structs.replace(
         spec,

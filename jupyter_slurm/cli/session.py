@@ -21,6 +21,7 @@ from jupyter_slurm.cli.table import as_json, in_words_of_a_terminal, table
 from jupyter_slurm.commands import sessions
 from jupyter_slurm.errors import RequestError
 from jupyter_slurm.job import placed
+from jupyter_slurm.jobs.kinds import jobs_of
 from jupyter_slurm.readable import duration
 from jupyter_slurm.views import card
 from jupyter_slurm.wire import Job, JobKind, new_id
@@ -89,7 +90,7 @@ def _stop(words: Sequence[str], connect: Connect) -> int:
 def _list(words: Sequence[str], connect: Connect) -> int:
     if [word for word in words if word != "--json"]:
         raise RequestError("`session list` takes nothing but --json.")
-    found = [job for job in connect().jobs() if job.kind is JobKind.SESSION]
+    found = jobs_of(JobKind.SESSION, connect().jobs())
     if words:
         say(as_json(found))
     elif found:

@@ -27,9 +27,10 @@ from jupyter_slurm.commands.scanner import asks_for_help
 from jupyter_slurm.commands.shell import Shell
 from jupyter_slurm.errors import ForwardError, RequestError
 from jupyter_slurm.job import placed
+from jupyter_slurm.jobs.kinds import kind_of
 from jupyter_slurm.readable import duration, moment
 from jupyter_slurm.views import card
-from jupyter_slurm.wire import Job, JobKind, JobState, new_id
+from jupyter_slurm.wire import Job, JobState, new_id
 
 _WAIT_S = 20.0
 _TICK_S = 2.0
@@ -93,7 +94,7 @@ def open_shell(api: Api, wanted: Shell, cluster: str | None) -> int:
             return _ended(api, job)
         raise
     outcome = console.lend(sock, sys.stdin.fileno(), sys.stdout.fileno(), os.environ)
-    is_own = job.kind is JobKind.TERMINAL and not wanted.beside
+    is_own = kind_of(job).has_terminal and not wanted.beside
     keep_s = None if job_id is not None else wanted.spec(job.id).keep_s
     return _after(api, job, outcome, is_own=is_own, keep_s=keep_s)
 
@@ -114,7 +115,7 @@ def _running(api: Api, job: Job) -> Job:
             wait_s = _TICK_S if terminal.live else _WAIT_S
             chunk = api.logs(job.id, cursor, wait_s=wait_s)
             cursor, job = chunk.cursor, chunk.job
-            if job.kind is JobKind.TERMINAL:
+            if kind_of(job).has_terminal:
                 for output in chunk.outputs:
                     terminal.output(output)
             terminal.progress(job)

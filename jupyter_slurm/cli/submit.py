@@ -25,9 +25,10 @@ from jupyter_slurm.commands import headless, line
 from jupyter_slurm.commands.scanner import OURS, asks_for_help, before_arguments
 from jupyter_slurm.errors import NotFoundError, RequestError
 from jupyter_slurm.job import placed
+from jupyter_slurm.jobs.kinds import kind_of
 from jupyter_slurm.jobs.preflight import syntax
 from jupyter_slurm.views import card
-from jupyter_slurm.wire import Job, JobKind, JobSpec, new_id
+from jupyter_slurm.wire import Job, JobSpec, new_id
 
 _USAGE = "jupyter slurm submit FILE [OPTIONS] [-- ARGUMENTS]"
 
@@ -47,7 +48,7 @@ def submit(args: Namespace, connect: Connect) -> int:
     text = _read(file)
     spec = _spec(file, text, request, arguments)
     api = api or connect()
-    if spec.kind is JobKind.CELL:
+    if kind_of(spec).is_python:
         _check_syntax(api, file, text, spec)
     if request.dry_run:
         say(preview_text(api.preview(spec)))

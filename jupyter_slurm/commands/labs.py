@@ -15,6 +15,7 @@ import msgspec
 from jupyter_slurm.commands import line, sessions
 from jupyter_slurm.commands.scanner import OurOption, scan, take
 from jupyter_slurm.errors import NotFoundError, RequestError
+from jupyter_slurm.jobs.kinds import jobs_of
 from jupyter_slurm.readable import duration
 from jupyter_slurm.views.card import headline, title
 from jupyter_slurm.wire import Job, JobKind, JobSpec, LabEntry, LabStep
@@ -52,7 +53,7 @@ def start(words: Sequence[str], *, job_id: str) -> tuple[line.Request, JobSpec]:
 
 
 def of(jobs: Iterable[Job]) -> list[Job]:
-    return [job for job in jobs if job.kind is JobKind.LAB]
+    return jobs_of(JobKind.LAB, jobs)
 
 
 def named(jobs: Iterable[Job], name: str | None, cluster: str | None = None) -> Job:

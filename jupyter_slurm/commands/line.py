@@ -18,6 +18,8 @@ from typing import Any, Literal
 
 from jupyter_slurm.commands.scanner import OURS, before_arguments, scan
 from jupyter_slurm.errors import RequestError
+from jupyter_slurm.jobs.kinds import KINDS
+from jupyter_slurm.jobs.kinds.kind import Kind
 from jupyter_slurm.readable import brief
 from jupyter_slurm.slurm import options as sbatch
 from jupyter_slurm.slurm.directives import read_directives
@@ -143,17 +145,18 @@ def spec(
     `kind` None: CELL, or PROGRAM when the text starts with `#!`.
     """
     kind = kind or (JobKind.PROGRAM if code.startswith("#!") else JobKind.CELL)
-    if kind is not JobKind.CELL and (request.names_in or request.names_out):
+    traits = KINDS[kind]
+    if not traits.is_python and (request.names_in or request.names_out):
         told = "Variables travel only to and from Python; this text starts with `#!`."
         raise RequestError(
             told, hint="Leave out --in and --out, or pass text by `--env NAME={name}`."
         )
-    if kind not in (JobKind.PROGRAM, JobKind.SCRIPT) and request.arguments:
+    if request.arguments and not traits.takes_arguments:
         told = "Only a script that begins with `#!` takes arguments after `--`."
         raise RequestError(told, hint="Python gets variables by `--in NAMES`.")
-    name, options = _named(request, code, kind)
+    name, options = _named(request, code, traits)
     if request.session is not None:
-        _check_in_session(request, kind, options)
+        _check_in_session(request, traits, options)
     return JobSpec(
         id=job_id,
         name=name or _default_name(notebook),
@@ -179,11 +182,11 @@ def spec(
     )
 
 
-def _named(request: Request, code: str, kind: JobKind) -> tuple[str | None, dict[str, str]]:
+def _named(request: Request, code: str, kind: Kind) -> tuple[str | None, dict[str, str]]:
     """The name that was asked for, if any, and sbatch's options, `--job-name` among them for a
     batch script alone: of all others the name in Slurm has our id in it."""
     options = dict(request.options)
-    if kind is JobKind.SCRIPT:
+    if kind.is_as_written:
         if request.name is not None:
             options.setdefault("job-name", request.name)
         said = options.get("job-name") or read_directives(code).get("job-name")
@@ -193,9 +196,9 @@ def _named(request: Request, code: str, kind: JobKind) -> tuple[str | None, dict
     }
 
 
-def _check_in_session(request: Request, kind: JobKind, options: Mapping[str, str]) -> None:
+def _check_in_session(request: Request, kind: Kind, options: Mapping[str, str]) -> None:
     """What is the session's, and was settled when it was started, is not a cell's to ask for."""
-    if kind is not JobKind.CELL:
+    if not kind.is_python:
         raise RequestError("A session runs Python only; this text starts with `#!`.")
     ours = {
         "image": request.image,

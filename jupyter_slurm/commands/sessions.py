@@ -15,6 +15,7 @@ import msgspec
 from jupyter_slurm.commands import line
 from jupyter_slurm.commands.scanner import OurOption, scan, take
 from jupyter_slurm.errors import NotFoundError, RequestError
+from jupyter_slurm.jobs.kinds import jobs_of, kind_of
 from jupyter_slurm.slurm.units import parse_time_s
 from jupyter_slurm.wire import Job, JobKind, JobSpec, JobState
 
@@ -22,7 +23,6 @@ SOON_S = 300.0
 """When the end of a session is near enough to be told of."""
 _IDLE_S = 1800
 _FEW = 3
-_ENDS = (JobKind.SESSION, JobKind.LAB, JobKind.KERNEL)
 _NOT_FOR_A_SESSION = (
     "in out out-format fetch attach fresh on-interrupt wait no-raise session".split()
 )
@@ -92,7 +92,7 @@ def named(jobs: Iterable[Job], name: str, owner: Owner, cluster: str | None = No
 
     `jobs` are given newest first, as by `Api.jobs`.
     """
-    sessions = [job for job in jobs if job.kind is JobKind.SESSION]
+    sessions = jobs_of(JobKind.SESSION, jobs)
     if by_id := [job for job in sessions if job.id == name]:
         return by_id[0]
     found = [job for job in sessions if job.name == name]
@@ -114,7 +114,7 @@ def named(jobs: Iterable[Job], name: str, owner: Owner, cluster: str | None = No
 def newest(jobs: Iterable[Job], owner: Owner, cluster: str | None = None) -> Job:
     """Return the session that the owner has started last on the cluster (None: on any).
     NotFoundError."""
-    sessions = [job for job in jobs if job.kind is JobKind.SESSION]
+    sessions = jobs_of(JobKind.SESSION, jobs)
     mine = [job for job in sessions if owner.has(job) and cluster in (None, job.cluster)]
     if not mine:
         others = [job for job in sessions if not job.state.final]
@@ -157,7 +157,7 @@ def left_s(job: Job, now_s: float) -> float | None:
     most. None: that is not known, or there is no end to it."""
     if job.session is not None:
         return None if job.session_ends_s is None else job.session_ends_s - now_s
-    if job.kind not in _ENDS or job.state is not JobState.RUNNING:
+    if not kind_of(job).ends_by_request or job.state is not JobState.RUNNING:
         return None
     ends: list[float] = []
     if job.started_s is not None and job.limit_s is not None:

@@ -26,6 +26,7 @@ from jupyter_slurm.errors import (
     NotFoundError,
 )
 from jupyter_slurm.job import JobHandle, placed, read_result_variables
+from jupyter_slurm.jobs.kinds import KINDS, kind_of
 from jupyter_slurm.jobs.preflight import syntax
 from jupyter_slurm.magics import sessions
 from jupyter_slurm.magics.follow import Following, Worker
@@ -63,7 +64,7 @@ class Detached(KeyboardInterrupt):
 def run(session: Session, line: str, code: str, kind: JobKind | None = None) -> JobHandle | None:
     """Runs a cell's text as a job. The handle when it is to be left alone, None when it was waited
     for. CellFailed, SubmitError, VariableError; RequestError for a line that cannot be."""
-    is_script = kind is JobKind.SCRIPT
+    is_script = kind is not None and KINDS[kind].is_as_written
     request = session.script_request(line) if is_script else session.request(line)
     request = sessions.resolve(session, request)
     notebook = session.notebook
@@ -73,7 +74,7 @@ def run(session: Session, line: str, code: str, kind: JobKind | None = None) -> 
             request, code, job_id=new_id(), kind=kind, notebook=notebook, fingerprint=mark
         )
     )
-    if spec.kind is JobKind.CELL:
+    if kind_of(spec).is_python:
         _check_syntax(session, spec)
     if request.dry_run:
         _preview(session, spec)
@@ -87,7 +88,7 @@ def run(session: Session, line: str, code: str, kind: JobKind | None = None) -> 
             f"another job. `%slurm attach {job.id}` brings this one back."
         )
     detach = session.settings.detach if request.detach is None else request.detach
-    if detach or spec.kind is JobKind.SCRIPT:
+    if detach or is_script:
         return JobHandle(session.api, job)
     on_interrupt = request.on_interrupt or session.settings.on_interrupt
     bring(

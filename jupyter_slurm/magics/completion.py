@@ -20,6 +20,7 @@ from IPython.core.completer import (
 )
 
 from jupyter_slurm.commands.scanner import OURS
+from jupyter_slurm.jobs.kinds import jobs_of
 from jupyter_slurm.magics.commands import COMMANDS
 from jupyter_slurm.magics.session import Session
 from jupyter_slurm.slurm.options import OPTIONS
@@ -133,8 +134,8 @@ class Completions:
                 owner = self._session.owner
                 return tuple(
                     job.name if owner.has(job) else job.id
-                    for job in self._jobs.get() or ()
-                    if job.kind is JobKind.SESSION and not job.state.final
+                    for job in jobs_of(JobKind.SESSION, self._jobs.get() or ())
+                    if not job.state.final
                 )
             case "partition" | "account" | "qos":
                 return self._of_cluster(option)

@@ -17,6 +17,7 @@ from jupyter_slurm.commands import sessions
 from jupyter_slurm.commands.line import Request
 from jupyter_slurm.errors import CellFailed, RequestError
 from jupyter_slurm.job import placed
+from jupyter_slurm.jobs.kinds import jobs_of
 from jupyter_slurm.magics.follow import Worker
 from jupyter_slurm.magics.frontend import say, warn
 from jupyter_slurm.magics.live import LiveCard
@@ -151,7 +152,7 @@ def _list(state: State, words: Sequence[str]) -> Table:
     jobs = state.api.jobs()
     now_s = time.time()
     cells = [job.session for job in jobs if job.session is not None]
-    found = [job for job in jobs if job.kind is JobKind.SESSION]
+    found = jobs_of(JobKind.SESSION, jobs)
     return Table(
         ("Name", "ID", "Cluster", "Slurm", "State", "Node", "Cells", "Ends", "Notebook"),
         tuple(

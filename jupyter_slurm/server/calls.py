@@ -15,6 +15,7 @@ import msgspec
 
 from jupyter_slurm.agent.protocol import LONGEST_WAIT_S, NOT_JSON, Call, calls
 from jupyter_slurm.errors import RequestError
+from jupyter_slurm.jobs.kinds import KINDS
 from jupyter_slurm.wire import JobKind
 
 Action = Literal["read", "write", "execute"]
@@ -122,10 +123,10 @@ def with_jupyter(body: bytes, base_url: str) -> bytes:
     try:
         given = msgspec.json.decode(body, type=dict[str, msgspec.Raw])
         spec = msgspec.json.decode(given["spec"], type=dict[str, msgspec.Raw])
-        kind = msgspec.json.decode(spec["kind"], type=str)
+        kind = msgspec.json.decode(spec["kind"], type=JobKind)
     except (*NOT_JSON, KeyError):
         return body  # a cell, or what the agent says what is wrong with
-    if kind != JobKind.LAB:
+    if not KINDS[kind].is_web_server:
         return body
     spec["jupyter_base_url"] = msgspec.Raw(msgspec.json.encode(base_url))
     return msgspec.json.encode({**given, "spec": spec})

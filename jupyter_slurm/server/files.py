@@ -23,6 +23,7 @@ from jupyter_slurm.commands.braces import expand
 from jupyter_slurm.commands.notebooks import Executed
 from jupyter_slurm.errors import CodeError, RequestError
 from jupyter_slurm.job import placed
+from jupyter_slurm.jobs.kinds import KINDS, kind_of
 from jupyter_slurm.jobs.preflight import syntax
 from jupyter_slurm.kernel import spec as kernel_spec
 from jupyter_slurm.wire import (
@@ -136,18 +137,20 @@ def line_spec(api: Api, folders: Folders, wish: LineWish) -> JobSpec:
     words = _words(wish.line)
     called = None if notebook is None else os.fspath(notebook)
     job_id = wish.id or new_id()
-    if wish.kind is JobKind.SESSION:
-        request, spec = sessions.start(words, job_id=job_id, notebook=called)
-    elif wish.kind is JobKind.LAB:
-        request, spec = labs.start(words, job_id=job_id)
-    elif wish.kind is JobKind.KERNEL:
-        wanted = kernel_spec.parse(kernel_spec.take_own(words)[1])
-        request, spec = wanted.request, kernel_spec.job_spec(wanted, job_id, called)
-    else:
-        # The words that only a cell can mean have their sense in a notebook's.
-        asked = headless.request(words) if notebook is None else line.parse_with_arguments(words)
-        request = headless.resolved(api, asked, called)
-        spec = line.spec(request, wish.code, job_id=job_id, kind=wish.kind, notebook=called)
+    match KINDS[wish.kind].command if wish.kind is not None else None:
+        case "session":
+            _, spec = sessions.start(words, job_id=job_id, notebook=called)
+        case "lab":
+            _, spec = labs.start(words, job_id=job_id)
+        case "kernel":
+            wanted = kernel_spec.parse(kernel_spec.take_own(words)[1])
+            spec = kernel_spec.job_spec(wanted, job_id, called)
+        case _:
+            # The words that only a cell can mean have their sense in a notebook's.
+            plain = notebook is None
+            asked = headless.request(words) if plain else line.parse_with_arguments(words)
+            request = headless.resolved(api, asked, called)
+            spec = line.spec(request, wish.code, job_id=job_id, kind=wish.kind, notebook=called)
     return folders.placed(spec, folders.root if notebook is None else notebook.parent)
 
 
@@ -161,7 +164,7 @@ def file_spec(api: Api, folders: Folders, wish: FileWish, text: str) -> JobSpec:
     spec = folders.placed(
         headless.file_spec(shown, os.fspath(file), text, request, job_id=job_id), file.parent
     )
-    error = syntax.fault_of_file(shown, text) if spec.kind is JobKind.CELL else None
+    error = syntax.fault_of_file(shown, text) if kind_of(spec).is_python else None
     if error is not None and syntax.is_certain(error, text, spec, api.jobs(spec.cluster)):
         raise CodeError(syntax.sentence(error), detail=syntax.text(error), option="code")
     return spec

@@ -26,10 +26,11 @@ from jupyter_slurm.agent.protocol import NOT_JSON, body_of
 from jupyter_slurm.client import AgentClient
 from jupyter_slurm.commands import shell
 from jupyter_slurm.errors import JupyterSlurmError, RequestError
+from jupyter_slurm.jobs.kinds import kind_of
 from jupyter_slurm.server.access import Guarded
 from jupyter_slurm.server.calls import OWN
 from jupyter_slurm.server.relay import Relay
-from jupyter_slurm.wire import JobKind, TerminalRequest, terminal_frames
+from jupyter_slurm.wire import TerminalRequest, terminal_frames
 from jupyter_slurm.wire.terminal_frames import ALIVE, ALIVE_EVERY_S, DATA, EXIT, SAID, TAKEN
 
 _PIECE_BYTES = 1 << 16
@@ -178,7 +179,7 @@ class TerminalHandler(Guarded, WebSocketMixin, JupyterHandler, WebSocketHandler)
 def _opened(agent: AgentClient, job_id: str) -> socket.socket:
     """A job that is a terminal has one of its own, any other gets one beside what it runs."""
     job = agent.job(job_id)
-    beside = job.kind is not JobKind.TERMINAL
+    beside = not kind_of(job).has_terminal
     sock = agent.terminal(TerminalRequest(job_id=job.id, code=shell.SHELL, beside=beside))
     sock.setblocking(False)
     return sock

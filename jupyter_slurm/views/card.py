@@ -17,10 +17,11 @@ from typing import Any
 
 from jupyter_slurm.commands.sessions import SOON_S
 from jupyter_slurm.commands.sessions import left_s as left_of_session_s
+from jupyter_slurm.jobs.kinds import kind_of
 from jupyter_slurm.readable import date_and_time, duration, memory, moment, visible
 from jupyter_slurm.slurm.units import indices
 from jupyter_slurm.views.transfer_card import done_fraction, told
-from jupyter_slurm.wire import Job, JobKind, JobState, Problem, Usage
+from jupyter_slurm.wire import Job, JobState, Problem, Usage
 
 MIME = "application/vnd.jupyter-slurm.job+json"
 CARDS_VARIABLE = "JUPYTER_SLURM_CARDS"
@@ -46,11 +47,6 @@ _TRACK = (
     "display:inline-block;width:8em;height:.6em;border-radius:.3em;margin-right:.7em;"
     "overflow:hidden;background-color:rgba(128,128,128,.3)"
 )
-_WITHOUT = {
-    JobKind.LAB: "in which nobody uses it",
-    JobKind.KERNEL: "in which nobody is connected",
-}
-"""What ends a job that is idle."""
 _CODE = re.compile(r"`([^`\n]+)`")
 
 
@@ -134,9 +130,8 @@ def no_longer_listed(job: Job) -> str:
 def title(job: Job) -> str:
     """`job k3j9x2m1 (Slurm 123) on arandu`, `job k3j9x2m1 in session a2b4c6d7 on arandu`."""
     slurm = f" (Slurm {job.slurm_id})" if job.slurm_id else ""
-    what = job.kind.value if job.kind in (JobKind.SESSION, JobKind.LAB) else "job"
     inside = f" in session {job.session}" if job.session else ""
-    return f"{what} {job.id}{slurm}{inside} on {job.cluster}"
+    return f"{kind_of(job).noun} {job.id}{slurm}{inside} on {job.cluster}"
 
 
 def headline(job: Job, now_s: float) -> str:
@@ -312,7 +307,7 @@ def _session(job: Job, now_s: float) -> Iterator[_Row]:
         since = ""
         if job.idle_since_s is not None:
             since = f" (now idle for {duration(max(0.0, now_s - job.idle_since_s))})"
-        without = _WITHOUT.get(job.kind, "without a cell")
+        without = kind_of(job).idle_without
         yield _Row("Idle", f"ends after {duration(job.idle_s)} {without}{since}")
 
 

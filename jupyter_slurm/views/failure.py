@@ -9,8 +9,9 @@ import re
 from collections.abc import Container
 
 from jupyter_slurm.errors import CellFailed, VariableError
+from jupyter_slurm.jobs.kinds import kind_of
 from jupyter_slurm.views.card import title
-from jupyter_slurm.wire import Job, JobKind, JobState, Result
+from jupyter_slurm.wire import Job, JobState, Result
 
 _NO_NAME = re.compile(r"name '([^']+)' is not defined")
 
@@ -23,7 +24,7 @@ def failure(result: Result, known: Container[str] = ()) -> CellFailed | None:
         return None
     if result.status == "none":
         # Only a cell says itself that it went well; a script's exit status is all it has.
-        if job.kind is not JobKind.CELL and job.state is JobState.COMPLETED:
+        if not kind_of(job).has_result and job.state is JobState.COMPLETED:
             return None
         return _slurm_did(job)
     if job.why and job.state not in (JobState.COMPLETED, JobState.FAILED):
