@@ -17,11 +17,10 @@ from jupyter_slurm.errors import (
     RequestError,
     TransportError,
 )
-from jupyter_slurm.jobs.kinds import KINDS
 from jupyter_slurm.kernel import known, spec, words
 from jupyter_slurm.kernel.known import Kernel
 from jupyter_slurm.kernel.messages import Signer, made
-from jupyter_slurm.wire import Cluster, JobKind, RemoteKernel
+from jupyter_slurm.wire import Cluster, RemoteKernel
 
 WORDS = ("--cluster", "arandu", "--gpus", "1")
 CLUSTERS = (
@@ -198,19 +197,3 @@ def test_what_hinders_says_what_to_do() -> None:
     assert "by signal 9 (out of memory, perhaps)" in words.died(-9, again=True)
     assert "with exit code 3" in words.died(3, again=False)
     assert "12 messages of output (3.0 MB)" in words.left_out(12, 3_000_000)
-
-
-@pytest.mark.parametrize(
-    ("bare", "log", "code", "why"),
-    [
-        (True, "jupyter-slurm: this Python has no ipykernel: /p (3.9) lacks zmq", 65, "The node's"),
-        (False, "jupyter-slurm: this Python has no ipykernel: /p (3.9) lacks zmq", 65, "The image"),
-        (False, "jupyter-slurm: the kernel dies as soon as it has begun", 134, "again and again"),
-        (False, "sh: 1: exec: python3: not found", 127, "The image has no Python"),
-        (False, "jupyter-slurm: this Python has no ipykernel: /p (3.9) lacks zmq", 1, None),
-        (False, "anything", 65, None),
-    ],
-)
-def test_what_a_kernels_job_lacked_is_told(bare: bool, log: str, code: int, why: str) -> None:
-    found = KINDS[JobKind.KERNEL].missing(log, code, bare=bare)
-    assert (found is None) if why is None else (found is not None and why in found[0])

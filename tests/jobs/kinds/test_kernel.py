@@ -1,0 +1,23 @@
+"""What a kernel's job tells of its end."""
+
+from __future__ import annotations
+
+import pytest
+
+from jupyter_slurm.jobs.kinds.kernel import Kernel
+
+
+@pytest.mark.parametrize(
+    ("bare", "log", "code", "why"),
+    [
+        (True, "jupyter-slurm: this Python has no ipykernel: /p (3.9) lacks zmq", 65, "The node's"),
+        (False, "jupyter-slurm: this Python has no ipykernel: /p (3.9) lacks zmq", 65, "The image"),
+        (False, "jupyter-slurm: the kernel dies as soon as it has begun", 134, "again and again"),
+        (False, "sh: 1: exec: python3: not found", 127, "The image has no Python"),
+        (False, "jupyter-slurm: this Python has no ipykernel: /p (3.9) lacks zmq", 1, None),
+        (False, "anything", 65, None),
+    ],
+)
+def test_what_a_kernels_job_lacked_is_told(bare: bool, log: str, code: int, why: str) -> None:
+    found = Kernel().missing(log, code, bare=bare)
+    assert (found is None) if why is None else (found is not None and why in found[0])
