@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from types import ModuleType
 
 from jupyter_slurm.jobs.cluster import slurm_cluster
-from jupyter_slurm.jobs.kinds import by_python, kernel, lab, session, terminal
+from jupyter_slurm.jobs.kinds import KINDS
 from jupyter_slurm.jobs.outcome import verdict
 from jupyter_slurm.jobs.preflight import (
     costs,
@@ -34,7 +34,7 @@ from jupyter_slurm.jobs.submission import script
 from jupyter_slurm.slurm import diagnosis, limit_reasons, reason_table, reasons, rejections
 
 _COMPOSED = (
-    *(by_python, kernel, lab, session, terminal),
+    *{sys.modules[one.__module__] for kind in KINDS.values() for one in type(kind).__mro__[:-1]},
     *(events, verdict, script, diagnosis, rejections),
     *(preview, slurm_cluster, costs, estimates, limits, one_process, policies, syntax),
 )

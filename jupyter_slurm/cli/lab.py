@@ -25,8 +25,9 @@ from jupyter_slurm.commands import labs, sessions
 from jupyter_slurm.commands.scanner import OurOption, take
 from jupyter_slurm.errors import RequestError
 from jupyter_slurm.job import placed
+from jupyter_slurm.jobs.kinds import jobs_of
 from jupyter_slurm.views import card
-from jupyter_slurm.wire import Job, LabStep, Output, new_id
+from jupyter_slurm.wire import Job, JobKind, LabStep, Output, new_id
 
 _WAIT_S = 20.0
 _TICK_S = 2.0
@@ -166,7 +167,7 @@ def _list(words: Sequence[str], connect: Connect) -> int:
         raise RequestError("`lab list` takes nothing but --json.")
     jobs = connect().jobs()
     lab_page.remove_old(jobs)
-    found = labs.of(jobs)
+    found = jobs_of(JobKind.LAB, jobs)
     if words:
         say(as_json(found))
     elif found:

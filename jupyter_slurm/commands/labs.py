@@ -52,17 +52,13 @@ def start(words: Sequence[str], *, job_id: str) -> tuple[line.Request, JobSpec]:
     return request, msgspec.structs.replace(spec, name=name, idle_s=idle_s, install=bool(install))
 
 
-def of(jobs: Iterable[Job]) -> list[Job]:
-    return jobs_of(JobKind.LAB, jobs)
-
-
 def named(jobs: Iterable[Job], name: str | None, cluster: str | None = None) -> Job:
     """Return any lab by its id or Slurm's, or that of this name on the cluster (None: on any), or
     the newest there: one that lives, else the newest. NotFoundError; RequestError: several.
 
     `jobs` are given newest first, as by `Api.jobs`.
     """
-    known = of(jobs)
+    known = jobs_of(JobKind.LAB, jobs)
     if by_id := [job for job in known if job.id == name]:
         return by_id[0]
     found = [job for job in known if name and job.slurm_id == name]

@@ -14,6 +14,7 @@ from jupyter_slurm.client import lab_page
 from jupyter_slurm.commands import labs, sessions
 from jupyter_slurm.errors import CellFailed, RequestError
 from jupyter_slurm.job import placed
+from jupyter_slurm.jobs.kinds import jobs_of
 from jupyter_slurm.magics.follow import Worker
 from jupyter_slurm.magics.frontend import say
 from jupyter_slurm.magics.live import LiveCard
@@ -22,7 +23,7 @@ from jupyter_slurm.magics.session import Session
 from jupyter_slurm.magics.table import Table
 from jupyter_slurm.slurm.options import suggest
 from jupyter_slurm.views.card import title, told_to_end
-from jupyter_slurm.wire import Job, new_id
+from jupyter_slurm.wire import Job, JobKind, new_id
 
 _WAIT_S = 20.0
 
@@ -129,7 +130,7 @@ def _list(session: Session, words: Sequence[str]) -> Table:
         raise RequestError(f"`%slurm lab list` takes nothing behind it, not `{words[0]}`.")
     jobs = session.api.jobs()
     lab_page.remove_old(jobs)
-    found, now_s = labs.of(jobs), time.time()
+    found, now_s = jobs_of(JobKind.LAB, jobs), time.time()
     # Without their addresses: others read notebooks too, and nobody else is to know these.
     return Table(
         labs.HEAD[:-1],

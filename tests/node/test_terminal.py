@@ -16,7 +16,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from jupyter_slurm.jobs.kinds.terminal import NODE_FILES
+from jupyter_slurm.jobs.kinds.terminal import Terminal as TerminalKind
 from jupyter_slurm.transport import node_program
 from jupyter_slurm.transport.local import LocalTransport
 from tests.near_end import HungUpError, NearEnd
@@ -257,7 +257,7 @@ def test_a_socket_of_somebody_else_gets_nothing(hold: Hold) -> None:
 
 def stepped(setup: dict[str, object]) -> NearEnd:
     """What runs in a step, here without srun."""
-    names = [*NODE_FILES, "terminal_step.py"]
+    names = [*TerminalKind.node_files, "terminal_step.py"]
     channel, _ = node_program.begin(
         LocalTransport().converse, lambda words: words, sys.executable, "It", names
     )

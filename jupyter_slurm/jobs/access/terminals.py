@@ -20,8 +20,9 @@ from jupyter_slurm.jobs import layout
 from jupyter_slurm.jobs.access import plain_terminal
 from jupyter_slurm.jobs.cluster.clusters import Clusters
 from jupyter_slurm.jobs.cluster.slurm_cluster import SlurmCluster
-from jupyter_slurm.jobs.kinds import kind_of, terminal
+from jupyter_slurm.jobs.kinds import kind_of
 from jupyter_slurm.jobs.kinds.kind import socket_name
+from jupyter_slurm.jobs.kinds.terminal import Terminal
 from jupyter_slurm.jobs.layout import JobDir
 from jupyter_slurm.jobs.records.book import Book
 from jupyter_slurm.slurm import srun
@@ -31,7 +32,7 @@ from jupyter_slurm.wire import Job, JobState, TerminalRequest
 
 _RUNS = frozenset((JobState.RUNNING, JobState.UNKNOWN, JobState.STOPPED, JobState.SIGNALING))
 """What is UNKNOWN may well run: it is the cluster that does not answer."""
-_FILES = (*terminal.NODE_FILES, "terminal_step.py")
+_FILES = (*Terminal.node_files, "terminal_step.py")
 _ENTER = '[ -x "$1" ] || shift; exec "$@"'
 """sh: jobs that an earlier release has submitted lack that file."""
 _FRAME = struct.Struct(">cI")

@@ -22,7 +22,6 @@ class ByPython(Kind):
     __slots__ = ()
 
     def missing(self, log_tail: str, exit_code: int, *, bare: bool) -> Explained | None:
-        """Explain that there is no Python, or one that is too old."""
         missing, old = _NO_PYTHON.search(log_tail), _OLD_PYTHON.search(log_tail)
         if old:
             why = f"A cell needs Python 3.6 or later, and this is {old['python']}."

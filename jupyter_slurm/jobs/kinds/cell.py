@@ -28,7 +28,6 @@ class Cell(ByPython):
     has_result = True
 
     def files(self, job: Resolved) -> Files:
-        """Return the cell's own files and its runner's, those for variables only with some."""
         spec = job.spec
         variables = bool(spec.names_in or spec.names_out)
         return own_files(spec, task(spec)) | runner_files(variables=variables)
@@ -61,8 +60,7 @@ def own_files(spec: JobSpec, task: bytes) -> dict[str, bytes | Path]:
 
 def runner_files(*, variables: bool) -> dict[str, bytes]:
     """Return node/runner.py with all that it imports."""
-    # Here, since front ends read traits and send nothing: it compiles, and knows zip files.
-    from jupyter_slurm.jobs.submission import payload  # noqa: PLC0415
+    from jupyter_slurm.jobs.submission import payload  # noqa: PLC0415 (as in kind.py)
 
     files = dict(payload.needed_files(variables))
     if variables:

@@ -30,37 +30,27 @@ _DIES = re.compile(r"^jupyter-slurm: the kernel dies as soon as it has begun", r
 
 
 class Kernel(ByPython):
-    """A kernel."""
-
     __slots__ = ()
 
     command = "kernel"
     idle_without = "in which nobody is connected"
     profile_says_idle = True
     runner = layout.KERNEL
+    node_files = ("kernel", "private_folder")
     listens = True
     ends_by_request = True
 
     def files(self, job: Resolved) -> Files:
-        """Return its whole program."""
-        from jupyter_slurm.jobs.submission import payload  # noqa: PLC0415 (as in cell.py)
-
         task = {"socket": socket_name(job.spec.id), "idle_s": job.idle_s}
-        return {
-            **payload.node_files("kernel"),
-            **payload.node_files("private_folder"),
-            layout.TASK: msgspec.json.encode(task),
-        }
+        return {**super().files(job), layout.TASK: msgspec.json.encode(task)}
 
     def why_well(self, evidence: Evidence) -> str:
-        """Say that nobody was connected to it, where that was so."""
         idle = _IDLE.search(evidence.log_tail)
         if idle is None:
             return super().why_well(evidence)
         return f"Nobody had been connected to its kernel for {duration(float(idle['time_s']))}."
 
     def missing(self, log_tail: str, exit_code: int, *, bare: bool) -> Explained | None:
-        """Explain that there is no Python, or no ipykernel that can be used."""
         found = super().missing(log_tail, exit_code, bare=bare)
         if found is not None:
             return found

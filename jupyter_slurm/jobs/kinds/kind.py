@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from jupyter_slurm.errors import RequestError
+from jupyter_slurm.jobs import layout
 from jupyter_slurm.jobs.layout import JobDir
 from jupyter_slurm.wire import Job, JobSpec
 
@@ -58,6 +59,8 @@ class Kind:
     """The program of ours that the image's Python runs as its one process; None: its code runs."""
     code_file: ClassVar[str | None] = None
     """Shows the user's code; None: it has none."""
+    node_files: ClassVar[tuple[str, ...]] = ()
+    """Names the files of node/ that it runs, or how their names begin."""
     has_records: ClassVar[bool] = False
     """node/runner.py runs its code: what that shows are records, its log is the tools' alone, and
     signals interrupt it."""
@@ -80,10 +83,16 @@ class Kind:
 
     def check(self, spec: JobSpec) -> None:
         """RequestError: no job of this kind could be given that unchanged."""
+        if self.code_file == layout.PROGRAM and not spec.code.startswith("#!"):
+            raise RequestError("A program begins with `#!` and its interpreter, e.g. `#!/bin/sh`.")
 
     def files(self, job: Resolved) -> Files:
         """Return what lies in its folder beside what every job has there, its key still empty."""
-        return {self.code_file: job.spec.code.encode()} if self.code_file else {}
+        # Here, since front ends read traits and send nothing: it compiles, and knows zip files.
+        from jupyter_slurm.jobs.submission.payload import node_files  # noqa: PLC0415
+
+        code = {self.code_file: job.spec.code.encode()} if self.code_file else {}
+        return code | {n: text for one in self.node_files for n, text in node_files(one).items()}
 
     def progress_file(self, folder: JobDir, attempt: int) -> PurePosixPath | None:
         """Return the file in which it tells how far it is; None: it does not."""
@@ -105,12 +114,6 @@ class Kind:
         """Explain what it has not found where it ran, by what its log ends in; None: that was not
         it. `bare`: on the node, in no image."""
         return None
-
-
-def check_interpreter(spec: JobSpec) -> None:
-    """RequestError: nothing says what is to run the text."""
-    if not spec.code.startswith("#!"):
-        raise RequestError("A program begins with `#!` and its interpreter, e.g. `#!/bin/sh`.")
 
 
 def socket_name(job_id: str) -> str:

@@ -40,8 +40,6 @@ class _Line(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Lab(ByPython):
-    """A lab."""
-
     __slots__ = ()
 
     noun = "lab"
@@ -50,6 +48,7 @@ class Lab(ByPython):
     profile_says_idle = True
     is_in_home = True
     runner = layout.LAB
+    node_files = ("lab", "private_folder")
     is_web_server = True
     ends_by_request = True
     failures = MappingProxyType(
@@ -71,14 +70,10 @@ class Lab(ByPython):
     )
 
     def check(self, spec: JobSpec) -> None:
-        """RequestError: it would end at once."""
         if spec.idle_s is not None and spec.idle_s < 1:
             raise RequestError("A lab cannot end as it begins: --idle is a time.")
 
     def files(self, job: Resolved) -> Files:
-        """Return its program, and what that has to know."""
-        from jupyter_slurm.jobs.submission import payload  # noqa: PLC0415 (as in cell.py)
-
         spec = job.spec
         task = {
             "id": spec.id,
@@ -90,19 +85,12 @@ class Lab(ByPython):
             # An image sees the home, and of the job root nothing but the job's own folder.
             "overlay": _OVERLAYS if job.in_image else str(job.job_dir.path.parent.parent / "labs"),
         }
-        return {
-            layout.KEY: b"",
-            layout.TASK: msgspec.json.encode(task),
-            **payload.node_files("lab"),
-            **payload.node_files("private_folder"),
-        }
+        return {**super().files(job), layout.KEY: b"", layout.TASK: msgspec.json.encode(task)}
 
     def progress_file(self, folder: JobDir, attempt: int) -> PurePosixPath | None:
-        """Return the file that node/lab.py writes."""
         return folder.lab(attempt)
 
     def progress(self, job: Job, tail: bytes) -> dict[str, Any]:
-        """Return what its last line says."""
         line = _last_line(tail)
         if line is None or job.lab is None or line.step not in _STEPS:
             return {}
@@ -113,7 +101,6 @@ class Lab(ByPython):
         }
 
     def put_back(self, job: Job) -> dict[str, Any]:
-        """Return that it waits again, at no door."""
         if job.lab is None:
             return {}
         return {
@@ -122,7 +109,6 @@ class Lab(ByPython):
         }
 
     def why_well(self, evidence: Evidence) -> str:
-        """Say whether somebody shut it down, where it has told of its end."""
         line, idle_s = _last_line(evidence.progress), evidence.idle_s
         if line is None:
             return super().why_well(evidence)

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from jupyter_slurm.errors import RequestError
 from jupyter_slurm.jobs import layout
-from jupyter_slurm.jobs.kinds.kind import Kind, check_interpreter
+from jupyter_slurm.jobs.kinds.kind import Kind
 from jupyter_slurm.wire import JobSpec
 
 
 class Program(Kind):
-    """A program, which our script starts."""
-
     __slots__ = ()
 
     takes_arguments = True
@@ -19,7 +17,6 @@ class Program(Kind):
     code_file = layout.PROGRAM
 
     def check(self, spec: JobSpec) -> None:
-        """RequestError: it cannot be started, or would not get its arguments as they are."""
         if "{attempt}" in spec.arguments:
             raise RequestError("`{attempt}` cannot be an argument: it is filled in on the node.")
-        check_interpreter(spec)
+        super().check(spec)

@@ -19,7 +19,6 @@ class Script(Kind):
     code_file = layout.SCRIPT
 
     def check(self, spec: JobSpec) -> None:
-        """RequestError: sbatch would refuse it, or it would have to be changed."""
         if spec.fetch and spec.push is None:
             raise RequestError(
                 "A batch script that was pushed no folder has none to bring files from.",

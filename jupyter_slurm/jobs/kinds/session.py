@@ -26,29 +26,22 @@ class Session(ByPython):
     noun = "session"
     command = "session"
     runner = layout.SESSION
+    node_files = ("session",)
     has_records = True
     takes_cells = True
     ends_by_request = True
 
     def check(self, spec: JobSpec) -> None:
-        """RequestError: it would never end by itself."""
         if spec.idle_s is None or spec.idle_s < 1:
             raise RequestError(
                 "A session needs a time after which it ends when it is idle: --idle."
             )
 
     def files(self, job: Resolved) -> Files:
-        """Return its program, and the runner's with all that any cell may need."""
-        from jupyter_slurm.jobs.submission import payload  # noqa: PLC0415 (as in cell.py)
-
-        return {
-            **own_files(job.spec, task(job.spec)),
-            **runner_files(variables=True),
-            **payload.node_files("session"),
-        }
+        own = own_files(job.spec, task(job.spec))
+        return {**own, **runner_files(variables=True), **super().files(job)}
 
     def why_well(self, evidence: Evidence) -> str:
-        """Say it in its own words, where it has left some."""
         told = evidence.result.evalue if evidence.result else None
         return told or super().why_well(evidence)
 

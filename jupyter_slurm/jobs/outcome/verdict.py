@@ -164,15 +164,10 @@ def judge(evidence: Evidence) -> Verdict:
 
 
 def _by_exit_code(evidence: Evidence, exit_code: int) -> Verdict:
+    kind, result = kind_of(evidence), evidence.result
     if exit_code == 0:
-        warning = _warning(evidence.result)
-        return Verdict(
-            state=JobState.COMPLETED,
-            why=kind_of(evidence).why_well(evidence),
-            warning=warning,
-            exit_code=0,
-        )
-    result = evidence.result
+        why, warning = kind.why_well(evidence), _warning(result)
+        return Verdict(state=JobState.COMPLETED, why=why, warning=warning, exit_code=0)
     if result is not None and result.status == "error" and result.ename:
         why = f"The cell raised {result.ename}."
         if result.ename == "SystemExit":
@@ -180,7 +175,7 @@ def _by_exit_code(evidence: Evidence, exit_code: int) -> Verdict:
         return Verdict(
             state=JobState.FAILED, why=why, warning=_warning(result), exit_code=exit_code
         )
-    ours = {**kind_of(evidence).failures, **FAILURES}
+    ours = {**kind.failures, **FAILURES}
     if exit_code in ours:
         why, advice = ours[exit_code]
         return Verdict(state=JobState.FAILED, why=why, advice=advice, exit_code=exit_code)
@@ -193,7 +188,7 @@ def _by_exit_code(evidence: Evidence, exit_code: int) -> Verdict:
                 advice=container.advice,
                 exit_code=exit_code,
             )
-    image = read_failure(evidence.log_tail) if kind_of(evidence).makes_images else None
+    image = read_failure(evidence.log_tail) if kind.makes_images else None
     if image is not None:
         tool = making.explained(image, evidence.log_tail)
         why = f"The image {image.name} was not made: it failed while {image.doing}."
@@ -203,9 +198,11 @@ def _by_exit_code(evidence: Evidence, exit_code: int) -> Verdict:
             advice=tool.advice if tool else "What the tool said is in the job's output.",
             exit_code=exit_code,
         )
-    python = _lacked(evidence, exit_code)
-    if python is not None:
-        return Verdict(state=JobState.FAILED, why=python[0], advice=python[1], exit_code=exit_code)
+    bare = evidence.runtime == "none"
+    missing = kind.missing(evidence.log_tail, exit_code, bare=bare) if result is None else None
+    if missing is not None:
+        why, advice = missing
+        return Verdict(state=JobState.FAILED, why=why, advice=advice, exit_code=exit_code)
     signal = result.signal if result is not None else None
     found = diagnosis.diagnose("FAILED", exit_code, signal, evidence.slurm_out + evidence.log_tail)
     return Verdict(
@@ -223,13 +220,6 @@ def _diagnosed(found: Explanation, exit_code: int | None) -> str:
         return found.sentence
     suggests = f"It ended with exit code {exit_code}; its output suggests the cause."
     return f"{suggests} {found.sentence}"
-
-
-def _lacked(evidence: Evidence, exit_code: int) -> tuple[str, str] | None:
-    if evidence.result is not None:
-        return None
-    bare = evidence.runtime == "none"
-    return kind_of(evidence).missing(evidence.log_tail, exit_code, bare=bare)
 
 
 def _warning(result: RunnerResult | None) -> str | None:
