@@ -35,12 +35,12 @@ class Kind:
     command: ClassVar[str | None] = None
     """Names the command whose words ask for one; None: those of `%%slurm` do."""
     idle_without: ClassVar[str] = "without a cell"
-    """Completes `ends after 30 min …`, of a job that ends when it is idle."""
+    """Completes `ends after 30 min …`, where a job ends when it is idle."""
 
     # --- how it is asked for ---
     is_as_written: ClassVar[bool] = False
-    """It is handed to sbatch as its user wrote it. Neither our script nor any file of ours is with
-    it, so that only Slurm tells of its name, start, output, usage and end."""
+    """It is handed to sbatch as its user wrote it, with no script and no file of ours: only Slurm
+    knows its name, start, output, usage and end."""
     is_python: ClassVar[bool] = False
     """Its code is Python, compiled before it is sent: variables travel, a session can run it."""
     takes_arguments: ClassVar[bool] = False
@@ -56,9 +56,9 @@ class Kind:
 
     # --- what it is on the node ---
     runner: ClassVar[str | None] = None
-    """The program of ours that the image's Python runs as its one process; None: its code runs."""
+    """Names our program that the image's Python runs as the one process; None: its code runs."""
     code_file: ClassVar[str | None] = None
-    """Shows the user's code; None: it has none."""
+    """Names the file that shows the user's code; None: there is no such code."""
     node_files: ClassVar[tuple[str, ...]] = ()
     """Names the files of node/ that it runs, or how their names begin."""
     has_records: ClassVar[bool] = False
@@ -71,7 +71,7 @@ class Kind:
     takes_cells: ClassVar[bool] = False
     """Cells are sent to it while it runs; what happens to it happens to them."""
     is_web_server: ClassVar[bool] = False
-    """A browser goes there: it gets a port on this machine, or an address below a hub's."""
+    """Browsers go there: it gets a port on this machine, or an address below a hub's."""
 
     # --- its end ---
     has_result: ClassVar[bool] = False

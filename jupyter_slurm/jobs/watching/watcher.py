@@ -385,7 +385,7 @@ class Watch:
             self._start(lambda: self._find_out(job, row), f"end of {job.id}")
 
     def _complete_usage(self, job: Job) -> None:
-        """Who tells its result has measured it; of others only accounting, if any, can tell."""
+        """Ask accounting, if there is any, what a job has used that does not measure it itself."""
         if kind_of(job).has_result or job.slurm_id is None or job.started_s is None:
             return
         for pause_s in _ACCOUNTING_PAUSES_S:
