@@ -27,8 +27,8 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 # So are hangups below nohup(1), and a bash cannot trap what it has inherited as ignored.
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
-# As on a machine of those who use JupyterLab: one that finds Node.js asks yarn for its settings at
-# each start, which takes a third of what it needs to start.
+# As on a machine of those who use JupyterLab: one that finds Node.js asks yarn and npm for their
+# settings at each start, which takes as long as to start.
 os.environ["PATH"] = os.pathsep.join(
     [str(Path(__file__).parent / "without_nodejs"), os.environ.get("PATH", os.defpath)]
 )

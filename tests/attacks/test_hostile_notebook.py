@@ -19,12 +19,13 @@ from playwright.sync_api import Browser, Download, Locator, Page, Route, expect
 
 from tests.ssh.waiting import wait_until
 from tests.ui import conftest as ui
-from tests.ui.kept_page import KeptPage
 from tests.ui.lab import Lab
 from tests.ui.side import Sbatch, row
 
 cluster, lab, lab_home = ui.cluster, ui.lab, ui.lab_home
 page, sbatch, sidebar = ui.page, ui.sbatch, ui.sidebar
+
+pytestmark = pytest.mark.own_page
 
 
 @pytest.fixture(scope="module")
@@ -32,11 +33,6 @@ def browser() -> Iterator[Browser]:
     """The module's: borrowed, that of `tests.ui` would be the session's."""
     with ui.chromium() as running:
         yield running
-
-
-@pytest.fixture(scope="module")
-def kept_page(browser: Browser) -> KeptPage:
-    return KeptPage(browser)
 
 
 @pytest.fixture(scope="package")
@@ -242,7 +238,6 @@ _SHOWN = {
 """By what each is opened, and what is seen of it then."""
 
 
-@pytest.mark.own_page
 def test_a_page_a_picture_a_text_and_a_plot_run_nothing_when_they_are_opened(
     files: Locator, page: Page
 ) -> None:
@@ -272,7 +267,6 @@ def test_a_page_runs_once_the_user_trusts_it(files: Locator, page: Page) -> None
     page.wait_for_function("localStorage.getItem('harmed') !== null")
 
 
-@pytest.mark.own_page
 def test_what_is_opened_in_a_tab_of_the_browser_is_a_download(
     files: Locator, folder: Path, page: Page
 ) -> None:

@@ -13,11 +13,14 @@ OURS = ".jp-slurm, .jp-RenderedHTMLCommon, .jupyter-slurm-queue"
 
 
 def look(page: Page, name: str, *shown: Locator) -> None:
-    """Screenshots in both themes, in each of which axe has nothing to say, and in a window as
-    narrow as one beside another, where what is shown must fit."""
+    """Take screenshots in both themes, in each of which axe has nothing to say, and in a window as
+    narrow as one beside another, where what is shown must fit. The other theme stays."""
     size = page.viewport_size
     assert size is not None
-    themes: tuple[Literal["dark", "light"], ...] = ("dark", "light")
+    themes: list[Literal["dark", "light"]] = ["dark", "light"]
+    # Beginning with the one that there is: to change it takes as long as to look.
+    if page.locator("body[data-jp-theme-light=true]").count():
+        themes.reverse()
     for theme in themes:
         page.emulate_media(color_scheme=theme)
         light = str(theme == "light").lower()
