@@ -306,12 +306,13 @@ def test_a_cell_is_measured_has_no_gpu_unasked_and_may_save_what_it_has_when_it_
     ground: Ground,
 ) -> None:
     code = f"""
-import os
+import os, time
 held = bytearray(150 << 20)
 print([os.environ.get(name, '') for name in {_OF_GPUS}])
 try:
     while True:
         sum(range(100_000))
+        time.sleep(0.01)
 except KeyboardInterrupt:
     print('saved')
     raise
