@@ -15,8 +15,14 @@ from jupyter_slurm.jobs.watching.usage import parse_cursor
 from jupyter_slurm.wire import JobKind, JobState, UsageChanges, UsageSample
 from tests.jobs.conftest import Site, spec
 
-HOLDS = "held = bytearray(150 << 20)\nwhile True: pass"
-SCRIPT = "#!/bin/sh\n#SBATCH --output=/dev/null\nwhile :; do :; done\n"
+HOLDS = """\
+import time
+held = bytearray(150 << 20)
+while True:
+    sum(range(100_000))
+    time.sleep(0.01)
+"""
+SCRIPT = "#!/bin/sh\n#SBATCH --output=/dev/null\nexec sleep 600\n"
 SHORT = "#!/bin/sh\n:"
 """Has ended before it is measured; a Python may take long enough to start on a busy machine."""
 PATIENCE_S = 60.0
