@@ -357,10 +357,7 @@ def samples(folder: Path) -> list[UsageSample]:
 def test_a_job_is_measured_while_it_runs(
     job: Callable[..., subprocess.Popen[bytes]], tmp_path: Path
 ) -> None:
-    """At work for two fifths of the time: other tests need the processors, too."""
-    work = "until = time.process_time() + 0.01\n    while time.process_time() < until: pass"
-    code = f"held = bytearray(150 << 20)\nwhile True:\n    {work}\n    time.sleep(0.015)"
-    job(sys.executable, "-c", f"import time\n{code}")
+    job(sys.executable, "-c", "held = bytearray(150 << 20)\nwhile True: pass")
 
     def at_work() -> list[UsageSample]:
         """Those since it holds what it is to hold: until then a busy machine has it begin."""
@@ -368,7 +365,7 @@ def test_a_job_is_measured_while_it_runs(
 
     wait_until(lambda: len(at_work()) >= 3, 120)
     assert all(later.time_s > earlier.time_s for earlier, later in pairwise(samples(tmp_path)))
-    assert all(0 < one.cpus < 0.6 for one in at_work())
+    assert all(0 < one.cpus < 1.5 for one in at_work())
     assert all(150 < one.memory_mib < 300 for one in at_work())
     assert (tmp_path / "usage.0.jsonl").stat().st_mode & 0o777 == 0o600
     assert (tmp_path / "log.0").read_text() == ""
