@@ -75,7 +75,8 @@ def hub(
     }
     profile = cluster.profile_path.read_text()
     table = "".join(f"{name} = {json.dumps(text)}\n" for name, text in job_env.items())
-    cluster.profile_path.write_text(f"{profile}\n[job_env]\n{table}")
+    others, _, _ = profile.partition("[job_env]")
+    cluster.profile_path.write_text(f"{others}\n[job_env]\n{table}")
     with keeping() as keeper:
         folder = make_folder(keeper, "hub-")
         environment = env | settings(home) | {"PYTHONPATH": str(ROOT)}
