@@ -102,7 +102,8 @@ def _in_code(wanted: re.Pattern[str], *modules: ModuleType) -> Iterator[str]:
 
 
 def _refusals(tree: ast.AST) -> set[ast.AST]:
-    """What a kind of job refuses: that is told who asks for a job, and not of one."""
+    """Find the nodes of `check` methods: their errors reach whoever submits a job, and no job shows
+    them."""
     kinds = (node for node in ast.walk(tree) if isinstance(node, ast.ClassDef))
     methods = (one for kind in kinds for one in kind.body if isinstance(one, ast.FunctionDef))
     return {part for one in methods if one.name == "check" for part in ast.walk(one)}

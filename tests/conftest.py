@@ -27,8 +27,8 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 # So are hangups below nohup(1), and a bash cannot trap what it has inherited as ignored.
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
-# As on a machine of those who use JupyterLab: one that finds Node.js asks yarn and npm for their
-# settings at each start, which takes as long as to start.
+# JupyterLab asks yarn and npm for their settings at each start where it finds Node.js, which its
+# users seldom have: it takes as long as the start itself.
 os.environ["PATH"] = os.pathsep.join(
     [str(Path(__file__).parent / "without_nodejs"), os.environ.get("PATH", os.defpath)]
 )
@@ -55,8 +55,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_collection_finish() -> None:
-    """Spare whoever collects garbage, as IPython does whenever a shell ends, all that is known by
-    now: it stays to the end."""
+    """Freeze what is loaded by now, since it stays to the end: IPython collects garbage whenever a
+    shell ends."""
     gc.collect()
     gc.freeze()
 

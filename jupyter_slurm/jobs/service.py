@@ -16,12 +16,7 @@ from pathlib import Path
 import msgspec
 
 from jupyter_slurm import places
-from jupyter_slurm.errors import (
-    JupyterSlurmError,
-    NotFoundError,
-    TransportError,
-    from_problem,
-)
+from jupyter_slurm.errors import JupyterSlurmError, NotFoundError, TransportError, from_problem
 from jupyter_slurm.jobs.access.labs import Labs
 from jupyter_slurm.jobs.access.sessions import Sessions
 from jupyter_slurm.jobs.access.terminals import Terminals
@@ -249,8 +244,8 @@ class Service:
         return self._preflight.preview(job, cluster, estimate)
 
     def _recorded(self, spec: JobSpec) -> tuple[Record, Submission | None] | None:
-        """The record of a job that is new, and what is to be sent, of which a cell of a session has
-        none; None: this id was submitted before."""
+        """Record a new job. Return its record and its submission, which is None for a session's
+        cell; None: this id was submitted before."""
         with suppress(JupyterSlurmError):
             self._book.record(spec.id)
             return None

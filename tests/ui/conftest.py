@@ -53,8 +53,8 @@ def cluster(tmp_path_factory: pytest.TempPathFactory, demo_image: Path) -> Itera
 
 
 def _of_labs(cluster: SlurmCluster) -> Path:
-    """Return where labs on the node keep what is open in them. It is the home's otherwise, where a
-    lab finds a notebook of the same name open that a test of another worker has opened."""
+    """Return the folder where labs on the node keep what is open in them. In the home, which all
+    workers share, a lab would open the notebook of another worker's test."""
     return cluster.folder / "workspaces"
 
 

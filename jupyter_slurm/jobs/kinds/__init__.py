@@ -30,7 +30,7 @@ KINDS: Mapping[JobKind, Kind] = MappingProxyType(
 
 
 class _OfAKind(Protocol):
-    """A job, as it is asked for or as it is known."""
+    """Has a kind, as `JobSpec` and `Job` do."""
 
     @property
     def kind(self) -> JobKind: ...

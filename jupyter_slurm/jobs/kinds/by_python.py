@@ -9,11 +9,11 @@ from jupyter_slurm.jobs.kinds.kind import Explained, Kind
 _NO_PYTHON = re.compile(
     r"^\S*sh: .*exec: (?:line \d+: )?(?P<python>.+?): (?:not found|.*No such file)", re.MULTILINE
 )
-"""What dash, bash and busybox say."""
+"""Matches what dash, bash and busybox print where there is no such Python."""
 _OLD_PYTHON = re.compile(
     r"^jupyter-slurm: this is (?P<python>Python \S+), and a cell needs", re.MULTILINE
 )
-"""`node/runner.py` says it."""
+"""Matches what `node/runner.py` prints."""
 
 
 class ByPython(Kind):

@@ -60,7 +60,8 @@ def own_files(spec: JobSpec, task: bytes) -> dict[str, bytes | Path]:
 
 def runner_files(*, variables: bool) -> dict[str, bytes]:
     """Return node/runner.py with all that it imports."""
-    from jupyter_slurm.jobs.submission import payload  # noqa: PLC0415 (as in kind.py)
+    # Front ends read traits and send nothing; payload loads importlib.metadata, which is slow.
+    from jupyter_slurm.jobs.submission import payload  # noqa: PLC0415
 
     files = dict(payload.needed_files(variables))
     if variables:

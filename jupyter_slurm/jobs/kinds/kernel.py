@@ -26,7 +26,7 @@ _NO_IPYKERNEL = re.compile(
     re.MULTILINE,
 )
 _DIES = re.compile(r"^jupyter-slurm: the kernel dies as soon as it has begun", re.MULTILINE)
-"""`node/kernel.py` says these."""
+"""These match what `node/kernel.py` prints."""
 
 
 class Kernel(ByPython):

@@ -21,7 +21,7 @@ Files = Mapping[str, bytes | Path]
 Explained = tuple[str, str]
 """Why a job failed, and what to do."""
 PROGRESS_BYTES = 4096
-"""Of the end of a progress file: holds its last line, whatever comes before that."""
+"""Limits what is read of the end of a progress file; its last line always fits."""
 
 
 class Kind:
@@ -37,7 +37,7 @@ class Kind:
     idle_without: ClassVar[str] = "without a cell"
     """Completes `ends after 30 min …`, where a job ends when it is idle."""
 
-    # --- how it is asked for ---
+    # --- what its spec may hold ---
     is_as_written: ClassVar[bool] = False
     """It is handed to sbatch as its user wrote it, with no script and no file of ours: only Slurm
     knows its name, start, output, usage and end."""
@@ -58,7 +58,7 @@ class Kind:
     runner: ClassVar[str | None] = None
     """Names our program that the image's Python runs as the one process; None: its code runs."""
     code_file: ClassVar[str | None] = None
-    """Names the file that shows the user's code; None: there is no such code."""
+    """Names the file with the user's code, or None where the user writes none."""
     node_files: ClassVar[tuple[str, ...]] = ()
     """Names the files of node/ that it runs, or how their names begin."""
     has_records: ClassVar[bool] = False
@@ -88,7 +88,7 @@ class Kind:
 
     def files(self, job: Resolved) -> Files:
         """Return what lies in its folder beside what every job has there, its key still empty."""
-        # Here, since front ends read traits and send nothing: it compiles, and knows zip files.
+        # Front ends read traits and send nothing; payload loads importlib.metadata, which is slow.
         from jupyter_slurm.jobs.submission.payload import node_files  # noqa: PLC0415
 
         code = {self.code_file: job.spec.code.encode()} if self.code_file else {}

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 _STEPS = frozenset(step.value for step in LabStep)
 _OVERLAYS = "~/.jupyter-slurm/labs"
-"""Where JupyterLab is kept beside images that have none."""
+"""The folder of JupyterLab for images that have none."""
 
 _Host = Annotated[str, msgspec.Meta(pattern=r"\A[A-Za-z0-9_:][A-Za-z0-9_.:%-]{0,253}\Z")]
 _Port = Annotated[int, msgspec.Meta(ge=1, le=65_535)]

@@ -8,7 +8,7 @@ from jupyter_slurm.jobs import layout
 from jupyter_slurm.jobs.kinds.kind import Explained, Kind
 
 _NO_HOLDER = re.compile(r"^There is no Python on ", re.MULTILINE)
-"""`transport/node_program.py` says it."""
+"""Matches what `transport/node_program.py` prints."""
 
 
 class Terminal(Kind):

@@ -1,4 +1,4 @@
-"""What a JobSpec cannot hold, since no job could be given it unchanged. PURE: no I/O.
+"""Refuse what a JobSpec cannot hold, since no job could be given it unchanged. PURE: no I/O.
 
 Each kind of job refuses what it alone cannot have (`jobs/kinds`); `resolved.py` and `options.py`
 refuse what only the cluster's profile, a runtime or sbatch's tables can tell.

@@ -1,5 +1,5 @@
-"""What travels with a job: files of node/, their bytecode, cloudpickle. PURE but for reading (and
-compiling) itself.
+"""Collect what travels with a job: files of node/, their bytecode, cloudpickle. PURE but for
+reading (and compiling) itself.
 
 The names of the files are in `layout.py`; what becomes of them is `node/runner.py`'s business.
 """

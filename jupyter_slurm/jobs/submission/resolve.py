@@ -16,7 +16,8 @@ def resolve(spec: JobSpec, cluster: SlurmCluster, job_dir: JobDir | None = None)
 
 
 def site_of(spec: JobSpec, cluster: SlurmCluster, job_dir: JobDir | None = None) -> Site:
-    """NotFoundError: the cluster has no such image. RequestError: there is no such runtime."""
+    """Ask the cluster for the home, the job's folder and its image. NotFoundError: the cluster does
+    not have the image. RequestError: the runtime does not exist."""
     profile = cluster.profile.for_job(spec)
     runtime = containers.runtime_named(runtime_of(spec, profile))
     image = image_of(spec, profile)

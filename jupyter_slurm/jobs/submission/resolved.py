@@ -26,7 +26,7 @@ from jupyter_slurm.wire import JobSpec
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """What only the cluster's machine tells."""
+    """Holds what only the cluster's machine can tell."""
 
     home: str
     job_dir: JobDir
@@ -35,7 +35,7 @@ class Site:
 
 
 UNASKED = Site("/", JobDir(PurePosixPath("/")))
-"""In its place, where only digests of a job are wanted."""
+"""Stands in where nobody has asked the cluster: enough to digest a job."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,17 +44,17 @@ class Resolved:
 
     spec: JobSpec
     profile: ClusterProfile
-    """As it holds for this job."""
+    """With only what applies to this job."""
     site: Site
     options: Mapping[str, str]
     """For sbatch's command line: the profile's defaults under the spec's own, without ours."""
     directives: Mapping[str, str]
-    """What a batch script asks for itself; of any other job there are none."""
+    """A batch script's own `#SBATCH` options; empty for any other job."""
     runtime: containers.Runtime
     image: str | None
     """As it was asked for, by the spec or by the profile's defaults."""
     mounts: tuple[containers.Mount, ...]
-    """What the profile mounts for every image, and then what the job asks for."""
+    """The profile's mounts for every image, then the job's own."""
     environment: Mapping[str, str]
 
     @property
@@ -82,7 +82,7 @@ class Resolved:
 
     @property
     def idle_s(self) -> int | None:
-        """Return after how many seconds without use it ends; None: nothing is said of that."""
+        """Return how many seconds the job may be idle before it ends; None: as long as it likes."""
         if kind_of(self.spec).profile_says_idle:
             return self.spec.idle_s or int(self.profile.idle_s)
         return self.spec.idle_s

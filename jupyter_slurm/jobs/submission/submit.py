@@ -205,8 +205,8 @@ class Submitter:
         return self._judge(done)
 
     def _submission(self, spec: JobSpec) -> Submission:
-        """Return what was made when the job was recorded. For a second attempt, or where the
-        profile has changed since, it is made anew."""
+        """Return what was prepared when the job was recorded. Prepare it anew for a second attempt,
+        or where the profile has changed since."""
         made, self._made = self._made, None
         if made is not None and made.job.profile == self._cluster.profile.for_job(spec):
             return made

@@ -1,4 +1,4 @@
-"""What a cell's runner is told."""
+"""A cell tells its runner what it needs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a kernel's job tells of its end."""
+"""A kernel's job explains why it has ended."""
 
 from __future__ import annotations
 
