@@ -4,7 +4,7 @@ Public names and the hooks of IPython and Jupyter; no logic, and nothing heavy i
 is used.
 
     import jupyter_slurm as js
-    job = js.connect("arandu").submit(js.JobSpec(name="hello", code="print(1)"))
+    job = js.connect("arandu").submit(js.CellSpec(name="hello", code="print(1)"))
     job.result()
 """
 
@@ -19,10 +19,24 @@ if TYPE_CHECKING:
     from jupyter_slurm.errors import CellFailed, JobLostError, JupyterSlurmError
     from jupyter_slurm.job import Connection, JobHandle, connect
     from jupyter_slurm.server.extension import SlurmApp
-    from jupyter_slurm.wire import Job, JobKind, JobSpec, JobState, new_id
+    from jupyter_slurm.wire import (
+        CellSpec,
+        Job,
+        JobKind,
+        JobSpec,
+        JobState,
+        KernelSpec,
+        LabSpec,
+        ProgramSpec,
+        ScriptSpec,
+        SessionSpec,
+        TerminalSpec,
+        new_id,
+    )
 
 __all__ = [
     "CellFailed",
+    "CellSpec",
     "Connection",
     "Job",
     "JobHandle",
@@ -31,6 +45,12 @@ __all__ = [
     "JobSpec",
     "JobState",
     "JupyterSlurmError",
+    "KernelSpec",
+    "LabSpec",
+    "ProgramSpec",
+    "ScriptSpec",
+    "SessionSpec",
+    "TerminalSpec",
     "connect",
     "load_ipython_extension",
     "new_id",
@@ -43,6 +63,8 @@ def __getattr__(name: str) -> object:
         case "CellFailed" | "JobLostError" | "JupyterSlurmError":
             module = "errors"
         case "Job" | "JobKind" | "JobSpec" | "JobState" | "new_id":
+            module = "wire"
+        case _ if name.endswith("Spec") and name in __all__:
             module = "wire"
         case "Connection" | "JobHandle" | "connect":
             module = "job"

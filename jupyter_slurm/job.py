@@ -16,14 +16,15 @@ from typing import TYPE_CHECKING, Any
 
 from jupyter_slurm.api import Api
 from jupyter_slurm.errors import JupyterSlurmError, NotFoundError, from_problem
-from jupyter_slurm.jobs.kinds import kind_of
 from jupyter_slurm.views.card import ended_earlier, no_longer_listed, plain, told_to_end
 from jupyter_slurm.views.failure import failure, left_out
 from jupyter_slurm.wire import (
     Job,
     JobSpec,
     JobState,
+    LabSpec,
     Result,
+    SpecT,
     Stream,
     Transfer,
     TransferState,
@@ -38,7 +39,7 @@ and terminals."""
 _WAIT_S = 20.0
 
 
-def placed(spec: JobSpec, here: Path | None = None) -> JobSpec:
+def placed(spec: SpecT, here: Path | None = None) -> SpecT:
     """With the folder `here` (None: this process's) in it, which is not the agent's: where the code
     runs, what is pushed and where fetched files come to are absolute; with this process's
     SLURM_CONF; and below a hub with the address in it below which a lab is shown. NotFoundError: no
@@ -53,15 +54,14 @@ def placed(spec: JobSpec, here: Path | None = None) -> JobSpec:
             raise NotFoundError(f"--push: there is no folder {folder}.")
         push = str(folder)
     fetch_to = str(here) if spec.fetch else None
-    jupyter = spec.jupyter_base_url
-    if kind_of(spec).is_web_server:
-        jupyter = jupyter or os.environ.get(HUB_VARIABLE)
+    if isinstance(spec, LabSpec):
+        hub = spec.jupyter_base_url or os.environ.get(HUB_VARIABLE)
+        spec = msgspec.structs.replace(spec, jupyter_base_url=hub)
     return msgspec.structs.replace(
         spec,
         cwd=str(here),
         push=push,
         fetch_to=fetch_to,
-        jupyter_base_url=jupyter,
         slurm_conf=os.environ.get("SLURM_CONF") or None,
     )
 

@@ -18,6 +18,7 @@ from types import ModuleType
 
 from jupyter_slurm.jobs.cluster import slurm_cluster
 from jupyter_slurm.jobs.kinds import KINDS
+from jupyter_slurm.jobs.kinds.kind import Kind
 from jupyter_slurm.jobs.outcome import verdict
 from jupyter_slurm.jobs.preflight import (
     costs,
@@ -34,7 +35,12 @@ from jupyter_slurm.jobs.submission import script
 from jupyter_slurm.slurm import diagnosis, limit_reasons, reason_table, reasons, rejections
 
 _COMPOSED = (
-    *{sys.modules[one.__module__] for kind in KINDS.values() for one in type(kind).__mro__[:-1]},
+    *{
+        sys.modules[one.__module__]
+        for kind in KINDS.values()
+        for one in type(kind).__mro__
+        if issubclass(one, Kind)
+    },
     *(events, verdict, script, diagnosis, rejections),
     *(preview, slurm_cluster, costs, estimates, limits, one_process, policies, syntax),
 )

@@ -10,14 +10,17 @@ import msgspec
 from jupyter_slurm import wire
 from jupyter_slurm.wire.output import Output
 
-# What the union `Output` stands for has no name of its own in a schema: it gets one there.
+# What a union stands for has no name of its own in a schema: it gets one there.
 _TYPES = [one for name in wire.__all__ if inspect.isclass(one := getattr(wire, name))]
 
 
 def main() -> None:
     _, components = msgspec.json.schema_components(_TYPES, ref_template="#/definitions/{name}")
-    output, _ = msgspec.json.schema_components([Output], ref_template="#/definitions/{name}")
-    components["Output"] = output[0]
+    unions = {"Output": Output, "JobSpec": wire.JobSpec}
+    schemas, _ = msgspec.json.schema_components(
+        [*unions.values()], ref_template="#/definitions/{name}"
+    )
+    components.update(zip(unions, schemas, strict=True))
     for schema in components.values():
         _closed(schema)
         _with_tuples(schema)

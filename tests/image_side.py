@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from jupyter_slurm.errors import NotFoundError
-from jupyter_slurm.wire import Image, ImageBuild, ImageOrigin, ImageSpec, Job, JobSpec
+from jupyter_slurm.wire import CellSpec, Image, ImageBuild, ImageOrigin, ImageSpec, Job, JobSpec
 
 
 class ImageSide:
@@ -29,7 +29,7 @@ class ImageSide:
             return ImageBuild(image=self.made[name])
         origin = ImageOrigin.PULLED if spec.recipe is None else ImageOrigin.BUILT
         image = Image(name=name, origin=origin, path=f"/images/{name}", tool="fake", made_s=1e9)
-        job = self.submit(JobSpec(id=spec.id, name="image", code=self.making))
+        job = self.submit(CellSpec(id=spec.id, name="image", code=self.making))
         self.made[name] = image
         return ImageBuild(image=image, job=job)
 

@@ -23,14 +23,14 @@ from jupyter_slurm.agent import connection, link
 from jupyter_slurm.api import Api
 from jupyter_slurm.client import AgentClient, connect, find
 from jupyter_slurm.errors import AgentError, JupyterSlurmError, RequestError, SubmitError
-from jupyter_slurm.wire import Changes, Job, JobSpec
+from jupyter_slurm.wire import CellSpec, Changes, Job
 from tests.agent.home import ROOT, AgentHome, ended, until
 from tests.agent.memory_agent import BROKEN_VARIABLE
 
 
-def spec(**changes: object) -> JobSpec:
-    fields: dict[str, object] = {"id": "abcdefgh", "name": "cell", "code": "1 + 1"}
-    return JobSpec(**(fields | changes))  # type: ignore[arg-type]
+def spec(**changes: Any) -> CellSpec:
+    fields: dict[str, Any] = {"id": "abcdefgh", "name": "cell", "code": "1 + 1"}
+    return CellSpec(**{**fields, **changes})
 
 
 @pytest.fixture

@@ -149,7 +149,7 @@ def test_completion_shows_the_public_names() -> None:
 
 
 def test_a_job_can_be_described_without_an_id_of_ones_own() -> None:
-    one, other = (jupyter_slurm.JobSpec(name="hello", code="print(1)") for _ in range(2))
+    one, other = (jupyter_slurm.CellSpec(name="hello", code="print(1)") for _ in range(2))
     assert one.id != other.id
 
 

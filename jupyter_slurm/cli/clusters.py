@@ -11,7 +11,7 @@ from jupyter_slurm.cli.jobs import check_text
 from jupyter_slurm.cli.say import say
 from jupyter_slurm.cli.table import as_json, table
 from jupyter_slurm.profiles import save
-from jupyter_slurm.wire import JobSpec, new_id
+from jupyter_slurm.wire import CellSpec
 
 _HELLO = (
     "import platform, sys\n"
@@ -52,8 +52,7 @@ def test(args: Namespace, connect: Connect) -> int:
     say("".join(map(check_text, checks)))
     sys.stdout.flush()
     job = api.submit(
-        JobSpec(
-            id=new_id(),
+        CellSpec(
             name="hello",
             code=_HELLO,
             cluster=args.name,

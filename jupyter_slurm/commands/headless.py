@@ -16,7 +16,7 @@ from jupyter_slurm.api import Api
 from jupyter_slurm.commands import driver_code, line, sessions
 from jupyter_slurm.commands.scanner import scan
 from jupyter_slurm.errors import RequestError
-from jupyter_slurm.wire import JobKind, JobSpec
+from jupyter_slurm.wire import CellSpec, JobSpec, ProgramSpec, ScriptSpec
 
 NOT_HERE = ("in", "out", "out-format", "attach", "fresh", "no-raise")
 """Options of cells that mean nothing without a notebook."""
@@ -62,7 +62,8 @@ def file_spec(
 
     `file` is how its user calls it, `path` where it is on this machine.
     """
-    kind, code, notebook = JobKind.CELL, text, None
+    made: type[CellSpec | ProgramSpec | ScriptSpec] = CellSpec
+    code, notebook = text, None
     given = (*request.arguments, *arguments)
     request = replace(request, arguments=())
     if file.suffix == ".ipynb":
@@ -70,7 +71,7 @@ def file_spec(
         code, notebook = driver_code.of_notebook(text, file.name), path
     elif text.startswith("#!") and file.suffix != ".py":
         request = replace(request, arguments=given)
-        kind = JobKind.SCRIPT if _has_directives(text) else JobKind.PROGRAM
+        made = ScriptSpec if _has_directives(text) else ProgramSpec
     elif file.suffix == ".py":
         code = driver_code.of_python(text, path, given)
     else:
@@ -79,7 +80,7 @@ def file_spec(
             hint="A script begins with `#!`, e.g. `#!/bin/bash`.",
         )
     # What the name of a job may hold is known there, where it is made of a notebook's name.
-    named = line.spec(request, code, job_id=job_id, kind=kind, notebook=str(file.with_suffix("")))
+    named = line.spec(made, request, code, job_id=job_id, notebook=str(file.with_suffix("")))
     return msgspec.structs.replace(named, notebook=notebook)
 
 

@@ -18,7 +18,7 @@ from jupyter_slurm.errors import NotFoundError, RequestError
 from jupyter_slurm.jobs.kinds import jobs_of
 from jupyter_slurm.readable import duration
 from jupyter_slurm.views.card import headline, title
-from jupyter_slurm.wire import Job, JobKind, JobSpec, LabEntry, LabStep
+from jupyter_slurm.wire import Job, JobKind, LabEntry, LabSpec, LabStep
 
 HEAD = ("Name", "ID", "Slurm", "Cluster", "State", "Node", "Ends", "Address")
 _NOT_FOR_A_LAB = "in out out-format fetch attach fresh on-interrupt wait no-raise session".split()
@@ -36,7 +36,7 @@ _STEPS = {
 }
 
 
-def start(words: Sequence[str], *, job_id: str) -> tuple[line.Request, JobSpec]:
+def start(words: Sequence[str], *, job_id: str) -> tuple[line.Request, LabSpec]:
     """What the words after `lab start` ask for. RequestError names the word that cannot be."""
     rest, idle_s = sessions.take_idle(words, OWN)
     rest, install = take(rest, "install", OWN)
@@ -47,9 +47,8 @@ def start(words: Sequence[str], *, job_id: str) -> tuple[line.Request, JobSpec]:
             told = f"--{item.name} belongs to cells: in a lab none has been written yet."
             raise RequestError(told)
     request = line.parse(rest)
-    spec = line.spec(request, "", job_id=job_id, kind=JobKind.LAB)
-    name = request.name or "lab"
-    return request, msgspec.structs.replace(spec, name=name, idle_s=idle_s, install=bool(install))
+    spec = line.spec(LabSpec, request, "", job_id=job_id, idle_s=idle_s, install=bool(install))
+    return request, msgspec.structs.replace(spec, name=request.name or "lab")
 
 
 def named(jobs: Iterable[Job], name: str | None, cluster: str | None = None) -> Job:

@@ -18,12 +18,12 @@ from typing import Any, Literal
 
 from jupyter_slurm.commands.scanner import OURS, before_arguments, scan
 from jupyter_slurm.errors import RequestError
-from jupyter_slurm.jobs.kinds import KINDS
+from jupyter_slurm.jobs.kinds import kind_for
 from jupyter_slurm.jobs.kinds.kind import Kind
 from jupyter_slurm.readable import brief
 from jupyter_slurm.slurm import options as sbatch
 from jupyter_slurm.slurm.directives import read_directives
-from jupyter_slurm.wire import JobKind, JobSpec, OutFormat
+from jupyter_slurm.wire import CellSpec, OutFormat, ProgramSpec, SpecT
 
 
 class Reuse(StrEnum):
@@ -131,21 +131,24 @@ def parse_with_arguments(words: Sequence[str]) -> Request:
     return replace(parse(options), arguments=tuple(arguments))
 
 
+def by_text(code: str) -> type[CellSpec | ProgramSpec]:
+    """Tell what a cell of this text is: Python, or the program that its first line names."""
+    return ProgramSpec if code.startswith("#!") else CellSpec
+
+
 def spec(
+    made: type[SpecT],
     request: Request,
     code: str,
     *,
     job_id: str,
-    kind: JobKind | None = None,
     notebook: str | None = None,
     fingerprint: str | None = None,
-) -> JobSpec:
-    """The job that `request` and the text of a cell ask for, its variables not yet written.
-
-    `kind` None: CELL, or PROGRAM when the text starts with `#!`.
-    """
-    kind = kind or (JobKind.PROGRAM if code.startswith("#!") else JobKind.CELL)
-    traits = KINDS[kind]
+    **own: Any,
+) -> SpecT:
+    """Return the job of that kind which `request` and the text of a cell ask for, its variables not
+    yet written. `own`: what only that kind has, and no option of a cell says."""
+    traits = kind_for(made)
     if not traits.is_python and (request.names_in or request.names_out):
         told = "Variables travel only to and from Python; this text starts with `#!`."
         raise RequestError(
@@ -157,32 +160,35 @@ def spec(
     name, options = _named(request, code, traits)
     if request.session is not None:
         _check_in_session(request, traits, options)
-    return JobSpec(
+    said: dict[str, Any] = {
+        "code": code,
+        "arguments": request.arguments,
+        "names_in": request.names_in,
+        "names_out": request.names_out,
+        "out_format": request.out_format,
+        "session": request.session,
+    }
+    return made(
         id=job_id,
         name=name or _default_name(notebook),
-        code=code,
-        kind=kind,
         cluster=request.cluster,
         options=options,
-        arguments=request.arguments,
         image=request.image,
         runtime=request.runtime,
         modules=request.modules,
         env=dict(request.env),
         mounts=request.mounts,
-        names_in=request.names_in,
-        names_out=request.names_out,
-        out_format=request.out_format,
         push=request.push,
         push_exclude=request.push_exclude,
         fetch=request.fetch,
-        session=request.session,
         notebook=notebook,
         fingerprint=fingerprint,
+        **{field: one for field, one in said.items() if field in made.__struct_fields__},
+        **own,
     )
 
 
-def _named(request: Request, code: str, kind: Kind) -> tuple[str | None, dict[str, str]]:
+def _named(request: Request, code: str, kind: Kind[Any]) -> tuple[str | None, dict[str, str]]:
     """The name that was asked for, if any, and sbatch's options, `--job-name` among them for a
     batch script alone: of all others the name in Slurm has our id in it."""
     options = dict(request.options)
@@ -196,7 +202,7 @@ def _named(request: Request, code: str, kind: Kind) -> tuple[str | None, dict[st
     }
 
 
-def _check_in_session(request: Request, kind: Kind, options: Mapping[str, str]) -> None:
+def _check_in_session(request: Request, kind: Kind[Any], options: Mapping[str, str]) -> None:
     """What is the session's, and was settled when it was started, is not a cell's to ask for."""
     if not kind.is_python:
         raise RequestError("A session runs Python only; this text starts with `#!`.")

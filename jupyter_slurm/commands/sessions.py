@@ -10,14 +10,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
-import msgspec
-
 from jupyter_slurm.commands import line
 from jupyter_slurm.commands.scanner import OurOption, scan, take
 from jupyter_slurm.errors import NotFoundError, RequestError
 from jupyter_slurm.jobs.kinds import jobs_of, kind_of
 from jupyter_slurm.slurm.units import parse_time_s
-from jupyter_slurm.wire import Job, JobKind, JobSpec, JobState
+from jupyter_slurm.wire import Job, JobKind, JobState, SessionSpec
 
 SOON_S = 300.0
 """When the end of a session is near enough to be told of."""
@@ -34,7 +32,7 @@ _START_ANOTHER = "`%slurm session start [OPTIONS]` starts one."
 
 def start(
     words: Sequence[str], *, job_id: str, notebook: str | None
-) -> tuple[line.Request, JobSpec]:
+) -> tuple[line.Request, SessionSpec]:
     """What the words after `session start` ask for. RequestError names the word that cannot be."""
     rest, idle_s = take_idle(words)
     for item in scan(rest):
@@ -42,8 +40,10 @@ def start(
             told = f"--{item.name} belongs to the cells of a session, not to the session."
             raise RequestError(told)
     request = line.parse(rest)
-    spec = line.spec(request, "", job_id=job_id, kind=JobKind.SESSION, notebook=notebook)
-    return request, msgspec.structs.replace(spec, idle_s=idle_s or _IDLE_S)
+    idle_s = idle_s or _IDLE_S
+    return request, line.spec(
+        SessionSpec, request, "", job_id=job_id, notebook=notebook, idle_s=idle_s
+    )
 
 
 def take_idle(

@@ -11,6 +11,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
+from typing import Any
 
 import msgspec
 
@@ -19,7 +20,7 @@ from jupyter_slurm.commands.scanner import OurOption, before_arguments, scan
 from jupyter_slurm.errors import RequestError
 from jupyter_slurm.slurm.options import sbatch_args
 from jupyter_slurm.slurm.units import parse_time_s
-from jupyter_slurm.wire import JobKind, JobSpec, TerminalRequest
+from jupyter_slurm.wire import TerminalRequest, TerminalSpec
 
 USAGE = "shell [options of a cell] [--keep TIME] [-- COMMAND], or shell --job ID [--new]"
 _NOT_HERE = tuple(
@@ -61,13 +62,11 @@ class Shell:
         """sh text."""
         return f"#!/bin/sh\nexec {shlex.join(self.command)}\n" if self.command else SHELL
 
-    def spec(self, job_id: str) -> JobSpec:
+    def spec(self, job_id: str) -> TerminalSpec:
         """The job that has this terminal."""
-        made = line.spec(self.request, self.code, job_id=job_id, kind=JobKind.TERMINAL)
-        name = self.request.name or "shell"
-        if self.keep_s is not None:
-            made = msgspec.structs.replace(made, keep_s=self.keep_s)
-        return msgspec.structs.replace(made, name=name)
+        own: dict[str, Any] = {} if self.keep_s is None else {"keep_s": self.keep_s}
+        made = line.spec(TerminalSpec, self.request, self.code, job_id=job_id, **own)
+        return msgspec.structs.replace(made, name=self.request.name or "shell")
 
     def terminal(self, job_id: str) -> TerminalRequest:
         """The terminal of that job."""

@@ -29,6 +29,7 @@ from jupyter_slurm.jobs.cluster.slurm_cluster import SlurmCluster
 from jupyter_slurm.jobs.cluster.transfers import Transfers
 from jupyter_slurm.jobs.details import Details
 from jupyter_slurm.jobs.kinds import kind_of
+from jupyter_slurm.jobs.kinds.cell import session_of
 from jupyter_slurm.jobs.kinds.lab import lab_base_url
 from jupyter_slurm.jobs.outcome.delivery import Delivery, remove_old_copies
 from jupyter_slurm.jobs.preflight.preview import Preflight, check_previewable, memory_mib
@@ -42,12 +43,13 @@ from jupyter_slurm.jobs.submission.dependencies import with_dependency
 from jupyter_slurm.jobs.submission.on_login import LoginSubmitter
 from jupyter_slurm.jobs.submission.prepare import Submission, prepare
 from jupyter_slurm.jobs.submission.resolve import resolve, site_of
-from jupyter_slurm.jobs.submission.resolved import UNASKED, Resolved, completed, image_of, resolved
+from jupyter_slurm.jobs.submission.resolved import UNASKED, Resolved, image_of, resolved
 from jupyter_slurm.jobs.submission.session_cells import CellSubmitter
 from jupyter_slurm.jobs.submission.submit import Submitter
 from jupyter_slurm.jobs.watching.usage import Measured
 from jupyter_slurm.wire import (
     AgentStatus,
+    CellSpec,
     Changes,
     Check,
     Cluster,
@@ -252,19 +254,19 @@ class Service:
         cluster = self._cluster_for(spec)
         if cluster.way.connection is not None:  # else it would go by itself after a later login
             cluster.way.connection.check_login()
-        if spec.session is not None:
-            spec = completed(spec, cluster.profile)
-            record = self._sessions.new_record(spec)
-            record.given = identity.given_in_session(spec)
+        if isinstance(spec, CellSpec) and spec.session is not None:
+            cell: CellSpec = kind_of(spec).completed(spec, cluster.profile)
+            record = self._sessions.new_record(cell)
+            record.given = identity.given_in_session(cell)
             memory = self._book.record(record.job.session or "").memory_mib
-            warning = self._preflight.judge_cell(spec, memory)
+            warning = self._preflight.judge_cell(cell, memory)
             record.job = msgspec.structs.replace(record.job, warning=warning)
             return (record, None) if self._book.add(record) else None
         cluster.check_configuration(spec.slurm_conf)
         asked = resolve(spec, cluster)
         job = with_dependency(asked, self._book, _SUBMIT_WAIT_S)
         made = prepare(job)  # refused here and now if it must be
-        warning = None if spec.on_login else self._preflight.judge(job, cluster)
+        warning = None if job.is_on_login else self._preflight.judge(job, cluster)
         self._check_python(job)
         now_s = time.time()
         first = Job(
@@ -281,34 +283,33 @@ class Service:
             notebook=spec.notebook,
             fingerprint=spec.fingerprint,
             job_dir=str(job.job_dir.path),
-            names_out=spec.names_out,
-            out_format=job.spec.out_format or "auto",
             fetch=spec.fetch,
             fetch_to=spec.fetch_to,
             idle_s=job.idle_s,
-            on_login=spec.on_login,
             delivered=kind_of(spec).ends_by_request,
+            **kind_of(spec).first(job.spec),
             warning=warning,
         )
-        memory = None if spec.on_login else memory_mib(job)
+        memory = None if job.is_on_login else memory_mib(job)
         given = identity.given(asked)
         record = Record(job=first, spec=job.spec, given=given, memory_mib=memory)
         return (record, made) if self._book.add(record) else None
 
     def _cluster_for(self, spec: JobSpec) -> SlurmCluster:
-        if spec.session is not None:
-            return self._sessions.cluster(spec.session)
+        if (session := session_of(spec)) is not None:
+            return self._sessions.cluster(session)
         return self._clusters.named(spec.cluster)
 
     def _check_python(self, job: Resolved) -> None:
         """VariableError: this image's Python, as an earlier job saw it, cannot read the inputs."""
-        if job.spec.python is None or job.spec.modules:
+        python = job.spec.python if isinstance(job.spec, CellSpec) else None
+        if python is None or job.spec.modules:
             return
         kind = (job.profile.name, job.runtime.name, job.image)
         for record in self._book.records():
             old = record.job
             if old.python is not None and (old.cluster, old.runtime, old.image) == kind:
-                payload.check_python(True, job.spec.python, old.python[:2])
+                payload.check_python(True, python, old.python[:2])
                 return
 
     def _pursue(self, job_id: str, cluster: str, made: Submission | None = None) -> None:
@@ -402,8 +403,8 @@ class Service:
     def _given(self, spec: JobSpec) -> dict[str, str]:
         """What its job would get."""
         cluster, site = self._cluster_for(spec), UNASKED
-        if spec.session is not None:
-            return identity.given_in_session(completed(spec, cluster.profile))
+        if isinstance(spec, CellSpec) and spec.session is not None:
+            return identity.given_in_session(kind_of(spec).completed(spec, cluster.profile))
         if image_of(spec, cluster.profile) is not None:
             with suppress(JupyterSlurmError):  # then it is compared by its name alone
                 site = site_of(spec, cluster)

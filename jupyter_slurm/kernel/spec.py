@@ -27,7 +27,7 @@ from jupyter_slurm.commands import line
 from jupyter_slurm.commands.scanner import OurOption, scan, take
 from jupyter_slurm.commands.sessions import take_idle
 from jupyter_slurm.errors import NotFoundError, RequestError
-from jupyter_slurm.wire import Cluster, JobKind, JobSpec, RemoteKernel
+from jupyter_slurm.wire import Cluster, KernelSpec, RemoteKernel
 
 MODULE = "jupyter_slurm.kernel"
 _NOT_HERE = tuple(
@@ -140,11 +140,18 @@ def parse(words: Sequence[str]) -> Wanted:
     return Wanted(line.parse(rest), idle_s)
 
 
-def job_spec(wanted: Wanted, job_id: str, notebook: str | None) -> JobSpec:
+def job_spec(wanted: Wanted, job_id: str, notebook: str | None) -> KernelSpec:
     """The job that the kernel runs in."""
-    made = line.spec(wanted.request, "", job_id=job_id, kind=JobKind.KERNEL, notebook=notebook)
+    made = line.spec(
+        KernelSpec,
+        wanted.request,
+        "",
+        job_id=job_id,
+        notebook=notebook,
+        idle_s=wanted.idle_s,
+    )
     name = wanted.request.name or ("kernel" if notebook is None else made.name)
-    return msgspec.structs.replace(made, name=name, idle_s=wanted.idle_s)
+    return msgspec.structs.replace(made, name=name)
 
 
 def display_name(wanted: Wanted, cluster: str) -> str:

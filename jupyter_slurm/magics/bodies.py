@@ -13,7 +13,7 @@ from jupyter_slurm.magics.completion import Completions
 from jupyter_slurm.magics.frontend import warn
 from jupyter_slurm.magics.session import Session
 from jupyter_slurm.magics.table import SlurmText, read
-from jupyter_slurm.wire import JobKind
+from jupyter_slurm.wire import ScriptSpec
 
 _R = TypeVar("_R")
 
@@ -36,7 +36,7 @@ class Bodies:
         session = self._session
         match name:
             case "sbatch":
-                return _usage(lambda: cell.run(session, line, code, JobKind.SCRIPT))
+                return _usage(lambda: cell.run(session, line, code, ScriptSpec))
             case "slurm_image":
                 return _usage(lambda: image.build(session, line, code))
             case _:

@@ -26,7 +26,7 @@ from jupyter_slurm.errors import (
     NotFoundError,
 )
 from jupyter_slurm.job import JobHandle, placed, read_result_variables
-from jupyter_slurm.jobs.kinds import KINDS, kind_of
+from jupyter_slurm.jobs.kinds import kind_of
 from jupyter_slurm.jobs.preflight import syntax
 from jupyter_slurm.magics import sessions
 from jupyter_slurm.magics.follow import Following, Worker
@@ -38,7 +38,16 @@ from jupyter_slurm.magics.session import Session
 from jupyter_slurm.magics.transfer import follow_transfer
 from jupyter_slurm.views.card import ended_earlier
 from jupyter_slurm.views.failure import failure, left_out
-from jupyter_slurm.wire import InputPart, Job, JobKind, JobSpec, JobState, Result, new_id
+from jupyter_slurm.wire import (
+    CellSpec,
+    InputPart,
+    Job,
+    JobSpec,
+    JobState,
+    Result,
+    ScriptSpec,
+    new_id,
+)
 
 _CANCEL_WAIT_S = 5.0
 _OTHER: Mapping[InputPart, str] = MappingProxyType(
@@ -61,17 +70,24 @@ class Detached(KeyboardInterrupt):
         return [f"KeyboardInterrupt: {self}"]
 
 
-def run(session: Session, line: str, code: str, kind: JobKind | None = None) -> JobHandle | None:
+def run(
+    session: Session, line: str, code: str, made: type[ScriptSpec] | None = None
+) -> JobHandle | None:
     """Runs a cell's text as a job. The handle when it is to be left alone, None when it was waited
     for. CellFailed, SubmitError, VariableError; RequestError for a line that cannot be."""
-    is_script = kind is not None and KINDS[kind].is_as_written
+    is_script = made is not None
     request = session.script_request(line) if is_script else session.request(line)
     request = sessions.resolve(session, request)
     notebook = session.notebook
     mark = cell_line.fingerprint(code, notebook or session.unnamed)
     spec = placed(
         cell_line.spec(
-            request, code, job_id=new_id(), kind=kind, notebook=notebook, fingerprint=mark
+            made or cell_line.by_text(code),
+            request,
+            code,
+            job_id=new_id(),
+            notebook=notebook,
+            fingerprint=mark,
         )
     )
     if kind_of(spec).is_python:
@@ -102,7 +118,7 @@ def run(session: Session, line: str, code: str, kind: JobKind | None = None) -> 
 
 def _preview(session: Session, spec: JobSpec) -> None:
     """Shows what would be submitted, judged by the size of what goes in, as far as it is there."""
-    if all(name in session.namespace for name in spec.names_in):
+    if not _absent(session, spec):
         spec = _with_inputs(session, spec)
     try:
         show_preview(session.api.preview(spec))
@@ -155,7 +171,7 @@ def _newest(session: Session) -> Job:
 
 
 def _find_or_submit(session: Session, worker: Worker, request: Request, spec: JobSpec) -> Job:
-    absent = [name for name in spec.names_in if name not in session.namespace]
+    absent = _absent(session, spec)
     if absent and (job := _find_without(session, request, spec, absent)) is not None:
         return job
     spec = _with_inputs(session, spec)
@@ -241,15 +257,21 @@ def _submit(session: Session, worker: Worker, request: Request, spec: JobSpec) -
         raise Detached(f"job {spec.id} is still being submitted; " + _ways(spec.id)) from None
 
 
+def _absent(session: Session, spec: JobSpec) -> list[str]:
+    """Return the variables that should go in and are not here."""
+    names = spec.names_in if isinstance(spec, CellSpec) else ()
+    return [name for name in names if name not in session.namespace]
+
+
 def _drop_inputs(spec: JobSpec) -> None:
     """They are not sent."""
-    if spec.inputs:
+    if isinstance(spec, CellSpec) and spec.inputs:
         Path(spec.inputs).unlink(missing_ok=True)
 
 
 def _with_inputs(session: Session, spec: JobSpec) -> JobSpec:
     """Writes the variables that go in where the agent takes them from. VariableError."""
-    if not spec.names_in:
+    if not isinstance(spec, CellSpec) or not spec.names_in:
         return spec
     from jupyter_slurm import places  # noqa: PLC0415
     from jupyter_slurm.jobs.outcome.large_values import weigh  # noqa: PLC0415

@@ -137,6 +137,7 @@ def line_spec(api: Api, folders: Folders, wish: LineWish) -> JobSpec:
     words = _words(wish.line)
     called = None if notebook is None else os.fspath(notebook)
     job_id = wish.id or new_id()
+    spec: JobSpec
     match KINDS[wish.kind].command if wish.kind is not None else None:
         case "session":
             _, spec = sessions.start(words, job_id=job_id, notebook=called)
@@ -150,7 +151,8 @@ def line_spec(api: Api, folders: Folders, wish: LineWish) -> JobSpec:
             plain = notebook is None
             asked = headless.request(words) if plain else line.parse_with_arguments(words)
             request = headless.resolved(api, asked, called)
-            spec = line.spec(request, wish.code, job_id=job_id, kind=wish.kind, notebook=called)
+            made = line.by_text(wish.code) if wish.kind is None else KINDS[wish.kind].spec
+            spec = line.spec(made, request, wish.code, job_id=job_id, notebook=called)
     return folders.placed(spec, folders.root if notebook is None else notebook.parent)
 
 

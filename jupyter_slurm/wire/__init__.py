@@ -48,14 +48,10 @@ from jupyter_slurm.wire.job import (
     Job,
     JobDetails,
     JobEvent,
-    JobKind,
-    JobSpec,
     JobState,
-    OutFormat,
     Usage,
     UsageChanges,
     UsageSample,
-    new_id,
 )
 from jupyter_slurm.wire.kernel import RemoteKernel
 from jupyter_slurm.wire.lab import Lab, LabEntry, LabStep
@@ -77,12 +73,27 @@ from jupyter_slurm.wire.output import (
 from jupyter_slurm.wire.problem import (
     Problem,
 )
+from jupyter_slurm.wire.spec import (
+    CellSpec,
+    JobKind,
+    JobSpec,
+    KernelSpec,
+    LabSpec,
+    OutFormat,
+    ProgramSpec,
+    ScriptSpec,
+    SessionSpec,
+    SpecT,
+    TerminalSpec,
+    new_id,
+)
 from jupyter_slurm.wire.terminal import TerminalRequest
 
 __all__ = [
     "AgentStatus",
     "Association",
     "Behind",
+    "CellSpec",
     "Changes",
     "Check",
     "ClearOutput",
@@ -115,8 +126,10 @@ __all__ = [
     "JobKind",
     "JobSpec",
     "JobState",
+    "KernelSpec",
     "Lab",
     "LabEntry",
+    "LabSpec",
     "LabStep",
     "Limits",
     "LogChunk",
@@ -127,6 +140,7 @@ __all__ = [
     "Partition",
     "Preview",
     "Problem",
+    "ProgramSpec",
     "Qos",
     "Question",
     "QuestionKind",
@@ -135,9 +149,13 @@ __all__ = [
     "RemoteKernel",
     "Reservation",
     "Result",
+    "ScriptSpec",
+    "SessionSpec",
     "Show",
+    "SpecT",
     "Stream",
     "TerminalRequest",
+    "TerminalSpec",
     "Transfer",
     "TransferState",
     "Tunnel",

@@ -1,8 +1,7 @@
-"""A job: as it is asked for, and as the agent knows it."""
+"""A job, as the agent knows it."""
 
 from __future__ import annotations
 
-import secrets
 from enum import StrEnum
 from typing import Literal
 
@@ -11,11 +10,7 @@ from msgspec import Struct, field
 from jupyter_slurm.wire.connection import Transfer
 from jupyter_slurm.wire.lab import Lab
 from jupyter_slurm.wire.problem import Problem
-
-
-def new_id() -> str:
-    """Make an id for a `JobSpec`: eight of `a-z2-7`, 40 random bits."""
-    return "".join(secrets.choice("abcdefghijklmnopqrstuvwxyz234567") for _ in range(8))
+from jupyter_slurm.wire.spec import JobKind, OutFormat
 
 
 class JobState(StrEnum):
@@ -68,89 +63,6 @@ _FINAL = frozenset(
         "OUT_OF_MEMORY"
     ).split()
 )
-
-
-OutFormat = Literal["auto", "data"]
-"""How variables come back: as data where that is exact and pickled where not, or as data alone."""
-
-
-class JobKind(StrEnum):
-    CELL = "cell"  # Python, run by node/runner.py
-    PROGRAM = "program"  # text that starts with `#!`, run as it is inside the image
-    TERMINAL = "terminal"  # the same, on a terminal to which somebody comes
-    SCRIPT = "script"  # a batch script, handed to sbatch as written (%%sbatch)
-    SESSION = "session"  # a process on the node that runs cells as they come; has no code itself
-    KERNEL = "kernel"  # an ipykernel on the node, for a client here; has no code itself
-    LAB = "lab"  # JupyterLab on the node, run by node/lab.py; has no code itself
-
-
-class JobSpec(Struct, frozen=True, kw_only=True):
-    """What is asked for. Submitting the same id twice is one job."""
-
-    id: str = field(default_factory=new_id)
-    """Eight of `a-z2-7`; ends up in Slurm's job name and comment. Two specs made without one are
-    two jobs."""
-    name: str
-    """Shown to people; letters, digits, `.`, `_`, `-`."""
-    code: str
-    kind: JobKind = JobKind.CELL
-    cluster: str | None = None
-    """None: the default cluster."""
-    options: dict[str, str] = field(default_factory=dict)
-    """sbatch's long option names -> normalised values ("" for a flag), without those of ours."""
-    arguments: tuple[str, ...] = ()
-    """PROGRAM, SCRIPT: the words behind its name."""
-    image: str | None = None
-    runtime: str | None = None
-    """None: the profile's."""
-    modules: tuple[str, ...] = ()
-    env: dict[str, str] = field(default_factory=dict)
-    mounts: tuple[str, ...] = ()
-    """`SRC[:DST[:ro]]`."""
-    cwd: str | None = None
-    """Where the code runs; None: the user's home."""
-    names_in: tuple[str, ...] = ()
-    names_out: tuple[str, ...] = ()
-    out_format: OutFormat | None = None
-    """None: the profile's."""
-    inputs: str | None = None
-    """A local file in `places.spool_dir()` with the variables in; it is moved into the job dir."""
-    inputs_digest: str | None = None
-    """Of their values (`jobs.variables.digest_inputs`); None: they are not known."""
-    inputs_memory_mib: int = 0
-    """What they take as Python's objects, about; 0: that is not known."""
-    python: tuple[int, int] | None = None
-    """The Python that wrote `inputs`, where that matters (code travels by value), else None."""
-    notebook: str | None = None
-    fingerprint: str | None = None
-    """Equal for the same code in the same notebook; None: never attach to it."""
-    push: str | None = None
-    """A folder of this machine: the job runs in a copy of it, made when it is submitted."""
-    push_exclude: tuple[str, ...] = ()
-    """Patterns as in .gitignore of what stays behind, beside those of its own .gitignore."""
-    fetch: tuple[str, ...] = ()
-    """Patterns of files, relative to the folder where the job runs, that `Api.fetch` brings."""
-    fetch_to: str | None = None
-    """The folder of this machine that they come to; None: there is nothing to fetch."""
-    session: str | None = None
-    """The id of the session that the cell runs in; None: in a job of its own."""
-    idle_s: int | None = None
-    """A session ends after so long without a cell, a kernel after so long with nobody connected, a
-    lab without anybody's doing anything in it. None: it is none of these, or one for which the
-    profile says how long."""
-    install: bool = False
-    """LAB: JupyterLab is installed beside an image that has none, once for all labs."""
-    jupyter_base_url: str | None = None
-    """LAB: that of the Jupyter server which asks for it, where its browsers are on other machines.
-    The lab is then shown below it, where the profile lets that be (`lab_same_origin`). None: the
-    browser is on this machine."""
-    slurm_conf: str | None = None
-    """SLURM_CONF where it was submitted. The agent does not have it: on this machine it is compared
-    with the configuration that the profile leads to."""
-    on_login: bool = False
-    """It is run on the login machine itself and not handed to Slurm: an image is made there."""
-    keep_s: float = 1800.0
-    """TERMINAL: how long it waits for somebody to come, or to come back."""
 
 
 class Usage(Struct, frozen=True, kw_only=True):

@@ -43,12 +43,15 @@ export type QuestionKind = 'host-key' | 'passphrase' | 'secret' | 'text';
 export type ImageOrigin = 'alias' | 'built' | 'pulled' | 'site';
 export type Output =
   Hello | Stream | DisplayData | UpdateDisplayData | ExecuteResult | ClearOutput | ErrorOutput;
+export type JobSpec =
+  CellSpec | ProgramSpec | TerminalSpec | ScriptSpec | SessionSpec | KernelSpec | LabSpec;
 
 export interface Wire {
   AgentStatus?: AgentStatus;
   Check?: Check;
   Association?: Association;
   Behind?: Behind;
+  CellSpec?: CellSpec;
   Changes?: Changes;
   Job?: Job;
   JobKind?: JobKind;
@@ -89,8 +92,9 @@ export interface Wire {
   ImageSpec?: ImageSpec;
   JobDetails?: JobDetails;
   JobEvent?: JobEvent;
-  JobSpec?: JobSpec;
+  KernelSpec?: KernelSpec;
   LabEntry?: LabEntry;
+  LabSpec?: LabSpec;
   Limits?: Limits;
   LogChunk?: LogChunk;
   Stream?: Stream;
@@ -98,15 +102,20 @@ export interface Wire {
   Node?: Node;
   NodeChanges?: NodeChanges;
   Preview?: Preview;
+  ProgramSpec?: ProgramSpec;
   QueueChanges?: QueueChanges;
   QueueEntry?: QueueEntry;
   RemoteKernel?: RemoteKernel;
   Result?: Result;
+  ScriptSpec?: ScriptSpec;
+  SessionSpec?: SessionSpec;
   TerminalRequest?: TerminalRequest;
+  TerminalSpec?: TerminalSpec;
   Tunnel?: Tunnel;
   UsageChanges?: UsageChanges;
   UsageSample?: UsageSample;
   Output?: Output;
+  JobSpec?: JobSpec;
 }
 /**
  * `jupyter slurm status`.
@@ -170,6 +179,42 @@ export interface Behind {
   reasons: {
     [k: string]: string;
   };
+}
+/**
+ * Python, run by node/runner.py.
+ */
+export interface CellSpec {
+  kind: 'cell';
+  id: string;
+  name: string;
+  cluster: string | null;
+  options: {
+    [k: string]: string;
+  };
+  image: string | null;
+  runtime: string | null;
+  modules: string[];
+  env: {
+    [k: string]: string;
+  };
+  mounts: string[];
+  cwd: string | null;
+  notebook: string | null;
+  fingerprint: string | null;
+  push: string | null;
+  push_exclude: string[];
+  fetch: string[];
+  fetch_to: string | null;
+  slurm_conf: string | null;
+  code: string;
+  names_in: string[];
+  names_out: string[];
+  out_format: ('auto' | 'data') | null;
+  inputs: string | null;
+  inputs_digest: string | null;
+  inputs_memory_mib: number;
+  python: [number, number] | null;
+  session: string | null;
 }
 /**
  * What is new of jobs and connections since a cursor.
@@ -607,18 +652,16 @@ export interface JobEvent {
   text: string | null;
 }
 /**
- * What is asked for. Submitting the same id twice is one job.
+ * An ipykernel on the node, for a client here.
  */
-export interface JobSpec {
+export interface KernelSpec {
+  kind: 'kernel';
   id: string;
   name: string;
-  code: string;
-  kind: JobKind;
   cluster: string | null;
   options: {
     [k: string]: string;
   };
-  arguments: string[];
   image: string | null;
   runtime: string | null;
   modules: string[];
@@ -627,26 +670,14 @@ export interface JobSpec {
   };
   mounts: string[];
   cwd: string | null;
-  names_in: string[];
-  names_out: string[];
-  out_format: ('auto' | 'data') | null;
-  inputs: string | null;
-  inputs_digest: string | null;
-  inputs_memory_mib: number;
-  python: [number, number] | null;
   notebook: string | null;
   fingerprint: string | null;
   push: string | null;
   push_exclude: string[];
   fetch: string[];
   fetch_to: string | null;
-  session: string | null;
-  idle_s: number | null;
-  install: boolean;
-  jupyter_base_url: string | null;
   slurm_conf: string | null;
-  on_login: boolean;
-  keep_s: number;
+  idle_s: number | null;
 }
 /**
  * What a browser is sent to a lab with: a POST of `token`, as `token` and as `password`, to
@@ -657,6 +688,36 @@ export interface LabEntry {
   token: string;
   port: number;
   base_url: string;
+}
+/**
+ * JupyterLab on the node, run by node/lab.py.
+ */
+export interface LabSpec {
+  kind: 'lab';
+  id: string;
+  name: string;
+  cluster: string | null;
+  options: {
+    [k: string]: string;
+  };
+  image: string | null;
+  runtime: string | null;
+  modules: string[];
+  env: {
+    [k: string]: string;
+  };
+  mounts: string[];
+  cwd: string | null;
+  notebook: string | null;
+  fingerprint: string | null;
+  push: string | null;
+  push_exclude: string[];
+  fetch: string[];
+  fetch_to: string | null;
+  slurm_conf: string | null;
+  idle_s: number | null;
+  install: boolean;
+  jupyter_base_url: string | null;
 }
 /**
  * What a QOS or an association allows; None, or not there: no limit.
@@ -754,6 +815,36 @@ export interface Preview {
   start_estimate_s: number | null;
 }
 /**
+ * Text that starts with `#!`, run as it is inside the image.
+ */
+export interface ProgramSpec {
+  kind: 'program';
+  id: string;
+  name: string;
+  cluster: string | null;
+  options: {
+    [k: string]: string;
+  };
+  image: string | null;
+  runtime: string | null;
+  modules: string[];
+  env: {
+    [k: string]: string;
+  };
+  mounts: string[];
+  cwd: string | null;
+  notebook: string | null;
+  fingerprint: string | null;
+  push: string | null;
+  push_exclude: string[];
+  fetch: string[];
+  fetch_to: string | null;
+  slurm_conf: string | null;
+  code: string;
+  arguments: string[];
+  on_login: boolean;
+}
+/**
  * What a cluster's queue has come to since a cursor.
  */
 export interface QueueChanges {
@@ -820,6 +911,63 @@ export interface Result {
   };
 }
 /**
+ * A batch script, handed to sbatch as written (%%sbatch).
+ */
+export interface ScriptSpec {
+  kind: 'script';
+  id: string;
+  name: string;
+  cluster: string | null;
+  options: {
+    [k: string]: string;
+  };
+  image: string | null;
+  runtime: string | null;
+  modules: string[];
+  env: {
+    [k: string]: string;
+  };
+  mounts: string[];
+  cwd: string | null;
+  notebook: string | null;
+  fingerprint: string | null;
+  push: string | null;
+  push_exclude: string[];
+  fetch: string[];
+  fetch_to: string | null;
+  slurm_conf: string | null;
+  code: string;
+  arguments: string[];
+}
+/**
+ * A process on the node that runs cells as they come.
+ */
+export interface SessionSpec {
+  kind: 'session';
+  id: string;
+  name: string;
+  cluster: string | null;
+  options: {
+    [k: string]: string;
+  };
+  image: string | null;
+  runtime: string | null;
+  modules: string[];
+  env: {
+    [k: string]: string;
+  };
+  mounts: string[];
+  cwd: string | null;
+  notebook: string | null;
+  fingerprint: string | null;
+  push: string | null;
+  push_exclude: string[];
+  fetch: string[];
+  fetch_to: string | null;
+  slurm_conf: string | null;
+  idle_s: number;
+}
+/**
  * The terminal of a job of kind TERMINAL, the messages of one of kind KERNEL (in the frames of
  *     node/kernel_frames.py), or a terminal beside what a job runs.
  */
@@ -827,6 +975,35 @@ export interface TerminalRequest {
   job_id: string;
   code: string;
   beside: boolean;
+}
+/**
+ * Text that starts with `#!`, run on a terminal to which somebody comes.
+ */
+export interface TerminalSpec {
+  kind: 'terminal';
+  id: string;
+  name: string;
+  cluster: string | null;
+  options: {
+    [k: string]: string;
+  };
+  image: string | null;
+  runtime: string | null;
+  modules: string[];
+  env: {
+    [k: string]: string;
+  };
+  mounts: string[];
+  cwd: string | null;
+  notebook: string | null;
+  fingerprint: string | null;
+  push: string | null;
+  push_exclude: string[];
+  fetch: string[];
+  fetch_to: string | null;
+  slurm_conf: string | null;
+  code: string;
+  keep_s: number;
 }
 /**
  * A port of this machine, on both loopbacks, that leads to `host:port` as the cluster sees

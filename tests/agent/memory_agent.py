@@ -26,6 +26,7 @@ from jupyter_slurm.errors import (
 )
 from jupyter_slurm.wire import (
     AgentStatus,
+    CellSpec,
     Changes,
     Check,
     Cluster,
@@ -256,7 +257,7 @@ class MemoryService(FileSide, QueueSide):
         same = [job for job in self._jobs.values() if job.slurm_id == slurm_id]
         if same:
             return same[-1]
-        job = self.submit(JobSpec(id=f"adopted{slurm_id}", name="theirs", code=""))
+        job = self.submit(CellSpec(id=f"adopted{slurm_id}", name="theirs", code=""))
         return self._change(job.id, slurm_id=slurm_id, kind=JobKind.SCRIPT)
 
     def changes(self, cursor: str = "", wait_s: float = 0.0, caller: str = "") -> Changes:
@@ -339,7 +340,7 @@ class MemoryService(FileSide, QueueSide):
         return []
 
     def make_image(self, spec: ImageSpec) -> ImageBuild:
-        job = self.submit(JobSpec(id=spec.id, name="image", code=spec.recipe or ""))
+        job = self.submit(CellSpec(id=spec.id, name="image", code=spec.recipe or ""))
         image = Image(name=spec.name, origin=ImageOrigin.BUILT, path="/images/mine")
         return ImageBuild(image=image, job=job)
 

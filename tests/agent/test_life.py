@@ -14,7 +14,7 @@ import pytest
 
 from jupyter_slurm.agent.app import IDLE_VARIABLE, idle_s, memory_mib
 from jupyter_slurm.errors import AgentError, ConfigError
-from jupyter_slurm.wire import JobSpec
+from jupyter_slurm.wire import CellSpec
 from tests.agent.home import PATIENCE_S, AgentHome, ended, until
 from tests.agent.memory_agent import LIVE_VARIABLE
 
@@ -43,7 +43,7 @@ def test_an_agent_with_a_request_under_way_is_not_idle(
 ) -> None:
     monkeypatch.setenv(IDLE_VARIABLE, "0.2")
     gate = agent_home.folder / "gate"
-    spec = JobSpec(id="abcdefgh", name="cell", code="", options={"gate": str(gate)})
+    spec = CellSpec(id="abcdefgh", name="cell", code="", options={"gate": str(gate)})
     with ThreadPoolExecutor() as pool:
         submission = pool.submit(agent_home.client().submit, spec)
         until(gate.exists)

@@ -8,7 +8,7 @@ import pytest
 
 from jupyter_slurm.agent.launch import COMMAND
 from jupyter_slurm.client import AgentClient, connect
-from jupyter_slurm.wire import JobKind, JobSpec, JobState
+from jupyter_slurm.wire import JobState, ProgramSpec
 from tests.agent.home import AgentHome, until
 from tests.cluster.plugin import SlurmCluster
 
@@ -26,7 +26,7 @@ def test_connect_starts_it(agent_home: AgentHome, api: AgentClient) -> None:
 
 
 def test_a_job_outlives_its_agent(agent_home: AgentHome, api: AgentClient) -> None:
-    spec = JobSpec(id="outlives", name="t", code="#!/bin/sh\nexec sleep 600", kind=JobKind.PROGRAM)
+    spec = ProgramSpec(id="outlives", name="t", code="#!/bin/sh\nexec sleep 600")
     slurm_id = api.submit(spec).slurm_id
     agent_home.kill()
     assert api.job(spec.id).slurm_id == slurm_id

@@ -14,7 +14,7 @@ import pytest
 from jupyter_slurm.agent.protocol import LONGEST_WAIT_S, MAX_BODY_BYTES, calls, release
 from jupyter_slurm.api import Api
 from jupyter_slurm.errors import AgentError, RequestError
-from jupyter_slurm.wire import Job, JobSpec
+from jupyter_slurm.wire import CellSpec, Job
 from tests.agent.home import AgentHome, until
 
 Http = http.client.HTTPConnection
@@ -84,7 +84,7 @@ def test_a_client_that_hangs_up_frees_its_place_when_its_poll_returns(
     web.request("POST", "/v1/changes", json.dumps(waiting))
     until(lambda: api.status().clients == 2)
     web.close()
-    api.submit(JobSpec(id="abcdefgh", name="cell", code=""))
+    api.submit(CellSpec(id="abcdefgh", name="cell", code=""))
     until(lambda: api.status().clients == 1)
     assert "ERROR" not in agent_home.log.read_text()
 
@@ -109,7 +109,7 @@ def test_two_hundred_long_polls_leave_room_for_other_calls(agent_home: AgentHome
         poll.sock.connect(str(agent_home.socket))
         poll.request("POST", "/v1/changes", json.dumps({"cursor": cursor, "wait_s": 60}))
     until(lambda: api.status().clients == 201)
-    job = api.submit(JobSpec(id="abcdefgh", name="cell", code=""))
+    job = api.submit(CellSpec(id="abcdefgh", name="cell", code=""))
     answers = [json.loads(poll.getresponse().read()) for poll in polls]
     assert {answer["jobs"][0]["revision"] for answer in answers} == {job.revision}
     for poll in polls:
@@ -122,7 +122,7 @@ def test_every_method_of_api_is_a_call() -> None:
 
 
 def test_arguments_go_over_and_come_back_as_they_were() -> None:
-    spec = JobSpec(
+    spec = CellSpec(
         id="abcdefgh",
         name="cell",
         code="print('é\n$HOME \\')",

@@ -115,13 +115,17 @@ def record(of: str, job_id: str = JOB, cluster: str = "far") -> Record:
             **held,
         }
     )
-    wanted = JobSpec(
-        id=job_id,
-        name="test",
-        code=PROGRAM,
-        kind=job.kind,
-        session=job.session,
-        on_login=job.on_login,
+    wanted = msgspec.convert(
+        {
+            "id": job_id,
+            "name": "test",
+            "code": PROGRAM,
+            "kind": job.kind,
+            "session": job.session,
+            "on_login": job.on_login,
+            "idle_s": 600,
+        },
+        JobSpec,
     )
     return Record(job=job, spec=None if sent else wanted, sbatch_calls=calls)
 

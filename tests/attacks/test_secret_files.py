@@ -26,9 +26,10 @@ from jupyter_slurm.kernel import spec
 from jupyter_slurm.local_cluster import places as local_places
 from jupyter_slurm.transport.hostkeys import known_hosts_file
 from jupyter_slurm.transport.local import LocalTransport
-from jupyter_slurm.wire import Cluster, JobKind, JobSpec, JobState, RemoteKernel, new_id
+from jupyter_slurm.wire import Cluster, JobKind, JobState, RemoteKernel
 from tests.agent.home import AgentHome, until
 from tests.cluster.plugin import SlurmCluster
+from tests.specs import asked
 
 SECRET = "hf-4f2a91"
 CLUSTERS = (Cluster(name="here", host=None, runtime="none", origin="", default=True),)
@@ -216,9 +217,10 @@ def test_a_jobs_environment_is_in_no_process_record_or_file_that_another_reads(
     monkeypatch.setenv("JUPYTER_CONFIG_DIR", slurm_cluster.env["JUPYTER_CONFIG_DIR"])
     api = AgentClient(agent_home.socket, COMMAND)
     code = "#!/bin/sh\nexec sleep 600" if kind is JobKind.PROGRAM else ""
+    own: dict[str, int] = {"idle_s": 600} if kind is JobKind.SESSION else {}
     # Another for each process of the tests, which see each other's processes.
     secret = f"{SECRET}-{os.getpid()}"
-    spec = JobSpec(id=new_id(), name="t", code=code, kind=kind, env={"TOKEN": secret}, idle_s=600)
+    spec = asked(code, kind=kind, name="t", env={"TOKEN": secret}, **own)
     api.submit(spec)
     try:
         until(lambda: api.job(spec.id).state is JobState.RUNNING)

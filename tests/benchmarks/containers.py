@@ -26,7 +26,7 @@ from jupyter_slurm.jobs.layout import JobDir
 from jupyter_slurm.jobs.submission.prepare import prepare, with_key
 from jupyter_slurm.jobs.submission.resolved import Site, resolved
 from jupyter_slurm.profiles.profile import ClusterProfile
-from jupyter_slurm.wire import JobSpec
+from jupyter_slurm.wire import CellSpec
 from tests.benchmarks.table import HEAD, Row, show, spread
 from tests.cluster.apptainer import installed_apptainer
 from tests.cluster.docker import docker_running
@@ -138,7 +138,7 @@ def measured(
 
 def write_job(tool: Tool, folder: Path) -> None:
     """The folder of a cell as a submission leaves it."""
-    spec = JobSpec(
+    spec = CellSpec(
         id="".join(secrets.choice("abcdefgh") for _ in range(8)),
         name="bench",
         code=_CODE,

@@ -15,7 +15,7 @@ from urllib.parse import parse_qs, urlsplit
 import requests
 
 from jupyter_slurm.commands import labs
-from jupyter_slurm.wire import Job, JobKind, JobSpec
+from jupyter_slurm.wire import Job, LabSpec
 from tests.benchmarks.lab_ground import Ground
 from tests.jobs.conftest import LETTERS
 from tests.lab_visitor import LabVisitor
@@ -38,9 +38,7 @@ def ready(place: Ground, folder: Path | None = None) -> Job:
     """A lab that lets somebody in, as who has asked for it learns of it."""
     job_id = "".join(secrets.choice(LETTERS) for _ in range(8))
     options = {} if folder is None else {"chdir": str(folder)}
-    job = place.api.submit(
-        JobSpec(id=job_id, name="lab", code="", kind=JobKind.LAB, runtime="none", options=options)
-    )
+    job = place.api.submit(LabSpec(id=job_id, name="lab", runtime="none", options=options))
     cursor = ""
     while not labs.is_ready(job):
         assert not job.state.final, job.why

@@ -18,7 +18,7 @@ from jupyter_slurm.jobs.submission.prepare import prepare, with_key
 from jupyter_slurm.jobs.submission.resolved import Site, resolved
 from jupyter_slurm.profiles.profile import ClusterProfile
 from jupyter_slurm.transport.ssh import SshTransport
-from jupyter_slurm.wire import JobSpec
+from jupyter_slurm.wire import CellSpec
 from tests.benchmarks.rounds import alternating, seconds
 from tests.benchmarks.ssh_ground import Ground, Way
 from tests.benchmarks.table import Row
@@ -137,7 +137,7 @@ def _job_dir(ground: Ground) -> Path:
 def _job(folder: Path) -> tuple[Mapping[str, bytes | Path], Sequence[str]]:
     """A trivial cell's; held, so that a real Slurm only takes it in."""
     job_id = base64.b32encode(secrets.token_bytes(5)).decode().lower()
-    spec = JobSpec(id=job_id, name="cell", code="1 + 1", options={"hold": ""})
+    spec = CellSpec(id=job_id, name="cell", code="1 + 1", options={"hold": ""})
     profile = ClusterProfile(name="bench")
     site = Site(str(folder.parent), JobDir(PurePosixPath(folder)))
     made = prepare(resolved(spec, profile, site))

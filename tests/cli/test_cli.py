@@ -25,6 +25,7 @@ from jupyter_slurm.errors import NotFoundError, RequestError, SubmitError
 from jupyter_slurm.magics.commands import COMMANDS
 from jupyter_slurm.wire import (
     AgentStatus,
+    CellSpec,
     Check,
     Cluster,
     ClusterInfo,
@@ -36,6 +37,7 @@ from jupyter_slurm.wire import (
     JobKind,
     JobSpec,
     JobState,
+    LabSpec,
     LogChunk,
     Output,
     Partition,
@@ -64,7 +66,7 @@ def job_of(spec: JobSpec, **changes: Any) -> Job:
     return msgspec.structs.replace(job, **changes)
 
 
-SPEC = JobSpec(id="aaaaaaaa", name="n", code="")
+SPEC = CellSpec(id="aaaaaaaa", name="n", code="")
 
 
 def notebook_of(*sources: str) -> str:
@@ -144,7 +146,7 @@ class MemoryApi:
     def job(self, job_id: str) -> Job:
         if job_id == "missing":
             raise NotFoundError("There is no job missing.")
-        return job_of(self.specs[0] if self.specs else JobSpec(id=job_id, name="n", code=""))
+        return job_of(self.specs[0] if self.specs else CellSpec(id=job_id, name="n", code=""))
 
     def logs(
         self,
@@ -657,7 +659,7 @@ def test_a_notebook_whose_folder_is_gone_does_not_lose_the_jobs_exit_code(
 def test_jobs_are_a_table_that_no_name_can_steer(run: Run) -> None:
     class Listing(MemoryApi):
         def jobs(self, cluster: str | None = None) -> list[Job]:
-            spec = JobSpec(id="aaaaaaaa", name="n", code="")
+            spec = CellSpec(id="aaaaaaaa", name="n", code="")
             problem = Problem(code="x", message="It\x1b[2Jdoes not answer.")
             return [job_of(spec, problem=problem, nodes=("n1", "n2"))]
 
@@ -673,7 +675,7 @@ def test_jobs_are_a_table_that_no_name_can_steer(run: Run) -> None:
 def test_a_row_says_how_far_an_array_is(run: Run) -> None:
     class Listing(MemoryApi):
         def jobs(self, cluster: str | None = None) -> list[Job]:
-            spec = JobSpec(id="aaaaaaaa", name="n", code="")
+            spec = CellSpec(id="aaaaaaaa", name="n", code="")
             tasks = {"COMPLETED": "1,3", "RUNNING": "2", "PENDING": "4-9"}
             return [job_of(spec, tasks=tasks, why="Others go first.")]
 
@@ -752,7 +754,7 @@ def test_a_labs_name_means_the_lab_of_the_cluster_that_is_asked_for(
 ) -> None:
     class Labs(MemoryApi):
         def jobs(self, cluster: str | None = None) -> list[Job]:
-            spec = JobSpec(id="", name="mine", code="", kind=JobKind.LAB)
+            spec = LabSpec(id="", name="mine")
             labs = [("aaaaaaaa", "a"), ("bbbbbbbb", "b"), ("cccccccc", "c")]
             labs += [("dddddddd", "c")]
             return [job_of(spec, id=one, cluster=cluster) for one, cluster in labs]
@@ -787,7 +789,7 @@ def test_a_labs_name_means_the_lab_of_the_cluster_that_is_asked_for(
 def test_why_is_the_jobs_card_in_words(run: Run) -> None:
     class Waiting(MemoryApi):
         def why(self, job_id: str) -> Job:
-            return job_of(JobSpec(id=job_id, name="n", code=""), why="Others are ahead.")
+            return job_of(CellSpec(id=job_id, name="n", code=""), why="Others are ahead.")
 
     code, out, _ = run(Waiting(), "why", "aaaaaaaa")
     assert code == 0
@@ -858,7 +860,7 @@ def test_on_a_terminal_the_state_is_one_line_that_output_replaces(
     monkeypatch.setenv("COLUMNS", "20")
     out, err = Tty(), Tty()
     terminal = Terminal(out, err)
-    job = job_of(JobSpec(id="aaaaaaaa", name="n", code=""))
+    job = job_of(CellSpec(id="aaaaaaaa", name="n", code=""))
     terminal.progress(job)
     assert err.getvalue().startswith("\r\x1b[K")
     assert len(err.getvalue()) == len("\r\x1b[K") + 19
@@ -877,7 +879,7 @@ def test_a_folder_that_is_pushed_with_a_job_is_seen_on_its_way(
 ) -> None:
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("COLUMNS", "120")
-    job = job_of(JobSpec(id="aaaaaaaa", name="n", code=""))
+    job = job_of(CellSpec(id="aaaaaaaa", name="n", code=""))
     pushed = Transfer(
         id="x",
         cluster="c",
@@ -899,7 +901,7 @@ def test_a_folder_that_is_pushed_with_a_job_is_seen_on_its_way(
 def test_a_warning_is_told_once_whatever_the_job_does() -> None:
     err = io.StringIO()
     terminal = Terminal(io.StringIO(), err)
-    job = job_of(JobSpec(id="aaaaaaaa", name="n", code=""))
+    job = job_of(CellSpec(id="aaaaaaaa", name="n", code=""))
     warned = msgspec.structs.replace(job, warning="Not pushed:\nlink\x1b: It leads outside.")
     ended = msgspec.structs.replace(warned, state=JobState.COMPLETED)
     for one in (job, warned, warned, ended):

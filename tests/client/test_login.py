@@ -14,7 +14,7 @@ import pytest
 from jupyter_slurm.api import Api
 from jupyter_slurm.client.login import Attended, LoginDeclined, TerminalAnswerer, attended, log_in
 from jupyter_slurm.errors import LoginError, LoginNeededError
-from jupyter_slurm.wire import ConnectionState, JobSpec, QuestionKind
+from jupyter_slurm.wire import CellSpec, ConnectionState, QuestionKind
 from tests.far import HOST, Asked
 from tests.magics.fake import FakeApi
 
@@ -208,7 +208,7 @@ def test_the_login_is_on_the_cluster_that_the_call_goes_to(api: FakeApi) -> None
 
     api.connect = noting  # type: ignore[method-assign, assignment]
     window = attend(api, Person())
-    spec = JobSpec(id="aaaaaaaa", name="n", code="1", cluster="far")
+    spec = CellSpec(id="aaaaaaaa", name="n", code="1", cluster="far")
     api.need_login()
     window.submit(spec)
     api.need_login()

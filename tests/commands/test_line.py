@@ -10,11 +10,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jupyter_slurm.commands.braces import expand
-from jupyter_slurm.commands.line import Request, Reuse, fingerprint, parse, spec, split
+from jupyter_slurm.commands.line import Request, Reuse, by_text, fingerprint, parse, spec, split
 from jupyter_slurm.commands.scanner import OURS
 from jupyter_slurm.errors import RequestError
+from jupyter_slurm.jobs.kinds.cell import session_of
 from jupyter_slurm.slurm.options import OPTIONS
-from jupyter_slurm.wire import JobKind
+from jupyter_slurm.wire import (
+    CellSpec,
+    JobKind,
+    JobSpec,
+    KernelSpec,
+    LabSpec,
+    ProgramSpec,
+    ScriptSpec,
+)
 
 NAMES: dict[str, object] = {
     "job": SimpleNamespace(id="fit", at=3),
@@ -23,6 +32,13 @@ NAMES: dict[str, object] = {
     "sizes": {"big": 8},
     "len": len,
 }
+
+
+def job(
+    request: Request, code: str, made: type[JobSpec] | None = None, notebook: str | None = None
+) -> JobSpec:
+    """Return the job that is asked for; None: the kind that its text says."""
+    return spec(made or by_text(code), request, code, job_id="aaaaaaaa", notebook=notebook)
 
 
 def test_options_of_sbatch_and_ours_mix_in_any_order() -> None:
@@ -204,15 +220,15 @@ def test_any_line_is_parsed_or_refused(text: str) -> None:
 
 def test_the_kind_follows_the_first_characters() -> None:
     request = parse([])
-    assert spec(request, "1+1", job_id="aaaaaaaa").kind is JobKind.CELL
-    assert spec(request, "#!/bin/sh\n", job_id="aaaaaaaa").kind is JobKind.PROGRAM
-    script = spec(request, "#!/bin/sh\n", job_id="aaaaaaaa", kind=JobKind.SCRIPT)
+    assert job(request, "1+1").kind is JobKind.CELL
+    assert job(request, "#!/bin/sh\n").kind is JobKind.PROGRAM
+    script = job(request, "#!/bin/sh\n", made=ScriptSpec)
     assert script.kind is JobKind.SCRIPT
 
 
 def test_variables_are_refused_for_what_is_not_python() -> None:
     with pytest.raises(RequestError, match="#!"):
-        spec(parse(["--in", "x"]), "#!/bin/sh", job_id="aaaaaaaa")
+        job(parse(["--in", "x"]), "#!/bin/sh")
 
 
 @pytest.mark.parametrize(
@@ -220,7 +236,7 @@ def test_variables_are_refused_for_what_is_not_python() -> None:
     [(None, "cell"), ("/a/b/My Study (2).ipynb", "My-Study-2"), ("/a/§§.ipynb", "cell")],
 )
 def test_a_job_is_called_after_its_notebook(notebook: str | None, name: str) -> None:
-    assert spec(parse([]), "1", job_id="aaaaaaaa", notebook=notebook).name == name
+    assert job(parse([]), "1", notebook=notebook).name == name
 
 
 def test_the_fingerprint_is_of_code_and_notebook() -> None:
@@ -265,7 +281,7 @@ def test_names_of_variables_are_those_that_python_makes_of_them() -> None:
 def test_a_session_may_be_named(line: str, name: str, detach: bool | None) -> None:
     request = parse(split(line))
     assert (request.session, request.detach) == (name, detach)
-    assert spec(request, "1", job_id="a" * 8).session == name
+    assert session_of(job(request, "1")) == name
 
 
 @pytest.mark.parametrize(
@@ -274,12 +290,12 @@ def test_a_session_may_be_named(line: str, name: str, detach: bool | None) -> No
 def test_a_cell_of_a_session_asks_for_nothing_that_is_the_sessions(words: str) -> None:
     name = words.split(maxsplit=1)[0]
     with pytest.raises(RequestError, match=f"{name} is not for a cell of a session"):
-        spec(parse(split(f"{words} --session")), "1", job_id="a" * 8)
+        job(parse(split(f"{words} --session")), "1")
 
 
 def test_a_session_runs_python_only() -> None:
     with pytest.raises(RequestError, match="Python only"):
-        spec(parse(["--session"]), "#!/bin/sh\n", job_id="a" * 8)
+        job(parse(["--session"]), "#!/bin/sh\n" * 8)
 
 
 def test_a_line_that_nobody_types_is_refused_at_once() -> None:
@@ -297,10 +313,10 @@ def test_a_long_name_is_refused_in_a_short_sentence() -> None:
 @pytest.mark.parametrize("words", ["-J fit", "--job-name=fit", "--name fit -J fit"])
 def test_sbatchs_name_of_a_job_is_its_name(words: str) -> None:
     request = parse(split(words))
-    for kind in (JobKind.CELL, JobKind.PROGRAM, JobKind.SESSION, JobKind.LAB):
-        made = spec(request, "", job_id="aaaaaaaa", kind=kind, notebook="n.ipynb")
-        assert (request.name, made.name, made.options) == ("fit", "fit", {})
-    script = spec(request, "#!/bin/sh", job_id="aaaaaaaa", kind=JobKind.SCRIPT)
+    for kind in (CellSpec, ProgramSpec, KernelSpec, LabSpec):
+        named = job(request, "", made=kind, notebook="n.ipynb")
+        assert (request.name, named.name, named.options) == ("fit", "fit", {})
+    script = job(request, "#!/bin/sh", made=ScriptSpec)
     assert (script.name, script.options) == ("fit", {"job-name": "fit"})
 
 
@@ -308,7 +324,7 @@ def test_a_job_has_one_name() -> None:
     with pytest.raises(RequestError, match="both name the job"):
         parse(split("--name a -J b"))
     with pytest.raises(RequestError, match="--job-name: `a b` cannot be"):
-        spec(parse(split("-J 'a b'")), "1", job_id="aaaaaaaa")
+        job(parse(split("-J 'a b'")), "1")
 
 
 @pytest.mark.parametrize(
@@ -323,7 +339,5 @@ def test_a_job_has_one_name() -> None:
 def test_a_batch_script_is_called_here_as_in_slurm(
     words: str, script: str, name: str, sent: str | None
 ) -> None:
-    made = spec(
-        parse(split(words)), script, job_id="aaaaaaaa", kind=JobKind.SCRIPT, notebook="n.ipynb"
-    )
+    made = job(parse(split(words)), script, made=ScriptSpec, notebook="n.ipynb")
     assert (made.name, made.options.get("job-name")) == (name, sent)

@@ -10,7 +10,7 @@ from jupyter_slurm.commands import sessions
 from jupyter_slurm.commands.line import split
 from jupyter_slurm.errors import NotFoundError, RequestError
 from jupyter_slurm.views.card import html, plain
-from jupyter_slurm.wire import Job, JobKind, JobSpec, JobState
+from jupyter_slurm.wire import Job, JobKind, JobState, SessionSpec
 
 NOW_S = 1_790_000_000.0
 
@@ -31,7 +31,7 @@ def session(**fields: Any) -> Job:
     return Job(**{**known, **fields})
 
 
-def start(words: str) -> JobSpec:
+def start(words: str) -> SessionSpec:
     return sessions.start(split(words), job_id="s2s2s2s2", notebook="/n/fit.ipynb")[1]
 
 

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from jupyter_slurm.errors import NotFoundError
-from jupyter_slurm.wire import Job, JobSpec, QueueEntry
+from jupyter_slurm.wire import CellSpec, Job, QueueEntry
 from tests.cluster.plugin import SlurmCluster
 from tests.contract.conftest import AnyApi
 from tests.ssh.waiting import wait_until
@@ -19,7 +19,7 @@ PATIENCE_S = 120.0
 
 def submitted(any_api: AnyApi) -> Job:
     job_id = "".join(secrets.choice(LETTERS) for _ in range(8))
-    return any_api.api.submit(JobSpec(id=job_id, name="t", code=any_api.lingers))
+    return any_api.api.submit(CellSpec(id=job_id, name="t", code=any_api.lingers))
 
 
 def cancelled(any_api: AnyApi, job: Job) -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from jupyter_slurm.kernel.known import Kernel, Known, opened
 from jupyter_slurm.kernel.life import Life
-from jupyter_slurm.wire import JobSpec
+from jupyter_slurm.wire import CellSpec, JobSpec
 
 
 @pytest.fixture
@@ -59,7 +59,7 @@ def test_a_kernel_that_is_ended_while_its_job_is_submitted_leaves_no_job(known: 
     life = Life(
         lambda: api,
         known,
-        lambda job_id: JobSpec(id=job_id, name="n", code=""),
+        lambda job_id: CellSpec(id=job_id, name="n", code=""),
         nobody,
         lambda: None,
     )

@@ -20,6 +20,7 @@ from jupyter_slurm.errors import NotFoundError, SubmitError
 from jupyter_slurm.jobs.outcome.variables import digest_file, read_variables, write_variables
 from jupyter_slurm.wire import (
     AgentStatus,
+    CellSpec,
     Changes,
     Check,
     ClearOutput,
@@ -201,7 +202,7 @@ class FakeApi(FarSide, FileSide, ImageSide, QueueSide):
             nodes=("n1",),
             fingerprint=spec.fingerprint,
             notebook=spec.notebook,
-            names_out=spec.names_out,
+            names_out=_names_out(spec),
             fetch=spec.fetch,
             fetch_to=spec.fetch_to,
         )
@@ -210,7 +211,8 @@ class FakeApi(FarSide, FileSide, ImageSide, QueueSide):
             self._outputs[spec.id] = []
             self._lingering[spec.id] = threading.Event()
             self._changed.notify_all()
-        inputs = read_variables(Path(spec.inputs), None) if spec.inputs else {}
+        written = spec.inputs if isinstance(spec, CellSpec) else None
+        inputs = read_variables(Path(written), None) if written else {}
         thread = threading.Thread(target=self._run, args=(spec, inputs), daemon=True)
         self._threads.append(thread)
         thread.start()
@@ -396,7 +398,7 @@ class FakeApi(FarSide, FileSide, ImageSide, QueueSide):
     def _run(self, spec: JobSpec, inputs: dict[str, object]) -> None:
         space = {"__name__": "__main__", **self._tools(spec.id), **inputs}
         try:
-            exec(compile(spec.code, f"slurm cell {spec.id}", "exec"), space)
+            exec(compile(spec.code or "linger()", f"slurm cell {spec.id}", "exec"), space)
         except BaseException as exc:
             lines = tuple(traceback.format_exc().splitlines())
             error = ErrorOutput(ename=type(exc).__name__, evalue=str(exc), traceback=lines)
@@ -418,7 +420,8 @@ class FakeApi(FarSide, FileSide, ImageSide, QueueSide):
         with self._changed:  # nobody forgets it meanwhile
             if spec.id not in self._jobs or self._jobs[spec.id].state.final:
                 return
-            there = [name for name in spec.names_out if space and name in space]
+            names = _names_out(spec)
+            there = [name for name in names if space and name in space]
             path = self.folder / f"{spec.id}.out"
             if there and space is not None:
                 write_variables(path, there, space)
@@ -433,9 +436,7 @@ class FakeApi(FarSide, FileSide, ImageSide, QueueSide):
                 names=tuple(there),
                 failed={}
                 if error
-                else {
-                    name: "the cell did not set it" for name in spec.names_out if name not in there
-                },
+                else {name: "the cell did not set it" for name in names if name not in there},
             )
             self.change(spec.id, state=state, exit_code=exit_code, ended_s=time.time())
 
@@ -473,3 +474,7 @@ def within(outputs: list[Output], budget_bytes: int | None) -> tuple[list[Output
                 continue
         kept.append(output)
     return kept[::-1], skipped_bytes
+
+
+def _names_out(spec: JobSpec) -> tuple[str, ...]:
+    return spec.names_out if isinstance(spec, CellSpec) else ()

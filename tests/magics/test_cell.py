@@ -15,7 +15,7 @@ from jupyter_slurm.errors import CellFailed, CodeError, NotFoundError, SubmitErr
 from jupyter_slurm.job import JobHandle
 from jupyter_slurm.magics.cell import Detached
 from jupyter_slurm.places import spool_dir
-from jupyter_slurm.wire import JobKind, JobSpec, JobState, Preview
+from jupyter_slurm.wire import CellSpec, JobKind, JobSpec, JobState, Preview
 from tests.magics.fake import FakeApi
 from tests.magics.shell import Shell
 
@@ -192,6 +192,7 @@ def test_a_dry_run_is_judged_by_what_goes_in_and_leaves_nothing(
     preview = api.preview
 
     def measured(spec: JobSpec, estimate: bool = False) -> Preview:
+        assert isinstance(spec, CellSpec)
         sizes.append(Path(spec.inputs).stat().st_size if spec.inputs else 0)
         weights.append(spec.inputs_memory_mib)
         return preview(spec, estimate)
@@ -369,4 +370,4 @@ def test_a_batch_script_gets_of_the_defaults_what_sbatch_knows(shell: Shell, api
     shell.run("%%sbatch\n#!/bin/bash\n")
     (spec,) = api.specs.values()
     assert spec.options == {"time": "01:00:00"}
-    assert (spec.image, spec.env, spec.names_in) == (None, {}, ())
+    assert (spec.kind, spec.image, spec.env) == (JobKind.SCRIPT, None, {})

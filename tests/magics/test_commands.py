@@ -14,7 +14,7 @@ from jupyter_slurm.errors import CommandError, NotFoundError
 from jupyter_slurm.magics.commands import COMMANDS
 from jupyter_slurm.magics.extension import SLURM_COMMANDS
 from jupyter_slurm.magics.table import SlurmText, Table
-from jupyter_slurm.wire import CommandOutput, JobKind, JobSpec, JobState
+from jupyter_slurm.wire import CommandOutput, JobKind, JobState, SessionSpec
 from tests.magics.fake import FakeApi
 from tests.magics.shell import Shell
 
@@ -274,11 +274,10 @@ def test_a_session_is_used_and_stopped_on_the_cluster_that_is_named(
 ) -> None:
     started = {
         cluster: api.submit(
-            JobSpec(
+            SessionSpec(
                 id=job_id,
                 name="fit",
-                code="linger()",
-                kind=JobKind.SESSION,
+                idle_s=600,
                 cluster=cluster,
                 notebook=shell.session.notebook,
             )

@@ -19,10 +19,10 @@ from jupyter_slurm.jobs.outcome.result import RunnerResult, parse_records, parse
 from jupyter_slurm.jobs.outcome.variables import read_variables, write_variables
 from jupyter_slurm.jobs.submission import payload
 from jupyter_slurm.wire import (
+    CellSpec,
     DisplayData,
     ErrorOutput,
     ExecuteResult,
-    JobSpec,
     OutFormat,
     Output,
     Stream,
@@ -129,7 +129,7 @@ class Runner:
         """`env` and `cwd` are those of the process, which the batch script gives it."""
         self.env, self.cwd = dict(env or {}), cwd
         self.job_dir.mkdir(mode=0o700)
-        spec = JobSpec(
+        spec = CellSpec(
             id="k3j9x2m1",
             name="cell",
             code=cell,

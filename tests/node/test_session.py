@@ -18,7 +18,7 @@ from jupyter_slurm.jobs.kinds import cell
 from jupyter_slurm.jobs.kinds.session import task
 from jupyter_slurm.jobs.outcome.result import RunnerResult, parse_exit, parse_records, parse_result
 from jupyter_slurm.jobs.submission import payload
-from jupyter_slurm.wire import ErrorOutput, ExecuteResult, Hello, JobKind, JobSpec, Stream
+from jupyter_slurm.wire import CellSpec, ErrorOutput, ExecuteResult, Hello, SessionSpec, Stream
 from tests.node.cells import BARE, FULL
 from tests.ssh.waiting import wait_until
 
@@ -38,7 +38,7 @@ class Session:
     def start(
         self, *, idle_s: int = 600, attempt: int = 0, python: Sequence[str] = FULL
     ) -> subprocess.Popen[str]:
-        spec = JobSpec(id="s" * 8, name="s", code="", kind=JobKind.SESSION, idle_s=idle_s)
+        spec = SessionSpec(id="s" * 8, name="s", idle_s=idle_s)
         self.folder.mkdir(exist_ok=True)
         files = {
             layout.TASK: task(spec),
@@ -66,7 +66,7 @@ class Session:
         cell_id = f"cell{self.count:04}"
         folder = self.cells / cell_id
         folder.mkdir(parents=True)
-        spec = JobSpec(id=cell_id, name="c", code=code)
+        spec = CellSpec(id=cell_id, name="c", code=code)
         (folder / layout.CELL).write_text(code, encoding="utf-8")
         (folder / layout.TASK).write_bytes(cell.task(spec))
         (folder / layout.KEY).write_bytes(KEY)

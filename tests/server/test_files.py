@@ -150,6 +150,6 @@ def test_a_log_that_breaks_off_does_not_look_whole() -> None:
         env = environment(home)
         with agent_of(env, (sys.executable, str(SCRIPT))), running_server(env, home) as served:
             client = served.client()
-            client.call("submit", spec={"id": "aaaaaaaa", "name": "n", "code": "1"})
+            client.call("submit", spec={"kind": "cell", "name": "n", "code": "1", "id": "aaaaaaaa"})
             with pytest.raises((http.client.IncompleteRead, ConnectionError)):
                 client.get(f"{API}logfile?job_id=aaaaaaaa")

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
+import msgspec
 import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_notebook
@@ -156,7 +157,7 @@ def test_a_line_and_a_text_become_what_the_magic_would_submit(served: Served) ->
     client = served.client()
     line = "--gpus 1 --time 5m --name 'a-job'"
     told = client.call("spec", line=line, code="print(1)", notebook="lab/x.ipynb")
-    spec = JobSpec(**told)
+    spec = msgspec.convert(told, JobSpec)
     assert spec.options == {"gpus": "1", "time": "00:05:00"}
     assert (spec.name, spec.kind) == ("a-job", "cell")
     assert spec.notebook == str(served.folder / "lab" / "x.ipynb")

@@ -18,7 +18,7 @@ from jupyter_slurm.jobs.records.store import Record
 from jupyter_slurm.jobs.submission import payload
 from jupyter_slurm.jobs.submission.prepare import prepare_session_cell
 from jupyter_slurm.jobs.submission.session_cells import ask, ended, ends_s
-from jupyter_slurm.wire import Job, JobSpec, JobState
+from jupyter_slurm.wire import CellSpec, Job, JobState
 
 
 class Sessions:
@@ -30,7 +30,7 @@ class Sessions:
         """Where the session runs. NotFoundError, RequestError."""
         return self._clusters.named(self._session(session_id).cluster)
 
-    def new_record(self, spec: JobSpec) -> Record:
+    def new_record(self, spec: CellSpec) -> Record:
         """Of a cell that is to run in the session `spec.session`. RequestError: it cannot."""
         prepare_session_cell(spec)
         session = self._session(spec.session or "")
@@ -55,8 +55,7 @@ class Sessions:
             notebook=spec.notebook,
             fingerprint=spec.fingerprint,
             job_dir=str(JobDir(PurePosixPath(session.job_dir)).cell(spec.id).path),
-            names_out=spec.names_out,
-            out_format=spec.out_format or "auto",
+            **kind_of(spec).first(spec),
             session=session.id,
             session_ends_s=ends_s(session),
         )

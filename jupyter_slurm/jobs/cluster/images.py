@@ -31,8 +31,8 @@ from jupyter_slurm.wire import (
     ImageOrigin,
     ImageSpec,
     Job,
-    JobKind,
     JobSpec,
+    ProgramSpec,
 )
 
 _WRITE_PRIVATE = """umask 077
@@ -191,11 +191,10 @@ def _job(
     spec: ImageSpec, cluster: str, name: str, code: str, mark: str, *, on_login: bool
 ) -> JobSpec:
     label = re.sub(r"[^A-Za-z0-9._-]+", "-", name.rpartition("/")[2])[:48]
-    return JobSpec(
+    return ProgramSpec(
         id=spec.id,
         name=f"image-{label}",
         code=code,
-        kind=JobKind.PROGRAM,
         cluster=cluster,
         options={} if on_login else dict(spec.options),
         runtime="none",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
-from typing import Protocol
+from typing import Any, Protocol
 
 from jupyter_slurm.jobs.kinds.cell import Cell
 from jupyter_slurm.jobs.kinds.kernel import Kernel
@@ -14,9 +14,9 @@ from jupyter_slurm.jobs.kinds.program import Program
 from jupyter_slurm.jobs.kinds.script import Script
 from jupyter_slurm.jobs.kinds.session import Session
 from jupyter_slurm.jobs.kinds.terminal import Terminal
-from jupyter_slurm.wire import Job, JobKind
+from jupyter_slurm.wire import Job, JobKind, SpecT
 
-KINDS: Mapping[JobKind, Kind] = MappingProxyType(
+KINDS: Mapping[JobKind, Kind[Any]] = MappingProxyType(
     {
         JobKind.CELL: Cell(),
         JobKind.PROGRAM: Program(),
@@ -36,9 +36,14 @@ class _OfAKind(Protocol):
     def kind(self) -> JobKind: ...
 
 
-def kind_of(job: _OfAKind) -> Kind:
+def kind_of(job: _OfAKind) -> Kind[Any]:
     """Return what the job's kind decides."""
     return KINDS[job.kind]
+
+
+def kind_for(spec: type[SpecT]) -> Kind[SpecT]:
+    """Return the kind of job that is asked for with such a struct."""
+    return next(kind for kind in KINDS.values() if kind.spec is spec)
 
 
 def jobs_of(kind: JobKind, jobs: Iterable[Job]) -> list[Job]:

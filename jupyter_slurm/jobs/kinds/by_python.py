@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from jupyter_slurm.jobs.kinds.kind import Explained, Kind
+from jupyter_slurm.wire import SpecT
 
 _NO_PYTHON = re.compile(
     r"^\S*sh: .*exec: (?:line \d+: )?(?P<python>.+?): (?:not found|.*No such file)", re.MULTILINE
@@ -16,7 +17,7 @@ _OLD_PYTHON = re.compile(
 """Matches what `node/runner.py` prints."""
 
 
-class ByPython(Kind):
+class ByPython(Kind[SpecT]):
     """One that names its program (`runner`)."""
 
     __slots__ = ()

@@ -3,37 +3,48 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
+from msgspec.structs import replace
 
 from jupyter_slurm.jobs import layout
 from jupyter_slurm.jobs.kinds.by_python import ByPython
 from jupyter_slurm.jobs.kinds.kind import Files
-from jupyter_slurm.wire import JobSpec
+from jupyter_slurm.wire import CellSpec, JobSpec
 
 if TYPE_CHECKING:
     from jupyter_slurm.jobs.submission.resolved import Resolved
+    from jupyter_slurm.profiles.profile import ClusterProfile
 
 
-class Cell(ByPython):
+class Cell(ByPython[CellSpec]):
     """A cell, in a job of its own or in a session."""
 
     __slots__ = ()
 
+    spec = CellSpec
     is_python = True
     runner = layout.RUNNER
     code_file = layout.CELL
     has_records = True
     has_result = True
 
-    def files(self, job: Resolved) -> Files:
-        spec = job.spec
+    def completed(self, spec: CellSpec, profile: ClusterProfile) -> CellSpec:
+        return replace(spec, out_format=spec.out_format or profile.out_format)
+
+    def given(self, spec: CellSpec) -> list[object]:
+        return [spec.names_in, spec.names_out, spec.out_format]
+
+    def first(self, spec: CellSpec) -> dict[str, Any]:
+        return {"names_out": spec.names_out, "out_format": spec.out_format or "auto"}
+
+    def files(self, spec: CellSpec, job: Resolved) -> Files:
         variables = bool(spec.names_in or spec.names_out)
-        return own_files(spec, task(spec)) | runner_files(variables=variables)
+        return own_files(spec) | runner_files(variables=variables)
 
 
-def task(spec: JobSpec) -> bytes:
+def task(spec: CellSpec) -> bytes:
     """Return what the runner has to know besides the cell's text."""
     return msgspec.json.encode(
         {
@@ -46,11 +57,16 @@ def task(spec: JobSpec) -> bytes:
     )
 
 
-def own_files(spec: JobSpec, task: bytes) -> dict[str, bytes | Path]:
+def session_of(spec: JobSpec) -> str | None:
+    """Return the id of the session that it is to run in; None: it is a job of its own."""
+    return spec.session if isinstance(spec, CellSpec) else None
+
+
+def own_files(spec: CellSpec) -> dict[str, bytes | Path]:
     """Return what is of this cell alone, its key still empty."""
     files: dict[str, bytes | Path] = {
         layout.CELL: spec.code.encode(),
-        layout.TASK: task,
+        layout.TASK: task(spec),
         layout.KEY: b"",
     }
     if spec.inputs is not None:

@@ -6,15 +6,18 @@ import re
 from typing import TYPE_CHECKING
 
 import msgspec
+from msgspec.structs import replace
 
 from jupyter_slurm.jobs import layout
 from jupyter_slurm.jobs.kinds.by_python import ByPython
 from jupyter_slurm.jobs.kinds.kind import Explained, Files, socket_name
 from jupyter_slurm.readable import duration
+from jupyter_slurm.wire import KernelSpec
 
 if TYPE_CHECKING:
     from jupyter_slurm.jobs.outcome.verdict import Evidence
     from jupyter_slurm.jobs.submission.resolved import Resolved
+    from jupyter_slurm.profiles.profile import ClusterProfile
 
 _IDLE = re.compile(
     r"^jupyter-slurm: nobody has been connected to the kernel for (?P<time_s>[0-9]{1,9}) s",
@@ -29,20 +32,26 @@ _DIES = re.compile(r"^jupyter-slurm: the kernel dies as soon as it has begun", r
 """These match what `node/kernel.py` prints."""
 
 
-class Kernel(ByPython):
+class Kernel(ByPython[KernelSpec]):
     __slots__ = ()
 
+    spec = KernelSpec
     command = "kernel"
     idle_without = "in which nobody is connected"
-    profile_says_idle = True
     runner = layout.KERNEL
     node_files = ("kernel", "private_folder")
     listens = True
     ends_by_request = True
 
-    def files(self, job: Resolved) -> Files:
-        task = {"socket": socket_name(job.spec.id), "idle_s": job.idle_s}
-        return {**super().files(job), layout.TASK: msgspec.json.encode(task)}
+    def completed(self, spec: KernelSpec, profile: ClusterProfile) -> KernelSpec:
+        return replace(spec, idle_s=spec.idle_s or int(profile.idle_s))
+
+    def idle_s(self, spec: KernelSpec) -> int | None:
+        return spec.idle_s
+
+    def files(self, spec: KernelSpec, job: Resolved) -> Files:
+        task = {"socket": socket_name(spec.id), "idle_s": spec.idle_s}
+        return {**super().files(spec, job), layout.TASK: msgspec.json.encode(task)}
 
     def why_well(self, evidence: Evidence) -> str:
         idle = _IDLE.search(evidence.log_tail)

@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic
 
 from jupyter_slurm.errors import RequestError
 from jupyter_slurm.jobs import layout
 from jupyter_slurm.jobs.layout import JobDir
-from jupyter_slurm.wire import Job, JobSpec
+from jupyter_slurm.wire import Job, JobSpec, SpecT
 
 if TYPE_CHECKING:
     from jupyter_slurm.jobs.outcome.verdict import Evidence
     from jupyter_slurm.jobs.submission.resolved import Resolved
+    from jupyter_slurm.profiles.profile import ClusterProfile
 
 Files = Mapping[str, bytes | Path]
 """Name in the job's folder -> content, or a local file to move there."""
@@ -24,10 +25,13 @@ PROGRESS_BYTES = 4096
 """Limits what is read of the end of a progress file; its last line always fits."""
 
 
-class Kind:
+class Kind(Generic[SpecT]):
     """One kind of job, without any state. The defaults are those of a program that just runs."""
 
     __slots__ = ()
+
+    spec: ClassVar[type[JobSpec]]
+    """What a job of this kind is asked for with: `SpecT`."""
 
     # --- its words ---
     noun: ClassVar[str] = "job"
@@ -49,8 +53,6 @@ class Kind:
     """Its text may start tasks on other nodes. Of any other job the GPUs must be on one."""
     makes_images: ClassVar[bool] = False
     """Images are made by such jobs, also on the login machine; its log says where that failed."""
-    profile_says_idle: ClassVar[bool] = False
-    """It ends when it was idle for as long as the profile says, unless it was asked otherwise."""
     is_in_home: ClassVar[bool] = False
     """On another machine it runs in the home, for what is written in it is to stay."""
 
@@ -81,17 +83,34 @@ class Kind:
     failures: ClassVar[Mapping[int, Explained]] = MappingProxyType({})
     """Its own exit codes, beside those of the script around it."""
 
-    def check(self, spec: JobSpec) -> None:
+    def check(self, spec: SpecT) -> None:
         """RequestError: no job of this kind could be given that unchanged."""
         if self.code_file == layout.PROGRAM and not spec.code.startswith("#!"):
             raise RequestError("A program begins with `#!` and its interpreter, e.g. `#!/bin/sh`.")
 
-    def files(self, job: Resolved) -> Files:
-        """Return what lies in its folder beside what every job has there, its key still empty."""
+    def completed(self, spec: SpecT, profile: ClusterProfile) -> SpecT:
+        """Return the spec with what the profile says of settings that it leaves open."""
+        return spec
+
+    def idle_s(self, spec: SpecT) -> int | None:
+        """Return how many seconds it may be idle before it ends; None: as long as it likes."""
+        return None
+
+    def given(self, spec: SpecT) -> list[object]:
+        """Return what else makes a job another one than the same cell's earlier one, as JSON."""
+        return []
+
+    def first(self, spec: SpecT) -> dict[str, Any]:
+        """Return what of `Job` only this kind has, when it is recorded."""
+        return {}
+
+    def files(self, spec: SpecT, job: Resolved) -> Files:
+        """Return what lies in its folder beside what every job has there, its key still empty.
+        `spec` is the job's."""
         # Front ends read traits and send nothing; payload loads importlib.metadata, which is slow.
         from jupyter_slurm.jobs.submission.payload import node_files  # noqa: PLC0415
 
-        code = {self.code_file: job.spec.code.encode()} if self.code_file else {}
+        code = {self.code_file: spec.code.encode()} if self.code_file else {}
         return code | {n: text for one in self.node_files for n, text in node_files(one).items()}
 
     def progress_file(self, folder: JobDir, attempt: int) -> PurePosixPath | None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import PurePosixPath
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
+from msgspec.structs import replace
 
 from jupyter_slurm.errors import MalformedError, RequestError
 from jupyter_slurm.foreign import Moment, read_json
@@ -15,13 +17,16 @@ from jupyter_slurm.jobs.kinds.by_python import ByPython
 from jupyter_slurm.jobs.kinds.kind import PROGRESS_BYTES, Files
 from jupyter_slurm.jobs.layout import JobDir
 from jupyter_slurm.readable import duration
-from jupyter_slurm.wire import Job, JobSpec, LabStep
+from jupyter_slurm.wire import Job, JobSpec, LabSpec, LabStep
 
 if TYPE_CHECKING:
     from jupyter_slurm.jobs.outcome.verdict import Evidence
     from jupyter_slurm.jobs.submission.resolved import Resolved
+    from jupyter_slurm.profiles.profile import ClusterProfile
 
 _STEPS = frozenset(step.value for step in LabStep)
+_BASE_URL = re.compile(r"/([A-Za-z0-9._~%!$&'()*+,;=:@-]+/)*")
+"""As RFC 3986 has the path of an address, from / to /."""
 _OVERLAYS = "~/.jupyter-slurm/labs"
 """The folder of JupyterLab for images that have none."""
 
@@ -39,13 +44,13 @@ class _Line(msgspec.Struct, frozen=True, kw_only=True):
     """The address of its port."""
 
 
-class Lab(ByPython):
+class Lab(ByPython[LabSpec]):
     __slots__ = ()
 
+    spec = LabSpec
     noun = "lab"
     command = "lab"
     idle_without = "in which nobody uses it"
-    profile_says_idle = True
     is_in_home = True
     runner = layout.LAB
     node_files = ("lab", "private_folder")
@@ -69,23 +74,36 @@ class Lab(ByPython):
         }
     )
 
-    def check(self, spec: JobSpec) -> None:
+    def check(self, spec: LabSpec) -> None:
         if spec.idle_s is not None and spec.idle_s < 1:
             raise RequestError("A lab cannot end as it begins: --idle is a time.")
+        base_url = spec.jupyter_base_url
+        if base_url is not None and not _BASE_URL.fullmatch(base_url):
+            raise RequestError(f"{base_url!r} is no base URL of a Jupyter server.")
 
-    def files(self, job: Resolved) -> Files:
-        spec = job.spec
+    def completed(self, spec: LabSpec, profile: ClusterProfile) -> LabSpec:
+        return replace(
+            spec,
+            idle_s=spec.idle_s or int(profile.idle_s),
+            cwd=spec.cwd if profile.host is None else None,  # a folder of this machine
+            jupyter_base_url=spec.jupyter_base_url if profile.lab_same_origin else None,
+        )
+
+    def idle_s(self, spec: LabSpec) -> int | None:
+        return spec.idle_s
+
+    def files(self, spec: LabSpec, job: Resolved) -> Files:
         task = {
             "id": spec.id,
             "door": door_name(spec.id),
             "base_url": lab_base_url(spec),
-            "idle_s": job.idle_s,
+            "idle_s": spec.idle_s,
             "install": spec.install,
             "image": job.site.image_file or job.image or "" if job.in_image else "",
             # An image sees the home, and of the job root nothing but the job's own folder.
             "overlay": _OVERLAYS if job.in_image else str(job.job_dir.path.parent.parent / "labs"),
         }
-        return {**super().files(job), layout.KEY: b"", layout.TASK: msgspec.json.encode(task)}
+        return {**super().files(spec, job), layout.KEY: b"", layout.TASK: msgspec.json.encode(task)}
 
     def progress_file(self, folder: JobDir, attempt: int) -> PurePosixPath | None:
         return folder.lab(attempt)
@@ -130,7 +148,7 @@ def _last_line(tail: bytes) -> _Line | None:
 def lab_base_url(spec: JobSpec | None) -> str:
     """Return the base URL of its server; "/": it has a port of this machine to itself.
     server/lab_proxy.py serves what is below the other."""
-    if spec is None or spec.jupyter_base_url is None:
+    if not isinstance(spec, LabSpec) or spec.jupyter_base_url is None:
         return "/"
     return f"{spec.jupyter_base_url}jupyter-slurm/lab-proxy/{spec.id}/"
 

@@ -2,21 +2,32 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from jupyter_slurm.errors import RequestError
 from jupyter_slurm.jobs import layout
 from jupyter_slurm.jobs.kinds.kind import Kind
-from jupyter_slurm.wire import JobSpec
+from jupyter_slurm.wire import ProgramSpec
 
 
-class Program(Kind):
+class Program(Kind[ProgramSpec]):
     __slots__ = ()
 
+    spec = ProgramSpec
     takes_arguments = True
     starts_tasks = True
     makes_images = True
     code_file = layout.PROGRAM
 
-    def check(self, spec: JobSpec) -> None:
+    def check(self, spec: ProgramSpec) -> None:
         if "{attempt}" in spec.arguments:
             raise RequestError("`{attempt}` cannot be an argument: it is filled in on the node.")
+        if spec.on_login and (spec.image or spec.push):
+            raise RequestError("On the login machine images are made, and nothing else is run.")
         super().check(spec)
+
+    def given(self, spec: ProgramSpec) -> list[object]:
+        return [spec.arguments]
+
+    def first(self, spec: ProgramSpec) -> dict[str, Any]:
+        return {"on_login": spec.on_login}

@@ -5,20 +5,24 @@ from __future__ import annotations
 from jupyter_slurm.errors import RequestError
 from jupyter_slurm.jobs import layout
 from jupyter_slurm.jobs.kinds.kind import Kind
-from jupyter_slurm.wire import JobSpec
+from jupyter_slurm.wire import ScriptSpec
 
 
-class Script(Kind):
+class Script(Kind[ScriptSpec]):
     """A batch script (`%%sbatch`), or a job that was submitted elsewhere."""
 
     __slots__ = ()
 
+    spec = ScriptSpec
     is_as_written = True
     takes_arguments = True
     starts_tasks = True
     code_file = layout.SCRIPT
 
-    def check(self, spec: JobSpec) -> None:
+    def given(self, spec: ScriptSpec) -> list[object]:
+        return [spec.arguments]
+
+    def check(self, spec: ScriptSpec) -> None:
         if spec.fetch and spec.push is None:
             raise RequestError(
                 "A batch script that was pushed no folder has none to bring files from.",

@@ -9,20 +9,21 @@ import msgspec
 from jupyter_slurm.errors import RequestError
 from jupyter_slurm.jobs import layout
 from jupyter_slurm.jobs.kinds.by_python import ByPython
-from jupyter_slurm.jobs.kinds.cell import own_files, runner_files
+from jupyter_slurm.jobs.kinds.cell import runner_files
 from jupyter_slurm.jobs.kinds.kind import Files
-from jupyter_slurm.wire import JobSpec
+from jupyter_slurm.wire import SessionSpec
 
 if TYPE_CHECKING:
     from jupyter_slurm.jobs.outcome.verdict import Evidence
     from jupyter_slurm.jobs.submission.resolved import Resolved
 
 
-class Session(ByPython):
+class Session(ByPython[SessionSpec]):
     """A session, whose cells may have variables whenever they come."""
 
     __slots__ = ()
 
+    spec = SessionSpec
     noun = "session"
     command = "session"
     runner = layout.SESSION
@@ -31,21 +32,24 @@ class Session(ByPython):
     takes_cells = True
     ends_by_request = True
 
-    def check(self, spec: JobSpec) -> None:
-        if spec.idle_s is None or spec.idle_s < 1:
+    def check(self, spec: SessionSpec) -> None:
+        if spec.idle_s < 1:
             raise RequestError(
                 "A session needs a time after which it ends when it is idle: --idle."
             )
 
-    def files(self, job: Resolved) -> Files:
-        own = own_files(job.spec, task(job.spec))
-        return {**own, **runner_files(variables=True), **super().files(job)}
+    def idle_s(self, spec: SessionSpec) -> int | None:
+        return spec.idle_s
+
+    def files(self, spec: SessionSpec, job: Resolved) -> Files:
+        own = {layout.CELL: b"", layout.TASK: task(spec), layout.KEY: b""}
+        return {**own, **runner_files(variables=True), **super().files(spec, job)}
 
     def why_well(self, evidence: Evidence) -> str:
         told = evidence.result.evalue if evidence.result else None
         return told or super().why_well(evidence)
 
 
-def task(spec: JobSpec) -> bytes:
-    """Return what a session has to know."""
+def task(spec: SessionSpec) -> bytes:
+    """Return what node/session.py has to know."""
     return msgspec.json.encode({"id": spec.id, "idle_s": spec.idle_s})

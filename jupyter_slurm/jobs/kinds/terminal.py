@@ -6,14 +6,16 @@ import re
 
 from jupyter_slurm.jobs import layout
 from jupyter_slurm.jobs.kinds.kind import Explained, Kind
+from jupyter_slurm.wire import TerminalSpec
 
 _NO_HOLDER = re.compile(r"^There is no Python on ", re.MULTILINE)
 """Matches what `transport/node_program.py` prints."""
 
 
-class Terminal(Kind):
+class Terminal(Kind[TerminalSpec]):
     __slots__ = ()
 
+    spec = TerminalSpec
     code_file = layout.PROGRAM
     node_files = ("terminal_pty.py", "terminal.py")
     has_terminal = True

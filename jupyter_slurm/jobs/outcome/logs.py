@@ -20,7 +20,7 @@ from jupyter_slurm.jobs.outcome.result import parse_records
 from jupyter_slurm.readable import size
 from jupyter_slurm.slurm.fields import optional_int
 from jupyter_slurm.transport import Span, TimedOutError, Transport
-from jupyter_slurm.wire import Output, Stream
+from jupyter_slurm.wire import JobSpec, Output, Stream
 
 _CURSOR = re.compile(r"[0-9]{1,9}(:[0-9]{1,18}){3,4}")
 _PIECE_BYTES = 1 << 20
@@ -90,7 +90,11 @@ class LogReader:
     """`attempts`: how many there have been, the one that runs included."""
 
     def __init__(
-        self, transport: Transport, job_dir: JobDir, kind: Kind, script_log: str | None = None
+        self,
+        transport: Transport,
+        job_dir: JobDir,
+        kind: Kind[JobSpec],
+        script_log: str | None = None,
     ) -> None:
         self._transport = transport
         self._dir = job_dir

@@ -25,6 +25,7 @@ from jupyter_slurm.errors import (
 from jupyter_slurm.jobs.cluster.clusters import Clusters
 from jupyter_slurm.jobs.cluster.slurm_cluster import SlurmCluster
 from jupyter_slurm.jobs.kinds import kind_of
+from jupyter_slurm.jobs.kinds.cell import session_of
 from jupyter_slurm.jobs.preflight import costs, offers, one_process, phrases, syntax
 from jupyter_slurm.jobs.preflight.estimates import Estimates, Outlook
 from jupyter_slurm.jobs.preflight.limits import Judge, of_inputs
@@ -34,7 +35,7 @@ from jupyter_slurm.jobs.preflight.resources import Asked, asked
 from jupyter_slurm.jobs.submission.prepare import prepare
 from jupyter_slurm.jobs.submission.resolved import Resolved
 from jupyter_slurm.profiles.profile import ClusterProfile
-from jupyter_slurm.wire import Check, ClusterInfo, Job, JobSpec, Preview
+from jupyter_slurm.wire import CellSpec, Check, ClusterInfo, Job, JobSpec, Preview
 
 _INFO_KEPT_S = 300.0
 _LIMITS_KEPT_S = 3600.0
@@ -121,7 +122,7 @@ class Preflight:
         warnings = (f"{one.sentence} {one.hint}" for one in objections if not one.passing)
         return "\n".join(warnings) or None
 
-    def judge_cell(self, spec: JobSpec, memory_mib: int | None) -> str | None:
+    def judge_cell(self, spec: CellSpec, memory_mib: int | None) -> str | None:
         """Return what a cell of a session that has so much memory should be warned of."""
         cell = _with_inputs(Asked(memory_per_node_mib=memory_mib), spec)
         found = [*self._compiled(spec, None), *of_inputs(cell)]
@@ -180,7 +181,7 @@ class Preflight:
 
 def check_previewable(spec: JobSpec) -> None:
     """RequestError: it is not submitted by itself."""
-    if spec.session is not None:
+    if session_of(spec) is not None:
         raise RequestError(
             "A cell of a session is no submission of its own: there is nothing to preview.",
             hint="`%slurm session start … --dry-run` shows how the session would be submitted.",
@@ -228,7 +229,7 @@ def _asked(job: Resolved) -> Asked:
 
 
 def _with_inputs(wanted: Asked, spec: JobSpec) -> Asked:
-    if spec.inputs is None:
+    if not isinstance(spec, CellSpec) or spec.inputs is None:
         return wanted
     with suppress(OSError):  # whoever sends it says that it is not there
         file_mib = Path(spec.inputs).stat().st_size >> 20

@@ -27,8 +27,6 @@ _SHELLS = re.compile(
     r"|FUNCNAME|DIRSTACK|HISTCMD|SHELLOPTS|BASH(?!_ENV$).*"
 )
 """Variables that dash or bash set themselves, refuse to set, or compute with."""
-_BASE_URL = re.compile(r"/([A-Za-z0-9._~%!$&'()*+,;=:@-]+/)*")
-"""As RFC 3986 has the path of an address, from / to /."""
 _LONGEST_VALUE_BYTES = 128 * 1024
 """MAX_ARG_STRLEN of Linux, for `NAME=value` and the NUL behind it (execve(2))."""
 _LARGEST_ENVIRONMENT_BYTES = 1024 * 1024
@@ -49,13 +47,6 @@ def check_spec(spec: JobSpec) -> None:
             option="name",
         )
     _check_files(spec)
-    _check_lab(spec)
-    if spec.arguments and not kind.takes_arguments:
-        raise RequestError("Only a script that begins with `#!` takes arguments after `--`.")
-    if spec.session is not None and not kind.is_python:
-        raise RequestError("A session runs Python cells only; this text starts with `#!`.")
-    if spec.on_login and (not kind.makes_images or spec.image or spec.push):
-        raise RequestError("On the login machine images are made, and nothing else is run.")
     kind.check(spec)
 
 
@@ -72,12 +63,6 @@ def _check_files(spec: JobSpec) -> None:
                 f"--fetch {pattern!r} names nothing in the folder that the job runs in.",
                 hint="Patterns are those of .gitignore: results/**, *.png, /model.pt.",
             )
-
-
-def _check_lab(spec: JobSpec) -> None:
-    base_url = spec.jupyter_base_url
-    if base_url is not None and not _BASE_URL.fullmatch(base_url):
-        raise RequestError(f"{base_url!r} is no base URL of a Jupyter server.")
 
 
 def _check_exclusion(spec: JobSpec) -> None:
@@ -128,7 +113,7 @@ def _texts(value: Any, what: str) -> Iterator[tuple[str, str]]:
             pass
 
 
-def _check_text(what: str, text: str, kind: Kind) -> None:
+def _check_text(what: str, text: str, kind: Kind[Any]) -> None:
     where = {"code": "The cell", "cwd": "The folder"}.get(what, f"Its {what}")
     if "\0" in text and (what != "code" or not kind.is_python):
         raise RequestError(f"{where} holds a NUL byte, which no program could read.")

@@ -16,12 +16,13 @@ import msgspec
 
 from jupyter_slurm.errors import FileAccessError, NotFoundError, RequestError
 from jupyter_slurm.jobs.cluster.transfers import pushed_folder
+from jupyter_slurm.jobs.kinds import kind_of
 from jupyter_slurm.jobs.records.store import Record
 from jupyter_slurm.jobs.submission.inputs import MAYBE
 from jupyter_slurm.jobs.submission.resolved import Resolved
 from jupyter_slurm.transport.files.ignore import Exclusion
 from jupyter_slurm.transport.files.manifest import scan
-from jupyter_slurm.wire import Earlier, InputPart, Job, JobSpec, JobState
+from jupyter_slurm.wire import CellSpec, Earlier, InputPart, Job, JobSpec, JobState
 
 _IMAGE_FILE = "image file"
 
@@ -42,26 +43,19 @@ def given(job: Resolved) -> dict[str, str]:
     return found
 
 
-def given_in_session(spec: JobSpec) -> dict[str, str]:
+def given_in_session(spec: CellSpec) -> dict[str, str]:
     """Digest what a cell of a session gets; the image and the node are the session's."""
     return _given(spec, [spec.session])
 
 
 def _given(spec: JobSpec, of_cluster: Sequence[object]) -> dict[str, str]:
-    asked = [
-        spec.kind,
-        spec.name,
-        spec.arguments,
-        spec.modules,
-        sorted(spec.env.items()),
-        spec.mounts,
-    ]
-    named = [spec.names_in, spec.names_out, spec.out_format, spec.fetch]
+    asked = [spec.kind, spec.name, spec.modules, sorted(spec.env.items()), spec.mounts]
+    own = kind_of(spec).given(spec)
     found = {
-        "options": _digest([of_cluster, asked, named, spec.push, spec.push_exclude]),
+        "options": _digest([of_cluster, asked, own, spec.fetch, spec.push, spec.push_exclude]),
         "folder": _digest(spec.cwd),
     }
-    if spec.names_in:
+    if isinstance(spec, CellSpec) and spec.names_in:
         found["in"] = spec.inputs_digest or _unknown()
     if spec.push is not None:
         found["push"] = _listing(spec.push, spec.push_exclude, spec.notebook)

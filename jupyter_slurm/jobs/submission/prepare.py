@@ -29,7 +29,7 @@ from jupyter_slurm.jobs.submission.script import (
 )
 from jupyter_slurm.slurm import sbatch
 from jupyter_slurm.transport.node_program import PYTHON, node_file
-from jupyter_slurm.wire import JobSpec
+from jupyter_slurm.wire import CellSpec, ProgramSpec, ScriptSpec, TerminalSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +53,8 @@ def with_key(files: Files, key: bytes) -> Files:
 def prepare(job: Resolved) -> Submission:
     """RequestError: an option that a job of this kind cannot have; it names the option."""
     kind = kind_of(job.spec)
-    if kind.is_as_written:
-        return _batch_script(job)
+    if isinstance(job.spec, ScriptSpec):
+        return _batch_script(job, job.spec)
     options = dict(job.options)
     chdir = options.pop("chdir", None)
     reserve_s = staging.reserve_s(job)
@@ -68,7 +68,7 @@ def prepare(job: Resolved) -> Submission:
     files: dict[str, bytes | Path] = {layout.SCRIPT: script.encode()}
     if job.environment:
         files[layout.ENVIRONMENT] = render_environment(job.environment).encode()
-    files |= kind.files(job)
+    files |= kind.files(job.spec, job)
     files[layout.USAGE] = node_file(layout.USAGE)
     box, _ = _boxed(job, chdir)
     beside = terminal.beside(job.runtime, [], box)
@@ -78,10 +78,10 @@ def prepare(job: Resolved) -> Submission:
     return Submission(job, script, tuple(argv), files, command, tuple(job.environment))
 
 
-def prepare_session_cell(spec: JobSpec) -> Files:
+def prepare_session_cell(spec: CellSpec) -> Files:
     """Return the files of a cell that a session runs, its key still empty. RequestError."""
     check_spec(spec)
-    return cell.own_files(spec, cell.task(spec))
+    return cell.own_files(spec)
 
 
 def _plan(
@@ -126,7 +126,9 @@ def _launch(job: Resolved, chdir: str | None) -> tuple[containers.Launch, str]:
     spec, runtime, python = job.spec, job.runtime, job.profile.python
     kind = kind_of(spec)
     box, inside = _boxed(job, chdir)
-    argv = [f"{inside}/{layout.PROGRAM}", *spec.arguments]
+    argv = [f"{inside}/{layout.PROGRAM}"]
+    if isinstance(spec, ProgramSpec):
+        argv += spec.arguments
     if kind.runner is not None:
         there = "python3" if runtime.takes_image else python
         # -B: what was imported from the job's folder needs no __pycache__ there.
@@ -134,7 +136,7 @@ def _launch(job: Resolved, chdir: str | None) -> tuple[containers.Launch, str]:
     typed = runtime.typed([word.replace("{attempt}", "0") for word in argv], box, job.gpus)
     if job.modules:
         typed = ((quoted("module", "load", *job.modules),), *typed)
-    if not kind.has_terminal:
+    if not isinstance(spec, TerminalSpec):
         return runtime.launch(argv, box), typed_text(typed)
     launch = terminal.in_terminal(runtime, argv, box)
     holder = (f"{job.job_dir.path}/{layout.TERMINAL}", "hold", socket_name(spec.id))
@@ -162,10 +164,10 @@ def _boxed(job: Resolved, chdir: str | None) -> tuple[containers.Box, str]:
     return replace(box, workdir=_workdir(job, chdir, own)), inside
 
 
-def _batch_script(job: Resolved) -> Submission:
+def _batch_script(job: Resolved, spec: ScriptSpec) -> Submission:
     """A script runs where it says, else in what was pushed, else where sbatch would run it: in the
     folder that it was written in, and on another machine in the home."""
-    spec, options, own = job.spec, dict(job.options), job.directives
+    options, own = dict(job.options), job.directives
     options["comment"] = comment(spec, options.get("comment") or own.get("comment"))
     if not options.get("job-name") and not own.get("job-name"):
         options["job-name"] = spec.name
@@ -178,5 +180,5 @@ def _batch_script(job: Resolved) -> Submission:
         job,
         spec.code,
         tuple(sbatch.argv(layout.SCRIPT, options, spec.arguments)),
-        kind_of(spec).files(job),
+        kind_of(spec).files(spec, job),
     )

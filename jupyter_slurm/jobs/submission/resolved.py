@@ -10,8 +10,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 
-import msgspec
-
 from jupyter_slurm import containers
 from jupyter_slurm.containers.mounts import parse_mount
 from jupyter_slurm.errors import RequestError
@@ -21,7 +19,7 @@ from jupyter_slurm.jobs.submission.checks import check_environment, check_spec
 from jupyter_slurm.jobs.submission.options import gpus_asked, merged_options
 from jupyter_slurm.profiles.profile import ClusterProfile
 from jupyter_slurm.slurm.directives import read_directives
-from jupyter_slurm.wire import JobSpec
+from jupyter_slurm.wire import JobSpec, ProgramSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,9 +81,12 @@ class Resolved:
     @property
     def idle_s(self) -> int | None:
         """Return how many seconds the job may be idle before it ends; None: as long as it likes."""
-        if kind_of(self.spec).profile_says_idle:
-            return self.spec.idle_s or int(self.profile.idle_s)
-        return self.spec.idle_s
+        return kind_of(self.spec).idle_s(self.spec)
+
+    @property
+    def is_on_login(self) -> bool:
+        """Tell whether it runs on the login machine, without Slurm."""
+        return isinstance(self.spec, ProgramSpec) and self.spec.on_login
 
     @property
     def runs_in_work(self) -> bool:
@@ -105,7 +106,7 @@ class Resolved:
 def resolved(spec: JobSpec, profile: ClusterProfile, site: Site) -> Resolved:
     """RequestError: something in `spec` cannot be; it names the word."""
     check_spec(spec)
-    spec, profile = completed(spec, profile), profile.for_job(spec)
+    spec, profile = kind_of(spec).completed(spec, profile), profile.for_job(spec)
     runtime = containers.runtime_named(runtime_of(spec, profile))
     if not runtime.takes_image and spec.image:
         raise RequestError(
@@ -129,16 +130,6 @@ def resolved(spec: JobSpec, profile: ClusterProfile, site: Site) -> Resolved:
     if not kind_of(spec).is_as_written:
         _check_places(job)
     return job
-
-
-def completed(spec: JobSpec, profile: ClusterProfile) -> JobSpec:
-    """Return the spec with what the profile says of settings that it leaves open."""
-    changes: dict[str, object] = {"out_format": spec.out_format or profile.out_format}
-    if kind_of(spec).is_in_home and profile.host is not None:
-        changes["cwd"] = None  # a folder of this machine
-    if not profile.lab_same_origin:
-        changes["jupyter_base_url"] = None
-    return msgspec.structs.replace(spec, **changes)
 
 
 def image_of(spec: JobSpec, profile: ClusterProfile) -> str | None:

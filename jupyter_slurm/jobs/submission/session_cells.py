@@ -24,7 +24,7 @@ from jupyter_slurm.jobs.records.book import Book
 from jupyter_slurm.jobs.submission.prepare import prepare_session_cell, with_key
 from jupyter_slurm.jobs.submission.submit import Submitter
 from jupyter_slurm.transport import TimedOutError
-from jupyter_slurm.wire import Job, JobSpec, JobState
+from jupyter_slurm.wire import CellSpec, Job, JobState
 
 # Runs in the cell's folder. A line that was cut off (full disk) must not swallow this one, so it
 # begins with a newline. Nobody may be behind the FIFO: opened both ways it takes what is written.
@@ -71,7 +71,7 @@ class CellSubmitter(Submitter):
         job, spec = record.job, record.spec
         if spec is not None and record.sbatch_calls == 0 and self._cancelled_meanwhile():
             return True
-        if spec is not None:
+        if isinstance(spec, CellSpec):  # None: it was sent
             try:
                 if not self._send(spec):
                     return True
@@ -84,7 +84,7 @@ class CellSubmitter(Submitter):
             ask(self._cluster, self._dir, "cancel", self._id)
         return True
 
-    def _send(self, spec: JobSpec) -> bool:
+    def _send(self, spec: CellSpec) -> bool:
         """False: it was withdrawn meanwhile."""
         session = self._book.job(spec.session or "")
         if session.state.final:

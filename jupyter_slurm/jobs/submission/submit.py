@@ -45,7 +45,7 @@ from jupyter_slurm.readable import reasons_told
 from jupyter_slurm.slurm import sacct, sbatch, scancel, squeue
 from jupyter_slurm.slurm.rejections import explain_rejection
 from jupyter_slurm.transport import Completed
-from jupyter_slurm.wire import JobSpec, JobState, TransferState
+from jupyter_slurm.wire import CellSpec, JobSpec, JobState, TransferState
 
 _FIRST_PAUSE_S = 2.0
 _LONGEST_PAUSE_S = 30.0
@@ -81,7 +81,7 @@ def _end_unsent(book: Book, record: Record) -> None:
 
 def _drop_spec(book: Book, record: Record) -> None:
     """It will not be sent any more, nor will its variables."""
-    if record.spec is not None and record.spec.inputs is not None:
+    if isinstance(record.spec, CellSpec) and record.spec.inputs is not None:
         Path(record.spec.inputs).unlink(missing_ok=True)
     book.note(record.job.id, spec=None)
 

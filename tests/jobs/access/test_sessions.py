@@ -15,6 +15,7 @@ from jupyter_slurm.jobs.outcome.variables import read_variables, write_variables
 from jupyter_slurm.jobs.records.store import Store
 from jupyter_slurm.jobs.submission import session_cells
 from jupyter_slurm.wire import (
+    CellSpec,
     DisplayData,
     ErrorOutput,
     ExecuteResult,
@@ -290,6 +291,7 @@ def test_a_cell_that_is_sent_twice_runs_once(site: Site) -> None:
 def test_a_cell_that_a_killed_agent_had_recorded_is_sent_by_the_next_one(site: Site) -> None:
     session = start(site)
     asked = spec("6 * 7", session=session.id)
+    assert isinstance(asked, CellSpec)
     record = site.service._sessions.new_record(asked)
     site.service.close()
     Store(places.data_dir()).save_synced(record)

@@ -5,14 +5,16 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import jupyter_slurm
 from jupyter_slurm.jobs.kinds import KINDS, jobs_of, kind_of
 from jupyter_slurm.jobs.kinds.kind import Kind
-from jupyter_slurm.wire import JobKind, JobSpec
+from jupyter_slurm.wire import JobKind
 from tests.jobs.records.test_book import record
+from tests.specs import asked
 
 PACKAGE = Path(jupyter_slurm.__file__).parent
 NAMES = frozenset(kind.value for kind in JobKind)
@@ -28,7 +30,9 @@ def test_every_kind_is_in_the_registry_with_a_file_of_its_own() -> None:
 def test_a_job_and_what_was_asked_for_are_of_the_same_kind() -> None:
     for kind in JobKind:
         job = record(kind=kind).job
-        spec = JobSpec(name="n", code="", kind=kind)
+        own: dict[str, Any] = {"idle_s": 60} if kind is JobKind.SESSION else {}
+        spec = asked(kind=kind, **own)
+        assert spec.kind is kind
         assert kind_of(job) is kind_of(spec) is KINDS[kind]
         assert jobs_of(kind, [job]) == [job]
         assert all(jobs_of(other, [job]) == [] for other in JobKind if other is not kind)
@@ -41,10 +45,10 @@ def test_a_kind_has_no_state() -> None:
 
 
 def test_a_kind_sets_only_what_kinds_have() -> None:
-    known = {*vars(Kind)}
+    known = {*vars(Kind), *Kind.__annotations__}
     for kind in KINDS.values():
-        for one in type(kind).__mro__[:-1]:
-            assert {*vars(one)} <= known
+        for one in type(kind).__mro__:
+            assert not issubclass(one, Kind) or {*vars(one)} <= known
 
 
 def test_what_our_program_runs_has_no_other_way_to_run() -> None:
@@ -89,7 +93,7 @@ def test_whoever_asks_is_found(text: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "JobSpec(name='n', code='', kind=JobKind.LAB)",
+        "spec(request, '', kind=JobKind.LAB)",
         "kind, code = JobKind.CELL, text",
         "kind = JobKind.SCRIPT if has_directives else JobKind.PROGRAM",
         "jobs_of(JobKind.LAB, jobs)",

@@ -17,7 +17,7 @@ from jupyter_slurm.jobs.submission.prepare import Submission
 from jupyter_slurm.jobs.submission.resolved import UNASKED, resolved
 from jupyter_slurm.profiles.profile import ClusterProfile
 from jupyter_slurm.transport import Completed
-from jupyter_slurm.wire import JobKind, JobSpec
+from jupyter_slurm.wire import CellSpec, JobKind
 from tests.jobs.conftest import Site, spec
 from tests.slurm.recorded import RELEASES, refusals, stderr
 
@@ -26,7 +26,7 @@ STARTS = "sbatch: Job 7 to start at 1795271469 using 1 processors on nodes n1 in
 
 def submission(job_id: str, *options: str) -> Submission:
     argv = ("sbatch", "--parsable", *options, f"--comment=jslurm:{job_id}", "--", "/j/job.sh")
-    spec = JobSpec(id=job_id, name="fit", code="1")
+    spec = CellSpec(id=job_id, name="fit", code="1")
     job = resolved(spec, ClusterProfile(name="c"), UNASKED)
     return Submission(job, f"#!/bin/sh\n# {job_id}\n", argv, {})
 

@@ -11,7 +11,7 @@ import pytest
 from jupyter_slurm.errors import NotFoundError, RequestError
 from jupyter_slurm.jobs.records.book import Book
 from jupyter_slurm.jobs.records.store import Record, Store
-from jupyter_slurm.wire import Job, JobKind, JobSpec, JobState
+from jupyter_slurm.wire import CellSpec, Job, JobKind, JobState
 
 
 def record(job_id: str = "aaaaaaaa", **changes: object) -> Record:
@@ -25,7 +25,7 @@ def record(job_id: str = "aaaaaaaa", **changes: object) -> Record:
         "state_since_s": 1.0,
         **changes,
     }
-    return Record(job=Job(**fields), spec=JobSpec(id=job_id, name="n", code="1"))  # type: ignore[arg-type]
+    return Record(job=Job(**fields), spec=CellSpec(id=job_id, name="n", code="1"))  # type: ignore[arg-type]
 
 
 @pytest.fixture

@@ -21,7 +21,8 @@ from jupyter_slurm.jobs.submission import staging
 from jupyter_slurm.jobs.submission.prepare import Submission, prepare
 from jupyter_slurm.jobs.submission.resolved import Site, resolved
 from jupyter_slurm.profiles.profile import ClusterProfile, Storage
-from jupyter_slurm.wire import JobKind, JobSpec
+from jupyter_slurm.wire import JobKind
+from tests.specs import asked
 
 GUIDES: dict[str, dict[str, Any]] = {
     # Slow shared /home, fast /output of each node: copied there, run, results copied back.
@@ -48,7 +49,7 @@ def profile(**settings: Any) -> ClusterProfile:
 def prepared(
     folder: Path | str, known: ClusterProfile, image_file: str | None = None, **changes: Any
 ) -> Submission:
-    spec = JobSpec(**{"id": "abcdefgh", "name": "fit", "code": "1", **changes})
+    spec = asked(**{"id": "abcdefgh", "name": "fit", "code": "1", **changes})
     site = Site("/prj/a", JobDir(PurePosixPath(folder)), image_file)
     return prepare(resolved(spec, known, site))
 
