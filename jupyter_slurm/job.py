@@ -19,6 +19,7 @@ from jupyter_slurm.errors import JupyterSlurmError, NotFoundError, from_problem
 from jupyter_slurm.views.card import ended_earlier, no_longer_listed, plain, told_to_end
 from jupyter_slurm.views.failure import failure, left_out
 from jupyter_slurm.wire import (
+    CellJob,
     Job,
     JobSpec,
     JobState,
@@ -302,7 +303,7 @@ def read_result_variables(result: Result) -> dict[str, object]:
     """The variables that were asked for and came back, {} where there are none. SignatureError:
     something else came; nothing was read."""
     job = result.job
-    if result.variables is None or not job.names_out:
+    if result.variables is None or not isinstance(job, CellJob) or not job.names_out:
         return {}
     from jupyter_slurm.jobs.outcome.variables import read_variables  # noqa: PLC0415
 

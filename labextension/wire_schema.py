@@ -16,7 +16,7 @@ _TYPES = [one for name in wire.__all__ if inspect.isclass(one := getattr(wire, n
 
 def main() -> None:
     _, components = msgspec.json.schema_components(_TYPES, ref_template="#/definitions/{name}")
-    unions = {"Output": Output, "JobSpec": wire.JobSpec}
+    unions = {"Output": Output, "Job": wire.Job, "JobSpec": wire.JobSpec}
     schemas, _ = msgspec.json.schema_components(
         [*unions.values()], ref_template="#/definitions/{name}"
     )

@@ -1,11 +1,13 @@
-"""Makes what a job of any kind is asked for with."""
+"""Makes what a job of any kind is asked for with, and what is known of one."""
 
 from __future__ import annotations
 
 from typing import Any
 
+import msgspec
+
 from jupyter_slurm.jobs.kinds import KINDS
-from jupyter_slurm.wire import JobKind, JobSpec
+from jupyter_slurm.wire import Job, JobKind, JobSpec, JobState
 
 
 def asked(code: str = "", *, kind: JobKind = JobKind.CELL, **fields: Any) -> JobSpec:
@@ -14,4 +16,26 @@ def asked(code: str = "", *, kind: JobKind = JobKind.CELL, **fields: Any) -> Job
     if "code" in make.__struct_fields__:
         fields["code"] = code
     made: JobSpec = make(**{"name": "test", **fields})
+    return made
+
+
+def known(**fields: Any) -> Job:
+    """Return what is known of a job, a cell that runs where `fields` do not say otherwise."""
+    told = {
+        "id": "aaaaaaaa",
+        "cluster": "c",
+        "name": "n",
+        "kind": JobKind.CELL,
+        "state": JobState.RUNNING,
+        "created_s": 1.0,
+        "state_since_s": 1.0,
+        **fields,
+    }
+    made: Job = KINDS[told.pop("kind")].job(**told)
+    return made
+
+
+def of_kind(kind: JobKind, job: Job) -> Job:
+    """Return the job as one of that kind."""
+    made: Job = msgspec.convert(msgspec.to_builtins(job) | {"kind": kind.value}, Job)
     return made

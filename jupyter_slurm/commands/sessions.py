@@ -15,7 +15,7 @@ from jupyter_slurm.commands.scanner import OurOption, scan, take
 from jupyter_slurm.errors import NotFoundError, RequestError
 from jupyter_slurm.jobs.kinds import jobs_of, kind_of
 from jupyter_slurm.slurm.units import parse_time_s
-from jupyter_slurm.wire import Job, JobKind, JobState, SessionSpec
+from jupyter_slurm.wire import CellJob, Job, JobKind, JobState, SessionSpec
 
 SOON_S = 300.0
 """When the end of a session is near enough to be told of."""
@@ -155,7 +155,7 @@ def _whose(job: Job, owner: Owner) -> str:
 def left_s(job: Job, now_s: float) -> float | None:
     """How long a session, a lab or a kernel that runs, or the session of a cell, has left at the
     most. None: that is not known, or there is no end to it."""
-    if job.session is not None:
+    if isinstance(job, CellJob) and job.session is not None:
         return None if job.session_ends_s is None else job.session_ends_s - now_s
     if not kind_of(job).ends_by_request or job.state is not JobState.RUNNING:
         return None

@@ -268,26 +268,14 @@ class Service:
         made = prepare(job)  # refused here and now if it must be
         warning = None if job.is_on_login else self._preflight.judge(job, cluster)
         self._check_python(job)
-        now_s = time.time()
-        first = Job(
-            id=spec.id,
+        first = kind_of(spec).recorded(
+            job.spec,
             cluster=cluster.name,
-            name=spec.name,
-            kind=spec.kind,
-            state=JobState.SUBMITTING,
-            created_s=now_s,
-            state_since_s=now_s,
             gpus=job.gpus,
             image=job.image,
             runtime=job.runtime.name,
-            notebook=spec.notebook,
-            fingerprint=spec.fingerprint,
             job_dir=str(job.job_dir.path),
-            fetch=spec.fetch,
-            fetch_to=spec.fetch_to,
-            idle_s=job.idle_s,
             delivered=kind_of(spec).ends_by_request,
-            **kind_of(spec).first(job.spec),
             warning=warning,
         )
         memory = None if job.is_on_login else memory_mib(job)

@@ -84,13 +84,12 @@ class Usage(Struct, frozen=True, kw_only=True):
         return min(1.0, self.cpu_s / (self.cpus * self.elapsed_s))
 
 
-class Job(Struct, frozen=True, kw_only=True):
+class _Job(Struct, frozen=True, kw_only=True, tag_field="kind"):
     """A job as the agent knows it. Each change raises `revision`."""
 
     id: str
     cluster: str
     name: str
-    kind: JobKind
     state: JobState
     revision: int = 0
     slurm_id: str | None = None
@@ -140,27 +139,87 @@ class Job(Struct, frozen=True, kw_only=True):
     """The Python that ran the cell, once it has said so."""
     python_path: str = ""
     """Where it lies on the node, or in the image; empty: not known."""
-    names_out: tuple[str, ...] = ()
-    """The only variables that are ever read of its result."""
-    out_format: OutFormat = "auto"
     fetch: tuple[str, ...] = ()
     fetch_to: str | None = None
     """These: see `JobSpec`."""
-    session: str | None = None
-    """Of a cell in a session: the session's id. It has no `slurm_id` of its own."""
-    on_login: bool = False
-    """Of an image that is made on the login machine: it has no `slurm_id`, and `nodes` is that."""
-    session_ends_s: float | None = None
-    """When that session's time is over, as was known when the cell was sent."""
-    idle_s: int | None = None
-    """Of a session or a lab: see `JobSpec`."""
-    idle_since_s: float | None = None
-    """Of a session: since when no cell runs or waits in it; None: one does, or it has not begun.
-    Of a lab: since when nobody does anything in it, once that is half of `idle_s` ago."""
-    lab: Lab | None = None
-    """Of a lab that has not ended."""
     transfer: Transfer | None = None
     """The folder that is pushed with it, as it was a second ago; None: none is on its way."""
+
+    @property
+    def kind(self) -> JobKind:
+        return JobKind(str(self.__struct_config__.tag))
+
+    @property
+    def session(self) -> str | None:
+        """Return the id of the session that it runs in, as cells may; it has no `slurm_id` then."""
+        return None
+
+    @property
+    def on_login(self) -> bool:
+        """Tell whether it runs on the login machine, as programs may: it has no `slurm_id`, and
+        `nodes` is that machine."""
+        return False
+
+    @property
+    def names_out(self) -> tuple[str, ...]:
+        """Name the only variables that are ever read of its result."""
+        return ()
+
+    @property
+    def idle_s(self) -> int | None:
+        """Return how many seconds it may be idle before it ends; None: as long as it likes."""
+        return None
+
+    @property
+    def idle_since_s(self) -> float | None:
+        """Return since when it has been idle; None: it is not, or cannot be."""
+        return None
+
+    @property
+    def lab(self) -> Lab | None:
+        """Return how one comes to it, of a lab that has not ended."""
+        return None
+
+
+class CellJob(_Job, frozen=True, kw_only=True, tag="cell"):
+    names_out: tuple[str, ...] = ()
+    out_format: OutFormat = "auto"
+    session: str | None = None
+    session_ends_s: float | None = None
+    """When that session's time is over, as was known when the cell was sent."""
+
+
+class ProgramJob(_Job, frozen=True, kw_only=True, tag="program"):
+    on_login: bool = False
+
+
+class TerminalJob(_Job, frozen=True, kw_only=True, tag="terminal"):
+    pass
+
+
+class ScriptJob(_Job, frozen=True, kw_only=True, tag="script"):
+    """A batch script, or a job that was submitted elsewhere."""
+
+
+class SessionJob(_Job, frozen=True, kw_only=True, tag="session"):
+    idle_s: int | None = None
+    idle_since_s: float | None = None
+    """Since when no cell runs or waits in it; None: one does, or it has not begun."""
+
+
+class KernelJob(_Job, frozen=True, kw_only=True, tag="kernel"):
+    idle_s: int | None = None
+
+
+class LabJob(_Job, frozen=True, kw_only=True, tag="lab"):
+    idle_s: int | None = None
+    idle_since_s: float | None = None
+    """Since when nobody does anything in it, once that is half of `idle_s` ago."""
+    lab: Lab | None = None
+
+
+Job = CellJob | ProgramJob | TerminalJob | ScriptJob | SessionJob | KernelJob | LabJob
+"""A job of any kind. In JSON, `kind` says of which."""
 
 
 InputPart = Literal["options", "folder", "image", "in", "in?", "push"]

@@ -70,6 +70,11 @@ const RUNNING: ReadonlySet<string> = new Set<JobState>([
 ]);
 
 /** Nothing will change any more. */
+/** The session that a cell runs in; null: it is in none, or is no cell. */
+export function sessionOf(job: Job): string | null {
+  return job.kind === 'cell' ? job.session : null;
+}
+
 export function isFinal(state: string): boolean {
   return FINAL.has(state);
 }

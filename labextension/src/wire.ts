@@ -1,6 +1,5 @@
 // What leaves a process, as jupyter_slurm/wire has it. Made by `npm run wire`; not edited by hand.
 
-export type JobKind = 'cell' | 'kernel' | 'lab' | 'program' | 'script' | 'session' | 'terminal';
 /**
  * Slurm's states under Slurm's names, and five of ours for what Slurm has no word for.
  */
@@ -35,14 +34,16 @@ export type JobState =
   | 'SUSPENDED'
   | 'TIMEOUT'
   | 'UNKNOWN';
-export type LabStep = 'installing' | 'ready' | 'starting' | 'waiting';
 export type TransferState = 'done' | 'failed' | 'running' | 'stopped';
+export type LabStep = 'installing' | 'ready' | 'starting' | 'waiting';
 export type ConnectionState =
   'asking' | 'closed' | 'connecting' | 'local' | 'login-needed' | 'lost' | 'open';
 export type QuestionKind = 'host-key' | 'passphrase' | 'secret' | 'text';
 export type ImageOrigin = 'alias' | 'built' | 'pulled' | 'site';
+export type JobKind = 'cell' | 'kernel' | 'lab' | 'program' | 'script' | 'session' | 'terminal';
 export type Output =
   Hello | Stream | DisplayData | UpdateDisplayData | ExecuteResult | ClearOutput | ErrorOutput;
+export type Job = CellJob | ProgramJob | TerminalJob | ScriptJob | SessionJob | KernelJob | LabJob;
 export type JobSpec =
   CellSpec | ProgramSpec | TerminalSpec | ScriptSpec | SessionSpec | KernelSpec | LabSpec;
 
@@ -51,17 +52,22 @@ export interface Wire {
   Check?: Check;
   Association?: Association;
   Behind?: Behind;
-  CellSpec?: CellSpec;
-  Changes?: Changes;
-  Job?: Job;
-  JobKind?: JobKind;
+  CellJob?: CellJob;
   JobState?: JobState;
   Problem?: Problem;
   Usage?: Usage;
-  Lab?: Lab;
-  LabStep?: LabStep;
   Transfer?: Transfer;
   TransferState?: TransferState;
+  CellSpec?: CellSpec;
+  Changes?: Changes;
+  ProgramJob?: ProgramJob;
+  TerminalJob?: TerminalJob;
+  ScriptJob?: ScriptJob;
+  SessionJob?: SessionJob;
+  KernelJob?: KernelJob;
+  LabJob?: LabJob;
+  Lab?: Lab;
+  LabStep?: LabStep;
   Connection?: Connection;
   ConnectionState?: ConnectionState;
   Question?: Question;
@@ -92,6 +98,7 @@ export interface Wire {
   ImageSpec?: ImageSpec;
   JobDetails?: JobDetails;
   JobEvent?: JobEvent;
+  JobKind?: JobKind;
   KernelSpec?: KernelSpec;
   LabEntry?: LabEntry;
   LabSpec?: LabSpec;
@@ -115,6 +122,7 @@ export interface Wire {
   UsageChanges?: UsageChanges;
   UsageSample?: UsageSample;
   Output?: Output;
+  Job?: Job;
   JobSpec?: JobSpec;
 }
 /**
@@ -180,6 +188,101 @@ export interface Behind {
     [k: string]: string;
   };
 }
+export interface CellJob {
+  kind: 'cell';
+  id: string;
+  cluster: string;
+  name: string;
+  state: JobState;
+  revision: number;
+  slurm_id: string | null;
+  restarts: number;
+  reason: string | null;
+  why: string | null;
+  advice: string | null;
+  warning: string | null;
+  problem: Problem | null;
+  problem_since_s: number | null;
+  created_s: number;
+  state_since_s: number;
+  submitted_s: number | null;
+  started_s: number | null;
+  ended_s: number | null;
+  start_estimate_s: number | null;
+  limit_s: number | null;
+  partition: string | null;
+  account: string | null;
+  qos: string | null;
+  nodes: string[];
+  gpus: number;
+  image: string | null;
+  runtime: string;
+  exit_code: number | null;
+  signal: number | null;
+  usage: Usage | null;
+  cancel_requested_s: number | null;
+  tasks: {
+    [k: string]: string;
+  };
+  no_requeue: string | null;
+  inferred: boolean;
+  delivered: boolean;
+  notebook: string | null;
+  fingerprint: string | null;
+  job_dir: string;
+  python: [number, number, number] | null;
+  python_path: string;
+  fetch: string[];
+  fetch_to: string | null;
+  transfer: Transfer | null;
+  names_out: string[];
+  out_format: 'auto' | 'data';
+  session: string | null;
+  session_ends_s: number | null;
+}
+/**
+ * An error on its way to a person: see `errors.py` for the codes.
+ */
+export interface Problem {
+  code: string;
+  message: string;
+  hint: string | null;
+  detail: string | null;
+  transient: boolean;
+  option: string | null;
+}
+/**
+ * What a job used, against what it had; None where nobody measured.
+ */
+export interface Usage {
+  elapsed_s: number | null;
+  cpu_s: number | null;
+  cpus: number | null;
+  peak_memory_mib: number | null;
+  memory_mib: number | null;
+  gpus: number | null;
+}
+/**
+ * Files on their way between this machine and a cluster.
+ */
+export interface Transfer {
+  id: string;
+  cluster: string;
+  direction: 'pull' | 'push';
+  local: string;
+  remote: string;
+  state: TransferState;
+  files: number | null;
+  bytes: number | null;
+  files_done: number;
+  bytes_done: number;
+  files_same: number;
+  failed: Behind | null;
+  left_out: Behind | null;
+  began_s: number;
+  ended_s: number | null;
+  problem: Problem | null;
+}
 /**
  * Python, run by node/runner.py.
  */
@@ -222,18 +325,15 @@ export interface CellSpec {
 export interface Changes {
   cursor: string;
   whole: boolean;
-  jobs: Job[];
+  jobs: (CellJob | ProgramJob | TerminalJob | ScriptJob | SessionJob | KernelJob | LabJob)[];
   gone: string[];
   connections: Connection[] | null;
 }
-/**
- * A job as the agent knows it. Each change raises `revision`.
- */
-export interface Job {
+export interface ProgramJob {
+  kind: 'program';
   id: string;
   cluster: string;
   name: string;
-  kind: JobKind;
   state: JobState;
   revision: number;
   slurm_id: string | null;
@@ -273,39 +373,259 @@ export interface Job {
   job_dir: string;
   python: [number, number, number] | null;
   python_path: string;
-  names_out: string[];
-  out_format: 'auto' | 'data';
   fetch: string[];
   fetch_to: string | null;
-  session: string | null;
+  transfer: Transfer | null;
   on_login: boolean;
-  session_ends_s: number | null;
-  idle_s: number | null;
-  idle_since_s: number | null;
-  lab: Lab | null;
+}
+export interface TerminalJob {
+  kind: 'terminal';
+  id: string;
+  cluster: string;
+  name: string;
+  state: JobState;
+  revision: number;
+  slurm_id: string | null;
+  restarts: number;
+  reason: string | null;
+  why: string | null;
+  advice: string | null;
+  warning: string | null;
+  problem: Problem | null;
+  problem_since_s: number | null;
+  created_s: number;
+  state_since_s: number;
+  submitted_s: number | null;
+  started_s: number | null;
+  ended_s: number | null;
+  start_estimate_s: number | null;
+  limit_s: number | null;
+  partition: string | null;
+  account: string | null;
+  qos: string | null;
+  nodes: string[];
+  gpus: number;
+  image: string | null;
+  runtime: string;
+  exit_code: number | null;
+  signal: number | null;
+  usage: Usage | null;
+  cancel_requested_s: number | null;
+  tasks: {
+    [k: string]: string;
+  };
+  no_requeue: string | null;
+  inferred: boolean;
+  delivered: boolean;
+  notebook: string | null;
+  fingerprint: string | null;
+  job_dir: string;
+  python: [number, number, number] | null;
+  python_path: string;
+  fetch: string[];
+  fetch_to: string | null;
   transfer: Transfer | null;
 }
 /**
- * An error on its way to a person: see `errors.py` for the codes.
+ * A batch script, or a job that was submitted elsewhere.
  */
-export interface Problem {
-  code: string;
-  message: string;
-  hint: string | null;
-  detail: string | null;
-  transient: boolean;
-  option: string | null;
+export interface ScriptJob {
+  kind: 'script';
+  id: string;
+  cluster: string;
+  name: string;
+  state: JobState;
+  revision: number;
+  slurm_id: string | null;
+  restarts: number;
+  reason: string | null;
+  why: string | null;
+  advice: string | null;
+  warning: string | null;
+  problem: Problem | null;
+  problem_since_s: number | null;
+  created_s: number;
+  state_since_s: number;
+  submitted_s: number | null;
+  started_s: number | null;
+  ended_s: number | null;
+  start_estimate_s: number | null;
+  limit_s: number | null;
+  partition: string | null;
+  account: string | null;
+  qos: string | null;
+  nodes: string[];
+  gpus: number;
+  image: string | null;
+  runtime: string;
+  exit_code: number | null;
+  signal: number | null;
+  usage: Usage | null;
+  cancel_requested_s: number | null;
+  tasks: {
+    [k: string]: string;
+  };
+  no_requeue: string | null;
+  inferred: boolean;
+  delivered: boolean;
+  notebook: string | null;
+  fingerprint: string | null;
+  job_dir: string;
+  python: [number, number, number] | null;
+  python_path: string;
+  fetch: string[];
+  fetch_to: string | null;
+  transfer: Transfer | null;
 }
-/**
- * What a job used, against what it had; None where nobody measured.
- */
-export interface Usage {
-  elapsed_s: number | null;
-  cpu_s: number | null;
-  cpus: number | null;
-  peak_memory_mib: number | null;
-  memory_mib: number | null;
-  gpus: number | null;
+export interface SessionJob {
+  kind: 'session';
+  id: string;
+  cluster: string;
+  name: string;
+  state: JobState;
+  revision: number;
+  slurm_id: string | null;
+  restarts: number;
+  reason: string | null;
+  why: string | null;
+  advice: string | null;
+  warning: string | null;
+  problem: Problem | null;
+  problem_since_s: number | null;
+  created_s: number;
+  state_since_s: number;
+  submitted_s: number | null;
+  started_s: number | null;
+  ended_s: number | null;
+  start_estimate_s: number | null;
+  limit_s: number | null;
+  partition: string | null;
+  account: string | null;
+  qos: string | null;
+  nodes: string[];
+  gpus: number;
+  image: string | null;
+  runtime: string;
+  exit_code: number | null;
+  signal: number | null;
+  usage: Usage | null;
+  cancel_requested_s: number | null;
+  tasks: {
+    [k: string]: string;
+  };
+  no_requeue: string | null;
+  inferred: boolean;
+  delivered: boolean;
+  notebook: string | null;
+  fingerprint: string | null;
+  job_dir: string;
+  python: [number, number, number] | null;
+  python_path: string;
+  fetch: string[];
+  fetch_to: string | null;
+  transfer: Transfer | null;
+  idle_s: number | null;
+  idle_since_s: number | null;
+}
+export interface KernelJob {
+  kind: 'kernel';
+  id: string;
+  cluster: string;
+  name: string;
+  state: JobState;
+  revision: number;
+  slurm_id: string | null;
+  restarts: number;
+  reason: string | null;
+  why: string | null;
+  advice: string | null;
+  warning: string | null;
+  problem: Problem | null;
+  problem_since_s: number | null;
+  created_s: number;
+  state_since_s: number;
+  submitted_s: number | null;
+  started_s: number | null;
+  ended_s: number | null;
+  start_estimate_s: number | null;
+  limit_s: number | null;
+  partition: string | null;
+  account: string | null;
+  qos: string | null;
+  nodes: string[];
+  gpus: number;
+  image: string | null;
+  runtime: string;
+  exit_code: number | null;
+  signal: number | null;
+  usage: Usage | null;
+  cancel_requested_s: number | null;
+  tasks: {
+    [k: string]: string;
+  };
+  no_requeue: string | null;
+  inferred: boolean;
+  delivered: boolean;
+  notebook: string | null;
+  fingerprint: string | null;
+  job_dir: string;
+  python: [number, number, number] | null;
+  python_path: string;
+  fetch: string[];
+  fetch_to: string | null;
+  transfer: Transfer | null;
+  idle_s: number | null;
+}
+export interface LabJob {
+  kind: 'lab';
+  id: string;
+  cluster: string;
+  name: string;
+  state: JobState;
+  revision: number;
+  slurm_id: string | null;
+  restarts: number;
+  reason: string | null;
+  why: string | null;
+  advice: string | null;
+  warning: string | null;
+  problem: Problem | null;
+  problem_since_s: number | null;
+  created_s: number;
+  state_since_s: number;
+  submitted_s: number | null;
+  started_s: number | null;
+  ended_s: number | null;
+  start_estimate_s: number | null;
+  limit_s: number | null;
+  partition: string | null;
+  account: string | null;
+  qos: string | null;
+  nodes: string[];
+  gpus: number;
+  image: string | null;
+  runtime: string;
+  exit_code: number | null;
+  signal: number | null;
+  usage: Usage | null;
+  cancel_requested_s: number | null;
+  tasks: {
+    [k: string]: string;
+  };
+  no_requeue: string | null;
+  inferred: boolean;
+  delivered: boolean;
+  notebook: string | null;
+  fingerprint: string | null;
+  job_dir: string;
+  python: [number, number, number] | null;
+  python_path: string;
+  fetch: string[];
+  fetch_to: string | null;
+  transfer: Transfer | null;
+  idle_s: number | null;
+  idle_since_s: number | null;
+  lab: Lab | null;
 }
 /**
  * Of a job of kind LAB that has not ended.
@@ -316,27 +636,6 @@ export interface Lab {
   base_url: string;
   step: LabStep;
   door: [string, number] | null;
-}
-/**
- * Files on their way between this machine and a cluster.
- */
-export interface Transfer {
-  id: string;
-  cluster: string;
-  direction: 'pull' | 'push';
-  local: string;
-  remote: string;
-  state: TransferState;
-  files: number | null;
-  bytes: number | null;
-  files_done: number;
-  bytes_done: number;
-  files_same: number;
-  failed: Behind | null;
-  left_out: Behind | null;
-  began_s: number;
-  ended_s: number | null;
-  problem: Problem | null;
 }
 /**
  * The way to a cluster, as it is.
@@ -535,7 +834,7 @@ export interface DisplayData {
  * A job that the same cell has started before.
  */
 export interface Earlier {
-  job: Job;
+  job: CellJob | ProgramJob | TerminalJob | ScriptJob | SessionJob | KernelJob | LabJob;
   differs: ('folder' | 'image' | 'in' | 'in?' | 'options' | 'push')[];
 }
 export interface ErrorOutput {
@@ -608,7 +907,7 @@ export interface Image {
 }
 export interface ImageBuild {
   image: Image;
-  job: Job | null;
+  job: (CellJob | ProgramJob | TerminalJob | ScriptJob | SessionJob | KernelJob | LabJob) | null;
 }
 /**
  * What is asked for: an image built from a recipe, or pulled.
@@ -630,7 +929,7 @@ export interface ImageSpec {
  * All that can be said of a job, for somebody who looks at it alone.
  */
 export interface JobDetails {
-  job: Job;
+  job: CellJob | ProgramJob | TerminalJob | ScriptJob | SessionJob | KernelJob | LabJob;
   code: string | null;
   script: string | null;
   command: string[];
@@ -744,7 +1043,7 @@ export interface Limits {
  * What came since `cursor` was last given back, and the job at that moment.
  */
 export interface LogChunk {
-  job: Job;
+  job: CellJob | ProgramJob | TerminalJob | ScriptJob | SessionJob | KernelJob | LabJob;
   outputs: (
     Hello | Stream | DisplayData | UpdateDisplayData | ExecuteResult | ClearOutput | ErrorOutput
   )[];
@@ -897,7 +1196,7 @@ export interface RemoteKernel {
  * How a cell ended, its signature checked.
  */
 export interface Result {
-  job: Job;
+  job: CellJob | ProgramJob | TerminalJob | ScriptJob | SessionJob | KernelJob | LabJob;
   status: 'error' | 'interrupted' | 'killed' | 'none' | 'ok';
   ename: string | null;
   evalue: string | null;
@@ -1024,7 +1323,7 @@ export interface Tunnel {
 export interface UsageChanges {
   cursor: string;
   samples: UsageSample[];
-  job: Job;
+  job: CellJob | ProgramJob | TerminalJob | ScriptJob | SessionJob | KernelJob | LabJob;
   end: boolean;
   problem: Problem | null;
 }

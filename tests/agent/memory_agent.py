@@ -24,6 +24,7 @@ from jupyter_slurm.errors import (
     RequestError,
     SubmitError,
 )
+from jupyter_slurm.jobs.kinds import kind_of
 from jupyter_slurm.wire import (
     AgentStatus,
     CellSpec,
@@ -42,7 +43,6 @@ from jupyter_slurm.wire import (
     ImageSpec,
     Job,
     JobDetails,
-    JobKind,
     JobSpec,
     JobState,
     LabEntry,
@@ -50,6 +50,7 @@ from jupyter_slurm.wire import (
     Preview,
     QueueEntry,
     Result,
+    ScriptSpec,
     Stream,
     TerminalRequest,
     Transfer,
@@ -201,16 +202,11 @@ class MemoryService(FileSide, QueueSide):
             if spec.id not in self._jobs:
                 self._code[spec.id] = spec.code
                 self._put(
-                    Job(
-                        id=spec.id,
+                    kind_of(spec).recorded(
+                        spec,
                         cluster=spec.cluster or "here",
-                        name=spec.name,
-                        kind=spec.kind,
                         state=JobState.RUNNING,
-                        created_s=time.time(),
-                        state_since_s=time.time(),
                         slurm_id=str(len(self._jobs) + 1),
-                        fingerprint=spec.fingerprint,
                     )
                 )
             return self._jobs[spec.id]
@@ -257,8 +253,8 @@ class MemoryService(FileSide, QueueSide):
         same = [job for job in self._jobs.values() if job.slurm_id == slurm_id]
         if same:
             return same[-1]
-        job = self.submit(CellSpec(id=f"adopted{slurm_id}", name="theirs", code=""))
-        return self._change(job.id, slurm_id=slurm_id, kind=JobKind.SCRIPT)
+        job = self.submit(ScriptSpec(id=f"adopted{slurm_id}", name="theirs", code=""))
+        return self._change(job.id, slurm_id=slurm_id)
 
     def changes(self, cursor: str = "", wait_s: float = 0.0, caller: str = "") -> Changes:
         known = revision_of(cursor)

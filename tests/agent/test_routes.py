@@ -14,8 +14,9 @@ import pytest
 from jupyter_slurm.agent.protocol import LONGEST_WAIT_S, MAX_BODY_BYTES, calls, release
 from jupyter_slurm.api import Api
 from jupyter_slurm.errors import AgentError, RequestError
-from jupyter_slurm.wire import CellSpec, Job
+from jupyter_slurm.wire import CellSpec
 from tests.agent.home import AgentHome, until
+from tests.specs import known
 
 Http = http.client.HTTPConnection
 
@@ -55,7 +56,13 @@ def test_hello_says_who_answers(web: Http, agent_home: AgentHome) -> None:
         ("/v1/job", '{"job_id": 7}', 400, "request", "job_id"),
         ("/v1/job", "{}", 400, "request", "job_id"),
         ("/v1/job", '{"job_id": "a", "shell": "id"}', 400, "request", "shell"),
-        ("/v1/submit", '{"spec": {"id": "a", "name": "n"}}', 400, "request", "code"),
+        (
+            "/v1/submit",
+            '{"spec": {"kind": "cell", "name": "n"}}',
+            400,
+            "request",
+            "code",
+        ),
         ("/v1/job", "job_id=7", 400, "request", "malformed"),
         ("/v1/job", '{"job_id": "none"}', 404, "not-found", "none"),
         ("/v1/job", '{"job_id": "a bug"}', 500, "internal", "ZeroDivisionError"),
@@ -156,16 +163,7 @@ def test_an_answer_that_is_none_is_an_error_of_the_agent(status: int, body: byte
 
 
 def test_fields_that_a_newer_agent_adds_are_passed_over() -> None:
-    job = Job(
-        id="a",
-        cluster="c",
-        name="n",
-        kind="cell",  # type: ignore[arg-type]
-        state="LOST",  # type: ignore[arg-type]
-        created_s=1.0,
-        state_since_s=2.0,
-    )
-    newer = msgspec.json.encode(msgspec.to_builtins(job) | {"mood": "good"})
+    newer = msgspec.json.encode(msgspec.to_builtins(known()) | {"mood": "good"})
     assert calls()["job"].unpack_answer(200, newer).created_s == 1.0
 
 

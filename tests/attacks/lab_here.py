@@ -19,7 +19,8 @@ from jupyter_slurm.jobs.records.book import Book
 from jupyter_slurm.jobs.records.store import Record, Store
 from jupyter_slurm.transport.connect_callbacks import Answered
 from jupyter_slurm.transport.local import LocalTransport
-from jupyter_slurm.wire import Job, JobKind, JobState, Lab, LabStep
+from jupyter_slurm.wire import JobKind, Lab, LabStep
+from tests.specs import known
 from tests.transport.carrier import service
 
 JOB_ID = "abcdefgh"
@@ -70,15 +71,7 @@ class LabHere:
     def __init__(self, folder: Path, far_port: int) -> None:
         self.book = Book(Store(folder))
         self._far_port = far_port
-        job = Job(
-            id=JOB_ID,
-            cluster="site",
-            kind=JobKind.LAB,
-            name="lab",
-            state=JobState.RUNNING,
-            created_s=1.0,
-            state_since_s=1.0,
-        )
+        job = known(id=JOB_ID, cluster="site", kind=JobKind.LAB)
         self.book.add(Record(job=job, spec=None))
         self.book.store.new_key(JOB_ID)
         self.labs: Labs | None = None

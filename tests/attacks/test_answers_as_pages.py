@@ -13,7 +13,7 @@ _HARM = "<script>parent.harmed = 1</script>"
 
 def test_no_answer_is_a_page_in_which_something_runs(served: Served) -> None:
     client = served.client()
-    client.call("submit", spec={"id": "a2b4c6d7", "name": _HARM, "code": "1"})
+    client.call("submit", spec={"kind": "cell", "id": "a2b4c6d7", "name": _HARM, "code": "1"})
     found = answers(client)
     found["log"] = client.get(f"{API}logfile?job_id=a2b4c6d7")
     assert found["log"].headers["Content-Disposition"].startswith("attachment")

@@ -43,6 +43,7 @@ from jupyter_slurm.wire import (
 from tests.agent.home import ROOT, AgentHome
 from tests.cluster.plugin import SlurmCluster, jupyter_homes
 from tests.jobs.conftest import LETTERS, QUICK, spec
+from tests.specs import known
 from tests.ssh.profile import write_profile
 from tests.ssh.sshd import Sshd, make_key
 
@@ -101,14 +102,12 @@ def record(of: str, job_id: str = JOB, cluster: str = "far") -> Record:
     calls = held.pop("sbatch_calls", 0)
     state = held["state"]
     sent = state is not JobState.SUBMITTING
-    job = Job(
+    job = known(
         **{
             "id": job_id,
             "cluster": cluster,
             "name": "test",
             "kind": JobKind.PROGRAM,
-            "created_s": 1.0,
-            "state_since_s": 1.0,
             "submitted_s": 2.0 if sent else None,
             "slurm_id": "4000000000" if sent else None,
             "job_dir": f"/nowhere/{job_id}",

@@ -22,6 +22,7 @@ from jupyter_slurm.cli.table import in_words_of_a_terminal
 from jupyter_slurm.cli.terminal import Terminal
 from jupyter_slurm.commands import notebooks
 from jupyter_slurm.errors import NotFoundError, RequestError, SubmitError
+from jupyter_slurm.jobs.kinds import kind_of
 from jupyter_slurm.magics.commands import COMMANDS
 from jupyter_slurm.wire import (
     AgentStatus,
@@ -49,21 +50,13 @@ from jupyter_slurm.wire import (
     Transfer,
     TransferState,
 )
+from tests.specs import known
 
 
 def job_of(spec: JobSpec, **changes: Any) -> Job:
-    job = Job(
-        id=spec.id,
-        cluster=spec.cluster or "local",
-        name=spec.name,
-        kind=spec.kind,
-        state=JobState.PENDING,
-        slurm_id="7",
-        created_s=1.0,
-        state_since_s=1.0,
-        notebook=spec.notebook,
-    )
-    return msgspec.structs.replace(job, **changes)
+    told = {"cluster": spec.cluster or "local", "state": JobState.PENDING, "slurm_id": "7"}
+    job: Job = kind_of(spec).recorded(spec, **{**told, **changes})
+    return job
 
 
 SPEC = CellSpec(id="aaaaaaaa", name="n", code="")
@@ -924,9 +917,8 @@ def test_a_session_is_stopped_on_the_cluster_that_is_named(
 
     class Sessions(MemoryApi):
         def jobs(self, cluster: str | None = None) -> list[Job]:
-            known = {"kind": JobKind.SESSION, "state": JobState.RUNNING, "notebook": None}
             places = (("aaaaaaaa", "here"), ("bbbbbbbb", "there"))
-            return [job_of(SPEC, id=one, cluster=place, **known) for one, place in places]
+            return [known(kind=JobKind.SESSION, id=one, cluster=place) for one, place in places]
 
     for words, told, ended in (
         (("n",), 2, []),

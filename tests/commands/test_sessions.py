@@ -11,12 +11,13 @@ from jupyter_slurm.commands.line import split
 from jupyter_slurm.errors import NotFoundError, RequestError
 from jupyter_slurm.views.card import html, plain
 from jupyter_slurm.wire import Job, JobKind, JobState, SessionSpec
+from tests.specs import known
 
 NOW_S = 1_790_000_000.0
 
 
 def session(**fields: Any) -> Job:
-    known: dict[str, Any] = {
+    told: dict[str, Any] = {
         "id": "s2s2s2s2",
         "cluster": "arandu",
         "name": "fit",
@@ -26,9 +27,9 @@ def session(**fields: Any) -> Job:
         "created_s": NOW_S - 200,
         "state_since_s": NOW_S - 125,
         "started_s": NOW_S - 100,
-        "idle_s": 1800,
+        **({"idle_s": 1800} if "kind" not in fields else {}),
     }
-    return Job(**{**known, **fields})
+    return known(**{**told, **fields})
 
 
 def start(words: str) -> SessionSpec:
@@ -137,9 +138,7 @@ def test_what_is_left_of_a_session(fields: dict[str, Any], left_s: float | None)
 
 def test_the_cards_say_in_time_that_it_ends() -> None:
     soon = session(limit_s=300)
-    cell = session(
-        id="c3c3c3c3", kind=JobKind.CELL, idle_s=None, session=soon.id, session_ends_s=NOW_S + 200
-    )
+    cell = session(id="c3c3c3c3", kind=JobKind.CELL, session=soon.id, session_ends_s=NOW_S + 200)
     for job, who in ((soon, "It"), (cell, "The session")):
         told = f"{who} ends in 3 min 20 s"
         assert told in plain(job, NOW_S)
@@ -152,5 +151,5 @@ def test_the_cards_name_the_session() -> None:
     assert "session s2s2s2s2 on arandu" in plain(session(), NOW_S)
     idle = session(idle_since_s=NOW_S - 60)
     assert "ends after 30 min without a cell (now idle for 1 min)" in html(idle, NOW_S)
-    cell = session(id="c3c3c3c3", kind=JobKind.CELL, idle_s=None, session="s2s2s2s2")
+    cell = session(id="c3c3c3c3", kind=JobKind.CELL, session="s2s2s2s2")
     assert "job c3c3c3c3 in session s2s2s2s2 on arandu" in plain(cell, NOW_S)

@@ -17,6 +17,7 @@ from typing import Any
 import msgspec
 
 from jupyter_slurm.errors import NotFoundError, SubmitError
+from jupyter_slurm.jobs.kinds import kind_of
 from jupyter_slurm.jobs.outcome.variables import digest_file, read_variables, write_variables
 from jupyter_slurm.wire import (
     AgentStatus,
@@ -187,24 +188,14 @@ class FakeApi(FarSide, FileSide, ImageSide, QueueSide):
             raise SubmitError(self.refuse)
         self.specs[spec.id] = spec
         self._revision += 1
-        now_s = time.time()
-        job = Job(
-            id=spec.id,
+        job: Job = kind_of(spec).recorded(
+            spec,
             cluster=spec.cluster or "fake",
-            name=spec.name,
-            kind=spec.kind,
             state=JobState.RUNNING,
             revision=self._revision,
             slurm_id=str(100 + len(self.specs)),
-            created_s=now_s,
-            state_since_s=now_s,
-            started_s=now_s,
+            started_s=time.time(),
             nodes=("n1",),
-            fingerprint=spec.fingerprint,
-            notebook=spec.notebook,
-            names_out=_names_out(spec),
-            fetch=spec.fetch,
-            fetch_to=spec.fetch_to,
         )
         with self._changed:
             self._jobs[spec.id] = job

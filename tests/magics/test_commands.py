@@ -14,7 +14,7 @@ from jupyter_slurm.errors import CommandError, NotFoundError
 from jupyter_slurm.magics.commands import COMMANDS
 from jupyter_slurm.magics.extension import SLURM_COMMANDS
 from jupyter_slurm.magics.table import SlurmText, Table
-from jupyter_slurm.wire import CommandOutput, JobKind, JobState, SessionSpec
+from jupyter_slurm.wire import CommandOutput, JobKind, JobState, LabSpec, SessionSpec
 from tests.magics.fake import FakeApi
 from tests.magics.shell import Shell
 
@@ -101,9 +101,9 @@ def test_requeue_says_what_it_has_ended(shell: Shell, api: FakeApi) -> None:
 def test_a_labs_name_means_the_lab_of_the_cluster_that_is_asked_for(
     shell: Shell, api: FakeApi
 ) -> None:
-    here, there = start(shell, api), start(shell, api, "linger() # other")
-    api.change(here, kind=JobKind.LAB, name="mine")
-    api.change(there, kind=JobKind.LAB, name="mine", cluster="there")
+    here, there = (
+        api.submit(LabSpec(name="mine", cluster=cluster)).id for cluster in ("fake", "there")
+    )
     error = shell.run("%slurm lab stop mine").error
     assert f"lab {there} on there, lab {here} on fake" in str(error)
     assert "cancel" not in api.calls

@@ -160,10 +160,9 @@ def test_run_all_stops_at_a_line_that_cannot_be(jupyter_dirs: Path) -> None:
 
 SHOW_BOTH = """
 from jupyter_slurm.magics.replay import Replay
-from jupyter_slurm.wire import Job, JobKind, JobState, LogChunk, Stream
+from jupyter_slurm.wire import CellJob, JobState, LogChunk, Stream
 texts = [("stderr", "a"), ("stdout", "b"), ("stderr", "c"), ("stdout", "d")]
-job = Job(id="i", cluster="c", name="n", kind=JobKind.CELL, state=JobState.RUNNING,
-          created_s=0, state_since_s=0)
+job = CellJob(id="i", cluster="c", name="n", state=JobState.RUNNING, created_s=0, state_since_s=0)
 outputs = tuple(Stream(name=name, text=text) for name, text in texts)
 Replay("i", 1000, "full", lambda: None).show(LogChunk(job=job, outputs=outputs, cursor=""))
 """

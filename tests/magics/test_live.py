@@ -3,7 +3,6 @@ shows jobs by itself."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from typing import cast
 
@@ -15,23 +14,15 @@ from jupyter_slurm.job import JobHandle
 from jupyter_slurm.magics.frontend import renders_jobs
 from jupyter_slurm.magics.live import LiveCard, LiveCards
 from jupyter_slurm.views.card import CARDS_VARIABLE
-from jupyter_slurm.wire import Changes, Job, JobKind, JobState, Problem
+from jupyter_slurm.wire import Changes, Job, JobState, Problem
 from tests.magics.fake import FakeApi
 from tests.magics.shell import KeepingPublisher, Shell
+from tests.specs import known
 
 
 @pytest.fixture
 def card(shell: Shell) -> LiveCard:
-    now_s = time.time()
-    job = Job(
-        id="a2b4c6d7",
-        cluster="local",
-        name="fit",
-        kind=JobKind.CELL,
-        state=JobState.PENDING,
-        created_s=now_s,
-        state_since_s=now_s,
-    )
+    job = known(id="a2b4c6d7", cluster="local", name="fit", state=JobState.PENDING)
     return LiveCard(job)
 
 

@@ -8,20 +8,12 @@ import msgspec
 from jupyter_events import EventLogger
 
 from jupyter_slurm.server.events import SCHEMA, JobStates
-from jupyter_slurm.wire import Changes, Job, JobKind, JobState
+from jupyter_slurm.wire import Changes, Job, JobState
+from tests.specs import known
 
 
 def job(job_id: str, state: JobState, revision: int) -> Job:
-    return Job(
-        id=job_id,
-        cluster="here",
-        name="n",
-        kind=JobKind.CELL,
-        state=state,
-        revision=revision,
-        created_s=0.0,
-        state_since_s=0.0,
-    )
+    return known(id=job_id, cluster="here", state=state, revision=revision)
 
 
 class Told:

@@ -79,6 +79,6 @@ def test_the_document_names_every_call(served: Served) -> None:
     assert {"get", "post"} == document["paths"]["/jobs"].keys()
     assert {"post"} == document["paths"]["/submit"].keys()
     assert {"/spec", "/notebook", "/executed"} <= document["paths"].keys()
-    assert "JobSpec" in document["components"]["schemas"]
+    assert "CellSpec" in document["components"]["schemas"]
     (by_id,) = document["paths"]["/job"]["get"]["parameters"]
     assert (by_id["name"], by_id["required"]) == ("job_id", True)

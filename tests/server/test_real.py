@@ -64,7 +64,7 @@ def served(home: Path, env: dict[str, str], agent: AgentHome) -> Iterator[Served
 
 
 def cell(code: str, **more: object) -> dict[str, object]:
-    return {"spec": {"id": new_id(), "name": "page", "code": code, **more}}
+    return {"spec": {"kind": "cell", "id": new_id(), "name": "page", "code": code, **more}}
 
 
 def sleeper() -> dict[str, object]:

@@ -15,6 +15,7 @@ from playwright.sync_api import Page, expect
 
 from jupyter_slurm.views.card import bundle
 from jupyter_slurm.wire import Job, JobKind, JobState
+from tests.specs import known
 from tests.ui.looks import SCREENSHOTS
 
 NOW_S = time.time()
@@ -22,7 +23,7 @@ HOSTILE = "<script>document.title='mine'</script>"
 
 
 def job(**fields: Any) -> Job:
-    known: dict[str, Any] = {
+    told: dict[str, Any] = {
         "id": "a2b4c6d7",
         "cluster": "arandu",
         "name": HOSTILE,
@@ -37,7 +38,7 @@ def job(**fields: Any) -> Job:
         "partition": "gpu",
         "gpus": 2,
     }
-    return Job(**{**known, **fields})
+    return known(**{**told, **fields})
 
 
 JOBS = (

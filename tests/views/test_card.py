@@ -24,12 +24,13 @@ from jupyter_slurm.views.card import (
     told_to_end,
 )
 from jupyter_slurm.wire import Job, JobKind, JobState, Problem, Transfer, TransferState, Usage
+from tests.specs import known
 
 NOW_S = 1_790_000_000.0
 
 
 def job(**fields: Any) -> Job:
-    known: dict[str, Any] = {
+    told: dict[str, Any] = {
         "id": "k3j9x2m1",
         "cluster": "arandu",
         "name": "fit",
@@ -39,7 +40,7 @@ def job(**fields: Any) -> Job:
         "created_s": NOW_S - 200,
         "state_since_s": NOW_S - 125,
     }
-    return Job(**{**known, **fields})
+    return known(**{**told, **fields})
 
 
 class Text(HTMLParser):

@@ -5,7 +5,6 @@ The session is a job like any other, a cell in it a record without an id of Slur
 
 from __future__ import annotations
 
-import time
 from pathlib import PurePosixPath
 
 from jupyter_slurm.errors import RequestError
@@ -18,7 +17,7 @@ from jupyter_slurm.jobs.records.store import Record
 from jupyter_slurm.jobs.submission import payload
 from jupyter_slurm.jobs.submission.prepare import prepare_session_cell
 from jupyter_slurm.jobs.submission.session_cells import ask, ended, ends_s
-from jupyter_slurm.wire import CellSpec, Job, JobState
+from jupyter_slurm.wire import CellSpec, Job
 
 
 class Sessions:
@@ -38,25 +37,15 @@ class Sessions:
             raise ended(session)
         if spec.python is not None and session.python is not None:
             payload.check_python(True, spec.python, session.python[:2])
-        now_s = time.time()
-        job = Job(
-            id=spec.id,
+        job = kind_of(spec).recorded(
+            spec,
             cluster=session.cluster,
-            name=spec.name,
-            kind=spec.kind,
-            state=JobState.SUBMITTING,
-            created_s=now_s,
-            state_since_s=now_s,
             gpus=session.gpus,
             image=session.image,
             runtime=session.runtime,
             python=session.python,
             python_path=session.python_path,
-            notebook=spec.notebook,
-            fingerprint=spec.fingerprint,
             job_dir=str(JobDir(PurePosixPath(session.job_dir)).cell(spec.id).path),
-            **kind_of(spec).first(spec),
-            session=session.id,
             session_ends_s=ends_s(session),
         )
         return Record(job=job, spec=spec)

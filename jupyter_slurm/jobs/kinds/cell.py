@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec.structs import replace
@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from jupyter_slurm.jobs import layout
 from jupyter_slurm.jobs.kinds.by_python import ByPython
 from jupyter_slurm.jobs.kinds.kind import Files
-from jupyter_slurm.wire import CellSpec, JobSpec
+from jupyter_slurm.wire import CellJob, CellSpec, JobSpec
 
 if TYPE_CHECKING:
     from jupyter_slurm.jobs.submission.resolved import Resolved
@@ -24,6 +24,7 @@ class Cell(ByPython[CellSpec]):
     __slots__ = ()
 
     spec = CellSpec
+    job = CellJob
     is_python = True
     runner = layout.RUNNER
     code_file = layout.CELL
@@ -35,9 +36,6 @@ class Cell(ByPython[CellSpec]):
 
     def given(self, spec: CellSpec) -> list[object]:
         return [spec.names_in, spec.names_out, spec.out_format]
-
-    def first(self, spec: CellSpec) -> dict[str, Any]:
-        return {"names_out": spec.names_out, "out_format": spec.out_format or "auto"}
 
     def files(self, spec: CellSpec, job: Resolved) -> Files:
         variables = bool(spec.names_in or spec.names_out)

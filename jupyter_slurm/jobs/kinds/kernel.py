@@ -12,7 +12,7 @@ from jupyter_slurm.jobs import layout
 from jupyter_slurm.jobs.kinds.by_python import ByPython
 from jupyter_slurm.jobs.kinds.kind import Explained, Files, socket_name
 from jupyter_slurm.readable import duration
-from jupyter_slurm.wire import KernelSpec
+from jupyter_slurm.wire import KernelJob, KernelSpec
 
 if TYPE_CHECKING:
     from jupyter_slurm.jobs.outcome.verdict import Evidence
@@ -36,6 +36,7 @@ class Kernel(ByPython[KernelSpec]):
     __slots__ = ()
 
     spec = KernelSpec
+    job = KernelJob
     command = "kernel"
     idle_without = "in which nobody is connected"
     runner = layout.KERNEL
@@ -45,9 +46,6 @@ class Kernel(ByPython[KernelSpec]):
 
     def completed(self, spec: KernelSpec, profile: ClusterProfile) -> KernelSpec:
         return replace(spec, idle_s=spec.idle_s or int(profile.idle_s))
-
-    def idle_s(self, spec: KernelSpec) -> int | None:
-        return spec.idle_s
 
     def files(self, spec: KernelSpec, job: Resolved) -> Files:
         task = {"socket": socket_name(spec.id), "idle_s": spec.idle_s}

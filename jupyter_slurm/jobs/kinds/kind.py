@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 from types import MappingProxyType
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic
 from jupyter_slurm.errors import RequestError
 from jupyter_slurm.jobs import layout
 from jupyter_slurm.jobs.layout import JobDir
-from jupyter_slurm.wire import Job, JobSpec, SpecT
+from jupyter_slurm.wire import Job, JobSpec, JobState, SpecT
 
 if TYPE_CHECKING:
     from jupyter_slurm.jobs.outcome.verdict import Evidence
@@ -32,6 +33,8 @@ class Kind(Generic[SpecT]):
 
     spec: ClassVar[type[JobSpec]]
     """What a job of this kind is asked for with: `SpecT`."""
+    job: ClassVar[type[Job]]
+    """What is known of one."""
 
     # --- its words ---
     noun: ClassVar[str] = "job"
@@ -80,6 +83,8 @@ class Kind(Generic[SpecT]):
     """It says itself whether it went well, and what it used; of others the exit code is all."""
     ends_by_request: ClassVar[bool] = False
     """It goes on until it is stopped, idle or out of time: nobody waits for an outcome."""
+    at_end: ClassVar[Mapping[str, Any]] = MappingProxyType({})
+    """What its end makes of it, in the same moment: fields of `job`."""
     failures: ClassVar[Mapping[int, Explained]] = MappingProxyType({})
     """Its own exit codes, beside those of the script around it."""
 
@@ -92,17 +97,18 @@ class Kind(Generic[SpecT]):
         """Return the spec with what the profile says of settings that it leaves open."""
         return spec
 
-    def idle_s(self, spec: SpecT) -> int | None:
-        """Return how many seconds it may be idle before it ends; None: as long as it likes."""
-        return None
-
     def given(self, spec: SpecT) -> list[object]:
         """Return what else makes a job another one than the same cell's earlier one, as JSON."""
         return []
 
-    def first(self, spec: SpecT) -> dict[str, Any]:
-        """Return what of `Job` only this kind has, when it is recorded."""
-        return {}
+    def recorded(self, spec: SpecT, **known: Any) -> Job:
+        """Return the job as it is first recorded: with what its spec says of it, which is
+        completed, and with what else is known of it."""
+        both = {*self.spec.__struct_fields__} & {*self.job.__struct_fields__}
+        now_s = time.time()
+        told = {"state": JobState.SUBMITTING, "created_s": now_s, "state_since_s": now_s}
+        said = {name: one for name in both if (one := getattr(spec, name)) is not None}
+        return self.job(**{**told, **said, **known})
 
     def files(self, spec: SpecT, job: Resolved) -> Files:
         """Return what lies in its folder beside what every job has there, its key still empty.

@@ -17,7 +17,7 @@ from jupyter_slurm.jobs.kinds.by_python import ByPython
 from jupyter_slurm.jobs.kinds.kind import PROGRESS_BYTES, Files
 from jupyter_slurm.jobs.layout import JobDir
 from jupyter_slurm.readable import duration
-from jupyter_slurm.wire import Job, JobSpec, LabSpec, LabStep
+from jupyter_slurm.wire import Job, JobSpec, LabJob, LabSpec, LabStep
 
 if TYPE_CHECKING:
     from jupyter_slurm.jobs.outcome.verdict import Evidence
@@ -48,6 +48,7 @@ class Lab(ByPython[LabSpec]):
     __slots__ = ()
 
     spec = LabSpec
+    job = LabJob
     noun = "lab"
     command = "lab"
     idle_without = "in which nobody uses it"
@@ -56,6 +57,7 @@ class Lab(ByPython[LabSpec]):
     node_files = ("lab", "private_folder")
     is_web_server = True
     ends_by_request = True
+    at_end = MappingProxyType({"lab": None})  # so that nobody sees one that is over and ready
     failures = MappingProxyType(
         {
             65: (
@@ -88,9 +90,6 @@ class Lab(ByPython[LabSpec]):
             cwd=spec.cwd if profile.host is None else None,  # a folder of this machine
             jupyter_base_url=spec.jupyter_base_url if profile.lab_same_origin else None,
         )
-
-    def idle_s(self, spec: LabSpec) -> int | None:
-        return spec.idle_s
 
     def files(self, spec: LabSpec, job: Resolved) -> Files:
         task = {

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from jupyter_slurm.errors import RequestError
 from jupyter_slurm.jobs import layout
 from jupyter_slurm.jobs.kinds.kind import Kind
-from jupyter_slurm.wire import ProgramSpec
+from jupyter_slurm.wire import ProgramJob, ProgramSpec
 
 
 class Program(Kind[ProgramSpec]):
     __slots__ = ()
 
     spec = ProgramSpec
+    job = ProgramJob
     takes_arguments = True
     starts_tasks = True
     makes_images = True
@@ -28,6 +27,3 @@ class Program(Kind[ProgramSpec]):
 
     def given(self, spec: ProgramSpec) -> list[object]:
         return [spec.arguments]
-
-    def first(self, spec: ProgramSpec) -> dict[str, Any]:
-        return {"on_login": spec.on_login}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from jupyter_slurm.errors import RequestError
 from jupyter_slurm.jobs import layout
 from jupyter_slurm.jobs.kinds.kind import Kind
-from jupyter_slurm.wire import ScriptSpec
+from jupyter_slurm.wire import ScriptJob, ScriptSpec
 
 
 class Script(Kind[ScriptSpec]):
@@ -14,6 +14,7 @@ class Script(Kind[ScriptSpec]):
     __slots__ = ()
 
     spec = ScriptSpec
+    job = ScriptJob
     is_as_written = True
     takes_arguments = True
     starts_tasks = True

@@ -11,7 +11,7 @@ from jupyter_slurm.jobs import layout
 from jupyter_slurm.jobs.kinds.by_python import ByPython
 from jupyter_slurm.jobs.kinds.cell import runner_files
 from jupyter_slurm.jobs.kinds.kind import Files
-from jupyter_slurm.wire import SessionSpec
+from jupyter_slurm.wire import SessionJob, SessionSpec
 
 if TYPE_CHECKING:
     from jupyter_slurm.jobs.outcome.verdict import Evidence
@@ -24,6 +24,7 @@ class Session(ByPython[SessionSpec]):
     __slots__ = ()
 
     spec = SessionSpec
+    job = SessionJob
     noun = "session"
     command = "session"
     runner = layout.SESSION
@@ -37,9 +38,6 @@ class Session(ByPython[SessionSpec]):
             raise RequestError(
                 "A session needs a time after which it ends when it is idle: --idle."
             )
-
-    def idle_s(self, spec: SessionSpec) -> int | None:
-        return spec.idle_s
 
     def files(self, spec: SessionSpec, job: Resolved) -> Files:
         own = {layout.CELL: b"", layout.TASK: task(spec), layout.KEY: b""}

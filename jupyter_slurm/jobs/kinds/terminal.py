@@ -6,7 +6,7 @@ import re
 
 from jupyter_slurm.jobs import layout
 from jupyter_slurm.jobs.kinds.kind import Explained, Kind
-from jupyter_slurm.wire import TerminalSpec
+from jupyter_slurm.wire import TerminalJob, TerminalSpec
 
 _NO_HOLDER = re.compile(r"^There is no Python on ", re.MULTILINE)
 """Matches what `transport/node_program.py` prints."""
@@ -16,6 +16,7 @@ class Terminal(Kind[TerminalSpec]):
     __slots__ = ()
 
     spec = TerminalSpec
+    job = TerminalJob
     code_file = layout.PROGRAM
     node_files = ("terminal_pty.py", "terminal.py")
     has_terminal = True

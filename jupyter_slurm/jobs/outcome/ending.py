@@ -328,7 +328,7 @@ class Ending:
             problem=None,
             problem_since_s=None,
             start_estimate_s=None,
-            lab=None,  # with the end, so that nobody sees a lab that is over and ready
+            **kind_of(job).at_end,
             nodes=job.nodes or ((evidence.started.node,) if evidence.started else ()),
             started_s=started_s,
             ended_s=ended_s,

@@ -24,7 +24,7 @@ from jupyter_slurm.readable import visible
 from jupyter_slurm.slurm import scontrol, squeue, states
 from jupyter_slurm.slurm.scontrol import ControlRow
 from jupyter_slurm.slurm.squeue import QueueRow
-from jupyter_slurm.wire import Job, JobKind, JobState
+from jupyter_slurm.wire import Job, JobState, ScriptJob
 
 _LETTERS = "abcdefghijklmnopqrstuvwxyz234567"
 _SLURM_ID = re.compile(r"([0-9]+)(?:[_+][0-9]+|(_\[[^]]*\]))?")
@@ -103,11 +103,10 @@ def _record(cluster: SlurmCluster, row: QueueRow, more: ControlRow | None) -> Re
     job_id = "".join(secrets.choice(_LETTERS) for _ in range(8))
     ended = states.is_terminal(row.state)
     now_s = time.time()
-    job = Job(
+    job = ScriptJob(
         id=job_id,
         cluster=cluster.name,
         name=row.name,
-        kind=JobKind.SCRIPT,
         # How it has ended is found out as of any other job.
         state=JobState.FINISHING if ended else state_named(row.state),
         slurm_id=row.array_job_id or row.slurm_id,

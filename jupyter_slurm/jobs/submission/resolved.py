@@ -79,11 +79,6 @@ class Resolved:
         return not kind_of(self.spec).is_as_written and self.runtime.name != "none"
 
     @property
-    def idle_s(self) -> int | None:
-        """Return how many seconds the job may be idle before it ends; None: as long as it likes."""
-        return kind_of(self.spec).idle_s(self.spec)
-
-    @property
     def is_on_login(self) -> bool:
         """Tell whether it runs on the login machine, without Slurm."""
         return isinstance(self.spec, ProgramSpec) and self.spec.on_login

@@ -73,9 +73,9 @@ def _end_unsent(book: Book, record: Record) -> None:
         ended_s=time.time(),
         why="You cancelled it before it was sent.",
         transfer=None,
-        lab=None,
         problem=None,
         problem_since_s=None,
+        **kind_of(record.job).at_end,
     )
 
 
@@ -357,17 +357,18 @@ class Submitter:
 
     def _reject(self, error: JupyterSlurmError) -> bool:
         with self._book.alone():
-            if self._book.job(self._id).state.final:  # withdrawn, with what it was made of
+            job = self._book.job(self._id)
+            if job.state.final:  # withdrawn, with what it was made of
                 return True
             _drop_spec(self._book, self._book.record(self._id))
             self._book.change(
                 self._id,
                 state=JobState.REJECTED,
                 ended_s=time.time(),
-                lab=None,
                 why=error.message,
                 advice=error.hint,
                 problem=error.problem(),
+                **kind_of(job).at_end,
             )
         return True
 

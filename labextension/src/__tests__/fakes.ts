@@ -5,7 +5,22 @@ import type { Cluster, Connection, Job } from '../wire';
 
 export const NOW_S = 1_790_000_000;
 
-export function job(fields: Partial<Job> = {}): Job {
+type Own<T> = T extends unknown ? Partial<T> : never;
+/** Of a job of one kind, as many as are told. */
+export type Fields = Own<Job>;
+
+/** What only jobs of a kind have. */
+const OWN = {
+  cell: { names_out: [], out_format: 'auto', session: null, session_ends_s: null },
+  program: { on_login: false },
+  terminal: {},
+  script: {},
+  session: { idle_s: null, idle_since_s: null },
+  kernel: { idle_s: null },
+  lab: { idle_s: null, idle_since_s: null, lab: null }
+};
+
+export function job(fields: Fields = {}): Job {
   return {
     id: 'a2b4c6d7',
     cluster: 'arandu',
@@ -48,19 +63,12 @@ export function job(fields: Partial<Job> = {}): Job {
     job_dir: '/home/ana/jobs/a2b4c6d7',
     python: null,
     python_path: '',
-    names_out: [],
-    out_format: 'auto',
     fetch: [],
     fetch_to: null,
-    session: null,
-    session_ends_s: null,
-    idle_s: null,
-    idle_since_s: null,
-    on_login: false,
-    lab: null,
     transfer: null,
+    ...OWN[fields.kind ?? 'cell'],
     ...fields
-  };
+  } as Job;
 }
 
 export function connection(fields: Partial<Connection> = {}): Connection {

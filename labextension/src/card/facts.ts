@@ -2,12 +2,12 @@
 // Pure: a job and what time it is -> text. How it looks is view.tsx's.
 import type { TranslationBundle } from '@jupyterlab/translation';
 import { endsOf, SOON_S } from '../ends';
-import { duration, isFinal, memory, moment, visible } from '../format';
+import { duration, isFinal, memory, moment, sessionOf, visible } from '../format';
 import { stepOf } from '../labs/words';
 import { said, toldBeside } from '../said';
 import { progress } from '../tasks';
 import type { Freshness } from '../tokens';
-import type { Connection, Job, Transfer, Usage } from '../wire';
+import type { Connection, Job, KernelJob, LabJob, SessionJob, Transfer, Usage } from '../wire';
 
 export interface Note {
   /** `bad`: it went wrong; `look`: worth a look; `plain`: good to know. */
@@ -96,7 +96,7 @@ export function notes(
   const all = [
     why(job, trans),
     note('look', said(job.warning ?? '', trans)),
-    ...(over ? [] : [...asked(job, nowS, trans), ...session(job, nowS, trans)]),
+    ...(over ? [] : [...asked(job, nowS, trans), ...left(job, nowS, trans)]),
     job.transfer === null || over ? null : note('plain', moving(job.transfer, trans)),
     over ? null : doubt(job, freshness, connection, nowS, trans),
     over && job.inferred
@@ -146,14 +146,14 @@ function asked(job: Job, nowS: number, trans: TranslationBundle): (Note | null)[
   const at = moment(job.cancel_requested_s, nowS);
   return [
     note('plain', trans.__('It was asked to end at %1.', at)),
-    job.session === null
+    sessionOf(job) === null
       ? null
       : note('look', trans.__('Asked again, its process ends, and what the session holds is lost.'))
   ];
 }
 
 /** How far a lab is, and what is left of it. */
-function lab(job: Job, nowS: number, trans: TranslationBundle): (Note | null)[] {
+function lab(job: LabJob, nowS: number, trans: TranslationBundle): (Note | null)[] {
   const ends = endsOf(job);
   const soon = ends !== null && ends - nowS < SOON_S;
   return [
@@ -171,7 +171,7 @@ function lab(job: Job, nowS: number, trans: TranslationBundle): (Note | null)[] 
 }
 
 /** What is left of a kernel. */
-function kernel(job: Job, nowS: number, trans: TranslationBundle): (Note | null)[] {
+function kernel(job: KernelJob, nowS: number, trans: TranslationBundle): (Note | null)[] {
   const ends = endsOf(job);
   const soon = ends !== null && ends - nowS < SOON_S;
   return [
@@ -192,15 +192,8 @@ function kernel(job: Job, nowS: number, trans: TranslationBundle): (Note | null)
 
 /** What is left of a session, in its own card and, near the end, in those of its cells. */
 function session(job: Job, nowS: number, trans: TranslationBundle): (Note | null)[] {
-  if (job.kind === 'lab') {
-    return lab(job, nowS, trans);
-  }
-  if (job.kind === 'kernel') {
-    return kernel(job, nowS, trans);
-  }
   const ends = endsOf(job);
   const soon = ends !== null && ends - nowS < SOON_S;
-  const idle = job.idle_since_s === null ? null : duration(nowS - job.idle_since_s);
   return [
     soon
       ? note(
@@ -208,19 +201,37 @@ function session(job: Job, nowS: number, trans: TranslationBundle): (Note | null
           trans.__('The session ends in %1; what it holds is lost then.', duration(ends - nowS))
         )
       : null,
-    job.idle_s === null
-      ? null
-      : note(
-          'plain',
-          idle === null
-            ? trans.__('It ends after %1 without a cell.', duration(job.idle_s))
-            : trans.__(
-                'It ends after %1 without a cell; it is idle for %2.',
-                duration(job.idle_s),
-                idle
-              )
-        )
+    job.kind === 'session' ? idle(job, nowS, trans) : null
   ];
+}
+
+function idle(job: SessionJob, nowS: number, trans: TranslationBundle): Note | null {
+  if (job.idle_s === null) {
+    return null;
+  }
+  const limit = duration(job.idle_s);
+  return note(
+    'plain',
+    job.idle_since_s === null
+      ? trans.__('It ends after %1 without a cell.', limit)
+      : trans.__(
+          'It ends after %1 without a cell; it is idle for %2.',
+          limit,
+          duration(nowS - job.idle_since_s)
+        )
+  );
+}
+
+/** What is left of what ends by itself. */
+function left(job: Job, nowS: number, trans: TranslationBundle): (Note | null)[] {
+  switch (job.kind) {
+    case 'lab':
+      return lab(job, nowS, trans);
+    case 'kernel':
+      return kernel(job, nowS, trans);
+    default:
+      return session(job, nowS, trans);
+  }
 }
 
 function moving(transfer: Transfer, trans: TranslationBundle): string {

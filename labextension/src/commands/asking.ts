@@ -3,7 +3,7 @@
 import { Dialog, InputDialog, showDialog } from '@jupyterlab/apputils';
 import type { TranslationBundle } from '@jupyterlab/translation';
 import { Widget } from '@lumino/widgets';
-import { stateWord, visible } from '../format';
+import { sessionOf, stateWord, visible } from '../format';
 import type { ISlurmModel } from '../tokens';
 import { isTask, jobOf, stateOf, type Target } from './targets';
 
@@ -75,7 +75,7 @@ async function mayLose(
 /** What is lost besides the work of the job itself. */
 function held(model: ISlurmModel, targets: readonly Target[], trans: TranslationBundle): string {
   const jobs = targets.flatMap(({ id }) => (id === null ? [] : (model.jobs.get(id) ?? [])));
-  if (jobs.some(job => job.session !== null && job.cancel_requested_s !== null)) {
+  if (jobs.some(job => sessionOf(job) !== null && job.cancel_requested_s !== null)) {
     return trans.__('Asked again, its process ends, and what the session holds is lost.');
   }
   return jobs.some(({ kind }) => ['session', 'kernel', 'lab'].includes(kind))

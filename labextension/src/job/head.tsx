@@ -3,7 +3,7 @@ import type { TranslationBundle } from '@jupyterlab/translation';
 import type { CommandRegistry } from '@lumino/commands';
 import type { JSX } from 'react';
 import { Facts } from '../card/view';
-import { isFinal, stateWord, tone, visible } from '../format';
+import { isFinal, sessionOf, stateWord, tone, visible } from '../format';
 import { stateSign } from '../icons';
 import { CommandIDs, type ISlurmModel } from '../tokens';
 import type { Job } from '../wire';
@@ -55,7 +55,7 @@ function Actions({ job, commands, trans }: Omit<Props, 'model'>): JSX.Element {
     [CommandIDs.copyId, job.slurm_id !== null],
     [CommandIDs.hold, waits && !held],
     [CommandIDs.release, waits && held],
-    [CommandIDs.requeue, job.state === 'RUNNING' && job.session === null],
+    [CommandIDs.requeue, job.state === 'RUNNING' && sessionOf(job) === null],
     [CommandIDs.cancel, !over],
     [CommandIDs.forget, over]
   ];

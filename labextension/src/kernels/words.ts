@@ -2,9 +2,9 @@
 import type { TranslationBundle } from '@jupyterlab/translation';
 import { visible } from '../format';
 import { quoted } from '../submit/form';
-import type { Job, RemoteKernel } from '../wire';
+import type { Job, KernelJob, RemoteKernel } from '../wire';
 
-export function isKernel(job: Job | null | undefined): job is Job {
+export function isKernel(job: Job | null | undefined): job is KernelJob {
   return job?.kind === 'kernel';
 }
 

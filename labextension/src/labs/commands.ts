@@ -65,7 +65,7 @@ export function addLabCommands(
     trans.__('The address of the lab'),
     linkIcon,
     job => {
-      Clipboard.copyToSystem(job.lab === null ? '' : linkOf(job.lab));
+      Clipboard.copyToSystem(isLab(job) && job.lab !== null ? linkOf(job.lab) : '');
     }
   );
 }

@@ -1,11 +1,11 @@
 // What is said of a lab. Pure: no DOM, no clock.
 import type { TranslationBundle } from '@jupyterlab/translation';
 import { visible } from '../format';
-import type { Job } from '../wire';
+import type { Job, LabJob } from '../wire';
 
 /** How far it is, once its job runs; '': that says all. */
 export function stepOf(job: Job, trans: TranslationBundle): string {
-  if (job.lab === null || job.started_s === null) {
+  if (!isLab(job) || job.lab === null || job.started_s === null) {
     return '';
   }
   switch (job.lab.step) {
@@ -20,11 +20,11 @@ export function stepOf(job: Job, trans: TranslationBundle): string {
 
 /** What is said when its end is near. */
 export function endingSoon(job: Job, left: string, trans: TranslationBundle): string {
-  return job.idle_since_s === null
-    ? trans.__('The lab %1 ends in %2: save what is open in it.', visible(job.name), left)
-    : trans.__('The lab %1 ends in %2, as nobody uses it.', visible(job.name), left);
+  return isLab(job) && job.idle_since_s !== null
+    ? trans.__('The lab %1 ends in %2, as nobody uses it.', visible(job.name), left)
+    : trans.__('The lab %1 ends in %2: save what is open in it.', visible(job.name), left);
 }
 
-export function isLab(job: Job | null | undefined): job is Job {
+export function isLab(job: Job | null | undefined): job is LabJob {
   return job?.kind === 'lab';
 }

@@ -2,7 +2,7 @@
 // Pure: no DOM, no clock, no model.
 import type { TranslationBundle } from '@jupyterlab/translation';
 import type { Target } from '../commands/targets';
-import { isFinal, isRunning } from '../format';
+import { isFinal, isRunning, sessionOf } from '../format';
 import { said } from '../said';
 import type { Job, QueueEntry } from '../wire';
 
@@ -185,7 +185,7 @@ function rowOfJob(job: Job): JobRow {
     atS: job.ended_s ?? job.created_s,
     held: isHeld(job.state, job.reason),
     tasks: [],
-    inSession: job.session !== null
+    inSession: sessionOf(job) !== null
   };
 }
 

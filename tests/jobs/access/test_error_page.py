@@ -16,7 +16,8 @@ from jupyter_slurm.jobs.access.error_page import Reason
 from jupyter_slurm.jobs.access.labs import why_not
 from jupyter_slurm.transport.connect_callbacks import Answered
 from jupyter_slurm.transport.forward import Forward
-from jupyter_slurm.wire import Job, JobKind, JobState
+from jupyter_slurm.wire import JobKind, JobState
+from tests.specs import known
 from tests.ssh.waiting import wait_until
 
 REASON = Reason("lab <1> on site", ("The line & more.", "Log in."), again=True)
@@ -127,15 +128,7 @@ def test_a_port_tells_those_whom_it_cannot_connect_and_lets_them_go_when_it_clos
 
 def test_a_lab_that_has_ended_is_not_said_to_go_on() -> None:
     error = ForwardError("Job x has ended: it is FINISHING.")
-    lab = Job(
-        id="x",
-        cluster="site",
-        kind=JobKind.LAB,
-        name="lab",
-        state=JobState.TIMEOUT,
-        created_s=1.0,
-        state_since_s=2.0,
-    )
+    lab = known(id="x", kind=JobKind.LAB, state=JobState.TIMEOUT)
     why = why_not(lab, error)
     assert why.sentences == ("The lab has ended: it is TIMEOUT.",)
     assert not why.again

@@ -15,6 +15,7 @@ from jupyter_slurm.jobs.outcome.variables import read_variables, write_variables
 from jupyter_slurm.jobs.records.store import Store
 from jupyter_slurm.jobs.submission import session_cells
 from jupyter_slurm.wire import (
+    CellJob,
     CellSpec,
     DisplayData,
     ErrorOutput,
@@ -375,10 +376,16 @@ def test_a_cell_can_be_sent_before_its_session_runs(site: Site) -> None:
 def test_a_cell_hears_when_the_time_of_its_session_is_over(site: Site) -> None:
     session = start(site, options={"time": "2:00:00"})
     job = send(site, session, FOR_EVER)
-    wait_until(lambda: site.service.job(job.id).session_ends_s is not None, PATIENCE_S)
+
+    def ends_s() -> float | None:
+        cell = site.service.job(job.id)
+        assert isinstance(cell, CellJob)
+        return cell.session_ends_s
+
+    wait_until(lambda: ends_s() is not None, PATIENCE_S)
     session = site.service.job(session.id)
     assert session.limit_s == 7200
-    assert site.service.job(job.id).session_ends_s == (session.started_s or 0) + 7200
+    assert ends_s() == (session.started_s or 0) + 7200
 
 
 def test_what_is_no_session_takes_no_cells(site: Site) -> None:
@@ -386,7 +393,7 @@ def test_what_is_no_session_takes_no_cells(site: Site) -> None:
     with pytest.raises(RequestError, match="is no session"):
         send(site, plain, "1")
     with pytest.raises(RequestError, match="needs a time"):
-        site.service.submit(spec("", kind=JobKind.SESSION))
+        site.service.submit(spec("", kind=JobKind.SESSION, idle_s=0))
 
 
 def test_a_forgotten_session_takes_its_cells_along(site: Site) -> None:

@@ -11,21 +11,13 @@ import pytest
 from jupyter_slurm.errors import NotFoundError, RequestError
 from jupyter_slurm.jobs.records.book import Book
 from jupyter_slurm.jobs.records.store import Record, Store
-from jupyter_slurm.wire import CellSpec, Job, JobKind, JobState
+from jupyter_slurm.wire import CellSpec, JobState
+from tests.specs import known
 
 
 def record(job_id: str = "aaaaaaaa", **changes: object) -> Record:
-    fields: dict[str, object] = {
-        "id": job_id,
-        "cluster": "c",
-        "name": "n",
-        "kind": JobKind.CELL,
-        "state": JobState.PENDING,
-        "created_s": 1.0,
-        "state_since_s": 1.0,
-        **changes,
-    }
-    return Record(job=Job(**fields), spec=CellSpec(id=job_id, name="n", code="1"))  # type: ignore[arg-type]
+    job = known(**{"id": job_id, "state": JobState.PENDING, **changes})
+    return Record(job=job, spec=CellSpec(id=job_id, name="n", code="1"))
 
 
 @pytest.fixture

@@ -12,17 +12,10 @@ from jupyter_slurm.jobs.records import events
 from jupyter_slurm.jobs.records.book import Book
 from jupyter_slurm.jobs.records.events import following
 from jupyter_slurm.jobs.records.store import Record, Store
-from jupyter_slurm.wire import Job, JobEvent, JobKind, JobState, Problem
+from jupyter_slurm.wire import Job, JobEvent, JobState, Problem
+from tests.specs import known
 
-NEW = Job(
-    id="aaaaaaaa",
-    cluster="c",
-    name="n",
-    kind=JobKind.CELL,
-    state=JobState.SUBMITTING,
-    created_s=100.0,
-    state_since_s=100.0,
-)
+NEW = known(state=JobState.SUBMITTING, created_s=100.0, state_since_s=100.0)
 TAKEN: dict[str, Any] = {"slurm_id": "7", "submitted_s": 101.0, "state": JobState.PENDING}
 WAITS: dict[str, Any] = {"reason": "Priority", "why": "Others are before it."}
 RUNS: dict[str, Any] = {"state": JobState.RUNNING, "started_s": 110.0, "nodes": ("n1",)}

@@ -301,7 +301,7 @@ def test_what_is_begun_twice_runs_once(site: Site) -> None:
 
 def test_nothing_else_is_run_there(site: Site) -> None:
     with pytest.raises(RequestError, match="images are made"):
-        site.service.submit(spec("1", on_login=True))
+        site.service.submit(spec("#!/bin/sh", kind=JobKind.PROGRAM, on_login=True, image="/"))
 
 
 # --- images -----------------------------------------------------------------------------------

@@ -22,6 +22,7 @@ from jupyter_slurm.slurm.squeue import QueueRow
 from jupyter_slurm.wire import Job, JobKind, JobState, Problem, Usage
 from tests.jobs.crowd import listed
 from tests.jobs.records.test_book import record
+from tests.specs import of_kind
 from tests.ssh.waiting import wait_until
 
 MANY = 300
@@ -181,7 +182,8 @@ def test_why_a_cell_was_refused_stays_though_its_session_is_listed(
     seat: Seat, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     problem = Problem(code="submit", message="The session has ended.")
-    seat.book.change("job00002", kind=JobKind.SESSION)
+    record = seat.book.record("job00002")
+    record.job = of_kind(JobKind.SESSION, record.job)
     seat.book.change("job00004", session="job00002", slurm_id=None)
 
     def refused_meanwhile(_: Job) -> None:

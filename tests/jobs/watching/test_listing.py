@@ -16,8 +16,9 @@ from jupyter_slurm.jobs.watching import listing, on_demand
 from jupyter_slurm.jobs.watching.listing import Listing, Table
 from jupyter_slurm.slurm import squeue
 from jupyter_slurm.slurm.fields import FIELD_END, RECORD_END
-from jupyter_slurm.wire import Job, JobKind, JobState, Problem, QueueChanges
+from jupyter_slurm.wire import JobKind, JobState, Problem, QueueChanges
 from tests.jobs.crowd import listed
+from tests.specs import known
 from tests.ssh.waiting import wait_until
 
 PATIENCE_S = 60.0
@@ -25,16 +26,7 @@ POLL_S = 600.0
 """Nobody but the test asks."""
 SILENT = Problem(code="controller", message="It does not answer.", transient=True)
 OURS = Record(
-    job=Job(
-        id="abcdefgh",
-        cluster="c",
-        name="n",
-        kind=JobKind.SCRIPT,
-        state=JobState.PENDING,
-        created_s=1.0,
-        state_since_s=1.0,
-        gpus=3,
-    ),
+    job=known(id="abcdefgh", kind=JobKind.SCRIPT, state=JobState.PENDING, gpus=3),
     spec=None,
 )
 TOKEN = "jslurm:abcdefgh"

@@ -12,19 +12,10 @@ from jupyter_slurm.errors import CommandError
 from jupyter_slurm.jobs.cluster.slurm_cluster import SlurmCluster
 from jupyter_slurm.jobs.watching import slurm_samples
 from jupyter_slurm.jobs.watching.slurm_samples import SlurmSamples
-from jupyter_slurm.wire import Job, JobKind, JobState
+from jupyter_slurm.wire import JobKind, JobState
+from tests.specs import known
 
-JOB = Job(
-    id="aaaaaaaa",
-    cluster="c",
-    name="n",
-    kind=JobKind.SCRIPT,
-    state=JobState.RUNNING,
-    slurm_id="7",
-    created_s=0.0,
-    state_since_s=0.0,
-    started_s=1000.0,
-)
+JOB = known(kind=JobKind.SCRIPT, slurm_id="7", started_s=1000.0)
 MIB = 1 << 20
 
 
