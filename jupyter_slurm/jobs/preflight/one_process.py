@@ -6,19 +6,15 @@ which start tasks themselves.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
-from jupyter_slurm.jobs.kinds import kind_of
 from jupyter_slurm.jobs.preflight.objection import Objection
 from jupyter_slurm.jobs.preflight.resources import Asked
-from jupyter_slurm.jobs.submission.resolved import Resolved
 from jupyter_slurm.slurm.options import OPTIONS
 
 
-def objections(job: Resolved, wanted: Asked) -> Iterator[Objection]:
+def objections(wanted: Asked, options: Iterable[str]) -> Iterator[Objection]:
     """Yield what a person may expect of its options and does not get, with what to do instead."""
-    if kind_of(job.spec).runner is None:
-        return
     nodes, tasks = wanted.nodes, wanted.tasks
     if nodes > 1:
         yield Objection(
@@ -34,7 +30,7 @@ def objections(job: Resolved, wanted: Asked) -> Iterator[Objection]:
             certain=False,
             option="ntasks",
         )
-    for name in job.options:
+    for name in options:
         if OPTIONS[name].of_steps:
             yield Objection(
                 f"`--{name}` counts only for what `srun` starts.",

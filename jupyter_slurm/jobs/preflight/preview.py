@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path, PurePosixPath
 
@@ -72,8 +72,8 @@ class Preflight:
             objections.append(missing)
         if fault := self._fault(job.spec, cluster.name):
             objections.append(fault)
-        found = [*objections, *one_process.objections(job, wanted)]
-        checks += [one.check() for one in found]
+        objections += _of_one_process(job, wanted)
+        checks += [one.check() for one in objections]
         if info is not None:
             checks += costs.outlook(wanted, known, info, time.time())
         # Of what would be refused sbatch, which need not know, may well say when it would start.
@@ -118,7 +118,7 @@ class Preflight:
                 refusal = SubmitError if one.by is Source.CLUSTER else RequestError
                 raise refusal(one.sentence, hint=one.hint, option=one.option)
         objections += fault
-        objections += one_process.objections(job, wanted)
+        objections += _of_one_process(job, wanted)
         warnings = (f"{one.sentence} {one.hint}" for one in objections if not one.passing)
         return "\n".join(warnings) or None
 
@@ -219,6 +219,11 @@ def _missing_folder(job: Resolved, cluster: SlurmCluster) -> Objection | None:
     )
 
 
+def _of_one_process(job: Resolved, wanted: Asked) -> Iterator[Objection]:
+    if job.kind.runner is not None:
+        yield from one_process.objections(wanted, job.options)
+
+
 def memory_mib(job: Resolved) -> int | None:
     """Return the memory that the job asks for on each node; None: it leaves that open."""
     return _asked(job).memory_per_node_mib
@@ -239,7 +244,7 @@ def _with_inputs(wanted: Asked, spec: JobSpec) -> Asked:
 
 def _interpreter(job: Resolved) -> list[Check]:
     """Which Python runs the code, where no image says so."""
-    if not kind_of(job.spec).has_records or job.in_image:
+    if not job.kind.has_records or job.in_image:
         return []
     sentence = f"Without an image the cell runs in `{job.profile.python}` of the node."
     hint = "For another one set `python` in the cluster's profile, or load a module (--module)."

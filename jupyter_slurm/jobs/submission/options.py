@@ -12,7 +12,6 @@ from jupyter_slurm.profiles.profile import ClusterProfile
 from jupyter_slurm.profiles.table import did_you_mean
 from jupyter_slurm.slurm import options as sbatch_options
 from jupyter_slurm.slurm import sbatch
-from jupyter_slurm.slurm.directives import read_directives
 from jupyter_slurm.slurm.units import gpus_in_tres, gpus_of_option
 from jupyter_slurm.wire import JobSpec
 
@@ -48,14 +47,16 @@ def slurm_name(spec: JobSpec) -> str:
     return f"{spec.name}.{spec.id}"
 
 
-def merged_options(spec: JobSpec, profile: ClusterProfile) -> dict[str, str]:
-    """The profile's defaults under what the spec says, each checked by sbatch's own table.
+def merged_options(
+    spec: JobSpec, profile: ClusterProfile, directives: Mapping[str, str]
+) -> dict[str, str]:
+    """Return the profile's defaults under what the spec says, each checked by sbatch's own table.
 
-    What a batch script says itself is no default's to change: sbatch puts its line above both.
+    What a batch script says itself (`directives`) is no default's to change: sbatch puts its line
+    above both.
     """
     _check_defaults(profile)
-    own = read_directives(spec.code) if kind_of(spec).is_as_written else {}
-    asked = {*own, *spec.options}
+    asked = {*directives, *spec.options}
     if not asked.isdisjoint(_MEMORY):
         asked |= _MEMORY
     if not asked.isdisjoint(_CORES):
@@ -91,7 +92,20 @@ def _check_defaults(profile: ClusterProfile) -> None:
             )
 
 
-def our_options(spec: JobSpec, job_dir: JobDir, options: dict[str, str]) -> dict[str, str]:
+def of_script(
+    spec: JobSpec, job_dir: JobDir, options: Mapping[str, str], reserve_s: int
+) -> tuple[dict[str, str], tuple[str, str] | None]:
+    """Return the options with which sbatch takes our script, and which signal the script hands on
+    as which, None: none. `reserve_s`: how long before its end it is told to bring its files back;
+    0: not."""
+    wanted = {name: value for name, value in options.items() if name != "chdir"}
+    signal = _hand_on(spec, wanted)
+    if reserve_s:
+        wanted["signal"] = f"B:USR2@{reserve_s}"
+    return wanted | _ours(spec, job_dir, wanted), signal
+
+
+def _ours(spec: JobSpec, job_dir: JobDir, options: Mapping[str, str]) -> dict[str, str]:
     for name in options:
         instead = sbatch_options.OPTIONS[name].not_in_cell
         if name == "job-name":
@@ -120,8 +134,8 @@ def comment(spec: JobSpec, given: str | None) -> str:
         raise RequestError("The comment is too long.", hint=str(exc), option="comment") from exc
 
 
-def signal_handed_on(spec: JobSpec, options: dict[str, str]) -> tuple[str, str] | None:
-    """Rewrites `--signal` so that it reaches the batch script (`B:`), which hands it on: without
+def _hand_on(spec: JobSpec, options: dict[str, str]) -> tuple[str, str] | None:
+    """Rewrite `--signal` so that it reaches the batch script (`B:`), which hands it on: without
     the `B:` only steps of srun get it (sbatch(1))."""
     value = options.get("signal")
     if not value:

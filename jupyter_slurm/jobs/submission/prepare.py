@@ -13,15 +13,13 @@ from jupyter_slurm import containers
 from jupyter_slurm.containers import terminal
 from jupyter_slurm.containers.typed import quoted, typed_text
 from jupyter_slurm.jobs import layout
-from jupyter_slurm.jobs.kinds import cell, kind_of
+from jupyter_slurm.jobs.kinds import cell
 from jupyter_slurm.jobs.kinds.kind import Files, socket_name
 from jupyter_slurm.jobs.submission import staging
 from jupyter_slurm.jobs.submission.checks import check_spec
-from jupyter_slurm.jobs.submission.options import comment, our_options, signal_handed_on
+from jupyter_slurm.jobs.submission.options import comment, of_script
 from jupyter_slurm.jobs.submission.resolved import Resolved
 from jupyter_slurm.jobs.submission.script import (
-    NO_ROOM_EXIT,
-    SETUP_EXIT,
     ScriptPlan,
     render_enter,
     render_environment,
@@ -52,23 +50,31 @@ def with_key(files: Files, key: bytes) -> Files:
 
 def prepare(job: Resolved) -> Submission:
     """RequestError: an option that a job of this kind cannot have; it names the option."""
-    kind = kind_of(job.spec)
     if isinstance(job.spec, ScriptSpec):
         return _batch_script(job, job.spec)
-    options = dict(job.options)
-    chdir = options.pop("chdir", None)
-    reserve_s = staging.reserve_s(job)
-    signal = signal_handed_on(job.spec, options)
-    if reserve_s:
-        options["signal"] = f"B:USR2@{reserve_s}"
-    options |= our_options(job.spec, job.job_dir, options)
+    chdir = job.options.get("chdir")
+    staged = staging.staged(job)
+    options, signal = of_script(job.spec, job.job_dir, job.options, staged.reserve_s)
     launch, command = _launch(job, chdir)
-    plan = _plan(job, launch, signal, reserve_s)
+    plan = ScriptPlan(
+        title=f"{job.spec.name} ({job.spec.id})",
+        job_dir=str(job.job_dir.path),
+        command=launch.argv,
+        modules=job.modules,
+        setup=job.profile.setup,
+        python=job.profile.python,
+        before=staged.before,
+        runtime_setup=launch.setup,
+        after=staged.after,
+        pid_file=launch.pid_file,
+        signal=signal,
+        login_shell=job.profile.login_shell,
+    )
     script = render_script(plan)
     files: dict[str, bytes | Path] = {layout.SCRIPT: script.encode()}
     if job.environment:
         files[layout.ENVIRONMENT] = render_environment(job.environment).encode()
-    files |= kind.files(job.spec, job)
+    files |= job.kind.files(job.spec, job)
     files[layout.USAGE] = node_file(layout.USAGE)
     box, _ = _boxed(job, chdir)
     beside = terminal.beside(job.runtime, [], box)
@@ -82,27 +88,6 @@ def prepare_session_cell(spec: CellSpec) -> Files:
     """Return the files of a cell that a session runs, its key still empty. RequestError."""
     check_spec(spec)
     return cell.own_files(spec)
-
-
-def _plan(
-    job: Resolved, launch: containers.Launch, signal: tuple[str, str] | None, reserve_s: int
-) -> ScriptPlan:
-    return ScriptPlan(
-        title=f"{job.spec.name} ({job.spec.id})",
-        job_dir=str(job.job_dir.path),
-        command=launch.argv,
-        modules=job.modules,
-        setup=job.profile.setup,
-        python=job.profile.python,
-        before=staging.before_text(
-            job, reserve_s, setup_exit=SETUP_EXIT, no_room_exit=NO_ROOM_EXIT
-        ),
-        runtime_setup=launch.setup,
-        after=staging.after_text(job, reserve_s, no_room_exit=NO_ROOM_EXIT),
-        pid_file=launch.pid_file,
-        signal=signal,
-        login_shell=job.profile.login_shell,
-    )
 
 
 def _workdir(job: Resolved, chdir: str | None, own: str) -> str | None:
@@ -124,15 +109,14 @@ def _workdir(job: Resolved, chdir: str | None, own: str) -> str | None:
 def _launch(job: Resolved, chdir: str | None) -> tuple[containers.Launch, str]:
     """How the script starts the program, and how one would type that."""
     spec, runtime, python = job.spec, job.runtime, job.profile.python
-    kind = kind_of(spec)
     box, inside = _boxed(job, chdir)
     argv = [f"{inside}/{layout.PROGRAM}"]
     if isinstance(spec, ProgramSpec):
         argv += spec.arguments
-    if kind.runner is not None:
+    if job.kind.runner is not None:
         there = "python3" if runtime.takes_image else python
         # -B: what was imported from the job's folder needs no __pycache__ there.
-        argv = [there, "-uB", f"{inside}/{kind.runner}", inside, "{attempt}"]
+        argv = [there, "-uB", f"{inside}/{job.kind.runner}", inside, "{attempt}"]
     typed = runtime.typed([word.replace("{attempt}", "0") for word in argv], box, job.gpus)
     if job.modules:
         typed = ((quoted("module", "load", *job.modules),), *typed)
@@ -180,5 +164,5 @@ def _batch_script(job: Resolved, spec: ScriptSpec) -> Submission:
         job,
         spec.code,
         tuple(sbatch.argv(layout.SCRIPT, options, spec.arguments)),
-        kind_of(spec).files(spec, job),
+        job.kind.files(spec, job),
     )

@@ -9,11 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
+from typing import Any
 
 from jupyter_slurm import containers
 from jupyter_slurm.containers.mounts import parse_mount
 from jupyter_slurm.errors import RequestError
 from jupyter_slurm.jobs.kinds import kind_of
+from jupyter_slurm.jobs.kinds.kind import Kind
 from jupyter_slurm.jobs.layout import JobDir
 from jupyter_slurm.jobs.submission.checks import check_environment, check_spec
 from jupyter_slurm.jobs.submission.options import gpus_asked, merged_options
@@ -41,6 +43,7 @@ class Resolved:
     """A job that can be submitted, with all that its profile and its cluster add to its spec."""
 
     spec: JobSpec
+    kind: Kind[Any]
     profile: ClusterProfile
     """With only what applies to this job."""
     site: Site
@@ -76,7 +79,7 @@ class Resolved:
     def in_image(self) -> bool:
         """Tell whether its program sees the files of an image, and not those of the node. A batch
         script runs on the node, and may start containers itself."""
-        return not kind_of(self.spec).is_as_written and self.runtime.name != "none"
+        return not self.kind.is_as_written and self.runtime.name != "none"
 
     @property
     def is_on_login(self) -> bool:
@@ -90,7 +93,7 @@ class Resolved:
         the home there, for what is written in it is to stay."""
         if self.spec.push is not None:
             return True
-        return not kind_of(self.spec).is_in_home and self.profile.host is not None
+        return not self.kind.is_in_home and self.profile.host is not None
 
     @property
     def is_staged(self) -> bool:
@@ -101,7 +104,8 @@ class Resolved:
 def resolved(spec: JobSpec, profile: ClusterProfile, site: Site) -> Resolved:
     """RequestError: something in `spec` cannot be; it names the word."""
     check_spec(spec)
-    spec, profile = kind_of(spec).completed(spec, profile), profile.for_job(spec)
+    kind, profile = kind_of(spec), profile.for_job(spec)
+    spec = kind.completed(spec, profile)
     runtime = containers.runtime_named(runtime_of(spec, profile))
     if not runtime.takes_image and spec.image:
         raise RequestError(
@@ -109,20 +113,22 @@ def resolved(spec: JobSpec, profile: ClusterProfile, site: Site) -> Resolved:
             hint="Leave out --image, or name a container runtime with --runtime.",
             option="image",
         )
+    directives = read_directives(spec.code) if kind.is_as_written else {}
     mounts = (*(profile.mounts if runtime.takes_image else ()), *spec.mounts)
     job = Resolved(
         spec=spec,
+        kind=kind,
         profile=profile,
         site=site if runtime.takes_image else replace(site, image_file=None),
-        options=merged_options(spec, profile),
-        directives=read_directives(spec.code) if kind_of(spec).is_as_written else {},
+        options=merged_options(spec, profile, directives),
+        directives=directives,
         runtime=runtime,
         image=image_of(spec, profile),
         mounts=tuple(parse_mount(text, site.home) for text in mounts),
         environment={**profile.job_env, **spec.env},
     )
     check_environment(job.environment)
-    if not kind_of(spec).is_as_written:
+    if not kind.is_as_written:
         _check_places(job)
     return job
 

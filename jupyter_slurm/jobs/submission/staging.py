@@ -10,10 +10,13 @@ from __future__ import annotations
 import hashlib
 import re
 import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from jupyter_slurm.jobs.layout import JobDir
 from jupyter_slurm.jobs.submission.resolved import Resolved
+from jupyter_slurm.jobs.submission.script import NO_ROOM_EXIT, SETUP_EXIT
 from jupyter_slurm.profiles.profile import Storage
 from jupyter_slurm.slurm.units import parse_time_s
 
@@ -138,39 +141,42 @@ _AWAIT_END = """
 """
 
 
-def before_text(job: Resolved, reserve_s: int, *, setup_exit: int, no_room_exit: int) -> str:
-    """What the job's script does before its program starts."""
+@dataclass(frozen=True, slots=True)
+class Staged:
+    """What the job's script does for the folder that the job runs in."""
+
+    before: str
+    """Shell text, before its program starts."""
+    after: str
+    """Shell text, when the program has ended, whatever ended it."""
+    reserve_s: int
+    """How long before the time limit the program is ended, to bring its files back; 0: not."""
+
+
+def staged(job: Resolved) -> Staged:
+    """Return what the job's script does to stage the job's files."""
     if not job.runs_in_work:
-        return ""
-    text = _MAKE_WORK.format(no_room_exit=no_room_exit)
-    if job.is_staged:
-        check, scratch = _scratch(job.profile.storage)
-        text += _STAGE_IN.format(
-            check=check, scratch=scratch, setup_exit=setup_exit, no_room_exit=no_room_exit
-        )
-    if reserve_s:
-        text += _RESERVE.format(grace_s=max(1, reserve_s // 3))
-    return text
-
-
-def after_text(job: Resolved, reserve_s: int, *, no_room_exit: int) -> str:
-    """What it does when the program has ended, whatever ended it."""
+        return Staged("", "", 0)
+    before = _MAKE_WORK.format(no_room_exit=NO_ROOM_EXIT)
     if not job.is_staged:
-        return ""
-    text = _STAGE_OUT.strip("\n").format(no_room_exit=no_room_exit)
+        return Staged(before, "", 0)
+    check, scratch = _scratch(job.profile.storage)
+    before += _STAGE_IN.format(
+        check=check, scratch=scratch, setup_exit=SETUP_EXIT, no_room_exit=NO_ROOM_EXIT
+    )
+    after = _STAGE_OUT.strip("\n").format(no_room_exit=NO_ROOM_EXIT)
+    reserve_s = _reserve_s(job.options, job.profile.storage.reserve_s)
     if reserve_s:
-        text += "\n" + _AWAIT_END.strip("\n").format(longest_s=reserve_s + 120)
-    return text
+        before += _RESERVE.format(grace_s=max(1, reserve_s // 3))
+        after += "\n" + _AWAIT_END.strip("\n").format(longest_s=reserve_s + 120)
+    return Staged(before, after, reserve_s)
 
 
-def reserve_s(job: Resolved) -> int:
-    """How long before the time limit the program is ended, to bring its files back; 0: not.
-
-    A job that asks for a signal of its own does that itself.
-    """
-    if not job.is_staged or job.options.get("signal"):
+def _reserve_s(options: Mapping[str, str], reserve: int) -> int:
+    """Return the profile's reserve, and 0 for a job that has not the time for it, or asks for a
+    signal of its own: that brings its files back itself."""
+    if options.get("signal"):
         return 0
-    options, reserve = job.options, job.profile.storage.reserve_s
     limit_s = parse_time_s(options["time"]) if options.get("time") else None
     return 0 if limit_s is not None and limit_s < _RESERVES_IN_LIMIT * reserve else reserve
 

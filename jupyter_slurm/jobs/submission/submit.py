@@ -215,7 +215,7 @@ class Submitter:
     def _hand_over(self, submission: Submission, files: Files) -> Completed:
         """Put the job's folder in place with `files`, and have it begun there."""
         argv = sbatch_call(submission.sbatch)
-        if kind_of(submission.job.spec).is_as_written:
+        if submission.job.kind.is_as_written:
             argv = sbatch_call_as_typed(submission.sbatch, self._cluster.profile.env)
         with self._silence_told():
             return self._cluster.deliver(self._dir.path, files, argv)
