@@ -13,7 +13,6 @@ from jupyter_slurm.jobs import layout
 from jupyter_slurm.jobs.cluster.clusters import Clusters
 from jupyter_slurm.jobs.cluster.slurm_cluster import SlurmCluster
 from jupyter_slurm.jobs.kinds import kind_of
-from jupyter_slurm.jobs.kinds.cell import session_of
 from jupyter_slurm.jobs.layout import JobDir
 from jupyter_slurm.jobs.outcome.allocation import ask_jobs
 from jupyter_slurm.jobs.records.book import Book
@@ -61,7 +60,7 @@ def _before(record: Record, spec: JobSpec, cluster: SlurmCluster) -> JobDetails:
 
 
 def _submission(job: Job, spec: JobSpec, cluster: SlurmCluster) -> Submission | None:
-    if session_of(spec) is not None:
+    if spec.session is not None:
         return None
     try:
         return prepare(resolve(spec, cluster, JobDir(PurePosixPath(job.job_dir))))

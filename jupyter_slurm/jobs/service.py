@@ -29,7 +29,6 @@ from jupyter_slurm.jobs.cluster.slurm_cluster import SlurmCluster
 from jupyter_slurm.jobs.cluster.transfers import Transfers
 from jupyter_slurm.jobs.details import Details
 from jupyter_slurm.jobs.kinds import kind_of
-from jupyter_slurm.jobs.kinds.cell import session_of
 from jupyter_slurm.jobs.kinds.lab import lab_base_url
 from jupyter_slurm.jobs.outcome.delivery import Delivery, remove_old_copies
 from jupyter_slurm.jobs.preflight.preview import Preflight, check_previewable, memory_mib
@@ -42,7 +41,7 @@ from jupyter_slurm.jobs.submission import identity, payload
 from jupyter_slurm.jobs.submission.dependencies import with_dependency
 from jupyter_slurm.jobs.submission.on_login import LoginSubmitter
 from jupyter_slurm.jobs.submission.prepare import Submission, prepare
-from jupyter_slurm.jobs.submission.resolve import resolve, site_of
+from jupyter_slurm.jobs.submission.resolve import resolve
 from jupyter_slurm.jobs.submission.resolved import UNASKED, Resolved, image_of, resolved
 from jupyter_slurm.jobs.submission.session_cells import CellSubmitter
 from jupyter_slurm.jobs.submission.submit import Submitter
@@ -266,7 +265,7 @@ class Service:
         asked = resolve(spec, cluster)
         job = with_dependency(asked, self._book, _SUBMIT_WAIT_S)
         made = prepare(job)  # refused here and now if it must be
-        warning = None if job.is_on_login else self._preflight.judge(job, cluster)
+        warning = None if job.spec.on_login else self._preflight.judge(job, cluster)
         self._check_python(job)
         first = kind_of(spec).recorded(
             job.spec,
@@ -278,14 +277,14 @@ class Service:
             delivered=kind_of(spec).ends_by_request,
             warning=warning,
         )
-        memory = None if job.is_on_login else memory_mib(job)
+        memory = None if job.spec.on_login else memory_mib(job)
         given = identity.given(asked)
         record = Record(job=first, spec=job.spec, given=given, memory_mib=memory)
         return (record, made) if self._book.add(record) else None
 
     def _cluster_for(self, spec: JobSpec) -> SlurmCluster:
-        if (session := session_of(spec)) is not None:
-            return self._sessions.cluster(session)
+        if spec.session is not None:
+            return self._sessions.cluster(spec.session)
         return self._clusters.named(spec.cluster)
 
     def _check_python(self, job: Resolved) -> None:
@@ -390,13 +389,13 @@ class Service:
 
     def _given(self, spec: JobSpec) -> dict[str, str]:
         """What its job would get."""
-        cluster, site = self._cluster_for(spec), UNASKED
+        cluster = self._cluster_for(spec)
         if isinstance(spec, CellSpec) and spec.session is not None:
             return identity.given_in_session(kind_of(spec).completed(spec, cluster.profile))
         if image_of(spec, cluster.profile) is not None:
             with suppress(JupyterSlurmError):  # then it is compared by its name alone
-                site = site_of(spec, cluster)
-        return identity.given(resolved(spec, cluster.profile, site))
+                return identity.given(resolve(spec, cluster))
+        return identity.given(resolved(spec, cluster.profile.for_job(spec), UNASKED))
 
     def job(self, job_id: str) -> Job:
         return self._book.job(job_id)

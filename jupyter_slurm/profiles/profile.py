@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta, Struct, field
 
-from jupyter_slurm.wire import JobSpec, OutFormat, ProgramSpec, Show
+from jupyter_slurm.wire import JobSpec, OutFormat, Show
 
 UP_ORIGIN = "jupyter slurm up"
 """`origin` of the profiles that the private cluster writes."""
@@ -181,6 +181,6 @@ class ClusterProfile(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     def for_job(self, spec: JobSpec) -> ClusterProfile:
         """What of it holds for `spec`: what is not handed to Slurm has no defaults of sbatch's, and
         no node with a copy of its files."""
-        if not (isinstance(spec, ProgramSpec) and spec.on_login):
+        if not spec.on_login:
             return self
         return msgspec.structs.replace(self, defaults={}, mounts=(), storage=Storage())

@@ -67,6 +67,16 @@ class _Spec(Struct, frozen=True, kw_only=True, tag_field="kind"):
     def kind(self) -> JobKind:
         return JobKind(str(self.__struct_config__.tag))
 
+    @property
+    def session(self) -> str | None:
+        """Return the id of the session that it is to run in, as cells may."""
+        return None
+
+    @property
+    def on_login(self) -> bool:
+        """Tell whether it is to run on the login machine, as programs may."""
+        return False
+
 
 class CellSpec(_Spec, frozen=True, kw_only=True, tag="cell"):
     """Python, run by node/runner.py."""

@@ -13,7 +13,6 @@ from jupyter_slurm.commands.braces import expand
 from jupyter_slurm.commands.line import Request, Reuse, by_text, fingerprint, parse, spec, split
 from jupyter_slurm.commands.scanner import OURS
 from jupyter_slurm.errors import RequestError
-from jupyter_slurm.jobs.kinds.cell import session_of
 from jupyter_slurm.slurm.options import OPTIONS
 from jupyter_slurm.wire import (
     CellSpec,
@@ -281,7 +280,7 @@ def test_names_of_variables_are_those_that_python_makes_of_them() -> None:
 def test_a_session_may_be_named(line: str, name: str, detach: bool | None) -> None:
     request = parse(split(line))
     assert (request.session, request.detach) == (name, detach)
-    assert session_of(job(request, "1")) == name
+    assert job(request, "1").session == name
 
 
 @pytest.mark.parametrize(

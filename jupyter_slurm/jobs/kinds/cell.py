@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from jupyter_slurm.jobs import layout
 from jupyter_slurm.jobs.kinds.by_python import ByPython
 from jupyter_slurm.jobs.kinds.kind import Files
-from jupyter_slurm.wire import CellJob, CellSpec, JobSpec
+from jupyter_slurm.wire import CellJob, CellSpec
 
 if TYPE_CHECKING:
     from jupyter_slurm.jobs.submission.resolved import Resolved
@@ -25,6 +25,7 @@ class Cell(ByPython[CellSpec]):
 
     spec = CellSpec
     job = CellJob
+    identified_by = ("names_in", "names_out", "out_format")
     is_python = True
     runner = layout.RUNNER
     code_file = layout.CELL
@@ -33,9 +34,6 @@ class Cell(ByPython[CellSpec]):
 
     def completed(self, spec: CellSpec, profile: ClusterProfile) -> CellSpec:
         return replace(spec, out_format=spec.out_format or profile.out_format)
-
-    def given(self, spec: CellSpec) -> list[object]:
-        return [spec.names_in, spec.names_out, spec.out_format]
 
     def files(self, spec: CellSpec, job: Resolved) -> Files:
         variables = bool(spec.names_in or spec.names_out)
@@ -53,11 +51,6 @@ def task(spec: CellSpec) -> bytes:
             "out_format": spec.out_format,
         }
     )
-
-
-def session_of(spec: JobSpec) -> str | None:
-    """Return the id of the session that it is to run in; None: it is a job of its own."""
-    return spec.session if isinstance(spec, CellSpec) else None
 
 
 def own_files(spec: CellSpec) -> dict[str, bytes | Path]:

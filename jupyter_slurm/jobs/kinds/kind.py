@@ -59,6 +59,9 @@ class Kind(Generic[SpecT]):
     is_in_home: ClassVar[bool] = False
     """On another machine it runs in the home, for what is written in it is to stay."""
 
+    identified_by: ClassVar[tuple[str, ...]] = ()
+    """Names what of its own in its spec makes it another job than the same cell's earlier one."""
+
     # --- what it is on the node ---
     runner: ClassVar[str | None] = None
     """Names our program that the image's Python runs as the one process; None: its code runs."""
@@ -96,10 +99,6 @@ class Kind(Generic[SpecT]):
     def completed(self, spec: SpecT, profile: ClusterProfile) -> SpecT:
         """Return the spec with what the profile says of settings that it leaves open."""
         return spec
-
-    def given(self, spec: SpecT) -> list[object]:
-        """Return what else makes a job another one than the same cell's earlier one, as JSON."""
-        return []
 
     def recorded(self, spec: SpecT, **known: Any) -> Job:
         """Return the job as it is first recorded: with what its spec says of it, which is

@@ -13,6 +13,7 @@ class Program(Kind[ProgramSpec]):
 
     spec = ProgramSpec
     job = ProgramJob
+    identified_by = ("arguments",)
     takes_arguments = True
     starts_tasks = True
     makes_images = True
@@ -24,6 +25,3 @@ class Program(Kind[ProgramSpec]):
         if spec.on_login and (spec.image or spec.push):
             raise RequestError("On the login machine images are made, and nothing else is run.")
         super().check(spec)
-
-    def given(self, spec: ProgramSpec) -> list[object]:
-        return [spec.arguments]

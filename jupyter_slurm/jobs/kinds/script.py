@@ -15,13 +15,11 @@ class Script(Kind[ScriptSpec]):
 
     spec = ScriptSpec
     job = ScriptJob
+    identified_by = ("arguments",)
     is_as_written = True
     takes_arguments = True
     starts_tasks = True
     code_file = layout.SCRIPT
-
-    def given(self, spec: ScriptSpec) -> list[object]:
-        return [spec.arguments]
 
     def check(self, spec: ScriptSpec) -> None:
         if spec.fetch and spec.push is None:

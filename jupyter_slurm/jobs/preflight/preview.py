@@ -25,7 +25,6 @@ from jupyter_slurm.errors import (
 from jupyter_slurm.jobs.cluster.clusters import Clusters
 from jupyter_slurm.jobs.cluster.slurm_cluster import SlurmCluster
 from jupyter_slurm.jobs.kinds import kind_of
-from jupyter_slurm.jobs.kinds.cell import session_of
 from jupyter_slurm.jobs.preflight import costs, offers, one_process, phrases, syntax
 from jupyter_slurm.jobs.preflight.estimates import Estimates, Outlook
 from jupyter_slurm.jobs.preflight.limits import Judge, of_inputs
@@ -181,7 +180,7 @@ class Preflight:
 
 def check_previewable(spec: JobSpec) -> None:
     """RequestError: it is not submitted by itself."""
-    if session_of(spec) is not None:
+    if spec.session is not None:
         raise RequestError(
             "A cell of a session is no submission of its own: there is nothing to preview.",
             hint="`%slurm session start … --dry-run` shows how the session would be submitted.",

@@ -18,7 +18,6 @@ from pathlib import PurePath
 
 from jupyter_slurm.api import Api
 from jupyter_slurm.errors import CodeError
-from jupyter_slurm.jobs.kinds.cell import session_of
 from jupyter_slurm.wire import Job, JobSpec
 
 _IN_EVERY_PYTHON = re.compile(
@@ -148,8 +147,8 @@ def _is_wrong_everywhere(error: SyntaxError, source: str) -> bool:
 
 
 def _is_alike(job: Job, spec: JobSpec) -> bool:
-    if (session := session_of(spec)) is not None:
-        return session in (job.id, job.session)
+    if spec.session is not None:
+        return spec.session in (job.id, job.session)
     return spec.image in (None, job.image) and spec.runtime in (None, job.runtime)
 
 

@@ -21,7 +21,7 @@ from jupyter_slurm.jobs.submission.checks import check_environment, check_spec
 from jupyter_slurm.jobs.submission.options import gpus_asked, merged_options
 from jupyter_slurm.profiles.profile import ClusterProfile
 from jupyter_slurm.slurm.directives import read_directives
-from jupyter_slurm.wire import JobSpec, ProgramSpec
+from jupyter_slurm.wire import JobSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,11 +82,6 @@ class Resolved:
         return not self.kind.is_as_written and self.runtime.name != "none"
 
     @property
-    def is_on_login(self) -> bool:
-        """Tell whether it runs on the login machine, without Slurm."""
-        return isinstance(self.spec, ProgramSpec) and self.spec.on_login
-
-    @property
     def runs_in_work(self) -> bool:
         """Tell whether the job gets a folder of its own. On this very machine one without --push
         runs where its notebook is; a folder of this machine means nothing on another. A lab is in
@@ -102,11 +97,13 @@ class Resolved:
 
 
 def resolved(spec: JobSpec, profile: ClusterProfile, site: Site) -> Resolved:
-    """RequestError: something in `spec` cannot be; it names the word."""
+    """Resolve a job. `profile`: with only what applies to it (`ClusterProfile.for_job`).
+
+    RequestError: something in `spec` cannot be; it names the word."""
     check_spec(spec)
-    kind, profile = kind_of(spec), profile.for_job(spec)
+    kind = kind_of(spec)
     spec = kind.completed(spec, profile)
-    runtime = containers.runtime_named(runtime_of(spec, profile))
+    runtime, image = run_by(spec, profile)
     if not runtime.takes_image and spec.image:
         raise RequestError(
             f"The runtime {runtime.name} takes no image, but {spec.image!r} was asked for.",
@@ -123,7 +120,7 @@ def resolved(spec: JobSpec, profile: ClusterProfile, site: Site) -> Resolved:
         options=merged_options(spec, profile, directives),
         directives=directives,
         runtime=runtime,
-        image=image_of(spec, profile),
+        image=image,
         mounts=tuple(parse_mount(text, site.home) for text in mounts),
         environment={**profile.job_env, **spec.env},
     )
@@ -138,12 +135,13 @@ def image_of(spec: JobSpec, profile: ClusterProfile) -> str | None:
     return spec.image or profile.defaults.get("image") or None
 
 
-def runtime_of(spec: JobSpec, profile: ClusterProfile) -> str:
-    """Name the runtime. A job without an image runs on the node itself, whatever the cluster's
-    container tool."""
-    if spec.runtime or profile.defaults.get("runtime"):
-        return spec.runtime or profile.defaults["runtime"]
-    return profile.runtime if image_of(spec, profile) else "none"
+def run_by(spec: JobSpec, profile: ClusterProfile) -> tuple[containers.Runtime, str | None]:
+    """Return the runtime and the image as it was asked for. RequestError: no runtime has that name.
+
+    A job without an image runs on the node itself, whatever the cluster's container tool."""
+    image = image_of(spec, profile)
+    name = spec.runtime or profile.defaults.get("runtime") or (profile.runtime if image else "none")
+    return containers.runtime_named(name), image
 
 
 def _check_places(job: Resolved) -> None:
