@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import shlex
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,7 +14,10 @@ _DEEPEST = 8
 
 
 def ssh_hosts() -> list[str]:
-    """Names that stand for one host each, in the order of the file; [] where there is none."""
+    """Names that stand for one host each, in the order of the file; [] where there is none, or
+    no `ssh` that tells what they mean."""
+    if not shutil.which("ssh"):
+        return []
     # Where connections look too: transport/ssh_config/.
     file = os.environ.get("JUPYTER_SLURM_SSH_CONFIG") or Path.home() / ".ssh" / "config"
     return list(dict.fromkeys(_hosts(Path(file), 0)))

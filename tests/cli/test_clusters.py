@@ -291,6 +291,9 @@ def test_hosts_of_the_ssh_configuration_are_read_as_ssh_does(
     assert ssh_hosts() == ["a", "b c", "m1", "m2", "o", "d"]
     monkeypatch.setenv("JUPYTER_SLURM_SSH_CONFIG", str(folder / "other"))
     assert ssh_hosts() == ["o"]
+    with monkeypatch.context() as without_ssh:
+        without_ssh.setenv("PATH", "")
+        assert ssh_hosts() == [], "nothing tells what the names mean"
     (folder / "other").unlink()
     assert ssh_hosts() == []
 

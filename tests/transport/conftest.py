@@ -1,4 +1,4 @@
-"""What the tests of known hosts and of ssh_config(5) share, with `host_keys` and `ssh_configs`."""
+"""What the tests of known hosts share, with `host_keys`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import paramiko
 import pytest
 
 from tests.transport.host_keys import HOST, Keys, Signed, keygen
-from tests.transport.ssh_configs import MakeConfig
 
 
 @pytest.fixture(scope="session")
@@ -40,14 +39,3 @@ def signed(keys: Keys) -> Signed:
 @pytest.fixture
 def known(tmp_path: Path) -> Path:
     return tmp_path / "ssh" / "known_hosts"
-
-
-@pytest.fixture
-def config(tmp_path: Path) -> MakeConfig:
-    def write(text: str, name: str = "config") -> Path:
-        path = tmp_path / name
-        path.write_text(text)
-        path.chmod(0o600)
-        return path
-
-    return write

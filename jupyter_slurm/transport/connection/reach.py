@@ -24,6 +24,7 @@ import paramiko
 from jupyter_slurm.errors import ConnectionLostError, TransportError
 from jupyter_slurm.transport.login.server_text import shown
 from jupyter_slurm.transport.ssh_config import Hop
+from jupyter_slurm.transport.ssh_config.remarks import NOT_READ
 from jupyter_slurm.transport.ssh_transport import SharedTransport
 
 _NEXT_ADDRESS_S = 0.25
@@ -112,9 +113,10 @@ def _by_tcp(hop: Hop) -> socket.socket:
     try:
         found = socket.getaddrinfo(hop.host, hop.port, type=socket.SOCK_STREAM)
     except (socket.gaierror, UnicodeError) as exc:
+        hint = "Is the name right, is this machine online, or is a gateway (ProxyJump) needed?"
         raise TransportError(
             f"There is no host {hop.host!r}: its name cannot be resolved.",
-            hint="Is the name right, is this machine online, or is a gateway (ProxyJump) needed?",
+            hint=f"{hint} {NOT_READ}" if NOT_READ in hop.remarks else hint,
             detail=str(exc),
         ) from exc
     sock = _first(_interleaved(found), hop)

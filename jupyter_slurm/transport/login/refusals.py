@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from jupyter_slurm.errors import ConnectionLostError, LoginError
 from jupyter_slurm.transport.ssh_config import Hop
+from jupyter_slurm.transport.ssh_config.remarks import NOT_READ
 
 _LONGEST_DETAIL = 2000
 _MOST_KEYS_TOLD = 8
@@ -144,6 +145,8 @@ class Report:
         return LoginError(message, hint=hint, detail=detail[-_LONGEST_DETAIL:] or None)
 
     def _key_hint(self, methods: tuple[str, ...]) -> str:
+        if NOT_READ in self.hop.remarks:
+            return NOT_READ
         if self.hop.remarks:
             return " ".join([*self.hop.remarks, self.master_hint()])
         if any(_ONLY_OPENSSH.match(name) for name in methods):

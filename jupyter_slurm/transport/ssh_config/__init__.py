@@ -1,8 +1,8 @@
 """How a host is reached: `~/.ssh/config` → the hops from this machine to it.
 
-`ssh -G` reads the configuration where there is an `ssh` (6 ms a host), `ssh_config_file` where
-there is none. Opens no connection, reads no key. What the configuration asks for and nobody here
-does is a sentence in `Hop.remarks`.
+`ssh -G` reads the configuration (6 ms a host); where no `ssh` can, nobody does, and the words of
+the profile are all there is. Opens no connection, reads no key. What the configuration asks for
+and nobody here does, and that it was not read, is a sentence in `Hop.remarks`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Final, Literal
 
 from jupyter_slurm.errors import ConfigError
-from jupyter_slurm.transport.ssh_config import config_file as ssh_config_file
 from jupyter_slurm.transport.ssh_config.config_words import (
     Destination,
     ThisUser,
@@ -135,7 +134,7 @@ def _resolved(
 ) -> tuple[Hop, tuple[Destination, ...]]:
     """What the configuration says of one host, and through which others it is reached."""
     me = this_user()
-    options = _read(where, ",".join(jump), config, me)
+    options = _read(where, ",".join(jump), config)
     tokens = _tokens(where, options, me)
     jumps = tuple(destination(part) for part in tokens["j"].split(",") if tokens["j"])
     return _hop(where, options, tokens, me), jumps
@@ -150,10 +149,14 @@ def _refuse_circle(hops: Sequence[Hop]) -> None:
         )
 
 
-def _read(where: Destination, jump: str, config: Path | None, me: ThisUser) -> Options:
+def _read(where: Destination, jump: str, config: Path | None) -> Options:
+    """Ask `ssh -G`, or take the caller's words for all there is where it cannot be asked."""
     program = shutil.which("ssh")
     options = _from_ssh(program, where, jump, config) if program else None
-    return ssh_config_file.read(where, jump, config, me) if options is None else options
+    if options is None:
+        asked = {"user": where.user, "port": where.port, "proxyjump": jump}
+        options = {keyword: (str(value),) for keyword, value in asked.items() if value}
+    return options
 
 
 def _from_ssh(program: str, where: Destination, jump: str, config: Path | None) -> Options | None:
@@ -187,7 +190,6 @@ def _from_ssh(program: str, where: Destination, jump: str, config: Path | None) 
             value = value.replace("%", "%%")
         values = split_paths(value) if keyword.endswith("knownhostsfile") else (value,)
         options[keyword] = options.get(keyword, ()) + values
-    options.pop("canonicalizehostname", None)  # it has been done
     return options
 
 

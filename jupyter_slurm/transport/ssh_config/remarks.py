@@ -9,6 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+NOT_READ: Final = (
+    "~/.ssh/config is not read, since this machine has no `ssh` that could (`ssh -G`): what the"
+    " profile says of host, user, port and jump is all that counts. Install OpenSSH's client if"
+    " more is needed."
+)
+
 _OFF: Final = frozenset({"none", "no", "false", "internal", "any", ""})
 _ON: Final = frozenset({"yes", "true"})
 
@@ -39,9 +45,6 @@ _SENTENCES: Final[Mapping[str, str]] = {
     "localforward": "LocalForward is not opened: open a tunnel where you need one.",
     "remoteforward": "RemoteForward is not opened.",
     "dynamicforward": "DynamicForward is not opened: open a tunnel where you need one.",
-    "canonicalizehostname": (
-        "CanonicalizeHostname needs the `ssh` program, which is not installed."
-    ),
     "remotecommand": "RemoteCommand is not run: Slurm's commands are.",
 }
 _OTHER_METHODS: Final = (
@@ -53,6 +56,8 @@ _OTHER_METHODS: Final = (
 
 def remarks_on(options: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
     """Sentences for what stands in `options` (keyword in lower case → values)."""
+    if "hostname" not in options:  # which `ssh -G` always names
+        return (NOT_READ,)
     remarks = [
         sentence
         for keyword, sentence in _SENTENCES.items()

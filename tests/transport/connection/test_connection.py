@@ -26,6 +26,7 @@ from jupyter_slurm.errors import (
 from jupyter_slurm.transport.ask import Prompt
 from jupyter_slurm.transport.connection import Connection, hops, sessions, watchdog
 from jupyter_slurm.transport.ssh_config import Hop
+from jupyter_slurm.transport.ssh_config.remarks import NOT_READ
 from jupyter_slurm.transport.ssh_transport import SharedTransport
 from jupyter_slurm.wire import QuestionKind
 from tests.ssh.kept import Keeper
@@ -123,6 +124,9 @@ def test_a_port_where_nothing_listens(sshd: Sshd, connect: Connect) -> None:
 def test_a_name_that_nobody_knows(sshd: Sshd, connect: Connect) -> None:
     error = failure(connect(sshd.hop(host="no-such-host.invalid")))
     assert "There is no host 'no-such-host.invalid'" in error.message
+    assert NOT_READ not in str(error.hint)
+    alias = sshd.hop(host="no-such-host.invalid", remarks=(NOT_READ,))
+    assert str(failure(connect(alias)).hint).endswith(NOT_READ)
 
 
 def test_a_host_that_does_not_answer(sshd: Sshd, connect: Connect) -> None:

@@ -18,6 +18,7 @@ from jupyter_slurm.errors import LoginError, LoginNeededError
 from jupyter_slurm.transport.ask import Ask, Prompt, nobody
 from jupyter_slurm.transport.login import log_in
 from jupyter_slurm.transport.login.private_keys import UnlockedKeys
+from jupyter_slurm.transport.ssh_config.remarks import NOT_READ
 from jupyter_slurm.wire import QuestionKind
 from tests.ssh.kept import Keeper
 from tests.ssh.odd_users import Person
@@ -428,6 +429,11 @@ def test_a_remark_of_the_configuration_explains_the_refusal(
     error = refused(sshd, identity_files=(), remarks=(remark,))
     assert str(error.hint).startswith(remark)
     assert "ssh -fNM" in str(error.hint)
+
+
+def test_a_refusal_says_that_the_configuration_was_not_read(make_sshd: MakeSshd) -> None:
+    error = refused(make_sshd(), identity_files=(), remarks=(NOT_READ,))
+    assert error.hint == NOT_READ
 
 
 def test_a_host_that_hangs_up_is_an_error_with_its_words(make_sshd: MakeSshd) -> None:
