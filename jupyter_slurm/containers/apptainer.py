@@ -29,12 +29,10 @@ from jupyter_slurm.containers.runtime import (
     Explained,
     Launch,
     Mount,
-    Typed,
     image_of,
     in_workdir,
     without_nul,
 )
-from jupyter_slurm.containers.typed import folder, quoted
 from jupyter_slurm.errors import RequestError
 
 # $1 the program, $2 its other name, for nodes where it has only that, $3 how much it says, then all
@@ -92,19 +90,6 @@ class Apptainer:
                 image,
                 *in_workdir(argv, box, box.job_dir, _INSIDE),
             )
-        )
-
-    def typed(self, argv: Sequence[str], box: Box, gpus: int) -> Typed:
-        mounts = [Mount(box.job_dir, box.job_dir), *box.mounts]
-        return (
-            (
-                f"{self.name} exec",
-                *(["--nv"] if gpus else []),
-                f"--pwd {folder(box)}",
-                *(quoted(_mount(one)) for one in mounts),
-                quoted(box.image or ""),
-                quoted(*argv),
-            ),
         )
 
     def check_argv(self) -> list[str]:

@@ -28,12 +28,10 @@ from jupyter_slurm.containers.runtime import (
     Explained,
     Launch,
     Mount,
-    Typed,
     image_of,
     in_workdir,
     without_nul,
 )
-from jupyter_slurm.containers.typed import folder, made, quoted
 from jupyter_slurm.errors import RequestError
 
 _SQUASH = (".sqfs", ".squashfs", ".sqsh")
@@ -126,13 +124,6 @@ class Charliecloud:
             if dst.startswith("/mnt/"):
                 setup.append(_mount_point(mount.src, skeleton + dst.removeprefix("/mnt")))
         return ("ch-run", *_OPTIONS, *binds, image, "--"), tuple(setup)
-
-    def typed(self, argv: Sequence[str], box: Box, gpus: int) -> Typed:
-        *options, image, _ = self._run(box)[0]
-        points = ["/mnt/job", *map(_destination, box.mounts)]
-        points = [f"{box.job_dir}{point}" for point in points if point.startswith("/mnt/")]
-        inside = (f"--cd {folder(box)}", f"{quoted(image)} --", quoted(*argv))
-        return (made(points), (*map(quoted, options), *inside))
 
     def check_argv(self) -> list[str]:
         return ["/bin/sh", "-c", f"{_USER}; exec ch-run --version"]

@@ -38,12 +38,10 @@ from jupyter_slurm.containers.runtime import (
     Explained,
     Launch,
     Mount,
-    Typed,
     image_of,
     in_workdir,
     without_nul,
 )
-from jupyter_slurm.containers.typed import folder, quoted
 from jupyter_slurm.errors import RequestError
 
 _OPTIONS = (
@@ -60,14 +58,12 @@ class Docker:
     image_suffixes: tuple[str, ...] = ()
 
     def __init__(
-        self, name: str, words: Sequence[str], limits: str, gpus: str, options: Sequence[str] = ()
+        self, name: str, words: Sequence[str], limits: str, options: Sequence[str] = ()
     ) -> None:
-        """`words` lead to the engine; `limits` is its part of the script, `gpus` how one types
-        what that part says of GPUs, `options` are its own."""
+        """`words` lead to the engine; `limits` is its part of the script, `options` are its own."""
         self.name = name
         self._words = tuple(words)
         self._start = start_script(limits)
-        self._gpus = gpus
         self._options = tuple(options)
 
     def fetched(self, reference: Reference) -> str | None:
@@ -121,25 +117,6 @@ class Docker:
         words = ("sh", box.job_dir, count, start, *self._words, *inside)
         return Launch(("/bin/sh", "-c", ENTER, *words))
 
-    def typed(self, argv: Sequence[str], box: Box, gpus: int) -> Typed:
-        engine, image = quoted(*self._words), box.image or ""
-        tag = docker_tag(image)
-        program, *words = argv
-        run = (
-            f"{engine} run --rm --interactive --init",
-            '--name "jslurm-$SLURM_JOB_ID"',
-            '--user "$(id -u):$(id -g)"',
-            *([self._gpus] if gpus else []),
-            "--network=host",
-            *self._options,
-            '--mount "type=bind,src=$HOME,dst=$HOME"',
-            *(quoted(_mount(one)) for one in [Mount(box.job_dir, box.job_dir), *box.mounts]),
-            f"--workdir {folder(box)}",
-            f"--entrypoint {quoted(program)}",
-            quoted(tag or image, *words),
-        )
-        return ((f"{engine} load <{quoted(image)}",), run) if tag else (run,)
-
     def check_argv(self) -> list[str]:
         return [*self._words, "version", "--format", "{{.Server.Version}}"]
 
@@ -147,16 +124,13 @@ class Docker:
         return explained(log_tail)
 
 
-_DOCKER_GPUS = r'--gpus "\"device=$CUDA_VISIBLE_DEVICES\""'
-
 DOCKERS = (
-    Docker("docker", ("docker",), DOCKER_LIMITS, _DOCKER_GPUS),
-    Docker("sudo-docker", ("sudo", "-n", "docker"), DOCKER_LIMITS, _DOCKER_GPUS),
+    Docker("docker", ("docker",), DOCKER_LIMITS),
+    Docker("sudo-docker", ("sudo", "-n", "docker"), DOCKER_LIMITS),
     Docker(
         "podman",
         ("podman", "--cgroup-manager=cgroupfs"),
         PODMAN_LIMITS,
-        "$(printf -- '--device nvidia.com/gpu=%s ' ${CUDA_VISIBLE_DEVICES//,/ })",
         # Files belong to whom they do outside, and the groups count; labels would need what users
         # may not do.
         ("--userns=keep-id", "--group-add=keep-groups", "--security-opt=label=disable"),

@@ -35,12 +35,10 @@ from jupyter_slurm.containers.runtime import (
     Explained,
     Launch,
     Mount,
-    Typed,
     image_of,
     in_workdir,
     without_nul,
 )
-from jupyter_slurm.containers.typed import folder, quoted
 
 _ENVIRONMENT = "node.sh"
 
@@ -169,29 +167,6 @@ class Enroot(EnrootContainers):
         inside = in_workdir(argv, box, JOB_DIR, f". {JOB_DIR}/{_ENVIRONMENT}\n{INSIDE}")
         terminal = "" if way is Way.PROGRAM else way.value
         return Launch(("/bin/sh", "-c", _START, "sh", box.job_dir, image, conf, terminal, *inside))
-
-    def typed(self, argv: Sequence[str], box: Box, gpus: int) -> Typed:
-        image, name = image_of(box, self.name), '"jslurm-$SLURM_JOB_ID"'
-        before: list[tuple[str, ...]] = []
-        if image.startswith("@"):
-            name = quoted(image[1:])
-        else:
-            file = quoted(image)
-            if not image.startswith("/"):
-                file = '"$TMPDIR/jslurm-$SLURM_JOB_ID.sqsh"'
-                before.append((f"enroot import --output {file}", quoted(f"docker://{image}")))
-            before.append((f"enroot create --name {name}", file))
-        for mount in box.mounts:
-            check_destination(mount)
-        mounts = [*box.mounts, Mount(box.job_dir, JOB_DIR)]
-        seen = ['NVIDIA_VISIBLE_DEVICES="$CUDA_VISIBLE_DEVICES"'] if gpus else []
-        start = (
-            " ".join(["ENROOT_MOUNT_HOME=yes", *seen, "enroot start --rw"]),
-            *(quoted(f"--mount={one.src}:{one.dst}:{_flags(one)}") for one in mounts),
-            f'{name} sh -c \'cd "$0" && exec "$@"\' {folder(box)}',
-            quoted(*argv),
-        )
-        return (*before, start)
 
     def check_argv(self) -> list[str]:
         return ["enroot", "version"]

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from jupyter_slurm.containers.references import Reference
-from jupyter_slurm.containers.runtime import Box, Explained, Launch, Typed, in_workdir
-from jupyter_slurm.containers.typed import folder, quoted
+from jupyter_slurm.containers.runtime import Box, Explained, Launch, in_workdir
 from jupyter_slurm.errors import RequestError
 
 
@@ -35,9 +34,6 @@ class NoContainer:
                 option="mount",
             )
         return Launch(argv=in_workdir(argv, box, box.job_dir))
-
-    def typed(self, argv: Sequence[str], box: Box, gpus: int) -> Typed:
-        return ((f"cd {folder(box)}",), (quoted(*argv),))
 
     def check_argv(self) -> list[str]:
         return ["true"]

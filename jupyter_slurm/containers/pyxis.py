@@ -39,12 +39,10 @@ from jupyter_slurm.containers.runtime import (
     Box,
     Explained,
     Launch,
-    Typed,
     image_of,
     in_workdir,
     without_nul,
 )
-from jupyter_slurm.containers.typed import folder, quoted
 from jupyter_slurm.errors import RequestError
 
 SINCE: Mapping[str, str] = MappingProxyType(
@@ -230,20 +228,6 @@ class Pyxis(EnrootContainers):
             ),
             setup=links,
         )
-
-    def typed(self, argv: Sequence[str], box: Box, gpus: int) -> Typed:
-        image = image_of(box, self.name)
-        mounts, links = _mounts(box)
-        what = f"name={image[1:]}" if image.startswith("@") else f"image={image}"
-        run = (
-            "srun --nodes=1 --ntasks=1",
-            quoted(f"--container-{what}"),
-            quoted(f"--container-mounts={mounts}"),
-            *_OPTIONS[:-1],
-            f"--container-workdir {folder(box)}",
-            quoted(*argv),
-        )
-        return (*((link,) for link in links), run)
 
     def check_argv(self) -> list[str]:
         return ["/bin/sh", "-c", "srun --help | grep -e --container-image && exec srun --version"]

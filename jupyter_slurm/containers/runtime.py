@@ -57,11 +57,6 @@ class Launch:
     launched process becomes the program."""
 
 
-Typed = tuple[tuple[str, ...], ...]
-"""Commands of sh, each in pieces that stay together when it is long: an option with its value, the
-program with its words. All of it is quoted; what only the job will know is `"$NAME"`."""
-
-
 @dataclass(frozen=True, slots=True)
 class Explained:
     """Why a container did not start, and what to do about it."""
@@ -93,9 +88,6 @@ class Runtime(Protocol):
 
     def launch(self, argv: Sequence[str], box: Box) -> Launch:
         """RequestError: this runtime cannot do what the box asks for."""
-
-    def typed(self, argv: Sequence[str], box: Box, gpus: int) -> Typed:
-        """What `launch` comes down to for a job of that many GPUs, as a person would type it."""
 
     def check_argv(self) -> list[str]:
         """Exits 0 where the runtime is installed; prints its version."""

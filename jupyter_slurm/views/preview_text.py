@@ -19,16 +19,13 @@ _PRE = "white-space:pre-wrap;overflow-wrap:anywhere;margin:2px 0 2px 1.5em"
 
 
 def preview_lines(preview: Preview) -> Iterator[str]:
-    """What it costs, what speaks against it, what is free, and what would be started."""
+    """What it costs, what speaks against it, and what is free."""
     if preview.cost is not None:
         yield cost_text(preview.cost)
     for check in preview.checks:
         yield f"{MARKS[check.ok]} {visible(check.sentence)}"
         if check.hint:
             yield f"    {visible(check.hint)}"
-    if preview.command:
-        yield "Starts:"
-        yield from (f"    {visible(line)}" for line in preview.command.splitlines())
     if preview.variables:
         yield visible(_variables(preview))
 
@@ -51,8 +48,6 @@ def _html_lines(preview: Preview) -> Iterator[str]:
     for check in preview.checks:
         hint = f'<br><span style="opacity:.75">{escape(check.hint)}</span>' if check.hint else ""
         yield f"{MARKS[check.ok]} {escape(check.sentence)}{hint}"
-    if preview.command:
-        yield f"Starts:{_pre(preview.command)}"
     if preview.variables:
         yield escape(_variables(preview))
 

@@ -113,9 +113,6 @@ class Preview(Struct, frozen=True, kw_only=True):
     sbatch: tuple[str, ...]
     job_dir: str
     files: tuple[str, ...]
-    command: str = ""
-    """What the script starts, in sh, as one would type it in the job: the container tool with its
-    options, or the program itself. "": a batch script, which is its own."""
     variables: tuple[str, ...] = ()
     """Names of the environment variables that the program is given; values travel in a file."""
     cost: Cost | None = None

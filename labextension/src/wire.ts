@@ -1107,7 +1107,6 @@ export interface Preview {
   sbatch: string[];
   job_dir: string;
   files: string[];
-  command: string;
   variables: string[];
   cost: Cost | null;
   checks: Check[];

@@ -116,7 +116,6 @@ class MemoryApi:
             sbatch=("sbatch", "--comment=a b"),
             job_dir="/j",
             files=("job.sh",),
-            command="docker run \\\n  --gpus all \\\n  'a b' -c 'one\x1b\ntwo'",
             variables=("TOKEN",),
             cost=Cost(limit_s=7200, cpu_hours=16, gpu_hours=0.25, units=1234.5, unit="UA"),
             checks=(
@@ -433,11 +432,6 @@ def test_a_dry_run_shows_script_and_command_and_submits_nothing(run: Run, tmp_pa
         "# ✖ Too many� GPUs.\n"
         "#     Ask for less.\n"
         "# · All is free.\n"
-        "# Starts:\n"
-        "#     docker run \\\n"
-        "#       --gpus all \\\n"
-        "#       'a b' -c 'one�\n"
-        "#     two'\n"
         "# With TOKEN in its environment, from a file that only you can read.\n"
     )
 

@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 
 from jupyter_slurm.containers import Box, Mount, runtime_named
-from jupyter_slurm.containers.typed import typed_text
 
 CHARLIECLOUD = runtime_named("charliecloud")
 HOSTILE = ["a b", "$(x)`y`", "quo'te\"d", "-n", "new\nline", "é…", "a\\b", "x,y;z&|<>*?"]
@@ -241,19 +240,3 @@ def test_it_says_its_version() -> None:
         CHARLIECLOUD.check_argv(), capture_output=True, check=False, env={"PATH": "/usr/bin:/bin"}
     )
     assert done.returncode == 0
-
-
-def test_what_is_told_of_it_can_be_typed(box: Box, tmp_path: Path) -> None:
-    (tmp_path / "my data").mkdir()
-    mount = Mount(str(tmp_path / "my data"), "/mnt/data")
-    told = CHARLIECLOUD.typed(["sh", "-c", "pwd; ls -d /mnt/*"], replace(box, mounts=(mount,)), 0)
-    done = subprocess.run(
-        ["sh", "-c", typed_text(told)],
-        env=environment(tmp_path) | {"USER": "me"},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert (done.stderr, done.returncode) == ("", 0)
-    assert done.stdout.splitlines()[-2:] == ["/mnt/data", "/mnt/job"]

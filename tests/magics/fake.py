@@ -226,7 +226,6 @@ class FakeApi(FarSide, FileSide, ImageSide, QueueSide):
             sbatch=("sbatch", *(f"--{key}={value}" for key, value in spec.options.items())),
             job_dir="/jobs/x",
             files=("cell.py",),
-            command="ch-run &lt; true",
             variables=("A", "B"),
             cost=Cost(limit_s=3600, cpu_hours=1, gpu_hours=1, billing_hours=12, jobs=3),
             checks=(Check(ok=None, sentence="All is free.", hint="Now."),),

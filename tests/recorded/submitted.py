@@ -175,7 +175,6 @@ def _preview(sent: Submission) -> Preview:
         sbatch=sent.sbatch,
         job_dir=str(sent.job.job_dir.path),
         files=tuple(sent.files),
-        command=sent.command,
         variables=sent.variables,
     )
 

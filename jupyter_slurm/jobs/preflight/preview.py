@@ -85,7 +85,6 @@ class Preflight:
             sbatch=submission.sbatch,
             job_dir=str(job.job_dir.path),
             files=tuple(submission.files),
-            command=submission.command,
             variables=submission.variables,
             cost=costs.cost(
                 wanted,

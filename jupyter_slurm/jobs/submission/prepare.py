@@ -11,7 +11,6 @@ from pathlib import Path, PurePosixPath
 
 from jupyter_slurm import containers
 from jupyter_slurm.containers import terminal
-from jupyter_slurm.containers.typed import quoted, typed_text
 from jupyter_slurm.jobs import layout
 from jupyter_slurm.jobs.kinds import cell
 from jupyter_slurm.jobs.kinds.kind import Files, socket_name
@@ -37,8 +36,6 @@ class Submission:
     sbatch: tuple[str, ...]
     files: Files
     """The key is still empty (`with_key`)."""
-    command: str = ""
-    """What the script starts, as one would type it; "": it is the user's own."""
     variables: tuple[str, ...] = ()
     """Names of what it finds in its environment."""
 
@@ -55,7 +52,7 @@ def prepare(job: Resolved) -> Submission:
     chdir = job.options.get("chdir")
     staged = staging.staged(job)
     options, signal = of_script(job.spec, job.job_dir, job.options, staged.reserve_s)
-    launch, command = _launch(job, chdir)
+    launch = _launch(job, chdir)
     plan = ScriptPlan(
         title=f"{job.spec.name} ({job.spec.id})",
         job_dir=str(job.job_dir.path),
@@ -81,7 +78,7 @@ def prepare(job: Resolved) -> Submission:
     entered = replace(plan, command=beside.argv, before="", runtime_setup=beside.setup)
     files[layout.ENTER] = render_enter(entered).encode()
     argv = sbatch.argv(str(job.job_dir.path / layout.SCRIPT), options)
-    return Submission(job, script, tuple(argv), files, command, tuple(job.environment))
+    return Submission(job, script, tuple(argv), files, tuple(job.environment))
 
 
 def prepare_session_cell(spec: CellSpec) -> Files:
@@ -106,8 +103,8 @@ def _workdir(job: Resolved, chdir: str | None, own: str) -> str | None:
     return f"~/{here.relative_to(job.site.home)}" if here.is_relative_to(job.site.home) else None
 
 
-def _launch(job: Resolved, chdir: str | None) -> tuple[containers.Launch, str]:
-    """How the script starts the program, and how one would type that."""
+def _launch(job: Resolved, chdir: str | None) -> containers.Launch:
+    """Return how the script starts the program."""
     spec, runtime, python = job.spec, job.runtime, job.profile.python
     box, inside = _boxed(job, chdir)
     argv = [f"{inside}/{layout.PROGRAM}"]
@@ -117,16 +114,12 @@ def _launch(job: Resolved, chdir: str | None) -> tuple[containers.Launch, str]:
         there = "python3" if runtime.takes_image else python
         # -B: what was imported from the job's folder needs no __pycache__ there.
         argv = [there, "-uB", f"{inside}/{job.kind.runner}", inside, "{attempt}"]
-    typed = runtime.typed([word.replace("{attempt}", "0") for word in argv], box, job.gpus)
-    if job.modules:
-        typed = ((quoted("module", "load", *job.modules),), *typed)
     if not isinstance(spec, TerminalSpec):
-        return runtime.launch(argv, box), typed_text(typed)
+        return runtime.launch(argv, box)
     launch = terminal.in_terminal(runtime, argv, box)
     holder = (f"{job.job_dir.path}/{layout.TERMINAL}", "hold", socket_name(spec.id))
     words = ("-sEB", *holder, f"{spec.keep_s:g}", *launch.argv)
-    held = replace(launch, argv=("/bin/sh", "-c", PYTHON, "sh", python, *words))
-    return held, typed_text(typed)
+    return replace(launch, argv=("/bin/sh", "-c", PYTHON, "sh", python, *words))
 
 
 def _boxed(job: Resolved, chdir: str | None) -> tuple[containers.Box, str]:

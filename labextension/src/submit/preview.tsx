@@ -126,7 +126,6 @@ export function PreviewPane({ preview, others, marked, old, trans }: PaneProps):
       {preview === null ? null : (
         <>
           <Code title={trans.__('Script')} text={preview.script} />
-          <Code title={trans.__('Command in the container')} text={preview.command} />
           <Code title={trans.__('Command of submission')} text={words(preview.sbatch)} />
         </>
       )}

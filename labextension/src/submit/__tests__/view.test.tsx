@@ -122,7 +122,7 @@ test('a cluster that needs a login: nobody is asked before they want it, and the
   model.answers = {
     cluster_info: info,
     images: [],
-    outlook: { checks: [], script: '', command: '', sbatch: [], cost: null, start_estimate_s: 1 }
+    outlook: { checks: [], script: '', sbatch: [], cost: null, start_estimate_s: 1 }
   };
   await show(model);
   expect(host.querySelector('[role=alert]')).toBeNull();
@@ -143,7 +143,6 @@ test('what is refused is not sent, a problem of sending is said, and two clicks 
   const outlook = {
     checks: [check],
     script: '',
-    command: '',
     sbatch: [],
     cost: null,
     start_estimate_s: null
@@ -199,7 +198,7 @@ test('what is free is shown with when that was so, as the newest listing says', 
     at,
     text: `1 of 2 GPUs free, as of ${new Date(at * 1000).toLocaleTimeString()}`
   }));
-  const outlook = { checks: [], script: '', command: '', sbatch: [], cost: null };
+  const outlook = { checks: [], script: '', sbatch: [], cost: null };
   model.answers = {
     cluster_info: { ...info, partitions: [partition], asked_s: asked?.at },
     images: [],
@@ -219,7 +218,7 @@ test('what is free is shown with when that was so, as the newest listing says', 
 test('accounts and QOS are chosen from what the cluster has for its user', async () => {
   const model = new FakeModel();
   const check = { ok: false, sentence: 'It is not for you.', hint: null, option: 'qos' };
-  const outlook = { checks: [check], script: '', command: '', sbatch: [], cost: null };
+  const outlook = { checks: [check], script: '', sbatch: [], cost: null };
   model.answers = {
     cluster_info: { ...info, accounts: ['physics', 'biology'], qos: ['normal', 'long'] },
     images: [],
