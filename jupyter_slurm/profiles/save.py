@@ -6,10 +6,8 @@ What the files mean is in `profiles`.
 
 from __future__ import annotations
 
-import json
 import os
 import re
-import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -21,23 +19,20 @@ from jupyter_slurm.profiles.reading import load_profiles
 Setting = str | int | bool | Sequence[str] | Mapping[str, str]
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
-_TABLE = re.compile(r"^\s*\[", re.MULTILINE)
-_DEFAULT = re.compile(r"^[ \t]*default[ \t]*=.*\n?", re.MULTILINE)
 
 
 def toml_text(settings: Mapping[str, Setting]) -> str:
-    """What is empty is left out, but a host over a template's: then it is this machine. Tables come
-    last, as TOML wants it."""
-    lines, tables = [], []
-    for key, value in settings.items():
-        if value in ("", (), {}) and not (key == "host" and "template" in settings):
-            continue
-        if isinstance(value, Mapping):
-            rows = [f"{_key(name)} = {_value(text)}" for name, text in value.items()]
-            tables += ["", f"[{key}]", *rows]
-        else:
-            lines.append(f"{key} = {_value(value)}")
-    return "\n".join([*lines, *tables]) + "\n"
+    """Write as TOML what is not empty, and a host over a template's: then it is this machine."""
+    import tomlkit  # noqa: PLC0415 - 20 ms, for few commands
+
+    over_template = "template" in settings
+    return tomlkit.dumps(
+        {
+            key: value
+            for key, value in settings.items()
+            if value not in ("", (), {}) or (key == "host" and over_template)
+        }
+    )
 
 
 def profile_path(name: str) -> Path:
@@ -91,23 +86,16 @@ def remove_profile(name: str) -> Path:
 def set_default(name: str) -> Path:
     """Makes `name` the default cluster, in the user's `clusters.toml`, whose other lines stay.
     NotFoundError, ConfigError."""
+    import tomlkit  # noqa: PLC0415 - 20 ms, for few commands
+
     load_profiles().get(name)
     path = _main_file()
-    text = path.read_text(encoding="utf-8") if path.exists() else ""
-    first_table = _TABLE.search(text)
-    end = first_table.start() if first_table else len(text)
-    head, rest = _DEFAULT.sub("", text[:end]), text[end:]
-    new = f"default = {_value(name)}\n{head}{rest}"
     try:
-        meant = tomllib.loads(text), tomllib.loads(new)
-    except tomllib.TOMLDecodeError as exc:
+        document = tomlkit.parse(path.read_text(encoding="utf-8") if path.exists() else "")
+    except tomlkit.exceptions.TOMLKitError as exc:
         raise ConfigError(f"{path} is not valid TOML: {exc}.") from exc
-    if {**meant[0], "default": name} != meant[1]:
-        raise ConfigError(
-            f"{path} is written in a way that cannot be changed safely.",
-            hint=f"Put `default = {_value(name)}` on its first line by hand.",
-        )
-    _write(path, new)
+    document["default"] = name
+    _write(path, tomlkit.dumps(document))
     return path
 
 
@@ -122,18 +110,3 @@ def _write(path: Path, text: str) -> None:
     with os.fdopen(descriptor, "w", encoding="utf-8") as file:
         file.write(text)
     part.replace(path)
-
-
-def _value(value: str | int | bool | Sequence[str]) -> str:
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, int):
-        return str(value)
-    if isinstance(value, str):
-        # JSON's quoting is TOML's, with the one character that TOML forbids more.
-        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
-    return f"[{', '.join(map(_value, value))}]"
-
-
-def _key(name: str) -> str:
-    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else _value(name)
