@@ -44,6 +44,13 @@ def test_every_call_of_api_has_the_same_signature_in_the_client(name: str) -> No
     assert inspect.signature(getattr(AgentClient, name)) == inspect.signature(getattr(Api, name))
 
 
+def test_arguments_that_a_call_does_not_take_are_refused_before_it_is_made() -> None:
+    client: Any = AgentClient(Path("/no/agent"), None)
+    for wrong in (client.job, lambda: client.job("a", "b"), lambda: client.job(nr="a")):
+        with pytest.raises(TypeError, match="argument"):
+            wrong()
+
+
 def test_importing_the_client_loads_nothing_heavy() -> None:
     heavy = [
         "tornado",

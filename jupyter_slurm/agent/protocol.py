@@ -85,10 +85,6 @@ class Call:
     returns: Any
     """The return annotation."""
 
-    def name_arguments(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
-        """All of them by name, as the method itself would have got them."""
-        return dict(zip(self.arguments.__struct_fields__, args, strict=False)) | dict(kwargs)
-
     def pack(self, named: Mapping[str, object]) -> bytes:
         """The request's body. RequestError: something in it cannot travel."""
         try:

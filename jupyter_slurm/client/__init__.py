@@ -6,8 +6,10 @@ Light to import and without threads, for it lives in kernels. What goes over the
 
 from __future__ import annotations
 
+import functools
+import inspect
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
@@ -17,37 +19,7 @@ from jupyter_slurm.agent.place import socket_path, told_path
 from jupyter_slurm.agent.protocol import TERMINAL, calls, error_of
 from jupyter_slurm.api import Api
 from jupyter_slurm.errors import AgentError
-from jupyter_slurm.wire import (
-    AgentStatus,
-    Changes,
-    Check,
-    Cluster,
-    ClusterInfo,
-    CommandOutput,
-    Connection,
-    Description,
-    Earlier,
-    FileContent,
-    FileEntry,
-    FileListing,
-    Image,
-    ImageBuild,
-    ImageSpec,
-    Job,
-    JobDetails,
-    JobSpec,
-    LabEntry,
-    LogChunk,
-    NodeChanges,
-    Preview,
-    QueueChanges,
-    QueueEntry,
-    Result,
-    TerminalRequest,
-    Transfer,
-    Tunnel,
-    UsageChanges,
-)
+from jupyter_slurm.wire import TerminalRequest
 
 if TYPE_CHECKING:
     from jupyter_slurm.agent.by_server import ServerLink
@@ -107,6 +79,21 @@ def find() -> AgentClient | None:
     return client if client.reaches() else None
 
 
+def _asked(
+    method: Callable[Concatenate[Any, _P], _R],
+) -> Callable[Concatenate[AgentClient, _P], _R]:
+    """Make the client's side of one of Api's methods."""
+
+    @functools.wraps(method)
+    def ask(client: AgentClient, /, *args: _P.args, **kwargs: _P.kwargs) -> _R:
+        named = inspect.signature(method).bind(client, *args, **kwargs).arguments
+        del named["self"]
+        answer: _R = client.ask(method.__name__, named)
+        return answer
+
+    return ask
+
+
 class AgentClient:
     """Speaks Api to the agent at `path`; `command` starts one there, None: none is started.
 
@@ -141,188 +128,73 @@ class AgentClient:
         timeout_s = _SLOW_ANSWER_S if name in _SLOW else _ANSWER_S
         return self._link.ask(name, body, timeout_s + wait_s)
 
+    def ask(self, name: str, named: Mapping[str, Any]) -> Any:
+        """Return what the agent's method `name` does, or raise what it raises."""
+        call = calls()[name]
+        wait_s = float(named.get("wait_s", 0.0))
+        return call.unpack_answer(*self.relay(name, call.pack(named), wait_s))
+
     # --- clusters ---
-    def clusters(self) -> list[Cluster]:
-        return self._call(Api.clusters)
-
-    def cluster_info(self, cluster: str | None = None) -> ClusterInfo:
-        return self._call(Api.cluster_info, cluster)
-
-    def doctor(self, cluster: str | None = None) -> list[Check]:
-        return self._call(Api.doctor, cluster)
-
-    def describe(self, cluster: str | None = None) -> Description:
-        return self._call(Api.describe, cluster)
+    clusters = _asked(Api.clusters)
+    cluster_info = _asked(Api.cluster_info)
+    doctor = _asked(Api.doctor)
+    describe = _asked(Api.describe)
 
     # --- connections ---
-    def connect(
-        self, cluster: str | None = None, caller: str = "", wait_s: float = 0.0
-    ) -> Connection:
-        return self._call(Api.connect, cluster, caller, wait_s)
-
-    def answer(self, question_id: str, text: str | None, wait_s: float = 0.0) -> Connection:
-        return self._call(Api.answer, question_id, text, wait_s)
-
-    def disconnect(self, cluster: str | None = None) -> Connection:
-        return self._call(Api.disconnect, cluster)
-
-    def connections(self) -> list[Connection]:
-        return self._call(Api.connections)
+    connect = _asked(Api.connect)
+    answer = _asked(Api.answer)
+    disconnect = _asked(Api.disconnect)
+    connections = _asked(Api.connections)
 
     # --- tunnels ---
-    def forward(
-        self,
-        host: str,
-        port: int,
-        cluster: str | None = None,
-        job_id: str | None = None,
-        local_port: int = 0,
-    ) -> Tunnel:
-        return self._call(Api.forward, host, port, cluster, job_id, local_port)
-
-    def tunnels(self) -> list[Tunnel]:
-        return self._call(Api.tunnels)
-
-    def close_tunnel(self, tunnel_id: str) -> None:
-        self._call(Api.close_tunnel, tunnel_id)
+    forward = _asked(Api.forward)
+    tunnels = _asked(Api.tunnels)
+    close_tunnel = _asked(Api.close_tunnel)
 
     # --- files ---
-    def push(
-        self,
-        local: str,
-        remote: str,
-        cluster: str | None = None,
-        exclude: tuple[str, ...] = (),
-    ) -> Transfer:
-        return self._call(Api.push, local, remote, cluster, exclude)
-
-    def pull(
-        self,
-        remote: str,
-        local: str,
-        cluster: str | None = None,
-        exclude: tuple[str, ...] = (),
-    ) -> Transfer:
-        return self._call(Api.pull, remote, local, cluster, exclude)
-
-    def fetch(self, job_id: str) -> Transfer:
-        return self._call(Api.fetch, job_id)
-
-    def transfer(self, transfer_id: str, wait_s: float = 0.0) -> Transfer:
-        return self._call(Api.transfer, transfer_id, wait_s)
-
-    def stop_transfer(self, transfer_id: str) -> Transfer:
-        return self._call(Api.stop_transfer, transfer_id)
-
-    def list_folder(self, path: str, cluster: str | None = None) -> FileListing:
-        return self._call(Api.list_folder, path, cluster)
-
-    def file_entry(self, path: str, cluster: str | None = None) -> FileEntry:
-        return self._call(Api.file_entry, path, cluster)
-
-    def read_file(self, path: str, cluster: str | None = None) -> FileContent:
-        return self._call(Api.read_file, path, cluster)
-
-    def write_file(self, path: str, content: bytes, cluster: str | None = None) -> FileEntry:
-        return self._call(Api.write_file, path, content, cluster)
-
-    def make_folder(self, path: str, cluster: str | None = None) -> FileEntry:
-        return self._call(Api.make_folder, path, cluster)
-
-    def rename_file(self, path: str, to: str, cluster: str | None = None) -> FileEntry:
-        return self._call(Api.rename_file, path, to, cluster)
-
-    def remove_file(self, path: str, cluster: str | None = None) -> None:
-        return self._call(Api.remove_file, path, cluster)
+    push = _asked(Api.push)
+    pull = _asked(Api.pull)
+    fetch = _asked(Api.fetch)
+    transfer = _asked(Api.transfer)
+    stop_transfer = _asked(Api.stop_transfer)
+    list_folder = _asked(Api.list_folder)
+    file_entry = _asked(Api.file_entry)
+    read_file = _asked(Api.read_file)
+    write_file = _asked(Api.write_file)
+    make_folder = _asked(Api.make_folder)
+    rename_file = _asked(Api.rename_file)
+    remove_file = _asked(Api.remove_file)
 
     # --- jobs ---
-    def submit(self, spec: JobSpec) -> Job:
-        return self._call(Api.submit, spec)
-
-    def preview(self, spec: JobSpec, estimate: bool = False) -> Preview:
-        return self._call(Api.preview, spec, estimate)
-
-    def attachable(self, spec: JobSpec) -> Earlier | None:
-        return self._call(Api.attachable, spec)
-
-    def job(self, job_id: str) -> Job:
-        return self._call(Api.job, job_id)
-
-    def jobs(self, cluster: str | None = None) -> list[Job]:
-        return self._call(Api.jobs, cluster)
-
-    def adopt(self, slurm_id: str, cluster: str | None = None) -> Job:
-        return self._call(Api.adopt, slurm_id, cluster)
-
-    def details(self, job_id: str) -> JobDetails:
-        return self._call(Api.details, job_id)
-
-    def changes(self, cursor: str = "", wait_s: float = 0.0, caller: str = "") -> Changes:
-        return self._call(Api.changes, cursor, wait_s, caller)
-
-    def usage(self, job_id: str, cursor: str = "", wait_s: float = 0.0) -> UsageChanges:
-        return self._call(Api.usage, job_id, cursor, wait_s)
-
-    def logs(
-        self,
-        job_id: str,
-        cursor: str = "",
-        wait_s: float = 0.0,
-        budget_bytes: int | None = 262_144,
-        task: int | None = None,
-    ) -> LogChunk:
-        return self._call(Api.logs, job_id, cursor, wait_s, budget_bytes, task)
-
-    def result(self, job_id: str) -> Result:
-        return self._call(Api.result, job_id)
-
-    def delivered(self, job_id: str) -> Job:
-        return self._call(Api.delivered, job_id)
-
-    def cancel(self, job_id: str) -> Job:
-        return self._call(Api.cancel, job_id)
-
-    def hold(self, job_id: str) -> Job:
-        return self._call(Api.hold, job_id)
-
-    def release(self, job_id: str) -> Job:
-        return self._call(Api.release, job_id)
-
-    def cancel_many(
-        self, job_ids: list[str], slurm_ids: list[str] | None = None, cluster: str | None = None
-    ) -> None:
-        self._call(Api.cancel_many, job_ids, slurm_ids, cluster)
-
-    def requeue(self, job_id: str) -> Job:
-        return self._call(Api.requeue, job_id)
-
-    def extend(self, job_id: str, limit: str) -> Job:
-        return self._call(Api.extend, job_id, limit)
-
-    def why(self, job_id: str) -> Job:
-        return self._call(Api.why, job_id)
-
-    def forget(self, job_id: str) -> None:
-        self._call(Api.forget, job_id)
+    submit = _asked(Api.submit)
+    preview = _asked(Api.preview)
+    attachable = _asked(Api.attachable)
+    job = _asked(Api.job)
+    jobs = _asked(Api.jobs)
+    adopt = _asked(Api.adopt)
+    details = _asked(Api.details)
+    changes = _asked(Api.changes)
+    usage = _asked(Api.usage)
+    logs = _asked(Api.logs)
+    result = _asked(Api.result)
+    delivered = _asked(Api.delivered)
+    cancel = _asked(Api.cancel)
+    hold = _asked(Api.hold)
+    release = _asked(Api.release)
+    cancel_many = _asked(Api.cancel_many)
+    requeue = _asked(Api.requeue)
+    extend = _asked(Api.extend)
+    why = _asked(Api.why)
+    forget = _asked(Api.forget)
 
     # --- images ---
-    def images(self, cluster: str | None = None) -> list[Image]:
-        return self._call(Api.images, cluster)
-
-    def make_image(self, spec: ImageSpec) -> ImageBuild:
-        return self._call(Api.make_image, spec)
-
-    def remove_image(self, name: str, cluster: str | None = None) -> list[str]:
-        return self._call(Api.remove_image, name, cluster)
-
-    def registry_login(
-        self, registry: str, user: str, password: str, cluster: str | None = None
-    ) -> str:
-        return self._call(Api.registry_login, registry, user, password, cluster)
+    images = _asked(Api.images)
+    make_image = _asked(Api.make_image)
+    remove_image = _asked(Api.remove_image)
+    registry_login = _asked(Api.registry_login)
 
     # --- labs ---
-    def lab_entry(self, job_id: str) -> LabEntry:
-        return self._call(Api.lab_entry, job_id)
+    lab_entry = _asked(Api.lab_entry)
 
     # --- terminals ---
     def terminal(self, request: TerminalRequest) -> socket.socket:
@@ -333,42 +205,14 @@ class AgentClient:
         raise error_of(TERMINAL, *answer)
 
     # --- the queue ---
-    def queue(self, cluster: str | None = None) -> list[QueueEntry]:
-        return self._call(Api.queue, cluster)
-
-    def queue_changes(
-        self,
-        cluster: str | None = None,
-        cursor: str = "",
-        wait_s: float = 0.0,
-        everyone: bool = False,
-    ) -> QueueChanges:
-        return self._call(Api.queue_changes, cluster, cursor, wait_s, everyone)
-
-    def node_changes(
-        self, cluster: str | None = None, cursor: str = "", wait_s: float = 0.0
-    ) -> NodeChanges:
-        return self._call(Api.node_changes, cluster, cursor, wait_s)
-
-    def history(self, cluster: str | None = None, days: float = 1.0) -> list[QueueEntry]:
-        return self._call(Api.history, cluster, days)
-
-    def command(self, argv: list[str], cluster: str | None = None) -> CommandOutput:
-        return self._call(Api.command, argv, cluster)
+    queue = _asked(Api.queue)
+    queue_changes = _asked(Api.queue_changes)
+    node_changes = _asked(Api.node_changes)
+    history = _asked(Api.history)
+    command = _asked(Api.command)
 
     # --- the agent ---
-    def status(self) -> AgentStatus:
-        return self._call(Api.status)
-
-    def _call(
-        self, method: Callable[Concatenate[Any, _P], _R], *args: _P.args, **kwargs: _P.kwargs
-    ) -> _R:
-        """What the agent's `method` gives back or raises."""
-        call = calls()[method.__name__]
-        named = call.name_arguments(args, kwargs)
-        wait_s = float(named.get("wait_s", 0.0))
-        outcome: _R = call.unpack_answer(*self.relay(call.name, call.pack(named), wait_s))
-        return outcome
+    status = _asked(Api.status)
 
 
 def _check_platform() -> None:

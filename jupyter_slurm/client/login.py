@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import getpass
+import inspect
 import secrets
 import socket
 import textwrap
@@ -84,13 +85,12 @@ class Attended:
 
     def __getattr__(self, name: str) -> Any:
         method = getattr(self._api, name)
-        call = calls().get(name)
-        if call is None:
+        if name not in calls():
             return method
 
         @functools.wraps(method)
         def attended_call(*args: Any, **kwargs: Any) -> Any:
-            named = call.name_arguments(args, kwargs)
+            named = inspect.signature(method).bind(*args, **kwargs).arguments
             return self.repeating(lambda: method(*args, **kwargs), lambda: self._cluster_of(named))
 
         return attended_call
