@@ -93,7 +93,7 @@ class JobDir:
 SCRIPT = "job.sh"
 USAGE = "usage.py"
 CELL = "cell.py"
-RUNNER = "runner_main.py"
+RUNNER = "runner.py"
 SESSION = "session.py"
 KERNEL = "kernel.py"
 LAB = "lab.py"

@@ -26,7 +26,7 @@ from jupyter_slurm.wire import (
     UpdateDisplayData,
 )
 
-RUNNER = Path(notebooks.__file__).parents[1] / "node" / "runner_main.py"
+RUNNER = Path(notebooks.__file__).parents[1] / "node" / "runner.py"
 NO_IPYTHON = "import sys; sys.modules['IPython'] = None\n"
 
 

@@ -144,7 +144,6 @@ class Runner:
             **payload.needed_files(bool(names_in or names_out)),
         }
         for name, data in files.items():
-            (self.job_dir / name).parent.mkdir(exist_ok=True)
             (self.job_dir / name).write_bytes(data)
         if names_in:
             write_variables(self.job_dir / layout.INPUTS, list(names_in), names_in)
@@ -158,7 +157,7 @@ class Runner:
         }
         environment |= self.env
         return subprocess.Popen(
-            [*python, str(self.job_dir / "runner_main.py"), str(self.job_dir), "0"],
+            [*python, "-B", str(self.job_dir / "runner.py"), str(self.job_dir), "0"],
             cwd=self.cwd or self.job_dir.parent,
             env=environment,
             stdin=subprocess.DEVNULL,

@@ -93,10 +93,9 @@ def test_runner_leaves_nothing_but_its_files(run: RunCell) -> None:
     done = run("x = 1")
     names = {path.name for path in done.job_dir.iterdir()}
     sent = {name for name in names if name.startswith("runner")}
-    rest = {"cell.py", "task.json", "key", "cloudpickle.zip", "__pycache__"}
+    rest = {"cell.py", "task.json", "key", "cloudpickle.zip"}
     assert names == before_and_after | sent | rest
-    compiled = {f"__pycache__/{path.name}" for path in (done.job_dir / "__pycache__").iterdir()}
-    assert compiled | sent == set(payload.needed_files(variables=False))
+    assert sent == set(payload.needed_files(variables=False))
 
 
 # --- order --------------------------------------------------------------------------------------

@@ -147,9 +147,7 @@ def _text(spec: JobSpec, profile: ClusterProfile, shown: Shown) -> str:
     sent = prepare(resolved(spec, profile, Site(_HOME, job_dir, _IMAGES.get(spec.runtime or ""))))
     files = with_key(sent.files, b"the key")
     parts = ["==> sbatch's command line <==\n", *(f"{shlex.quote(word)}\n" for word in sent.sbatch)]
-    # Bytecode has the name and the content of the Python that runs here.
-    names = [name for name in sorted(files) if not name.endswith(".pyc")]
-    parts += [f"\n==> {name} <==\n{_content(name, files[name], shown)}" for name in names]
+    parts += [f"\n==> {name} <==\n{_content(name, files[name], shown)}" for name in sorted(files)]
     parts.append("\n==> what --dry-run says of it <==\n")
     parts += [f"{line}\n" for line in preview_lines(_preview(sent))]
     return "".join(parts)

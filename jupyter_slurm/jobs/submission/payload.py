@@ -1,5 +1,4 @@
-"""Collect what travels with a job: files of node/, their bytecode, cloudpickle. PURE but for
-reading (and compiling) itself.
+"""Collect what travels with a job: files of node/, cloudpickle. PURE but for reading itself.
 
 The names of the files are in `layout.py`; what becomes of them is `node/runner.py`'s business.
 """
@@ -8,16 +7,12 @@ from __future__ import annotations
 
 import difflib
 import importlib.metadata
-import importlib.util
 import io
 import keyword
-import py_compile
-import tempfile
 import zipfile
 from collections.abc import Iterable, Mapping
 from functools import cache
 from importlib import resources
-from pathlib import Path
 
 from jupyter_slurm.errors import VariableError
 
@@ -33,14 +28,12 @@ def runner_files() -> Mapping[str, bytes]:
 
 
 def needed_files(variables: bool) -> Mapping[str, bytes]:
-    """The runner and its bytecode for a cell, `variables`: into which some go, or out of it."""
-    texts = {
+    """Return the runner for a cell, `variables`: into which some go, or out of it."""
+    return {
         name: text
         for name, text in runner_files().items()
         if variables or name not in _FOR_VARIABLES
     }
-    compiled = {importlib.util.cache_from_source(name) for name in texts}
-    return texts | {path: code for path, code in compiled_runner().items() if path in compiled}
 
 
 @cache
@@ -52,30 +45,6 @@ def node_files(beginning: str) -> Mapping[str, bytes]:
         for entry in sorted(folder.iterdir(), key=lambda entry: entry.name)
         if entry.name.startswith(beginning) and entry.name.endswith(".py")
     }
-
-
-@cache
-def compiled_runner() -> Mapping[str, bytes]:
-    """What a node whose Python is of this one's release need not compile at every job: path in the
-    job's folder -> bytecode. Any other Python passes it over and reads the text.
-
-    Unchecked (PEP 552): the text beside it has the time of its arrival, not that of its writing.
-    """
-    found: dict[str, bytes] = {}
-    with tempfile.TemporaryDirectory() as folder:
-        for name, text in runner_files().items():
-            source = Path(folder, name)
-            source.write_bytes(text)
-            target = importlib.util.cache_from_source(name)
-            py_compile.compile(
-                str(source),
-                cfile=str(Path(folder, target)),
-                dfile=name,
-                doraise=True,
-                invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH,
-            )
-            found[target] = Path(folder, target).read_bytes()
-    return found
 
 
 @cache

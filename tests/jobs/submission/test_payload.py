@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import importlib.util
 import io
 import sys
 import zipfile
@@ -80,19 +79,10 @@ def test_other_variables_may_travel(by_value: bool, theirs: tuple[int, int] | No
 
 
 def test_only_a_cell_with_variables_gets_what_only_these_import() -> None:
-    everything = {**payload.runner_files(), **payload.compiled_runner()}
+    everything = payload.runner_files()
     assert payload.needed_files(variables=True) == everything
     left_out = everything.keys() - payload.needed_files(variables=False).keys()
     assert {Path(name).name.partition(".")[0] for name in left_out} == {
         "runner_variables",
         "runner_plain",
     }
-
-
-def test_this_releases_python_finds_the_runner_compiled() -> None:
-    for path, data in payload.compiled_runner().items():
-        stem = path.removeprefix("__pycache__/").partition(".")[0]
-        assert f"{stem}.py" in payload.runner_files()
-        assert path == importlib.util.cache_from_source(f"{stem}.py")
-        # PEP 552: hash-based, and never checked against a text whose time is that of its arrival.
-        assert data[:8] == importlib.util.MAGIC_NUMBER + b"\x01\0\0\0"
