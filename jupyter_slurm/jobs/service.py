@@ -289,7 +289,7 @@ class Service:
 
     def _check_python(self, job: Resolved) -> None:
         """VariableError: this image's Python, as an earlier job saw it, cannot read the inputs."""
-        python = job.spec.python if isinstance(job.spec, CellSpec) else None
+        python = job.spec.inputs_python if isinstance(job.spec, CellSpec) else None
         if python is None or job.spec.modules:
             return
         kind = (job.profile.name, job.runtime.name, job.image)

@@ -294,7 +294,7 @@ def _with_inputs(session: Session, spec: JobSpec) -> JobSpec:
         inputs=str(path),
         inputs_digest=digest,
         inputs_memory_mib=weight >> 20,
-        python=python,
+        inputs_python=python,
     )
 
 

@@ -92,7 +92,7 @@ class CellSpec(_Spec, frozen=True, kw_only=True, tag="cell"):
     """Of their values (`jobs.variables.digest_inputs`); None: they are not known."""
     inputs_memory_mib: int = 0
     """What they take as Python's objects, about; 0: that is not known."""
-    python: tuple[int, int] | None = None
+    inputs_python: tuple[int, int] | None = None
     """The Python that wrote `inputs`, where that matters (code travels by value), else None."""
     session: str | None = None
     """The id of the session that the cell runs in; None: in a job of its own."""

@@ -316,7 +316,7 @@ export interface CellSpec {
   inputs: string | null;
   inputs_digest: string | null;
   inputs_memory_mib: number;
-  python: [number, number] | null;
+  inputs_python: [number, number] | null;
   session: string | null;
 }
 /**

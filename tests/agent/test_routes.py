@@ -134,7 +134,7 @@ def test_arguments_go_over_and_come_back_as_they_were() -> None:
         name="cell",
         code="print('é\n$HOME \\')",
         options={"comment": 'a "b" c'},
-        python=(3, 11),
+        inputs_python=(3, 11),
         mounts=("/a b:/c:ro",),
     )
     call = calls()["submit"]

@@ -149,7 +149,7 @@ def test_two_users_see_nothing_of_each_other(users: tuple[User, User]) -> None:
     ada, bob = users
     assert ada.client().call("status")["pid"] == ada.agent_pid
     assert bob.client().call("status")["pid"] == bob.agent_pid
-    spec = {"id": new_id(), "name": "secret", "code": "1"}
+    spec = {"kind": "cell", "id": new_id(), "name": "secret", "code": "1"}
     with ada.client().watch() as hers, bob.client().watch() as his:
         hers.say(watch=1, call="changes")
         his.say(watch=1, call="changes")

@@ -35,8 +35,8 @@ class Sessions:
         session = self._session(spec.session or "")
         if session.state.final:
             raise ended(session)
-        if spec.python is not None and session.python is not None:
-            payload.check_python(True, spec.python, session.python[:2])
+        if spec.inputs_python is not None and session.python is not None:
+            payload.check_python(True, spec.inputs_python, session.python[:2])
         job = kind_of(spec).recorded(
             spec,
             cluster=session.cluster,

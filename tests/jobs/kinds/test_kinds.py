@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 import pytest
 
@@ -49,6 +49,17 @@ def test_a_kind_sets_only_what_kinds_have() -> None:
     for kind in KINDS.values():
         for one in type(kind).__mro__:
             assert not issubclass(one, Kind) or {*vars(one)} <= known
+
+
+def test_what_a_job_has_from_its_spec_is_of_the_same_type_there() -> None:
+    for kind in KINDS.values():
+        spec, job = get_type_hints(kind.spec), get_type_hints(kind.job)
+        both = {*kind.spec.__struct_fields__} & {*kind.job.__struct_fields__}
+        assert {n: _or_none(spec[n]) for n in both} == {n: _or_none(job[n]) for n in both}
+
+
+def _or_none(of: Any) -> Any:
+    return of | None
 
 
 def test_what_our_program_runs_has_no_other_way_to_run() -> None:
