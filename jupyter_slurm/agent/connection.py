@@ -24,7 +24,7 @@ queue of new connections is full (connect(2), EAGAIN)."""
 _HELLO_TIMEOUT_S = 10.0
 
 
-class Connection(http.client.HTTPConnection):
+class AgentConnection(http.client.HTTPConnection):
     """Connected and greeted: `hello` says who answers.
 
     One of `GONE` is raised where nobody does, AgentError where the socket is not to be trusted or

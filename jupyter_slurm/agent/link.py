@@ -15,7 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from jupyter_slurm.agent import launch
-from jupyter_slurm.agent.connection import GONE, Connection
+from jupyter_slurm.agent.connection import GONE, AgentConnection
 from jupyter_slurm.agent.place import log_path
 from jupyter_slurm.agent.protocol import PROTOCOL, Hello, release, version
 from jupyter_slurm.errors import AgentError
@@ -37,7 +37,7 @@ class Link:
         self._path = path
         self._command = command
         # A connection is in here while nobody uses it: taking one out needs no lock.
-        self._idle: deque[Connection] = deque(maxlen=_IDLE_CONNECTIONS)
+        self._idle: deque[AgentConnection] = deque(maxlen=_IDLE_CONNECTIONS)
         self._pid = os.getpid()
         self._replaces = command is not None
 
@@ -73,7 +73,7 @@ class Link:
 
     def _asked(
         self, name: str, body: bytes, timeout_s: float
-    ) -> tuple[Connection, tuple[int, bytes]]:
+    ) -> tuple[AgentConnection, tuple[int, bytes]]:
         deadline_s = None
         for pause_s in _PAUSES_S:
             time.sleep(pause_s)
@@ -98,7 +98,7 @@ class Link:
             while True:
                 self._idle.pop().close()
 
-    def _take(self, deadline_s: float) -> Connection:
+    def _take(self, deadline_s: float) -> AgentConnection:
         if self._pid != os.getpid():  # the parent goes on using those of before the fork
             self.close()
             self._pid = os.getpid()
@@ -107,7 +107,7 @@ class Link:
         except IndexError:
             return self._obtain(deadline_s)
 
-    def _obtain(self, deadline_s: float) -> Connection:
+    def _obtain(self, deadline_s: float) -> AgentConnection:
         """A new connection; an agent is started or replaced as needed."""
         pause_s = 0.0
         while True:
@@ -133,10 +133,10 @@ class Link:
             ) from gone
         return left_s
 
-    def _greeted(self) -> Connection:
+    def _greeted(self) -> AgentConnection:
         """A connection to an agent that fits; an older agent is asked to end, and is GONE then."""
         try:
-            connection = Connection(self._path)
+            connection = AgentConnection(self._path)
         except GONE:
             raise
         except OSError as exc:  # no rights, a path too long for a socket
@@ -166,7 +166,9 @@ def is_older(hello: Hello) -> bool:
     return (hello.protocol, release(hello.version)) < (PROTOCOL, release(version()))
 
 
-def _post(connection: Connection, name: str, body: bytes, timeout_s: float) -> tuple[int, bytes]:
+def _post(
+    connection: AgentConnection, name: str, body: bytes, timeout_s: float
+) -> tuple[int, bytes]:
     try:
         return connection.post(name, body, timeout_s)
     except BaseException:  # an interrupt too: its answer would be read as the next call's

@@ -25,9 +25,9 @@ TOLD_AFTER = 0.5
 """Of that time: before, nobody needs to know that it runs."""
 
 
-class Connection(http.client.HTTPConnection):
+class ServerConnection(http.client.HTTPConnection):
     def __init__(self, path: str) -> None:
-        super(Connection, self).__init__("localhost", timeout=ANSWER_S)
+        super(ServerConnection, self).__init__("localhost", timeout=ANSWER_S)
         self.path = path
 
     def connect(self) -> None:
@@ -46,7 +46,7 @@ class Server(object):
 
     def get(self, what: str) -> "Any":
         """What it answers; None: it does not."""
-        connection = Connection(self.path)
+        connection = ServerConnection(self.path)
         with contextlib.closing(connection):
             try:
                 connection.request("GET", self.base_url + "api/" + what, headers=self.headers)

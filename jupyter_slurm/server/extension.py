@@ -31,7 +31,7 @@ from jupyter_slurm.server.own import (
     SpecHandler,
 )
 from jupyter_slurm.server.relay import Relay
-from jupyter_slurm.server.terminal import Terminal, TerminalHandler
+from jupyter_slurm.server.terminal_socket import Terminal, TerminalHandler
 from jupyter_slurm.server.watch import Client, WatchHandler
 from jupyter_slurm.views.card import CARDS_VARIABLE
 

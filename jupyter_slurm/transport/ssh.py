@@ -25,7 +25,7 @@ from jupyter_slurm.errors import FileAccessError, ForwardError, TooMuchError
 from jupyter_slurm.readable import size
 from jupyter_slurm.transport import Completed, Span, caps, not_private
 from jupyter_slurm.transport.connect_callbacks import Answered, Greeting, call_back, wait_for
-from jupyter_slurm.transport.connection import Connection
+from jupyter_slurm.transport.connection import SshConnection
 from jupyter_slurm.transport.shell import far_program
 from jupyter_slurm.transport.shell.delivery_stream import NOT_PLACED, NOT_PRIVATE, Delivery
 from jupyter_slurm.transport.shell.far_files import (
@@ -57,7 +57,7 @@ class SshTransport:
 
     def __init__(
         self,
-        connection: Connection,
+        connection: SshConnection,
         path: Sequence[str] = (),
         env: Mapping[str, str] | None = None,
     ) -> None:

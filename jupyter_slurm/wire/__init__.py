@@ -94,7 +94,7 @@ from jupyter_slurm.wire.spec import (
     TerminalSpec,
     new_id,
 )
-from jupyter_slurm.wire.terminal import TerminalRequest
+from jupyter_slurm.wire.terminal_request import TerminalRequest
 
 __all__ = [
     "AgentStatus",

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from jupyter_slurm.transport.connection import Connection
+from jupyter_slurm.transport.connection import SshConnection
 from jupyter_slurm.transport.ssh_config import CONFIG_VARIABLE, route
 from tests.ssh.accounts import PLAIN_SHELL, make_folder, oneself
 from tests.ssh.kept import Keeper, keeping
@@ -54,8 +54,8 @@ class Ground:
         return self.ssh("-S", str(control), alias)
 
     @contextmanager
-    def connection(self, alias: str) -> Iterator[Connection]:
-        connection = Connection(route(alias), name=alias)
+    def connection(self, alias: str) -> Iterator[SshConnection]:
+        connection = SshConnection(route(alias), name=alias)
         try:
             connection.open()
             yield connection

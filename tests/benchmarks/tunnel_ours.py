@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 
-from jupyter_slurm.transport.connection import Connection
+from jupyter_slurm.transport.connection import SshConnection
 from jupyter_slurm.transport.forward import Forward
 from jupyter_slurm.transport.ssh import SshTransport
 from jupyter_slurm.transport.ssh_config import route
@@ -13,7 +13,7 @@ from jupyter_slurm.transport.ssh_config import route
 
 def main() -> None:
     alias, port = sys.argv[1], int(sys.argv[2])
-    connection = Connection(route(alias), name=alias)
+    connection = SshConnection(route(alias), name=alias)
     transport = SshTransport(connection)
     connection.open()
     forward = Forward(lambda sock, answered: transport.carry(sock, "127.0.0.1", port, answered))

@@ -17,7 +17,7 @@ from jupyter_slurm.containers.making import MAKERS
 from jupyter_slurm.containers.pyxis import SINCE
 from jupyter_slurm.containers.recipe import read_recipe
 from jupyter_slurm.containers.references import parse_reference
-from jupyter_slurm.containers.terminal import HasTerminal
+from jupyter_slurm.containers.with_terminal import HasTerminal
 from jupyter_slurm.errors import RequestError
 
 PYXIS = runtime_named("pyxis")

@@ -29,7 +29,7 @@ from jupyter_slurm.errors import (
 )
 from jupyter_slurm.transport import Span, TimedOutError, Transport
 from jupyter_slurm.transport.connect_callbacks import wait_for
-from jupyter_slurm.transport.connection import Connection
+from jupyter_slurm.transport.connection import SshConnection
 from jupyter_slurm.transport.local import LocalTransport
 from jupyter_slurm.transport.ssh import SshTransport
 from tests.ssh.sshd import Sshd
@@ -65,7 +65,7 @@ def transport(
         return
     monkeypatch.setenv("JUPYTER_DATA_DIR", str(tmp_path / "data"))
     sshd: Sshd = request.getfixturevalue("sshd")
-    connection = Connection([sshd.hop()], name="far")
+    connection = SshConnection([sshd.hop()], name="far")
     ssh = SshTransport(connection)
     yield ssh
     ssh.close()

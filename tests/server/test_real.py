@@ -14,7 +14,7 @@ import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_notebook
 
-from jupyter_slurm.agent.connection import Connection
+from jupyter_slurm.agent.connection import AgentConnection
 from jupyter_slurm.wire import JobSpec, new_id
 from tests.agent.home import AgentHome, ended
 from tests.cluster.plugin import SlurmCluster
@@ -320,7 +320,7 @@ def killed(agent: AgentHome) -> None:
 def retired(agent: AgentHome) -> None:
     """As by a client of a newer version."""
     with ended(agent.pid()) as wait:
-        Connection(agent.socket).retire()
+        AgentConnection(agent.socket).retire()
         assert wait(PATIENCE_S)
 
 

@@ -17,7 +17,7 @@ import pytest
 from jupyter_slurm.errors import ForwardError, LoginNeededError
 from jupyter_slurm.transport import ssh
 from jupyter_slurm.transport.connect_callbacks import Answered, wait_for
-from jupyter_slurm.transport.connection import Connection
+from jupyter_slurm.transport.connection import SshConnection
 from jupyter_slurm.transport.forward import Forward
 from jupyter_slurm.transport.ssh import SshTransport
 from tests.ssh.plugin import MakeSshd
@@ -312,15 +312,15 @@ def test_connections_that_have_ended_are_not_counted(opened: Open) -> None:
 
 
 @pytest.fixture
-def far(make_sshd: MakeSshd, nothing_left: None) -> Iterator[tuple[Sshd, Connection]]:
+def far(make_sshd: MakeSshd, nothing_left: None) -> Iterator[tuple[Sshd, SshConnection]]:
     sshd = make_sshd()
-    connection = Connection([sshd.hop()], name="cluster")
+    connection = SshConnection([sshd.hop()], name="cluster")
     yield sshd, connection
     connection.close()
 
 
 def test_over_ssh_a_connection_waits_on_the_same_port_until_the_host_is_back(
-    far: tuple[Sshd, Connection],
+    far: tuple[Sshd, SshConnection],
 ) -> None:
     sshd, connection = far
     transport = SshTransport(connection)
@@ -341,7 +341,7 @@ def test_over_ssh_a_connection_waits_on_the_same_port_until_the_host_is_back(
 
 
 def test_over_ssh_target_that_does_not_answer_is_told_and_the_connection_stands(
-    far: tuple[Sshd, Connection], monkeypatch: pytest.MonkeyPatch
+    far: tuple[Sshd, SshConnection], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ssh, "_CARRY_S", 0.05)
     connection = far[1]

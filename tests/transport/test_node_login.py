@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from jupyter_slurm.errors import ForwardError
-from jupyter_slurm.transport.connection import Connection
+from jupyter_slurm.transport.connection import SshConnection
 from jupyter_slurm.transport.connection.hops import Link
 from jupyter_slurm.transport.node_login import NodeLogin
 from jupyter_slurm.transport.ssh_config import CONFIG_VARIABLE
@@ -28,10 +28,10 @@ def beyond(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Beyond]:
     (tmp_path / "config").touch()
     monkeypatch.setenv(CONFIG_VARIABLE, str(tmp_path / "config"))
     before = set(threading.enumerate())
-    made: list[NodeLogin | Connection] = []
+    made: list[NodeLogin | SshConnection] = []
 
     def make(sshd: Sshd, node: str = "127.0.0.1") -> NodeLogin:
-        connection = Connection([sshd.hop()], name="cluster")
+        connection = SshConnection([sshd.hop()], name="cluster")
         connection.open()
 
         def previous() -> Link | None:

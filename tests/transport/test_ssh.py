@@ -18,7 +18,7 @@ import pytest
 
 from jupyter_slurm.errors import ConnectionLostError, TransportError
 from jupyter_slurm.transport import TimedOutError
-from jupyter_slurm.transport.connection import Connection
+from jupyter_slurm.transport.connection import SshConnection
 from jupyter_slurm.transport.shell import helper as shell_helper
 from jupyter_slurm.transport.shell.far_shell import FarShell
 from jupyter_slurm.transport.ssh import SshTransport
@@ -33,7 +33,7 @@ PATIENCE_S = 60.0
 
 @contextmanager
 def transport_to(sshd: Sshd, **changes: object) -> Iterator[SshTransport]:
-    connection = Connection([sshd.hop(**changes)], name="far")
+    connection = SshConnection([sshd.hop(**changes)], name="far")
     transport = SshTransport(connection)
     yield transport
     transport.close()
@@ -170,7 +170,7 @@ def test_slurm_on_the_path_of_a_login_only_is_found(make_sshd: MakeSshd, ssh_fol
     folder.mkdir(mode=0o755)
     sshd.account.write("it's slurm/sbatch", "#!/bin/sh\necho ours\n", 0o755)
     sshd.account.write(".profile", f'echo hello; PATH="{folder}":$PATH\n')
-    connection = Connection([sshd.hop()], name="far")
+    connection = SshConnection([sshd.hop()], name="far")
     transport = SshTransport(connection, path=["/nowhere"])
     try:
         assert transport.run(["sbatch"]).stdout == b"ours\n"
@@ -182,7 +182,7 @@ def test_slurm_on_the_path_of_a_login_only_is_found(make_sshd: MakeSshd, ssh_fol
 
 
 def test_path_and_environment_of_the_profile_reach_every_program(own_sshd: Sshd) -> None:
-    connection = Connection([own_sshd.hop()], name="far")
+    connection = SshConnection([own_sshd.hop()], name="far")
     transport = SshTransport(connection, path=["/a b", "/c"], env={"CANARY": "it's\n$x"})
     try:
         assert transport.run(["sh", "-c", 'echo "$PATH"']).stdout.startswith(b"/a b:/c:")
@@ -259,7 +259,7 @@ def _received(transport: SshTransport, argv: list[str]) -> int:
 
 def test_secrets_are_in_no_command_line_there(own_sshd: Sshd, tmp_path: Path) -> None:
     canary = f"canary-{secrets.token_hex(8)}"
-    connection = Connection([own_sshd.hop()], name="far")
+    connection = SshConnection([own_sshd.hop()], name="far")
     transport = SshTransport(connection, env={"PROFILE": canary})
     upload = tmp_path / "upload"
     upload.write_bytes(canary.encode())

@@ -28,7 +28,7 @@ from jupyter_slurm.transport import Completed, TimedOutError, Transport
 from jupyter_slurm.transport.local import LocalTransport
 
 if TYPE_CHECKING:
-    from jupyter_slurm.transport.connection import Connection
+    from jupyter_slurm.transport.connection import SshConnection
 
 
 _SECRET_BYTES = 8
@@ -38,7 +38,7 @@ class Way(NamedTuple):
     """How a cluster's machine is reached."""
 
     transport: Transport
-    connection: Connection | None = None
+    connection: SshConnection | None = None
     """None: it is this machine."""
 
     @classmethod
@@ -48,12 +48,12 @@ class Way(NamedTuple):
         if profile.host is None:
             return cls(LocalTransport(path=profile.path, env=profile.env))
         # paramiko takes 0.15 s to import, which who has no remote cluster need not pay.
-        from jupyter_slurm.transport.connection import Connection  # noqa: PLC0415
+        from jupyter_slurm.transport.connection import SshConnection  # noqa: PLC0415
         from jupyter_slurm.transport.ssh import SshTransport  # noqa: PLC0415
         from jupyter_slurm.transport.ssh_config import route  # noqa: PLC0415
 
         hops = route(profile.host, user=profile.user, port=profile.port, jump=profile.jump)
-        connection = Connection(hops, name=profile.name, hint=profile.hint, on_change=on_change)
+        connection = SshConnection(hops, name=profile.name, hint=profile.hint, on_change=on_change)
         return cls(SshTransport(connection, path=profile.path, env=profile.env), connection)
 
     def again(self, old: ClusterProfile, new: ClusterProfile) -> Self | None:

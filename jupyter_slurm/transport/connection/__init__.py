@@ -59,7 +59,7 @@ class _Attempt:
             raise TransportError("Disconnected.")
 
 
-class Connection:
+class SshConnection:
     """One login chain, kept alive, shared by all who use the cluster."""
 
     def __init__(

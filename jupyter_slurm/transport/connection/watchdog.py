@@ -15,7 +15,7 @@ from jupyter_slurm.errors import JupyterSlurmError
 from jupyter_slurm.wire import ConnectionState, Problem
 
 if TYPE_CHECKING:
-    from jupyter_slurm.transport.connection import Connection
+    from jupyter_slurm.transport.connection import SshConnection
     from jupyter_slurm.transport.connection.hops import Link
 
 _INTERVAL_S = 15.0
@@ -31,7 +31,7 @@ _SILENT_INTERVAL_S = 2.0
 
 
 class Watchdog:
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: SshConnection) -> None:
         self._connection = connection
         self._wake = threading.Condition()
         self._looking = threading.Lock()

@@ -111,7 +111,7 @@ class Answer(NamedTuple):
 
 
 class Sessions(Protocol):
-    """The part of `Connection` that a shell needs."""
+    """The part of `SshConnection` that a shell needs."""
 
     @property
     def via_openssh(self) -> bool: ...

@@ -14,7 +14,7 @@ from typing import NamedTuple, TypeVar
 
 from jupyter_slurm.errors import ConnectionLostError, TransportError
 from jupyter_slurm.transport import TimedOutError, caps
-from jupyter_slurm.transport.connection import Connection
+from jupyter_slurm.transport.connection import SshConnection
 from jupyter_slurm.transport.shell.far_shell import Answer, FarShell, ShellGoneError
 from jupyter_slurm.transport.shell.helper import DEFINITIONS, Helper, Helpers
 from jupyter_slurm.transport.shell.words import exports, quote, raw
@@ -61,7 +61,7 @@ class Shells:
     """`path` is put in front of PATH; `env` is added to what every program gets."""
 
     def __init__(
-        self, connection: Connection, path: Sequence[str], env: Mapping[str, str] | None
+        self, connection: SshConnection, path: Sequence[str], env: Mapping[str, str] | None
     ) -> None:
         self._connection = connection
         self._path = raw("".join(f"{folder}:" for folder in path))

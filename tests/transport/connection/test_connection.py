@@ -24,7 +24,7 @@ from jupyter_slurm.errors import (
     TransportError,
 )
 from jupyter_slurm.transport.ask import Prompt
-from jupyter_slurm.transport.connection import Connection, hops, sessions, watchdog
+from jupyter_slurm.transport.connection import SshConnection, hops, sessions, watchdog
 from jupyter_slurm.transport.ssh_config import Hop
 from jupyter_slurm.transport.ssh_config.remarks import NOT_READ
 from jupyter_slurm.transport.ssh_transport import SharedTransport
@@ -37,7 +37,7 @@ from tests.ssh.sshd import Sshd, free_port
 from tests.ssh.waiting import wait_until
 from tests.transport.ssh_agents import SshAgent
 
-Connect = Callable[..., Connection]
+Connect = Callable[..., SshConnection]
 
 
 @pytest.fixture
@@ -49,10 +49,10 @@ def ssh_agent(ssh_keeper: Keeper, tmp_path: Path) -> SshAgent:
 def connect() -> Iterator[Connect]:
     """Makes connections, and sees to it that each leaves nothing behind."""
     before = set(threading.enumerate())
-    made: list[Connection] = []
+    made: list[SshConnection] = []
 
-    def make(*hops: Hop, **named: Any) -> Connection:
-        made.append(Connection(hops, name="cluster", **named))
+    def make(*hops: Hop, **named: Any) -> SshConnection:
+        made.append(SshConnection(hops, name="cluster", **named))
         return made[-1]
 
     yield make
@@ -61,7 +61,7 @@ def connect() -> Iterator[Connect]:
     assert [t for t in threading.enumerate() if t not in before] == []
 
 
-def say(connection: Connection, words: str = "there") -> str:
+def say(connection: SshConnection, words: str = "there") -> str:
     with connection.session() as channel:
         channel.exec_command(f"echo {words}")
         return channel.makefile().read().decode().strip()
@@ -107,7 +107,7 @@ def test_a_chain_of_hops(make_sshd: MakeSshd, connect: Connect) -> None:
 # --- it cannot be reached ---
 
 
-def failure(connection: Connection) -> JupyterSlurmError:
+def failure(connection: SshConnection) -> JupyterSlurmError:
     with pytest.raises(TransportError) as caught:
         connection.open()
     return caught.value
@@ -290,7 +290,7 @@ def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
 class Waiting:
     """A thread that waits in a session for what never comes."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: SshConnection) -> None:
         self.error: BaseException | None = None
         self._connection = connection
         self._begun = threading.Event()
@@ -398,7 +398,7 @@ class BehindALine(NamedTuple):
 
     sshd: Sshd
     line: SlowLine
-    connection: Connection
+    connection: SshConnection
 
 
 @pytest.fixture
@@ -565,7 +565,9 @@ def test_states_are_told_as_they_come(
 ) -> None:
     states: list[str] = []
     hop = gateway("code").hop(identity_files=())
-    connection: Connection = connect(hop, on_change=lambda: states.append(connection.state.value))
+    connection: SshConnection = connect(
+        hop, on_change=lambda: states.append(connection.state.value)
+    )
     connection.open(Typist(person))
     connection.close()
     assert states == ["connecting", "asking", "connecting", "open", "closed"]

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from jupyter_slurm.transport.connection import Connection, openssh
+from jupyter_slurm.transport.connection import SshConnection, openssh
 from jupyter_slurm.transport.ssh import SshTransport
 from jupyter_slurm.transport.ssh_config import Hop
 from tests.ssh.kept import Keeper
@@ -20,7 +20,7 @@ from tests.ssh.sshd import Sshd
 from tests.ssh.waiting import wait_until
 
 OpenMaster = Callable[..., Hop]
-Opened = Callable[..., Connection]
+Opened = Callable[..., SshConnection]
 
 
 @pytest.fixture
@@ -48,10 +48,10 @@ def open_master(ssh_keeper: Keeper, tmp_path: Path) -> Iterator[OpenMaster]:
 @pytest.fixture
 def opened() -> Iterator[Opened]:
     before = set(threading.enumerate())
-    made: list[Connection] = []
+    made: list[SshConnection] = []
 
-    def make(*hops: Hop) -> Connection:
-        made.append(Connection(hops, name="cluster"))
+    def make(*hops: Hop) -> SshConnection:
+        made.append(SshConnection(hops, name="cluster"))
         made[-1].open()
         return made[-1]
 
@@ -61,7 +61,7 @@ def opened() -> Iterator[Opened]:
     assert [t for t in threading.enumerate() if t not in before] == []
 
 
-def say(connection: Connection, words: str = "there") -> str:
+def say(connection: SshConnection, words: str = "there") -> str:
     with connection.session() as channel:
         channel.exec_command(f"echo {words}")
         return channel.makefile().read().decode().strip()

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from jupyter_slurm.transport.connection import Connection
+from jupyter_slurm.transport.connection import SshConnection
 from jupyter_slurm.transport.files import mirror, pull, push
 from jupyter_slurm.transport.ssh import SshTransport
 from tests.ssh.plugin import MakeSshd
@@ -31,7 +31,7 @@ HOSTILE = [
 
 
 def connected(sshd: Sshd) -> Iterator[SshTransport]:
-    connection = Connection([sshd.hop()], name="far")
+    connection = SshConnection([sshd.hop()], name="far")
     transport = SshTransport(connection)
     yield transport
     transport.close()

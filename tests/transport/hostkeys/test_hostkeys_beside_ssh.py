@@ -11,7 +11,7 @@ import pytest
 from jupyter_slurm.errors import HostKeyError
 from jupyter_slurm.transport import hostkeys
 from jupyter_slurm.transport.ask import nobody
-from jupyter_slurm.transport.connection import Connection
+from jupyter_slurm.transport.connection import SshConnection
 from tests.ssh.plugin import MakeSshd
 from tests.ssh.sshd import Sshd
 from tests.transport.host_keys import Keys, Person, Signed, write
@@ -112,7 +112,7 @@ def test_connection_asks_for_the_certificate_and_trusts_it(
     certified: Sshd, keys: Keys, known: Path
 ) -> None:
     write(known, f"@cert-authority 127.0.0.1 {keys.public('ca')}")
-    connection = Connection([certified.hop(known_hosts=(known,))], name="certified")
+    connection = SshConnection([certified.hop(known_hosts=(known,))], name="certified")
     try:
         connection.open(nobody)
         shown = connection.transport().get_remote_server_key()

@@ -18,7 +18,7 @@ import pytest
 from paramiko.packet import Packetizer
 
 from jupyter_slurm.errors import ConnectionLostError, TransportError
-from jupyter_slurm.transport.connection import Connection
+from jupyter_slurm.transport.connection import SshConnection
 from jupyter_slurm.transport.ssh_transport import SharedTransport
 from jupyter_slurm.transport.ssh_transport.frames import Batch
 from jupyter_slurm.transport.ssh_transport.packets import (
@@ -97,7 +97,7 @@ def test_a_paramiko_that_lacks_a_part_is_refused_by_its_name(
 ) -> None:
     monkeypatch.delattr(of, part)
     with pytest.raises(TransportError, match=rf"lacks {of.__name__}\.{part}, so no SSH"):
-        Connection([], name="far").open()
+        SshConnection([], name="far").open()
 
 
 def test_every_private_part_that_is_replaced_is_looked_for() -> None:

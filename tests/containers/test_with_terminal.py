@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from jupyter_slurm.containers import RUNTIMES, Box, runtime_named
-from jupyter_slurm.containers.terminal import beside, in_terminal
+from jupyter_slurm.containers.with_terminal import beside, in_terminal
 
 FILE = Box(job_dir="/jobs/abc", image="/images/a.sqfs")
 NAME = Box(job_dir="/jobs/abc", image="ubuntu:20.04", env_file="env.sh", workdir="/data")

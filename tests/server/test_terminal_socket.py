@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from jupyter_slurm.errors import NotFoundError, RequestError
-from jupyter_slurm.server import terminal as terminal_module
-from jupyter_slurm.server.terminal import Terminal
+from jupyter_slurm.server import terminal_socket as terminal_module
+from jupyter_slurm.server.terminal_socket import Terminal
 from jupyter_slurm.wire.terminal_frames import frame
 from tests.server.served import PATIENCE_S, Served
 from tests.server.test_feed import until
