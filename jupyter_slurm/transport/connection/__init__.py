@@ -82,7 +82,7 @@ class SshConnection:
         self.round_trip_s: float | None = None
         self.generation = 0
         """One more at each login, of whichever hop."""
-        self.remains = LeftoverProcesses()
+        self.leftovers = LeftoverProcesses()
         self._on_change = on_change
         self._changed = threading.Condition()
         self._chain = Chain(hops, hint)

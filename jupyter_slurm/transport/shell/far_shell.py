@@ -117,7 +117,7 @@ class Sessions(Protocol):
     def via_openssh(self) -> bool: ...
 
     @property
-    def remains(self) -> LeftoverProcesses: ...
+    def leftovers(self) -> LeftoverProcesses: ...
 
     def session(
         self, *, window_bytes: int | None = None, timeout_s: float = 60.0
@@ -179,7 +179,7 @@ class FarShell:
         cast("SharedChannel", self.channel).exec_soon(LOGIN_COMMAND)
         newline = b"_n=$(printf '\\nx'); _n=${_n%x}"
         key = b"_k=" + quote(self._key)
-        lost = self._sessions.remains.lost()
+        lost = self._sessions.leftovers.lost()
         start = [_CLEAN.encode(), newline, key, b"eval " + quote(_START), *map(_end, lost)]
         (number,), line = self.numbered(b"eval " + quote(setting))
         self.send(b"\n".join([*start, line]))
@@ -189,7 +189,7 @@ class FarShell:
         told = self.answer(number, deadline_s, most_bytes=most_bytes).stdout
         for one in lost:
             if one.boot == boot:
-                self._sessions.remains.ended(one)
+                self._sessions.leftovers.ended(one)
         return told
 
     def _introduced(self, said: str) -> str:
@@ -202,10 +202,10 @@ class FarShell:
             self.group = shell[0]
             leads = not sshd or self._sessions.via_openssh
             pid, began = shell if leads else sshd
-            process, remains = Process(boot, pid, began, leads), self._sessions.remains
-            remains.began(process, self.channel.get_transport())
+            process, leftovers = Process(boot, pid, began, leads), self._sessions.leftovers
+            leftovers.began(process, self.channel.get_transport())
             if leads:
-                self._stack.callback(remains.channel_closed, process)
+                self._stack.callback(leftovers.channel_closed, process)
         return boot
 
     @property

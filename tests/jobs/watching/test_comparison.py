@@ -45,7 +45,7 @@ class Notes:
         self.settled.append(job.id)
 
 
-class Seat:
+class Compared:
     """A Book of many jobs that wait or run, and what listings make of them."""
 
     def __init__(self, folder: Path) -> None:
@@ -64,108 +64,111 @@ class Seat:
 
 
 @pytest.fixture
-def seat(tmp_path: Path) -> Seat:
-    return Seat(tmp_path)
+def compared(tmp_path: Path) -> Compared:
+    return Compared(tmp_path)
 
 
 def test_a_listing_in_which_only_time_has_passed_changes_and_saves_nothing(
-    seat: Seat, monkeypatch: pytest.MonkeyPatch
+    compared: Compared, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    seat.compare(listed(MANY))
-    states = [one.job.state for one in seat.book.live("c")]
+    compared.compare(listed(MANY))
+    states = [one.job.state for one in compared.book.live("c")]
     assert states.count(JobState.RUNNING) == states.count(JobState.PENDING) == MANY // 2
     saved: list[Record] = []
-    before = seat.book.revision
-    monkeypatch.setattr(seat.book.store, "save", saved.append)
-    seat.compare(listed(MANY, seconds_later=30))
-    assert (seat.book.revision, saved, seat.notes.settled) == (before, [], [])
+    before = compared.book.revision
+    monkeypatch.setattr(compared.book.store, "save", saved.append)
+    compared.compare(listed(MANY, seconds_later=30))
+    assert (compared.book.revision, saved, compared.notes.settled) == (before, [], [])
 
 
 def test_only_those_that_have_changed_are_saved(
-    seat: Seat, monkeypatch: pytest.MonkeyPatch
+    compared: Compared, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    seat.compare(listed(MANY))
+    compared.compare(listed(MANY))
     saved: list[str] = []
-    monkeypatch.setattr(seat.book.store, "save", lambda one: saved.append(one.job.id))
-    seat.compare(listed(MANY).replace(b"QOSMaxJobsPerUserLimit", b"AssocGrpCpuLimit"))
+    monkeypatch.setattr(compared.book.store, "save", lambda one: saved.append(one.job.id))
+    compared.compare(listed(MANY).replace(b"QOSMaxJobsPerUserLimit", b"AssocGrpCpuLimit"))
     assert 0 < len(saved) < MANY // 4
-    reasons = {seat.book.job(job_id).reason for job_id in saved}
+    reasons = {compared.book.job(job_id).reason for job_id in saved}
     assert reasons == {"AssocGrpCpuLimit"}
 
 
-def test_one_that_was_renamed_in_a_terminal_has_its_new_name(seat: Seat) -> None:
-    seat.compare(listed(MANY).replace("train-1-ä".encode(), b"job00001.job00001"))
-    assert seat.book.job("job00001").name == "job00001", "our id is no part of it"
-    seat.compare(listed(MANY))
-    assert seat.book.job("job00001").name == "train-1-ä"
+def test_one_that_was_renamed_in_a_terminal_has_its_new_name(compared: Compared) -> None:
+    compared.compare(listed(MANY).replace("train-1-ä".encode(), b"job00001.job00001"))
+    assert compared.book.job("job00001").name == "job00001", "our id is no part of it"
+    compared.compare(listed(MANY))
+    assert compared.book.job("job00001").name == "train-1-ä"
 
 
-def test_one_that_was_forgotten_meanwhile_is_passed_over(seat: Seat) -> None:
-    jobs = [one.job for one in seat.book.live("c")]
-    seat.book.remove(jobs[0].id)
-    seat.comparison.compare(jobs, squeue.parse(listed(MANY)), time.time())
-    assert {one.job.state for one in seat.book.live("c")} == {JobState.RUNNING, JobState.PENDING}
+def test_one_that_was_forgotten_meanwhile_is_passed_over(compared: Compared) -> None:
+    jobs = [one.job for one in compared.book.live("c")]
+    compared.book.remove(jobs[0].id)
+    compared.comparison.compare(jobs, squeue.parse(listed(MANY)), time.time())
+    assert {one.job.state for one in compared.book.live("c")} == {
+        JobState.RUNNING,
+        JobState.PENDING,
+    }
 
 
-def test_one_that_is_listed_no_more_is_settled_in_the_end(seat: Seat) -> None:
-    seat.compare(listed(MANY))
-    seat.compare(listed(MANY - 1))
-    assert seat.notes.settled == [f"job{MANY - 1:05}"]
+def test_one_that_is_listed_no_more_is_settled_in_the_end(compared: Compared) -> None:
+    compared.compare(listed(MANY))
+    compared.compare(listed(MANY - 1))
+    assert compared.notes.settled == [f"job{MANY - 1:05}"]
 
 
-def test_of_one_that_has_ended_otherwise_nothing_is_remembered(seat: Seat) -> None:
-    seat.compare(listed(MANY))
-    seat.profile.lost_after_s = 60.0
-    seat.compare(listed(MANY - 1))
-    seat.book.change(f"job{MANY - 1:05}", state=JobState.COMPLETED)
-    seat.compare(listed(MANY - 1))
-    assert seat.comparison._absent_since_s == {}
+def test_of_one_that_has_ended_otherwise_nothing_is_remembered(compared: Compared) -> None:
+    compared.compare(listed(MANY))
+    compared.profile.lost_after_s = 60.0
+    compared.compare(listed(MANY - 1))
+    compared.book.change(f"job{MANY - 1:05}", state=JobState.COMPLETED)
+    compared.compare(listed(MANY - 1))
+    assert compared.comparison._absent_since_s == {}
 
 
 def test_what_a_job_was_given_is_kept_when_its_files_tell_meanwhile_that_it_runs(
-    seat: Seat, monkeypatch: pytest.MonkeyPatch
+    compared: Compared, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked = []
 
     def ask(_: SlurmCluster, slurm_id: str) -> Allocation:
         asked.append(slurm_id)
-        seat.book.change("job00002", state=JobState.RUNNING)
+        compared.book.change("job00002", state=JobState.RUNNING)
         return Allocation(Usage(cpus=3), 4, None)
 
     monkeypatch.setattr(comparison, "ask_allocation", ask)
-    seat.book.change("job00002", usage=None)
+    compared.book.change("job00002", usage=None)
     for seconds_later in (0, 30):
-        seat.compare(listed(MANY, seconds_later=seconds_later))
-    assert seat.book.job("job00002").usage == Usage(cpus=3)
+        compared.compare(listed(MANY, seconds_later=seconds_later))
+    assert compared.book.job("job00002").usage == Usage(cpus=3)
     assert len(asked) == 1
 
 
 def test_what_a_row_says_of_an_attempt_is_not_said_of_the_next(
-    seat: Seat, monkeypatch: pytest.MonkeyPatch
+    compared: Compared, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    seat.compare(listed(MANY))
+    compared.compare(listed(MANY))
     again: dict[str, Any] = {"restarts": 1, "started_s": 9.0, "nodes": ("other",)}
 
     def begins_again(_: SlurmCluster, __: Record) -> Allocation:
-        seat.book.change("job00002", **again)
+        compared.book.change("job00002", **again)
         return Allocation(Usage(cpus=3), 4, None)
 
     monkeypatch.setattr(comparison, "ask_allocation", begins_again)
-    seat.book.change("job00002", usage=None)
-    seat.compare(listed(MANY))
-    job = seat.book.job("job00002")
+    compared.book.change("job00002", usage=None)
+    compared.compare(listed(MANY))
+    job = compared.book.job("job00002")
     assert {name: getattr(job, name) for name in again} == again
     assert job.usage == Usage(cpus=3)
 
 
 def test_how_the_tasks_of_an_array_ended_is_not_undone_by_an_older_listing(
-    seat: Seat, monkeypatch: pytest.MonkeyPatch
+    compared: Compared, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     merged, ended = array_tasks.merged, {"COMPLETED": "1"}
     end = {"state": JobState.COMPLETED, "tasks": ended}
 
     def end_meanwhile(*told: Any) -> dict[str, str]:
-        other = threading.Thread(target=seat.book.change, args=["job00002"], kwargs=end)
+        other = threading.Thread(target=compared.book.change, args=["job00002"], kwargs=end)
         other.start()
         other.join(0.5)  # it waits for the lock, where that is held
         return merged(*told)
@@ -173,23 +176,23 @@ def test_how_the_tasks_of_an_array_ended_is_not_undone_by_an_older_listing(
     monkeypatch.setattr(array_tasks, "merged", end_meanwhile)
     row = squeue.parse(listed(3))[2]
     row = row._replace(array_job_id=row.slurm_id, array_task_id="1")
-    seat.comparison.compare([seat.book.job("job00002")], [row], time.time())
-    wait_until(lambda: seat.book.job("job00002").state.final)
-    assert seat.book.job("job00002").tasks == ended
+    compared.comparison.compare([compared.book.job("job00002")], [row], time.time())
+    wait_until(lambda: compared.book.job("job00002").state.final)
+    assert compared.book.job("job00002").tasks == ended
 
 
 def test_why_a_cell_was_refused_stays_though_its_session_is_listed(
-    seat: Seat, monkeypatch: pytest.MonkeyPatch
+    compared: Compared, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     problem = Problem(code="submit", message="The session has ended.")
-    record = seat.book.record("job00002")
+    record = compared.book.record("job00002")
     record.job = of_kind(JobKind.SESSION, record.job)
-    seat.book.change("job00004", session="job00002", slurm_id=None)
+    compared.book.change("job00004", session="job00002", slurm_id=None)
 
     def refused_meanwhile(_: Job) -> None:
-        seat.book.change("job00004", state=JobState.REJECTED, problem=problem)
+        compared.book.change("job00004", state=JobState.REJECTED, problem=problem)
 
     monkeypatch.setattr(comparison, "ends_s", refused_meanwhile)
     rows = squeue.parse(listed(3))
-    seat.comparison.compare([seat.book.job("job00002")], rows, time.time())
-    assert seat.book.job("job00004").problem == problem
+    compared.comparison.compare([compared.book.job("job00002")], rows, time.time())
+    assert compared.book.job("job00004").problem == problem

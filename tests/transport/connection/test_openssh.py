@@ -125,11 +125,11 @@ def test_a_masters_login_is_not_ended_with_what_a_lost_connection_has_left(
     transport = SshTransport(connection)
     assert transport.run(["echo", "one"]).stdout == b"one\n"
     connection.close()
-    assert [one.leads for one in connection.remains.lost()] == [True]
+    assert [one.leads for one in connection.leftovers.lost()] == [True]
     connection.open()
     assert transport.run(["echo", "two"]).stdout == b"two\n"
     assert connection.via_openssh
-    assert connection.remains.lost() == []
+    assert connection.leftovers.lost() == []
     assert sshd.pids() == [login]
     transport.close()
 
