@@ -33,8 +33,7 @@ def main(argv: Sequence[str] | None = None, connect: Connect | None = None) -> i
     """
     words = sys.argv[1:] if argv is None else list(argv)
     try:
-        command, args = parse(words)
-        code = command(args, lambda: _with_logins((connect or _connect)()))
+        code = parse(words)(lambda: _with_logins((connect or _connect)()))
         sys.stdout.flush()
     except JupyterSlurmError as exc:
         if os.environ.get("JUPYTER_SLURM_DEBUG"):

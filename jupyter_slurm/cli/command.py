@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from argparse import Namespace
 from collections.abc import Callable
 
 from jupyter_slurm.api import Api
+from jupyter_slurm.commands.asked import Asked
 
 Connect = Callable[[], Api]
 """Finds or starts the agent. Called by the commands that need it, and by no other."""
 
-Command = Callable[[Namespace, Connect], int]
+Command = Callable[[Asked, Connect], int]
 """What runs a command: its arguments -> its exit code."""

@@ -3,27 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from types import MappingProxyType
 
-from jupyter_slurm.commands.scanner import OurOption, scan
+from jupyter_slurm.commands.scanner import scan
 from jupyter_slurm.errors import RequestError
 
 
-def with_values(
-    words: Sequence[str],
-    variables: Mapping[str, str],
-    own: Mapping[str, OurOption] = MappingProxyType({}),
-) -> list[str]:
-    """Give each `--env NAME` the value that the shell exports for NAME.
-
-    `own` are the command's options beyond those of a cell. Raises RequestError when the shell
+def with_values(words: Sequence[str], variables: Mapping[str, str]) -> list[str]:
+    """Give each `--env NAME` the value that the shell exports for NAME. RequestError when it
     exports no such variable.
 
     >>> with_values(["--env", "TOKEN", "--env=A=b", "--gpus", "1"], {"TOKEN": "x"})
     ['--env', 'TOKEN=x', '--env=A=b', '--gpus', '1']
     """
     done: list[str] = []
-    for item in scan(words, own):
+    for item in scan(words):
         if item.name != "env" or item.value is None:
             done += item.words
         elif len(item.words) > 1:

@@ -6,12 +6,11 @@ not known is looked at by `new_cluster.py`.
 
 from __future__ import annotations
 
-from argparse import Namespace
-
 from jupyter_slurm.cli.command import Connect
 from jupyter_slurm.cli.dialogue import Dialogue
 from jupyter_slurm.cli.say import say
 from jupyter_slurm.cli.table import as_json, table
+from jupyter_slurm.commands.asked import Asked
 from jupyter_slurm.errors import ConfigError, RequestError
 from jupyter_slurm.profiles import save, templates
 from jupyter_slurm.profiles.reading import load_profiles
@@ -20,7 +19,7 @@ from jupyter_slurm.profiles.templates import Template
 from jupyter_slurm.slurm.options import suggest
 
 
-def listed(args: Namespace, connect: Connect) -> int:
+def listed(args: Asked, connect: Connect) -> int:
     del connect
     known = {name: templates.read(name).about for name in templates.names()}
     if args.json:
@@ -31,7 +30,7 @@ def listed(args: Namespace, connect: Connect) -> int:
     return 0
 
 
-def add(args: Namespace, talk: Dialogue) -> bool:
+def add(args: Asked, talk: Dialogue) -> bool:
     """Whether the person agreed: then the profile is there. RequestError, ConfigError."""
     template = _named(args.template)
     talk.say(f"{template.about}.")
@@ -62,7 +61,7 @@ def _named(name: str) -> Template:
     )
 
 
-def _settings(args: Namespace, template: Template, talk: Dialogue) -> dict[str, Setting]:
+def _settings(args: Asked, template: Template, talk: Dialogue) -> dict[str, Setting]:
     """What goes into the file: the template's name, and what is not as it says."""
     given = _given(args)
     variables = _variables(args.var, template)
@@ -82,7 +81,7 @@ def _settings(args: Namespace, template: Template, talk: Dialogue) -> dict[str, 
     return {"template": template.name, **given, "vars": variables}
 
 
-def _given(args: Namespace) -> dict[str, Setting]:
+def _given(args: Asked) -> dict[str, Setting]:
     """The settings that options gave."""
     defaults = {"partition": args.partition, "account": args.account}
     settings: dict[str, Setting | None] = {

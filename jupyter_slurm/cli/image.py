@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import sys
 import time
-from argparse import Namespace
 from pathlib import Path
 
 import msgspec
@@ -20,23 +19,16 @@ from jupyter_slurm.cli.say import note, say
 from jupyter_slurm.cli.table import as_json, table
 from jupyter_slurm.client.login import typed_unseen
 from jupyter_slurm.commands import packages_here
+from jupyter_slurm.commands.asked import Asked
 from jupyter_slurm.commands.image_line import ImageRequest, parse_image, removed
+from jupyter_slurm.commands.table import IMAGE_BUILD, IMAGE_PULL
 from jupyter_slurm.errors import NotFoundError, RequestError
 from jupyter_slurm.readable import moment
 from jupyter_slurm.wire import Image, ImageSpec, new_id
 
-_BUILD = (
-    "jupyter slurm image build NAME [FILE] [--from IMAGE] [--env-from-here] [--rebuild] "
-    "[--cluster NAME] [--runtime NAME] [--detach] [options of sbatch]"
-)
-_PULL = (
-    "jupyter slurm image pull IMAGE [--rebuild] [--cluster NAME] [--runtime NAME] [--detach] "
-    "[options of sbatch]"
-)
 
-
-def listed(args: Namespace, connect: Connect) -> int:
-    found = connect().images(cluster_name(args))
+def listed(args: Asked, connect: Connect) -> int:
+    found = connect().images(cluster_name(args.cluster))
     if args.json:
         say(as_json(found))
     elif found:
@@ -47,12 +39,9 @@ def listed(args: Namespace, connect: Connect) -> int:
     return 0
 
 
-def build(args: Namespace, connect: Connect) -> int:
+def build(args: Asked, connect: Connect) -> int:
     """The recipe comes from FILE, else from standard input. Gives the job's exit code."""
-    if _wants_help(args.words):
-        say(f"{_BUILD}\n")
-        return 0 if args.words else 2
-    request = parse_image(args.words, _BUILD, takes_file=True)
+    request = parse_image(IMAGE_BUILD, args)
     here = packages_here.read() if request.env_from_here else None
     if here is not None and here.left_out:
         note(f"Only on this machine, and so left out: {', '.join(here.left_out)}.\n")
@@ -60,22 +49,19 @@ def build(args: Namespace, connect: Connect) -> int:
     return _make(request, request.build_spec(new_id(), text, here), connect)
 
 
-def pull(args: Namespace, connect: Connect) -> int:
-    if _wants_help(args.words):
-        say(f"{_PULL}\n")
-        return 0 if args.words else 2
-    request = parse_image(args.words, _PULL)
+def pull(args: Asked, connect: Connect) -> int:
+    request = parse_image(IMAGE_PULL, args)
     return _make(request, request.pull_spec(new_id()), connect)
 
 
-def remove(args: Namespace, connect: Connect) -> int:
+def remove(args: Asked, connect: Connect) -> int:
     api = connect()
     for name in args.names:
-        say(f"{removed(name, api.remove_image(name, cluster_name(args)))}\n")
+        say(f"{removed(name, api.remove_image(name, cluster_name(args.cluster)))}\n")
     return 0
 
 
-def login(args: Namespace, connect: Connect) -> int:
+def login(args: Asked, connect: Connect) -> int:
     """The password is typed unseen, or is a line on standard input."""
     user = args.user or ""
     if not user and "nvcr.io" not in args.registry:
@@ -84,7 +70,7 @@ def login(args: Namespace, connect: Connect) -> int:
         password = sys.stdin.readline().rstrip("\n")
     else:
         password = typed_unseen(f"Password (or API key, or token) for {args.registry}: ")
-    path = connect().registry_login(args.registry, user, password, cluster_name(args))
+    path = connect().registry_login(args.registry, user, password, cluster_name(args.cluster))
     say(f"The login to {args.registry} is in {path}, which only you can read.\n")
     return 0
 
@@ -108,20 +94,16 @@ def _make(request: ImageRequest, spec: ImageSpec, connect: Connect) -> int:
         raise
 
 
-def _wants_help(words: list[str]) -> bool:
-    return not words or words[0] in ("-h", "--help")
-
-
 def _recipe(request: ImageRequest) -> str:
     if request.file not in (None, "-"):
         path = Path(str(request.file))
         if not path.is_file():
-            raise NotFoundError(f"There is no file {path}.", hint=_BUILD)
+            raise NotFoundError(f"There is no file {path}.")
         return path.read_text(encoding="utf-8", errors="replace")
     if request.file is None and (request.env_from_here or sys.stdin.isatty()):
         if request.env_from_here:
             return ""
-        raise RequestError("Which recipe?", hint=_BUILD)
+        raise RequestError("Which recipe?", hint=f"`%slurm {IMAGE_BUILD.usage('terminal')}`")
     return sys.stdin.read()
 
 

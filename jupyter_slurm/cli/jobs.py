@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import shutil
 import time
-from argparse import Namespace
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from textwrap import TextWrapper
 
@@ -17,6 +16,7 @@ from jupyter_slurm.cli import follow
 from jupyter_slurm.cli.command import Connect
 from jupyter_slurm.cli.say import note, say
 from jupyter_slurm.cli.table import as_json, in_words_of_a_terminal, table
+from jupyter_slurm.commands.asked import Asked
 from jupyter_slurm.errors import JupyterSlurmError
 from jupyter_slurm.job import cancel_each
 from jupyter_slurm.readable import duration, visible
@@ -25,19 +25,20 @@ from jupyter_slurm.views.preview_text import MARKS
 from jupyter_slurm.wire import Check, Job, QueueEntry
 
 
-def cluster_name(args: Namespace) -> str | None:
-    """The cluster that the words, or else this shell's environment, name. None: the default."""
-    return args.cluster or os.environ.get("JUPYTER_SLURM_CLUSTER") or None
+def cluster_name(asked: str | None) -> str | None:
+    """Return the cluster that the words, or else this shell's environment, name. None: the
+    default."""
+    return asked or os.environ.get("JUPYTER_SLURM_CLUSTER") or None
 
 
-def doctor(args: Namespace, connect: Connect) -> int:
+def doctor(args: Asked, connect: Connect) -> int:
     """Exit code 1 when something is wrong."""
-    checks = connect().doctor(cluster_name(args))
+    checks = connect().doctor(cluster_name(args.cluster))
     say(as_json(checks) if args.json else "".join(map(check_text, checks)))
     return 1 if any(check.ok is False for check in checks) else 0
 
 
-def jobs(args: Namespace, connect: Connect) -> int:
+def jobs(args: Asked, connect: Connect) -> int:
     api = connect()
     known = api.jobs(args.cluster)
     note("".join(map(check_text, api.status().checks)))
@@ -51,9 +52,9 @@ def jobs(args: Namespace, connect: Connect) -> int:
     return 0
 
 
-def info(args: Namespace, connect: Connect) -> int:
+def info(args: Asked, connect: Connect) -> int:
     """A table where the terminal is wide enough for it, else lines."""
-    told = connect().cluster_info(cluster_name(args))
+    told = connect().cluster_info(cluster_name(args.cluster))
     if args.json:
         say(as_json(told))
         return 0
@@ -68,8 +69,8 @@ def info(args: Namespace, connect: Connect) -> int:
     return 0
 
 
-def queue(args: Namespace, connect: Connect) -> int:
-    entries = connect().queue(cluster_name(args))
+def queue(args: Asked, connect: Connect) -> int:
+    entries = connect().queue(cluster_name(args.cluster))
     if args.json:
         say(as_json(entries))
     elif entries:
@@ -80,7 +81,7 @@ def queue(args: Namespace, connect: Connect) -> int:
     return 0
 
 
-def logs(args: Namespace, connect: Connect) -> int:
+def logs(args: Asked, connect: Connect) -> int:
     """What was printed, stdout and stderr in order; with `--follow` also what is still to come."""
     api = connect()
     job = api.job(args.id)
@@ -97,18 +98,18 @@ def note_ended_earlier(job: Job, word: str) -> None:
         note(f"{said}\n")
 
 
-def why(args: Namespace, connect: Connect) -> int:
+def why(args: Asked, connect: Connect) -> int:
     job = connect().why(args.id)
     note_ended_earlier(job, args.id)
     say(as_json(job) if args.json else in_words_of_a_terminal(card.plain(job, time.time())) + "\n")
     return 0
 
 
-def cancel(args: Namespace, connect: Connect) -> int:
+def cancel(args: Asked, connect: Connect) -> int:
     return _all_told(cancel_each(connect(), args.ids))
 
 
-def forget(args: Namespace, connect: Connect) -> int:
+def forget(args: Asked, connect: Connect) -> int:
     api: Api = connect()
 
     def one(job_id: str) -> str:

@@ -7,13 +7,14 @@ import os
 import signal
 import sys
 import time
-from argparse import Namespace
 from typing import Any
 
 from jupyter_slurm import local_cluster, places
 from jupyter_slurm.cli.command import Connect
 from jupyter_slurm.cli.say import note, say
 from jupyter_slurm.cli.table import as_json
+from jupyter_slurm.commands.asked import Asked
+from jupyter_slurm.commands.command import OWN_GPUS
 from jupyter_slurm.errors import AgentError, RequestError
 from jupyter_slurm.local_cluster import LocalSpec, LocalStatus
 from jupyter_slurm.readable import duration, memory
@@ -21,16 +22,15 @@ from jupyter_slurm.slurm.units import parse_memory_mib
 from jupyter_slurm.wire import AgentStatus
 
 _SHAPE = ("nodes", "cpus", "gpu_type", "accounting", "runtime")
-OWN = "own"
-"""This machine's GPUs, for `--gpus`."""
 
 
-def up(args: Namespace, connect: Connect) -> int:
+def up(args: Asked, connect: Connect) -> int:
     """What is not asked for stays as it was when the cluster was last up."""
     del connect
     known = local_cluster.status(args.name)
     base = known.spec if known else LocalSpec(name=args.name)
-    asked = {name: value for name in _SHAPE if (value := getattr(args, name)) is not None}
+    given = {name: getattr(args, name) for name in _SHAPE}
+    asked = {name: value for name, value in given.items() if not (value is None or value is False)}
     if args.memory is not None:
         asked["memory_mib"] = _memory_mib(args.memory)
     asked |= _gpus(args, known)
@@ -44,21 +44,16 @@ def up(args: Namespace, connect: Connect) -> int:
     return 0
 
 
-def gpus(word: str) -> int | str:
-    """The value of `--gpus`. ValueError: it is none."""
-    return OWN if word == OWN else int(word)
-
-
-def _gpus(args: Namespace, known: LocalStatus | None) -> dict[str, Any]:
+def _gpus(args: Asked, known: LocalStatus | None) -> dict[str, Any]:
     """What of the shape is of GPUs: this machine's own, where it has any and nothing else is asked
     for. They are looked for anew whenever the cluster comes up: some may have come or gone."""
-    if isinstance(args.gpus, int):
+    if args.gpus not in (None, OWN_GPUS):
         return {"gpus": args.gpus, "own_gpus": ()}
     had_own = bool(known and known.spec.own_gpus)
     if args.gpus is None and known and (not known.stopped or not had_own):
         return {}
     own = local_cluster.own_gpus(_say)
-    if not own and (args.gpus == OWN or had_own):
+    if not own and (args.gpus == OWN_GPUS or had_own):
         raise RequestError(
             "This machine has no GPU that can be used: nvidia-smi tells of none.",
             hint="`--gpus 2` pretends two: jobs are given numbers, and no device.",
@@ -75,7 +70,7 @@ def _type_given(known: LocalStatus | None) -> str | None:
     return known.spec.gpu_type
 
 
-def down(args: Namespace, connect: Connect) -> int:
+def down(args: Asked, connect: Connect) -> int:
     if local_cluster.status(args.name) is None:
         say(f"There is no private cluster `{args.name}`.\n")
         return 0
@@ -98,7 +93,7 @@ def _forget_jobs(cluster: str, connect: Connect) -> None:
         os.kill(found.pid, signal.SIGTERM)
 
 
-def status(args: Namespace, connect: Connect) -> int:
+def status(args: Asked, connect: Connect) -> int:
     """Starts nothing: an agent that does not run is said not to run."""
     del connect
     cluster = local_cluster.status(args.name)
@@ -114,7 +109,7 @@ def status(args: Namespace, connect: Connect) -> int:
     return 0
 
 
-def agent(args: Namespace, connect: Connect) -> int:
+def agent(args: Asked, connect: Connect) -> int:
     """`agent status` and `agent stop`; the jobs go on, and the next command starts it again."""
     del connect
     found = _agent()

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 import secrets
-from argparse import Namespace
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 
@@ -19,6 +18,7 @@ from jupyter_slurm.cli.command import Connect
 from jupyter_slurm.cli.dialogue import Dialogue
 from jupyter_slurm.cli.ssh_hosts import ssh_hosts
 from jupyter_slurm.client.login import TerminalAnswerer, log_in
+from jupyter_slurm.commands.asked import Asked
 from jupyter_slurm.errors import (
     ConfigError,
     ConnectionLostError,
@@ -42,7 +42,7 @@ _JOBS = ".jupyter-slurm/jobs"
 _HERE = "this machine"
 
 
-def add(args: Namespace, connect: Connect) -> int:
+def add(args: Asked, connect: Connect) -> int:
     """Exit code 1 where the person did not agree: then nothing is kept."""
     save.check_new(args.name)
     talk = Dialogue(asks=not args.yes)
@@ -83,7 +83,7 @@ def add(args: Namespace, connect: Connect) -> int:
     return 0
 
 
-def _add_from_template(args: Namespace, talk: Dialogue, connect: Connect) -> int:
+def _add_from_template(args: Asked, talk: Dialogue, connect: Connect) -> int:
     if not from_template.add(args, talk):
         return 1
     _make_default(connect(), args.name, talk)
@@ -93,7 +93,7 @@ def _add_from_template(args: Namespace, talk: Dialogue, connect: Connect) -> int
 # --- the way there ----------------------------------------------------------------------------
 
 
-def _way(args: Namespace, talk: Dialogue) -> dict[str, Setting]:
+def _way(args: Asked, talk: Dialogue) -> dict[str, Setting]:
     """Host, user, port and jump hosts: what was given, else asked for."""
     given: str | None = args.host
     if given is None:
@@ -196,7 +196,7 @@ def _folder_text(folder: Folder) -> str:
 
 
 def _chosen(
-    args: Namespace, talk: Dialogue, found: Description, info: ClusterInfo
+    args: Asked, talk: Dialogue, found: Description, info: ClusterInfo
 ) -> Mapping[str, Setting]:
     """Settings beside the way, asked one by one; ours are the defaults."""
     runtimes = [name for name in containers.RUNTIMES if name in found.runtimes] + ["none"]
@@ -225,7 +225,7 @@ def _chosen(
     }
 
 
-def _partition(args: Namespace, talk: Dialogue, partitions: Sequence[Partition]) -> str:
+def _partition(args: Asked, talk: Dialogue, partitions: Sequence[Partition]) -> str:
     """Nothing where Slurm has a default of its own."""
     if args.partition is not None or any(one.default for one in partitions):
         return args.partition or ""
@@ -233,7 +233,7 @@ def _partition(args: Namespace, talk: Dialogue, partitions: Sequence[Partition])
     return talk.choice("Partition for jobs that name none", names, _first(names, ""), option="")
 
 
-def _account(args: Namespace, talk: Dialogue, accounts: Sequence[str]) -> str:
+def _account(args: Asked, talk: Dialogue, accounts: Sequence[str]) -> str:
     if args.account is not None or len(accounts) < 2:
         return args.account or ""
     return talk.choice(

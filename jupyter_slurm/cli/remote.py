@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import secrets
 import time
-from argparse import Namespace
 
 from jupyter_slurm.cli.command import Connect
 from jupyter_slurm.cli.jobs import cluster_name
 from jupyter_slurm.cli.say import say
 from jupyter_slurm.cli.table import as_json, table
 from jupyter_slurm.client.login import TerminalAnswerer, log_in
+from jupyter_slurm.commands.asked import Asked
 from jupyter_slurm.views.connections import (
     CONNECTION_HEAD,
     TUNNEL_HEAD,
@@ -22,21 +22,21 @@ from jupyter_slurm.views.connections import (
 )
 
 
-def login(args: Namespace, connect: Connect) -> int:
+def login(args: Asked, connect: Connect) -> int:
     """One login serves every terminal and notebook."""
-    cluster = cluster_name(args)
+    cluster = cluster_name(args.cluster)
     connection = log_in(connect(), cluster, TerminalAnswerer(), secrets.token_hex(8))
     say(as_json(connection) if args.json else connected(connection) + "\n")
     return 0
 
 
-def logout(args: Namespace, connect: Connect) -> int:
-    connection = connect().disconnect(cluster_name(args))
+def logout(args: Asked, connect: Connect) -> int:
+    connection = connect().disconnect(cluster_name(args.cluster))
     say(f"The connection to {connection.cluster} is {connection.state}. Jobs go on.\n")
     return 0
 
 
-def connections(args: Namespace, connect: Connect) -> int:
+def connections(args: Asked, connect: Connect) -> int:
     found = connect().connections()
     if args.json:
         say(as_json(found))
@@ -47,7 +47,7 @@ def connections(args: Namespace, connect: Connect) -> int:
     return 0
 
 
-def tunnel(args: Namespace, connect: Connect) -> int:
+def tunnel(args: Asked, connect: Connect) -> int:
     """Opens one, closes some, or lists them. It stays open when this command has ended."""
     api = connect()
     for tunnel_id in args.close:
@@ -55,14 +55,16 @@ def tunnel(args: Namespace, connect: Connect) -> int:
         say(f"Tunnel {tunnel_id} is closed.\n")
     if args.target is not None:
         goal = target(api, args.target, args.local_port)
-        opened = api.forward(goal.host, goal.port, cluster_name(args), goal.job_id, goal.local_port)
+        opened = api.forward(
+            goal.host, goal.port, cluster_name(args.cluster), goal.job_id, goal.local_port
+        )
         say(as_json(opened) if args.json else reach(opened) + "\n")
     elif not args.close:
         _list(args, connect)
     return 0
 
 
-def _list(args: Namespace, connect: Connect) -> None:
+def _list(args: Asked, connect: Connect) -> None:
     found = connect().tunnels()
     if args.json:
         say(as_json(found))

@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-import os
 import time
-from argparse import Namespace
-from collections.abc import Sequence
-from types import MappingProxyType
 
 import msgspec
 
 from jupyter_slurm.api import Api
 from jupyter_slurm.cli.command import Connect
-from jupyter_slurm.cli.environment import with_values
-from jupyter_slurm.cli.first_word import Commands, by_first_word
 from jupyter_slurm.cli.jobs import cluster_name
 from jupyter_slurm.cli.preview import preview_text
 from jupyter_slurm.cli.say import note, say
 from jupyter_slurm.cli.table import as_json, in_words_of_a_terminal, table
 from jupyter_slurm.commands import sessions
-from jupyter_slurm.errors import RequestError
+from jupyter_slurm.commands.asked import Asked
 from jupyter_slurm.job import placed
 from jupyter_slurm.jobs.kinds import jobs_of
 from jupyter_slurm.readable import duration
@@ -27,26 +21,11 @@ from jupyter_slurm.views import card
 from jupyter_slurm.wire import Job, JobKind, new_id
 
 _WAIT_S = 20.0
-_USAGE = """\
-usage: jupyter slurm session start [OPTIONS]   keep an allocation, and wait until it runs
-       jupyter slurm session stop [NAME …]     end it (the newest of terminals)
-       jupyter slurm session list [--json]     those that there are
-
-NAME is that of a session started from a terminal, or the id of any.
-OPTIONS are those of `submit`, and `--idle TIME`: it ends after so long without a cell (30m).
-`jupyter slurm submit FILE --session [NAME]` and `%%slurm --session [NAME]` run in it.
-"""
 
 
-def session(args: Namespace, connect: Connect) -> int:
-    return by_first_word("session", args.words, _COMMANDS, _USAGE, connect)
-
-
-def _start(words: Sequence[str], connect: Connect) -> int:
-    request, spec = sessions.start(
-        with_values(words, os.environ, sessions.OWN), job_id=new_id(), notebook=None
-    )
-    cluster = request.cluster or cluster_name(Namespace(cluster=None))
+def start(args: Asked, connect: Connect) -> int:
+    request, spec = sessions.start(args, job_id=new_id(), notebook=None)
+    cluster = request.cluster or cluster_name(None)
     # No notebook names it, so it has a name of its own unless it was given one.
     spec = msgspec.structs.replace(spec, cluster=cluster, name=request.name or "session")
     spec = placed(spec)
@@ -76,22 +55,19 @@ def _ready(api: Api, job: Job) -> Job:
     return job
 
 
-def _stop(words: Sequence[str], connect: Connect) -> int:
+def stop(args: Asked, connect: Connect) -> int:
     api = connect()
     jobs, owner = api.jobs(), sessions.Owner(None)
-    names, asked = sessions.take_cluster(words)
-    cluster = cluster_name(Namespace(cluster=asked))
-    meant = [sessions.named(jobs, name, owner, cluster) for name in names]
+    cluster = cluster_name(args.cluster)
+    meant = [sessions.named(jobs, name, owner, cluster) for name in args.names]
     for one in meant or [sessions.newest(jobs, owner, cluster)]:
         say(f"{card.told_to_end(api.cancel(one.id))}\n")
     return 0
 
 
-def _list(words: Sequence[str], connect: Connect) -> int:
-    if [word for word in words if word != "--json"]:
-        raise RequestError("`session list` takes nothing but --json.")
+def listed(args: Asked, connect: Connect) -> int:
     found = jobs_of(JobKind.SESSION, connect().jobs())
-    if words:
+    if args.json:
         say(as_json(found))
     elif found:
         head = ["NAME", "ID", "SLURM", "CLUSTER", "STATE", "NODES", "ENDS"]
@@ -113,6 +89,3 @@ def _row(job: Job) -> list[str]:
         ",".join(job.nodes),
         ends,
     ]
-
-
-_COMMANDS: Commands = MappingProxyType({"start": _start, "stop": _stop, "list": _list})

@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import sys
 import time
-from argparse import Namespace
 from typing import cast
 
 import msgspec
@@ -17,13 +16,12 @@ from jupyter_slurm.api import Api, Terminals
 from jupyter_slurm.cli import console, follow
 from jupyter_slurm.cli.command import Connect
 from jupyter_slurm.cli.console import How, Outcome
-from jupyter_slurm.cli.environment import with_values
 from jupyter_slurm.cli.jobs import cluster_name
-from jupyter_slurm.cli.say import note, say
+from jupyter_slurm.cli.say import note
 from jupyter_slurm.cli.table import in_words_of_a_terminal
 from jupyter_slurm.cli.terminal import Terminal
 from jupyter_slurm.commands import shell
-from jupyter_slurm.commands.scanner import asks_for_help
+from jupyter_slurm.commands.asked import Asked
 from jupyter_slurm.commands.shell import Shell
 from jupyter_slurm.errors import ForwardError, RequestError
 from jupyter_slurm.job import placed
@@ -39,29 +37,10 @@ _END_S = 10.0
 _LOST = 255
 """As ssh has it."""
 
-_HELP = f"""usage: jupyter slurm {shell.USAGE}
 
-A terminal on a node: in a job of its own, which ends with it, or in a job that runs (--job), in its
-image. The exit code is the shell's.
-
-  --job ID       the terminal of a job that `shell` has submitted, or a new one in any other job
-  --new          with --job: another terminal beside the job's own
-  --keep TIME    how long a job waits for a terminal that has gone (30m)
-  --cluster, --image, --gpus, --time …    as for `jupyter slurm submit`
-  -- COMMAND     instead of a shell
-
-~. at the beginning of a line leaves: the shell runs on, and `jupyter slurm shell --job ID` comes
-back to it, also after the line was cut or the laptop closed.
-"""
-
-
-def run(args: Namespace, connect: Connect) -> int:
-    words: list[str] = args.words
-    if asks_for_help(words):
-        say(_HELP)
-        return 0
-    wanted = shell.parse(with_values(words, os.environ, shell.OWN))
-    cluster = wanted.request.cluster or cluster_name(Namespace(cluster=None))
+def run(args: Asked, connect: Connect) -> int:
+    wanted = shell.parse(args)
+    cluster = wanted.request.cluster or cluster_name(None)
     return open_shell(connect(), wanted, cluster)
 
 

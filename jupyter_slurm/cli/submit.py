@@ -5,8 +5,6 @@ The words after the file are those of `%%slurm`, understood by the same parser (
 
 from __future__ import annotations
 
-import os
-from argparse import Namespace
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -15,14 +13,12 @@ import msgspec
 from jupyter_slurm.api import Api
 from jupyter_slurm.cli import follow
 from jupyter_slurm.cli.command import Connect
-from jupyter_slurm.cli.environment import with_values
 from jupyter_slurm.cli.jobs import cluster_name, note_ended_earlier
 from jupyter_slurm.cli.preview import preview_text
 from jupyter_slurm.cli.say import note, say
-from jupyter_slurm.cli.table import in_words_of_a_terminal
 from jupyter_slurm.client.login import LoginDeclined
 from jupyter_slurm.commands import headless, line
-from jupyter_slurm.commands.scanner import OURS, asks_for_help, before_arguments
+from jupyter_slurm.commands.asked import Asked
 from jupyter_slurm.errors import NotFoundError, RequestError
 from jupyter_slurm.job import placed
 from jupyter_slurm.jobs.kinds import kind_of
@@ -30,23 +26,18 @@ from jupyter_slurm.jobs.preflight import syntax
 from jupyter_slurm.views import card
 from jupyter_slurm.wire import Job, JobSpec, new_id
 
-_USAGE = "jupyter slurm submit FILE [OPTIONS] [-- ARGUMENTS]"
 
-
-def submit(args: Namespace, connect: Connect) -> int:
+def submit(args: Asked, connect: Connect) -> int:
     """Submits a file and, unless `--detach`, follows it; gives the job's exit code."""
-    words: list[str] = args.words
-    if not words or asks_for_help(words):
-        say(_help())
-        return 0 if words else 2
-    file, options, arguments = _split(words)
-    request = headless.request(with_values(options, os.environ))
+    file, request = Path(args.file), headless.request(args.words)
+    if not file.is_file():
+        raise NotFoundError(f"There is no file {file}.")
     api = None
     if request.session is not None:
         api = connect()
-        request = headless.resolved(api, request, cluster=cluster_name(Namespace(cluster=None)))
+        request = headless.resolved(api, request, cluster=cluster_name(None))
     text = _read(file)
-    spec = _spec(file, text, request, arguments)
+    spec = _spec(file, text, request, args.rest)
     api = api or connect()
     if kind_of(spec).is_python:
         _check_syntax(api, file, text, spec)
@@ -63,7 +54,7 @@ def submit(args: Namespace, connect: Connect) -> int:
     return _follow(api, job, _cancel if request.on_interrupt == "cancel" else _leave)
 
 
-def attach(args: Namespace, connect: Connect) -> int:
+def attach(args: Asked, connect: Connect) -> int:
     """Shows all of a job's output, from its beginning, and waits for its end."""
     api = connect()
     job = api.job(args.id)
@@ -101,17 +92,6 @@ def _cancel(api: Api, job: Job) -> str:
     return f"{card.title(job)} is being cancelled."
 
 
-def _split(words: Sequence[str]) -> tuple[Path, list[str], list[str]]:
-    """The file, which is first or (as for sbatch) last; the options; the file's own arguments."""
-    options, arguments = before_arguments(words)
-    if not options:
-        raise RequestError("Which file?", hint=_USAGE)
-    file = Path(options.pop(-1 if options[0].startswith("-") else 0))
-    if not file.is_file():
-        raise NotFoundError(f"There is no file {file}.", hint=_USAGE)
-    return file, options, arguments
-
-
 def _check_syntax(api: Api, file: Path, text: str, spec: JobSpec) -> None:
     """Raises CodeError, or warns, where the file does not compile."""
     error = syntax.fault_of_file(file, text)
@@ -123,7 +103,7 @@ def _spec(file: Path, text: str, request: line.Request, arguments: Sequence[str]
     spec = headless.file_spec(
         file, str(file.resolve()), text, request, job_id=new_id(), arguments=arguments
     )
-    cluster = request.cluster or cluster_name(Namespace(cluster=None))
+    cluster = request.cluster or cluster_name(None)
     return placed(msgspec.structs.replace(spec, cluster=cluster))
 
 
@@ -134,21 +114,3 @@ def _read(file: Path) -> str:
         raise RequestError(f"{file} is not UTF-8 text (byte {exc.start}).") from exc
     except OSError as exc:
         raise RequestError(f"{file} cannot be read: {exc.strerror}.") from exc
-
-
-def _help() -> str:
-    ours = "".join(
-        in_words_of_a_terminal(f"  {f'--{name} {option.metavar}'.rstrip():<28}  {option.help}\n")
-        for name, option in OURS.items()
-        if name not in headless.NOT_HERE
-    )
-    return (
-        f"usage: {_USAGE}\n\n"
-        "Runs FILE as a job and shows its output; the exit code is the job's. FILE is\n"
-        "  .py     Python: ARGUMENTS are its sys.argv\n"
-        "  .ipynb  a notebook: the executed copy is NAME.executed.ipynb beside it\n"
-        "  #!…     a program, run in the image; with #SBATCH lines: handed to sbatch as it is;\n"
-        "          ARGUMENTS are its $1, $2 …\n"
-        "Ctrl-C leaves the job alone: `jupyter slurm attach ID` comes back to it.\n\n"
-        f"Any option of sbatch, under its own name, and\n{ours}"
-    )

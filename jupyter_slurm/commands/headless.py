@@ -14,21 +14,18 @@ import msgspec
 
 from jupyter_slurm.api import Api
 from jupyter_slurm.commands import driver_code, line, sessions
-from jupyter_slurm.commands.scanner import scan
+from jupyter_slurm.commands.asked import of_job
+from jupyter_slurm.commands.scanner import before_arguments
+from jupyter_slurm.commands.table import SUBMIT
 from jupyter_slurm.errors import RequestError
 from jupyter_slurm.wire import CellSpec, JobSpec, ProgramSpec, ScriptSpec
 
-NOT_HERE = ("in", "out", "out-format", "attach", "fresh", "no-raise")
-"""Options of cells that mean nothing without a notebook."""
-
 
 def request(words: Sequence[str]) -> line.Request:
-    """What the words ask for. RequestError names the one that cannot be."""
-    for item in scan(words):
-        if item.name in NOT_HERE:
-            told = f"--{item.name} belongs to cells of a notebook."
-            raise RequestError(told, option=item.name)
-    return line.parse_with_arguments(words)
+    """Read what the words ask for, perhaps with arguments behind `--`. RequestError names the one
+    that cannot be."""
+    options, arguments = before_arguments(words)
+    return replace(of_job(SUBMIT, options), arguments=tuple(arguments))
 
 
 def resolved(

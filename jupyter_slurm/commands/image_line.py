@@ -6,27 +6,19 @@ Those that a cell has too are `line.py`'s; what the recipe below them means is t
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
 
 import msgspec
 
-from jupyter_slurm.commands.line import Request, parse
+from jupyter_slurm.commands.asked import Asked, of_job
+from jupyter_slurm.commands.command import Command
+from jupyter_slurm.commands.line import Request
 from jupyter_slurm.commands.packages_here import Here
-from jupyter_slurm.commands.scanner import OURS, OurOption, scan
 from jupyter_slurm.errors import RequestError
 from jupyter_slurm.slurm import options as sbatch
 from jupyter_slurm.wire import ImageSpec
 
-OPTIONS: Mapping[str, OurOption] = MappingProxyType(
-    {
-        "from": OurOption("IMAGE", "the image to start from: an alias, a name or a path"),
-        "env-from-here": OurOption("", "the packages that this Python has, beside the recipe's"),
-        "rebuild": OurOption("", "make it anew even if nothing has changed"),
-    }
-)
-_OF_CELLS = frozenset({"cluster", "runtime", "detach", "wait", "on-interrupt", "no-raise"})
 _WHOLE = re.compile(r"#!|(?:from|arg|bootstrap:)\s", re.IGNORECASE)
 _SHARED = ("partition", "account", "qos", "reservation", "constraint", "clusters")
 """Of the options that a notebook has for all cells, those that say where a job may run: an image
@@ -73,54 +65,19 @@ class ImageRequest:
         )
 
 
-def parse_image(
-    words: Sequence[str], usage: str, *, defaults: Request | None = None, takes_file: bool = False
-) -> ImageRequest:
-    """One word is the name, and perhaps one a file, before or among the options; RequestError for
-    what cannot be. `defaults` are the notebook's for all cells.
-    """
-    names: list[str] = []
-    values: dict[str, str] = {}
-    rest: list[str] = []
-    for item in scan(words, OPTIONS):
-        if item.name is not None and item.name in OPTIONS:
-            values[item.name] = _value(item.name, item.value)
-        elif item.words[0].startswith("-") and item.words[0] != "-":
-            rest += item.words
-        else:
-            names += item.words
-    if not names:
-        raise RequestError("Which image?", hint=usage)
-    if len(names) > 1 + takes_file:
-        raise RequestError(f"`{names[-1]}` is one word too many.", hint=usage)
-    _refuse(rest)
+def parse_image(command: Command, asked: Asked, *, defaults: Request | None = None) -> ImageRequest:
+    """Read what `image build` or `image pull` is asked. RequestError for what cannot be.
+    `defaults` are the notebook's for all cells."""
     told = [] if defaults is None else _defaults(defaults)
+    own = vars(asked)
     return ImageRequest(
-        name=names[0],
-        file=names[1] if len(names) > 1 else None,
-        base=values.get("from"),
-        env_from_here="env-from-here" in values,
-        again="rebuild" in values,
-        request=parse([*told, *rest]),
+        name=asked.name,
+        file=own.get("file"),
+        base=own.get("from") or None,
+        env_from_here=own.get("env_from_here", False),
+        again=asked.rebuild,
+        request=of_job(command, [*told, *asked.words]),
     )
-
-
-def _value(option: str, value: str | None) -> str:
-    if not OPTIONS[option].metavar:
-        if value is not None:
-            raise RequestError(f"--{option} takes no value, not `{value}`.")
-        return ""
-    if not value:
-        raise RequestError(f"--{option} needs a value: --{option} {OPTIONS[option].metavar}.")
-    return value
-
-
-def _refuse(words: Sequence[str]) -> None:
-    for item in scan(words):
-        if item.name in OURS and item.name not in _OF_CELLS:
-            hint = "Say --from IMAGE for what it is made of." if item.name == "image" else None
-            told = f"--{item.name} belongs to cells, not to the making of images."
-            raise RequestError(told, hint=hint)
 
 
 def _defaults(request: Request) -> list[str]:

@@ -6,14 +6,14 @@ A lab is a job (`JobKind.LAB`) that runs JupyterLab. The words after `lab start`
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from html import escape
-from types import MappingProxyType
 
 import msgspec
 
 from jupyter_slurm.commands import line, sessions
-from jupyter_slurm.commands.scanner import OurOption, scan, take
+from jupyter_slurm.commands.asked import Asked, of_job
+from jupyter_slurm.commands.table import LAB_START
 from jupyter_slurm.errors import NotFoundError, RequestError
 from jupyter_slurm.jobs.kinds import jobs_of
 from jupyter_slurm.readable import duration
@@ -21,13 +21,6 @@ from jupyter_slurm.views.card import headline, title
 from jupyter_slurm.wire import Job, JobKind, LabEntry, LabSpec, LabStep
 
 HEAD = ("Name", "ID", "Slurm", "Cluster", "State", "Node", "Ends", "Address")
-_NOT_FOR_A_LAB = "in out out-format fetch attach fresh on-interrupt wait no-raise session".split()
-OWN: Mapping[str, OurOption] = MappingProxyType(
-    {
-        "idle": OurOption("TIME", "end it when nobody has done anything for so long"),
-        "install": OurOption("", "install JupyterLab beside an image that has none"),
-    }
-)
 _START_ONE = "`jupyter slurm lab start [OPTIONS]` starts one."
 _STEPS = {
     LabStep.INSTALLING: "JupyterLab is being installed beside the image, once.",
@@ -36,18 +29,11 @@ _STEPS = {
 }
 
 
-def start(words: Sequence[str], *, job_id: str) -> tuple[line.Request, LabSpec]:
-    """What the words after `lab start` ask for. RequestError names the word that cannot be."""
-    rest, idle_s = sessions.take_idle(words, OWN)
-    rest, install = take(rest, "install", OWN)
-    if any(install):
-        raise RequestError(f"--install takes no value, not `{install[0]}`.")
-    for item in scan(rest):
-        if item.name in _NOT_FOR_A_LAB:
-            told = f"--{item.name} belongs to cells: in a lab none has been written yet."
-            raise RequestError(told)
-    request = line.parse(rest)
-    spec = line.spec(LabSpec, request, "", job_id=job_id, idle_s=idle_s, install=bool(install))
+def start(asked: Asked, *, job_id: str, before: Sequence[str] = ()) -> tuple[line.Request, LabSpec]:
+    """Make the job that `lab start` asks for, with the options `before` for every job.
+    RequestError names the word that cannot be."""
+    request = of_job(LAB_START, [*before, *asked.words])
+    spec = line.spec(LabSpec, request, "", job_id=job_id, idle_s=asked.idle, install=asked.install)
     return request, msgspec.structs.replace(spec, name=request.name or "lab")
 
 
@@ -80,22 +66,6 @@ def named(jobs: Iterable[Job], name: str | None, cluster: str | None = None) -> 
 
 def _those(jobs: Iterable[Job]) -> str:
     return ", ".join(f"lab {job.id} on {job.cluster}" for job in jobs)
-
-
-def extension(words: Sequence[str]) -> tuple[str | None, str]:
-    """The name, where there is one, and the time of the words after `lab extend`. RequestError."""
-    names: list[str] = []
-    limit = ""
-    left = iter(words)
-    for word in left:
-        name, equals, value = word.partition("=")
-        if name == "--time":
-            limit = value if equals else next(left, "")
-        else:
-            names.append(word)
-    if not limit or len(names) > 1:
-        raise RequestError("`lab extend [NAME] --time +1h`: how much more time is to be said.")
-    return (names[0] if names else None), limit
 
 
 def extended(job: Job, now_s: float) -> str:

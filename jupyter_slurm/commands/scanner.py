@@ -7,11 +7,15 @@ comment is `--idle`, as sbatch itself reads it. What an option means is for the 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
+from typing import Any, Literal
 
 from jupyter_slurm.slurm import options as sbatch
+
+Place = Literal["terminal", "notebook"]
+"""`jupyter slurm …` or `%slurm …`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +25,16 @@ class OurOption:
     metavar: str
     """"" for a flag; in brackets where the value may be left out."""
     help: str
+    short: str = ""
+    """A letter that means the same."""
+    read: Callable[[str], Any] = str
+    """Make the value of its text; raise ValueError."""
+    default: Any = None
+    repeated: bool = False
+    """Keep all values, as a tuple; else the last."""
+    required: bool = False
+    only: Place | None = None
+    """None: wherever its command may be used."""
 
 
 OURS: Mapping[str, OurOption] = MappingProxyType(
@@ -62,7 +76,8 @@ class Item:
     words: tuple[str, ...]
     """As they were typed."""
     name: str | None = None
-    """The long option's name without dashes. None for a short option or a plain word."""
+    """The long name without dashes, of a short option too where it is the command's own. None for
+    any other short option, and for a plain word."""
     value: str | None = None
     """None if the option has no value."""
 
@@ -82,15 +97,26 @@ def scan(
         if word == "--":
             yield Item((word, *rest))
             return
-        name, equals, value = word[2:].partition("=")
-        is_long = word.startswith("--")
-        option = own.get(name) or OURS.get(name) if is_long else None
-        given = value if is_long and equals else None
-        if rest and given is None and _takes_next(word, option, rest[0]):
-            given = rest.popleft()
-            yield Item((word, given), name if is_long else None, given)
+        name, value, option = _read(word, own)
+        if rest and value is None and _takes_next(word, option, rest[0]):
+            value = rest.popleft()
+            yield Item((word, value), name, value)
         else:
-            yield Item((word,), name if is_long else None, given)
+            yield Item((word,), name, value)
+
+
+def _read(
+    word: str, own: Mapping[str, OurOption]
+) -> tuple[str | None, str | None, OurOption | None]:
+    """Return the name and the value that a word has in it, and which option of ours it is."""
+    if word.startswith("--"):
+        name, equals, value = word[2:].partition("=")
+        return name, value if equals else None, own.get(name) or OURS.get(name)
+    if word.startswith("-"):
+        for name, option in own.items():
+            if option.short and option.short == word[1:2]:
+                return name, word[2:] or None, option
+    return None, None, None
 
 
 def _takes_next(word: str, option: OurOption | None, following: str) -> bool:
@@ -101,9 +127,11 @@ def _takes_next(word: str, option: OurOption | None, following: str) -> bool:
     return bool(option.metavar)
 
 
-def asks_for_help(words: Sequence[str]) -> bool:
+def asks_for_help(
+    words: Sequence[str], own: Mapping[str, OurOption] = MappingProxyType({})
+) -> bool:
     """Return whether the words ask for help: `-h` as an option's value does not."""
-    return any(item.words[0] in {"-h", "--help"} for item in scan(words))
+    return any(item.words[0] in {"-h", "--help"} for item in scan(words, own))
 
 
 def take(

@@ -6,72 +6,33 @@ A session is a job (`JobKind.SESSION`) whose process runs cells as they come. Th
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
 
 from jupyter_slurm.commands import line
-from jupyter_slurm.commands.scanner import OurOption, scan, take
+from jupyter_slurm.commands.asked import Asked, of_job
+from jupyter_slurm.commands.table import SESSION_START
 from jupyter_slurm.errors import NotFoundError, RequestError
 from jupyter_slurm.jobs.kinds import jobs_of, kind_of
-from jupyter_slurm.slurm.units import parse_time_s
 from jupyter_slurm.wire import CellJob, Job, JobKind, JobState, SessionSpec
 
 SOON_S = 300.0
 """When the end of a session is near enough to be told of."""
 _IDLE_S = 1800
 _FEW = 3
-_NOT_FOR_A_SESSION = (
-    "in out out-format fetch attach fresh on-interrupt wait no-raise session".split()
-)
-OWN: Mapping[str, OurOption] = MappingProxyType(
-    {"idle": OurOption("TIME", "end it when it has had no cell for so long")}
-)
 _START_ANOTHER = "`%slurm session start [OPTIONS]` starts one."
 
 
 def start(
-    words: Sequence[str], *, job_id: str, notebook: str | None
+    asked: Asked, *, job_id: str, notebook: str | None, before: Sequence[str] = ()
 ) -> tuple[line.Request, SessionSpec]:
-    """What the words after `session start` ask for. RequestError names the word that cannot be."""
-    rest, idle_s = take_idle(words)
-    for item in scan(rest):
-        if item.name in _NOT_FOR_A_SESSION:
-            told = f"--{item.name} belongs to the cells of a session, not to the session."
-            raise RequestError(told)
-    request = line.parse(rest)
-    idle_s = idle_s or _IDLE_S
+    """Make the job that `session start` asks for, with the options `before` for every job.
+    RequestError names the word that cannot be."""
+    request = of_job(SESSION_START, [*before, *asked.words])
+    idle_s = asked.idle or _IDLE_S
     return request, line.spec(
         SessionSpec, request, "", job_id=job_id, notebook=notebook, idle_s=idle_s
     )
-
-
-def take_idle(
-    words: Sequence[str], own: Mapping[str, OurOption] = OWN
-) -> tuple[list[str], int | None]:
-    """Return the words without `--idle TIME`, and that time in seconds. None: it was not given.
-
-    `own`: the options of the command, `idle` among them, beside those of a cell.
-    """
-    rest, given = take(words, "idle", own)
-    idle_s: int | None = None
-    for text in given:
-        try:
-            asked_s = parse_time_s(text)
-        except ValueError as exc:
-            raise RequestError(f"--idle: {exc}") from exc
-        if not asked_s:
-            raise RequestError(f"--idle: `{text}` is no time after which anything could end.")
-        idle_s = asked_s
-    return rest, idle_s
-
-
-def take_cluster(words: Sequence[str]) -> tuple[list[str], str | None]:
-    """Return the words without `--cluster NAME`, and that name. None: it was not given."""
-    rest, given = take(words, "cluster", {})
-    if not all(given):
-        raise RequestError("--cluster needs a name.")
-    return rest, given[-1] if given else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,37 +6,20 @@ shown in one is console.py's matter.
 
 from __future__ import annotations
 
-import math
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Any
 
 import msgspec
 
 from jupyter_slurm.commands import line
-from jupyter_slurm.commands.scanner import OurOption, before_arguments, scan
+from jupyter_slurm.commands.asked import Asked, of_job
+from jupyter_slurm.commands.table import SHELL
 from jupyter_slurm.errors import RequestError
-from jupyter_slurm.slurm.options import sbatch_args
-from jupyter_slurm.slurm.units import parse_time_s
 from jupyter_slurm.wire import TerminalRequest, TerminalSpec
 
-USAGE = "shell [options of a cell] [--keep TIME] [-- COMMAND], or shell --job ID [--new]"
-_NOT_HERE = tuple(
-    "in out out-format attach fresh no-raise detach wait on-interrupt dry-run fetch".split()
-)
-"""Options of cells that mean nothing where somebody sits at a terminal."""
-
-OWN: Mapping[str, OurOption] = MappingProxyType(
-    {
-        "job": OurOption("ID", "into this job, not into one that is submitted for it"),
-        "new": OurOption("", "another terminal in that job, not its own"),
-        "keep": OurOption("TIME", "how long the job waits for somebody to come back"),
-    }
-)
-
-SHELL = """#!/bin/sh
+ANY_SHELL = """#!/bin/sh
 [ -z "$SHELL" ] || ! command -v "$SHELL" >/dev/null || exec "$SHELL"
 ! command -v bash >/dev/null || exec bash
 exec sh
@@ -60,7 +43,7 @@ class Shell:
     @property
     def code(self) -> str:
         """sh text."""
-        return f"#!/bin/sh\nexec {shlex.join(self.command)}\n" if self.command else SHELL
+        return f"#!/bin/sh\nexec {shlex.join(self.command)}\n" if self.command else ANY_SHELL
 
     def spec(self, job_id: str) -> TerminalSpec:
         """The job that has this terminal."""
@@ -73,52 +56,17 @@ class Shell:
         return TerminalRequest(job_id=job_id, code=self.code, beside=self.beside)
 
 
-def parse(words: Sequence[str], before: Sequence[str] = ()) -> Shell:
-    """RequestError names the word that cannot be. `before`: options for every job, which count
-    only where one is submitted."""
-    words, command = before_arguments(words, OWN)
-    own, others = _take_own(words)
-    request = line.parse(others)
-    if "job" in own:
-        _refuse(request, others, own)
+def parse(asked: Asked, before: Sequence[str] = ()) -> Shell:
+    """Read what the words ask for. RequestError names the one that cannot be. `before`: options for
+    every job, which count only where one is submitted."""
+    request = of_job(SHELL, asked.words)
+    if asked.job is not None:
+        if asked.words or asked.keep is not None:
+            word = asked.words[0] if asked.words else "--keep"
+            told = f"`{word}` is for a job that is submitted; with --job there is one already."
+            raise RequestError(told, hint=f"`%slurm {SHELL.usage('terminal')}`")
     else:
-        request = line.parse([*before, *others])
-        if "new" in own:
+        request = line.parse([*before, *asked.words])
+        if asked.new:
             raise RequestError("--new is for another terminal in a job: --job ID --new.")
-    keep_s = None if "keep" not in own else _time_s(own["keep"])
-    return Shell(own.get("job"), "new" in own, request, keep_s, tuple(command))
-
-
-def _take_own(words: Sequence[str]) -> tuple[dict[str, str], list[str]]:
-    own: dict[str, str] = {}
-    others: list[str] = []
-    for item in scan(words, OWN):
-        if item.name in _NOT_HERE:
-            told = f"--{item.name} means nothing for a terminal."
-            raise RequestError(told, hint=f"`{USAGE}`")
-        if item.name is None or item.name not in OWN:
-            others += item.words
-        elif item.name == "new":
-            own[item.name] = ""
-        elif item.value:
-            own[item.name] = item.value
-        else:
-            raise RequestError(f"--{item.name} needs a value.", hint=f"`{USAGE}`")
-    return own, others
-
-
-def _refuse(request: line.Request, others: Sequence[str], own: dict[str, str]) -> None:
-    """A job that is there already has what it has."""
-    if sbatch_args(request.options) or others or "keep" in own:
-        word = others[0] if others else "--keep"
-        raise RequestError(
-            f"`{word}` is for a job that is submitted; with --job there is one already.",
-            hint=f"`{USAGE}`",
-        )
-
-
-def _time_s(text: str) -> float:
-    try:
-        return float(parse_time_s(text) or math.inf)
-    except ValueError as exc:
-        raise RequestError(f"--keep: {exc}.") from exc
+    return Shell(asked.job, asked.new, request, asked.keep, asked.rest)

@@ -24,27 +24,22 @@ from jupyter_core import paths
 
 from jupyter_slurm import places
 from jupyter_slurm.commands import line
-from jupyter_slurm.commands.scanner import OurOption, scan, take
-from jupyter_slurm.commands.sessions import take_idle
+from jupyter_slurm.commands.asked import Asked, ask, of_job
+from jupyter_slurm.commands.scanner import OurOption, take
+from jupyter_slurm.commands.table import KERNEL_ADD
 from jupyter_slurm.errors import NotFoundError, RequestError
+from jupyter_slurm.slurm.units import parse_time_s
 from jupyter_slurm.wire import Cluster, KernelSpec, RemoteKernel
 
 MODULE = "jupyter_slurm.kernel"
-_NOT_HERE = tuple(
-    "in out out-format fetch attach fresh on-interrupt wait detach no-raise session dry-run".split()
-)
 _SPEC = "kernel.json"
 _VALUES = "--env-file"
 """The word of a kernelspec before the file with the values; nobody types it."""
 _ENV = "--env"
-OWN: Mapping[str, OurOption] = MappingProxyType(
-    {
-        "name": OurOption("NAME", "what the kernelspec's folder is called"),
-        "display-name": OurOption("TEXT", "what pickers of kernels show"),
-        "idle": OurOption("TIME", "end the job when the kernel was not used for so long"),
-        "env-file": OurOption("FILE", "where the values of --env are"),
-    }
+_STORED: Mapping[str, OurOption] = MappingProxyType(
+    {**KERNEL_ADD.options, "env-file": OurOption("FILE", "where the values of --env are")}
 )
+"""Options of a kernelspec's words."""
 _HIDDEN = "…"
 
 
@@ -55,14 +50,6 @@ class Wanted:
     request: line.Request
     idle_s: int | None
     """None: the profile's."""
-
-
-@dataclass(frozen=True, slots=True)
-class Told:
-    """What `kernel add` is told, apart from what its job asks for. None: it is made of that."""
-
-    name: str | None
-    display_name: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +65,7 @@ class Stored:
 def stored(words: Sequence[str]) -> Stored:
     """What a kernelspec asks for by these words. RequestError: the file with its values is gone, or
     cannot be read."""
-    rest, files = take(words, "env-file", OWN)
+    rest, files = take(words, "env-file", _STORED)
     if not files:
         return Stored(tuple(words), tuple(words))
     values: dict[str, str] = {}
@@ -89,27 +76,13 @@ def stored(words: Sequence[str]) -> Stored:
     return Stored((*rest, *env), (*rest, digest))
 
 
-def take_own(words: Sequence[str]) -> tuple[Told, list[str]]:
-    """The words that are about the kernelspec, and the others. RequestError."""
-    own: dict[str, str] = {}
-    rest: list[str] = []
-    for item in scan(words, OWN):
-        if item.name not in ("name", "display-name"):
-            rest += item.words
-        elif item.value:
-            own[item.name] = item.value
-        else:
-            raise RequestError(f"--{item.name} needs a value.", option=item.name)
-    return Told(own.get("name"), own.get("display-name")), rest
-
-
-def meant(words: Sequence[str], clusters: Iterable[Cluster]) -> RemoteKernel:
-    """The kernel that these words after `kernel add` ask for; nothing is written.
+def meant(asked: Asked, clusters: Iterable[Cluster]) -> RemoteKernel:
+    """Return the kernel that `kernel add` is asked for; nothing is written.
 
     RequestError: a word cannot be, or the name is taken. NotFoundError: there is no such cluster.
     """
-    told, rest = take_own(words)
-    wanted = parse(rest)
+    wanted = _wanted(asked)
+    words = [*asked.words, *(["--idle", asked.idle] if asked.idle else [])]
     known = {one.name: one for one in clusters}
     usual = os.environ.get("JUPYTER_SLURM_CLUSTER") or next(
         (one.name for one in known.values() if one.default), None
@@ -118,26 +91,26 @@ def meant(words: Sequence[str], clusters: Iterable[Cluster]) -> RemoteKernel:
     if cluster is None or cluster not in known:
         raise NotFoundError(f"There is no cluster `{cluster}`.", hint="`jupyter slurm clusters`")
     if wanted.request.cluster is None:
-        rest = ["--cluster", cluster, *rest]
-    shown = told.display_name or display_name(wanted, cluster)
-    name = told.name or _name_of(shown)
+        words = ["--cluster", cluster, *words]
+    shown = asked.display_name or display_name(wanted, cluster)
+    name = asked.name or _name_of(shown)
     return RemoteKernel(
         name=name,
         display_name=shown,
-        words=tuple(rest),
+        words=tuple(words),
         cluster=cluster,
         exists=_folder_for(name).exists(),
     )
 
 
 def parse(words: Sequence[str]) -> Wanted:
-    """RequestError names the word that cannot be."""
-    rest, idle_s = take_idle(words, OWN)
-    for item in scan(rest):
-        if item.name in _NOT_HERE:
-            told = f"--{item.name} means nothing for a kernel."
-            raise RequestError(told, option=item.name)
-    return Wanted(line.parse(rest), idle_s)
+    """Read the words of a kernelspec. RequestError names the one that cannot be."""
+    return _wanted(ask(KERNEL_ADD, words))
+
+
+def _wanted(asked: Asked) -> Wanted:
+    idle_s = parse_time_s(asked.idle) if asked.idle else None
+    return Wanted(of_job(KERNEL_ADD, asked.words), idle_s)
 
 
 def job_spec(wanted: Wanted, job_id: str, notebook: str | None) -> KernelSpec:
@@ -171,7 +144,7 @@ def add(kernel: RemoteKernel) -> RemoteKernel:
     RequestError: a kernel has that name that is none of ours."""
     folder = places.private_dir(_folder_for(kernel.name))
     _remove_values()
-    words, env = take(kernel.words, "env", OWN)
+    words, env = take(kernel.words, "env", _STORED)
     file = places.kernel_values_dir() / f"{kernel.name}.json"
     if env:
         values = line.parse([word for one in env for word in (_ENV, one)]).env
@@ -216,7 +189,7 @@ def exposed() -> list[str]:
     """Those of an earlier release, which have values of `--env` in the kernelspec itself."""
     folders = sorted(_folder().glob("*"))
     found = [(folder.name, told) for folder in folders if (told := _told(folder)) is not None]
-    return [name for name, told in found if take(_words_of(told), "env", OWN)[1]]
+    return [name for name, told in found if take(_words_of(told), "env", _STORED)[1]]
 
 
 def _interpreter_options() -> list[str]:
@@ -276,8 +249,8 @@ def _shown(words: Sequence[str]) -> tuple[str, ...]:
     try:
         words = stored(words).words
     except RequestError:
-        words, _ = take(words, "env-file", OWN)
-    rest, env = take(words, "env", OWN)
+        words, _ = take(words, "env-file", _STORED)
+    rest, env = take(words, "env", _STORED)
     names = [one.partition("=")[0] for one in env]
     return (*rest, *(word for name in names for word in (_ENV, f"{name}={_HIDDEN}")))
 

@@ -1,7 +1,7 @@
-"""`%slurm WORD …`: one small function a word, in one table. What cells do is `cell.py`'s.
+"""`%slurm WORD …`: one small function for each command. What cells do is `cell.py`'s.
 
-Each takes the session and the words behind its own, says or returns what is to be seen, and raises
-RequestError for words that cannot be.
+Each takes the session and what it is asked, and says or returns what is to be seen. Which words
+there are, and what they take, is said by `commands/table.py`.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 
+from jupyter_slurm.commands.asked import Asked, ask, find
 from jupyter_slurm.commands.line import parse
 from jupyter_slurm.errors import JupyterSlurmError, RequestError
 from jupyter_slurm.job import cancel_each, read_whole_log
@@ -29,36 +30,28 @@ from jupyter_slurm.views.card import headline, note, symbol
 from jupyter_slurm.views.preview_text import MARKS
 from jupyter_slurm.wire import Job, JobState, QueueEntry
 
-Command = Callable[[Session, Sequence[str]], object]
+Command = Callable[[Session, Asked], object]
 
 
 def run(session: Session, words: Sequence[str]) -> object:
     """What `%slurm` shows for these words; none: the queue."""
     if not words:
         return show_queue(session)
-    word, *rest = words
-    command = COMMANDS.get(word)
-    if command is None:
-        near = suggest(word, tuple(COMMANDS))
-        raise RequestError(
-            f"`%slurm {word}`: there is no such word.",
-            hint=f"Did you mean `%slurm {near}`?" if near in COMMANDS else "`%slurm help`",
-        )
-    return command(session, rest)
+    command, behind = find(list(words), "notebook")
+    return COMMANDS[command.name](session, ask(command, behind, "notebook"))
 
 
 def show_queue(session: Session) -> object:
     """The live queue where a notebook can show it, else the jobs as a table."""
     if not in_place():
-        return _jobs(session, ())
+        return _jobs(session, Asked(cluster=None))
     from jupyter_slurm.magics.queue_widget import QueueWidget  # noqa: PLC0415 - loads ipywidgets
 
     return QueueWidget(session.agent, session.cluster)
 
 
-def _jobs(session: Session, words: Sequence[str]) -> Table:
-    _none_of(words, "jobs")
-    jobs = session.api.jobs(session.used_cluster)
+def _jobs(session: Session, asked: Asked) -> Table:
+    jobs = session.api.jobs(asked.cluster or session.used_cluster)
     unread = [check.sentence for check in session.api.status().checks]
     now_s = time.time()
     return Table(
@@ -87,9 +80,8 @@ def _note(job: Job) -> str:
     return f"%slurm attach {job.id} brings its outcome"
 
 
-def _queue(session: Session, words: Sequence[str]) -> Table:
-    _none_of(words, "queue")
-    entries = session.api.queue(session.cluster)
+def _queue(session: Session, asked: Asked) -> Table:
+    entries = session.api.queue(asked.cluster or session.cluster)
     now_s = time.time()
     return Table(
         ("Slurm", "User", "Name", "Partition", "State", "Time", "GPUs", "Node or reason", "ID"),
@@ -115,8 +107,8 @@ def _queue_row(entry: QueueEntry, now_s: float) -> tuple[str, ...]:
     )
 
 
-def _info(session: Session, words: Sequence[str]) -> Table:
-    info = session.api.cluster_info(remote.named_cluster(session, words, "info"))
+def _info(session: Session, asked: Asked) -> Table:
+    info = session.api.cluster_info(asked.cluster or session.cluster)
     rows = offer_text.rows(info)
     # A column that says nothing here is none to look at.
     kept = [at for at in range(len(offer_text.HEAD)) if any(row[at] for row in rows)]
@@ -127,8 +119,7 @@ def _info(session: Session, words: Sequence[str]) -> Table:
     )
 
 
-def _clusters(session: Session, words: Sequence[str]) -> Table:
-    _none_of(words, "clusters")
+def _clusters(session: Session, _asked: Asked) -> Table:
     return Table(
         ("Cluster", "Host", "Runtime", "Images", "From", "Problem"),
         tuple(
@@ -145,18 +136,16 @@ def _clusters(session: Session, words: Sequence[str]) -> Table:
     )
 
 
-def _doctor(session: Session, words: Sequence[str]) -> None:
+def _doctor(session: Session, asked: Asked) -> None:
     """Says what works there; sentences, the good and the bad."""
-    for check in session.api.doctor(remote.named_cluster(session, words, "doctor")):
+    for check in session.api.doctor(asked.cluster or session.cluster):
         say(f"{MARKS[check.ok]} {check.sentence}")
         if check.hint:
             say(f"  {check.hint}")
 
 
-def _use(session: Session, words: Sequence[str]) -> None:
-    if not words or words[0].startswith("-"):
-        raise RequestError("`%slurm use` needs a cluster: %slurm use CLUSTER [options]")
-    cluster, *options = words
+def _use(session: Session, asked: Asked) -> None:
+    cluster, options = asked.name, asked.words
     known = [one.name for one in session.api.clusters()]
     if cluster not in known:
         near = suggest(cluster, tuple(known))
@@ -169,27 +158,24 @@ def _use(session: Session, words: Sequence[str]) -> None:
     say(f"Cells go to {cluster}" + (f" with {' '.join(options)}." if options else "."))
 
 
-def _why(session: Session, words: Sequence[str]) -> None:
-    job_id = _at_most_one(words, "why")
-    if job_id is None:
-        raise RequestError("`%slurm why` needs a job: %slurm why ID")
-    job = session.api.why(job_id)
-    warn_ended_earlier(job, job_id)
+def _why(session: Session, asked: Asked) -> None:
+    job = session.api.why(asked.id)
+    warn_ended_earlier(job, asked.id)
     session.show_card(job)
 
 
-def _logs(session: Session, words: Sequence[str]) -> None:
-    job_id, lines, path, task = _log_words(words)
-    job = session.api.job(job_id)
-    warn_ended_earlier(job, job_id)
-    job_id = job.id
-    if path is not None:
+def _logs(session: Session, asked: Asked) -> None:
+    job = session.api.job(asked.id)
+    warn_ended_earlier(job, asked.id)
+    job_id, task = job.id, asked.task
+    if asked.to is not None:
+        path = Path(asked.to).expanduser()
         with path.open("w", encoding="utf-8", errors="replace", newline="") as file:
             for part in read_whole_log(session.api, job_id, task):
                 file.write(part)
         say(f"Written to {path}.")
         return
-    say(_last(session, job_id, lines, task))
+    say(_last(session, job_id, asked.lines, task))
 
 
 def _last(session: Session, job_id: str, lines: int | None, task: int | None) -> str:
@@ -213,53 +199,25 @@ def _last(session: Session, job_id: str, lines: int | None, task: int | None) ->
     return text.removesuffix("\n")
 
 
-def _log_words(words: Sequence[str]) -> tuple[str, int | None, Path | None, int | None]:
-    usage = RequestError("`%slurm logs ID [--task N] [-n LINES] [--to FILE]`")
-    job_id, lines, path, task = "", None, None, None
-    rest = iter(words)
-    for word in rest:
-        if word == "-n":
-            number = next(rest, "")
-            if not number.isdecimal() or int(number) < 1:
-                raise RequestError(f"-n takes a number of lines, not `{number}`.")
-            lines = int(number)
-        elif word == "--task":
-            number = next(rest, "")
-            if not number.isdecimal():
-                raise RequestError(f"--task takes the index of a task, not `{number}`.")
-            task = int(number)
-        elif word == "--to":
-            path = Path(next(rest, "") or "/").expanduser()
-        elif job_id or word.startswith("-"):
-            raise usage
-        else:
-            job_id = word
-    if not job_id:
-        raise usage
-    return job_id, lines, path, task
-
-
-def _attach(session: Session, words: Sequence[str]) -> None:
-    attach(session, _at_most_one(words, "attach"))
+def _attach(session: Session, asked: Asked) -> None:
+    attach(session, asked.id)
 
 
 def _each(verb: str, done: str | Callable[[Job], str]) -> Command:
     """A command that does the same to every job named; one that fails does not keep the others.
     `done`: what is said of one then, as it was before."""
 
-    def command(session: Session, words: Sequence[str]) -> None:
-        if not words:
-            raise RequestError(f"`%slurm {verb}` needs jobs: %slurm {verb} ID …")
+    def command(session: Session, asked: Asked) -> None:
         call: Callable[[str], Job | None] = getattr(session.api, verb)
         failed: list[JupyterSlurmError] = []
-        for job_id in words:
+        for job_id in asked.ids:
             try:
                 told = done if isinstance(done, str) else done(session.api.job(job_id))
                 job = call(job_id)
                 say(f"{job_id}: {told}" + (f" ({job.state})" if job else ""))
             except JupyterSlurmError as exc:
                 failed.append(exc)
-                if len(words) > 1:
+                if len(asked.ids) > 1:
                     warn(f"{job_id}: {exc}")
         if failed:
             raise failed[-1]
@@ -267,16 +225,14 @@ def _each(verb: str, done: str | Callable[[Job], str]) -> Command:
     return command
 
 
-def _cancel(session: Session, words: Sequence[str]) -> None:
-    if not words:
-        raise RequestError("`%slurm cancel` needs jobs: %slurm cancel ID …")
+def _cancel(session: Session, asked: Asked) -> None:
     failed: list[JupyterSlurmError] = []
-    for job_id, told in cancel_each(session.api, words):
+    for job_id, told in cancel_each(session.api, asked.ids):
         if isinstance(told, str):
             say(told)
             continue
         failed.append(told)
-        if len(words) > 1:
+        if len(asked.ids) > 1:
             warn(f"{job_id}: {told}")
     if failed:
         raise failed[-1]
@@ -290,38 +246,36 @@ def _put_back(before: Job) -> str:
     return f"{run}{where} was ended, what it had not saved is lost; it is in the queue again"
 
 
-def _help(_session: Session, words: Sequence[str]) -> None:
-    _none_of(words, "help")
+def _help(_session: Session, _asked: Asked) -> None:
     say(line_help())
-
-
-def _none_of(words: Sequence[str], command: str) -> None:
-    if words:
-        raise RequestError(f"`%slurm {command}` takes nothing behind it, not `{words[0]}`.")
-
-
-def _at_most_one(words: Sequence[str], command: str) -> str | None:
-    if len(words) > 1:
-        raise RequestError(f"`%slurm {command}` takes one word, not `{' '.join(words)}`.")
-    return words[0] if words else None
 
 
 COMMANDS: Mapping[str, Command] = MappingProxyType(
     {
-        "jobs": _jobs,
+        "clusters list": _clusters,
+        "doctor": _doctor,
+        "use": _use,
+        "session start": sessions.start,
+        "session stop": sessions.stop,
+        "session list": sessions.listed,
+        "session use": sessions.use,
+        "lab start": lab.start,
+        "lab open": lab.open_named,
+        "lab extend": lab.extend,
+        "lab stop": lab.stop,
+        "lab list": lab.listed,
+        "shell": shell,
         "attach": _attach,
+        "jobs": _jobs,
+        "queue": _queue,
+        "info": _info,
+        "logs": _logs,
+        "why": _why,
         "cancel": _cancel,
         "hold": _each("hold", "held"),
         "release": _each("release", "released"),
         "requeue": _each("requeue", _put_back),
-        "why": _why,
-        "logs": _logs,
         "forget": _each("forget", "forgotten"),
-        "queue": _queue,
-        "info": _info,
-        "shell": shell,
-        "clusters": _clusters,
-        "doctor": _doctor,
         "login": remote.login,
         "logout": remote.logout,
         "connections": remote.connections,
@@ -329,10 +283,10 @@ COMMANDS: Mapping[str, Command] = MappingProxyType(
         "pull": remote.pull,
         "tunnel": remote.tunnel,
         "tunnels": remote.tunnels,
-        "image": image.command,
-        "use": _use,
-        "session": sessions.run,
-        "lab": lab.run,
+        "image ls": image.listed,
+        "image pull": image.pull,
+        "image rm": image.remove,
+        "image login": image.login,
         "help": _help,
     }
 )

@@ -6,11 +6,12 @@ What the words mean is `image_line.py`'s; how the job that makes an image is fol
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 from functools import partial
 
 from jupyter_slurm.commands import packages_here
+from jupyter_slurm.commands.asked import Asked, ask
 from jupyter_slurm.commands.image_line import ImageRequest, parse_image, removed
+from jupyter_slurm.commands.table import IMAGE_CELL, IMAGE_PULL
 from jupyter_slurm.errors import LoginNeededError, RequestError
 from jupyter_slurm.job import JobHandle
 from jupyter_slurm.magics.cell import bring
@@ -21,36 +22,20 @@ from jupyter_slurm.magics.table import Table
 from jupyter_slurm.readable import moment
 from jupyter_slurm.wire import ImageSpec, new_id
 
-_USAGE = "%%slurm_image NAME [--from IMAGE] [--env-from-here] [--rebuild] [options of sbatch]"
-_WORDS = "There are ls, pull, rm, login; %%slurm_image builds one."
-
 
 def build(session: Session, line: str, text: str) -> JobHandle | None:
     """Makes the image that the cell describes, as `cell.run` runs a cell."""
-    request = parse_image(session.words(line), _USAGE, defaults=session.defaults())
+    asked = ask(IMAGE_CELL, session.words(line), "notebook")
+    request = parse_image(IMAGE_CELL, asked, defaults=session.defaults())
     here = packages_here.read() if request.env_from_here else None
     if here is not None and here.left_out:
         say(f"Only on this machine, and so left out: {', '.join(here.left_out)}.")
     return _make(session, request, request.build_spec(new_id(), text, here, session.notebook))
 
 
-def command(session: Session, words: Sequence[str]) -> object:
-    """`%slurm image …`; none: `ls`."""
-    word, *rest = words or ("ls",)
-    match word:
-        case "ls":
-            return _listed(session, rest)
-        case "pull":
-            usage = "%slurm image pull IMAGE [--rebuild] [options of sbatch]"
-            request = parse_image(rest, usage, defaults=session.defaults())
-            return _make(session, request, request.pull_spec(new_id(), session.notebook))
-        case "rm":
-            _remove(session, rest)
-        case "login":
-            _login(session, rest)
-        case _:
-            raise RequestError(f"`%slurm image {word}`: there is no such word.", hint=_WORDS)
-    return None
+def pull(session: Session, asked: Asked) -> JobHandle | None:
+    request = parse_image(IMAGE_PULL, asked, defaults=session.defaults())
+    return _make(session, request, request.pull_spec(new_id(), session.notebook))
 
 
 def _make(session: Session, request: ImageRequest, spec: ImageSpec) -> JobHandle | None:
@@ -72,10 +57,8 @@ def _make(session: Session, request: ImageRequest, spec: ImageSpec) -> JobHandle
     return None
 
 
-def _listed(session: Session, words: Sequence[str]) -> Table:
-    if words:
-        raise RequestError(f"`%slurm image ls` takes nothing behind it, not `{words[0]}`.")
-    found = session.api.images(session.cluster)
+def listed(session: Session, asked: Asked) -> Table:
+    found = session.api.images(asked.cluster or session.cluster)
     now_s = time.time()
     return Table(
         ("Image", "From", "Size", "Made", "Where"),
@@ -93,25 +76,15 @@ def _listed(session: Session, words: Sequence[str]) -> Table:
     )
 
 
-def _remove(session: Session, words: Sequence[str]) -> None:
-    if not words:
-        raise RequestError("`%slurm image rm` needs images: %slurm image rm NAME …")
-    with Worker(session.person, session.cluster) as worker:
-        for name in words:
-            say(removed(name, worker(partial(session.api.remove_image, name, session.cluster))))
+def remove(session: Session, asked: Asked) -> None:
+    cluster = asked.cluster or session.cluster
+    with Worker(session.person, cluster) as worker:
+        for name in asked.names:
+            say(removed(name, worker(partial(session.api.remove_image, name, cluster))))
 
 
-def _login(session: Session, words: Sequence[str]) -> None:
-    registry, user = words[0] if words else "", ""
-    match list(words[1:]):
-        case []:
-            pass
-        case ["--user", user]:
-            pass
-        case _:
-            registry = ""
-    if not registry or registry.startswith("-"):
-        raise RequestError("`%slurm image login REGISTRY [--user NAME]`")
+def login(session: Session, asked: Asked) -> None:
+    registry, user = asked.registry, asked.user or ""
     person = answerer()
     try:
         if not user and "nvcr.io" not in registry:
@@ -122,5 +95,5 @@ def _login(session: Session, words: Sequence[str]) -> None:
             "This front end cannot ask for a password.",
             hint=f"In a terminal: jupyter slurm image login {registry}",
         ) from exc
-    path = session.api.registry_login(registry, user, password, session.cluster)
+    path = session.api.registry_login(registry, user, password, asked.cluster or session.cluster)
     say(f"The login to {registry} is in {path}, which only you can read.")

@@ -6,13 +6,12 @@ What words mean is `labs.py`'s of the package.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from types import MappingProxyType
 
 from jupyter_slurm.client import lab_page
-from jupyter_slurm.commands import labs, sessions
-from jupyter_slurm.errors import CellFailed, RequestError
+from jupyter_slurm.commands import labs
+from jupyter_slurm.commands.asked import Asked
+from jupyter_slurm.errors import CellFailed
 from jupyter_slurm.job import placed
 from jupyter_slurm.jobs.kinds import jobs_of
 from jupyter_slurm.magics.follow import Worker
@@ -21,30 +20,14 @@ from jupyter_slurm.magics.live import LiveCard
 from jupyter_slurm.magics.preview import show_preview
 from jupyter_slurm.magics.session import Session
 from jupyter_slurm.magics.table import Table
-from jupyter_slurm.slurm.options import suggest
 from jupyter_slurm.views.card import title, told_to_end
 from jupyter_slurm.wire import Job, JobKind, new_id
 
 _WAIT_S = 20.0
 
 
-def run(session: Session, words: Sequence[str]) -> object:
-    """What `%slurm lab` does with the words behind it; none: lists labs."""
-    word, *rest = words or ("list",)
-    command = _COMMANDS.get(word)
-    if command is None:
-        near = suggest(word, tuple(_COMMANDS))
-        raise RequestError(
-            f"`%slurm lab {word}`: there is no such word.",
-            hint=f"Did you mean `{near}`?"
-            if near in _COMMANDS
-            else "`%slurm lab start|open|extend|stop|list`",
-        )
-    return command(session, rest)
-
-
-def _start(session: Session, words: Sequence[str]) -> None:
-    request, spec = labs.start(session.with_defaults(words), job_id=new_id())
+def start(session: Session, asked: Asked) -> None:
+    request, spec = labs.start(asked, job_id=new_id(), before=session.with_defaults(()))
     spec = placed(spec)
     if request.dry_run:
         show_preview(session.api.preview(spec))
@@ -54,11 +37,8 @@ def _start(session: Session, words: Sequence[str]) -> None:
         _wait_and_open(session, worker, job, waits=not request.detach)
 
 
-def _open(session: Session, words: Sequence[str]) -> None:
-    names, cluster = _asked(session, words)
-    if len(names) > 1:
-        raise RequestError("`%slurm lab open [NAME] [--cluster CLUSTER]`")
-    job = labs.named(session.api.jobs(), names[0] if names else None, cluster)
+def open_named(session: Session, asked: Asked) -> None:
+    job = labs.named(session.api.jobs(), asked.name, asked.cluster or session.cluster)
     with Worker(session.person, job.cluster) as worker:
         _wait_and_open(session, worker, job, waits=True)
 
@@ -104,30 +84,20 @@ def _wait(session: Session, worker: Worker, card: LiveCard) -> None:
         ) from None
 
 
-def _stop(session: Session, words: Sequence[str]) -> None:
-    names, cluster = _asked(session, words)
-    jobs = session.api.jobs()
-    for job in [labs.named(jobs, name, cluster) for name in names or (None,)]:
+def stop(session: Session, asked: Asked) -> None:
+    jobs, cluster = session.api.jobs(), asked.cluster or session.cluster
+    for job in [labs.named(jobs, name, cluster) for name in asked.names or (None,)]:
         say(told_to_end(session.api.cancel(job.id)))
     lab_page.remove_old(session.api.jobs())
 
 
-def _extend(session: Session, words: Sequence[str]) -> None:
-    rest, cluster = _asked(session, words)
-    name, limit = labs.extension(rest)
-    job = session.api.extend(labs.named(session.api.jobs(), name, cluster).id, limit)
+def extend(session: Session, asked: Asked) -> None:
+    job = labs.named(session.api.jobs(), asked.name, asked.cluster or session.cluster)
+    job = session.api.extend(job.id, asked.time)
     say(labs.extended(job, time.time()))
 
 
-def _asked(session: Session, words: Sequence[str]) -> tuple[list[str], str | None]:
-    """Return the words without `--cluster`, and the cluster that they or the notebook name."""
-    rest, cluster = sessions.take_cluster(words)
-    return rest, cluster or session.cluster
-
-
-def _list(session: Session, words: Sequence[str]) -> Table:
-    if words:
-        raise RequestError(f"`%slurm lab list` takes nothing behind it, not `{words[0]}`.")
+def listed(session: Session, _asked: Asked) -> Table:
     jobs = session.api.jobs()
     lab_page.remove_old(jobs)
     found, now_s = jobs_of(JobKind.LAB, jobs), time.time()
@@ -137,8 +107,3 @@ def _list(session: Session, words: Sequence[str]) -> Table:
         tuple(labs.row(job, now_s)[:-1] for job in found),
         caption="" if found else "No labs yet: %slurm lab start [OPTIONS]",
     )
-
-
-_COMMANDS: Mapping[str, Callable[[Session, Sequence[str]], object]] = MappingProxyType(
-    {"start": _start, "open": _open, "extend": _extend, "stop": _stop, "list": _list}
-)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import textwrap
 
-from jupyter_slurm.commands.image_line import OPTIONS as IMAGE_OPTIONS
 from jupyter_slurm.commands.scanner import OURS
+from jupyter_slurm.commands.table import IMAGE_CELL, sections
 from jupyter_slurm.slurm.options import OPTIONS
 
 _CELL = """\
@@ -37,57 +37,8 @@ Options of ours
 _LINE = """\
 The cluster from this notebook.
 
-    %slurm                      the queue, live, with buttons
-    %slurm jobs                 your jobs, also of earlier kernels
-    %slurm attach [ID]          a job's output, figures and variables into this cell
-    %slurm cancel ID …          end jobs (also: hold, release)
-    %slurm requeue ID …         end jobs that run, and put them back into the queue
-    %slurm why ID               why it waits, when it will start
-    %slurm logs ID [--task N] [-n LINES] [--to FILE]
-                                what it, or one task of an array, has written
-    %slurm forget ID …          remove jobs that have ended, and their files
-
-    %slurm queue                everybody's jobs
-    %slurm info                 partitions: limits, cost, what is free; what is yours
-    %slurm clusters             the clusters that are set up
-    %slurm doctor [CLUSTER]     whether a cluster can be used, and what is wrong
-    %slurm use CLUSTER [OPTIONS]
-                                what cells go to from now on, and options for all of them
-
-    %slurm session start [OPTIONS] [--idle 30m]
-                                keep an allocation: `%%slurm --session` cells run in it at once,
-                                in one process that keeps their variables
-    %slurm session              those that there are; `stop [NAME]`, `use NAME`: one of this
-                                notebook by its name, any by its id
-
-    %slurm lab start [OPTIONS] [--idle 1h] [--install]
-                                a JupyterLab on a node, opened in the browser here when it is ready
-    %slurm lab                  those that there are; `open [NAME]`, `stop [NAME]`,
-                                `extend [NAME] --time +1h`: one of the cluster that cells go to
-                                (`--cluster`) by its name, any by its id
-
-    %slurm shell [OPTIONS]      a terminal on a node, in a job of its own (in a notebook: how to
-                                come to it)
-    %slurm shell --job ID       a terminal in a job that runs
-
-    %slurm login [CLUSTER]      log in; one login serves every notebook and terminal
-    %slurm logout [CLUSTER]     close the connection; jobs go on
-    %slurm connections          how each cluster is reached, and whether it is
-    %slurm push LOCAL [REMOTE] [--exclude PATTERN]
-                                make a folder or file there like the one here
-    %slurm pull REMOTE [LOCAL] [--exclude PATTERN]
-                                the same the other way; both send only what differs
-    %slurm tunnel [JOB|HOST:]PORT [--local-port N]
-                                a port here that leads there; `--close ID` closes it
-    %slurm tunnels              those that are open
-
-    %slurm image                the images that jobs can run in
-    %slurm image pull IMAGE     bring one onto the cluster, for every node
-    %slurm image rm NAME        remove one that was built or pulled
-    %slurm image login REGISTRY [--user NAME]
-                                give the cluster your password of a registry
-    %slurm help                 this text
-
+    %slurm                        the queue, live, with buttons
+{commands}
 `ID` is a job's id of eight characters, or Slurm's number. `%%slurm?` tells how a cell becomes a
 job; `%squeue`, `%sinfo`, `%sacct` … run Slurm's own commands; `%config SlurmMagics` has settings.
 """
@@ -125,7 +76,7 @@ Options of ours
 
 def image_help() -> str:
     """`%%slurm_image?`"""
-    ours = {**IMAGE_OPTIONS, **{name: OURS[name] for name in ("cluster", "runtime", "detach")}}
+    ours = {**IMAGE_CELL.options, **IMAGE_CELL.of_cells()}
     return _IMAGE + "\n" + "".join(_entry(f"--{k}", v.metavar, v.help) for k, v in ours.items())
 
 
@@ -146,7 +97,11 @@ def cell_help() -> str:
 
 def line_help() -> str:
     """`%slurm?`"""
-    return _LINE
+    told = (
+        "".join(_entry(f"%slurm {one.usage('notebook')}", "", one.help) for one in section)
+        for section in sections("notebook").values()
+    )
+    return _LINE.format(commands="\n".join(told))
 
 
 def script_help() -> str:

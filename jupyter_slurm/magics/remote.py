@@ -7,9 +7,10 @@ cannot be.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable
 from pathlib import Path, PurePosixPath
 
+from jupyter_slurm.commands.asked import Asked
 from jupyter_slurm.errors import NotFoundError, RequestError
 from jupyter_slurm.magics.follow import Worker
 from jupyter_slurm.magics.frontend import say
@@ -28,65 +29,53 @@ from jupyter_slurm.views.connections import (
 from jupyter_slurm.wire import Transfer
 
 
-def login(session: Session, words: Sequence[str]) -> None:
+def login(session: Session, asked: Asked) -> None:
     """Logs in where that is needed, and says how it stands."""
-    say(connected(session.person.log_in(named_cluster(session, words, "login"))))
+    say(connected(session.person.log_in(asked.cluster or session.cluster)))
 
 
-def logout(session: Session, words: Sequence[str]) -> None:
-    closed = session.api.disconnect(named_cluster(session, words, "logout"))
+def logout(session: Session, asked: Asked) -> None:
+    closed = session.api.disconnect(asked.cluster or session.cluster)
     say(f"The connection to {closed.cluster} is {closed.state}. Jobs go on.")
 
 
-def connections(session: Session, words: Sequence[str]) -> Table:
-    _read(words, "connections", most=0)
+def connections(session: Session, _asked: Asked) -> Table:
     now_s = time.time()
     rows = (connection_row(one, now_s) for one in session.api.connections())
     return Table(CONNECTION_HEAD, tuple(rows))
 
 
-def push(session: Session, words: Sequence[str]) -> None:
-    usage = "push LOCAL [REMOTE] [--exclude PATTERN]"
-    (local, remote), options = _read(words, usage, least=1, most=2, takes=("exclude", "cluster"))
-    path = _here(local)
+def push(session: Session, asked: Asked) -> None:
+    path = _here(asked.local)
     if not path.exists():
         raise NotFoundError(f"There is no {path}.")
-    cluster = _cluster(session, options)
-    there = remote or path.resolve().name or _no_name(usage)
-    exclude = tuple(options["exclude"])
-    _follow(session, cluster, lambda: session.agent.push(str(path), there, cluster, exclude))
+    cluster = asked.cluster or session.cluster
+    there = asked.remote or path.resolve().name or _no_name("REMOTE")
+    _follow(session, cluster, lambda: session.agent.push(str(path), there, cluster, asked.exclude))
 
 
-def pull(session: Session, words: Sequence[str]) -> None:
-    usage = "pull REMOTE [LOCAL] [--exclude PATTERN]"
-    (remote, local), options = _read(words, usage, least=1, most=2, takes=("exclude", "cluster"))
-    cluster = _cluster(session, options)
-    name = PurePosixPath(remote).name
-    path = _here(local or (name if name not in ("~", "..") else "") or _no_name(usage))
-    exclude = tuple(options["exclude"])
-    _follow(session, cluster, lambda: session.agent.pull(remote, str(path), cluster, exclude))
+def pull(session: Session, asked: Asked) -> None:
+    name, cluster = PurePosixPath(asked.remote).name, asked.cluster or session.cluster
+    here = asked.local or (name if name not in ("~", "..") else "") or _no_name("LOCAL")
+    path, remote = str(_here(here)), asked.remote
+    _follow(session, cluster, lambda: session.agent.pull(remote, path, cluster, asked.exclude))
 
 
-def tunnel(session: Session, words: Sequence[str]) -> None:
-    """Opens one, or closes one."""
-    usage = "tunnel [JOB|HOST:]PORT [--local-port N], tunnel --close ID"
-    (aim,), options = _read(words, usage, most=1, takes=("local-port", "close", "cluster"))
-    if options["close"]:
-        for tunnel_id in options["close"]:
-            session.api.close_tunnel(tunnel_id)
-            say(f"Tunnel {tunnel_id} is closed.")
-        return
-    if not aim:
-        raise RequestError(f"`%slurm {usage}`")
-    goal = target(session.api, aim, (options["local-port"] or ["0"])[-1])
-    opened = session.api.forward(
-        goal.host, goal.port, _cluster(session, options), goal.job_id, goal.local_port
-    )
+def tunnel(session: Session, asked: Asked) -> Table | None:
+    """Open one, close some, or list them."""
+    for tunnel_id in asked.close:
+        session.api.close_tunnel(tunnel_id)
+        say(f"Tunnel {tunnel_id} is closed.")
+    if asked.target is None:
+        return None if asked.close else tunnels(session, asked)
+    goal = target(session.api, asked.target, asked.local_port)
+    cluster = asked.cluster or session.cluster
+    opened = session.api.forward(goal.host, goal.port, cluster, goal.job_id, goal.local_port)
     say(reach(opened))
+    return None
 
 
-def tunnels(session: Session, words: Sequence[str]) -> Table:
-    _read(words, "tunnels", most=0)
+def tunnels(session: Session, _asked: Asked) -> Table:
     found = session.api.tunnels()
     caption = "" if found else "No tunnel is open."
     return Table(TUNNEL_HEAD, tuple(map(tunnel_row, found)), caption=caption)
@@ -97,45 +86,10 @@ def _follow(session: Session, cluster: str | None, begin: Callable[[], Transfer]
         follow_transfer(session.agent, worker, worker(begin))
 
 
-def named_cluster(session: Session, words: Sequence[str], command: str) -> str | None:
-    """Return the cluster of `command [CLUSTER]` or `command --cluster CLUSTER`; where they name
-    none, the cluster that cells go to. RequestError."""
-    (cluster,), options = _read(words, f"{command} [CLUSTER]", most=1, takes=("cluster",))
-    return cluster or _cluster(session, options)
-
-
-def _cluster(session: Session, options: Mapping[str, Sequence[str]]) -> str | None:
-    return options["cluster"][-1] if options["cluster"] else session.cluster
-
-
 def _here(path: str) -> Path:
     """The agent's own folder is another: what it is told is absolute."""
     return Path(path).expanduser().absolute()
 
 
-def _no_name(usage: str) -> str:
-    raise RequestError(f"What is it to be called there? `%slurm {usage}`")
-
-
-def _read(
-    words: Sequence[str], usage: str, *, most: int, least: int = 0, takes: Iterable[str] = ()
-) -> tuple[list[str], dict[str, list[str]]]:
-    """`most` words ("" for those left out), and the values of the options in `takes`."""
-    wrong = RequestError(f"`%slurm {usage}`")
-    options: dict[str, list[str]] = {name: [] for name in takes}
-    plain: list[str] = []
-    rest = iter(words)
-    for word in rest:
-        name, equals, value = word.removeprefix("--").partition("=")
-        if word.startswith("--") and name in options:
-            given = value if equals else next(rest, "")
-            if not given:
-                raise RequestError(f"--{name} needs a value. `%slurm {usage}`")
-            options[name].append(given)
-        elif word.startswith("-") or len(plain) == most:
-            raise wrong
-        else:
-            plain.append(word)
-    if len(plain) < least:
-        raise wrong
-    return plain + [""] * (most - len(plain)), options
+def _no_name(word: str) -> str:
+    raise RequestError(f"Say {word} too: there is no name to take from the other side.")

@@ -8,14 +8,13 @@ of the package.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from types import MappingProxyType
 
 from jupyter_slurm.commands import sessions
+from jupyter_slurm.commands.asked import Asked
 from jupyter_slurm.commands.line import Request
-from jupyter_slurm.errors import CellFailed, RequestError
+from jupyter_slurm.errors import CellFailed
 from jupyter_slurm.job import placed
 from jupyter_slurm.jobs.kinds import jobs_of
 from jupyter_slurm.magics.follow import Worker
@@ -26,26 +25,10 @@ from jupyter_slurm.magics.replay import Replay
 from jupyter_slurm.magics.session import Session as State
 from jupyter_slurm.magics.table import Table
 from jupyter_slurm.readable import duration
-from jupyter_slurm.slurm.options import suggest
 from jupyter_slurm.views.card import headline, symbol, title, told_to_end
 from jupyter_slurm.wire import Job, JobKind, new_id
 
 _WAIT_S = 20.0
-
-
-def run(state: State, words: Sequence[str]) -> object:
-    """What `%slurm session` does with the words behind it; none: lists sessions."""
-    word, *rest = words or ("list",)
-    command = _COMMANDS.get(word)
-    if command is None:
-        near = suggest(word, tuple(_COMMANDS))
-        raise RequestError(
-            f"`%slurm session {word}`: there is no such word.",
-            hint=f"Did you mean `{near}`?"
-            if near in _COMMANDS
-            else "`%slurm session start|stop|list|use`",
-        )
-    return command(state, rest)
 
 
 def resolve(state: State, request: Request) -> Request:
@@ -75,10 +58,10 @@ def _named(state: State, name: str, cluster: str | None = None) -> Job:
     return job
 
 
-def _start(state: State, words: Sequence[str]) -> None:
+def start(state: State, asked: Asked) -> None:
     """Waits until it runs; it is the notebook's session from then on."""
-    line = state.with_defaults(words)
-    request, spec = sessions.start(line, job_id=new_id(), notebook=state.notebook)
+    before, notebook = state.with_defaults(()), state.notebook
+    request, spec = sessions.start(asked, job_id=new_id(), notebook=notebook, before=before)
     spec = placed(spec)
     if request.dry_run:
         show_preview(state.api.preview(spec))
@@ -128,27 +111,21 @@ def _wait(state: State, worker: Worker, card: LiveCard) -> None:
         ) from None
 
 
-def _stop(state: State, words: Sequence[str]) -> None:
-    names, cluster = sessions.take_cluster(words)
-    for job in [_named(state, name, cluster) for name in names or ("",)]:
+def stop(state: State, asked: Asked) -> None:
+    for job in [_named(state, name, asked.cluster) for name in asked.names or ("",)]:
         if job.state.final:
             say(f"{title(job)} has ended already: {job.why or job.state}")
         else:
             say(told_to_end(state.api.cancel(job.id)))
 
 
-def _use(state: State, words: Sequence[str]) -> None:
-    names, cluster = sessions.take_cluster(words)
-    if len(names) != 1:
-        raise RequestError("`%slurm session use NAME [--cluster CLUSTER]`")
-    job = _named(state, names[0], cluster)
+def use(state: State, asked: Asked) -> None:
+    job = _named(state, asked.name, asked.cluster)
     state.used_session = job.id
     say(f"`%%slurm --session` cells go to {title(job)}, which is {job.state}.")
 
 
-def _list(state: State, words: Sequence[str]) -> Table:
-    if words:
-        raise RequestError(f"`%slurm session list` takes nothing behind it, not `{words[0]}`.")
+def listed(state: State, _asked: Asked) -> Table:
     jobs = state.api.jobs()
     now_s = time.time()
     cells = [job.session for job in jobs if job.session is not None]
@@ -176,8 +153,3 @@ def _list(state: State, words: Sequence[str]) -> Table:
 def _ends(job: Job, now_s: float) -> str:
     left_s = sessions.left_s(job, now_s)
     return job.why or "" if left_s is None else f"in {duration(left_s)} at the latest"
-
-
-_COMMANDS: Mapping[str, Callable[[State, Sequence[str]], object]] = MappingProxyType(
-    {"start": _start, "stop": _stop, "list": _list, "use": _use}
-)

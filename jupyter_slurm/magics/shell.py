@@ -5,18 +5,17 @@ A notebook has none: there the job is submitted, and what to type in a terminal 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
+from jupyter_slurm.commands.asked import Asked
 from jupyter_slurm.commands.shell import parse
 from jupyter_slurm.magics.frontend import in_place, say
 from jupyter_slurm.magics.session import Session
 
 
-def shell(session: Session, words: Sequence[str]) -> None:
+def shell(session: Session, asked: Asked) -> None:
     # The front ends have the Api in common, and here all that is done with it.
     from jupyter_slurm.cli.shell import open_shell, submitted  # noqa: PLC0415
 
-    wanted = parse(words, session.with_defaults(()))
+    wanted = parse(asked, session.with_defaults(()))
     cluster = wanted.request.cluster
     if not in_place():
         open_shell(session.api, wanted, cluster)

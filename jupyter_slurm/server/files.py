@@ -19,8 +19,10 @@ from tornado.web import HTTPError
 
 from jupyter_slurm.api import Api
 from jupyter_slurm.commands import headless, labs, line, sessions
+from jupyter_slurm.commands.asked import ask
 from jupyter_slurm.commands.braces import expand
 from jupyter_slurm.commands.notebooks import Executed
+from jupyter_slurm.commands.table import LAB_START, SESSION_START
 from jupyter_slurm.errors import CodeError, RequestError
 from jupyter_slurm.job import placed
 from jupyter_slurm.jobs.kinds import KINDS, kind_of
@@ -140,12 +142,11 @@ def line_spec(api: Api, folders: Folders, wish: LineWish) -> JobSpec:
     spec: JobSpec
     match KINDS[wish.kind].command if wish.kind is not None else None:
         case "session":
-            _, spec = sessions.start(words, job_id=job_id, notebook=called)
+            _, spec = sessions.start(ask(SESSION_START, words), job_id=job_id, notebook=called)
         case "lab":
-            _, spec = labs.start(words, job_id=job_id)
+            _, spec = labs.start(ask(LAB_START, words), job_id=job_id)
         case "kernel":
-            wanted = kernel_spec.parse(kernel_spec.take_own(words)[1])
-            spec = kernel_spec.job_spec(wanted, job_id, called)
+            spec = kernel_spec.job_spec(kernel_spec.parse(words), job_id, called)
         case _:
             # The words that only a cell can mean have their sense in a notebook's.
             plain = notebook is None

@@ -180,7 +180,7 @@ def _opened(agent: AgentClient, job_id: str) -> socket.socket:
     """A job that is a terminal has one of its own, any other gets one beside what it runs."""
     job = agent.job(job_id)
     beside = not kind_of(job).has_terminal
-    sock = agent.terminal(TerminalRequest(job_id=job.id, code=shell.SHELL, beside=beside))
+    sock = agent.terminal(TerminalRequest(job_id=job.id, code=shell.ANY_SHELL, beside=beside))
     sock.setblocking(False)
     return sock
 

@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import pytest
 
-from jupyter_slurm.commands.image_line import parse_image
+from jupyter_slurm.commands.asked import ask
+from jupyter_slurm.commands.image_line import ImageRequest, parse_image
 from jupyter_slurm.commands.line import parse, split
 from jupyter_slurm.commands.packages_here import Here
+from jupyter_slurm.commands.table import IMAGE_BUILD, IMAGE_CELL
 from jupyter_slurm.errors import RequestError
 
 _HERE = Here(("numpy==1.26",), (), (), "3.11")
 
 
+def asked(*words: str) -> ImageRequest:
+    return parse_image(IMAGE_CELL, ask(IMAGE_CELL, words, "notebook"))
+
+
 def test_ours_sbatchs_and_the_name_in_any_order() -> None:
     line = "--from pytorch:22.11 -p gpu mine --time=30m --cluster far --rebuild --detach"
-    request = parse_image(split(line), "usage")
+    request = asked(*split(line))
     spec = request.build_spec("aaaaaaaa", "pip install x\n", None, "n.ipynb")
     assert (spec.name, spec.base, spec.cluster, spec.again) == (
         "mine",
@@ -29,40 +35,42 @@ def test_ours_sbatchs_and_the_name_in_any_order() -> None:
 
 def test_of_a_notebooks_defaults_those_count_that_say_where() -> None:
     defaults = parse(split("--cluster far --partition gpu --gpus 2 --image x --time 5"))
-    request = parse_image(["mine", "--partition", "cpu"], "usage", defaults=defaults)
+    request = parse_image(
+        IMAGE_CELL, ask(IMAGE_CELL, ["mine", "--partition", "cpu"]), defaults=defaults
+    )
     assert request.request.cluster == "far"
     assert dict(request.request.options) == {"partition": "cpu"}
 
 
 def test_what_is_pulled_has_no_recipe() -> None:
-    spec = parse_image(["ubuntu:22.04"], "usage").pull_spec("aaaaaaaa")
+    spec = asked("ubuntu:22.04").pull_spec("aaaaaaaa")
     assert (spec.base, spec.recipe, spec.name) == ("ubuntu:22.04", None, "")
 
 
 def test_the_packages_of_here_come_before_the_recipes_own() -> None:
-    request = parse_image(["mine", "--env-from-here"], "usage")
+    request = asked("mine", "--env-from-here")
     spec = request.build_spec("aaaaaaaa", "pip install x\n", _HERE)
     assert (spec.base, spec.recipe) == (
         "python:3.11-slim",
         "pip:\n  numpy==1.26\npip install x\n",
     )
-    asked = parse_image(["mine", "--env-from-here", "--from", "a"], "usage")
-    assert asked.build_spec("aaaaaaaa", "", _HERE).base == "a"
+    based = asked("mine", "--env-from-here", "--from", "a")
+    assert based.build_spec("aaaaaaaa", "", _HERE).base == "a"
     for text in ("#!/bin/sh\n", "FROM x\n", "Bootstrap: docker\n"):
         with pytest.raises(RequestError, match="--env-from-here"):
             request.build_spec("aaaaaaaa", text, _HERE)
 
 
 def test_a_command_line_may_name_a_file() -> None:
-    request = parse_image(["mine", "recipe.txt"], "usage", takes_file=True)
-    assert (request.name, request.file) == ("mine", "recipe.txt")
-    assert parse_image(["mine", "-"], "usage", takes_file=True).file == "-"
+    for file in ("recipe.txt", "-"):
+        request = parse_image(IMAGE_BUILD, ask(IMAGE_BUILD, ["mine", file]))
+        assert (request.name, request.file) == ("mine", file)
 
 
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ("", "Which image"),
+        ("", "needs NAME"),
         ("a b", "`b` is one word too many"),
         ("a --from", "--from needs a value"),
         ("a --rebuild=yes", "--rebuild takes no value"),
@@ -73,5 +81,5 @@ def test_a_command_line_may_name_a_file() -> None:
 )
 def test_what_cannot_be_is_named(line: str, said: str) -> None:
     with pytest.raises(RequestError) as caught:
-        parse_image(split(line), "usage")
+        asked(*split(line))
     assert said in str(caught.value)

@@ -10,8 +10,10 @@ from hypothesis import strategies as st
 
 from jupyter_slurm.cli.environment import with_values
 from jupyter_slurm.commands import headless, image_line, labs, line, sessions, shell
+from jupyter_slurm.commands.asked import ask
 from jupyter_slurm.commands.line import Request
 from jupyter_slurm.commands.scanner import OURS, asks_for_help, before_arguments, scan
+from jupyter_slurm.commands.table import IMAGE_CELL, LAB_START, SESSION_START, SHELL
 from jupyter_slurm.kernel import spec as kernel_spec
 from jupyter_slurm.slurm.options import OPTIONS
 
@@ -19,11 +21,15 @@ PLACES: dict[str, Callable[[list[str]], Request]] = {
     "%%slurm": line.parse,
     "%%slurm --": line.parse_with_arguments,
     "submit": headless.request,
-    "session start": lambda words: sessions.start(words, job_id="abcdefgh", notebook=None)[0],
-    "lab start": lambda words: labs.start(words, job_id="abcdefgh")[0],
-    "shell": lambda words: shell.parse(words).request,
-    "kernel add": lambda words: kernel_spec.parse(kernel_spec.take_own(words)[1]).request,
-    "%%slurm_image": lambda words: image_line.parse_image(["env", *words], "usage").request,
+    "session start": lambda words: sessions.start(
+        ask(SESSION_START, words), job_id="abcdefgh", notebook=None
+    )[0],
+    "lab start": lambda words: labs.start(ask(LAB_START, words), job_id="abcdefgh")[0],
+    "shell": lambda words: shell.parse(ask(SHELL, words)).request,
+    "kernel add": lambda words: kernel_spec.parse(words).request,
+    "%%slurm_image": lambda words: (
+        image_line.parse_image(IMAGE_CELL, ask(IMAGE_CELL, ["env", *words])).request
+    ),
 }
 NAMES = sorted({*OURS, *OPTIONS, "idle", "install", "job", "new", "keep", "from", "env-file"})
 LOOKS_LIKE = st.one_of(
@@ -57,19 +63,20 @@ def test_any_value_in_any_order_gives_the_same_request(
     ],
 )
 def test_an_idle_time_is_told_from_a_comment(words: list[str], idle_s: int | None) -> None:
-    assert sessions.take_idle(words)[1] == idle_s
+    assert ask(SESSION_START, words).idle == idle_s
 
 
 def test_what_a_command_has_of_its_own_is_no_value_of_a_flag() -> None:
-    request, made = labs.start(["--exclusive", "--install", "--comment", "--install"], job_id="a")
+    asked = ask(LAB_START, ["--exclusive", "--install", "--comment", "--install"])
+    request, made = labs.start(asked, job_id="a")
     assert made.install
     assert request.options["comment"] == "--install"
-    assert not labs.start(["--comment", "--install"], job_id="a")[1].install
+    assert not ask(LAB_START, ["--comment", "--install"]).install
 
 
 def test_a_shell_is_opened_beside_where_new_is_no_value() -> None:
-    assert shell.parse(["--job", "abcdefgh", "--new"]).beside
-    asked = shell.parse(["--comment", "--new", "--", "--comment", "--job"])
+    assert shell.parse(ask(SHELL, ["--job", "abcdefgh", "--new"])).beside
+    asked = shell.parse(ask(SHELL, ["--comment", "--new", "--", "--comment", "--job"]))
     assert not asked.beside
     assert asked.command == ("--comment", "--job")
 
@@ -89,9 +96,7 @@ def test_help_is_asked_for_by_an_option_alone(words: str, asked: bool) -> None:
     assert asks_for_help(words.split()) is asked
 
 
-@pytest.mark.parametrize(
-    "place", ["--comment --env TOKEN", "-- --env TOKEN", "--display-name --env TOKEN"]
-)
+@pytest.mark.parametrize("place", ["--comment --env TOKEN", "-- --env TOKEN"])
 def test_a_shells_variable_is_put_in_for_the_option_alone(place: str) -> None:
     words = place.split()
-    assert with_values(words, {"TOKEN": "x"}, kernel_spec.OWN) == words
+    assert with_values(words, {"TOKEN": "x"}) == words

@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 
 from jupyter_slurm.commands import sessions
+from jupyter_slurm.commands.asked import ask
 from jupyter_slurm.commands.line import split
+from jupyter_slurm.commands.table import SESSION_START
 from jupyter_slurm.errors import NotFoundError, RequestError
 from jupyter_slurm.views.card import html, plain
 from jupyter_slurm.wire import Job, JobKind, JobState, SessionSpec
@@ -33,7 +35,9 @@ def session(**fields: Any) -> Job:
 
 
 def start(words: str) -> SessionSpec:
-    return sessions.start(split(words), job_id="s2s2s2s2", notebook="/n/fit.ipynb")[1]
+    return sessions.start(
+        ask(SESSION_START, split(words)), job_id="s2s2s2s2", notebook="/n/fit.ipynb"
+    )[1]
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from jupyter_slurm.commands.asked import ask
 from jupyter_slurm.commands.shell import Shell, parse
+from jupyter_slurm.commands.table import SHELL
 from jupyter_slurm.wire import JobKind, JobState
 from tests.containers import test_cells
 from tests.containers.test_cells import Ground
@@ -16,12 +18,12 @@ from tests.ssh.waiting import wait_until
 ground = test_cells.ground
 """At its end nothing is left of any container or process."""
 
-SHELL = parse([])
+LOGIN = parse(ask(SHELL, []))
 CHANGES = pytest.mark.parametrize("ground", ["pyxis", "enroot"], indirect=True)
 """A program can change what it has of its image there."""
 
 
-def opened(ground: Ground, job_id: str, shell: Shell = SHELL) -> NearEnd:
+def opened(ground: Ground, job_id: str, shell: Shell = LOGIN) -> NearEnd:
     """Once the job runs."""
     service = ground.site.service
     wait_until(lambda: bool(service.job(job_id).nodes), 60)
@@ -35,7 +37,7 @@ def there(ground: Ground, job_id: str) -> str:
 
 @test_cells.each_launched
 def test_a_job_of_its_own_in_the_image(ground: Ground) -> None:
-    asked = ground.asked(SHELL.code, kind=JobKind.TERMINAL, env={"MINE": "a b"})
+    asked = ground.asked(LOGIN.code, kind=JobKind.TERMINAL, env={"MINE": "a b"})
     job = ground.site.service.submit(asked)
     near = opened(ground, job.id)
     near.prompted()
@@ -93,11 +95,11 @@ def test_what_a_cell_has_changed_in_its_container_is_there(ground: Ground) -> No
 
 @CHANGES
 def test_another_terminal_is_in_the_container_of_the_first(ground: Ground) -> None:
-    job = ground.site.service.submit(ground.asked(SHELL.code, kind=JobKind.TERMINAL))
+    job = ground.site.service.submit(ground.asked(LOGIN.code, kind=JobKind.TERMINAL))
     first = opened(ground, job.id)
     first.prompted()
     first.answer("echo >/opt/mine")
-    second = opened(ground, job.id, parse(["--job", job.id, "--new"]))
+    second = opened(ground, job.id, parse(ask(SHELL, ["--job", job.id, "--new"])))
     second.prompted()
     assert second.answer("ls /opt") == "mine\r\n"
     second.type("exit 4")

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from jupyter_slurm import places
 from jupyter_slurm.cli import main
+from jupyter_slurm.commands.asked import ask
+from jupyter_slurm.commands.table import KERNEL_ADD
 from jupyter_slurm.errors import (
     ConfigError,
     LoginNeededError,
@@ -27,6 +30,10 @@ CLUSTERS = (
     Cluster(name="arandu", host="a", runtime="docker", origin="", default=True),
     Cluster(name="other", host="b", runtime="docker", origin="", default=False),
 )
+
+
+def meant(words: Sequence[str]) -> RemoteKernel:
+    return spec.meant(ask(KERNEL_ADD, words), CLUSTERS)
 
 
 @pytest.fixture(autouse=True)
@@ -57,8 +64,8 @@ def test_what_no_kernel_can_have_is_refused(word: str) -> None:
 def test_kernelspec_is_an_ordinary_one_and_goes(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    meant = spec.meant(["--gpus", "1"], CLUSTERS)
-    assert meant == RemoteKernel(
+    made = meant(["--gpus", "1"])
+    assert made == RemoteKernel(
         name="slurm-arandu-1-gpu",
         display_name="Python 3 (arandu · 1 GPU)",
         words=WORDS,
@@ -66,8 +73,8 @@ def test_kernelspec_is_an_ordinary_one_and_goes(
         exists=False,
     )
     assert spec.listed() == []
-    spec.add(meant)
-    made_spec = spec.meant(WORDS, CLUSTERS)
+    spec.add(made)
+    made_spec = meant(WORDS)
     assert made_spec.exists
     told = json.loads((tmp_path / "data/kernels/slurm-arandu-1-gpu/kernel.json").read_text())
     assert told["argv"][0] == sys.executable
@@ -86,7 +93,7 @@ def test_a_kernel_of_another_kind_is_left_alone(tmp_path: Path) -> None:
     folder.mkdir(parents=True)
     (folder / "kernel.json").write_text('{"argv": ["python", "-m", "ipykernel_launcher"]}')
     with pytest.raises(RequestError, match="not of this kind"):
-        spec.meant(["--name", "python3"], CLUSTERS)
+        meant(["--name", "python3"])
     with pytest.raises(RequestError, match="not of this kind"):
         spec.add(RemoteKernel(name="python3", display_name="mine", words=WORDS))
     assert spec.listed() == []
@@ -95,7 +102,7 @@ def test_a_kernel_of_another_kind_is_left_alone(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["..", "../else", "With Blank", "x" * 65, "a/b"])
 def test_a_name_that_no_kernel_can_have_is_refused_at_its_option(name: str) -> None:
     with pytest.raises(RequestError) as refused:
-        spec.meant(["--name", name], CLUSTERS)
+        meant(["--name", name])
     assert refused.value.option == "name"
 
 
@@ -108,13 +115,13 @@ def test_a_name_that_no_kernel_can_have_is_refused_at_its_option(name: str) -> N
     ],
 )
 def test_a_name_is_made_of_the_title(title: str, name: str) -> None:
-    made = spec.meant(["--cluster", "other", f"--display-name={title}"], CLUSTERS)
+    made = meant(["--cluster", "other", f"--display-name={title}"])
     assert (made.name, made.display_name, made.cluster) == (name, title, "other")
 
 
 def test_a_kernel_on_no_known_cluster_is_refused() -> None:
     with pytest.raises(NotFoundError, match="`nosuch`"):
-        spec.meant(["--cluster", "nosuch"], CLUSTERS)
+        meant(["--cluster", "nosuch"])
 
 
 def test_a_kernel_is_known_by_its_connection_file_and_then_by_its_notebook() -> None:

@@ -209,7 +209,7 @@ def test_what_a_command_says_beside_its_output_is_shown(shell: Shell, api: FakeA
 
 def test_help_names_every_word_and_every_option(shell: Shell) -> None:
     told = shell.run("%slurm help").out
-    assert [word for word in COMMANDS if word not in told] == []
+    assert [name for name in COMMANDS if f"%slurm {name}" not in told] == []
     cell_help = asked_about(shell, "%%slurm")
     for part in ("--image", "--in NAMES", "-p, --partition", "Examples", "{name}"):
         assert part in cell_help

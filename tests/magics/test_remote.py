@@ -459,7 +459,6 @@ def test_a_port_over_there_that_cannot_be_reached_is_an_error(shell: Shell) -> N
 @pytest.mark.parametrize(
     "line",
     [
-        "tunnel",
         "tunnel x",
         "tunnel 0",
         "tunnel 70000",

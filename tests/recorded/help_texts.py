@@ -5,35 +5,23 @@
 
 from __future__ import annotations
 
-import argparse
 import io
 import os
 from collections.abc import Iterator
 from contextlib import redirect_stdout, suppress
 from pathlib import Path
-from typing import Any
 from unittest.mock import patch
 
 from jupyter_slurm.cli import main
-from jupyter_slurm.cli.parser import parse
+from jupyter_slurm.commands import table
 from jupyter_slurm.magics import manual
 
 FILE = Path(__file__).with_name("help.txt")
 
 
 def commands() -> list[list[str]]:
-    """Return the words of every command that argparse knows, `[]` for the program itself."""
-    made: list[argparse.ArgumentParser] = []
-    begin = argparse.ArgumentParser.__init__
-
-    def note(parser: argparse.ArgumentParser, *args: Any, **options: Any) -> None:
-        begin(parser, *args, **options)
-        made.append(parser)
-
-    noting = patch.object(argparse.ArgumentParser, "__init__", note)
-    with noting, redirect_stdout(io.StringIO()), suppress(SystemExit):
-        parse(["--help"])
-    return [parser.prog.split()[2:] for parser in made]
+    """Return the words of every command, `[]` for the program itself."""
+    return [[], *(list(command.words) for command in table.commands("terminal"))]
 
 
 def help_of(words: list[str]) -> str:

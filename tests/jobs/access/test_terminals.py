@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from jupyter_slurm.commands.asked import ask
 from jupyter_slurm.commands.shell import parse
+from jupyter_slurm.commands.table import SHELL
 from jupyter_slurm.errors import ForwardError, NotFoundError, RequestError
 from jupyter_slurm.slurm.srun import terminal_argv
 from jupyter_slurm.slurm.versions import SlurmVersion
@@ -18,7 +20,7 @@ from tests.jobs.conftest import Site, over_ssh, spec
 from tests.near_end import NearEnd
 from tests.ssh.waiting import wait_until
 
-SHELL = parse([])
+LOGIN = parse(ask(SHELL, []))
 OLD_SRUN = """#!/bin/sh
 if [ "$1" = --version ]; then echo "slurm 20.02.7"; exit; fi
 echo "$@" >"$(dirname "$0")/words"
@@ -61,7 +63,7 @@ def test_slurm_that_is_too_old_to_share_a_job_says_so(
         job = site.service.submit(spec("import time; time.sleep(1000)", options={"mem": "100"}))
         wait_until(lambda: bool(site.service.job(job.id).nodes), 60)
         with pytest.raises(ForwardError, match="could not be started inside the job") as caught:
-            site.service.terminal(SHELL.terminal(job.id))
+            site.service.terminal(LOGIN.terminal(job.id))
         assert "Slurm 20.02.7 has no `srun --overlap`" in str(caught.value)
         assert "Requested nodes are busy" in (caught.value.detail or "")
         assert "--overlap" not in (programs / "words").read_text()
@@ -73,15 +75,15 @@ def test_slurm_that_is_too_old_to_share_a_job_says_so(
 
 def test_job_that_waits_has_ended_or_is_not_there_has_no_terminal(site: Site) -> None:
     with pytest.raises(NotFoundError):
-        site.service.terminal(SHELL.terminal("nosuchjo"))
+        site.service.terminal(LOGIN.terminal("nosuchjo"))
     held = site.service.submit(spec("pass", options={"hold": "", "mem": "100"}))
     site.wait(held.id, JobState.PENDING)
     with pytest.raises(RequestError, match="does not run: it is PENDING"):
-        site.service.terminal(SHELL.terminal(held.id))
+        site.service.terminal(LOGIN.terminal(held.id))
     site.service.cancel(held.id)
     site.wait(held.id)
     with pytest.raises(RequestError, match="has ended: it is CANCELLED"):
-        site.service.terminal(SHELL.terminal(held.id))
+        site.service.terminal(LOGIN.terminal(held.id))
 
 
 @over_ssh
@@ -90,7 +92,7 @@ def test_batch_script_of_the_users_own_has_a_shell_on_its_node(site: Site) -> No
     job = site.service.submit(spec(script, kind=JobKind.SCRIPT))
     site.wait(job.id, JobState.RUNNING)
     wait_until(lambda: bool(site.service.job(job.id).nodes), 60)
-    near = NearEnd(site.service.terminal(SHELL.terminal(job.id)))
+    near = NearEnd(site.service.terminal(LOGIN.terminal(job.id)))
     near.prompted()
     (node,) = site.service.job(job.id).nodes
     assert near.answer("echo $SLURM_JOB_ID on $SLURMD_NODENAME").endswith(f" on {node}\r\n")
@@ -128,7 +130,7 @@ def test_a_node_without_python_has_a_plain_terminal(
     try:
         job = site.service.submit(spec("#!/bin/sh\nsleep 1000", kind=JobKind.PROGRAM))
         wait_until(lambda: bool(site.service.job(job.id).nodes), 60)
-        near = NearEnd(site.service.terminal(SHELL.terminal(job.id)))
+        near = NearEnd(site.service.terminal(LOGIN.terminal(job.id)))
         near.begin(30, 90)
         near.type("PS1='ready''> '; stty -echo; echo be''gun")
         near.until("begun\r\nready> ")
@@ -140,13 +142,13 @@ def test_a_node_without_python_has_a_plain_terminal(
         near.type("exit 3")
         assert near.status() == 3
         near.close()
-        left = NearEnd(site.service.terminal(SHELL.terminal(job.id)))
+        left = NearEnd(site.service.terminal(LOGIN.terminal(job.id)))
         left.prompted()
         left.close()
         wait_until(lambda: not any("script -qfc" in one for one in processes_of(site)), 60)
         assert site.service.job(job.id).state is JobState.RUNNING
         (programs / "script").unlink()
-        bare = NearEnd(site.service.terminal(SHELL.terminal(job.id)))
+        bare = NearEnd(site.service.terminal(LOGIN.terminal(job.id)))
         bare.begin()
         assert bare.status() == 127
         assert "neither Python nor script(1)" in bare.shown
@@ -164,7 +166,7 @@ def test_a_job_for_a_terminal_says_that_its_node_has_no_python_and_what_to_do(
     setup = f"export PATH={programs}"
     site = Site(slurm_cluster, tmp_path, monkeypatch, setup=setup, python="/no/python3")
     try:
-        job = site.run(SHELL.code, kind=JobKind.TERMINAL)
+        job = site.run(LOGIN.code, kind=JobKind.TERMINAL)
         assert (job.state, job.exit_code) == (JobState.FAILED, 127)
         assert str(job.why).startswith("The node has no Python")
         assert "shell --job ID" in str(job.advice)

@@ -1,0 +1,144 @@
+"""PURE: the words after a command -> what it is asked, by the command's line in `table.py`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from types import SimpleNamespace
+from typing import Any
+
+from jupyter_slurm.commands import line
+from jupyter_slurm.commands.command import Command, options_of
+from jupyter_slurm.commands.scanner import Item, OurOption, Place, scan
+from jupyter_slurm.commands.table import SUBMIT, below
+from jupyter_slurm.errors import RequestError
+from jupyter_slurm.slurm.options import suggest
+
+
+class Asked(SimpleNamespace):
+    """The value of each argument and option of a command, `_` in the place of `-`; and, where it
+    takes a job's options too, `words`, which are those, and `rest`, what stands behind `--`."""
+
+    words: list[str]
+    rest: tuple[str, ...]
+
+
+def find(words: list[str], place: Place) -> tuple[Command, list[str]]:
+    """Return the command that the words begin with, and those behind it. RequestError."""
+    found: Command | None = None
+    there = below((), place)
+    while there:
+        word = words[0] if words else ""
+        if found is not None and (not word or word.startswith("-")):
+            return there[found.usual], words
+        if word not in there:
+            typed = " ".join(("%slurm", *(found.words if found else ())))
+            near = suggest(word, tuple(there))
+            raise RequestError(
+                f"`{typed} {word}`: there is no such word.",
+                hint=f"Did you mean `{typed} {near}`?"
+                if near in there
+                else f"There are: {', '.join(there)}.",
+            )
+        found, words = there[word], words[1:]
+        there = below(found.words, place)
+    assert found is not None
+    return found, words
+
+
+def ask(command: Command, words: Sequence[str], place: Place = "terminal") -> Asked:
+    """Read the words behind a command. RequestError names the word that cannot be."""
+    known = options_of(command, place)
+    asked = Asked(words=[], rest=(), **{_field(name): _unset(one) for name, one in known.items()})
+    _place(asked, _take(asked, words, command, known), command, place)
+    for name, option in known.items():
+        if option.required and getattr(asked, _field(name)) is None:
+            told = f"`{command.name}` needs --{name} {option.metavar}."
+            raise RequestError(told, hint=_usage(command, place))
+    return asked
+
+
+def _take(
+    asked: Asked, words: Sequence[str], command: Command, known: Mapping[str, OurOption]
+) -> list[str]:
+    """Take the options; return the other words, which are for the arguments."""
+    plain: list[str] = []
+    for item in scan(words, known):
+        if item.name is not None and item.name in known:
+            _set(asked, item.name, known[item.name], item.value)
+        elif item.words[0] == "--" and command.rest:
+            asked.rest = item.words[1:]
+        elif _is_plain(item, command):
+            plain += item.words[item.words[0] == "--" :]
+        elif command.of_job:
+            asked.words += item.words
+        else:
+            raise RequestError(f"`%slurm {command.name}` has no option `{item.words[0]}`.")
+    if command is SUBMIT and not plain and asked.words[-2:-1] == ["--session"]:
+        plain = [asked.words.pop()]  # `submit --session FILE`: no name is needed
+    return plain
+
+
+def _is_plain(item: Item, command: Command) -> bool:
+    """Tell whether it is for an argument; where there are none, `line.py` says what is wrong."""
+    first = item.words[0]
+    is_word = first in ("-", "--") or not first.startswith("-")
+    return is_word and not (command.of_job and not command.arguments)
+
+
+def of_job(command: Command, words: Sequence[str]) -> line.Request:
+    """Read the options of a job that the command asks for. RequestError."""
+    for item in scan(words):
+        if item.name in command.refused:
+            hint = "Say --from IMAGE for what it is made of." if item.name == "image" else None
+            raise RequestError(command.refusal.format(item.name), option=item.name, hint=hint)
+    return line.parse(words)
+
+
+def _field(name: str) -> str:
+    return name.replace("-", "_")
+
+
+def _unset(option: OurOption) -> Any:
+    if option.repeated:
+        return ()
+    return option.default if option.metavar else False
+
+
+def _set(asked: Asked, name: str, option: OurOption, text: str | None) -> None:
+    if not option.metavar:
+        if text is not None:
+            raise RequestError(f"--{name} takes no value, not `{text}`.", option=name)
+        setattr(asked, _field(name), True)
+        return
+    if text is None:
+        raise RequestError(f"--{name} needs a value: --{name} {option.metavar}.", option=name)
+    read: Callable[[str], Any] = option.read
+    try:
+        value = read(text)
+    except ValueError as exc:
+        raise RequestError(f"--{name}: {exc}", option=name) from exc
+    before = getattr(asked, _field(name))
+    setattr(asked, _field(name), (*before, value) if option.repeated else value)
+
+
+def _place(asked: Asked, plain: Sequence[str], command: Command, place: Place) -> None:
+    """Give the words that are no options to the arguments, in order."""
+    usage, left = _usage(command, place), tuple(plain)
+    for argument in command.arguments:
+        given, left = (left, ()) if argument.is_many else (left[:1], left[1:])
+        if not given and argument.is_needed:
+            raise RequestError(f"`%slurm {command.name}` needs {argument.usage}.", hint=usage)
+        if argument.choices and given[0] not in argument.choices:
+            raise RequestError(f"`{given[0]}` is not {argument.usage}.", hint=usage)
+        if argument.is_many:
+            setattr(asked, argument.name, given)
+        elif given or not hasattr(asked, argument.name):
+            setattr(asked, argument.name, given[0] if given else None)
+    if left:
+        if command.of_job:
+            of_job(command, asked.words)  # an unknown option says more than the word behind it
+        raise RequestError(f"`{left[0]}` is one word too many.", hint=usage)
+
+
+def _usage(command: Command, place: Place) -> str:
+    return f"`%slurm {command.usage(place)}`"

@@ -1,0 +1,133 @@
+"""PURE: the form of a command in `table.py`: what it takes, and how a value is read."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from jupyter_slurm.commands.scanner import OURS, OurOption, Place
+from jupyter_slurm.slurm.units import parse_time_s
+
+OWN_GPUS = "own"
+"""This machine's, for `up --gpus`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """A word that is no option."""
+
+    name: str
+    metavar: str
+    help: str
+    count: Literal["1", "?", "*", "+"] = "1"
+    of: Literal["", "job", "cluster", "session", "lab", "path"] = ""
+    """Name what there are several of, to complete the word with."""
+    choices: tuple[str, ...] = ()
+
+    @property
+    def is_many(self) -> bool:
+        return self.count in ("*", "+")
+
+    @property
+    def is_needed(self) -> bool:
+        return self.count in ("1", "+")
+
+    @property
+    def usage(self) -> str:
+        metavar = "|".join(self.choices) or self.metavar
+        return {"1": metavar, "?": f"[{metavar}]", "*": f"[{metavar} …]", "+": f"{metavar} …"}[
+            self.count
+        ]
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """What may be typed behind `jupyter slurm` or `%slurm`."""
+
+    name: str
+    """Its words."""
+    help: str
+    arguments: tuple[Argument, ...] = ()
+    options: Mapping[str, OurOption] = field(default_factory=dict)
+    only: Place | None = None
+    more: str = ""
+    """Explain what the rest does not say, below the help."""
+    usual: str = ""
+    """Name the command below it that is meant where none is named: it has others below it."""
+    of_job: bool = False
+    """It takes the options of a cell and of sbatch too."""
+    rest: str = ""
+    """Name the words behind `--`, where there may be any."""
+    refused: tuple[str, ...] = ()
+    """Name the options of a cell that it does not take …"""
+    refusal: str = ""
+    """… and say why."""
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        return tuple(self.name.split())
+
+    def usage(self, place: Place) -> str:
+        """Return the words and, in short, what may follow them."""
+        parts = [*self.words, *(one.usage for one in self.arguments)]
+        named = [one.name for one in self.arguments]
+        for name, option in options_of(self, place).items():
+            if name in named:
+                continue
+            dashed = f"-{option.short}" if option.short else f"--{name}"
+            told = f"{dashed} {option.metavar}".rstrip()
+            parts.append(told if option.required else f"[{told}]")
+        parts += ["[OPTIONS]"] if self.of_job else []
+        parts += [f"[-- {self.rest}]"] if self.rest else []
+        return " ".join(parts)
+
+    def of_cells(self) -> dict[str, OurOption]:
+        """Return the options of a cell that it takes."""
+        if not self.of_job:
+            return {}
+        return {
+            name: one
+            for name, one in OURS.items()
+            if name not in self.refused and name not in self.options
+        }
+
+
+def options_of(command: Command, place: Place) -> dict[str, OurOption]:
+    """Return what it has of its own in that place."""
+    return {
+        name: option for name, option in command.options.items() if option.only in (None, place)
+    }
+
+
+def number(text: str) -> int:
+    if not text.isdecimal():
+        raise ValueError(f"it takes a number, not `{text}`.")
+    return int(text)
+
+
+def gpus(text: str) -> int | str:
+    return OWN_GPUS if text == OWN_GPUS else number(text)
+
+
+def lines(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise ValueError(f"it takes a number of lines, not `{text}`.")
+    return int(text)
+
+
+def idle_s(text: str) -> int:
+    seconds = parse_time_s(text)
+    if not seconds:
+        raise ValueError(f"`{text}` is no time after which anything could end.")
+    return seconds
+
+
+def idle(text: str) -> str:
+    idle_s(text)
+    return text
+
+
+def keep_s(text: str) -> float:
+    return float(parse_time_s(text) or math.inf)
