@@ -119,7 +119,7 @@ def record(of: str, job_id: str = JOB, cluster: str = "far") -> Record:
             "id": job_id,
             "name": "test",
             "code": PROGRAM,
-            "kind": job.kind,
+            "kind": job.kind.value,
             "session": job.session,
             "on_login": job.on_login,
             "idle_s": 600,
