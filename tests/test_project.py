@@ -22,12 +22,12 @@ MODULES = sorted(
 SCRIPTS = ["bench", "check", "demo", "dev", "image", "labextension", "packages", "test"]
 
 
-def named_in_map() -> set[str]:
-    """What ARCHITECTURE.md has in backticks: `api.py`, `jobs/service.py`, whole folders `slurm/`.
+def named_in_map(document: str = "ARCHITECTURE.md") -> set[str]:
+    """What a document has in backticks: `api.py`, `jobs/service.py`, whole folders `slurm/`.
 
     In one line, `jobs/records/store.py` `book.py` are of one folder.
     """
-    text = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    text = (ROOT / document).read_text(encoding="utf-8")
     names: set[str] = set()
     for line in text.splitlines():
         folder = ""
@@ -47,13 +47,14 @@ def test_the_map_names_every_module_or_its_whole_folder() -> None:
     assert unnamed == []
 
 
-def test_the_map_names_nothing_that_is_not_there() -> None:
+@pytest.mark.parametrize("document", ["ARCHITECTURE.md", "docs/protocols.md"])
+def test_the_map_names_nothing_that_is_not_there(document: str) -> None:
     tops = ("jupyter_slurm", "tests", "scripts", "examples")
     files = [path for top in tops for path in (ROOT / top).rglob("*")]
     ends = {f"/{path.relative_to(ROOT)}" for path in files} | {f"/{top}" for top in tops}
     gone = [
         name
-        for name in sorted(named_in_map())
+        for name in sorted(named_in_map(document))
         if not any(end.endswith(f"/{name.rstrip('/')}") for end in ends)
     ]
     assert not gone
