@@ -22,7 +22,13 @@ from jupyter_slurm import client as client_module
 from jupyter_slurm.agent import connection, link
 from jupyter_slurm.api import Api
 from jupyter_slurm.client import AgentClient, connect, find
-from jupyter_slurm.errors import AgentError, JupyterSlurmError, RequestError, SubmitError
+from jupyter_slurm.errors import (
+    AgentError,
+    JupyterSlurmError,
+    NotFoundError,
+    RequestError,
+    SubmitError,
+)
 from jupyter_slurm.wire import CellSpec, Changes, Job
 from tests.agent.home import ROOT, AgentHome, ended, until
 from tests.agent.memory_agent import BROKEN_VARIABLE
@@ -240,6 +246,19 @@ def test_a_call_that_kills_every_agent_is_given_up_and_the_next_one_works(
         api.job("dies")
     assert agent_home.log.read_text().count(" serves ") == 3
     assert api.jobs() == []
+
+
+def test_a_call_that_must_not_be_done_twice_is_made_once(
+    agent_home: AgentHome, api: AgentClient
+) -> None:
+    with pytest.raises(AgentError, match="may have been done"):
+        api.cancel("dies")
+    assert agent_home.log.read_text().count(" serves ") == 1
+    with pytest.raises(NotFoundError):  # by another agent, whose connection was not lost in between
+        api.cancel("none")
+    agent_home.kill()
+    with pytest.raises(NotFoundError):
+        api.cancel("none")
 
 
 def test_an_agent_that_hangs_is_an_error_that_names_it(

@@ -18,6 +18,7 @@ from urllib.parse import urlsplit
 
 from jupyter_core import paths
 
+from jupyter_slurm.agent.protocol import ONCE, may_be_done
 from jupyter_slurm.errors import AgentError
 
 _PATH = "jupyter-slurm/agent/v1/"
@@ -83,6 +84,8 @@ class ServerLink:
             try:
                 return self._allowed(*self._ask(name, body, timeout_s + _SPARE_S))
             except (OSError, http.client.HTTPException) as exc:
+                if name in ONCE and not isinstance(exc, ConnectionRefusedError):
+                    raise may_be_done(name, exc) from exc
                 failed = exc
         raise AgentError(
             f"This kernel's Jupyter server at {self._server.url} cannot be reached: {failed}.",

@@ -24,6 +24,10 @@ queue of new connections is full (connect(2), EAGAIN)."""
 _HELLO_TIMEOUT_S = 10.0
 
 
+class NotDoneError(ConnectionResetError):
+    """The agent has done nothing of what it was asked."""
+
+
 class AgentConnection(http.client.HTTPConnection):
     """Connected and greeted: `hello` says who answers.
 
@@ -56,7 +60,7 @@ class AgentConnection(http.client.HTTPConnection):
             raise AgentError(f"{self._path} is served by another user (uid {uid}).")
 
     def post(self, name: str, body: bytes, timeout_s: float) -> tuple[int, bytes]:
-        """The answer's status and body. One of `GONE`, or AgentError after `timeout_s`."""
+        """Return the answer's status and body. One of `GONE`, or AgentError after `timeout_s`."""
         self.sock.settimeout(timeout_s)
         try:
             status, answer = self._exchange("POST", name, body)
@@ -66,7 +70,7 @@ class AgentConnection(http.client.HTTPConnection):
                 hint="The cluster may be slow: try again. `jupyter slurm status` shows the agent.",
             ) from exc
         if status == 503 and _is_retiring(answer):
-            raise ConnectionResetError("the agent is about to end")
+            raise NotDoneError("the agent is about to end")
         return status, answer
 
     def into_stream(self) -> socket.socket:

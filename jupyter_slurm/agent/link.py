@@ -15,14 +15,13 @@ from contextlib import suppress
 from pathlib import Path
 
 from jupyter_slurm.agent import launch
-from jupyter_slurm.agent.connection import GONE, AgentConnection
+from jupyter_slurm.agent.connection import GONE, AgentConnection, NotDoneError
 from jupyter_slurm.agent.place import log_path
-from jupyter_slurm.agent.protocol import PROTOCOL, Hello, release, version
+from jupyter_slurm.agent.protocol import ONCE, PROTOCOL, Hello, may_be_done, release, version
 from jupyter_slurm.errors import AgentError
 
 _PAUSES_S = (0.0, 0.1, 1.0)
-"""Before each try of a call. All of Api may be repeated: `submit` goes by the spec's id,
-an answer by its question's, and files that are the same already are not sent again."""
+"""Before each try of a call; those of `ONCE` are tried again only where nothing was done."""
 _RECOVERY_S = 30.0
 """How long a call goes on finding or starting an agent; longer than one may take to end."""
 _LOOK_S = 0.05
@@ -77,10 +76,16 @@ class Link:
         deadline_s = None
         for pause_s in _PAUSES_S:
             time.sleep(pause_s)
+            sent = False
             try:
-                connection = self._take(deadline_s or time.monotonic() + _RECOVERY_S)
+                until_s = deadline_s or time.monotonic() + _RECOVERY_S
+                # Of an idle one it is not known whether it still leads anywhere.
+                connection = self._obtain(until_s) if name in ONCE else self._take(until_s)
+                sent = True
                 answer = _post(connection, name, body, timeout_s)
             except GONE as exc:
+                if sent and name in ONCE and not isinstance(exc, NotDoneError):
+                    raise may_be_done(name, exc) from exc
                 gone = exc
                 self.close()  # the idle ones lead to the same agent
                 deadline_s = deadline_s or time.monotonic() + _RECOVERY_S

@@ -24,7 +24,7 @@ from jupyter_slurm.api import Api
 from jupyter_slurm.errors import AgentError, JupyterSlurmError, RequestError, from_problem
 from jupyter_slurm.wire import Problem
 
-PROTOCOL = 2
+PROTOCOL = 3
 """Raised whenever a client of the release before could misunderstand an answer."""
 
 PREFIX = "/v1/"
@@ -68,6 +68,23 @@ def release(text: str) -> tuple[int, ...]:
     """
     match = re.match(r"\d+(\.\d+)*", text)
     return tuple(int(number) for number in match[0].split(".")) if match else ()
+
+
+ONCE = frozenset(
+    "cancel cancel_many requeue extend command make_folder rename_file remove_file".split()
+)
+"""The calls that are not made again when their answer was lost: they may have been done, and a
+second time is another thing. All others may be repeated: `submit` goes by the spec's id, an answer
+by its question's, and files that are the same already are not sent again."""
+
+
+def may_be_done(name: str, gone: Exception) -> AgentError:
+    """Return what is raised where such a call's answer was lost."""
+    return AgentError(
+        f"The answer to {name} was lost: it may have been done.",
+        hint="Look how it stands before you ask again.",
+        detail=repr(gone),
+    )
 
 
 def retiring() -> Problem:

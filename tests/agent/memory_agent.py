@@ -299,7 +299,7 @@ class MemoryService(FileSide, QueueSide):
         return LabEntry(login_url=f"http://lab-{job_id}.localhost:4000/login", token="t" * 64)
 
     def cancel(self, job_id: str) -> Job:
-        return self._change(job_id, state=JobState.CANCELLED)
+        return self._change(self.job(job_id).id, state=JobState.CANCELLED)
 
     def cancel_many(
         self, job_ids: list[str], slurm_ids: list[str] | None = None, cluster: str | None = None

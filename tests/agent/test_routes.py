@@ -42,7 +42,7 @@ def test_hello_says_who_answers(web: Http, agent_home: AgentHome) -> None:
     assert status == 200
     assert hello["pid"] == agent_home.agent_pid()
     assert hello["socket"] == str(agent_home.socket)
-    assert hello["protocol"] == 2
+    assert hello["protocol"] == 3
 
 
 @pytest.mark.parametrize(

@@ -43,7 +43,7 @@ from jupyter_slurm.wire import (
 from tests.agent.home import ROOT, AgentHome
 from tests.cluster.plugin import SlurmCluster, jupyter_homes
 from tests.jobs.conftest import LETTERS, QUICK, spec
-from tests.specs import known
+from tests.specs import known, of_kind
 from tests.ssh.profile import write_profile
 from tests.ssh.sshd import Sshd, make_key
 
@@ -318,7 +318,7 @@ def test_an_agent_starts_and_each_job_says_what_is_the_matter_and_the_other_clus
     for held, job_id in names.items():
         far.records.save(record(held, job_id))
     session = record("running", SESSION)
-    session.job = msgspec.structs.replace(session.job, kind=JobKind.SESSION)
+    session.job = of_kind(JobKind.SESSION, session.job)
     far.records.save(session)
     TROUBLES[trouble](far)
     with agent() as service:
