@@ -19,11 +19,9 @@ from IPython.core.completer import (
     SimpleMatcherResult,
 )
 
-from jupyter_slurm.commands.scanner import OURS
+from jupyter_slurm.commands.completing import choices, in_cell, in_line
 from jupyter_slurm.jobs.kinds import jobs_of
-from jupyter_slurm.magics.commands import COMMANDS
 from jupyter_slurm.magics.session import Session
-from jupyter_slurm.slurm.options import OPTIONS
 from jupyter_slurm.wire import Cluster, ClusterInfo, Job, JobKind
 
 _log = logging.getLogger(__name__)
@@ -32,24 +30,6 @@ _T = TypeVar("_T")
 
 _PATIENCE_S = 0.25
 _KEPT_S = 30.0
-_TAKES_JOBS = frozenset({"attach", "cancel", "hold", "release", "requeue", "why", "logs", "forget"})
-_TAKES_CLUSTER = frozenset({"use", "login", "logout", "doctor", "info"})
-_TAKES_WORDS = {
-    "session": ("start", "stop", "list", "use"),
-    "lab": ("start", "open", "extend", "stop", "list"),
-}
-_FIXED = {"on-interrupt": ("detach", "cancel"), "out-format": ("auto", "data")}
-_OF_SCRIPTS = ("cluster", "name", "push", "push-exclude", "fetch", "dry-run")
-"""Options of ours that a batch script can have."""
-_SBATCH = tuple(OPTIONS[name] for name in sorted(OPTIONS) if OPTIONS[name].reserved is None)
-_CELL_OPTIONS = (
-    *((f"--{name}", "option") for name in OURS),
-    *((f"--{one.name}", "option of sbatch") for one in _SBATCH if one.not_in_cell is None),
-)
-_SCRIPT_OPTIONS = (
-    *((f"--{name}", "option") for name in _OF_SCRIPTS),
-    *((f"--{one.name}", "option of sbatch") for one in _SBATCH),
-)
 
 
 class Completions:
@@ -72,9 +52,10 @@ class Completions:
         if not magic:
             return {"completions": []}
         if magic == "%slurm":
-            found = self._line(before, last)
+            wanted = in_line(before, last, "notebook")
         else:
-            found = self._cell(before, last, script=magic == "%%sbatch")
+            wanted = in_cell(before, last, script=magic == "%%sbatch")
+        found = [*wanted.words, *self._values(wanted.value, last)]
         # A word is cut at `=` and `,` by IPython: what is left of the cut is not put in again.
         cut = max(last.rfind("="), last.rfind(",")) + 1
         fragment = last[cut:]
@@ -87,40 +68,19 @@ class Completions:
             "suppress": bool(completions),
         }
 
-    def _cell(
-        self, before: Sequence[str], last: str, *, script: bool = False
-    ) -> Iterable[tuple[str, str]]:
-        option = _option_of_value(before, last)
-        if option == "push":
-            return _paths(last.removeprefix("--push="), folders_only=True)
-        if option is not None:
-            return ((text, "value") for text in self._values(option))
-        return _SCRIPT_OPTIONS if script else _CELL_OPTIONS
+    def _values(self, of: str, last: str) -> Iterable[tuple[str, str]]:
+        if of in ("push", "path"):
+            return _paths(last.removeprefix("--push="), folders_only=of == "push")
+        return ((text, "value") for text in self._names(of))
 
-    def _line(self, before: Sequence[str], last: str) -> Iterable[tuple[str, str]]:
-        if not before:
-            return ((word, "command") for word in COMMANDS)
-        match before[0]:
-            case word if word in _TAKES_CLUSTER and len(before) == 1:
-                return ((name, "cluster") for name in self._values("cluster"))
-            case word if word in _TAKES_WORDS and len(before) == 1:
-                return ((one, "command") for one in _TAKES_WORDS[word])
-            case word if word in _TAKES_WORDS and before[1] == "start":
-                return self._cell(before[2:], last)
-            case "session":
-                return ((name, "session") for name in self._values("session"))
-            case "push" if len(before) == 1:
-                return _paths(last, folders_only=False)
-            case "use":
-                return self._cell(before[2:], last)
-            case word if word in _TAKES_JOBS:
-                return ((job.id, "job") for job in self._jobs.get() or ())
-            case _:
-                return ()
-
-    def _values(self, option: str) -> Iterable[str]:
-        """What may stand behind `option`; () where that is anybody's guess."""
-        match option:
+    def _names(self, of: str) -> Iterable[str]:
+        """Return the values of an option, or all jobs, …; () where that is anybody's guess."""
+        match of:
+            case "job":
+                return tuple(job.id for job in self._jobs.get() or ())
+            case "lab":
+                labs = jobs_of(JobKind.LAB, self._jobs.get() or ())
+                return tuple(job.name for job in labs if not job.state.final)
             case "cluster":
                 return tuple(cluster.name for cluster in self._clusters.get() or ())
             case "image":
@@ -138,12 +98,9 @@ class Completions:
                     if not job.state.final
                 )
             case "partition" | "account" | "qos":
-                return self._of_cluster(option)
-            case _ if option in _FIXED:
-                return _FIXED[option]
+                return self._of_cluster(of)
             case _:
-                known = OPTIONS.get(option)
-                return tuple(known.choices or ()) if known else ()
+                return choices(of)
 
     def _of_cluster(self, option: str) -> Sequence[str]:
         cluster = self._session.cluster
@@ -221,20 +178,3 @@ def _ours(line: str, *, first_line: bool) -> list[str] | None:
         return None
     cell = first_line and words[0] in ("%%slurm", "%%sbatch")
     return words if cell or words[0] == "%slurm" else None
-
-
-def _option_of_value(before: Sequence[str], last: str) -> str | None:
-    """The long name of the option whose value stands at the cursor."""
-    if last.startswith("--") and "=" in last:
-        return last[2:].partition("=")[0]
-    if last.startswith("-") or not before or not before[-1].startswith("-"):
-        return None
-    word = before[-1]
-    if word.startswith("--"):
-        name = word[2:]
-        if name in OURS:
-            return name if OURS[name].metavar else None
-    else:
-        name = next((one for one, option in OPTIONS.items() if f"-{option.short}" == word), "")
-    known = OPTIONS.get(name)
-    return name if known is not None and known.kind != "flag" else None
