@@ -4,7 +4,8 @@
 `parser` (the words), `local` (up, down, status, agent), `jobs` (what is there), `submit`,
 `session`, `kernel`, `shell` (by `console`), `follow` (a job's output as it comes), `image`,
 `remote` (logins, tunnels), `files`, `clusters`, `new_cluster` and `from_template` (profiles),
-`preview`, `terminal` (what goes to stdout and stderr), `table`.
+`completion` (Tab in shells), `help`, `preview`, `terminal` (what goes to stdout and stderr),
+`table`.
 """
 
 from __future__ import annotations

@@ -47,10 +47,10 @@ def _describe(parser: ArgumentParser, command: Command) -> None:
             choices=one.choices or None,
             help=_plain(one.help),
         )
+    parser.epilog = in_words_of_a_terminal(command.more)
     _add_options(parser, options_of(command, "terminal"))
     if command.of_job:
         parser.usage = f"jupyter slurm {command.usage('terminal')}"
-        parser.epilog = in_words_of_a_terminal(command.more)
         others = parser.add_argument_group("OPTIONS", "any of sbatch, under its own name, and")
         _add_options(others, command.of_cells())
 

@@ -9,6 +9,7 @@ from types import MappingProxyType
 
 from jupyter_slurm.cli import (
     clusters,
+    completion,
     files,
     from_template,
     image,
@@ -74,6 +75,7 @@ COMMANDS: Mapping[str, Command] = MappingProxyType(
         "image pull": image.pull,
         "image rm": image.remove,
         "image login": image.login,
+        "completion": completion.completion,
     }
 )
 

@@ -59,6 +59,18 @@ _NO_BROWSER = OurOption("", "only say where it is", only="terminal")
 _OF_IMAGES = ("cluster", "runtime", "detach", "wait", "on-interrupt", "no-raise")
 _NOT_KEPT = "in out out-format fetch attach fresh on-interrupt wait no-raise session".split()
 
+_COMPLETION = Command(
+    "completion",
+    "what makes Tab complete these words in a shell",
+    only="terminal",
+    arguments=(
+        Argument("shell", "", "the one that you use", choices=("bash", "zsh", "fish")),
+        Argument("line", "LINE", "only say how the last word of this line may go on", "?"),
+    ),
+    more='bash and zsh: put eval "$(jupyter slurm completion bash)" into ~/.bashrc, or zsh into '
+    "~/.zshrc; fish: put jupyter slurm completion fish | source into "
+    "~/.config/fish/config.fish.",
+)
 _HERE = (
     Command(
         "up",
@@ -469,6 +481,6 @@ SECTIONS: Mapping[str, tuple[Command, ...]] = MappingProxyType(
         "What becomes of jobs": _OF_JOBS,
         "Connections and files": _REACHED,
         "Images": _IMAGES,
-        "Help": (Command("help", "this text", only="notebook"),),
+        "Help": (_COMPLETION, Command("help", "this text", only="notebook")),
     }
 )

@@ -1,0 +1,102 @@
+"""`jupyter slurm completion SHELL`: what makes Tab complete our words in bash, zsh and fish.
+
+The shell asks this same command on each Tab. Nothing is started for that, and nobody is logged in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+
+from jupyter_slurm.cli.command import Connect
+from jupyter_slurm.cli.say import say
+from jupyter_slurm.commands import completing
+from jupyter_slurm.commands.asked import Asked
+from jupyter_slurm.jobs.kinds import jobs_of
+from jupyter_slurm.profiles.reading import load_profiles
+from jupyter_slurm.wire import Job, JobKind
+
+_SCRIPTS: Mapping[str, str] = MappingProxyType(
+    {
+        "bash": """\
+_jupyter_slurm() {
+  if [ "$1" = jupyter ] && [ "${COMP_WORDS[1]}" != slurm ]; then
+    [ -z "$_jupyter_before" ] || "$_jupyter_before" "$@"
+    return
+  fi
+  local IFS=$'\\n'
+  COMPREPLY=($(jupyter-slurm completion bash "${COMP_LINE:0:COMP_POINT}" 2>/dev/null))
+}
+_jupyter_before=$(complete -p jupyter 2>/dev/null | sed -n 's/.*-F \\([^ ]*\\) .*/\\1/p')
+[ "$_jupyter_before" != _jupyter_slurm ] || _jupyter_before=
+complete -o default -F _jupyter_slurm jupyter jupyter-slurm
+""",
+        "zsh": """\
+_jupyter_slurm() {
+  if [[ $service = jupyter && $words[2] != slurm ]]; then
+    ${_jupyter_before:-_files}
+    return
+  fi
+  local typed="${(j: :)words[1,CURRENT-1]} $PREFIX" found
+  found=$(jupyter-slurm completion zsh "$typed" 2>/dev/null)
+  if [[ -n $found ]]; then compadd -- ${(f)found}; else _files; fi
+}
+(( $+functions[compdef] )) || { autoload -Uz compinit && compinit; }
+[[ ${_comps[jupyter]} = _jupyter_slurm ]] || _jupyter_before=${_comps[jupyter]}
+compdef _jupyter_slurm jupyter jupyter-slurm
+""",
+        "fish": """\
+function __jupyter_slurm
+    set -l found (jupyter-slurm completion fish (commandline -cp | string collect) 2>/dev/null)
+    if set -q found[1]
+        printf '%s\\n' $found
+    else
+        __fish_complete_path (commandline -ct)
+    end
+end
+complete -c jupyter-slurm -f -a '(__jupyter_slurm)'
+complete -c jupyter -n '__fish_seen_subcommand_from slurm' -f -a '(__jupyter_slurm)'
+""",
+    }
+)
+
+
+def completion(args: Asked, _connect: Connect) -> int:
+    """Print what the shell is to be told, or how the last word of a line may go on."""
+    if args.line is None:
+        say(_SCRIPTS[args.shell])
+        return 0
+    words, last = completing.split(args.line)
+    before = words[2:] if words[:1] == ["jupyter"] else words[1:]
+    wanted = completing.in_line(before, last, "terminal")
+    option, equals, begun = last.partition("=") if last.startswith("--") else ("", "", last)
+    if equals:
+        last = begun
+    # bash takes what stands behind `=` for a word of its own.
+    prefix = f"{option}=" if equals and args.shell != "bash" else ""
+    for text in (*(word for word, _ in wanted.words), *_values(wanted.value)):
+        if text.startswith(last):
+            say(f"{prefix}{text}\n")
+    return 0
+
+
+def _values(of: str) -> Iterable[str]:
+    """Return the names that are known without asking anybody elsewhere."""
+    match of:
+        case "cluster":
+            return [profile.name for profile in load_profiles()]
+        case "job":
+            return [job.id for job in _jobs()]
+        case "session" | "lab":
+            found = jobs_of(JobKind(of), _jobs())
+            return dict.fromkeys(job.name for job in found if not job.state.final)
+        case _:
+            return completing.choices(of)
+
+
+def _jobs() -> list[Job]:
+    """Return none where the agent does not run: it knows them, and starting it takes long."""
+    from jupyter_slurm.client import find  # noqa: PLC0415 - most words do without
+
+    client = find()
+    return [] if client is None else client.jobs()
