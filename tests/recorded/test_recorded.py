@@ -1,7 +1,7 @@
-"""Compare what we send for each job, and each help text, with the record of it.
+"""Compare what we send for each job, each help text and the reference page with the record of it.
 
 A test that fails shows a change that somebody made. If you meant it, record it anew:
-`submitted.py` and `help_texts.py` say how.
+`submitted.py`, `help_texts.py` and `reference.py` say how.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from functools import cache
 
 import pytest
 
-from tests.recorded import help_texts, submitted
+from tests.recorded import help_texts, reference, submitted
 
 _RECORDED = {path.stem: path for path in sorted(submitted.FOLDER.iterdir())}
 
@@ -31,3 +31,7 @@ def test_a_job_is_sent_as_it_was_recorded(name: str) -> None:
 
 def test_the_help_of_every_command_is_as_it_was_recorded() -> None:
     assert help_texts.whole() == help_texts.FILE.read_text(encoding="utf-8")
+
+
+def test_the_reference_page_is_that_of_the_commands() -> None:
+    assert reference.FILE.read_text(encoding="utf-8") == reference.whole()
