@@ -1,0 +1,167 @@
+"""Every command of the table, in every place: the same words ask for the same."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, cast
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jupyter_slurm.cli import parser
+from jupyter_slurm.commands.asked import Asked, ask, find, of_job
+from jupyter_slurm.commands.command import Argument, Command, options_of
+from jupyter_slurm.commands.scanner import OURS, OurOption, Place
+from jupyter_slurm.commands.table import IMAGE_CELL, SECTIONS, commands
+from jupyter_slurm.errors import RequestError
+from jupyter_slurm.magics import commands as magics
+from jupyter_slurm.slurm.options import OPTIONS
+
+LEAVES = [one for section in SECTIONS.values() for one in section if not one.usual] + [IMAGE_CELL]
+PLACES: tuple[Place, ...] = ("terminal", "notebook")
+NAMES = sorted({*OURS, *OPTIONS, *(name for one in LEAVES for name in one.options)})
+TEXT = st.one_of(
+    st.text("ab= \"$'é-", max_size=5),
+    st.sampled_from(["--", "-h", "-n4", "-f", "--help"]),
+    st.sampled_from(NAMES).map("--{}".format),
+    st.sampled_from(NAMES).map("--{}=x".format),
+)
+VALUES: dict[Callable[[str], Any], st.SearchStrategy[str]] = {
+    str: TEXT,
+    **{
+        option.read: st.sampled_from(["5", "30", "120"])
+        for one in LEAVES
+        for option in one.options.values()
+        if option.read is not str
+    },
+}
+OTHERS = [["--partition", "debug"], ["-c", "2"], ["--exclusive"], ["--time=30m"]]
+
+
+def in_terminal(command: Command, words: list[str]) -> Asked:
+    found = cast("partial[int]", parser.parse([*command.words, *words]))
+    return cast("Asked", found.args[0])
+
+
+def in_notebook(command: Command, words: list[str]) -> Asked:
+    found, behind = find([*command.words, *words], "notebook")
+    assert found is command
+    return ask(found, behind, "notebook")
+
+
+@st.composite
+def asked_for(draw: st.DrawFn, command: Command, place: Place) -> tuple[list[str], dict[str, Any]]:
+    """Words for a command in any order, and what they are to give."""
+    expected: dict[str, Any] = {}
+    parts = [[part] for argument in command.arguments for part in draw(_given(argument, expected))]
+    own = draw(st.permutations(list(options_of(command, place).items())))
+    options: list[list[str]] = []
+    for name, option in own:
+        if name not in expected and (option.required or draw(st.booleans())):
+            options += draw(_option(name, option, expected))
+    if command.of_job:
+        others = [*draw(st.permutations(OTHERS)), ["--comment", draw(TEXT.filter(bool))]]
+        expected["words"] = [word for one in others for word in one]
+        options = _mixed(draw, others, options)
+    return [word for part in _mixed(draw, parts, options) for word in part], expected
+
+
+def _mixed(draw: st.DrawFn, ones: list[list[str]], others: list[list[str]]) -> list[list[str]]:
+    """Return both, each in its own order."""
+    of_ones = [True] * len(ones) + [False] * len(others)
+    left = (iter(others), iter(ones))
+    return [next(left[turn]) for turn in draw(st.permutations(of_ones))]
+
+
+@st.composite
+def _given(draw: st.DrawFn, argument: Argument, expected: dict[str, Any]) -> list[str]:
+    word = (
+        st.sampled_from(argument.choices)
+        if argument.choices
+        else st.sampled_from("a b=c é".split())
+    )
+    words = draw(st.lists(word, min_size=1, max_size=3 if argument.is_many else 1))
+    expected[argument.name] = tuple(words) if argument.is_many else words[0]
+    return words
+
+
+@st.composite
+def _option(
+    draw: st.DrawFn, name: str, option: OurOption, expected: dict[str, Any]
+) -> list[list[str]]:
+    field = name.replace("-", "_")
+    dashed = f"-{option.short}" if option.short and draw(st.booleans()) else f"--{name}"
+    if not option.metavar:
+        expected[field] = True
+        return [[dashed]]
+    values = draw(st.lists(VALUES[option.read], min_size=1, max_size=3))
+    read = tuple(map(option.read, values))
+    expected[field] = read if option.repeated else read[-1]
+    is_short = not dashed.startswith("--")
+    forms = [[dashed, "{}"]] if is_short else [[dashed, "{}"], [f"{dashed}={{}}"]]
+    return [
+        [word.replace("{}", value) for word in draw(st.sampled_from(forms))] for value in values
+    ]
+
+
+@pytest.mark.parametrize("command", LEAVES, ids=lambda command: f"{command.name}-{command.only}")
+@given(data=st.data())
+def test_any_value_of_any_option_in_any_order_asks_for_the_same(
+    command: Command, data: st.DataObject
+) -> None:
+    for place in PLACES:
+        if command.only not in (None, place):
+            continue
+        words, expected = data.draw(asked_for(command, place))
+        if command is IMAGE_CELL:
+            asked = ask(command, words, place)
+        else:
+            asked = (in_terminal if place == "terminal" else in_notebook)(command, words)
+        assert {name: getattr(asked, name) for name in expected} == expected
+        if command.only is None and not place_of_its_own(command):
+            assert in_terminal(command, words) == in_notebook(command, words)
+
+
+def place_of_its_own(command: Command) -> bool:
+    return any(option.only for option in command.options.values())
+
+
+def test_every_command_is_done_in_every_place_where_it_may_be_used() -> None:
+    for place in PLACES:
+        done = parser.COMMANDS if place == "terminal" else magics.COMMANDS
+        assert sorted(done) == sorted(one.name for one in commands(place) if not one.usual)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("logs", "needs ID"),
+        ("logs x y", "`y` is one word too many"),
+        ("logs x --task y", "a number, not `y`"),
+        ("logs x --task", "--task needs a value"),
+        ("connections --cluster x", "has no option `--cluster`"),
+        ("image login r --user", "--user needs a value"),
+        ("lab extend", "needs --time"),
+        ("session start x", "Code goes below the line"),
+        ("session start --session", "belongs to the cells of a session"),
+        ("lab begin", "there is no such word"),
+    ],
+)
+def test_what_cannot_be_is_named(words: str, said: str) -> None:
+    with pytest.raises(RequestError, match=said):
+        read_whole(words.split())
+
+
+def read_whole(words: list[str]) -> None:
+    command, behind = find(words, "notebook")
+    asked = ask(command, behind, "notebook")
+    if command.of_job:
+        of_job(command, asked.words)
+
+
+def test_words_behind_two_dashes_are_no_options() -> None:
+    command, behind = find(["push", "--exclude", "--", "--", "--odd", "-f"], "notebook")
+    asked = ask(command, behind, "notebook")
+    assert (asked.local, asked.remote, asked.exclude) == ("--odd", "-f", ("--",))
