@@ -8,7 +8,7 @@ from __future__ import annotations
 import threading
 
 from jupyter_slurm.errors import NotFoundError
-from jupyter_slurm.wire import Node, NodeChanges, Problem, QueueChanges, QueueEntry
+from jupyter_slurm.wire import Node, NodeChanges, QueueChanges, QueueEntry
 
 
 def revision_of(cursor: str) -> int:
@@ -21,7 +21,6 @@ class QueueSide:
         self.ended: list[QueueEntry] = []
         self.node = Node(name="n1", state="idle", partitions=("all",), cpus=4, cpus_used=0)
         self._listed: dict[str, tuple[int, QueueEntry | None]] = {}
-        self._queue_problem: Problem | None = None
         self._look = 0
         self._looked = threading.Condition()
 
@@ -31,18 +30,10 @@ class QueueSide:
         """squeue has listed these for the first time, or anew."""
         with self._looked:
             self._look += 1
-            self._queue_problem = None
             for entry in entries:
                 self._listed[entry.slurm_id] = (self._look, entry)
             for slurm_id in gone:
                 self._listed[slurm_id] = (self._look, None)
-            self._looked.notify_all()
-
-    def see_nothing(self, problem: Problem) -> None:
-        """It has not answered."""
-        with self._looked:
-            self._look += 1
-            self._queue_problem = problem
             self._looked.notify_all()
 
     # --- Api ---
@@ -66,7 +57,6 @@ class QueueSide:
                 entries=tuple(entry for entry in new.values() if entry is not None),
                 gone=tuple(name for name, entry in new.items() if entry is None and known >= 0),
                 asked_s=1.0,
-                problem=self._queue_problem,
             )
 
     def node_changes(

@@ -92,9 +92,6 @@ class Apptainer:
             )
         )
 
-    def check_argv(self) -> list[str]:
-        return [self.name, "--version"]
-
     def explain(self, log_tail: str) -> Explained | None:
         return explained(log_tail)
 

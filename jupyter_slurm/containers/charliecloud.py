@@ -125,9 +125,6 @@ class Charliecloud:
                 setup.append(_mount_point(mount.src, skeleton + dst.removeprefix("/mnt")))
         return ("ch-run", *_OPTIONS, *binds, image, "--"), tuple(setup)
 
-    def check_argv(self) -> list[str]:
-        return ["/bin/sh", "-c", f"{_USER}; exec ch-run --version"]
-
     def explain(self, log_tail: str) -> Explained | None:
         return explained(log_tail)
 

@@ -117,9 +117,6 @@ class Docker:
         words = ("sh", box.job_dir, count, start, *self._words, *inside)
         return Launch(("/bin/sh", "-c", ENTER, *words))
 
-    def check_argv(self) -> list[str]:
-        return [*self._words, "version", "--format", "{{.Server.Version}}"]
-
     def explain(self, log_tail: str) -> Explained | None:
         return explained(log_tail)
 

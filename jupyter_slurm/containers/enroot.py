@@ -168,9 +168,6 @@ class Enroot(EnrootContainers):
         terminal = "" if way is Way.PROGRAM else way.value
         return Launch(("/bin/sh", "-c", _START, "sh", box.job_dir, image, conf, terminal, *inside))
 
-    def check_argv(self) -> list[str]:
-        return ["enroot", "version"]
-
     def explain(self, log_tail: str) -> Explained | None:
         return explained_by_enroot(log_tail)
 

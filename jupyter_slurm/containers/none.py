@@ -35,8 +35,5 @@ class NoContainer:
             )
         return Launch(argv=in_workdir(argv, box, box.job_dir))
 
-    def check_argv(self) -> list[str]:
-        return ["true"]
-
     def explain(self, log_tail: str) -> Explained | None:
         return None

@@ -22,8 +22,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Mapping, Sequence
-from types import MappingProxyType
+from collections.abc import Sequence
 
 from jupyter_slurm.containers.enroot_containers import (
     GPUS,
@@ -44,25 +43,6 @@ from jupyter_slurm.containers.runtime import (
     without_nul,
 )
 from jupyter_slurm.errors import RequestError
-
-SINCE: Mapping[str, str] = MappingProxyType(
-    {
-        "--container-image": "0.1",
-        "--container-mounts": "0.1",
-        "--container-name": "0.1",
-        "--container-save": "0.7",
-        "--container-workdir": "0.1",
-        "--container-mount-home": "0.3",
-        "--no-container-mount-home": "0.3",
-        "--container-remap-root": "0.4",
-        "--no-container-remap-root": "0.4",
-        "--no-container-entrypoint": "0.8",
-        "--container-writable": "0.11",
-    }
-)
-"""Every option of pyxis that is used, for programs and to make images (`making/pyxis.py`), and the
-first version that has it. `no_exec` behind a name is 0.14's, and only given where 0.15's
---container-env shows that it is known. What enters a container that runs is enroot's own (3.0)."""
 
 _OPTIONS = (
     "--container-mount-home",
@@ -228,9 +208,6 @@ class Pyxis(EnrootContainers):
             ),
             setup=links,
         )
-
-    def check_argv(self) -> list[str]:
-        return ["/bin/sh", "-c", "srun --help | grep -e --container-image && exec srun --version"]
 
     def explain(self, log_tail: str) -> Explained | None:
         said = ["".join(found) for found in _PYXIS.findall(log_tail)]

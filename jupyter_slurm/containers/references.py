@@ -54,11 +54,6 @@ class Reference:
         """`:tag`, `@digest`, or both."""
         return (f":{self.tag}" if self.tag else "") + (f"@{self.digest}" if self.digest else "")
 
-    @property
-    def pinned(self) -> bool:
-        """False: the same name may be another image tomorrow."""
-        return self.digest is not None or self.tag != "latest"
-
 
 def parse_reference(text: str) -> Reference:
     """An image's name, with or without registry, as Docker, Apptainer (`docker://…`) or enroot

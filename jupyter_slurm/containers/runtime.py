@@ -89,9 +89,6 @@ class Runtime(Protocol):
     def launch(self, argv: Sequence[str], box: Box) -> Launch:
         """RequestError: this runtime cannot do what the box asks for."""
 
-    def check_argv(self) -> list[str]:
-        """Exits 0 where the runtime is installed; prints its version."""
-
     def explain(self, log_tail: str) -> Explained | None:
         """The tool's own failure, found in the end of a job's log; None: it was not the tool."""
 

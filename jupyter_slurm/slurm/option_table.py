@@ -18,9 +18,9 @@ class Option:
     """One option. `kind` is `flag` (no value) or the name of a check in `option_values`.
 
     `value_optional`: `--name` alone is right too. `reserved`: why a person may not give it here,
-    None for all others. `handled`: the job layer has a use of its own for it. `choices` are the
-    words that `choice` and `choices` know. `not_in_cell`: what to do instead where only a batch
-    script may have it. `of_steps`: it says nothing of the job itself, only of what srun starts.
+    None for all others. `choices` are the words that `choice` and `choices` know. `not_in_cell`:
+    what to do instead where only a batch script may have it. `of_steps`: it says nothing of the job
+    itself, only of what srun starts.
     """
 
     name: str
@@ -30,7 +30,6 @@ class Option:
     since: SlurmVersion | None = None
     until: SlurmVersion | None = None
     reserved: str | None = None
-    handled: bool = False
     choices: tuple[str, ...] = ()
     value_optional: bool = False
     not_in_cell: str | None = None
@@ -83,7 +82,7 @@ _TABLE: Final = (
     Option("bb", None, "text", "burst buffer wanted"),
     Option("bbf", None, "path", "file that describes the burst buffer wanted"),
     Option("begin", "b", "begin", "start not before: 16:00, now+1hour, 2026-01-20T12:34"),
-    Option("chdir", "D", "path", "working folder on the node", handled=True),
+    Option("chdir", "D", "path", "working folder on the node"),
     Option("cluster-constraint", None, "text", "features of the federation's clusters"),
     Option(
         "clusters",
@@ -92,7 +91,7 @@ _TABLE: Final = (
         "clusters to submit to",
         reserved="the job would go to a cluster that is not the chosen profile's.",
     ),
-    Option("comment", None, "text", "free text kept with the job", handled=True),
+    Option("comment", None, "text", "free text kept with the job"),
     Option("consolidate-segments", None, "flag", "put segments side by side", _25_11),
     Option("constraint", "C", "text", "features that its nodes must have: a100&nvlink"),
     Option(
@@ -124,7 +123,7 @@ _TABLE: Final = (
         "how tasks are laid out on nodes, sockets, cores",
         of_steps=True,
     ),
-    Option("error", "e", "path", "file for its standard error", handled=True, not_in_cell=_OUTPUT),
+    Option("error", "e", "path", "file for its standard error", not_in_cell=_OUTPUT),
     Option("exclude", "x", "nodelist", "nodes that it must not get"),
     Option(
         "exclusive",
@@ -139,7 +138,6 @@ _TABLE: Final = (
         None,
         "text",
         "environment variables that it gets",
-        handled=True,
         not_in_cell="`--env NAME=VALUE` gives the job a variable.",
     ),
     Option(
@@ -205,7 +203,7 @@ _TABLE: Final = (
         "file for its standard input",
         not_in_cell="Open the file in the cell, or send variables with `--in NAMES`.",
     ),
-    Option("job-name", "J", "text", "name of the job", handled=True),
+    Option("job-name", "J", "text", "name of the job"),
     Option(
         "kill-on-invalid-dep",
         None,
@@ -258,10 +256,9 @@ _TABLE: Final = (
         "choice",
         "append to the output file or start it anew",
         choices=("append", "truncate"),
-        handled=True,
         not_in_cell="The output comes back into the cell.",
     ),
-    Option("output", "o", "path", "file for its output", handled=True, not_in_cell=_OUTPUT),
+    Option("output", "o", "path", "file for its output", not_in_cell=_OUTPUT),
     Option("overcommit", "O", "flag", "let tasks share CPUs", of_steps=True),
     Option("oversubscribe", "s", "flag", "let it share its nodes with other jobs"),
     Option("parsable", None, "flag", "print the job's id only", reserved=_ANSWER),

@@ -19,7 +19,6 @@ from .units import (
     parse_memory_mib,
     parse_tres,
 )
-from .versions import SlurmVersion, sacct_hides_high_exit_codes
 
 # JobName last: it is the user's, and may hold a newline.
 _FIELDS: Final[Mapping[str, str]] = MappingProxyType(
@@ -73,7 +72,6 @@ class AcctRow:
     cancelled_by: int | None
     exit_code: int | None
     exit_signal: int | None
-    derived_exit_code: int | None
     submit_s: float | None
     eligible_s: float | None
     start_s: float | None
@@ -161,19 +159,6 @@ def parse_fields(output: str | bytes) -> list[dict[str, str]]:
     ]
 
 
-def exit_candidates(row: AcctRow, version: SlurmVersion) -> tuple[int, ...]:
-    """The exit codes that the row can stand for.
-
-    Before 25.11 sacct prints 137 as `9:0`, which is also what 9 looks like: then there are two.
-    """
-    if row.exit_code is None:
-        return ()
-    hidden = sacct_hides_high_exit_codes(version) and not row.exit_signal
-    if hidden and row.exit_code < 128:
-        return (row.exit_code, row.exit_code + 128) if row.exit_code else (0,)
-    return (row.exit_code,)
-
-
 def summarise(rows: Sequence[AcctRow]) -> Usage | None:
     """What one job used: `rows` are its own and its steps'. Of several attempts the last one.
 
@@ -223,7 +208,6 @@ def _peak_memory_mib(steps: Sequence[AcctRow]) -> float | None:
 def _row(field: Mapping[str, str]) -> AcctRow:
     slurm_id, _, step = field["id"].partition(".")
     code, signal = parse_exit(field["exit"]) or (None, None)
-    derived = parse_exit(field["derived_exit"])
     cpus, nodes = optional_int(field["cpus"]), optional_int(field["nodes"])
     minutes = optional_int(field["limit_minutes"])
     return AcctRow(
@@ -234,7 +218,6 @@ def _row(field: Mapping[str, str]) -> AcctRow:
         cancelled_by=cancelled_by(field["state"]),
         exit_code=code,
         exit_signal=signal,
-        derived_exit_code=derived[0] if derived else None,
         submit_s=parse_epoch(field["submit"]),
         eligible_s=parse_epoch(field["eligible"]),
         start_s=parse_epoch(field["start"]),

@@ -19,16 +19,6 @@ def cancel_argv(ids: Iterable[str]) -> list[str]:
     return ["scancel", *_checked(ids)]
 
 
-def signal_argv(ids: Iterable[str], signal: str) -> list[str]:
-    """A signal (`TERM`, `USR1`) for the batch script, its children and every step; ends nothing."""
-    return ["scancel", f"--signal={signal}", "--full", *_checked(ids)]
-
-
-def signal_batch_argv(ids: Iterable[str], signal: str) -> list[str]:
-    """A signal for the shell of the batch script alone."""
-    return ["scancel", f"--signal={signal}", "--batch", *_checked(ids)]
-
-
 def is_already_gone(stderr: str) -> bool:
     """Whether scancel failed only because the job had ended, which is what was wanted."""
     return any(text in stderr for text in _GONE)

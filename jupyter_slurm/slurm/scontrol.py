@@ -54,7 +54,7 @@ class ControlRow:
     """One job as slurmctld knows it; `fields` has every key as printed, None is "not set".
 
     `requeues` is Slurm's Restarts. `exit_code` and `exit_signal` are the batch script's and are
-    (0, 0) while it runs; `derived_exit_code` is the highest of the steps. `tres` has memory in MiB.
+    (0, 0) while it runs. `tres` has memory in MiB.
     `stdout` is the path with Slurm's %-patterns filled in, those too that only slurmstepd fills in.
     """
 
@@ -69,7 +69,6 @@ class ControlRow:
     requeues: int
     exit_code: int | None
     exit_signal: int | None
-    derived_exit_code: int | None
     elapsed_s: float | None
     limit_s: float | None
     submit_s: float | None
@@ -79,12 +78,10 @@ class ControlRow:
     account: str | None
     qos: str | None
     nodelist: str | None
-    batch_host: str | None
     node_count: int | None
     cpus: int | None
     tres: Mapping[str, float]
     stdout: str | None
-    work_dir: str | None
     comment: str | None
     fields: Mapping[str, str]
 
@@ -194,7 +191,6 @@ def _row(fields: Mapping[str, str]) -> ControlRow:
         return optional(fields.get(key, ""))
 
     code, signal = parse_exit(fields.get("ExitCode", "")) or (None, None)
-    derived = parse_exit(fields.get("DerivedExitCode", ""))
     return ControlRow(
         slurm_id=fields["JobId"],
         array_job_id=value("ArrayJobId"),
@@ -207,7 +203,6 @@ def _row(fields: Mapping[str, str]) -> ControlRow:
         requeues=optional_int(fields.get("Restarts", "")) or 0,
         exit_code=code,
         exit_signal=signal,
-        derived_exit_code=derived[0] if derived else None,
         elapsed_s=parse_duration_s(fields.get("RunTime", "")),
         limit_s=parse_duration_s(fields.get("TimeLimit", "")),
         submit_s=parse_epoch(fields.get("SubmitTime", "")),
@@ -217,12 +212,10 @@ def _row(fields: Mapping[str, str]) -> ControlRow:
         account=value("Account"),
         qos=value("QOS"),
         nodelist=value("NodeList"),
-        batch_host=value("BatchHost"),
         node_count=_first_int(fields.get("NumNodes", "")),
         cpus=_first_int(fields.get("NumCPUs", "")),
         tres=MappingProxyType(parse_tres(fields.get("AllocTRES") or fields.get("TRES", ""))),
         stdout=_stdout(fields),
-        work_dir=value("WorkDir"),
         comment=optional_text(fields.get("Comment", "")),
         fields=MappingProxyType(dict(fields)),
     )

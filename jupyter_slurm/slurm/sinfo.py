@@ -48,20 +48,7 @@ _PARTITION_FIELDS: Final[Mapping[str, str]] = MappingProxyType(
         "nodelist": "%N",
     }
 )
-_STATE_MARKS: Final[Mapping[str, str]] = MappingProxyType(
-    {
-        "*": "not responding",
-        "~": "powered down",
-        "#": "powering up",
-        "!": "to be powered down",
-        "%": "powering down",
-        "$": "in maintenance",
-        "@": "to be rebooted",
-        "^": "rebooting",
-        "-": "planned",
-        "+": "completing",
-    }
-)
+_STATE_MARKS: Final = "*~#!%$@^-+"
 """sinfo(1), NODE STATE CODES."""
 _TAKE_JOBS: Final = frozenset({"idle", "mixed", "allocated", "completing", "planned"})
 _NO_JOBS: Final = frozenset("*!%$@^")
@@ -72,15 +59,14 @@ _LEADING_NUMBER = re.compile(r"[0-9]+")
 class NodeRow:
     """A node in one of its partitions (a node of two partitions has two rows).
 
-    `state` is Slurm's word in small letters (idle, mixed, allocated, drained …), `state_flags`
-    what the `marks` after it mean. `cpu_load` is the load average. Texts of 160 characters may have
+    `state` is Slurm's word in small letters (idle, mixed, allocated, drained …) without the `marks`
+    behind it. `cpu_load` is the load average. Texts of 160 characters may have
     been cut; `gpus_used` is None where the site does not say.
     """
 
     name: str
     partition: str
     state: str
-    state_flags: tuple[str, ...]
     marks: str
     cpus: int
     cpus_allocated: int
@@ -158,14 +144,13 @@ def parse_partitions(output: str | bytes) -> list[PartitionRow]:
 
 def _node(record: Mapping[str, str]) -> NodeRow:
     field = {name: text.strip() for name, text in record.items()}
-    word = field["state"].rstrip("".join(_STATE_MARKS))
+    word = field["state"].rstrip(_STATE_MARKS)
     allocated, _, _, total = _four(field["cpus"])
     gres, gres_used = optional(field["gres"]), optional(field["gres_used"])
     return NodeRow(
         name=field["name"],
         partition=field["partition"].removesuffix("*"),
         state=word.lower(),
-        state_flags=tuple(_STATE_MARKS[mark] for mark in field["state"][len(word) :]),
         marks=field["state"][len(word) :],
         cpus=total,
         cpus_allocated=allocated,

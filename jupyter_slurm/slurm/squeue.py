@@ -68,9 +68,6 @@ _USE_FIELDS: Final[Mapping[str, tuple[str, int]]] = MappingProxyType(
         "tres": ("tres-alloc", 256),
     }
 )
-_START_FIELDS: Final[Mapping[str, str]] = MappingProxyType(
-    {"slurm_id": "%i", "start": "%S", "nodelist": "%Y"}
-)
 
 
 class QueueRow(NamedTuple):
@@ -131,15 +128,6 @@ class UseRow:
     partition: str
     tres: Mapping[str, float]
     """Memory in MiB; {} while it waits."""
-
-
-@dataclass(frozen=True, slots=True)
-class StartRow:
-    """When and where the backfill scheduler means to start a job; None: it has not said."""
-
-    slurm_id: str
-    start_s: float | None
-    nodelist: str | None
 
 
 def mine_argv(user: str) -> list[str]:
@@ -203,11 +191,6 @@ def names_argv(user: str, names: Iterable[str]) -> list[str]:
     return [*mine_argv(user), f"--name={','.join(wanted)}"]
 
 
-def start_argv(ids: Iterable[str]) -> list[str]:
-    """When the waiting jobs of these ids are to start."""
-    return ["squeue", "-h", "--start", "-j", ",".join(ids), "-o", record_format(_START_FIELDS)]
-
-
 def parse(output: str | bytes) -> list[QueueRow]:
     """The rows of mine_argv, everyone_argv, all_argv and names_argv."""
     return [read(row) for row in split(output)]
@@ -230,14 +213,6 @@ def _raw(values: list[str]) -> RawRow:
         left=left,
         text=FIELD_END.join(values),
     )
-
-
-def parse_start(output: str | bytes) -> list[StartRow]:
-    """The rows of start_argv."""
-    return [
-        StartRow(row["slurm_id"], parse_epoch(row["start"]), optional(row["nodelist"]))
-        for row in split_records(output, tuple(_START_FIELDS))
-    ]
 
 
 def read(row: RawRow) -> QueueRow:

@@ -7,7 +7,7 @@ Slurm prints them: a text tool shows the first flag that is set, and else the ba
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
@@ -20,38 +20,33 @@ class StateInfo:
     name: str
     compact: str
     terminal: bool
-    is_flag: bool
     show_as: str
     meaning: str
     known: bool = True
 
 
-def _flag(name: str, compact: str, show_as: str, meaning: str) -> StateInfo:
-    return StateInfo(name, compact, False, True, show_as, meaning)
-
-
 def _live(name: str, compact: str, show_as: str, meaning: str) -> StateInfo:
-    return StateInfo(name, compact, False, False, show_as, meaning)
+    return StateInfo(name, compact, False, show_as, meaning)
 
 
 def _end(name: str, compact: str, show_as: str, meaning: str) -> StateInfo:
-    return StateInfo(name, compact, True, False, show_as, meaning)
+    return StateInfo(name, compact, True, show_as, meaning)
 
 
 _TABLE: Final = (
-    _flag("COMPLETING", "CG", "finishing", "has ended, but its processes or the epilog still run"),
-    _flag("STAGE_OUT", "SO", "finishing", "is copying its results out of the burst buffer"),
-    _flag("CONFIGURING", "CF", "starting", "has its nodes, and they are booting or being set up"),
-    _flag("EXPEDITING", "", "queued", "was requeued and is to start again ahead of the others"),
-    _flag("RESIZING", "RS", "running", "is changing its size"),
-    _flag("REQUEUED", "RQ", "queued again", "was put back into the queue and starts from scratch"),
-    _flag("REQUEUE_FED", "RF", "queued again", "was put back into the queue of the federation"),
-    _flag("REQUEUE_HOLD", "RH", "held", "was put back into the queue and is held until released"),
-    _flag("SPECIAL_EXIT", "SE", "held", "ended with an exit code for which Slurm holds jobs"),
-    _flag("STOPPED", "ST", "paused", "was stopped by a signal and keeps its nodes"),
-    _flag("REVOKED", "RV", "elsewhere", "was started by another cluster of the federation"),
-    _flag("RESV_DEL_HOLD", "RD", "held", "is held because its reservation was deleted"),
-    _flag("SIGNALING", "SI", "running", "is being sent a signal"),
+    _live("COMPLETING", "CG", "finishing", "has ended, but its processes or the epilog still run"),
+    _live("STAGE_OUT", "SO", "finishing", "is copying its results out of the burst buffer"),
+    _live("CONFIGURING", "CF", "starting", "has its nodes, and they are booting or being set up"),
+    _live("EXPEDITING", "", "queued", "was requeued and is to start again ahead of the others"),
+    _live("RESIZING", "RS", "running", "is changing its size"),
+    _live("REQUEUED", "RQ", "queued again", "was put back into the queue and starts from scratch"),
+    _live("REQUEUE_FED", "RF", "queued again", "was put back into the queue of the federation"),
+    _live("REQUEUE_HOLD", "RH", "held", "was put back into the queue and is held until released"),
+    _live("SPECIAL_EXIT", "SE", "held", "ended with an exit code for which Slurm holds jobs"),
+    _live("STOPPED", "ST", "paused", "was stopped by a signal and keeps its nodes"),
+    _live("REVOKED", "RV", "elsewhere", "was started by another cluster of the federation"),
+    _live("RESV_DEL_HOLD", "RD", "held", "is held because its reservation was deleted"),
+    _live("SIGNALING", "SI", "running", "is being sent a signal"),
     _live("PENDING", "PD", "queued", "waits in the queue"),
     _live("RUNNING", "R", "running", "is running"),
     _live("SUSPENDED", "S", "paused", "is suspended; its processes are kept"),
@@ -64,18 +59,12 @@ _TABLE: Final = (
     _end("BOOT_FAIL", "BF", "boot failed", "could not start because its node did not boot"),
     _end("DEADLINE", "DL", "missed deadline", "could no longer end before its --deadline"),
     _end("OUT_OF_MEMORY", "OOM", "out of memory", "used more memory than it had asked for"),
-    # Only --json prints these (openapi and data_parser plugins); they qualify a base state.
-    _flag("LAUNCH_FAILED", "", "failed", "could not be launched on its node"),
-    _flag("RECONFIG_FAIL", "", "queued", "waits for a node whose reconfiguration failed"),
-    _flag("UPDATE_DB", "", "running", "is being written to the accounting database"),
-    _flag("POWER_UP_NODE", "", "starting", "waits for its nodes to be switched on"),
 )
 
 STATES: Final[Mapping[str, StateInfo]] = MappingProxyType({info.name: info for info in _TABLE})
 """Long name -> what it is; the flags first, in the order of precedence."""
 
 _COMPACT: Final = MappingProxyType({info.compact: info.name for info in _TABLE if info.compact})
-_ONLY_JSON: Final = frozenset({"LAUNCH_FAILED", "RECONFIG_FAIL", "UPDATE_DB", "POWER_UP_NODE"})
 _CANCELLED_BY = re.compile(r"CANCELLED by ([0-9]{1,10})(?![0-9])")
 
 
@@ -84,9 +73,7 @@ def state_info(name: str) -> StateInfo:
     info = STATES.get(name)
     if info is not None:
         return info
-    return StateInfo(
-        name, "", False, False, "unknown", f"is in a state unknown here ({name})", False
-    )
+    return StateInfo(name, "", False, "unknown", f"is in a state unknown here ({name})", False)
 
 
 def is_terminal(name: str) -> bool:
@@ -94,18 +81,15 @@ def is_terminal(name: str) -> bool:
     return state_info(name).terminal
 
 
-def parse_state(text: str | Sequence[str]) -> str:
+def parse_state(text: str) -> str:
     """The long name in what any of Slurm's tools gives for a state.
 
-    Takes long and compact names, `CANCELLED by 1000` (sacct), `CANCELLED+` (sacct, cut off), and
-    the list of `--json` since 23.11, of which it picks what a text tool would have printed.
-    A word that no release knows comes back as it is, in capitals.
+    Takes long and compact names, `CANCELLED by 1000` and `CANCELLED+` (sacct, cut off). A word that
+    no release knows comes back as it is, in capitals.
 
-    >>> parse_state("CANCELLED by 1000"), parse_state("OOM"), parse_state(["FAILED", "COMPLETING"])
-    ('CANCELLED', 'OUT_OF_MEMORY', 'COMPLETING')
+    >>> parse_state("CANCELLED by 1000"), parse_state("OOM")
+    ('CANCELLED', 'OUT_OF_MEMORY')
     """
-    if not isinstance(text, str):
-        return _first([parse_state(word) for word in text])
     words = text.split()
     if not words:
         return "UNKNOWN"
@@ -118,11 +102,6 @@ def parse_state(text: str | Sequence[str]) -> str:
         matches = [name for name in STATES if name.startswith(word[:-1])]
         return matches[0] if len(matches) == 1 else word
     return word
-
-
-def _first(names: Sequence[str]) -> str:
-    known = [name for name in STATES if name in names and name not in _ONLY_JSON]
-    return (known or list(names) or ["UNKNOWN"])[0]
 
 
 def cancelled_by(text: str) -> int | None:

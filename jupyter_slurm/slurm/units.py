@@ -5,7 +5,7 @@
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from datetime import datetime
 from functools import lru_cache
 from typing import Final
@@ -117,7 +117,6 @@ def format_memory(mib: int) -> str:
 
 
 _RANGE = re.compile(r"([0-9]{1,18})(?:-([0-9]{1,18}))?")
-_NUMBERED = re.compile(r"(.*?)([0-9]+)", re.DOTALL)
 NODE_NAME: Final = "[A-Za-z0-9_][A-Za-z0-9_.-]{0,253}"
 """What is none must not get into a command or an address."""
 _LETTERS = re.compile(r"[A-Za-z0-9_.-]{0,254}")
@@ -183,36 +182,6 @@ def _numbers(inside: str, part: str, room: int) -> list[str]:
             raise ValueError(f"{item[:60]!r} in {part[:60]!r} is not a range of node numbers")
         found += [f"{number:0{len(match[1])}}" for number in range(low, high + 1)]
     return found
-
-
-def format_nodelist(names: Iterable[str]) -> str:
-    """The list with runs of neighbouring names folded, the order kept.
-
-    >>> format_nodelist(["n001", "n002", "n003", "n7", "gpu1"])
-    'n[001-003],n7,gpu1'
-    """
-    runs: list[list[str]] = []
-    for name in names:
-        if runs and _follows(runs[-1][-1], name):
-            runs[-1].append(name)
-        else:
-            runs.append([name])
-    return ",".join(_fold(run) for run in runs)
-
-
-def _follows(before: str, name: str) -> bool:
-    first, second = _NUMBERED.fullmatch(before), _NUMBERED.fullmatch(name)
-    if first is None or second is None:
-        return False
-    next_number = str(int(first[2]) + 1).zfill(len(first[2]))
-    return second.groups() == (first[1], next_number)
-
-
-def _fold(run: Sequence[str]) -> str:
-    first, last = _NUMBERED.fullmatch(run[0]), _NUMBERED.fullmatch(run[-1])
-    if len(run) == 1 or first is None or last is None:
-        return run[0]
-    return f"{first[1]}[{first[2]}-{last[2]}]"
 
 
 _ARRAY_ITEM = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9})(?::([1-9][0-9]{0,8}))?)?")

@@ -45,7 +45,6 @@ from jupyter_slurm.kernel import node_messages
 from jupyter_slurm.readable import visible
 from jupyter_slurm.slurm import (
     partitions,
-    priority,
     reasons,
     rejections,
     sacct,
@@ -262,7 +261,6 @@ HEADER = json.dumps(
 ).encode()
 PARSERS: Mapping[str, tuple[Parser, list[bytes]]] = {
     "squeue": (rows_of_the_queue, records_of("squeue_all")),
-    "squeue --start": (squeue.parse_start, records_of("squeue_start")),
     "squeue of use": (
         squeue.parse_use,
         [b"RUNNING\x1fnormal\x1facct\x1fdebug\x1fcpu=1,mem=2G,gres/gpu=1\x1e\n"],
@@ -275,8 +273,6 @@ PARSERS: Mapping[str, tuple[Parser, list[bytes]]] = {
     "scontrol show reservation": (partitions.parse_reservations, [RESERVATION]),
     "sinfo's nodes": (rows_of_nodes, records_of("sinfo_nodes")),
     "sinfo's partitions": (sinfo.parse_partitions, records_of("sinfo_partitions")),
-    "sprio": (priority.parse_sprio, records_of("sprio")),
-    "sshare": (priority.parse_sshare, lines_of("sshare")),
     "sstat": (sstat.parse, lines_of("sstat")),
     "sacctmgr's associations": (allowed, [ASSOCIATIONS]),
     "sacctmgr's QOS": (sacctmgr.parse_qos, [QOS]),

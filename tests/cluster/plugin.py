@@ -92,9 +92,6 @@ class SlurmCluster:
     def slurmctld_pid(self) -> int | None:
         return self._pid("slurmctld")
 
-    def slurmd_pid(self, node: str = "n1") -> int | None:
-        return self._pid(slurmd(node))
-
     def stop_controller(self) -> None:
         """SIGSTOP: connections are taken and nobody answers."""
         self._signal("slurmctld", signal.SIGSTOP)

@@ -256,10 +256,3 @@ def test_a_squashfs_file_is_an_image_too(apptainer_engine: ApptainerEngine, tmp_
     way = Way(str(image), apptainer_engine.env)
     done = run(way, Box(str(tmp_path), way.image), tmp_path, "python3", "-c", "print(1)")
     assert (done.stdout, done.stderr) == ("1\n", "")
-
-
-def test_it_says_its_version_under_both_names(apptainer_engine: ApptainerEngine) -> None:
-    for name in ("apptainer", "singularity"):
-        argv = runtime_named(name).check_argv()
-        done = subprocess.run(argv, capture_output=True, check=False, env=apptainer_engine.env)
-        assert (done.returncode, b"version" in done.stdout) == (0, True)

@@ -233,10 +233,3 @@ def test_a_program_that_minds_no_signal_ends_by_it(box: Box, tmp_path: Path) -> 
         os.killpg(process.pid, signal.SIGTERM)
         # ch-run gives 1 for a SquashFS image, whatever the signal.
         assert process.wait() == (1 if launch.pid_file else -signal.SIGTERM)
-
-
-def test_it_says_its_version() -> None:
-    done = subprocess.run(
-        CHARLIECLOUD.check_argv(), capture_output=True, check=False, env={"PATH": "/usr/bin:/bin"}
-    )
-    assert done.returncode == 0

@@ -342,11 +342,3 @@ def test_the_program_is_the_last_of_it() -> None:
     assert launch.argv[-3:] == ("python3", "-u", "a b")
     assert (launch.setup, launch.pid_file) == ((), None)
     assert runtime_named("docker").job_dir(BOX) == BOX.job_dir
-
-
-@pytest.mark.parametrize("runtime", ["docker", "sudo-docker", "podman"])
-def test_the_version_is_asked_by_the_way_that_jobs_go(runtime: str) -> None:
-    launch = runtime_named(runtime).launch(["true"], BOX)
-    check = runtime_named(runtime).check_argv()
-    assert check[-3:] == ["version", "--format", "{{.Server.Version}}"]
-    assert tuple(check[:-3]) == launch.argv[9 : 9 + len(check) - 3]

@@ -83,6 +83,5 @@ def test_a_nul_is_refused() -> None:
         NONE.launch(["true"], Box(job_dir="/j", workdir="a\0b"))
 
 
-def test_it_is_always_there_and_never_to_blame() -> None:
-    assert subprocess.run(NONE.check_argv(), check=False).returncode == 0
+def test_it_is_never_to_blame() -> None:
     assert NONE.explain("ch-run[1]: error: x") is None

@@ -14,11 +14,27 @@ import pytest
 
 from jupyter_slurm.containers import Box, Mount, runtime_named
 from jupyter_slurm.containers.making import MAKERS
-from jupyter_slurm.containers.pyxis import SINCE
 from jupyter_slurm.containers.recipe import read_recipe
 from jupyter_slurm.containers.references import parse_reference
 from jupyter_slurm.containers.with_terminal import HasTerminal
 from jupyter_slurm.errors import RequestError
+
+SINCE = {
+    "--container-image": "0.1",
+    "--container-mounts": "0.1",
+    "--container-name": "0.1",
+    "--container-save": "0.7",
+    "--container-workdir": "0.1",
+    "--container-mount-home": "0.3",
+    "--no-container-mount-home": "0.3",
+    "--container-remap-root": "0.4",
+    "--no-container-remap-root": "0.4",
+    "--no-container-entrypoint": "0.8",
+    "--container-writable": "0.11",
+}
+"""Every option of pyxis that is used, for programs and to make images (`making/pyxis.py`), and the
+first version that has it. `no_exec` behind a name is 0.14's, and only given where 0.15's
+--container-env shows that it is known. What enters a container that runs is enroot's own (3.0)."""
 
 PYXIS = runtime_named("pyxis")
 BOX = Box(job_dir="/jobs/abc", image="nvcr.io#nvidia/pytorch:22.11-py3")

@@ -59,8 +59,3 @@ def test_names_are_made_whole(text: str, whole: str) -> None:
 def test_what_is_no_name_is_refused(text: str) -> None:
     with pytest.raises(RequestError, match="not the name of an image"):
         parse_reference(text)
-
-
-def test_an_image_without_a_tag_may_change() -> None:
-    assert not parse_reference("continuumio/miniconda3").pinned
-    assert parse_reference("ubuntu:20.04").pinned

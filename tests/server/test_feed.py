@@ -54,11 +54,6 @@ class Log:
             self.ended = True
             self._news.notify_all()
 
-    async def breaks(self) -> None:
-        async with self._news:
-            self.broken = True
-            self._news.notify_all()
-
 
 class Reader:
     """Somebody who watches that text, and takes what comes unless it is `busy`."""

@@ -52,8 +52,6 @@ def test_asking_what_would_become_of_a_submission_has_its_options() -> None:
 
 def test_only_ids_are_cancelled() -> None:
     assert scancel.cancel_argv(["1", "2_3", "4_[1-2]"]) == ["scancel", "1", "2_3", "4_[1-2]"]
-    assert scancel.signal_argv(["1"], "TERM") == ["scancel", "--signal=TERM", "--full", "1"]
-    assert scancel.signal_batch_argv(["1"], "USR1") == ["scancel", "--signal=USR1", "--batch", "1"]
     with pytest.raises(ValueError, match="'--user=alice' is not a job id"):
         scancel.cancel_argv(["--user=alice"])
     with pytest.raises(ValueError, match="no job ids"):

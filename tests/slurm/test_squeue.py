@@ -129,15 +129,6 @@ def test_jobs_are_found_by_name(release: str) -> None:
     assert {row.name for row in found.values()} == {"plain", "exit137"}
 
 
-@each_release
-def test_when_waiting_jobs_are_to_start(release: str) -> None:
-    found = {row.slurm_id: row for row in squeue.parse_start(output(release, "squeue_start"))}
-    held, later = found[job_id(release, "held")], found[job_id(release, "begin")]
-    assert (held.start_s, held.nodelist) == (None, None)
-    assert later.start_s is not None
-    assert found[job_id(release, "toolarge")].nodelist == "node2"
-
-
 def test_a_name_with_a_comma_cannot_be_looked_up() -> None:
     with pytest.raises(ValueError, match="comma"):
         squeue.names_argv("alice", ["a,b"])

@@ -33,23 +33,7 @@ def test_an_unknown_state_is_no_end_and_comes_back_as_it_is() -> None:
 
 
 def test_a_job_that_is_still_completing_has_not_ended() -> None:
-    assert parse_state(["COMPLETED", "COMPLETING"]) == "COMPLETING"
     assert not is_terminal("COMPLETING")
-
-
-@pytest.mark.parametrize(
-    ("words", "state"),
-    [
-        (["RUNNING"], "RUNNING"),
-        (["PENDING", "REQUEUED"], "REQUEUED"),
-        (["RUNNING", "CONFIGURING", "POWER_UP_NODE"], "CONFIGURING"),
-        (["FAILED", "LAUNCH_FAILED"], "FAILED"),
-        (["SOMETHING"], "SOMETHING"),
-        ([], "UNKNOWN"),
-    ],
-)
-def test_a_json_list_gives_what_a_text_tool_prints(words: list[str], state: str) -> None:
-    assert parse_state(words) == state
 
 
 def test_who_cancelled_is_kept_apart_from_the_state() -> None:

@@ -5,9 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jupyter_slurm.slurm.units import (
-    NODE_NAME,
     format_memory,
-    format_nodelist,
     format_time,
     gpus_in_tres,
     parse_array,
@@ -145,27 +143,8 @@ def test_a_node_list_that_is_none_is_refused(text: str) -> None:
         parse_nodelist(text)
 
 
-NODE_NAMES = st.from_regex(r"[a-z][a-z-]{0,3}[0-9]{0,4}", fullmatch=True)
-
-
-@given(st.lists(NODE_NAMES))
-def test_a_folded_node_list_unfolds_to_the_same_names(names: list[str]) -> None:
-    assert parse_nodelist(format_nodelist(names)) == names
-
-
-@given(st.lists(st.from_regex(NODE_NAME, fullmatch=True)))
-def test_every_name_of_a_host_survives_folding(names: list[str]) -> None:
-    kept = [name for name in names if name != "None"]
-    assert parse_nodelist(format_nodelist(kept)) == kept
-
-
 def test_as_many_nodes_as_slurm_has_are_read() -> None:
     assert len(parse_nodelist("n[1-65000],m[00001-00536]")) == 65_536
-
-
-def test_a_run_of_nodes_is_folded() -> None:
-    assert format_nodelist(f"n{number:03}" for number in range(98, 102)) == "n[098-101]"
-    assert format_nodelist(["n9", "n10", "m11"]) == "n[9-10],m11"
 
 
 @pytest.mark.parametrize(

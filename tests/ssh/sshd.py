@@ -150,7 +150,6 @@ class Sshd:
             control_path=None,
             connect_timeout_s=20.0,
             alive_interval_s=15.0,
-            alive_count=3,
             remarks=(),
         )
         return replace(hop, **changes)

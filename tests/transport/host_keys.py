@@ -66,7 +66,6 @@ def hop_to(*files: Path, **changes: object) -> Hop:
         "control_path": None,
         "connect_timeout_s": 20.0,
         "alive_interval_s": 15.0,
-        "alive_count": 3,
         "remarks": (),
     }
     return Hop(**(fields | changes))  # type: ignore[arg-type]

@@ -32,9 +32,7 @@ class Asked:
     limit_s: float | None = None
     """math.inf: no limit; None: what the partition gives."""
     nodes: int = 1
-    """At least; see `open_nodes`."""
-    open_nodes: bool = True
-    """Nothing says how many nodes: Slurm may spread the job."""
+    """At least."""
     tasks: int = 1
     """In all; not those that `--ntasks-per-gpu` multiplies."""
     cpus: int = 1
@@ -74,7 +72,6 @@ def asked(options: Mapping[str, str]) -> Asked:
         reservation=options.get("reservation"),
         limit_s=_limit_s(options.get("time")),
         nodes=nodes,
-        open_nodes=is_open,
         tasks=tasks,
         cpus=max(tasks * cpus_per_task, nodes, cpus_per_node),
         cpus_per_node=cpus_per_node,

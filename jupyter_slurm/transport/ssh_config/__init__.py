@@ -82,7 +82,6 @@ class Hop:
     control_path: str | None
     connect_timeout_s: float
     alive_interval_s: float
-    alive_count: int
     remarks: tuple[str, ...]
     """Sentences: what the configuration asks for that this does not do."""
 
@@ -246,7 +245,6 @@ def _hop(where: Destination, options: Options, tokens: Mapping[str, str], me: Th
             _CONNECT_TIMEOUT_S if connect == "none" else seconds("ConnectTimeout", connect)
         ),
         alive_interval_s=alive_s or _ALIVE_INTERVAL_S,
-        alive_count=_number(options, "serveralivecountmax", 3),
         remarks=tuple(files.remarks) + remarks_on(options),
     )
 

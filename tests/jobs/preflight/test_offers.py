@@ -11,7 +11,6 @@ WORKS = NodeRow(
     name="n1",
     partition="gpu",
     state="mixed",
-    state_flags=(),
     marks="",
     cpus=8,
     cpus_allocated=1,

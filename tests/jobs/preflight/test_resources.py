@@ -18,12 +18,12 @@ def of(words: str) -> Asked:
 @pytest.mark.parametrize(
     ("words", "numbers"),
     [
-        ("", {"nodes": 1, "open_nodes": True, "cpus": 1, "gpus": 0, "limit_s": None}),
+        ("", {"nodes": 1, "cpus": 1, "gpus": 0, "limit_s": None}),
         ("-p a,b -q long -A physics", {"partitions": ("a", "b"), "qos": "long"}),
         ("--time 2h", {"limit_s": 7200}),
         ("--time UNLIMITED", {"limit_s": math.inf}),
         ("--time 0", {"limit_s": math.inf}),
-        ("-N 2", {"nodes": 2, "open_nodes": False, "cpus": 2}),
+        ("-N 2", {"nodes": 2, "cpus": 2}),
         ("-N 2-4 -n 8 -c 3", {"nodes": 2, "cpus": 24, "cpus_per_node": 12}),
         ("-n 8 --ntasks-per-node 3", {"nodes": 3, "cpus": 8, "cpus_per_node": 3}),
         ("-n 8 -c 2", {"nodes": 1, "cpus": 16, "cpus_per_node": 2}),

@@ -26,7 +26,6 @@ HOP = Hop(
     control_path=None,
     connect_timeout_s=20.0,
     alive_interval_s=15.0,
-    alive_count=3,
     remarks=(),
 )
 

@@ -1,26 +1,9 @@
 import pytest
 
-from jupyter_slurm.slurm import priority, sstat
+from jupyter_slurm.slurm import sstat
 from tests.slurm.recorded import RELEASES, job_id, output
 
 each_release = pytest.mark.parametrize("release", RELEASES)
-
-
-@each_release
-def test_what_a_priority_is_made_of(release: str) -> None:
-    [row] = priority.parse_sprio(output(release, "sprio"))
-    assert (row.slurm_id, row.partition) == (job_id(release, "toolarge"), "gpu")
-    assert row.priority == row.age + row.fairshare + row.job_size + row.qos
-    assert row.priority > 0
-
-
-@each_release
-def test_the_users_share(release: str) -> None:
-    [row] = priority.parse_sshare(output(release, "sshare"))
-    assert (row.account, row.user, row.raw_shares, row.norm_shares) == ("physics", "alice", 1, 0.5)
-    assert row.fairshare is not None
-    assert 0 <= row.fairshare <= 1
-    assert row.raw_usage is not None
 
 
 @each_release
@@ -41,6 +24,4 @@ def test_memory_with_a_unit_is_understood_too() -> None:
 
 
 def test_nothing_has_no_rows() -> None:
-    assert priority.parse_sprio("") == []
-    assert priority.parse_sshare("\n") == []
     assert sstat.parse("") == []
