@@ -73,7 +73,7 @@ class Known:
         busy disk."""
         with self._changing:
             self.kernel = kernel
-            _write(self._path, kernel)
+            places.write_private(self._path, msgspec.json.encode(kernel).decode())
 
     def change(self, **changes: Any) -> None:
         """Of a kernel that there is."""
@@ -88,7 +88,7 @@ class Known:
         if info != self.expected:
             self.expected = info
             places.private_dir(self._expected_path.parent)
-            _write(self._expected_path, info)
+            places.write_private(self._expected_path, msgspec.json.encode(info).decode())
 
     def forget(self) -> None:
         with self._changing:
@@ -190,13 +190,6 @@ def _read_info(path: Path) -> dict[str, Any] | None:
         return None
 
 
-def _write(path: Path, content: object) -> None:
-    partial = path.with_suffix(f".partial-{os.getpid()}")
-    with open(partial, "wb", opener=_private) as file:
-        file.write(msgspec.json.encode(content))
-    partial.replace(path)
-
-
 def _digest(words: tuple[str, ...]) -> str:
     return hashlib.sha256(msgspec.json.encode(words)).hexdigest()[:16]
 
@@ -210,7 +203,3 @@ def _remove_old(folder: Path) -> None:
                     path.unlink(missing_ok=True)
                     path.with_suffix(".lock").unlink(missing_ok=True)
                     os.close(lock)
-
-
-def _private(path: str, flags: int) -> int:
-    return os.open(path, flags, 0o600)

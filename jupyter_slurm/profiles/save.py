@@ -6,7 +6,6 @@ What the files mean is in `profiles`.
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -61,7 +60,7 @@ def write_profile(name: str, settings: Mapping[str, Setting]) -> Path:
     """The file of the cluster `name`, as `settings` say."""
     path = profile_path(name)
     places.private_dir(path.parent)
-    _write(path, toml_text(settings))
+    places.write_private(path, toml_text(settings))
     return path
 
 
@@ -95,18 +94,9 @@ def set_default(name: str) -> Path:
     except tomlkit.exceptions.TOMLKitError as exc:
         raise ConfigError(f"{path} is not valid TOML: {exc}.") from exc
     document["default"] = name
-    _write(path, tomlkit.dumps(document))
+    places.write_private(path, tomlkit.dumps(document))
     return path
 
 
 def _main_file() -> Path:
     return places.user_config_dir() / "clusters.toml"
-
-
-def _write(path: Path, text: str) -> None:
-    """Who reads sees the old file or the new one."""
-    part = path.with_name(f".{path.name}.{os.getpid()}")
-    descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-        file.write(text)
-    part.replace(path)
