@@ -47,7 +47,7 @@ class Details:
 
 
 def _before(record: Record, spec: JobSpec, cluster: SlurmCluster) -> JobDetails:
-    """Of one whose folder is not there, as far as is known."""
+    """Describe a job whose folder is not there, as far as is known."""
     submission = _submission(record.job, spec, cluster)
     return JobDetails(
         job=record.job,
@@ -90,7 +90,7 @@ def _sent(record: Record, cluster: SlurmCluster) -> JobDetails:
 
 
 def _script_of(slurm_id: str, cluster: SlurmCluster) -> dict[str, str]:
-    """The batch script as Slurm keeps it, until it forgets the job."""
+    """Return the batch script as Slurm keeps it; {}: Slurm has forgotten the job."""
     try:
         script = cluster.ask(scontrol.script_argv(slurm_id)).decode(errors="replace")
     except CommandError:
@@ -99,7 +99,8 @@ def _script_of(slurm_id: str, cluster: SlurmCluster) -> dict[str, str]:
 
 
 def _environment(text: str, profiles: dict[str, str]) -> dict[str, str | None]:
-    """Of `env.sh` as `render_environment` writes it: a value is shown where it is the profile's."""
+    """Parse `env.sh` as `render_environment` writes it; give a value only where it is the
+    profile's."""
     try:
         words = [word.partition("=") for word in shlex.split(text)]
     except ValueError:  # the job has written there
@@ -112,7 +113,7 @@ def _environment(text: str, profiles: dict[str, str]) -> dict[str, str | None]:
 
 
 def _slurm_record(record: Record, cluster: SlurmCluster) -> dict[str, str]:
-    """{}: Slurm does not know it, or does not answer now."""
+    """Return Slurm's record; {}: Slurm does not know the job, or does not answer now."""
     slurm_id = record.job.slurm_id
     if slurm_id is None:
         return {}

@@ -43,7 +43,7 @@ class JobDir:
 
     @property
     def stage(self) -> PurePosixPath:
-        """Leads to the copy of `work` on the node, while the job runs."""
+        """The link to the copy of `work` on the node, while the job runs."""
         return self.path / "stage"
 
     @property
@@ -52,19 +52,19 @@ class JobDir:
 
     @property
     def submitted(self) -> PurePosixPath:
-        """What sbatch printed, once it has."""
+        """sbatch's output, once it has printed it."""
         return self.path / "submitted"
 
     @property
     def submit_err(self) -> PurePosixPath:
-        """What sbatch says of its troubles, as it says it."""
+        """sbatch's error output, as it comes."""
         return self.path / "submit.err"
 
     def started(self, attempt: int) -> PurePosixPath:
         return self.path / f"started.{attempt}.json"
 
     def log(self, attempt: int) -> PurePosixPath:
-        """What the script, the container tool and a program without our runner print."""
+        """Return the log of the script, the container tool and a program without our runner."""
         return self.path / f"log.{attempt}"
 
     def output(self, attempt: int) -> PurePosixPath:
@@ -83,7 +83,7 @@ class JobDir:
         return self.path / f"result.{attempt}.json"
 
     def cell(self, cell_id: str) -> JobDir:
-        """Of a session: the folder of one of its cells."""
+        """Return the folder of one of a session's cells."""
         return JobDir(self.path / "cells" / cell_id)
 
     def exit(self, attempt: int) -> PurePosixPath:

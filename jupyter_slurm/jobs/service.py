@@ -136,7 +136,7 @@ class Service:
             self._start(partial(self._take_up, name, job_ids), f"taking up {name}")
 
     def close(self) -> None:
-        """Ends every wait and thread; what is under way is taken up by the next Service."""
+        """End every wait and thread; the next Service takes up what is under way."""
         self._stop.set()
         self._book.close()
         self._transfers.close()
@@ -150,7 +150,7 @@ class Service:
         self._clusters.close()
 
     def wake_waiters(self) -> None:
-        """Every call that waits returns now, and so does every later one."""
+        """Make every waiting call return now, and every later one at once."""
         self._book.close()
         self._clusters.wake_waiters()
 
@@ -158,7 +158,8 @@ class Service:
         return len(self._book.live())
 
     def needed(self, quiet_s: float) -> bool:
-        """Whether something would be lost if this ended now, after `quiet_s` without a call."""
+        """Tell whether something would be lost if this ended now, after `quiet_s` without a
+        call."""
         if self._clusters.logins.answered_by_a_person() and quiet_s < _LOGIN_KEPT_S:
             return True
         return bool(self.live_jobs() or self.tunnels() or self._transfers.running)
@@ -326,7 +327,8 @@ class Service:
     # --- what an earlier agent left unfinished ---
 
     def _take_up_lab(self, record: Record) -> None:
-        """Its port is there as soon as the agent is: a page in a browser may ask at any moment."""
+        """Open the lab's port as soon as the agent runs: a page in a browser may ask at any
+        moment."""
         try:
             if kind_of(record.job).is_web_server:
                 self._labs.open(record.job, lab_base_url(record.spec))
@@ -334,8 +336,8 @@ class Service:
             self._tell(record.job, exc)
 
     def _take_up(self, cluster: str, job_ids: list[str]) -> None:
-        """The jobs of one cluster, in a thread of its own, for the way there may not be found yet,
-        or not for long. What goes wrong with one of them is that job's."""
+        """Take up the jobs of one cluster, in a thread of its own, for its way may not be found
+        yet, or not for long. A failure with one of them is noted in that job."""
         for job in self._unfinished(job_ids):
             try:
                 # A cancellation may have been asked for and not yet been passed on.
@@ -346,7 +348,8 @@ class Service:
         self._watch(cluster, job_ids)
 
     def _watch(self, name: str, job_ids: list[str]) -> None:
-        """Returns when these are watched, which is when the cluster's profile can be used."""
+        """Watch these jobs; return once that works, which is when the cluster's profile can be
+        used."""
         pause_s = _FIRST_PAUSE_S
         while not self._stop.is_set():
             jobs = self._unfinished(job_ids)
@@ -388,7 +391,7 @@ class Service:
         return identity.earlier(cells, lambda: self._given(spec))
 
     def _given(self, spec: JobSpec) -> dict[str, str]:
-        """What its job would get."""
+        """Return what the job of `spec` would get."""
         cluster = self._cluster_for(spec)
         if isinstance(spec, CellSpec) and spec.session is not None:
             return identity.given_in_session(kind_of(spec).completed(spec, cluster.profile))
@@ -454,7 +457,7 @@ class Service:
         return queue.command(self._clusters.named(cluster), argv)
 
     def status(self) -> AgentStatus:
-        """Of the jobs and clusters; version, process and socket are the agent's to fill in."""
+        """Report on the jobs and clusters; the agent fills in version, process and socket."""
         return AgentStatus(
             version="",
             protocol=0,

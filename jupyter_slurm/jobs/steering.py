@@ -74,8 +74,8 @@ class Steering:
         return self._book.job(job_id)
 
     def _wanted_no_more(self, job_id: str) -> Job:
-        """The job whose end is asked for. NotFoundError: it may still come, and will not be sent
-        then."""
+        """Return the job whose end is asked for. NotFoundError: it may still come, and will not be
+        sent then."""
         try:
             return self._book.job(job_id)
         except NotFoundError:
@@ -212,7 +212,8 @@ class Steering:
         return self.why(job_id)
 
     def _steer(self, job: Job, argv: list[str]) -> None:
-        """CommandError; NotFoundError: Slurm does not know it, or its id is another's by now."""
+        """Run `argv` for a job that Slurm has. CommandError; NotFoundError: Slurm does not know it,
+        or its id is another's by now."""
         cluster = self._clusters.named(job.cluster)
         if not ask_jobs(cluster, self._book.record(job.id)):
             raise NotFoundError(

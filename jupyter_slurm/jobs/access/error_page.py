@@ -39,10 +39,10 @@ class Reason:
 
 
 def answer(sock: socket.socket, reason: Reason) -> None:
-    """Takes `sock` over, and waits some seconds at most. Who navigates there gets the page, which
-    asks again by itself; a program gets the sentences as Jupyter's servers give theirs; who speaks
-    no HTTP, or comes by another name (a page elsewhere, whose name was made to lead here), gets
-    nothing."""
+    """Take `sock` over and answer on it, for some seconds at most. A browser that navigates there
+    gets a page that asks again by itself; a program gets the sentences as Jupyter's servers give
+    theirs; a client that speaks no HTTP, or that came by another name (of a page elsewhere, made to
+    lead here), gets nothing."""
     try:
         head = _head(sock)
         if head is None:
@@ -58,7 +58,7 @@ def answer(sock: socket.socket, reason: Reason) -> None:
 
 
 def _head(sock: socket.socket) -> bytes | None:
-    """None: it is no request of HTTP's, or none that has come in time."""
+    """Return the head of a request; None: it is not HTTP, or did not arrive in time."""
     deadline_s = time.monotonic() + _HEAD_S
     data = b""
     while b"\r\n\r\n" not in data:
@@ -77,7 +77,7 @@ def _head(sock: socket.socket) -> bytes | None:
 
 
 def _drain(sock: socket.socket) -> None:
-    """Until who asked has gone: what came and was not read would break off the answer."""
+    """Read until the client has gone: closing with unread data would break off the answer."""
     deadline_s = time.monotonic() + _END_S
     while (left_s := deadline_s - time.monotonic()) > 0:
         sock.settimeout(left_s)

@@ -17,7 +17,7 @@ class NotThisLabError(ForwardError):
 
 
 def is_meant(host: str, first: bytes, port: int) -> bool:
-    """True: the request is for `host:port`; False: its head has not come to an end yet.
+    """Return True where the request is for `host:port`, False while its head is incomplete.
 
     NotThisLabError: it is for something else, or can be read in more than one way.
     """

@@ -61,7 +61,7 @@ class LabRoute:
         self._looking = False
 
     def carry(self, sock: socket.socket, answered: Answered) -> None:
-        """See `Carry`."""
+        """Connect `sock` to the lab; see `Carry`."""
         past = self._past
         if past is None:
             call_back(partial(self._carry_first, sock), answered)
@@ -69,7 +69,7 @@ class LabRoute:
             self._carry_past(past, sock, partial(self._passed, past, sock, answered))
 
     def prepare(self) -> None:
-        """Returns when a way stands. ForwardError."""
+        """Return once a way stands. ForwardError: none can be made."""
         if self._found() is not None:
             return
         self.node.start_relay()
@@ -77,7 +77,7 @@ class LabRoute:
             self.node.rest_relay()
 
     def _carry_first(self, sock: socket.socket) -> None:
-        """Waits; raises."""
+        """Connect `sock` past the relay if there is such a way, else by the relay. Block; raise."""
         past = self._found()
         if past is not None:
             try:
@@ -110,8 +110,8 @@ class LabRoute:
     # --- which way it is ---
 
     def _found(self) -> Route | None:
-        """The way past the relay; None: there is none, or it takes longer to see than to begin the
-        relay."""
+        """Return the way past the relay; None: there is none, or finding it takes longer than to
+        begin the relay."""
         if self.place.port is None or self.place.key is None:
             return None
         with self._lock:
@@ -140,7 +140,7 @@ class LabRoute:
             self._looked.set()
 
     def _leads_there(self, route: Route) -> bool:
-        """Whether the door is at its end, and says so."""
+        """Tell whether the lab's door answers at the end of `route`."""
         near, far = socket.socketpair()
         with near:
             try:
@@ -154,7 +154,8 @@ class LabRoute:
         return True
 
     def _leads_nowhere(self, route: Route, error: ForwardError) -> None:
-        """Any more: who comes goes by the relay, unless another look finds it again."""
+        """Give up this way: later connections go by the relay, unless another look finds it
+        again."""
         _log.warning("the way to the lab's port (%s) is lost: %s", route, error)
         with self._lock:
             if self._past == route:

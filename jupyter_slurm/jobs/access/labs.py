@@ -65,14 +65,15 @@ class Labs:
         self._thread: threading.Thread | None = None
 
     def remove_pages(self) -> None:
-        """Those of an earlier agent: they hold tokens, and no lab has the address that it had."""
+        """Remove an earlier agent's pages: they hold tokens, and no lab has the address that it
+        had."""
         with suppress(OSError):
             for page in places.lab_pages():
                 page.unlink(missing_ok=True)
 
     def open(self, job: Job, base_url: str = "/") -> None:
-        """The port of a lab that has not ended: the one that it had, where that is free, and a name
-        that it never had."""
+        """Open the port of a lab that has not ended: the one that it had, where that is free, under
+        a host name that was never used."""
         with self._lock:
             if self._closed or job.id in self._ports:
                 return
@@ -92,7 +93,8 @@ class Labs:
                 self._book.change(job.id, lab=lab)
 
     def lab_entry(self, job_id: str) -> LabEntry:
-        """NotFoundError; RequestError: it is no lab, or lets nobody in now."""
+        """Return the lab's login address and token. NotFoundError; RequestError: the job is not a
+        lab, or lets nobody in now."""
         job = self._book.job(job_id)
         if not kind_of(job).is_web_server:
             raise RequestError(f"Job {job.id} is no lab.", hint="`jupyter slurm lab list`")
@@ -123,7 +125,8 @@ class Labs:
             port.close()
 
     def _may_be_shown_below(self, cluster: str) -> bool:
-        """Below a Jupyter server's address, by the profile of now."""
+        """Tell whether the current profile lets its labs be shown below a Jupyter server's
+        address."""
         with suppress(JupyterSlurmError):  # its cluster is in no file any more
             return self._clusters.named(cluster).profile.lab_same_origin
         return False
@@ -156,7 +159,7 @@ class Labs:
     # --- in the thread ---
 
     def _keep(self) -> None:
-        """Closes the ports of labs that have ended; ends with the last of them."""
+        """Close the ports of labs that have ended; return after the last of them."""
         while not self._book.closed:
             stirs = self._book.stirs
             for job_id in self._over():
@@ -174,7 +177,7 @@ class Labs:
         return [job_id for job_id in known if self._job(job_id) is None]
 
     def _job(self, job_id: str) -> Job | None:
-        """None: it has ended, or is forgotten."""
+        """Return the job; None: it has ended, or was forgotten."""
         try:
             job = self._book.job(job_id)
         except NotFoundError:
@@ -182,8 +185,8 @@ class Labs:
         return None if job.state.final else job
 
     def _prepare_ways(self) -> None:
-        """The way into a lab is made while its JupyterLab starts: where it is the relay, that takes
-        as long as a step of Slurm's takes to start, for which nobody need wait then."""
+        """Make the way into a lab while its JupyterLab starts: a relay takes as long to start as a
+        step of Slurm's, and so nobody waits for it."""
         with self._lock:
             new = [job_id for job_id in self._ports if job_id not in self._prepared]
         for job_id in new:
@@ -217,7 +220,7 @@ class Labs:
 
 
 def why_not(job: Job, error: JupyterSlurmError) -> Reason:
-    """What is told to who cannot be led into a lab because of `error`."""
+    """Return the reason to show a client that `error` keeps out of a lab."""
     ends = job.state.final or job.state is JobState.FINISHING
     said: tuple[str | None, ...]
     if job.state is JobState.RUNNING:
@@ -231,13 +234,14 @@ def why_not(job: Job, error: JupyterSlurmError) -> Reason:
 
 
 def astray(error: JupyterSlurmError) -> Reason:
-    """What is told to who does not come by the lab's address: nothing of the lab."""
+    """Return the reason to show a client that used another address: it reveals nothing of the
+    lab."""
     sentences = tuple(one for one in (error.message, error.hint) if one)
     return Reason("Not the address of a lab", sentences, again=False, status=_MISDIRECTED)
 
 
 def new_host(job_id: str) -> str:
-    """A name that nothing ever had: cookies do not know ports, so that under one name each server
-    would get those of the others. Browsers take every name below localhost for this machine
-    (RFC 6761), and each for a site of its own."""
+    """Return a host name that was never used: cookies ignore ports, so servers under one name would
+    get each other's. Browsers take every name below localhost for this machine (RFC 6761), and each
+    for a site of its own."""
     return f"lab-{job_id}-{secrets.token_hex(_NAME_BYTES)}.localhost"

@@ -26,7 +26,7 @@ Verb = Callable[[socket.socket, str, int], None]
 
 
 def is_loopback(host: str) -> bool:
-    """Whether every machine means itself by it."""
+    """Tell whether every machine means itself by `host`."""
     return host in {"localhost", "::1"} or host.startswith("127.")
 
 
@@ -43,18 +43,18 @@ class NodeRoutes:
         self._closed = False
 
     def start_relay(self) -> None:
-        """Returns when it runs. ForwardError."""
+        """Start the relay and return once it runs. ForwardError: it does not start."""
         self._made_relay().start()
 
     def rest_relay(self) -> None:
-        """Ends it where it carries nothing: a step less. Does not wait."""
+        """End the relay where it carries nothing, which saves a step. Do not wait."""
         with self._lock:
             relay = self._relay
         if relay is not None:
             relay.rest()
 
     def verb(self, route: Route) -> Verb:
-        """ForwardError: there is none of that kind."""
+        """Return the call that carries by `route`. ForwardError: this node has no such route."""
         if route == "direct":
             return self._direct
         if route == "relay":
@@ -70,7 +70,7 @@ class NodeRoutes:
         greeting: Greeting,
         answered: Answered,
     ) -> None:
-        """As `Transport.carry`, by a route past the relay."""
+        """Connect as `Transport.carry` does, by a route past the relay."""
         if route == "direct":
             self.cluster.transport.carry(sock, host, port, answered, greeting)
         else:
@@ -95,7 +95,7 @@ class NodeRoutes:
             return self._relay
 
     def close(self) -> None:
-        """Ends what goes through the node's login and the relay."""
+        """End what goes through the node's login and the relay."""
         with self._lock:
             self._closed = True
             made = [one for one in (self._login, self._relay) if one is not None]

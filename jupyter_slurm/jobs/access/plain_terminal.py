@@ -49,7 +49,8 @@ printf '\n%s%s.' "$mark" "$?"
 
 
 def begin(converse: Converse, beside: Beside, argv: Sequence[str]) -> socket.socket:
-    """As a terminal's own channel. Where no step can be made its words are shown, and it ends."""
+    """Return a socket that speaks as a terminal's own channel. Where no step can be made, Slurm's
+    words are shown and it ends."""
     mark = f"\x1e{secrets.token_hex(16)}"
     words = shlex.join(["/bin/sh", "-c", _ON_TERMINAL, "sh", mark, *argv])
     far = converse(beside(["/bin/sh", "-c", _FAR, "sh", mark, words]))
@@ -114,7 +115,8 @@ class _Between:
         return True
 
     def _show(self, data: bytes) -> bool:
-        """Whether the program runs; what may be the mark's beginning waits for the rest."""
+        """Show `data`; return whether the program still runs. What may begin the mark waits for the
+        rest."""
         self._shown += data
         ended = self._end.search(bytes(self._shown))
         if ended:

@@ -26,11 +26,12 @@ class Sessions:
         self._clusters = clusters
 
     def cluster(self, session_id: str) -> SlurmCluster:
-        """Where the session runs. NotFoundError, RequestError."""
+        """Return the cluster where the session runs. NotFoundError, RequestError."""
         return self._clusters.named(self._session(session_id).cluster)
 
     def new_record(self, spec: CellSpec) -> Record:
-        """Of a cell that is to run in the session `spec.session`. RequestError: it cannot."""
+        """Return the record of a cell that is to run in the session `spec.session`. RequestError:
+        it cannot."""
         prepare_session_cell(spec)
         session = self._session(spec.session or "")
         if session.state.final:
@@ -51,13 +52,14 @@ class Sessions:
         return Record(job=job, spec=spec)
 
     def cancel(self, job: Job, *, again: bool) -> None:
-        """Interrupts the cell; `again`: ends the process that runs it, with all that this holds."""
+        """Interrupt the cell; `again`: end the process that runs it, and lose all that this
+        holds."""
         if job.submitted_s is not None:
             cluster = self._clusters.named(job.cluster)
             ask(cluster, JobDir(PurePosixPath(job.job_dir)), "kill" if again else "cancel", job.id)
 
     def forget_cells(self, session_id: str) -> None:
-        """Their folders go with the session's."""
+        """Remove the records of the session's cells: their folders go with the session's."""
         for record in self._book.records():
             if record.job.session == session_id:
                 self._book.remove(record.job.id)

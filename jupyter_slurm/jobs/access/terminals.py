@@ -45,7 +45,8 @@ class Terminals:
         self._clusters = clusters
 
     def open(self, request: TerminalRequest) -> socket.socket:
-        """Frames to and from it; closing the socket leaves it. Nothing comes before BEGIN is said.
+        """Return a socket for the terminal's frames; closing it leaves the terminal. Nothing comes
+        before BEGIN is said.
 
         NotFoundError; RequestError: the job does not run; ForwardError: no step could be made.
         """
@@ -97,7 +98,7 @@ def _begun(
 
 
 def _place(job: Job) -> tuple[str, str]:
-    """Slurm's id, and the node where its script runs."""
+    """Return Slurm's id and the node where the job's script runs. RequestError: it does not run."""
     if job.state.final or job.state is JobState.FINISHING:
         raise RequestError(f"Job {job.id} has ended: it is {job.state}.")
     if job.state not in _RUNS or not job.nodes or job.slurm_id is None:
@@ -109,7 +110,8 @@ def _place(job: Job) -> tuple[str, str]:
 
 
 def _words(job: Job, code: str) -> Sequence[str]:
-    """sh text, run as the job's own program is: in its image, with its mounts and its folder."""
+    """Return the argv that runs sh text as the job's own program is run: in its image, with its
+    mounts and its folder."""
     argv = ("/bin/sh", "-c", code)
     if kind_of(job).is_as_written:
         return argv

@@ -84,8 +84,8 @@ class Tunnels:
         job_id: str | None = None,
         local_port: int = 0,
     ) -> Tunnel:
-        """ForwardError: the local port is taken, the job does not run, or the login machine finds
-        no such host."""
+        """Return a tunnel to `host:port`, opened if need be. ForwardError: the local port is taken,
+        the job does not run, or the login machine does not find the host."""
         if not 1 <= port <= 65535 or not host or not host.isprintable() or " " in host:
             raise RequestError(f"`{host}:{port}` is no host and port.")
         job = None if job_id is None else self._running(job_id)
@@ -108,7 +108,7 @@ class Tunnels:
         return self._told(known)
 
     def into(self, job_id: str, place: Callable[[Job], Place]) -> Carry:
-        """Leads to the door of a lab, which is where `place` says that it is now; until
+        """Return a `Carry` to the door of a lab, wherever `place` says that it is now, until
         `let_go`."""
         self._doors[job_id] = place
 
@@ -118,7 +118,7 @@ class Tunnels:
         return carry
 
     def prepare(self, job_id: str) -> None:
-        """Returns when the way of `into` stands. ForwardError."""
+        """Return once the way of `into` stands. ForwardError: none can be made."""
         self._way(self._running(job_id)).prepare()
 
     def let_go(self, job_id: str) -> None:
@@ -127,12 +127,12 @@ class Tunnels:
         self._tidy()
 
     def tunnels(self) -> list[Tunnel]:
-        """The oldest first."""
+        """Return the tunnels, the oldest first."""
         self._tidy()
         return [self._told(one) for one in list(self._open.values())]
 
     def close_tunnel(self, tunnel_id: str) -> None:
-        """NotFoundError."""
+        """Close the tunnel. NotFoundError: no tunnel has this id."""
         with self._lock:
             found = next((one for one in self._open.values() if one.id == tunnel_id), None)
             if found is None:
@@ -151,7 +151,7 @@ class Tunnels:
         self._tidy()
 
     def order(self, target: _Target) -> tuple[Route, ...]:
-        """The routes to it, the best first."""
+        """Return the routes to the target, the best first."""
         if target.job_id is None:
             return ("direct",)
         loopback = is_loopback(target.host)
@@ -162,7 +162,7 @@ class Tunnels:
         return tuple(sorted(routes, key=lambda route: route != best))
 
     def carry(self, tunnel: _Open, sock: socket.socket, answered: Answered) -> None:
-        """Connects `sock` by the first route that gets through; see `Carry`."""
+        """Connect `sock` by the first route that gets through; see `Carry`."""
         target = tunnel.target
         if target.job_id is None:
             transport = self._clusters.named(target.cluster).transport
@@ -206,7 +206,7 @@ class Tunnels:
             )
 
     def _running(self, job_id: str) -> Job:
-        """NotFoundError, ForwardError."""
+        """Return the job. NotFoundError; ForwardError: it does not run."""
         job = self._book.job(job_id)
         if job.state.final or job.state is JobState.FINISHING:
             raise ForwardError(f"Job {job.id} has ended: it is {job.state}.")
@@ -218,7 +218,8 @@ class Tunnels:
         return job
 
     def _node(self, job: Job) -> NodeRoutes:
-        """The routes to where the job runs now: after a requeue that may be another node."""
+        """Return the routes to the node where the job runs now: after a requeue that may be
+        another."""
         cluster = self._clusters.named(job.cluster)
         assert job.slurm_id is not None
         with self._lock:
@@ -231,7 +232,7 @@ class Tunnels:
         return fresh
 
     def _way(self, job: Job) -> LabRoute:
-        """To the job's door, as it is now."""
+        """Return the way to the job's door, as it is now. ForwardError: the tunnel is closed."""
         node = self._node(job)
         find = self._doors.get(job.id)
         if find is None:
@@ -247,7 +248,7 @@ class Tunnels:
             return way
 
     def _tidy(self) -> None:
-        """Lets go of the nodes that no tunnel leads to, and of those whose job has ended."""
+        """Close the routes to nodes that no tunnel leads to, or whose job does not run any more."""
         with self._lock:
             wanted = {*self._doors, *(target.job_id for target in self._open)}
             gone = [
@@ -260,7 +261,7 @@ class Tunnels:
             one.close()
 
     def _problem_of(self, job_id: str | None) -> Problem | None:
-        """Why no connection into this job can be made now."""
+        """Return why no connection into this job can be made now; None: one can."""
         try:
             if job_id is not None:
                 self._running(job_id)
@@ -285,7 +286,8 @@ class Tunnels:
 
 
 def _by_no_route(failures: dict[Route, ForwardError]) -> ForwardError:
-    """What the one that is nearest to the target said, and beside it what all said."""
+    """Return the error of the route that comes nearest to the target, with all errors as its
+    detail."""
     first = next(failures[route] for route in _TRUSTED if route in failures)
     if len(failures) == 1:
         return first

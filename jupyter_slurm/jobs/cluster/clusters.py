@@ -41,8 +41,8 @@ class Clusters:
         self.logins = Logins(self._stir)
 
     def named(self, name: str | None) -> SlurmCluster:
-        """None: the default. Opened anew when its profile has changed. NotFoundError,
-        ConfigError."""
+        """Return the cluster (None: the default one), opened anew when its profile has changed.
+        NotFoundError, ConfigError."""
         profile = self._profiles.load().get(name)
         open_now = self._open.get(profile.name)
         if open_now is not None and open_now.profile == profile:
@@ -70,7 +70,7 @@ class Clusters:
         return Way.to(profile, on_change=lambda: self._way_changed(profile.name))
 
     def _opened(self, cluster: SlurmCluster) -> SlurmCluster:
-        """It takes the place of the one of its name."""
+        """Replace the open cluster of the same name."""
         with self._lock:
             self._open[cluster.name] = cluster
             outdated = self._watches.pop(cluster.name, None)
@@ -80,7 +80,8 @@ class Clusters:
         return cluster
 
     def _by_the_configuration_of_now(self, cluster: SlurmCluster) -> SlurmCluster:
-        """The same, or one whose way is what ~/.ssh/config says by now. ConfigError."""
+        """Return the same cluster, or one whose way follows ~/.ssh/config as it is now.
+        ConfigError."""
         old = cluster.way.connection
         if old is None or old.state in _STANDS:
             return cluster
@@ -95,7 +96,8 @@ class Clusters:
             return self._opened(SlurmCluster(cluster.profile, way))
 
     def _way_changed(self, name: str) -> None:
-        """Called in any thread, whatever it holds: takes no lock of ours but the logins' own."""
+        """Wake those who wait for this way. Any thread calls this, whatever locks it holds, so it
+        takes no lock of ours but the logins' own."""
         cluster, watch = self._open.get(name), self._watches.get(name)
         way = cluster.way.connection if cluster is not None else None
         if watch is not None and way is not None and way.state is ConnectionState.OPEN:
@@ -110,7 +112,7 @@ class Clusters:
     def connect(
         self, cluster: str | None = None, caller: str = "", wait_s: float = 0.0
     ) -> Connection:
-        """As in `Api`, like the three that follow."""
+        """Connect as `Api.connect` does."""
         known = self._by_the_configuration_of_now(self.named(cluster))
         login = self.login(known)
         if login is None:
@@ -118,7 +120,8 @@ class Clusters:
         return self._with_a_shell(known, login.connect(caller, wait_s))
 
     def _with_a_shell(self, cluster: SlurmCluster, found: Connection) -> Connection:
-        """TransportError: it is open, and no command can be run there."""
+        """Return `found` once an open connection has run a command. TransportError: it runs
+        none."""
         if found.state is ConnectionState.OPEN:
             with suppress(TimedOutError):
                 cluster.transport.run(["true"])
@@ -141,19 +144,21 @@ class Clusters:
         return self.connection(known)
 
     def connection(self, cluster: SlurmCluster, caller: str = "") -> Connection:
-        """As `caller` sees it: with the question, if it is theirs to answer."""
+        """Return the connection as `caller` sees it: with the question, if that is theirs to
+        answer."""
         login = self.login(cluster)
         if login is not None:
             return login.seen_by(caller)
         return Connection(cluster=cluster.name, state=ConnectionState.LOCAL, since_s=self._began_s)
 
     def login(self, cluster: SlurmCluster) -> Login | None:
-        """None: the cluster is this machine."""
+        """Return the cluster's login; None: the cluster is this machine."""
         way = cluster.way.connection
         return None if way is None else self.logins.of(cluster.name, way)
 
     def connections(self) -> list[Connection]:
-        """Of every cluster; one whose files or ssh configuration are wrong says so."""
+        """Return the connection of every cluster; one whose files or ssh configuration are wrong
+        says so."""
         profiles = self._profiles.load()
         found = []
         for profile in profiles:
@@ -172,8 +177,8 @@ class Clusters:
         )
 
     def seen(self, caller: str) -> tuple[Connection, ...]:
-        """As `connections`, but none is opened to be looked at: CLOSED and little more is said of
-        one that nobody has needed."""
+        """Return what `connections` does, but open nothing: a cluster that nobody has needed is
+        CLOSED, with little more."""
         profiles = self._profiles.load()
         known = tuple(self._seen(profile, caller) for profile in profiles)
         return known + tuple(self._unusable(*one) for one in profiles.broken.items())
@@ -194,8 +199,8 @@ class Clusters:
             return self._watches[cluster.name]
 
     def listed(self) -> list[Cluster]:
-        """What the profiles name, the default first. ConfigError: a file cannot be read at all,
-        and there is nothing else."""
+        """Return the clusters that the profiles name, the default first. ConfigError: a file cannot
+        be read at all, and there is nothing else."""
         profiles = self._profiles.load()
         if profiles.unread is not None and not profiles.clusters and not profiles.broken:
             raise profiles.unread
@@ -228,7 +233,7 @@ class Clusters:
         return sorted(found, key=lambda cluster: (not cluster.default, cluster.name))
 
     def counts(self) -> dict[str, int]:
-        """`cluster program` -> how often it was run."""
+        """Return how often each program was run, by `cluster program`."""
         return {
             f"{name} {program}": count
             for name, cluster in list(self._open.items())  # others are opened meanwhile
@@ -236,7 +241,7 @@ class Clusters:
         }
 
     def wake_waiters(self) -> None:
-        """Whoever looks at a queue or at nodes is answered now."""
+        """Answer now all calls that wait for a queue or for nodes."""
         with self._lock:
             watches = list(self._watches.values())
         for watch in watches:

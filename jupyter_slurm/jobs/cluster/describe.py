@@ -37,7 +37,7 @@ exit 0
 
 
 def describe(profile: ClusterProfile, run: Run) -> Description:
-    """What there is on the machine where Slurm's commands run. Raises what `run` raises."""
+    """Describe the machine where Slurm's commands run. Raises what `run` raises."""
     programs = sorted({name for names in RUNTIMES.values() for name in names})
     found = probe(profile, ["sbatch", *programs], run)
     alone = is_alone(found, run)
@@ -52,7 +52,7 @@ def describe(profile: ClusterProfile, run: Run) -> Description:
 
 
 def _folders(told: bytes, alone: bool) -> Sequence[Folder]:
-    """Each once, under its first name."""
+    """Return each folder once, under its first name."""
     folders: dict[str, Folder] = {}
     for line in told.decode("utf-8", "replace").splitlines():
         parts = line.split("\t", 4)

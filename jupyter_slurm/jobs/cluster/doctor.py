@@ -40,7 +40,7 @@ _FEW_SESSIONS = 4
 
 
 def examine(profile: ClusterProfile, run: Run) -> list[Check]:
-    """What works on this cluster and what does not, the basics first. LoginNeededError."""
+    """Check what works on this cluster and what does not, the basics first. LoginNeededError."""
     try:
         found = probe(profile, _PROGRAMS, run)
     except LoginNeededError:
@@ -70,8 +70,8 @@ def examine_way(
     sessions: int | None,
     remarks: Mapping[str, tuple[str, ...]] = MappingProxyType({}),
 ) -> Iterator[Check]:
-    """How the cluster is reached; `sessions`: how many at a time its sshd was found to allow;
-    `remarks`: what the SSH configuration of a host asks for and is not done."""
+    """Check how the cluster is reached. `sessions`: how many at a time its sshd was found to allow;
+    `remarks`: by host, what its SSH configuration asks for and is not done."""
     if connection.state is ConnectionState.LOCAL:
         return
     hops = " → ".join(connection.hosts)
@@ -101,7 +101,8 @@ def _configuration_of_ssh(remarks: Mapping[str, tuple[str, ...]]) -> Iterator[Ch
 
 
 def examine_records(set_aside: Sequence[Path]) -> Iterator[Check]:
-    """The job records of this machine that could not be read, of whichever cluster."""
+    """Yield a check for each job record of this machine that could not be read, of whichever
+    cluster."""
     for path in set_aside:
         yield Check(
             ok=False,
@@ -113,7 +114,7 @@ def examine_records(set_aside: Sequence[Path]) -> Iterator[Check]:
 
 
 def examine_partitions(profile: ClusterProfile, info: ClusterInfo) -> Iterator[Check]:
-    """The profile's partitions against those that the cluster has."""
+    """Compare the profile's partitions with those that the cluster has."""
     found = list(differences(profile, info))
     for sentence in found:
         yield Check(
@@ -200,7 +201,7 @@ def _version(text: str) -> Check:
 def _memory_of_jobs(
     profile: ClusterProfile, min_job_age: str, *, accounting: bool
 ) -> Iterator[Check]:
-    """MinJobAge: for how long slurmctld remembers a job that has ended (slurm.conf(5))."""
+    """Check MinJobAge: how long slurmctld remembers a job that has ended (slurm.conf(5))."""
     words = min_job_age.split()
     seconds = optional_int(words[0]) if words else None
     if seconds is None:
@@ -272,8 +273,8 @@ def _job_root(found: Found, alone: bool) -> Iterator[Check]:
 
 
 def _others_in_job_root(found: Found) -> Iterator[Check]:
-    """Who else has a say where jobs live: a job's own folder is 0700, but whoever may write to one
-    above it can put another in its place, unless a sticky bit keeps them from it."""
+    """Check who else may write where jobs live: a job's own folder is 0700, but a user who may
+    write to one above it can put another in its place, unless a sticky bit prevents it."""
     root = next(iter(found.facts.get("filesystem", {})), "")
     uid, own_group = next(iter(found.facts.get("me", {}).items()), ("", ""))
     for folder, told in found.facts.get("rights", {}).items():

@@ -108,7 +108,7 @@ class Files:
 
 
 def _absolute(path: str) -> PurePosixPath:
-    """RequestError: it is none, or no path can be so."""
+    """Return the path. RequestError: it is not absolute, or holds `..` or a NUL."""
     if not path.startswith("/") or "\0" in path or ".." in path.split("/"):
         raise RequestError(f"{path!r} is no absolute path of a file.")
     return PurePosixPath(path)
@@ -119,7 +119,8 @@ def _entry(over_there: Transport, path: str) -> FileEntry:
 
 
 def _find(over_there: Transport, path: str, how: Sequence[str]) -> list[FileEntry]:
-    """What `path` is, and then what is in it. NotFoundError, FileAccessError."""
+    """Return the entry of `path`, then those of what it contains. NotFoundError,
+    FileAccessError."""
     done = over_there.run(["find", "-L", str(_absolute(path)), *how, *_LOOK])
     told = [_read(one) for one in done.stdout.split(b"\0")[:-1]]
     entries = [one for one in told if one is not None]
@@ -131,7 +132,7 @@ def _find(over_there: Transport, path: str, how: Sequence[str]) -> list[FileEntr
 
 
 def _read(told: bytes) -> FileEntry | None:
-    """None: its name is no UTF-8, or find has not said this."""
+    """Return the entry; None: its name is not UTF-8, or find did not write this."""
     try:
         kind, size, modified, name = told[1:].decode().split("\t", 3)
     except ValueError:  # that of UTF-8 too

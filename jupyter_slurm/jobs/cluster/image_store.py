@@ -24,7 +24,7 @@ for one; do chmod -R u+w -- "$one" 2>/dev/null; rm -rf -- "$one" || exit 1; done
 
 class ImageStore:
     def __init__(self, transport: Transport, folder: str) -> None:
-        """`folder` may begin with `~/`."""
+        """Take images from `folder`, which may begin with `~/`."""
         self._transport = transport
         self._folder = folder
 
@@ -33,7 +33,7 @@ class ImageStore:
         return PurePosixPath(home_expanded(self._folder, str(self._transport.home())))
 
     def record(self, wanted: str, tool: str) -> Record | None:
-        """Of the image that `wanted` names."""
+        """Return the record of the image that `wanted` names; None: there is none."""
         for key in image_folder.keys(wanted):
             path = self.path / image_folder.record_name(key, tool)
             content = self._transport.read(path)
@@ -46,7 +46,7 @@ class ImageStore:
         return None
 
     def find(self, wanted: str, tool: str) -> str | None:
-        """The image's path; it is not looked whether it is there."""
+        """Return the image's path, without looking whether it is there; None: it has no record."""
         found = self.record(wanted, tool)
         return None if found is None else str(self.path / found.file)
 
@@ -54,7 +54,7 @@ class ImageStore:
         return self._transport.exists(self.path / record.file)
 
     def records(self) -> list[tuple[str, Record]]:
-        """Tool and record, of all."""
+        """Return tool and record of every image."""
         entries = sorted(self._transport.listing(self.path))
         named = [(tool, one) for one in entries if (tool := image_folder.tool_of_record(one))]
         if not named:
@@ -68,12 +68,12 @@ class ImageStore:
         return [(tool, record) for tool, record in read if record is not None]
 
     def names(self, tool: str) -> list[str]:
-        """Of all that `tool` can run, as `--image` says them."""
+        """Return the names of all images that `tool` can run, as `--image` takes them."""
         return [record.name for one, record in self.records() if one == tool]
 
     def remove(self, name: str, tool: str, suffixes: Sequence[str]) -> list[str]:
-        """Removes the image with all its versions, and gives the nodes whose engines still hold
-        it; a job that runs in it fails. FileAccessError."""
+        """Remove the image with all its versions, and return the nodes whose engines still hold it;
+        a job that runs in it fails. FileAccessError."""
         entries = self._transport.listing(self.path)
         gone = [one for one in entries if image_folder.is_version(one, name, suffixes)]
         record = image_folder.record_name(name, tool)

@@ -73,7 +73,8 @@ class Login:
     """The login of one cluster. `answered` says whether a person had to answer for it."""
 
     def __init__(self, cluster: str, way: Way, on_change: Callable[[], None]) -> None:
-        """`on_change` is called, with locks held, whenever `seen_by` may say something else."""
+        """Prepare for logins; call `on_change`, with locks held, whenever `seen_by` may say
+        something else."""
         self._cluster = cluster
         self._way = way
         self._on_change = on_change
@@ -84,7 +85,7 @@ class Login:
         self.answered = False
 
     def connect(self, caller: str, wait_s: float) -> Connection:
-        """As `Api.connect`."""
+        """Connect as `Api.connect` does."""
         with self._changed:
             attempt = self._joined(caller)
             if attempt is None:
@@ -92,7 +93,8 @@ class Login:
         return self._follow(attempt, caller, wait_s)
 
     def answer(self, question_id: str, text: str | None, wait_s: float) -> Connection:
-        """As `Api.answer`. Who answers gets the next question too, whoever was asked first."""
+        """Answer as `Api.answer` does. Whoever answers gets the next question too, even if another
+        caller was asked first."""
         with self._changed:
             attempt = self._attempt
             question = attempt.question if attempt else None
@@ -103,7 +105,7 @@ class Login:
         return self._follow(attempt, attempt.asked or "", wait_s)
 
     def has_asked(self, question_id: str) -> bool:
-        """In this login or the last one; somebody else may have answered by now."""
+        """Tell whether this login or the last one asked that; somebody may have answered by now."""
         with self._changed:
             return self._attempt is not None and question_id in self._attempt.question_ids
 
@@ -112,12 +114,12 @@ class Login:
             return self._seen_by(caller)
 
     def notify(self) -> None:
-        """The way has changed: who waits looks again."""
+        """Make waiting calls look again: the way has changed."""
         with self._changed:
             self._notify()
 
     def left(self, caller: str) -> None:
-        """That caller's process has gone: what it was asked is anybody's to answer now."""
+        """Note that the caller's process has gone: anybody may answer now what it was asked."""
         with self._changed:
             attempt = self._attempt
             if attempt is not None and attempt.asked == caller:
@@ -125,15 +127,15 @@ class Login:
                 self._notify()
 
     def give_up(self) -> None:
-        """Ends a login that is under way, as if the person had declined. Who waits for it is told,
-        and whoever comes later begins another."""
+        """End a login that is under way, as if the person had declined. Waiting calls hear of it,
+        and a later caller begins another."""
         with self._changed:
             if self._attempt is not None:
                 self._attempt.callers.clear()
         self._end()
 
     def close(self) -> None:
-        """The same, and nobody waits here any more."""
+        """End a login that is under way, and give up each later one."""
         with self._changed:
             self._closed = True
         self._end()
@@ -149,8 +151,8 @@ class Login:
     # --- the caller's side; the lock is held where no `with` is seen ---
 
     def _joined(self, caller: str) -> _Attempt | None:
-        """The login under way, the one whose end this caller has not heard of, or a new one; None:
-        there is no need."""
+        """Return the login under way, the last one if this caller has not heard of its end, or a
+        new one; None: the way is open."""
         attempt = self._attempt
         if attempt is not None and (not attempt.ended or caller in attempt.callers):
             attempt.callers.add(caller)
@@ -284,7 +286,7 @@ class Logins:
         self._logins: dict[str, tuple[Way, Login]] = {}
 
     def of(self, cluster: str, way: Way) -> Login:
-        """The one of this way; a new way (the profile has changed) has a login of its own."""
+        """Return the login of this way; a new way (the profile has changed) gets its own."""
         with self._lock:
             known = self._logins.get(cluster)
             if known is not None and known[0] is way:
@@ -296,13 +298,13 @@ class Logins:
         return login
 
     def asking(self, question_id: str) -> Login | None:
-        """The one that has asked it."""
+        """Return the login that has asked this question, if any."""
         with self._lock:
             logins = [login for _, login in self._logins.values()]
         return next((login for login in logins if login.has_asked(question_id)), None)
 
     def left(self, caller: str) -> None:
-        """See `Login.left`."""
+        """Call `Login.left` of each login."""
         with self._lock:
             logins = [login for _, login in self._logins.values()]
         for login in logins:
@@ -315,7 +317,7 @@ class Logins:
             login.notify()
 
     def answered_by_a_person(self) -> bool:
-        """Whether an open connection would need a person if it were lost."""
+        """Tell whether an open connection would need a person if it were lost."""
         with self._lock:
             known = list(self._logins.values())
         return any(login.answered and way.state is ConnectionState.OPEN for way, login in known)

@@ -86,16 +86,16 @@ class Found:
     facts: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
     def one(self, kind: str) -> str:
-        """The value of a kind that has one line; "" when there is none."""
+        """Return the value of a kind that has one line; "" when there is none."""
         return next(iter(self.facts.get(kind, {}).values()), "")
 
     def programs(self, names: Iterable[str]) -> list[str]:
-        """Those of `names` that are there."""
+        """Return those of `names` that are there."""
         return [name for name in names if self.facts.get("program", {}).get(name)]
 
 
 def probe(profile: ClusterProfile, programs: Iterable[str], run: Run) -> Found:
-    """Looks for `programs`, and for what the profile names. Raises what `run` raises."""
+    """Look for `programs`, and for what the profile names. Raises what `run` raises."""
     words = [profile.job_root, profile.python, " ".join(programs), *file_paths(profile)]
     argv = ["sh", "-c", _PROBE, "sh", *words]
     facts: dict[str, dict[str, str]] = {}
@@ -107,14 +107,14 @@ def probe(profile: ClusterProfile, programs: Iterable[str], run: Run) -> Found:
 
 
 def file_paths(profile: ClusterProfile) -> list[str]:
-    """The profile's images and image folders that are files, not names in a registry."""
+    """Return the profile's images and image folders that are files, not names in a registry."""
     return [
         one for one in (*profile.image_dirs, *profile.images.values()) if one.startswith(("/", "~"))
     ]
 
 
 def ask(run: Run, argv: Sequence[str]) -> str | None:
-    """What the command printed, None when it failed."""
+    """Return what the command printed; None: it failed."""
     try:
         done = run(argv)
     except (JupyterSlurmError, TimedOutError):
@@ -123,7 +123,7 @@ def ask(run: Run, argv: Sequence[str]) -> str | None:
 
 
 def is_alone(found: Found, run: Run) -> bool:
-    """Whether every node of the cluster is the machine that was probed."""
+    """Tell whether every node of the cluster is the machine that was probed."""
     hosts = (ask(run, ["sinfo", "-h", "-N", "-o", "%n"]) or "").split()
     return bool(hosts) and {host.split(".")[0] for host in hosts} <= {
         found.one("host"),

@@ -26,7 +26,7 @@ _COMMANDS = (
 
 
 def entries(cluster: SlurmCluster, ours: Ours) -> list[QueueEntry]:
-    """Everybody's jobs. `ours`: by Slurm's id."""
+    """Return everybody's jobs. `ours`: our records by Slurm's id."""
     rows = squeue.parse(cluster.ask(squeue.all_argv()))
     user = cluster.transport.user()
     return [
@@ -41,7 +41,7 @@ def entries(cluster: SlurmCluster, ours: Ours) -> list[QueueEntry]:
 
 
 def history(cluster: SlurmCluster, days: float, ours: Ours) -> list[QueueEntry]:
-    """As `Api.history`. `ours`: by Slurm's id."""
+    """Return what `Api.history` does. `ours`: our records by Slurm's id."""
     if not 0 < days <= _MOST_DAYS:
         raise RequestError(f"{days:g} days of history cannot be asked for: 0 to {_MOST_DAYS} can.")
     since_s = time.time() - days * 86400
@@ -84,7 +84,8 @@ def _ended_entry(row: sacct.AcctRow, ours: Ours) -> QueueEntry:
 
 
 def command(cluster: SlurmCluster, argv: list[str]) -> CommandOutput:
-    """Runs a Slurm command as written. RequestError: it is none of Slurm's."""
+    """Run a Slurm command as written. RequestError: Slurm has no such command, or the profile
+    forbids it."""
     if not argv or argv[0] not in _COMMANDS:
         word = argv[0] if argv else ""
         near = suggest(word, _COMMANDS)

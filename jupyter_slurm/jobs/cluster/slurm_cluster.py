@@ -43,8 +43,8 @@ class Way(NamedTuple):
 
     @classmethod
     def to(cls, profile: ClusterProfile, on_change: Callable[[], None]) -> Self:
-        """Nothing is opened yet. `on_change` is called, in any thread, whenever the connection is
-        opened, lost or closed. ConfigError: the ssh configuration."""
+        """Return a way that opens nothing yet. `on_change` is called, in any thread, whenever the
+        connection is opened, lost or closed. ConfigError: the ssh configuration."""
         if profile.host is None:
             return cls(LocalTransport(path=profile.path, env=profile.env))
         # paramiko takes 0.15 s to import, which who has no remote cluster need not pay.
@@ -57,7 +57,8 @@ class Way(NamedTuple):
         return cls(SshTransport(connection, path=profile.path, env=profile.env), connection)
 
     def again(self, old: ClusterProfile, new: ClusterProfile) -> Self | None:
-        """This way, made for `old`, as it does for `new`; None: another has to be made."""
+        """Return this way, made for `old`, so that it serves `new`; None: another has to be
+        made."""
         if _differ(old, new, "host", "user", "port", "jump", "hint"):
             return None
         if not _differ(old, new, "path", "env"):
@@ -103,8 +104,8 @@ class SlurmCluster:
         return home / root[2:] if root.startswith("~/") else PurePosixPath(root)
 
     def check_configuration(self, slurm_conf: str | None) -> None:
-        """`slurm_conf`: SLURM_CONF where somebody submits; None: it is not set there.
-        RequestError: sbatch, typed there, goes by another configuration than ours."""
+        """Raise RequestError where sbatch, typed by the user, would go by another configuration
+        than ours. `slurm_conf`: SLURM_CONF where the user submits; None: it is not set there."""
         if slurm_conf is not None and self.profile.misses(slurm_conf):
             raise RequestError(
                 f"SLURM_CONF is {slurm_conf} where you submit, and the profile of {self.name} "
@@ -116,7 +117,7 @@ class SlurmCluster:
     def find_image(
         self, image: str, runtime: str, fetched: Callable[[Reference], str | None]
     ) -> str:
-        """The path of an image of this cluster, or what `fetched` says. NotFoundError."""
+        """Return the path of an image of this cluster, or what `fetched` says. NotFoundError."""
         tool, known = tool_of(runtime), containers.runtime_named(runtime)
         return find_image(
             image,
@@ -133,7 +134,7 @@ class SlurmCluster:
         )
 
     def image_store(self) -> ImageStore:
-        """Our own folder of images."""
+        """Return our own folder of images."""
         beside = PurePosixPath(self.profile.job_root).parent / "images"
         return ImageStore(self.transport, self.profile.image_dir or str(beside))
 
@@ -144,7 +145,8 @@ class SlurmCluster:
     def run(
         self, argv: Sequence[str], timeout_s: float | None = None, stdin: bytes = b""
     ) -> Completed:
-        """What the command said, whether it failed or not. ControllerError: it did not answer.
+        """Return what the command said, whether it failed or not. ControllerError: it did not
+        answer.
 
         The separators of its format are sealed on the way there, and plain again in what it said.
         """
@@ -158,7 +160,7 @@ class SlurmCluster:
         return done._replace(stdout=command.opened(done.stdout))
 
     def run_as_written(self, argv: Sequence[str]) -> Completed:
-        """As `run`, but times are printed for people, as in a terminal."""
+        """Run as `run` does, but with times printed for people, as in a terminal."""
         self._count(argv[0])
         try:
             return self.transport.run(argv, timeout_s=self.profile.command_timeout_s)
@@ -166,7 +168,8 @@ class SlurmCluster:
             raise _silent(self.name, argv, str(exc)) from exc
 
     def ask(self, argv: Sequence[str]) -> bytes:
-        """The command's output. ControllerError: nothing is known; CommandError: it refused."""
+        """Return the command's output. ControllerError: nothing is known; CommandError: it
+        refused."""
         done = self.run(argv)
         if done.returncode == 0:
             return done.stdout
@@ -185,7 +188,7 @@ class SlurmCluster:
     def deliver(
         self, folder: PurePosixPath, files: Mapping[str, bytes | Path], argv: Sequence[str]
     ) -> Completed:
-        """Puts a job's folder in place and runs `argv`, which calls sbatch, in it.
+        """Put a job's folder in place and run `argv`, which calls sbatch, in it.
 
         ControllerError: sbatch did not end in time; the job may have been taken.
         """
@@ -197,13 +200,14 @@ class SlurmCluster:
             raise _silent(self.name, ["sbatch"], str(exc)) from exc
 
     def converse(self, program: str, argv: Sequence[str]) -> socket.socket:
-        """As `Transport.converse`; `program` is the Slurm command that `argv` comes down to."""
+        """Converse as `Transport.converse` does; `program` is the Slurm command that `argv` comes
+        down to."""
         self._count(program)
         return self.transport.converse(argv)
 
     def srun_version(self) -> SlurmVersion | None:
-        """Asked for once in each connection, since what differs by it (`slurm/srun.py`) does so
-        between releases of years. None: it is not told now."""
+        """Return srun's version, asked for once in each connection: what depends on it
+        (`slurm/srun.py`) changes only between releases years apart. None: it is not told now."""
         with self._version_lock:
             connection = self.way.connection
             now = 0 if connection is None else connection.generation
@@ -229,7 +233,7 @@ def _silent(name: str, argv: Sequence[str], words: str) -> ControllerError:
 
 
 def silent_sbatch(name: str, said: str) -> ControllerError:
-    """It has been called, and tries on."""
+    """Return the error for an sbatch that was called and tries on."""
     return ControllerError(
         f"The `sbatch` on {name} has not answered yet.",
         hint="It tries for some minutes. `scontrol ping` tells whether the controller is up.",

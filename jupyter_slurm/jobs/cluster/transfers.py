@@ -56,7 +56,7 @@ class Transfers:
         remote: str,
         exclude: Sequence[str] = (),
     ) -> Transfer:
-        """Begins it. RequestError: `local` is no absolute path."""
+        """Begin the push. RequestError: `local` is not an absolute path."""
 
         def work(one: _Running) -> files.Outcome:
             with self._alone(cluster, remote, one.stop):
@@ -74,7 +74,7 @@ class Transfers:
         local: str,
         exclude: Sequence[str] = (),
     ) -> Transfer:
-        """Begins it. RequestError: `local` is no absolute path."""
+        """Begin the pull. RequestError: `local` is not an absolute path."""
 
         def work(one: _Running) -> files.Outcome:
             with self._alone_here(local, one.stop):
@@ -85,7 +85,7 @@ class Transfers:
         return self._begin(_Running(cluster, "pull", _absolute(local), remote), work)
 
     def fetch(self, transport: Transport, job: Job) -> Transfer:
-        """Begins to bring what the job has written of the files it was told to give back.
+        """Begin to bring back those of the requested files that the job has written.
 
         RequestError: it was told of none. A job that had no folder of its own gives back none:
         its files are where it ran.
@@ -123,7 +123,7 @@ class Transfers:
         job_dir: JobDir,
         exclude: Sequence[str] = (),
     ) -> Transfer:
-        """Begins to put a copy of the folder `local`, as it is now, into the job's folder.
+        """Begin to put a copy of the folder `local`, as it is now, into the job's folder.
 
         Doing it again for the same job changes nothing. It fails where one file cannot be read.
         NotFoundError, RequestError: that is no folder to push.
@@ -154,8 +154,8 @@ class Transfers:
         *,
         still_used: Callable[[], bool],
     ) -> None:
-        """The job's folder, and with it the mirror that it was pushed from, unless another job was
-        too or is just being pushed."""
+        """Remove the job's folder, and the mirror that it was pushed from, unless another job uses
+        that mirror or is just being pushed."""
         if mirror is None or not (lock := self._lock_of("", mirror)).acquire(blocking=False):
             transport.remove_tree(job_dir.path)
             return
@@ -166,15 +166,16 @@ class Transfers:
             lock.release()
 
     def transfer(self, transfer_id: str, wait_s: float = 0.0) -> Transfer:
-        """How far it is; waits up to `wait_s` for it to get further. NotFoundError."""
+        """Return how far the transfer is, after up to `wait_s` for it to get further.
+        NotFoundError."""
         return self._find(transfer_id).wait(wait_s)
 
     def outcome(self, transfer_id: str, wait_s: float) -> Transfer:
-        """The same, waiting up to `wait_s` for its end."""
+        """Return the transfer after up to `wait_s` for its end."""
         return self._find(transfer_id).wait_for_end(wait_s)
 
     def stop(self, transfer_id: str) -> Transfer:
-        """Ends it, and waits a moment until it has."""
+        """Stop the transfer, and wait a moment until it has ended."""
         one = self._find(transfer_id)
         one.stop.set()
         if one.thread is not None:
@@ -183,12 +184,12 @@ class Transfers:
 
     @property
     def running(self) -> bool:
-        """Whether one has not ended."""
+        """Tell whether a transfer has not ended."""
         with self._lock:
             return any(not one.has_ended for one in self._running.values())
 
     def close(self) -> None:
-        """Stops them all, and what is begun later at once."""
+        """Stop all transfers, and later ones as they begin."""
         with self._lock:
             self._closed = True
             running = list(self._running.values())
@@ -220,7 +221,8 @@ class Transfers:
 
     @contextmanager
     def _alone_here(self, local: str, stop: threading.Event) -> Iterator[None]:
-        """The same for what is brought here, as a folder or as a file in the folder above it."""
+        """Hold the locks of what is brought here: of a folder, or of a file and the folder above
+        it."""
         target = Path(local).expanduser().resolve()
         with ExitStack() as locks:
             for one in [target] if target.is_dir() else [target.parent, target]:
@@ -229,7 +231,8 @@ class Transfers:
 
     @contextmanager
     def _alone(self, where: str, target: str, stop: threading.Event) -> Iterator[None]:
-        """One at a time into the same folder: two would take each other's folders away."""
+        """Hold the lock of the target: two transfers into one folder would take each other's
+        folders away."""
         lock = self._lock_of(where, target)
         while not lock.acquire(timeout=_SHORTEST_WAIT_S):
             if stop.is_set():
@@ -370,8 +373,8 @@ def _not_arrived(failed: Behind) -> Problem:
 
 
 def pushed_folder(local: str) -> Path:
-    """The folder of this machine that is to be pushed with a job. NotFoundError, RequestError: that
-    is no folder to push."""
+    """Return the folder of this machine to push with a job. NotFoundError; RequestError: it is not
+    a folder to push."""
     folder = Path(_absolute(local))
     if not folder.is_dir():
         raise NotFoundError(f"There is no folder {local} on this machine, to run the job in.")

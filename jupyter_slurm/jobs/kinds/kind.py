@@ -92,7 +92,7 @@ class Kind(Generic[SpecT]):
     """Its own exit codes, beside those of the script around it."""
 
     def check(self, spec: SpecT) -> None:
-        """RequestError: no job of this kind could be given that unchanged."""
+        """Raise RequestError where a job of this kind could not be given `spec` unchanged."""
         if self.code_file == layout.PROGRAM and not spec.code.startswith("#!"):
             raise RequestError("A program begins with `#!` and its interpreter, e.g. `#!/bin/sh`.")
 
@@ -135,8 +135,8 @@ class Kind(Generic[SpecT]):
         return "It has ended well."
 
     def missing(self, log_tail: str, exit_code: int, *, bare: bool) -> Explained | None:
-        """Explain what it has not found where it ran, by what its log ends in; None: that was not
-        it. `bare`: on the node, in no image."""
+        """Explain, by the end of its log, what the job did not find where it ran; None: that was
+        not it. `bare`: on the node, in no image."""
         return None
 
 

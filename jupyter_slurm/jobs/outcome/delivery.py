@@ -90,7 +90,8 @@ class Delivery:
     def _read_log(
         self, job_id: str, position: Cursor, budget_bytes: int | None, task: int | None
     ) -> tuple[Job, Chunk, Show]:
-        """The job is looked at before its files: what a job wrote before it was final is there."""
+        """Return the job and a piece of its log. The job is looked at first: what it wrote before
+        it was final is there."""
         record = self._book.record(job_id)
         job = record.job
         if job.transfer is not None:  # it is not even submitted: nothing is there to be read
@@ -117,8 +118,8 @@ class Delivery:
     def _log_of_task(
         self, record: Record, cluster: SlurmCluster, task: int | None
     ) -> tuple[str | None, str]:
-        """Where a task of an array writes (None: it has not begun), and what is to be said of it
-        to somebody who has named none."""
+        """Return where a task of an array writes (None: it has not begun), and what to tell a user
+        who has named no task."""
         job, heading = record.job, ""
         if not job.tasks or not kind_of(job).is_as_written:
             raise RequestError(
@@ -205,7 +206,7 @@ class Delivery:
         )
 
     def served(self, job_id: str) -> None:
-        """Nobody waits any more for what `result` gave of this job: a copy of it goes."""
+        """Remove the copy that `result` made for this job: nobody waits for it any more."""
         copy = self._copies.pop(job_id, None)
         if copy is not None:
             copy.unlink(missing_ok=True)
@@ -214,7 +215,8 @@ class Delivery:
 def _variables(
     found: RunnerResult, asked: tuple[str, ...]
 ) -> tuple[tuple[str, ...], dict[str, str]]:
-    """The names of what came back, and of the rest why not. SignatureError: nobody asked for it."""
+    """Return the names of the variables that came back, and why the others did not. SignatureError:
+    one was not asked for."""
     told = found.variables
     names = told.names if told else ()
     failed = dict(told.failed) if told else {}
@@ -225,7 +227,7 @@ def _variables(
 
 
 def remove_old_copies() -> None:
-    """What an earlier process fetched and nobody has called for in a week."""
+    """Remove what an earlier process fetched and nobody has called for in a week."""
     oldest_s = time.time() - _COPIES_KEPT_S
     try:
         found = list(places.spool_dir().glob("*.fetched*"))

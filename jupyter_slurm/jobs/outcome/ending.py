@@ -70,7 +70,8 @@ class Ending:
         self._slurm_goes_on = False
 
     def run(self) -> bool:
-        """Whether the job has ended; False: it goes on after all (it was put back in the queue)."""
+        """Find out how the job ended; return False if it goes on after all (it was put back in the
+        queue)."""
         evidence = self._files(slurm=None)
         verdict = ended_by_itself(evidence)
         if verdict is None:
@@ -90,7 +91,8 @@ class Ending:
         return True
 
     def _goes_to_its_end(self) -> bool:
-        """False: it has ended meanwhile, as a cell does that its session does not take."""
+        """Mark the job FINISHING; return False if it has ended meanwhile, as a cell does that its
+        session does not take."""
         with self._book.alone():
             if self._book.job(self._job.id).state.final:
                 return False
@@ -151,7 +153,8 @@ class Ending:
         )
 
     def _folder_gone(self) -> bool:
-        """A job that was submitted elsewhere has never had one."""
+        """Tell whether the job's folder is gone; a job that was submitted elsewhere never had
+        one."""
         if self._book.record(self._job.id).adopted:
             return False
         return not self._cluster.transport.exists(self._dir.path)
@@ -172,7 +175,8 @@ class Ending:
             return None  # judged without it; whoever asks for the result is told
 
     def _end_of_its_session(self, evidence: Evidence) -> SessionEnd | None:
-        """None: the cell is in none, or it was not the session's end that ended it."""
+        """Return the end of the session that ended this cell; None: the cell is in none, or ended
+        otherwise."""
         session_id = self._job.session
         if session_id is None or (evidence.exit is not None and evidence.exit.signal != "TERM"):
             return None
@@ -190,8 +194,8 @@ class Ending:
     # --- Slurm's word ---
 
     def _slurm_verdict(self, evidence: Evidence) -> SlurmVerdict | None:
-        """What Slurm says, waited for while it is still cleaning up; None: it has forgotten, or
-        goes on with a job of which there is an exit file."""
+        """Return what Slurm says, waiting while it still cleans up; None: it has forgotten the job,
+        or goes on with one that has an exit file."""
         deadline_s = time.monotonic() + self._cluster.profile.exit_grace_s
         pauses = chain(_PAUSES_S, repeat(_PAUSES_S[-1]))
         if evidence.exit is not None and self._row is None and self._job.slurm_id is not None:
@@ -219,7 +223,7 @@ class Ending:
             raise _StoppedError
 
     def _ask_controller(self) -> SlurmVerdict | None:
-        """None: the controller has forgotten the job."""
+        """Return what the controller says; None: it has forgotten the job."""
         if self._job.slurm_id is None:
             return None
         try:
@@ -264,7 +268,7 @@ class Ending:
             return self._book.change(self._job.id, tasks=tasks).tasks
 
     def _ask_accounting(self) -> SlurmVerdict | None:
-        """None: no accounting, or it does not know the job either."""
+        """Return what accounting says; None: there is none, or it does not know the job either."""
         if self._job.slurm_id is None:
             return None
         try:

@@ -81,7 +81,7 @@ def without_pickle(value: object) -> Text | Texts | None:
 
 
 def _are_texts(items: Collection[Any]) -> bool:
-    """Whether they are texts, none of them long and all together long."""
+    """Tell whether they are texts, none of them long and all together long."""
     if set(map(type, items)) != {str}:
         return False
     return sum(map(len, items)) > LONG_TEXT >= max(map(len, items))
@@ -149,7 +149,7 @@ class Beside:
         return False
 
     def reduce(self, value: Any) -> Any:
-        """As NumPy does, but for a strided array, of which NumPy makes two copies."""
+        """Reduce as NumPy does, but for a strided array, of which NumPy makes two copies."""
         flags = value.flags
         in_a_row = flags.c_contiguous or flags.f_contiguous or value.nbytes <= LONG_TEXT
         if in_a_row or value.dtype.hasobject or len(self.buffers) == self._most:

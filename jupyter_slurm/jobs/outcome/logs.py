@@ -56,7 +56,7 @@ class Cursor:
 
 
 def parse_cursor(text: str) -> Cursor:
-    """RequestError: that is none of ours."""
+    """Parse the cursor of a log. RequestError: it is not one of ours."""
     if not text:
         return Cursor()
     if not _CURSOR.fullmatch(text):
@@ -102,8 +102,8 @@ class LogReader:
         self._script_log = script_log
 
     def read(self, cursor: Cursor, attempts: int, budget_bytes: int | None) -> Chunk:
-        """What has come since `cursor`. With a budget, older stream text is skipped and counted;
-        without one, the call ends after about a megabyte."""
+        """Return what has come since `cursor`. With a budget, older stream text is skipped and
+        counted; without one, the call ends after about a megabyte."""
         chunk = Chunk(deque(), cursor)
         text_bytes = shown_bytes = records = 0
         read_bytes = 0
@@ -139,8 +139,8 @@ class LogReader:
                 return chunk
 
     def _end_of_log(self, cursor: Cursor, budget_bytes: int) -> Cursor:
-        """Where its last `budget_bytes` begin, so that what is older is not even read; not so where
-        records come with it, for among these are displays."""
+        """Return the cursor where the last `budget_bytes` of the log begin, so that older text is
+        not even read; unchanged where records come with it, for among these are displays."""
         path = self._log_path(cursor.attempt)
         if path is None or self._kind.has_records:
             return cursor
@@ -157,7 +157,7 @@ class LogReader:
         return replace(cursor, log=begin)
 
     def _piece(self, cursor: Cursor) -> _Piece:
-        """What comes next in both files, read in one round trip."""
+        """Read what comes next in both files, in one round trip."""
         log, output = self._log_path(cursor.attempt), self._output_path(cursor.attempt)
         spans = [
             Span(path, offset, _PIECE_BYTES)
@@ -187,7 +187,7 @@ class LogReader:
     def _read(
         self, spans: list[Span]
     ) -> tuple[dict[PurePosixPath, bytes | None], dict[PurePosixPath | None, Output]]:
-        """What is there, and what to say of what is no file."""
+        """Read what is there; return also what to say of each path that is not a file."""
         try:
             found = self._transport.read_many(spans)
         except NotAFileError:
@@ -204,7 +204,8 @@ class LogReader:
         return read, refused
 
     def _records(self, path: PurePosixPath | None, cursor: Cursor, data: bytes) -> _Piece:
-        """The records in `data`, which was read at the cursor, and the one that is longer."""
+        """Return the records in `data`, which was read at the cursor, and the one that is
+        longer."""
         if cursor.cut:
             return _rest_of_line(cursor, data)
         limit = _PIECE_BYTES
@@ -236,14 +237,14 @@ class LogReader:
 
 
 def _text(data: bytes) -> tuple[str, int]:
-    """As text, and how many bytes that took: a character may be cut at the end of what is there;
-    it is read with what follows it."""
+    """Decode `data`, and return how many bytes that took: a character cut off at the end is read
+    with what follows it."""
     decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
     return decoder.decode(data), len(data) - len(decoder.getstate()[0])
 
 
 def _first_lines(data: bytes) -> bytes:
-    """As many as are read at a time."""
+    """Return as many lines as are read at a time."""
     if data.count(b"\n") <= _MOST_RECORDS:
         return data
     end = 0
@@ -253,7 +254,7 @@ def _first_lines(data: bytes) -> bytes:
 
 
 def _cut_line(cursor: Cursor, data: bytes) -> _Piece:
-    """The beginning of a line that is too long, and the cursor in its midst."""
+    """Return the beginning of a line that is too long, and the cursor in its midst."""
     beginning = data[: 4 * _CUT_CHARACTERS].decode(errors="replace")[:_CUT_CHARACTERS]
     longest = size(_LONGEST_RECORD_BYTES)
     text = f"{beginning}…\n[This line is longer than {longest}: the rest of it is not shown.]\n"
@@ -262,7 +263,7 @@ def _cut_line(cursor: Cursor, data: bytes) -> _Piece:
 
 
 def _rest_of_line(cursor: Cursor, data: bytes) -> _Piece:
-    """The end of such a line, if it is in `data`; then how much was left out."""
+    """Skip to the end of such a line, if it is in `data`; then say how much was left out."""
     end = data.find(b"\n")
     if end < 0:
         last = len(data) < _PIECE_BYTES
@@ -284,7 +285,7 @@ def _text_bytes(output: Output) -> int:
 
 
 def _drop_oldest(outputs: deque[Output], surplus: int) -> int:
-    """Takes `surplus` characters of stream text from the front; gives back how many it took."""
+    """Take `surplus` characters of stream text from the front; return how many were taken."""
     dropped = 0
     kept: deque[Output] = deque()
     while outputs and dropped < surplus:

@@ -46,7 +46,7 @@ class Buffer:
 
 
 def unpack(tree: Any, buffers: Sequence[Buffer]) -> Any:
-    """The value that `tree` stands for, arrays as views of `buffers`.
+    """Return the value that `tree` stands for, with arrays as views of `buffers`.
 
     ValueError, TypeError, LookupError, RecursionError: it stands for none. ImportError: it is one
     of a package that is not here.
@@ -280,7 +280,7 @@ class _Unpacker:
         return getattr(pandas.arrays, name)(self.value(values), self.value(mask))
 
     def _column(self, tree: Any, kind: Callable[..., Any], **labels: Any) -> Any:
-        """A Series or an Index of these values, of their very type."""
+        """Return a Series or an Index of these values, of their very type."""
         values = self.value(tree)
         return kind(values, dtype=values.dtype, copy=False, **labels)
 
@@ -319,7 +319,7 @@ _KINDS: Mapping[str, Callable[[_Unpacker, Any], Any]] = MappingProxyType(
 
 
 def _pandas() -> Any:
-    """Imported where a value is one of its own; ImportError."""
+    """Import pandas where a value is one of its own. ImportError."""
     return importlib.import_module("pandas")
 
 
@@ -330,7 +330,7 @@ def _shape(shape: Any) -> list[int]:
 
 
 def _array_type(name: Any) -> Any:
-    """A description for `numpy.dtype`, of nothing but numbers, text and times."""
+    """Return a description for `numpy.dtype`, of nothing but numbers, text and times."""
     if isinstance(name, str) and _ARRAY_TYPE.fullmatch(name):
         return name
     if not isinstance(name, list):

@@ -83,7 +83,7 @@ class StartedFile(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def parse_result(data: bytes, key: bytes) -> RunnerResult:
-    """The result in a `result.N.json`.
+    """Return the result in a `result.N.json`.
 
     Raises SignatureError when it was not signed with `key`, MalformedError when it is not whole.
     """
@@ -105,8 +105,8 @@ def parse_result(data: bytes, key: bytes) -> RunnerResult:
 
 
 def check_asked(names: Iterable[str], asked: Collection[str]) -> None:
-    """Raises SignatureError where a result holds variables that nobody asked for. Their names would
-    take the place of whatever has them here, and to read them is to run what they say."""
+    """Raise SignatureError where a result holds variables that the user did not ask for. They would
+    replace those of the same names here, and reading them runs what they say."""
     unasked = sorted({name for name in names if name not in asked})
     if unasked:
         told = brief(", ".join(one if one.isidentifier() else repr(one) for one in unasked))
@@ -119,7 +119,7 @@ def check_asked(names: Iterable[str], asked: Collection[str]) -> None:
 
 
 def parse_exit(data: bytes) -> ExitFile | None:
-    """The exit file; None where the bytes are no whole one."""
+    """Return the exit file; None where the bytes are not a whole one."""
     try:
         found = read_json(data, ExitFile, _MOST_FACT_BYTES)
     except MalformedError:
@@ -128,7 +128,7 @@ def parse_exit(data: bytes) -> ExitFile | None:
 
 
 def parse_started(data: bytes) -> StartedFile | None:
-    """The started file; None where the bytes are no whole one."""
+    """Return the started file; None where the bytes are not a whole one."""
     try:
         return read_json(data, StartedFile, _MOST_FACT_BYTES)
     except MalformedError:
@@ -136,7 +136,7 @@ def parse_started(data: bytes) -> StartedFile | None:
 
 
 def parse_records(data: bytes) -> tuple[list[Output], int]:
-    """The records of the whole lines in `data`, and how many bytes these are.
+    """Return the records of the whole lines in `data`, and how many bytes these are.
 
     A line that is no record becomes one of stderr with the line's text: nothing is lost, and
     nothing that a job writes can raise here.
@@ -161,8 +161,8 @@ def _record(line: bytes) -> Output:
 
 
 def _valid(value: Any) -> Any:
-    """A value of JSON, each lone surrogate in it as the six characters `\\udce9`: neither a record
-    nor an answer of the agent can hold one."""
+    """Return a value of JSON with each lone surrogate as the six characters `\\udce9`: neither a
+    record nor an answer of the agent can hold one."""
     match value:
         case str():
             return value.encode("utf-8", "backslashreplace").decode()

@@ -210,8 +210,8 @@ def _write_all(file: io.FileIO, data: bytes | bytearray | memoryview, at: int) -
 def _pickle(
     values: list[object], protocol: int, sink: _Sink, watched: Set[int] = frozenset()
 ) -> _Pickled:
-    """By the standard library where that does, else by cloudpickle; `watched`: ids of objects of
-    which it is to be seen whether they are in it.
+    """Pickle by the standard library where that works, else by cloudpickle; `watched`: ids of
+    objects to look for in the values.
 
     A reference to `__main__` is only good in this process, so a stream that has one is made again
     by cloudpickle, which sends what it means by value.
@@ -254,7 +254,8 @@ def _dump(
 
 
 def _noting_code(seen: list[types.CodeType]) -> type[pickle.Pickler]:
-    """A cloudpickle pickler that notes each code object: these tie a stream to one Python."""
+    """Return a cloudpickle pickler that notes each code object: these tie a stream to one
+    Python."""
     base = cloudpickle.Pickler
     reduce_code = base.dispatch_table[types.CodeType]
 
@@ -284,7 +285,8 @@ def _cannot_travel(
 
 
 def _innermost(value: object, protocol: int, error: Exception) -> str:
-    """The reason, down to the part that is to blame: `its .model[3]: cannot pickle 'x' object`."""
+    """Return the reason, down to the part that is to blame: `its .model[3]: cannot pickle 'x'
+    object`."""
     where = ""
     for _ in range(_SEARCHED_DEPTH):
         for label, part in _parts(value):
@@ -322,7 +324,7 @@ def _parts(value: object) -> Iterator[tuple[str, object]]:
 
 
 def digest_file(path: Path) -> Digest:
-    """The digest of a file, computed by a few threads: hashlib lets go of the GIL."""
+    """Compute the digest of a file in a few threads: hashlib lets go of the GIL."""
 
     def digest_chunk(chunk: int) -> bytes:
         digest = hashlib.sha256()
@@ -348,7 +350,7 @@ def read_variables(
     names: Collection[str] | None = None,
     out_format: OutFormat = "auto",
 ) -> dict[str, object]:
-    """The variables of a file, arrays as views of a private mapping of it.
+    """Return the variables of a file, with arrays as views of a private mapping of it.
 
     `expect` is the digest that the job has signed, `names` the variables that were asked for; None,
     both, where the file is this side's own. Raises SignatureError before anything is unpickled
@@ -432,7 +434,7 @@ def _pickled(names: Sequence[str]) -> SignatureError:
 
 
 def parse_header(whole: memoryview, path: Path) -> tuple[VariablesHeader, int]:
-    """The header and the offset of the stream behind it."""
+    """Return the header and the offset of the stream behind it."""
     at = len(_MAGIC) + _LENGTH.size
     if bytes(whole[: len(_MAGIC)]) != _MAGIC or whole.nbytes < at:
         raise _cut_off(path)
@@ -465,7 +467,8 @@ def _check_readable(header: VariablesHeader) -> None:
 
 class _Unpickler(pickle.Unpickler):
     def find_class(self, module: str, name: str) -> Any:
-        """As ever, but for numpy, whose inner modules have other names before and after 2.0."""
+        """Find the class as usual, but for numpy, whose inner modules have other names before and
+        after 2.0."""
         if module.startswith("numpy.core"):
             with suppress(ImportError, AttributeError):
                 return super().find_class(module.replace("numpy.core", "numpy._core", 1), name)

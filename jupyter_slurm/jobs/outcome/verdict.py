@@ -119,7 +119,7 @@ _CAUSES = frozenset(
 
 
 def ended_by_itself(evidence: Evidence) -> Verdict | None:
-    """The verdict that needs no word from Slurm: the script ended of its own accord and said how.
+    """Return the verdict that needs no word from Slurm: the script ended by itself and said how.
 
     None: a signal was involved, or something is missing; Slurm has to be asked for the cause.
     """
@@ -137,7 +137,7 @@ def ended_by_itself(evidence: Evidence) -> Verdict | None:
 
 
 def judge(evidence: Evidence) -> Verdict:
-    """The verdict, once everybody has been asked."""
+    """Return the verdict, once everybody has been asked."""
     by_itself = ended_by_itself(evidence)
     slurm = evidence.slurm
     if by_itself is not None and (slurm is None or slurm.state not in _CAUSES):
@@ -215,7 +215,8 @@ def _by_exit_code(evidence: Evidence, exit_code: int) -> Verdict:
 
 
 def _diagnosed(found: Explanation, exit_code: int | None) -> str:
-    """Words that a program wrote are its own: they suggest why it failed, and prove nothing."""
+    """Return the diagnosis. What a program wrote only suggests why it failed, and proves
+    nothing."""
     if not found.suggested:
         return found.sentence
     suggests = f"It ended with exit code {exit_code}; its output suggests the cause."
@@ -234,7 +235,8 @@ def _warning(result: RunnerResult | None) -> str | None:
 
 
 def _completed_all_the_same(verdict: Verdict, slurm: SlurmVerdict) -> Verdict:
-    """Done, its result written, and yet Slurm names a cause: of a child process, or afterwards."""
+    """Return COMPLETED with a warning: the job wrote its result, yet Slurm names a cause, of a
+    child process or afterwards."""
     warning = _ALL_THE_SAME.get(slurm.state, f"It has ended well, though Slurm says {slurm.state}.")
     return Verdict(state=JobState.COMPLETED, why=verdict.why, warning=warning, exit_code=0)
 
@@ -264,7 +266,8 @@ def _by_cause(
 
 
 def _without_folder(slurm: SlurmVerdict | None) -> Verdict:
-    """Whatever it has said of itself is gone; it is not known who took it away, or whether."""
+    """Judge a job whose folder is gone, with all it said of itself; who took it away, or whether,
+    is unknown."""
     failed = slurm is not None and slurm.state is not JobState.COMPLETED
     return Verdict(
         state=slurm.state if slurm is not None and failed else JobState.LOST,
@@ -277,7 +280,8 @@ def _without_folder(slurm: SlurmVerdict | None) -> Verdict:
 
 
 def _by_session(evidence: Evidence, session: SessionEnd) -> Verdict:
-    """A session that ended in good order has no word for what that is to a cell."""
+    """Judge a cell by its session's end. Where the session ended in good order, the cell is
+    CANCELLED."""
     known = session.state in _CAUSES | {JobState.FAILED, JobState.LOST}
     why = f"Its session ended while it ran. {session.why}"
     if evidence.started is None:
@@ -293,7 +297,7 @@ def _by_session(evidence: Evidence, session: SessionEnd) -> Verdict:
 def _cancelled_by(
     evidence: Evidence, slurm: SlurmVerdict, *, forgotten: bool
 ) -> tuple[str, str | None]:
-    """Who did it, as far as anybody says so; and how to find out more."""
+    """Tell who cancelled it, as far as anybody says so, and how to find out more."""
     started = evidence.started is not None or slurm.had_nodes
     if evidence.cancel_requested and kind_of(evidence).ends_by_request:
         return "You stopped it." if started else "You stopped it before it had started.", None
@@ -321,7 +325,7 @@ def _cancelled_by(
 
 
 def _traced(evidence: Evidence) -> JobState | None:
-    """The cause that the log or the clock tells, or None."""
+    """Return the cause that the log or the clock tells, or None."""
     for state, pattern in _TRACES.items():
         # A step of it may have been cancelled, too: what became of the job Slurm knows better.
         known = state is JobState.CANCELLED and evidence.slurm is not None

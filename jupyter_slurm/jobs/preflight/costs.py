@@ -23,7 +23,7 @@ _START_S = 60.0
 def cost(
     job: Asked, known: KnownPartition | None, *, unit: str = "", max_tres: bool = False
 ) -> Cost | None:
-    """None: nobody says how long the job may run."""
+    """Return what the job may cost; None: nobody says how long it may run."""
     span_s = limit_s(job, known)
     if span_s is None:
         return None
@@ -46,7 +46,7 @@ def cost(
 
 
 def limit_s(job: Asked, known: KnownPartition | None) -> float | None:
-    """How long it may run; None: there is no limit, or nobody says."""
+    """Return how long the job may run; None: there is no limit, or nobody says."""
     default_s = known.live.default_time_s if known and known.live else None
     longest_s = known.limit_s.value if known and known.limit_s else math.inf
     wanted_s = job.limit_s if job.limit_s is not None else default_s
@@ -55,7 +55,8 @@ def limit_s(job: Asked, known: KnownPartition | None) -> float | None:
 
 
 def _amounts(job: Asked, here: KnownPartition, *, whole: bool) -> dict[str, float]:
-    """TRES -> how much of it, memory in MiB: all that its nodes have, or what it asks for."""
+    """Return how much of each TRES it takes, memory in MiB: all that its nodes have, or what it
+    asks for."""
 
     def of_nodes(figure: Figure | None, wanted: float) -> float:
         return max(wanted, figure.value * job.nodes) if figure else wanted
@@ -72,7 +73,8 @@ def _amounts(job: Asked, here: KnownPartition, *, whole: bool) -> dict[str, floa
 
 
 def _share(job: Asked, here: KnownPartition) -> float:
-    """How much of a node it takes: the largest of its shares; a whole one where none is known."""
+    """Return how much of a node it takes: the largest of its shares; a whole one where none is
+    known."""
     wanted = (
         (job.cpus_per_node, here.cpus),
         (job.gpus_per_node, here.gpus),
@@ -83,7 +85,7 @@ def _share(job: Asked, here: KnownPartition) -> float:
 
 
 def _billing(amounts: Mapping[str, float], here: KnownPartition, *, max_tres: bool) -> float | None:
-    """None: the cluster weighs nothing."""
+    """Return the billing; None: the cluster weighs nothing."""
     weights = here.live.billing if here.live else {}
     if not weights:
         return None
@@ -94,7 +96,7 @@ def _billing(amounts: Mapping[str, float], here: KnownPartition, *, max_tres: bo
 def outlook(
     job: Asked, known: KnownPartition | None, info: ClusterInfo, now_s: float
 ) -> Iterator[Check]:
-    """What is free where the job would go, and which reservations it would run into."""
+    """Tell what is free where the job would go, and which reservations it would run into."""
     live = known.live if known else None
     if live is None:
         return

@@ -38,12 +38,14 @@ class Judge:
     info: ClusterInfo | None = None
 
     def partition(self, job: Asked) -> KnownPartition | None:
-        """The one that the job would go to, as far as is known; of several the first."""
+        """Return the partition that the job would go to, as far as is known; of several the
+        first."""
         known = known_partitions(self.profile, self.info)
         return next((known[name] for name in self._wanted(job) if name in known), None)
 
     def objections(self, job: Asked) -> list[Objection]:
-        """What speaks against it. A job for several partitions is judged by the best of them."""
+        """Return what speaks against the job. A job for several partitions is judged by the best of
+        them."""
         known = known_partitions(self.profile, self.info)
         judged = [
             list(self._of_partition(job, known[name]) if name in known else self._of_name(name))
@@ -62,7 +64,8 @@ class Judge:
     # --- partitions ---
 
     def _of_name(self, name: str) -> Iterator[Objection]:
-        """A name that nobody knows. A profile need not name them all, and so only warns."""
+        """Object to a name that nobody knows. A profile need not name all partitions, and so only
+        warns."""
         known = list(known_partitions(self.profile, self.info))
         if known and not (self.info and name in self.info.hidden):
             near = suggest(name, known)
@@ -164,7 +167,7 @@ class Judge:
     def _too_much(
         self, sentence: str, figure: Figure, option: str, most: str | None = None
     ) -> Objection:
-        """`most`: the figure in words; None: as a number."""
+        """Return the objection. `most`: the figure in words; None: as a number."""
         most = f"{figure.value:.0f}" if most is None else most
         return Objection(
             sentence,
@@ -201,7 +204,8 @@ class Judge:
         told: Sequence[str],
         allowed: Sequence[str],
     ) -> Iterator[Objection]:
-        """`offered` by the cluster, else `told` by the profile; `allowed` by the partition."""
+        """Object to a word that the cluster has not `offered` (else the profile not `told`), or
+        that the partition has not `allowed`."""
         if word is None:
             return
         by = Source.CLUSTER
@@ -241,7 +245,8 @@ class Judge:
 
 
 def of_inputs(job: Asked) -> Iterator[Objection]:
-    """Arrays that go in are mapped, so what a cell does not touch takes none: it only warns."""
+    """Warn where the inputs fill the job's memory. It only warns: arrays are mapped, and take none
+    until the cell touches them."""
     mib = job.memory_per_node_mib
     if mib and job.inputs_mib >= mib:
         yield Objection(
@@ -262,7 +267,7 @@ def _told(figure: Figure) -> str:
 
 
 def _shorter(most: str, partitions: Sequence[str]) -> str:
-    """`partitions`: up to three that allow the time that was asked for."""
+    """Return the remedy. `partitions`: up to three that allow the time that was asked for."""
     match partitions:
         case [one]:
             return f"Ask for --time {most} or less, or take {one}."

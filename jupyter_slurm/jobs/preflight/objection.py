@@ -28,5 +28,5 @@ class Objection:
 
 
 def joined(*sentences: str) -> str:
-    """Whole ones, as each is translated by itself; one may be empty."""
+    """Join whole sentences, as each is translated by itself; one may be empty."""
     return " ".join(filter(None, sentences))

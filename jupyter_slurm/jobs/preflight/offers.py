@@ -29,8 +29,8 @@ _GPU = re.compile(r"(?:^|,)gpu(?::([^:,()]{0,64}[^:,()0-9][^:,()]{0,64}))?:([0-9
 
 
 def cluster_info(cluster: SlurmCluster) -> ClusterInfo:
-    """Four short questions to the controller; where there is accounting a fifth, and three to it
-    (two where it enforces no limits)."""
+    """Ask the controller four short questions; where there is accounting a fifth, and accounting
+    three (two where it enforces no limits)."""
     config = scontrol.parse_config(cluster.ask(scontrol.config_argv()))
     nodes = sinfo.parse_nodes(cluster.ask(sinfo.nodes_argv()))
     settings = partitions.parse_partitions(cluster.ask(partitions.partitions_argv()))
@@ -74,7 +74,7 @@ class NodeList(NamedTuple):
 
 
 def nodes(cluster: SlurmCluster) -> NodeList:
-    """Nodes and partitions as they are now: three short questions to the controller."""
+    """Return nodes and partitions as they are now, by three short questions to the controller."""
     rows = sinfo.parse_nodes(cluster.ask(sinfo.nodes_argv()))
     settings = partitions.parse_partitions(cluster.ask(partitions.partitions_argv()))
     kept = partitions.parse_reservations(cluster.ask(partitions.reservations_argv()))
@@ -87,7 +87,7 @@ def nodes(cluster: SlurmCluster) -> NodeList:
 
 
 def _nodes(rows: list[sinfo.NodeRow]) -> tuple[Node, ...]:
-    """One for each node, whose rows are one for each of its partitions."""
+    """Return one node for all its rows, which are one for each of its partitions."""
     by_name: dict[str, list[sinfo.NodeRow]] = {}
     for row in rows:
         by_name.setdefault(row.name, []).append(row)
@@ -142,8 +142,8 @@ def _partition(settings: partitions.PartitionSettings, nodes: list[sinfo.NodeRow
 
 
 def gpus_by_type(nodes: Iterable[sinfo.NodeRow]) -> dict[str, tuple[int, int | None]]:
-    """As `Partition.gpus_by_type`: None where a node does not tell what is used. Those of a node
-    that takes no jobs are not free."""
+    """Count GPUs as in `Partition.gpus_by_type`: None where a node does not tell what is used.
+    Those of a node that takes no jobs are not free."""
     found: dict[str, tuple[int, int | None]] = {}
     for node in nodes:
         used = _by_type(node.gres_used or "")
@@ -157,7 +157,7 @@ def gpus_by_type(nodes: Iterable[sinfo.NodeRow]) -> dict[str, tuple[int, int | N
 
 
 def _by_type(gres: str) -> dict[str, int]:
-    """Of `gpu:a100:4(S:0-1),gpu:2`, and of `gpu:a100:1(IDX:0),gpu:0(IDX:N/A)`."""
+    """Count by type, in `gpu:a100:4(S:0-1),gpu:2` or `gpu:a100:1(IDX:0),gpu:0(IDX:N/A)`."""
     counts: dict[str, int] = {}
     for kind, count in _GPU.findall(gres):
         counts[kind] = counts.get(kind, 0) + int(count)
@@ -180,8 +180,8 @@ def _reservation(row: partitions.Reservation, nodes: list[sinfo.NodeRow]) -> Res
 
 
 def _enforced(config: Mapping[str, str]) -> tuple[str, ...]:
-    """slurm.conf(5): AccountingStorageEnforce (`safe` and `limits` include associations, `qos` does
-    too), JobSubmitPlugins."""
+    """Return what is enforced by slurm.conf(5): AccountingStorageEnforce (`safe` and `limits`
+    include associations, `qos` does too); nothing certain with JobSubmitPlugins."""
     if config.get("JobSubmitPlugins"):
         return ()
     words = config.get("AccountingStorageEnforce", "").replace("none", "").split(",")
@@ -198,7 +198,8 @@ def _enforced(config: Mapping[str, str]) -> tuple[str, ...]:
 def _associations(
     cluster: SlurmCluster, config: Mapping[str, str], argv: list[str]
 ) -> list[sacctmgr.Association]:
-    """Accounting may be that of several clusters; [] where the site keeps them to itself."""
+    """Return this cluster's associations, as accounting may serve several; [] where the site keeps
+    them to itself."""
     try:
         rows = sacctmgr.parse_associations(cluster.ask(argv))
     except CommandError:
@@ -220,7 +221,7 @@ def _association(row: sacctmgr.Association, *, whole: bool) -> Association:
 
 
 def _limits(allowed: sacctmgr.Allowed) -> dict[str, Any]:
-    """The fields of `wire.Limits`."""
+    """Return the fields of `wire.Limits`."""
     return {
         "limit_s": allowed.limit_s,
         "per_job": dict(allowed.tres_per_job),
@@ -252,7 +253,7 @@ def _qos(cluster: SlurmCluster, names: Collection[str]) -> tuple[Qos, ...]:
 
 
 def _in_use(cluster: SlurmCluster) -> tuple[InUse, ...]:
-    """Summed up by QOS, account and partition."""
+    """Sum up what is in use, by QOS, account and partition."""
     try:
         rows = squeue.parse_use(cluster.ask(squeue.use_argv(cluster.transport.user())))
     except CommandError:

@@ -92,7 +92,7 @@ def _known(name: str, profile: ClusterProfile, live: Partition | None) -> KnownP
 
 
 def limit_s(told: PartitionLimits) -> float | None:
-    """The limit of a profile's partition; math.inf: none, None: it says nothing."""
+    """Return the limit of a profile's partition; math.inf: none, None: it says nothing."""
     return _or_no_limit(parse_time_s(told.limit)) if told.limit else None
 
 
@@ -105,7 +105,7 @@ def _least(one: int | None, two: int) -> int:
 
 
 def differences(profile: ClusterProfile, info: ClusterInfo) -> Iterator[str]:
-    """Where the profile's partitions are not what the cluster has: a sentence for each."""
+    """Yield a sentence for each difference between the profile's partitions and the cluster's."""
     live = {one.name: one for one in info.partitions}
     gone = [name for name in profile.partitions if name not in {*live, *info.hidden}]
     if gone:

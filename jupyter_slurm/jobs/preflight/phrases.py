@@ -25,21 +25,22 @@ THE_CODE = "the code"
 
 
 def qos(name: str, partition: str | None) -> Name:
-    """`partition`: whose QOS it is; None: that of the job."""
+    """Name a QOS. `partition`: whose QOS it is; None: that of the job."""
     if partition is None:
         return Name(f"the QOS `{name}`", f"The QOS `{name}`")
     return Name(f"the QOS `{name}` of {partition}", f"The QOS `{name}` of {partition}")
 
 
 def account(name: str, *, whole: bool) -> Name:
-    """`whole`: all of it, not the user's part."""
+    """Name an account. `whole`: all of it, not the user's part."""
     if whole:
         return Name(f"the account `{name}`", f"The account `{name}`")
     return Name(f"your account `{name}`", f"Your account `{name}`")
 
 
 def amount(tres: str, count: float) -> str:
-    """Of `cpu`, `node`, `mem` (in MiB), `gres/gpu`, `gres/gpu:TYPE`. KeyError: of another."""
+    """Say how much `cpu`, `node`, `mem` (in MiB), `gres/gpu` or `gres/gpu:TYPE`. KeyError:
+    another."""
     _, _, kind = tres.partition("gpu:")
     if kind:
         return f"1 GPU of the type {kind}" if count == 1 else f"{count:.0f} GPUs of the type {kind}"
@@ -66,7 +67,7 @@ def nodes_of(partition: str, count: int, of: int) -> str:
 
 
 def told(what: str, by: Source) -> str:
-    """With whose word it is, unless it is the cluster's; also where that stands alone (`""`)."""
+    """Add whose word it is, unless it is the cluster's; also where that stands alone (`""`)."""
     match by:
         case Source.CLUSTER:
             return what

@@ -35,7 +35,8 @@ class _Owner:
 
 
 def objections(job: Asked, info: ClusterInfo, partition: Partition | None) -> Iterator[Objection]:
-    """`partition`: where the job would go, as the cluster tells of it."""
+    """Yield what speaks against the job. `partition`: where it would go, as the cluster tells of
+    it."""
     mine = _association(job, info, partition)
     owners, denies = _owners(job, info, partition, mine)
     enforced = "limits" in info.enforced
@@ -58,7 +59,7 @@ def qos(job: Asked, info: ClusterInfo, partition: Partition | None) -> Qos | Non
 
 
 def _association(job: Asked, info: ClusterInfo, partition: Partition | None) -> Association | None:
-    """The user's that the job would be of; None: that is not known."""
+    """Return the user's association that the job would be of; None: that is not known."""
     mine = [one for one in info.associations if not one.whole]
     accounts = {one.account for one in mine}
     found = [
@@ -71,7 +72,7 @@ def _association(job: Asked, info: ClusterInfo, partition: Partition | None) -> 
 
 
 def _qos_of(job: Asked, info: ClusterInfo, mine: Association | None) -> str | None:
-    """src/slurmctld/job_mgr.c, _determine_and_validate_qos()."""
+    """Choose as src/slurmctld/job_mgr.c does, in _determine_and_validate_qos()."""
     if job.qos or mine is None:
         return job.qos or (info.qos[0] if len(info.qos) == 1 else None)
     if len(mine.qos) == 1:
@@ -82,7 +83,8 @@ def _qos_of(job: Asked, info: ClusterInfo, mine: Association | None) -> str | No
 def _owners(
     job: Asked, info: ClusterInfo, partition: Partition | None, mine: Association | None
 ) -> tuple[list[_Owner], bool]:
-    """The first counts first; and whether one of them denies what is over its limits."""
+    """Return the owners of limits, of which the first counts first, and whether one denies what is
+    over its limits."""
     known = {one.name: one for one in info.qos_limits}
     own = known.get(_qos_of(job, info, mine) or "")
     theirs = known.get(partition.qos or "") if partition else None
@@ -145,7 +147,7 @@ def _too_long(
 def _too_much(
     job: Asked, owners: list[_Owner], *, certain: bool
 ) -> Iterator[tuple[str, Objection]]:
-    """TRES -> why one job cannot have as much of it."""
+    """Yield, by TRES, why one job cannot have as much of it."""
     for tres, wanted in _wanted(job).items():
         limits = [
             (found[1], found[0].name.within)
@@ -170,7 +172,7 @@ def _too_much(
 
 
 def _too_many(job: Asked, owners: list[_Owner]) -> Iterator[Objection]:
-    """sbatch refuses what is too much for the queue, whatever the QOS."""
+    """Object to what is too much for the queue: sbatch refuses that, whatever the QOS."""
     for kind in ("queued_per_user", "queued_in_all"):
         owner = next((one for one in owners if getattr(one.limits, kind) is not None), None)
         most = getattr(owner.limits, kind) if owner else None
@@ -200,7 +202,7 @@ def _queue_full(owner: _Owner, kind: str, most: int, *, never: bool) -> str:
 def _must_wait(
     job: Asked, owners: list[_Owner], alone: Mapping[str, Objection]
 ) -> Iterator[Objection]:
-    """One sentence: what it will wait for first is enough to know."""
+    """Say what the job will wait for first: one sentence is enough."""
     for kind in ("per_user", "in_all"):
         for tres, wanted in _wanted(job).items():
             found = _first(owners, kind, tres)

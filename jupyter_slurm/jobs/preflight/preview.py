@@ -43,7 +43,7 @@ _LIMITS_KEPT_S = 3600.0
 
 class Preflight:
     def __init__(self, clusters: Clusters, jobs: Callable[[str | None], list[Job]]) -> None:
-        """`jobs`: those of a cluster, which tell of its Pythons."""
+        """Take `jobs`, which returns a cluster's jobs: they tell of its Pythons."""
         self._clusters = clusters
         self._jobs = jobs
         self._infos: dict[str, ClusterInfo] = {}
@@ -52,7 +52,7 @@ class Preflight:
         self._estimates = Estimates()
 
     def cluster_info(self, cluster: str | None = None) -> ClusterInfo:
-        """Asked again when it is older than a few minutes."""
+        """Return what the cluster offers, asked again when it is older than a few minutes."""
         known = self._clusters.named(cluster)
         info = self._fresh(known.name)
         if info is None:
@@ -97,7 +97,7 @@ class Preflight:
         )
 
     def judge(self, job: Resolved, cluster: SlurmCluster) -> str | None:
-        """What the job should be warned of. SubmitError: sbatch would refuse it, and need not be
+        """Return what to warn the user of. SubmitError: sbatch would refuse it, and need not be
         asked; RequestError: it would by what the profile says; CodeError: it does not compile."""
         fault = self._compiled(job.spec, cluster.name)
         wanted, info = _asked(job), self._newest(cluster.name)
@@ -160,7 +160,7 @@ class Preflight:
         return info
 
     def _asked_anew(self, cluster: SlurmCluster) -> ClusterInfo | None:
-        """None: it does not answer, and sbatch is to decide."""
+        """Ask the cluster anew; None: it does not answer, and sbatch is to decide."""
         try:
             self._judged_by[cluster.name] = offers.cluster_info(cluster)
         except JupyterSlurmError:
@@ -168,7 +168,8 @@ class Preflight:
         return self._judged_by[cluster.name]
 
     def _looked(self, cluster: SlurmCluster) -> tuple[list[Check], ClusterInfo | None]:
-        """What a preview shows does not depend on the controller's answering."""
+        """Return what the cluster offers, or a check that says why not: a preview needs no answer
+        of the controller."""
         try:
             return [], self.cluster_info(cluster.name)
         except LoginNeededError:
@@ -178,7 +179,7 @@ class Preflight:
 
 
 def check_previewable(spec: JobSpec) -> None:
-    """RequestError: it is not submitted by itself."""
+    """Raise RequestError for a cell of a session, which is not submitted by itself."""
     if spec.session is not None:
         raise RequestError(
             "A cell of a session is no submission of its own: there is nothing to preview.",
@@ -191,7 +192,7 @@ def _is_fresh(info: ClusterInfo | None, kept_s: float = _INFO_KEPT_S) -> bool:
 
 
 def _priced(info: ClusterInfo, profile: ClusterProfile) -> ClusterInfo:
-    """With what only the profile says of its partitions."""
+    """Add what only the profile says of its partitions."""
     told = known_partitions(profile, info)
     partitions = (
         replace(one, cost=told[one.name].cost, about=told[one.name].about)
@@ -241,7 +242,7 @@ def _with_inputs(wanted: Asked, spec: JobSpec) -> Asked:
 
 
 def _interpreter(job: Resolved) -> list[Check]:
-    """Which Python runs the code, where no image says so."""
+    """Say which Python runs the code, where no image says so."""
     if not job.kind.has_records or job.in_image:
         return []
     sentence = f"Without an image the cell runs in `{job.profile.python}` of the node."

@@ -54,7 +54,7 @@ class Asked:
 
 
 def asked(options: Mapping[str, str]) -> Asked:
-    """Of options as `slurm.options.check_option` gives them."""
+    """Sum up options as `slurm.options.check_option` gives them."""
     nodes, is_open = _nodes(options)
     per_node = _tasks_per_node(options, nodes)
     cpus_per_task = _number(options.get("cpus-per-task"), 1)
@@ -86,7 +86,7 @@ def asked(options: Mapping[str, str]) -> Asked:
 
 
 def _nodes(options: Mapping[str, str]) -> tuple[int, bool]:
-    """At least how many, and whether nothing says so."""
+    """Return at least how many nodes there are, and whether no option says so."""
     if match := re.match(r"[0-9]+", options.get("nodes", "")):
         return int(match[0]), False
     tasks, per_node = options.get("ntasks"), options.get("ntasks-per-node")
@@ -100,7 +100,8 @@ def _tasks(options: Mapping[str, str], nodes: int) -> int:
 
 
 def _tasks_per_node(options: Mapping[str, str], nodes: int) -> int:
-    """On the node that has the most; where Slurm may spread the tasks, only one is certain."""
+    """Return the tasks of the node that has the most; where Slurm may spread them, only one is
+    certain."""
     if "ntasks-per-node" in options:
         return _number(options["ntasks-per-node"], 1)
     if "nodes" not in options:
@@ -153,6 +154,6 @@ def _limit_s(text: str | None) -> float | None:
 
 
 def _number(text: str | None, otherwise: int) -> int:
-    """A count, or the lower end of a range."""
+    """Return a count, or the lower end of a range."""
     match = re.match(r"[0-9]+", text or "")
     return int(match[0]) if match else otherwise

@@ -38,7 +38,7 @@ class Adoption:
         self._lock = threading.Lock()
 
     def adopt(self, slurm_id: str, cluster: str | None = None) -> Job:
-        """As `Api.adopt`. Of an array it is the whole array that is taken."""
+        """Adopt as `Api.adopt` does. Of an array, take the whole array."""
         match = _SLURM_ID.fullmatch(slurm_id)
         if match is None:
             raise RequestError(f"{slurm_id!r} is no job id of Slurm's.", hint="123 is one.")
@@ -64,7 +64,8 @@ class Adoption:
 
 
 def _listed(cluster: SlurmCluster, slurm_id: str) -> QueueRow:
-    """Of an array the task that says most of the whole. NotFoundError; RequestError: another's.
+    """Return the job's row; of an array that of the task that says most of the whole.
+    NotFoundError; RequestError: it is another user's.
 
     Whose job it is only squeue tells: in a record of scontrol's a name can look like its owner.
     """
@@ -84,13 +85,13 @@ def _listed(cluster: SlurmCluster, slurm_id: str) -> QueueRow:
 
 
 def _asked(cluster: SlurmCluster, slurm_id: str) -> ControlRow | None:
-    """What scontrol alone tells of it; None: it has been forgotten meanwhile."""
+    """Return what scontrol alone tells of the job; None: it has been forgotten meanwhile."""
     rows = scontrol.parse_jobs(_told(cluster, scontrol.job_argv(slurm_id)))
     return min(rows, key=lambda row: states.is_terminal(row.state), default=None)
 
 
 def _told(cluster: SlurmCluster, argv: list[str]) -> bytes:
-    """Nothing of a job that Slurm does not know."""
+    """Return the command's output; nothing for a job that Slurm does not know."""
     try:
         return cluster.ask(argv)
     except CommandError as exc:

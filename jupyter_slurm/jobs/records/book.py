@@ -66,7 +66,7 @@ class Book:
         return self._stirs
 
     def stirred_since(self, stirs: int) -> Callable[[], bool]:
-        """For `wait`: whether anything has since `stirs` was read."""
+        """Return a condition for `wait`: anything has changed or grown since `stirs` was read."""
         return lambda: self._stirs != stirs
 
     @property
@@ -78,7 +78,8 @@ class Book:
         return self._revision
 
     def add(self, record: Record) -> bool:
-        """False: there is a job of that id already, and nothing was changed."""
+        """Add the record; return False, and change nothing, where there is a job of that id
+        already."""
         with self._changed:
             if record.job.id in self._records:
                 return False
@@ -92,13 +93,12 @@ class Book:
             return True
 
     def unwanted(self, job_id: str) -> None:
-        """Keeps in mind that the end of a job was asked for of which nothing is known yet: its
-        submission may still be looked into."""
+        """Remember that the end of an unknown job was asked for: its submission may still come."""
         with self._changed:
             self._unwanted.append(job_id)
 
     def _enter(self, record: Record) -> None:
-        """It has changed last."""
+        """Put the record last: it has changed last."""
         job_id = record.job.id
         self._records.pop(job_id, None)
         self._records[job_id] = record
@@ -109,8 +109,9 @@ class Book:
         self._notify()
 
     def record(self, job_id: str) -> Record:
-        """By our id, or by Slurm's: the newest job that has it, one that lives before any that
-        has ended. NotFoundError; RequestError: jobs of several clusters have it."""
+        """Return a record by our id, or by Slurm's: then of the newest job that has it, one that
+        lives before any that has ended. NotFoundError; RequestError: jobs of several clusters have
+        it."""
         with self._changed:
             if job_id in self._records:
                 return self._records[job_id]
@@ -132,18 +133,18 @@ class Book:
         return self.record(job_id).job
 
     def records(self) -> list[Record]:
-        """All of them, newest first."""
+        """Return all records, newest first."""
         with self._changed:
             return sorted(self._records.values(), key=lambda r: r.job.created_s, reverse=True)
 
     def live(self, cluster: str | None = None) -> list[Record]:
-        """Those that have not ended, of one cluster or of all, newest first."""
+        """Return those that have not ended, of one cluster or of all, newest first."""
         with self._changed:
             found = [r for r in self._live.values() if cluster in (None, r.job.cluster)]
         return sorted(found, key=lambda r: r.job.created_s, reverse=True)
 
     def by_slurm_id(self, cluster: str) -> dict[str, list[Record]]:
-        """Slurm's id -> the jobs that have had it, newest first, of all on that cluster."""
+        """Map each of Slurm's ids on that cluster to all jobs that have had it, newest first."""
         found: dict[str, list[Record]] = {}
         for record in self.records():
             if record.job.slurm_id and record.job.cluster == cluster:
@@ -151,8 +152,8 @@ class Book:
         return found
 
     def news(self, revision: int | None) -> News:
-        """What has changed after `revision`, at the cost of what has; None, or one from which it
-        cannot be told: all there is."""
+        """Return what has changed after `revision`, at the cost of what has; all there is for None,
+        or for a revision from which that cannot be told."""
         with self._changed:
             if revision is None or not self._remembers_since <= revision <= self._revision:
                 jobs = tuple(record.job for record in self._records.values())
@@ -167,7 +168,8 @@ class Book:
             )
 
     def change(self, job_id: str, **changes: Any) -> Job:
-        """The job, with these fields of it changed; saved only if that makes a difference."""
+        """Change these fields of the job, and return it; save it only if that makes a
+        difference."""
         with self._changed:
             record = self.record(job_id)
             old = record.job
@@ -183,14 +185,14 @@ class Book:
             return record.job
 
     def found(self, seen: Job, **changes: Any) -> Job:
-        """`change` by what a look has shown that began when the job was as `seen`: nothing where
-        its state has changed meanwhile, for then the look is older than what is known."""
+        """Change the job by a look that began when it was as `seen`. Do nothing where its state has
+        changed meanwhile: the look is then older than what is known."""
         with self._changed:
             job = self.job(seen.id)
             return self.change(seen.id, **changes) if job.state is seen.state else job
 
     def note(self, job_id: str, **changes: Any) -> None:
-        """Changes fields of the record that nobody else sees, and saves it, synced."""
+        """Change fields of the record that no client sees, and save it, synced."""
         with self._changed:
             record = self.record(job_id)
             for name, value in changes.items():
@@ -211,22 +213,24 @@ class Book:
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """Nobody else looks or changes anything meanwhile; for what is quick."""
+        """Keep all others from looking or changing anything meanwhile; for what is quick."""
         with self._changed:
             yield
 
     def wait(self, ready: Callable[[], bool], wait_s: float) -> bool:
-        """Whether `ready` came true within `wait_s`; it is asked after every change and nudge."""
+        """Return whether `ready` came true within `wait_s`; it is asked after every change and
+        nudge."""
         with self._changed:
             return self._changed.wait_for(lambda: self._closed or ready(), wait_s)
 
     def nudge(self) -> None:
-        """Something that is not of the record has changed: output has grown."""
+        """Wake those who wait: something outside the record has changed, as output that has
+        grown."""
         with self._changed:
             self._notify()
 
     def close(self) -> None:
-        """Ends every wait, now and later."""
+        """End every wait, now and later."""
         with self._changed:
             self._closed = True
             self._notify()

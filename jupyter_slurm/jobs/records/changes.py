@@ -30,7 +30,7 @@ class _Cursor(NamedTuple):
 def changes(
     book: Book, clusters: Clusters, cursor: str = "", wait_s: float = 0.0, caller: str = ""
 ) -> Changes:
-    """As `Api.changes`."""
+    """Return what `Api.changes` does."""
     deadline_s = time.monotonic() + wait_s
     known = _parse(cursor, book.epoch)
     while True:
@@ -58,7 +58,7 @@ def changes(
 
 
 def _parse(cursor: str, epoch: str) -> _Cursor:
-    """One of another agent, or none of ours at all, is the beginning."""
+    """Parse the cursor; one of another agent, or not of ours at all, means the beginning."""
     its_epoch, _, rest = cursor.partition(".")
     revision, _, connections = rest.partition(".")
     if its_epoch == epoch and revision.isdecimal():
@@ -67,6 +67,7 @@ def _parse(cursor: str, epoch: str) -> _Cursor:
 
 
 def _digest(connections: tuple[Connection, ...]) -> str:
-    """Equal where there is nothing new to be seen: the round trip is another every time."""
+    """Return a digest that is equal where there is nothing new to see: the round trip always
+    differs, and is left out."""
     still = [msgspec.structs.replace(one, round_trip_s=None) for one in connections]
     return hashlib.blake2b(msgspec.json.encode(still), digest_size=8).hexdigest()

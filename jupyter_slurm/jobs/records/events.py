@@ -35,7 +35,7 @@ _PASSING = {
 def following(
     events: tuple[JobEvent, ...], old: Job | None, new: Job, now_s: float
 ) -> tuple[JobEvent, ...]:
-    """`events` and what the change from `old` (None: the job is new here) to `new` adds."""
+    """Return `events` and what the change from `old` (None: the job is new here) to `new` adds."""
     for event in _found(events[-1] if events else None, old, new, now_s):
         latest_s = events[-1].time_s if events else 0.0
         events = _bounded((*events, _not_before(event, latest_s, now_s)))
@@ -43,7 +43,8 @@ def following(
 
 
 def _not_before(event: JobEvent, latest_s: float, now_s: float) -> JobEvent:
-    """In the order of what happened: a node's clock need not be that of this machine."""
+    """Keep events in the order of what happened: a node's clock need not be that of this
+    machine."""
     time_s = event.time_s if event.time_s > latest_s - _CLOCKS_DIFFER_S else now_s
     return JobEvent(time_s=max(time_s, latest_s), state=event.state, text=event.text)
 
@@ -93,7 +94,8 @@ def _taken(old: Job | None, new: Job) -> str | None:
 
 
 def _has_begun(state: JobState, old: Job | None, new: Job) -> bool:
-    """A short job may have begun and ended by the time that anybody looks."""
+    """Tell whether the job has begun; a short one may have ended too by the time that anybody
+    looks."""
     if state in _RUNS or new.started_s is None:
         return False
     if new.state.final:
@@ -116,5 +118,5 @@ def _asked(old: Job | None, new: Job) -> str | None:
 
 
 def _waits_for(job: Job) -> str | None:
-    """What the reason is told apart by: the sentence may tell of times and numbers, too."""
+    """Return what tells one reason from another: the sentence may hold times and numbers, too."""
     return job.reason or job.why

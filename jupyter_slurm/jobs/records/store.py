@@ -62,8 +62,8 @@ class Store:
         self._unread: list[Path] = []
 
     def load(self) -> list[Record]:
-        """Every record. One that cannot be read is set aside under `.unreadable`, and taken back
-        when it can be read again."""
+        """Return every record. Set one that cannot be read aside under `.unreadable`, and take it
+        back when it can be read again."""
         records = []
         self._unread = []
         paths = [*self._records.glob("*.json"), *self._records.glob(f"*{_ASIDE}")]
@@ -78,14 +78,15 @@ class Store:
         return records
 
     def set_aside(self) -> list[Path]:
-        """Where the records are that could not be read."""
+        """Return where the records are that could not be read."""
         return [path for path in self._unread if os.path.lexists(path)]
 
     def _path(self, job_id: str) -> Path:
         return self._records / f"{job_id}.json"
 
     def save(self, record: Record) -> None:
-        """Survives the end of this process; what a loss of power takes is found out again.
+        """Save the record: it survives the end of this process; what a loss of power takes is found
+        out again.
 
         msgspec.ValidationError: a field is of the wrong type, and could not be read again.
         """
@@ -96,7 +97,8 @@ class Store:
         partial.replace(path)
 
     def save_synced(self, record: Record) -> None:
-        """As `save`, and survives a loss of power: for what is true before sbatch is called."""
+        """Save as `save` does, but so that it survives a loss of power: for what is true before
+        sbatch is called."""
         _replace_synced(self._path(record.job.id), _encode(record))
 
     def remove(self, job_id: str) -> None:
@@ -104,14 +106,14 @@ class Store:
         (self._keys / job_id).unlink(missing_ok=True)
 
     def new_key(self, job_id: str) -> bytes:
-        """The key of a job, made at the first call."""
+        """Return the key of a job, made at the first call."""
         path = self._keys / job_id
         if not path.exists():
             _replace_synced(path, secrets.token_hex(_KEY_BYTES).encode())
         return path.read_bytes()
 
     def key(self, job_id: str) -> bytes | None:
-        """None: there is none, as for a script that signs nothing."""
+        """Return the key of a job; None: it has none, as a script that signs nothing."""
         path = self._keys / job_id
         return path.read_bytes() if path.exists() else None
 
@@ -123,8 +125,8 @@ def _free_beside(path: Path) -> Path:
 
 
 def _moved(path: Path, there: Path) -> Path:
-    """Where it is then: an `.unreadable` that was set aside before stays, and so does what another
-    record has taken the place of, or what cannot be moved."""
+    """Move the file, and return where it is then: it stays if it was set aside before, if another
+    record has taken its place, or if it cannot be moved."""
     if path.suffix == there.suffix or os.path.lexists(there):
         return path
     with suppress(OSError):
@@ -134,7 +136,7 @@ def _moved(path: Path, there: Path) -> Path:
 
 
 def _read(path: Path) -> Record | None:
-    """None: this is no record, or one that was damaged, or nothing that a file should be."""
+    """Return the record in the file; None: it holds none, is damaged, or is not a regular file."""
     try:
         # A FIFO in its place would be waited for.
         fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK)

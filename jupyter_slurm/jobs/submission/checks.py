@@ -34,7 +34,7 @@ _LARGEST_ENVIRONMENT_BYTES = 1024 * 1024
 
 
 def check_spec(spec: JobSpec) -> None:
-    """RequestError: names what cannot be, and the remedy."""
+    """Check the spec. RequestError: names what cannot be, and the remedy."""
     kind = kind_of(spec)
     for what, text in _texts(msgspec.structs.asdict(spec), ""):
         _check_text(what, text, kind)
@@ -75,7 +75,7 @@ def _check_exclusion(spec: JobSpec) -> None:
 
 
 def check_environment(env: Mapping[str, str]) -> None:
-    """RequestError: a variable that a program on the node would not get as it is here."""
+    """Raise RequestError for a variable that a program on the node would not get as it is here."""
     total_bytes = 0
     for name, value in env.items():
         if not _VARIABLE.fullmatch(name):
@@ -98,7 +98,7 @@ def check_environment(env: Mapping[str, str]) -> None:
 
 
 def _texts(value: Any, what: str) -> Iterator[tuple[str, str]]:
-    """Every text in a value, and where it is: `code`, `env A`."""
+    """Yield every text in a value, and where it is: `code`, `env A`."""
     match value:
         case str():
             yield what, value

@@ -37,7 +37,7 @@ def with_dependency(job: Resolved, book: Book, wait_s: float) -> Resolved:
 
 
 def _told(job: Job) -> bool:
-    """Whether it is known if Slurm has the job; a cell of a session Slurm never has."""
+    """Tell whether it is known if Slurm has the job; a cell of a session Slurm never has."""
     return job.slurm_id is not None or job.state.final or job.session is not None or job.on_login
 
 

@@ -28,8 +28,8 @@ _IMAGE_FILE = "image file"
 
 
 def given(job: Resolved) -> dict[str, str]:
-    """Digest what a job gets, by what it is. Where the image lies is part of it, since one that was
-    made anew lies elsewhere; `Resolved.site` may not know it."""
+    """Digest what a job gets, by what it is. The image's path is part of it, since an image that
+    was made anew lies elsewhere; `Resolved.site` may not know it."""
     profile = job.profile
     of_cluster = [
         profile.name,
@@ -63,7 +63,7 @@ def _given(spec: JobSpec, of_cluster: Sequence[object]) -> dict[str, str]:
 
 
 def differences(now: dict[str, str], then: dict[str, str]) -> tuple[InputPart, ...]:
-    """What is not, or may not be, the same."""
+    """Return the parts that are not, or may not be, the same."""
     parts: tuple[InputPart, ...] = ("options", "folder", "image", "in", "push")
     differ = [part for part in parts if now.get(part) != then.get(part)]
     files = now.get(_IMAGE_FILE), then.get(_IMAGE_FILE)
@@ -74,8 +74,8 @@ def differences(now: dict[str, str], then: dict[str, str]) -> tuple[InputPart, .
 
 
 def earlier(cells: Sequence[Record], given: Callable[[], dict[str, str]]) -> Earlier | None:
-    """Which of the jobs of a cell, newest first, is to be attached to, or to be spoken of; `given`
-    is what the cell's job would get now, looked up only where there is such a job."""
+    """Choose from the jobs of a cell, newest first, the one to attach to, or to speak of; `given`
+    returns what the cell's job would get now, and is called only where there is such a job."""
     others = [record for record in cells if _has_open_end(record.job)]
     if not others:
         return None
@@ -90,13 +90,13 @@ def earlier(cells: Sequence[Record], given: Callable[[], dict[str, str]]) -> Ear
 
 
 def _has_open_end(job: Job) -> bool:
-    """It goes on, or nobody has had its outcome."""
+    """Tell whether the job goes on, or nobody has had its outcome."""
     return job.state is not JobState.REJECTED and not (job.state.final and job.delivered)
 
 
 def _listing(local: str, exclude: tuple[str, ...], notebook: str | None) -> str:
-    """Of the files that would be pushed: names, sizes and times. The notebook itself is left out,
-    which is saved again and again while its cells are the same."""
+    """Digest the files that would be pushed: names, sizes and times. The notebook itself is left
+    out: it is saved again and again while its cells are the same."""
     own = os.fsencode(Path(notebook).name) if notebook else None
     try:
         found = scan(os.fsencode(pushed_folder(local)), Exclusion(exclude))
@@ -113,7 +113,7 @@ def _listing(local: str, exclude: tuple[str, ...], notebook: str | None) -> str:
 
 
 def _unknown() -> str:
-    """Equal to nothing."""
+    """Return a digest that equals no other."""
     return MAYBE + secrets.token_hex(16)
 
 

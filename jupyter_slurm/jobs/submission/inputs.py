@@ -27,8 +27,8 @@ _OBJECT = b"\x93"
 
 
 def digest_inputs(path: Path, names: Sequence[str], namespace: Mapping[str, object]) -> str:
-    """The digest of the values that were written to `path`, equal for equal plain values, and as
-    far as can be for sets and for code, also when another process has made them anew."""
+    """Digest the values that were written to `path`: equal for equal plain values, and as far as
+    possible for sets and for code, also when another process has made them anew."""
     with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as whole:
         header, at = parse_header(memoryview(whole), path)
         end = at + header.stream_bytes

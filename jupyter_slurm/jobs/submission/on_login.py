@@ -145,14 +145,14 @@ class LoginSubmitter(Submitter):
 
 
 def begun(book: Book, cluster: SlurmCluster) -> list[Job]:
-    """Those of `cluster` that live and that a look can tell of."""
+    """Return the live jobs of `cluster` that a look can tell of."""
     jobs = [record.job for record in book.live(cluster.name)]
     return [job for job in jobs if job.on_login and job.submitted_s is not None]
 
 
 def look(book: Book, cluster: SlurmCluster) -> list[Job]:
-    """Those of `cluster` whose processes are no more; the others are told to end where that was
-    asked for, and where they cannot be seen from here it is said. TransportError."""
+    """Return the jobs of `cluster` whose processes have ended. Tell the others to end where that
+    was asked for, and say where they cannot be seen from here. TransportError."""
     jobs = begun(book, cluster)
     if not jobs:
         return []
@@ -176,7 +176,7 @@ def look(book: Book, cluster: SlurmCluster) -> list[Job]:
 
 
 def judge(evidence: Evidence) -> Verdict:
-    """As `verdict.judge`, where there is no Slurm that could say more."""
+    """Judge as `verdict.judge` does, where there is no Slurm that could say more."""
     ended = evidence.exit
     exit_code = ended.exit_code if ended is not None else None
     if evidence.cancel_requested:

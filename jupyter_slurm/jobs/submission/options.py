@@ -38,12 +38,13 @@ def comment_token(job_id: str) -> str:
 
 
 def is_token(word: str) -> bool:
-    """Whether it is the token of any job of ours, in a comment."""
+    """Tell whether the word, in a comment, is the token of any job of ours."""
     return word.startswith(_TOKEN)
 
 
 def slurm_name(spec: JobSpec) -> str:
-    """The job's name in Slurm. `squeue` and `sacct` find jobs by name, so our id is part of it."""
+    """Return the job's name in Slurm. `squeue` and `sacct` find jobs by name, so our id is part of
+    it."""
     return f"{spec.name}.{spec.id}"
 
 
@@ -126,7 +127,7 @@ def _ours(spec: JobSpec, job_dir: JobDir, options: Mapping[str, str]) -> dict[st
 
 
 def comment(spec: JobSpec, given: str | None) -> str:
-    """The user's comment behind our token, which is a word by itself."""
+    """Put the user's comment behind our token, which is a word by itself."""
     comment = " ".join(filter(None, (comment_token(spec.id), given)))
     try:
         return sbatch_options.check_option("comment", comment)
@@ -151,7 +152,7 @@ def _hand_on(spec: JobSpec, options: dict[str, str]) -> tuple[str, str] | None:
 
 
 def gpus_asked(options: Mapping[str, str]) -> int:
-    """GPUs in all that sbatch's options ask for; what Slurm has given it says later."""
+    """Count the GPUs that sbatch's options ask for in all; Slurm tells later what it has given."""
     if "gpus" in options:
         return gpus_of_option(options["gpus"])
     digits = re.match(r"[0-9]+", options.get("nodes", ""))

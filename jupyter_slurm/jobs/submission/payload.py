@@ -23,7 +23,8 @@ _FOR_VARIABLES = frozenset(("runner_variables.py", "runner_plain.py"))
 
 
 def runner_files() -> Mapping[str, bytes]:
-    """The runner and its siblings: file name -> text, to lie side by side in the job's folder."""
+    """Return the runner and its siblings: file name -> text, to lie side by side in the job's
+    folder."""
     return node_files("runner")
 
 
@@ -49,7 +50,8 @@ def node_files(beginning: str) -> Mapping[str, bytes]:
 
 @cache
 def cloudpickle_zip() -> bytes:
-    """The cloudpickle installed here, licence included, as a zip that Python can import from."""
+    """Return the cloudpickle installed here, licence included, as a zip that Python can import
+    from."""
     stream = io.BytesIO()
     with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive:
         for file in sorted(importlib.metadata.files("cloudpickle") or (), key=str):
@@ -63,7 +65,7 @@ def cloudpickle_zip() -> bytes:
 
 
 def check_names(names: Iterable[str], namespace: Mapping[str, object]) -> None:
-    """Raises VariableError for what is no variable's name, or the name of none that exists."""
+    """Raise VariableError for a word that cannot name a variable, or that names none here."""
     for name in names:
         if not name.isidentifier() or keyword.iskeyword(name):
             raise VariableError(
@@ -79,7 +81,7 @@ def check_names(names: Iterable[str], namespace: Mapping[str, object]) -> None:
 
 
 def check_python(by_value: bool, ours: tuple[int, int], theirs: tuple[int, int] | None) -> None:
-    """Raises VariableError where the variables hold code that the other Python cannot read.
+    """Raise VariableError where the variables hold code that the other Python cannot read.
 
     `theirs` is None where it is not known yet; then the job itself finds out, and says so.
     """

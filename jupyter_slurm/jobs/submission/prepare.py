@@ -46,7 +46,7 @@ def with_key(files: Files, key: bytes) -> Files:
 
 
 def prepare(job: Resolved) -> Submission:
-    """RequestError: an option that a job of this kind cannot have; it names the option."""
+    """Prepare the job. RequestError: names an option that a job of this kind cannot have."""
     if isinstance(job.spec, ScriptSpec):
         return _batch_script(job, job.spec)
     chdir = job.options.get("chdir")
@@ -88,7 +88,7 @@ def prepare_session_cell(spec: CellSpec) -> Files:
 
 
 def _workdir(job: Resolved, chdir: str | None, own: str) -> str | None:
-    """Where the code runs, as the program sees it. None: the home.
+    """Return the folder where the code runs, as the program sees it. None: the home.
 
     `--chdir` is taken as it is; `own` is the job's own folder. The folder that the job was asked
     for in is one of this machine: in an image the home has a path of its own, and of all other
@@ -142,8 +142,8 @@ def _boxed(job: Resolved, chdir: str | None) -> tuple[containers.Box, str]:
 
 
 def _batch_script(job: Resolved, spec: ScriptSpec) -> Submission:
-    """A script runs where it says, else in what was pushed, else where sbatch would run it: in the
-    folder that it was written in, and on another machine in the home."""
+    """Prepare a batch script. It runs where it says, else in what was pushed, else where sbatch
+    would run it: in the folder that it was written in, and on another machine in the home."""
     options, own = dict(job.options), job.directives
     options["comment"] = comment(spec, options.get("comment") or own.get("comment"))
     if not options.get("job-name") and not own.get("job-name"):

@@ -145,7 +145,8 @@ def run_by(spec: JobSpec, profile: ClusterProfile) -> tuple[containers.Runtime, 
 
 
 def _check_places(job: Resolved) -> None:
-    """RequestError: the nodes see nothing where one of its files lies."""
+    """Raise RequestError where one of the job's files lies in a folder that the nodes do not
+    see."""
     chdir = job.options.get("chdir")
     _check_seen(
         job.profile,
@@ -160,7 +161,7 @@ def _check_places(job: Resolved) -> None:
 
 
 def _check_seen(profile: ClusterProfile, places: Iterable[tuple[str, str | None]]) -> None:
-    """`places`: what it is, the path."""
+    """Check `places`, each a name and a path, as `_check_places` does."""
     for what, path in places:
         for hidden in profile.storage.hidden:
             if path is not None and PurePosixPath(path).is_relative_to(hidden):

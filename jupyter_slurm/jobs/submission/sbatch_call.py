@@ -94,13 +94,13 @@ shift 3
 
 
 def sbatch_call(argv: Sequence[str]) -> list[str]:
-    """What to run in the job's folder, to run `argv` with the environment that there is."""
+    """Return what to run in the job's folder, to run `argv` in the environment that there is."""
     return ["sh", "-c", _CALL, "submit", *argv]
 
 
 def sbatch_call_as_typed(argv: Sequence[str], names: Iterable[str]) -> list[str]:
-    """The same with that of the user's login, but for the variables `names`, which are the
-    profile's. Where the login gives no shell, as `sbatch_call`."""
+    """Return the same with the environment of the user's login, but for the variables `names`,
+    which are the profile's. Where the login gives no shell, do as `sbatch_call`."""
     kept = " ".join(name for name in names if name.isidentifier())
     words = (kept, shlex.join(argv[1:]), _AFTER_LOGIN, *argv)
     return ["sh", "-c", _AS_TYPED, "submit", *words]

@@ -63,7 +63,7 @@ class ScriptPlan:
 
 
 def render_script(plan: ScriptPlan) -> str:
-    """The script's text; ends with a newline."""
+    """Return the script's text; it ends with a newline."""
     return _TEMPLATE.format(
         shell=_shell(plan),
         title=" ".join(plan.title.split()),
@@ -82,13 +82,14 @@ def render_script(plan: ScriptPlan) -> str:
 
 
 def render_environment(env: Mapping[str, str]) -> str:
-    """The text of `env.sh`: values travel in a file of the owner's, never in a command line."""
+    """Return the text of `env.sh`: values travel in a file of the owner's, never in a command
+    line."""
     return "".join(f"export {name}={shlex.quote(value)}\n" for name, value in env.items())
 
 
 def render_enter(plan: ScriptPlan) -> str:
-    """The text of `enter`, which runs its own words behind the plan's command, from the same folder
-    and after the same modules and set-up: for a program beside the job's own."""
+    """Return the text of `enter`, which runs its own words behind the plan's command, from the same
+    folder and after the same modules and set-up: for a program beside the job's own."""
     lines = (
         f"#!{_shell(plan)}",
         f"cd -- {_quote(plan.job_dir)} || exit {NO_ROOM_EXIT}",
@@ -103,12 +104,12 @@ def _shell(plan: ScriptPlan) -> str:
 
 
 def _quote(text: str) -> str:
-    """One word of bash."""
+    """Quote one word for bash."""
     return _without_dos(shlex.quote(text))
 
 
 def _without_dos(quoted: str) -> str:
-    """The same for bash without CR LF, which always stand in single quotes: sbatch refuses a
+    """Return the same for bash without CR LF, which always stand in single quotes: sbatch refuses a
     script that has them anywhere (src/sbatch/opt.c)."""
     return quoted.replace("\r\n", "\r'$'\\n''")
 
@@ -118,7 +119,8 @@ def _command(argv: Sequence[str]) -> str:
 
 
 def _target(pid_file: str | None) -> str:
-    """Shell text that gives the process that signals are for, or nothing while there is none."""
+    """Return shell text that gives the process that signals are for, or nothing while there is
+    none."""
     return "$child" if pid_file is None else f"$(cat {_quote(pid_file)} 2>/dev/null)"
 
 

@@ -37,7 +37,7 @@ _TIMEOUT_S = 30.0
 
 
 def ask(cluster: SlurmCluster, folder: JobDir, verb: str, cell_id: str) -> None:
-    """Has the session read what is wanted of the cell in `folder`. TransportError."""
+    """Ask the session to read what is wanted of the cell in `folder`. TransportError."""
     argv = ["sh", "-c", f'cd -- "$3" && {{ {_ASK_SH} }}', "ask", verb, cell_id, str(folder.path)]
     try:
         done = cluster.transport.run(argv, timeout_s=_TIMEOUT_S)
@@ -85,7 +85,7 @@ class CellSubmitter(Submitter):
         return True
 
     def _send(self, spec: CellSpec) -> bool:
-        """False: it was withdrawn meanwhile."""
+        """Send the cell; return False where it was withdrawn meanwhile."""
         session = self._book.job(spec.session or "")
         if session.state.final:
             raise ended(session)
@@ -136,14 +136,14 @@ def _waits_for(session: Job, others: bool) -> str | None:
 
 
 def ends_s(session: Job) -> float | None:
-    """When its time is over; None: that is not known yet, or it has no end."""
+    """Return when the session's time is over; None: that is not known yet, or it has no end."""
     if session.started_s is None or session.limit_s is None:
         return None
     return session.started_s + session.limit_s
 
 
 def rests(book: Book, session_id: str) -> None:
-    """A cell has ended, or the session has begun: from when on is it idle?"""
+    """Note from when on the session is idle: a cell has ended, or the session has begun."""
     with book.alone(), suppress(NotFoundError):  # it was forgotten
         session = book.job(session_id)
         has_cells = any(one.job.session == session.id for one in book.live(session.cluster))

@@ -56,18 +56,19 @@ exit 0
 
 
 def mirror_of(job_dir: JobDir, host: str, folder: Path) -> PurePosixPath:
-    """Where the cluster keeps its copy of this machine's `folder`, beside `job_root`."""
+    """Return where the cluster keeps its copy of this machine's `folder`, beside `job_root`."""
     digest = hashlib.blake2b(f"{host}\0{folder}".encode(errors="surrogateescape"), digest_size=10)
     return job_dir.path.parent.parent / "pushed" / digest.hexdigest()
 
 
 def lock_of(mirror: str) -> str:
-    """The file there that is locked by who changes a mirror, or takes it away."""
+    """Return the file that a program locks there while it changes a mirror, or takes it away."""
     return f"{mirror}.lock"
 
 
 def snapshot_argv(mirror: PurePosixPath, job_dir: JobDir) -> list[str]:
-    """What copies the mirror into the job's folder, there; a second time it does nothing."""
+    """Return the command that copies the mirror into the job's folder; a second time it does
+    nothing."""
     words = [str(mirror), str(job_dir.path), str(MIRROR_KEPT_DAYS)]
     return ["sh", "-c", _SNAPSHOT_SH, "snapshot", *words]
 
@@ -185,7 +186,7 @@ _VARIABLE = re.compile(r"\$(?:([A-Za-z_][A-Za-z0-9_]*)|\{([A-Za-z_][A-Za-z0-9_]*
 
 
 def _scratch(storage: Storage) -> tuple[str, str]:
-    """Shell text that checks the variables in `scratch`, and a word that is its value."""
+    """Return shell text that checks the variables in `scratch`, and a word that is its value."""
     check, words, at = [], [], 0
     for found in _VARIABLE.finditer(storage.scratch):
         name = found[1] or found[2]

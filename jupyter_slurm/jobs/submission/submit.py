@@ -56,7 +56,7 @@ _PUSH_TOLD_S = 1.0
 
 
 def withdraw(book: Book, job_id: str) -> bool:
-    """Ends a job of which nothing has been sent yet. False: something may have been."""
+    """End a job of which nothing has been sent yet. False: something may have been."""
     with book.alone():
         record = book.record(job_id)
         if record.job.state is not JobState.SUBMITTING or record.sbatch_calls:
@@ -80,7 +80,7 @@ def _end_unsent(book: Book, record: Record) -> None:
 
 
 def _drop_spec(book: Book, record: Record) -> None:
-    """It will not be sent any more, nor will its variables."""
+    """Drop the spec and its variables: it will not be sent any more."""
     if isinstance(record.spec, CellSpec) and record.spec.inputs is not None:
         Path(record.spec.inputs).unlink(missing_ok=True)
     book.note(record.job.id, spec=None)
@@ -98,8 +98,8 @@ class Submitter:
         stop: threading.Event,
         made: Submission | None = None,
     ) -> None:
-        """`cluster` finds the job's, as its profile and the way there are by then; `made`: what was
-        prepared and checked when the job was recorded."""
+        """Prepare to submit. `cluster` finds the job's, with its profile and way as they are by
+        then; `made`: what was prepared and checked when the job was recorded."""
         self._book = book
         self._find_cluster = cluster
         self._transfers = transfers
@@ -110,7 +110,7 @@ class Submitter:
         self._first_empty_s: float | None = None
 
     def run(self) -> None:
-        """Returns when the submission is settled, or when `stop` is set."""
+        """Submit; return when the submission is settled, or when `stop` is set."""
         pause_s = _FIRST_PAUSE_S
         while not self._stop.is_set() and not self._is_withdrawn():
             try:
@@ -130,7 +130,7 @@ class Submitter:
             pause_s = min(pause_s * 1.5, _LONGEST_PAUSE_S)
 
     def _rest(self, pause_s: float) -> None:
-        """Waits, but not while somebody who has just cancelled the job waits for that."""
+        """Wait, but not while a user who has just cancelled the job waits for that."""
         before_s = self._book.job(self._id).cancel_requested_s
 
         def wanted() -> bool:
@@ -145,11 +145,11 @@ class Submitter:
         return record.job.state.final and not record.sbatch_calls
 
     def give_up(self, error: Exception) -> None:
-        """A fault of ours: nothing more is tried until the next start of the agent."""
+        """Note a fault of ours: nothing more is tried until the next start of the agent."""
         self._trouble(TransportError(f"The submission stumbled over a fault: {error!r}."))
 
     def _step(self) -> bool:
-        """Whether the submission is settled now."""
+        """Take the next step; return whether the submission is settled now."""
         record = self._book.record(self._id)
         job = record.job
         if job.submitted_s is not None and job.slurm_id is not None:
@@ -222,7 +222,7 @@ class Submitter:
 
     @contextmanager
     def _silence_told(self) -> Iterator[None]:
-        """Says what keeps sbatch while it runs for long."""
+        """Say what keeps sbatch while it runs for long."""
         answered = threading.Event()
 
         def look() -> None:
@@ -253,8 +253,8 @@ class Submitter:
                 self._book.found(job, problem=error.problem(), problem_since_s=since_s)
 
     def _has_pushed(self, folder: str, exclude: tuple[str, ...]) -> bool:
-        """Once for a job: what is edited while it waits changes nothing. False: it was stopped, or
-        nobody wants the job any more."""
+        """Push the folder, once for a job: edits while it waits change nothing. False: it was
+        stopped, or nobody wants the job any more."""
         cluster = self._cluster
         now = self._transfers.snapshot(cluster.name, cluster.transport, folder, self._dir, exclude)
         self._book.note(self._id, mirror=now.remote)
@@ -295,7 +295,8 @@ class Submitter:
         )
 
     def _look_up(self) -> str | None:
-        """Slurm's id of this job, or None when everybody has answered and nobody knows it."""
+        """Return Slurm's id of this job, or None when everybody has answered and nobody knows
+        it."""
         said = self._cluster.transport.read(self._dir.submitted)
         answer = sbatch.parse(said) if said else None
         if answer is not None:
@@ -326,7 +327,7 @@ class Submitter:
         return rows[0].slurm_id if rows else None
 
     def _learned(self, answer: str) -> dict[str, object]:
-        """What `answer`, which settles it, is to the job."""
+        """Return what `answer`, which settles it, changes in the job."""
         return {"slurm_id": answer}
 
     def _settle(self, answer: str, warning: str | None = None) -> bool:
@@ -346,8 +347,8 @@ class Submitter:
         return True
 
     def _cancel(self, slurm_id: str) -> None:
-        """Asked for while there was no id to cancel. ControllerError: it is tried again, for the
-        next look-up finds the same id."""
+        """Pass on a cancellation that was asked for before there was an id. ControllerError: it is
+        tried again, for the next look-up finds the same id."""
         try:
             if ask_jobs(self._cluster, self._book.record(self._id)):
                 self._cluster.ask(scancel.cancel_argv([slurm_id]))
@@ -391,7 +392,8 @@ class Submitter:
 
 
 def _passing_refusal(done: Completed) -> ControllerError | None:
-    """None: sbatch has taken the job, or may have, or its refusal is its last word."""
+    """Return sbatch's refusal where it may pass; None: sbatch has taken the job, or may have, or
+    its refusal is its last word."""
     words = done.stderr.decode(errors="replace").strip()
     refusal = explain_rejection(words) if done.returncode else None
     if refusal is None or refusal.category != "transient":

@@ -51,8 +51,8 @@ class Comparison:
         self._absent_since_s: dict[str, float] = {}
 
     def compare(self, jobs: list[Job], rows: list[QueueRow], began_s: float) -> None:
-        """`jobs`: all that live. `rows`: of these, listed after `began_s`, by which they were as
-        given."""
+        """Compare `jobs`, all that live, with their `rows`, listed after `began_s`, when the jobs
+        were as given."""
         live = {job.id for job in jobs}
         self._absent_since_s = {j: s for j, s in self._absent_since_s.items() if j in live}
         by_id: dict[str, list[QueueRow]] = {}
@@ -101,7 +101,7 @@ class Comparison:
         return True
 
     def _tell_its_cells(self, session: Job) -> None:
-        """The queue knows nothing of them, and all that it knows of the session holds for them."""
+        """Pass on to the session's cells what the queue says of it: it knows nothing of them."""
         changes = {"problem": None, "problem_since_s": None, "session_ends_s": ends_s(session)}
         with self._book.alone():  # why one that ends now was refused is its problem, and stays
             for record in self._book.live(self._cluster.name):
@@ -109,7 +109,8 @@ class Comparison:
                     self._book.change(record.job.id, **changes)
 
     def _row_missing(self, job: Job) -> None:
-        """Absent from a listing that worked. Once says little; for long enough, it has ended."""
+        """Note that a listing that worked lacks the job. Once says little; for long enough, it has
+        ended."""
         now_s = time.monotonic()
         since_s = self._absent_since_s.setdefault(job.id, now_s)
         if now_s - since_s >= self._cluster.profile.lost_after_s:

@@ -58,7 +58,7 @@ class Table:
         revision: int,
         user: str | None = None,
     ) -> bool:
-        """Takes over a new listing; whether it differs from the one before.
+        """Take over a new listing; return whether it differs from the one before.
 
         `ours`: by Slurm's id, which another's job may have by now; `user` is whose they are, None
         where all that are listed are theirs. `revision`: of what has changed with it.
@@ -111,15 +111,15 @@ class Table:
         return changed
 
     def ended_since(self, revision: int) -> tuple[QueueEntry, ...]:
-        """The entries that have ended after it."""
+        """Return the entries that have ended after `revision`."""
         return tuple(entry for at, entry in self._ended.values() if at > revision)
 
     def remembers(self, revision: int) -> bool:
-        """Whether it can be told what has changed since then."""
+        """Tell whether it is known what has changed since `revision`."""
         return revision >= self._remembers_since
 
     def since(self, revision: int) -> tuple[tuple[QueueEntry, ...], tuple[str, ...]]:
-        """The entries that have changed after it, and the ids that are gone."""
+        """Return the entries that have changed after `revision`, and the ids that are gone."""
         rows = takewhile(lambda row: row.revision > revision, reversed(self._rows.values()))
         gone = dict.fromkeys(
             slurm_id
@@ -130,7 +130,7 @@ class Table:
 
 
 def _as_of_now(row: _Row) -> QueueEntry:
-    """How long it has run is told as of the last listing, but makes no change."""
+    """Return the entry with its run time as of the last listing, which makes no change."""
     elapsed_s = parse_duration_s(row.raw.elapsed)
     if elapsed_s == row.entry.elapsed_s:
         return row.entry
@@ -156,7 +156,7 @@ class Listing:
         self._mine_shown, self._all_shown = OnDemand(poll_s, closed), OnDemand(poll_s, closed)
 
     def changes(self, cursor: str, wait_s: float, everyone: bool) -> QueueChanges:
-        """As `Api.queue_changes`."""
+        """Return what `Api.queue_changes` does."""
         table = self._all if everyone else self._mine
         shown = self._all_shown if everyone else self._mine_shown
         with shown.look(cursor, wait_s, lambda: self._begin(not shown.due_s)) as known:
@@ -174,7 +174,7 @@ class Listing:
             )
 
     def wake(self) -> None:
-        """Who waits looks whether it is over."""
+        """Make waiting calls look whether they are over."""
         for shown in self._both_shown:
             shown.wake()
 
@@ -190,7 +190,7 @@ class Listing:
 
     @property
     def due_s(self) -> float:
-        """In how many seconds squeue may be asked again for those who look."""
+        """Seconds until squeue may be asked again for those who look."""
         return min((shown.due_s for shown in self._both_shown if shown.looked_at), default=0.0)
 
     @property
@@ -198,14 +198,14 @@ class Listing:
         return self._mine_shown, self._all_shown
 
     def answered(self, rows: list[RawRow], user: str, ours: Ours, *, everyone: bool) -> None:
-        """What squeue has listed: this user's jobs, or everyone's. `ours`: see `Table`."""
+        """Take what squeue has listed: this user's jobs, or everyone's. `ours`: see `Table`."""
         mine = [row for row in rows if row.user == user] if everyone else rows
         _put_up(self._mine_shown, self._mine, mine, ours)
         if everyone:
             _put_up(self._all_shown, self._all, rows, ours, user)
 
     def failed(self, problem: Problem) -> None:
-        """squeue has not answered."""
+        """Note that squeue has not answered."""
         for shown in self._both_shown:
             shown.failed(problem)
 

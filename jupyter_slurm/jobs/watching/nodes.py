@@ -35,7 +35,7 @@ class Nodes:
         self._thread: threading.Thread | None = None
 
     def changes(self, cursor: str, wait_s: float) -> NodeChanges:
-        """As `Api.node_changes`."""
+        """Return what `Api.node_changes` does."""
         shown = self._shown
         with shown.look(cursor, wait_s, self._begin):
             return NodeChanges(
@@ -49,16 +49,16 @@ class Nodes:
             )
 
     def way_opened(self) -> None:
-        """The connection is there again."""
+        """Ask again at once where there was trouble: the connection is there again."""
         if self._shown.problem is not None:
             self._now.set()
 
     def wake(self) -> None:
-        """Who waits looks whether it is over."""
+        """Make waiting calls look whether they are over."""
         self._shown.wake()
 
     def close(self) -> None:
-        """Who waits is answered, and who comes; `join` waits for the thread."""
+        """Answer the waiting calls, and each later one; `join` waits for the thread."""
         self._stop.set()
         self._shown.wake()
         self._wake.set()
@@ -100,7 +100,7 @@ class Nodes:
             self._now.clear()
 
     def _ask(self) -> Problem | None:
-        """Why there was no answer."""
+        """Ask for the nodes; return why there was no answer, or None."""
         try:
             found = offers.nodes(self._cluster)
         except JupyterSlurmError as exc:

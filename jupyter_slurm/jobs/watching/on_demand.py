@@ -19,7 +19,8 @@ _BACK_OFF_DOUBLINGS = 16
 
 
 def backed_off_s(interval_s: float, errors: int) -> float:
-    """How long to leave a cluster alone that was asked in vain so often, one time after another."""
+    """Return how long to leave a cluster alone that was asked in vain so often, one time after
+    another."""
     doubled_s: float = interval_s * 2.0 ** min(errors, _BACK_OFF_DOUBLINGS)
     return min(doubled_s, _BACK_OFF_LONGEST_S)
 
@@ -29,7 +30,7 @@ class OnDemand:
     so long who has looked counts as looking, for between two looks there is a moment."""
 
     def __init__(self, interval_s: float, closed: Callable[[], bool]) -> None:
-        """`closed`: nobody is to wait any more."""
+        """Begin without an answer. `closed`: nobody is to wait any more."""
         self.lock = threading.Condition()
         self.revision = 0
         """Of the last change."""
@@ -54,15 +55,15 @@ class OnDemand:
 
     @property
     def due_s(self) -> float:
-        """In how many seconds it may be asked for again."""
+        """Seconds until it may be asked for again."""
         return max(0.0, self._tried_s + self._interval_s - time.monotonic())
 
     # --- for those who look ---
 
     @contextmanager
     def look(self, cursor: str, wait_s: float, begin: Callable[[], None]) -> Iterator[int | None]:
-        """Waits up to `wait_s` for news after `cursor`, and then holds the lock. Gives the revision
-        that the caller knows; None: nothing.
+        """Wait up to `wait_s` for news after `cursor`, then hold the lock. Yield the revision that
+        the caller knows; None: nothing.
 
         `begin` is called, with the lock, when nobody has looked before.
         """
@@ -101,21 +102,21 @@ class OnDemand:
         return int(revision) if epoch == self._epoch and revision.isdecimal() else None
 
     def wake(self) -> None:
-        """Who waits looks whether it is over."""
+        """Make waiting calls look whether they are over."""
         with self.lock:
             self.lock.notify_all()
 
     # --- for the one that asks ---
 
     def answered(self, *, changed: bool) -> None:
-        """There was an answer; `changed`: another than before, put up at `revision + 1`."""
+        """Note an answer; `changed`: another than before, put up at `revision + 1`."""
         with self.lock:
             is_first = self.asked_s is None
             self.asked_s = time.time()
             self._tell(changed or is_first, None)
 
     def failed(self, problem: Problem) -> None:
-        """There was none."""
+        """Note that there was no answer."""
         with self.lock:
             self._tell(False, problem)
 

@@ -48,7 +48,7 @@ def bears_id(job_id: str, row: QueueRow | ControlRow) -> bool:
 
 
 def is_accounted(record: Record, row: AcctRow) -> bool:
-    """The same of what accounting tells, which has no comments."""
+    """Tell the same of a row of accounting, which has no comments."""
     job = record.job
     if record.adopted:
         return row.submit_s == job.submitted_s
@@ -63,12 +63,12 @@ def the_same(row: QueueRow, candidates: Iterable[Record]) -> Job | None:
 
 
 def the_accounted(row: AcctRow, candidates: Iterable[Record]) -> Job | None:
-    """The same of a row of accounting."""
+    """Return the same for a row of accounting."""
     return next((record.job for record in candidates if is_accounted(record, row)), None)
 
 
 def leading(rows: list[QueueRow]) -> QueueRow:
-    """Of an array's tasks the one that says most of the whole: one that runs, else one that
+    """Choose of an array's tasks the one that says most of the whole: one that runs, else one that
     waits, else one that went wrong."""
 
     def rank(row: QueueRow) -> int:
@@ -121,12 +121,12 @@ def waits_for(row: QueueRow) -> dict[str, object]:
 
 @lru_cache(maxsize=1024)
 def _why(reason: str) -> str:
-    """In a listing many jobs wait for the same."""
+    """Explain the reason, cached: in a listing many jobs wait for the same."""
     return reasons.explain(reason).sentence
 
 
 def entry_of(row: QueueRow, job: Job | None) -> QueueEntry:
-    """`job`: the same one, where it is one of ours.
+    """Return the entry. `job`: the same one, where it is one of ours.
 
     squeue tells the GPUs of a node, not those that were asked for the whole job (`--gpus`): of
     these only what we have sent ourselves is known.

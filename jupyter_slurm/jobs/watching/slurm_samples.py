@@ -67,7 +67,7 @@ class SlurmSamples:
     def after(
         self, cluster: SlurmCluster, job: Job, since_s: float
     ) -> tuple[list[UsageSample], Problem | None]:
-        """The samples that are newer, and why there are none. TransportError."""
+        """Return the samples that are newer, and why there are none. TransportError."""
         series = self._of(job)
         with series.lock:
             slurm_id = job.slurm_id if job.state is JobState.RUNNING else None
@@ -80,7 +80,7 @@ class SlurmSamples:
             return [one for one in series.samples if one.time_s > since_s + 0.001], problem
 
     def due_in_s(self, job: Job) -> float:
-        """Until Slurm may be asked again."""
+        """Return the seconds until Slurm may be asked again."""
         return EVERY_S if job.started_s is None else max(1.0, self._of(job).due_in_s())
 
     def _of(self, job: Job) -> _Series:

@@ -16,8 +16,8 @@ _log = logging.getLogger(__name__)
 
 @contextmanager
 def stumbling(book: Book, job_id: str) -> Iterator[None]:
-    """Puts what goes wrong inside into the job's `problem`, but for a way that is lost, which
-    concerns every job and is raised. A job that was forgotten meanwhile is passed over."""
+    """Put what goes wrong inside into the job's `problem`, but raise it where the way is lost,
+    which concerns every job. Pass over a job that was forgotten meanwhile."""
     try:
         yield
     except NotFoundError:
@@ -32,7 +32,8 @@ def stumbling(book: Book, job_id: str) -> Iterator[None]:
 
 
 def told(book: Book, job_id: str, error: JupyterSlurmError) -> None:
-    """The job's problem is `error`, since when it was first so; one that has ended has none."""
+    """Make `error` the job's problem, since when it was first so; a job that has ended gets
+    none."""
     with book.alone(), suppress(NotFoundError):  # it was forgotten meanwhile
         job = book.job(job_id)
         if not job.state.final:

@@ -50,7 +50,7 @@ class Cursor:
 
 
 def parse_cursor(text: str) -> Cursor:
-    """RequestError: that is none of ours."""
+    """Parse a cursor. RequestError: it is not one of ours."""
     if not text:
         return Cursor()
     if not _CURSOR.fullmatch(text):
@@ -59,8 +59,8 @@ def parse_cursor(text: str) -> Cursor:
 
 
 def parse_samples(data: bytes) -> tuple[list[UsageSample], int]:
-    """The samples in the whole lines of `data`, and how many bytes these are. A line that is none
-    is passed over: a full disk may have cut it."""
+    """Return the samples in the whole lines of `data`, and how many bytes these are. Pass over a
+    line that holds none: a full disk may have cut it."""
     whole = data[: data.rfind(b"\n") + 1]
     samples = []
     for line in whole.splitlines():
@@ -112,7 +112,8 @@ class Measured:
         )
 
     def _read(self, job: Job, position: Cursor) -> tuple[list[UsageSample], Cursor, bool]:
-        """With whether that is all there is."""
+        """Read the samples from `position` on; return also the next position, and whether that is
+        all there is."""
         if job.started_s is None:
             return [], position, True
         measured = self._book.job(job.session) if job.session is not None else job
@@ -146,7 +147,8 @@ class Measured:
         return samples, position, problem
 
     def _changed_since(self, job: Job) -> Callable[[], bool]:
-        """For `Book.wait`: whether it has begun, ended, begun again, or been forgotten."""
+        """Return a condition for `Book.wait`: the job has begun, ended, begun again, or been
+        forgotten."""
 
         def changed() -> bool:
             try:
@@ -165,12 +167,12 @@ class Measured:
 
 
 def _during(job: Job, sample: UsageSample) -> bool:
-    """Whether the sample, which is its session's, tells of this cell."""
+    """Tell whether the sample, which is its session's, tells of this cell."""
     return (job.started_s or 0.0) <= sample.time_s <= (job.ended_s or sample.time_s)
 
 
 def _without_samples(job: Job) -> Problem | None:
-    """Why a job that measures itself has no sample."""
+    """Return why a job that measures itself has no sample; None: it is too early to say."""
     if job.started_s is None:
         return None
     if job.state.final:

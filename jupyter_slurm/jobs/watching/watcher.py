@@ -79,22 +79,22 @@ class Watch:
         self.nodes = Nodes(cluster, self._closed)
 
     def look(self) -> None:
-        """There is something new: a job, or a reason to ask Slurm now."""
+        """Look now: there is a new job, or a reason to ask Slurm."""
         self.stirred()
         self._begin()
         self._files_wake.set()
         self._queue_wake.set()
 
     def stirred(self) -> None:
-        """Something has happened to a job: the queue is asked more often for a while."""
+        """Ask the queue more often for a while: something has happened to a job."""
         self._stirred_s = time.monotonic()
 
     def files_changed(self) -> None:
-        """Other files are to be watched than before."""
+        """Watch other files than before."""
         self._files_wake.set()
 
     def is_ending(self, job_id: str) -> bool:
-        """Whether it is being found out how this job ended."""
+        """Tell whether it is being found out how this job ended."""
         return job_id in self._ending
 
     def _begin(self) -> None:
@@ -107,26 +107,27 @@ class Watch:
         return self._book.closed or self._stop.is_set()
 
     def _show(self, now: bool) -> None:
-        """Somebody begins to look at the queue."""
+        """Begin to list the queue for somebody who looks at it; `now`: ask at once."""
         self._begin()
         if now:
             self._asked.set()
         self._queue_wake.set()
 
     def ask_now(self) -> None:
-        """The queue is asked within a fraction of a second: a user has asked, or has changed it."""
+        """Ask the queue within a fraction of a second: a user has asked, or has changed it."""
         self._asked.set()
         self.look()
 
     def way_opened(self) -> None:
-        """The connection is there again: what was waited for may have happened meanwhile."""
+        """Look again, as the connection is there again: what was waited for may have happened
+        meanwhile."""
         self._asked.set()
         self._files_wake.set()
         self._queue_wake.set()
         self.nodes.way_opened()
 
     def wake_waiters(self) -> None:
-        """Whoever looks at the queue or the nodes is answered now."""
+        """Answer now all calls that wait for the queue or the nodes."""
         self.listing.wake()
         self.nodes.wake()
 
@@ -149,7 +150,8 @@ class Watch:
         self._threads = [*(known for known in self._threads if known.is_alive()), thread]
 
     def _keep_at(self, work: Callable[[], None]) -> None:
-        """A watcher that dies would leave jobs that never end: it is started again, and logged."""
+        """Run `work`, and start it again after a failure, which is logged: a watcher that dies
+        would leave jobs that never end."""
         while not self._stop.is_set():
             try:
                 work()
@@ -205,7 +207,8 @@ class Watch:
             seen(job_id, path)
 
     def _look_on_login(self) -> None:
-        """Where files may not tell all: nothing has grown for long, or something else is new."""
+        """Look at jobs on the login machine where files may not tell all: nothing has grown for
+        long, or something else is new."""
         for job in on_login.look(self._book, self._cluster):
             self.settle(job, None)
 
@@ -241,7 +244,8 @@ class Watch:
     def _session_cell_files(
         self, job: Job, folder: JobDir
     ) -> dict[PurePosixPath, tuple[str, Callable[[str, PurePosixPath], None]]]:
-        """Fewer than of a job of its own. One whose session has ended writes no more."""
+        """Return the files to watch of a cell: fewer than of a job of its own. One whose session
+        has ended writes no more."""
         if self._is_over(job.session or ""):
             self.settle(job, None)
         wanted: dict[PurePosixPath, tuple[str, Callable[[str, PurePosixPath], None]]]
@@ -253,14 +257,14 @@ class Watch:
         return wanted
 
     def _is_over(self, job_id: str) -> bool:
-        """Whether it has ended, or was forgotten."""
+        """Tell whether the job has ended, or was forgotten."""
         try:
             return self._book.job(job_id).state.final
         except NotFoundError:
             return True
 
     def _output_grew(self, job_id: str, path: PurePosixPath) -> None:
-        """Waiters are nudged for every growth; there is nothing else to do."""
+        """Do nothing: waiters are nudged for every growth."""
 
     def _progress_told(self, job_id: str, path: PurePosixPath) -> None:
         data = self._cluster.transport.read(path, -PROGRESS_BYTES) or b""
@@ -339,7 +343,7 @@ class Watch:
             self._pause(errors, rest_s)
 
     def _list(self, waiting: list[Job], *, everyone: bool) -> list[QueueRow]:
-        """The one squeue, for all who look; the rows of these jobs."""
+        """Run the one squeue, for all who look; return the rows of these jobs."""
         user = self._cluster.transport.user()
         argv = squeue.everyone_argv() if everyone else squeue.mine_argv(user)
         rows = squeue.split(self._cluster.ask(argv))
@@ -350,7 +354,7 @@ class Watch:
         return [squeue.read(r) for r in own if r.slurm_id in wanted or r.array_id in wanted]
 
     def _pause(self, errors: int, rest_s: float) -> None:
-        """Until the next squeue: as the profile says, longer when nothing happens."""
+        """Pause until the next squeue: as the profile says, longer when nothing happens."""
         least_s = interval_s = max(self._cluster.profile.poll_s, rest_s)
         quiet_s = time.monotonic() - self._stirred_s
         if errors:
@@ -375,7 +379,7 @@ class Watch:
     # --- the end ---
 
     def settle(self, job: Job, row: QueueRow | None) -> None:
-        """Finds out how `job` ended, in a thread of its own: it may take Slurm a while to say."""
+        """Find out how `job` ended, in a thread of its own: it may take Slurm a while to say."""
         with self._lock:
             if job.id in self._ending or self._stop.is_set():
                 return
