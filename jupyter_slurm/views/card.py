@@ -51,9 +51,9 @@ _CODE = re.compile(r"`([^`\n]+)`")
 
 
 def bundle(job: Job, now_s: float) -> dict[str, Any]:
-    """The three forms. The first only names the job: a live renderer asks the agent for the rest,
-    so a saved notebook cannot put words into its mouth. The others may be read much later: they
-    give dates, and say of when they are as long as the job has not ended."""
+    """Return the card's three forms. The first only names the job: a live renderer asks the agent
+    for the rest, so a saved notebook cannot put words into its mouth. The others may be read much
+    later: they give dates, and their own time as long as the job has not ended."""
     text = _lines(job, saved_headline(job), now_s)
     if not job.state.final:
         text += f"\n  as of {date_and_time(now_s)}"
@@ -65,7 +65,7 @@ def bundle(job: Job, now_s: float) -> dict[str, Any]:
 
 
 def plain(job: Job, now_s: float) -> str:
-    """A few lines, to be read now."""
+    """Return a few lines, to be read now."""
     return _lines(job, headline(job, now_s), now_s)
 
 
@@ -85,7 +85,7 @@ def _lines(job: Job, headline: str, now_s: float) -> str:
 
 
 def html(job: Job, now_s: float) -> str:
-    """A table: the state and the job's name on top, a row for each thing that is known."""
+    """Draw a table: the state and the job's name on top, a row for each thing that is known."""
     ours = colour(job.state)
     head = (
         f'{_ROW}<td colspan="2" style="{_CELL};padding:1px 12px 3px">'
@@ -128,14 +128,14 @@ def no_longer_listed(job: Job) -> str:
 
 
 def title(job: Job) -> str:
-    """`job k3j9x2m1 (Slurm 123) on arandu`, `job k3j9x2m1 in session a2b4c6d7 on arandu`."""
+    """Return `job k3j9x2m1 (Slurm 123) on arandu`, `job k3j9x2m1 in session a2b4c6d7 on arandu`."""
     slurm = f" (Slurm {job.slurm_id})" if job.slurm_id else ""
     inside = f" in session {job.session}" if job.session else ""
     return f"{kind_of(job).noun} {job.id}{slurm}{inside} on {job.cluster}"
 
 
 def headline(job: Job, now_s: float) -> str:
-    """The state and since when: a span while it changes, a moment once it does not."""
+    """Return the state and since when: a span while it changes, a moment once it does not."""
     if job.state.final:
         return f"{job.state} {moment(job.ended_s or job.state_since_s, now_s)}"
     return f"{job.state} for {duration(now_s - job.state_since_s)}"
@@ -147,14 +147,14 @@ def told_problem(problem: Problem) -> str:
 
 
 def saved_headline(job: Job) -> str:
-    """The same, for somebody who reads it on another day."""
+    """Return the same for a person who reads it on another day."""
     if job.state.final:
         return f"{job.state} {date_and_time(job.ended_s or job.state_since_s)}"
     return f"{job.state} since {date_and_time(job.state_since_s)}"
 
 
 def tasks(by_state: Mapping[str, str]) -> str:
-    """How far an array is: `7 of 10 done, RUNNING 8-9, FAILED 3`."""
+    """Tell how far an array is: `7 of 10 done, RUNNING 8-9, FAILED 3`."""
     total = sum(len(indices(some)) for some in by_state.values())
     done = len(indices(by_state.get("COMPLETED")))
     rest = {state: some for state, some in by_state.items() if state != "COMPLETED"}
@@ -189,7 +189,7 @@ def symbol(state: JobState) -> str:
 
 
 def colour(state: JobState) -> str:
-    """As `#rrggbb`; the state's word stands beside it always."""
+    """Return the colour as `#rrggbb`; the state's word stands beside it always."""
     match state:
         case JobState.COMPLETED:
             return _GREEN
@@ -204,7 +204,7 @@ def colour(state: JobState) -> str:
 
 
 def _ink(shade: str) -> str:
-    """For text: drawn towards the page's own colour, so that it reads on white and on black."""
+    """Style text: drawn towards the page's own colour, it reads on white and on black."""
     return f"color:{shade};color:color-mix(in srgb,{shade} 70%,currentColor)"
 
 
@@ -218,7 +218,7 @@ class _Row:
     """A bar of this length stands before the text."""
 
     def html(self, bar: str) -> str:
-        """`bar`: its colour."""
+        """Draw the row's value; `bar`: the colour of its bar."""
         if len(self.text) > _LONG_TEXT:
             start, rest = self.text[:_FOLDED_TEXT], self.text[_FOLDED_TEXT:]
             shown, folded = f"{_marked_up(start)} …", f"… {_marked_up(rest)}"
@@ -234,7 +234,7 @@ class _Row:
 
 
 def _marked_up(text: str) -> str:
-    """Escaped; what stands in backticks as code, since it is there to be copied."""
+    """Escape the text, with what stands in backticks as code, since it is there to be copied."""
     return _CODE.sub(r"<code>\1</code>", escape(text)).replace("\n", "<br>")
 
 
@@ -270,7 +270,7 @@ def _as_of(job: Job, now_s: float) -> Iterator[_Row]:
 
 
 def _news(job: Job, now_s: float) -> Iterator[_Row]:
-    """What a person should read first."""
+    """Yield what a person should read first."""
     if (moved := job.transfer) is not None:
         text = f"{moved.local}: {told(moved, now_s)}"
         yield _Row("Pushing", text, brief=True, fraction=done_fraction(moved))
@@ -295,7 +295,8 @@ def _news(job: Job, now_s: float) -> Iterator[_Row]:
 
 
 def _session(job: Job, now_s: float) -> Iterator[_Row]:
-    """What is left of a session, told in its own card and, near the end, in those of its cells."""
+    """Yield what is left of a session, told in its own card and, near the end, in those of its
+    cells."""
     left_s = left_of_session_s(job, now_s)
     if job.state.final:
         return

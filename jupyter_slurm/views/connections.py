@@ -23,7 +23,7 @@ class Target(NamedTuple):
 
 
 def connected(connection: Connection) -> str:
-    """The sentence after a login."""
+    """Return the sentence after a login."""
     if connection.state is ConnectionState.LOCAL:
         return f"{connection.cluster} is on this machine: no login is needed."
     how = [ways(connection)] if connection.hosts else []
@@ -33,7 +33,7 @@ def connected(connection: Connection) -> str:
 
 
 def ways(connection: Connection) -> str:
-    """Through which hosts it goes."""
+    """Name the hosts that the connection goes through."""
     hops = " → ".join(connection.hosts)
     return f"{hops} (by the system's ssh)" if connection.via_openssh else hops
 
@@ -42,7 +42,7 @@ CONNECTION_HEAD = ("Cluster", "State", "For", "Way", "Round trip", "Note")
 
 
 def connection_row(connection: Connection, now_s: float) -> tuple[str, ...]:
-    """Of a table under CONNECTION_HEAD."""
+    """Return a row of a table under CONNECTION_HEAD."""
     trip_s = connection.round_trip_s
     return (
         connection.cluster,
@@ -58,7 +58,7 @@ TUNNEL_HEAD = ("ID", "Here", "There", "Cluster", "Job", "Route", "Open", "Note")
 
 
 def tunnel_row(tunnel: Tunnel) -> tuple[str, ...]:
-    """Of a table under TUNNEL_HEAD."""
+    """Return a row of a table under TUNNEL_HEAD."""
     return (
         tunnel.id,
         f"127.0.0.1:{tunnel.local_port}",
@@ -72,7 +72,7 @@ def tunnel_row(tunnel: Tunnel) -> tuple[str, ...]:
 
 
 def target(api: Api, aim: str, local_port: str) -> Target:
-    """`PORT`, `JOB:PORT` or `HOST:PORT`. A job is one that is known here. RequestError."""
+    """Parse `PORT`, `JOB:PORT` or `HOST:PORT`. A job is one that is known here. RequestError."""
     where, _, port = aim.rpartition(":")
     job_id = _job_id(api, where) if where else None
     host = "localhost" if job_id or not where else where.removeprefix("[").removesuffix("]")
@@ -80,7 +80,7 @@ def target(api: Api, aim: str, local_port: str) -> Target:
 
 
 def reach(tunnel: Tunnel) -> str:
-    """The sentence for a tunnel that is open."""
+    """Return the sentence for a tunnel that is open."""
     aim = f"{tunnel.host}:{tunnel.port}"
     if tunnel.job_id:
         aim = f"port {tunnel.port} of job {tunnel.job_id}"

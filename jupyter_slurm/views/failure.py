@@ -17,8 +17,8 @@ _NO_NAME = re.compile(r"name '([^']+)' is not defined")
 
 
 def failure(result: Result, known: Container[str] = ()) -> CellFailed | None:
-    """None: the job did what it was asked to. `known` are names that exist here: a cell that
-    missed one of them gets the hint to send it."""
+    """Return why the cell failed; None: the job did what it was asked to. `known` are names that
+    exist here: a cell that missed one of them gets the hint to send it."""
     job = result.job
     if result.status == "ok":
         return None
@@ -44,7 +44,7 @@ def failure(result: Result, known: Container[str] = ()) -> CellFailed | None:
 
 
 def left_out(result: Result) -> VariableError | None:
-    """Variables that did not come back fail the cell: what follows counts on them."""
+    """Return an error where variables did not come back: the cells that follow count on them."""
     if not result.failed:
         return None
     names = ", ".join(f"`{name}`" for name in result.failed)
@@ -57,7 +57,7 @@ def left_out(result: Result) -> VariableError | None:
 
 
 def _slurm_did(job: Job) -> CellFailed:
-    """Out of memory, time limit, node failure, cancelled …: the agent has found the words."""
+    """Return the agent's words for it: out of memory, time limit, node failure, cancelled …"""
     why = job.why or _exit(job)
     return CellFailed(f"{_where(job)} ended as {job.state}: {why}", hint=job.advice, job_id=job.id)
 

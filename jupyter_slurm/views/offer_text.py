@@ -16,12 +16,13 @@ _SHORT: Mapping[str, str] = {"cpu": "CPU", "gres/gpu": "GPU", "node": "node"}
 
 
 def rows(info: ClusterInfo) -> list[tuple[str, ...]]:
-    """Under HEAD."""
+    """Return a row under HEAD for each partition."""
     return [_row(one, info) for one in info.partitions]
 
 
 def fitted(info: ClusterInfo, width: int) -> Sequence[tuple[str, ...]]:
-    """The rows as lines for a terminal too narrow for a table: a partition, then what it has."""
+    """Return the rows as lines for a terminal too narrow for a table: a partition, then what it
+    has."""
     lines = []
     for row in rows(info):
         told = [f"{what}: {value}" for what, value in zip(HEAD[1:], row[1:], strict=True) if value]
@@ -30,7 +31,7 @@ def fitted(info: ClusterInfo, width: int) -> Sequence[tuple[str, ...]]:
 
 
 def lines(info: ClusterInfo, now_s: float) -> Iterator[str]:
-    """What is not of one partition: versions, what is mine, what is kept for others."""
+    """Yield what is not of one partition: versions, what is mine, what is kept for others."""
     accounting = "with" if info.accounting else "without"
     at = moment(info.asked_s, now_s)
     yield f"{info.name} at {at}: Slurm {info.slurm_version}, {accounting} accounting."
@@ -71,7 +72,7 @@ def _what_is_kept(info: ClusterInfo, now_s: float) -> Iterator[str]:
 
 
 def limits_text(limits: Limits) -> str:
-    """What it allows, in short.
+    """Say in short what it allows.
 
     >>> limits_text(Limits(limit_s=3600, per_user={"gres/gpu": 2}, jobs_per_user=3))
     'a job 1 h; a user 2 GPU, 3 running jobs'
@@ -103,7 +104,7 @@ def _row(one: Partition, info: ClusterInfo) -> tuple[str, ...]:
 
 
 def _gpus(one: Partition) -> str:
-    """`a100 3 of 8, v100 0 of 4`."""
+    """Return `a100 3 of 8, v100 0 of 4`."""
     kinds = one.gpus_by_type or ({"": (one.gpus, one.free_gpus)} if one.gpus else {})
     told = (
         f"{kind} {total if free is None else f'{free} of {total}'}".strip()
@@ -120,7 +121,7 @@ def _node(one: Partition) -> str:
 
 
 def _cost(one: Partition, info: ClusterInfo) -> str:
-    """Of an hour: what the profile says, and what Slurm does."""
+    """Say what an hour costs by the profile, and by Slurm."""
     told = [] if one.cost is None else [f"{one.cost:g} {info.cost_unit}".rstrip() + " a node"]
     weights = (
         f"{weight * 1024:g} a GiB" if name == "mem" else f"{weight:g} a {_SHORT.get(name, name)}"
@@ -132,7 +133,7 @@ def _cost(one: Partition, info: ClusterInfo) -> str:
 
 
 def _only(one: Partition) -> str:
-    """Whom it is for."""
+    """Say whom the partition is for."""
     whole = ["whole nodes"] if one.exclusive else []
     qos = [f"QOS {', '.join(one.allow_qos)} only"] if one.allow_qos else []
     accounts = [f"accounts {', '.join(one.allow_accounts)} only"] if one.allow_accounts else []
@@ -160,7 +161,8 @@ def _jobs(count: int | None, what: str) -> list[str]:
 
 
 def _wrapped(parts: Sequence[str], width: int) -> Iterator[str]:
-    """The first at the margin, the rest behind it, as many in a line as there is room for."""
+    """Yield the first part at the margin, the rest behind it, as many in a line as there is room
+    for."""
     head, *rest = parts
     yield head
     line = ""

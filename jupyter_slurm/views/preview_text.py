@@ -31,7 +31,7 @@ def preview_lines(preview: Preview) -> Iterator[str]:
 
 
 def preview_html(preview: Preview) -> str:
-    """The same, with script and sbatch's command line folded away below."""
+    """Return the same, with script and sbatch's command line folded away below."""
     told = "".join(f"<div>{line}</div>" for line in _html_lines(preview))
     files = ", ".join(preview.files)
     where = f"Cluster {preview.cluster}, job dir {preview.job_dir}. Files: {files}."
@@ -62,7 +62,7 @@ def _variables(preview: Preview) -> str:
 
 
 def cost_text(cost: Cost) -> str:
-    """One sentence.
+    """Return the cost in one sentence.
 
     >>> cost_text(Cost(limit_s=3600, node_hours=1, cpu_hours=24, gpu_hours=2, units=36, unit="UA"))
     'At most 36 UA, in 1 h: 1 node-hour, 24 CPU-hours, 2 GPU-hours.'
@@ -85,7 +85,7 @@ def cost_text(cost: Cost) -> str:
 
 
 def _number(value: float) -> str:
-    """With as many digits as anybody wants to read.
+    """Write the number with as many digits as anybody wants to read.
 
     >>> _number(36.0), _number(0.25), _number(12345.6)
     ('36', '0.25', '12,346')

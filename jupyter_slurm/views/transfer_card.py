@@ -36,7 +36,8 @@ def bundle(transfer: Transfer, now_s: float) -> dict[str, Any]:
 
 
 def plain(transfer: Transfer, now_s: float) -> str:
-    """One line: which way, and how far or how it ended; then those that were left behind."""
+    """Return a line with the direction, and how far it is or how it ended; then the files left
+    behind."""
     first = f"{_symbol(transfer)} {_way(transfer)}: {told(transfer, now_s)}"
     return "\n".join(map(visible, (first, *(f"  {line}" for line in _behind(transfer)))))
 
@@ -62,7 +63,7 @@ def html(transfer: Transfer, now_s: float) -> str:
 
 
 def told(transfer: Transfer, now_s: float) -> str:
-    """How far it is, or how it ended."""
+    """Tell how far it is, or how it ended."""
     match transfer.state:
         case TransferState.DONE:
             return _all(transfer)
@@ -81,7 +82,7 @@ def _may_go_on(transfer: Transfer) -> bool:
 
 
 def done_fraction(transfer: Transfer) -> float | None:
-    """0 to 1 of the bytes; None: how much there is is not known yet."""
+    """Return which part of the bytes is done, 0 to 1; None: their sum is not known yet."""
     if transfer.files is None or transfer.bytes is None:
         return None
     return min(1.0, transfer.bytes_done / transfer.bytes) if transfer.bytes else 1.0

@@ -39,7 +39,7 @@ def stricter(one: Show, other: Show) -> Show:
 
 
 def trusted_as(output: Output, show: Show) -> Output:
-    """The output as a cluster that is trusted so far may show it."""
+    """Return the output as a cluster that is trusted so far may show it."""
     match output:
         case DisplayData() | UpdateDisplayData() | ExecuteResult() if show != "full":
             data = _bundle(output.data, show)
@@ -66,7 +66,7 @@ def _bundle(data: Mapping[str, Any], show: Show) -> dict[str, Any]:
 
 
 def _page(data: Mapping[str, Any]) -> str | None:
-    """What the box shows; None: nothing needs one."""
+    """Return what the box shows; None: nothing needs one."""
     for mime in ("text/html", "image/svg+xml"):
         if isinstance(data.get(mime), str):
             return str(data[mime])
@@ -77,7 +77,7 @@ def _page(data: Mapping[str, Any]) -> str | None:
 
 
 def _boxed(page: str) -> str:
-    """A frame without an origin: its scripts see nothing of the page around it."""
+    """Return a frame without an origin: its scripts see nothing of the page around it."""
     policy = f'<meta http-equiv="Content-Security-Policy" content="{html.escape(_POLICY)}">'
     inside = html.escape(f"<!doctype html>{policy}{page}")
     return (
@@ -88,6 +88,6 @@ def _boxed(page: str) -> str:
 
 
 def _sizes(metadata: Any) -> dict[str, int]:
-    """Of a picture: whole numbers alone, since some pages put them into their HTML."""
+    """Keep a picture's whole numbers alone, since some pages put metadata into their HTML."""
     known = metadata if isinstance(metadata, dict) else {}
     return {name: known[name] for name in ("width", "height") if type(known.get(name)) is int}
