@@ -28,15 +28,16 @@ class Guarded(JupyterHandler):
         self.set_header("Cache-Control", "no-store")
 
     async def permit(self, rule: Rule) -> None:
-        """403 unless this server's authorizer lets the user do all of that."""
+        """Raise 403 unless this server's authorizer lets the user do all of that."""
         for right in rule.rights:
             if not await self.may(right):
                 what = "" if right.resource == RESOURCE else f" {right.resource}"
                 raise HTTPError(403, f"You may not {right.action}{what} here.")
 
     def check_page(self) -> None:
-        """403 where a page of elsewhere may have made the user's browser ask this with its cookie:
-        Jupyter lets it where nothing is changed, but what is had by GET costs Slurm's commands.
+        """Raise 403 where a page from elsewhere may have made the user's browser ask this with its
+        cookie: Jupyter lets it where nothing is changed, but what is had by GET costs Slurm's
+        commands.
 
         What a browser says in these headers no page can change; one that says nothing of it (an
         old one, or where this server is asked for without TLS) has to show where it comes from.
@@ -57,7 +58,7 @@ class Guarded(JupyterHandler):
         return bool(await ensure_async(allowed))
 
     def write_error(self, status_code: int, **kwargs: Any) -> None:
-        """Every error is a Problem, those of the server itself too."""
+        """Answer every error with a Problem, those of the server itself too."""
         error = kwargs.get("exc_info", (None, None, None))[1]
         if isinstance(error, JupyterSlurmError):
             self.set_status(error.status)

@@ -98,7 +98,7 @@ WATCHED = frozenset("changes queue_changes node_changes logs usage".split())
 
 
 def packed_query(name: str, arguments: Mapping[str, str]) -> bytes:
-    """The body of a call whose arguments came in an address. RequestError."""
+    """Return the body of a call whose arguments came in an address. RequestError."""
     call = calls()[name]
     try:
         given = msgspec.convert(arguments, type=call.arguments, strict=False)
@@ -108,7 +108,8 @@ def packed_query(name: str, arguments: Mapping[str, str]) -> bytes:
 
 
 def with_caller(name: str, body: bytes, caller: str) -> bytes:
-    """The same body; where the call wants to know who calls and it does not say, `caller` does."""
+    """Return the same body; where the call wants to know who calls and it does not say, add
+    `caller`."""
     if not asks_for_caller(calls()[name]):
         return body
     try:
@@ -119,7 +120,7 @@ def with_caller(name: str, body: bytes, caller: str) -> bytes:
 
 
 def with_jupyter(body: bytes, base_url: str) -> bytes:
-    """The body of `submit`; where the job is a lab, it is to be shown below `base_url`."""
+    """Return the body of `submit`; where the job is a lab, it is to be shown below `base_url`."""
     try:
         given = msgspec.json.decode(body, type=dict[str, msgspec.Raw])
         spec = msgspec.json.decode(given["spec"], type=dict[str, msgspec.Raw])
@@ -141,7 +142,7 @@ class _Waits(msgspec.Struct):
 
 
 def wait_s(body: bytes) -> float:
-    """How long the answer to this body may wait for news."""
+    """Return how long the answer to this body may wait for news."""
     try:
         asked_s = msgspec.json.decode(body or b"{}", type=_Waits).wait_s
     except NOT_JSON:

@@ -42,7 +42,7 @@ class JobStates:
         self._known: dict[str, _Job] = {}
 
     def see(self, call: str, value: bytes) -> None:
-        """Takes what the agent has answered to `call`."""
+        """Take what the agent has answered to `call`."""
         if call != "changes":
             return
         try:

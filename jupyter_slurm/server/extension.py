@@ -86,7 +86,7 @@ class SlurmApp(ExtensionApp):
         )
 
     async def stop_extension(self) -> None:
-        """Jobs go on, and so does the agent."""
+        """Close what the server holds: jobs go on, and so does the agent."""
         if not hasattr(self, "feed"):
             return  # a server that ended before it had begun
         for page in list(self.clients):
@@ -97,9 +97,9 @@ class SlurmApp(ExtensionApp):
         self.relay.close()
 
     def _tell_kernels(self) -> None:
-        """Whether pages show jobs themselves, and where the agent is: a kernel inherits this
-        process's environment, and may have folders of its own. An agent that was told to this
-        server already holds, where it can be on this host."""
+        """Tell kernels whether pages show jobs themselves, and where the agent is: a kernel
+        inherits this process's environment, and may have folders of its own. An agent that was told
+        to this server already holds, where it can be on this host."""
         folders = map(Path, jupyter_path("labextensions"))
         if any((folder / "jupyter-slurm" / "package.json").is_file() for folder in folders):
             os.environ[CARDS_VARIABLE] = "live"

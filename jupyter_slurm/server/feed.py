@@ -92,7 +92,7 @@ class Feed:
         self._polls: dict[_Place, _Poll] = {}
 
     def watch(self, watch: Watch) -> None:
-        """The first value comes at once, whether or not there is something new."""
+        """Watch: the first value comes at once, whether or not there is something new."""
         self._join(watch, first=True).hurry.set()
 
     def unwatch(self, watch: Watch) -> None:
@@ -102,7 +102,7 @@ class Feed:
         watch._held = False
 
     def go_on(self, watch: Watch) -> None:
-        """A paced one has done with the last value; nothing where there is none."""
+        """Go on with a paced watch, as the client has done with the last value; else do nothing."""
         if watch._held:
             watch._held = False
             self._join(watch, first=False)
@@ -179,7 +179,7 @@ class Feed:
 
 
 def _told(answer: Answer) -> _Told | bytes:
-    """What a value says of itself, or the problem."""
+    """Return what a value says of itself, or the problem."""
     if answer.status != 200:
         return answer.body
     try:

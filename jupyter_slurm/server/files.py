@@ -81,7 +81,7 @@ class Folders:
     """Where the contents' root is on this machine."""
 
     def __init__(self, contents: ContentsManager, *, pushes: bool = True) -> None:
-        """`pushes`: whether the user may name any folder of this machine."""
+        """Serve `contents`. `pushes`: whether the user may name any folder of this machine."""
         self.contents = contents
         self._pushes = pushes
 
@@ -97,14 +97,14 @@ class Folders:
         return Path(str(self.contents.root_dir)).absolute()
 
     def local(self, path: str) -> Path:
-        """RequestError: it leads out of the root."""
+        """Return the path on this machine. RequestError: it leads out of the root."""
         parts = [part for part in path.split("/") if part]
         if ".." in parts:
             raise RequestError(f"{path} leads out of the folder that this server shows.")
         return self.root.joinpath(*parts)
 
     def shown(self, path: str) -> str:
-        """How the contents call the file. RequestError: they do not have it."""
+        """Return the contents' name of the file. RequestError: they do not have it."""
         try:
             return Path(path).relative_to(self.root).as_posix()
         except ValueError as exc:
@@ -113,15 +113,15 @@ class Folders:
             ) from exc
 
     def placed(self, spec: JobSpec, folder: Path) -> JobSpec:
-        """The job made in `folder`. NotFoundError: there is nothing to push. HTTPError: the user
-        may not push, nor see by this which folders there are."""
+        """Return the job made in `folder`. NotFoundError: there is nothing to push. HTTPError: the
+        user may not push, nor see by this which folders there are."""
         if spec.push is not None and not self._pushes:
             raise HTTPError(403, "You may not execute here, which `--push` needs.")
         cluster = spec.cluster or os.environ.get("JUPYTER_SLURM_CLUSTER") or None
         return placed(msgspec.structs.replace(spec, cluster=cluster), folder)
 
     async def text(self, path: str) -> str:
-        """A file's content. HTTPError: it is not there, hidden, or no text."""
+        """Return a file's content. HTTPError: it is not there, hidden, or not text."""
         model = await ensure_async(
             self.contents.get(path, content=True, type="file", format="text")
         )
@@ -158,8 +158,8 @@ def line_spec(api: Api, folders: Folders, wish: LineWish) -> JobSpec:
 
 
 def file_spec(api: Api, folders: Folders, wish: FileWish, text: str) -> JobSpec:
-    """The job that runs a file whose content is `text`. RequestError, NotFoundError; CodeError: it
-    does not compile."""
+    """Return the job that runs a file whose content is `text`. RequestError, NotFoundError;
+    CodeError: it does not compile."""
     file = folders.local(wish.path)
     request = headless.resolved(api, headless.request(_words(wish.line)))
     shown = PurePosixPath(wish.path.strip("/"))
@@ -204,7 +204,8 @@ def executed(api: Api, folders: Folders, job_id: str) -> tuple[str, dict[str, An
 
 
 def note_given(api: Api, job_id: str) -> None:
-    """The executed notebook is all that is wanted of a job that has ended."""
+    """Note that a job that has ended has given its executed notebook, which is all that is
+    wanted."""
     if api.job(job_id).state.final:
         api.delivered(job_id)
 
@@ -217,7 +218,7 @@ class TextPages:
         self._pages = _pages(api, job_id, task)
 
     def next(self) -> bytes | None:
-        """None: there is no more."""
+        """Return the next piece; None: there is no more."""
         chunk = next(self._pages, None)
         if chunk is None:
             return None
@@ -245,5 +246,6 @@ def _text(output: Output) -> str:
 
 
 def _words(text: str) -> list[str]:
-    """There are no variables here: a `{name}` is refused rather than sent as it is."""
+    """Split the line. There are no variables here: a `{name}` is refused rather than sent as it
+    is."""
     return expand(line.split(text), {})

@@ -43,7 +43,7 @@ class Handler(Guarded, APIHandler):
         value: BaseException | None,
         tb: TracebackType | None,
     ) -> None:
-        """Ours are answers, and no lines in the log."""
+        """Leave our own errors out of the log: they are answers."""
         if not isinstance(value, JupyterSlurmError):
             super().log_exception(typ, value, tb)
 
@@ -52,7 +52,7 @@ class Handler(Guarded, APIHandler):
         self.finish(answer.body)
 
     def wish(self, kind: type[_T]) -> _T:
-        """The body. RequestError."""
+        """Decode the body. RequestError."""
         try:
             return msgspec.json.decode(self.request.body or b"{}", type=kind)
         except NOT_JSON as exc:
@@ -62,7 +62,7 @@ class Handler(Guarded, APIHandler):
         self.finish(msgspec.json.encode(value))
 
     def query(self) -> dict[str, str]:
-        """The address's arguments, without those that are not the call's: the token, and the
+        """Return the address's arguments, without those that are not the call's: the token, and the
         number that JupyterLab adds against caches."""
         names = (name for name in self.request.query_arguments if not name.isdigit())
         return {
@@ -124,9 +124,9 @@ class NoSuchRoute(Handler):
 
 
 def browser_is_elsewhere(request: HTTPServerRequest) -> bool:
-    """Whether it may be on another machine than this server, where ports of this one are nothing
-    to it: below a hub, whose proxy is on this machine or not, or asked for by another name than
-    this machine's own."""
+    """Tell whether the browser may be on another machine than this server, where this one's ports
+    are of no use: below a hub, whose proxy is on this machine or not, or asked for by another name
+    than this machine's own."""
     return HUB_VARIABLE in os.environ or not _OWN_NAME.fullmatch(request.host_name)
 
 

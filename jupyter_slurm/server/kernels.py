@@ -67,7 +67,8 @@ def removed(wish: KernelName) -> Kernels:
 
 
 def words(text: str) -> list[str]:
-    """There are no variables here: a `{name}` is refused rather than kept as it is."""
+    """Split the line. There are no variables here: a `{name}` is refused rather than kept as it
+    is."""
     return expand(line.split(text), {})
 
 

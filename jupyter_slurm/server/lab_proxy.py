@@ -69,8 +69,8 @@ class LabProxyHandler(Guarded, LocalProxyHandler):  # type: ignore[misc]
         self.entry: LabEntry = entry
 
     def _is_visit(self) -> bool:
-        """Whether a person goes there, and nothing in another page asks; of WebSockets the origin
-        is looked at when they open."""
+        """Tell whether a person goes there, and nothing in another page asks; of WebSockets the
+        origin is looked at when they open."""
         headers = self.request.headers
         if headers.get("Upgrade", "").lower() == "websocket":
             return True
@@ -79,18 +79,18 @@ class LabProxyHandler(Guarded, LocalProxyHandler):  # type: ignore[misc]
         return headers.get("Accept", "").startswith("text/html")
 
     def get_login_url(self) -> str:
-        """A page is sent there, a WebSocket is refused."""
+        """Send a page to the login, and refuse a WebSocket."""
         if self.request.headers.get("Upgrade", "").lower() == "websocket":
             raise HTTPError(403)
         return str(super().get_login_url())
 
     def check_xsrf_cookie(self) -> None:
-        """Here, as of all our pages: there is none of the lab's, which takes our word."""
+        """Check as all our pages do: the lab has no cookie here, and takes our word."""
         JupyterHandler.check_xsrf_cookie(self)
 
     @authenticated
     async def get(self, job_id: str, path: str) -> None:
-        """A WebSocket too."""
+        """Pass on a page, or a WebSocket."""
         await ensure_async(super().get(job_id, path))
 
     @authenticated
@@ -109,14 +109,14 @@ class LabProxyHandler(Guarded, LocalProxyHandler):  # type: ignore[misc]
         await self.proxy_open(_HOST, self.entry.port, path)
 
     def proxy_request_headers(self) -> dict[str, str]:
-        """Of WebSockets too. Without an Origin: it was looked at here."""
+        """Return the headers, for WebSockets too. Without an Origin: it was looked at here."""
         headers = self.request.headers
         kept = {name: headers[name] for name in _GOES_THERE if name in headers}
         host = self.entry.login_url.removeprefix("http://").partition("/")[0]
         return {**kept, "Host": host, "Authorization": f"token {self.entry.token}"}
 
     def get_client_uri(self, protocol: str, host: str, port: int, proxied_path: str) -> str:
-        """The address as it came, unread."""
+        """Return the address as it came, unread, but without secrets."""
         words = [
             word
             for word in self.request.query.split("&")
@@ -126,7 +126,7 @@ class LabProxyHandler(Guarded, LocalProxyHandler):  # type: ignore[misc]
         return f"{protocol}://{host}:{port}{self.request.path}{query}"
 
     def select_subprotocol(self, subprotocols: list[str]) -> str | None:
-        """Those that are offered there are these."""
+        """Offer the lab the same protocols, but for those that carry a login."""
         kept = [name for name in subprotocols if not name.startswith(_OF_A_LOGIN)]
         selected: str | None = super().select_subprotocol(kept)
         return selected

@@ -73,7 +73,7 @@ class NoProxyHandler(Handler):
 
 
 def lab_proxy_handler() -> type[RequestHandler]:
-    """What serves labs below this server's own address."""
+    """Return the handler that serves labs below this server's own address."""
     if importlib.util.find_spec("jupyter_server_proxy") is None:
         return NoProxyHandler
     from jupyter_slurm.server.lab_proxy import LabProxyHandler  # noqa: PLC0415 - it may be missing

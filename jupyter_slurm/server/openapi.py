@@ -48,7 +48,7 @@ _REF = "#/components/schemas/{name}"
 
 
 def document(base_url: str) -> bytes:
-    """As JSON."""
+    """Return the document as JSON."""
     served = [_Served.of(calls()[name]) for name in sorted(RULES)] + list(_OWN)
     types = [Problem, *(one for call in served for one in (call.takes, call.gives))]
     schemas, components = msgspec.json.schema_components(types, ref_template=_REF)

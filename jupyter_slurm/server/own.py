@@ -24,7 +24,7 @@ class _FileHandler(Handler):
 
 class _LineHandler(_FileHandler):
     async def asked(self, name: str) -> Callable[[Api], JobSpec]:
-        """What makes the job's spec of the body, where it may block."""
+        """Return a function, which may block, that makes the job's spec of the body."""
         await self.permit(OWN[name])
         wish = self.wish(files.LineWish)
         pushes = await self.may(EXECUTE)

@@ -42,7 +42,7 @@ class Relay:
     """Asks the agent for everybody on this server."""
 
     def __init__(self, connect: Callable[[], AgentClient]) -> None:
-        """`connect` gives the client, and may take its time."""
+        """Prepare to relay; `connect` gives the client, and may take its time."""
         self._connect = connect
         self._client: AgentClient | None = None
         self._calls = asyncio.Semaphore(_CALLS)
@@ -51,7 +51,7 @@ class Relay:
         """Whom a login asks that was begun here: whoever looks at this server."""
 
     async def ask(self, name: str, body: bytes, wait_s: float = 0.0) -> Answer:
-        """The agent's answer, unread; what kept it from answering is an answer too."""
+        """Return the agent's answer, unread; what kept it from answering is an answer too."""
 
         def work(agent: AgentClient) -> Answer:
             return Answer(*agent.relay(name, body, wait_s))
@@ -65,7 +65,7 @@ class Relay:
             return Answer(500, msgspec.json.encode(_INTERNAL))
 
     async def with_agent(self, work: Callable[[AgentClient], _T]) -> _T:
-        """What `work`, which may block, makes of the agent. Raises what it raises."""
+        """Return what `work`, which may block, makes of the agent. Raises what it raises."""
         return await self._with_agent(work, self._calls)
 
     def close(self) -> None:
@@ -80,7 +80,8 @@ class Relay:
         return await asyncio.shield(future)
 
     def _agent(self) -> AgentClient:
-        """Several may connect at once; one whose agent does not start keeps nobody waiting."""
+        """Return the client. Several may connect at once; one whose agent does not start keeps
+        nobody waiting."""
         client = self._client
         if client is None:
             client = self._client = self._connect()
@@ -88,7 +89,7 @@ class Relay:
 
 
 def in_thread(work: Callable[[], _T]) -> asyncio.Future[_T]:
-    """Runs `work` in a thread of its own, for which the end of the process does not wait."""
+    """Run `work` in a thread of its own, for which the end of the process does not wait."""
     loop = asyncio.get_running_loop()
     future: asyncio.Future[_T] = loop.create_future()
 

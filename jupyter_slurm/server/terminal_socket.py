@@ -47,7 +47,8 @@ class Terminal:
     """One page's: opened when it is known how large the page shows it."""
 
     def __init__(self, connect: Callable[[], Awaitable[socket.socket]], send: Send) -> None:
-        """`send` gives what can be awaited until the message has left; more is read then."""
+        """Prepare a terminal; `send` gives what can be awaited until the message has left; more is
+        read then."""
         self._connect = connect
         self._send = send
         self._task: asyncio.Task[None] | None = None
@@ -56,7 +57,7 @@ class Terminal:
         """What came before there was anybody to take it."""
 
     def take(self, message: str | bytes) -> None:
-        """RequestError: not understood, or more than is kept."""
+        """Take a message from the page. RequestError: not understood, or more than is kept."""
         match _decoded(message):
             case ["set_size", int(rows), int(columns), *_] if _fits(rows) and _fits(columns):
                 if self._task is None:
@@ -69,7 +70,8 @@ class Terminal:
                 raise RequestError("Not understood: a terminal's size or what is typed was meant.")
 
     def close(self) -> None:
-        """It is left; the program in the job is hung up, or waits where the job keeps it."""
+        """Leave the terminal; the program in the job is hung up, or waits where the job keeps
+        it."""
         if self._task is not None:
             self._task.cancel()
 
@@ -177,7 +179,7 @@ class TerminalHandler(Guarded, WebSocketMixin, JupyterHandler, WebSocketHandler)
 
 
 def _opened(agent: AgentClient, job_id: str) -> socket.socket:
-    """A job that is a terminal has one of its own, any other gets one beside what it runs."""
+    """Open the job's own terminal where it is one, else one beside what it runs."""
     job = agent.job(job_id)
     beside = not kind_of(job).has_terminal
     sock = agent.terminal(TerminalRequest(job_id=job.id, code=shell.ANY_SHELL, beside=beside))
@@ -191,7 +193,7 @@ def _close_unused(opening: asyncio.Future[socket.socket]) -> None:
 
 
 async def _keep_alive(writer: asyncio.StreamWriter) -> None:
-    """Says so to the far end as long as the page is there."""
+    """Tell the far end that the page is there, as long as it is."""
     while True:
         await asyncio.sleep(ALIVE_EVERY_S)
         writer.write(terminal_frames.frame(ALIVE))

@@ -55,7 +55,7 @@ class Client:
     """One WebSocket's watches, and what is on the way to it."""
 
     def __init__(self, feed: Feed, send: Callable[[bytes], Any]) -> None:
-        """`send` gives what can be awaited until the message has left."""
+        """Prepare to watch; `send` gives what can be awaited until the message has left."""
         self._feed = feed
         self._send = send
         self._watches: dict[int, Watch] = {}
@@ -92,8 +92,8 @@ class Client:
             self._sender.cancel()
 
     def _watch(self, number: int, wish: _Wish) -> None:
-        """What goes by this number already goes on, and what went by it before goes on from the
-        last value that was sent: the client wrote its cursor before it had that."""
+        """Begin to watch. What goes by this number already goes on, and what went by it before goes
+        on from the last value that was sent: the client wrote its cursor before it had that."""
         args = {name: value for name, value in wish.args.items() if name not in _NOT_THEIRS}
         now = self._watches.get(number)
         if now is not None and (now.call, now.args) == (wish.call, args):
@@ -142,7 +142,8 @@ class Client:
         self._put_problem(b'{"watch":%d,"problem":%b}' % (number, problem))
 
     def _put_problem(self, message: bytes) -> None:
-        """A client that does not read is not told: what it could do wrong has no bounds."""
+        """Tell a client of a problem, unless it does not read: what it could do wrong has no
+        bounds."""
         if self._unread_bytes < _UNREAD_BYTES:
             self._put(message)
 
@@ -163,7 +164,7 @@ class Client:
             self._feed.watch(self._behind.pop())
 
     async def _say_so(self) -> None:
-        """An empty message where there is nothing else to say."""
+        """Send an empty message where there is nothing else to say."""
         while True:
             self._said_anything = False
             await asyncio.sleep(_ALIVE_S)
@@ -185,8 +186,8 @@ class WatchHandler(Guarded, WebSocketMixin, JupyterHandler, WebSocketHandler):
         await super().get(*args, **kwargs)
 
     def get_compression_options(self) -> dict[str, Any]:
-        """A listing gets a tenth as long by it, for 3 ms of work a megabyte: worth it for whoever
-        sits at home behind a slow line. More work gains little."""
+        """Compress a little: a listing gets a tenth as long by it, for 3 ms of work a megabyte,
+        worth it for a user at home behind a slow line. More work gains little."""
         return {"compression_level": 1}
 
     def open(self, *args: str, **kwargs: str) -> None:
