@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def main(argv: Sequence[str], make_service: Callable[[], AgentService]) -> int:
-    """Runs an agent with that service to its end; gives back the exit code.
+    """Run an agent with that service to its end; return the exit code.
 
     0: it has ended in order, or another agent serves the socket already.
     """
@@ -32,7 +32,7 @@ def main(argv: Sequence[str], make_service: Callable[[], AgentService]) -> int:
 
 
 def service() -> AgentService:
-    """The real one."""
+    """Return the real service."""
     from jupyter_slurm.jobs.service import Service  # noqa: PLC0415 - once the fork is behind us
 
     return Service()

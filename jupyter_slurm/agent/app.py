@@ -53,20 +53,20 @@ class AgentService(Api, Protocol):
     """What the agent needs of the one that does the work, beside the calls."""
 
     def terminal(self, request: TerminalRequest) -> socket.socket:
-        """The bytes of a terminal in a job."""
+        """Return the bytes of a terminal in a job."""
 
     def needed(self, quiet_s: float) -> bool:
-        """Whether something would be lost if the agent, of which nobody has asked anything for
-        `quiet_s`, ended now."""
+        """Tell whether something would be lost if the agent ended now, of which nobody has asked
+        anything for `quiet_s`."""
 
     def left(self, caller: str) -> None:
-        """The process that logged in as `caller` has hung up."""
+        """Note that the process that logged in as `caller` has hung up."""
 
     def wake_waiters(self) -> None:
-        """Lets every waiting call return now."""
+        """Let every waiting call return now."""
 
     def close(self) -> None:
-        """Ends threads and connections; jobs go on."""
+        """End threads and connections; jobs go on."""
 
 
 class _OwnUserServer(HTTPServer):
@@ -108,7 +108,7 @@ class Agent:
         self._desk = Desk(methods | {"status": self.status}, os.fspath(log_path))
 
     async def serve(self, ready: Callable[[], None]) -> bool:
-        """Serves until it is time to end; `ready` is called once clients can connect.
+        """Serve until it is time to end; call `ready` once clients can connect.
 
         False: a request or the service would not end in time, so the process should not wait.
         """
@@ -140,7 +140,7 @@ class Agent:
             asyncio.get_running_loop().run_in_executor(None, self._service.left, caller)
 
     def status(self) -> AgentStatus:
-        """The service's own status, with what only the process knows."""
+        """Return the service's own status, with what only the process knows."""
         return msgspec.structs.replace(
             self._service.status(),
             version=version(),
@@ -192,7 +192,7 @@ class Agent:
             return True
 
     async def _finish(self) -> bool:
-        """Lets requests under way end, then the service; False when one of them would not."""
+        """Let requests under way end, then the service; return False when one of them would not."""
         give_up_s = monotonic() + GRACE_S
         quiet = await self._desk.quiet_within(0)
         while not quiet and monotonic() < give_up_s:
@@ -209,7 +209,7 @@ class Agent:
 
 
 def idle_s(text: str | None) -> float:
-    """After how long without jobs and requests the agent ends. ConfigError."""
+    """Return after how long without jobs and requests the agent ends. ConfigError."""
     try:
         value = float(text) if text else _IDLE_S
     except ValueError:
@@ -223,7 +223,7 @@ def idle_s(text: str | None) -> float:
 
 
 def memory_mib() -> float:
-    """Memory of this process in RAM now; its peak where there is no /proc."""
+    """Return this process's memory in RAM now; its peak where there is no /proc."""
     try:
         pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
     except OSError:

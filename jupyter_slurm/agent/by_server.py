@@ -40,8 +40,8 @@ class JupyterServer:
 
 
 def own_server() -> JupyterServer | None:
-    """This kernel's, as JupyterHub or the server's own file tells of it. None: there is none, or
-    none that takes a token (one with a password only)."""
+    """Return this kernel's server, as JupyterHub or the server's own file tells of it. None: there
+    is none, or none that takes a token (one with a password only)."""
     url, token = (os.environ.get(f"JUPYTERHUB_{name}", "") for name in ("SERVICE_URL", "API_TOKEN"))
     if url and token:
         return JupyterServer(url.rstrip("/") + "/", token)
@@ -62,11 +62,11 @@ class ServerLink:
         self._server = server
 
     def check(self) -> None:
-        """Returns once the agent has answered."""
+        """Return once the agent has answered."""
         self.ask("status", b"{}", 60.0)
 
     def reaches(self) -> bool:
-        """Whether the agent answers; the server starts it where none runs."""
+        """Tell whether the agent answers; the server starts it where none runs."""
         try:
             self.check()
         except AgentError:
@@ -74,11 +74,11 @@ class ServerLink:
         return True
 
     def close(self) -> None:
-        """There is nothing that is kept open."""
+        """Do nothing: no connection is kept open."""
 
     def ask(self, name: str, body: bytes, timeout_s: float) -> tuple[int, bytes]:
-        """The status and the body of the answer. AgentError: the server cannot be reached, or does
-        not let this kernel ask."""
+        """Return the status and the body of the answer. AgentError: the server cannot be reached,
+        or does not let this kernel ask."""
         for pause_s in _PAUSES_S:
             time.sleep(pause_s)
             try:

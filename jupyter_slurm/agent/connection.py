@@ -74,14 +74,14 @@ class AgentConnection(http.client.HTTPConnection):
         return status, answer
 
     def into_stream(self) -> socket.socket:
-        """After an answer of 101: the connection as a stream of bytes; this object is closed."""
+        """Return the connection as a stream of bytes, after an answer of 101; close this object."""
         stream = self.sock.dup()
         stream.settimeout(None)
         self.close()
         return stream
 
     def retire(self) -> None:
-        """Asks the agent to end once it has answered what it is being asked."""
+        """Ask the agent to end once it has answered what it is being asked."""
         self._ask("POST", "retire", b"")
 
     def _ask(self, verb: str, name: str, body: bytes) -> bytes:

@@ -12,7 +12,7 @@ from contextlib import suppress
 
 
 def detach() -> Callable[[], None]:
-    """Goes on in a child, in its own session, and gives back what tells the starter "ready".
+    """Go on in a child, in its own session, and return what tells the starter "ready".
 
     The starter's process exits with 0 at that moment, or with 1 when the child ends before. The
     child keeps stderr until it points it elsewhere. Must be called before there are threads.

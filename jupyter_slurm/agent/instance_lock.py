@@ -31,7 +31,7 @@ class InstanceLock:
         self._socket_id: tuple[int, int] | None = None
 
     def listen(self) -> socket.socket:
-        """The listening socket (0600), a dead agent's removed before.
+        """Return the listening socket (0600), after removing a dead agent's.
 
         AgentError: the path is too long, something else lies there, or there can be none.
         """
@@ -53,13 +53,13 @@ class InstanceLock:
         return listener
 
     def still_ours(self) -> bool:
-        """False once the socket or the lock was removed or replaced: nobody can find us."""
+        """Return False once the socket or the lock was removed or replaced: nobody can find us."""
         return self._socket_is_ours() and _identity(_lock_path(self.path)) == _fd_identity(
             self.lock_fd
         )
 
     def leave(self) -> None:
-        """Removes the socket, unless it is another agent's already; the lock is kept."""
+        """Remove the socket, unless it is another agent's already; keep the lock."""
         if self._socket_is_ours():
             self.path.unlink(missing_ok=True)
         self._socket_id = None

@@ -38,7 +38,7 @@ in 72 s, and with one heap for all by 2 MiB in 44 s; two were not measured."""
 
 
 def start(command: Sequence[str], socket: Path, timeout_s: float) -> None:
-    """Returns when this call has started an agent, or at once when somebody else is at it.
+    """Return when this call has started an agent, or at once when another client is starting one.
 
     The socket's folder is made where it has gone. AgentError: the agent did not start, with its
     own words.
@@ -50,8 +50,8 @@ def start(command: Sequence[str], socket: Path, timeout_s: float) -> None:
 
 
 def environment(variables: Mapping[str, str]) -> dict[str, str]:
-    """What of a client's environment the agent gets: the same whichever client starts it, nothing
-    of one notebook, one job or one server, and no tokens.
+    """Return what of a client's environment the agent gets: the same whichever client starts it,
+    nothing of one notebook, one job or one server, and no tokens.
 
     >>> environment({"HOME": "/home/ada", "JPY_PARENT_PID": "7", "JUPYTERHUB_API_TOKEN": "x"})
     {'HOME': '/home/ada'}
@@ -66,7 +66,7 @@ def environment(variables: Mapping[str, str]) -> dict[str, str]:
 
 @contextmanager
 def _starter(path: Path) -> Iterator[bool]:
-    """Yields whether this client is the one to start the agent."""
+    """Yield whether this client is the one to start the agent."""
     fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         yield _lock(fd)
@@ -114,7 +114,8 @@ def _run(argv: list[str], timeout_s: float) -> None:
 
 
 def _python_path() -> dict[str, str]:
-    """What lets the agent import this very package where it is not installed (a checkout)."""
+    """Return what lets the agent import this very package where it is not installed (a
+    checkout)."""
     root = Path(__file__).parents[2]
     if root.name in {"site-packages", "dist-packages"}:
         return {}

@@ -41,11 +41,12 @@ class Link:
         self._replaces = command is not None
 
     def check(self) -> None:
-        """Returns once an agent answers: started, or put in an older one's place, as needed."""
+        """Return once an agent answers: started, or put in an older one's place, as needed."""
         self._idle.append(self._take(time.monotonic() + _RECOVERY_S))
 
     def reaches(self) -> bool:
-        """Whether an agent answers now. AgentError: one does that does not fit this version."""
+        """Tell whether an agent answers now. AgentError: one does that does not fit this
+        version."""
         try:
             self._idle.append(self._greeted())
         except GONE:
@@ -53,7 +54,7 @@ class Link:
         return True
 
     def ask(self, name: str, body: bytes, timeout_s: float) -> tuple[int, bytes]:
-        """The status and the body of the answer.
+        """Return the status and the body of the answer.
 
         AgentError: no agent can be reached or started, it ended again and again, or it did not
         answer within `timeout_s`.
@@ -63,7 +64,8 @@ class Link:
         return answer
 
     def stream(self, name: str, body: bytes, timeout_s: float) -> socket.socket | tuple[int, bytes]:
-        """As `ask`; where the answer is 101, the connection itself, of which nothing was read."""
+        """Ask as `ask` does; where the answer is 101, return the connection, of which nothing was
+        read."""
         connection, answer = self._asked(name, body, timeout_s)
         if answer[0] == 101:
             return connection.into_stream()
@@ -98,7 +100,7 @@ class Link:
         ) from gone
 
     def close(self) -> None:
-        """Closes what is idle; the link can be used on."""
+        """Close what is idle; the link can be used on."""
         with suppress(IndexError):  # which it is in the end; another thread may take from it too
             while True:
                 self._idle.pop().close()
@@ -126,7 +128,7 @@ class Link:
             pause_s = min(pause_s + _LOOK_S, _LONGEST_LOOK_S)
 
     def _time_left(self, deadline_s: float, gone: Exception) -> float:
-        """AgentError when there is none, or when nothing is to be started."""
+        """Return the seconds left. AgentError: there are none, or nothing is to be started."""
         if self._command is None:
             raise AgentError("No agent is running.", detail=str(gone)) from gone
         left_s = deadline_s - time.monotonic()
@@ -167,7 +169,7 @@ class Link:
 
 
 def is_older(hello: Hello) -> bool:
-    """Whether the agent is of an older version than this process."""
+    """Tell whether the agent is of an older version than this process."""
     return (hello.protocol, release(hello.version)) < (PROTOCOL, release(version()))
 
 

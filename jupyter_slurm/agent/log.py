@@ -32,7 +32,8 @@ class _Formatter(logging.Formatter):
         self.converter = time.gmtime
 
     def formatException(self, ei: Any) -> str:  # noqa: N802 - logging's name
-        """The places and kinds of the error and of those that led to it, the first one first."""
+        """Return the places and kinds of the error and of those that led to it, the first one
+        first."""
         error, parts = ei[1], []
         while error is not None:
             places = "".join(traceback.format_tb(error.__traceback__))
@@ -50,9 +51,8 @@ class LogFile(RotatingFileHandler):
         self.setFormatter(_Formatter())
 
     def hold_stdio(self) -> None:
-        """Sends stdout and stderr of this process here, so that a dying interpreter's words are
-        kept; they follow the file when it turns.
-        """
+        """Send stdout and stderr of this process here, so that a dying interpreter's words are
+        kept; they follow the file when it turns."""
         self._holds_stdio = True
         if self.stream is not None:
             self._point_stdio(self.stream)
@@ -71,7 +71,7 @@ class LogFile(RotatingFileHandler):
 
 
 def open_log(path: Path) -> LogFile:
-    """The file behind all logging of this process: ours from INFO, others' from WARNING on.
+    """Open the file behind all logging of this process: ours from INFO, others' from WARNING on.
     AgentError: it cannot be written."""
     try:
         log_file = LogFile(path)

@@ -18,7 +18,8 @@ _SOL_LOCAL, _LOCAL_PEERCRED = 0, 1  # macOS: sys/un.h; Python has no names for t
 
 
 def peer_uid(connection: socket.socket) -> int:
-    """The uid of the process that connected (or listened). OSError where there is no telling."""
+    """Return the uid of the process that connected (or listened). OSError: the system does not
+    tell."""
     if sys.platform == "darwin":
         # struct xucred: u_int cr_version; uid_t cr_uid; … (sys/ucred.h)
         credentials = connection.getsockopt(_SOL_LOCAL, _LOCAL_PEERCRED, struct.calcsize("2I"))
@@ -31,7 +32,7 @@ def peer_uid(connection: socket.socket) -> int:
 
 
 def check_socket_file(path: Path) -> None:
-    """AgentError when somebody else could have put the socket there, or could listen in.
+    """Raise AgentError when somebody else could have put the socket there, or could listen in.
 
     FileNotFoundError when there is none.
     """

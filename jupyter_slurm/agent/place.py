@@ -14,7 +14,8 @@ kernels, so that they all meet even where a kernel's folders are not the server'
 
 
 def socket_path() -> Path:
-    """The one that this process was told of where it can be used from here, else this host's."""
+    """Return the path that this process was told of where it can be used from here, else this
+    host's."""
     told = told_path()
     return told if told is not None and _is_here(told) else places.runtime_dir() / "agent.sock"
 
@@ -25,8 +26,8 @@ def told_path() -> Path | None:
 
 
 def _is_here(path: Path) -> bool:
-    """Whether an agent at this path is one of this host: its folder is here, and when the folder
-    is named for another host (a home is seen by many), somebody listens all the same."""
+    """Tell whether an agent at this path is one of this host: its folder is here, and when the
+    folder is named for another host (a home is seen by many), somebody listens all the same."""
     folder = path.parent
     if not folder.is_dir():
         return False

@@ -51,7 +51,7 @@ class Hello(msgspec.Struct, frozen=True, kw_only=True):
 
 @functools.cache
 def version() -> str:
-    """The version of this package; "0" in a checkout that is not installed."""
+    """Return the version of this package; "0" in a checkout that is not installed."""
     from importlib import metadata  # noqa: PLC0415 - slow, and needed when connecting only
 
     try:
@@ -61,7 +61,7 @@ def version() -> str:
 
 
 def release(text: str) -> tuple[int, ...]:
-    """The numbers of a version, to compare by; pre-release and local parts do not count.
+    """Return the numbers of a version, to compare by; pre-release and local parts do not count.
 
     >>> release("0.12.1") > release("0.9.0.dev1")
     True
@@ -88,7 +88,7 @@ def may_be_done(name: str, gone: Exception) -> AgentError:
 
 
 def retiring() -> Problem:
-    """What an agent that is about to end answers: ask again, another one will answer."""
+    """Return the answer of an agent that is about to end: ask again, another one will answer."""
     return Problem(code=AgentError.code, message="The agent is about to end.", transient=True)
 
 
@@ -103,7 +103,7 @@ class Call:
     """The return annotation."""
 
     def pack(self, named: Mapping[str, object]) -> bytes:
-        """The request's body. RequestError: something in it cannot travel."""
+        """Return the request's body. RequestError: something in it cannot travel."""
         try:
             body = msgspec.json.encode(named)
         except (UnicodeEncodeError, TypeError, msgspec.MsgspecError) as exc:
@@ -120,7 +120,8 @@ class Call:
         return body
 
     def unpack(self, body: bytes) -> dict[str, object]:
-        """The keyword arguments. RequestError: names the one that is wrong, missing or unknown."""
+        """Return the keyword arguments. RequestError: names the one that is wrong, missing or
+        unknown."""
         try:
             given = msgspec.json.decode(body or b"{}", type=self.arguments)
         except NOT_JSON as exc:
@@ -131,7 +132,7 @@ class Call:
         return named
 
     def unpack_answer(self, status: int, answer: bytes) -> Any:
-        """What the method gave back, or raises what it raised.
+        """Return what the method gave back, or raise what it raised.
 
         AgentError: the answer is not one that this version understands.
         """
@@ -145,7 +146,7 @@ class Call:
 
 @functools.cache
 def calls() -> Mapping[str, Call]:
-    """Every call of `Api` by its name."""
+    """Return every call of `Api` by its name."""
     methods = inspect.getmembers(Api, inspect.isfunction)
     return {name: _call(name, method) for name, method in methods if not name.startswith("_")}
 
@@ -166,7 +167,8 @@ def _call(name: str, method: Any) -> Call:
 
 
 def error_of(name: str, status: int, answer: bytes) -> JupyterSlurmError:
-    """What an answer that is none says: what was raised there, or an AgentError."""
+    """Return the error in an answer: what was raised there, or an AgentError where it holds
+    none."""
     try:
         return from_problem(msgspec.json.decode(answer, type=Problem))
     except msgspec.MsgspecError as exc:
@@ -181,5 +183,5 @@ def _not_understood(name: str, status: int, exc: Exception) -> AgentError:
 
 
 def body_of(error: JupyterSlurmError) -> bytes:
-    """An error as the body of an answer."""
+    """Return an error as the body of an answer."""
     return msgspec.json.encode(error.problem())

@@ -56,7 +56,7 @@ class Desk:
         self.closed = False
 
     async def answer(self, name: str, body: bytes) -> Answer:
-        """The answer of the call `name`; never raises."""
+        """Return the answer of the call `name`; never raise."""
         self.last_request_s = monotonic()
         if self.closed:
             return Answer(503, msgspec.json.encode(retiring()))
@@ -76,7 +76,7 @@ class Desk:
         return self._callers.pop(connection, set())
 
     async def counted(self, work: Callable[[], _T]) -> _T:
-        """Runs blocking `work` as a request that is under way."""
+        """Run blocking `work` as a request that is under way."""
         self.in_flight += 1
         self._quiet.clear()
         try:
@@ -88,11 +88,11 @@ class Desk:
                 self._quiet.set()
 
     async def in_thread(self, work: Callable[[], _T]) -> _T:
-        """Runs blocking `work` beside the event loop."""
+        """Run blocking `work` beside the event loop."""
         return await asyncio.get_running_loop().run_in_executor(self._threads, work)
 
     async def quiet_within(self, timeout_s: float) -> bool:
-        """Waits until no request is under way; False when some still are."""
+        """Wait until no request is under way; return False when some still are."""
         try:
             async with asyncio.timeout(timeout_s):
                 await self._quiet.wait()
@@ -108,7 +108,7 @@ class Desk:
         return self.guarded(call.name, work)
 
     def guarded(self, name: str, work: Callable[[], Answer]) -> Answer:
-        """What `work` gives, or what it raises, as an answer."""
+        """Return what `work` gives, or what it raises, as an answer."""
         try:
             return work()
         except JupyterSlurmError as exc:
@@ -155,7 +155,7 @@ class _Handler(RequestHandler):
         self.finish(answer.body)
 
     def write_error(self, status_code: int, **kwargs: object) -> None:
-        """Tornado's own refusals (wrong verb, malformed request), in the form of ours."""
+        """Give Tornado's own refusals (wrong verb, malformed request) the form of ours."""
         self.finish(body_of(AgentError(f"{self.request.method} {self.request.path}: refused.")))
 
 
@@ -192,8 +192,8 @@ Route = tuple[str, type[RequestHandler], dict[str, object]]
 def application(
     desk: Desk, hello: Hello, retire: Callable[[], None], more: Sequence[Route] = ()
 ) -> Application:
-    """The whole surface. `retire` is called when a newer client asks the agent to end; `more` is
-    what is no call, and comes before those."""
+    """Return the whole surface. `retire` is called when a newer client asks the agent to end;
+    `more` holds what is not a call, and comes before those."""
     shared = {"desk": desk, "hello": hello, "retire": retire}
     return Application(
         [

@@ -25,7 +25,7 @@ _log = logging.getLogger(__name__)
 def run(
     path: Path | None, make_service: Callable[[], AgentService], ready: Callable[[], None] | None
 ) -> int:
-    """Serves the socket `path` (None: the user's) until the end; gives back the exit code.
+    """Serve the socket `path` (None: the user's) until the end; return the exit code.
 
     With `ready` the process is detached: once clients can connect, it calls that, and its stdout
     and stderr go to the log.

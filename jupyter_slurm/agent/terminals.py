@@ -70,7 +70,7 @@ def _request(body: bytes) -> TerminalRequest:
 
 
 def _hand_over(stream: IOStream, far: socket.socket) -> None:
-    """Takes the client's socket out of the event loop."""
+    """Take the client's socket out of the event loop."""
     client = stream.socket.dup()
     stream.close()
     client.setblocking(True)
@@ -78,7 +78,7 @@ def _hand_over(stream: IOStream, far: socket.socket) -> None:
 
 
 def _carry(client: socket.socket, far: socket.socket) -> None:
-    """Until one of the two ends; the far end has some seconds to do so after the client."""
+    """Carry until one of the two ends; the far end has some seconds to do so after the client."""
     back = threading.Thread(target=_copy, args=[far, client], name="terminal back", daemon=True)
     with suppress(OSError):
         client.sendall(UPGRADED)
@@ -97,7 +97,7 @@ def _carry(client: socket.socket, far: socket.socket) -> None:
 
 
 def _copy(source: socket.socket, target: socket.socket) -> None:
-    """What comes, and its end."""
+    """Copy what comes, and its end."""
     with suppress(OSError):
         while data := source.recv(_PIECE_BYTES):
             target.sendall(data)

@@ -39,7 +39,7 @@ _SLOW = frozenset(
 
 
 def connect() -> AgentClient:
-    """The Api of this user's agent, which has answered already.
+    """Return the Api of this user's agent, which has answered already.
 
     AgentError: it cannot be started (with its own words), or does not fit this version.
     """
@@ -47,8 +47,8 @@ def connect() -> AgentClient:
 
 
 def _by_server() -> AgentClient | None:
-    """By way of this kernel's own Jupyter server, where that told of an agent that cannot be used
-    from here; else None."""
+    """Return a client by way of this kernel's own Jupyter server, where that told of an agent that
+    cannot be used from here; else None."""
     told = told_path()
     if told is None or (hasattr(socket, "AF_UNIX") and told == socket_path()):
         return None
@@ -63,7 +63,7 @@ def _by_server() -> AgentClient | None:
 
 
 def connect_here() -> AgentClient:
-    """The same, and always by the agent's own socket."""
+    """Return the same, and always by the agent's own socket."""
     _check_platform()
     from jupyter_slurm.agent.launch import COMMAND  # noqa: PLC0415 - not on Windows
 
@@ -73,7 +73,7 @@ def connect_here() -> AgentClient:
 
 
 def find() -> AgentClient | None:
-    """The same where an agent runs, else None; it starts no agent, now or later."""
+    """Return the same where an agent runs, else None; start no agent, now or later."""
     _check_platform()
     client = AgentClient(socket_path(), None)
     return client if client.reaches() else None
@@ -105,26 +105,27 @@ class AgentClient:
     def __init__(
         self, path: Path, command: Sequence[str] | None, link: ServerLink | None = None
     ) -> None:
-        """`link`: another way there than the socket."""
+        """Prepare a client; `link`: another way there than the socket."""
         from jupyter_slurm.agent.link import Link  # noqa: PLC0415 - loads http.client
 
         self._link: Link | ServerLink = link or Link(path, command)
 
     def check(self) -> None:
-        """Returns once an agent answers."""
+        """Return once an agent answers."""
         self._link.check()
 
     def reaches(self) -> bool:
-        """Whether an agent answers now. AgentError: one does that does not fit this version."""
+        """Tell whether an agent answers now. AgentError: one does that does not fit this
+        version."""
         return self._link.reaches()
 
     def close(self) -> None:
-        """Closes the idle connections; the client can be used on."""
+        """Close the idle connections; the client can be used on."""
         self._link.close()
 
     def relay(self, name: str, body: bytes, wait_s: float = 0.0) -> tuple[int, bytes]:
-        """The status and the body of the agent's answer to the call `name`, both bodies unread;
-        `wait_s` is what the body says of it."""
+        """Return the status and the body of the agent's answer to the call `name`, both bodies
+        unread; `wait_s` is what the body says of it."""
         timeout_s = _SLOW_ANSWER_S if name in _SLOW else _ANSWER_S
         return self._link.ask(name, body, timeout_s + wait_s)
 
@@ -198,7 +199,7 @@ class AgentClient:
 
     # --- terminals ---
     def terminal(self, request: TerminalRequest) -> socket.socket:
-        """See `api.Terminals`."""
+        """Open a terminal; see `api.Terminals`."""
         answer = self._link.stream(TERMINAL, msgspec.json.encode(request), _SLOW_ANSWER_S)
         if isinstance(answer, socket.socket):
             return answer

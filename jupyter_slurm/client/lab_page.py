@@ -29,12 +29,12 @@ def write(job: Job, entry: LabEntry) -> Path:
 
 
 def show(path: Path) -> bool:
-    """Whether there is a browser here."""
+    """Open the page in a browser; return whether there is one here."""
     return webbrowser.open(path.as_uri())
 
 
 def remove_old(jobs: Iterable[Job]) -> None:
-    """The pages of labs that have ended."""
+    """Remove the pages of labs that have ended."""
     live = {job.id for job in jobs if not job.state.final}
     for path in places.lab_page("x").parent.glob("*.html"):
         if path.stem not in live:

@@ -48,20 +48,21 @@ class Answerer(Protocol):
     """A person, reached in some way."""
 
     def there(self) -> bool:
-        """Whether anybody can be asked here: else no host is troubled with a login."""
+        """Tell whether anybody can be asked here: else no host is troubled with a login."""
 
     def say(self, text: str) -> None:
-        """A line for them to read."""
+        """Show a line."""
 
     def secret(self, prompt: str) -> str:
-        """What they typed, unseen. KeyboardInterrupt, EOFError: they would rather not;
+        """Return what the person typed, unseen. KeyboardInterrupt, EOFError: they would rather not;
         LoginNeededError: nobody can be asked here."""
 
     def choice(self, prompt: str) -> str:
-        """The same for what may be seen while it is typed, e.g. the number of a menu's line."""
+        """Return the same for what may be seen while it is typed, e.g. the number of a menu's
+        line."""
 
     def confirm(self, prompt: str) -> str:
-        """The same for a yes or no."""
+        """Return the same for a yes or no."""
 
 
 class LoginDeclined(KeyboardInterrupt):
@@ -96,7 +97,8 @@ class Attended:
         return attended_call
 
     def repeating(self, act: Callable[[], _R], cluster: Callable[[], str | None]) -> _R:
-        """What `act` gives; where it needs a login on `cluster`, once more after that."""
+        """Return what `act` gives; where it needs a login on `cluster`, log in and act once
+        more."""
         try:
             return act()
         except LoginNeededError as exc:
@@ -108,18 +110,18 @@ class Attended:
         return act()
 
     def log_in(self, cluster: str | None) -> Connection:
-        """As `log_in`; every login of this object is one caller's."""
+        """Log in as the function `log_in` does; every login of this object is one caller's."""
         return log_in(self._api, cluster, self._answerer, self._caller)
 
     def terminal(self, request: TerminalRequest) -> socket.socket:
-        """See `api.Terminals`."""
+        """Open a terminal; see `api.Terminals`."""
         terminals = cast("Terminals", self._api)
         return self.repeating(
             lambda: terminals.terminal(request), lambda: self._api.job(request.job_id).cluster
         )
 
     def _cluster_of(self, named: dict[str, Any]) -> str | None:
-        """Where the call with these arguments goes; None: to the default."""
+        """Return the cluster that the call with these arguments goes to; None: the default."""
         if named.get("job_id") is not None:
             return self._api.job(named["job_id"]).cluster
         if "spec" in named:
@@ -128,12 +130,12 @@ class Attended:
 
 
 def attended(api: Api, answerer: Answerer) -> Api:
-    """The same Api; a call that needs a login gets one from the person at hand."""
+    """Return the same Api; a call that needs a login gets one from the person at hand."""
     return cast("Api", Attended(api, answerer))
 
 
 def log_in(api: Api, cluster: str | None, answerer: Answerer, caller: str) -> Connection:
-    """The connection, once it is open. LoginError, HostKeyError, TransportError: it is not.
+    """Return the connection, once it is open. LoginError, HostKeyError, TransportError: it is not.
 
     LoginDeclined: the person would rather not. LoginNeededError: nobody can be asked here.
     """
@@ -194,13 +196,13 @@ class _Conversation:
         return self._api.answer(question.id, answer, wait_s=_WAIT_S)
 
     def _decline(self, question: Question) -> None:
-        """Ends the login for everybody, so that no host and no window waits."""
+        """End the login for everybody, so that no host and no window waits."""
         with suppress(JupyterSlurmError):  # it says what is known here
             self._api.answer(question.id, None)
 
 
 def typed_unseen(prompt: str) -> str:
-    """A password from this process's terminal; no core dump of the process holds it."""
+    """Read a password from this process's terminal; no core dump of the process holds it."""
     core_dumps.refuse()
     return getpass.getpass(prompt)
 
@@ -212,8 +214,8 @@ def _not_open(connection: Connection) -> JupyterSlurmError:
 
 
 def _ask(question: Question, answerer: Answerer) -> str:
-    """Puts the question so that its form says where the answer goes: what a host says stands
-    behind a mark or the host's name, and begins no line, so it cannot look like ours."""
+    """Put the question so that its form says where the answer goes: what a host says stands behind
+    a mark or the host's name, and begins no line, so it cannot look like ours."""
     prompt = visible(question.prompt).strip()
     match question.kind:
         case QuestionKind.HOST_KEY:
@@ -230,7 +232,7 @@ def _ask(question: Question, answerer: Answerer) -> str:
 
 
 def _quoted(question: Question, prompt: str, answerer: Answerer) -> str:
-    """What to ask with, after the rest of what the host says has been shown as the host's."""
+    """Return what to ask with, after showing the rest of what the host says as the host's."""
     said = question.instruction.splitlines()
     if len(prompt) > _SHORT_PROMPT:
         # A terminal would break it, and the host choose what begins the next line.
