@@ -41,7 +41,8 @@ class TimedOutError(Exception):
 
 
 def not_private(folder: PurePosixPath, told: str) -> FileAccessError:
-    """What `deliver` raises of a folder that others could change or read; `told`: as `ls -ldn`."""
+    """Return what `deliver` raises for a folder that others could change or read; `told`: as `ls
+    -ldn`."""
     return FileAccessError(
         f"The folder {folder} is not this user's alone, so nothing was put into it.",
         hint="A job's folder holds its code and the key that its result is signed with. Where the "
@@ -53,10 +54,10 @@ def not_private(folder: PurePosixPath, told: str) -> FileAccessError:
 
 class Transport(Protocol):
     def user(self) -> str:
-        """The login name there."""
+        """Return the login name there."""
 
     def home(self) -> PurePosixPath:
-        """The home folder there."""
+        """Return the home folder there."""
 
     def run(
         self,
@@ -67,9 +68,9 @@ class Transport(Protocol):
         timeout_s: float = 60.0,
         most_bytes: int = caps.OUTPUT_BYTES,
     ) -> Completed:
-        """Runs `argv` with `env` added to a small clean environment. TimedOutError; TooMuchError:
-        it printed more than `most_bytes` and was ended; for other verbs `caps.py` says what is
-        too much."""
+        """Run `argv` with `env` added to a small clean environment. TimedOutError; TooMuchError: it
+        printed more than `most_bytes` and was ended; for other verbs `caps.py` says what is too
+        much."""
 
     def deliver(
         self,
@@ -80,7 +81,7 @@ class Transport(Protocol):
         env: Mapping[str, str] | None = None,
         timeout_s: float = 60.0,
     ) -> Completed:
-        """Makes `folder` (0700) with `files` in it, then runs `argv` there: one round trip.
+        """Make `folder` (0700) with `files` in it, then run `argv` there: one round trip.
 
         A folder that is there is made 0700 as well. So are the two above it where they are not
         there: an umask has no say in that, nor has an ACL that folders inherit.
@@ -94,25 +95,25 @@ class Transport(Protocol):
     def grown(
         self, sizes: Mapping[PurePosixPath, int], *, wait_s: float, wake: threading.Event
     ) -> dict[PurePosixPath, int]:
-        """The files that are now longer than `sizes` says (0: the file is not there), with their
-        sizes. Waits up to `wait_s` for the first; `wake` ends the wait early."""
+        """Return the files that are now longer than `sizes` says (0: the file is not there), with
+        their sizes. Wait up to `wait_s` for the first; `wake` ends the wait early."""
 
     def read(self, path: PurePosixPath, offset: int = 0, limit: int | None = None) -> bytes | None:
-        """Bytes from `offset` on, as in `Span`; b"" at the end; None: there is no such file.
-        FileAccessError: it is there and cannot be read; NotAFileError: a pipe, a device or a
-        folder is there."""
+        """Return bytes from `offset` on, as in `Span`; b"" at the end; None: there is no such file.
+        FileAccessError: it is there and cannot be read; NotAFileError: a pipe, a device or a folder
+        is there."""
 
     def read_many(self, spans: Sequence[Span]) -> list[bytes | None]:
-        """As `read`, of several files in one round trip."""
+        """Read several files as `read` does, in one round trip."""
 
     def fetch(self, path: PurePosixPath, most_bytes: int) -> Path:
-        """A local path with the content of `path`, without a copy where that can be.
+        """Return a local path with the content of `path`, without a copy where that can be.
         FileAccessError: there is more of it, or too little room here."""
 
     def exists(self, path: PurePosixPath) -> bool: ...
 
     def listing(self, folder: PurePosixPath) -> list[str]:
-        """Names in `folder` that are UTF-8; [] where there is no such folder."""
+        """Return the names in `folder` that are UTF-8; [] where there is no such folder."""
 
     def send(
         self,
@@ -121,10 +122,9 @@ class Transport(Protocol):
         *,
         stop: threading.Event | None = None,
     ) -> Completed:
-        """Runs `argv` with a stream as its standard input, as long as that takes: a real file is
+        """Run `argv` with a stream as its standard input, as long as that takes: a real file is
         read from where it stands to its end. Several may run at once. `stop` ends it early, as a
-        ConnectionLostError.
-        """
+        ConnectionLostError."""
 
     def receive(
         self,
@@ -134,7 +134,7 @@ class Transport(Protocol):
         most_bytes: int,
         stop: threading.Event | None = None,
     ) -> Completed:
-        """Runs `argv` with its standard output going to `sink`, a real file; `stdout` is b"". More
+        """Run `argv` with its standard output going to `sink`, a real file; `stdout` is b"". More
         than `most_bytes` is a TooMuchError."""
 
     def carry(
@@ -145,17 +145,17 @@ class Transport(Protocol):
         answered: Answered,
         greeting: Greeting | None = None,
     ) -> None:
-        """Connects `sock` with `host:port` as that machine sees it, without waiting for it:
-        `answered` may be called before this returns. Once it stands, and who is there has been
+        """Connect `sock` with `host:port` as that machine sees it, without waiting for it:
+        `answered` may be called before this returns. Once it stands, and the far end has been
         greeted, bytes flow both ways, each with its own end, and `sock` is closed after both.
         ForwardError, TransportError."""
 
     def converse(self, argv: Sequence[str]) -> socket.socket:
-        """Runs `argv`, its standard input and output being the other end of the socket that is
-        given back; what it says on the third stream is lost. Closing the socket ends its input;
-        what does not end then within a few seconds is killed where that can be."""
+        """Run `argv`, its standard input and output being the other end of the socket that this
+        returns; its standard error is lost. Closing the socket ends its input; what does not end
+        then within a few seconds is killed where that can be."""
 
     def remove_tree(self, *paths: PurePosixPath) -> None:
-        """Files, and folders with all that is in them; what is not there is fine."""
+        """Remove files, and folders with all that is in them; what is not there is fine."""
 
     def close(self) -> None: ...

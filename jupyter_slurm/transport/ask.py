@@ -31,7 +31,8 @@ class Prompt(NamedTuple):
 
     @property
     def names_a_key(self) -> bool:
-        """Whether a host asks in words that only this machine should use. See wire.Question."""
+        """Tell whether a host asks in words that only this machine should use. See
+        wire.Question."""
         by_host = self.kind in (QuestionKind.SECRET, QuestionKind.TEXT)
         # The same letters in other widths and forms are the same to a person.
         words = unicodedata.normalize("NFKC", f"{self.instruction}\n{self.text}")
@@ -40,12 +41,12 @@ class Prompt(NamedTuple):
 
 class Ask(Protocol):
     def __call__(self, prompt: Prompt) -> str:
-        """The person's answer. LoginNeededError: nobody is there to answer; LoginError: they
+        """Return the person's answer. LoginNeededError: nobody is there to answer; LoginError: they
         would rather not, or took too long."""
 
 
 def nobody(prompt: Prompt) -> str:
-    """For what happens by itself, e.g. coming back after a lost connection."""
+    """Refuse to answer, for what happens by itself, e.g. coming back after a lost connection."""
     raise LoginNeededError(
         f"{prompt.host} asks for an answer that only you can give.",
         hint="Log in: `%slurm login`.",

@@ -30,15 +30,15 @@ class Greeting(Protocol):
     """How long the answer is."""
 
     def last(self, answer: bytes) -> bytes:
-        """What is said to it, and right behind that what is carried. Does not wait. ForwardError:
-        it is somebody else."""
+        """Return what to say to the far end, and right behind that what is carried. Do not wait.
+        ForwardError: the far end is another."""
 
 
 _log = logging.getLogger(__name__)
 
 
 def call_back(connect: Callable[[], None], answered: Answered) -> None:
-    """Runs what waits, and raises where it fails, in a thread of its own."""
+    """Run `connect`, which waits, and raises where it fails, in a thread of its own."""
 
     def run() -> None:
         try:
@@ -55,7 +55,7 @@ def call_back(connect: Callable[[], None], answered: Answered) -> None:
 
 
 def wait_for(carry: Callable[[Answered], None]) -> None:
-    """Returns when the connection stands; raises what it was answered."""
+    """Return when the connection stands; raise what it was answered."""
     answer: Future[JupyterSlurmError | None] = Future()
     carry(answer.set_result)
     error = answer.result()
@@ -64,7 +64,8 @@ def wait_for(carry: Callable[[Answered], None]) -> None:
 
 
 def greet(there: socket.socket, greeting: Greeting, timeout_s: float) -> None:
-    """Waits. ForwardError; OSError: the connection is broken, or nothing came in time."""
+    """Greet the far end, and wait. ForwardError; OSError: the connection is broken, or nothing came
+    in time."""
     until_s = time.monotonic() + timeout_s
     there.settimeout(timeout_s)
     there.sendall(greeting.first)

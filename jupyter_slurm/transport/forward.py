@@ -117,12 +117,12 @@ class Forward:
 
     @property
     def connections(self) -> int:
-        """Those that stand."""
+        """Count the connections that stand."""
         with self._lock:
             return len(self._standing())
 
     def close(self) -> None:
-        """Breaks off every connection. The port is free when this returns."""
+        """Break off every connection. The port is free when this returns."""
         with self._lock:
             if self._closed:
                 return
@@ -140,7 +140,8 @@ class Forward:
         self._wake_out.close()
 
     def _standing(self) -> list[socket.socket]:
-        """Who carries a connection closes its socket when it has ended."""
+        """Return the sockets of standing connections: a socket is closed when its connection has
+        ended."""
         self._carried = [sock for sock in self._carried if sock.fileno() != -1]
         return self._carried
 
@@ -168,7 +169,7 @@ class Forward:
                 pause_s = min((one for one in pauses_s if one is not None), default=None)
 
     def _take(self, selector: selectors.BaseSelector, listener: socket.socket) -> None:
-        """All who knock there."""
+        """Accept all clients that wait there."""
         with self._lock:
             self._standing()
         try:
@@ -207,7 +208,7 @@ class Forward:
         selector.register(sock, selectors.EVENT_READ, arrival)
 
     def _look(self, selector: selectors.BaseSelector, arrival: _Arrival) -> None:
-        """At what it has said so far; nothing of that is taken."""
+        """Look at what the client has said so far; nothing of that is taken."""
         if self._admit is None or arrival not in self._at_door:
             return
         first, admitted = b"", False
@@ -246,7 +247,8 @@ class Forward:
             selector.unregister(sock)
 
     def _look_again(self, selector: selectors.BaseSelector) -> float | None:
-        """At those whose time has come; how long until that of the next. None: nobody waits."""
+        """Look at those whose time has come; return how long until that of the next. None: nobody
+        waits."""
         now_s = time.monotonic()
         for arrival in [one for one in self._at_door if one.again_s <= now_s]:
             self._look(selector, arrival)
@@ -257,7 +259,8 @@ class Forward:
         return None if next_s is None else max(0.0, next_s - now_s)
 
     def _try_again(self) -> float | None:
-        """Those whose time has come; how long until that of the next. None: nobody waits."""
+        """Try those whose time has come; return how long until that of the next. None: nobody
+        waits."""
         now_s = time.monotonic()
         with self._lock:
             due = [arrival for arrival in self._waiting if arrival.again_s <= now_s]
@@ -300,7 +303,7 @@ class Forward:
                 self._wake()
 
     def _send_away(self, sock: socket.socket, error: JupyterSlurmError) -> None:
-        """The lock is held."""
+        """Tell a client why it cannot be carried, or break off; the caller holds the lock."""
         tell = self._tell
         if tell is None or len(self._told) >= _MOST_TOLD:
             break_off(sock)
@@ -331,6 +334,6 @@ def _may_pass(error: JupyterSlurmError, arrival: _Arrival) -> bool:
 
 
 def _end(sock: socket.socket) -> None:
-    """Who carries it sees both directions end, and closes it."""
+    """End both directions; the thread that carries it sees that, and closes it."""
     with suppress(OSError):  # it has just ended
         sock.shutdown(socket.SHUT_RDWR)

@@ -171,7 +171,7 @@ class LocalTransport:
         end = os.lseek(file, 0, os.SEEK_CUR) + most_bytes
 
         def look() -> None:
-            """The program writes to the file itself, which moves on with it."""
+            """Check what the program, which writes to the file itself, has written so far."""
             local_program.raise_if(stop)
             if os.lseek(file, 0, os.SEEK_CUR) > end:
                 raise caps.too_much_output(argv[0], "standard output", most_bytes)
@@ -205,7 +205,7 @@ class LocalTransport:
                 Path(path).unlink()
 
     def close(self) -> None:
-        """Nothing is held open."""
+        """Do nothing: nothing is held open."""
 
     def _run(
         self,
@@ -282,7 +282,7 @@ def _greeted(there: socket.socket, greeting: Greeting | None) -> socket.socket:
 
 
 def _require_private(folder: Path) -> None:
-    """FileAccessError: others could read or change it."""
+    """Raise FileAccessError where others could read or change the folder."""
     found = folder.lstat()
     if found.st_uid == os.geteuid() and stat.S_ISDIR(found.st_mode):
         if found.st_mode & 0o077:
@@ -295,7 +295,8 @@ def _require_private(folder: Path) -> None:
 
 
 def _place(target: str, content: bytes | Path, ending: str) -> None:
-    """There whole or not at all. Twenty files go with each cell: no Path, no buffer for these."""
+    """Put it there whole or not at all. Twenty files go with each cell: no Path, no buffer for
+    these."""
     partial = target + ending
     try:
         if isinstance(content, bytes):
@@ -319,7 +320,8 @@ def _place(target: str, content: bytes | Path, ending: str) -> None:
 
 
 def _is_text(name: str) -> bool:
-    """A name that is no UTF-8 (surrogates stand for its bytes) cannot be told or asked for."""
+    """Tell whether a name is UTF-8: one that is not (surrogates stand for its bytes) cannot be told
+    or asked for."""
     try:
         name.encode()
     except UnicodeEncodeError:
@@ -328,7 +330,7 @@ def _is_text(name: str) -> bool:
 
 
 def _without_waiting(name: str, flags: int) -> int:
-    """Of a pipe, for somebody who writes."""
+    """Open without waiting for a writer, as of a pipe."""
     return os.open(name, flags | os.O_NONBLOCK | os.O_NOCTTY)
 
 

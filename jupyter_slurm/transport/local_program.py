@@ -38,7 +38,7 @@ def gather(
     most_bytes: int = caps.OUTPUT_BYTES,
     look: Callable[[], None] | None = None,
 ) -> Completed:
-    """Gives it `stdin` and takes in what it prints, to its end.
+    """Give the process `stdin` and take in what it prints, to its end.
 
     TimedOutError; TooMuchError: it printed more than is taken. Now and then `look` is called. What
     that raises is raised, and whatever is raised, the program was killed.
@@ -120,8 +120,8 @@ def feed(
     source: Iterable[bytes | memoryview] | BinaryIO,
     stop: threading.Event | None,
 ) -> Completed:
-    """Gives it `source` as its standard input, a pipe. What reading that raises is raised, the
-    program having been killed; ConnectionLostError, likewise, for `stop`; as `gather`."""
+    """Give the process `source` as its standard input, a pipe. What reading that raises is raised,
+    the program having been killed; ConnectionLostError, likewise, for `stop`; as `gather`."""
     # Ours alone: `gather` would close it.
     stdin, process.stdin = process.stdin, None
     feeding = _Feed(source, cast("IO[bytes]", stdin))
@@ -141,7 +141,7 @@ def feed(
 
 
 def raise_if(stop: threading.Event | None) -> None:
-    """ConnectionLostError, when it is set."""
+    """Raise ConnectionLostError when `stop` is set."""
     if stop is not None and stop.is_set():
         raise ConnectionLostError("The transfer was stopped.")
 
@@ -191,7 +191,8 @@ class Conversation(socket.socket):
 
 
 def _see_off(process: subprocess.Popen[bytes]) -> None:
-    """SIGTERM comes first: srun ends its step then, which on the node outlives a SIGKILL of it."""
+    """End the process, by SIGTERM first: srun ends its step then, which on the node outlives a
+    SIGKILL of it."""
     for number in (signal.SIGTERM, signal.SIGKILL):
         with suppress(subprocess.TimeoutExpired):
             process.wait(_END_S)

@@ -24,8 +24,8 @@ _OURS = ("0100007F", "0" * 8, "0" * 24 + "01000000", "0" * 32)
 
 
 def listeners(port: int) -> list[socket.socket]:
-    """A listening socket for each loopback that this machine has; `port` 0: any number that is free
-    on both. ForwardError: the port is taken on one of them."""
+    """Return a listening socket for each loopback that this machine has; `port` 0: any number that
+    is free on both. ForwardError: the port is taken on one of them."""
     for _ in range(1 if port else _NUMBERS):
         first = _listener("127.0.0.1", port)
         number: int = first.getsockname()[1]
@@ -70,7 +70,8 @@ def _listener(address: str, port: int) -> socket.socket:
 
 
 def _owner(port: int) -> str | None:
-    """The user whose program listens at the port; None: this system does not say (proc(5))."""
+    """Return the user whose program listens at the port; None: this system does not say
+    (proc(5))."""
     for table in ("/proc/net/tcp6", "/proc/net/tcp"):
         with suppress(OSError):
             for line in Path(table).read_text(encoding="ascii").splitlines():

@@ -46,8 +46,8 @@ class NodeLogin:
     def carry(
         self, sock: socket.socket, host: str, port: int, greeting: Greeting | None = None
     ) -> None:
-        """As `Transport.carry`, seen from the node, but waits. ForwardError: also for want of a
-        login; `sock` is as it was."""
+        """Connect as `Transport.carry` does, seen from the node, but wait. ForwardError: also for
+        want of a login; `sock` is as it was."""
         try:
             self._standing().transport.carry(sock, host, port, _OPEN_S, greeting)
         except (paramiko.ChannelException, TimeoutError) as exc:
@@ -91,8 +91,8 @@ class NodeLogin:
 
 
 def _hop(node: str, port: int | None, login: Hop) -> Hop:
-    """What the user's configuration says of the node, with the keys that opened the cluster too;
-    it is reached from there, whatever way the configuration knows."""
+    """Return what the user's configuration says of the node, with the keys that opened the cluster
+    too; it is reached from there, whatever way the configuration knows."""
     own = route(node, user=login.user, port=port, jump=("none",))[-1]
     return replace(
         own,

@@ -20,8 +20,8 @@ _DOOR = "@"
 
 
 def at_door(name: str) -> tuple[str, int]:
-    """As host and port of `Relay.carry`: the abstract Unix socket of that name on the node, where
-    it is this user's."""
+    """Return, as host and port of `Relay.carry`, the abstract Unix socket of that name on the node,
+    where it is this user's."""
     return _DOOR + name, 0
 
 
@@ -43,7 +43,8 @@ class Relay:
         self._closed = False
 
     def carry(self, sock: socket.socket, host: str, port: int) -> None:
-        """As `Transport.carry`, from the node, but waits; a failure leaves `sock` as it was."""
+        """Connect as `Transport.carry` does, from the node, but wait; a failure leaves `sock` as it
+        was."""
         reason = ""
         for _ in range(2):
             streams = self._running()
@@ -65,19 +66,19 @@ class Relay:
         raise ForwardError("The relay in the job ended while it was connecting.")
 
     def start(self) -> None:
-        """Returns when it runs, so that who comes next need not wait for that. ForwardError."""
+        """Return when the program runs, so that a later caller need not wait for that.
+        ForwardError."""
         self._running()
 
     def rest(self) -> None:
-        """Ends the program where it carries nothing; who comes next begins it anew. Does not
-        wait."""
+        """End the program where it carries nothing; a later caller begins it anew. Do not wait."""
         with self._lock:
             start = self._start
         if start is not None and start.done() and start.exception() is None:
             start.result().rest()
 
     def close(self) -> None:
-        """Ends every connection and the program."""
+        """End every connection and the program."""
         with self._lock:
             self._closed = True
             start = self._start
@@ -85,7 +86,8 @@ class Relay:
             start.result().close()
 
     def _running(self) -> Streams:
-        """What runs, or is being started by somebody, or else by this caller."""
+        """Return the streams that run, or are being started by another caller, or else by this
+        one."""
         with self._lock:
             if self._closed:
                 raise ForwardError("The tunnel is closed.")

@@ -100,7 +100,7 @@ class Streams:
         return not self._ended
 
     def open(self, sock: socket.socket, host: str, port: int) -> None:
-        """Returns when `sock` is connected, and no longer the caller's. ForwardError,
+        """Return when `sock` is connected, and no longer the caller's. ForwardError,
         ConversationEndedError: it still is."""
         stream = _Stream(next(self._numbers), sock)
         self._post(lambda: self._begin(stream, f"{port} {host}".encode()))
@@ -113,13 +113,13 @@ class Streams:
             raise ForwardError(f"there was no answer within {_OPEN_S:g} s") from None
 
     def close(self) -> None:
-        """Breaks off every connection and lets the far end go."""
+        """Break off every connection and let the far end go."""
         with suppress(ConversationEndedError):
             self._post(self._stop)
         self._thread.join(_JOIN_S)
 
     def rest(self) -> None:
-        """Lets the far end go where no connection goes by it. Does not wait."""
+        """Let the far end go where no connection goes by it. Do not wait."""
         with suppress(ConversationEndedError):
             self._post(self._stop_where_idle)
 
@@ -190,8 +190,8 @@ class Streams:
             self._send(b"A", stream.number)
 
     def _receive(self) -> bool:
-        """False: the far end has gone, or its program is about to say its last words.
-        _GarbledError."""
+        """Take in what has come. False: the far end has gone, or its program is about to say its
+        last words. _GarbledError."""
         with suppress(BlockingIOError):
             data = self._channel.recv(1 << 18)
             if not data:
@@ -243,7 +243,8 @@ class Streams:
         self._settle(stream)
 
     def _is_too_much(self, stream: _Stream) -> bool:
-        """_GarbledError: it is more than the far end may send."""
+        """Tell whether all that is unread is too much. _GarbledError: it is more than the far end
+        may send."""
         if len(stream.pending) > _WINDOW:
             raise _GarbledError("it sent more than it was allowed")
         return sum(len(one.pending) for one in self._streams.values()) > _UNREAD_MOST
@@ -295,7 +296,7 @@ class Streams:
         break_off(stream.sock)
 
     def _settle(self, stream: _Stream) -> None:
-        """Waits for what can happen next, or lets go of a connection that has had both ends."""
+        """Wait for what can happen next, or let go of a connection that has had both ends."""
         if stream.number not in self._streams:
             return
         if stream.sent_eof and stream.shut:
@@ -345,7 +346,7 @@ class Streams:
 
 
 def _answer(stream: _Stream, error: Exception | None) -> bool:
-    """Tells who waits for the connection; False: nobody does any more."""
+    """Tell the thread that waits for the connection; False: it does not wait any more."""
     if not stream.opened.set_running_or_notify_cancel():
         return False
     if error is not None:
@@ -357,7 +358,7 @@ def _answer(stream: _Stream, error: Exception | None) -> bool:
 
 
 def break_off(sock: socket.socket) -> None:
-    """Closes it as a crash would: whoever is at the other end sees a reset, not an end."""
+    """Close the socket as a crash would: whoever is at the other end sees a reset, not an end."""
     with suppress(OSError):
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     sock.close()

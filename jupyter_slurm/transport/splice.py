@@ -10,7 +10,7 @@ _PIECE_BYTES = 1 << 18
 
 
 def splice(one: socket.socket, other: socket.socket) -> None:
-    """Takes over both and returns at once; what comes on either goes out on the other, and so does
+    """Take over both and return at once; what comes on either goes out on the other, and so does
     its end. They are closed when both have ended, or when one has broken."""
     there = threading.Thread(target=_copy, args=[one, other], name="splice there", daemon=True)
     back = threading.Thread(

@@ -149,7 +149,8 @@ class SshTransport:
         self._shells.twice(remove_script(paths), timeout_s=_REMOVE_S)
 
     def fetch(self, path: PurePosixPath, most_bytes: int) -> Path:
-        """A private copy in the spool folder, the same for the same path. FileAccessError."""
+        """Return a private copy in the spool folder, the same for the same path.
+        FileAccessError."""
         free_bytes = shutil.disk_usage(places.spool_dir()).free
         if most_bytes > free_bytes:
             raise FileAccessError(
@@ -260,7 +261,7 @@ class SshTransport:
                 answered(self._shells.lost())
 
         def late() -> None:
-            """Is it the target that does not answer, or the connection?"""
+            """Find out whether the target or the connection does not answer."""
             self.connection.suspect()
             if self.connection.standing() is not by:
                 raise self._shells.lost()
@@ -287,7 +288,7 @@ class SshTransport:
     # --- ending ---
 
     def close(self) -> None:
-        """The connection stays as it is: it belongs to whoever made it."""
+        """Close the shells; the connection stays as it is: it belongs to whoever made it."""
         self._follow.close()
         self._shells.close()
 

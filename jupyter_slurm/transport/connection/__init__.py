@@ -70,9 +70,9 @@ class SshConnection:
         hint: str = "",
         on_change: Callable[[], None] = lambda: None,
     ) -> None:
-        """`hops`: as `ssh_config.route` gives them. `name`: the cluster's, for sentences. `hint`:
-        what to look at when the first hop cannot be reached. `on_change` is called after each
-        change of `state`, from any thread, and must not block."""
+        """Prepare a connection. `hops`: as `ssh_config.route` gives them. `name`: the cluster's,
+        for sentences. `hint`: what to look at when the first hop cannot be reached. `on_change` is
+        called after each change of `state`, from any thread, and must not block."""
         self.hops = tuple(hops)
         self.name = name
         self.state = ConnectionState.CLOSED
@@ -96,7 +96,7 @@ class SshConnection:
 
     @property
     def via_openssh(self) -> bool:
-        """Whether OpenSSH's login is used."""
+        """Tell whether OpenSSH's login is used."""
         return any(one.stream is None for one in self.links)
 
     @property
@@ -106,7 +106,7 @@ class SshConnection:
 
     @property
     def sessions_limit(self) -> int:
-        """As many sessions as are open at once at most."""
+        """The most sessions that are open at once."""
         return self._sessions.limit
 
     @property
@@ -117,8 +117,8 @@ class SshConnection:
     # --- opening ---
 
     def open(self, ask: Ask = nobody) -> None:
-        """Logs in where that is needed. Who calls meanwhile waits for the same login, and tries
-        with a person of their own where it failed for want of one.
+        """Log in where that is needed. Callers meanwhile wait for the same login, and try with a
+        person of their own where it failed for want of one.
 
         LoginNeededError, LoginError, HostKeyError, TransportError.
         """
@@ -138,12 +138,13 @@ class SshConnection:
         self._try(attempt)
 
     def transport(self) -> SharedTransport:
-        """The last hop's; opened without a person where needed. LoginNeededError,
+        """Return the last hop's transport, opened without a person where needed. LoginNeededError,
         TransportError."""
         return self._last().transport
 
     def standing(self) -> SharedTransport | None:
-        """The last hop's, as far as is known without waiting; None: `transport` may open it."""
+        """Return the last hop's transport, as far as is known without waiting; None: `transport`
+        may open it."""
         links = self.links
         return links[-1].transport if links and self._stands() else None
 
@@ -162,7 +163,7 @@ class SshConnection:
         return self.state is ConnectionState.OPEN and self._chain.stands
 
     def _refuse_early(self, ask: Ask) -> None:
-        """Without a person, a host is not asked again what it has just refused."""
+        """Refuse, without a person, to ask a host again what it has just refused."""
         if ask is not nobody:
             return
         self.check_login()
@@ -170,7 +171,7 @@ class SshConnection:
             raise self._as_lost()
 
     def check_login(self) -> None:
-        """LoginNeededError: nothing goes before a person has logged in."""
+        """Raise LoginNeededError where nothing goes before a person has logged in."""
         if self.state is ConnectionState.LOGIN_NEEDED:
             raise LoginNeededError(
                 f"The connection to {self.name} is closed until you log in again.",
@@ -258,22 +259,22 @@ class SshConnection:
     def session(
         self, *, window_bytes: int | None = None, timeout_s: float = 60.0
     ) -> Iterator[SharedChannel]:
-        """A session channel of the last hop; waits up to `timeout_s` until the host allows one
-        more, and closes it at the end. LoginNeededError, TransportError; ConnectionLostError when
+        """Yield a session channel of the last hop; wait up to `timeout_s` until the host allows one
+        more, and close it at the end. LoginNeededError, TransportError; ConnectionLostError when
         the connection breaks while it is used. What is read from it then ends early, as at its end:
         look for the exit status, or a mark of your own."""
         with self._sessions.session(self._last(), window_bytes, timeout_s) as channel:
             yield channel
 
     def suspect(self) -> None:
-        """Somebody saw it hang: it is looked at now, which takes 3 s a hop at most, and as long
-        again for the last."""
+        """Look at a connection now that a caller saw hang, which takes 3 s a hop at most, and as
+        long again for the last."""
         self._watchdog.look()
 
     # --- what the watchdog does ---
 
     def lose(self, link: Link, problem: Problem) -> None:
-        """This link and those behind it are given up; everybody who waits in them is told."""
+        """Give up this link and those behind it, and tell everybody who waits in them."""
         with self._changed:  # who opens it again comes after all of this, and keeps what they get
             links = self.links
             if self.state not in _OPENED or link not in links:
@@ -286,7 +287,7 @@ class SshConnection:
         self._sessions.send_away()
 
     def come_back(self) -> None:
-        """Opens what is lost, without a person; what is closed meanwhile stays so. TransportError,
+        """Open what is lost, without a person; what is closed meanwhile stays so. TransportError,
         LoginNeededError."""
         with self._changed:
             if (other := self._attempt) is not None:
@@ -299,7 +300,8 @@ class SshConnection:
         self._try(attempt)
 
     def fall_silent(self, problem: Problem) -> None:
-        """It does not answer, and may yet. Nothing where it is closed, or being opened."""
+        """Note that it does not answer, and may yet. Do nothing where it is closed, or being
+        opened."""
         with self._changed:
             if self.state not in _OPENED:
                 return
@@ -319,16 +321,17 @@ class SshConnection:
     # --- ending ---
 
     def disconnect(self) -> None:
-        """As `close`, for a person who wants it closed: nothing opens it again by itself."""
+        """Close as `close` does, for a person who wants it closed: nothing opens it again by
+        itself."""
         self._close(ConnectionState.LOGIN_NEEDED)
 
     def close(self) -> None:
-        """No thread and no socket is left; `open` opens it again."""
+        """Close, so that no thread and no socket is left; `open` opens it again."""
         self._close(ConnectionState.CLOSED)
 
     def _close(self, state: ConnectionState) -> None:
-        """In that state from the first moment on: who is sent away may try again at once, and
-        keeps what they get."""
+        """Close, in that state from the first moment on: a caller that is sent away may try again
+        at once, and keeps what it gets."""
         with self._changed:
             attempt = self._attempt
             if attempt is not None:
@@ -354,7 +357,7 @@ class SshConnection:
             self._on_change()
 
     def _set(self, state: ConnectionState, problem: Problem | None = None) -> bool:
-        """False: it is so already."""
+        """Set the state; return False where it is so already."""
         if (self.state, self.problem) == (state, problem):
             return False
         self.state, self.problem, self.since_s = state, problem, time.time()
@@ -362,5 +365,5 @@ class SshConnection:
 
 
 def _another(error: _Error) -> _Error:
-    """The same for another thread, whose traceback it then has."""
+    """Copy the error for another thread, whose traceback it then has."""
     return type(error)(error.message, hint=error.hint, detail=error.detail)

@@ -29,18 +29,18 @@ class Chain:
 
     @property
     def links(self) -> tuple[Link, ...]:
-        """The nearest first."""
+        """The links, the nearest first."""
         return self._links
 
     @property
     def stands(self) -> bool:
-        """Up to the last hop, as far as is known."""
+        """Tell whether it stands up to the last hop, as far as is known."""
         links = self._links
         return bool(links) and links[-1].hop is self._hops[-1] and all(one.alive for one in links)
 
     def complete(self, ask: Ask, begun: Callable[[SharedTransport], None]) -> bool:
-        """Logs in to what is missing, and keeps what still answers. `begun` is called with each
-        new transport before it is used. False: nothing was missing. TransportError."""
+        """Log in to what is missing, and keep what still answers. `begun` is called with each new
+        transport before it is used. False: nothing was missing. TransportError."""
         broken = next((i for i, one in enumerate(self._links) if one.ping() is None), None)
         if broken is not None:
             end(self.take(broken))
@@ -59,13 +59,13 @@ class Chain:
         return self._links != before
 
     def take(self, first: int = 0) -> tuple[Link, ...]:
-        """Takes out the links from `first` on, for `end`. Does not wait."""
+        """Take out the links from `first` on, for `end`. Do not wait."""
         with self._lock:
             gone, self._links = self._links[first:], self._links[:first]
         return gone
 
     def forget(self) -> None:
-        """No key is kept any more."""
+        """Forget all keys."""
         self._unlocked.clear()
 
     def _add(self, made: Link | None) -> None:
@@ -74,7 +74,7 @@ class Chain:
                 self._links = (*self._links, made)
 
     def _from_openssh(self) -> Link | None:
-        """The hop nearest to the cluster that OpenSSH has an open master for."""
+        """Return the hop nearest to the cluster that OpenSSH has an open master for."""
         for hop in reversed(self._hops):
             transport = openssh.attach(hop)
             if transport is not None:
@@ -83,6 +83,6 @@ class Chain:
 
 
 def end(links: Sequence[Link]) -> None:
-    """Closes them; whoever waits in them is told."""
+    """Close the links, and tell whoever waits in them."""
     for one in reversed(links):
         one.close()

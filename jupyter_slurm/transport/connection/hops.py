@@ -48,7 +48,8 @@ class Link:
         return bool(self.transport.is_active())
 
     def ping(self) -> float | None:
-        """Round trip in seconds; None: it has ended, or nothing at all came back in time."""
+        """Return a round trip in seconds; None: it has ended, or nothing at all came back in
+        time."""
         return self.transport.ping(_PING_TIMEOUT_S) if self.alive else None
 
     def close(self) -> None:
@@ -62,7 +63,7 @@ def link(
     unlocked: UnlockedKeys,
     begun: Callable[[SharedTransport], None],
 ) -> Link:
-    """Logs in to `hop` by way of `previous`, or from here. `begun` learns of its transport early:
+    """Log in to `hop` by way of `previous`, or from here. `begun` learns of its transport early:
     closing that ends the attempt. LoginError, LoginNeededError, HostKeyError, TransportError."""
     stream = (
         reach.from_here(hop)
@@ -83,7 +84,7 @@ def link(
 
 
 def _agree(transport: SharedTransport, hop: Hop, stream: reach.Stream) -> None:
-    """The exchange of keys, up to the host's own, which is not yet trusted."""
+    """Exchange keys, up to the host's own, which is not yet trusted."""
     transport.prefer_host_keys(hostkeys.known_algorithms(hop))
     said = _overhear(transport)
     transport.banner_timeout = transport.handshake_timeout = hop.connect_timeout_s
@@ -102,8 +103,8 @@ def _agree(transport: SharedTransport, hop: Hop, stream: reach.Stream) -> None:
 
 
 def _overhear(transport: SharedTransport) -> list[str]:
-    """Fills with the lines that come before the SSH protocol begins, where a host says why it will
-    not talk ("Exceeded MaxStartups"); paramiko drops them."""
+    """Return a list that fills with the lines that come before the SSH protocol begins, where a
+    host says why it will not talk ("Exceeded MaxStartups"); paramiko drops them."""
     said: list[str] = []
     read = transport.packetizer.readline
 
@@ -133,7 +134,7 @@ def _no_ssh(hop: Hop, stream: reach.Stream, detail: str) -> TransportError:
 
 
 def _greet(transport: SharedTransport, hop: Hop) -> bool:
-    """Runs `true`. Before its first command, sshd's side of a connection sends small messages up to
+    """Run `true`. Before its first command, sshd's side of a connection sends small messages up to
     40 ms late (it sets TCP_NODELAY then, OpenSSH 9.2). False: commands are forbidden there.
 
     LoginError: the password has to be changed before anything else can be done.

@@ -41,14 +41,14 @@ class LeftoverProcesses:
         self._known: dict[Process, weakref.ref[Way]] = {}
 
     def began(self, process: Process, way: Way) -> None:
-        """It ends with this login."""
+        """Note a process that ends with this login."""
         with self._lock:
             self._known[process] = weakref.ref(way)
             while len(self._known) > _MOST:
                 del self._known[next(iter(self._known))]
 
     def channel_closed(self, process: Process) -> None:
-        """Which ends it, where its login stands."""
+        """Forget a process that its closed channel has ended, where its login stands."""
         with self._lock:
             way = self._known.get(process)
             if way is not None and _stands(way()):
@@ -59,7 +59,7 @@ class LeftoverProcesses:
             self._known.pop(process, None)
 
     def lost(self) -> list[Process]:
-        """Those whose login is no more."""
+        """Return the processes whose login has ended."""
         with self._lock:
             return [one for one, way in self._known.items() if not _stands(way())]
 

@@ -34,11 +34,11 @@ class _MasterTransport(SharedTransport):
         super().start_plain()
 
     def _expect_packet(self, *_: int) -> None:
-        """There is no exchange of keys to wait for."""
+        """Do nothing: there is no exchange of keys to wait for."""
 
 
 def _nothing(out: object) -> None:
-    """Sends nothing."""
+    """Send nothing."""
 
 
 class _NoMasterError(Exception):
@@ -46,7 +46,7 @@ class _NoMasterError(Exception):
 
 
 def attach(hop: Hop) -> SharedTransport | None:
-    """Through the open master of this hop; None: there is none, or it will not."""
+    """Connect through the open master of this hop; None: there is none, or it refuses."""
     if hop.control_path is None or not _is_ours(Path(hop.control_path)):
         return None
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -63,7 +63,7 @@ def attach(hop: Hop) -> SharedTransport | None:
 
 
 def _is_ours(path: Path) -> bool:
-    """Whoever owns the socket sees everything that goes through it."""
+    """Tell whether the socket is this user's: its owner sees everything that goes through it."""
     try:
         found = path.lstat()
     except OSError:

@@ -48,7 +48,7 @@ class Stream:
     errors: IO[bytes] | None = None
 
     def words(self) -> str:
-        """What the ProxyCommand has said of what went wrong."""
+        """Return what the ProxyCommand has said of what went wrong."""
         if self.errors is None:
             return ""
         self.errors.seek(0)
@@ -63,12 +63,12 @@ class Stream:
 
 
 def from_here(hop: Hop) -> Stream:
-    """The way to the first hop."""
+    """Open the way to the first hop."""
     return _by_command(hop, hop.proxy_command) if hop.proxy_command else Stream(_by_tcp(hop))
 
 
 def through(previous: SharedTransport, hop: Hop, gateway: str) -> Stream:
-    """The way to `hop` from the hop before it, whose label is `gateway`."""
+    """Open the way to `hop` from the hop before it, whose label is `gateway`."""
     try:
         return Stream(_carried(previous, hop))
     except paramiko.ChannelException as exc:
@@ -133,7 +133,7 @@ _Address = tuple[socket.AddressFamily, socket.SocketKind, int, str, Any]
 
 
 def _interleaved(found: Sequence[_Address]) -> list[_Address]:
-    """Families in turn: when all of one lead nowhere, the other is not last."""
+    """Mix address families in turn: when all of one lead nowhere, the other is not last."""
     first = [address for address in found if address[0] == found[0][0]]
     rest = [address for address in found if address[0] != found[0][0]]
     mixed: list[_Address] = []
@@ -144,7 +144,7 @@ def _interleaved(found: Sequence[_Address]) -> list[_Address]:
 
 
 def _first(addresses: list[_Address], hop: Hop) -> socket.socket:
-    """The first connection that stands; the others are dropped."""
+    """Return the first connection that stands; drop the others."""
     deadline = time.monotonic() + hop.connect_timeout_s
     failure = errno.ETIMEDOUT
     with selectors.DefaultSelector() as selector:
@@ -171,7 +171,7 @@ def _first(addresses: list[_Address], hop: Hop) -> socket.socket:
 
 
 def _begin(address: _Address, selector: selectors.BaseSelector) -> int:
-    """Begins to connect, in `selector`; else the error's number."""
+    """Begin to connect, in `selector`; else return the error's number."""
     family, kind, protocol, _, place = address
     try:
         sock = socket.socket(family, kind, protocol)
@@ -239,7 +239,7 @@ def _by_command(hop: Hop, command: str) -> Stream:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """With whatever it has started: it leads a group."""
+    """End the process with whatever it has started: it leads a group."""
     _signal(process, signal.SIGTERM)
     try:
         process.wait(_END_TIMEOUT_S)

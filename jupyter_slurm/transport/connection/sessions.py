@@ -44,7 +44,7 @@ class Sessions:
     def session(
         self, link: Link, window_bytes: int | None, timeout_s: float
     ) -> Iterator[SharedChannel]:
-        """A channel, closed at the end. TransportError, ConnectionLostError."""
+        """Yield a channel, closed at the end. TransportError, ConnectionLostError."""
         if not link.sessions:
             raise TransportError(
                 f"{link.hop.label} lets nobody run commands over SSH.",
@@ -63,20 +63,20 @@ class Sessions:
             self._give_back()
 
     def renew(self) -> None:
-        """Another login: nothing is known of its limit."""
+        """Begin anew after another login: nothing is known of its limit."""
         with self._changed:
             self._learned_at = float("-inf")
             self._changed.notify_all()
 
     def send_away(self) -> None:
-        """Whoever waits for their turn waits no longer."""
+        """Send away all who wait for their turn."""
         with self._changed:
             self._generation += 1
             self._changed.notify_all()
 
     def _open(self, link: Link, window_bytes: int | None, timeout_s: float) -> SharedChannel:
-        """A slot is then taken. A refusal is tried again: sshd counts a session until its command
-        has ended, which may be after its channel was closed."""
+        """Open a channel; a slot is then taken. A refusal is tried again: sshd counts a session
+        until its command has ended, which may be after its channel was closed."""
         deadline = time.monotonic() + timeout_s
         pause_s = _FIRST_PAUSE_S
         while (left_s := deadline - time.monotonic()) > 0 and self._take(left_s):
@@ -99,7 +99,7 @@ class Sessions:
         )
 
     def _take(self, timeout_s: float) -> bool:
-        """False: no slot was free in time, or everybody has been sent away."""
+        """Take a slot. False: none was free in time, or everybody has been sent away."""
         with self._changed:
             generation = self._generation
             self._changed.wait_for(
@@ -116,7 +116,8 @@ class Sessions:
             self._changed.notify_all()
 
     def _learn(self) -> None:
-        """The session for which a slot was taken was refused: no more than are open now may be."""
+        """Learn the limit from a refusal of the session for which a slot was taken: no more than
+        are open now may be."""
         with self._changed:
             self._taken -= 1
             self._learned = max(1, self._taken)

@@ -42,11 +42,11 @@ class Watchdog:
 
     @property
     def silent(self) -> bool:
-        """It does not answer, and is not given up yet."""
+        """Tell whether it does not answer, and is not given up yet."""
         return self._silent_since is not None
 
     def start(self) -> None:
-        """After each login."""
+        """Start after a login."""
         with self._wake:
             self._silent_since = None
             self._skew = _skew_s()
@@ -58,7 +58,7 @@ class Watchdog:
             self._wake.notify_all()
 
     def dismiss(self) -> threading.Thread | None:
-        """Returns its thread, which ends soon; the next `start` begins another."""
+        """Return the watching thread, which ends soon; the next `start` begins another."""
         with self._wake:
             self._silent_since = None
             thread, self._thread = self._thread, None
@@ -67,19 +67,19 @@ class Watchdog:
 
     @property
     def _dismissed(self) -> bool:
-        """In its thread."""
+        """Tell, in the watching thread, whether it was dismissed."""
         return self._thread is not threading.current_thread()
 
     def before_use(self) -> None:
-        """Looks at the connection when the machine has slept since it was last looked at, or when
-        one that was silent has been heard since."""
+        """Look at the connection when the machine has slept since the last look, or when one that
+        was silent has been heard since."""
         if self._is_doubtful():
             with self._looking:
                 if self._is_doubtful():
                     self._look()
 
     def look(self) -> None:
-        """Pings the hops, and gives up those that do not answer. One thread at a time: others wait
+        """Ping the hops, and give up those that do not answer. One thread at a time: others wait
         for what it finds."""
         began = time.monotonic()
         with self._looking:
@@ -119,7 +119,7 @@ class Watchdog:
         return _skew_s() - self._skew > _SLEPT_S
 
     def _judge(self, links: tuple[Link, ...], dead: int) -> None:
-        """The link `dead` of these does not answer, or has ended."""
+        """Judge these links, of which `dead` does not answer, or has ended."""
         if self._connection.links[: dead + 1] != links[: dead + 1]:
             return  # closed meanwhile, and perhaps opened anew
         label = links[dead].hop.label
@@ -163,7 +163,7 @@ class Watchdog:
             return False
 
     def _sleep(self) -> None:
-        """Until it is time to look, or the connection has ended; then looks."""
+        """Sleep until it is time to look, or the connection has ended; then look."""
         links = self._connection.links
         if not links:
             return
@@ -201,7 +201,8 @@ class Watchdog:
 
 
 def _skew_s() -> float:
-    """How long this machine has slept since it was started (Linux; 0 where nobody counts it)."""
+    """Return how long this machine has slept since it was started (Linux; 0 where nobody counts
+    it)."""
     if not hasattr(time, "CLOCK_BOOTTIME"):
         return 0.0
     return time.clock_gettime(time.CLOCK_BOOTTIME) - time.monotonic()

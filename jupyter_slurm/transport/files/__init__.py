@@ -75,7 +75,7 @@ def push(
     progress: Progress | None = None,
     stop: threading.Event | None = None,
 ) -> Outcome:
-    """Makes the folder or file `remote` like `local`. A file pushed to a folder goes into it.
+    """Make the folder or file `remote` like `local`. A file pushed to a folder goes into it.
 
     `exclude`: patterns beside those of .gitignore. NotFoundError, FileAccessError, RequestError;
     ConnectionLostError, also when stopped: what has arrived stays, and the next push goes on from
@@ -110,8 +110,8 @@ def mirror(
     progress: Progress | None = None,
     stop: threading.Event | None = None,
 ) -> Outcome:
-    """As `push` of a folder, after which `remote` holds nothing else; then runs `then` there, in
-    the same round trip where that can be, unless something failed.
+    """Push a folder as `push` does, after which `remote` holds nothing else; then run `then` there,
+    in the same round trip where that can be, unless something failed.
 
     `lock` is a file there that is held (flock(1), where there is one) while files are put in place
     and while `then` runs. It is held too while `remote` gets the time of now, before it is looked
@@ -155,7 +155,7 @@ def pull(
     progress: Progress | None = None,
     stop: threading.Event | None = None,
 ) -> Outcome:
-    """Makes the folder or file `local` like `remote`. A file pulled to a folder goes into it.
+    """Make the folder or file `local` like `remote`. A file pulled to a folder goes into it.
 
     `include`: only files that match one of these patterns; `since`: only what has changed after
     this file over there was written. A .gitignore leaves nothing out here: what it names is often
@@ -222,7 +222,7 @@ def _sides_of_push(
 
 
 def _few(names: Sequence[bytes]) -> Sequence[bytes]:
-    """The names, where they are few enough to be told; else none, which stands for all."""
+    """Return the names where they are few enough to be told; else none, which stands for all."""
     return names if len(names) <= _NAMED and sum(map(len, names)) <= _NAMED_BYTES else ()
 
 
@@ -236,7 +236,7 @@ def _plan(progress: Progress, what: Difference, outcome: Outcome) -> None:
 
 
 def _sides_of_pull(transport: Transport, remote: str, local: Path, since: str) -> _Sides:
-    """`sources` is the folder here, or what a single file is called here."""
+    """Return both sides; `sources` is the folder here, or what a single file is called here."""
     path = absolute(transport, remote)
     listing = _list(transport, path, (), since)
     here = os.fsencode(local.expanduser())
@@ -256,7 +256,7 @@ def _sides_of_pull(transport: Transport, remote: str, local: Path, since: str) -
 def _chosen(
     there: dict[bytes, Entry], exclude: Sequence[str], include: Sequence[str], outcome: Outcome
 ) -> dict[bytes, Entry]:
-    """What is asked for, of names that may be used."""
+    """Return what is asked for, of names that may be used."""
     exclusion = Exclusion(exclude)
     patterns = Patterns(include) if include else None
     behind: set[bytes] = set()
@@ -280,7 +280,7 @@ def _bring(
     progress: Progress,
     stop: threading.Event | None,
 ) -> dict[bytes, str]:
-    """One pass; what has to be looked at anew, and why."""
+    """Make one pass; return what has to be looked at anew, and why."""
     if isinstance(sides.sources, bytes):
         root, names = sides.sources, {}
     else:
@@ -331,8 +331,8 @@ def _list(
     before: Sequence[str] = (),
     known: int = 0,
 ) -> Listing:
-    """`before`: a command that runs the one that is put behind it. `known`: how many files there
-    may well be, since they are here. FileAccessError."""
+    """List `path`. `before`: a command that runs the one that is put behind it. `known`: how many
+    files there may well be, since they are here. FileAccessError."""
     most_files = caps.FILES + known
     try:
         most_bytes = caps.OUTPUT_BYTES + known * _LISTED_BYTES

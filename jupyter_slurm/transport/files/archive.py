@@ -49,7 +49,7 @@ class Archive:
         path: Callable[[bytes], bytes],
         progress: Progress,
     ) -> None:
-        """`path`: of the file here that a name there stands for."""
+        """Prepare an archive; `path` gives the file here that a name there stands for."""
         self._batch = batch
         self._path = path
         self._progress = progress
@@ -78,7 +78,7 @@ class Archive:
         self._progress.moved(len(self.sent) - files, self.size_bytes - content)
 
     def _member(self, name: bytes, entry: Entry) -> Iterator[bytes]:
-        """Nothing for a file that has changed, is gone or cannot be read."""
+        """Yield one member; nothing for a file that has changed, is gone or cannot be read."""
         if entry.kind == "link":
             self.sent.add(name)
             yield _header(b"files/" + name, entry)

@@ -21,8 +21,8 @@ class Difference:
 
 
 def surplus(wanted: dict[bytes, Entry], there: dict[bytes, Entry]) -> list[bytes]:
-    """What only `there` has, or has as a folder and not as a file; taken out of it with all that
-    is in it, and the topmost names given."""
+    """Take out of `there` what `wanted` lacks, or what only one of them has as a folder, with all
+    that is in it; return the topmost names."""
     tops: list[bytes] = []
     gone: set[bytes] = set()
     for name, entry in there.items():
@@ -38,7 +38,7 @@ def surplus(wanted: dict[bytes, Entry], there: dict[bytes, Entry]) -> list[bytes
 
 
 def difference(wanted: Listing, there: dict[bytes, Entry], outcome: Outcome) -> Difference:
-    """What has to be sent; what cannot be goes into `outcome`."""
+    """Return what has to be sent; what cannot be goes into `outcome`."""
     for name, why in wanted.unread.items():
         outcome.failed[name] = f"It cannot be read: {why}."
     what = Difference()
@@ -81,7 +81,7 @@ def _travels(name: bytes, entry: Entry, outcome: Outcome) -> bool:
 
 
 def stays_inside(name: bytes, target: bytes) -> bool:
-    """Whether a link at `name` leads to somewhere in the folder, whatever other such links are
+    """Tell whether a link at `name` leads to somewhere in the folder, whatever other such links are
     there: `..` may only stand first, where it starts from a real folder."""
     if not target or target.startswith(b"/"):
         return False

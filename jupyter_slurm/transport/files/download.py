@@ -84,7 +84,7 @@ _HOLE_BYTES = 64 * 1024
 
 
 def is_safe_name(name: bytes) -> bool:
-    """Whether a name from the far side is one below the target."""
+    """Tell whether a name from the far side is one below the target."""
     return all(part not in (b"", b".", b"..") for part in name.split(b"/")) and b"\0" not in name
 
 
@@ -105,13 +105,13 @@ class Target:
                 os.rmdir(self.root + b"/" + name)  # noqa: PTH106 (bytes)
 
     def state(self, name: bytes = b"") -> bytes:
-        """The path of our own folder, or of one in it, which is there then."""
+        """Return the path of our own folder, or of one in it, made where it is missing."""
         with self._lock:
             self._open(STATE + b"/" + name if name else STATE)
         return self.root + b"/" + STATE + (b"/" + name if name else b"")
 
     def place(self, arrived: bytes, name: bytes, entry: Entry) -> None:
-        """Moves the file `arrived`, which is whole, to `name`. OSError."""
+        """Move the file `arrived`, which is whole, to `name`. OSError."""
         os.chmod(arrived, (entry.mode & 0o777) | 0o600)  # noqa: PTH101 (bytes)
         os.utime(arrived, ns=(entry.mtime_ns, entry.mtime_ns))
         with self._lock:
@@ -135,7 +135,7 @@ class Target:
             self._open(name)
 
     def _open(self, name: bytes) -> int:
-        """A descriptor of a real folder, made where it is missing."""
+        """Return a descriptor of a real folder, made where it is missing."""
         known = self._folders.get(name)
         if known is not None:
             self._folders.move_to_end(name)
@@ -197,7 +197,7 @@ class Download:
             self._finish(large)
 
     def put(self, name: bytes, make: Callable[[], None]) -> bool:
-        """Whether `make` could do what it does here."""
+        """Run `make`; return whether it could do what it does here."""
         try:
             make()
         except OSError as exc:
@@ -230,7 +230,7 @@ class Download:
                 self._outcome.failed[name] = f"It cannot be read there: {_line_of(name, words)}"
 
     def _unpack(self, archive: BinaryIO, asked: dict[bytes, Entry]) -> Iterator[bytes]:
-        """Puts in place what was asked for, and gives its names."""
+        """Put in place what was asked for, and yield its names."""
         temporary = self._target.state() + b"/" + secrets.token_hex(8).encode()
         seen: dict[bytes, ustar.Member] = {}
         for found in ustar.members(archive):
@@ -272,7 +272,8 @@ class Download:
         self._target.place(temporary, self._local_name(name), entry)
 
     def _still_same(self, asked: dict[bytes, Entry]) -> dict[bytes, Entry]:
-        """tar complained: what is as it was listed has not been changed while it was read."""
+        """Return, as tar complained, what is still as it was listed: that has not changed while it
+        was read."""
         now = self._list(list(asked))
         return {
             name: entry
@@ -303,7 +304,7 @@ class Download:
         return missing
 
     def _fits(self, name: bytes, entry: Entry) -> bool:
-        """Whether there is room for it here; a file with holes may say any size."""
+        """Tell whether there is room for it here; a file with holes may say any size."""
         disk = os.statvfs(self._target.root)
         free_bytes = disk.f_bavail * disk.f_frsize if disk.f_blocks else _MOST_BYTES
         with suppress(OSError):
@@ -339,7 +340,7 @@ class Download:
             self.again[part.name] = said if done.returncode else CHANGED
 
     def _with_holes(self, files: Mapping[bytes, Entry]) -> frozenset[bytes]:
-        """Those that are mostly holes there."""
+        """Return the files that are mostly holes there."""
         found: set[bytes] = set()
         names = list(files)
         for at in range(0, len(names), _MOST_NAMED):
@@ -353,7 +354,7 @@ class Download:
         return frozenset(found)
 
     def _unpacked(self, words: Sequence[str], data: BinaryIO, part: Part) -> tuple[Completed, int]:
-        """Writes a packed part to its place in `data`, holes left out. Also gives its bytes: none
+        """Write a packed part to its place in `data`, holes left out. Return also its bytes: none
         where not all of it came."""
         arrived = 0
         with tempfile.TemporaryFile(dir=os.fsdecode(self._target.state())) as packed:
@@ -380,7 +381,7 @@ class Download:
         return done, arrived
 
     def _finish(self, files: Sequence[tuple[bytes, Entry]]) -> None:
-        """Puts the large files in place whose parts have all arrived of one and the same file."""
+        """Put the large files in place whose parts have all arrived of one and the same file."""
         now = self._list([name for name, _ in files]).entries
         for name, entry in files:
             if name in self.again:
@@ -424,19 +425,20 @@ class Download:
 
 
 def _write_all(file: BinaryIO, content: bytes) -> None:
-    """To a file without a buffer, which may take less at a time."""
+    """Write to a file without a buffer, which may take less at a time."""
     while content:
         content = content[file.write(content) :]
 
 
 def _most_archived(asked: dict[bytes, Entry]) -> int:
-    """What their archive may have: files may have grown since they were listed."""
+    """Return the most bytes that their archive may have: files may have grown since they were
+    listed."""
     sizes = sum(entry.size_bytes + 2 * len(name) for name, entry in asked.items())
     return 2 * sizes + len(asked) * _MEMBER_BYTES + BATCH_BYTES
 
 
 def _line_of(name: bytes, words: str) -> str:
-    """What tar said of it."""
+    """Return what tar said of the file."""
     about = [line for line in words.splitlines() if shown(name) in line]
     return (about or words.splitlines() or ["tar said nothing"])[-1]
 

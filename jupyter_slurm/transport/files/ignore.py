@@ -23,7 +23,8 @@ class Patterns:
     """An ordered list of patterns; of those that match, the last one decides."""
 
     def __init__(self, lines: Iterable[str], where: str = "") -> None:
-        """`where` names their file in a complaint. RequestError: one is no pattern."""
+        """Parse patterns; `where` names their file in a complaint. RequestError: one is not a
+        pattern."""
         from pathspec import GitIgnoreSpec  # noqa: PLC0415 - most agents never push anything
 
         self._spec = GitIgnoreSpec.from_lines([])
@@ -37,7 +38,7 @@ class Patterns:
                 ) from exc
 
     def match(self, name: bytes, *, folder: bool) -> bool | None:
-        """Whether `name` is matched; None: no pattern says anything of it."""
+        """Tell whether `name` is matched; None: no pattern says anything of it."""
         text = os.fsdecode(name)
         return self._spec.check_file(f"{text}/" if folder else text).include
 
@@ -53,7 +54,7 @@ class Exclusion:
         self._of_folders: list[tuple[bytes, Patterns]] = []
 
     def enter(self, folder: bytes, path: bytes) -> None:
-        """Reads the .gitignore of `folder` (b"": the top), which lies at `path`."""
+        """Read the .gitignore of `folder` (b"": the top), which lies at `path`."""
         file = path + b"/" + _FILE
         try:
             with open(file, encoding="utf-8", errors="surrogateescape") as lines:  # noqa: PTH123

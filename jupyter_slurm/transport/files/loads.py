@@ -36,10 +36,10 @@ class Progress(Protocol):
     """Called from several threads."""
 
     def planned(self, files: int, size_bytes: int, same: int) -> None:
-        """What differs, and how many files do not."""
+        """Tell what differs, and how many files do not."""
 
     def moved(self, files: int, size_bytes: int) -> None:
-        """So much more than was told before."""
+        """Tell how much more was moved than before."""
 
 
 class Unwatched:
@@ -88,7 +88,7 @@ def parts_of(name: bytes, entry: Entry) -> list[Part]:
 
 
 def key_of(name: bytes, entry: Entry) -> str:
-    """Names the folder where a large file's parts gather: `NAME-VERSION`. A file that has changed
+    """Name the folder where a large file's parts gather: `NAME-VERSION`. A file that has changed
     has another, so that parts of two versions never meet."""
     version = f"{entry.size_bytes} {entry.mtime_ns}".encode()
     return f"{_digest(name)}-{_digest(version)}"
@@ -97,7 +97,7 @@ def key_of(name: bytes, entry: Entry) -> str:
 def batches(
     files: Iterable[tuple[bytes, Entry]], names_bytes: int
 ) -> Iterator[list[tuple[bytes, Entry]]]:
-    """Files in lots of up to `BATCH_BYTES` and about `names_bytes` of names."""
+    """Yield files in lots of up to `BATCH_BYTES` and about `names_bytes` of names."""
     lot: list[tuple[bytes, Entry]] = []
     size = names = 0
     for name, entry in files:
@@ -112,8 +112,8 @@ def batches(
 
 
 def carry_out(loads: Sequence[Callable[[], object]], tick: Callable[[], None]) -> None:
-    """Runs them, several at once, and `tick` now and then. The first failure is raised once those
-    that run have ended; no further one is begun then."""
+    """Run the loads, several at once, and `tick` now and then. The first failure is raised once
+    those that run have ended; no further one is begun then."""
     if not loads:
         return
     with ThreadPoolExecutor(min(AT_ONCE, len(loads)), thread_name_prefix="files") as pool:
@@ -130,13 +130,13 @@ def carry_out(loads: Sequence[Callable[[], object]], tick: Callable[[], None]) -
 
 
 def check_stop(stop: threading.Event | None) -> None:
-    """ConnectionLostError, as the Transport's verbs raise it, when the transfer was stopped."""
+    """Raise ConnectionLostError, as the Transport's verbs do, when the transfer was stopped."""
     if stop is not None and stop.is_set():
         raise ConnectionLostError("The transfer was stopped.")
 
 
 def succeeded(done: Completed, what: str) -> Completed:
-    """FileAccessError with the far side's own words, where it failed."""
+    """Raise FileAccessError with the far side's own words, where it failed."""
     if done.returncode == 0:
         return done
     words = done.stderr.decode(errors="backslashreplace").strip()
@@ -148,7 +148,8 @@ def succeeded(done: Completed, what: str) -> Completed:
 
 
 def absolute(transport: Transport, path: str) -> str:
-    """A path there, without a slash at its end: relative ones and `~/…` are meant from the home."""
+    """Return a path there, without a slash at its end: relative ones and `~/…` are meant from the
+    home."""
     if path.startswith("~") and path != "~" and not path.startswith("~/"):
         raise RequestError(f"{path}: homes of others cannot be named so.", hint="Say /home/NAME/…")
     if "\0" in path:
@@ -158,12 +159,12 @@ def absolute(transport: Transport, path: str) -> str:
 
 
 def shown(name: bytes) -> str:
-    """A name as text that can be sent and printed, whatever its bytes."""
+    """Return a name as text that can be sent and printed, whatever its bytes."""
     return name.decode(errors="backslashreplace")
 
 
 def quoted(name: bytes) -> bytes:
-    """One word of sh."""
+    """Quote one word for sh."""
     return b"'" + name.replace(b"'", b"'\\''") + b"'"
 
 

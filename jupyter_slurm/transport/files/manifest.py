@@ -52,8 +52,8 @@ class Listing:
 
 
 def same(one: Entry, other: Entry) -> bool:
-    """Whether nothing need be sent. Of the mode only the owner's `x` counts: the rest is often the
-    file system's own business."""
+    """Tell whether nothing need be sent. Of the mode only the owner's `x` counts: the rest is often
+    the file system's own business."""
     if one.kind != other.kind:
         return False
     if one.kind == "file":
@@ -66,7 +66,7 @@ def same(one: Entry, other: Entry) -> bool:
 
 
 def same_time(one_ns: int, other_ns: int) -> bool:
-    """Whether they are equal, or one is the other, rounded down as `_COARSE_NS` says."""
+    """Tell whether the times are equal, or one is the other, rounded down as `_COARSE_NS` says."""
     if one_ns == other_ns:
         return True
     low, high = sorted((one_ns, other_ns))
@@ -74,7 +74,7 @@ def same_time(one_ns: int, other_ns: int) -> bool:
 
 
 def scan(root: bytes, exclusion: Exclusion) -> Listing:
-    """The folder `root` of this machine. Links stay links."""
+    """List the folder `root` of this machine. Links stay links."""
     found = Listing("folder")
     folders = [b""]
     while folders:
@@ -148,13 +148,13 @@ exit 0
 
 
 def listing_argv(path: str, names: Sequence[bytes] = (), since: str = "") -> list[str]:
-    """What lists the absolute `path` there; with `names`, only these and what is in them."""
+    """Return what lists the absolute `path` there; with `names`, only these and what is in them."""
     only = [os.fsdecode(b"./" + name) for name in names]
     return ["sh", "-c", _LIST_SH, "list", path, since, *only]
 
 
 def parse_listing(stdout: bytes, stderr: bytes = b"", *, most_files: int = caps.FILES) -> Listing:
-    """What `listing_argv` printed. ValueError: it is not that; TooManyError."""
+    """Parse what `listing_argv` printed. ValueError: it is not that; TooManyError."""
     top, form, rest = [*stdout.split(b"\n", 2), b"", b""][:3]
     if top == b"none":
         return Listing(None)
@@ -213,7 +213,7 @@ def _from_printf(text: bytes) -> Iterator[tuple[bytes, Entry]]:
 
 
 def _number(text: bytes, base: int = 10) -> int:
-    """ValueError: it is none, or no file has so many bytes or nanoseconds."""
+    """Parse a number. ValueError: it is not one, or no file has so many bytes or nanoseconds."""
     number = int(text, base)
     if abs(number) >= _MOST_NUMBER:
         raise ValueError("find printed a number that can be none")
@@ -221,7 +221,7 @@ def _number(text: bytes, base: int = 10) -> int:
 
 
 def _time_ns(text: bytes) -> int:
-    """Of `1700000000.1234567890`; GNU find prints ten digits. Before 1970 the seconds alone are
+    """Parse `1700000000.1234567890`; GNU find prints ten digits. Before 1970 the seconds alone are
     negative: `-2.5000000000` is one and a half before."""
     seconds, _, digits = text.partition(b".")
     return _number(seconds) * _SECOND + _number(digits[:9].ljust(9, b"0"))
@@ -240,7 +240,7 @@ def _from_stat(text: bytes) -> Iterator[tuple[bytes, Entry]]:
 
 
 def _complaints(stderr: bytes) -> dict[bytes, str]:
-    """Of `find: './x': Permission denied`; what has vanished meanwhile is nothing to tell."""
+    """Parse `find: './x': Permission denied`; what has vanished meanwhile is left out."""
     lines = [line for line in stderr.splitlines() if line.startswith((b"find: ", b"stat: "))]
     return {
         name.removeprefix(b"find: ").strip(b"'\"").removeprefix(b"./"): _shown(why)

@@ -117,7 +117,7 @@ class Upload:
         progress: Progress,
         stop: threading.Event | None,
     ) -> None:
-        """`sources`: the folder here, or name there -> path here."""
+        """Prepare an upload. `sources`: the folder here, or name there -> path here."""
         self._transport = transport
         self._sources = sources
         self._root = root
@@ -128,7 +128,8 @@ class Upload:
         self.again: dict[bytes, str] = {}
 
     def send(self, what: Difference, lock: str = "", then: Sequence[str] = ()) -> bool:
-        """Whether `then` was run there, which is so only when all of it arrived in one archive."""
+        """Send what differs; return whether `then` was run there, which is so only when all of it
+        arrived in one archive."""
         large = [one for one in what.files if self._goes_in_parts(*one)]
         in_parts = {name for name, _ in large}
         small = [one for one in what.files if one[0] not in in_parts]
@@ -156,7 +157,7 @@ class Upload:
         return False
 
     def path(self, name: bytes) -> bytes:
-        """Of the file here."""
+        """Return the path of the file here."""
         if isinstance(self._sources, bytes):
             return self._sources + b"/" + name
         return self._sources[name]
@@ -186,7 +187,7 @@ class Upload:
     # --- large files ---
 
     def _missing_parts(self, files: Sequence[tuple[bytes, Entry]]) -> tuple[deque[Part], bool]:
-        """And whether a stream can hold more than one of them."""
+        """Return the missing parts, and whether a stream can hold more than one of them."""
         missing: deque[Part] = deque()
         if not files:
             return missing, False
@@ -204,7 +205,7 @@ class Upload:
         return missing, "counts" in lines
 
     def _send_parts(self, parts: deque[Part], counted: bool) -> None:
-        """Until there are none; others take from them, too."""
+        """Send parts until there are none; others take from them, too."""
         folder = f"{self._root}/.jupyter-slurm/parts"
         argv = ["sh", "-c", _PARTS_SH, "parts", folder]
         while (first := self._next(parts)) is not None:
@@ -217,7 +218,7 @@ class Upload:
                 succeeded(done, f"{names} cannot be written to {self._root}")
 
     def _next(self, parts: deque[Part]) -> Part | None:
-        """None: there is no other."""
+        """Take the next part; None: there is no other."""
         while parts:
             with suppress(IndexError):  # somebody else was quicker
                 part = parts.popleft()
@@ -226,8 +227,8 @@ class Upload:
         return None
 
     def _stream(self, begun: list[Part], parts: deque[Part], counted: bool) -> Iterator[bytes]:
-        """The one in `begun` and more, for one program over there: as many as there are, or up to
-        the first that has to end where the stream ends."""
+        """Yield the part in `begun` and more, for one program over there: as many as there are, or
+        up to the first that has to end where the stream ends."""
         while True:
             part = begun[-1]
             last = part.size_bytes % MIB > 0 or not counted
@@ -251,8 +252,8 @@ class Upload:
             begun.append(following)
 
     def _stretches(self, part: Part) -> list[tuple[int, int]]:
-        """Where there is more than a hole, in whole blocks of dd's; there is one, if an empty one.
-        The file's end is there, too: it gives the file its size."""
+        """Return where there is more than a hole, in whole blocks of dd's; at least one, if an
+        empty one. The file's end is there, too: it gives the file its size."""
         found: list[tuple[int, int]] = []
         at, end, size = part.offset, part.end, part.entry.size_bytes
         needed = (end - 1) // MIB * MIB if end == size else end
@@ -273,8 +274,8 @@ class Upload:
         return [(part.offset, end)]
 
     def _stretch(self, part: Part, at: int, end: int) -> Iterator[bytes]:
-        """Ends early when the file is no longer what it was: the far side then keeps nothing of
-        it."""
+        """Yield a stretch; end early when the file is no longer what it was: the far side then
+        keeps nothing of it."""
         try:
             file = os.open(self.path(part.name), os.O_RDONLY | os.O_CLOEXEC)
         except OSError:
@@ -298,7 +299,7 @@ class Upload:
             yield chunk
 
     def _finish(self, files: Sequence[tuple[bytes, Entry]], lock: str) -> None:
-        """Puts the large files in place, whose parts have all arrived."""
+        """Put the large files in place, whose parts have all arrived."""
         ready = [one for one in files if one[0] not in self.again and self._unchanged(*one)]
         if not ready:
             return
@@ -342,7 +343,7 @@ class Upload:
 
 
 def _data_from(file: int, at: int, size_bytes: int) -> int:
-    """Where there is data next, or the file's end."""
+    """Return where there is data next, or the file's end."""
     try:
         return os.lseek(file, at, os.SEEK_DATA)
     except OSError as exc:

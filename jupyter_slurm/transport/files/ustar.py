@@ -52,7 +52,8 @@ def header(
     kind: bytes = FILE,
     link: bytes = b"",
 ) -> bytes:
-    """What stands before a member's content, its time in whole seconds; owner and group are 0."""
+    """Return what stands before a member's content, its time in whole seconds; owner and group are
+    0."""
     long = b""
     if len(name) > _NAME_BYTES:
         long, name = _long(_LONG_NAME, name), name[:_NAME_BYTES]
@@ -80,12 +81,13 @@ def padded(content: bytes) -> bytes:
 
 
 def padding(size_bytes: int) -> bytes:
-    """What fills the last block of so much content."""
+    """Return what fills the last block of so much content."""
     return bytes(-size_bytes % BLOCK)
 
 
 def members(archive: BinaryIO) -> Iterator[Member]:
-    """What is in one archive, or several behind each other, from where the file stands to its end.
+    """Yield what is in one archive, or several behind each other, from where the file stands to its
+    end.
 
     The file may be moved between two members. DamagedError.
     """
@@ -163,14 +165,15 @@ def _text(part: bytes) -> bytes:
 
 
 def _seconds(part: bytes) -> int:
-    """A time, of which GNU tar writes one before 1970 in base 256, as a two's complement."""
+    """Parse a time, of which GNU tar writes one before 1970 in base 256, as a two's complement."""
     if part[0] == 0xFF:
         return -_number(b"\x80" + (-int.from_bytes(part, "big", signed=True)).to_bytes(11, "big"))
     return _number(part)
 
 
 def _number(part: bytes) -> int:
-    """Octal text, or, with the first bit set, a number of base 256 (GNU, for what is too large)."""
+    """Parse octal text, or, with the first bit set, a number of base 256 (GNU, for what is too
+    large)."""
     if part[0] & 0x80:
         number = int.from_bytes(bytes([part[0] & 0x7F]) + part[1:], "big")
         if number >= 1 << 62:

@@ -36,8 +36,8 @@ _ALGORITHMS: Final[dict[str, tuple[str, ...]]] = {
 
 
 def known_algorithms(hop: Hop) -> tuple[str, ...]:
-    """Algorithms of host keys to offer first: those of certificates where an authority is known
-    for the host, then those of its known keys. () for a host nobody knows.
+    """Return the algorithms of host keys to offer first: those of certificates where an authority
+    is known for the host, then those of its known keys. () for a host nobody knows.
 
     Without this a host with several keys would show one that is not in the file.
     """
@@ -50,7 +50,7 @@ def known_algorithms(hop: Hop) -> tuple[str, ...]:
 
 
 def check(hop: Hop, key: paramiko.PKey, ask: Ask) -> None:
-    """Returns when the key that `hop` has shown is trusted.
+    """Return when the key that `hop` has shown is trusted.
 
     An unknown one is shown to a person, and remembered in the first of `hop.known_hosts` when
     they say yes. HostKeyError: changed, revoked, not accepted, or unknown where the configuration
@@ -86,14 +86,14 @@ class _Shown(NamedTuple):
         return cls(key.get_name(), key.asbytes(), parsed)
 
     def flaw(self, hop: Hop) -> str | None:
-        """Why the certificate does not hold; None: it does, or there is none."""
+        """Return why the certificate does not hold; None: it does, or there is none."""
         if self.certificate is None:
             return None
         return self.certificate.flaw(hop.host_key_alias or hop.host, time.time())
 
 
 def _names(hop: Hop) -> tuple[str, ...]:
-    """Names in the file, the one to write first."""
+    """Return the host's names in the file, the one to write first."""
     if hop.host_key_alias:
         return (hop.host_key_alias,)
     return (hop.host,) if hop.port == 22 else (f"[{hop.host}]:{hop.port}", hop.host)
@@ -115,8 +115,8 @@ class _Known(NamedTuple):
         )
 
     def that_count(self) -> list[Entry]:
-        """As in OpenSSH, what is known of a host without the port holds for its other ports as long
-        as no key is known with the port."""
+        """Return the entries that count, as in OpenSSH: what is known of a host without the port
+        holds for its other ports as long as no key is known with the port."""
         if any(not entry.marker for entry in self.named):
             return self.named
         return self.named + self.without_port
@@ -162,7 +162,7 @@ def _changed(hop: Hop, shown: _Shown, gone: Sequence[Entry]) -> HostKeyError:
 
 
 def _vouch(hop: Hop, shown: _Shown, others: Sequence[Entry], ask: Ask) -> None:
-    """Returns when a person or the configuration takes the unknown key for the right one."""
+    """Return when a person or the configuration takes the unknown key for the right one."""
     key = _described(shown.key_type, shown.blob)
     name = _names(hop)[0]
     if hop.strict == "yes":
@@ -206,7 +206,7 @@ def _remember(hop: Hop, shown: _Shown) -> None:
 
 
 def _described(key_type: str, blob: bytes) -> str:
-    """`ED25519 SHA256:…`, as OpenSSH shows it."""
+    """Return `ED25519 SHA256:…`, as OpenSSH shows it."""
     kind = key_type.removeprefix("sk-").removeprefix("ssh-").split("-")[0].split("@")[0].upper()
     digest = base64.b64encode(hashlib.sha256(blob).digest()).decode().rstrip("=")
     return f"{kind} SHA256:{digest}"

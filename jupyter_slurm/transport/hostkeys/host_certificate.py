@@ -43,7 +43,7 @@ class HostCertificate(NamedTuple):
     signature: bytes
 
     def flaw(self, host: str, now_s: float) -> str | None:
-        """Why it does not hold for `host` (lower case, no port); None: it does.
+        """Return why it does not hold for `host` (lower case, no port); None: it does.
 
         As OpenSSH of 2026: a certificate without principals holds for nobody, principals may be
         patterns, signatures with SHA-1 count for nothing.
@@ -88,8 +88,8 @@ def _told(principals: Sequence[str]) -> str:
 
 
 def parse(blob: bytes) -> HostCertificate | None:
-    """The certificate in `blob`, a public key as it came in the key exchange; None: no certificate
-    of a known kind, or a damaged one."""
+    """Parse the certificate in `blob`, a public key as it came in the key exchange; None: not a
+    certificate of a known kind, or a damaged one."""
     try:
         return _parse(_Reader(blob))
     except (KeyError, ValueError):
@@ -142,7 +142,7 @@ class _Reader:
         return self.string().decode("utf-8")
 
     def texts(self) -> tuple[str, ...]:
-        """All that is left."""
+        """Return all that is left."""
         found = []
         while self._at < len(self._data):
             found.append(self.text())

@@ -46,7 +46,7 @@ class Entry(NamedTuple):
         return f"{self.path}:{self.line}"
 
     def names_host(self, name: str) -> bool:
-        """Whether it holds for `name`: a host in lower case, or `[host]:port`."""
+        """Tell whether it holds for `name`: a host in lower case, or `[host]:port`."""
         if self.names.startswith(b"|"):
             return _is_hash_of(self.names, name)
         patterns = os.fsdecode(self.names).lower().split(",")
@@ -54,7 +54,7 @@ class Entry(NamedTuple):
 
 
 def read(paths: Iterable[Path]) -> tuple[Entry, ...]:
-    """Every line that can be understood, file by file. A file that is not there or may not be
+    """Read every line that can be understood, file by file. A file that is not there or may not be
     read has none, and a bad line is passed over, as OpenSSH does."""
     return tuple(entry for path in paths for entry in _entries(path))
 
@@ -92,7 +92,7 @@ def _entry(path: Path, number: int, fields: list[bytes]) -> Entry | None:
 
 
 def _strings(blob: bytes) -> list[bytes]:
-    """The strings of which a public key is made (RFC 4253, 6.6); [] when it was cut off."""
+    """Return the strings of which a public key is made (RFC 4253, 6.6); [] when it was cut off."""
     strings, at = [], 0
     while at < len(blob):
         if at + 4 > len(blob):
@@ -117,12 +117,12 @@ def _digest(salt: bytes, name: str) -> bytes:
 
 
 def can_be_written(name: str) -> bool:
-    """Whether `name` would stand for itself alone in a file, and not for a pattern."""
+    """Tell whether `name` would stand for itself alone in a file, and not for a pattern."""
     return bool(name) and not _NOT_TO_BE_WRITTEN & set(name)
 
 
 def append(path: Path, name: str, key_type: str, blob: bytes, *, hashed: bool) -> None:
-    """Adds one line for `name`, unless it is there; makes the file 0600 in a folder 0700. OSError.
+    """Add one line for `name`, unless it is there; make the file 0600 in a folder 0700. OSError.
 
     `ssh` and `ssh-keygen -R` take no lock: they append by one write, or put a new file in the old
     one's place. So the line is one write to the end of what `path` names at that moment, and the
@@ -146,7 +146,8 @@ def append(path: Path, name: str, key_type: str, blob: bytes, *, hashed: bool) -
 
 
 def _locked(path: Path) -> BinaryIO:
-    """`path` open to append and locked, also when it was replaced while the lock was waited for."""
+    """Return `path` open to append and locked, also when it was replaced while the lock was waited
+    for."""
     while True:
         descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
         file = os.fdopen(descriptor, "r+b", buffering=0)

@@ -70,7 +70,7 @@ class Delivery:
         argv: Sequence[str],
         env: Mapping[str, str] | None,
     ) -> None:
-        """FileAccessError: a local file cannot be sent."""
+        """Prepare a stream of the folder's files. FileAccessError: a local file cannot be sent."""
         now_ns = time.time_ns()
         self.uploads: list[Path] = []
         self._members: list[tuple[bytes, bytes | Path, int]] = []
@@ -96,7 +96,7 @@ class Delivery:
         self.work = _work(folder, placed, moved, argv, env)
 
     def stream(self) -> Iterator[bytes]:
-        """FileAccessError: a local file has changed meanwhile."""
+        """Yield the archive. FileAccessError: a local file has changed meanwhile."""
         for head, content, size in self._members:
             yield head
             yield from [content] if isinstance(content, bytes) else _chunks(content, size)

@@ -17,8 +17,8 @@ _NO_FILE = 71
 
 
 def read_script(span: Span) -> bytes:
-    """Opens the file itself, which sees through the attribute cache of NFS; where it is no file
-    (a pipe would be waited for) it is not opened."""
+    """Return a script that opens the file itself, which sees through the attribute cache of NFS;
+    where it is not a file (a pipe would be waited for) it is not opened."""
     path = quote_path(span.path)
     limit = caps.FILE_BYTES + 1 if span.limit is None else span.limit
     parts = []
@@ -37,13 +37,13 @@ def read_script(span: Span) -> bytes:
 
 
 def most_read(spans: Sequence[Span]) -> int:
-    """The most that the answer of any of them can be."""
+    """Return the most bytes that the answer of any of them can have."""
     limits = [caps.FILE_BYTES if span.limit is None else span.limit for span in spans]
     return max(limits, default=0) + caps.WORDS_BYTES
 
 
 def read_answer(span: Span, answer: Answer) -> bytes | None:
-    """FileAccessError."""
+    """Return what was read; None: there is no such file. FileAccessError."""
     if answer.status == "0" and not answer.stderr:
         if span.limit is None and len(answer.stdout) > caps.FILE_BYTES:
             raise caps.too_large(span.path, caps.FILE_BYTES)
@@ -62,7 +62,8 @@ def exists_script(path: PurePosixPath) -> bytes:
 
 
 def listing_script(folder: PurePosixPath) -> bytes:
-    """Each name with a slash behind it, the one character besides NUL that is in none."""
+    """Return a script that prints each name with a slash behind it, the one character besides NUL
+    that is in none."""
     return (
         b'( cd %b 2>/dev/null && for _a in * .[!.]* ..?*; do if [ -e "$_a" ] || [ -L "$_a" ]; '
         b"then printf '%%s/' \"$_a\"; fi; done ); _m 0" % quote_path(folder)

@@ -39,8 +39,8 @@ def send(
     source: Iterable[bytes | memoryview] | BinaryIO,
     stop: threading.Event | None,
 ) -> Completed:
-    """`source` goes to the program's standard input, whose end is the end of the channel's. What
-    reading it raises is raised; ShellGoneError: it broke, or `stop` was set."""
+    """Run a program with `source` as its standard input, whose end is the end of the channel's.
+    What reading it raises is raised; ShellGoneError: it broke, or `stop` was set."""
     script = b'( exec %b ) 2>&4 4>&-; _f $? %b; eval "$_x"; exit' % (words(argv), quote(argv[0]))
     (number,), line = shell.numbered(script)
     ended = shell.channel.shutdown_write
@@ -58,7 +58,7 @@ def receive(
     most_bytes: int,
     stop: threading.Event | None,
 ) -> Completed:
-    """The program's standard output goes to `sink`, a real file. ConnectionLostError,
+    """Run a program whose standard output goes to `sink`, a real file. ConnectionLostError,
     ShellGoneError; TooMuchError: it is more than `most_bytes`; OSError: `sink` cannot be
     written."""
     # The mark goes to one stream only, and the shell lets go of both, so that they end with the
@@ -100,8 +100,8 @@ def receive(
 
 
 def converse(shell: FarShell, argv: Sequence[str], kill: Callable[[int], None]) -> socket.socket:
-    """A socket whose other end are the program's standard input and output. `kill` is called with
-    signals for what does not end after its input. ShellGoneError."""
+    """Return a socket whose other end are the program's standard input and output. `kill` is called
+    with signals for what does not end after its input. ShellGoneError."""
     near, far = socket.socketpair()
     try:
         shell.send(b'( exec %b ) 2>/dev/null 4>&-; eval "$_x"; exit\n' % words(argv))
@@ -123,7 +123,7 @@ def _listen(recv: Callable[[int], bytes], take: Callable[[bytes], object]) -> No
 
 
 def _out(shell: FarShell, far: socket.socket) -> None:
-    """What the program says, until it ends; then the socket ends in both directions."""
+    """Pass on what the program says, until it ends; then end the socket in both directions."""
     _listen(shell.channel.recv, far.sendall)
     with contextlib.suppress(OSError):
         far.shutdown(socket.SHUT_RDWR)
@@ -132,7 +132,7 @@ def _out(shell: FarShell, far: socket.socket) -> None:
 def _in(
     shell: FarShell, far: socket.socket, output: threading.Thread, kill: Callable[[int], None]
 ) -> None:
-    """What the program is told; when that ends, it has some seconds."""
+    """Pass on what the program is told; when that ends, give it some seconds."""
     channel = cast("SharedChannel", shell.channel)
     transport = cast("SharedTransport", channel.get_transport())
     with contextlib.suppress(*_GONE):

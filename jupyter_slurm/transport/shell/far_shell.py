@@ -132,9 +132,9 @@ class FarShell:
     def __init__(
         self, sessions: Sessions, setting: bytes, *, session_s: float, timeout_s: float
     ) -> None:
-        """`setting` is a script that is run first; it ends by `_m STATUS`, and `told` is what it
-        says. It is waited `session_s` for a session and `timeout_s` for a shell in it.
-        TransportError: there is none.
+        """Start a shell. `setting` is a script that is run first; it ends by `_m STATUS`, and
+        `told` is what it says. It is waited `session_s` for a session and `timeout_s` for a shell
+        in it. TransportError: there is none.
 
         `group`: the process group over there that it leads, or 0.
         """
@@ -175,7 +175,7 @@ class FarShell:
             ) from exc
 
     def _begin(self, setting: bytes, deadline_s: float) -> bytes:
-        """In its first words it ends what a lost login has left on that machine."""
+        """Begin the shell; in its first words end what a lost login has left on that machine."""
         cast("SharedChannel", self.channel).exec_soon(LOGIN_COMMAND)
         newline = b"_n=$(printf '\\nx'); _n=${_n%x}"
         key = b"_k=" + quote(self._key)
@@ -193,9 +193,9 @@ class FarShell:
         return told
 
     def _introduced(self, said: str) -> str:
-        """The boot of the machine, after the numbers of the shell and perhaps of its sshd. That is
-        this connection's alone, unless OpenSSH has made it, and with it everything ends that runs
-        there; else it is the shell's group that can be ended."""
+        """Return the boot of the machine, and note the shell's process, or that of its sshd: this
+        is the connection's alone, unless OpenSSH has made it, and with it everything ends that runs
+        there; else only the shell's group can be ended."""
         boot, numbers = introduction(said)
         if numbers:
             shell, sshd = numbers[:2], numbers[2:]
@@ -213,20 +213,21 @@ class FarShell:
         return not (self.channel.closed or self.channel.eof_received)
 
     def numbered(self, *scripts: bytes) -> tuple[list[int], bytes]:
-        """A line that runs `scripts`, each of which must end by `_m STATUS`, and the numbers of
-        the answers to it."""
+        """Return a line that runs `scripts`, each of which must end by `_m STATUS`, and the numbers
+        of the answers to it."""
         numbers = list(range(self._number + 1, self._number + 1 + len(scripts)))
         self._number += len(scripts)
         parts = (b"_i=%d; " % n + script for n, script in zip(numbers, scripts, strict=True))
         return numbers, b"; ".join(parts) + b"\n"
 
     def mark(self, number: int) -> bytes:
-        """What stands at the end of an answer on standard error; on standard output, a blank and
-        the status follow it on the same line."""
+        """Return what stands at the end of an answer on standard error; on standard output, a blank
+        and the status follow it on the same line."""
         return self._key + b"%d" % number
 
     def send(self, data: bytes) -> None:
-        """ShellGoneError: not all of it went out; a line that has no end is not obeyed."""
+        """Send `data`. ShellGoneError: not all of it went out; a line that has no end is not
+        obeyed."""
         try:
             self.channel.sendall(data)
         except (OSError, EOFError, SSHException) as exc:
@@ -240,7 +241,7 @@ class FarShell:
         *,
         most_bytes: int = caps.OUTPUT_BYTES,
     ) -> Answer:
-        """What has come since the last answer. SilentError; ShellGoneError, also for `stop`;
+        """Return what has come since the last answer. SilentError; ShellGoneError, also for `stop`;
         FloodError: more than `most_bytes` on standard output, or too much on the other."""
         out_mark = _Mark(self._out, self.mark(number) + b" ")
         err_mark = _Mark(self._err, self.mark(number))
@@ -265,7 +266,8 @@ class FarShell:
                 self._wait(deadline_s, stop)
 
     def heard(self, mark: bytes, timeout_s: float) -> bytes | None:
-        """What standard output has said up to `mark`; None: not yet. ShellGoneError, FloodError."""
+        """Return what standard output has said up to `mark`; None: not yet. ShellGoneError,
+        FloodError."""
         deadline_s = time.monotonic() + timeout_s
         while True:
             ended = not self.alive
@@ -294,7 +296,7 @@ class FarShell:
         stop: threading.Event | None = None,
         then: Callable[[], object] = lambda: None,
     ) -> Answer:
-        """Sends a line and the stream that belongs to it, and takes in what comes meanwhile.
+        """Send a line and the stream that belongs to it, and take in what comes meanwhile.
 
         `then` is called, in another thread, when all has been sent; from then on the time counts.
         What reading `stream` raises is raised; otherwise as `answer`.
@@ -322,8 +324,8 @@ class FarShell:
         return self.answer(number, time.monotonic() + timeout_s, stop)
 
     def _take_in(self, most_out: int, most_err: int = caps.ERRORS_BYTES) -> bool:
-        """Whether there was anything; no more than so many bytes and a piece are kept. Reading a
-        buffer to its end clears `_news`, although the other may have filled meanwhile: who calls
+        """Return whether anything came; no more than so many bytes and a piece are kept. Reading a
+        buffer to its end clears `_news`, although the other may have filled meanwhile: a caller
         must not wait before it finds nothing."""
         channel, moved = self.channel, False
         while len(self._out) <= most_out and channel.recv_ready():
@@ -352,7 +354,7 @@ class FarShell:
             self._news.wait(min(left_s, _STOP_LOOK_S))
 
     def end(self) -> bool:
-        """Ends the shell and all that it has started; False: it did not end within some seconds."""
+        """End the shell and all that it has started; False: it did not end within some seconds."""
         try:
             self.channel.shutdown_write()
         except (OSError, EOFError, SSHException):
@@ -371,7 +373,7 @@ class FarShell:
         return ended
 
     def close(self) -> None:
-        """At once; over there everything ends as soon as sshd has noticed."""
+        """Close at once; over there everything ends as soon as sshd has noticed."""
         self._stack.close()
 
 
@@ -409,7 +411,7 @@ class _Mark:
         return self._end >= 0
 
     def cut(self) -> tuple[bytes, str]:
-        """Takes out what stands before the mark, and what its line says."""
+        """Take out what stands before the mark, and what its line says."""
         before = bytes(self._buffer[: self._from])
         said = self._buffer[self._from + len(self._text) : self._end].decode(errors="replace")
         del self._buffer[: self._end + 1]

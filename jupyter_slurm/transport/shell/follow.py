@@ -80,9 +80,9 @@ class Follow:
         allowed: Callable[[], bool],
         look: Callable[[bytes], bytes],
     ) -> None:
-        """`open_shell` gives None where the host has no session left for it, `allowed` tells when
-        others need its session more; `look` runs a script that ends by `_m 0`, in one round trip,
-        and gives what it says."""
+        """Prepare to follow files. `open_shell` gives None where the host has no session left for
+        it, `allowed` tells when others need its session more; `look` runs a script that ends by `_m
+        0`, in one round trip, and gives what it says."""
         self._open_shell = open_shell
         self._allowed = allowed
         self._look = look
@@ -98,7 +98,8 @@ class Follow:
     def grown(
         self, sizes: Mapping[PurePosixPath, int], *, wait_s: float, wake: threading.Event
     ) -> dict[PurePosixPath, int]:
-        """As in `Transport`. TransportError: there is no shell to be had; ConnectionLostError."""
+        """Watch as `Transport.grown` does. TransportError: there is no shell to be had;
+        ConnectionLostError."""
         deadline_s = time.monotonic() + wait_s
         if not self._turn.acquire(blocking=False):
             return self._alone(sizes, deadline_s, wake)
@@ -119,7 +120,7 @@ class Follow:
             self._turn.release()
 
     def close(self) -> None:
-        """Whoever waits for files to grow is told, and no shell is opened any more."""
+        """Tell whoever waits for files to grow, and open no shell any more."""
         with self._lock:
             self._closed = True
         self._let_go()

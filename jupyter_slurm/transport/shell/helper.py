@@ -94,8 +94,8 @@ class Helper:
         return self._shell.alive
 
     def ask(self, *scripts: bytes, timeout_s: float, most_bytes: int) -> list[Answer]:
-        """The answers to scripts that the shell runs itself, in one round trip, none of them of
-        more than `most_bytes`.
+        """Return the answers to scripts that the shell runs itself, in one round trip, none of them
+        of more than `most_bytes`.
 
         ShellGoneError; TimedOutError or TooMuchError, after which the shell is gone.
         """
@@ -113,7 +113,7 @@ class Helper:
         timeout_s: float,
         most_bytes: int = caps.OUTPUT_BYTES,
     ) -> Completed:
-        """TransportError: there is no such program. Otherwise as `ask`."""
+        """Run a program. TransportError: there is no such program. Otherwise as `ask`."""
         if stdin:
             return self._run_with(argv, env, stdin, timeout_s)
         (number,), line = self._shell.numbered(command(argv, env))
@@ -123,8 +123,9 @@ class Helper:
         return completed(answer, argv[0])
 
     def _answer(self, number: int, deadline_s: float, most_bytes: int) -> Answer:
-        """Of the one that obeys. Where it was killed with the line before it, nobody answers; the
-        one that hands on finds that out by the next line, and an empty one does no harm."""
+        """Return the answer of the shell that obeys. Where it was killed with the line before it,
+        nobody answers; the one that hands on finds that out by the next line, and an empty one does
+        no harm."""
         while True:
             try:
                 until_s = min(deadline_s, time.monotonic() + _QUIET_S)
@@ -150,7 +151,7 @@ class Helper:
         timeout_s: float,
         what: str,
     ) -> Answer:
-        """Runs `work`, which finds exactly `size_bytes` of `stream` on descriptor 3, must read them
+        """Run `work`, which finds exactly `size_bytes` of `stream` on descriptor 3, must read them
         all, and must mark its end. The time counts from when everything has been sent."""
         (number,), line = self._shell.numbered(
             b"head -c %d | ( exec 3<&0 </dev/null 5>&-; %b )" % (size_bytes, work)
@@ -180,7 +181,7 @@ class Helpers:
     """Lends helpers, and opens them: the first for who comes first, another where all are busy."""
 
     def __init__(self, open_shell: Callable[[], FarShell], most: Callable[[], int]) -> None:
-        """`most`: how many sessions of the connection may be helpers now."""
+        """Prepare the helpers. `most`: how many sessions of the connection may be helpers now."""
         self._open_shell = open_shell
         self._most = most
         self._changed = threading.Condition()
@@ -192,7 +193,7 @@ class Helpers:
 
     @contextmanager
     def lent(self) -> Iterator[Helper]:
-        """A helper that lives. TransportError: there is none to be had; nothing was begun."""
+        """Yield a helper that lives. TransportError: there is none to be had; nothing was begun."""
         helper = None
         while helper is None:
             helper = self._take() or self._opened()
@@ -202,7 +203,7 @@ class Helpers:
             self._give_back(helper)
 
     def _take(self) -> Helper | None:
-        """None: there is room for another."""
+        """Take an idle helper; None: there is room for another."""
         with self._changed:
             while True:
                 if self._closed:
@@ -218,7 +219,7 @@ class Helpers:
                 self._changed.wait()
 
     def _opened(self) -> Helper | None:
-        """None: this one could not be had, but another is there to be waited for."""
+        """Open a helper; None: this one could not be had, but another is there to be waited for."""
         shell = None
         try:
             shell = self._open_shell()
@@ -245,7 +246,7 @@ class Helpers:
         return bool(self._open)
 
     def shrink(self) -> None:
-        """Closes what is open beyond as many as there may be, now or when it is given back."""
+        """Close what is open beyond as many as there may be, now or when it is given back."""
         with self._changed:
             while self._idle and self._too_many():
                 self._drop(self._idle.pop())
@@ -254,13 +255,13 @@ class Helpers:
         return len(self._open) > max(1, self._most())
 
     def _drop(self, helper: Helper) -> None:
-        """The lock is held."""
+        """Close a helper; the caller holds the lock."""
         self._open.discard(helper)
         helper.close()
 
     @contextmanager
     def set_aside(self) -> Iterator[None]:
-        """Waits until no command runs, and keeps all helpers closed for as long as it lasts."""
+        """Wait until no command runs, and keep all helpers closed for as long as it lasts."""
         with self._changed:
             self._aside += 1
             self._changed.wait_for(lambda: self._in_use == len(self._idle))
@@ -282,7 +283,7 @@ class Helpers:
             self._changed.notify_all()
 
     def close(self) -> None:
-        """Commands that run are killed over there; those who wait for them are told."""
+        """Kill the commands that run over there, and tell those who wait for them."""
         with self._changed:
             self._closed = True
             helpers, self._open = self._open, set()
@@ -293,14 +294,14 @@ class Helpers:
 
 
 def command(argv: Sequence[str], env: Mapping[str, str] | None) -> bytes:
-    """A script that runs `argv` with nothing on its standard input and marks its end."""
+    """Return a script that runs `argv` with nothing on its standard input and marks its end."""
     run = b"_r %b" % words(argv)
     return b"_e() { %b}; %b; _e() { :; }" % (exports(env), run) if env else run
 
 
 def completed(answer: Answer, program: str) -> Completed:
-    """TransportError: no such program, or none that may be run. ConnectionLostError: the answer
-    does not say how it has ended."""
+    """Return the program's end. TransportError: no such program, or none that may be run.
+    ConnectionLostError: the answer does not say how it has ended."""
     if answer.status == "missing":
         raise TransportError(
             f"There is no program `{program}` on the cluster's machine.",

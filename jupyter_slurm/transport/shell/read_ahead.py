@@ -65,8 +65,8 @@ class _ReadAhead:
 def read_ahead(
     source: Iterable[bytes | memoryview] | BinaryIO,
 ) -> Iterator[Iterable[bytes | memoryview] | BinaryIO]:
-    """The same chunks, a few of which are made before they are asked for, in a thread that ends
-    with the block; a file stays as it is. What making them raises is raised in its place."""
+    """Yield the same chunks, a few of which are made before they are asked for, in a thread that
+    ends with the block; a file stays as it is. What making them raises is raised in its place."""
     if hasattr(source, "read"):
         yield source
         return

@@ -77,7 +77,7 @@ class Shells:
         return self._facts
 
     def once(self, work: Callable[[Helper], _T]) -> _T:
-        """`work` with a helper; again only where nothing of it had been begun."""
+        """Do `work` with a helper; again only where nothing of it had been begun."""
         try:
             return self._lent(work)
         except ShellGoneError as exc:
@@ -88,8 +88,8 @@ class Shells:
     def twice(
         self, *scripts: bytes, timeout_s: float = _FILES_S, most_bytes: int = caps.OUTPUT_BYTES
     ) -> list[Answer]:
-        """The answers to scripts that may be run again where they were interrupted, each of at
-        most `most_bytes`."""
+        """Return the answers to scripts that may be run again where they were interrupted, each of
+        at most `most_bytes`."""
 
         def work(helper: Helper) -> list[Answer]:
             return helper.ask(*scripts, timeout_s=timeout_s, most_bytes=most_bytes)
@@ -126,12 +126,13 @@ class Shells:
     # --- shells ---
 
     def shell(self) -> FarShell:
-        """To be closed by whoever asked for it. TransportError: there is none to be had."""
+        """Return a shell that the caller has to close. TransportError: there is none to be had."""
         return self._shell(_OPEN_S)
 
     @contextmanager
     def shell_of_its_own(self, stop: threading.Event | None) -> Iterator[FarShell]:
-        """For a single program; where the host allows but one session, the helpers make room.
+        """Yield a shell for a single program; where the host allows but one session, the helpers
+        make room.
 
         What breaks it is a ConnectionLostError, and so is `stop`.
         """
@@ -160,11 +161,11 @@ class Shells:
                 raise
 
     def may_follow(self) -> bool:
-        """Whether there are sessions enough for one that only looks at files."""
+        """Tell whether there are sessions enough for one that only looks at files."""
         return self._connection.sessions_limit >= _SESSIONS_FOR_FOLLOW
 
     def shell_to_follow(self) -> FarShell | None:
-        """None: `may_follow` says no, as has perhaps just turned out."""
+        """Return a shell; None: `may_follow` says no, as has perhaps just turned out."""
         self.facts()
         if not self.may_follow():
             return None
@@ -179,7 +180,7 @@ class Shells:
         return self._shell(_EXTRA_S if self._helpers.any_open() else _OPEN_S)
 
     def kill(self, shell: FarShell, number: int) -> None:
-        """A signal to what hangs on after its channel, where another can still be had."""
+        """Send a signal to what hangs on after its channel, where another can still be had."""
         if not shell.group:
             return
         argv = ["kill", f"-{number:d}", "--", f"-{shell.group}"]
@@ -190,7 +191,8 @@ class Shells:
         return 1 if self._connection.sessions_limit <= _SESSIONS_FOR_FOLLOW else 2
 
     def _shell(self, session_s: float) -> FarShell:
-        """One with the environment that programs get, after a reconnect where that is needed."""
+        """Start a shell with the environment that programs get, after a reconnect where that is
+        needed."""
         try:
             return self._started(session_s)
         except ConnectionLostError:

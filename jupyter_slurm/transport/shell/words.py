@@ -17,7 +17,8 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 def raw(word: str | bytes | PurePath) -> bytes:
-    """The bytes of a word; surrogates stand for bytes that are no UTF-8, as `os.fsencode` has it.
+    """Return the bytes of a word; surrogates stand for bytes that are not UTF-8, as `os.fsencode`
+    has it.
 
     ValueError: a NUL, which no program can be given.
     """
@@ -28,7 +29,7 @@ def raw(word: str | bytes | PurePath) -> bytes:
 
 
 def quote(word: str | bytes | PurePath) -> bytes:
-    r"""A word as the shell over there reads it back.
+    r"""Quote a word as the shell over there reads it back.
 
     >>> print(quote("it's a word").decode(), quote("two\nlines").decode())
     'it'\''s a word' 'two'"$_n"'lines'
@@ -40,7 +41,7 @@ def quote(word: str | bytes | PurePath) -> bytes:
 
 
 def quote_path(path: str | PurePath) -> bytes:
-    """As `quote`, and no program can take it for an option."""
+    """Quote as `quote` does, so that no program can take it for an option."""
     data = raw(path)
     return quote(b"./" + data if data.startswith(b"-") else data)
 
@@ -50,8 +51,8 @@ def words(argv: Iterable[str]) -> bytes:
 
 
 def exports(env: Mapping[str, str] | None) -> bytes:
-    """Commands for a subshell, each with its `;`. Values never stand in the argv of a program,
-    where everybody on that machine could read them.
+    """Return commands for a subshell, each with its `;`. Values never stand in the argv of a
+    program, where everybody on that machine could read them.
 
     RequestError: a name that no POSIX shell can export.
     """

@@ -93,7 +93,7 @@ class SharedTransport(QueuedTransport):
 
     @property
     def last_heard_s(self) -> float:
-        """When the last bytes came from the server, by `time.monotonic()`."""
+        """The time of the last bytes from the server, by `time.monotonic()`."""
         return self.packetizer.heard_s
 
     @property
@@ -103,7 +103,8 @@ class SharedTransport(QueuedTransport):
     # -- channels ---------------------------------------------------------------------------------
 
     def open_stream(self, *, window_bytes: int | None = None, timeout_s: float) -> SharedChannel:
-        """A session channel. `window_bytes`: how much may come before it is taken, at first."""
+        """Open a session channel. `window_bytes`: how much may come before it is taken, at
+        first."""
         return self._open("session", b"", window_bytes or FIRST_BYTES, timeout_s)
 
     def open_channel(
@@ -115,7 +116,7 @@ class SharedTransport(QueuedTransport):
         max_packet_size: int | None = None,  # one size serves
         timeout: float | None = None,
     ) -> SharedChannel:
-        """As paramiko's, for what is built on it (SFTPClient)."""
+        """Open a channel as paramiko does, for what is built on it (SFTPClient)."""
         rest = Message()
         for host, port in (dest_addr or ("", 0), src_addr or ("127.0.0.1", 0)):
             rest.add_string(host).add_int(port)
@@ -130,8 +131,8 @@ class SharedTransport(QueuedTransport):
         timeout_s: float,
         greeting: Greeting | None = None,
     ) -> None:
-        """Connects `sock` with `host:port` as the server sees it. Returns when that stands, and who
-        is there was greeted: bytes then flow both ways, each with its own end, and `sock` is closed
+        """Connect `sock` with `host:port` as the server sees it. Return when that stands, and the
+        far end was greeted: bytes then flow both ways, each with its own end, and `sock` is closed
         after both. Where it raises, `sock` is still the caller's: ChannelException (1: sshd forbids
         it, 2: the port cannot be reached), ForwardError (the greeting was not answered well)."""
         answer = _Answer()
@@ -147,8 +148,8 @@ class SharedTransport(QueuedTransport):
         answered: Callable[[BaseException | None], None],
         greeting: Greeting | None = None,
     ) -> None:
-        """`carry` that does not wait: `answered` is called with None or what went wrong, in any
-        thread, and must not block."""
+        """Connect as `carry` does, but do not wait: `answered` is called with None or what went
+        wrong, in any thread, and must not block."""
         carried = Carried(self, self._pump, sock)
 
         def done(problem: BaseException | None) -> None:
@@ -181,7 +182,7 @@ class SharedTransport(QueuedTransport):
         answered: Callable[[BaseException | None], None],
         sink: Carried | Greeted | None = None,
     ) -> SharedChannel:
-        """Asks for a channel; `answered` is called once, whatever comes. Does not wait."""
+        """Ask for a channel; `answered` is called once, whatever comes. Do not wait."""
         window = Window(window_bytes)
         give_up_s = time.monotonic() + timeout_s
         with self.lock:
@@ -244,8 +245,9 @@ class SharedTransport(QueuedTransport):
         source: Iterable[bytes | memoryview] | BinaryIO,
         stop: threading.Event | None = None,
     ) -> int:
-        """Sends a source to its end, a real file from where it stands, and no EOF after it. How
-        many bytes; ConnectionLostError, also where `stop` was set or nobody reads over there."""
+        """Send a source to its end, a real file from where it stands, and no EOF after it.
+        Return how many bytes; ConnectionLostError, also where `stop` was set or nobody reads
+        over there."""
         return send_all(self, channel, source, stop or threading.Event())
 
     def receive_into(
@@ -255,9 +257,9 @@ class SharedTransport(QueuedTransport):
         stop: threading.Event | None = None,
         most_bytes: float = math.inf,
     ) -> int:
-        """Writes what is left of a channel's stdout to a real file, and goes no further where that
-        is more than `most_bytes`. How many bytes; ConnectionLostError, also where `stop` was set;
-        OSError where the file cannot be written."""
+        """Write what is left of a channel's stdout to a real file, and go no further where that is
+        more than `most_bytes`. Return how many bytes; ConnectionLostError, also where `stop` was
+        set; OSError where the file cannot be written."""
         receiving = Receiving(channel.window)
         self.direct(channel, receiving)
         if channel.eof_received or channel.closed:
@@ -302,8 +304,8 @@ class SharedTransport(QueuedTransport):
     # -- signs of life ----------------------------------------------------------------------------
 
     def ping(self, timeout_s: float) -> float | None:
-        """A round trip in seconds, `timeout_s` where only other packets came in that time; None: no
-        packet at all came."""
+        """Return a round trip in seconds, `timeout_s` where only other packets came in that time;
+        None: no packet at all came."""
         began_s = time.monotonic()
         came = threading.Event()
         self._ask_for_sign_of_life(came.set)
@@ -369,4 +371,4 @@ class _EveryNumber:
         return True
 
     def __setitem__(self, number: int, seen: bool) -> None:
-        """Nothing to remember."""
+        """Remember nothing."""

@@ -32,15 +32,16 @@ class Opener(Protocol):
     """What a packet has on the wire beside the length that its first four bytes tell."""
 
     def open(self, packet: memoryview) -> bytes:
-        """InvalidTag: it is not what the peer sent."""
+        """Open a packet. InvalidTag: it is not what the peer sent."""
 
 
 class Sealer(Protocol):
     def seal(self, payload: bytes) -> bytes:
-        """The packet of a payload."""
+        """Return the packet of a payload."""
 
     def seal_batch(self, channel: int, batch: Batch, size: int) -> list[bytes | memoryview]:
-        """The first `size` bytes of a batch as CHANNEL_DATA, in buffers to be sent in order."""
+        """Return the first `size` bytes of a batch as CHANNEL_DATA, in buffers to be sent in
+        order."""
 
 
 class _Nonce:
@@ -119,7 +120,7 @@ class Batch:
         self._data = [slot[_HEAD_BYTES : _HEAD_BYTES + PIECE_BYTES] for slot in slots]
 
     def fill_from_socket(self, sock: socket.socket, limit: int) -> int:
-        """Bytes that were there; 0: the end. BlockingIOError: none yet."""
+        """Return how many bytes were there; 0: the end. BlockingIOError: none yet."""
         return sock.recvmsg_into(self._room(limit))[0]
 
     def fill_from_file(self, fd: int, limit: int, offset: int) -> int:
@@ -134,7 +135,7 @@ class Batch:
         return size
 
     def pieces(self, size: int) -> Iterator[tuple[memoryview, int]]:
-        """The slots that hold the first `size` bytes, and how many each."""
+        """Yield the slots that hold the first `size` bytes, and how many each."""
         for slot in self._slots:
             n = min(size, PIECE_BYTES)
             if n <= 0:
@@ -143,7 +144,7 @@ class Batch:
             size -= n
 
     def payloads(self, channel: int, size: int, most_bytes: int) -> Iterator[bytes]:
-        """The first `size` bytes as payloads of at most `most_bytes` of data each."""
+        """Yield the first `size` bytes as payloads of at most `most_bytes` of data each."""
         for slot, n in self.pieces(size):
             for at in range(_HEAD_BYTES, _HEAD_BYTES + n, most_bytes):
                 data = bytes(slot[at : min(at + most_bytes, _HEAD_BYTES + n)])
@@ -155,6 +156,6 @@ class Batch:
 
 
 def _padding(payload_bytes: int) -> int:
-    """So that padding's own byte, payload and padding are whole blocks."""
+    """Return how much padding makes its own byte, payload and padding whole blocks."""
     padding = -(1 + payload_bytes) % _BLOCK_BYTES
     return padding if padding >= _LEAST_PADDING_BYTES else padding + _BLOCK_BYTES

@@ -40,7 +40,7 @@ class Greeted:
         self._carried.channel = channel
 
     def begin(self) -> None:
-        """The channel stands."""
+        """Begin to greet: the channel stands."""
         self._say(self._greeting.first)
 
     def deliver(self, views: list[memoryview]) -> None:
@@ -64,7 +64,7 @@ class Greeted:
         self._told(self.channel, ForwardError("Whoever is there has hung up."))
 
     def writable(self) -> None:
-        """What is said fits into any window."""
+        """Do nothing: what is said fits into any window."""
 
     def _say(self, words: bytes) -> None:
         channel = self.channel

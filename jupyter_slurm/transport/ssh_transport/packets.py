@@ -118,7 +118,7 @@ class SharedPacketizer(Packetizer):
 
     @property
     def link(self) -> socket.socket:
-        """To wait for room to write; nobody else reads or writes it."""
+        """The socket, to wait for room to write; nobody else reads or writes it."""
         return self._link
 
     @property
@@ -128,7 +128,7 @@ class SharedPacketizer(Packetizer):
     # -- keys -------------------------------------------------------------------------------------
 
     def speak_plainly(self) -> None:
-        """Bare packets from now on: whoever is at the other end has done the cryptography."""
+        """Send bare packets from now on: whoever is at the other end has done the cryptography."""
         self._plain = True
         self._opener, self._sealer = PlainOpener(), PlainSealer()
 
@@ -158,7 +158,7 @@ class SharedPacketizer(Packetizer):
         self._trigger_rekey()
 
     def _wants_keys(self) -> bool:
-        """Whether an exchange of keys is to be begun. SSHException: the peer ignores it."""
+        """Tell whether an exchange of keys is to be begun. SSHException: the peer ignores it."""
         if self._asked:
             if self._bytes_in >= self.REKEY_BYTES + self.REKEY_BYTES_OVERFLOW_MAX:
                 raise SSHException("Remote transport is ignoring rekey requests")
@@ -195,8 +195,8 @@ class SharedPacketizer(Packetizer):
         return taken
 
     def read_message(self) -> tuple[int, Message]:
-        """The next packet that is not data for a sink. NeedRekeyException: begin an exchange of
-        keys, then call again; nothing is lost."""
+        """Return the next packet that is not data for a sink. NeedRekeyException: begin an exchange
+        of keys, then call again; nothing is lost."""
         sink: Sink | None = None
         views: list[memoryview] = []
         try:
@@ -243,7 +243,7 @@ class SharedPacketizer(Packetizer):
         self._fill(self._packet_bytes(opener))
 
     def _next_packet(self) -> bytes | None:
-        """Length of the padding, payload, padding; None: it is not whole yet, or not ours to
+        """Return length of the padding, payload, padding; None: it is not whole yet, or not ours to
         open."""
         opener, start = self._opener, self._start
         here = self._end - start
@@ -259,7 +259,7 @@ class SharedPacketizer(Packetizer):
         return plain
 
     def _fill(self, need: int, deadline_s: float | None = None) -> None:
-        """Reads until `need` bytes are there. EOFError at the end, TimeoutError at the deadline."""
+        """Read until `need` bytes are there. EOFError at the end, TimeoutError at the deadline."""
         self._make_room(need)
         while self._end - self._start < need:
             if self.handshake_timed_out() or self.closed:
@@ -290,7 +290,7 @@ class SharedPacketizer(Packetizer):
             self.on_tick()
 
     def _make_room(self, need: int) -> None:
-        """Moves what is there to the front where the buffer's end is near."""
+        """Move what is there to the front where the buffer's end is near."""
         if self._start == self._end:
             self._start = self._end = 0
         elif _BUFFER_BYTES - self._start < max(need, _BUFFER_BYTES // 2):
@@ -316,7 +316,7 @@ class SharedPacketizer(Packetizer):
                 self._write([b"".join(map(self._sealer.seal, payloads))])
 
     def send_batch(self, channel: int, batch: Batch, size: int, most_bytes: int) -> None:
-        """The first `size` bytes as data of the peer's `channel`, `most_bytes` a packet."""
+        """Send the first `size` bytes as data of the peer's `channel`, `most_bytes` a packet."""
         if self._sealer is None or most_bytes < PIECE_BYTES:
             self.send_payloads(list(batch.payloads(channel, size, min(most_bytes, PIECE_BYTES))))
             return
@@ -328,7 +328,7 @@ class SharedPacketizer(Packetizer):
             self._write([bytes(out)])
 
     def _write(self, buffers: list[bytes | memoryview]) -> None:
-        """Sends what the socket takes and keeps the rest. EOFError: there is nobody."""
+        """Send what the socket takes and keep the rest. EOFError: the connection is closed."""
         with self._out_lock:
             if self.closed:
                 raise EOFError
@@ -343,7 +343,7 @@ class SharedPacketizer(Packetizer):
                 self.on_stuck()
 
     def flush(self) -> None:
-        """Sends what was kept, as far as the socket takes it."""
+        """Send what was kept, as far as the socket takes it."""
         with self._out_lock:
             while self._unsent and not self.closed:
                 tried = [self._unsent.popleft() for _ in range(min(len(self._unsent), _BUFFERS))]
@@ -355,7 +355,7 @@ class SharedPacketizer(Packetizer):
                     return
 
     def _send(self, buffers: list[bytes | memoryview]) -> list[bytes | memoryview]:
-        """What is left of them."""
+        """Send the buffers; return what is left of them."""
         try:
             sent = self._link.sendmsg(buffers)
         except BlockingIOError:
@@ -371,7 +371,7 @@ class SharedPacketizer(Packetizer):
     # -- the end ----------------------------------------------------------------------------------
 
     def hang_up(self) -> None:
-        """Ends the connection for whoever waits on the socket, who then closes it."""
+        """End the connection for whoever waits on the socket, who then closes it."""
         with contextlib.suppress(OSError):
             self._link.shutdown(socket.SHUT_RDWR)
 
@@ -383,8 +383,8 @@ class SharedPacketizer(Packetizer):
             self._unsent.clear()
 
     def drop_after_fork(self) -> None:
-        """In a child of this process: lets go of the connection, which goes on in the parent. The
-        locks are left alone, whose holders are not here."""
+        """Let go of the connection in a child of this process; it goes on in the parent. The locks
+        are left alone, whose holders are not here."""
         super().close()
         self._link.close()
 
@@ -409,8 +409,8 @@ def check_paramiko() -> None:
 
 
 def takes_whole_packets() -> bool:
-    """Whether this paramiko tells of its ciphers what the fast way needs. False: its own code packs
-    and unpacks, more slowly."""
+    """Tell whether this paramiko tells of its ciphers what the fast way needs. False: its own code
+    packs and unpacks, more slowly."""
     theirs = Packetizer.set_inbound_cipher, Packetizer.set_outbound_cipher
     named = [set(inspect.signature(method).parameters) for method in theirs]
     return {*_CIPHER_PARTS, "iv_in"} <= named[0] and {*_CIPHER_PARTS, "iv_out"} <= named[1]

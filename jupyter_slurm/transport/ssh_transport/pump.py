@@ -31,13 +31,14 @@ class PumpLine(Protocol):
     """What the thread needs of its connection."""
 
     def congested(self) -> bool:
-        """Whether nothing more can be sent just now; the pump's `resume` is called after that."""
+        """Tell whether nothing more can be sent just now; the pump's `resume` is called after
+        that."""
 
     def flush_link(self) -> bool:
-        """Sends what the connection's socket takes. True: nothing is left."""
+        """Send what the connection's socket takes. True: nothing is left."""
 
     def lost(self, why: BaseException) -> None:
-        """The connection is of no use any more."""
+        """Note that the connection is of no use any more."""
 
 
 class CarryingLine(Line, PumpLine, Protocol):
@@ -64,7 +65,7 @@ class Pump:
         self.thread.start()
 
     def post(self, task: Callable[[], None]) -> None:
-        """Has it called in the pump's thread. Takes no lock."""
+        """Have `task` called in the pump's thread. Take no lock."""
         self._tasks.append(task)
         if threading.get_ident() == self.thread.ident:
             return  # it comes to its tasks before it waits again
@@ -75,12 +76,12 @@ class Pump:
             self._waker.send(b"\0")
 
     def stop(self) -> None:
-        """Closes every carried socket, then the thread ends."""
+        """Close every carried socket; then the thread ends."""
         self._over = True
         self.post(lambda: None)
 
     def close(self) -> None:
-        """After the thread's end, or without one."""
+        """Close, after the thread's end, or without one."""
         for carried in list(self.carried):
             carried.finish()
         self._selector.close()
@@ -95,7 +96,7 @@ class Pump:
     # -- in the pump's thread ---------------------------------------------------------------------
 
     def watch(self, sock: socket.socket, events: int, call: Callable[[int], None]) -> None:
-        """Calls `call` with what is possible on `sock`; no `events`: no longer."""
+        """Call `call` with what is possible on `sock`; no `events`: no longer."""
         known = sock in self._selector.get_map()
         if events and known:
             self._selector.modify(sock, events, call)
@@ -105,7 +106,7 @@ class Pump:
             self._selector.unregister(sock)
 
     def park(self, carried: Carried) -> None:
-        """Reads no more of it until the connection takes more."""
+        """Read no more of it until the connection takes more."""
         self._parked.add(carried)
 
     def resume(self) -> None:
@@ -114,7 +115,7 @@ class Pump:
             carried.unpark()
 
     def watch_link(self) -> None:
-        """The connection's socket did not take everything."""
+        """Watch the connection's socket, which did not take everything."""
         if not self._over:
             self.watch(self._link, selectors.EVENT_WRITE, self._flush_link)
 
@@ -191,7 +192,7 @@ class Carried:
             self._pump.post(self.unpark)
 
     def _write(self, views: list[memoryview]) -> int:
-        """Bytes written; the rest is pending. Under the lock."""
+        """Return how many bytes were written; the rest is pending. The caller holds the lock."""
         try:
             written = left = self.sock.sendmsg(views[:_BUFFERS_A_CALL])
         except BlockingIOError:
@@ -224,7 +225,7 @@ class Carried:
         self._watch()
 
     def finish(self) -> None:
-        """Closes both ends: the local one as broken where it got less than everything."""
+        """Close both ends: the local one as broken where it got less than everything."""
         if self._finished:
             return
         self._finished = True
@@ -304,7 +305,7 @@ class Carried:
         self._settle()
 
     def _settle(self) -> None:
-        """After the data of the far side: its end, here too."""
+        """End this side too, after all data of the far side."""
         if not self._remote_ended or self._pending or self._finished:
             return
         if self not in self._pump.carried:

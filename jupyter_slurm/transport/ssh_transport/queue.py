@@ -84,8 +84,8 @@ class QueuedTransport(paramiko.Transport):
     # -- the beginning ----------------------------------------------------------------------------
 
     def prefer_host_keys(self, algorithms: Sequence[str]) -> None:
-        """Before `start_client`: these first, those of certificates among them. Unknown names are
-        left out; all others may still be agreed on."""
+        """Offer these first, those of certificates among them; call before `start_client`. Unknown
+        names are left out; all others may still be agreed on."""
         known = [name for name in algorithms if name in self._key_info]
         self._preferred_keys = tuple(dict.fromkeys([*known, *self._preferred_keys]))
 
@@ -97,8 +97,9 @@ class QueuedTransport(paramiko.Transport):
         )
 
     def start_plain(self) -> None:
-        """Instead of `start_client`: the peer has encrypted and logged in already, and takes bare
-        packets (length, no padding) of the connection protocol, as OpenSSH's mux proxy does."""
+        """Start instead of `start_client`: the peer has encrypted and logged in already, and
+        takes bare packets (length, no padding) of the connection protocol, as OpenSSH's mux
+        proxy does."""
         self._plain = True
         self.packetizer.speak_plainly()
         self.initial_kex_done = self.authenticated = self.active = True
@@ -128,8 +129,7 @@ class QueuedTransport(paramiko.Transport):
             super()._expect_packet(*types)  # type: ignore[misc]
 
     def _really_parse_kex_init(self, m: Message, *args: Any, **named: Any) -> dict[str, list[str]]:
-        """With AES-GCM no MAC is used, so that none needs to be agreed on (RFC 5647 §5.1; OpenSSH
-        does the same)."""
+        """Agree on no MAC with AES-GCM, which uses none (RFC 5647 §5.1; OpenSSH does the same)."""
         theirs: dict[str, list[str]] = super()._really_parse_kex_init(m, *args, **named)  # type: ignore[misc]
         for way in ("client", "server"):
             offered = theirs[f"{way}_encrypt_algo_list"]
@@ -148,7 +148,7 @@ class QueuedTransport(paramiko.Transport):
         self._outbox.append(payload)
 
     def push(self) -> None:
-        """`push_now`, then waits while too much is under way, but not in the connection's own
+        """Call `push_now`, then wait while too much is under way, but not in the connection's own
         threads."""
         self.push_now()
         if self._overfull() and threading.current_thread() not in {self, self._pump.thread}:
@@ -157,7 +157,7 @@ class QueuedTransport(paramiko.Transport):
                     self._room.wait(_TICK_S)
 
     def push_now(self) -> None:
-        """Sends what is queued, unless keys are exchanged: then it is sent after that."""
+        """Send what is queued, unless keys are exchanged: then it is sent after that."""
         try:
             while self._outbox and self.clear_to_send.is_set() and self.active:
                 if not self.clear_to_send_lock.acquire(blocking=False):
@@ -193,7 +193,7 @@ class QueuedTransport(paramiko.Transport):
 
     @contextlib.contextmanager
     def gate(self) -> Iterator[None]:
-        """The right to send while no keys are exchanged. ConnectionLostError."""
+        """Hold the right to send while no keys are exchanged. ConnectionLostError."""
         flushes = threading.current_thread() is self._pump.thread
         while True:
             if not self.clear_to_send.wait(_FLUSH_TICK_S if flushes else _TICK_S) and flushes:
@@ -213,7 +213,8 @@ class QueuedTransport(paramiko.Transport):
             self.push_now()  # for who came meanwhile, also where nothing could be sent in here
 
     def drain(self) -> None:
-        """Sends the queue, but nothing on a channel that we have closed. In the gate."""
+        """Send the queue, but nothing on a channel that we have closed. The caller is in the
+        gate."""
         payloads = []
         while self._outbox:
             payload = self._outbox.popleft()
@@ -237,7 +238,7 @@ class QueuedTransport(paramiko.Transport):
         self.packetizer.hang_up()
 
     def close(self) -> None:
-        """Ends the connection at once: whoever waits on it is told, and no thread and no socket of
+        """End the connection at once: whoever waits on it is told, and no thread and no socket of
         it is left."""
         self.packetizer.hang_up()
         if self.ident is None:
@@ -251,7 +252,7 @@ class QueuedTransport(paramiko.Transport):
         self.close()
 
     def _ended(self) -> None:
-        """In the reading thread, last of all."""
+        """End, in the reading thread, last of all."""
         self.active = False
         self.packetizer.close()
         with self._room:
@@ -267,7 +268,7 @@ class QueuedTransport(paramiko.Transport):
         )
 
     def drop_after_fork(self) -> None:
-        """In a child process: lets go, without a word to the server, which the parent talks to."""
+        """Let go, in a child process, without a word to the server, which the parent talks to."""
         self.active = False
         self.packetizer.drop_after_fork()
         self._pump.drop_after_fork()

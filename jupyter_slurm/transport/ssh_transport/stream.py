@@ -40,10 +40,10 @@ class Sink(Protocol):
     def deliver(self, views: list[memoryview]) -> None: ...
 
     def ended(self) -> None:
-        """No data will come any more: EOF, CLOSE, or the end of the connection."""
+        """Note that no data will come any more: EOF, CLOSE, or the end of the connection."""
 
     def writable(self) -> None:
-        """The peer takes more."""
+        """Note that the peer takes more."""
 
 
 class Line(Protocol):
@@ -52,22 +52,22 @@ class Line(Protocol):
     active: bool
 
     def put(self, payload: bytes) -> None:
-        """Queues a message; takes no lock, so that a finalizer may call it."""
+        """Queue a message; take no lock, so that a finalizer may call it."""
 
     def push(self) -> None:
-        """Sends what is queued, as far as that is possible now; waits while too much is."""
+        """Send what is queued, as far as that is possible now; wait while too much is."""
 
     def push_soon(self) -> None:
-        """Has another thread do so."""
+        """Have another thread push."""
 
     def took(self, channel: SharedChannel, n: int) -> None:
-        """`n` bytes of the channel have reached their reader."""
+        """Note that `n` bytes of the channel have reached their reader."""
 
     def direct(self, channel: SharedChannel, sink: Sink | None) -> None:
-        """From now on the channel's data goes there; None: to its buffer."""
+        """Send the channel's data to `sink` from now on; None: to its buffer."""
 
     def send_batch(self, channel: SharedChannel, batch: Batch, size: int) -> None:
-        """Sends the first `size` bytes, for which there is room in the channel's window."""
+        """Send the first `size` bytes, for which there is room in the channel's window."""
 
 
 class SharedChannel(paramiko.Channel):
@@ -105,7 +105,7 @@ class SharedChannel(paramiko.Channel):
         self.line.push()
 
     def shutdown(self, how: int) -> None:
-        """As a socket's. Nothing after the channel is closed."""
+        """Shut down as a socket does. Do nothing after the channel is closed."""
         if how in {socket.SHUT_RD, socket.SHUT_RDWR}:
             self.eof_received = 1
         if how in {socket.SHUT_WR, socket.SHUT_RDWR}:
@@ -124,8 +124,8 @@ class SharedChannel(paramiko.Channel):
             view = view[sent:]
 
     def exec_soon(self, command: str) -> None:
-        """`exec_command` that does not wait for the server: what is sent next follows it. A server
-        that refuses the command is hung up on. OSError: the channel is closed."""
+        """Call `exec_command` without waiting for the server: what is sent next follows it. A
+        server that refuses the command is hung up on. OSError: the channel is closed."""
         m = Message().add_byte(cMSG_CHANNEL_REQUEST).add_int(self.remote_chanid)
         with self.lock:
             if self.closed:
@@ -146,12 +146,12 @@ class SharedChannel(paramiko.Channel):
         return size
 
     def _check_add_window(self, n: int) -> int:
-        """What a reader has taken is told to the peer by `took`, not by the caller."""
+        """Leave it to `took`, not to the caller, to tell the peer what a reader has taken."""
         self.line.took(self, n)
         return 0
 
     def grant(self, n: int) -> bool:
-        """Queues what the peer may send after a reader has taken `n` bytes. False: nothing yet."""
+        """Queue what the peer may send after a reader has taken `n` bytes. False: nothing yet."""
         with self.lock:
             due = self.window.take(n)
             if not due or self.closed or self.eof_received or not self.active:
@@ -161,7 +161,7 @@ class SharedChannel(paramiko.Channel):
             return True
 
     def _put_close(self) -> None:
-        """Under the channel's lock."""
+        """Queue the close; the caller holds the channel's lock."""
         for message in self._close_internal():
             if message is not None:
                 self.line.put(message.asbytes())
@@ -232,10 +232,11 @@ class Receiving:
         self._some.set()
 
     def writable(self) -> None:
-        """Nothing is sent from here."""
+        """Do nothing: nothing is sent from here."""
 
     def take(self) -> list[memoryview]:
-        """What is there, soon or at once; [] when nothing came for a moment, or nothing will."""
+        """Return what is there, soon or at once; [] when nothing came for a moment, or nothing
+        will."""
         if not self.over:
             self._some.wait(_STOP_TICK_S)
             self._some.clear()
@@ -252,7 +253,7 @@ def receive_into(
     stop: threading.Event,
     most_bytes: float,
 ) -> int:
-    """Writes what comes to a real file, to the end of it or until it is more than `most_bytes`.
+    """Write what comes to a real file, to the end of it or until it is more than `most_bytes`.
     ConnectionLostError, OSError (a disk)."""
     sink.flush()
     total = 0
@@ -285,7 +286,7 @@ def send_all(
     source: Iterable[bytes | memoryview] | BinaryIO,
     stop: threading.Event,
 ) -> int:
-    """Sends a source to its end, a real file from where it stands. How many bytes it were;
+    """Send a source to its end, a real file from where it stands. Return how many bytes it were;
     ConnectionLostError, also when `stop` was set or the channel was closed over there."""
     batch = Batch()
     total = 0
@@ -310,7 +311,7 @@ def send_all(
 
 
 def _wait_for_room(line: Line, channel: SharedChannel, stop: threading.Event) -> int:
-    """How many bytes the peer takes now."""
+    """Return how many bytes the peer takes now."""
     with channel.lock:
         while True:
             if stop.is_set():
@@ -323,7 +324,7 @@ def _wait_for_room(line: Line, channel: SharedChannel, stop: threading.Event) ->
 
 
 def _file_position(source: Any) -> int | None:
-    """None: not a real file that can be read at any place."""
+    """Return where the file stands; None: not a real file that can be read at any place."""
     with contextlib.suppress(AttributeError, OSError, ValueError):
         source.fileno()
         if source.seekable():

@@ -44,7 +44,8 @@ class Window:
         self._seen_bytes = 0
 
     def take(self, n: int) -> int:
-        """`n` bytes have reached their reader: how many more to allow the peer now."""
+        """Note that `n` bytes have reached their reader; return how many more to allow the peer
+        now."""
         self.taken_bytes += n
         self._open_bytes -= n
         due = self.size_bytes - self._open_bytes
@@ -54,14 +55,14 @@ class Window:
         return due
 
     def came(self, n: int) -> None:
-        """`n` bytes have come from the peer. SSHException: it may not send that many, and would
-        fill our memory."""
+        """Note that `n` bytes have come from the peer. SSHException: it may not send that many, and
+        would fill our memory."""
         self._came_bytes += n
         if self._came_bytes - self.taken_bytes > self._open_bytes:
             raise SSHException("the server sends more than it was allowed: its window is exceeded")
 
     def taken_since(self) -> int:
-        """Bytes taken since this was last asked."""
+        """Return the bytes taken since this was last asked."""
         since = self.taken_bytes - self._seen_bytes
         self._seen_bytes = self.taken_bytes
         return since
@@ -83,7 +84,7 @@ class Pace:
         self._sent_bytes = 0
 
     def wants_sample(self, now_s: float) -> bool:
-        """Whether to measure a round trip now; `sampled` is called with it."""
+        """Tell whether to measure a round trip now; `sampled` is called with it."""
         if self._asked or now_s - self._sampled_s < _SAMPLE_S:
             return False
         self._asked = True
@@ -92,7 +93,7 @@ class Pace:
     def sampled(
         self, round_trip_s: float, now_s: float, windows: Iterable[Window], sent_bytes: int
     ) -> None:
-        """`sent_bytes`: all that has ever gone the other way."""
+        """Learn from a round trip. `sent_bytes`: all that has ever gone the other way."""
         self._asked = False
         since_s, self._sampled_s = now_s - self._sampled_s, now_s
         sent, self._sent_bytes = sent_bytes - self._sent_bytes, sent_bytes
