@@ -38,7 +38,7 @@ RUNTIMES: Mapping[str, Runtime] = MappingProxyType(
 
 
 def runtime_named(name: str) -> Runtime:
-    """RequestError: there is none of that name; the hint names those there are."""
+    """Return the runtime. RequestError: none has that name; the hint names those there are."""
     if name in RUNTIMES:
         return RUNTIMES[name]
     near = difflib.get_close_matches(name, RUNTIMES, n=1)

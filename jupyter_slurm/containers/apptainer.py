@@ -62,7 +62,7 @@ class Apptainer:
     image_suffixes = (".sif", "", ".simg", ".sqfs", ".squashfs", ".sqsh", ".img")
 
     def __init__(self, name: str, other: str) -> None:
-        """The program's names."""
+        """Take the program's own `name`, and the other."""
         self.name = name
         self._other = other
 
@@ -100,7 +100,7 @@ APPTAINERS = (Apptainer("apptainer", "singularity"), Apptainer("singularity", "a
 
 
 def apptainer_name(reference: Reference) -> str:
-    """It takes a tag or a digest, not both."""
+    """Return Apptainer's name of the image: it takes a tag or a digest, not both."""
     version = f"@{reference.digest}" if reference.digest else f":{reference.tag}"
     return f"docker://{reference.registry}/{reference.repository}{version}"
 

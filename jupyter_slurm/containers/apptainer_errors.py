@@ -104,7 +104,7 @@ _KNOWN = (
 
 
 def explained(log_tail: str) -> Explained | None:
-    """The failure of Apptainer's with which the log ends; None: there is none."""
+    """Explain the failure of Apptainer with which the log ends; None: it has not failed."""
     words = _words(_COLOUR.sub("", log_tail))
     if words is None:
         return None
@@ -113,7 +113,8 @@ def explained(log_tail: str) -> Explained | None:
 
 
 def explained_making(log_tail: str) -> Explained | None:
-    """The same in the log of a job that makes an image; None: it is not known, or the recipe's."""
+    """Explain the same in the log of a job that makes an image; None: it is not known, or the
+    recipe's."""
     words = _words(_COLOUR.sub("", log_tail))
     return None if words is None else known(_KNOWN, words)
 

@@ -106,14 +106,14 @@ class Charliecloud:
         )
 
     def in_terminal(self, argv: Sequence[str], box: Box) -> Launch:
-        """Here signals come from the terminal: ch-run need not be kept from any."""
+        """Launch in a terminal, where signals come from that: ch-run need not be kept from any."""
         run, setup = self._run(box)
         return Launch((*run, *in_workdir(argv, box, _JOB_DIR, _IMAGE_ENVIRONMENT)), setup)
 
     beside = in_terminal
 
     def _run(self, box: Box) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """ch-run with its options, the image and `--`; and what has to be done before."""
+        """Return ch-run with its options, the image and `--`; and what has to be done before."""
         image = image_of(box, self.name)
         skeleton = f"{box.job_dir}/mnt"
         binds = [_bind(skeleton, "/mnt"), _bind(box.job_dir, _JOB_DIR)]
@@ -154,7 +154,7 @@ def _destination(mount: Mount) -> str:
 
 
 def _mount_point(src: str, path: str) -> str:
-    """A folder for a folder, an empty file for a file."""
+    """Return sh text that makes a folder for a folder, an empty file for a file."""
     point, parent = shlex.quote(path), shlex.quote(posixpath.dirname(path))
     folder, file = f"mkdir -p -- {point}", f"mkdir -p -- {parent} && : >>{point}"
     return f"if [ -d {shlex.quote(src)} ]; then {folder}; else {file}; fi"

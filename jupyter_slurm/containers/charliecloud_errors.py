@@ -75,7 +75,7 @@ _FAILURES_OF_MAKE = (
 
 
 def explained(log_tail: str) -> Explained | None:
-    """Of ch-run; None: it has not failed."""
+    """Explain the failure of ch-run; None: it has not failed."""
     missing = _NO_RUN.search(log_tail)
     if missing:
         advice = "A module may have it (`setup` or `modules` of the profile); or name another "
@@ -91,8 +91,8 @@ def explained(log_tail: str) -> Explained | None:
 
 
 def explained_making(log_tail: str) -> Explained | None:
-    """Of ch-image and ch-convert, in the log of a job that makes an image; None: what they say is
-    not known here."""
+    """Explain the failure of ch-image or ch-convert in the log of a job that makes an image; None:
+    what they say is not known here."""
     errors = [found["own"] or found["missing"] for found in _MAKE.finditer(log_tail)]
     if not errors:
         return None

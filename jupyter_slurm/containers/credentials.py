@@ -45,7 +45,8 @@ class Login:
 
 
 def login(registry: str, user: str, password: str) -> Login:
-    """RequestError: it is no registry, or no tool could be given that."""
+    """Return a login. RequestError: it is not one for a registry, or no tool could be given
+    that."""
     registry = registry.removeprefix("https://").removeprefix("docker://").rstrip("/")
     if not _REGISTRY.fullmatch(registry):
         raise RequestError(
@@ -60,13 +61,14 @@ def login(registry: str, user: str, password: str) -> Login:
 
 
 def charliecloud_file(registry: str) -> str:
-    """Ours, for ch-image has none: a line for the user, one for the password."""
+    """Return the file, which is ours, for ch-image has none: a line for the user, one for the
+    password."""
     return f".jupyter-slurm/registries/{registry}"
 
 
 def files(runtime: str, registry: str) -> tuple[str, ...]:
-    """What is read and written for a login, relative to the home; (): the runtime has no
-    registries."""
+    """Return the files that are read and written for a login, relative to the home; (): the runtime
+    has no registries."""
     if runtime in ("pyxis", "enroot"):
         return (_ENROOT,)
     if runtime == "charliecloud":
@@ -75,7 +77,7 @@ def files(runtime: str, registry: str) -> tuple[str, ...]:
 
 
 def added(runtime: str, old: bytes | None, new: Login) -> bytes:
-    """The file's new content. RequestError: it is not as such a file should be."""
+    """Return the file's new content. RequestError: it is not as such a file should be."""
     if runtime in ("pyxis", "enroot"):
         return _netrc((old or b"").decode(errors="surrogateescape"), new)
     if runtime == "charliecloud":

@@ -113,7 +113,7 @@ _KNOWN = (
 
 
 def explained(log_tail: str) -> Explained | None:
-    """The engine's failure and the step in which it came; None: the program had begun."""
+    """Explain the engine's failure and the step in which it came; None: the program had begun."""
     said = [found.start() for found in _SAID.finditer(log_tail)]
     if not said:
         return None
@@ -125,13 +125,13 @@ def explained(log_tail: str) -> Explained | None:
 
 
 def explained_making(log_tail: str) -> Explained | None:
-    """The engine's failure in the log of a job that makes an image; None: it is not known here, or
-    the recipe's own."""
+    """Explain the engine's failure in the log of a job that makes an image; None: it is not known
+    here, or the recipe's own."""
     return None if _RECIPES.search(log_tail) else known(_KNOWN, _words(log_tail))
 
 
 def _words(log: str) -> str:
-    """The tool's own, of the last error that is there; else its last line."""
+    """Return the tool's own words of the last error that is there; else its last line."""
     errors = [found[found.lastgroup or 0] for found in _ERRORS.finditer(log)]
     if errors:
         return str(errors[-1])

@@ -203,10 +203,11 @@ exec 3<&-
 
 
 def start_script(limits: str) -> str:
-    """The script for `sh -c`; `limits` is the engine's own part, which adds to `"$@"`."""
+    """Return the script for `sh -c`; `limits` is the engine's own part, which adds to `"$@"`."""
     return _FACTS + limits + _RUN
 
 
 def before_program(environment: str) -> str:
-    """Shell text to run inside, before the program. `environment`: the file's path, quoted."""
+    """Return shell text to run inside, before the program. `environment`: the file's path,
+    quoted."""
     return f"{_DEAD_MAN}. {environment}\n: >{environment}\n"

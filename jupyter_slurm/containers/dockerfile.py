@@ -25,8 +25,8 @@ _TOO_CLEVER = re.compile(r"`|\$\(|[;&|<>()\n]")
 
 
 def base(text: str) -> str | None:
-    """The image of its first FROM, as it is written there; None: it is made up of variables, or
-    it is none (`scratch`). RequestError: there is no FROM."""
+    """Return the image of the first FROM, as it is written there; None: it is made up of variables,
+    or it is `scratch`. RequestError: there is no FROM."""
     found = _FROM.search(text)
     if found is None:
         raise RequestError("The Dockerfile has no FROM.", hint="Begin it with FROM IMAGE.")
@@ -34,7 +34,7 @@ def base(text: str) -> str | None:
 
 
 def with_base(text: str, image: str | None) -> str:
-    """The same from another image; None: from its own."""
+    """Return the same from another image; None: from its own."""
     return text if image is None else _FROM.sub(lambda found: found[1] + image, text, count=1)
 
 
@@ -62,7 +62,7 @@ def beginning_with(text: str, instruction: str) -> str:
 
 
 def check(text: str) -> None:
-    """RequestError: it wants files, and a cell has none beside it."""
+    """Raise RequestError where it wants files: a cell has none beside it."""
     for word, rest in _instructions(text):
         if word in ("COPY", "ADD") and not rest.startswith("--from="):
             raise RequestError(
@@ -72,7 +72,7 @@ def check(text: str) -> None:
 
 
 def steps(text: str) -> list[Step]:
-    """Of what comes after FROM. RequestError names the instruction that cannot be told so."""
+    """Return the steps after FROM. RequestError names the instruction that cannot be told so."""
     check(text)
     found: list[Step] = []
     begun = 0

@@ -90,7 +90,7 @@ class EnrootContainers(ABC):
 
     @abstractmethod
     def started(self, argv: Sequence[str], box: Box, way: Way) -> Launch:
-        """A program in a container of its own."""
+        """Launch a program in a container of its own."""
 
     def fetched(self, reference: Reference) -> str | None:
         return enroot_name(reference)
@@ -108,8 +108,8 @@ class EnrootContainers(ABC):
         return self.started(argv, box, Way.TERMINAL)
 
     def beside(self, argv: Sequence[str], box: Box) -> Launch:
-        """In the container of the job's program, by its process id; in one of its own where that
-        cannot be: what was changed in the job's is not there then."""
+        """Launch in the container of the job's program, by its process id; in one of its own where
+        that cannot be: what was changed in the job's is not there then."""
         _, _, text, _, folder = in_workdir((), box, JOB_DIR)
         own = self.started((), box, Way.BESIDE)
         words = (box.job_dir, text, folder, str(len(own.argv)), *own.argv, *argv)
@@ -117,7 +117,8 @@ class EnrootContainers(ABC):
 
 
 def enroot_name(reference: Reference) -> str:
-    """As enroot 2 to 4 and pyxis read it: `ubuntu:20.04`, `nvcr.io#nvidia/pytorch:22.11-py3`.
+    """Return the name as enroot 2 to 4 and pyxis read it: `ubuntu:20.04`,
+    `nvcr.io#nvidia/pytorch:22.11-py3`.
 
     Its version 4 takes a slash for the `#` too, and digests.
     """
@@ -127,7 +128,7 @@ def enroot_name(reference: Reference) -> str:
 
 
 def container_name(name: str) -> str:
-    """RequestError: no container can be called that."""
+    """Return the name. RequestError: no container can be called that."""
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.+-]*", name):
         raise RequestError(
             f"{name!r} is not the name of a container that is kept on a node.",
@@ -138,7 +139,7 @@ def container_name(name: str) -> str:
 
 
 def check_destination(mount: Mount) -> None:
-    """RequestError: nothing can be mounted there, by enroot, or beside the job's own folder."""
+    """Raise RequestError where enroot can mount nothing, or beside the job's own folder."""
     if not posixpath.isabs(mount.src):
         raise RequestError(f"enroot needs an absolute path to mount, not {mount.src!r}.")
     dst = posixpath.normpath(without_nul(mount.dst, "the mount point"))
@@ -156,5 +157,5 @@ def check_destination(mount: Mount) -> None:
 
 
 def is_plain(path: str) -> bool:
-    """Whether pyxis and enroot hand it on as it is."""
+    """Tell whether pyxis and enroot hand `path` on as it is."""
     return not re.search(r'[\s,:"$`\\]', path)

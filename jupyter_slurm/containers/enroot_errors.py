@@ -16,13 +16,13 @@ _SAID = re.compile(
 
 
 def explained_by_enroot(log_tail: str) -> Explained | None:
-    """None: there is no line of enroot's own."""
+    """Explain what enroot's own lines say; None: there are none."""
     said = _SAID.findall(log_tail)
     return explained(said) if said else None
 
 
 def explained(said: Sequence[str]) -> Explained:
-    """What went wrong in enroot; `said` are its lines, or pyxis's, oldest first."""
+    """Explain what went wrong in enroot; `said` are its lines, or pyxis's, oldest first."""
     text = "\n".join(said)
     telling = [line for line in said if _TELLING.search(line)] or list(said)
     words = _TELLING.sub("", telling[-1]).strip().rstrip(".")

@@ -35,8 +35,8 @@ NO_TOOL = "The node has no such container tool"
 
 
 def known(failures: Iterable[tuple[str, str, str]], words: str) -> Explained | None:
-    """The first of `failures` (a pattern, a sentence's beginning, an advice) that `words` tell of;
-    they end the sentence."""
+    """Return the first of `failures` (a pattern, a sentence's beginning, an advice) that `words`
+    tell of; they end the sentence."""
     stop = "" if words.endswith(("?", "!")) else "."
     for pattern, what, advice in failures:
         if re.search(pattern, words):

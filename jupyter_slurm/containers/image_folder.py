@@ -51,7 +51,8 @@ class Record(Struct, frozen=True, kw_only=True):
 
 
 def check_name(name: str) -> None:
-    """RequestError: no image can be built under that name (it must do for every tool)."""
+    """Raise RequestError where no image can be built under that name (it must do for every
+    tool)."""
     if not _BUILT.fullmatch(name) or len(name) > _LONGEST:
         raise RequestError(
             f"{name!r} is no name for an image that is built here.",
@@ -60,7 +61,7 @@ def check_name(name: str) -> None:
 
 
 def tool_of(runtime: str) -> str:
-    """Whose records a runtime reads: tools that share images share the name."""
+    """Return the tool whose records a runtime reads: tools that share images share the name."""
     return _TOOLS.get(runtime, runtime)
 
 
@@ -69,7 +70,7 @@ def is_built_name(name: str) -> bool:
 
 
 def keys(wanted: str) -> list[str]:
-    """What records of `wanted` may be called, best first."""
+    """Return what records of `wanted` may be called, best first."""
     found = [wanted] if is_built_name(wanted) else []
     with suppress(RequestError):
         found.append(str(parse_reference(wanted)))
@@ -85,7 +86,7 @@ def record_name(name: str, tool: str) -> str:
 
 
 def version(digest: str, again: str | None) -> str:
-    """The digits in a file's name; `again`: any text that makes them new."""
+    """Return the digits in a file's name; `again`: any text that makes them new."""
     if again is None:
         return digest[:12]
     return hashlib.sha256(f"{digest} {again}".encode()).hexdigest()[:12]
@@ -96,19 +97,19 @@ def reference_digest(reference: str, tool: str) -> str:
 
 
 def is_version(entry: str, name: str, suffixes: Sequence[str]) -> bool:
-    """Whether a file of the folder is the image of that name, in any version."""
+    """Tell whether a file of the folder is the image of that name, in any version."""
     endings = "|".join(map(re.escape, suffixes))
     return re.fullmatch(rf"{re.escape(stem(name))}\+[0-9a-f]{{12}}(?:{endings})", entry) is not None
 
 
 def nodes_with(entries: Iterable[str], name: str) -> list[str]:
-    """The nodes whose engines hold the image, in any version, by the files of the folder."""
+    """Return the nodes whose engines hold the image, in any version, by the files of the folder."""
     found = filter(None, map(_LOADED.fullmatch, entries))
     return sorted({one["node"] for one in found if is_version(one["file"], name, [".tar"])})
 
 
 def tool_of_record(entry: str) -> str | None:
-    """The tool whose record a file of the folder is; None: it is none."""
+    """Return the tool whose record a file of the folder is; None: it is not a record."""
     found = _RECORD.fullmatch(entry)
     return found["tool"] if found else None
 
@@ -121,12 +122,12 @@ def read_record(content: bytes) -> Record | None:
 
 
 def begun_record(name: str, digest: str, base: str | None) -> str:
-    """The text of a record up to what only the node can tell, which the script appends."""
+    """Return the text of a record up to what only the node can tell, which the script appends."""
     known: dict[str, Any] = {"name": name, "digest": digest, "base": base}
     return msgspec.json.encode(known).decode().removesuffix("}")
 
 
 def docker_tag(path: str) -> str | None:
-    """What Docker calls the image of a file that we made; None: it is not ours."""
+    """Return what Docker calls the image of a file that we made; None: it is not ours."""
     found = _TAR.fullmatch(path)
     return f"jupyter-slurm/image:{found[1]}" if found else None

@@ -30,8 +30,9 @@ def find_image(
     ours: Callable[[], Iterable[str]] = lambda: (),
     kept: Callable[[str], str] | None = None,
 ) -> str:
-    """The absolute path of the image on the cluster, else what a tool that fetches images itself
-    calls it, as `fetched` says; `@NAME` is a container that it has on a node, as `kept` says.
+    """Return the absolute path of the image on the cluster, else what a tool that fetches images
+    itself calls it, as `fetched` says; `@NAME` is a container that it has on a node, as `kept`
+    says.
 
     `made` gives the path of an image in our own folder, `ours` the names of all. A name that only
     such a one can have is looked up there first; of all others the site's own come first.
@@ -87,7 +88,7 @@ def _kept(wanted: str, kept: Callable[[str], str] | None) -> str:
 
 
 def check_name(reference: str) -> None:
-    """RequestError: it is empty, a relative path, or no line of text."""
+    """Raise RequestError for an empty name, a relative path, or more than a line of text."""
     if not reference or "\0" in reference or "\n" in reference:
         raise RequestError(f"{reference!r} is not the name of an image.", option="image")
     if reference.startswith("."):
@@ -99,7 +100,8 @@ def check_name(reference: str) -> None:
 
 
 def file_stems(reference: str) -> list[str]:
-    """What a file in an image folder may be called for `reference`, best first, without suffix.
+    """Return what a file in an image folder may be called for `reference`, best first, without
+    suffix.
 
     As ch-image and ch-convert name things `/` is written `%` and `:` is `+`. Where people keep
     files for Apptainer (its `pull` calls them NAME_TAG) the registry is left out: so only names
@@ -122,7 +124,7 @@ def file_stems(reference: str) -> list[str]:
 
 
 def names_in(entries: Iterable[str]) -> list[str]:
-    """What the files of an image folder are called by `--image`; hidden ones are left out."""
+    """Return what `--image` calls the files of an image folder; hidden ones are left out."""
     return [
         re.sub(r"\.(sqfs|squashfs|sqsh|sif)$", "", entry).replace("%", "/").replace("+", ":")
         for entry in entries

@@ -15,7 +15,7 @@ _FORM = "Say --mount SRC, SRC:DST or SRC:DST:ro."
 
 
 def parse_mount(text: str, home: str) -> Mount:
-    """The mount; a leading `~` of SRC is `home`, the user's on the cluster. No DST: as SRC.
+    """Parse a mount; a leading `~` of SRC is `home`, the user's on the cluster. No DST: as SRC.
 
     RequestError: not of that form, or a path is relative. There is no escape for a colon.
     """
@@ -36,15 +36,15 @@ def parse_mount(text: str, home: str) -> Mount:
 
 
 def csv_line(fields: Sequence[str]) -> str:
-    """Fields of a mount for tools that read it as CSV, where a comma, a quote or a newline in a
-    path is one."""
+    """Join the fields of a mount for tools that read it as CSV, where a path may hold a comma, a
+    quote or a newline."""
     line = io.StringIO()
     csv.writer(line).writerow(fields)
     return line.getvalue().removesuffix("\r\n")
 
 
 def home_expanded(path: str, home: str) -> str:
-    """`path` with a leading `~` or `~/` replaced; other users' homes (`~name`) are left alone."""
+    """Replace a leading `~` or `~/` of `path`; other users' homes (`~name`) are left alone."""
     if path == "~" or path.startswith("~/"):
         return home.rstrip("/") + path[1:]
     return path

@@ -51,25 +51,25 @@ class Recipe:
     """The image that it stands on, as people call it; None: the text alone says it."""
 
     def digest(self, base: str | None, tool: str) -> str:
-        """Equal for what would be the same image: 64 hexadecimal digits. `base` is what the base
-        was found to be."""
+        """Return 64 hexadecimal digits, equal for what would be the same image. `base` is what the
+        base was found to be."""
         words = [1, tool, self.kind, self.text, base]
         return hashlib.sha256(json.dumps(words).encode()).hexdigest()
 
     def steps(self) -> list[Step]:
-        """What is done to the base; RequestError: it cannot be told step by step. Not for a
+        """Return what is done to the base; RequestError: it cannot be told step by step. Not for a
         definition, nor for a script."""
         if self.kind is Kind.DOCKERFILE:
             return dockerfile.steps(self.text)
         return [Run(command) for command in self.commands()]
 
     def commands(self) -> list[str]:
-        """What lines install, as POSIX sh. RequestError."""
+        """Return what lines install, as POSIX sh. RequestError."""
         return [_install(tool, words) for tool, words in _packages(self.text)]
 
 
 def read_recipe(text: str, base: str | None) -> Recipe:
-    """RequestError: it is none; or its base is missing, or said twice."""
+    """Read a recipe. RequestError: it is not one; or its base is missing, or said twice."""
     text = text.replace("\r\n", "\n").strip("\n") + "\n"
     if "\0" in text:
         raise RequestError("There is a NUL character in the recipe.")
@@ -105,7 +105,7 @@ def _kind(text: str) -> Kind:
 
 
 def _packages(text: str) -> list[tuple[str, tuple[str, ...]]]:
-    """Tool and its words, a pair for each command, in order."""
+    """Return tool and its words, a pair for each command, in order."""
     found: list[tuple[str, tuple[str, ...]]] = []
     section: str | None = None
     listed: list[str] = []
@@ -137,7 +137,7 @@ def _packages(text: str) -> list[tuple[str, tuple[str, ...]]]:
 
 
 def _listed(tool: str, content: str) -> list[str]:
-    """A line of a list: for pip one requirement, blanks and all, or an option; else words."""
+    """Split a line of a list: for pip one requirement, blanks and all, or an option; else words."""
     if tool == "pip" and not content.startswith("-"):
         return [content] if content else []
     return content.split()
@@ -166,7 +166,7 @@ def _check(tool: str, words: Sequence[str]) -> None:
 
 
 def _install(tool: str, words: Sequence[str]) -> str:
-    """POSIX sh."""
+    """Return POSIX sh that installs the packages."""
     packages = shlex.join(words)
     if tool == "apt":
         return (

@@ -56,8 +56,8 @@ class Reference:
 
 
 def parse_reference(text: str) -> Reference:
-    """An image's name, with or without registry, as Docker, Apptainer (`docker://…`) or enroot
-    (`registry#repository`) write it. RequestError: it is none."""
+    """Parse an image's name, with or without registry, as Docker, Apptainer (`docker://…`) or
+    enroot (`registry#repository`) write it. RequestError: it is not one."""
     name = text.removeprefix("docker://")
     name, _, digest = name.partition("@")
     registry, name = _registry(name)
@@ -80,7 +80,8 @@ def parse_reference(text: str) -> Reference:
 
 
 def _registry(name: str) -> tuple[str | None, str]:
-    """As Docker tells one: the first part has a dot or a port, or is localhost."""
+    """Split off the registry as Docker tells one: the first part has a dot or a port, or is
+    localhost."""
     if "#" in name:
         registry, _, rest = name.partition("#")
         return (registry, rest) if _REGISTRY.fullmatch(registry) else (None, name)
@@ -91,7 +92,7 @@ def _registry(name: str) -> tuple[str | None, str]:
 
 
 def _short(name: str, tag: str) -> tuple[str, str, str]:
-    """Registry, repository and tag of a name that says no registry."""
+    """Return registry, repository and tag of a name that says no registry."""
     month = _MONTH.fullmatch(tag)
     if name in _FRAMEWORKS and month:
         return NGC, f"nvidia/{name}", tag if tag.endswith("-py3") else _ngc_tag(name, month)

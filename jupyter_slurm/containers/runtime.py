@@ -81,16 +81,17 @@ class Runtime(Protocol):
         """What an image's file name may end in, best first; "" is a folder."""
 
     def fetched(self, reference: Reference) -> str | None:
-        """What the tool calls an image that it fetches by itself; None: it needs a file."""
+        """Return what the tool calls an image that it fetches by itself; None: it needs a file."""
 
     def job_dir(self, box: Box) -> str:
-        """Where the program finds the job dir."""
+        """Return where the program finds the job dir."""
 
     def launch(self, argv: Sequence[str], box: Box) -> Launch:
-        """RequestError: this runtime cannot do what the box asks for."""
+        """Return how to launch it. RequestError: this runtime cannot do what the box asks for."""
 
     def explain(self, log_tail: str) -> Explained | None:
-        """The tool's own failure, found in the end of a job's log; None: it was not the tool."""
+        """Explain the tool's own failure, found in the end of a job's log; None: it was not the
+        tool."""
 
 
 @runtime_checkable
@@ -98,11 +99,11 @@ class KeepsContainers(Protocol):
     """A tool whose containers can stay on a node, each under a name: `--image @NAME`."""
 
     def kept(self, name: str) -> str:
-        """The box's image for that container. RequestError: none can be called that."""
+        """Return the box's image for that container. RequestError: none can be called that."""
 
 
 def in_workdir(argv: Sequence[str], box: Box, job_dir: str, before: str = "") -> tuple[str, ...]:
-    """`argv`, run in the box's folder with its environment by a POSIX sh that becomes it.
+    """Run `argv` in the box's folder with its environment by a POSIX sh that becomes it.
 
     `job_dir` is where that shell finds it; `before` is sh text to run first. A folder that is not
     there ends the shell with its own message.
@@ -113,7 +114,7 @@ def in_workdir(argv: Sequence[str], box: Box, job_dir: str, before: str = "") ->
 
 
 def image_of(box: Box, runtime: str) -> str:
-    """The box's image. RequestError: it has none."""
+    """Return the box's image. RequestError: it has none."""
     if box.image is None:
         raise RequestError(
             f"The runtime {runtime} needs an image.",
@@ -124,7 +125,7 @@ def image_of(box: Box, runtime: str) -> str:
 
 
 def without_nul(text: str, what: str) -> str:
-    """`text`; RequestError where it holds the one character that no program can be given."""
+    """Return `text`; RequestError where it holds the one character that no program can be given."""
     if "\0" in text:
         raise RequestError(f"There is a NUL character in {what}.")
     return text

@@ -41,20 +41,21 @@ Step = Run | Set | Enter
 
 
 def as_dockerfile(base: str, commands: Sequence[str]) -> str:
-    """Each command is POSIX sh, and a layer of its own."""
+    """Return a Dockerfile in which each command is POSIX sh, and a layer of its own."""
     # As JSON nothing in it means anything to the builder.
     runs = [json.dumps(["/bin/sh", "-c", f"set -e\n{text}"]) for text in commands]
     return "".join([f"FROM {base}\n", *(f"RUN {run}\n" for run in runs)])
 
 
 def script_dockerfile(base: str) -> str:
-    """A Dockerfile that runs the script `SETUP` beside it."""
+    """Return a Dockerfile that runs the script `SETUP` beside it."""
     remove = json.dumps(["/bin/sh", "-c", f"rm -f {INSIDE}"])
     return f"FROM {base}\nCOPY {SETUP} {INSIDE}\nRUN {json.dumps([INSIDE])}\nRUN {remove}\n"
 
 
 def as_script(steps: Sequence[Step]) -> str:
-    """One POSIX sh script that does them all. Variables are not kept: see `kept_variables`."""
+    """Return one POSIX sh script that does them all. Variables are not kept: see
+    `kept_variables`."""
     lines = ["#!/bin/sh", "set -e"]
     for step in steps:
         match step:

@@ -17,21 +17,23 @@ class HasTerminal(Protocol):
     """What a runtime may have beside the methods of `Runtime`."""
 
     def in_terminal(self, argv: Sequence[str], box: Box) -> Launch:
-        """As `Runtime.launch`, its streams being a terminal, and without a `pid_file`."""
+        """Launch as `Runtime.launch` does, its streams being a terminal, and without a
+        `pid_file`."""
 
     def beside(self, argv: Sequence[str], box: Box) -> Launch:
-        """The same in a job whose own program runs already, in its container where it has one."""
+        """Launch the same in a job whose own program runs already, in its container where it has
+        one."""
 
 
 def in_terminal(runtime: Runtime, argv: Sequence[str], box: Box) -> Launch:
-    """RequestError: as of `Runtime.launch`."""
+    """Launch in a terminal. RequestError: as of `Runtime.launch`."""
     if isinstance(runtime, HasTerminal):
         return runtime.in_terminal(argv, box)
     return runtime.launch(argv, box)
 
 
 def beside(runtime: Runtime, argv: Sequence[str], box: Box) -> Launch:
-    """RequestError: as of `Runtime.launch`."""
+    """Launch beside the job's own program. RequestError: as of `Runtime.launch`."""
     if isinstance(runtime, HasTerminal):
         return runtime.beside(argv, box)
     return runtime.launch(argv, box)

@@ -38,18 +38,18 @@ class Maker(Protocol):
         """What an image's file name may end in; "" is a folder."""
 
     def named(self, reference: Reference) -> str:
-        """What the tool calls an image of a registry."""
+        """Return what the tool calls an image of a registry."""
 
     def build(self, recipe: Recipe, base: str | None, version: str) -> str:
-        """Sh text as `script.py` wants it. `base`: of `recipe.base`, the absolute path on the
-        cluster, or what `named` says. RequestError: the tool cannot make that."""
+        """Return sh text as `script.py` wants it. `base`: of `recipe.base`, the absolute path on
+        the cluster, or what `named` says. RequestError: the tool cannot make that."""
 
     def pull(self, reference: Reference, version: str) -> str:
-        """The same for an image of a registry, as it is there."""
+        """Return the same for an image of a registry, as it is there."""
 
     def explain(self, log_tail: str) -> Explained | None:
-        """The tool's own failure, found in the end of the log of a job that was to make an image;
-        None: it is not known."""
+        """Explain the tool's own failure, found in the end of the log of a job that was to make an
+        image; None: it is not known."""
 
 
 MAKERS: Mapping[str, Maker] = MappingProxyType(
@@ -68,7 +68,7 @@ MAKERS: Mapping[str, Maker] = MappingProxyType(
 
 
 def maker_for(runtime: str) -> Maker:
-    """RequestError: that runtime has no images."""
+    """Return the runtime's maker. RequestError: that runtime has no images."""
     if runtime in MAKERS:
         return MAKERS[runtime]
     raise RequestError(
@@ -78,7 +78,7 @@ def maker_for(runtime: str) -> Maker:
 
 
 def explained(failure: Failure, log_tail: str) -> Explained | None:
-    """Why the image was not made, by any of the runtimes that share the tool."""
+    """Explain why the image was not made, by any of the runtimes that share the tool."""
     makers = (maker for maker in MAKERS.values() if maker.tool == failure.tool)
     found = (maker.explain(log_tail) for maker in makers)
     return without_room(failure, log_tail) or next(filter(None, found), None)

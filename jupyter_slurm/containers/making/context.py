@@ -11,8 +11,9 @@ from jupyter_slurm.errors import RequestError
 
 
 def context(recipe: Recipe, base: str | None, first: str = "") -> str:
-    """Makes `$work/context`; `base` is what the builder calls the image that it stands on, `first`
-    an instruction that comes before all others. RequestError: it cannot be a Dockerfile."""
+    """Return sh text that makes `$work/context`; `base` is what the builder calls the image that it
+    stands on, `first` an instruction that comes before all others. RequestError: it cannot be a
+    Dockerfile."""
     lines = ['mkdir "$work/context"\n']
     if recipe.kind is Kind.DOCKERFILE:
         dockerfile.check(recipe.text)
@@ -29,7 +30,7 @@ def context(recipe: Recipe, base: str | None, first: str = "") -> str:
 
 
 def refuse_definition(recipe: Recipe, tool: str) -> None:
-    """RequestError: it is an Apptainer definition."""
+    """Raise RequestError for an Apptainer definition."""
     if recipe.kind is Kind.DEFINITION:
         raise RequestError(
             f"{tool} takes no Apptainer definitions.",

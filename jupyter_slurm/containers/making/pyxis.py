@@ -55,7 +55,8 @@ class Pyxis:
 
 
 def _step(image: str, program: str) -> str:
-    """An order to end comes to the step by itself: this shell waits for its end."""
+    """Return sh text of the step. An order to end comes to the step by itself: this shell waits for
+    its end."""
     return f"""trap 'exit 143' TERM
 mkdir "$partial.d" "$work/made" "$work/way"
 ln -s "$partial.d" "$work/way/made" # mounts cannot have blanks
@@ -67,7 +68,7 @@ set -- --container-image={shlex.quote(image)} {_OPTIONS} -- /bin/sh -c {_INSIDE}
 
 
 def setup_script(recipe: Recipe) -> str:
-    """The recipe as one script; RequestError: it cannot be. enroot gives every program the
+    """Return the recipe as one script; RequestError: it cannot be. enroot gives every program the
     variables of /etc/environment."""
     refuse_definition(recipe, "enroot")
     if recipe.kind is Kind.SCRIPT:

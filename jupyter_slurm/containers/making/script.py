@@ -42,7 +42,7 @@ class Target:
 
 
 def render(target: Target, suffixes: Sequence[str], text: str) -> str:
-    """The whole script. It exits 0 once the image is there, made now or earlier."""
+    """Return the whole script. It exits 0 once the image is there, made now or earlier."""
     return _FRAME.format(
         folder=shlex.quote(target.folder),
         name=shlex.quote(target.name),
@@ -69,7 +69,8 @@ class Failure:
 
 
 def read_failure(log_tail: str) -> Failure | None:
-    """From the end of a job's log; None: it was no job that makes an image, or went well."""
+    """Read the failure at the end of a job's log; None: the job did not make an image, or went
+    well."""
     found = _FAILED.search(log_tail)
     if found is None:
         return None
@@ -77,7 +78,7 @@ def read_failure(log_tail: str) -> Failure | None:
 
 
 def without_room(failure: Failure, log_tail: str) -> Explained | None:
-    """None: that was not it."""
+    """Explain that the folder of images was full; None: that was not it."""
     full = _FULL.findall(log_tail)
     if failure.doing != _SAVING or not full:
         return None
@@ -89,7 +90,7 @@ def without_room(failure: Failure, log_tail: str) -> Explained | None:
 
 
 def file(name: str, content: str) -> str:
-    """Puts a file into `$work`."""
+    """Return sh text that puts a file into `$work`."""
     return f'printf %s {shlex.quote(content)} >"$work"/{shlex.quote(name)}\n'
 
 
