@@ -116,32 +116,34 @@ def sealed(argv: Sequence[str], secret: str) -> Sealed:
 
 
 def decode(output: str | bytes) -> str:
-    """The text of a command's output; a byte that is not UTF-8 becomes the text `\\xff`."""
+    """Return the text of a command's output; a byte that is not UTF-8 becomes the text `\\xff`."""
     if isinstance(output, bytes):
         return output.decode("utf-8", "backslashreplace")
     return output
 
 
 def optional(text: str) -> str | None:
-    """The text of a field, or None for any of Slurm's ways to say that it is not set."""
+    """Return the text of a field, or None for any of Slurm's ways to say that it is not set."""
     text = text.strip()
     return None if text.lower() in _UNSET else text
 
 
 def optional_text(text: str) -> str | None:
-    """A free text of the user (name, comment) as it is, blanks too; None only for `(null)`."""
+    """Return a free text of the user (name, comment) as it is, blanks too; None only for
+    `(null)`."""
     return None if text in ("", "(null)") else text
 
 
 def optional_int(text: str) -> int | None:
-    """A whole number, or None where the field holds anything else, or one that nothing counts."""
+    """Return a whole number, or None where the field holds anything else, or one that nothing
+    counts."""
     text = text.strip()
     return int(text) if text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS else None
 
 
 def optional_float(text: str) -> float | None:
-    """A plain decimal number, or None where the field holds anything else, or one that nothing
-    counts."""
+    """Return a plain decimal number, or None where the field holds anything else, or one that
+    nothing counts."""
     try:
         number = float(text)
     except ValueError:
@@ -150,17 +152,17 @@ def optional_float(text: str) -> float | None:
 
 
 def lines(output: str | bytes) -> list[str]:
-    """The lines as a newline ends them; `str.splitlines` cuts at characters of a text as well."""
+    """Split at newlines alone; `str.splitlines` cuts at characters of a text as well."""
     return decode(output).split("\n")
 
 
 def split_records(output: str | bytes, names: Sequence[str]) -> list[dict[str, str]]:
-    """As `cut_records`, the fields by `names`."""
+    """Cut as `cut_records` does, with the fields by `names`."""
     return [dict(zip(names, values, strict=True)) for values in cut_records(output, len(names))]
 
 
 def cut_records(output: str | bytes, count: int) -> list[list[str]]:
-    """Records that end in RECORD_END, each cut into `count` fields; no first field has newlines.
+    """Cut records that end in RECORD_END into `count` fields each; no first field has newlines.
 
     The last field takes whatever is left. A piece with too few fields is no record. What stands
     before a first field was printed by others: a site's wrapper, a login shell.
@@ -175,7 +177,7 @@ def cut_records(output: str | bytes, count: int) -> list[list[str]]:
 
 
 def split_lines(output: str | bytes, names: Sequence[str]) -> list[dict[str, str]]:
-    """Lines cut at FIELD_END into the fields `names`; the last field takes whatever is left.
+    """Cut lines at FIELD_END into the fields `names`; the last field takes whatever is left.
 
     A line with too few fields is the rest of a free text that held a newline (only sacct and its
     kin end records with one), and goes back to the end of the record before it.
@@ -191,7 +193,7 @@ def split_lines(output: str | bytes, names: Sequence[str]) -> list[dict[str, str
 
 
 def record_format(codes: Mapping[str, str]) -> str:
-    """The `-o` format of squeue and sinfo for a table of field name -> %-code.
+    """Return the `-o` format of squeue and sinfo for a table of field name -> %-code.
 
     No widths, so nothing is cut; the separators are plain suffixes (all releases).
     """

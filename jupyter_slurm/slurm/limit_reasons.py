@@ -45,7 +45,7 @@ THINGS: Final[Mapping[str, str]] = MappingProxyType(
 
 
 def explain_limit(reason: str) -> Entry | None:
-    """The sentence for a limit's code; None where it is none."""
+    """Return the sentence for a limit's code; None where it is not one."""
     if match := _PER_OWNER.fullmatch(reason):
         return _per_owner(THINGS[match["resource"].lower()], match["unit"], match["who"])
     match = _OWNED.fullmatch(reason)

@@ -167,7 +167,7 @@ def _signal(value: str) -> str:
 
 
 def with_slurm_ids(dependency: str, slurm_id: Callable[[str], str]) -> str:
-    """A checked value of --dependency with `slurm_id` of each of our ids in its place.
+    """Put `slurm_id` of each of our ids in its place in a checked value of --dependency.
 
     >>> with_slurm_ids("afterok:k3j5x2m7+5:12,singleton", lambda ours: "34")
     'afterok:34+5:12,singleton'

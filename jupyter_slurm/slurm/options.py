@@ -43,7 +43,8 @@ class OptionError(ValueError):
 
 
 def parse_options(words: Sequence[str]) -> dict[str, str]:
-    """Long name -> checked value ("" for a flag) of `--name value`, `--name=value`, `-n4`, `-n 4`.
+    """Map long name -> checked value ("" for a flag) of `--name value`, `--name=value`, `-n4`, `-n
+    4`.
 
     Of an option given twice the last counts, as with sbatch. OptionError for an unknown option, a
     missing or malformed value, or a word that belongs to no option. Names are not completed.
@@ -66,7 +67,7 @@ def parse_options(words: Sequence[str]) -> dict[str, str]:
 
 
 def takes_next(word: str) -> bool:
-    """Whether the word that follows `word` is the value of its option, whatever it looks like.
+    """Tell whether the word that follows `word` is the value of its option, whatever it looks like.
 
     >>> takes_next("--comment"), takes_next("--comment=x"), takes_next("-J"), takes_next("-n4")
     (True, False, True, False)
@@ -99,7 +100,8 @@ def _long(word: str, rest: Iterator[str]) -> tuple[str, str]:
 
 
 def _short(word: str, rest: Iterator[str]) -> Iterator[tuple[str, str]]:
-    """The options of one word: flags may stand together (`-HO`), a value may follow at once."""
+    """Yield the options of one word: flags may stand together (`-HO`), a value may follow at
+    once."""
     letters = word[1:]
     while letters:
         letter, letters = letters[0], letters[1:]
@@ -132,7 +134,7 @@ def _option(word: str, name: str) -> Option:
 
 
 def check_option(name: str, value: str) -> str:
-    """The value as sbatch is to get it (`30m` -> `00:30:00`); "" for a flag.
+    """Return the value as sbatch is to get it (`30m` -> `00:30:00`); "" for a flag.
 
     `name` is the long name. OptionError for an unknown or reserved option, and for a value that is
     not of its kind; the message says what would be.
@@ -171,7 +173,7 @@ def _choice(option: Option, value: str) -> str:
 
 
 def check_together(options: Mapping[str, str]) -> None:
-    """OptionError for options that exclude each other (--mem and --mem-per-cpu)."""
+    """Raise OptionError for options that exclude each other (--mem and --mem-per-cpu)."""
     for group in EXCLUSIVE:
         given = [f"--{name}" for name in group if name in options]
         if len(given) > 1:
@@ -194,7 +196,7 @@ def check_together(options: Mapping[str, str]) -> None:
 
 
 def suggest(word: str, extra: Sequence[str] = ()) -> str | None:
-    """The nearest right word; None when nothing is near.
+    """Return the nearest right word; None when nothing is near.
 
     A word with dashes is compared with the long names of options and with `extra`, and comes back
     with dashes. A bare word is compared with `extra`, or with the options' bare names without it.
@@ -214,12 +216,13 @@ def suggest(word: str, extra: Sequence[str] = ()) -> str | None:
 
 
 def sbatch_args(options: Mapping[str, str]) -> list[str]:
-    """The options as words of an argv, one each; values need no quoting there."""
+    """Return the options as words of an argv, one each; values need no quoting there."""
     return [f"--{name}={value}" if value else f"--{name}" for name, value in options.items()]
 
 
 def render_directives(options: Mapping[str, str]) -> list[str]:
-    """The options as `#SBATCH` lines, each value quoted so that sbatch reads it back unchanged.
+    """Return the options as `#SBATCH` lines, each value quoted so that sbatch reads it back
+    unchanged.
 
     OptionError for a newline or NUL, which no such line can hold.
 
@@ -230,7 +233,7 @@ def render_directives(options: Mapping[str, str]) -> list[str]:
 
 
 def _directive(name: str, value: str) -> str:
-    """One option for get_argument() of src/sbatch/opt.c, which is no shell.
+    """Write one option for get_argument() of src/sbatch/opt.c, which is not a shell.
 
     It splits at blanks, takes quotes away, drops what follows a bare `#`, and heeds a backslash
     everywhere, in single quotes too; before 24.05 a backslash does not protect a blank, so quotes

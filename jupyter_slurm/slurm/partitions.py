@@ -54,7 +54,7 @@ class Reservation:
 
 
 def partitions_argv() -> list[str]:
-    """Every partition, those too that are hidden from this user."""
+    """Ask for every partition, those too that are hidden from this user."""
     return ["scontrol", "-a", "-o", "show", "partition"]
 
 
@@ -69,7 +69,7 @@ def parse_partitions(output: str | bytes) -> dict[str, PartitionSettings]:
 
 
 def parse_reservations(output: str | bytes) -> list[Reservation]:
-    """Those of reservations_argv that keep nodes, the earliest first."""
+    """Parse those of reservations_argv that keep nodes, the earliest first."""
     found = (_reservation(fields) for fields in _records(output, "ReservationName"))
     return sorted((one for one in found if one and one.nodes), key=lambda one: one.start_s)
 
@@ -121,7 +121,7 @@ def _names(text: str) -> tuple[str, ...]:
 
 
 def _weights(text: str) -> dict[str, float]:
-    """Of `CPU=1.0,Mem=0.25G,GRES/gpu=2.0`; a unit is what the weight is for, without one MiB."""
+    """Parse `CPU=1.0,Mem=0.25G,GRES/gpu=2.0`; a unit is what the weight is for, without one MiB."""
     weights = {}
     for item in (optional(text) or "").split(","):
         match = _WEIGHT.fullmatch(item.strip())

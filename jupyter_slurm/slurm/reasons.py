@@ -42,7 +42,7 @@ def explain(
     time_limit: str | None = None,
     partition_limit: str | None = None,
 ) -> Explanation:
-    """What a reason of squeue or scontrol means; whatever else is known makes it more concrete.
+    """Explain a reason of squeue or scontrol; whatever else is known makes it more concrete.
 
     `dependency` is squeue's `%E`; `time_limit` and `partition_limit` are Slurm's texts. A reason
     that is not known is given back as it is, with known=False.

@@ -302,7 +302,7 @@ _CASES: Final = (
 
 
 def explain_rejection(stderr: str) -> Rejection | None:
-    """What a command's standard error means; None where it says nothing.
+    """Explain a command's standard error; None where it says nothing.
 
     Several texts: an ambiguous one decides, then a definitive one, since sbatch mentions a
     passing trouble (`retrying`) before its last word.
@@ -339,7 +339,8 @@ def explain_requeue(stderr: str) -> str | None:
 
 
 def message(text: str) -> str:
-    """What a command said: the lines of errors without its name in front; a site's text stays."""
+    """Return what a command said: the lines of errors without its name in front; a site's text
+    stays."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     errors = [line for line in lines if ": error: " in line or ": fatal: " in line]
     kept = [line.partition(": error: ")[2] or line.partition(": fatal: ")[2] for line in errors]

@@ -114,12 +114,12 @@ class Usage:
 
 
 def argv(ids: Iterable[str]) -> list[str]:
-    """Jobs by id with their steps, every attempt of a requeued one."""
+    """Ask for jobs by id with their steps, every attempt of a requeued one."""
     return [*_ONE_TIME, "-o", ",".join(_FIELDS.values()), "-j", ",".join(ids)]
 
 
 def names_argv(user: str, names: Iterable[str], since_s: float) -> list[str]:
-    """A user's jobs by name that were there since a point in time (UTC epoch seconds).
+    """Ask for a user's jobs by name that were there since a point in time (UTC epoch seconds).
 
     An operator is shown everybody's unless a user is named, and anybody may choose that name.
 
@@ -133,7 +133,7 @@ def names_argv(user: str, names: Iterable[str], since_s: float) -> list[str]:
 
 
 def mine_argv(user: str, since_s: float) -> list[str]:
-    """A user's jobs that were there since a point in time (UTC epoch seconds), without steps."""
+    """Ask for a user's jobs that were there since a time (UTC epoch seconds), without steps."""
     return [*_since_argv(since_s), "-X", "-u", user]
 
 
@@ -142,17 +142,17 @@ def _since_argv(since_s: float) -> list[str]:
 
 
 def is_disabled(stderr: str) -> bool:
-    """Whether the site keeps no accounting (and will not next time either)."""
+    """Tell whether the site keeps no accounting (and will not next time either)."""
     return "Slurm accounting storage is disabled" in stderr
 
 
 def parse(output: str | bytes) -> list[AcctRow]:
-    """The jobs and steps of argv, names_argv and mine_argv, each job before its steps."""
+    """Parse the jobs and steps of argv, names_argv and mine_argv, each job before its steps."""
     return [_row(field) for field in split_lines(output, tuple(_FIELDS))]
 
 
 def parse_fields(output: str | bytes) -> list[dict[str, str]]:
-    """The same as sacct names and prints it."""
+    """Return the same as sacct names and prints it."""
     return [
         {_FIELDS[name]: value for name, value in field.items()}
         for field in split_lines(output, tuple(_FIELDS))
@@ -160,7 +160,8 @@ def parse_fields(output: str | bytes) -> list[dict[str, str]]:
 
 
 def summarise(rows: Sequence[AcctRow]) -> Usage | None:
-    """What one job used: `rows` are its own and its steps'. Of several attempts the last one.
+    """Sum up what one job used: `rows` are its own and its steps'. Of several attempts the last
+    one.
 
     None where there is no row of the job itself.
     """
@@ -244,7 +245,7 @@ def _row(field: Mapping[str, str]) -> AcctRow:
 
 
 def _requested_mib(text: str, cpus: int, nodes: int) -> float | None:
-    """ReqMem: the total since 21.08; before, `4Gc` is per CPU and `4Gn` per node."""
+    """Parse ReqMem: the total since 21.08; before, `4Gc` is per CPU and `4Gn` per node."""
     match = _REQUESTED.fullmatch(text.strip())
     if match is None:
         return None

@@ -68,12 +68,12 @@ class QosRow:
 
 
 def associations_argv(user: str) -> list[str]:
-    """Those of a user; the Max limits of the accounts above are theirs too."""
+    """Ask for those of a user; the Max limits of the accounts above are theirs too."""
     return [*_SHOW, "user", user, "withassoc", f"format={_OF_ASSOCIATION}"]
 
 
 def accounts_argv(accounts: Iterable[str]) -> list[str]:
-    """Those of accounts, without the users in them."""
+    """Ask for those of accounts, without the users in them."""
     return [*_SHOW, "assoc", f"account={','.join(accounts)}", "user=", f"format={_OF_ACCOUNT}"]
 
 
@@ -82,12 +82,12 @@ def qos_argv() -> list[str]:
 
 
 def parse_associations(output: str | bytes) -> list[Association]:
-    """A line for each of associations_argv and of accounts_argv."""
+    """Parse a line for each of associations_argv and of accounts_argv."""
     return [_association(*fields) for fields in _lines(output, _OF_ASSOCIATION)]
 
 
 def parse_qos(output: str | bytes) -> list[QosRow]:
-    """A line for each of qos_argv."""
+    """Parse a line for each of qos_argv."""
     return [_qos(*fields) for fields in _lines(output, _OF_QOS)]
 
 

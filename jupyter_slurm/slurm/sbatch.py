@@ -40,7 +40,7 @@ def test_only_argv(submission: Sequence[str]) -> list[str]:
 
 
 def literal_path(path: str) -> str:
-    """`path` as a value of --output that means just this file, whatever characters it has.
+    """Return `path` as a value of --output that means just this file, whatever characters it has.
 
     sbatch(1), FILENAME PATTERN: `%%` is a `%`. One backslash anywhere turns patterns off, and each
     then protects the next character (src/slurmd/slurmstepd/fname.c).
@@ -52,7 +52,7 @@ def literal_path(path: str) -> str:
 
 
 def parse(stdout: str | bytes) -> tuple[str, str | None] | None:
-    """The job's id and, with several clusters, the cluster's name; None: no id was printed.
+    """Return the job's id and, with several clusters, the cluster's name; None: no id was printed.
 
     Sites wrap sbatch and print banners; the id is on the last line that looks like one.
 
@@ -67,7 +67,8 @@ def parse(stdout: str | bytes) -> tuple[str, str | None] | None:
 
 
 def parse_test_only(stderr: str | bytes) -> Estimate | None:
-    """The estimate in what test_only_argv prints to its standard error; None: it was refused."""
+    """Parse the estimate in what test_only_argv prints to its standard error; None: it was
+    refused."""
     text = stderr.decode("utf-8", "replace") if isinstance(stderr, bytes) else stderr
     match = _ESTIMATE.search(text)
     if match is None:

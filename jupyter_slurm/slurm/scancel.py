@@ -20,7 +20,7 @@ def cancel_argv(ids: Iterable[str]) -> list[str]:
 
 
 def is_already_gone(stderr: str) -> bool:
-    """Whether scancel failed only because the job had ended, which is what was wanted."""
+    """Tell whether scancel failed only because the job had ended, which is what was wanted."""
     return any(text in stderr for text in _GONE)
 
 

@@ -87,14 +87,14 @@ class ControlRow:
 
     @property
     def no_requeue(self) -> str | None:
-        """Why `scontrol requeue` would refuse it while it runs; None: it would not."""
+        """Say why `scontrol requeue` would refuse it while it runs; None: it would not."""
         if self.fields.get("BatchFlag") == "0":
             return NOT_BATCH
         return RUNS_ONCE if self.fields.get("Requeue") == "0" else None
 
 
 def job_argv(slurm_id: str) -> list[str]:
-    """One job (all the tasks, for an array's id), one line each.
+    """Ask for one job (all the tasks, for an array's id), one line each.
 
     `-d` is what prints DerivedExitCode, and which GPUs of which nodes it has (src/api/job_info.c).
     """
@@ -102,12 +102,12 @@ def job_argv(slurm_id: str) -> list[str]:
 
 
 def script_argv(slurm_id: str) -> list[str]:
-    """The text of the batch script of a job that the controller still knows."""
+    """Ask for the text of the batch script of a job that the controller still knows."""
     return ["scontrol", "write", "batch_script", slurm_id, "-"]
 
 
 def config_argv() -> list[str]:
-    """The controller's configuration; ask once per session."""
+    """Ask for the controller's configuration, once per session."""
     return ["scontrol", "show", "config"]
 
 
@@ -131,13 +131,14 @@ def time_limit_argv(slurm_id: str, limit: str) -> list[str]:
 
 
 def is_denied(stderr: str) -> bool:
-    """Whether only others may do that: a time limit is raised by operators and administrators, and
-    lowered by a job's owner (_update_job in src/slurmctld/job_mgr.c, all releases)."""
+    """Tell whether only others may do that: a time limit is raised by operators and administrators,
+    and lowered by a job's owner (_update_job in src/slurmctld/job_mgr.c, all releases)."""
     return "Access/permission denied" in stderr
 
 
 def is_unknown_job(stderr: str) -> bool:
-    """Whether scontrol or squeue says that the controller has forgotten (or never knew) the job.
+    """Tell whether scontrol or squeue says that the controller has forgotten (or never knew) the
+    job.
 
     Jobs are forgotten MinJobAge seconds after their end; this says nothing about how they ended.
     """
@@ -145,13 +146,13 @@ def is_unknown_job(stderr: str) -> bool:
 
 
 def parse_jobs(output: str | bytes) -> list[ControlRow]:
-    """The jobs of job_argv."""
+    """Parse the jobs of job_argv."""
     pieces = (piece.rstrip("\n") for piece in _RECORD_START.split(decode(output)))
     return [_row(_cut(piece)) for piece in pieces if piece.startswith("JobId=")]
 
 
 def parse_config(output: str | bytes) -> dict[str, str]:
-    """Key -> value; lists within a value stay as they are, `(null)` becomes "".
+    """Map key -> value; lists within a value stay as they are, `(null)` becomes "".
 
     `SLURM_VERSION`, `MinJobAge` (`300 sec`), `KillWait`, `AccountingStorageType`, `ClusterName`
     and `MaxArraySize` are in every release.
@@ -267,5 +268,5 @@ def _stdout(fields: Mapping[str, str]) -> str | None:
 
 
 def _first_int(text: str) -> int | None:
-    """The number, or the lower end of a range (`2-4`), which a waiting job has."""
+    """Return the number, or the lower end of a range (`2-4`), which a waiting job has."""
     return optional_int(text.partition("-")[0])

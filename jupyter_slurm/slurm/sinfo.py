@@ -82,7 +82,7 @@ class NodeRow:
 
     @property
     def takes_jobs(self) -> bool:
-        """Whether a job could begin on it, were there room; one asleep is woken up for it."""
+        """Tell whether a job could begin on it, were there room; one asleep is woken up for it."""
         return self.state in _TAKE_JOBS and _NO_JOBS.isdisjoint(self.marks)
 
 
@@ -113,7 +113,7 @@ class PartitionRow:
 
 
 def nodes_argv() -> list[str]:
-    """Every node, once for each of its partitions."""
+    """Ask for every node, once for each of its partitions."""
     last = list(_NODE_FIELDS)[-1]
     columns = [
         f"{code}:{width}{RECORD_END if name == last else FIELD_END}"
@@ -123,17 +123,17 @@ def nodes_argv() -> list[str]:
 
 
 def partitions_argv() -> list[str]:
-    """Every partition, in one line or more (of nodes that differ)."""
+    """Ask for every partition, in one line or more (of nodes that differ)."""
     return ["sinfo", "-h", "-o", record_format(_PARTITION_FIELDS)]
 
 
 def parse_nodes(output: str | bytes) -> list[NodeRow]:
-    """The rows of nodes_argv."""
+    """Parse the rows of nodes_argv."""
     return [_node(record) for record in split_records(output, tuple(_NODE_FIELDS))]
 
 
 def parse_partitions(output: str | bytes) -> list[PartitionRow]:
-    """One row for each partition of partitions_argv, in Slurm's order."""
+    """Parse one row for each partition of partitions_argv, in Slurm's order."""
     rows: dict[str, PartitionRow] = {}
     for record in split_records(output, tuple(_PARTITION_FIELDS)):
         row = _partition(record)
@@ -209,13 +209,13 @@ def _joined(one: PartitionRow, two: PartitionRow) -> PartitionRow:
 
 
 def _four(text: str) -> tuple[int, int, int, int]:
-    """`allocated/idle/other/total`."""
+    """Parse `allocated/idle/other/total`."""
     parts = [part for word in text.split("/", 4) if (part := _leading_int(word)) is not None]
     return (parts[0], parts[1], parts[2], parts[3]) if len(parts) == 4 else (0, 0, 0, 0)
 
 
 def _leading_int(text: str) -> int | None:
-    """`8`, or the 8 of `8+`, which is how sinfo prints the least of nodes that differ."""
+    """Parse `8`, or the 8 of `8+`, which is how sinfo prints the least of nodes that differ."""
     match = _LEADING_NUMBER.match(text.strip())
     return optional_int(match[0]) if match else None
 

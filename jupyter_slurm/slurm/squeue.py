@@ -131,28 +131,29 @@ class UseRow:
 
 
 def mine_argv(user: str) -> list[str]:
-    """All of a user's jobs, waiting arrays in one row, the ended ones too until MinJobAge. `-a`: in
-    hidden partitions too, which squeue leaves out else, whosever the job is."""
+    """Ask for all of a user's jobs, waiting arrays in one row, the ended ones too until MinJobAge.
+    `-a`: in hidden partitions too, which squeue leaves out else, whosever the job is."""
     return ["squeue", "-h", "-a", "-u", user, "-t", "all", "-o", record_format(_FIELDS)]
 
 
 def everyone_argv() -> list[str]:
-    """The same of everyone, as far as it may be seen."""
+    """Ask for the same of everyone, as far as it may be seen."""
     return ["squeue", "-h", "-a", "-t", "all", "-o", record_format(_FIELDS)]
 
 
 def one_argv(slurm_id: str) -> list[str]:
-    """One job, whoever's and in whatever partition, ended or not; all the tasks of an array."""
+    """Ask for one job, whoever's and in whatever partition, ended or not; all the tasks of an
+    array."""
     return ["squeue", "-h", "-a", "-t", "all", "-j", slurm_id, "-o", record_format(_FIELDS)]
 
 
 def all_argv() -> list[str]:
-    """The whole queue as it may be seen: jobs that have not ended, waiting arrays in one row."""
+    """Ask for the queue as it may be seen: jobs that have not ended, waiting arrays in one row."""
     return ["squeue", "-h", "-o", record_format(_FIELDS)]
 
 
 def use_argv(user: str) -> list[str]:
-    """What a user's jobs have, those that wait too, each array task by itself."""
+    """Ask what a user's jobs have, those that wait too, each array task by itself."""
     last = list(_USE_FIELDS)[-1]
     columns = [
         f"{code}:{width}{RECORD_END if name == last else FIELD_END}"
@@ -162,7 +163,7 @@ def use_argv(user: str) -> list[str]:
 
 
 def parse_use(output: str | bytes) -> list[UseRow]:
-    """The rows of use_argv."""
+    """Parse the rows of use_argv."""
     rows = []
     for record in split_records(output, tuple(_USE_FIELDS)):
         field = {name: text.strip() for name, text in record.items()}
@@ -181,7 +182,7 @@ def parse_use(output: str | bytes) -> list[UseRow]:
 
 
 def names_argv(user: str, names: Iterable[str]) -> list[str]:
-    """A user's jobs of these names, ended ones too: was a submission taken after all?
+    """Ask for a user's jobs of these names, ended ones too: was a submission taken after all?
 
     ValueError for a name with a comma, which squeue would take for two.
     """
@@ -192,12 +193,12 @@ def names_argv(user: str, names: Iterable[str]) -> list[str]:
 
 
 def parse(output: str | bytes) -> list[QueueRow]:
-    """The rows of mine_argv, everyone_argv, all_argv and names_argv."""
+    """Parse the rows of mine_argv, everyone_argv, all_argv and names_argv."""
     return [read(row) for row in split(output)]
 
 
 def split(output: str | bytes) -> list[RawRow]:
-    """The same, not yet read."""
+    """Return the same, not yet read."""
     return [_raw(values) for values in cut_records(output, len(_NAMES)) if values[0][:1].isdigit()]
 
 
@@ -216,7 +217,7 @@ def _raw(values: list[str]) -> RawRow:
 
 
 def read(row: RawRow) -> QueueRow:
-    """One of `split`."""
+    """Read one row of `split`."""
     values = row.text.split(FIELD_END, len(_NAMES) - 1)
     field = dict(zip(_NAMES, values, strict=True))
     is_array = optional(field["array_task_id"]) is not None

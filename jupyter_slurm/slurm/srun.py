@@ -27,7 +27,7 @@ def beside_argv(
 def terminal_argv(
     slurm_id: str, argv: Sequence[str], *, node: str | None, version: SlurmVersion | None
 ) -> list[str]:
-    """The same for a program that is to have all that the job has, its GPUs too.
+    """Do the same for a program that is to have all that the job has, its GPUs too.
 
     Before 22.05 `--overlap` shares only CPUs: such a step would wait for the GPUs until the job's
     other steps have ended, and goes without.

@@ -36,12 +36,12 @@ class StepUsage:
 
 
 def argv(slurm_id: str) -> list[str]:
-    """All steps of a job, the batch script's too. Empty for another user's job."""
+    """Ask for all steps of a job, the batch script's too. Empty for another user's job."""
     return ["sstat", "-n", "-P", "-a", "--noconvert", "-o", ",".join(_FIELDS.values()), slurm_id]
 
 
 def parse(output: str | bytes) -> list[StepUsage]:
-    """The steps of argv; the last column may be missing."""
+    """Parse the steps of argv; the last column may be missing."""
     steps: list[StepUsage] = []
     for line in lines(output):
         values = line.split(_SEPARATOR)
@@ -61,7 +61,8 @@ def parse(output: str | bytes) -> list[StepUsage]:
 
 
 def _memory_mib(text: str) -> float | None:
-    """With --noconvert a plain number is bytes; a site's version may still add its unit."""
+    """Parse memory: with --noconvert a plain number is bytes; a site's version may still add its
+    unit."""
     plain = optional_int(text)
     if plain is not None:
         return plain / 2**20

@@ -69,7 +69,8 @@ _CANCELLED_BY = re.compile(r"CANCELLED by ([0-9]{1,10})(?![0-9])")
 
 
 def state_info(name: str) -> StateInfo:
-    """What is known of a state. An unknown name is no end (so that nobody stops looking)."""
+    """Return what is known of a state. An unknown name is not an end (so that nobody stops
+    looking)."""
     info = STATES.get(name)
     if info is not None:
         return info
@@ -77,7 +78,7 @@ def state_info(name: str) -> StateInfo:
 
 
 def is_terminal(name: str) -> bool:
-    """True only for a known end. A job that is still COMPLETING has not ended: files may change."""
+    """Return True only for a known end. A job still COMPLETING has not ended: files may change."""
     return state_info(name).terminal
 
 
@@ -105,7 +106,7 @@ def parse_state(text: str) -> str:
 
 
 def cancelled_by(text: str) -> int | None:
-    """The uid in sacct's `CANCELLED by UID`; None where it names nobody.
+    """Return the uid in sacct's `CANCELLED by UID`; None where it names nobody.
 
     >>> cancelled_by("CANCELLED by 1000"), cancelled_by("CANCELLED")
     (1000, None)

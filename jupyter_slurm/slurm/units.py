@@ -33,7 +33,7 @@ _MOST: Final = 1e15
 
 
 def parse_time_s(text: str) -> int | None:
-    """A time limit as typed, in seconds; None for no limit.
+    """Parse a time limit as typed, in seconds; None for no limit.
 
     Takes sbatch's forms (`30` is minutes, `30:00` is minutes and seconds; sbatch(1), --time) and
     the unit forms `30m`, `2h`, `1d12h`, `90s`. ValueError for anything else.
@@ -62,7 +62,7 @@ def parse_time_s(text: str) -> int | None:
 
 
 def format_time(seconds: float | None) -> str:
-    """Slurm's `[D-]HH:MM:SS`, parts of a second dropped; `UNLIMITED` for None.
+    """Return Slurm's `[D-]HH:MM:SS`, parts of a second dropped; `UNLIMITED` for None.
 
     >>> format_time(1800), format_time(129600), format_time(None)
     ('00:30:00', '1-12:00:00', 'UNLIMITED')
@@ -78,7 +78,7 @@ def format_time(seconds: float | None) -> str:
 
 @lru_cache(maxsize=4096)
 def parse_duration_s(text: str) -> float | None:
-    """A duration as squeue and sacct print it, in seconds.
+    """Parse a duration as squeue and sacct print it, in seconds.
 
     None for whatever is no number of seconds: UNLIMITED, INVALID, NOT_SET, Partition_Limit, N/A.
 
@@ -93,7 +93,8 @@ def parse_duration_s(text: str) -> float | None:
 
 
 def parse_memory_mib(text: str) -> int:
-    """A memory size as typed, in MiB, rounded up; without a unit it is MiB (sbatch(1), --mem).
+    """Parse a memory size as typed, in MiB, rounded up; without a unit it is MiB (sbatch(1),
+    --mem).
 
     0 is Slurm's "all of the node's memory". ValueError for anything else than a size.
 
@@ -108,7 +109,7 @@ def parse_memory_mib(text: str) -> int:
 
 
 def format_memory(mib: int) -> str:
-    """The shortest exact text: `64G`, `1500M`, `0` for all of a node's memory."""
+    """Return the shortest exact text: `64G`, `1500M`, `0` for all of a node's memory."""
     for unit in ("P", "T", "G"):
         size = int(_MIB[unit])
         if mib >= size and mib % size == 0:
@@ -127,7 +128,7 @@ _MAX_NODES: Final = 65_536
 
 
 def parse_nodelist(text: str) -> list[str]:
-    """The names in a node list, in its order.
+    """Return the names in a node list, in its order.
 
     An unset list (`(null)`, `None assigned`) has none. ValueError for a bracket that does not
     close, a range that is none, what is no name of a host, or more names than Slurm has nodes.
@@ -158,7 +159,7 @@ def _split_outside_brackets(text: str) -> list[str]:
 
 
 def _expand(part: str, room: int) -> list[str]:
-    """The names of `a[1-3]b[2,4]`, of which there may be `room`."""
+    """Return the names of `a[1-3]b[2,4]`, of which there may be `room`."""
     pieces = re.split(r"[][]", part)
     if len(pieces) > _MAX_PIECES or not all(map(_LETTERS.fullmatch, pieces[::2])):
         raise ValueError(f"{part[:60]!r} does not name nodes")
@@ -190,7 +191,7 @@ _MAX_ARRAY: Final = 4_000_001
 
 
 def parse_array(text: str) -> tuple[tuple[int, ...], int | None]:
-    """The task ids of `--array` in rising order, and the throttle after `%` (None: none).
+    """Return the task ids of `--array` in rising order, and the throttle after `%` (None: none).
 
     >>> parse_array("1-7:2,20%4")
     ((1, 3, 5, 7, 20), 4)
@@ -220,7 +221,7 @@ def indices(text: str | None) -> tuple[int, ...]:
 
 
 def format_array(tasks: Iterable[int]) -> str:
-    """The inverse of `parse_array`.
+    """Do the inverse of `parse_array`.
 
     >>> format_array([7, 1, 2, 3])
     '1-3,7'
@@ -235,7 +236,8 @@ def format_array(tasks: Iterable[int]) -> str:
 
 
 def parse_tres(text: str) -> dict[str, float]:
-    """Trackable resources, `cpu=4,mem=64G,gres/gpu:a100=2`: memory in MiB, the rest as numbers.
+    """Parse trackable resources, `cpu=4,mem=64G,gres/gpu:a100=2`: memory in MiB, the rest as
+    numbers.
 
     What is no number is left out; Slurm's `0` or a missing `mem` can mean all of a node's memory.
 
@@ -266,7 +268,7 @@ _COUNT = re.compile(r"[0-9]{1,9}")
 
 @lru_cache(maxsize=1024)
 def gpus_in_tres(text: str) -> int:
-    """How many GPUs a TRES text (`gres/gpu=2,gres/gpu:a100=2`) or a gres text (`gpu:a100:2`) has.
+    """Count the GPUs in a TRES text (`gres/gpu=2,gres/gpu:a100=2`) or a gres text (`gpu:a100:2`).
 
     The total without a type counts where there is one; a bare `gpu` is one GPU (sbatch(1), --gres).
 
@@ -289,7 +291,7 @@ def gpus_in_tres(text: str) -> int:
 
 
 def gpus_of_option(value: str) -> int:
-    """How many GPUs a value of --gpus, --gpus-per-node … asks for, all types together.
+    """Count the GPUs that a value of --gpus, --gpus-per-node … asks for, all types together.
 
     >>> gpus_of_option("2"), gpus_of_option("a100:1,v100:1"), gpus_of_option("")
     (2, 2, 0)
@@ -298,7 +300,7 @@ def gpus_of_option(value: str) -> int:
 
 
 def parse_epoch(text: str) -> float | None:
-    """A point in time as Slurm prints it, in UTC epoch seconds; None for `N/A`, `Unknown`, `None`.
+    """Return a time as Slurm prints it in UTC epoch seconds; None for `N/A`, `Unknown`, `None`.
 
     Takes epoch seconds (`SLURM_TIME_FORMAT=%s`) and the default ISO form, which is local time of
     the machine that printed it.
@@ -314,7 +316,7 @@ def parse_epoch(text: str) -> float | None:
 
 
 def parse_exit(text: str) -> tuple[int, int] | None:
-    """`code:signal` of scontrol and sacct; None where there is none.
+    """Parse `code:signal` of scontrol and sacct; None where there is none.
 
     >>> parse_exit("1:0"), parse_exit("0:9"), parse_exit("")
     ((1, 0), (0, 9), None)

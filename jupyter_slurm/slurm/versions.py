@@ -21,7 +21,7 @@ class SlurmVersion(NamedTuple):
 
 
 def parse_version(text: str) -> SlurmVersion | None:
-    """The release in what `sinfo --version` prints (`slurm 22.05.8`, `slurm-wlm 22.05.8`).
+    """Return the release in what `sinfo --version` prints (`slurm 22.05.8`, `slurm-wlm 22.05.8`).
 
     None where there is no release in it.
 
@@ -35,10 +35,11 @@ def parse_version(text: str) -> SlurmVersion | None:
 
 
 def has_overlap(version: SlurmVersion) -> bool:
-    """Whether srun has `--overlap`; before, a job's steps share its CPUs anyway (RELEASE_NOTES)."""
+    """Tell whether srun has `--overlap`; before, a job's steps share its CPUs anyway
+    (RELEASE_NOTES)."""
     return version >= (20, 11, 0)
 
 
 def overlap_shares_gpus(version: SlurmVersion) -> bool:
-    """Whether `srun --overlap` shares memory and GPUs too; 20.11 and 21.08 share only CPUs."""
+    """Tell whether `srun --overlap` shares memory and GPUs too; 20.11 and 21.08 share only CPUs."""
     return version >= (22, 5, 0)
