@@ -114,8 +114,7 @@ def _run(argv: list[str], timeout_s: float) -> None:
 
 
 def _python_path() -> dict[str, str]:
-    """Return what lets the agent import this very package where it is not installed (a
-    checkout)."""
+    """Return what lets the agent import this package where it is not installed (a checkout)."""
     root = Path(__file__).parents[2]
     if root.name in {"site-packages", "dist-packages"}:
         return {}

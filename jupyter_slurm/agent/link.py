@@ -45,8 +45,7 @@ class Link:
         self._idle.append(self._take(time.monotonic() + _RECOVERY_S))
 
     def reaches(self) -> bool:
-        """Tell whether an agent answers now. AgentError: one does that does not fit this
-        version."""
+        """Tell whether an agent answers now. AgentError: it does not fit this version."""
         try:
             self._idle.append(self._greeted())
         except GONE:
@@ -64,8 +63,7 @@ class Link:
         return answer
 
     def stream(self, name: str, body: bytes, timeout_s: float) -> socket.socket | tuple[int, bytes]:
-        """Ask as `ask` does; where the answer is 101, return the connection, of which nothing was
-        read."""
+        """Ask as `ask` does; where the answer is 101, return the connection, still unread."""
         connection, answer = self._asked(name, body, timeout_s)
         if answer[0] == 101:
             return connection.into_stream()

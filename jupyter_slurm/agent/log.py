@@ -32,8 +32,7 @@ class _Formatter(logging.Formatter):
         self.converter = time.gmtime
 
     def formatException(self, ei: Any) -> str:  # noqa: N802 - logging's name
-        """Return the places and kinds of the error and of those that led to it, the first one
-        first."""
+        """Return the places and kinds of the error and of its causes, the first one first."""
         error, parts = ei[1], []
         while error is not None:
             places = "".join(traceback.format_tb(error.__traceback__))

@@ -18,8 +18,7 @@ _SOL_LOCAL, _LOCAL_PEERCRED = 0, 1  # macOS: sys/un.h; Python has no names for t
 
 
 def peer_uid(connection: socket.socket) -> int:
-    """Return the uid of the process that connected (or listened). OSError: the system does not
-    tell."""
+    """Return the uid of the process that connected (or listened). OSError: it is not told."""
     if sys.platform == "darwin":
         # struct xucred: u_int cr_version; uid_t cr_uid; … (sys/ucred.h)
         credentials = connection.getsockopt(_SOL_LOCAL, _LOCAL_PEERCRED, struct.calcsize("2I"))

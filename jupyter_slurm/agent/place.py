@@ -14,8 +14,7 @@ kernels, so that they all meet even where a kernel's folders are not the server'
 
 
 def socket_path() -> Path:
-    """Return the path that this process was told of where it can be used from here, else this
-    host's."""
+    """Return the path that this process was told of, if usable from here, else this host's."""
     told = told_path()
     return told if told is not None and _is_here(told) else places.runtime_dir() / "agent.sock"
 

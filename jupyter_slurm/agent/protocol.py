@@ -120,8 +120,7 @@ class Call:
         return body
 
     def unpack(self, body: bytes) -> dict[str, object]:
-        """Return the keyword arguments. RequestError: names the one that is wrong, missing or
-        unknown."""
+        """Return the keyword arguments. RequestError: names a wrong, missing or unknown one."""
         try:
             given = msgspec.json.decode(body or b"{}", type=self.arguments)
         except NOT_JSON as exc:
@@ -167,8 +166,7 @@ def _call(name: str, method: Any) -> Call:
 
 
 def error_of(name: str, status: int, answer: bytes) -> JupyterSlurmError:
-    """Return the error in an answer: what was raised there, or an AgentError where it holds
-    none."""
+    """Return the error in an answer: what was raised there, or an AgentError if it has none."""
     try:
         return from_problem(msgspec.json.decode(answer, type=Problem))
     except msgspec.MsgspecError as exc:

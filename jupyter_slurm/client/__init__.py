@@ -115,8 +115,7 @@ class AgentClient:
         self._link.check()
 
     def reaches(self) -> bool:
-        """Tell whether an agent answers now. AgentError: one does that does not fit this
-        version."""
+        """Tell whether an agent answers now. AgentError: it does not fit this version."""
         return self._link.reaches()
 
     def close(self) -> None:

@@ -58,8 +58,7 @@ class Answerer(Protocol):
         LoginNeededError: nobody can be asked here."""
 
     def choice(self, prompt: str) -> str:
-        """Return the same for what may be seen while it is typed, e.g. the number of a menu's
-        line."""
+        """Return the same for what may be seen while typed, e.g. the number of a menu's line."""
 
     def confirm(self, prompt: str) -> str:
         """Return the same for a yes or no."""
@@ -97,8 +96,7 @@ class Attended:
         return attended_call
 
     def repeating(self, act: Callable[[], _R], cluster: Callable[[], str | None]) -> _R:
-        """Return what `act` gives; where it needs a login on `cluster`, log in and act once
-        more."""
+        """Return what `act` gives; where that needs a login on `cluster`, log in and act again."""
         try:
             return act()
         except LoginNeededError as exc:

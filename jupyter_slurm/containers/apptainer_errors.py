@@ -113,8 +113,7 @@ def explained(log_tail: str) -> Explained | None:
 
 
 def explained_making(log_tail: str) -> Explained | None:
-    """Explain the same in the log of a job that makes an image; None: it is not known, or the
-    recipe's."""
+    """Explain the same for a job that makes an image; None: not known, or the recipe's own."""
     words = _words(_COLOUR.sub("", log_tail))
     return None if words is None else known(_KNOWN, words)
 

@@ -45,8 +45,7 @@ class Login:
 
 
 def login(registry: str, user: str, password: str) -> Login:
-    """Return a login. RequestError: it is not one for a registry, or no tool could be given
-    that."""
+    """Return a login. RequestError: it names no registry, or no tool could be given that."""
     registry = registry.removeprefix("https://").removeprefix("docker://").rstrip("/")
     if not _REGISTRY.fullmatch(registry):
         raise RequestError(
@@ -61,8 +60,7 @@ def login(registry: str, user: str, password: str) -> Login:
 
 
 def charliecloud_file(registry: str) -> str:
-    """Return the file, which is ours, for ch-image has none: a line for the user, one for the
-    password."""
+    """Return our own file, as ch-image has none: a line for the user, one for the password."""
     return f".jupyter-slurm/registries/{registry}"
 
 

@@ -104,8 +104,7 @@ class Docker:
         )
 
     def in_terminal(self, argv: Sequence[str], box: Box) -> Launch:
-        """Launch in a terminal. The container has something to run beside: it begins, and ends,
-        with the terminal."""
+        """Launch in a terminal. The container begins, and ends, with the terminal."""
         waits = self.launch(["tail", "-f", "/dev/null"], box)
         return self._entering(argv, box, shlex.join(waits.argv))
 

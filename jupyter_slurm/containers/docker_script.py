@@ -208,6 +208,5 @@ def start_script(limits: str) -> str:
 
 
 def before_program(environment: str) -> str:
-    """Return shell text to run inside, before the program. `environment`: the file's path,
-    quoted."""
+    """Return shell text to run inside, before the program. `environment`: its path, quoted."""
     return f"{_DEAD_MAN}. {environment}\n: >{environment}\n"

@@ -173,8 +173,7 @@ class Enroot(EnrootContainers):
 
 
 def _conf(mounts: Sequence[Mount]) -> str:
-    """Return bash, which enroot reads: the lines of an fstab, and what runs in place of the
-    entrypoint."""
+    """Return bash that enroot reads: the lines of an fstab, and what replaces the entrypoint."""
     lines = [
         f"{_field(without_nul(mount.src, 'the path to mount'))} {mount.dst} {_flags(mount)}"
         for mount in mounts

@@ -117,7 +117,7 @@ class EnrootContainers(ABC):
 
 
 def enroot_name(reference: Reference) -> str:
-    """Return the name as enroot 2 to 4 and pyxis read it: `ubuntu:20.04`,
+    """Return the name for enroot 2 to 4 and pyxis: `ubuntu:20.04`,
     `nvcr.io#nvidia/pytorch:22.11-py3`.
 
     Its version 4 takes a slash for the `#` too, and digests.

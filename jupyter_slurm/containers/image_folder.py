@@ -51,8 +51,7 @@ class Record(Struct, frozen=True, kw_only=True):
 
 
 def check_name(name: str) -> None:
-    """Raise RequestError where no image can be built under that name (it must do for every
-    tool)."""
+    """Raise RequestError where an image cannot have that name (it must do for every tool)."""
     if not _BUILT.fullmatch(name) or len(name) > _LONGEST:
         raise RequestError(
             f"{name!r} is no name for an image that is built here.",

@@ -31,8 +31,7 @@ def find_image(
     kept: Callable[[str], str] | None = None,
 ) -> str:
     """Return the absolute path of the image on the cluster, else what a tool that fetches images
-    itself calls it, as `fetched` says; `@NAME` is a container that it has on a node, as `kept`
-    says.
+    calls it, as `fetched` says; `@NAME` is a container that it has on a node, as `kept` says.
 
     `made` gives the path of an image in our own folder, `ours` the names of all. A name that only
     such a one can have is looked up there first; of all others the site's own come first.
@@ -100,8 +99,7 @@ def check_name(reference: str) -> None:
 
 
 def file_stems(reference: str) -> list[str]:
-    """Return what a file in an image folder may be called for `reference`, best first, without
-    suffix.
+    """Return the names that a file of an image folder may have for `reference`, best first.
 
     As ch-image and ch-convert name things `/` is written `%` and `:` is `+`. Where people keep
     files for Apptainer (its `pull` calls them NAME_TAG) the registry is left out: so only names

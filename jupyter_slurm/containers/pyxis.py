@@ -220,8 +220,7 @@ class Pyxis(EnrootContainers):
 
 
 def _mounts(box: Box) -> tuple[str, tuple[str, ...]]:
-    """Return what `--container-mounts` is given, and the lines that make the links which that
-    needs."""
+    """Return the value of `--container-mounts`, and the lines that make the links it needs."""
     if not is_plain(box.job_dir):
         raise RequestError(
             f"pyxis cannot mount {box.job_dir}: it reads blanks, commas, colons, quotes, $ and \\ "

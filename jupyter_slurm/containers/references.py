@@ -80,8 +80,7 @@ def parse_reference(text: str) -> Reference:
 
 
 def _registry(name: str) -> tuple[str | None, str]:
-    """Split off the registry as Docker tells one: the first part has a dot or a port, or is
-    localhost."""
+    """Split off the registry as Docker does: it has a dot or a port, or is localhost."""
     if "#" in name:
         registry, _, rest = name.partition("#")
         return (registry, rest) if _REGISTRY.fullmatch(registry) else (None, name)

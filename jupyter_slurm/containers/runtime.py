@@ -90,8 +90,7 @@ class Runtime(Protocol):
         """Return how to launch it. RequestError: this runtime cannot do what the box asks for."""
 
     def explain(self, log_tail: str) -> Explained | None:
-        """Explain the tool's own failure, found in the end of a job's log; None: it was not the
-        tool."""
+        """Explain the tool's failure at the end of a job's log; None: it was not the tool."""
 
 
 @runtime_checkable

@@ -54,8 +54,7 @@ def script_dockerfile(base: str) -> str:
 
 
 def as_script(steps: Sequence[Step]) -> str:
-    """Return one POSIX sh script that does them all. Variables are not kept: see
-    `kept_variables`."""
+    """Return one POSIX sh script that does them all. See `kept_variables` for variables."""
     lines = ["#!/bin/sh", "set -e"]
     for step in steps:
         match step:

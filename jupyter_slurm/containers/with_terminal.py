@@ -17,12 +17,10 @@ class HasTerminal(Protocol):
     """What a runtime may have beside the methods of `Runtime`."""
 
     def in_terminal(self, argv: Sequence[str], box: Box) -> Launch:
-        """Launch as `Runtime.launch` does, its streams being a terminal, and without a
-        `pid_file`."""
+        """Launch as `Runtime.launch` does, but on a terminal, and without a `pid_file`."""
 
     def beside(self, argv: Sequence[str], box: Box) -> Launch:
-        """Launch the same in a job whose own program runs already, in its container where it has
-        one."""
+        """Launch in a job whose program already runs, in its container where it has one."""
 
 
 def in_terminal(runtime: Runtime, argv: Sequence[str], box: Box) -> Launch:

@@ -99,8 +99,7 @@ def _script_of(slurm_id: str, cluster: SlurmCluster) -> dict[str, str]:
 
 
 def _environment(text: str, profiles: dict[str, str]) -> dict[str, str | None]:
-    """Parse `env.sh` as `render_environment` writes it; give a value only where it is the
-    profile's."""
+    """Parse `env.sh` as `render_environment` writes it; show only values of the profile."""
     try:
         words = [word.partition("=") for word in shlex.split(text)]
     except ValueError:  # the job has written there

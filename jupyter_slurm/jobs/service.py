@@ -158,8 +158,7 @@ class Service:
         return len(self._book.live())
 
     def needed(self, quiet_s: float) -> bool:
-        """Tell whether something would be lost if this ended now, after `quiet_s` without a
-        call."""
+        """Tell whether ending now, after `quiet_s` without a call, would lose something."""
         if self._clusters.logins.answered_by_a_person() and quiet_s < _LOGIN_KEPT_S:
             return True
         return bool(self.live_jobs() or self.tunnels() or self._transfers.running)
@@ -327,8 +326,7 @@ class Service:
     # --- what an earlier agent left unfinished ---
 
     def _take_up_lab(self, record: Record) -> None:
-        """Open the lab's port as soon as the agent runs: a page in a browser may ask at any
-        moment."""
+        """Open its port as soon as the agent runs: a page in a browser may ask at any moment."""
         try:
             if kind_of(record.job).is_web_server:
                 self._labs.open(record.job, lab_base_url(record.spec))
@@ -348,8 +346,7 @@ class Service:
         self._watch(cluster, job_ids)
 
     def _watch(self, name: str, job_ids: list[str]) -> None:
-        """Watch these jobs; return once that works, which is when the cluster's profile can be
-        used."""
+        """Watch these jobs; return once that works, when the cluster's profile can be used."""
         pause_s = _FIRST_PAUSE_S
         while not self._stop.is_set():
             jobs = self._unfinished(job_ids)

@@ -212,8 +212,7 @@ class Steering:
         return self.why(job_id)
 
     def _steer(self, job: Job, argv: list[str]) -> None:
-        """Run `argv` for a job that Slurm has. CommandError; NotFoundError: Slurm does not know it,
-        or its id is another's by now."""
+        """Run `argv`. CommandError; NotFoundError: Slurm has no such job, or another by its id."""
         cluster = self._clusters.named(job.cluster)
         if not ask_jobs(cluster, self._book.record(job.id)):
             raise NotFoundError(

@@ -35,9 +35,8 @@ class Guarded(JupyterHandler):
                 raise HTTPError(403, f"You may not {right.action}{what} here.")
 
     def check_page(self) -> None:
-        """Raise 403 where a page from elsewhere may have made the user's browser ask this with its
-        cookie: Jupyter lets it where nothing is changed, but what is had by GET costs Slurm's
-        commands.
+        """Raise 403 where a page from elsewhere may have made the browser ask this with its cookie:
+        Jupyter lets it where nothing is changed, but a GET here costs Slurm's commands.
 
         What a browser says in these headers no page can change; one that says nothing of it (an
         old one, or where this server is asked for without TLS) has to show where it comes from.

@@ -108,8 +108,7 @@ def packed_query(name: str, arguments: Mapping[str, str]) -> bytes:
 
 
 def with_caller(name: str, body: bytes, caller: str) -> bytes:
-    """Return the same body; where the call wants to know who calls and it does not say, add
-    `caller`."""
+    """Add `caller` to the body where the call wants to know it and the body does not say."""
     if not asks_for_caller(calls()[name]):
         return body
     try:

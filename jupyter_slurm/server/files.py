@@ -204,8 +204,7 @@ def executed(api: Api, folders: Folders, job_id: str) -> tuple[str, dict[str, An
 
 
 def note_given(api: Api, job_id: str) -> None:
-    """Note that a job that has ended has given its executed notebook, which is all that is
-    wanted."""
+    """Note that an ended job has given its executed notebook, all that is wanted of it."""
     if api.job(job_id).state.final:
         api.delivered(job_id)
 
@@ -246,6 +245,5 @@ def _text(output: Output) -> str:
 
 
 def _words(text: str) -> list[str]:
-    """Split the line. There are no variables here: a `{name}` is refused rather than sent as it
-    is."""
+    """Split the line. There are no variables here: refuse a `{name}`, rather than send it."""
     return expand(line.split(text), {})

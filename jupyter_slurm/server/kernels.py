@@ -67,8 +67,7 @@ def removed(wish: KernelName) -> Kernels:
 
 
 def words(text: str) -> list[str]:
-    """Split the line. There are no variables here: a `{name}` is refused rather than kept as it
-    is."""
+    """Split the line. There are no variables here: refuse a `{name}`, rather than keep it."""
     return expand(line.split(text), {})
 
 

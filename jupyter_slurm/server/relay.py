@@ -80,8 +80,7 @@ class Relay:
         return await asyncio.shield(future)
 
     def _agent(self) -> AgentClient:
-        """Return the client. Several may connect at once; one whose agent does not start keeps
-        nobody waiting."""
+        """Return the client, connecting without a lock: a slow agent keeps nobody waiting."""
         client = self._client
         if client is None:
             client = self._client = self._connect()

@@ -47,8 +47,7 @@ class Terminal:
     """One page's: opened when it is known how large the page shows it."""
 
     def __init__(self, connect: Callable[[], Awaitable[socket.socket]], send: Send) -> None:
-        """Prepare a terminal; `send` gives what can be awaited until the message has left; more is
-        read then."""
+        """Take `send`, whose answer is awaited until the message has left; then read more."""
         self._connect = connect
         self._send = send
         self._task: asyncio.Task[None] | None = None
@@ -70,8 +69,7 @@ class Terminal:
                 raise RequestError("Not understood: a terminal's size or what is typed was meant.")
 
     def close(self) -> None:
-        """Leave the terminal; the program in the job is hung up, or waits where the job keeps
-        it."""
+        """Leave it; the program in the job is hung up, or waits where the job keeps it."""
         if self._task is not None:
             self._task.cancel()
 

@@ -142,8 +142,7 @@ class Client:
         self._put_problem(b'{"watch":%d,"problem":%b}' % (number, problem))
 
     def _put_problem(self, message: bytes) -> None:
-        """Tell a client of a problem, unless it does not read: what it could do wrong has no
-        bounds."""
+        """Tell of a problem, unless the client does not read: its errors have no bounds."""
         if self._unread_bytes < _UNREAD_BYTES:
             self._put(message)
 

@@ -233,8 +233,7 @@ def real_signal(signal: int | None) -> int | None:
 def diagnose(
     state: str, exit_code: int | None, signal: int | None, log_tail: str
 ) -> Explanation | None:
-    """Return the likeliest cause of an end; None where nothing points to one, or nothing went
-    wrong.
+    """Return the likeliest cause of an end; None: nothing points to one, or nothing went wrong.
 
     `state` is Slurm's long name. An `exit_code` over 128 stands for a signal, as in a shell.
     Slurm's own verdict counts first, then the log, then the code.

@@ -8,8 +8,7 @@ from .options import OptionError, parse_options
 
 
 def read_directives(script: str) -> dict[str, str]:
-    """Map long name -> value of the options that the script gives itself, the later of two equal
-    ones.
+    """Map long name -> value of the script's own options, the later of two equal ones.
 
     What is no option that we know is left out: sbatch gets the script as it is, and will say so.
 
@@ -27,9 +26,8 @@ def read_directives(script: str) -> dict[str, str]:
 
 
 def _words(line: str) -> Iterator[str]:
-    """Yield the words of get_argument(), which is not a shell: a backslash counts within quotes
-    too, and a bare `#` anywhere ends the line. (Before 24.05 it does not protect a blank outside of
-    them.)"""
+    """Split like get_argument(), which is not a shell: a backslash counts within quotes too, and a
+    bare `#` anywhere ends the line. (Before 24.05 it does not protect a blank outside of them.)"""
     word, quote, escaped = "", "", False
     for char in line + " ":
         if escaped:

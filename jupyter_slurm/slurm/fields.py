@@ -129,14 +129,12 @@ def optional(text: str) -> str | None:
 
 
 def optional_text(text: str) -> str | None:
-    """Return a free text of the user (name, comment) as it is, blanks too; None only for
-    `(null)`."""
+    """Return a user's free text (name, comment) as it is, blanks too; None: `(null)`."""
     return None if text in ("", "(null)") else text
 
 
 def optional_int(text: str) -> int | None:
-    """Return a whole number, or None where the field holds anything else, or one that nothing
-    counts."""
+    """Return a whole number; None: the field holds anything else, or an impossible one."""
     text = text.strip()
     return int(text) if text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS else None
 

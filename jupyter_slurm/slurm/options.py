@@ -43,8 +43,7 @@ class OptionError(ValueError):
 
 
 def parse_options(words: Sequence[str]) -> dict[str, str]:
-    """Map long name -> checked value ("" for a flag) of `--name value`, `--name=value`, `-n4`, `-n
-    4`.
+    """Map long name -> checked value ("" for flags): `--name value`, `--name=value`, `-n4`, `-n 4`.
 
     Of an option given twice the last counts, as with sbatch. OptionError for an unknown option, a
     missing or malformed value, or a word that belongs to no option. Names are not completed.
@@ -100,8 +99,7 @@ def _long(word: str, rest: Iterator[str]) -> tuple[str, str]:
 
 
 def _short(word: str, rest: Iterator[str]) -> Iterator[tuple[str, str]]:
-    """Yield the options of one word: flags may stand together (`-HO`), a value may follow at
-    once."""
+    """Yield one word's options: flags may stand together (`-HO`), a value follow at once."""
     letters = word[1:]
     while letters:
         letter, letters = letters[0], letters[1:]
@@ -221,8 +219,7 @@ def sbatch_args(options: Mapping[str, str]) -> list[str]:
 
 
 def render_directives(options: Mapping[str, str]) -> list[str]:
-    """Return the options as `#SBATCH` lines, each value quoted so that sbatch reads it back
-    unchanged.
+    """Return the options as `#SBATCH` lines, each value so quoted that sbatch reads it back.
 
     OptionError for a newline or NUL, which no such line can hold.
 

@@ -339,8 +339,7 @@ def explain_requeue(stderr: str) -> str | None:
 
 
 def message(text: str) -> str:
-    """Return what a command said: the lines of errors without its name in front; a site's text
-    stays."""
+    """Return what a command said: errors without its name in front; a site's text stays."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     errors = [line for line in lines if ": error: " in line or ": fatal: " in line]
     kept = [line.partition(": error: ")[2] or line.partition(": fatal: ")[2] for line in errors]

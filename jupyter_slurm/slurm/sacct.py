@@ -160,8 +160,7 @@ def parse_fields(output: str | bytes) -> list[dict[str, str]]:
 
 
 def summarise(rows: Sequence[AcctRow]) -> Usage | None:
-    """Sum up what one job used: `rows` are its own and its steps'. Of several attempts the last
-    one.
+    """Sum up one job's use by its own and its steps' `rows`; of several attempts the last.
 
     None where there is no row of the job itself.
     """

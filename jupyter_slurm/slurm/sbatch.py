@@ -67,8 +67,7 @@ def parse(stdout: str | bytes) -> tuple[str, str | None] | None:
 
 
 def parse_test_only(stderr: str | bytes) -> Estimate | None:
-    """Parse the estimate in what test_only_argv prints to its standard error; None: it was
-    refused."""
+    """Parse what test_only_argv prints to its standard error; None: it was refused."""
     text = stderr.decode("utf-8", "replace") if isinstance(stderr, bytes) else stderr
     match = _ESTIMATE.search(text)
     if match is None:

@@ -137,8 +137,7 @@ def is_denied(stderr: str) -> bool:
 
 
 def is_unknown_job(stderr: str) -> bool:
-    """Tell whether scontrol or squeue says that the controller has forgotten (or never knew) the
-    job.
+    """Tell whether the answer means that the controller has forgotten (or never knew) the job.
 
     Jobs are forgotten MinJobAge seconds after their end; this says nothing about how they ended.
     """

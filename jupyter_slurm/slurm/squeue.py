@@ -142,8 +142,7 @@ def everyone_argv() -> list[str]:
 
 
 def one_argv(slurm_id: str) -> list[str]:
-    """Ask for one job, whoever's and in whatever partition, ended or not; all the tasks of an
-    array."""
+    """Ask for one job, of any user, partition and state; of an array all tasks."""
     return ["squeue", "-h", "-a", "-t", "all", "-j", slurm_id, "-o", record_format(_FIELDS)]
 
 

@@ -61,8 +61,7 @@ def parse(output: str | bytes) -> list[StepUsage]:
 
 
 def _memory_mib(text: str) -> float | None:
-    """Parse memory: with --noconvert a plain number is bytes; a site's version may still add its
-    unit."""
+    """Parse memory: a plain number is bytes (--noconvert); a site may still add a unit."""
     plain = optional_int(text)
     if plain is not None:
         return plain / 2**20

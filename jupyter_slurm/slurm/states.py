@@ -69,8 +69,7 @@ _CANCELLED_BY = re.compile(r"CANCELLED by ([0-9]{1,10})(?![0-9])")
 
 
 def state_info(name: str) -> StateInfo:
-    """Return what is known of a state. An unknown name is not an end (so that nobody stops
-    looking)."""
+    """Return what is known of a state. An unknown one is not an end: nobody stops looking."""
     info = STATES.get(name)
     if info is not None:
         return info

@@ -93,8 +93,7 @@ def parse_duration_s(text: str) -> float | None:
 
 
 def parse_memory_mib(text: str) -> int:
-    """Parse a memory size as typed, in MiB, rounded up; without a unit it is MiB (sbatch(1),
-    --mem).
+    """Parse a memory size as typed, in MiB, rounded up; no unit means MiB (sbatch(1), --mem).
 
     0 is Slurm's "all of the node's memory". ValueError for anything else than a size.
 
@@ -236,8 +235,7 @@ def format_array(tasks: Iterable[int]) -> str:
 
 
 def parse_tres(text: str) -> dict[str, float]:
-    """Parse trackable resources, `cpu=4,mem=64G,gres/gpu:a100=2`: memory in MiB, the rest as
-    numbers.
+    """Parse resources, `cpu=4,mem=64G,gres/gpu:a100=2`: memory in MiB, the rest as numbers.
 
     What is no number is left out; Slurm's `0` or a missing `mem` can mean all of a node's memory.
 

@@ -35,8 +35,7 @@ def parse_version(text: str) -> SlurmVersion | None:
 
 
 def has_overlap(version: SlurmVersion) -> bool:
-    """Tell whether srun has `--overlap`; before, a job's steps share its CPUs anyway
-    (RELEASE_NOTES)."""
+    """Tell whether srun has `--overlap`; before, steps share CPUs anyway (RELEASE_NOTES)."""
     return version >= (20, 11, 0)
 
 

@@ -41,8 +41,7 @@ class TimedOutError(Exception):
 
 
 def not_private(folder: PurePosixPath, told: str) -> FileAccessError:
-    """Return what `deliver` raises for a folder that others could change or read; `told`: as `ls
-    -ldn`."""
+    """Return `deliver`'s error for a folder open to others; `told`: as `ls -ldn`."""
     return FileAccessError(
         f"The folder {folder} is not this user's alone, so nothing was put into it.",
         hint="A job's folder holds its code and the key that its result is signed with. Where the "

@@ -31,8 +31,7 @@ class Prompt(NamedTuple):
 
     @property
     def names_a_key(self) -> bool:
-        """Tell whether a host asks in words that only this machine should use. See
-        wire.Question."""
+        """Tell whether a host asks in words for this machine alone. See wire.Question."""
         by_host = self.kind in (QuestionKind.SECRET, QuestionKind.TEXT)
         # The same letters in other widths and forms are the same to a person.
         words = unicodedata.normalize("NFKC", f"{self.instruction}\n{self.text}")

@@ -64,8 +64,7 @@ def wait_for(carry: Callable[[Answered], None]) -> None:
 
 
 def greet(there: socket.socket, greeting: Greeting, timeout_s: float) -> None:
-    """Greet the far end, and wait. ForwardError; OSError: the connection is broken, or nothing came
-    in time."""
+    """Greet, and wait. ForwardError; OSError: the connection is broken, or timed out."""
     until_s = time.monotonic() + timeout_s
     there.settimeout(timeout_s)
     there.sendall(greeting.first)

@@ -140,8 +140,7 @@ class Forward:
         self._wake_out.close()
 
     def _standing(self) -> list[socket.socket]:
-        """Return the sockets of standing connections: a socket is closed when its connection has
-        ended."""
+        """Return the sockets of standing connections: those of ended ones are closed."""
         self._carried = [sock for sock in self._carried if sock.fileno() != -1]
         return self._carried
 
@@ -247,8 +246,7 @@ class Forward:
             selector.unregister(sock)
 
     def _look_again(self, selector: selectors.BaseSelector) -> float | None:
-        """Look at those whose time has come; return how long until that of the next. None: nobody
-        waits."""
+        """Look at those that are due; return seconds until the next. None: nobody waits."""
         now_s = time.monotonic()
         for arrival in [one for one in self._at_door if one.again_s <= now_s]:
             self._look(selector, arrival)
@@ -259,8 +257,7 @@ class Forward:
         return None if next_s is None else max(0.0, next_s - now_s)
 
     def _try_again(self) -> float | None:
-        """Try those whose time has come; return how long until that of the next. None: nobody
-        waits."""
+        """Try those that are due; return seconds until the next. None: nobody waits."""
         now_s = time.monotonic()
         with self._lock:
             due = [arrival for arrival in self._waiting if arrival.again_s <= now_s]

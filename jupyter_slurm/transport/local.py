@@ -295,8 +295,7 @@ def _require_private(folder: Path) -> None:
 
 
 def _place(target: str, content: bytes | Path, ending: str) -> None:
-    """Put it there whole or not at all. Twenty files go with each cell: no Path, no buffer for
-    these."""
+    """Put it there whole or not at all. Twenty files go with each cell: no Path, no buffer."""
     partial = target + ending
     try:
         if isinstance(content, bytes):
@@ -320,8 +319,7 @@ def _place(target: str, content: bytes | Path, ending: str) -> None:
 
 
 def _is_text(name: str) -> bool:
-    """Tell whether a name is UTF-8: one that is not (surrogates stand for its bytes) cannot be told
-    or asked for."""
+    """Tell whether a name is UTF-8: other bytes (surrogates) cannot be told or asked for."""
     try:
         name.encode()
     except UnicodeEncodeError:

@@ -191,8 +191,7 @@ class Conversation(socket.socket):
 
 
 def _see_off(process: subprocess.Popen[bytes]) -> None:
-    """End the process, by SIGTERM first: srun ends its step then, which on the node outlives a
-    SIGKILL of it."""
+    """End it by SIGTERM first: srun then ends its step, which would outlive a SIGKILL of it."""
     for number in (signal.SIGTERM, signal.SIGKILL):
         with suppress(subprocess.TimeoutExpired):
             process.wait(_END_S)

@@ -70,8 +70,7 @@ def _listener(address: str, port: int) -> socket.socket:
 
 
 def _owner(port: int) -> str | None:
-    """Return the user whose program listens at the port; None: this system does not say
-    (proc(5))."""
+    """Return the user whose program listens at the port; None: not told here (proc(5))."""
     for table in ("/proc/net/tcp6", "/proc/net/tcp"):
         with suppress(OSError):
             for line in Path(table).read_text(encoding="ascii").splitlines():

@@ -66,8 +66,7 @@ def node_file(name: str) -> bytes:
 def begin(
     converse: Converse, beside: Beside, python: str, what: str, names: Sequence[str]
 ) -> tuple[socket.socket, bytes]:
-    """Return the program's standard input and output, and what it has said already behind its first
-    word.
+    """Return the program's input and output, and what it has said behind its first word.
 
     `names`: files of `node/`, the program last, behind the modules that it imports. `python`: the
     interpreter there. `what`: what it is called where it fails: ForwardError.
@@ -96,8 +95,7 @@ def _text(names: Sequence[str]) -> bytes:
 
 
 def _after_first_word(channel: socket.socket, what: str, first: bytes, last: bytes) -> bytes:
-    """Return what the far end has sent after its first word; what a prolog printed before is passed
-    over.
+    """Return what came after the first word; what a prolog printed before is passed over.
 
     ForwardError: with what came after `last`, the words of the program that was to start it; or
     there is no end to what comes before.

@@ -43,7 +43,7 @@ class Relay:
         self._closed = False
 
     def carry(self, sock: socket.socket, host: str, port: int) -> None:
-        """Connect as `Transport.carry` does, from the node, but wait; a failure leaves `sock` as it
+        """Carry from the node, as `Transport.carry`, but wait; a failure leaves `sock` as it
         was."""
         reason = ""
         for _ in range(2):
@@ -66,8 +66,7 @@ class Relay:
         raise ForwardError("The relay in the job ended while it was connecting.")
 
     def start(self) -> None:
-        """Return when the program runs, so that a later caller need not wait for that.
-        ForwardError."""
+        """Return when the program runs, so that later callers need not wait. ForwardError."""
         self._running()
 
     def rest(self) -> None:
@@ -86,8 +85,7 @@ class Relay:
             start.result().close()
 
     def _running(self) -> Streams:
-        """Return the streams that run, or are being started by another caller, or else by this
-        one."""
+        """Return the streams that run or are being started; else start them."""
         with self._lock:
             if self._closed:
                 raise ForwardError("The tunnel is closed.")

@@ -243,8 +243,7 @@ class Streams:
         self._settle(stream)
 
     def _is_too_much(self, stream: _Stream) -> bool:
-        """Tell whether all that is unread is too much. _GarbledError: it is more than the far end
-        may send."""
+        """Tell whether too much is unread. _GarbledError: more than the far end may send."""
         if len(stream.pending) > _WINDOW:
             raise _GarbledError("it sent more than it was allowed")
         return sum(len(one.pending) for one in self._streams.values()) > _UNREAD_MOST

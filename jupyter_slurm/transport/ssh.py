@@ -149,8 +149,7 @@ class SshTransport:
         self._shells.twice(remove_script(paths), timeout_s=_REMOVE_S)
 
     def fetch(self, path: PurePosixPath, most_bytes: int) -> Path:
-        """Return a private copy in the spool folder, the same for the same path.
-        FileAccessError."""
+        """Return a private copy in the spool folder, always the same one. FileAccessError."""
         free_bytes = shutil.disk_usage(places.spool_dir()).free
         if most_bytes > free_bytes:
             raise FileAccessError(

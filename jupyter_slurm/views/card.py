@@ -295,8 +295,7 @@ def _news(job: Job, now_s: float) -> Iterator[_Row]:
 
 
 def _session(job: Job, now_s: float) -> Iterator[_Row]:
-    """Yield what is left of a session, told in its own card and, near the end, in those of its
-    cells."""
+    """Yield what is left of a session, in its own card and, near the end, in its cells'."""
     left_s = left_of_session_s(job, now_s)
     if job.state.final:
         return

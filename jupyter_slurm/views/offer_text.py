@@ -21,8 +21,7 @@ def rows(info: ClusterInfo) -> list[tuple[str, ...]]:
 
 
 def fitted(info: ClusterInfo, width: int) -> Sequence[tuple[str, ...]]:
-    """Return the rows as lines for a terminal too narrow for a table: a partition, then what it
-    has."""
+    """Return the rows as lines for a narrow terminal: a partition, then what it has."""
     lines = []
     for row in rows(info):
         told = [f"{what}: {value}" for what, value in zip(HEAD[1:], row[1:], strict=True) if value]
@@ -161,8 +160,7 @@ def _jobs(count: int | None, what: str) -> list[str]:
 
 
 def _wrapped(parts: Sequence[str], width: int) -> Iterator[str]:
-    """Yield the first part at the margin, the rest behind it, as many in a line as there is room
-    for."""
+    """Yield the first part at the margin, the rest behind it, as many to a line as fit."""
     head, *rest = parts
     yield head
     line = ""

@@ -36,8 +36,7 @@ def bundle(transfer: Transfer, now_s: float) -> dict[str, Any]:
 
 
 def plain(transfer: Transfer, now_s: float) -> str:
-    """Return a line with the direction, and how far it is or how it ended; then the files left
-    behind."""
+    """Return a line: direction, progress or end; then the files that were left behind."""
     first = f"{_symbol(transfer)} {_way(transfer)}: {told(transfer, now_s)}"
     return "\n".join(map(visible, (first, *(f"  {line}" for line in _behind(transfer)))))
 

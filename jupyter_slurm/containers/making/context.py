@@ -11,9 +11,8 @@ from jupyter_slurm.errors import RequestError
 
 
 def context(recipe: Recipe, base: str | None, first: str = "") -> str:
-    """Return sh text that makes `$work/context`; `base` is what the builder calls the image that it
-    stands on, `first` an instruction that comes before all others. RequestError: it cannot be a
-    Dockerfile."""
+    """Return sh text that makes `$work/context`; `base` is what the builder calls the base image,
+    `first` an instruction before all others. RequestError: it cannot be a Dockerfile."""
     lines = ['mkdir "$work/context"\n']
     if recipe.kind is Kind.DOCKERFILE:
         dockerfile.check(recipe.text)

@@ -55,8 +55,7 @@ class Pyxis:
 
 
 def _step(image: str, program: str) -> str:
-    """Return sh text of the step. An order to end comes to the step by itself: this shell waits for
-    its end."""
+    """Return the step's sh text. An order to end reaches the step itself; this shell waits."""
     return f"""trap 'exit 143' TERM
 mkdir "$partial.d" "$work/made" "$work/way"
 ln -s "$partial.d" "$work/way/made" # mounts cannot have blanks

@@ -69,8 +69,7 @@ class Failure:
 
 
 def read_failure(log_tail: str) -> Failure | None:
-    """Read the failure at the end of a job's log; None: the job did not make an image, or went
-    well."""
+    """Read the failure at the end of a job's log; None: it made no image, or went well."""
     found = _FAILED.search(log_tail)
     if found is None:
         return None

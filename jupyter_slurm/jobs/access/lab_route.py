@@ -154,8 +154,7 @@ class LabRoute:
         return True
 
     def _leads_nowhere(self, route: Route, error: ForwardError) -> None:
-        """Give up this way: later connections go by the relay, unless another look finds it
-        again."""
+        """Give up this way: later connections go by the relay, until a look finds it again."""
         _log.warning("the way to the lab's port (%s) is lost: %s", route, error)
         with self._lock:
             if self._past == route:

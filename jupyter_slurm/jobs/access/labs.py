@@ -65,8 +65,7 @@ class Labs:
         self._thread: threading.Thread | None = None
 
     def remove_pages(self) -> None:
-        """Remove an earlier agent's pages: they hold tokens, and no lab has the address that it
-        had."""
+        """Remove an earlier agent's pages: they hold tokens and addresses that no lab has now."""
         with suppress(OSError):
             for page in places.lab_pages():
                 page.unlink(missing_ok=True)
@@ -94,7 +93,7 @@ class Labs:
 
     def lab_entry(self, job_id: str) -> LabEntry:
         """Return the lab's login address and token. NotFoundError; RequestError: the job is not a
-        lab, or lets nobody in now."""
+        lab, or the lab is not ready."""
         job = self._book.job(job_id)
         if not kind_of(job).is_web_server:
             raise RequestError(f"Job {job.id} is no lab.", hint="`jupyter slurm lab list`")
@@ -125,8 +124,7 @@ class Labs:
             port.close()
 
     def _may_be_shown_below(self, cluster: str) -> bool:
-        """Tell whether the current profile lets its labs be shown below a Jupyter server's
-        address."""
+        """Tell whether the profile now lets its labs be shown below a Jupyter server's address."""
         with suppress(JupyterSlurmError):  # its cluster is in no file any more
             return self._clusters.named(cluster).profile.lab_same_origin
         return False
@@ -234,8 +232,7 @@ def why_not(job: Job, error: JupyterSlurmError) -> Reason:
 
 
 def astray(error: JupyterSlurmError) -> Reason:
-    """Return the reason to show a client that used another address: it reveals nothing of the
-    lab."""
+    """Return the reason for a client that used another address: it reveals nothing of the lab."""
     sentences = tuple(one for one in (error.message, error.hint) if one)
     return Reason("Not the address of a lab", sentences, again=False, status=_MISDIRECTED)
 

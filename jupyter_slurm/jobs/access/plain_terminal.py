@@ -49,8 +49,7 @@ printf '\n%s%s.' "$mark" "$?"
 
 
 def begin(converse: Converse, beside: Beside, argv: Sequence[str]) -> socket.socket:
-    """Return a socket that speaks as a terminal's own channel. Where no step can be made, Slurm's
-    words are shown and it ends."""
+    """Return a terminal's own channel. Without a step, show Slurm's words, and end."""
     mark = f"\x1e{secrets.token_hex(16)}"
     words = shlex.join(["/bin/sh", "-c", _ON_TERMINAL, "sh", mark, *argv])
     far = converse(beside(["/bin/sh", "-c", _FAR, "sh", mark, words]))
@@ -115,8 +114,7 @@ class _Between:
         return True
 
     def _show(self, data: bytes) -> bool:
-        """Show `data`; return whether the program still runs. What may begin the mark waits for the
-        rest."""
+        """Show `data`; return whether the program runs. What may begin the mark is kept back."""
         self._shown += data
         ended = self._end.search(bytes(self._shown))
         if ended:

@@ -30,8 +30,7 @@ class Sessions:
         return self._clusters.named(self._session(session_id).cluster)
 
     def new_record(self, spec: CellSpec) -> Record:
-        """Return the record of a cell that is to run in the session `spec.session`. RequestError:
-        it cannot."""
+        """Return the record of a cell to run in the session `spec.session`. RequestError."""
         prepare_session_cell(spec)
         session = self._session(spec.session or "")
         if session.state.final:
@@ -52,8 +51,7 @@ class Sessions:
         return Record(job=job, spec=spec)
 
     def cancel(self, job: Job, *, again: bool) -> None:
-        """Interrupt the cell; `again`: end the process that runs it, and lose all that this
-        holds."""
+        """Interrupt the cell; `again`: end the process that runs it, with all that it holds."""
         if job.submitted_s is not None:
             cluster = self._clusters.named(job.cluster)
             ask(cluster, JobDir(PurePosixPath(job.job_dir)), "kill" if again else "cancel", job.id)

@@ -45,8 +45,8 @@ class Terminals:
         self._clusters = clusters
 
     def open(self, request: TerminalRequest) -> socket.socket:
-        """Return a socket for the terminal's frames; closing it leaves the terminal. Nothing comes
-        before BEGIN is said.
+        """Return a socket for the terminal's frames; closing it leaves the terminal. Say BEGIN
+        first.
 
         NotFoundError; RequestError: the job does not run; ForwardError: no step could be made.
         """
@@ -110,8 +110,7 @@ def _place(job: Job) -> tuple[str, str]:
 
 
 def _words(job: Job, code: str) -> Sequence[str]:
-    """Return the argv that runs sh text as the job's own program is run: in its image, with its
-    mounts and its folder."""
+    """Return argv for sh text run as the job's program is: its image, mounts and folder."""
     argv = ("/bin/sh", "-c", code)
     if kind_of(job).is_as_written:
         return argv

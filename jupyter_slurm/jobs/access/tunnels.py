@@ -218,8 +218,7 @@ class Tunnels:
         return job
 
     def _node(self, job: Job) -> NodeRoutes:
-        """Return the routes to the node where the job runs now: after a requeue that may be
-        another."""
+        """Return the routes to the job's node, which may be another after a requeue."""
         cluster = self._clusters.named(job.cluster)
         assert job.slurm_id is not None
         with self._lock:
@@ -286,8 +285,7 @@ class Tunnels:
 
 
 def _by_no_route(failures: dict[Route, ForwardError]) -> ForwardError:
-    """Return the error of the route that comes nearest to the target, with all errors as its
-    detail."""
+    """Return the error of the route nearest to the target, with all errors as its detail."""
     first = next(failures[route] for route in _TRUSTED if route in failures)
     if len(failures) == 1:
         return first

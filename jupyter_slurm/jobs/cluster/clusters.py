@@ -80,8 +80,7 @@ class Clusters:
         return cluster
 
     def _by_the_configuration_of_now(self, cluster: SlurmCluster) -> SlurmCluster:
-        """Return the same cluster, or one whose way follows ~/.ssh/config as it is now.
-        ConfigError."""
+        """Return the cluster, with a new way if ~/.ssh/config says so by now. ConfigError."""
         old = cluster.way.connection
         if old is None or old.state in _STANDS:
             return cluster
@@ -96,8 +95,7 @@ class Clusters:
             return self._opened(SlurmCluster(cluster.profile, way))
 
     def _way_changed(self, name: str) -> None:
-        """Wake those who wait for this way. Any thread calls this, whatever locks it holds, so it
-        takes no lock of ours but the logins' own."""
+        """Wake those who wait. Any lock may be held here: take none of ours but the logins' own."""
         cluster, watch = self._open.get(name), self._watches.get(name)
         way = cluster.way.connection if cluster is not None else None
         if watch is not None and way is not None and way.state is ConnectionState.OPEN:
@@ -120,8 +118,7 @@ class Clusters:
         return self._with_a_shell(known, login.connect(caller, wait_s))
 
     def _with_a_shell(self, cluster: SlurmCluster, found: Connection) -> Connection:
-        """Return `found` once an open connection has run a command. TransportError: it runs
-        none."""
+        """Run a command on an open connection; return `found`. TransportError: none runs."""
         if found.state is ConnectionState.OPEN:
             with suppress(TimedOutError):
                 cluster.transport.run(["true"])
@@ -144,8 +141,7 @@ class Clusters:
         return self.connection(known)
 
     def connection(self, cluster: SlurmCluster, caller: str = "") -> Connection:
-        """Return the connection as `caller` sees it: with the question, if that is theirs to
-        answer."""
+        """Return the connection as `caller` sees it: with a question that it may answer."""
         login = self.login(cluster)
         if login is not None:
             return login.seen_by(caller)
@@ -157,8 +153,7 @@ class Clusters:
         return None if way is None else self.logins.of(cluster.name, way)
 
     def connections(self) -> list[Connection]:
-        """Return the connection of every cluster; one whose files or ssh configuration are wrong
-        says so."""
+        """Return the connection of every cluster; one with wrong files or ssh settings says so."""
         profiles = self._profiles.load()
         found = []
         for profile in profiles:

@@ -101,8 +101,7 @@ def _configuration_of_ssh(remarks: Mapping[str, tuple[str, ...]]) -> Iterator[Ch
 
 
 def examine_records(set_aside: Sequence[Path]) -> Iterator[Check]:
-    """Yield a check for each job record of this machine that could not be read, of whichever
-    cluster."""
+    """Yield a check for each job record here, of any cluster, that could not be read."""
     for path in set_aside:
         yield Check(
             ok=False,

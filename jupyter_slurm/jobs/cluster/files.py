@@ -119,8 +119,7 @@ def _entry(over_there: Transport, path: str) -> FileEntry:
 
 
 def _find(over_there: Transport, path: str, how: Sequence[str]) -> list[FileEntry]:
-    """Return the entry of `path`, then those of what it contains. NotFoundError,
-    FileAccessError."""
+    """Return `path`'s entry, then those of its content. NotFoundError, FileAccessError."""
     done = over_there.run(["find", "-L", str(_absolute(path)), *how, *_LOOK])
     told = [_read(one) for one in done.stdout.split(b"\0")[:-1]]
     entries = [one for one in told if one is not None]

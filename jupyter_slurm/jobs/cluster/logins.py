@@ -73,8 +73,7 @@ class Login:
     """The login of one cluster. `answered` says whether a person had to answer for it."""
 
     def __init__(self, cluster: str, way: Way, on_change: Callable[[], None]) -> None:
-        """Prepare for logins; call `on_change`, with locks held, whenever `seen_by` may say
-        something else."""
+        """Call `on_change`, with locks held, whenever `seen_by` may say something else."""
         self._cluster = cluster
         self._way = way
         self._on_change = on_change

@@ -84,8 +84,7 @@ def _ended_entry(row: sacct.AcctRow, ours: Ours) -> QueueEntry:
 
 
 def command(cluster: SlurmCluster, argv: list[str]) -> CommandOutput:
-    """Run a Slurm command as written. RequestError: Slurm has no such command, or the profile
-    forbids it."""
+    """Run a Slurm command as written. RequestError: it is not Slurm's, or forbidden."""
     if not argv or argv[0] not in _COMMANDS:
         word = argv[0] if argv else ""
         near = suggest(word, _COMMANDS)

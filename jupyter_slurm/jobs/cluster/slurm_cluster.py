@@ -57,8 +57,7 @@ class Way(NamedTuple):
         return cls(SshTransport(connection, path=profile.path, env=profile.env), connection)
 
     def again(self, old: ClusterProfile, new: ClusterProfile) -> Self | None:
-        """Return this way, made for `old`, so that it serves `new`; None: another has to be
-        made."""
+        """Return this way, made for `old`, as `new` needs it; None: another has to be made."""
         if _differ(old, new, "host", "user", "port", "jump", "hint"):
             return None
         if not _differ(old, new, "path", "env"):
@@ -145,8 +144,7 @@ class SlurmCluster:
     def run(
         self, argv: Sequence[str], timeout_s: float | None = None, stdin: bytes = b""
     ) -> Completed:
-        """Return what the command said, whether it failed or not. ControllerError: it did not
-        answer.
+        """Return the command's output, failed or not. ControllerError: it did not answer.
 
         The separators of its format are sealed on the way there, and plain again in what it said.
         """
@@ -168,8 +166,7 @@ class SlurmCluster:
             raise _silent(self.name, argv, str(exc)) from exc
 
     def ask(self, argv: Sequence[str]) -> bytes:
-        """Return the command's output. ControllerError: nothing is known; CommandError: it
-        refused."""
+        """Return the command's output. ControllerError: not known; CommandError: it refused."""
         done = self.run(argv)
         if done.returncode == 0:
             return done.stdout
@@ -200,8 +197,7 @@ class SlurmCluster:
             raise _silent(self.name, ["sbatch"], str(exc)) from exc
 
     def converse(self, program: str, argv: Sequence[str]) -> socket.socket:
-        """Converse as `Transport.converse` does; `program` is the Slurm command that `argv` comes
-        down to."""
+        """Converse as `Transport.converse` does; `program`: the Slurm command that `argv` runs."""
         self._count(program)
         return self.transport.converse(argv)
 

@@ -166,8 +166,7 @@ class Transfers:
             lock.release()
 
     def transfer(self, transfer_id: str, wait_s: float = 0.0) -> Transfer:
-        """Return how far the transfer is, after up to `wait_s` for it to get further.
-        NotFoundError."""
+        """Return the transfer, after waiting up to `wait_s` for progress. NotFoundError."""
         return self._find(transfer_id).wait(wait_s)
 
     def outcome(self, transfer_id: str, wait_s: float) -> Transfer:
@@ -221,8 +220,7 @@ class Transfers:
 
     @contextmanager
     def _alone_here(self, local: str, stop: threading.Event) -> Iterator[None]:
-        """Hold the locks of what is brought here: of a folder, or of a file and the folder above
-        it."""
+        """Hold the locks of what is brought here: a folder, or a file and the folder above."""
         target = Path(local).expanduser().resolve()
         with ExitStack() as locks:
             for one in [target] if target.is_dir() else [target.parent, target]:
@@ -231,8 +229,7 @@ class Transfers:
 
     @contextmanager
     def _alone(self, where: str, target: str, stop: threading.Event) -> Iterator[None]:
-        """Hold the lock of the target: two transfers into one folder would take each other's
-        folders away."""
+        """Hold the target's lock: two transfers would take each other's folders away."""
         lock = self._lock_of(where, target)
         while not lock.acquire(timeout=_SHORTEST_WAIT_S):
             if stop.is_set():

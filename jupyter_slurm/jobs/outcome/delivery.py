@@ -90,8 +90,7 @@ class Delivery:
     def _read_log(
         self, job_id: str, position: Cursor, budget_bytes: int | None, task: int | None
     ) -> tuple[Job, Chunk, Show]:
-        """Return the job and a piece of its log. The job is looked at first: what it wrote before
-        it was final is there."""
+        """Read the job, then its log: what it wrote before it was final is there."""
         record = self._book.record(job_id)
         job = record.job
         if job.transfer is not None:  # it is not even submitted: nothing is there to be read
@@ -215,8 +214,7 @@ class Delivery:
 def _variables(
     found: RunnerResult, asked: tuple[str, ...]
 ) -> tuple[tuple[str, ...], dict[str, str]]:
-    """Return the names of the variables that came back, and why the others did not. SignatureError:
-    one was not asked for."""
+    """Return the variables that came back, and why others did not. SignatureError: unasked."""
     told = found.variables
     names = told.names if told else ()
     failed = dict(told.failed) if told else {}

@@ -70,8 +70,7 @@ class Ending:
         self._slurm_goes_on = False
 
     def run(self) -> bool:
-        """Find out how the job ended; return False if it goes on after all (it was put back in the
-        queue)."""
+        """Find out how the job ended; False: it goes on after all (put back in the queue)."""
         evidence = self._files(slurm=None)
         verdict = ended_by_itself(evidence)
         if verdict is None:
@@ -91,8 +90,7 @@ class Ending:
         return True
 
     def _goes_to_its_end(self) -> bool:
-        """Mark the job FINISHING; return False if it has ended meanwhile, as a cell does that its
-        session does not take."""
+        """Mark it FINISHING; False: it has ended, as a cell that its session does not take."""
         with self._book.alone():
             if self._book.job(self._job.id).state.final:
                 return False
@@ -153,8 +151,7 @@ class Ending:
         )
 
     def _folder_gone(self) -> bool:
-        """Tell whether the job's folder is gone; a job that was submitted elsewhere never had
-        one."""
+        """Tell whether the job's folder is gone; one submitted elsewhere never had any."""
         if self._book.record(self._job.id).adopted:
             return False
         return not self._cluster.transport.exists(self._dir.path)
@@ -175,8 +172,7 @@ class Ending:
             return None  # judged without it; whoever asks for the result is told
 
     def _end_of_its_session(self, evidence: Evidence) -> SessionEnd | None:
-        """Return the end of the session that ended this cell; None: the cell is in none, or ended
-        otherwise."""
+        """Return the session's end that ended this cell; None: no session, or another cause."""
         session_id = self._job.session
         if session_id is None or (evidence.exit is not None and evidence.exit.signal != "TERM"):
             return None

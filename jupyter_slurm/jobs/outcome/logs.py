@@ -204,8 +204,7 @@ class LogReader:
         return read, refused
 
     def _records(self, path: PurePosixPath | None, cursor: Cursor, data: bytes) -> _Piece:
-        """Return the records in `data`, which was read at the cursor, and the one that is
-        longer."""
+        """Return the records in `data`, read at the cursor, and the one that is longer."""
         if cursor.cut:
             return _rest_of_line(cursor, data)
         limit = _PIECE_BYTES

@@ -254,8 +254,7 @@ def _dump(
 
 
 def _noting_code(seen: list[types.CodeType]) -> type[pickle.Pickler]:
-    """Return a cloudpickle pickler that notes each code object: these tie a stream to one
-    Python."""
+    """Return a cloudpickle pickler that notes code objects: they tie a stream to one Python."""
     base = cloudpickle.Pickler
     reduce_code = base.dispatch_table[types.CodeType]
 
@@ -285,8 +284,7 @@ def _cannot_travel(
 
 
 def _innermost(value: object, protocol: int, error: Exception) -> str:
-    """Return the reason, down to the part that is to blame: `its .model[3]: cannot pickle 'x'
-    object`."""
+    """Return the reason, down to the part to blame: `its .model[3]: cannot pickle 'x' object`."""
     where = ""
     for _ in range(_SEARCHED_DEPTH):
         for label, part in _parts(value):
@@ -467,8 +465,7 @@ def _check_readable(header: VariablesHeader) -> None:
 
 class _Unpickler(pickle.Unpickler):
     def find_class(self, module: str, name: str) -> Any:
-        """Find the class as usual, but for numpy, whose inner modules have other names before and
-        after 2.0."""
+        """Find as usual, but for numpy, whose inner modules were renamed in 2.0."""
         if module.startswith("numpy.core"):
             with suppress(ImportError, AttributeError):
                 return super().find_class(module.replace("numpy.core", "numpy._core", 1), name)

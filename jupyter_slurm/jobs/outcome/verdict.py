@@ -215,8 +215,7 @@ def _by_exit_code(evidence: Evidence, exit_code: int) -> Verdict:
 
 
 def _diagnosed(found: Explanation, exit_code: int | None) -> str:
-    """Return the diagnosis. What a program wrote only suggests why it failed, and proves
-    nothing."""
+    """Return the diagnosis. A program's own words only suggest why it failed."""
     if not found.suggested:
         return found.sentence
     suggests = f"It ended with exit code {exit_code}; its output suggests the cause."
@@ -235,8 +234,7 @@ def _warning(result: RunnerResult | None) -> str | None:
 
 
 def _completed_all_the_same(verdict: Verdict, slurm: SlurmVerdict) -> Verdict:
-    """Return COMPLETED with a warning: the job wrote its result, yet Slurm names a cause, of a
-    child process or afterwards."""
+    """Return COMPLETED with a warning: Slurm names a cause, of a child or afterwards."""
     warning = _ALL_THE_SAME.get(slurm.state, f"It has ended well, though Slurm says {slurm.state}.")
     return Verdict(state=JobState.COMPLETED, why=verdict.why, warning=warning, exit_code=0)
 
@@ -266,8 +264,7 @@ def _by_cause(
 
 
 def _without_folder(slurm: SlurmVerdict | None) -> Verdict:
-    """Judge a job whose folder is gone, with all it said of itself; who took it away, or whether,
-    is unknown."""
+    """Judge a job without its folder and its own words; nobody knows who took them away."""
     failed = slurm is not None and slurm.state is not JobState.COMPLETED
     return Verdict(
         state=slurm.state if slurm is not None and failed else JobState.LOST,
@@ -280,8 +277,7 @@ def _without_folder(slurm: SlurmVerdict | None) -> Verdict:
 
 
 def _by_session(evidence: Evidence, session: SessionEnd) -> Verdict:
-    """Judge a cell by its session's end. Where the session ended in good order, the cell is
-    CANCELLED."""
+    """Judge a cell by its session's end: CANCELLED where that ended in good order."""
     known = session.state in _CAUSES | {JobState.FAILED, JobState.LOST}
     why = f"Its session ended while it ran. {session.why}"
     if evidence.started is None:

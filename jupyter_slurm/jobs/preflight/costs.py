@@ -55,8 +55,7 @@ def limit_s(job: Asked, known: KnownPartition | None) -> float | None:
 
 
 def _amounts(job: Asked, here: KnownPartition, *, whole: bool) -> dict[str, float]:
-    """Return how much of each TRES it takes, memory in MiB: all that its nodes have, or what it
-    asks for."""
+    """Return how much of each TRES it takes, memory in MiB: all of its nodes', or its wish."""
 
     def of_nodes(figure: Figure | None, wanted: float) -> float:
         return max(wanted, figure.value * job.nodes) if figure else wanted
@@ -73,8 +72,7 @@ def _amounts(job: Asked, here: KnownPartition, *, whole: bool) -> dict[str, floa
 
 
 def _share(job: Asked, here: KnownPartition) -> float:
-    """Return how much of a node it takes: the largest of its shares; a whole one where none is
-    known."""
+    """Return its share of a node: the largest of its shares; 1 where none is known."""
     wanted = (
         (job.cpus_per_node, here.cpus),
         (job.gpus_per_node, here.gpus),

@@ -44,8 +44,7 @@ class Estimates:
         self._known: dict[str, _Known] = {}
 
     def ask(self, cluster: SlurmCluster, submission: Submission) -> Outlook:
-        """Return what `sbatch --test-only` says, kept for a while. LoginNeededError, and other
-        TransportErrors."""
+        """Return what `sbatch --test-only` says, cached. LoginNeededError, TransportError."""
         argv = sbatch.test_only_argv(submission.sbatch)
         # Each time that it is asked for the job has another id, which says nothing.
         key = tuple(word.replace(submission.job.spec.id, "") for word in (*argv, submission.script))

@@ -38,14 +38,12 @@ class Judge:
     info: ClusterInfo | None = None
 
     def partition(self, job: Asked) -> KnownPartition | None:
-        """Return the partition that the job would go to, as far as is known; of several the
-        first."""
+        """Return the partition that the job would go to, as far as known; of several the first."""
         known = known_partitions(self.profile, self.info)
         return next((known[name] for name in self._wanted(job) if name in known), None)
 
     def objections(self, job: Asked) -> list[Objection]:
-        """Return what speaks against the job. A job for several partitions is judged by the best of
-        them."""
+        """Return what speaks against the job; of several partitions the best judges it."""
         known = known_partitions(self.profile, self.info)
         judged = [
             list(self._of_partition(job, known[name]) if name in known else self._of_name(name))
@@ -64,8 +62,7 @@ class Judge:
     # --- partitions ---
 
     def _of_name(self, name: str) -> Iterator[Objection]:
-        """Object to a name that nobody knows. A profile need not name all partitions, and so only
-        warns."""
+        """Object to an unknown name. A profile need not name all partitions: it only warns."""
         known = list(known_partitions(self.profile, self.info))
         if known and not (self.info and name in self.info.hidden):
             near = suggest(name, known)
@@ -204,8 +201,8 @@ class Judge:
         told: Sequence[str],
         allowed: Sequence[str],
     ) -> Iterator[Objection]:
-        """Object to a word that the cluster has not `offered` (else the profile not `told`), or
-        that the partition has not `allowed`."""
+        """Object to a word not `offered` by the cluster (else `told` by the profile), or
+        `allowed`."""
         if word is None:
             return
         by = Source.CLUSTER
@@ -245,8 +242,7 @@ class Judge:
 
 
 def of_inputs(job: Asked) -> Iterator[Objection]:
-    """Warn where the inputs fill the job's memory. It only warns: arrays are mapped, and take none
-    until the cell touches them."""
+    """Warn where inputs fill the memory. Arrays are mapped, and take none until touched."""
     mib = job.memory_per_node_mib
     if mib and job.inputs_mib >= mib:
         yield Objection(

@@ -198,8 +198,7 @@ def _enforced(config: Mapping[str, str]) -> tuple[str, ...]:
 def _associations(
     cluster: SlurmCluster, config: Mapping[str, str], argv: list[str]
 ) -> list[sacctmgr.Association]:
-    """Return this cluster's associations, as accounting may serve several; [] where the site keeps
-    them to itself."""
+    """Return this cluster's own associations; [] where the site keeps them to itself."""
     try:
         rows = sacctmgr.parse_associations(cluster.ask(argv))
     except CommandError:

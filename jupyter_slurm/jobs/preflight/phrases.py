@@ -39,8 +39,7 @@ def account(name: str, *, whole: bool) -> Name:
 
 
 def amount(tres: str, count: float) -> str:
-    """Say how much `cpu`, `node`, `mem` (in MiB), `gres/gpu` or `gres/gpu:TYPE`. KeyError:
-    another."""
+    """Say how much of `cpu`, `node`, `mem` (MiB), `gres/gpu`, `gres/gpu:TYPE`. KeyError."""
     _, _, kind = tres.partition("gpu:")
     if kind:
         return f"1 GPU of the type {kind}" if count == 1 else f"{count:.0f} GPUs of the type {kind}"

@@ -35,8 +35,7 @@ class _Owner:
 
 
 def objections(job: Asked, info: ClusterInfo, partition: Partition | None) -> Iterator[Objection]:
-    """Yield what speaks against the job. `partition`: where it would go, as the cluster tells of
-    it."""
+    """Yield objections. `partition`: where the job would go, as the cluster tells of it."""
     mine = _association(job, info, partition)
     owners, denies = _owners(job, info, partition, mine)
     enforced = "limits" in info.enforced
@@ -83,8 +82,7 @@ def _qos_of(job: Asked, info: ClusterInfo, mine: Association | None) -> str | No
 def _owners(
     job: Asked, info: ClusterInfo, partition: Partition | None, mine: Association | None
 ) -> tuple[list[_Owner], bool]:
-    """Return the owners of limits, of which the first counts first, and whether one denies what is
-    over its limits."""
+    """Return the owners of limits, the first counting first; and whether one denies excess."""
     known = {one.name: one for one in info.qos_limits}
     own = known.get(_qos_of(job, info, mine) or "")
     theirs = known.get(partition.qos or "") if partition else None

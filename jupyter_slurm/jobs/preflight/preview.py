@@ -168,8 +168,7 @@ class Preflight:
         return self._judged_by[cluster.name]
 
     def _looked(self, cluster: SlurmCluster) -> tuple[list[Check], ClusterInfo | None]:
-        """Return what the cluster offers, or a check that says why not: a preview needs no answer
-        of the controller."""
+        """Return what the cluster offers; without an answer, a check that says so."""
         try:
             return [], self.cluster_info(cluster.name)
         except LoginNeededError:

@@ -100,8 +100,7 @@ def _tasks(options: Mapping[str, str], nodes: int) -> int:
 
 
 def _tasks_per_node(options: Mapping[str, str], nodes: int) -> int:
-    """Return the tasks of the node that has the most; where Slurm may spread them, only one is
-    certain."""
+    """Return the tasks of the fullest node; where Slurm may spread them, one is certain."""
     if "ntasks-per-node" in options:
         return _number(options["ntasks-per-node"], 1)
     if "nodes" not in options:

@@ -64,8 +64,8 @@ class Adoption:
 
 
 def _listed(cluster: SlurmCluster, slurm_id: str) -> QueueRow:
-    """Return the job's row; of an array that of the task that says most of the whole.
-    NotFoundError; RequestError: it is another user's.
+    """Return the row; of an array, the task that tells most. NotFoundError; RequestError:
+    another's.
 
     Whose job it is only squeue tells: in a record of scontrol's a name can look like its owner.
     """

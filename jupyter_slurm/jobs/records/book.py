@@ -78,8 +78,7 @@ class Book:
         return self._revision
 
     def add(self, record: Record) -> bool:
-        """Add the record; return False, and change nothing, where there is a job of that id
-        already."""
+        """Add the record; False: that id is taken, and nothing was changed."""
         with self._changed:
             if record.job.id in self._records:
                 return False
@@ -109,9 +108,8 @@ class Book:
         self._notify()
 
     def record(self, job_id: str) -> Record:
-        """Return a record by our id, or by Slurm's: then of the newest job that has it, one that
-        lives before any that has ended. NotFoundError; RequestError: jobs of several clusters have
-        it."""
+        """Return a record by our id or Slurm's: of that, the newest job, a live one first.
+        NotFoundError; RequestError: jobs of several clusters have it."""
         with self._changed:
             if job_id in self._records:
                 return self._records[job_id]
@@ -168,8 +166,7 @@ class Book:
             )
 
     def change(self, job_id: str, **changes: Any) -> Job:
-        """Change these fields of the job, and return it; save it only if that makes a
-        difference."""
+        """Change and return the job, with these fields; save only what makes a difference."""
         with self._changed:
             record = self.record(job_id)
             old = record.job
@@ -218,14 +215,12 @@ class Book:
             yield
 
     def wait(self, ready: Callable[[], bool], wait_s: float) -> bool:
-        """Return whether `ready` came true within `wait_s`; it is asked after every change and
-        nudge."""
+        """Return whether `ready` came true within `wait_s`; ask it after every change or nudge."""
         with self._changed:
             return self._changed.wait_for(lambda: self._closed or ready(), wait_s)
 
     def nudge(self) -> None:
-        """Wake those who wait: something outside the record has changed, as output that has
-        grown."""
+        """Wake those who wait: something outside the record has changed; output has grown."""
         with self._changed:
             self._notify()
 

@@ -67,7 +67,6 @@ def _parse(cursor: str, epoch: str) -> _Cursor:
 
 
 def _digest(connections: tuple[Connection, ...]) -> str:
-    """Return a digest that is equal where there is nothing new to see: the round trip always
-    differs, and is left out."""
+    """Digest all but the round trip, which always differs."""
     still = [msgspec.structs.replace(one, round_trip_s=None) for one in connections]
     return hashlib.blake2b(msgspec.json.encode(still), digest_size=8).hexdigest()

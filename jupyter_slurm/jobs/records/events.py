@@ -43,8 +43,7 @@ def following(
 
 
 def _not_before(event: JobEvent, latest_s: float, now_s: float) -> JobEvent:
-    """Keep events in the order of what happened: a node's clock need not be that of this
-    machine."""
+    """Keep events in order: a node's clock need not be that of this machine."""
     time_s = event.time_s if event.time_s > latest_s - _CLOCKS_DIFFER_S else now_s
     return JobEvent(time_s=max(time_s, latest_s), state=event.state, text=event.text)
 
@@ -94,8 +93,7 @@ def _taken(old: Job | None, new: Job) -> str | None:
 
 
 def _has_begun(state: JobState, old: Job | None, new: Job) -> bool:
-    """Tell whether the job has begun; a short one may have ended too by the time that anybody
-    looks."""
+    """Tell whether the job has begun; a short one may have ended before anybody looks."""
     if state in _RUNS or new.started_s is None:
         return False
     if new.state.final:

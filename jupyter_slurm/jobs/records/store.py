@@ -85,8 +85,7 @@ class Store:
         return self._records / f"{job_id}.json"
 
     def save(self, record: Record) -> None:
-        """Save the record: it survives the end of this process; what a loss of power takes is found
-        out again.
+        """Save: it survives this process's end; what a loss of power takes is found out again.
 
         msgspec.ValidationError: a field is of the wrong type, and could not be read again.
         """
@@ -97,8 +96,7 @@ class Store:
         partial.replace(path)
 
     def save_synced(self, record: Record) -> None:
-        """Save as `save` does, but so that it survives a loss of power: for what is true before
-        sbatch is called."""
+        """Save against a loss of power too: for what must be true before sbatch is called."""
         _replace_synced(self._path(record.job.id), _encode(record))
 
     def remove(self, job_id: str) -> None:

@@ -43,8 +43,7 @@ def is_token(word: str) -> bool:
 
 
 def slurm_name(spec: JobSpec) -> str:
-    """Return the job's name in Slurm. `squeue` and `sacct` find jobs by name, so our id is part of
-    it."""
+    """Return the job's name in Slurm, which holds our id: `squeue` and `sacct` find names."""
     return f"{spec.name}.{spec.id}"
 
 

@@ -23,8 +23,7 @@ _FOR_VARIABLES = frozenset(("runner_variables.py", "runner_plain.py"))
 
 
 def runner_files() -> Mapping[str, bytes]:
-    """Return the runner and its siblings: file name -> text, to lie side by side in the job's
-    folder."""
+    """Return the runner and its siblings, file name -> text, to lie side by side."""
     return node_files("runner")
 
 
@@ -50,8 +49,7 @@ def node_files(beginning: str) -> Mapping[str, bytes]:
 
 @cache
 def cloudpickle_zip() -> bytes:
-    """Return the cloudpickle installed here, licence included, as a zip that Python can import
-    from."""
+    """Return the cloudpickle installed here, with licence, as a zip that Python can import."""
     stream = io.BytesIO()
     with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive:
         for file in sorted(importlib.metadata.files("cloudpickle") or (), key=str):

@@ -145,8 +145,7 @@ def run_by(spec: JobSpec, profile: ClusterProfile) -> tuple[containers.Runtime, 
 
 
 def _check_places(job: Resolved) -> None:
-    """Raise RequestError where one of the job's files lies in a folder that the nodes do not
-    see."""
+    """Raise RequestError where a file of the job lies where the nodes see nothing."""
     chdir = job.options.get("chdir")
     _check_seen(
         job.profile,

@@ -82,8 +82,7 @@ def render_script(plan: ScriptPlan) -> str:
 
 
 def render_environment(env: Mapping[str, str]) -> str:
-    """Return the text of `env.sh`: values travel in a file of the owner's, never in a command
-    line."""
+    """Return the text of `env.sh`: values travel in a private file, never in a command line."""
     return "".join(f"export {name}={shlex.quote(value)}\n" for name, value in env.items())
 
 
@@ -119,8 +118,7 @@ def _command(argv: Sequence[str]) -> str:
 
 
 def _target(pid_file: str | None) -> str:
-    """Return shell text that gives the process that signals are for, or nothing while there is
-    none."""
+    """Return shell text that gives the process to signal, or nothing while there is none."""
     return "$child" if pid_file is None else f"$(cat {_quote(pid_file)} 2>/dev/null)"
 
 

@@ -67,8 +67,7 @@ def lock_of(mirror: str) -> str:
 
 
 def snapshot_argv(mirror: PurePosixPath, job_dir: JobDir) -> list[str]:
-    """Return the command that copies the mirror into the job's folder; a second time it does
-    nothing."""
+    """Return the command that copies the mirror into the job's folder, unless that is done."""
     words = [str(mirror), str(job_dir.path), str(MIRROR_KEPT_DAYS)]
     return ["sh", "-c", _SNAPSHOT_SH, "snapshot", *words]
 

@@ -295,8 +295,7 @@ class Submitter:
         )
 
     def _look_up(self) -> str | None:
-        """Return Slurm's id of this job, or None when everybody has answered and nobody knows
-        it."""
+        """Return Slurm's id of this job; None: all have answered and none knows it."""
         said = self._cluster.transport.read(self._dir.submitted)
         answer = sbatch.parse(said) if said else None
         if answer is not None:
@@ -392,8 +391,7 @@ class Submitter:
 
 
 def _passing_refusal(done: Completed) -> ControllerError | None:
-    """Return sbatch's refusal where it may pass; None: sbatch has taken the job, or may have, or
-    its refusal is its last word."""
+    """Return a refusal that may pass; None: sbatch may have the job, or refused for good."""
     words = done.stderr.decode(errors="replace").strip()
     refusal = explain_rejection(words) if done.returncode else None
     if refusal is None or refusal.category != "transient":

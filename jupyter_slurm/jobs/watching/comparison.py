@@ -109,8 +109,7 @@ class Comparison:
                     self._book.change(record.job.id, **changes)
 
     def _row_missing(self, job: Job) -> None:
-        """Note that a listing that worked lacks the job. Once says little; for long enough, it has
-        ended."""
+        """Note that a listing lacks the job: for long enough, that means it has ended."""
         now_s = time.monotonic()
         since_s = self._absent_since_s.setdefault(job.id, now_s)
         if now_s - since_s >= self._cluster.profile.lost_after_s:

@@ -19,8 +19,7 @@ _BACK_OFF_DOUBLINGS = 16
 
 
 def backed_off_s(interval_s: float, errors: int) -> float:
-    """Return how long to leave a cluster alone that was asked in vain so often, one time after
-    another."""
+    """Return how long to leave alone a cluster that was asked in vain so often in a row."""
     doubled_s: float = interval_s * 2.0 ** min(errors, _BACK_OFF_DOUBLINGS)
     return min(doubled_s, _BACK_OFF_LONGEST_S)
 

@@ -32,8 +32,7 @@ def stumbling(book: Book, job_id: str) -> Iterator[None]:
 
 
 def told(book: Book, job_id: str, error: JupyterSlurmError) -> None:
-    """Make `error` the job's problem, since when it was first so; a job that has ended gets
-    none."""
+    """Make `error` the job's problem, with its first time; an ended job gets none."""
     with book.alone(), suppress(NotFoundError):  # it was forgotten meanwhile
         job = book.job(job_id)
         if not job.state.final:

@@ -112,8 +112,7 @@ class Measured:
         )
 
     def _read(self, job: Job, position: Cursor) -> tuple[list[UsageSample], Cursor, bool]:
-        """Read the samples from `position` on; return also the next position, and whether that is
-        all there is."""
+        """Return the samples from `position` on, the next position, and whether it is the end."""
         if job.started_s is None:
             return [], position, True
         measured = self._book.job(job.session) if job.session is not None else job
@@ -147,8 +146,7 @@ class Measured:
         return samples, position, problem
 
     def _changed_since(self, job: Job) -> Callable[[], bool]:
-        """Return a condition for `Book.wait`: the job has begun, ended, begun again, or been
-        forgotten."""
+        """Return a test for `Book.wait`: the job began, ended, began again, or was forgotten."""
 
         def changed() -> bool:
             try:

@@ -119,8 +119,7 @@ class Watch:
         self.look()
 
     def way_opened(self) -> None:
-        """Look again, as the connection is there again: what was waited for may have happened
-        meanwhile."""
+        """Look again after a reconnect: what was waited for may have happened meanwhile."""
         self._asked.set()
         self._files_wake.set()
         self._queue_wake.set()
@@ -150,8 +149,7 @@ class Watch:
         self._threads = [*(known for known in self._threads if known.is_alive()), thread]
 
     def _keep_at(self, work: Callable[[], None]) -> None:
-        """Run `work`, and start it again after a failure, which is logged: a watcher that dies
-        would leave jobs that never end."""
+        """Run `work` again after each failure, and log it: else jobs would never end."""
         while not self._stop.is_set():
             try:
                 work()
@@ -207,8 +205,7 @@ class Watch:
             seen(job_id, path)
 
     def _look_on_login(self) -> None:
-        """Look at jobs on the login machine where files may not tell all: nothing has grown for
-        long, or something else is new."""
+        """Look where files may not tell all: none has grown for long, or there is other news."""
         for job in on_login.look(self._book, self._cluster):
             self.settle(job, None)
 
@@ -244,8 +241,7 @@ class Watch:
     def _session_cell_files(
         self, job: Job, folder: JobDir
     ) -> dict[PurePosixPath, tuple[str, Callable[[str, PurePosixPath], None]]]:
-        """Return the files to watch of a cell: fewer than of a job of its own. One whose session
-        has ended writes no more."""
+        """Return a cell's files to watch. One whose session has ended writes no more."""
         if self._is_over(job.session or ""):
             self.settle(job, None)
         wanted: dict[PurePosixPath, tuple[str, Callable[[str, PurePosixPath], None]]]

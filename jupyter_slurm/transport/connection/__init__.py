@@ -143,8 +143,7 @@ class SshConnection:
         return self._last().transport
 
     def standing(self) -> SharedTransport | None:
-        """Return the last hop's transport, as far as is known without waiting; None: `transport`
-        may open it."""
+        """Return the last hop's, as known without waiting; None: `transport` may open it."""
         links = self.links
         return links[-1].transport if links and self._stands() else None
 
@@ -300,8 +299,7 @@ class SshConnection:
         self._try(attempt)
 
     def fall_silent(self, problem: Problem) -> None:
-        """Note that it does not answer, and may yet. Do nothing where it is closed, or being
-        opened."""
+        """Note that it does not answer, and may yet; nothing if closed, or being opened."""
         with self._changed:
             if self.state not in _OPENED:
                 return
@@ -321,8 +319,7 @@ class SshConnection:
     # --- ending ---
 
     def disconnect(self) -> None:
-        """Close as `close` does, for a person who wants it closed: nothing opens it again by
-        itself."""
+        """Close for a person who wants it closed: nothing opens it again by itself."""
         self._close(ConnectionState.LOGIN_NEEDED)
 
     def close(self) -> None:

@@ -48,8 +48,7 @@ class Link:
         return bool(self.transport.is_active())
 
     def ping(self) -> float | None:
-        """Return a round trip in seconds; None: it has ended, or nothing at all came back in
-        time."""
+        """Return the round trip in seconds; None: it has ended, or nothing came in time."""
         return self.transport.ping(_PING_TIMEOUT_S) if self.alive else None
 
     def close(self) -> None:

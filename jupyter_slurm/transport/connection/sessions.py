@@ -116,8 +116,7 @@ class Sessions:
             self._changed.notify_all()
 
     def _learn(self) -> None:
-        """Learn the limit from a refusal of the session for which a slot was taken: no more than
-        are open now may be."""
+        """Learn from a refusal of a session: no more than are open now may be."""
         with self._changed:
             self._taken -= 1
             self._learned = max(1, self._taken)

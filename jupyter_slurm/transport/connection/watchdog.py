@@ -201,8 +201,7 @@ class Watchdog:
 
 
 def _skew_s() -> float:
-    """Return how long this machine has slept since it was started (Linux; 0 where nobody counts
-    it)."""
+    """Return how long this machine has slept since its start (Linux; 0 where not counted)."""
     if not hasattr(time, "CLOCK_BOOTTIME"):
         return 0.0
     return time.clock_gettime(time.CLOCK_BOOTTIME) - time.monotonic()

@@ -272,8 +272,7 @@ class Download:
         self._target.place(temporary, self._local_name(name), entry)
 
     def _still_same(self, asked: dict[bytes, Entry]) -> dict[bytes, Entry]:
-        """Return, as tar complained, what is still as it was listed: that has not changed while it
-        was read."""
+        """Return what is still as listed, as tar complained: it was not changed meanwhile."""
         now = self._list(list(asked))
         return {
             name: entry
@@ -431,8 +430,7 @@ def _write_all(file: BinaryIO, content: bytes) -> None:
 
 
 def _most_archived(asked: dict[bytes, Entry]) -> int:
-    """Return the most bytes that their archive may have: files may have grown since they were
-    listed."""
+    """Return the most bytes of their archive: files may have grown since they were listed."""
     sizes = sum(entry.size_bytes + 2 * len(name) for name, entry in asked.items())
     return 2 * sizes + len(asked) * _MEMBER_BYTES + BATCH_BYTES
 

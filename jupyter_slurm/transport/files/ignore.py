@@ -23,8 +23,7 @@ class Patterns:
     """An ordered list of patterns; of those that match, the last one decides."""
 
     def __init__(self, lines: Iterable[str], where: str = "") -> None:
-        """Parse patterns; `where` names their file in a complaint. RequestError: one is not a
-        pattern."""
+        """Parse patterns; `where` names their file in a complaint. RequestError: not a pattern."""
         from pathspec import GitIgnoreSpec  # noqa: PLC0415 - most agents never push anything
 
         self._spec = GitIgnoreSpec.from_lines([])

@@ -148,8 +148,7 @@ def succeeded(done: Completed, what: str) -> Completed:
 
 
 def absolute(transport: Transport, path: str) -> str:
-    """Return a path there, without a slash at its end: relative ones and `~/…` are meant from the
-    home."""
+    """Return a path there, without a last slash: relative ones and `~/…` are from the home."""
     if path.startswith("~") and path != "~" and not path.startswith("~/"):
         raise RequestError(f"{path}: homes of others cannot be named so.", hint="Say /home/NAME/…")
     if "\0" in path:

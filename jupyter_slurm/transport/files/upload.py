@@ -128,8 +128,7 @@ class Upload:
         self.again: dict[bytes, str] = {}
 
     def send(self, what: Difference, lock: str = "", then: Sequence[str] = ()) -> bool:
-        """Send what differs; return whether `then` was run there, which is so only when all of it
-        arrived in one archive."""
+        """Send it; return whether `then` was run there: only if all arrived in one archive."""
         large = [one for one in what.files if self._goes_in_parts(*one)]
         in_parts = {name for name, _ in large}
         small = [one for one in what.files if one[0] not in in_parts]

@@ -52,8 +52,7 @@ def header(
     kind: bytes = FILE,
     link: bytes = b"",
 ) -> bytes:
-    """Return what stands before a member's content, its time in whole seconds; owner and group are
-    0."""
+    """Return a member's header, its time in whole seconds; owner and group are 0."""
     long = b""
     if len(name) > _NAME_BYTES:
         long, name = _long(_LONG_NAME, name), name[:_NAME_BYTES]
@@ -86,8 +85,7 @@ def padding(size_bytes: int) -> bytes:
 
 
 def members(archive: BinaryIO) -> Iterator[Member]:
-    """Yield what is in one archive, or several behind each other, from where the file stands to its
-    end.
+    """Yield the members of one archive, or of several behind each other, to the file's end.
 
     The file may be moved between two members. DamagedError.
     """
@@ -172,8 +170,7 @@ def _seconds(part: bytes) -> int:
 
 
 def _number(part: bytes) -> int:
-    """Parse octal text, or, with the first bit set, a number of base 256 (GNU, for what is too
-    large)."""
+    """Parse octal text, or, with the first bit set, base 256 (GNU, for what is too large)."""
     if part[0] & 0x80:
         number = int.from_bytes(bytes([part[0] & 0x7F]) + part[1:], "big")
         if number >= 1 << 62:

@@ -146,8 +146,7 @@ def append(path: Path, name: str, key_type: str, blob: bytes, *, hashed: bool) -
 
 
 def _locked(path: Path) -> BinaryIO:
-    """Return `path` open to append and locked, also when it was replaced while the lock was waited
-    for."""
+    """Open `path` to append and lock it, even if it was replaced during the wait."""
     while True:
         descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
         file = os.fdopen(descriptor, "r+b", buffering=0)

@@ -62,8 +62,7 @@ def exists_script(path: PurePosixPath) -> bytes:
 
 
 def listing_script(folder: PurePosixPath) -> bytes:
-    """Return a script that prints each name with a slash behind it, the one character besides NUL
-    that is in none."""
+    """Return a script that prints each name and a slash, which besides NUL is in no name."""
     return (
         b'( cd %b 2>/dev/null && for _a in * .[!.]* ..?*; do if [ -e "$_a" ] || [ -L "$_a" ]; '
         b"then printf '%%s/' \"$_a\"; fi; done ); _m 0" % quote_path(folder)

@@ -226,8 +226,7 @@ class FarShell:
         return self._key + b"%d" % number
 
     def send(self, data: bytes) -> None:
-        """Send `data`. ShellGoneError: not all of it went out; a line that has no end is not
-        obeyed."""
+        """Send `data`. ShellGoneError: not all went out; a line without end is not obeyed."""
         try:
             self.channel.sendall(data)
         except (OSError, EOFError, SSHException) as exc:
@@ -266,8 +265,7 @@ class FarShell:
                 self._wait(deadline_s, stop)
 
     def heard(self, mark: bytes, timeout_s: float) -> bytes | None:
-        """Return what standard output has said up to `mark`; None: not yet. ShellGoneError,
-        FloodError."""
+        """Return standard output up to `mark`; None: not yet. ShellGoneError, FloodError."""
         deadline_s = time.monotonic() + timeout_s
         while True:
             ended = not self.alive

@@ -98,8 +98,7 @@ class Follow:
     def grown(
         self, sizes: Mapping[PurePosixPath, int], *, wait_s: float, wake: threading.Event
     ) -> dict[PurePosixPath, int]:
-        """Watch as `Transport.grown` does. TransportError: there is no shell to be had;
-        ConnectionLostError."""
+        """Watch as `Transport.grown` does. TransportError: no shell; ConnectionLostError."""
         deadline_s = time.monotonic() + wait_s
         if not self._turn.acquire(blocking=False):
             return self._alone(sizes, deadline_s, wake)

@@ -124,8 +124,8 @@ class Helper:
 
     def _answer(self, number: int, deadline_s: float, most_bytes: int) -> Answer:
         """Return the answer of the shell that obeys. Where it was killed with the line before it,
-        nobody answers; the one that hands on finds that out by the next line, and an empty one does
-        no harm."""
+        nobody answers; the one that hands on notices by the next line, and an empty one does no
+        harm."""
         while True:
             try:
                 until_s = min(deadline_s, time.monotonic() + _QUIET_S)

@@ -131,8 +131,7 @@ class Shells:
 
     @contextmanager
     def shell_of_its_own(self, stop: threading.Event | None) -> Iterator[FarShell]:
-        """Yield a shell for a single program; where the host allows but one session, the helpers
-        make room.
+        """Yield a shell for one program; where only one session is allowed, helpers make room.
 
         What breaks it is a ConnectionLostError, and so is `stop`.
         """
@@ -191,8 +190,7 @@ class Shells:
         return 1 if self._connection.sessions_limit <= _SESSIONS_FOR_FOLLOW else 2
 
     def _shell(self, session_s: float) -> FarShell:
-        """Start a shell with the environment that programs get, after a reconnect where that is
-        needed."""
+        """Start a shell with programs' environment, after a reconnect where that is needed."""
         try:
             return self._started(session_s)
         except ConnectionLostError:

@@ -17,8 +17,7 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 def raw(word: str | bytes | PurePath) -> bytes:
-    """Return the bytes of a word; surrogates stand for bytes that are not UTF-8, as `os.fsencode`
-    has it.
+    """Return a word's bytes; surrogates stand for bytes that are not UTF-8, as in `os.fsencode`.
 
     ValueError: a NUL, which no program can be given.
     """

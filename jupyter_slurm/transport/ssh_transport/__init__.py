@@ -103,8 +103,7 @@ class SharedTransport(QueuedTransport):
     # -- channels ---------------------------------------------------------------------------------
 
     def open_stream(self, *, window_bytes: int | None = None, timeout_s: float) -> SharedChannel:
-        """Open a session channel. `window_bytes`: how much may come before it is taken, at
-        first."""
+        """Open a session channel. `window_bytes`: how much may at first come untaken."""
         return self._open("session", b"", window_bytes or FIRST_BYTES, timeout_s)
 
     def open_channel(
@@ -245,9 +244,8 @@ class SharedTransport(QueuedTransport):
         source: Iterable[bytes | memoryview] | BinaryIO,
         stop: threading.Event | None = None,
     ) -> int:
-        """Send a source to its end, a real file from where it stands, and no EOF after it.
-        Return how many bytes; ConnectionLostError, also where `stop` was set or nobody reads
-        over there."""
+        """Send a source, a real file from where it stands, and no EOF after it. Return the bytes;
+        ConnectionLostError, also where `stop` was set or nobody reads over there."""
         return send_all(self, channel, source, stop or threading.Event())
 
     def receive_into(

@@ -40,8 +40,7 @@ class Sealer(Protocol):
         """Return the packet of a payload."""
 
     def seal_batch(self, channel: int, batch: Batch, size: int) -> list[bytes | memoryview]:
-        """Return the first `size` bytes of a batch as CHANNEL_DATA, in buffers to be sent in
-        order."""
+        """Return a batch's first `size` bytes as CHANNEL_DATA, in buffers in order."""
 
 
 class _Nonce:

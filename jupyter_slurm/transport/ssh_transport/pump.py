@@ -31,8 +31,7 @@ class PumpLine(Protocol):
     """What the thread needs of its connection."""
 
     def congested(self) -> bool:
-        """Tell whether nothing more can be sent just now; the pump's `resume` is called after
-        that."""
+        """Tell whether nothing can be sent just now; later the pump's `resume` is called."""
 
     def flush_link(self) -> bool:
         """Send what the connection's socket takes. True: nothing is left."""

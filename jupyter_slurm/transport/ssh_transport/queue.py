@@ -97,9 +97,8 @@ class QueuedTransport(paramiko.Transport):
         )
 
     def start_plain(self) -> None:
-        """Start instead of `start_client`: the peer has encrypted and logged in already, and
-        takes bare packets (length, no padding) of the connection protocol, as OpenSSH's mux
-        proxy does."""
+        """Start in place of `start_client`: the peer has encrypted and logged in, and takes bare
+        packets (length, no padding) of the connection protocol, as OpenSSH's mux proxy does."""
         self._plain = True
         self.packetizer.speak_plainly()
         self.initial_kex_done = self.authenticated = self.active = True
@@ -213,8 +212,7 @@ class QueuedTransport(paramiko.Transport):
             self.push_now()  # for who came meanwhile, also where nothing could be sent in here
 
     def drain(self) -> None:
-        """Send the queue, but nothing on a channel that we have closed. The caller is in the
-        gate."""
+        """Send the queue, but nothing on a channel that we have closed. Call in the gate."""
         payloads = []
         while self._outbox:
             payload = self._outbox.popleft()

@@ -235,8 +235,7 @@ class Receiving:
         """Do nothing: nothing is sent from here."""
 
     def take(self) -> list[memoryview]:
-        """Return what is there, soon or at once; [] when nothing came for a moment, or nothing
-        will."""
+        """Return what is there or comes at once; []: nothing for a moment, or ever."""
         if not self.over:
             self._some.wait(_STOP_TICK_S)
             self._some.clear()

@@ -44,8 +44,7 @@ class Window:
         self._seen_bytes = 0
 
     def take(self, n: int) -> int:
-        """Note that `n` bytes have reached their reader; return how many more to allow the peer
-        now."""
+        """Note that readers have `n` bytes more; return how many to allow the peer now."""
         self.taken_bytes += n
         self._open_bytes -= n
         due = self.size_bytes - self._open_bytes
