@@ -72,8 +72,7 @@ _SUBMIT_WAIT_S = 20.0
 _PUSH_WAIT_S = 1.0
 """The same while a folder is pushed with it: then there is something to be seen."""
 _JOIN_S = 2.0
-"""For what is being submitted to come to its end; who hangs in a way to a cluster is not waited
-for."""
+"""Seconds for submissions to come to their end; one that hangs in a way to a cluster is left."""
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 1.0, 30.0
 """Before the profile of a cluster that has unfinished jobs is looked for again."""
 _LOGIN_KEPT_S = 12 * 3600.0

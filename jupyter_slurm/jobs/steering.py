@@ -148,7 +148,7 @@ class Steering:
         }
 
         def is_there(job: Job) -> bool:
-            # Of one that was taken over a requeue is another submission, as only scontrol tells.
+            # A requeue of an adopted job is another submission, as only scontrol tells.
             record = self._book.record(job.id)
             return job.slurm_id in there or (record.adopted and bool(ask_jobs(cluster, record)))
 

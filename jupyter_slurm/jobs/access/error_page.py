@@ -19,7 +19,7 @@ from jupyter_slurm.transport.relay_streams import break_off
 
 _HEAD_S, _END_S = 5.0, 5.0
 _HEAD_BYTES = 1 << 16
-"""What tornado takes at most."""
+"""The most that tornado takes."""
 _PIECE_BYTES = 1 << 16
 _AGAIN_S = 5
 _SOON = "This page looks every few seconds, and shows the lab as soon as it can be reached."

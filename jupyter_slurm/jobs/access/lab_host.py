@@ -13,7 +13,7 @@ _VERSION = b"HTTP/1.1"
 
 
 class NotThisLabError(ForwardError):
-    """Who came is not to get to the lab, whether it can be reached or not."""
+    """The client may not get to the lab, whether the lab can be reached or not."""
 
 
 def is_meant(host: str, first: bytes, port: int) -> bool:

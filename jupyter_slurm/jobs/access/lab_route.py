@@ -21,15 +21,15 @@ from jupyter_slurm.transport.connect_callbacks import Answered, call_back, wait_
 from jupyter_slurm.transport.relay import at_door
 
 _SEEN_S = 1.0
-"""What a way that leads there may take to be seen, before the relay is begun."""
+"""Seconds to look for another way, before the relay is begun."""
 _PAST_THE_RELAY: tuple[Route, ...] = ("direct", "hop")
 
 _log = logging.getLogger(__name__)
 
 
 class Place(NamedTuple):
-    """Where a door is: the name of its socket on the node, and its port's address, if it has one;
-    `key` is the job's."""
+    """The place of a door: the name of its socket on the node, and its port's address, if it has
+    one; `key` is the job's."""
 
     name: str
     port: tuple[str, int] | None
@@ -57,7 +57,7 @@ class LabRoute:
         self._looked = threading.Event()
         """Nobody looks for one just now, or it has been looked for before."""
         self._known = False
-        """Whether there is one has been seen once."""
+        """A look has found whether there is one."""
         self._looking = False
 
     def carry(self, sock: socket.socket, answered: Answered) -> None:
@@ -132,7 +132,7 @@ class LabRoute:
             if self._past is not None:
                 self.node.rest_relay()
             self._remember(self._past or "relay")
-        except JupyterSlurmError as exc:  # the line is lost: who comes next looks again
+        except JupyterSlurmError as exc:  # the line is lost: the next connection looks again
             _log.info("the way to the lab cannot be looked for: %s", exc)
             with self._lock:
                 self._looking = False

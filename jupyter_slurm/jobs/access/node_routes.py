@@ -110,7 +110,7 @@ class NodeRoutes:
         connection = self.cluster.way.connection
         if connection is None:
             raise ForwardError("The cluster is this machine: there is no login to go on from.")
-        # With it comes paramiko, which who has no remote cluster need not import.
+        # With it comes paramiko, which users without a remote cluster need not import.
         from jupyter_slurm.transport.node_login import NodeLogin  # noqa: PLC0415
 
         return NodeLogin(self.node, lambda: connection.links[-1] if connection.links else None)

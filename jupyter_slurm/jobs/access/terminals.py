@@ -31,7 +31,7 @@ from jupyter_slurm.transport import node_program
 from jupyter_slurm.wire import Job, JobState, TerminalRequest
 
 _RUNS = frozenset((JobState.RUNNING, JobState.UNKNOWN, JobState.STOPPED, JobState.SIGNALING))
-"""What is UNKNOWN may well run: it is the cluster that does not answer."""
+"""An UNKNOWN job may well run: it is the cluster that does not answer."""
 _FILES = (*Terminal.node_files, "terminal_step.py")
 _ENTER = '[ -x "$1" ] || shift; exec "$@"'
 """sh: jobs that an earlier release has submitted lack that file."""
@@ -72,7 +72,7 @@ class Terminals:
             return plain_terminal.begin(partial(cluster.converse, "srun"), step, words)
         body = msgspec.json.encode(setup)
         channel.settimeout(None)
-        with suppress(ConnectionError):  # who comes for its bytes will find that it has ended
+        with suppress(ConnectionError):  # the reader of its bytes will find that it has ended
             channel.sendall(_FRAME.pack(b"S", len(body)) + body)
         return channel
 

@@ -30,9 +30,9 @@ from jupyter_slurm.wire import Job, JobState, Problem, Tunnel
 _RUNS = frozenset(
     (JobState.RUNNING, JobState.UNKNOWN, JobState.SUSPENDED, JobState.STOPPED, JobState.SIGNALING)
 )
-"""What is UNKNOWN may well run: it is the cluster that does not answer."""
+"""An UNKNOWN job may well run: it is the cluster that does not answer."""
 _NOT_FOUND = 2
-"""What getent(1) ends with when it finds nothing."""
+"""The exit code of getent(1) when it finds nothing."""
 _TO_NODE: tuple[Route, ...] = ("direct", "hop", "relay")
 _TO_LOOPBACK: tuple[Route, ...] = ("hop", "relay", "direct")
 _TRUSTED: tuple[Route, ...] = ("relay", "hop", "direct")

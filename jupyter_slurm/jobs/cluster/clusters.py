@@ -49,7 +49,7 @@ class Clusters:
             return open_now
         name = profile.name
         with self._lock_of(name):  # `ssh -G` may hang (`Match exec`, a name server)
-            # Read in here: whoever had read it before it changed would put the old one back.
+            # Read in here: a thread that had read it before it changed would put the old one back.
             profile = self._profiles.load().get(name)
             known = self._open.get(profile.name)
             if known is not None and known.profile == profile:

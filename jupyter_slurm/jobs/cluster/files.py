@@ -18,11 +18,11 @@ from jupyter_slurm.transport import Completed, Transport
 from jupyter_slurm.wire import FileContent, FileEntry, FileListing
 
 MOST_BYTES = 40_000_000
-"""Of one file: it travels and is held whole, in base64, within what the agent takes at most."""
+"""The most of one file: it travels and is held whole, in base64, within what the agent takes."""
 
 _TOLD = r"%Y\t%s\t%T@\t%f\0"
 _LOOK = ["(", "-writable", "-printf", "w", "-o", "-printf", "-", ")", "-printf", _TOLD]
-"""Of find(1), which is GNU's wherever Slurm is."""
+"""Words for find(1), which is GNU's wherever Slurm is."""
 _SIZE = re.compile(r"[0-9]{1,18}")
 _KINDS: dict[str, Literal["file", "folder"]] = {"f": "file", "d": "folder"}
 

@@ -27,7 +27,7 @@ _log = logging.getLogger(__name__)
 
 
 class Way(Protocol):
-    """What a Login needs of a `transport.connection.Connection`."""
+    """The part of a `transport.connection.Connection` that a Login needs."""
 
     @property
     def state(self) -> ConnectionState: ...
@@ -56,9 +56,9 @@ class _Attempt:
     def __init__(self, caller: str) -> None:
         self.began_s = time.time()
         self.asked: str | None = caller
-        """Who gets the questions; None: whoever comes next."""
+        """The caller that gets the questions; None: the next one to come."""
         self.callers = {caller}
-        """Who is yet to hear how it ended."""
+        """The callers that have yet to hear how it ended."""
         self.question: Question | None = None
         self.question_since_s = 0.0
         self.question_ids: set[str] = set()

@@ -81,7 +81,7 @@ exit 0
 
 @dataclass(frozen=True)
 class Found:
-    """What the probe has seen on the machine where Slurm's commands run."""
+    """The facts of the machine where Slurm's commands run, as the probe has seen them."""
 
     facts: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 

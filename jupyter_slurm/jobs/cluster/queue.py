@@ -52,7 +52,7 @@ def history(cluster: SlurmCluster, days: float, ours: Ours) -> list[QueueEntry]:
         if sacct.is_disabled(exc.detail or ""):
             return []
         raise
-    # Of a job that was requeued there are several records: the last one says how it ended.
+    # A job that was requeued has several records: the last one says how it ended.
     jobs = {row.slurm_id: row for row in rows if row.step is None}
     ended = [row for row in jobs.values() if states.is_terminal(row.state)]
     found = [_ended_entry(row, ours) for row in ended if (row.end_s or 0) >= since_s]

@@ -214,7 +214,7 @@ class Transfers:
             one.thread = threading.Thread(target=one.run, args=(work,), name=name, daemon=True)
             if self._closed:
                 one.stop.set()
-            one.thread.start()  # before anybody finds it, who may wait for its end
+            one.thread.start()  # before a caller finds it and waits for its end
             self._running[one.id] = one
         return one.value()
 

@@ -32,9 +32,9 @@ class Kind(Generic[SpecT]):
     __slots__ = ()
 
     spec: ClassVar[type[JobSpec]]
-    """What a job of this kind is asked for with: `SpecT`."""
+    """The spec that asks for a job of this kind: `SpecT`."""
     job: ClassVar[type[Job]]
-    """What is known of one."""
+    """The struct of such a job."""
 
     # --- its words ---
     noun: ClassVar[str] = "job"
@@ -53,7 +53,7 @@ class Kind(Generic[SpecT]):
     takes_arguments: ClassVar[bool] = False
     """Words may follow its code, after `--`."""
     starts_tasks: ClassVar[bool] = False
-    """Its text may start tasks on other nodes. Of any other job the GPUs must be on one."""
+    """The job's text may start tasks on other nodes. The GPUs of any other job must be on one."""
     makes_images: ClassVar[bool] = False
     """Images are made by such jobs, also on the login machine; its log says where that failed."""
     is_in_home: ClassVar[bool] = False
@@ -87,7 +87,7 @@ class Kind(Generic[SpecT]):
     ends_by_request: ClassVar[bool] = False
     """It goes on until it is stopped, idle or out of time: nobody waits for an outcome."""
     at_end: ClassVar[Mapping[str, Any]] = MappingProxyType({})
-    """What its end makes of it, in the same moment: fields of `job`."""
+    """Fields of `job` that its end changes in the same moment."""
     failures: ClassVar[Mapping[int, Explained]] = MappingProxyType({})
     """Its own exit codes, beside those of the script around it."""
 

@@ -23,10 +23,10 @@ from jupyter_slurm.wire import Usage
 @dataclass(frozen=True, slots=True)
 class Allocation:
     usage: Usage
-    """What it has, not what it uses."""
+    """The job's resources, not their use."""
     gpus: int
     stdout: str | None
-    """Where Slurm writes the batch script's output."""
+    """The file of the batch script's output."""
     rows: tuple[ControlRow, ...] = ()
     """An array has one for each task that has begun, and one for those that wait."""
     no_requeue: str | None = None

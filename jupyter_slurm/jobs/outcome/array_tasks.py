@@ -15,7 +15,7 @@ from jupyter_slurm.slurm.units import format_array, indices
 from jupyter_slurm.wire import JobState
 
 MOST = 100_000
-"""Of an array with more tasks only the whole is followed."""
+"""The most tasks of an array; of one with more only the whole is followed."""
 UNSEEN = "UNKNOWN"
 _NAMED = 8
 """Runs of tasks that a sentence names."""

@@ -40,7 +40,7 @@ _RESULT_PATIENCE_S = 20.0
 _RESULT_PAUSE_S = 1.0
 _SILENT = "the result does not say what became of it"
 _COPIES_KEPT_S = 7 * 24 * 3600.0
-"""Of variables that nobody said they had."""
+"""Seconds for which variables are kept that nobody said they had."""
 
 
 class Delivery:
@@ -229,7 +229,7 @@ def remove_old_copies() -> None:
     oldest_s = time.time() - _COPIES_KEPT_S
     try:
         found = list(places.spool_dir().glob("*.fetched*"))
-    except (ConfigError, OSError):  # whoever needs the folder is told
+    except (ConfigError, OSError):  # the caller that needs the folder is told
         return
     for path in found:
         with suppress(OSError):  # another process may do the same; it may be no file

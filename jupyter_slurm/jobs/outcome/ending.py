@@ -169,7 +169,7 @@ class Ending:
         try:
             return parse_result(data, key)
         except (SignatureError, ValueError):
-            return None  # judged without it; whoever asks for the result is told
+            return None  # judged without it; a caller of `result` is told
 
     def _end_of_its_session(self, evidence: Evidence) -> SessionEnd | None:
         """Return the session's end that ended this cell; None: no session, or another cause."""

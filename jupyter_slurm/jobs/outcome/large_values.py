@@ -39,7 +39,7 @@ class Text:
 
 
 class Texts:
-    """A list of texts, or a dict of them: JSON, each piece behind the eight bytes of its length. Of
+    """A list of texts, or a dict of them: JSON, each piece behind the eight bytes of its length. In
     a dict each key, a text or an int, stands before its text."""
 
     def __init__(self, value: list[str] | dict[str, str] | dict[int, str]) -> None:

@@ -34,7 +34,7 @@ _LONGEST_RECORD_BYTES = 16 << 20
 _CUT_CHARACTERS = 1000
 """Shown of a line that is longer."""
 _MOST_SHOWN_BYTES = 8 << 20
-"""Of records that no budget drops (displays), in one answer beside the one that exceeds it."""
+"""The most of records that no budget drops (displays), in one answer beside the last one."""
 _MOST_RECORDS = 20_000
 """Read at a time: of true ones not even so many fit into a piece, of empty lines a million."""
 _MOST_RECORDS_A_CALL = 10 * _MOST_RECORDS
@@ -46,7 +46,7 @@ class Cursor:
     output: int = 0
     log: int = 0
     revision: int = 0
-    """Of the job, when the cursor was given out: a change since then is news."""
+    """The job's, when the cursor was given out: a change since then is news."""
     cut: int = 0
     """How many bytes were left out so far of the line in which `output` stands; 0: in none."""
 
@@ -81,7 +81,7 @@ class _Piece:
     size: int
     """Bytes they were read from."""
     shown_bytes: int
-    """Of these, what no budget drops."""
+    """Those of them that no budget drops."""
     last: bool
     """Nothing more was there in this attempt's files."""
 
@@ -176,7 +176,7 @@ class LogReader:
         piece.size += found.size
         piece.shown_bytes = found.shown_bytes
         piece.last = piece.last and found.last
-        # What is no file is told of once: the cursor is behind its beginning then.
+        # A path that is not a file is told of once: the cursor is behind its beginning then.
         piece.cursor = replace(
             found.cursor,
             log=cursor.log + (taken or log in refused),

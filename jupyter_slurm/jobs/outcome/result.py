@@ -22,7 +22,7 @@ from jupyter_slurm.wire import Output, Stream
 
 _RECORD: msgspec.json.Decoder[Output] = msgspec.json.Decoder(Output)
 _MOST_FACT_BYTES = 65_536
-"""Of a file of three facts."""
+"""The most bytes of a file of three facts."""
 
 _Code = Annotated[int, msgspec.Meta(ge=-(2**31), lt=2**31)]
 _SlurmId = Annotated[str, msgspec.Meta(pattern=r"\A[0-9_+]{0,32}\Z")]
@@ -51,7 +51,7 @@ class RunnerResult(msgspec.Struct, frozen=True, kw_only=True):
     evalue: str | None = None
     traceback: tuple[str, ...] = ()
     signal: int | None = None
-    """What ended the cell's process, where that was a signal."""
+    """The signal that ended the cell's process, if one did."""
     interrupted_by: str | None = None
     """The signal that became a KeyboardInterrupt, `SIGTERM` …, whatever the cell made of it."""
     variables: RunnerVariables | None = None
@@ -154,7 +154,7 @@ def _record(line: bytes) -> Output:
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         pass
     try:
-        # msgspec takes no lone surrogate (a file name that is no UTF-8, printed); json does.
+        # msgspec takes no lone surrogate (a file name that is not UTF-8, printed); json does.
         return cast("Output", msgspec.convert(_valid(json.loads(line)), Output))
     except (ValueError, RecursionError):  # of json, of UTF-8, of msgspec
         return Stream(name="stderr", text=line.decode("utf-8", "replace") + "\n")

@@ -47,12 +47,12 @@ _LENGTH = struct.Struct(">Q")
 _ALIGN_BYTES = 64
 _CHUNK_BYTES = 16 << 20
 _PIECE_BYTES = 1 << 18
-"""What is read at a time to be hashed: it stays in the processor's cache."""
+"""The bytes read at a time to be hashed: they stay in the processor's cache."""
 _HASH_THREADS = 4
 _KEPT_BYTES = 1 << 20
 """A longer pickle is not kept in memory."""
 _MOST_BUFFERS = 4096
-"""Of a pickle; what is beyond lies in its stream. So there is a most that a header can take."""
+"""The most buffers of a pickle (what is beyond lies in its stream), so that headers are bounded."""
 _NUMBER_BYTES = 24
 """A size in the header takes at most."""
 _MAIN = b"__main__"
@@ -61,19 +61,19 @@ _SEARCHED_DEPTH = 8
 
 
 class VariablesHeader(msgspec.Struct, frozen=True, kw_only=True):
-    """What a file of variables says of itself."""
+    """The header of a file of variables."""
 
     python: tuple[int, int, int]
     protocol: int
     by_value: bool
     """The pickle holds code, which only the same (major, minor) of Python can read."""
     names: tuple[str, ...]
-    """Of what is pickled."""
+    """The names of the pickled variables."""
     stream_bytes: int
     buffers: tuple[int, ...]
     """The sizes in bytes of the out-of-band buffers."""
     plain_names: tuple[str, ...] = ()
-    """Of what is not."""
+    """The names of the others."""
     plain_bytes: int = 0
     plain_buffers: tuple[int, ...] = ()
 

@@ -25,7 +25,7 @@ CANCEL_NOTED = "It is cancelled as soon as it is known whether the cluster has i
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlurmVerdict:
-    """What one of Slurm's commands said of a job that has ended."""
+    """The word of one of Slurm's commands on a job that has ended."""
 
     state: JobState
     exit_code: int | None = None
@@ -63,7 +63,7 @@ class Evidence:
     progress: bytes = b""
     """The end of the file in which a job of its kind tells how far it is."""
     idle_s: int | None = None
-    """Of a lab: after how long it was to end by itself."""
+    """Seconds after which a lab was to end by itself."""
     slurm_out: str = ""
     """The end of slurm.out, where slurmstepd says what it did; a user's text hardly gets there."""
     log_tail: str = ""
@@ -96,7 +96,7 @@ _TRACES = {
         r"\*\*\* (JOB|STEP) \S+ .*CANCELLED AT(?!.* DUE TO JOB REQUEUE)"
     ),
 }
-"""What slurmstepd writes into the job's output (src/slurmd/slurmstepd/req.c, mgr.c)."""
+"""The words of slurmstepd in the job's output (src/slurmd/slurmstepd/req.c, mgr.c)."""
 _ALL_THE_SAME = {
     JobState.OUT_OF_MEMORY: "It has ended well, though one of its processes ran out of memory on "
     "the way.",

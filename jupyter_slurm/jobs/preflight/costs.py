@@ -17,7 +17,7 @@ from jupyter_slurm.slurm.units import format_time
 from jupyter_slurm.wire import Check, ClusterInfo, Cost, Partition, Reservation
 
 _START_S = 60.0
-"""What a job may take to start, when it is told how long it may be to end before something."""
+"""Seconds that a job may take to start, if it is to end before something."""
 
 
 def cost(

@@ -23,14 +23,14 @@ _FAILURES = ("allocation failure: ", "Batch job submission failed: ")
 
 @dataclass(frozen=True, slots=True)
 class Outlook:
-    """What Slurm says of a submission."""
+    """Slurm's estimate of a submission."""
 
     start_s: float | None = None
     checks: tuple[Check, ...] = ()
 
 
 class _Known:
-    """Of one cluster."""
+    """The estimates of one cluster."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()

@@ -18,7 +18,7 @@ class Objection:
     certain: bool
     by: Source = Source.CLUSTER
     option: str | None = None
-    """What of the job it is about, as sbatch calls it; None: no option alone."""
+    """The option of the job that it is about, as sbatch calls it; None: no option alone."""
     passing: bool = False
     """It depends on what else runs now: worth a word before the job is sent, not on the job."""
 

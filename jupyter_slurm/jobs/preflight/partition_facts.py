@@ -37,14 +37,14 @@ class KnownPartition:
     name: str
     limit_s: Figure | None = None
     max_nodes: Figure | None = None
-    """Of one job."""
+    """The most nodes of one job."""
     cpus: Figure | None = None
     memory_mib: Figure | None = None
     gpus: Figure | None = None
     """These three of the largest of its nodes."""
     exclusive: bool = False
     cost: float | None = None
-    """Of a node for an hour."""
+    """The cost of a node for an hour."""
     about: str = ""
     """Its GPUs and what it is for, as the profile tells people."""
     live: Partition | None = None

@@ -14,11 +14,11 @@ from jupyter_slurm.readable import memory
 
 @dataclass(frozen=True, slots=True)
 class Name:
-    """Of who sets limits."""
+    """The name of a QOS or an account that sets limits."""
 
     within: str
     first: str
-    """Where a sentence begins with it."""
+    """The form that begins a sentence."""
 
 
 THE_CODE = "the code"

@@ -20,12 +20,12 @@ from jupyter_slurm.slurm.units import format_time
 from jupyter_slurm.wire import Association, ClusterInfo, InUse, Limits, Partition, Qos
 
 _OPTIONS: Mapping[str, str] = {"cpu": "cpus-per-task", "node": "nodes", "mem": "mem"}
-"""What is asked for by which option; GPUs by `gpus`, of whatever type."""
+"""The option that asks for each; for GPUs of any type `gpus`."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Owner:
-    """Who sets limits, and what this user's jobs have of them."""
+    """A QOS or account that sets limits, and what this user's jobs have of them."""
 
     name: phrases.Name
     limits: Limits

@@ -75,7 +75,7 @@ class Preflight:
         checks += [one.check() for one in objections]
         if info is not None:
             checks += costs.outlook(wanted, known, info, time.time())
-        # Of what would be refused sbatch, which need not know, may well say when it would start.
+        # sbatch, which need not know of the refusal, may well say when the job would start.
         hopeless = any(one.certain for one in objections)
         ask = estimate and not hopeless
         outlook = self._estimates.ask(cluster, submission) if ask else Outlook()
@@ -234,7 +234,7 @@ def _asked(job: Resolved) -> Asked:
 def _with_inputs(wanted: Asked, spec: JobSpec) -> Asked:
     if not isinstance(spec, CellSpec) or spec.inputs is None:
         return wanted
-    with suppress(OSError):  # whoever sends it says that it is not there
+    with suppress(OSError):  # the sender says that it is not there
         file_mib = Path(spec.inputs).stat().st_size >> 20
         wanted = dataclasses.replace(wanted, inputs_mib=max(file_mib, spec.inputs_memory_mib))
     return wanted

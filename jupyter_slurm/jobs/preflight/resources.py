@@ -50,7 +50,7 @@ class Asked:
     """Slurm does not look whether it could run before it is released."""
     tasks_of_array: int = 1
     inputs_mib: int = 0
-    """Of the variables that go in: the size of their file, or that of their objects."""
+    """The size of the variables that go in: of their file, or of their objects."""
 
 
 def asked(options: Mapping[str, str]) -> Asked:

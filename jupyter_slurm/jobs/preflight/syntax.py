@@ -25,7 +25,7 @@ _IN_EVERY_PYTHON = re.compile(
     "|Maybe you meant '=='|outside (async )?function|outside loop|not properly in loop"
     "|unterminated (triple-quoted )?string"
 )
-"""Of what CPython 3.11 to 3.14 say, what no new syntax has led to."""
+"""Messages of CPython 3.11 to 3.14 that no new syntax has led to."""
 _NEWER_STRINGS = re.compile(r"\b(?:f|fr|rf|t|tr|rt)['\"]", re.IGNORECASE)
 """Quotes and line ends in their braces are for Python 3.12 and later to understand."""
 _OF_IPYTHON = re.compile(r"^\s*[!%?,;/]|=\s*[!%]|\?\s*$", re.MULTILINE)

@@ -58,7 +58,7 @@ class Adoption:
         whole_id = row.array_job_id or row.slurm_id
         with self._book.alone():
             known = the_same(row, self._book.by_slurm_id(cluster.name).get(whole_id, ()))
-            # Of one whose sbatch has not answered yet, Slurm's id is still to be learned.
+            # Where sbatch has not answered yet, Slurm's id is still to be learned.
             sent = (r.job for r in self._book.live(cluster.name) if r.job.slurm_id is None)
             return known or next((job for job in sent if bears_id(job.id, row)), None)
 
@@ -123,7 +123,7 @@ def _record(cluster: SlurmCluster, row: QueueRow, more: ControlRow | None) -> Re
         nodes=nodes_of(row),
         gpus=int(more.tres.get("gres/gpu", 0)) if more else 0,
         no_requeue=more.no_requeue if more else None,
-        # There is none: nothing of ours went with it.
+        # It has no folder: nothing of ours went with it.
         job_dir=str(JobDir(cluster.job_root() / job_id).path),
     )
     return Record(job=job, spec=None, stdout_path=more.stdout if more else None, adopted=True)

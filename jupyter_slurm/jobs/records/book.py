@@ -27,7 +27,7 @@ _UNWANTED_KEPT = 1_000
 
 
 class News(NamedTuple):
-    """What has come of the jobs since a revision."""
+    """The changes in jobs since a revision."""
 
     revision: int
     """Now."""
@@ -48,7 +48,7 @@ class Book:
         self._stirs = 0
         found = sorted(store.load(), key=lambda record: record.job.revision)
         for number, record in enumerate(found, 1):
-            # Counted anew, as nobody knows them by their old numbers. Who pushed has ended.
+            # Counted anew, as nobody knows their old numbers. The process that pushed has ended.
             record.job = msgspec.structs.replace(record.job, revision=number, transfer=None)
         self._records = {record.job.id: record for record in found}
         """The latest changed last."""
@@ -57,7 +57,7 @@ class Book:
         """Forgotten jobs, and at which revision."""
         self._revision = len(found)
         self._remembers_since = self._revision
-        """What was forgotten before is no longer known."""
+        """The revision before which removed jobs are no longer known."""
         self._unwanted: deque[str] = deque(maxlen=_UNWANTED_KEPT)
 
     @property

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from jupyter_slurm.wire import Job, JobEvent, JobState
 
 MOST = 100
-"""So many are kept of a job. Of more, the oldest go first that only say why it waited."""
+"""The most events kept of a job. Beyond it, the oldest go first that only say why it waited."""
 _CLOCKS_DIFFER_S = 5.0
 """By so much a node's clock may be behind; what it says is given in whole seconds besides."""
 _WAITS = frozenset(

@@ -21,11 +21,11 @@ from jupyter_slurm.wire import Job, JobEvent, JobSpec
 _KEY_BYTES = 32
 _ASIDE = ".unreadable"
 _MOST_BYTES = 80 * 2**20
-"""Of a record: what a client hands over is at most 64 MiB (`agent/protocol.py`)."""
+"""The most bytes of a record: a client hands over at most 64 MiB (`agent/protocol.py`)."""
 
 
 class Record(msgspec.Struct, kw_only=True):
-    """What the agent must not forget of a job."""
+    """The facts of a job that the agent must not forget."""
 
     job: Job
     spec: JobSpec | None
@@ -33,23 +33,23 @@ class Record(msgspec.Struct, kw_only=True):
     sbatch_calls: int = 0
     """How often sbatch may have been called for it."""
     stdout_path: str | None = None
-    """Where a batch script of the user's writes, once Slurm has said so."""
+    """The output file of a batch script of the user's, once Slurm has named it."""
     task_stdout: str | None = None
-    """Of an array, where its tasks write (`array_tasks.pattern`)."""
+    """The output file of an array's tasks (`array_tasks.pattern`)."""
     task_paths: dict[str, str] = msgspec.field(default_factory=dict)
     """Index -> where a task of an array wrote, if no pattern of the index alone tells it."""
     mirror: str | None = None
-    """Where the cluster keeps its copy of the folder that was pushed with it (`staging.py`)."""
+    """The cluster's copy of the folder that was pushed with it (`staging.py`)."""
     adopted: bool = False
     """It was submitted elsewhere: nothing over there is ours to take away."""
     command: tuple[str, ...] = ()
     """sbatch as it was called for it."""
     given: dict[str, str] = msgspec.field(default_factory=dict)
-    """What it got (`identity.py`)."""
+    """Digests of what it got (`identity.py`)."""
     memory_mib: int | None = None
     """The memory that it asked for on a node, which a session's cells share; None: the site's."""
     events: tuple[JobEvent, ...] = ()
-    """What has happened to it (`events.py`)."""
+    """The events of its life (`events.py`)."""
 
 
 _DECODER = msgspec.json.Decoder(Record)

@@ -85,8 +85,8 @@ _BEGIN_SH = """
 cat submitted 2>/dev/null || { cat slurm.out >&2; exit 1; }
 """
 
-# A line for each "VERB FOLDER" of its words. Process ids come again: only who began at that moment
-# of that boot is the one that is meant.
+# A line for each "VERB FOLDER" of its words. Process ids come again: only a process
+# that began at that moment of that boot is the one that is meant.
 _LOOK_SH = (
     _SINCE_SH
     + """

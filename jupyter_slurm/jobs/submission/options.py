@@ -20,7 +20,7 @@ _TOKEN = "jslurm:"  # noqa: S105 (a label, no secret)
 
 _MEMORY = frozenset({"mem", "mem-per-cpu", "mem-per-gpu"})
 _CORES = frozenset({"ntasks", "ntasks-per-node", "cpus-per-gpu"})
-"""Who says one of these has counted cores: a default of `cpus-per-task` would multiply them."""
+"""Options that count cores: a default of `cpus-per-task` would multiply them."""
 _OURS = frozenset({"image", "runtime"})
 """Defaults of a profile that are not sbatch's."""
 _ELSEWHERE = {

@@ -31,7 +31,7 @@ class Site:
     home: str
     job_dir: JobDir
     image_file: str | None = None
-    """Where the image lies, or what the runtime calls one that it fetches; None: no image."""
+    """The image's path, or the runtime's name of one that it fetches; None: no image."""
 
 
 UNASKED = Site("/", JobDir(PurePosixPath("/")))

@@ -37,7 +37,7 @@ FAILURES: Mapping[int, tuple[str, str]] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True)
 class ScriptPlan:
-    """What differs between two scripts."""
+    """The parts in which two scripts differ."""
 
     title: str
     job_dir: str
@@ -54,7 +54,7 @@ class ScriptPlan:
     after: str = ""
     """Shell text that brings them back, also when a signal has ended the job."""
     pid_file: str | None = None
-    """Where the program's process id will be; None: the command becomes the program."""
+    """The file for the program's process id; None: the command becomes the program."""
     signal: tuple[str, str] | None = None
     """The one that `--signal` asks for, and the one to hand on to the program in its place."""
     login_shell: bool = True

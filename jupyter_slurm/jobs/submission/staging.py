@@ -21,7 +21,7 @@ from jupyter_slurm.profiles.profile import Storage
 from jupyter_slurm.slurm.units import parse_time_s
 
 INSIDE = "/mnt/work"
-"""Where a container sees the folder on the node."""
+"""The folder on the node, as a container sees it."""
 
 _RESERVES_IN_LIMIT = 5
 """A time limit with room for fewer reserves gets none: Slurm may send a signal a minute early, and
@@ -143,7 +143,7 @@ _AWAIT_END = """
 
 @dataclass(frozen=True, slots=True)
 class Staged:
-    """What the job's script does for the folder that the job runs in."""
+    """The part of the job's script that prepares the folder in which the job runs."""
 
     before: str
     """Shell text, before its program starts."""

@@ -239,7 +239,7 @@ class Submitter:
         try:
             job = self._book.job(self._id)
             words = self._cluster.transport.read(self._dir.submit_err) or b""
-        except JupyterSlurmError:  # as whoever calls sbatch will find out
+        except JupyterSlurmError:  # as the call of sbatch will find out
             return
         said = words.decode(errors="replace").strip()
         known = explain_rejection(said)

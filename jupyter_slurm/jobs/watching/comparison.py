@@ -32,7 +32,7 @@ _IN_THE_QUEUE = frozenset(("queued", "queued again", "held"))
 
 
 class Watcher(Protocol):
-    """Who is to know what was found; the methods of `watch.Watch`."""
+    """The object that is told what was found; the methods of `watch.Watch`."""
 
     def stirred(self) -> None: ...
 

@@ -46,8 +46,8 @@ class Table:
         self._gone: deque[tuple[int, str]] = deque()
         self._remembers_since = 0
         self._ended: dict[str, tuple[int, QueueEntry]] = {}
-        """The user's that are none of ours, which squeue forgets soon: revision and entry, the
-        latest seen last."""
+        """The user's other jobs, which squeue forgets soon: revision and entry, the latest seen
+        last."""
         self._listed_ended: dict[str, str] = {}
         """Slurm's id -> the text of the row, as last listed."""
 
@@ -95,7 +95,7 @@ class Table:
         return changed or bool(before)
 
     def _take_ended(self, over: list[RawRow], ours: Ours, revision: int) -> bool:
-        """Keep those of them that are none of ours; return whether there are new ones."""
+        """Keep those of them that are not ours; return whether there are new ones."""
         known, self._listed_ended = self._listed_ended, {one.slurm_id: one.text for one in over}
         new = [one for one in over if known.get(one.slurm_id) != one.text]
         changed = False

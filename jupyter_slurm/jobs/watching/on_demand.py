@@ -32,7 +32,7 @@ class OnDemand:
         """Begin without an answer. `closed`: nobody is to wait any more."""
         self.lock = threading.Condition()
         self.revision = 0
-        """Of the last change."""
+        """The number of the last change."""
         self.asked_s: float | None = None
         """When there was last an answer, in UTC epoch seconds."""
         self.problem: Problem | None = None
@@ -76,13 +76,13 @@ class OnDemand:
                 self._wait(known, wait_s)
                 yield known
             finally:
-                # In this order: in between, too, who asks without the lock sees somebody look.
+                # In this order: in between, too, a caller without the lock sees somebody look.
                 self._left_s = time.monotonic()
                 self._looking -= 1
 
     def _wait(self, known: int | None, wait_s: float) -> None:
         now_s = time.monotonic()
-        # Whoever knows what is old is told when it was asked for anew, though nothing has changed.
+        # A client of an older cursor is told when it was asked anew, though nothing has changed.
         is_old_known = known is not None and self._tried_s < now_s - 2 * self._interval_s
 
         def ready() -> bool:

@@ -20,7 +20,7 @@ _MOST = 2000
 
 
 class _Series:
-    """Of one job."""
+    """The samples of one job."""
 
     def __init__(self, job: Job) -> None:
         self.lock = threading.Lock()

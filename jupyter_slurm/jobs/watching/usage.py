@@ -43,7 +43,7 @@ class Cursor:
     offset: int = 0
     """In that attempt's file."""
     since_ms: int = 0
-    """Of the last sample of Slurm's."""
+    """The time of Slurm's last sample."""
 
     def __str__(self) -> str:
         return f"{self.attempt}:{self.offset}:{self.since_ms}"

@@ -45,7 +45,7 @@ _FILES_WAIT_S = 300.0
 _FIRST_LOOK_S = 1.0
 _JOIN_S = 5.0
 _MOST_TASKS = 50
-"""Of an array's running tasks: as many files are watched; the others' are read when it is asked."""
+"""The most running tasks of an array whose files are watched; others' are read when asked."""
 _ACCOUNTING_PAUSES_S = (1.0, 4.0, 10.0)
 """slurmdbd is told of a job's end some seconds later."""
 _YOUNG_S = 60.0
