@@ -14,7 +14,7 @@ from jupyter_slurm.wire import Connection, ConnectionState, Tunnel
 
 
 class Target(NamedTuple):
-    """Where a tunnel is to lead, and from which port here (0: any)."""
+    """The place where a tunnel is to lead, and the port here (0: any)."""
 
     host: str
     port: int

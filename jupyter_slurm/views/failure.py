@@ -32,7 +32,7 @@ def failure(result: Result, known: Container[str] = ()) -> CellFailed | None:
         return CellFailed(
             failed.message, hint=failed.hint, traceback=result.traceback, job_id=job.id
         )
-    exited = result.ename == "SystemExit"  # which is no exception to the user who calls sys.exit
+    exited = result.ename == "SystemExit"  # which is not an exception to a user that calls sys.exit
     message = f"{_where(job)} exited with code {job.exit_code}."
     return CellFailed(
         message if exited else f"{result.ename or 'Error'} in {_where(job)}",

@@ -30,7 +30,7 @@ _POLICY = (
     "default-src 'none'; script-src 'unsafe-inline' 'unsafe-eval'; style-src 'unsafe-inline'; "
     "img-src data: blob:; font-src data:; media-src data: blob:"
 )
-"""What is in the box reaches no network, and so nothing that listens on this machine."""
+"""The box reaches no network, and so nothing that listens on this machine."""
 _SCRIPT_END = re.compile(r"</(?=script)", re.IGNORECASE)
 
 
