@@ -22,7 +22,7 @@ Action = Literal["read", "write", "execute"]
 """Jupyter's own words, which an authorizer judges by."""
 
 RESOURCE = "jupyter_slurm"
-"""What an authorizer is asked about."""
+"""The resource that an authorizer is asked about."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class Rule:
     rights: tuple[Right, ...]
     """All of them are asked for."""
     get: bool = False
-    """Whether GET may: such a call changes nothing and has scalars as arguments."""
+    """GET may ask for it: such a call changes nothing and has scalars as arguments."""
 
 
 _READ, _WRITE, EXECUTE = Right("read"), Right("write"), Right("execute")

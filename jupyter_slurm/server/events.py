@@ -18,7 +18,7 @@ SCHEMA = Path(__file__).with_name("job_state.yaml")
 
 
 class _Job(msgspec.Struct):
-    """What is read of a job."""
+    """The part of a job that is read."""
 
     id: str
     cluster: str
@@ -48,7 +48,7 @@ class JobStates:
         try:
             changes = msgspec.json.decode(value, type=_Changes)
         except msgspec.MsgspecError:
-            return  # of another version: whoever watches is told
+            return  # of another version: those that watch are told
         beginning = changes.whole and not self._known
         for job in changes.jobs:
             before = self._known.get(job.id)

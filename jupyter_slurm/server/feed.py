@@ -42,13 +42,13 @@ class Watch:
     call: str
     args: dict[str, Any]
     cursor: str
-    """Where the last value that was taken has led to."""
+    """The cursor behind the last value that was taken."""
     give: Callable[[bytes], bool]
     """Takes a value. False: not now; the feed lets go of the watch, whose cursor stays."""
     fail: Callable[[bytes], None]
     """Takes a problem: it is tried again, and the next value says that it is over."""
     paced: bool = False
-    """After a value nothing is asked for until `Feed.go_on`: who reads slowly is told of the end of
+    """After a value nothing is asked for until `Feed.go_on`: a slow reader is told of the end of
     what has come meanwhile, not of all that it could not read in time."""
     _held: bool = False
     """It is paced, and has a value that it has not done with."""
@@ -71,7 +71,7 @@ class _Poll:
     place: _Place
     watches: set[Watch] = field(default_factory=set)
     hurry: asyncio.Event = field(default_factory=asyncio.Event)
-    """Somebody new has come, who does not wait for a pause to be over."""
+    """A new client has come, which does not wait for a pause to be over."""
     task: asyncio.Task[None] | None = None
 
 

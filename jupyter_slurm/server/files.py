@@ -78,7 +78,7 @@ class Written(msgspec.Struct, frozen=True):
 
 
 class Folders:
-    """Where the contents' root is on this machine."""
+    """The contents' root on this machine."""
 
     def __init__(self, contents: ContentsManager, *, pushes: bool = True) -> None:
         """Serve `contents`. `pushes`: whether the user may name any folder of this machine."""
@@ -87,7 +87,7 @@ class Folders:
 
     @property
     def root(self) -> Path:
-        """RequestError: these contents are no files of this machine."""
+        """The folder of the contents. RequestError: they are not files of this machine."""
         if not isinstance(self.contents, FileManagerMixin):
             raise RequestError(
                 "The files of this Jupyter server are not on its own disk, so jobs cannot be made "

@@ -101,7 +101,7 @@ class CallHandler(Handler):
 
 class AgentHandler(Handler):
     """`{base_url}jupyter-slurm/agent/v1/NAME`: the agent itself, for kernels that cannot see its
-    socket. Who may use it may run programs as this server's user, as its kernels may."""
+    socket. Its users may run programs as this server's user, as its kernels may."""
 
     @authenticated
     async def post(self, name: str) -> None:
@@ -112,7 +112,7 @@ class AgentHandler(Handler):
 
 
 class NoSuchRoute(Handler):
-    """What else is asked for below `{base_url}jupyter-slurm/`."""
+    """The answer to everything else below `{base_url}jupyter-slurm/`."""
 
     @authenticated
     async def get(self) -> None:

@@ -30,7 +30,7 @@ _GOES_THERE = (
 """Headers of a request. All others stay here: who knows by which ones a proxy in front of this
 server says who somebody is."""
 _SECRETS = frozenset(("token", "_xsrf"))
-"""What stays here of an address."""
+"""The arguments of an address that stay here."""
 _OF_A_LOGIN = "v1.token."
 """The protocols of a WebSocket whose names begin so hold a Jupyter's token."""
 _STAYS_THERE = (

@@ -30,7 +30,7 @@ class LabHandler(Handler):
     """`GET lab/ID`: the page. `POST lab/ID`: what lets a browser in -> LabEntry."""
 
     nonce: str | None = None
-    """Of the page's own script, where the answer is the page."""
+    """The nonce of the page's own script, where the answer is the page."""
 
     @property
     def content_security_policy(self) -> str:

@@ -60,7 +60,7 @@ class Relay:
             return await self._with_agent(work, self._waits if wait_s else self._calls)
         except JupyterSlurmError as exc:
             return Answer(exc.status, body_of(exc))
-        except Exception:  # noqa: BLE001 - whoever asked must hear of it
+        except Exception:  # noqa: BLE001 - the caller must hear of it
             _log.exception("jupyter-slurm: %s could not be asked for", name)
             return Answer(500, msgspec.json.encode(_INTERNAL))
 

@@ -35,10 +35,10 @@ from jupyter_slurm.wire.terminal_frames import ALIVE, ALIVE_EVERY_S, DATA, EXIT,
 
 _PIECE_BYTES = 1 << 16
 _UNTAKEN_BYTES = 8 * 1024 * 1024
-"""Of what is typed or pasted; the far end takes what its program reads."""
+"""The most bytes that are typed or pasted ahead; the far end takes what its program reads."""
 _MOST_CELLS = 0xFFFF
 _OUR_WORDS = {"TERM": "xterm-256color", "COLORTERM": "truecolor"}
-"""What xterm.js is."""
+"""The variables of xterm.js."""
 
 Send = Callable[[bytes], Awaitable[Any]]
 
@@ -53,7 +53,7 @@ class Terminal:
         self._task: asyncio.Task[None] | None = None
         self._writer: asyncio.StreamWriter | None = None
         self._untaken = bytearray()
-        """What came before there was anybody to take it."""
+        """Input that came before the far end could take it."""
 
     def take(self, message: str | bytes) -> None:
         """Take a message from the page. RequestError: not understood, or more than is kept."""
@@ -103,7 +103,7 @@ class Terminal:
             await self._carry(reader)
         finally:
             alive.cancel()
-            writer.transport.abort()  # who does not read what was typed keeps nothing open
+            writer.transport.abort()  # a far end that does not read keeps nothing open
 
     async def _carry(self, reader: asyncio.StreamReader) -> None:
         inbox = terminal_frames.Inbox()

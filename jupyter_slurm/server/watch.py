@@ -28,9 +28,9 @@ from jupyter_slurm.server.feed import Feed, Watch
 
 _UNREAD_BYTES = 4 * 1024 * 1024
 _WATCHES = 256
-"""Of one client."""
+"""The most watches of one client."""
 _WISH_BYTES = 16 * 1024
-"""Of one message: what is watched is remembered (`_REMEMBERED`)."""
+"""The most bytes of one message: what is watched is remembered (`_REMEMBERED`)."""
 _ALIVE_S = 7.0
 """A page that has heard nothing for longer than some of these takes the line for broken."""
 _REMEMBERED = 1024
@@ -39,7 +39,7 @@ _NOT_THEIRS = ("cursor", "wait_s", "caller")
 
 
 class _Wish(msgspec.Struct, forbid_unknown_fields=True):
-    """What a client sends."""
+    """A client's message."""
 
     watch: int | None = None
     call: str = ""
@@ -60,7 +60,7 @@ class Client:
         self._send = send
         self._watches: dict[int, Watch] = {}
         self._left: OrderedDict[int, _Wish] = OrderedDict()
-        """What went by a number, with the cursor of the last value that was sent."""
+        """The wishes that went by a number, with the cursor of the last value that was sent."""
         self._behind: set[Watch] = set()
         self._unread: deque[bytes] = deque()
         self._unread_bytes = 0
