@@ -11,16 +11,16 @@ from jupyter_slurm.errors import FileAccessError, NotAFileError, TooMuchError
 from jupyter_slurm.readable import size
 
 OUTPUT_BYTES = 32 << 20
-"""Of a command's standard output: a queue of 80,000 jobs, a folder of 250,000 files."""
+"""The most of a command's standard output: a queue of 80,000 jobs, a folder of 250,000 files."""
 ERRORS_BYTES = 8 << 20
-"""Of a command's standard error: a complaint about each of 50,000 files."""
+"""The most of a command's standard error: a complaint about each of 50,000 files."""
 FILE_BYTES = 4 << 20
-"""Of a file that is read whole: a job's script, its result with a long traceback."""
+"""The most of a file that is read whole: a job's script, its result with a long traceback."""
 WORDS_BYTES = 1 << 20
-"""Of what is said before or between what is waited for: the greetings of a login shell, of a
+"""The most of what comes before or between what is waited for: the greetings of a login shell, of a
 prolog, and the sizes of files that grow."""
 FILES = 250_000
-"""Of a folder over there, beyond those that are known here: each takes about 500 bytes."""
+"""The most files of a folder over there, beyond those known here: each takes about 500 bytes."""
 
 
 def too_much_output(program: str, stream: str, most_bytes: int) -> TooMuchError:

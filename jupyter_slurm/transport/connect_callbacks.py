@@ -22,7 +22,7 @@ got another owner; an error: it is as it was."""
 
 
 class Greeting(Protocol):
-    """Of one connection, before it carries anything: by it we learn who is there, and they."""
+    """The greeting of one connection, before it carries anything: both ends learn who is there."""
 
     first: bytes
     """Said as soon as it stands."""

@@ -32,8 +32,8 @@ _CONNECT_S = 30.0
 _GREET_S = 10.0
 
 _KEPT = ("HOME", "USER", "LOGNAME", "SHELL", "TMPDIR", "KRB5CCNAME", "SSH_AUTH_SOCK", "TZ")
-"""What programs there need of our environment. Slurm's own variables, tokens and passwords must
-not reach them: sbatch would hand them to the job."""
+"""The variables of our environment that programs there need. Slurm's own variables, tokens and
+passwords must not reach them: sbatch would hand them to the job."""
 
 
 class LocalTransport:

@@ -24,9 +24,9 @@ _STOP_LOOK_S = 0.1
 _PIECE_BYTES = 1 << 20
 _LONG_S = 3600.0
 _PIPE_BYTES = 1 << 16
-"""What a pipe holds."""
+"""The bytes that a pipe holds."""
 _END_S = 5.0
-"""What a program whose input has ended is given to end by itself."""
+"""Seconds that a program whose input has ended is given to end by itself."""
 
 
 def gather(
@@ -54,7 +54,7 @@ def gather(
 
 
 class _Pipes:
-    """What goes to a program, and what comes from it meanwhile."""
+    """The pipes to a program, and from it meanwhile."""
 
     def __init__(
         self,
@@ -163,7 +163,7 @@ class _Feed:
                     stdin.write(chunk)
         except BrokenPipeError:
             pass  # it has ended without reading everything
-        except Exception as exc:  # noqa: BLE001 (it is raised by whoever sends)
+        except Exception as exc:  # noqa: BLE001 (it is raised by the sender)
             self.error = exc
 
 

@@ -24,7 +24,7 @@ from jupyter_slurm.errors import ForwardError
 
 _FRAME = struct.Struct(">cII")
 _KINDS = b"KRDCEAB"
-"""What the far end may send. The newline that its program's last words begin with is none."""
+"""The kinds that the far end may send. The newline before its program's last words is not one."""
 _WINDOW = 2 * 1024 * 1024
 _CHUNK = 32 * 1024
 _OUTBOX_MOST = 256 * 1024
@@ -32,8 +32,8 @@ _LONGEST_BODY = {b"D": _CHUNK, b"R": 4 * 1024}
 """Bytes that the far end's frames hold at most; those of any other kind hold none."""
 _MOST_STREAMS = 256
 _UNREAD_MOST = 64 * 1024 * 1024
-"""What nobody reads of all streams together: a quarter of what their windows allow. The one that
-brings more is broken off."""
+"""The most unread bytes of all streams together: a quarter of what their windows allow. The one
+that brings more is broken off."""
 _UNREAD_NOTED = _WINDOW // 2
 """A stream of which less waits is not the one."""
 _OPEN_S = 20.0

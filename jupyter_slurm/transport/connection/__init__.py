@@ -88,7 +88,7 @@ class SshConnection:
         self._chain = Chain(hops, hint)
         self._attempt: _Attempt | None = None
         self._closed_as = ConnectionState.CLOSED
-        """What it is once an attempt that was cancelled has ended."""
+        """The state once an attempt that was cancelled has ended."""
         self._failed_at = float("-inf")
         self._again_after_s = _AGAIN_AFTER_S
         self._sessions = Sessions(name, self.suspect)
@@ -274,7 +274,7 @@ class SshConnection:
 
     def lose(self, link: Link, problem: Problem) -> None:
         """Give up this link and those behind it, and tell everybody who waits in them."""
-        with self._changed:  # who opens it again comes after all of this, and keeps what they get
+        with self._changed:  # a caller that opens it again comes after this, and keeps its login
             links = self.links
             if self.state not in _OPENED or link not in links:
                 return

@@ -11,7 +11,7 @@ import weakref
 from typing import NamedTuple, Protocol
 
 _MOST = 64
-"""Of a host with many machines behind its name, one may never be seen again."""
+"""The most that are kept: of many machines behind one name, one may never be seen again."""
 
 
 class Process(NamedTuple):
@@ -24,7 +24,7 @@ class Process(NamedTuple):
     began: int
     """When it did, in clock ticks since then."""
     leads: bool
-    """What it is about is its whole process group."""
+    """The process leads a group, and stands for all of it."""
 
 
 class Way(Protocol):
@@ -34,7 +34,7 @@ class Way(Protocol):
 
 
 class LeftoverProcesses:
-    """Of one connection, whatever its logins."""
+    """The leftovers of one connection, whatever its logins."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

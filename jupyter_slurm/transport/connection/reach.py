@@ -129,7 +129,7 @@ def _by_tcp(hop: Hop) -> socket.socket:
 
 
 _Address = tuple[socket.AddressFamily, socket.SocketKind, int, str, Any]
-"""What getaddrinfo(3) gives; the last is the family's own form of a place."""
+"""An address of getaddrinfo(3); the last part is the family's own form of a place."""
 
 
 def _interleaved(found: Sequence[_Address]) -> list[_Address]:

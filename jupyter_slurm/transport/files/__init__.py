@@ -47,7 +47,7 @@ _NAMED = 200
 results, say) need not be listed."""
 _NAMED_BYTES = 48 * 1024
 _LISTED_BYTES = 200
-"""What a listing has of a file, as a rule half of that."""
+"""Bytes of a listing for each file, as a rule half of that."""
 
 # $1 a file to lock, $2 the folder, which is there then and is of now; the rest: what looks at it.
 _USED_SH = """

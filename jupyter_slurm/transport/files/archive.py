@@ -36,8 +36,8 @@ _YOUNG_NS = 2_000_000_000
 header names; a younger one gets all digits of its time."""
 
 _MV_BYTES = 64 * 1024
-"""Of names for one mv; a command may have 128 KiB at the least (POSIX says 4 KiB, Linux gives
-2 MiB)."""
+"""The most of names for one mv; a command may have 128 KiB at the least (POSIX says 4 KiB, Linux
+gives 2 MiB)."""
 
 
 class Archive:

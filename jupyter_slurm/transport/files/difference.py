@@ -10,7 +10,7 @@ from jupyter_slurm.transport.files.manifest import Entry, Listing, same
 
 @dataclass(slots=True)
 class Difference:
-    """What is to be sent."""
+    """The changes to be sent."""
 
     gone: list[bytes] = field(default_factory=list)
     """To be removed there, with all that is in it."""

@@ -54,11 +54,11 @@ _NAMES_BYTES = 48 * 1024
 """Names go in the command, of which Linux takes 128 KiB in one word, quotes included."""
 _OPEN_FOLDERS = 64
 _MOST_BYTES = 1 << 50
-"""Of a file, where the disk does not tell what is free."""
+"""The largest file, where the disk does not tell what is free."""
 _MOST_NAMED = 16
 """Large files in one command."""
 _MEMBER_BYTES = 8 * 1024
-"""What tar adds to a file at most: its header, and those of a long name."""
+"""The most bytes that tar adds to a file: its header, and those of a long name."""
 
 _PART_SH = 'cd -- "$1" && exec dd if="./$2" bs=1048576 skip="$3" count="$4"'
 

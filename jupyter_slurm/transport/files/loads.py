@@ -56,9 +56,9 @@ class Outcome:
     size_bytes: int = 0
     same: int = 0
     failed: dict[bytes, str] = field(default_factory=dict)
-    """What should have arrived and has not, and why: a file is there whole or not at all."""
+    """Files that have not arrived, and why: a file is there whole or not at all."""
     left_out: dict[bytes, str] = field(default_factory=dict)
-    """What is not meant to travel: links that lead outside, sockets."""
+    """Files that are not meant to travel: links that lead outside, sockets."""
 
 
 @dataclass(frozen=True, slots=True)

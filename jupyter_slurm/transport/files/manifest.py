@@ -24,7 +24,7 @@ _MOST_NUMBER = 1 << 63
 _LISTED_BYTES = 1 << 20
 """So much of a listing is taken apart at a time; a path has 4 KiB at most, and so has a link."""
 _COARSE_NS = (100, 1_000, 1_000_000, _SECOND)
-"""What file systems and archives round times down to: NTFS, NFS servers, tar."""
+"""The units to which file systems and archives round times down: NTFS, NFS servers, tar."""
 
 
 class TooManyError(ValueError):
@@ -44,11 +44,11 @@ class Entry(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class Listing:
     top: Kind | None
-    """What the path itself is; None: nothing is there."""
+    """The kind of the path itself; None: nothing is there."""
     entries: dict[bytes, Entry] = field(default_factory=dict)
-    """Folders before what is in them. A top that is no folder is the one entry, named b""."""
+    """Folders before what is in them. A top that is not a folder is the one entry, named b""."""
     unread: dict[bytes, str] = field(default_factory=dict)
-    """What could not be looked at, and why."""
+    """Paths that could not be looked at, and why."""
 
 
 def same(one: Entry, other: Entry) -> bool:

@@ -151,7 +151,7 @@ class Upload:
             return False
         if entry.size_bytes >= BIG_BYTES:
             return True
-        with suppress(OSError):  # whoever reads it says so
+        with suppress(OSError):  # the reader says so
             return os.stat(self.path(name)).st_blocks * 512 < entry.size_bytes // 2  # noqa: PTH116
         return False
 

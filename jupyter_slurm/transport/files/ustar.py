@@ -28,7 +28,7 @@ _NANO = 1_000_000_000
 
 
 class DamagedError(Exception):
-    """The bytes are no tar archive, or end in the middle of one."""
+    """The bytes are not a tar archive, or end in the middle of one."""
 
 
 class Member(NamedTuple):
@@ -40,7 +40,7 @@ class Member(NamedTuple):
     size_bytes: int
     link: bytes
     offset: int
-    """Where its content begins in the archive."""
+    """The place where its content begins in the archive."""
 
 
 def header(

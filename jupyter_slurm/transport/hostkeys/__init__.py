@@ -71,7 +71,7 @@ def check(hop: Hop, key: paramiko.PKey, ask: Ask) -> None:
 
 
 class _Shown(NamedTuple):
-    """What a host has proved to own."""
+    """The key that a host has proved to own."""
 
     key_type: str
     blob: bytes

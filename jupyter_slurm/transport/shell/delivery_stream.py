@@ -17,7 +17,7 @@ from jupyter_slurm.transport.shell.words import exports, quote, quote_path, raw,
 
 _CHUNK_BYTES = 1 << 20
 _LARGEST_BYTES = 8**11 - 1
-"""What ustar can say of a file's size."""
+"""The largest file size that ustar can state."""
 
 NOT_PLACED = "not-placed"
 NOT_PRIVATE = "not-private"

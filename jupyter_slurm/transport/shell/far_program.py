@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 _PIECE_BYTES = 1 << 18
 _END_S = 5.0
-"""What a program whose input has ended is given to end by itself."""
+"""Seconds that a program whose input has ended is given to end by itself."""
 
 _GONE = (OSError, EOFError, SSHException, ConnectionLostError)
 

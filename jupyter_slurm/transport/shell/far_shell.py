@@ -38,7 +38,7 @@ LOGIN_COMMAND = f"exec /bin/sh -c '{_LOOP}'"
 """Nothing in it means anything within single quotes to bash, csh, fish or zsh."""
 
 _KEPT = "TMPDIR KRB5CCNAME SSH_AUTH_SOCK TZ SLURM_CONF"
-"""What programs there need of the login's environment; see `local.py`."""
+"""The variables of the login's environment that programs there need; see `local.py`."""
 
 _CLEAN = (
     'exec env -i HOME="$HOME" USER="$USER" LOGNAME="$LOGNAME" SHELL="$SHELL" PATH="$PATH" '
@@ -446,6 +446,6 @@ class _Sending:
             transport.send_all(cast("SharedChannel", shell.channel), stream, stop)
             then()
         except (ShellGoneError, ConnectionLostError, SSHException, EOFError):
-            pass  # whoever waits for the answer sees the end, too
-        except Exception as exc:  # noqa: BLE001 (it is raised by whoever waits)
+            pass  # the waiting thread sees the end, too
+        except Exception as exc:  # noqa: BLE001 (it is raised by the waiting thread)
             self.error = exc

@@ -178,7 +178,7 @@ class Helper:
 
 
 class Helpers:
-    """Lends helpers, and opens them: the first for who comes first, another where all are busy."""
+    """Lends helpers, and opens them: the first for the first caller, another where all are busy."""
 
     def __init__(self, open_shell: Callable[[], FarShell], most: Callable[[], int]) -> None:
         """Prepare the helpers. `most`: how many sessions of the connection may be helpers now."""

@@ -35,7 +35,7 @@ class _ReadAhead:
                     self._changed.wait_for(lambda: len(self._chunks) < _AHEAD or self._unwanted)
                     if self._unwanted:
                         return
-        except BaseException as exc:  # noqa: BLE001 (it is raised by whoever takes)
+        except BaseException as exc:  # noqa: BLE001 (it is raised by the taker)
             self._error = exc
         finally:
             with self._changed:

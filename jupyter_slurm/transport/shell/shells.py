@@ -25,7 +25,7 @@ _OPEN_S = 60.0
 """The login shell's files may load modules from a slow file system."""
 _KILL_S = 10.0
 _EXTRA_S = 5.0
-"""What is only better with a session of its own waits so long for one."""
+"""Seconds to wait for a session of its own, for what is only better with one."""
 _SESSIONS_FOR_FOLLOW = 3
 """One for commands and one for transfers come first."""
 _PLENTY = 4
@@ -50,7 +50,7 @@ _T = TypeVar("_T")
 
 
 class Facts(NamedTuple):
-    """What is asked once of the machine over there."""
+    """The facts that are asked once of the machine over there."""
 
     user: str
     home: str
@@ -135,7 +135,7 @@ class Shells:
 
         What breaks it is a ConnectionLostError, and so is `stop`.
         """
-        self.facts()  # the first shell is a helper's, who waits as long as a login may take
+        self.facts()  # the first shell is a helper's, which waits as long as a login may take
         with ExitStack() as stack:
             try:
                 shell = self._shell(_EXTRA_S)

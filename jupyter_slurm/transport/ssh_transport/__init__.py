@@ -156,7 +156,7 @@ class SharedTransport(QueuedTransport):
                 self._pump.post(carried.start)
             else:
                 self.direct(carried.channel, None)
-                carried.channel.close()  # where it stands: who is there is nobody for us
+                carried.channel.close()  # where it stands: the far end is not the one meant
             answered(problem)
 
         where = Message().add_string(host).add_int(port).add_string("127.0.0.1").add_int(0)
@@ -345,7 +345,7 @@ class SharedTransport(QueuedTransport):
 
 
 class _Answer:
-    """What became of a request for a channel."""
+    """The outcome of a request for a channel."""
 
     def __init__(self) -> None:
         self.came = threading.Event()

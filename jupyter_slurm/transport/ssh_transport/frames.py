@@ -20,7 +20,7 @@ _DATA_HEAD = struct.Struct(">BII")
 """CHANNEL_DATA (RFC 4254 §5.2): type, the peer's number of the channel, length."""
 _HEAD_BYTES = 4 + 1 + _DATA_HEAD.size
 PIECE_BYTES = 1 << 15
-"""What every implementation takes in one packet."""
+"""The data that every implementation takes in one packet."""
 _PIECES = 16
 _BLOCK_BYTES = 16
 _LEAST_PADDING_BYTES = 4
@@ -29,7 +29,7 @@ _PADDING = bytes(_BLOCK_BYTES + _LEAST_PADDING_BYTES)
 
 class Opener(Protocol):
     overhead_bytes: int
-    """What a packet has on the wire beside the length that its first four bytes tell."""
+    """The bytes of a packet on the wire beside the length that its first four bytes tell."""
 
     def open(self, packet: memoryview) -> bytes:
         """Open a packet. InvalidTag: it is not what the peer sent."""

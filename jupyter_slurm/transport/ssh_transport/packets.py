@@ -48,7 +48,7 @@ _PRIVATE_PARTS = {
     "_request_failed _unlink _close_internal _send_eof _send _wait_for_send_window "
     "_check_add_window _set_transport _set_window _set_remote_channel",
 }
-"""What is used of paramiko, here, in `queue.py`, `stream.py`, `__init__.py` and in
+"""The parts of paramiko used here, in `queue.py`, `stream.py`, `__init__.py` and in
 `login/userauth.py`, that paramiko does not promise."""
 _TRIED = "5.1.0"
 _CIPHER_PARTS = {"block_engine", "aead"}
@@ -68,7 +68,7 @@ _U32 = struct.Struct(">I")
 
 
 class Sink(Protocol):
-    """Where the data of a channel goes, in the reading thread: it must not block."""
+    """The receiver of a channel's data, called in the reading thread: it must not block."""
 
     def deliver(self, views: list[memoryview]) -> None: ...
 

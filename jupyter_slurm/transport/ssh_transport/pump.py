@@ -28,7 +28,7 @@ _SOCKET_BYTES = 1 << 20
 
 
 class PumpLine(Protocol):
-    """What the thread needs of its connection."""
+    """The part of a connection that the pump's thread needs."""
 
     def congested(self) -> bool:
         """Tell whether nothing can be sent just now; later the pump's `resume` is called."""
@@ -41,7 +41,7 @@ class PumpLine(Protocol):
 
 
 class CarryingLine(Line, PumpLine, Protocol):
-    """What a carried socket needs of its connection."""
+    """The part of a connection that a carried socket needs."""
 
 
 class Pump:
@@ -126,7 +126,7 @@ class Pump:
     def _wake_up(self, _: int) -> None:
         with contextlib.suppress(BlockingIOError):
             self._woken.recv(1 << 12)
-        self._wake_sent = False  # before the tasks: who posts one after them wakes us again
+        self._wake_sent = False  # before the tasks: one posted after them wakes us again
 
     def _do_tasks(self) -> None:
         while self._tasks:
@@ -308,7 +308,7 @@ class Carried:
         if not self._remote_ended or self._pending or self._finished:
             return
         if self not in self._pump.carried:
-            return  # it has not begun: the socket is still its owner's, who is told
+            return  # it has not begun: its owner still has the socket, and is told
         if self._local_ended or self.channel.closed:
             self.finish()
         elif not self._shut:

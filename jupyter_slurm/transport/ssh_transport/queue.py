@@ -34,7 +34,7 @@ from jupyter_slurm.transport.ssh_transport.window import FIRST_BYTES
 _CERTIFICATE = "-cert-v01@openssh.com"
 _GCM = ("aes128-gcm@openssh.com", "aes256-gcm@openssh.com")
 _UNSENT_BYTES = 1 << 19
-"""Who sends waits while more than this is under way in here."""
+"""A sender waits while more than this is under way in here."""
 _STUCK_BYTES = 1 << 17
 """Carried sockets are not read while more than this is."""
 _UNSENT_MESSAGES = 64
@@ -160,7 +160,7 @@ class QueuedTransport(paramiko.Transport):
         try:
             while self._outbox and self.clear_to_send.is_set() and self.active:
                 if not self.clear_to_send_lock.acquire(blocking=False):
-                    break  # whoever has it comes by here when done
+                    break  # its holder comes by here when done
                 try:
                     if self.clear_to_send.is_set():
                         self.drain()
@@ -209,7 +209,7 @@ class QueuedTransport(paramiko.Transport):
             raise self.loss() from None
         finally:
             self.clear_to_send_lock.release()
-            self.push_now()  # for who came meanwhile, also where nothing could be sent in here
+            self.push_now()  # for those that came meanwhile, also where nothing could be sent here
 
     def drain(self) -> None:
         """Send the queue, but nothing on a channel that we have closed. Call in the gate."""

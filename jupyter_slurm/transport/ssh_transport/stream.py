@@ -35,7 +35,7 @@ _EXTENDED_HEAD_BYTES = 8
 
 
 class Sink(Protocol):
-    """Who gets a channel's data instead of its buffer. The reading thread calls it: no waiting."""
+    """The receiver of a channel's data, called by the reading thread: it must not wait."""
 
     def deliver(self, views: list[memoryview]) -> None: ...
 
@@ -47,7 +47,7 @@ class Sink(Protocol):
 
 
 class Line(Protocol):
-    """What a channel needs of its connection."""
+    """The part of a connection that a channel needs."""
 
     active: bool
 

@@ -97,7 +97,7 @@ class Pace:
         since_s, self._sampled_s = now_s - self._sampled_s, now_s
         sent, self._sent_bytes = sent_bytes - self._sent_bytes, sent_bytes
         taken = [(window, window.taken_since()) for window in windows]
-        # A round trip that is long for what we send is no reason to receive less.
+        # A round trip that is long because of what we send is not a reason to receive less.
         full = self._inflated(round_trip_s) and 4 * sent < sum(n for _, n in taken)
         self._measure_line(round_trip_s, now_s, full)
         for window, n in taken:
