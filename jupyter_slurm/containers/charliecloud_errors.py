@@ -26,7 +26,7 @@ _MAKE = re.compile(
     r"^error: (?P<own>.*?)\.?$|^\S*sh: .*?(?P<missing>ch-[a-z]+: .*not found)$", re.MULTILINE
 )
 _URLLIB = re.compile(r"HTTPS?ConnectionPool\(host='([^']+)', port=(\d+)\).*\] ([^'()]*\w).*")
-"""What Python's library says of a connection, with the one part that tells something."""
+"""Words of Python's library on a connection, with the one part that tells something."""
 
 _FAILURES_OF_RUN = (
     (r"can't stat", "Look whether the image is there: `jupyter slurm doctor`."),

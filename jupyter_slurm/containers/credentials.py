@@ -22,7 +22,7 @@ NGC_USER = "$oauthtoken"
 _REGISTRY = re.compile(r"[A-Za-z0-9.-]+(?::[0-9]+)?")
 _HUB = re.compile(r"(?:(?:registry-1|index|www)\.)?docker\.(?:io|com)")
 _HUB_KEY = "https://index.docker.io/v1/"
-"""What Docker, podman and Apptainer call Docker Hub in their files, since ever."""
+"""The name of Docker Hub in the files of Docker, podman and Apptainer, since ever."""
 _JSON = {
     "docker": (".docker/config.json",),
     "sudo-docker": (".docker/config.json",),

@@ -39,7 +39,7 @@ _RECIPES = re.compile(
     r"|^Error: building at STEP \"RUN ",
     re.MULTILINE,
 )
-"""What builders say of a command in it that failed: the old one of Docker's, BuildKit, podman."""
+"""Words of builders on a command in it that failed: the old one of Docker's, BuildKit, podman."""
 
 _KNOWN = (
     (

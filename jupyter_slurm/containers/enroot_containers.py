@@ -83,7 +83,7 @@ class Way(Enum):
 
 
 class EnrootContainers(ABC):
-    """What is a `Runtime`, a `HasTerminal` and a `KeepsContainers` but for how one is started."""
+    """A `Runtime`, a `HasTerminal` and a `KeepsContainers` but for how a container is started."""
 
     takes_image = True
     image_suffixes = IMAGE_SUFFIXES

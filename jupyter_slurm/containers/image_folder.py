@@ -41,7 +41,7 @@ class Record(Struct, frozen=True, kw_only=True):
     name: str
     """As `--image` says it: of one that was built, or the whole reference."""
     digest: str
-    """Of its recipe; of what was pulled, of its reference."""
+    """The digest of its recipe; of what was pulled, of its reference."""
     base: str | None = None
     """None: it was pulled."""
     file: Annotated[str, Meta(pattern=r"\A[^/\0]{1,255}\Z")]

@@ -29,7 +29,7 @@ class Mount:
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """What surrounds a program: everything a runtime needs to know of the job."""
+    """The surroundings of a program: everything a runtime needs to know of the job."""
 
     job_dir: str
     """Absolute, on the node."""

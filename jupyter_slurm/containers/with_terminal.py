@@ -14,7 +14,7 @@ from jupyter_slurm.containers.runtime import Box, Launch, Runtime
 
 @runtime_checkable
 class HasTerminal(Protocol):
-    """What a runtime may have beside the methods of `Runtime`."""
+    """The methods that a runtime may have beside those of `Runtime`."""
 
     def in_terminal(self, argv: Sequence[str], box: Box) -> Launch:
         """Launch as `Runtime.launch` does, but on a terminal, and without a `pid_file`."""

@@ -27,9 +27,9 @@ _LOAD = "{engine} image inspect {tag} >/dev/null 2>&1 || {engine} load <{path}\n
 
 _LABEL = "jupyter-slurm.image"
 _NAME = "@jupyter-slurm-image@"
-"""Where the Dockerfile is to have what only the node makes of the folder and the image's name."""
+"""The mark, in the Dockerfile, of what only the node makes of the folder and the image's name."""
 
-# What is a day old is no build's that runs: its last layer is younger, or has a container. The
+# What is a day old is not of a build that runs: its last layer is younger, or has a container. The
 # engine may go on for a moment when its client was ended.
 _BEGIN = f"""label={_LABEL}=$name.$(printf '%s' "$folder" | cksum | cut -d ' ' -f 1)
 unnamed() {{{{ {{engine}} image prune --force --filter "label=$1" $2 >/dev/null 2>&1 || :; }}}}

@@ -20,18 +20,18 @@ from jupyter_slurm.containers.runtime import Explained
 _SAVING = "saving the image"
 _BEGINNING = "beginning"
 SAVING = f'step "{_SAVING}"\n'
-"""Sh text: from here on, what there is no room for is the image in its folder."""
+"""Sh text: from here on, a lack of room is one for the image in its folder."""
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where an image goes, and what is told of it."""
+    """The place of an image, and what is told of it."""
 
     folder: str
     name: str
     tool: str
     digest: str
-    """Of its recipe: 64 hexadecimal digits."""
+    """The recipe's: 64 hexadecimal digits."""
     base: str | None
     version: str
     """12 of them in the file's name; others than the digest's when it is made once more."""
@@ -49,7 +49,7 @@ def render(target: Target, suffixes: Sequence[str], text: str) -> str:
         tool=target.tool,
         lock=shlex.quote(f".{image_folder.stem(target.name)}.lock"),
         stem=shlex.quote(target.stem),
-        # A folder, that is no suffix, is looked for last: a file has its name for a beginning.
+        # A folder, which has no suffix, is looked for last: a file's name begins with its name.
         suffixes=" ".join(shlex.quote(one) for one in sorted(suffixes, reverse=True)),
         record=shlex.quote(image_folder.record_name(target.name, target.tool)),
         begun=shlex.quote(image_folder.begun_record(target.name, target.digest, target.base)),
@@ -60,12 +60,12 @@ def render(target: Target, suffixes: Sequence[str], text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """What the script has said of an image that was not made."""
+    """The script's words on an image that was not made."""
 
     name: str
     tool: str
     doing: str
-    """What it was at, e.g. "building"."""
+    """The step at which it was, e.g. "building"."""
 
 
 def read_failure(log_tail: str) -> Failure | None:
