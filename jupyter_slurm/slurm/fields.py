@@ -13,7 +13,7 @@ FIELD_END: Final = "\x1f"
 RECORD_END: Final = "\x1e"
 _DELIMITER: Final = "--delimiter="
 _MOST_DIGITS: Final = 15
-"""Of a number that JSON and a float hold exactly; Slurm's own have thirteen."""
+"""The digits of a number that JSON and a float hold exactly; Slurm's own have thirteen."""
 _MOST: Final = 1e15
 
 SLURM_ENV: Final[Mapping[str, str]] = MappingProxyType(

@@ -364,4 +364,4 @@ EXCLUSIVE: Final = (
     ("ntasks-per-gpu", "tres-per-task"),
     ("nodelist", "nodefile"),
 )
-"""Of each group one option at most (validate_options_*() in src/common/slurm_opt.c)."""
+"""Groups with one option at most (validate_options_*() in src/common/slurm_opt.c)."""

@@ -27,7 +27,7 @@ class PartitionSettings:
     limit_s: int | None
     default_time_s: int | None
     max_nodes: int | None
-    """Of one job."""
+    """The most nodes of one job."""
     exclusive: bool
     """Every job has whole nodes (OverSubscribe=EXCLUSIVE)."""
     hidden: bool

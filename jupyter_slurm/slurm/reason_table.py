@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 
 class Entry(NamedTuple):
-    """What is so, what one can do about it, and whether it will start without a change."""
+    """The fact, its remedy, and whether the job will start without a change."""
 
     sentence: str
     advice: str

@@ -26,7 +26,7 @@ class Rejection:
     text: str
     known: bool = True
     option: str | None = None
-    """Of sbatch's, by its long name: the one that it is about."""
+    """The option of sbatch that it is about, by its long name."""
 
 
 class _Case(NamedTuple):

@@ -50,7 +50,7 @@ class Association:
     qos: tuple[str, ...]
     default_qos: str | None
     default: bool
-    """Of jobs that name no account."""
+    """The association of jobs that name no account."""
     allowed: Allowed
 
 

@@ -105,11 +105,11 @@ class QueueRow(NamedTuple):
 
 
 class RawRow(NamedTuple):
-    """A row as squeue printed it, for who compares many and reads few (`read`)."""
+    """A row as squeue printed it, for code that compares many and reads few (`read`)."""
 
     slurm_id: str
     array_id: str
-    """Of a job that is no array's: its own."""
+    """The array's id; the job's own where it is not an array's."""
     state: str
     user: str
     elapsed: str

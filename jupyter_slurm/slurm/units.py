@@ -23,13 +23,13 @@ _COLON_FORM = re.compile(r"([0-9]{1,9})(?::([0-9]{1,9}))?(?::([0-9]{1,9}))?")
 _UNIT_FORM = re.compile(
     r"(?:([0-9]{1,9})d)?(?:([0-9]{1,9})h)?(?:([0-9]{1,9})m)?(?:([0-9]{1,9})s)?", re.IGNORECASE
 )
-# Digits are counted: thousands of them make a number that is no time, no size and no float.
+# Digits are counted: thousands of them make a number that fits no time, size or float.
 _PRINTED = re.compile(
     r"(?:([0-9]{1,9})-)?(?:([0-9]{1,9}):)?([0-9]{1,9}):([0-9]{1,9}(?:\.[0-9]{1,9})?)"
 )
 _MEMORY = re.compile(r"([0-9]{1,20}(?:\.[0-9]{1,20})?)\s*([KMGTP]?)(?:i?B)?", re.IGNORECASE)
 _MOST: Final = 1e15
-"""Of anything that Slurm counts."""
+"""The most of anything that Slurm counts."""
 
 
 def parse_time_s(text: str) -> int | None:
@@ -118,10 +118,10 @@ def format_memory(mib: int) -> str:
 
 _RANGE = re.compile(r"([0-9]{1,18})(?:-([0-9]{1,18}))?")
 NODE_NAME: Final = "[A-Za-z0-9_][A-Za-z0-9_.-]{0,253}"
-"""What is none must not get into a command or an address."""
+"""A word that does not match must not get into a command or an address."""
 _LETTERS = re.compile(r"[A-Za-z0-9_.-]{0,254}")
 _MAX_PIECES: Final = 11
-"""Of a name with five numbers in brackets: HIGHEST_DIMENSIONS in slurm/slurm.h."""
+"""The pieces of a name with five numbers in brackets: HIGHEST_DIMENSIONS in slurm/slurm.h."""
 _MAX_NODES: Final = 65_536
 """MAX_SLURM_NODES in slurm/slurm.h."""
 
