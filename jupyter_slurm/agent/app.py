@@ -37,7 +37,7 @@ from jupyter_slurm.wire import AgentStatus, TerminalRequest
 
 IDLE_VARIABLE = "JUPYTER_SLURM_AGENT_IDLE_S"
 GRACE_S = 15.0
-"""What requests under way get when the agent ends; clients repeat those that take longer."""
+"""Seconds for requests under way when the agent ends; clients repeat those that take longer."""
 END_S = GRACE_S + 5.0
 """After that long an agent that was asked to end is gone, whatever hangs in it."""
 
@@ -50,7 +50,7 @@ _log = logging.getLogger(__name__)
 
 
 class AgentService(Api, Protocol):
-    """What the agent needs of the one that does the work, beside the calls."""
+    """The part of the working service that the agent needs, beside the calls."""
 
     def terminal(self, request: TerminalRequest) -> socket.socket:
         """Return the bytes of a terminal in a job."""

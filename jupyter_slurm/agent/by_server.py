@@ -30,7 +30,7 @@ _SPARE_S = 5.0
 
 @dataclass(frozen=True, slots=True)
 class JupyterServer:
-    """Of this kernel."""
+    """The Jupyter server of this kernel."""
 
     url: str
     """With its base URL, and a slash at the end."""

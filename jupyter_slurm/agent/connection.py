@@ -18,8 +18,8 @@ from jupyter_slurm.errors import AgentError
 from jupyter_slurm.wire import Problem
 
 GONE = (ConnectionError, FileNotFoundError, BlockingIOError, http.client.HTTPException)
-"""What a call sees when nobody listens, or when the agent ends in its middle. BlockingIOError: its
-queue of new connections is full (connect(2), EAGAIN)."""
+"""The errors of a call when nobody listens, or when the agent ends in its middle. BlockingIOError:
+its queue of new connections is full (connect(2), EAGAIN)."""
 
 _HELLO_TIMEOUT_S = 10.0
 

@@ -93,7 +93,7 @@ def _run(argv: list[str], timeout_s: float) -> None:
             stderr=subprocess.PIPE,
             cwd="/",
             env=environment(os.environ) | _MEMORY | _python_path(),
-            start_new_session=True,  # an interrupt of the notebook is none of the agent
+            start_new_session=True,  # an interrupt of the notebook must not reach the agent
             timeout=timeout_s,
             check=False,
         )

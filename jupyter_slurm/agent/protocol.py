@@ -29,7 +29,7 @@ PROTOCOL = 3
 
 PREFIX = "/v1/"
 TERMINAL = "terminal"
-"""What is asked for a terminal by: no call, for its answer is a stream (agent/terminals.py)."""
+"""The path for a terminal: not a call, for its answer is a stream (agent/terminals.py)."""
 UPGRADED = b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: terminal\r\n\r\n"
 MAX_BODY_BYTES = 64 * 1024 * 1024
 """Largest request, that is about the largest cell: variables travel as files."""

@@ -134,7 +134,7 @@ def _unknown(name: str) -> Answer:
 
 
 class _Handler(RequestHandler):
-    """What all routes have in common."""
+    """The common part of all routes."""
 
     def initialize(self, desk: Desk, hello: Hello, retire: Callable[[], None]) -> None:
         self.desk = desk
