@@ -21,7 +21,7 @@ A session has the same; `cells/ID` is the folder of each of its cells, where N i
 
     cells/ID/cell.py task.json key inputs.vars                    by us
     cells/requests                                                by us, a line for each wish
-    poke                                                          a FIFO, for who is on the node
+    poke                                                          a FIFO, for clients on the node
     cells/ID/claim.0/ started.0.json output.0.jsonl vars.0 result.0.json exit.0.json
                                                                   by node/session.py
 """

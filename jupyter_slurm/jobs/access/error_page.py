@@ -1,7 +1,8 @@
 """What a browser is told at a lab's port when the lab cannot be reached: a page that says why.
 
 Else it would show its own, of a connection that was reset. Only a request's head is read, so much
-of it as a server would, and by who comes under a name of this machine; nothing here knows of labs.
+of it as a server would, and of a client that uses a name of this machine; nothing here knows of
+labs.
 """
 
 from __future__ import annotations

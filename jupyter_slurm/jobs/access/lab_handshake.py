@@ -1,5 +1,5 @@
 """PURE. Our half of what is said at the port of a lab's door; node/lab_port.py has the other, and
-tells what it is for. Who does not know the key gets 32 random bytes and no more."""
+tells what it is for. A client without the key gets 32 random bytes and no more."""
 
 from __future__ import annotations
 

@@ -1,13 +1,13 @@
 """Labs: each one's port of this machine, for as long as its job lives, and the way in.
 
-A lab is a job like any other; who asks for it submits it. Its port leads to the door that
-node/lab.py keeps there, which lets in nobody but this user; by which way is for lab_route.py.
+A lab is a job like any other, and submitted as one. Its port leads to the door that node/lab.py
+keeps there, which lets in nobody but this user; by which way is for lab_route.py.
 
 Everybody on this machine can knock at the port, and take its number while no agent runs. Then the
 open tabs send them their cookies, and they may leave a program in the browser (a service worker)
 that reads whatever is sent to that address later. So an address is never used again: each time its
-port is opened a lab gets a new name, which nobody can guess, and who does not come by it is not let
-through to the lab, whatever else they know.
+port is opened a lab gets a new name, which nobody can guess, and a client that does not use it gets
+no way to the lab, whatever else it knows.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A terminal on a node that has no Python: that of script(1), spoken of in frames.
 
-To who sits there (console.py) it is as node/terminal.py, but for two things: it keeps the size that
-it has begun with, and it ends with its line. Where programs begin is `terminals.py`'s.
+To its user (console.py) it is as node/terminal.py, but for two things: it keeps the size that it
+has begun with, and it ends with its line. Where programs begin is `terminals.py`'s.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Terminals in running jobs: a step on the job's node, whose bytes are handed over as a socket.
 
-What runs there is node/terminal_step.py; who sits there is elsewhere (console.py), and what the two
-say to each other is not looked at here.
+What runs there is node/terminal_step.py; its user is elsewhere (console.py), and what the two say
+to each other is not looked at here.
 """
 
 from __future__ import annotations

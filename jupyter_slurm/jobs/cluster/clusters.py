@@ -1,6 +1,6 @@
 """The clusters that are open: one SlurmCluster and one Watch each, opened when first needed.
 
-"Open" is said of our values; the connection to a cluster's machine is opened by who first uses it.
+"Open" is said of our values; the connection to a cluster's machine is opened by its first user.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Clusters:
         self._began_s = time.time()
         self._stirs = count(1)
         self.stirs = 0
-        """Differs after every change of a connection; whoever waits in the Book is told."""
+        """Differs after every change of a connection; those that wait in the Book are told."""
         self.logins = Logins(self._stir)
 
     def named(self, name: str | None) -> SlurmCluster:
@@ -95,7 +95,7 @@ class Clusters:
             return self._opened(SlurmCluster(cluster.profile, way))
 
     def _way_changed(self, name: str) -> None:
-        """Wake those who wait. Any lock may be held here: take none of ours but the logins' own."""
+        """Wake waiting calls. Any lock may be held here: take none of ours but the logins' own."""
         cluster, watch = self._open.get(name), self._watches.get(name)
         way = cluster.way.connection if cluster is not None else None
         if watch is not None and way is not None and way.state is ConnectionState.OPEN:

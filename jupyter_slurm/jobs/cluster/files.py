@@ -1,7 +1,7 @@
 """Single files of a cluster, looked at and changed by hand, as its login node sees them.
 
 Folders that travel are transfers.py's. Everything is done by programs of that machine as its user,
-so who may what is for its system to say; a path is a word of theirs and never part of a command.
+so its system decides on permissions; a path is a word of theirs and never part of a command.
 """
 
 from __future__ import annotations

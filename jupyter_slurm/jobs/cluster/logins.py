@@ -92,8 +92,8 @@ class Login:
         return self._follow(attempt, caller, wait_s)
 
     def answer(self, question_id: str, text: str | None, wait_s: float) -> Connection:
-        """Answer as `Api.answer` does. Whoever answers gets the next question too, even if another
-        caller was asked first."""
+        """Answer as `Api.answer` does. The caller that answers gets the next question too, even if
+        another caller was asked first."""
         with self._changed:
             attempt = self._attempt
             question = attempt.question if attempt else None

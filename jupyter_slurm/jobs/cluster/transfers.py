@@ -126,7 +126,7 @@ class Transfers:
         """Begin to put a copy of the folder `local`, as it is now, into the job's folder.
 
         Doing it again for the same job changes nothing. It fails where one file cannot be read.
-        NotFoundError, RequestError: that is no folder to push.
+        NotFoundError, RequestError: that is not a folder to push.
         """
         folder = pushed_folder(local)
         target = mirror_of(job_dir, places.host(), folder)

@@ -10,7 +10,7 @@ from jupyter_slurm.wire import SpecT
 _NO_PYTHON = re.compile(
     r"^\S*sh: .*exec: (?:line \d+: )?(?P<python>.+?): (?:not found|.*No such file)", re.MULTILINE
 )
-"""Matches what dash, bash and busybox print where there is no such Python."""
+"""The words of dash, bash and busybox where this Python is missing."""
 _OLD_PYTHON = re.compile(
     r"^jupyter-slurm: this is (?P<python>Python \S+), and a cell needs", re.MULTILINE
 )

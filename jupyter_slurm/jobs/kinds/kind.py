@@ -75,7 +75,7 @@ class Kind(Generic[SpecT]):
     has_terminal: ClassVar[bool] = False
     """Its code has a terminal, whose output is the job's, and which people come to."""
     listens: ClassVar[bool] = False
-    """It listens at the socket `socket_name` for whoever comes to it."""
+    """It listens at the socket `socket_name` for clients."""
     takes_cells: ClassVar[bool] = False
     """Cells are sent to it while it runs; what happens to it happens to them."""
     is_web_server: ClassVar[bool] = False

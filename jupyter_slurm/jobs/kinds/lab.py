@@ -135,7 +135,7 @@ class Lab(ByPython[LabSpec]):
 
 
 def _last_line(tail: bytes) -> _Line | None:
-    """Return what the end of its file holds; None: there is no whole line."""
+    """Return what the end of its file holds; None: it has no whole line yet."""
     for line in reversed(tail[: tail.rfind(b"\n") + 1].splitlines()):
         try:
             return read_json(line, _Line, PROGRESS_BYTES)

@@ -1,7 +1,7 @@
 """What a job's files say, from bytes to values. PURE: no I/O.
 
-Nothing here trusts the bytes: a result counts once its signature has been checked, a record that
-is none is shown as the text that it is.
+Nothing here trusts the bytes: a result counts once its signature has been checked, a line that is
+not a record is shown as text.
 """
 
 from __future__ import annotations
@@ -138,7 +138,7 @@ def parse_started(data: bytes) -> StartedFile | None:
 def parse_records(data: bytes) -> tuple[list[Output], int]:
     """Return the records of the whole lines in `data`, and how many bytes these are.
 
-    A line that is no record becomes one of stderr with the line's text: nothing is lost, and
+    A line that is not a record becomes one of stderr with the line's text: nothing is lost, and
     nothing that a job writes can raise here.
     """
     whole = data[: data.rfind(b"\n") + 1]

@@ -1,7 +1,7 @@
 """What a cluster offers: partitions, QOS, accounts, reservations; asked when a person wants it.
 
-What follows from it for a job is `limits.py`'s and `costs.py`'s; how long it is kept, and who asks,
-is `preview.py`'s.
+What follows from it for a job is `limits.py`'s and `costs.py`'s; `preview.py` asks for it and
+decides how long to keep it.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What is known of a cluster's partitions: the profile's word, and over it the cluster's own. PURE.
 
-Each figure keeps who says it, since only what holds now may be a reason to refuse a job.
+Each figure keeps its source, since only what holds now may be a reason to refuse a job.
 """
 
 from __future__ import annotations

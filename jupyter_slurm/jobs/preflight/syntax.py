@@ -37,7 +37,7 @@ HERE = f"{sys.version_info.major}.{sys.version_info.minor}"
 def fault(
     source: str, name: str, translate: Callable[[str], str] | None = None
 ) -> SyntaxError | None:
-    """Return why `source` does not compile; `translate`: IPython's, for what is no plain Python."""
+    """Return why `source` does not compile; `translate`: IPython's, if that is not Python."""
     try:
         _compile(source, name)
     except SyntaxError as plain:

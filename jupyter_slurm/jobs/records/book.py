@@ -1,4 +1,4 @@
-"""The jobs that the agent knows, in memory and in the store; who waits for a change is told.
+"""The jobs that the agent knows, in memory and in the store; those that wait for a change are told.
 
 The one place where a job is changed: every change is on disk before anybody sees it, and raises
 the revision. Thread-safe. Knows nothing of Slurm.
@@ -220,7 +220,7 @@ class Book:
             return self._changed.wait_for(lambda: self._closed or ready(), wait_s)
 
     def nudge(self) -> None:
-        """Wake those who wait: something outside the record has changed; output has grown."""
+        """Wake the waiting calls: something outside the record has changed; output has grown."""
         with self._changed:
             self._notify()
 

@@ -1,7 +1,7 @@
 """What is new of jobs and connections since a cursor: `Api.changes`.
 
 A cursor says up to which revision of the Book its holder knows, and by a digest how the connections
-looked then; nothing is kept here of who holds one.
+looked then; its holders are not kept here.
 """
 
 from __future__ import annotations

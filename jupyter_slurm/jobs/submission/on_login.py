@@ -1,10 +1,10 @@
 """Jobs that are not handed to Slurm: images that are made on the login machine itself.
 
 Such a job has the folder and the script of any other, so that output, following, attaching and its
-end are the same code. Only these differ: how it is begun, how it is told to end, and who knows what
-became of it. A keeper over there begins the script in a process group of its own, ends that when it
-is told to, and leaves the last word for a script that could not. `submitted` says on which host
-they are: a login name may lead to another one next time, from which nothing of it can be seen.
+end are the same code. Only these differ: how it is begun, how it is told to end, and where to ask
+what became of it. A keeper over there begins the script in a process group of its own, ends that
+when it is told to, and leaves the last word for a script that could not. `submitted` says on which
+host they are: a login name may lead to another one next time, from which nothing of it can be seen.
 """
 
 from __future__ import annotations

@@ -52,8 +52,8 @@ def merged_options(
 ) -> dict[str, str]:
     """Return the profile's defaults under what the spec says, each checked by sbatch's own table.
 
-    What a batch script says itself (`directives`) is no default's to change: sbatch puts its line
-    above both.
+    No default changes what a batch script says itself (`directives`): sbatch puts its line above
+    both.
     """
     _check_defaults(profile)
     asked = {*directives, *spec.options}

@@ -1,8 +1,8 @@
 """How sbatch is called in a job's folder: once, its answer kept; as after a login. PURE: sh text.
 
-A batch script is its author's own, who knows what `sbatch` does when it is typed after logging in:
-Slurm hands on the environment that it finds (sbatch(1), --export), and with it what the login files
-have set, `module` among that. What to make of the answer is `submit.py`'s.
+The author of a batch script knows what `sbatch` does when it is typed after logging in: Slurm hands
+on the environment that it finds (sbatch(1), --export), and with it what the login files have set,
+`module` among that. What to make of the answer is `submit.py`'s.
 """
 
 from __future__ import annotations

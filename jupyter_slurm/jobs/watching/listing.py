@@ -1,6 +1,6 @@
 """A cluster's queue as squeue last listed it, and what of it is new since a cursor.
 
-Asks nobody: `watcher.py` does, once for all who look and for itself, and hands the rows over here.
+Asks nobody: `watcher.py` does, once for all that look and for itself, and hands the rows over here.
 """
 
 from __future__ import annotations

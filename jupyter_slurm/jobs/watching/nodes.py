@@ -1,4 +1,4 @@
-"""A cluster's nodes and partitions for those who look at them: one thread, idle while nobody does.
+"""A cluster's nodes and partitions for those that look: one thread, idle while nobody does.
 
 What Slurm is asked is in `offers.py`.
 """

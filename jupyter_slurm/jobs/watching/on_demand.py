@@ -1,6 +1,7 @@
 """Where something is put up that a cluster is asked for only while somebody looks at it.
 
-Who looks, how far they know, when they are to be told; what it is, and who asks, is others'.
+Knows the clients that look, how far each knows and when to tell it; what it is, and how it is asked
+for, is others'.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ def backed_off_s(interval_s: float, errors: int) -> float:
 
 class OnDemand:
     """`lock` guards what is put up. `interval_s`: how often it is asked for while somebody looks;
-    so long who has looked counts as looking, for between two looks there is a moment."""
+    so long a client that has looked counts as looking, for between two looks there is a moment."""
 
     def __init__(self, interval_s: float, closed: Callable[[], bool]) -> None:
         """Begin without an answer. `closed`: nobody is to wait any more."""

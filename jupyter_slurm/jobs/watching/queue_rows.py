@@ -80,7 +80,7 @@ def leading(rows: list[QueueRow]) -> QueueRow:
 
 
 def nodes_of(row: QueueRow) -> tuple[str, ...]:
-    """Return the nodes that the job has. MalformedError: that is no list of nodes."""
+    """Return the nodes that the job has. MalformedError: that is not a list of nodes."""
     try:
         return tuple(parse_nodelist(row.nodelist or ""))
     except ValueError as exc:

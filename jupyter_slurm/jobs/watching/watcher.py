@@ -2,8 +2,8 @@
 
 The files thread sees at once what jobs write: that they have started, output, that they have ended.
 The queue thread runs one `squeue` per interval for all jobs and for all who look at the queue
-(`listing.py`): it tells why jobs wait, and that one has ended which could not say so itself. No
-live job and nobody who looks: neither does anything.
+(`listing.py`): it tells why jobs wait, and that one has ended which could not say so itself. With
+no live job and nobody looking, neither does anything.
 """
 
 from __future__ import annotations
