@@ -1,10 +1,9 @@
 """PURE: a `Job` -> the card under its cell: a MIME bundle, the same facts as HTML and as text.
 
-No I/O, no clock, no IPython: who shows it says what time it is. The HTML is a plain table with
-inline styles, so that it still reads well where styles are stripped (GitHub), has no colours of
-its own but the state's and a translucent grey, and carries no script. The styles are of the kind
-that JupyterLab leaves in a notebook that it does not trust. Everything that anybody typed is
-escaped.
+No I/O, no clock, no IPython: the caller says what time it is. The HTML is a plain table with inline
+styles, so that it still reads well where styles are stripped (GitHub), has no colours of its own
+but the state's and a translucent grey, and carries no script. The styles are of the kind that
+JupyterLab leaves in a notebook that it does not trust. Everything that anybody typed is escaped.
 """
 
 from __future__ import annotations
